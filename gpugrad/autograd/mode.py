@@ -1,12 +1,12 @@
 """Grad mode: whether ops record the graph, decided per thread."""
 
 from collections.abc import Generator
-from functools import partial, wraps
+from contextlib import contextmanager
+from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from threading import get_ident
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
-from .._thread_state import restores_state, set_recording, thread
+from .._thread_state import set_recording, thread
 from .._typing import F
 from .casting import entered
 
@@ -14,43 +14,6 @@ from .casting import entered
 def is_grad_enabled() -> bool:
     """Whether ops called in this thread record the graph."""
     return thread.recording
-
-
-class _Undo:
-    """Restores grad mode when it is deleted, if a `with` block was not left as it should be.
-
-    Ctrl-C may come as a block is being left, before the first line of the function that leaves it.
-    The block then lets go of that function, and of this object with it.
-    """
-
-    __slots__ = ("depth", "previous", "thread")
-
-    def __init__(self, previous):
-        self.previous = previous
-        self.depth = len(previous)
-        self.thread = get_ident()
-
-    def __del__(self):
-        if len(self.previous) > self.depth and get_ident() == self.thread:
-            set_recording(self.previous[self.depth])
-            del self.previous[self.depth :]
-
-
-def _leave(previous, *exc_info):
-    set_recording(previous[-1])
-    previous.pop()
-
-
-class _Leave:
-    """The method ``__exit__``. A `with` statement asks for it before it enters the block."""
-
-    def __get__(self, switch, owner):
-        if switch is None:
-            return lambda switch, *exc_info: _leave(switch.previous)
-        leave = partial(_leave, switch.previous)
-        # Not an argument: a traceback keeps the arguments of an interrupted call alive.
-        leave.undo = _Undo(switch.previous)
-        return leave
 
 
 class _Switch:
@@ -65,33 +28,21 @@ class _Switch:
         set_recording(self.enabled)
         return self
 
-    if TYPE_CHECKING:
-
-        def __exit__(self, *exc_info: object) -> None: ...
-
-    else:
-        __exit__ = _Leave()
+    def __exit__(self, *exc_info: object) -> None:
+        set_recording(self.previous.pop())
 
     def __call__(self, function: F) -> F:
         return _decorate(function, self.enabled)
 
 
-class rules_on_tensors:
+@contextmanager
+def rules_on_tensors(enabled):
     """A context manager for a sweep that runs rules on Tensors.
 
     They record as ``enabled`` says, and in the dtypes of the forward pass: outside of autocast.
     """
-
-    def __init__(self, enabled):
-        self.grad_mode, self.region = _Switch(enabled), entered(None)
-
-    def __enter__(self):
-        self.grad_mode.__enter__()
-        self.region.__enter__()
-
-    def __exit__(self, *exc_info):
-        self.region.__exit__()
-        self.grad_mode.__exit__()
+    with _Switch(enabled), entered(None):
+        yield
 
 
 class set_grad_enabled(_Switch):
@@ -141,12 +92,10 @@ class _Steps(Generator):
         self.steps = steps
         self.enabled = enabled
 
-    @restores_state
     def send(self, value):
         with _Switch(self.enabled):
             return self.steps.send(value)
 
-    @restores_state
     def throw(self, *error):
         with _Switch(self.enabled):
             return self.steps.throw(*error)
@@ -161,7 +110,6 @@ def _decorate(function, enabled):
         )
 
     @wraps(function)
-    @restores_state
     def wrapped(*args, **kwargs):
         with _Switch(enabled):
             result = function(*args, **kwargs)

@@ -14,7 +14,7 @@ from operator import iadd
 from typing import Any, NamedTuple
 
 from .._foreign_names import explains_arguments
-from .._thread_state import restores_state, thread
+from .._thread_state import thread
 from ..backends import add_note, backend_of, describe
 from ..backends.registry import sweep_context
 from . import call, implementation
@@ -40,8 +40,7 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    run = _run_recorded if create_graph else _run
-    run(roots, targets, retain_graph, create_graph, guard=gradients is not None)
+    _run(roots, targets, retain_graph, create_graph, guard=gradients is not None)
 
 
 def _run(roots, targets, retain_graph, create_graph, guard):
@@ -51,9 +50,6 @@ def _run(roots, targets, retain_graph, create_graph, guard):
             _run_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses)
             return
     _set_gradients(roots, targets, retain_graph, create_graph, guard, None)
-
-
-_run_recorded = restores_state(_run)  # otherwise only hooks and rules change the thread's state
 
 
 def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
@@ -78,7 +74,6 @@ def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
         _call_accumulated(awaited, create_graph)
 
 
-@restores_state
 def _run_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses):
     """A backward pass that tells the listeners of the leaves in ``last_uses``."""
     leaves_of, due = {}, {}
@@ -125,7 +120,6 @@ def _has_listener(leaf):
     return leaf.watch is not None and leaf.watch.listener is not None
 
 
-@restores_state
 def _call_accumulated(leaves, create_graph):
     for leaf in leaves:
         tensor = leaf.owner()
@@ -136,7 +130,6 @@ def _call_accumulated(leaves, create_graph):
 
 
 @explains_arguments
-@restores_state
 def grad(
     outputs: Any,
     inputs: Any,
@@ -513,7 +506,6 @@ def _age(node):
     return -node.order
 
 
-@restores_state
 def _hooked(node, g):
     """The cotangent that a node's hooks return for ``g``; the hooks see gradients.
 

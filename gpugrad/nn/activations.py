@@ -1,7 +1,8 @@
 """Activations: functions of `gpugrad.nn.functional`, and the layers that apply them."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .._arguments import whole
 from .._creation import full
@@ -148,6 +149,27 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 class _Activation(Module):
+    """A function of a tensor, ``function``, as a layer."""
+
+    function: ClassVar[Callable[..., Tensor]]
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.function(input)
+
+
+class _WithOptions(_Activation):
+    """A function that also takes the values of the attributes named by ``options``."""
+
+    options: ClassVar[tuple[str, ...]]
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.function(input, *[getattr(self, name) for name in self.options])
+
+    def extra_repr(self) -> str:
+        return ", ".join([self._as_shown(f"{name}=") for name in self.options])
+
+
+class _InPlace(_Activation):
     """An activation that PyTorch computes in place on request.
 
     inplace: ignored, since ops never write to their inputs.
@@ -157,51 +179,62 @@ class _Activation(Module):
         pass
 
 
-class ReLU(_Activation):
+class _WithAlpha(_WithOptions):
+    """An activation with a slope or a limit ``alpha``; ``inplace`` is ignored."""
+
+    options = ("alpha",)
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        self.alpha = alpha
+
+
+class _AlongAxis(_WithOptions):
+    """A function along the axis ``dim``."""
+
+    options = ("dim",)
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+
+class ReLU(_InPlace):
     """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
 
+    function = staticmethod(relu)
     activation = "relu"  # its name in `gpugrad.dense`
 
-    def forward(self, input: Tensor) -> Tensor:
-        return relu(input)
 
-
-class Tanh(Module):
+class Tanh(_Activation):
     """Hyperbolic tangent, elementwise."""
 
+    function = staticmethod(tanh)
     activation = "tanh"
 
-    def forward(self, input: Tensor) -> Tensor:
-        return tanh(input)
 
-
-class Sigmoid(Module):
+class Sigmoid(_Activation):
     """``1 / (1 + exp(-x))`` elementwise."""
 
+    function = staticmethod(sigmoid)
     activation = "sigmoid"
 
-    def forward(self, input: Tensor) -> Tensor:
-        return sigmoid(input)
 
-
-class ReLU6(_Activation):
+class ReLU6(_InPlace):
     """``min(max(x, 0), 6)``, elementwise; see `functional.relu6`."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return relu6(input)
+    function = staticmethod(relu6)
 
 
-class LeakyReLU(_Activation):
-    """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`."""
+class LeakyReLU(_WithOptions):
+    """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`.
+
+    inplace: ignored, since ops never write to their inputs.
+    """
+
+    function = staticmethod(leaky_relu)
+    options = ("negative_slope",)
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         self.negative_slope = negative_slope
-
-    def forward(self, input: Tensor) -> Tensor:
-        return leaky_relu(input, self.negative_slope)
-
-    def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}"
 
 
 class PReLU(Module):
@@ -211,6 +244,8 @@ class PReLU(Module):
     init: the initial value of the weight, which has shape ``(num_parameters,)``.
     dtype, device: of the weight; by default float32 on the CPU.
     """
+
+    _shown = ("num_parameters=",)
 
     def __init__(
         self,
@@ -227,104 +262,82 @@ class PReLU(Module):
     def forward(self, input: Tensor) -> Tensor:
         return prelu(input, self.weight)
 
-    def extra_repr(self) -> str:
-        return f"num_parameters={self.num_parameters}"
 
-
-class ELU(_Activation):
+class ELU(_WithAlpha):
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`."""
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        self.alpha = alpha
-
-    def forward(self, input: Tensor) -> Tensor:
-        return elu(input, self.alpha)
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}"
+    function = staticmethod(elu)
 
 
-class SELU(_Activation):
+class SELU(_InPlace):
     """Scaled exponential linear unit; see `functional.selu`."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return selu(input)
+    function = staticmethod(selu)
 
 
-class CELU(_Activation):
+class CELU(_WithAlpha):
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`."""
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        self.alpha = alpha
-
-    def forward(self, input: Tensor) -> Tensor:
-        return celu(input, self.alpha)
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}"
+    function = staticmethod(celu)
 
 
-class GELU(Module):
+class GELU(_WithOptions):
     """Gaussian error linear unit; see `gpugrad.gelu`.
 
     approximate: ``"none"``, or ``"tanh"`` for a formula with the hyperbolic tangent.
     """
+
+    function = staticmethod(gelu)
+    options = ("approximate",)
 
     def __init__(self, approximate: str = "none") -> None:
         if approximate not in ("none", "tanh"):
             raise ValueError(f"GELU: approximate must be 'none' or 'tanh', not {approximate!r}")
         self.approximate = approximate
 
-    def forward(self, input: Tensor) -> Tensor:
-        return gelu(input, self.approximate)
 
-    def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
-
-
-class SiLU(_Activation):
+class SiLU(_InPlace):
     """``x * sigmoid(x)`` elementwise."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return silu(input)
+    function = staticmethod(silu)
 
 
-class Mish(_Activation):
+class Mish(_InPlace):
     """``x * tanh(log(1 + exp(x)))`` elementwise."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return mish(input)
+    function = staticmethod(mish)
 
 
-class Softplus(Module):
+class Softplus(_WithOptions):
     """``log(1 + exp(beta * x)) / beta``; see `gpugrad.softplus`.
 
     Where ``beta * x`` is above ``threshold`` the result is ``x``.
     """
 
+    function = staticmethod(softplus)
+    options = "beta", "threshold"
+
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, input: Tensor) -> Tensor:
-        return softplus(input, self.beta, self.threshold)
 
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}, threshold={self.threshold}"
-
-
-class Softsign(Module):
+class Softsign(_Activation):
     """``x / (1 + abs(x))`` elementwise."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return softsign(input)
+    function = staticmethod(softsign)
 
 
-class Hardtanh(_Activation):
+class Hardtanh(_WithOptions):
     """``x`` limited to ``[min_val, max_val]``; the slope at the bounds is 0.
+
+    inplace: ignored, since ops never write to their inputs.
 
     Raises ValueError unless ``min_val`` is less than ``max_val``.
     """
+
+    function = staticmethod(hardtanh)
+    options = "min_val", "max_val"
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         if not min_val < max_val:
@@ -334,75 +347,47 @@ class Hardtanh(_Activation):
         self.min_val = min_val
         self.max_val = max_val
 
-    def forward(self, input: Tensor) -> Tensor:
-        return hardtanh(input, self.min_val, self.max_val)
 
-    def extra_repr(self) -> str:
-        return f"min_val={self.min_val}, max_val={self.max_val}"
-
-
-class Hardswish(_Activation):
+class Hardswish(_InPlace):
     """``x * min(max(x + 3, 0), 6) / 6``, elementwise; the slope is 0 at -3 and 1 at 3."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return hardswish(input)
+    function = staticmethod(hardswish)
 
 
-class Hardsigmoid(_Activation):
+class Hardsigmoid(_InPlace):
     """``min(max(x + 3, 0), 6) / 6``, elementwise; see `functional.hardsigmoid`."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return hardsigmoid(input)
+    function = staticmethod(hardsigmoid)
 
 
-class LogSigmoid(Module):
+class LogSigmoid(_Activation):
     """``log(sigmoid(x))`` elementwise, without overflow."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return logsigmoid(input)
+    function = staticmethod(logsigmoid)
 
 
-class Tanhshrink(Module):
+class Tanhshrink(_Activation):
     """``x - tanh(x)`` elementwise."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return tanhshrink(input)
+    function = staticmethod(tanhshrink)
 
 
-class Softmax(Module):
+class Softmax(_AlongAxis):
     """``exp(x) / sum(exp(x))`` along the axis ``dim``; see `functional.softmax`."""
 
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+    function = staticmethod(softmax)
 
 
-class LogSoftmax(Module):
+class LogSoftmax(_AlongAxis):
     """``log(softmax(x))`` along the axis ``dim``; see `functional.log_softmax`."""
 
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return log_softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+    function = staticmethod(log_softmax)
 
 
-class GLU(Module):
+class GLU(_AlongAxis):
     """Gated linear unit, which halves the axis ``dim``; see `functional.glu`."""
 
+    function = staticmethod(glu)
+
     def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return glu(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+        super().__init__(dim)

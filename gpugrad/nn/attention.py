@@ -24,6 +24,7 @@ from ..ops.products import matmul, matrix_transpose
 from ..ops.reductions import mean
 from ..random import Generator
 from . import functional, init
+from .computations import check_probability
 from .layers import Linear
 from .module import Module, Parameter
 
@@ -72,7 +73,7 @@ class MultiheadAttention(Module):
                 f"MultiheadAttention: embed_dim {embed_dim} must be a multiple of num_heads "
                 f"{num_heads}"
             )
-        functional.check_probability("MultiheadAttention: dropout", dropout)
+        check_probability("MultiheadAttention: dropout", dropout)
         self.kdim = embed_dim if kdim is None else whole("MultiheadAttention: kdim", kdim, 1)
         self.vdim = embed_dim if vdim is None else whole("MultiheadAttention: vdim", vdim, 1)
         self.dropout = dropout

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from .._arguments import whole
 from .._tensor import Tensor
@@ -182,18 +182,8 @@ def conv_transpose1d(
     dilation: Ints = 1,
 ) -> Tensor:
     """Transposed convolution over a length; see `conv_transpose2d`."""
-    return _convolve_transposed(
-        "conv_transpose1d",
-        1,
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
+    options = stride, padding, output_padding, groups, dilation
+    return _convolve_transposed("conv_transpose1d", 1, input, weight, bias, *options)
 
 
 def conv_transpose2d(
@@ -218,18 +208,21 @@ def conv_transpose2d(
 
     The other parameters are those of `conv2d`, and so are the errors.
     """
-    return _convolve_transposed(
-        "conv_transpose2d",
-        2,
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
+    options = stride, padding, output_padding, groups, dilation
+    return _convolve_transposed("conv_transpose2d", 2, input, weight, bias, *options)
+
+
+def _windows(name, shape, size, stride, padding, dilation):
+    """How many windows there are along the axes of images, and the options of the ops."""
+    options = {
+        "stride": per_axis(f"{name}: stride", stride, 2),
+        "padding": per_axis(f"{name}: padding", padding, 2, 0),
+        "dilation": per_axis(f"{name}: dilation", dilation, 2),
+    }
+    try:
+        return counts_of_windows(shape, size, **options), options
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def unfold(
@@ -241,15 +234,7 @@ def unfold(
     """
     x, is_single = with_examples("unfold", input, 3, f"channels, {LENGTHS[2]}")
     size = per_axis("unfold: kernel_size", kernel_size, 2)
-    options = {
-        "stride": per_axis("unfold: stride", stride, 2),
-        "padding": per_axis("unfold: padding", padding, 2, 0),
-        "dilation": per_axis("unfold: dilation", dilation, 2),
-    }
-    try:
-        counts_of_windows(x.shape[2:], size, **options)
-    except ValueError as error:
-        raise ValueError(f"unfold: {error}") from None
+    _, options = _windows("unfold", x.shape[2:], size, stride, padding, dilation)
     out = sliding_windows(x, size=size, **options)
     n, channels, *rest = out.shape
     columns = channels * math.prod(rest[:2]), math.prod(rest[2:])
@@ -272,15 +257,7 @@ def fold(
     x, is_single = with_examples("fold", input, 2, "channels * taps, windows")
     shape = per_axis("fold: output_size", output_size, 2)
     size = per_axis("fold: kernel_size", kernel_size, 2)
-    options = {
-        "stride": per_axis("fold: stride", stride, 2),
-        "padding": per_axis("fold: padding", padding, 2, 0),
-        "dilation": per_axis("fold: dilation", dilation, 2),
-    }
-    try:
-        counts = counts_of_windows(shape, size, **options)
-    except ValueError as error:
-        raise ValueError(f"fold: {error}") from None
+    counts, options = _windows("fold", shape, size, stride, padding, dilation)
     n, rows, columns = x.shape
     if rows % math.prod(size) or columns != math.prod(counts):
         raise ValueError(
@@ -296,26 +273,28 @@ def fold(
 
 
 class _Convolution(Module):
-    """What the layers of convolution share: their parameters and their repr."""
+    """What the layers of convolution share."""
 
     axes: int
     is_transposed = False
+    # The attributes that the repr shows unless they have these values on all axes.
+    _defaults: ClassVar[dict[str, int]] = {"padding": 0, "dilation": 1, "output_padding": 0}
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
         kernel_size: Ints,
-        stride: Ints,
-        padding: Ints | str,
-        output_padding: Ints,
-        dilation: Ints,
-        groups: int,
-        bias: bool,
-        padding_mode: str,
-        dtype: Any,
-        device: str | None,
-        generator: Generator | None,
+        stride: Ints = 1,
+        padding: Ints | str = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
     ) -> None:
         name, n = type(self).__name__, self.axes
         self.in_channels = whole(f"{name}: in_channels", in_channels, 1)
@@ -333,7 +312,7 @@ class _Convolution(Module):
         self.kernel_size = per_axis(f"{name}: kernel_size", kernel_size, n)
         self.stride = per_axis(f"{name}: stride", stride, n)
         self.dilation = per_axis(f"{name}: dilation", dilation, n)
-        self.output_padding = per_axis(f"{name}: output_padding", output_padding, n, 0)
+        self.output_padding = (0,) * n
         if isinstance(padding, str) and self.is_transposed:
             raise ValueError(f"{name}: padding must be ints, not {padding!r}")
         pairs = _pairs(name, padding, self.kernel_size, self.stride, self.dilation)
@@ -351,15 +330,11 @@ class _Convolution(Module):
         self.bias = parameter(out_channels) if bias else None
 
     def extra_repr(self) -> str:
-        n = self.axes
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
         text += f", stride={self.stride}"
-        if self.padding != (0,) * n:
-            text += f", padding={self.padding}"
-        if self.dilation != (1,) * n:
-            text += f", dilation={self.dilation}"
-        if self.output_padding != (0,) * n:
-            text += f", output_padding={self.output_padding}"
+        for name, default in self._defaults.items():
+            if (value := getattr(self, name)) != (default,) * self.axes:
+                text += f", {name}={value}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:
@@ -370,38 +345,6 @@ class _Convolution(Module):
 
 
 class _Conv(_Convolution):
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Ints,
-        stride: Ints = 1,
-        padding: Ints | str = 0,
-        dilation: Ints = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            0,
-            dilation,
-            groups,
-            bias,
-            padding_mode,
-            dtype,
-            device,
-            generator,
-        )
-
     def forward(self, input: Tensor) -> Tensor:
         name, n, padding = type(self).__name__, self.axes, self.padding
         if input.ndim not in (n + 1, n + 2) or input.shape[-n - 1] != self.in_channels:
@@ -412,17 +355,8 @@ class _Conv(_Convolution):
             )
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._pad, self.padding_mode), 0
-        return _convolve(
-            name,
-            n,
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            padding,
-            self.dilation,
-            self.groups,
-        )
+        options = self.stride, padding, self.dilation, self.groups
+        return _convolve(name, n, input, self.weight, self.bias, *options)
 
 
 class Conv1d(_Conv):
@@ -471,38 +405,20 @@ class _ConvTranspose(_Convolution):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            output_padding,
-            dilation,
-            groups,
-            bias,
-            padding_mode,
-            dtype,
-            device,
-            generator,
-        )
+        shape = in_channels, out_channels, kernel_size
+        options: Any = stride, padding, dilation, groups, bias, padding_mode
+        given: Any = {"dtype": dtype, "device": device, "generator": generator}
+        super().__init__(*shape, *options, **given)
+        name = f"{type(self).__name__}: output_padding"
+        self.output_padding = per_axis(name, output_padding, self.axes, 0)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         more: Any = self.output_padding
         if output_size is not None:
             more = self._output_padding(input.shape, tuple(output_size))
-        return _convolve_transposed(
-            type(self).__name__,
-            self.axes,
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            more,
-            self.groups,
-            self.dilation,
-        )
+        name, n = type(self).__name__, self.axes
+        options = self.stride, self.padding, more, self.groups, self.dilation
+        return _convolve_transposed(name, n, input, self.weight, self.bias, *options)
 
     def _output_padding(self, shape, output_size):
         n = self.axes
@@ -548,6 +464,8 @@ class ConvTranspose2d(_ConvTranspose):
 class Unfold(Module):
     """All windows of images as columns; see `functional.unfold`."""
 
+    _shown = "kernel_size=", "dilation=", "padding=", "stride="
+
     def __init__(
         self, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
     ) -> None:
@@ -559,15 +477,11 @@ class Unfold(Module):
     def forward(self, input: Tensor) -> Tensor:
         return unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
-    def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
-            f"stride={self.stride}"
-        )
-
 
 class Fold(Module):
     """Add up windows, given as columns, to images; see `functional.fold`."""
+
+    _shown = "output_size=", "kernel_size=", "dilation=", "padding=", "stride="
 
     def __init__(
         self,
@@ -584,12 +498,5 @@ class Fold(Module):
         self.stride = stride
 
     def forward(self, input: Tensor) -> Tensor:
-        return fold(
-            input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
-        )
-
-    def extra_repr(self) -> str:
-        return (
-            f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
-            f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
-        )
+        windows = self.kernel_size, self.dilation, self.padding, self.stride
+        return fold(input, self.output_size, *windows)

@@ -1,651 +1,76 @@
 """The computations of the layers, as functions of tensors."""
 
-import math
-from collections.abc import Sequence
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._arguments import is_floating
-from .._batched import behind, levels_among, levels_now, levels_of, lifted, physical
-from .._creation import asarray
-from .._draws import is_repeated
-from .._dtypes import isdtype
-from .._foreign_names import answer, explains_arguments
-from .._tensor import Tensor
-from .._thread_state import restores_state
-from ..autograd.casting import as_input
-from ..autograd.mode import no_grad
-from ..backends import as_shape, backend_of
-from ..ops.attention import attention as _attention
-from ..ops.dropout import dropout as _dropout
-from ..ops.elementwise import sqrt, where
-from ..ops.indexing import take
-from ..ops.manipulation import expand_dims, reshape
-from ..ops.normalization import batch_norm as _batch_norm
-from ..ops.normalization import group_norm as _group_norm
-from ..ops.normalization import layer_norm as _layer_norm
-from ..ops.normalization import rms_norm as _rms_norm
-from ..ops.products import einsum
-from ..ops.reductions import mean, var
-from ..random import Generator, default_generator
-from .activations import (
-    celu,
-    gelu,
-    glu,
-    hardsigmoid,
-    log_softmax,
-    logsigmoid,
-    prelu,
-    relu6,
-    selu,
-    sigmoid,
-    softmax,
-    softplus,
-    softsign,
-    tanh,
-    tanhshrink,
-)
-from .activations import elu as _elu
-from .activations import hardswish as _hardswish
-from .activations import hardtanh as _hardtanh
-from .activations import leaky_relu as _leaky_relu
-from .activations import mish as _mish
-from .activations import relu as _relu
-from .activations import silu as _silu
-from .convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d, fold, unfold
-from .losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cosine_embedding_loss,
-    cross_entropy,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-    smooth_l1_loss,
-    triplet_margin_loss,
-)
-from .module import is_unshared
-from .padding import created, pad
-from .pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    avg_pool1d,
-    avg_pool2d,
-    max_pool1d,
-    max_pool2d,
-)
-from .upsampling import interpolate
+from .._foreign_names import answer as _answer
+from .activations import celu as celu
+from .activations import gelu as gelu
+from .activations import glu as glu
+from .activations import hardsigmoid as hardsigmoid
+from .activations import log_softmax as log_softmax
+from .activations import logsigmoid as logsigmoid
+from .activations import prelu as prelu
+from .activations import relu6 as relu6
+from .activations import selu as selu
+from .activations import sigmoid as sigmoid
+from .activations import softmax as softmax
+from .activations import softplus as softplus
+from .activations import softsign as softsign
+from .activations import tanh as tanh
+from .activations import tanhshrink as tanhshrink
+from .computations import batch_norm as batch_norm
+from .computations import bilinear as bilinear
+from .computations import dropout as dropout
+from .computations import dropout1d as dropout1d
+from .computations import dropout2d as dropout2d
+from .computations import elu as elu
+from .computations import embedding as embedding
+from .computations import flatten as flatten
+from .computations import group_norm as group_norm
+from .computations import hardswish as hardswish
+from .computations import hardtanh as hardtanh
+from .computations import instance_norm as instance_norm
+from .computations import layer_norm as layer_norm
+from .computations import leaky_relu as leaky_relu
+from .computations import mish as mish
+from .computations import relu as relu
+from .computations import rms_norm as rms_norm
+from .computations import scaled_dot_product_attention as scaled_dot_product_attention
+from .computations import silu as silu
+from .convolution import conv1d as conv1d
+from .convolution import conv2d as conv2d
+from .convolution import conv_transpose1d as conv_transpose1d
+from .convolution import conv_transpose2d as conv_transpose2d
+from .convolution import fold as fold
+from .convolution import unfold as unfold
+from .losses import binary_cross_entropy as binary_cross_entropy
+from .losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from .losses import cosine_embedding_loss as cosine_embedding_loss
+from .losses import cross_entropy as cross_entropy
+from .losses import huber_loss as huber_loss
+from .losses import kl_div as kl_div
+from .losses import l1_loss as l1_loss
+from .losses import mse_loss as mse_loss
+from .losses import nll_loss as nll_loss
+from .losses import smooth_l1_loss as smooth_l1_loss
+from .losses import triplet_margin_loss as triplet_margin_loss
+from .padding import pad as pad
+from .pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
+from .pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
+from .pooling import adaptive_max_pool1d as adaptive_max_pool1d
+from .pooling import adaptive_max_pool2d as adaptive_max_pool2d
+from .pooling import avg_pool1d as avg_pool1d
+from .pooling import avg_pool2d as avg_pool2d
+from .pooling import max_pool1d as max_pool1d
+from .pooling import max_pool2d as max_pool2d
+from .upsampling import interpolate as interpolate
 
 if TYPE_CHECKING:
-    from .._ops import linear
+    from .._ops import linear as linear
 else:
-    from ..ops.neural import linear
+    from ..ops.neural import linear as linear
 
-__all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "batch_norm",
-    "bilinear",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "celu",
-    "conv1d",
-    "conv2d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "cosine_embedding_loss",
-    "cross_entropy",
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "elu",
-    "embedding",
-    "flatten",
-    "fold",
-    "gelu",
-    "glu",
-    "group_norm",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "huber_loss",
-    "instance_norm",
-    "interpolate",
-    "kl_div",
-    "l1_loss",
-    "layer_norm",
-    "leaky_relu",
-    "linear",
-    "log_softmax",
-    "logsigmoid",
-    "max_pool1d",
-    "max_pool2d",
-    "mish",
-    "mse_loss",
-    "nll_loss",
-    "pad",
-    "prelu",
-    "relu",
-    "relu6",
-    "rms_norm",
-    "scaled_dot_product_attention",
-    "selu",
-    "sigmoid",
-    "silu",
-    "smooth_l1_loss",
-    "softmax",
-    "softplus",
-    "softsign",
-    "tanh",
-    "tanhshrink",
-    "triplet_margin_loss",
-    "unfold",
-]
+__all__ = sorted([name for name, x in globals().items() if name[0] != "_" and callable(x)])
 __dir__ = __all__.copy
-
-
-# PyTorch's activations can write to their input. Ops never do, so that ``inplace`` is ignored.
-
-
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``max(x, 0)`` elementwise; see `gpugrad.relu`."""
-    return _relu(input)
-
-
-def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`."""
-    return _leaky_relu(input, negative_slope)
-
-
-def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`."""
-    return _elu(input, alpha)
-
-
-def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``x * sigmoid(x)`` elementwise; see `gpugrad.silu`."""
-    return _silu(input)
-
-
-def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``x * tanh(log(1 + exp(x)))`` elementwise; see `gpugrad.mish`."""
-    return _mish(input)
-
-
-def hardtanh(
-    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
-) -> Tensor:
-    """``x`` limited to ``[min_val, max_val]``; see `gpugrad.hardtanh`."""
-    return _hardtanh(input, min_val, max_val)
-
-
-def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``x * min(max(x + 3, 0), 6) / 6`` elementwise; see `gpugrad.hardswish`."""
-    return _hardswish(input)
-
-
-def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Merge the axes from ``start_dim`` to ``end_dim``, both included; see `Tensor.flatten`."""
-    return input.flatten(start_dim, end_dim)
-
-
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``input1 @ weight[k] @ input2 + bias[k]`` for each output k.
-
-    input1: ``(..., in1)``. input2: ``(..., in2)``, with the same leading axes.
-    weight: ``(out, in1, in2)``. bias: ``(out,)``, or None.
-
-    The result is ``(..., out)``. Raises ValueError if the shapes do not fit.
-    """
-    a, b, w = input1.shape, input2.shape, weight.shape
-    if not (a and b and a[:-1] == b[:-1] and w[1:] == (a[-1], b[-1])):
-        raise ValueError(
-            f"bilinear: inputs (..., in1) and (..., in2) need a weight (out, in1, in2), but the "
-            f"shapes are {a}, {b} and {w}"
-        )
-    if bias is not None and bias.shape != w[:1]:
-        raise ValueError(f"bilinear: bias must have shape {w[:1]}, not {bias.shape}")
-    out = einsum("...i,oij,...j->...o", input1, weight, input2)
-    return out if bias is None else out + bias
-
-
-@explains_arguments
-def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
-    """The rows of ``weight`` at the indices ``input``.
-
-    input: ``(...)``, integers. weight: ``(rows, d)``. The result is ``(..., d)``.
-    padding_idx: a row that gets no gradient; negative counts from the end.
-
-    Raises TypeError for indices that are not integers, and ValueError for a ``padding_idx`` that is
-    not a row. An index that is out of range is the array
-    library's error where finding it does not wait for a device; negative ones count from the end.
-    """
-    input = asarray(input)
-    if not isdtype(input.dtype, "integral"):
-        raise TypeError(f"embedding: the indices must be integers, not {input.dtype}")
-    if weight.ndim != 2:
-        raise ValueError(f"embedding: weight must have shape (rows, d), not {weight.shape}")
-    rows = weight.shape[0]
-    if padding_idx is not None and not -rows <= padding_idx < rows:
-        raise ValueError(f"embedding: padding_idx {padding_idx} is not one of {rows} rows")
-    shape = (*input.shape, weight.shape[1])
-    out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
-    if padding_idx is None:
-        return out
-    padded = expand_dims(input == padding_idx % rows, -1)
-    return where(padded, out.detach(), out)
-
-
-def dropout(
-    input: Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Zero each element with probability ``p`` and scale the others by ``1 / (1 - p)``.
-
-    training: if False, return ``input`` itself.
-    inplace: ignored, since ops never write to their inputs.
-    generator: its next `key` decides which elements to zero; by default the generator of the
-        input's device.
-
-    The same seed drops the same elements on every device. Nothing as large as ``input`` is kept
-    for backward. Inside `vmap` each example gets its own mask. Raises TypeError unless
-    ``input`` is floating.
-    """
-    check_probability("dropout", p)
-    if not is_floating(input):
-        raise TypeError(f"dropout: the input must be floating, not {input.dtype}; use astype")
-    if not training or p == 0:
-        return input
-    key = _key(generator, input)
-    levels = levels_now("dropout", input)
-    if not levels:
-        return _dropout(input, p=p, key=key)
-    # All examples together are one input, so that each gets its own part of the mask.
-    return behind(_dropout(physical(lifted(input, levels)), p=p, key=key), levels)
-
-
-def _key(generator, input):
-    """The generator's next key; by default, of the generator of the input's device."""
-    if generator is None:
-        device = input.device
-        generator = default_generator(device if device.startswith("cuda") else "cpu")
-    return generator.key()
-
-
-def dropout1d(
-    input: Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Zero each channel of ``(n, channels, length)`` with probability ``p``, as a whole.
-
-    The other channels are scaled by ``1 / (1 - p)``. The input may lack its first axis. The other
-    parameters are those of `dropout`.
-    """
-    if input.ndim not in (2, 3):
-        raise ValueError(
-            f"dropout1d: the input must be (n, channels, length) or (channels, length), not of "
-            f"shape {input.shape}"
-        )
-    return _drop_channels("dropout1d", input, input.shape[:-1], p, training, generator)
-
-
-def dropout2d(
-    input: Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Zero each channel of ``(n, channels, height, width)`` with probability ``p``, as a whole.
-
-    The other channels are scaled by ``1 / (1 - p)``. The other parameters are those of `dropout`.
-    """
-    if input.ndim != 4:
-        raise ValueError(
-            f"dropout2d: the input must be (n, channels, height, width), not of shape {input.shape}"
-        )
-    return _drop_channels("dropout2d", input, input.shape[:2], p, training, generator)
-
-
-def _drop_channels(name, input, shape, p, training, generator):
-    check_probability(name, p)
-    if not is_floating(input):
-        raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
-    if not training or p == 0:
-        return input
-    ones = created("ones", shape, dtype=input.dtype, like=input)
-    kept = dropout(ones, p, generator=generator)
-    kept = reshape(kept, (*shape, *[1] * (input.ndim - len(shape))))
-    return where(kept > 0, input * kept, 0.0)
-
-
-def check_probability(name, p):
-    if not 0 <= p <= 1:
-        raise ValueError(f"{name}: the probability p must be from 0 to 1, not {p!r}")
-
-
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """``softmax(query @ key.T * scale + attn_mask) @ value``; memory grows linearly with lengths.
-
-    query: ``(..., n, d)``. key: ``(..., m, d)``. value: ``(..., m, e)``. The result is
-        ``(..., n, e)``; leading axes broadcast.
-    attn_mask: broadcasts to ``(..., n, m)``: bools, False where a query must not use a key, or
-        numbers of the query's dtype to add. A query without any key gives 0.
-    dropout_p: the probability with which each weight is dropped, also in evaluation.
-    is_causal: whether query i may use only the keys up to i; then there can be no mask.
-    scale: by default ``1 / sqrt(d)``.
-    enable_gqa: grouped queries: the third last axis of the query, the heads, may be a multiple of
-        that of key and value, whose heads are each used for several of the query's in a row.
-    generator: as for `dropout`.
-
-    Raises ValueError for shapes that do not fit, and TypeError for a mask of another dtype.
-    """
-    name = "scaled_dot_product_attention"
-    check_probability(name, dropout_p)
-    operands = [query, key, value]
-    if attn_mask is not None:
-        if is_causal:
-            raise ValueError(f"{name}: give attn_mask or is_causal, not both")
-        attn_mask = asarray(attn_mask)
-        if not isdtype(attn_mask.dtype, "bool") and attn_mask.dtype != query.dtype:
-            raise TypeError(
-                f"{name}: attn_mask must be of bools or of the query's dtype {query.dtype}, "
-                f"not {attn_mask.dtype}"
-            )
-        operands.append(attn_mask)
-    if enable_gqa:
-        operands = _grouped(*operands)
-    if not dropout_p:
-        out = _attention(*operands, is_causal=is_causal, scale=scale)
-    else:
-        draw = _key(generator, query)
-        levels = {level for x in operands for level in levels_now(name, x)}
-        if levels:  # all examples together are one input, so that each gets its own part of a mask
-            levels = levels_among(name, [lifted(query, sorted(levels, key=attrgetter("number")))])
-            ndim = max(x.ndim for x in operands)
-            operands = [reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in operands]
-            operands = [physical(lifted(x, levels)) for x in operands]
-        out = _attention(
-            *operands, is_causal=is_causal, scale=scale, dropout_p=dropout_p, dropout_key=draw
-        )
-        out = behind(out, levels)
-    if enable_gqa:
-        out = reshape(out, (*out.shape[:-4], out.shape[-4] * out.shape[-3], *out.shape[-2:]))
-    return out
-
-
-def _grouped(query, key, value, mask=None):
-    """The operands with the axis of the heads split into groups and heads of a group."""
-    shapes = query.shape, key.shape, value.shape
-    if (
-        min(map(len, shapes)) < 3
-        or key.shape[-3] != value.shape[-3]
-        or (query.shape[-3] % max(key.shape[-3], 1))
-    ):
-        raise ValueError(
-            f"scaled_dot_product_attention: with enable_gqa the query's heads, axis -3, must be a "
-            f"multiple of those of key and value, but the shapes are {', '.join(map(str, shapes))}"
-        )
-    groups = key.shape[-3]
-
-    def split(x):
-        return reshape(x, (*x.shape[:-3], groups, -1, *x.shape[-2:]))
-
-    operands = [split(query), expand_dims(key, -3), expand_dims(value, -3)]
-    if mask is not None:
-        if mask.ndim > 2:
-            mask = expand_dims(mask, -3) if mask.shape[-3] == 1 else split(mask)
-        operands.append(mask)
-    return operands
-
-
-def layer_norm(
-    input: Tensor,
-    normalized_shape: int | Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    """``(input - mean) / sqrt(var + eps) * weight + bias``, with statistics of the last axes.
-
-    The mean and variance are over the axes of ``normalized_shape``.
-
-    input: ``(..., *normalized_shape)``.
-    weight, bias: ``normalized_shape``; by default 1 and 0.
-
-    Raises ValueError if the shapes do not fit.
-    """
-    ndim = _normalized_axes("layer_norm", input, normalized_shape)
-    return _layer_norm(input, weight, bias, ndim=ndim, eps=eps)
-
-
-def rms_norm(
-    input: Tensor,
-    normalized_shape: int | Sequence[int],
-    weight: Tensor | None = None,
-    eps: float | None = None,
-) -> Tensor:
-    """``input / sqrt(mean(input**2) + eps) * weight``, with the mean over the last axes.
-
-    input: ``(..., *normalized_shape)``.
-    weight: ``normalized_shape``; by default 1.
-    eps: by default the distance from 1 to the next number of the input's dtype.
-
-    Raises ValueError if the shapes do not fit.
-    """
-    ndim = _normalized_axes("rms_norm", input, normalized_shape)
-    return _rms_norm(input, weight, ndim=ndim, eps=eps)
-
-
-def _normalized_axes(name, input, normalized_shape):
-    """How many axes are normalized; ValueError if they are not the input's last ones."""
-    shape = as_shape(normalized_shape)
-    ndim = len(shape)
-    if not ndim or input.shape[input.ndim - ndim :] != shape:
-        raise ValueError(
-            f"{name}: the input's last axes, at least one, must be normalized_shape {shape}, "
-            f"but its shape is {input.shape}"
-        )
-    return ndim
-
-
-def group_norm(
-    input: Tensor,
-    num_groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    """``(input - mean) / sqrt(var + eps) * weight + bias``, with statistics of groups of channels.
-
-    input: ``(n, channels, ...)``; the channels of each example are split into ``num_groups``.
-    weight, bias: ``(channels,)``; by default 1 and 0.
-
-    Raises ValueError if the shapes do not fit.
-    """
-    return _group_norm(input, weight, bias, groups=num_groups, eps=eps)
-
-
-def instance_norm(
-    input: Tensor,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
-    """``(input - mean) / sqrt(var + eps) * weight + bias``, for each channel of each example.
-
-    input: ``(n, channels, ...)``.
-    running_mean, running_var, weight, bias: ``(channels,)``, or None.
-    use_input_stats: if True, normalize each channel of each example by its own statistics, and
-        update the running statistics, if given, by the averages over the examples, as
-        `batch_norm` does. If False, normalize by the running statistics.
-
-    For `checkpoint` and `vmap` see `batch_norm`. Raises ValueError for shapes that do not fit, for
-    running statistics that are missing if they are to be used, and for a single element per
-    channel with ``use_input_stats``.
-    """
-    shape = input.shape
-    if len(shape) < 3:
-        raise ValueError(f"instance_norm: the input must be (n, channels, ...), not {shape}")
-    if not use_input_stats:
-        if running_mean is None or running_var is None:
-            raise ValueError(
-                "instance_norm: without use_input_stats it needs running_mean and running_var"
-            )
-        return _by_running(input, running_mean, running_var, weight, bias, eps)
-    n, channels, *rest = shape
-    count = math.prod(rest)
-    if count == 1:
-        raise ValueError(
-            f"instance_norm: each channel needs more than one element, but the input's shape is "
-            f"{shape}"
-        )
-    out = _group_norm(input, weight, bias, groups=channels, eps=eps)
-    if n and count and not (running_mean is running_var is None or is_repeated()):
-        axes = tuple(range(2, len(shape)))
-        values = input.detach()
-        _follow(running_mean, mean(values, axis=(0, *axes)), 1, momentum, "instance_norm")
-        spread = mean(var(values, axis=axes), axis=0)
-        _follow(running_var, spread, count / (count - 1), momentum, "instance_norm")
-    return out
-
-
-def batch_norm(
-    input: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    training: bool = False,
-    momentum: float | Tensor = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
-    """``(input - mean) / sqrt(var + eps) * weight + bias``, with a mean and variance per channel.
-
-    input: ``(n, channels, ...)``.
-    running_mean, running_var, weight, bias: ``(channels,)``, or None.
-    training: if True, normalize by the statistics of the input and update the running
-        statistics, if given: ``running = (1 - momentum) * running + momentum * statistic``,
-        with the unbiased variance. If False, normalize by the running statistics.
-
-    When `checkpoint` recomputes a call, the running statistics are not updated again. Inside
-    `vmap` the statistics differ between examples, so a running mean shared by all cannot follow
-    them: give each example its own, or None. Raises ValueError for shared running statistics
-    inside `vmap`, for shapes that do not fit, for running statistics that are missing without
-    ``training``, and for a single element per channel in training.
-    """
-    shape = input.shape
-    if len(shape) < 2:
-        raise ValueError(f"batch_norm: the input must be (n, channels, ...), not {shape}")
-    channels = shape[1]
-    parameters = {
-        "running_mean": running_mean,
-        "running_var": running_var,
-        "weight": weight,
-        "bias": bias,
-    }
-    for name, x in parameters.items():
-        if x is not None and x.shape != (channels,):
-            raise ValueError(
-                f"batch_norm: {name} must have shape ({channels},), as the input of shape {shape} "
-                f"has {channels} channels, not {x.shape}"
-            )
-    if not training:
-        if running_mean is None or running_var is None:
-            raise ValueError("batch_norm: without training it needs running_mean and running_var")
-        return as_input(input, _by_running(input, running_mean, running_var, weight, bias, eps))
-    count = shape[0] * math.prod(shape[2:])
-    if count == 1:
-        raise ValueError(
-            f"batch_norm: in training each channel needs more than one element, but the input's "
-            f"shape is {shape}"
-        )
-    out, mean, var = _batch_norm(input, weight, bias, eps=eps)
-    if count and not is_repeated():
-        _follow(running_mean, mean, 1, momentum)
-        _follow(running_var, var, count / (count - 1), momentum)
-    return out
-
-
-def _by_running(input, mean, var, weight, bias, eps):
-    scale = 1 / sqrt(var + eps)
-    if weight is not None:
-        scale = scale * weight
-    shift = -mean * scale
-    if bias is not None:
-        shift = shift + bias
-    if input.ndim > 2:
-        column = (input.shape[1],) + (1,) * (input.ndim - 2)
-        scale, shift = reshape(scale, column), reshape(shift, column)
-    return input * scale + shift
-
-
-@restores_state
-def _follow(running, statistic, factor, momentum, name="batch_norm"):
-    """Move a running statistic, in place, towards ``factor * statistic`` of a batch."""
-    if running is None:
-        return
-    if not {*levels_of(statistic)} <= {*levels_of(running)}:
-        raise ValueError(
-            f"{name}: inside vmap the examples' statistics differ, and cannot all be kept in "
-            "one running_mean and running_var; give each example its own by functional_call, "
-            "keep none (track_running_stats=False), or use those there are (eval())"
-        )
-    kept, share = 1 - momentum, momentum * factor
-    if not _blended(running, statistic, kept, share):
-        with no_grad():
-            running *= kept
-            running += statistic * share
-
-
-def _blended(running, statistic, kept, share):
-    """Do it at once, in a copy if something else can see the memory; whether that was done.
-
-    Either way has the same bits, and a program, which always copies, those of its function.
-    """
-    if not (type(running) is type(statistic) is Tensor and isinstance(share, (int, float))):
-        return False
-    backend = backend_of[type(running.array)]
-    if backend.blend is None or is_unshared(running):
-        return backend.blend and backend.blend(running.array, statistic.array, kept, share)
-    array = backend.asarray(running.array, copy=True)
-    is_done = backend.blend(array, statistic.array, kept, share)
-    if is_done:
-        running.array = array
-    return is_done
-
-
 if not TYPE_CHECKING:
-    __getattr__ = answer(__name__)
+    __getattr__ = _answer(__name__)

@@ -11,6 +11,7 @@ from ..ops.manipulation import reshape
 from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
+from .computations import check_probability
 from .init import uniform_parameters as _uniform
 from .module import Module, Parameter
 
@@ -23,6 +24,8 @@ class Linear(Module):
     dtype, device: of the weight and the bias; by default float32 on the CPU.
     generator: draws the initial values; by default the device's default generator.
     """
+
+    _shown = "in_features=", "out_features=", "bias="
 
     def __init__(
         self,
@@ -44,12 +47,6 @@ class Linear(Module):
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
 
-    def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}"
-        )
-
 
 class Dropout(Module):
     """In training, zero elements with probability ``p`` and scale the others by ``1 / (1 - p)``.
@@ -59,18 +56,17 @@ class Dropout(Module):
         input's device.
     """
 
+    _shown = ("p=",)
+
     def __init__(
         self, p: float = 0.5, inplace: bool = False, *, generator: Generator | None = None
     ) -> None:
-        functional.check_probability(type(self).__name__, p)
+        check_probability(type(self).__name__, p)
         self.p = p
         self.generator = generator
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.dropout(input, self.p, self.training, generator=self.generator)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
 
 
 class Dropout1d(Dropout):
@@ -90,15 +86,14 @@ class Dropout2d(Dropout):
 class Flatten(Module):
     """Merge the axes from ``start_dim`` to ``end_dim`` into one; by default all but the first."""
 
+    _shown = "start_dim=", "end_dim="
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim = start_dim
         self.end_dim = end_dim
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.flatten(input, self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class Unflatten(Module):
@@ -108,6 +103,8 @@ class Unflatten(Module):
 
     Raises ValueError where the lengths do not multiply to that of the axis.
     """
+
+    _shown = "dim=", "unflattened_size="
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         if not isinstance(dim, int):
@@ -129,9 +126,6 @@ class Unflatten(Module):
             )
         dim %= len(shape)
         return reshape(input, (*shape[:dim], *sizes, *shape[dim + 1 :]))
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
 class Identity(Module):
@@ -155,6 +149,8 @@ class Bilinear(Module):
     dtype, device, generator: as for `Linear`.
     """
 
+    _shown = "in1_features=", "in2_features=", "out_features=", "bias="
+
     def __init__(
         self,
         in1_features: int,
@@ -175,12 +171,6 @@ class Bilinear(Module):
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return functional.bilinear(input1, input2, self.weight, self.bias)
-
-    def extra_repr(self) -> str:
-        return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
-            f"out_features={self.out_features}, bias={self.bias is not None}"
-        )
 
 
 class Embedding(Module):

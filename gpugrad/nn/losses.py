@@ -5,8 +5,9 @@ it says otherwise, input and target must have the same shape: nothing is broadca
 """
 
 import math
+from collections.abc import Callable
 from operator import index
-from typing import Any
+from typing import Any, ClassVar
 
 from .._creation import asarray
 from .._dtypes import isdtype
@@ -465,56 +466,69 @@ def triplet_margin_loss(
 
 
 class _Loss(Module):
-    """A loss of which the class names the reductions it knows."""
+    """A loss as a module.
 
-    _reductions: tuple[str, ...] = REDUCTIONS
+    function: takes the tensors of a call, then by name the attributes named by ``options``.
+    weights: the options that are tensors; those that are given are buffers.
+    reductions: the reductions that it knows.
+    """
+
+    function: ClassVar[Callable[..., Tensor]]
+    options: ClassVar[tuple[str, ...]] = ()
+    weights: ClassVar[tuple[str, ...]] = ()
+    reductions: ClassVar[tuple[str, ...]] = REDUCTIONS
 
     def __init__(self, *, reduction: str = "mean") -> None:
-        _check_reduction(type(self).__name__, reduction, self._reductions)
-        self.reduction = reduction
+        self._keep(reduction)
 
-    def _keep(self, name: str, weight: Any) -> None:
-        """Make a weight, if there is one, a buffer."""
-        if weight is None:
-            setattr(self, name, None)
-        else:
-            self.register_buffer(name, asarray(weight))
+    def _keep(self, reduction: str, **options: Any) -> None:
+        """Make the options attributes."""
+        _check_reduction(type(self).__name__, reduction, self.reductions)
+        self.reduction = reduction
+        for name, value in options.items():
+            if name in self.weights and value is not None:
+                self.register_buffer(name, asarray(value))
+            else:
+                setattr(self, name, value)
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return self._apply(input, target)
+
+    def _apply(self, *tensors: Any) -> Tensor:
+        options = {name: getattr(self, name) for name in self.options + self.weights}
+        return self.function(*tensors, reduction=self.reduction, **options)
 
 
 class MSELoss(_Loss):
     """Squared error; see `functional.mse_loss`."""
 
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return mse_loss(input, target, reduction=self.reduction)
+    function = staticmethod(mse_loss)
 
 
 class L1Loss(_Loss):
     """Absolute error; see `functional.l1_loss`."""
 
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return l1_loss(input, target, reduction=self.reduction)
+    function = staticmethod(l1_loss)
 
 
 class SmoothL1Loss(_Loss):
     """Squared error up to ``beta``, linear beyond; see `functional.smooth_l1_loss`."""
 
-    def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        self.beta = beta
+    function = staticmethod(smooth_l1_loss)
+    options = ("beta",)
 
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+    def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
+        self._keep(reduction, beta=beta)
 
 
 class HuberLoss(_Loss):
     """Half the squared error up to ``delta``, linear beyond; see `functional.huber_loss`."""
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        self.delta = delta
+    function = staticmethod(huber_loss)
+    options = ("delta",)
 
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        self._keep(reduction, delta=delta)
 
 
 class CrossEntropyLoss(_Loss):
@@ -524,6 +538,9 @@ class CrossEntropyLoss(_Loss):
     """
 
     weight: Tensor | None
+    function = staticmethod(cross_entropy)
+    options = "ignore_index", "label_smoothing"
+    weights = ("weight",)
 
     def __init__(
         self,
@@ -533,20 +550,8 @@ class CrossEntropyLoss(_Loss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(reduction=reduction)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-        self._keep("weight", weight)
-
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return cross_entropy(
-            input,
-            target,
-            self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+        options = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
+        self._keep(reduction, weight=weight, **options)
 
 
 class NLLLoss(_Loss):
@@ -556,18 +561,14 @@ class NLLLoss(_Loss):
     """
 
     weight: Tensor | None
+    function = staticmethod(nll_loss)
+    options = ("ignore_index",)
+    weights = ("weight",)
 
     def __init__(
         self, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean"
     ) -> None:
-        super().__init__(reduction=reduction)
-        self.ignore_index = ignore_index
-        self._keep("weight", weight)
-
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return nll_loss(
-            input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
-        )
+        self._keep(reduction, weight=weight, ignore_index=ignore_index)
 
 
 class BCELoss(_Loss):
@@ -577,13 +578,11 @@ class BCELoss(_Loss):
     """
 
     weight: Tensor | None
+    function = staticmethod(binary_cross_entropy)
+    weights = ("weight",)
 
     def __init__(self, weight: Any = None, *, reduction: str = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self._keep("weight", weight)
-
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
+        self._keep(reduction, weight=weight)
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -594,46 +593,44 @@ class BCEWithLogitsLoss(_Loss):
 
     weight: Tensor | None
     pos_weight: Tensor | None
+    function = staticmethod(binary_cross_entropy_with_logits)
+    weights = "weight", "pos_weight"
 
     def __init__(
         self, weight: Any = None, *, reduction: str = "mean", pos_weight: Any = None
     ) -> None:
-        super().__init__(reduction=reduction)
-        self._keep("weight", weight)
-        self._keep("pos_weight", pos_weight)
-
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return binary_cross_entropy_with_logits(
-            input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
-        )
+        self._keep(reduction, weight=weight, pos_weight=pos_weight)
 
 
 class KLDivLoss(_Loss):
     """Kullback-Leibler divergence of log-probabilities; see `functional.kl_div`."""
 
-    _reductions = ("batchmean", *REDUCTIONS)
+    function = staticmethod(kl_div)
+    options = ("log_target",)
+    reductions = ("batchmean", *REDUCTIONS)
 
     def __init__(self, *, reduction: str = "mean", log_target: bool = False) -> None:
-        super().__init__(reduction=reduction)
-        self.log_target = log_target
-
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+        self._keep(reduction, log_target=log_target)
 
 
 class CosineEmbeddingLoss(_Loss):
     """Draws pairs of vectors together or apart; see `functional.cosine_embedding_loss`."""
 
-    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.margin = margin
+    function = staticmethod(cosine_embedding_loss)
+    options = ("margin",)
 
-    def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor:
-        return cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
+    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
+        self._keep(reduction, margin=margin)
+
+    def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor:  # type: ignore[override]
+        return self._apply(input1, input2, target)
 
 
 class TripletMarginLoss(_Loss):
     """Draws vectors nearer to one than to another; see `functional.triplet_margin_loss`."""
+
+    function = staticmethod(triplet_margin_loss)
+    options = "margin", "p", "eps", "swap"
 
     def __init__(
         self,
@@ -644,22 +641,9 @@ class TripletMarginLoss(_Loss):
         *,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(reduction=reduction)
         if not margin > 0:
             raise ValueError(f"TripletMarginLoss: margin must be positive, not {margin}")
-        self.margin = margin
-        self.p = p
-        self.eps = eps
-        self.swap = swap
+        self._keep(reduction, margin=margin, p=p, eps=eps, swap=swap)
 
-    def forward(self, anchor: Tensor, positive: Any, negative: Any) -> Tensor:
-        return triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            self.margin,
-            self.p,
-            self.eps,
-            self.swap,
-            reduction=self.reduction,
-        )
+    def forward(self, anchor: Tensor, positive: Any, negative: Any) -> Tensor:  # type: ignore[override]
+        return self._apply(anchor, positive, negative)

@@ -70,6 +70,9 @@ class Module:
 
     training = True
     _buffer_names: Mapping[str, bool] = {}  # name: whether it is persistent
+    # The attributes that the repr shows, with their names if they end in "="; of a bias it shows
+    # whether there is one.
+    _shown: tuple[str, ...] = ()
 
     def _no_forward(self, *inputs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
@@ -405,7 +408,13 @@ class Module:
 
     def extra_repr(self) -> str:
         """The text that the repr shows between a layer's parentheses."""
-        return ""
+        return ", ".join([self._as_shown(name) for name in self._shown])
+
+    def _as_shown(self, name):
+        value = getattr(self, name.removesuffix("="))
+        if name == "bias=":
+            value = value is not None
+        return f"{name}{value!r}" if name.endswith("=") else repr(value)
 
     def __repr__(self) -> str:
         lines = [

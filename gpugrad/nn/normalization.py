@@ -25,6 +25,8 @@ class LayerNorm(Module):
     dtype, device: of the weight and the bias; by default float32 on the CPU.
     """
 
+    _shown = "normalized_shape", "eps=", "elementwise_affine=", "bias="
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -48,12 +50,6 @@ class LayerNorm(Module):
     def forward(self, input: Tensor) -> Tensor:
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
-        )
-
 
 def _lengths(name, normalized_shape):
     """``normalized_shape``, an int or a sequence of ints, as a tuple of at least one length."""
@@ -69,13 +65,23 @@ class _WithStatistics(Module):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+    _shown = "num_features", "eps=", "momentum=", "affine=", "bias=", "track_running_stats="
 
     def __init__(
-        self, num_features, eps, momentum, affine, bias, track_running_stats, dtype, device
-    ):
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        bias: bool = True,
+        dtype: Any = None,
+        device: str | None = None,
+    ) -> None:
         self.num_features = whole(f"{type(self).__name__}: num_features", num_features, 1)
         self.eps = eps
-        self.momentum = momentum
+        self.momentum: Any = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
 
@@ -91,13 +97,6 @@ class _WithStatistics(Module):
         else:
             self.running_mean = self.running_var = self.num_batches_tracked = None
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
-
     def reset_running_stats(self) -> None:
         """Reset the running statistics, as if no batch had been seen."""
         if self.track_running_stats:
@@ -111,21 +110,6 @@ class _BatchNorm(_WithStatistics):
 
     ndims: tuple[int, ...]  # of inputs
     layouts: tuple[str, ...]  # the axes after the channels, for errors
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
-        device: str | None = None,
-    ) -> None:
-        options = momentum, affine, bias, track_running_stats, dtype, device
-        super().__init__(num_features, eps, *options)
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in self.ndims or input.shape[1] != self.num_features:
@@ -198,6 +182,8 @@ class GroupNorm(Module):
     dtype, device: of the weight and the bias; by default float32 on the CPU.
     """
 
+    _shown = "num_groups", "num_channels", "eps=", "affine=", "bias="
+
     def __init__(
         self,
         num_groups: int,
@@ -227,12 +213,6 @@ class GroupNorm(Module):
     def forward(self, input: Tensor) -> Tensor:
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
-            f"bias={self.bias is not None}"
-        )
-
 
 class RMSNorm(Module):
     """Divide by the root mean square over the last axes, then scale elementwise.
@@ -243,6 +223,8 @@ class RMSNorm(Module):
     elementwise_affine: whether to have a weight ``normalized_shape``, initially ones.
     dtype, device: of the weight; by default float32 on the CPU.
     """
+
+    _shown = "normalized_shape", "eps=", "elementwise_affine="
 
     def __init__(
         self,
@@ -263,11 +245,6 @@ class RMSNorm(Module):
     def forward(self, input: Tensor) -> Tensor:
         return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-        )
-
 
 class _InstanceNorm(_WithStatistics):
     """What the classes below share. axes: the names of the axes after the channels."""
@@ -286,8 +263,8 @@ class _InstanceNorm(_WithStatistics):
         dtype: Any = None,
         device: str | None = None,
     ) -> None:
-        options = momentum, affine, bias, track_running_stats, dtype, device
-        super().__init__(num_features, eps, *options)
+        options: Any = {"bias": bias, "dtype": dtype, "device": device}
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, **options)
 
     def forward(self, input: Tensor) -> Tensor:
         shape, ndim = input.shape, len(self.axes)

@@ -294,6 +294,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 
 class _MaxPool(Module):
     axes: int
+    _shown = "kernel_size=", "stride=", "padding=", "dilation=", "ceil_mode="
 
     def __init__(
         self,
@@ -315,12 +316,6 @@ class _MaxPool(Module):
         args = self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
         return _max_pool(type(self).__name__, self.axes, input, self.return_indices, *args)
 
-    def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
-        )
-
 
 class MaxPool1d(_MaxPool):
     """The largest element of each window of a length; see `functional.max_pool2d`."""
@@ -334,8 +329,10 @@ class MaxPool2d(_MaxPool):
     axes = 2
 
 
-class AvgPool1d(Module):
-    """The mean of each window of a length; see `functional.avg_pool2d`."""
+class _AvgPool(Module):
+    axes: int
+    divisor_override: int | None = None
+    _shown = "kernel_size=", "stride=", "padding="
 
     def __init__(
         self,
@@ -345,23 +342,31 @@ class AvgPool1d(Module):
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
-        self.kernel_size = per_axis("AvgPool1d: kernel_size", kernel_size, 1)
-        stride = self.kernel_size if stride is None else stride
-        self.stride = per_axis("AvgPool1d: stride", stride, 1)
-        self.padding = per_axis("AvgPool1d: padding", padding, 1, 0)
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        args = self.kernel_size, self.stride, self.padding, self.ceil_mode
-        return _avg_pool("AvgPool1d", 1, input, *args, self.count_include_pad)
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        windows = self.kernel_size, self.stride, self.padding, self.ceil_mode
+        counts = self.count_include_pad, self.divisor_override
+        return _avg_pool(type(self).__name__, self.axes, input, *windows, *counts)
 
 
-class AvgPool2d(Module):
+class AvgPool1d(_AvgPool):
+    """The mean of each window of a length; see `functional.avg_pool2d`."""
+
+    axes = 1
+
+    def _as_shown(self, name: str) -> str:  # as a tuple, as PyTorch shows those of this layer
+        return f"{name}{per_axis(name, getattr(self, name[:-1]), 1, 0)}"
+
+
+class AvgPool2d(_AvgPool):
     """The mean of each window of images; see `functional.avg_pool2d`."""
+
+    axes = 2
 
     def __init__(
         self,
@@ -372,32 +377,13 @@ class AvgPool2d(Module):
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
 
-    def forward(self, input: Tensor) -> Tensor:
-        args = self.kernel_size, self.stride, self.padding, self.ceil_mode
-        return _avg_pool(
-            "AvgPool2d", 2, input, *args, self.count_include_pad, self.divisor_override
-        )
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
-
-class _AdaptivePool(Module):
-    output_size: Any
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
-
-
-class _AdaptiveAvgPool(_AdaptivePool):
+class _AdaptiveAvgPool(Module):
     axes: int
+    _shown = ("output_size=",)
 
     def __init__(self, output_size: Any) -> None:
         self.output_size = output_size
@@ -418,8 +404,9 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     axes = 2
 
 
-class _AdaptiveMaxPool(_AdaptivePool):
+class _AdaptiveMaxPool(Module):
     axes: int
+    _shown = ("output_size=",)
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         self.output_size = output_size

@@ -10,6 +10,7 @@ from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, 
 from ..ops.recurrent import gru, lstm, rnn
 from ..random import Generator
 from . import functional
+from .computations import check_probability
 from .layers import _uniform as uniform_parameters
 from .module import Module, Parameter
 
@@ -33,31 +34,39 @@ class _Recurrent(Module):
 
     def __init__(
         self,
-        input_size,
-        hidden_size,
-        num_layers,
-        bias,
-        batch_first,
-        dropout,
-        bidirectional,
-        dtype,
-        device,
-        generator,
-    ):
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        options = batch_first, dropout, bidirectional, dtype, device, generator
+        self._build(input_size, hidden_size, num_layers, bias, *options)
+
+    def _build(
+        self, input_size, hidden_size, num_layers, bias,
+        batch_first, dropout, bidirectional, dtype, device, generator,
+    ):  # fmt: skip
         name = type(self).__name__
         self.input_size = whole(f"{name}: input_size", input_size, 1)
         self.hidden_size = whole(f"{name}: hidden_size", hidden_size, 1)
         self.num_layers = whole(f"{name}: num_layers", num_layers, 1)
         self.bias = bias
         self.batch_first = batch_first
-        functional.check_probability(f"{name}: dropout", dropout)
+        check_probability(f"{name}: dropout", dropout)
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         if dropout and num_layers == 1:
             warnings.warn(
                 f"{name}: dropout={dropout} has no effect with one layer, as it is applied "
                 f"between layers",
-                stacklevel=5,  # past both constructors and what explains their arguments
+                stacklevel=4,  # past the constructor and what explains its arguments
             )
         parameter = uniform_parameters(1 / math.sqrt(hidden_size), dtype, device, generator)
         rows = self.gates * hidden_size
@@ -132,14 +141,9 @@ class _Recurrent(Module):
         return len(shape) == 3
 
     def extra_repr(self) -> str:
-        given = {
-            "num_layers": (self.num_layers, 1),
-            "bias": (self.bias, True),
-            "batch_first": (self.batch_first, False),
-            "dropout": (self.dropout, 0.0),
-            "bidirectional": (self.bidirectional, False),
-        }
-        others = [f"{name}={x}" for name, (x, default) in given.items() if x != default]
+        names = "num_layers", "bias", "batch_first", "dropout", "bidirectional"
+        shown = ((name, getattr(self, name)) for name in names)
+        others = [f"{name}={x}" for name, x in shown if x != (name in ("num_layers", "bias"))]
         return ", ".join([str(self.input_size), str(self.hidden_size), *others])
 
 
@@ -208,8 +212,8 @@ class RNN(_Recurrent):
     ) -> None:
         _check_nonlinearity("RNN", nonlinearity)
         self.nonlinearity = nonlinearity
-        options = bias, batch_first, dropout, bidirectional, dtype, device, generator
-        super().__init__(input_size, hidden_size, num_layers, *options)
+        options = batch_first, dropout, bidirectional, dtype, device, generator
+        self._build(input_size, hidden_size, num_layers, bias, *options)
 
     def _run(self, x, parameters, states, reverse):
         return rnn(x, *parameters, *states, nonlinearity=self.nonlinearity, reverse=reverse)
@@ -226,36 +230,12 @@ class LSTM(_Recurrent):
     g and o are the quarters of ``W_ih x + b_ih + W_hh h + b_hh``.
 
     The arguments, the input, the output and the parameters are those of `RNN`. The initial and the
-    last states are tuples ``(h, c)``.
-
-    proj_size: must be 0; a projection of h is not supported.
+    last states are tuples ``(h, c)``. There is no ``proj_size``, a projection of h: take a smaller
+    ``hidden_size``, or apply a `Linear` to the output.
     """
 
     gates = 4
     states = "h_0", "c_0"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        if proj_size:
-            raise ValueError(
-                f"LSTM: proj_size={proj_size} is not supported; take a smaller hidden_size, or "
-                f"apply a Linear to the output"
-            )
-        options = bias, batch_first, dropout, bidirectional, dtype, device, generator
-        super().__init__(input_size, hidden_size, num_layers, *options)
 
     def _run(self, x, parameters, states, reverse):
         return lstm(x, *parameters, *states, reverse=reverse)
@@ -282,23 +262,6 @@ class GRU(_Recurrent):
     """
 
     gates = 3
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        options = bias, batch_first, dropout, bidirectional, dtype, device, generator
-        super().__init__(input_size, hidden_size, num_layers, *options)
 
     def _run(self, x, parameters, states, reverse):
         return gru(x, *parameters, *states, reverse=reverse)

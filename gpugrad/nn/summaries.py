@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 from .._tensor import Tensor
-from .._thread_state import restores_state
 from ..autograd.mode import no_grad
 from ..backends import backend_of
 from ..tools.tables import table
@@ -61,7 +60,6 @@ class Summary:
         )
 
 
-@restores_state
 def summary(model: Module, *inputs: Any, **keywords: Any) -> Summary:
     """The layers of a model, with the shapes of their outputs, their parameters and bytes.
 

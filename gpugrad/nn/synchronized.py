@@ -13,7 +13,7 @@ from ..backends.dtypes import float32
 from ..ops.elementwise import maximum, sqrt
 from ..ops.manipulation import concat, reshape
 from . import functional
-from .functional import _follow as follow
+from .computations import follow
 from .module import Module
 from .normalization import _BatchNorm
 

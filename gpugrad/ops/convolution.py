@@ -25,33 +25,21 @@ def convolution(xp, x, weight, bias=None, /, *, stride=1, padding=0, dilation=1,
     The result is ``(n, out, *counts)``. As usual in neural networks, filters are not reversed.
     Raises ValueError if the shapes do not fit, or a filter is longer than the padded input.
     """
-    return xp.convolution(
-        x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups
-    )
+    return xp.convolution(x, weight, bias, **_options(stride, padding, dilation, groups))
+
+
+def _options(stride, padding, dilation, groups):
+    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
 
 
 def _by_input(xp, g, weight, x_shape, stride, padding, dilation, groups):
-    return xp.convolution_input(
-        g,
-        weight,
-        shape=tuple(x_shape[2:]),
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-    )
+    options = _options(stride, padding, dilation, groups)
+    return xp.convolution_input(g, weight, shape=tuple(x_shape[2:]), **options)
 
 
 def _by_weight(xp, g, x, weight_shape, stride, padding, dilation, groups):
-    return xp.convolution_weight(
-        g,
-        x,
-        shape=tuple(weight_shape[2:]),
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-    )
+    options = _options(stride, padding, dilation, groups)
+    return xp.convolution_weight(g, x, shape=tuple(weight_shape[2:]), **options)
 
 
 convolution.vjp(
@@ -59,13 +47,19 @@ convolution.vjp(
     weight=_by_weight,
     bias=lambda xp, g, x_shape: xp.sum(g, axis=(0, *range(2, len(x_shape)))),
 )
+
+
+def _linear_in_x(xp, t, weight, stride, padding, dilation, groups):
+    return xp.convolution(t, weight, **_options(stride, padding, dilation, groups))
+
+
+def _linear_in_weight(xp, t, x, stride, padding, dilation, groups):
+    return xp.convolution(x, t, **_options(stride, padding, dilation, groups))
+
+
 convolution.jvp(
-    x=lambda xp, t, weight, stride, padding, dilation, groups: xp.convolution(
-        t, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
-    ),
-    weight=lambda xp, t, x, stride, padding, dilation, groups: xp.convolution(
-        x, t, stride=stride, padding=padding, dilation=dilation, groups=groups
-    ),
+    x=_linear_in_x,
+    weight=_linear_in_weight,
     bias=lambda xp, t, x_shape: xp.reshape(t, (-1,) + (1,) * (len(x_shape) - 2)),
 )
 
@@ -126,21 +120,12 @@ def convolution_input(
 
     The result is ``(n, channels, *shape)``. Raises ValueError if the shapes do not fit.
     """
-    return xp.convolution_input(
-        cotangent,
-        weight,
-        shape=shape,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-    )
+    options = _options(stride, padding, dilation, groups)
+    return xp.convolution_input(cotangent, weight, shape=shape, **options)
 
 
 convolution_input.vjp(
-    cotangent=lambda xp, g, weight, stride, padding, dilation, groups: xp.convolution(
-        g, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
-    ),
+    cotangent=_linear_in_x,
     weight=lambda xp, g, cotangent, weight_shape, stride, padding, dilation, groups: _by_weight(
         xp, cotangent, g, weight_shape, stride, padding, dilation, groups
     ),
@@ -167,21 +152,12 @@ def convolution_weight(xp, cotangent, x, /, *, shape, stride=1, padding=0, dilat
 
     The result is ``(out, channels / groups, *size)``. Raises ValueError if the shapes do not fit.
     """
-    return xp.convolution_weight(
-        cotangent,
-        x,
-        shape=shape,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-    )
+    options = _options(stride, padding, dilation, groups)
+    return xp.convolution_weight(cotangent, x, shape=shape, **options)
 
 
 convolution_weight.vjp(
-    cotangent=lambda xp, g, x, stride, padding, dilation, groups: xp.convolution(
-        x, g, stride=stride, padding=padding, dilation=dilation, groups=groups
-    ),
+    cotangent=_linear_in_weight,
     x=lambda xp, g, cotangent, x_shape, stride, padding, dilation, groups: _by_input(
         xp, cotangent, g, x_shape, stride, padding, dilation, groups
     ),

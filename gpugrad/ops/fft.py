@@ -15,8 +15,8 @@ transforms with half a spectrum, `rfft` and `hfft` are transposes of each other,
 """
 
 from .._batched import shifted
-from ..autograd.operation import op
-from .manipulation import vmap_over_axis
+from ..autograd.operation import composite, op
+from .manipulation import roll, vmap_over_axis
 
 
 def _resize(xp, g, shape):
@@ -232,31 +232,19 @@ ihfft.vjp(x=_ihfft_vjp)
 ihfft.vmap(vmap_over_axis)
 
 
-def _shift(xp, x, axes, direction):
+def _shift(x, axes, direction):
     if not isinstance(axes, (tuple, list)):
         axes = range(len(x.shape)) if axes is None else (axes,)
-    return xp.roll(x, tuple([direction * (x.shape[a] // 2) for a in axes]), axis=tuple(axes))
+    return roll(x, tuple([direction * (x.shape[a] // 2) for a in axes]), axis=tuple(axes))
 
 
-def _shift_vmap(call, batched, x, axes):
-    return call(x, axes=shifted(call.op, axes, x.ndim - 1))
-
-
-@op
-def fftshift(xp, x, /, *, axes=None):
+@composite
+def fftshift(x, /, *, axes=None):
     """Move frequency 0 from the start to the middle of each of ``axes``, by default all axes."""
-    return _shift(xp, x, axes, 1)
+    return _shift(x, axes, 1)
 
 
-fftshift.vjp(x=lambda xp, g, axes: _shift(xp, g, axes, -1))
-fftshift.vmap(_shift_vmap)
-
-
-@op
-def ifftshift(xp, x, /, *, axes=None):
+@composite
+def ifftshift(x, /, *, axes=None):
     """The inverse of `fftshift`; the two differ where the length is odd."""
-    return _shift(xp, x, axes, -1)
-
-
-ifftshift.vjp(x=lambda xp, g, axes: _shift(xp, g, axes, 1))
-ifftshift.vmap(_shift_vmap)
+    return _shift(x, axes, -1)

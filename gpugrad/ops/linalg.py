@@ -26,7 +26,7 @@ from .._tensor import is_recorded
 from ..autograd.operation import composite, op
 from .elementwise import multiply
 from .manipulation import expand_dims, moveaxis, squeeze, vmap_matrices
-from .reductions import kept_shape, vmap_over_axes
+from .reductions import kept_shape, sum, vmap_over_axes
 
 EigResult = namedtuple("EigResult", "eigenvalues eigenvectors")
 EighResult = namedtuple("EighResult", "eigenvalues eigenvectors")
@@ -709,18 +709,7 @@ diagonal.vjp(x=lambda xp, g, x_shape, offset: _place_on_diagonal(xp, g, x_shape,
 diagonal.vmap(vmap_matrices)
 
 
-@op(discards=True)
-def trace(xp, x, /, *, offset=0, dtype=None):
+@composite
+def trace(x, /, *, offset=0, dtype=None):
     """Sums along a diagonal of each matrix; see `diagonal`. The result has dtype ``dtype``."""
-    return xp.sum(xp.linalg.diagonal(x, offset=offset), axis=-1, dtype=dtype)
-
-
-def _trace_vjp(xp, g, x_shape, offset):
-    m, n = x_shape[-2:]
-    length = max(min(m, n - offset) if offset >= 0 else min(m + offset, n), 0)
-    g = xp.broadcast_to(_column(xp, g), (*x_shape[:-2], length))
-    return _place_on_diagonal(xp, g, x_shape, offset)
-
-
-trace.vjp(x=_trace_vjp)
-trace.vmap(vmap_matrices)
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)

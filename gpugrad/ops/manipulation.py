@@ -222,35 +222,12 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     axes = list(range(len(arrays)))
     if indexing == "xy" and len(axes) > 1:
         axes[:2] = 1, 0
-    lengths = [0] * len(axes)
-    for axis, x in zip(axes, arrays, strict=True):
-        lengths[axis] = math.prod(x.shape)
-    shape = tuple(lengths)
-    return tuple([_along_axis(x, shape, axis) for axis, x in zip(axes, arrays, strict=True)])
-
-
-@op
-def _along_axis(xp, x, /, shape, axis):
-    """The elements of ``x`` along one axis of ``shape``, repeated along the others."""
-    return xp.broadcast_to(xp.reshape(x, (-1,) + (1,) * (len(shape) - axis - 1)), shape)
-
-
-def _along_axis_vjp(xp, g, x_shape, axis):
-    others = tuple([i for i in range(len(g.shape)) if i != axis])
-    return xp.reshape(xp.sum(g, axis=others, dtype=g.dtype), x_shape)
-
-
-_along_axis.vjp(x=_along_axis_vjp)
-
-
-def _along_axis_vmap(call, batched, x, shape, axis):
-    size = x.shape[0]
-    line = [1] * len(shape)
-    line[axis] = math.prod(x.shape[1:])
-    return broadcast_to(reshape(x, (size, *line)), (size, *shape))
-
-
-_along_axis.vmap(_along_axis_vmap)
+    n = len(axes)
+    lengths = [math.prod(arrays[axes.index(axis)].shape) for axis in range(n)]
+    return tuple([
+        broadcast_to(reshape(x, (lengths[axis],) + (1,) * (n - axis - 1)), tuple(lengths))
+        for axis, x in zip(axes, arrays, strict=True)
+    ])  # fmt: skip
 
 
 @op
@@ -460,35 +437,17 @@ def _repeat_vmap(call, batched, x, repeats, axis):
 repeat.vmap(_repeat_vmap)
 
 
-@op
-def tile(xp, x, /, repetitions):
+@composite
+def tile(x, /, repetitions):
     """The whole array repeated ``repetitions[i]`` times along axis i; the shorter of ``x.shape``
     and ``repetitions`` is extended by ones in front."""
-    return xp.tile(x, as_shape(repetitions))
-
-
-def _tile_vjp(xp, g, x_shape, repetitions):
-    repetitions = as_shape(repetitions)
-    ndim = max(len(x_shape), len(repetitions))
-    shape = (1,) * (ndim - len(x_shape)) + x_shape
-    counts = (1,) * (ndim - len(repetitions)) + repetitions
-    g = xp.reshape(g, tuple([n for pair in zip(counts, shape, strict=True) for n in pair]))
-    return xp.reshape(xp.sum(g, axis=tuple(range(0, 2 * ndim, 2)), dtype=g.dtype), x_shape)
-
-
-tile.vjp(x=_tile_vjp)
-tile.jvp(x=lambda xp, t, repetitions: xp.tile(t, as_shape(repetitions)))
-
-
-def _tile_vmap(call, batched, x, repetitions):
-    size, *shape = x.shape
-    repetitions = as_shape(repetitions)
-    more = len(repetitions) - len(shape)
-    x = reshape(x, (size, *[1] * more, *shape))
-    return call(x, (1, *[1] * -more, *repetitions))
-
-
-tile.vmap(_tile_vmap)
+    counts, shape = as_shape(repetitions), tuple(x.shape)
+    ndim = max(len(counts), len(shape))
+    counts, shape = ((1,) * (ndim - len(ns)) + ns for ns in (counts, shape))
+    pairs = [n for pair in zip(counts, shape, strict=True) for n in pair]
+    once = reshape(x, tuple([n for length in shape for n in (1, length)]))
+    whole = tuple([k * n for k, n in zip(counts, shape, strict=True)])
+    return reshape(broadcast_to(once, tuple(pairs)), whole)
 
 
 @op(discards=True)

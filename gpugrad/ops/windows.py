@@ -37,11 +37,12 @@ def _lengths(x_shape, size):
     return tuple(x_shape[len(x_shape) - len(size) :])
 
 
-sliding_windows.vjp(
-    x=lambda xp, g, x_shape, size, stride, padding, dilation: xp.add_windows(
-        g, shape=_lengths(x_shape, size), stride=stride, padding=padding, dilation=dilation
-    )
-)
+def _sliding_windows_vjp(xp, g, x_shape, size, stride, padding, dilation):
+    shape = _lengths(x_shape, size)
+    return xp.add_windows(g, shape=shape, stride=stride, padding=padding, dilation=dilation)
+
+
+sliding_windows.vjp(x=_sliding_windows_vjp)
 sliding_windows.jvp(
     x=lambda xp, t, size, stride, padding, dilation: xp.sliding_windows(
         t, size=size, stride=stride, padding=padding, dilation=dilation
@@ -92,13 +93,8 @@ def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
         g = g * scale
     lead, counts = g.shape[: len(g.shape) - n], g.shape[len(g.shape) - n :]
     values = xp.reshape(g, (*lead, *[1] * n, *counts))
-    return xp.add_windows(
-        xp.broadcast_to(values, (*lead, *size, *counts)),
-        shape=_lengths(x_shape, size),
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-    )
+    values = xp.broadcast_to(values, (*lead, *size, *counts))
+    return _sliding_windows_vjp(xp, values, x_shape, size, stride, padding, dilation)
 
 
 sum_windows.vjp(x=_sum_windows_vjp)
@@ -167,22 +163,18 @@ def take_from_windows(xp, x, taps, /, *, size, stride=1, padding=0, dilation=1):
     )
 
 
-take_from_windows.vjp(
-    x=lambda xp, g, x_shape, taps, size, stride, padding, dilation: xp.put_in_windows(
-        g,
-        taps,
-        shape=_lengths(x_shape, size),
-        size=size,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-    )
-)
-take_from_windows.jvp(
-    x=lambda xp, t, taps, size, stride, padding, dilation: xp.take_from_windows(
-        t, taps, size=size, stride=stride, padding=padding, dilation=dilation
-    )
-)
+def _put_back(xp, g, x_shape, taps, size, stride, padding, dilation):
+    options = {"size": size, "stride": stride, "padding": padding, "dilation": dilation}
+    return xp.put_in_windows(g, taps, shape=_lengths(x_shape, size), **options)
+
+
+def _take(xp, t, taps, size, stride, padding, dilation):
+    options = {"size": size, "stride": stride, "padding": padding, "dilation": dilation}
+    return xp.take_from_windows(t, taps, **options)
+
+
+take_from_windows.vjp(x=_put_back)
+take_from_windows.jvp(x=_take)
 take_from_windows.vmap(_both)
 
 
@@ -197,9 +189,5 @@ def put_in_windows(xp, values, taps, /, *, shape, size, stride=1, padding=0, dil
     )
 
 
-put_in_windows.vjp(
-    values=lambda xp, g, taps, size, stride, padding, dilation: xp.take_from_windows(
-        g, taps, size=size, stride=stride, padding=padding, dilation=dilation
-    )
-)
+put_in_windows.vjp(values=_take)
 put_in_windows.vmap(_both)

@@ -3,35 +3,23 @@
 from typing import TYPE_CHECKING
 
 from .._foreign_names import answer as _answer
-from . import lr_scheduler, swa_utils
-from .adadelta import Adadelta
-from .adagrad import Adagrad
-from .adam import Adam, AdamW
-from .adamax import Adamax
-from .lbfgs import LBFGS
-from .lion import Lion
-from .nadam import NAdam
-from .optimizer import Optimizer
-from .radam import RAdam
-from .rmsprop import RMSprop
-from .sgd import SGD
+from . import lr_scheduler as lr_scheduler
+from . import swa_utils as swa_utils
+from .adadelta import Adadelta as Adadelta
+from .adagrad import Adagrad as Adagrad
+from .adam import Adam as Adam
+from .adam import AdamW as AdamW
+from .adamax import Adamax as Adamax
+from .lbfgs import LBFGS as LBFGS
+from .lion import Lion as Lion
+from .nadam import NAdam as NAdam
+from .optimizer import Optimizer as Optimizer
+from .radam import RAdam as RAdam
+from .rmsprop import RMSprop as RMSprop
+from .sgd import SGD as SGD
 
-__all__ = [
-    "LBFGS",
-    "SGD",
-    "Adadelta",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "Lion",
-    "NAdam",
-    "Optimizer",
-    "RAdam",
-    "RMSprop",
-    "lr_scheduler",
-    "swa_utils",
-]
+_names = [name for name, x in globals().items() if isinstance(x, type)]
+__all__ = sorted([*_names, "lr_scheduler", "swa_utils"])
 __dir__ = __all__.copy
 if not TYPE_CHECKING:
     __getattr__ = _answer(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, zeros_by_name
+from .optimizer import Optimizer, decayed, move, zeros_by_name
 
 
 class Adadelta(Optimizer):
@@ -42,34 +42,21 @@ class Adadelta(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": bool(maximize),
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Mapping[str, Any]) -> None:
-        self.check_at_least_0(group, "lr", "eps", "weight_decay")
-        if not 0 <= group["rho"] <= 1:
-            raise ValueError(f"Adadelta: rho must be from 0 to 1, not {group['rho']}")
+        super().__init__(
+            params, lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize
+        )
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         return zeros_by_name(array, "square_avg", "acc_delta")
 
     def apply_single(self, array, grad, state, step, lr, rho, eps, weight_decay):
         xp = backend_of[type(array)].xp
-        if weight_decay:
-            grad = grad + weight_decay * array
+        grad = decayed(array, grad, lr, weight_decay)
         square, changes = state
-        square *= rho
-        square += (1 - rho) * (grad * grad)
+        move(square, grad * grad, rho)
         change = xp.sqrt(changes + eps)
         change /= xp.sqrt(square + eps)
         change *= grad
-        changes *= rho
-        changes += (1 - rho) * (change * change)
+        move(changes, change * change, rho)
         change *= lr
         array -= change

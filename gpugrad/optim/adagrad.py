@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer
+from .optimizer import Optimizer, decayed
 
 
 class Adagrad(Optimizer):
@@ -40,18 +40,15 @@ class Adagrad(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "eps": eps,
-            "maximize": bool(maximize),
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Mapping[str, Any]) -> None:
-        self.check_at_least_0(group, *(name for name in group if name != "maximize"))
+        super().__init__(
+            params,
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+            maximize=maximize,
+        )
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         backend = backend_of[type(array)]
@@ -65,8 +62,7 @@ class Adagrad(Optimizer):
         self, array, grad, state, step,
         lr, lr_decay, weight_decay, initial_accumulator_value, eps,
     ):  # fmt: skip
-        if weight_decay:
-            grad = grad + weight_decay * array
+        grad = decayed(array, grad, lr, weight_decay)
         (total,) = state
         total += grad * grad
         divisor = backend_of[type(array)].xp.sqrt(total)

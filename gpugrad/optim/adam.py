@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, square_root, zeros_by_name
+from .optimizer import Optimizer, decayed, square_root, zeros_by_name
 
 
 class Adam(Optimizer):
@@ -47,20 +47,16 @@ class Adam(Optimizer):
         maximize: bool = False,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": bool(amsgrad),
-            "maximize": bool(maximize),
-            "decoupled_weight_decay": bool(decoupled_weight_decay),
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Mapping[str, Any]) -> None:
-        self.check_at_least_0(group, "lr", "eps", "weight_decay")
-        self.check_betas(group)
+        super().__init__(
+            params,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=decoupled_weight_decay,
+        )
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
@@ -70,11 +66,7 @@ class Adam(Optimizer):
         self, array, grad, state, step, lr, betas, eps, weight_decay, amsgrad, decoupled
     ):
         backend = backend_of[type(array)]
-        if weight_decay:
-            if decoupled:
-                array *= 1 - lr * weight_decay
-            else:
-                grad = grad + weight_decay * array
+        grad = decayed(array, grad, lr, weight_decay, decoupled)
         average, square, *greatest = state
         beta1, beta2 = betas
         average *= beta1 / (1 - beta1)  # in this order no line allocates a temporary array

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, zeros_by_name
+from .optimizer import Optimizer, decayed, move, zeros_by_name
 
 
 class Adamax(Optimizer):
@@ -42,30 +42,19 @@ class Adamax(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": bool(maximize),
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Mapping[str, Any]) -> None:
-        self.check_at_least_0(group, "lr", "eps", "weight_decay")
-        self.check_betas(group)
+        super().__init__(
+            params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize
+        )
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         return zeros_by_name(array, "exp_avg", "exp_inf")
 
     def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay):
         xp = backend_of[type(array)].xp
-        if weight_decay:
-            grad = grad + weight_decay * array
+        grad = decayed(array, grad, lr, weight_decay)
         average, greatest = state
         beta1, beta2 = betas
-        average *= beta1
-        average += (1 - beta1) * grad
+        move(average, grad, beta1)
         greatest *= beta2
         magnitude = xp.abs(grad)
         magnitude += eps

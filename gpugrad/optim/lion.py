@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, zeros_by_name
+from .optimizer import Optimizer, decayed, move, zeros_by_name
 
 
 class Lion(Optimizer):
@@ -43,17 +43,7 @@ class Lion(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "weight_decay": weight_decay,
-            "maximize": bool(maximize),
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Mapping[str, Any]) -> None:
-        self.check_at_least_0(group, "lr", "weight_decay")
-        self.check_betas(group)
+        super().__init__(params, lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize)
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         return zeros_by_name(array, "exp_avg")
@@ -61,10 +51,8 @@ class Lion(Optimizer):
     def apply_single(self, array, grad, state, step, lr, betas, weight_decay):
         (average,) = state
         beta1, beta2 = betas
-        if weight_decay:
-            array *= 1 - lr * weight_decay
+        decayed(array, grad, lr, weight_decay, decoupled=True)
         change = beta1 * average
         change += (1 - beta1) * grad
         array -= lr * backend_of[type(array)].xp.sign(change)
-        average *= beta2
-        average += (1 - beta2) * grad
+        move(average, grad, beta2)

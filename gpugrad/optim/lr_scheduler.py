@@ -22,26 +22,6 @@ from .._foreign_names import answer, explains_arguments
 from .._tensor import Tensor
 from .optimizer import Optimizer
 
-__all__ = [
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "CyclicLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-]
-__dir__ = __all__.copy
-
 # Attributes of these and PyTorch's schedulers that are always False between steps.
 _TRANSIENT = {"_get_lr_called_within_step", "_is_initial"}
 
@@ -220,6 +200,13 @@ class LRScheduler:
             f"{self._name}.load_state_dict: the state is not one of this scheduler: {what}; "
             f"nothing was loaded"
         )
+
+
+def check_choice(name, value, *choices):
+    """Raise ValueError unless ``value`` is one of the choices."""
+    if value not in choices:
+        *most, last = map(repr, choices)
+        raise ValueError(f"{name} must be {', '.join(most)} or {last}, not {value!r}")
 
 
 def _kind(value):
@@ -602,14 +589,9 @@ class CyclicLR(_WithMomentum):
         last_epoch: int = -1,
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
-        if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
-            raise ValueError(
-                f"CyclicLR: mode must be triangular, triangular2 or exp_range, not {mode!r}"
-            )
-        if scale_mode not in ("cycle", "iterations"):
-            raise ValueError(
-                f"CyclicLR: scale_mode must be cycle or iterations, not {scale_mode!r}"
-            )
+        if scale_fn is None:
+            check_choice("CyclicLR: mode", mode, "triangular", "triangular2", "exp_range")
+        check_choice("CyclicLR: scale_mode", scale_mode, "cycle", "iterations")
         up = float(step_size_up)
         down = up if step_size_down is None else float(step_size_down)
         if not (up > 0 and down > 0):
@@ -710,7 +692,7 @@ class OneCycleLR(_WithMomentum):
         self.total_steps = whole("OneCycleLR: total_steps", total_steps, 1)
         if not 0 <= pct_start <= 1:
             raise ValueError(f"OneCycleLR: pct_start must be from 0 to 1, not {pct_start}")
-        check_anneal_strategy("OneCycleLR", anneal_strategy)
+        check_choice("OneCycleLR: anneal_strategy", anneal_strategy, "cos", "linear")
         up = float(pct_start * self.total_steps) - 1
         names = ["initial_lr", "max_lr", "min_lr"]
         momenta = ["max_momentum", "base_momentum", "max_momentum"]
@@ -770,12 +752,6 @@ class OneCycleLR(_WithMomentum):
         return [*between("lr")]
 
 
-def check_anneal_strategy(name, strategy):
-    """Raise ValueError unless ``strategy`` is one of those here."""
-    if strategy not in ("cos", "linear"):
-        raise ValueError(f"{name}: anneal_strategy must be 'cos' or 'linear', not {strategy!r}")
-
-
 # A metric
 
 
@@ -808,12 +784,8 @@ class ReduceLROnPlateau(LRScheduler):
         self.optimizer = self._check_optimizer(optimizer)
         if not factor < 1:
             raise ValueError(f"ReduceLROnPlateau: factor must be below 1, not {factor}")
-        if mode not in ("min", "max"):
-            raise ValueError(f"ReduceLROnPlateau: mode must be 'min' or 'max', not {mode!r}")
-        if threshold_mode not in ("rel", "abs"):
-            raise ValueError(
-                f"ReduceLROnPlateau: threshold_mode must be 'rel' or 'abs', not {threshold_mode!r}"
-            )
+        check_choice("ReduceLROnPlateau: mode", mode, "min", "max")
+        check_choice("ReduceLROnPlateau: threshold_mode", threshold_mode, "rel", "abs")
         self.factor = float(factor)
         self.min_lrs = self._for_groups("min_lr", min_lr)
         self.default_min_lr = None if isinstance(min_lr, list | tuple) else float(min_lr)
@@ -1000,5 +972,8 @@ class ChainedScheduler(_OfSchedulers):
         self._last_lr = self._rates()
 
 
+_own = [x for x in globals().values() if isinstance(x, type) and x.__module__ == __name__]
+__all__ = sorted([kind.__name__ for kind in _own if kind.__name__[0] != "_"])
+__dir__ = __all__.copy
 if not TYPE_CHECKING:
     __getattr__ = answer(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from ..backends import backend_of
-from .optimizer import Optimizer, square_root, zeros_by_name
+from .optimizer import Optimizer, decayed, move, square_root, zeros_by_name
 
 
 class NAdam(Optimizer):
@@ -53,20 +53,16 @@ class NAdam(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": bool(decoupled_weight_decay),
-            "maximize": bool(maximize),
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Mapping[str, Any]) -> None:
-        self.check_at_least_0(group, "lr", "eps", "weight_decay", "momentum_decay")
-        self.check_betas(group)
+        super().__init__(
+            params,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+        )
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         return zeros_by_name(array, "exp_avg", "exp_avg_sq")
@@ -82,17 +78,11 @@ class NAdam(Optimizer):
         lr, betas, eps, weight_decay, momentum_decay, decoupled,
     ):  # fmt: skip
         xp = backend_of[type(array)].xp
-        if weight_decay:
-            if decoupled:
-                array *= 1 - lr * weight_decay
-            else:
-                grad = grad + weight_decay * array
+        grad = decayed(array, grad, lr, weight_decay, decoupled)
         average, square = state
         beta1, beta2 = betas
-        average *= beta1
-        average += (1 - beta1) * grad
-        square *= beta2
-        square += (1 - beta2) * (grad * grad)
+        move(average, grad, beta1)
+        move(square, grad * grad, beta2)
         divisor = xp.sqrt(square)
         divisor /= square_root(1 - beta2**step)
         divisor += eps

@@ -26,23 +26,23 @@ _PIECE_SIZE = 1 << 18
 _PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable"}
 
 # What schedulers and PyTorch keep in a group besides the hyper-parameters.
-_NOTES = {
-    "initial_lr",
-    "max_lr",
-    "min_lr",
-    "swa_lr",
-    "base_momentum",
-    "max_momentum",
-    "param_names",
-}
+_NOTES = set("initial_lr max_lr min_lr swa_lr base_momentum max_momentum param_names".split())
+
+# The hyper-parameters that are bools, and those that are numbers of at least 0.
+_FLAGS = {"amsgrad", "centered", "decoupled_weight_decay", "maximize", "nesterov"}
+_AT_LEAST_0 = (
+    "lr lr_decay eps weight_decay momentum momentum_decay initial_accumulator_value".split()
+)
 
 
 class Optimizer:
     """Base class of optimizers, which overwrite parameters in place by means of their gradients.
 
-    A subclass passes its hyper-parameters and their defaults to ``__init__`` and defines
+    A subclass passes its hyper-parameters and their defaults to ``__init__``, as keyword arguments
+    or as a dict, and defines
 
-    - ``check(group)``: raises ValueError for invalid hyper-parameters;
+    - ``check(group)``: raises ValueError for invalid hyper-parameters; by default for those that
+      have the names of PyTorch's;
     - ``init_single(array, group)``: returns the arrays to keep for a parameter, by name, each
       of the parameter's shape; called before its first update;
     - ``apply_single(array, grad, state, step, *hyper)``: makes one update in place. ``array``,
@@ -80,8 +80,11 @@ class Optimizer:
         if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
             cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
 
-    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
-        self.defaults = defaults
+    def __init__(
+        self, params: Iterable[Any], defaults: Mapping[str, Any] | None = None, **hyper: Any
+    ) -> None:
+        given = {**(defaults or {}), **hyper}
+        self.defaults = {k: bool(x) if k in _FLAGS else x for k, x in given.items()}
         self.param_groups: list[dict[str, Any]] = []
         self._states: dict[Tensor, ParameterState] = {}
         self._hyper: list[list] = []  # each group's values when last checked
@@ -120,7 +123,12 @@ class Optimizer:
 
     def check(self, group: Mapping[str, Any]) -> None:
         """Raise ValueError for invalid hyper-parameters."""
-        raise NotImplementedError
+        self.check_at_least_0(group, *(name for name in _AT_LEAST_0 if name in group))
+        for name in "alpha", "rho":
+            if not 0 <= group.get(name, 0) <= 1:
+                raise ValueError(f"{self._name}: {name} must be from 0 to 1, not {group[name]}")
+        if not all(0 <= beta < 1 for beta in group.get("betas", ())):
+            raise ValueError(f"{self._name}: betas must be from 0 to below 1, not {group['betas']}")
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays to keep for the parameter ``array``, by name."""
@@ -144,11 +152,6 @@ class Optimizer:
                 raise ValueError(
                     f"{self._name}: {name} must be finite and at least 0, not {group[name]}"
                 )
-
-    def check_betas(self, group: Mapping[str, Any]) -> None:
-        """Raise ValueError if one of ``betas`` is not from 0 to below 1."""
-        if not all(0 <= beta < 1 for beta in group["betas"]):
-            raise ValueError(f"{self._name}: betas must be from 0 to below 1, not {group['betas']}")
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimize more parameters, with their own hyper-parameters.
@@ -521,6 +524,21 @@ def zeros_by_name(array, *names):
     """Arrays of zeros like ``array``, as most algorithms keep at first for a parameter."""
     zeros = backend_of[type(array)].zeros
     return {name: zeros(array.shape, array.dtype, array) for name in names}
+
+
+def decayed(array, grad, lr, weight_decay, decoupled=False):
+    """The gradient with weight decay; if that is decoupled, it is applied to ``array`` at once."""
+    if weight_decay and decoupled:
+        array *= 1 - lr * weight_decay
+    elif weight_decay:
+        grad = grad + weight_decay * array
+    return grad
+
+
+def move(average, values, decay):
+    """Move a running average, in place, towards new values."""
+    average *= decay
+    average += (1 - decay) * values
 
 
 def square_root(x):

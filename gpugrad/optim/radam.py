@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, square_root, zeros_by_name
+from .optimizer import Optimizer, decayed, move, square_root, zeros_by_name
 
 
 class RAdam(Optimizer):
@@ -51,36 +51,26 @@ class RAdam(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "decoupled_weight_decay": bool(decoupled_weight_decay),
-            "maximize": bool(maximize),
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Mapping[str, Any]) -> None:
-        self.check_at_least_0(group, "lr", "eps", "weight_decay")
-        self.check_betas(group)
+        super().__init__(
+            params,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+        )
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         return zeros_by_name(array, "exp_avg", "exp_avg_sq")
 
     def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay, decoupled):
         xp = backend_of[type(array)].xp
-        if weight_decay:
-            if decoupled:
-                array *= 1 - lr * weight_decay
-            else:
-                grad = grad + weight_decay * array
+        grad = decayed(array, grad, lr, weight_decay, decoupled)
         average, square = state
         beta1, beta2 = betas
-        average *= beta1
-        average += (1 - beta1) * grad
-        square *= beta2
-        square += (1 - beta2) * (grad * grad)
+        move(average, grad, beta1)
+        move(square, grad * grad, beta2)
         rate = lr / (1 - beta1**step)
         correction = 1 - beta2**step
         most = 2 / (1 - beta2) - 1  # degrees of freedom of the estimate of the variance

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, zeros_by_name
+from .optimizer import Optimizer, decayed, move, zeros_by_name
 
 
 class RMSprop(Optimizer):
@@ -46,21 +46,16 @@ class RMSprop(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "alpha": alpha,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "centered": bool(centered),
-            "maximize": bool(maximize),
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Mapping[str, Any]) -> None:
-        self.check_at_least_0(group, "lr", "eps", "weight_decay", "momentum")
-        if not 0 <= group["alpha"] <= 1:
-            raise ValueError(f"RMSprop: alpha must be from 0 to 1, not {group['alpha']}")
+        super().__init__(
+            params,
+            lr=lr,
+            alpha=alpha,
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            centered=centered,
+            maximize=maximize,
+        )
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         names = ["square_avg"]
@@ -71,16 +66,13 @@ class RMSprop(Optimizer):
         self, array, grad, state, step, lr, alpha, eps, weight_decay, momentum, centered
     ):
         xp = backend_of[type(array)].xp
-        if weight_decay:
-            grad = grad + weight_decay * array
+        grad = decayed(array, grad, lr, weight_decay)
         square, *others = state
-        square *= alpha
-        square += (1 - alpha) * (grad * grad)
+        move(square, grad * grad, alpha)
         divisor = square
         if centered:
             average = others[-1]
-            average *= alpha
-            average += (1 - alpha) * grad
+            move(average, grad, alpha)
             divisor = square - average * average
         divisor = xp.sqrt(divisor)
         divisor += eps

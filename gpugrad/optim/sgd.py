@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .optimizer import Optimizer, zeros_by_name
+from .optimizer import Optimizer, decayed, zeros_by_name
 
 
 class SGD(Optimizer):
@@ -39,18 +39,18 @@ class SGD(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": bool(nesterov),
-            "maximize": bool(maximize),
-        }
-        super().__init__(params, defaults)
+        super().__init__(
+            params,
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+            maximize=maximize,
+        )
 
     def check(self, group: Mapping[str, Any]) -> None:
-        self.check_at_least_0(group, "lr", "momentum", "weight_decay")
+        super().check(group)
         if not math.isfinite(group["dampening"]):
             raise ValueError(f"SGD: dampening must be finite, not {group['dampening']}")
         if group["nesterov"] and (not group["momentum"] or group["dampening"]):
@@ -62,8 +62,7 @@ class SGD(Optimizer):
     def apply_single(
         self, array, grad, state, step, lr, momentum, dampening, weight_decay, nesterov
     ):
-        if weight_decay:
-            grad = grad + weight_decay * array
+        grad = decayed(array, grad, lr, weight_decay)
         if momentum:
             (buffer,) = state
             buffer *= momentum

@@ -24,7 +24,7 @@ from ..autograd import no_grad
 from ..backends.dtypes import int64
 from ..backends.placement import placed_like
 from ..nn.module import Module, overwrite
-from .lr_scheduler import LRScheduler, check_anneal_strategy
+from .lr_scheduler import LRScheduler, check_choice
 from .optimizer import Optimizer
 
 __all__ = ["SWALR", "AveragedModel", "get_ema_avg_fn", "get_swa_avg_fn", "update_bn"]
@@ -181,7 +181,7 @@ class SWALR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
-        check_anneal_strategy("SWALR", anneal_strategy)
+        check_choice("SWALR: anneal_strategy", anneal_strategy, "cos", "linear")
         self.anneal_epochs = whole("SWALR: anneal_epochs", anneal_epochs, 0)
         self._anneal_strategy = anneal_strategy
         rates = self._for_groups("swa_lr", swa_lr)

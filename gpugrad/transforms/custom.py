@@ -9,7 +9,6 @@ from typing import Any, Generic, NamedTuple
 from .._batched import active_levels, behind, levels_among, lifted, physical, reentered
 from .._draws import Draws
 from .._tensor import Tensor
-from .._thread_state import restores_state
 from .._typing import P, R
 from ..autograd.call import wrap
 from ..autograd.graph import next_order, writes
@@ -159,7 +158,6 @@ class custom_vjp(Generic[P, R]):
             )
         return result
 
-    @restores_state
     def _record(self, fixed, arguments):
         draws, start = Draws(), next_order()
         # With detached arguments, whatever still gets recorded depends on tensors from outside.
@@ -243,7 +241,6 @@ class _Call(NamedTuple):
     structure: Any
     outputs: list[Output]
 
-    @restores_state
     def pull(self, g, inputs):
         """The cotangents of the inputs, given those of the outputs."""
         cotangents = several(g)

@@ -5,7 +5,6 @@ from typing import Any, Literal, overload
 
 from .._batched import BatchedTensor, active_levels, behind, levels_of
 from .._creation import zeros_like
-from .._thread_state import restores_state
 from .._typing import A, R
 from ..autograd import call
 from ..autograd.forward_sweep import forward_sweep
@@ -156,7 +155,6 @@ def _checked(name, inputs, tangents, structures):
     return checked(name, "tangent of", tangents, None, inputs.likes, None, inputs)
 
 
-@restores_state
 def push_in(inputs, outputs, tangents, *, retain):
     """The tangent of each output, a Tensor in the graph's axis order, or None for 0."""
     given = {node: inward(t, inputs.levels) for node, t in zip(inputs.nodes, tangents, strict=True)}

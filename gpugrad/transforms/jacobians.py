@@ -6,7 +6,6 @@ from typing import Any
 
 from .._batched import active_levels, batched, entered, examples
 from .._creation import zeros_like
-from .._thread_state import restores_state
 from .._typing import P
 from ..autograd.call import wrap
 from ..backends import backend_of
@@ -108,7 +107,6 @@ def _check(name, inputs, outputs, mode):
             raise TypeError(f"{name}: {label} is {y.dtype}, which needs mode='forward'")
 
 
-@restores_state
 def _rows(inputs, outputs):
     """For each result, a list of its Jacobians with respect to the variables; reverse mode."""
     ys, xs = outputs.leaves, inputs.variables
@@ -122,7 +120,6 @@ def _rows(inputs, outputs):
     ]
 
 
-@restores_state
 def _columns(inputs, outputs):
     """Same as `_rows`, in forward mode."""
     ys, xs = outputs.leaves, inputs.variables

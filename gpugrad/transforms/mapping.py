@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from .._batched import BatchedTensor, batched, entered, examples
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
-from .._thread_state import restores_state
 from .._typing import P, R
 from ..ops.manipulation import moveaxis
 from .recording import callable_or_error, counted, misplaced, parameters
@@ -48,7 +47,6 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
     label, _ = parameters(f)
 
     @wraps(f, updated=())
-    @restores_state
     def mapped(*args, **kwargs):
         inputs = _Mapped()
         for i, (x, axes) in enumerate(zip(args, _for_each(in_axes, args), strict=True)):

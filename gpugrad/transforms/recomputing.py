@@ -8,7 +8,7 @@ from .._batched import active_levels, reentered
 from .._draws import Draws
 from .._foreign_names import INSTEAD
 from .._tensor import Tensor
-from .._thread_state import restores_state, thread
+from .._thread_state import thread
 from .._typing import P, R
 from ..autograd.call import wrap
 from ..autograd.casting import entered
@@ -30,7 +30,6 @@ from .recording import callable_or_error, same
 from .trees import flatten, names, shown, unflatten
 
 
-@restores_state
 def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """``f(*args, **kwargs)``, for which the graph keeps only the arguments.
 
@@ -156,7 +155,6 @@ class Recomputed(NamedTuple):
     structure: Any
     outputs: list[Output]
 
-    @restores_state
     def pull(self, g, inputs, guard=True):
         """The cotangents of the inputs and of ``outside``, given those of the outputs."""
         cotangents = several(g)
@@ -181,7 +179,6 @@ class Recomputed(NamedTuple):
             close(x)
         return [arrived.get(node) for node in (*own, *self.outside)]
 
-    @restores_state
     def recomputed(self, inputs):
         """The nodes of the outputs after running ``f`` again on raw arrays.
 

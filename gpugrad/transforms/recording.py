@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor, behind, check_open, levels_of, lifted, physical
 from .._tensor import Tensor
-from .._thread_state import restores_state
 from ..autograd.call import wrap
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import leading_to
@@ -166,7 +165,6 @@ class Outputs:
         return map_tensors(lambda x: self.released([x])[0] if self.enabled else x.detach(), aux)
 
 
-@restores_state
 def record(transform, f, inputs, has_aux, put=lambda values: (values, {})):
     """Call ``f`` with the variables of ``inputs``; returns its `Outputs` and auxiliary result.
 

@@ -6,7 +6,6 @@ from typing import Any, Literal, overload
 
 from .._batched import BatchedTensor, active_levels
 from .._creation import ones_like, zeros_like
-from .._thread_state import restores_state
 from .._typing import A, P, R
 from ..autograd import call
 from ..autograd.mode import is_grad_enabled
@@ -166,7 +165,6 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 
-@restores_state
 def pull(inputs, outputs, cotangents, *, retain, explicit=True):
     """The cotangents of the variables, given those of the outputs (None for 0)."""
     levels = inputs.levels
