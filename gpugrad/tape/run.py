@@ -8,7 +8,8 @@ has done nothing. Where values are at fault, such as labels that are out of rang
 import warnings
 from contextlib import nullcontext
 from functools import partial, reduce
-from operator import call, getitem, itemgetter, truth
+from operator import call as made
+from operator import getitem, itemgetter, truth
 
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -538,7 +539,7 @@ class Program(Steps):
                 return MISS
             self._run()
             self._have_effects()
-            found = [*map(call, self._results)]
+            found = [*map(made, self._results)]
             return found if self._order is None else [found[k] for k in self._order]
         finally:
             self._given[0] = None

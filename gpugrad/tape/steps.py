@@ -15,10 +15,6 @@ from .tape import Value, collect, mapped, name_of
 _FIXED = ("number", "scalar", "array")  # kinds of values that may be the same in each run
 
 
-class _NoStandIn(Exception):
-    """Raised for an operand for which no array can stand."""
-
-
 class Steps:
     """Makes the steps of a program; see `Program`, which has the other attributes.
 
@@ -133,39 +129,39 @@ class Steps:
 
     # Binding to memory
 
-    def _bound(self, call, out, operand, **how):
-        """Steps that fill ``out`` on the operands of a call; None if that fails.
+    def _bound(self, call, arrays, slots, **how):
+        """Steps that make a call; None if that fails.
 
-        out: a pair of an array and the register for which it stands, or None.
-        operand: returns such a pair for a value.
+        arrays: the operands, and where the result goes. If they only stand for what is in
+        registers, ``slots`` has these.
         """
-        try:
-            pairs = [*map(operand, call.operands()), out]
-        except _NoStandIn:
-            return None
-        arrays = [x for x, _ in pairs]
-        slots = [at for _, at in pairs]
         key = _layouts_of(call, arrays, how, self.backend.array_types[0])
-        if key in self._known:  # such a call has been bound to other arrays
-            found = self._replaced(*self._known[key], arrays, slots)
-            if found is not None:
-                return found
+        known = self._known.get(key)
+        if known is not None:  # such a call has been bound to other arrays
+            if type(known) is tuple:
+                known = self._known[key] = self._template(*known)
+            if known is not None:
+                return self._on(known, arrays, slots)
         values = iter(arrays)
         args, kwargs = mapped(
             (call.args, call.kwargs), lambda x: next(values) if type(x) is Value else x
         )
-        step = self.binder.bind(call.function, args, kwargs, out[0], **how)
+        step = self.binder.bind(call.function, args, kwargs, arrays[-1], **how)
         if step is None:
             return None
         steps = self.binder.flat([step])
-        if key is not None:
+        if slots.count(None) < len(slots):
+            template = self._template(steps, arrays)
+            return template and self._on(template, arrays, slots)
+        if key is not None and all(type(step) is partial for step in steps):
             self._known[key] = steps, arrays
-        if slots.count(None) == len(slots):
-            return steps
-        return self._replaced(steps, arrays, arrays, slots)
+        return steps
 
-    def _replaced(self, steps, arrays, new, slots):
-        """The steps with new arrays, or registers, in place of some arrays; None if that fails."""
+    def _template(self, steps, arrays):
+        """The steps as triples of a function, its arguments, and which of the arrays they are.
+
+        None if that is not known of all arguments.
+        """
         places = {id(x): k for k, x in enumerate(arrays)}
         found = []
         for step in steps:
@@ -175,42 +171,48 @@ class Steps:
             for x, k in zip(step.args, at, strict=True):
                 if k is None and any(self.binder.shares_memory(x, array) for array in arrays):
                     return None
-            args = [x if k is None else new[k] for x, k in zip(step.args, at, strict=True)]
-            if all(k is None or slots[k] is None for k in at):
-                found.append(partial(step.func, *args))
-            else:
-                registers = [
-                    self.slot(x) if k is None or slots[k] is None else slots[k]
-                    for x, k in zip(args, at, strict=True)
-                ]
-                found.append(on_registers(step.func, self.regs, registers))
+            found.append((step.func, step.args, at))
         return found
 
+    def _on(self, template, arrays, slots):
+        """The steps of a template on other arrays, or on registers where there are slots."""
+        steps = []
+        for function, args, at in template:
+            args = [x if k is None else arrays[k] for x, k in zip(args, at, strict=True)]
+            registers = [None if k is None else slots[k] for k in at]
+            if registers.count(None) == len(at):
+                steps.append(partial(function, *args))
+            else:
+                registers = [
+                    self.slot(x) if slot is None else slot
+                    for x, slot in zip(args, registers, strict=True)
+                ]
+                steps.append(on_registers(function, self.regs, registers))
+        return steps
+
     def _stand_in(self, x):
-        """An array that stands for a value, with the value's register; or what it always is."""
-        fixed = self.static(x)
-        if fixed is not None:
-            return fixed, None
+        """An array that stands for a value, or None, and the value's register."""
         if x not in self._stand_ins:
-            if x.kind not in ("array", "scalar") or x.dtype is None or x.strides is None:
-                raise _NoStandIn
-            if x.call is not None and x.call.declared.aliases:  # its strides depend on values
-                raise _NoStandIn
+            is_known = x.kind in ("array", "scalar") and x.strides is not None
+            if not is_known or (x.call is not None and x.call.declared.aliases):
+                return None, None  # its strides depend on values
             self._stand_ins[x] = self.binder.stand_in(x.shape, x.dtype, x.strides)
         return self._stand_ins[x], self.slot(x)
 
-    def _operand(self, call):
-        """A function for `_bound` of the operands of a call."""
-
-        def operand(x):
-            if x.kind != "number" or self.static(x) is not None:
-                return self._stand_in(x)
-            array = self._weak_array(x, call)
+    def _operands(self, call, out):
+        """The arrays and the registers of operands, and of the result, for `_bound`."""
+        arrays, slots = [], []
+        for x in (*call.operands(), out):
+            array, at = self.static(x), None
+            if array is None and x.kind == "number":
+                array = self._weak_array(x, call)
+            elif array is None:
+                array, at = self._stand_in(x)
             if array is None:
-                raise _NoStandIn
-            return array, None
-
-        return operand
+                return None
+            arrays.append(array)
+            slots.append(at)
+        return arrays, slots
 
     def _weak_array(self, x, call):
         """The 0-d array for a number that changes, as an operand of a ufunc; or None."""
@@ -237,16 +239,12 @@ class Steps:
             return
         storage = self.plan.storage(outs[0]) if len(outs) == 1 and outs[0].base is None else None
         if storage is not None and storage.kind != "loose":
-            target, at = self._stand_in(outs[0])
-            checked = call in self._checked_calls
-            found = self._bound(call, (target, at), self._operand(call), checked=checked)
-            if found and None not in found:
-                if at is not None:
-                    self._make(outs[0])
-                self.steps += found
-                return
-            if at is None:
-                self.steps.append(self._into(call, target))
+            target, operands = self.static(outs[0]), self._operands(call, outs[0])
+            found = operands and self._bound(call, *operands, checked=call in self._checked_calls)
+            if found and target is None:
+                self._make(outs[0])
+            if found or target is not None:
+                self.steps += found or [self._into(call, target)]
                 return
         compute = self.caller(call.function, call.args, call.kwargs)
         if not outs:
@@ -267,11 +265,11 @@ class Steps:
         """Bind a call that overwrites its first argument."""
         function, first = call.function, call.args[0]
         if function is not operator.setitem and type(first) is Value and self._can_bind(call):
-            others = [x for x in call.operands() if x.memory is first.memory]
-            target = self.static(first)
-            if target is not None and all(self.static(x) is not None for x in others):
-                found = self._bound(call, (target, None), self._operand(call))
-                if found and None not in found:
+            operands = self._operands(call, first)
+            mine = [x for x in call.operands() if x.memory is first.memory]
+            if operands and all(self.static(x) is not None for x in mine):
+                found = self._bound(call, *operands)
+                if found:
                     self.steps += found
                     return
         step = self.caller(function, call.args, call.kwargs)
@@ -303,24 +301,26 @@ class Steps:
             self.steps.append(partial(_clear, self.regs, slots))
 
     def _bind_block(self, group, call, bounds):
-        whole = self._operand(call)
-
-        def operand(x):
-            axis = group.axis_of(x.shape) if x.kind == "array" else None
-            return whole(x) if axis is None else self._rows(group, x, axis, bounds)
-
-        out = operand(call.outs[0] if call.outs else call.targets()[0])
-        steps = self._bound(call, out, operand, whole=group.shape)
-        if steps and None not in steps:
-            self.steps += steps
-        else:
-            self._whole.add(call)  # the program will have another plan
+        out = call.outs[0] if call.outs else call.targets()[0]
+        operands = self._operands(call, out)
+        if operands is not None:
+            for k, x in enumerate((*call.operands(), out)):
+                axis = group.axis_of(x.shape) if x.kind == "array" else None
+                if axis is not None:
+                    operands[0][k], operands[1][k] = self._rows(group, x, axis, bounds)
+            found = self._bound(call, *operands, whole=group.shape)
+            if found:
+                self.steps += found
+                return
+        self._whole.add(call)  # the program will have another plan
 
     def _rows(self, group, x, axis, bounds):
         """The rows of an operand in a block: an array, and the register for which it stands."""
         i, j = bounds
         if (x, i) not in self._views:
-            array, at = self._stand_in(x)
+            array, at = self.static(x), None
+            if array is None:
+                array, at = self._stand_in(x)
             rows = slice(0, j - i) if x in group.inner else slice(i, j)
             rows = (*[slice(None)] * axis, rows)
             if at is not None:
