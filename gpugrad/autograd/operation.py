@@ -134,7 +134,6 @@ class Op:
 
     registry: ClassVar[dict[str, "Op"]] = {}  # the library's own, by their public names
     failures: ClassVar[int] = 0  # how many calls of any op have raised an error
-    sees_guard = False  # whether a sweep hands its joint rule a `sweep.Guarded`
 
     def __init__(self, forward, differentiable, integer, elementwise, discards, materialize):
         code = forward.__code__
@@ -152,6 +151,7 @@ class Op:
         self.differentiable = differentiable
         self.elementwise = elementwise
         self.discards = discards
+        self.sees_guard = False  # whether a sweep hands its joint rule a `sweep.Guarded`
         self.materialize = materialize
         self.integer = frozenset(integer)
         self.variadic = bool(code.co_flags & 0x04)

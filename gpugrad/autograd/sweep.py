@@ -369,18 +369,17 @@ def sweep(
             i = -1
             try:
                 if plan.special:
-                    guarded = guard
-                    if plan.discards:
-                        guard = True
                     if plan.output is not None:
                         pending.put_output(node, g)
                         continue
                     if type(g) is list and plan.op.materialize:
                         g = _materialize(node, g)
-                    if plan.op.sees_guard:
-                        g = Guarded(g, guarded)
                     if plan.joint is not None:
+                        if plan.op.sees_guard:
+                            g = Guarded(g, guard)
                         g = plan.joint(xp, g, saved)
+                    if plan.discards:
+                        guard = True
                 for rule in plan.guarded if guard else plan.rules:
                     i += 1
                     parent = parents[i]

@@ -23,7 +23,7 @@ from ..transforms.custom import _Call as CustomCall
 from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Recomputed
 from .cells import Cell, holds
-from .reach import is_own
+from .libraries import is_own
 from .run import MISS, Failed, Program, warn_of
 from .tape import Call, Input, Memory, Tape, Value, mapped, simplify, substituting
 
