@@ -9,12 +9,12 @@ import warnings
 from contextlib import nullcontext
 from functools import partial, reduce
 from operator import call as made
-from operator import getitem, itemgetter, truth
+from operator import attrgetter, getitem, itemgetter
 
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import writes
-from .cells import all_hold, are_no_gradients, layouts_hold, leaves_hold, rows_of, tensors_hold
+from .cells import all_hold, layouts_hold, leaves_hold, rows_of, tensors_hold
 from .plan import Plan, most_alive, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
@@ -59,7 +59,12 @@ class Program(Steps):
         self.binder = self.backend.binder
         self.context = self.backend.sweep_context or nullcontext
         self._whole = set()  # calls that cannot be divided into blocks
-        self._prepare()
+        self._guards = rows_of(tape.reach.guards)
+        changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
+        changed += [s.holder for s in tape.written_sources if s.kind in ("tensor", "grad")]
+        holders = [x for x, what, _ in tape.rebound if what == "grad"]
+        holders += [s.holder for s in tape.written_sources if s.kind == "grad"]
+        self._apart = frozenset({id(x) for x in changed} - tape.argument_of.keys()), holders
         calls = tape.calls
         if self.binder is not None:
             calls = without_scalars(calls, tape.leaving, self.backend)
@@ -84,52 +89,23 @@ class Program(Steps):
 
     # What a run checks and finds before the first call
 
-    def _prepare(self):
-        """Prepare the guards, which stay the same when the program is bound to other arrays."""
-        tape = self.tape
-        self._guards = rows_of(tape.reach.guards)
-        tensors, statics, self._same = [], [], []
-        changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
-        changed += [s.holder for s in tape.written_sources if s.kind in ("tensor", "grad")]
-        apart = frozenset({id(x) for x in changed} - tape.argument_of.keys())
-        for i, (kind, value) in enumerate(tape.leaves):
-            if kind == "tensor":
-                tensors.append((i, *value))
-            elif kind == "static":
-                statics.append((i, *value))
-            elif kind == "state":
-                statics.append((i, value, True))
-            elif kind == "same":
-                self._same.append((i, value))
-        self._leaf_rows = tensors, statics, apart
-        holders = [x for x, what, _ in tape.rebound if what == "grad"]
-        holders += [s.holder for s in tape.written_sources if s.kind == "grad"]
-        self._gradient_holders = holders if tensors else ()
-        self._tensor_leaves = [i for i, *_ in tensors] if len(tensors) > 1 else ()
-
     def _bind_state(self):
         """Note where tensors and the state of optimizers are now."""
-        leaves, bare, others = [], [], []
-        self._tensors = []
+        rows = []
         for x, node, watch, has_grad, is_pinned in self.tape.tensors:
-            array = x.array if is_pinned else None
-            if is_pinned:
-                self._tensors.append((x, array))
-            if watch is not MISS and is_pinned:
-                (leaves if has_grad else bare).append((x, node, watch, array))
-            else:
-                leaf = None if watch is MISS else node
-                others.append((x, node, leaf, watch, not has_grad, array))
+            leaf, array = None if watch is MISS else node, x.array if is_pinned else None
+            rows.append((x, node, leaf, watch, has_grad, array))
         states = [(s, s.values, group[0]) for group in self.tape.alike for s in group]
-        self._tensor_rows = leaves, bare, others, states
+        self._tensor_rows = rows, states
 
     def may_follow(self):
         """Whether tensors have other arrays now, to which the program can be bound instead."""
         tape, backend = self.tape, self.backend
-        if all(x.array is array for x, array in self._tensors):
+        tensors = [(x, array) for x, *_, array in self._tensor_rows[0] if array is not None]
+        if all(x.array is array for x, array in tensors):
             return False
         owners, buffers, arrays = {}, {}, {}
-        for x, _ in self._tensors:
+        for x, _ in tensors:
             array, state, var = x.array, tape.parameters.get(id(x)), tape.var_of[id(x)]
             if state is not None and state.array is not array:
                 return False
@@ -158,47 +134,27 @@ class Program(Steps):
         try:
             if (
                 len(leaves) != len(tape.leaves)
-                or (leaves and not leaves_hold(leaves, *self._leaf_rows))
+                or (leaves and not leaves_hold(leaves, tape.leaves, *self._apart))
                 or not tensors_hold(*self._tensor_rows)
                 or not all_hold(self._guards)
             ):
                 return False
-            for i, at in self._arguments:
-                regs[at] = leaves[i].array
-            for i, at in self._raw_arguments:
-                regs[at] = leaves[i]
-            for x, at in self._moving:
-                regs[at] = x.array
-            for x, at in self._moving_gradients:
-                regs[at] = x._grad.array
-            for i, at in self._argument_gradients:
-                regs[at] = leaves[i]._grad.array
-            kind = self.backend.array_types[0]
-            if self._layouts and not layouts_hold(regs, kind, self._layouts):
+            for get, i, at in self._arguments:
+                regs[at] = get(leaves[i])
+            for get, x, at in self._moving:
+                regs[at] = get(x)
+            backend = self.backend
+            if not layouts_hold(regs, backend.array_types[0], self._layouts, backend.device):
                 return False
-            return not (leaves or self._checks_devices) or self._are_apart(leaves)
+            for at in self._outside:
+                if self._shares(regs[at]):
+                    return False
+            for i, x in tape.aliases:
+                if leaves[i].array is not x.array:
+                    return False
         except _ABSENT:
             return False
-
-    def _are_apart(self, leaves):
-        """Whether arguments are different ones, in other memory than what is overwritten."""
-        tensors, regs = self._tensor_leaves, self.regs
-        if tensors and len({id(leaves[i]) for i in tensors}) < len(tensors):
-            return False
-        for i, k in self._same:
-            if leaves[i] is not leaves[k]:
-                return False
-        for at in self._outside:
-            if self._shares(regs[at]):
-                return False
-        for i, x in self._aliases:
-            if leaves[i].array is not x.array:
-                return False
-        for at, device in self._checks_devices:
-            if self.backend.device(regs[at]) != device:
-                return False
-        holders = self._gradient_holders
-        return not holders or are_no_gradients(leaves, self._leaf_rows[0], holders)
+        return True
 
     # Binding
 
@@ -211,8 +167,6 @@ class Program(Steps):
         self._bind_numbers()
         self._bind_calls()
         self._places = self._bind_places()
-        self._weak = [row for row in self.weak if row[1] not in self._later]
-        self._later_weak = [row for row in self.weak if row[1] in self._later]
         self._bind_effects()
         self._bind_results()
         self._end()
@@ -220,37 +174,27 @@ class Program(Steps):
 
     def _bind_inputs(self):
         """Find out where the arrays lie that each run finds anew."""
-        tape = self.tape
-        self._arguments, self._raw_arguments, self._argument_gradients = [], [], []
-        self._moving, self._moving_gradients = [], []
-        self._layouts, self._checks_devices = [], []
-        check_devices = self.backend.several_devices or self.binder is None
+        tape, backend = self.tape, self.backend
+        self._arguments, self._moving, self._layouts = [], [], []
         for x, source in tape.floating.items():
-            at = self.slot(x)
-            leaf = tape.argument_of.get(id(source.holder))
-            if source.kind == "argument":
-                is_raw = tape.leaves[source.holder][0] == "array"
-                (self._raw_arguments if is_raw else self._arguments).append((source.holder, at))
-            elif source.kind == "tensor":
-                self._moving.append((source.holder, at))
-            elif leaf is None:
-                self._moving_gradients.append((source.holder, at))
+            kind, holder, at = source.kind, source.holder, self.slot(x)
+            get = attrgetter("_grad.array" if kind == "grad" else "array")
+            if kind == "argument" and tape.leaves[holder][0] == "array":
+                get = _itself
+            i = holder if kind == "argument" else tape.argument_of.get(id(holder))
+            if i is None:
+                self._moving.append((get, holder, at))
             else:
-                self._argument_gradients.append((leaf, at))
-            self._layouts.append((at, x.shape, x.dtype, None if x in tape.unread else x.strides))
-            if check_devices and x in tape.devices:
-                self._checks_devices.append((at, tape.devices[x]))
-        written = {x.memory for x in tape.pinned if x.memory.is_written}
-        self._outside = [
-            self.slot(x) for x, source in tape.floating.items()
-            if written and x.memory not in written
-        ]  # fmt: skip
-        owned = [find() for x, find in tape.pinned.items() if x.memory.is_written]
-        buffer = self.backend.buffer
-        buffers = {*map(buffer, owned)}
-        slow = lambda x: buffer(x) in buffers  # noqa: E731
-        self._shares = slow if self.binder is None else self.binder.sharing(owned)
-        self._aliases = tape.aliases
+                self._arguments.append((get, i, at))
+            strides = None if x in tape.unread else x.strides
+            self._layouts.append((at, x.shape, x.dtype, strides, tape.devices.get(x)))
+        owned = {x.memory: find() for x, find in tape.pinned.items() if x.memory.is_written}
+        self._outside = [self.slot(x) for x in tape.floating if owned and x.memory not in owned]
+        if self.binder is None:
+            buffers = {*map(backend.buffer, owned.values())}
+            self._shares = lambda x: backend.buffer(x) in buffers
+        else:
+            self._shares = self.binder.sharing(owned.values())
 
     def _holder(self, x):
         """A function that returns a tensor of the state, or the argument in its place."""
@@ -282,16 +226,8 @@ class Program(Steps):
                     random.add(out)
                     rows = self._later_numbers
                 rows.append((self.caller(call.function, call.args), self.slot(out)))
-        self._later = {at for _, at in (*self._draws, *self._later_numbers)}
-        self._truths = [
-            (self.slot(*args), outcome)
-            for function, args, outcome in tape.conditions
-            if function is truth and type(args[0]) is Value
-        ]
         self._conditions = [
-            (self.caller(function, args), outcome)
-            for function, args, outcome in tape.conditions
-            if function is not truth or type(args[0]) is not Value
+            (self.caller(function, args), outcome) for function, args, outcome in tape.conditions
         ]
 
     def _find_number(self, holder, at):
@@ -565,14 +501,9 @@ class Program(Steps):
                 regs[at] = find()
         except _ABSENT:
             return False
-        for at, outcome in self._truths:
-            if bool(regs[at]) is not outcome:
-                return False
         for compute, outcome in self._conditions:
             if compute() != outcome:
                 return False
-        for array, at in self._weak:
-            array[()] = regs[at]
         return True
 
     def _run(self):
@@ -587,8 +518,8 @@ class Program(Steps):
                 states = [(g, g.get_state()) for g in tape.generators]
             for find, at in (*self._draws, *self._later_numbers):
                 regs[at] = find()
-            for array, at in self._later_weak:
-                array[()] = regs[at]
+        for array, at in self.weak:
+            array[()] = regs[at]
         if self._undo:
             undo = [(regs[at], tape.duplicate(regs[at])) for at in self._undo]
         try:
