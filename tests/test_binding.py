@@ -271,7 +271,9 @@ def test_sums_of_another_dtype():
             check(xp.sum, [Operand(np.dtype(dtype), (100, 9))], kwargs=kwargs)
 
 
-@pytest.mark.parametrize("function", [xp.matmul, np.matmul, operator.matmul], ids=["xp", "numpy", "operator"])
+@pytest.mark.parametrize(
+    "function", [xp.matmul, np.matmul, operator.matmul], ids=["xp", "numpy", "operator"]
+)
 def test_products(function):
     pairs = [  # of shapes
         ((3,), (3,)), ((4, 3), (3,)), ((3,), (3, 4)), ((4, 3), (3, 5)), ((90, 80), (80, 70)),

@@ -1128,11 +1128,9 @@ def test_gradients_as_arguments():
             return x * 2
 
         scales = compile(scales)
-        return [*[scales(x) for x in (normal(3), normal(3, seed=1))], scales(w.grad), w.grad]
+        return [*[scales(normal(3, seed=i)) for i in range(4)], scales(w.grad), w.grad]
 
-    with pytest.warns(UserWarning, match="a gradient is also a tensor of the program"):
-        found = run(gg.compile)
-    assert bits(found) == bits(run(lambda f: f))
+    assert bits(run(gg.compile)) == bits(run(lambda f: f))
 
 
 def test_errors_say_what_to_do():
@@ -1152,12 +1150,3 @@ def test_errors_say_what_to_do():
 
     with pytest.warns(UserWarning, match="the value of a tensor is read"):
         gg.compile(reads)(normal(3))
-
-    table = {"k": 2.0}
-    compiled = gg.compile(lambda x: (x**3 * table["k"]).sum())
-    x = normal(3).requires_grad_()
-    for _ in range(3):  # the first two are recorded, and have an ordinary graph
-        y = compiled(x)
-    table["k"] = 3.0
-    with pytest.raises(RuntimeError, match=r"calls the function again, .*'k' of a dict has changed"):
-        gg.autograd.grad(y, [x], create_graph=True)

@@ -66,18 +66,18 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     gradients on or off. The last 16 are kept.
 
     **What is seen.** What the function reads besides its arguments is state: its closure, the
-    globals that it names, the functions and classes of the program (not of libraries) that it names,
-    and what all these hold in modules, optimizers, schedulers, random generators, containers and
-    objects. The values of tensors and arrays, the numbers of optimizers and random numbers are read
-    or drawn anew in each call. Everything else is compared, by type and value, and if it has changed,
-    the function is recorded again: so are functions that read a learning rate themselves, for each
-    of its values. Functions and modules of installed libraries are constants.
+    globals that it names, the functions and classes of the program (not of libraries) that it
+    names, and what all these hold in modules, optimizers, schedulers, random generators, containers
+    and objects. The values of tensors and arrays, the numbers of optimizers and random numbers are
+    read or drawn anew in each call. Everything else is compared, by type and value, and if it has
+    changed, the function is recorded again: so are functions that read a learning rate themselves,
+    for each of its values. Functions and modules of installed libraries are constants.
 
     **What runs uncompiled**, with one warning: a function that reads a value, as ``float(x)``,
     ``if x > 0`` and ``print(x)`` do, or makes an array whose shape depends on values; that changes
     lists, dicts and objects, except for numbers and texts in them; that draws random numbers of
-    other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps `LBFGS`, of
-    which the closure can be compiled instead; that prints, reads a file or a clock, or calls
+    other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps `LBFGS`,
+    of which the closure can be compiled instead; that prints, reads a file or a clock, or calls
     anything else that reaches outside of the program; that names what cannot be looked into, such
     as objects of other libraries. So does one of which two calls differ for no reason that can be
     seen: the warning shows the first difference. Inside `vmap` and other transforms, and while a
@@ -393,9 +393,7 @@ class Compiled(Generic[P, R]):
                 if recorded.tape is not None or recorded.passing is not True:
                     break
             if recorded.tape is None:
-                raise ValueError(
-                    f"program: it would run without being compiled: {recorded.reason}"
-                )
+                raise ValueError(f"program: it would run without being compiled: {recorded.reason}")
             try:
                 return Report(program_of(recorded.tape, self.__wrapped_function__, []))
             except Unsupported as error:

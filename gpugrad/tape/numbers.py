@@ -33,7 +33,7 @@ class Number:
         self.value = value
         self.is_unique = False
 
-    __class__ = property(lambda self: type(self.value))  # type: ignore[assignment]  # for isinstance
+    __class__ = property(lambda self: type(self.value))  # for isinstance
 
     def plain(self):
         """The value, which becomes a condition of the tape."""

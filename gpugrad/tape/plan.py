@@ -476,10 +476,10 @@ def place(storages):
     return total
 
 
-def most_alive(storages):
-    """The largest sum of bytes that are in use at one time."""
+def most_alive(plan):
+    """The largest sum of the sizes of planned values that are needed at one time."""
     changes = {}
-    for s in storages:
+    for s in {s for s in plan.of.values() if s.kind == "planned"}:
         changes[s.first] = changes.get(s.first, 0) + s.nbytes
         changes[s.last + 1] = changes.get(s.last + 1, 0) - s.nbytes
     most = now = 0

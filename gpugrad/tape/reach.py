@@ -14,7 +14,6 @@ import dis
 import enum
 import functools
 import operator
-import os
 import pathlib
 import re
 import sys
@@ -45,7 +44,7 @@ _IMMUTABLE = (
     typing.TypeVar, types.GenericAlias, types.UnionType, types.CodeType, types.NotImplementedType,
     types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType,
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.MethodWrapperType, Op, type(namedtuple("_Pair", "first").first),
+    types.MethodWrapperType, Op, type(vars(namedtuple("_Pair", "first"))["first"]),
 )  # fmt: skip
 _CONTAINERS = (dict, list, tuple, deque, set, frozenset)
 # Classes whose instances hold nothing but attributes and items; those of rooms, and others.
@@ -63,6 +62,8 @@ _OF_SCHEDULES = (
     "T_i", "get_last_lr", "get_lr", "state_dict", "load_state_dict", "__dict__",
 )  # fmt: skip
 _OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_arguments", "_unknown", "_skips"}
+
+
 class Reach:
     """Everything that a function reaches, given the leaves and the nodes of its arguments.
 

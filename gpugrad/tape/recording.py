@@ -62,8 +62,10 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=
     passing = False
     if reason is None and any(map(has_more, given.nodes)):
         reason = "an argument has attributes that are not fields of its dataclass"
-    if reason is None and reach.asks_types and (
-        reach.arrays or "array" in reach.names or any(type(x) in namespace_of for x in leaves)
+    if (
+        reason is None
+        and reach.asks_types
+        and (reach.arrays or "array" in reach.names or any(type(x) in namespace_of for x in leaves))
     ):
         reason = "it asks for types, but raw arrays are of another one while they are recorded"
     if reason is None and backend is None:
@@ -425,8 +427,11 @@ def make_real(node, recorder):
         seen.add(at)
         stack.extend(at.parents)
     for at in seen:
-        implementation_of = getattr(at.plan, "implementation", None)
-        if at.plan.output is None and implementation_of.kind not in (recorder.kind, recorder.scalar):
+        built = getattr(at.plan, "implementation", None)
+        if at.plan.output is None and built.kind not in (
+            recorder.kind,
+            recorder.scalar,
+        ):
             continue
         at.plan = _real_plan(at, recorder)
         if at.saved:

@@ -8,14 +8,14 @@ has done nothing. Where values are at fault, such as labels that are out of rang
 import warnings
 from contextlib import nullcontext
 from functools import partial, reduce
-from operator import call as made
 from operator import attrgetter, getitem, itemgetter
+from operator import call as call_it
 
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import writes
 from .cells import all_hold, layouts_hold, leaves_hold, rows_of, tensors_hold
-from .plan import Plan, most_alive, without_scalars
+from .plan import Plan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
 from .tape import Value
@@ -259,8 +259,8 @@ class Program(Steps):
         calls = self.plan.calls
         starts = {group.start: group for group in self.plan.groups}
         last = self._last_uses()
-        self._checks = []
         self._checked_calls = self._bind_checks()
+        self._checks, self.steps = self.steps, []
         fallible = [i for i, c in enumerate(calls) if c.may_fail and c not in self._checked_calls]
         written = [i for i, c in enumerate(calls) if any(not x.memory.is_own for x in c.targets())]
         for group in self.plan.groups:  # whose blocks are written before its later calls are made
@@ -311,18 +311,11 @@ class Program(Steps):
 
     def _last_uses(self):
         """By the number of a call, the registers of large values that are not needed after it."""
-        last = {}
-        for i, call in enumerate(self.plan.calls):
-            for x in (*call.operands(), *call.outs):
-                if x.memory is not None:
-                    last[x.memory] = i
-        kept = {x.memory for x in self.tape.leaving}
-        found = {}
-        for call in self.plan.calls:
-            for out in call.outs:
-                is_large = out.memory is not None and out.root().nbytes > 1 << 16
-                if is_large and out.memory not in kept and self.static(out) is None:
-                    found.setdefault(last[out.memory], []).append(self.slot(out))
+        last_use, found = self.plan.last_use, {}
+        for x in [x for call in self.plan.calls for x in call.outs]:
+            is_large = x.memory is not None and x.root().nbytes > 1 << 16
+            if is_large and last_use[x.memory] < len(self.plan.calls) and self.static(x) is None:
+                found.setdefault(last_use[x.memory], []).append(self.slot(x))
         return found
 
     def _bind_checks(self):
@@ -335,20 +328,19 @@ class Program(Steps):
                 continue
             function, args = found
             checked.add(call)
-            key = function, *[self.slot(x) for x in args]
+            key = function, *map(self.slot, args)
             if key not in known:
                 known.add(key)
                 for x in values_in(args):
                     self._bind_views(x)
-                self._checks.append(self.caller(function, args))
+                self.steps.append(self.caller(function, args))
         return checked
 
     def _bind_views(self, x):
         """Make the views of arguments that a check needs."""
         if x.base is not None and self.static(x) is None:
             self._bind_views(x.base)
-            self._put(self.caller(x.call.function, x.call.args, x.call.kwargs), self.slot(x))
-            self._checks.append(self.steps.pop())
+            self._bind_call(x.call)
 
     def _is_given(self, x):
         """Whether a value is there before any call."""
@@ -367,40 +359,25 @@ class Program(Steps):
 
     def _bind_effects(self):
         """Prepare what is done when all calls have been made."""
-        tape = self.tape
+        tape, number = self.tape, self._number_maker
         self._taken = set()
         self._rebound = [(self._holder(x), what, self._leaving(y)) for x, what, y in tape.rebound]
-        self._gradients, self._given_gradients = [], []
+        self._gradients, self._others = [], []
         for x, value in tape.gradients:
-            is_state = id(x) not in tape.argument_of
             make = None if value is None else self._leaving(value)
-            if is_state and make is not None:
-                self._gradients.append((x, make))
+            if make is None or id(x) in tape.argument_of:
+                self._others.append((self._holder(x), make))
             else:
-                self._given_gradients.append((self._holder(x), make))
-        found: dict = {"step": {}, "numbers": {}}
+                self._gradients.append((x, make))
+        counts: dict = {}
         for state, name, value in tape.number_writes:
-            found[name].setdefault(value, []).append(state)
-        self._steps_of = [(states, self.slot(x)) for x, states in found["step"].items()]
-        self._numbers_of = [
-            (states, self._number_maker(x)) for x, states in found["numbers"].items()
-        ]
-        self._changed = [(cell, self._number_maker(value)) for cell, value in tape.changed]
+            counts.setdefault((name, value), []).append(state)
+        self._counts = [(name, number(value), states) for (name, value), states in counts.items()]
+        self._changed = [(cell, number(value)) for cell, value in tape.changed]
         self._skips = [
-            (
-                optimizer,
-                self._leaving(var),
-                [(s, self._number_maker(n), self._number_maker(v)) for s, n, v in counts],
-            )
-            for optimizer, var, counts in tape.skips
+            (optimizer, self._leaving(var), [(s, number(n), number(v)) for s, n, v in before])
+            for optimizer, var, before in tape.skips
         ]
-        self._has_others = bool(
-            self._rebound
-            or self._given_gradients
-            or self._changed
-            or self._skips
-            or tape.afterwards
-        )
 
     def _number_maker(self, x):
         """A function of the registers that returns a number, or a tuple of numbers."""
@@ -410,61 +387,52 @@ class Program(Steps):
         x = getattr(x, "var", x)
         return itemgetter(self.slot(x)) if type(x) is Value else lambda regs: x
 
-    def _leaving(self, x):
-        """A function that returns a value in memory of its own."""
-        storage = self.plan.storage(x) if x.kind == "array" else None
-        maker = x.root().call if x.kind == "array" else None
-        # What a call returns may be an operand.
-        is_planned = storage is not None and storage.kind == "planned"
-        is_planned |= maker is not None and maker.declared.aliases
-        is_own = x.kind != "array" or (x.memory.is_own and x.constant is None and not is_planned)
-        if is_own and (x.kind != "array" or x.memory not in self._taken):
-            self._taken.add(x.memory)
-            return self._read(x)
+    def _leaving(self, x, is_result=False):
+        """A function that returns a value in memory of its own.
+
+        A result may show state, an argument, or another result.
+        """
+        regs, at, memory = self.regs, self.slot(x), x.memory
+        is_given = x.kind != "array"
+        if not is_given and x.constant is None:
+            storage, maker = self.plan.storage(x), x.root().call
+            is_planned = storage is not None and storage.kind == "planned"
+            # What a call returns may be an operand.
+            is_own = memory.is_own and not is_planned and not maker.declared.aliases
+            is_given = is_own and memory not in self._taken
+            is_given |= is_result and (not memory.is_own or memory in self._taken)
+        if is_given:
+            self._taken.add(memory)
+            return lambda: regs[at]
         fixed = self.static(x)
         if hasattr(fixed, "copy"):
             return fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
         return self.caller(self.tape.duplicate, (x,))
 
-    def _read(self, x):
-        regs, at = self.regs, self.slot(x)
-        return lambda: regs[at]
-
-    def _shown(self, x):
-        """A function that returns a result, which may show state, arguments, or another result."""
-        is_own = x.kind != "array" or x.memory is None or x.memory.is_own
-        if not is_own and x.constant is None:
-            return self._read(x)
-        if is_own and x.memory in self._taken and self.static(x) is None:
-            return self._read(x)
-        return self._leaving(x)
-
     def _bind_results(self):
         """Prepare the leaves of the result, each as a function, or the number of an equal one."""
-        self._results, order = [], []
-        numbers = {}
+        self._results, self._order, numbers = [], [], {}
         for kind, value in self.tape.results:
-            if kind == "tensor":
-                value, x, node = value
-                make = partial(_tensor, self._shown(x), node) if value not in numbers else None
-            else:
-                make = self._result(kind, value)
-                value = object()
-            if value not in numbers:
-                numbers[value] = len(self._results)
-                self._results.append(make)
-            order.append(numbers[value])
-        self._order = order if len(self._results) < len(order) else None
+            key = value[0] if kind == "tensor" else object()
+            if key not in numbers:
+                numbers[key] = len(self._results)
+                self._results.append(self._result(kind, value))
+            self._order.append(numbers[key])
+        if len(self._results) == len(self._order):
+            self._order = None
 
     def _result(self, kind, value):
+        given = self._given
+        if kind == "tensor":
+            _, x, node = value
+            return partial(_tensor, self._leaving(x, True), node)
         if kind in ("static", "same"):
             return partial(_itself, value)
         if kind == "leaf":
-            given = self._given
             return lambda: given[0][value]
         if kind == "grad":
             return lambda: value.grad
-        return self._shown(value) if kind == "array" else self._leaving(value)
+        return self._leaving(value, kind == "array")
 
     # Running
 
@@ -475,7 +443,7 @@ class Program(Steps):
                 return MISS
             self._run()
             self._have_effects()
-            found = [*map(made, self._results)]
+            found = [*map(call_it, self._results)]
             return found if self._order is None else [found[k] for k in self._order]
         finally:
             self._given[0] = None
@@ -542,42 +510,27 @@ class Program(Steps):
 
     def _have_effects(self):
         """Change what the function has changed, besides what the calls have overwritten."""
-        regs = self.regs
-        for states, at in self._steps_of:
-            value = regs[at]
-            for state in states:
-                state.step = value
-        for states, make in self._numbers_of:
+        regs, tape = self.regs, self.tape
+        for name, make, states in self._counts:
             value = make(regs)
             for state in states:
-                state.numbers = value
-        for x, make in self._gradients:
-            grad = Tensor()
-            grad.array = make()
-            grad.node = grad._grad = None
-            x._grad = grad  # last, in case Ctrl-C comes
-        if self._has_others:
-            self._have_other_effects()
-
-    def _have_other_effects(self):
-        regs, tape = self.regs, self.tape
+                setattr(state, name, value)
         for optimizer, make, counts in self._skips:
             is_skipped = self.backend.read_later(make())
             optimizer._unknown = is_skipped, [(s, n(regs), v(regs)) for s, n, v in counts]
         for find, what, make in self._rebound:
             holder = find()
             (holder if what == "array" else holder._grad).array = make()
-        for find, make in self._given_gradients:
+        for x, make in self._gradients:
+            x._grad = grad = Tensor()
+            grad.array = make()
+            grad.node = grad._grad = None
+        for find, make in self._others:
             find()._grad = None if make is None else _tensor(make, None)
         for cell, make in self._changed:
             cell.set(make(regs))
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
-
-    @property
-    def least_bytes(self):
-        """The largest sum of the sizes of planned values that are needed at one time."""
-        return most_alive({s for s in self.plan.of.values() if s.kind == "planned"})
 
 
 def _free(tensors):

@@ -9,7 +9,6 @@ import gc
 import os
 import types
 
-from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..backends import backend_of, namespace_of
@@ -55,11 +54,15 @@ class Stage:
         grads = {id(x.grad) for x in self.reach.tensors.values() if x.grad is not None}
         buffer = self.recorder.backend.buffer
         buffers = {buffer(x.array) for x in self.reach.tensors.values()} if grads else set()
+        if not grads.isdisjoint(self.reach.tensors):
+            return "a gradient is also a tensor of the program", False
         for key, x in self.reach.tensors.items():
-            if type(x.array) not in kinds or (x.grad is not None and type(x.grad.array) not in kinds):
+            if type(x.array) not in kinds or (
+                x.grad is not None and type(x.grad.array) not in kinds
+            ):
                 return "it uses arrays of several libraries or devices", False
-            if key in grads or (x.grad is not None and x.grad.node is not None):
-                return "a gradient is also a tensor of the program, or has a graph", False
+            if x.grad is not None and x.grad.node is not None:
+                return "a gradient has a graph", False
             if x.grad is not None and x.array.size and buffer(x.grad.array) in buffers:
                 return "a gradient shares the memory of a tensor", True
             if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:
@@ -421,21 +424,25 @@ def release(traced):
 
 
 def _replace(old, new, apart):
+    # No function in here: the cell of a variable would be one of the places.
     for place in gc.get_referrers(old):
         kind = type(place)
         if place is apart or isinstance(place, (types.FrameType, Traced)):
             continue
-        if kind is tuple:
-            _replace(place, tuple([new if x is old else x for x in place]), apart)
-        elif kind is types.CellType:
+        if kind is types.CellType:
             place.cell_contents = new
-        elif isinstance(place, (list, dict)):
-            for key, x in list(place.items() if isinstance(place, dict) else enumerate(place)):
+        elif isinstance(place, (list, dict)) or kind is tuple:
+            items = place if kind is not tuple else [*place]
+            for key, x in [*(items.items() if isinstance(place, dict) else enumerate(items))]:
                 if x is old:
-                    place[key] = new
+                    items[key] = new
+            if kind is tuple:
+                _replace(place, tuple(items), apart)
         else:
-            slots = [name for base in kind.__mro__ for name in vars(base).get("__slots__", ())]
-            for name in (*slots, *getattr(place, "__dict__", ())):
+            names = [*getattr(place, "__dict__", ())]
+            for base in kind.__mro__:
+                names += vars(base).get("__slots__", ())
+            for name in names:
                 if getattr(place, name, None) is old:
                     object.__setattr__(place, name, new)
 

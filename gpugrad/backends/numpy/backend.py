@@ -16,7 +16,9 @@ from .random import Random
 from .threads import get_num_threads, run
 
 try:  # the options of this thread, which NumPy itself takes 0.7 µs to describe
-    from numpy._core._ufunc_config import _extobj_contextvar as _options
+    from numpy._core._ufunc_config import (  # type: ignore[attr-defined]
+        _extobj_contextvar as _options,
+    )
 except ImportError:
     _options = None
 _quiet: list = [None]  # options that were found not to report errors
