@@ -576,17 +576,6 @@ def matrix_transposed(x):
     return x.mT
 
 
-def _key_may_fail(at):
-    def fails(args, kwargs):
-        return any(type(x) is Value for x in flat(args[at]))
-
-    return fails
-
-
-declare(operator.getitem, fails=_key_may_fail(1), view=True)
-declare(operator.setitem, fails=_key_may_fail(1))
-
-
 def flat(x):
     """All items of nested containers."""
     if isinstance(x, (tuple, list)):
@@ -889,13 +878,11 @@ _duplicates: dict[Any, Any] = {}
 
 def duplicate_of(backend):
     """A function that copies an array of this library, with its order in memory if possible."""
+    if backend.binder is not None:
+        return backend.binder.duplicate
     if backend not in _duplicates:
 
-        @declare(out=True, elementwise=True)
-        def duplicate(x, *, out=None):
-            if out is not None:
-                out[...] = x
-                return out
+        def duplicate(x):
             if hasattr(x, "strides") and hasattr(x, "copy"):
                 return x.copy("K")
             return backend.asarray(x, copy=True)

@@ -11,7 +11,7 @@ from ..base import Backend, address_range
 from ..declarations import declare, has_array
 from ..dtypes import float32, is_bfloat16
 from ..special import scipy_function
-from .namespace import add_at, pick, places_along, power, xp
+from .namespace import add_at, owner, pick, places_along, power, xp
 from .random import Random
 from .threads import get_num_threads, run
 
@@ -163,13 +163,6 @@ class NumPy(Backend):
 
     def release_freed_memory(self):
         release_freed_memory()
-
-
-def owner(array):
-    """The array that owns the memory of ``array``, at the end of its chain of views."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
 
 
 backend = NumPy(xp)

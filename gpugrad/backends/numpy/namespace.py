@@ -355,6 +355,13 @@ def _astype(x, dtype, /, *, copy=True, device=None, out=None):
     return x.astype(dtype, copy=copy) if out is None else _into(out, x)
 
 
+def owner(array):
+    """The array that owns the memory of ``array``, at the end of its chain of views."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
 @declare(out=True, elementwise=True)
 def duplicate(x, /, out=None):
     """A copy with the same order in memory."""

@@ -214,7 +214,9 @@ def bound_reduction(ufunc, x, out, axis=0, dtype=None, keepdims=False, **others)
     # The order of additions depends on the order in memory of the result too. There is a choice
     # only where several axes are left.
     is_certain = x.flags.c_contiguous and out.flags.c_contiguous
-    if not is_certain and sum([n > 1 for n in out.shape]) > 1:
+    has_choice = not is_certain and sum([n > 1 for n in out.shape]) > 1
+    # NumPy 2.0 goes through a reversed axis in memory's order only where it makes the result.
+    if has_choice or any(step < 0 for step in x.strides):
         return partial(_by_copy, out, ufunc.reduce, x, axis, dtype, None, keepdims)
     return partial(ufunc.reduce, x, axis, dtype, out, keepdims)
 

@@ -5,13 +5,12 @@ from functools import partial
 import numpy as np
 
 from ..declarations import UFUNCS
-from .backend import owner
 from .binding import bind, flat
+from .namespace import duplicate, owner
 
 __all__ = [
-    "arena", "bind", "copy_into", "flat", "maker", "ones_with_strides", "place", "scalar",
-    "shares_memory", "sharing", "stand_in", "takes_arrays",
-    "ufunc_of",
+    "arena", "bind", "copy_into", "duplicate", "flat", "maker", "ones_with_strides", "place",
+    "scalar", "shares_memory", "sharing", "stand_in", "takes_arrays", "ufunc_of",
 ]  # fmt: skip
 
 copy_into = np.copyto
