@@ -117,25 +117,16 @@ class Plan:
         for i, use in enumerate(uses):
             for memory in use.reads | use.writes:
                 first.setdefault(memory, []).append(i)
-        waiting, order = {}, []
-
-        def emit(i):
-            for k in waiting.pop(i, ()):
-                emit(k)
-            order.append(self.calls[i])
-
+        waiting = {}
         for i, call in enumerate(self.calls):
-            if call.outs and call in self._fitting:
-                later = first[call.outs[0].memory]
-                later = later[1] if len(later) > 1 else i
-                size = sum([x.root().nbytes for x in call.operands()])
-                small = size <= call.outs[0].nbytes / 4
-                between = uses[i + 1 : later]
-                if later > i + 1 and small and all(_independent(uses[i], u) for u in between):
-                    waiting.setdefault(later, []).append(i)
-                    continue
-            emit(i)
-        self.calls = order
+            if not call.outs or call not in self._fitting:
+                continue
+            later = first[call.outs[0].memory]
+            later = later[1] if len(later) > 1 else i
+            size = sum([x.root().nbytes for x in call.operands()])
+            if later > i + 1 and size <= call.outs[0].nbytes / 4 and _may_move(uses, i, later):
+                waiting.setdefault(later, []).append(i)
+        self.calls = _reordered(self.calls, waiting, {})
 
     def _join(self):
         """Move what is between two chains of elementwise calls behind both.
@@ -176,15 +167,11 @@ class Plan:
         return i
 
     def _find_groups(self, lasting):
-        found = []
-        i = 0
+        found, i = [], 0
         while i < len(self.calls):
             group = self._group_at(i)
-            if group is None:
-                i += 1
-            else:
-                found.append(group)
-                i = group.stop
+            found += [group] if group else []
+            i = group.stop if group else i + 1
         uses = Counter(map(_memory_of, _values(self.calls)))
         for group in found:
             inside = self.calls[group.start : group.stop]
@@ -202,34 +189,29 @@ class Plan:
         written, read, members, stop = {}, {}, 0, start
         while stop < len(self.calls):
             call = self.calls[stop]
-            if call.is_view():  # which takes no time
-                if any(out.memory in written for out in call.outs):
+            if not call.is_view():  # which takes no time
+                if call not in self._fitting or _result(call).shape != first.shape:
                     break
-            elif call not in self._fitting or _result(call).shape != first.shape:
-                break
-            else:
+                # Of what the group writes it may see, in each block, that block only.
                 out = _result(call)
                 operands = [x for x in call.operands() if x.memory is not None]
-                # Of what the group writes it may see, in each block, that block only.
-                if any(written.get(x.memory, x) is not x for x in operands):
-                    break
-                if read.get(out.memory, {out}) != {out}:
+                for x in operands:
+                    read.setdefault(x.memory, {x}).add(x)
+                if read.get(out.memory, {out}) != {out} or any(
+                    written.get(x.memory, x) is not x for x in operands
+                ):
                     break
                 written[out.memory] = out
-                for x in operands:
-                    read.setdefault(x.memory, set()).add(x)
-                if read.get(out.memory, {out}) != {out}:
-                    break
                 members += 1
+            elif any(out.memory in written for out in call.outs):
+                break
             stop += 1
         if members < 2:
             return None
         axes = [k for k, n in enumerate(first.shape) if n > 1]
-        axes.sort(key=lambda k: -abs(first.strides[k]))
-        for axis in axes[:1]:  # so that blocks have no gaps
-            if math.prod(first.shape) // first.shape[axis] <= BLOCK:
-                return Group(start, stop, first.shape, axis)
-        return None
+        axis = max(axes, key=lambda k: abs(first.strides[k]))  # so that blocks have no gaps
+        fits = math.prod(first.shape) // first.shape[axis] <= BLOCK
+        return Group(start, stop, first.shape, axis) if fits else None
 
     def _place(self, leaving):
         end = len(self.calls)
@@ -367,10 +349,6 @@ def narrowed(calls, lasting, can_bind):
         for memory in use.reads:
             users.setdefault(memory, []).append(i)
 
-    def may_move(i, k):
-        between = uses[i + 1 : k] if k > i else uses[k + 1 : i]
-        return all(_independent(uses[i], other) for other in between)
-
     at = list(range(len(calls)))  # the number of the call before which each is made
     for i, call in reversed(list(enumerate(calls))):
         if not call.outs or call not in can_bind or call.is_elementwise:
@@ -378,7 +356,7 @@ def narrowed(calls, lasting, can_bind):
         out = call.outs[0]
         if out.nbytes >= LARGE and out.memory in users and out.memory not in lasting:
             k = min([at[j] for j in users[out.memory]])
-            if may_move(i, k):
+            if _may_move(uses, i, k):
                 at[i] = k
     before, after, moved = {}, {}, set()
     for i, k in enumerate(at):
@@ -397,23 +375,37 @@ def narrowed(calls, lasting, can_bind):
             continue
         others = [k for k in users[memory] if k != i]
         is_last = others and others[-1] < i and others[-1] not in moved
-        if is_last and call.outs[0].nbytes <= root.nbytes / 2 and may_move(i, others[-1]):
+        if is_last and call.outs[0].nbytes <= root.nbytes / 2 and _may_move(uses, i, others[-1]):
             after.setdefault(others[-1], []).append(i)
             moved.add(i)
-    if not after:
-        return None
+    return _reordered(calls, before, after) if after else None
+
+
+def _may_move(uses, i, k):
+    """Whether call i may be made right before or after call k instead."""
+    between = uses[i + 1 : k] if k > i else uses[k + 1 : i]
+    return all(_independent(uses[i], other) for other in between)
+
+
+def _reordered(calls, before, after):
+    """The calls, some of which are made right before or after others.
+
+    before, after: from the number of a call to those of calls.
+    """
+    moved = {i for numbers in (*before.values(), *after.values()) for i in numbers}
     order = []
 
     def emit(i):
-        order.extend(before.get(i, ()))
-        order.append(i)
+        for k in before.get(i, ()):
+            emit(k)
+        order.append(calls[i])
         for k in after.get(i, ()):
             emit(k)
 
     for i in range(len(calls)):
         if i not in moved:
             emit(i)
-    return [calls[i] for i in order]
+    return order
 
 
 def without_scalars(calls, leaving, backend):

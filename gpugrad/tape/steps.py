@@ -25,9 +25,8 @@ class Steps:
     """
 
     def _begin(self):
-        self.regs, self.blank, self.steps, self.weak = [], [], [], []
-        self._slots, self._static, self._weak_of = {}, {}, {}
-        self._stand_ins, self._known, self._views = {}, {}, {}
+        self.regs, self.blank, self.steps, self.weak, self._slots = [], [], [], [], {}
+        self._end()
 
     def _end(self):
         """Keep no more memory than the steps need."""
@@ -256,7 +255,7 @@ class Steps:
         """A step that calls the function as it is and has the result in memory that is given."""
         ufunc = self.binder.ufunc_of(call.function)
         if ufunc is not None and target.dtype.kind != "c":
-            return self.caller(partial(ufunc, out=target), call.args)
+            return self.caller(partial(ufunc, out=target), call.args, call.kwargs)
         compute = self.caller(call.function, call.args, call.kwargs)
         copy = self.binder.copy_into
         return _named(lambda: copy(target, compute()), compute)
@@ -267,11 +266,10 @@ class Steps:
         if function is not operator.setitem and type(first) is Value and self._can_bind(call):
             operands = self._operands(call, first)
             mine = [x for x in call.operands() if x.memory is first.memory]
-            if operands and all(self.static(x) is not None for x in mine):
-                found = self._bound(call, *operands)
-                if found:
-                    self.steps += found
-                    return
+            is_fixed = all(self.static(x) is not None for x in mine)
+            if operands and is_fixed and (found := self._bound(call, *operands)):
+                self.steps += found
+                return
         step = self.caller(function, call.args, call.kwargs)
         if type(first) is tuple or call.name == "blend":
             step = partial(_done, step, call.name)
