@@ -12,7 +12,7 @@ import gpugrad
 from gpugrad import nn
 from gpugrad.training import Trainer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("error:gpugrad.compile")]
 
 WITH_OPTION = {
     "train_mlp": ("--epochs", 2, "--hidden", 16),

@@ -23,6 +23,7 @@ import weakref
 from collections import deque, namedtuple
 from contextlib import suppress
 from importlib.util import resolve_name
+from itertools import pairwise
 
 from .._tensor import Tensor
 from ..autograd.graph import Listener
@@ -87,6 +88,7 @@ class Reach:
         self.seen = {}
         self.names = set()  # that the functions use
         self.asks_types = False  # whether they name ``type``, which sees what stands for an array
+        self.reads_arrays = False  # whether they may read the arrays of tensors
         self._name = None  # by which code finds what is being looked at
         self.passed = set()  # names of what they do not only call
         self._python_modules = {}  # by name, with the names looked at
@@ -204,7 +206,8 @@ class Reach:
         elif isinstance(x, types.BuiltinFunctionType):
             if not isinstance(x.__self__, types.ModuleType):
                 self._walk(x.__self__)
-            if not computes(x):
+            # What PyTorch draws differs from one recording to the next.
+            if not computes(x) and not module_of(x).startswith("torch"):
                 self._refuse(f"it names {x.__name__}, which reads or changes what is outside")
         elif isinstance(x, (functools.partial, functools.partialmethod)):
             for name in ("func", "args", "keywords"):
@@ -327,6 +330,7 @@ class Reach:
             self.passed |= passed
             read |= names
             self.asks_types |= _asks_types(code)
+            self.reads_arrays |= _reads_arrays(code)
             codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
         self._guard(Cell("attr", function, "__code__"), function.__code__)
         freevars = function.__code__.co_freevars
@@ -424,6 +428,8 @@ class Reach:
 _LOAD_GLOBAL, _LOAD_NAME, _LOAD_ATTR = map(dis.opmap.get, ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR"))
 _HAS_LOAD_METHOD = "LOAD_METHOD" in dis.opmap and sys.version_info < (3, 12)
 _CALLS = {"CALL", "PRECALL", "CALL_FUNCTION_EX", "CALL_KW", "KW_NAMES"}
+_LOAD_NAMES = {"LOAD_GLOBAL", "LOAD_NAME"}
+_SIMPLE_NAMES = {"int", "float", "bool", "complex", "str", "tuple", "list", "dict", "slice"}
 _BY_NAME = {"vars", "__dict__", "attrgetter", "__getattribute__"}
 _READERS = (
     "__getattribute__", "__getitem__", "__iter__", "__len__", "__contains__", "keys", "values",
@@ -479,8 +485,31 @@ def _looked_up(code):
 
 @functools.lru_cache(1000)
 def _asks_types(code):
-    """Whether code may ask for the types of other objects than the one whose method it is."""
-    return any([x for _, x in args[:1]] not in (["self"], ["cls"]) for args in _uses(code, "type"))
+    """Whether code may ask for the types of other objects than the one whose method it is.
+
+    It may ask whether a type is ``int``, say, which no array and nothing in its place has.
+    """
+    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    uses = [k for k, x in enumerate(found) if x[0] in _LOAD_NAMES and x[1] == "type"]
+    for k in uses:
+        end = next((i for i, x in enumerate(found[k:], k) if x[0] == "CALL"), len(found))
+        args, after = found[k + 1 : end], found[end + 1 : end + 3]
+        is_simple = [x[0] in _LOAD_NAMES and x[1] in _SIMPLE_NAMES for x in after[:1]] == [True]
+        if [x for _, x in args[:1]] not in (["self"], ["cls"]) and not (
+            is_simple and after[1][0] == "IS_OP"
+        ):
+            return True
+    return False
+
+
+@functools.lru_cache(1000)
+def _reads_arrays(code):
+    """Whether code may look for the attribute ``array``, other than of a module (``np.array``)."""
+    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    return "array" in code.co_consts or any(
+        name == "array" and operation != "LOAD_GLOBAL" and before not in _LOAD_NAMES
+        for (before, _), (operation, name) in pairwise(found)
+    )
 
 
 @functools.lru_cache(1000)

@@ -1,5 +1,6 @@
 """Recording: a call of a function that really runs, and the tape of what it has done."""
 
+import gc
 import operator
 import sys
 from collections import OrderedDict, defaultdict, deque
@@ -66,7 +67,7 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=
     if (
         reason is None
         and reach.asks_types
-        and (reach.arrays or "array" in reach.names or any(type(x) in namespace_of for x in leaves))
+        and (reach.arrays or reach.reads_arrays or any(type(x) in namespace_of for x in leaves))
     ):
         reason = "it asks for types, but raw arrays are of another one while they are recorded"
     if reason is None and backend is None:
@@ -115,6 +116,10 @@ class _Recording:
             stage.forget()
             self.given = self.given_traced = self.raw = None
         leaked = recorder.leaked()
+        if leaked:
+            del leaked
+            gc.collect()  # some of them may be in cycles that nothing refers to
+            leaked = recorder.leaked()
         if leaked:
             release(leaked)
             recorder.stop("it keeps a tensor where compile cannot see it", "first")
