@@ -31,7 +31,7 @@ class Steps:
     def _end(self):
         """Keep no more memory than the steps need."""
         self._static, self._weak_of = {}, {}
-        self._stand_ins, self._known, self._views = {}, {}, {}
+        self._stand_ins, self._views = {}, {}
 
     # Registers and what never changes
 
@@ -128,97 +128,65 @@ class Steps:
 
     # Binding to memory
 
-    def _bound(self, call, arrays, slots, **how):
-        """Steps that make a call; None if that fails.
+    def _bound(self, call, out, find=None, **how):
+        """Steps that make a call into the memory of ``out``; None if there are none.
 
-        arrays: the operands, and where the result goes. If they only stand for what is in
-        registers, ``slots`` has these.
+        find: a function of a value and the call: an array, and the register for which it stands.
         """
-        key = _layouts_of(call, arrays, how, self.backend.array_types[0])
-        known = self._known.get(key)
-        if known is not None:  # such a call has been bound to other arrays
-            if type(known) is tuple:
-                known = self._known[key] = self._template(*known)
-            if known is not None:
-                return self._on(known, arrays, slots)
+        found = [(find or self._operand)(x, call) for x in (*call.operands(), out)]
+        arrays = [array for array, _ in found]
+        if any(array is None for array in arrays):
+            return None
         values = iter(arrays)
-        args, kwargs = mapped(
-            (call.args, call.kwargs), lambda x: next(values) if type(x) is Value else x
-        )
+        fill = lambda x: next(values) if type(x) is Value else x  # noqa: E731
+        args, kwargs = mapped(call.args, fill), mapped(call.kwargs, fill)
         step = self.binder.bind(call.function, args, kwargs, arrays[-1], **how)
         if step is None:
             return None
         steps = self.binder.flat([step])
-        if slots.count(None) < len(slots):
-            template = self._template(steps, arrays)
-            return template and self._on(template, arrays, slots)
-        if key is not None and all(type(step) is partial for step in steps):
-            self._known[key] = steps, arrays
-        return steps
+        slots = {id(array): (array, at) for array, at in found if at is not None}
+        return self._with_registers(steps, slots) if slots else steps
 
-    def _template(self, steps, arrays):
-        """The steps as triples of a function, its arguments, and which of the arrays they are.
+    def _with_registers(self, steps, slots):
+        """The steps with registers in the place of arrays; None if that cannot be done.
 
-        None if that is not known of all arguments.
+        slots: from the ids of arrays to pairs of the array and its register.
         """
-        places = {id(x): k for k, x in enumerate(arrays)}
         found = []
         for step in steps:
             if type(step) is not partial or step.keywords:
                 return None
-            at = [places.get(id(x)) for x in step.args]
+            at = [slots[id(x)][1] if id(x) in slots else None for x in step.args]
             for x, k in zip(step.args, at, strict=True):
-                if k is None and any(self.binder.shares_memory(x, array) for array in arrays):
+                if k is None and any(self.binder.shares_memory(x, y) for y, _ in slots.values()):
                     return None
-            found.append((step.func, step.args, at))
+            if at.count(None) < len(at):
+                at = [self.slot(x) if k is None else k for x, k in zip(step.args, at, strict=True)]
+                step = on_registers(step.func, self.regs, at)
+            found.append(step)
         return found
 
-    def _on(self, template, arrays, slots):
-        """The steps of a template on other arrays, or on registers where there are slots."""
-        steps = []
-        for function, args, at in template:
-            args = [x if k is None else arrays[k] for x, k in zip(args, at, strict=True)]
-            registers = [None if k is None else slots[k] for k in at]
-            if registers.count(None) == len(at):
-                steps.append(partial(function, *args))
-            else:
-                registers = [
-                    self.slot(x) if slot is None else slot
-                    for x, slot in zip(args, registers, strict=True)
-                ]
-                steps.append(on_registers(function, self.regs, registers))
-        return steps
+    def _operand(self, x, call):
+        """An array for a value, and the register for which it only stands; None if there is none.
 
-    def _stand_in(self, x):
-        """An array that stands for a value, or None, and the value's register."""
+        A number that changes gets a 0-d array, as an operand of a ufunc. Other values that may be
+        in other arrays get one that stands for these.
+        """
+        array = self.static(x)
+        if array is not None:
+            return array, None
+        if x.kind == "number":
+            return self._weak_array(x, call), None
         if x not in self._stand_ins:
-            is_known = x.kind in ("array", "scalar") and x.strides is not None
-            if not is_known or (x.call is not None and x.call.declared.aliases):
+            aliases = x.call is not None and x.call.declared.aliases
+            if x.kind not in ("array", "scalar") or x.strides is None or aliases:
                 return None, None  # its strides depend on values
             self._stand_ins[x] = self.binder.stand_in(x.shape, x.dtype, x.strides)
         return self._stand_ins[x], self.slot(x)
 
-    def _operands(self, call, out):
-        """The arrays and the registers of operands, and of the result, for `_bound`."""
-        arrays, slots = [], []
-        for x in (*call.operands(), out):
-            array, at = self.static(x), None
-            if array is None and x.kind == "number":
-                array = self._weak_array(x, call)
-            elif array is None:
-                array, at = self._stand_in(x)
-            if array is None:
-                return None
-            arrays.append(array)
-            slots.append(at)
-        return arrays, slots
-
     def _weak_array(self, x, call):
-        """The 0-d array for a number that changes, as an operand of a ufunc; or None."""
-        if x not in call.args or self.binder.ufunc_of(call.function) is None:
-            return None
         dtypes = {y.dtype for y in call.args if type(y) is Value and y.kind == "array"}
-        if len(dtypes) != 1:
+        if x not in call.args or len(dtypes) != 1 or self.binder.ufunc_of(call.function) is None:
             return None
         key = x, *dtypes
         if key not in self._weak_of:
@@ -233,23 +201,27 @@ class Steps:
         outs = call.outs
         if outs and all(out.base is not None and self.static(out) is not None for out in outs):
             return
-        if call.writes:
-            self._bind_write(call)
-            return
         storage = self.plan.storage(outs[0]) if len(outs) == 1 and outs[0].base is None else None
-        if storage is not None and storage.kind != "loose":
-            target, operands = self.static(outs[0]), self._operands(call, outs[0])
-            found = operands and self._bound(call, *operands, checked=call in self._checked_calls)
-            if found and target is None:
+        found = None
+        if call.writes:
+            found = self._bound_write(call)
+        elif storage is not None and storage.kind != "loose":
+            target = self.static(outs[0])
+            found = self._bound(call, outs[0], checked=call in self._checked_calls)
+            if target is not None:
+                found = found or [self._into(call, target)]
+            elif found is not None:
                 self._make(outs[0])
-            if found or target is not None:
-                self.steps += found or [self._into(call, target)]
-                return
+        if found is not None:
+            self.steps += found
+            return
         compute = self.caller(call.function, call.args, call.kwargs)
-        if not outs:
-            self.steps.append(compute)
-        else:
+        if call.writes and (type(call.args[0]) is tuple or call.name == "blend"):
+            compute = partial(_done, compute, call.name)
+        if outs:
             self._put(compute, [*map(self.slot, outs)] if call.several else self.slot(outs[0]))
+        else:
+            self.steps.append(compute)
 
     def _into(self, call, target):
         """A step that calls the function as it is and has the result in memory that is given."""
@@ -260,20 +232,14 @@ class Steps:
         copy = self.binder.copy_into
         return _named(lambda: copy(target, compute()), compute)
 
-    def _bind_write(self, call):
-        """Bind a call that overwrites its first argument."""
-        function, first = call.function, call.args[0]
-        if function is not operator.setitem and type(first) is Value and self._can_bind(call):
-            operands = self._operands(call, first)
-            mine = [x for x in call.operands() if x.memory is first.memory]
-            is_fixed = all(self.static(x) is not None for x in mine)
-            if operands and is_fixed and (found := self._bound(call, *operands)):
-                self.steps += found
-                return
-        step = self.caller(function, call.args, call.kwargs)
-        if type(first) is tuple or call.name == "blend":
-            step = partial(_done, step, call.name)
-        self.steps.append(step)
+    def _bound_write(self, call):
+        """The steps of a call that overwrites its first argument; None if it cannot be bound."""
+        first = call.args[0]
+        if call.function is operator.setitem or type(first) is not Value:
+            return None
+        mine = [x for x in call.operands() if x.memory is first.memory]
+        is_fixed = all(self.static(x) is not None for x in mine)
+        return self._bound(call, first) if is_fixed and self._can_bind(call) else None
 
     def _make(self, x):
         """Make new memory for a value in each run."""
@@ -291,34 +257,28 @@ class Steps:
                 self._make(call.outs[0])
         self._views = {}
         for bounds in group.slices():
+            find = partial(self._rows, group, bounds)
             for call in calls:
                 if not call.is_view():
-                    self._bind_block(group, call, bounds)
+                    out = call.outs[0] if call.outs else call.args[0]
+                    found = self._bound(call, out, find, whole=group.shape)
+                    self.steps += found or []
+                    if not found:
+                        self._whole.add(call)  # the program will have another plan
         slots = [at for _, at in self._views.values() if at is not None]
         if slots:
             self.steps.append(partial(_clear, self.regs, slots))
 
-    def _bind_block(self, group, call, bounds):
-        out = call.outs[0] if call.outs else call.targets()[0]
-        operands = self._operands(call, out)
-        if operands is not None:
-            for k, x in enumerate((*call.operands(), out)):
-                axis = group.axis_of(x.shape) if x.kind == "array" else None
-                if axis is not None:
-                    operands[0][k], operands[1][k] = self._rows(group, x, axis, bounds)
-            found = self._bound(call, *operands, whole=group.shape)
-            if found:
-                self.steps += found
-                return
-        self._whole.add(call)  # the program will have another plan
-
-    def _rows(self, group, x, axis, bounds):
-        """The rows of an operand in a block: an array, and the register for which it stands."""
+    def _rows(self, group, bounds, x, call):
+        """The rows of an operand in a block, as `_operand` returns them."""
         i, j = bounds
+        axis = group.axis_of(x.shape) if x.kind == "array" else None
+        if axis is None:
+            return self._operand(x, call)
         if (x, i) not in self._views:
-            array, at = self.static(x), None
+            array, at = self._operand(x, call)
             if array is None:
-                array, at = self._stand_in(x)
+                return None, None
             rows = slice(0, j - i) if x in group.inner else slice(i, j)
             rows = (*[slice(None)] * axis, rows)
             if at is not None:
@@ -327,29 +287,6 @@ class Steps:
                 self._put(take, at)
             self._views[x, i] = array[rows], at
         return self._views[x, i]
-
-
-def _layouts_of(call, arrays, how, array_type):
-    """What decides how a call is bound to arrays; None if that is not known."""
-    parts = [call.function, *how.values()]
-    for x in (*call.args, *call.kwargs.values()) if call.kwargs else call.args:
-        kind = type(x)
-        if kind in (tuple, list, dict, slice) and values_in(x):
-            return None
-        parts += (kind,) if kind is Value else (kind, x.hex() if kind is float else x)
-    for x in arrays:
-        dtype = getattr(x, "dtype", None)
-        if type(x) is not array_type or dtype.kind == "c":  # NumPy looks where these lie
-            return None
-        parts += x.shape, x.strides, dtype
-    if len({*map(id, arrays)}) < len(arrays):
-        parts += [k for k, x in enumerate(arrays) for y in arrays[:k] if x is y]
-    key = tuple(parts)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
 
 
 def values_in(x):
