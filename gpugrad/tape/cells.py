@@ -133,75 +133,45 @@ def _is_missing(cell):
 
 content_of = {
     "bytes": _bytes_of,
-    "keys": keys_of,
+    "keys": tuple,
     "len": len,
     "missing": _is_missing,
     "registrations": lambda _: abc.get_cache_token(),  # of classes with abstract ones
+    "type": type,
 }
-_OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 
 
 def rows_of(guards):
     """The guards as the lists of rows that `all_hold` takes."""
-    contents, kinds, lengths, in_dicts, elsewhere, cells, attributes = [[] for _ in range(7)]
-    functions = {}
+    contents, items, attributes = [], [], []
     for place, value, how in guards:
-        if how == "len":
-            lengths.append((place, value))
-        elif how == "type":
-            kinds.append((place, value))
-        elif how == "lacks":
+        if how == "lacks":
             contents.append((place.keys().isdisjoint, value, True))
         elif how != "same":
             contents.append((content_of[how], place, value))
-        elif place.kind == "cell":
-            cells.append((place.container, value))
-        elif place.kind == "attr" and place.key in _OF_FUNCTIONS:
-            functions.setdefault(id(place.container), [place.container, None, None, None])[
-                1 + _OF_FUNCTIONS.index(place.key)
-            ] = value
-        elif place.kind == "attr":
-            attributes.append((place.container, place.key, value))
+        elif place.kind == "item":
+            items.append((place.container, place.key, value))
         elif place.kind == "class":
-            elsewhere.append((vars(place.container), place.key, value))
+            items.append((vars(place.container), place.key, value))
         else:
-            rows = in_dicts if type(place.container) is dict else elsewhere
-            rows.append((place.container, place.key, value))
-    functions = [*functions.values()]
-    return contents, kinds, lengths, in_dicts, elsewhere, cells, attributes, functions
+            name = "cell_contents" if place.kind == "cell" else place.key
+            attributes.append((place.container, name, value))
+    return contents, items, attributes
 
 
 def all_hold(rows):
     """Whether all these guards hold; places that are gone raise errors."""
-    contents, kinds, lengths, in_dicts, elsewhere, cells, attributes, functions = rows
+    contents, items, attributes = rows
     for content, x, value in contents:  # first, for looking at a missing item may make one
-        if content(x) != value:
+        now = content(x)
+        if now is not value and not same(now, value):
             return False
-    for x, kind in kinds:
-        if type(x) is not kind:
-            return False
-    for x, n in lengths:
-        if len(x) != n:
-            return False
-    for x, key, value in in_dicts:  # apart from other containers, for which Python is slower
+    for x, key, value in items:
         if x[key] is not value and not same(x[key], value):
-            return False
-    for x, key, value in elsewhere:
-        if x[key] is not value and not same(x[key], value):
-            return False
-    for cell, value in cells:
-        if cell.cell_contents is not value and not same(cell.cell_contents, value):
             return False
     for x, name, value in attributes:
         now = getattr(x, name)
         if now is not value and not same(now, value):
-            return False
-    for f, code, defaults, named in functions:
-        if (
-            f.__code__ is not code
-            or f.__defaults__ is not defaults
-            or f.__kwdefaults__ is not named
-        ):
             return False
     return True
 
@@ -245,14 +215,14 @@ def leaves_hold(leaves, rows, apart, holders):
     return True
 
 
-def layouts_hold(regs, kind, rows, device_of):
-    """Whether arrays are of this type, and as the rows say.
+def inputs_hold(regs, rows, kind, device_of):
+    """Whether arrays are of this type, and as the rows say; puts them into registers.
 
-    rows: tuples of an array's position in ``regs``, its shape, dtype, strides and device; the
-        strides and the device may be None.
+    rows: tuples of a function of what is in a register, which returns the array, that register, the
+        one for the array, and its shape, dtype, strides and device; the last two may be None.
     """
-    for at, shape, dtype, strides, device in rows:
-        x = regs[at]
+    for get, holder, at, shape, dtype, strides, device in rows:
+        regs[at] = x = get(regs[holder])
         if type(x) is not kind or x.shape != shape:
             return False
         if x.dtype is not dtype and x.dtype != dtype:

@@ -250,7 +250,7 @@ class _Numbers:
     """
 
     def __init__(self, program):
-        self._getter = program._number_maker
+        self._getter = program.maker
         self._backend = program.backend
         self.memory = program.backend.graphs.Numbers()
         self._places = []  # pairs of a place and a function of the registers: what it gets

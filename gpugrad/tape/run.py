@@ -8,17 +8,17 @@ has done nothing. Where values are at fault, such as labels that are out of rang
 import warnings
 from contextlib import nullcontext
 from functools import partial, reduce
-from operator import attrgetter, getitem, itemgetter
+from math import inf
+from operator import attrgetter, getitem
 from operator import call as call_it
 
-from .._tensor import Tensor
 from .._thread_state import thread
+from ..autograd.call import wrap
 from ..autograd.graph import writes
-from .cells import all_hold, layouts_hold, leaves_hold, rows_of, tensors_hold
+from .cells import all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
 from .plan import Plan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
-from .tape import Value
 
 MISS = object()
 _ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)
@@ -125,8 +125,7 @@ class Program(Steps):
 
     def _fits(self, leaves):
         """Whether the program is for this call; finds its arrays on the way."""
-        tape, regs = self.tape, self.regs
-        self._given[0] = leaves
+        tape, regs, backend = self.tape, self.regs, self.backend
         if tape.is_recording is not None and thread.recording is not tape.is_recording:
             return False
         for optimizer, _, _ in tape.skips:
@@ -139,12 +138,8 @@ class Program(Steps):
                 or not all_hold(self._guards)
             ):
                 return False
-            for get, i, at in self._arguments:
-                regs[at] = get(leaves[i])
-            for get, x, at in self._moving:
-                regs[at] = get(x)
-            backend = self.backend
-            if not layouts_hold(regs, backend.array_types[0], self._layouts, backend.device):
+            regs[: len(leaves)] = leaves
+            if not inputs_hold(regs, self._inputs, backend.array_types[0], backend.device):
                 return False
             for at in self._outside:
                 if self._shares(regs[at]):
@@ -161,12 +156,10 @@ class Program(Steps):
     def bind(self):
         """Bind the calls to the arrays that state has now."""
         self._tensor_rows = None  # it fits no call if this is interrupted
-        self._begin()
-        self._given = [None]  # the leaves of the arguments during a run
+        self._begin(len(self.tape.leaves))
         self._bind_inputs()
         self._bind_numbers()
         self._bind_calls()
-        self._places = self._bind_places()
         self._bind_effects()
         self._bind_results()
         self._end()
@@ -175,21 +168,24 @@ class Program(Steps):
     def _bind_inputs(self):
         """Find out where the arrays lie that each run finds anew."""
         tape, backend = self.tape, self.backend
-        self._arguments, self._moving, self._layouts = [], [], []
+        self._inputs = []
         for x, source in tape.floating.items():
-            kind, holder, at = source.kind, source.holder, self.slot(x)
-            get = attrgetter("_grad.array" if kind == "grad" else "array")
-            if kind == "argument" and tape.leaves[holder][0] == "array":
+            holder, get = (
+                source.holder,
+                attrgetter("_grad.array" if source.kind == "grad" else "array"),
+            )
+            if source.kind != "argument":
+                holder = self._holder(holder)
+            elif tape.leaves[holder][0] == "array":
                 get = _itself
-            i = holder if kind == "argument" else tape.argument_of.get(id(holder))
-            if i is None:
-                self._moving.append((get, holder, at))
-            else:
-                self._arguments.append((get, i, at))
             strides = None if x in tape.unread else x.strides
-            self._layouts.append((at, x.shape, x.dtype, strides, tape.devices.get(x)))
-        owned = {x.memory: find() for x, find in tape.pinned.items() if x.memory.is_written}
-        self._outside = [self.slot(x) for x in tape.floating if owned and x.memory not in owned]
+            layout = x.shape, x.dtype, strides, tape.devices.get(x)
+            self._inputs.append((get, holder, self.slot(x), *layout))
+        owned = {x: find() for x, find in tape.pinned.items() if x.memory.is_written}
+        memories = {x.memory for x in owned}
+        self._outside = [self.slot(x) for x in tape.floating if owned and x.memory not in memories]
+        # The memory of tensors that is overwritten; see `writes`.
+        self._places = [writes.place(a) for x, a in owned.items() if x.source.kind == "tensor"]
         if self.binder is None:
             buffers = {*map(backend.buffer, owned.values())}
             self._shares = lambda x: backend.buffer(x) in buffers
@@ -197,69 +193,53 @@ class Program(Steps):
             self._shares = self.binder.sharing(owned.values())
 
     def _holder(self, x):
-        """A function that returns a tensor of the state, or the argument in its place."""
+        """The register of a tensor of the state, or of the argument in its place."""
         at = self.tape.argument_of.get(id(x))
-        given = self._given
-        return partial(_itself, x) if at is None else lambda: given[0][at]
+        return self.slot(x) if at is None else at
 
     def _bind_numbers(self):
         """Prepare the numbers: where they are found, how they are computed, what is required."""
         tape = self.tape
-        self._draws, self._numbers, self._later_numbers = [], [], []
         self._hyper = [
-            (optimizer, list(optimizer.defaults), i, flags, [])
+            (optimizer, list(optimizer.defaults), i, flags)
             for optimizer, groups in tape.optimizers
             for i, flags in enumerate(groups)
         ]
-        for x in tape.numbers:
-            if x.source is not None:
-                self._find_number(x.source.holder, self.slot(x))
-        random = set()  # random keys, and what is computed from them
+        found = [x for x in tape.numbers if x.source is not None]
+        self._numbers = [(self._finder(*x.source.holder), self.slot(x)) for x in found]
+        self._random, random = [], set()  # random keys, and what is computed from them
         for call in tape.prologue:
             (out,) = call.outs
-            if not call.is_pure:
+            rows = self._numbers
+            if not call.is_pure or not random.isdisjoint(call.operands()):
+                rows = self._random
                 random.add(out)
-                self._draws.append((call.function, self.slot(out)))
-            elif out in tape.numbers:
-                rows = self._numbers
-                if not random.isdisjoint(call.operands()):
-                    random.add(out)
-                    rows = self._later_numbers
-                rows.append((self.caller(call.function, call.args), self.slot(out)))
+            rows.append((self.caller(call.function, call.args), self.slot(out)))
         self._conditions = [
             (self.caller(function, args), outcome) for function, args, outcome in tape.conditions
         ]
 
-    def _find_number(self, holder, at):
-        """Have a number put into a register."""
-        kind, first, *rest = holder
-        given = self._given
+    def _finder(self, kind, first, *rest):
+        """A function that finds a number in each run."""
+        regs = self.regs
         if kind == "hyper":
-            i, (k, *path) = rest
-            if not path:
-                places = next(r[4] for r in self._hyper if r[0] is first and r[2] == i)
-                places.append((k, at))
-                return
-            find = lambda: reduce(getitem, path, first._hyper[i][k])  # noqa: E731
-        elif kind == "cell":
+            i, path = rest
+            return lambda: reduce(getitem, path, first._hyper[i])
+        if kind == "cell":
             is_attribute = first.kind == "attr"
-            find = partial(getattr, first.container, first.key) if is_attribute else first.get
-        elif kind == "item":
-            find = lambda: first.get()[rest[0]]  # noqa: E731
-        elif kind == "leaf":
-            find = lambda: given[0][first]  # noqa: E731
-        else:
-            find = self.caller(self.backend.to_list, (first,))
-        self._numbers.append((find, at))
+            return partial(getattr, first.container, first.key) if is_attribute else first.get
+        if kind == "item":
+            return lambda: first.get()[rest[0]]
+        if kind == "leaf":
+            return lambda: regs[first]
+        return self.caller(self.backend.to_list, (first,))
 
     # Calls
 
     def _bind_calls(self):
         """Make the steps, in two parts: before and after state may be overwritten."""
         calls = self.plan.calls
-        starts = {group.start: group for group in self.plan.groups}
-        last = self._last_uses()
-        self._checked_calls = self._bind_checks()
+        self._bind_checks()
         self._checks, self.steps = self.steps, []
         fallible = [i for i, c in enumerate(calls) if c.may_fail and c not in self._checked_calls]
         written = [i for i, c in enumerate(calls) if any(not x.memory.is_own for x in c.targets())]
@@ -267,37 +247,32 @@ class Program(Steps):
             if any(group.start <= i < group.stop for i in written):
                 written.append(group.start)
         at_write = min(written, default=len(calls))
-        self._is_fallible = bool(fallible)
-        self._undo = []
-        if fallible and fallible[-1] > at_write:
+        free_at = fallible[-1] + 1 if fallible else 0
+        self._is_fallible, self._undo = bool(fallible), []
+        if free_at > at_write + 1:
             targets = dict.fromkeys([x.root() for i in written for x in calls[i].targets()])
             self._undo = [self.slot(x) for x in targets if not x.memory.is_own]
-        free_at = fallible[-1] + 1 if fallible else 0
-        first_write, is_free = None, False
-        i = 0
-        while i < len(calls):
-            if i >= free_at and not is_free:
-                is_free = True
+        starts, last = {group.start: group for group in self.plan.groups}, self._last_uses()
+        i = first_write = 0
+        while i <= len(calls):
+            if i >= free_at:
+                free_at = inf
                 self._free_gradients()
-            if i >= at_write and first_write is None:
-                first_write = len(self.steps)
-            group = starts.get(i)
-            if group is None:
+            if i >= at_write:
+                at_write, first_write = inf, len(self.steps)
+            stop = i + 1
+            if i in starts:
+                stop = starts[i].stop
+                self._bind_group(starts[i])
+            elif i < len(calls):
                 self._bind_call(calls[i])
-            else:
-                self._bind_group(group)
-            stop = i + 1 if group is None else group.stop
             for at in [at for k in range(i, stop) for at in last.get(k, ())]:
                 self.steps.append(partial(self.regs.__setitem__, at, None))
             i = stop
-        if first_write is None:
-            first_write = len(self.steps)
-        if not is_free:
-            self._free_gradients()
         self._before, self._after = self.steps[:first_write], self.steps[first_write:]
         if self._undo:
-            note = partial(writes.note, self._bind_places())
-            self._before, self._after = [*self._before, note, *self._after], []
+            self._before += [partial(writes.note, self._places), *self._after]
+            self._after = []
 
     def _free_gradients(self):
         """Free gradients that are replaced, as zero_grad does, before new ones take memory."""
@@ -320,21 +295,16 @@ class Program(Steps):
 
     def _bind_checks(self):
         """Make the checks of values that the program finds when it starts come first."""
-        checked, known = set(), set()
+        self._checked_calls, known = set(), {}
         for call in self.plan.calls:
-            check = call.declared.check
-            found = None if check is None else check(call.args, call.kwargs)
-            if found is None or not all(map(self._is_given, values_in(found[1]))):
-                continue
-            function, args = found
-            checked.add(call)
-            key = function, *map(self.slot, args)
-            if key not in known:
-                known.add(key)
-                for x in values_in(args):
-                    self._bind_views(x)
-                self.steps.append(self.caller(function, args))
-        return checked
+            check = call.declared.check and call.declared.check(call.args, call.kwargs)
+            if check and all(map(self._is_given, values_in(check[1]))):
+                self._checked_calls.add(call)
+                known[check[0], *map(self.slot, check[1])] = check
+        for function, args in known.values():
+            for x in values_in(args):
+                self._bind_views(x)
+            self.steps.append(self.caller(function, args))
 
     def _bind_views(self, x):
         """Make the views of arguments that a check needs."""
@@ -350,25 +320,17 @@ class Program(Steps):
             return x.root().call is None
         return not x.call.several and self._is_given(x.base) and x.call.operands() == [x.base]
 
-    def _bind_places(self):
-        """The memory of tensors that is overwritten; see `writes`."""
-        inputs = [x for x in self.tape.pinned if x.memory.is_written and x.source.kind == "tensor"]
-        return [writes.place(self.static(x)) for x in inputs]
-
     # Effects and results
 
     def _bind_effects(self):
         """Prepare what is done when all calls have been made."""
-        tape, number = self.tape, self._number_maker
+        tape, number = self.tape, self.maker
         self._taken = set()
         self._rebound = [(self._holder(x), what, self._leaving(y)) for x, what, y in tape.rebound]
-        self._gradients, self._others = [], []
-        for x, value in tape.gradients:
-            make = None if value is None else self._leaving(value)
-            if make is None or id(x) in tape.argument_of:
-                self._others.append((self._holder(x), make))
-            else:
-                self._gradients.append((x, make))
+        self._gradients = [
+            (self._holder(x), None if value is None else self._leaving(value))
+            for x, value in tape.gradients
+        ]
         counts: dict = {}
         for state, name, value in tape.number_writes:
             counts.setdefault((name, value), []).append(state)
@@ -378,14 +340,6 @@ class Program(Steps):
             (optimizer, self._leaving(var), [(s, number(n), number(v)) for s, n, v in before])
             for optimizer, var, before in tape.skips
         ]
-
-    def _number_maker(self, x):
-        """A function of the registers that returns a number, or a tuple of numbers."""
-        if isinstance(x, tuple):
-            makers = [self._number_maker(item) for item in x]
-            return lambda regs: tuple([make(regs) for make in makers])
-        x = getattr(x, "var", x)
-        return itemgetter(self.slot(x)) if type(x) is Value else lambda regs: x
 
     def _leaving(self, x, is_result=False):
         """A function that returns a value in memory of its own.
@@ -422,14 +376,15 @@ class Program(Steps):
             self._order = None
 
     def _result(self, kind, value):
-        given = self._given
+        regs = self.regs
         if kind == "tensor":
             _, x, node = value
-            return partial(_tensor, self._leaving(x, True), node)
+            find = self._leaving(x, True)
+            return lambda: wrap(find(), node and node())
         if kind in ("static", "same"):
-            return partial(_itself, value)
+            return lambda: value
         if kind == "leaf":
-            return lambda: given[0][value]
+            return lambda: regs[value]
         if kind == "grad":
             return lambda: value.grad
         return self._leaving(value, kind == "array")
@@ -446,33 +401,25 @@ class Program(Steps):
             found = [*map(call_it, self._results)]
             return found if self._order is None else [found[k] for k in self._order]
         finally:
-            self._given[0] = None
             self.regs[:] = self.blank
 
     def _numbers_fit(self):
         """Find and compute the numbers; returns whether they fulfil the conditions."""
         regs = self.regs
-        for optimizer, names, i, flags, places in self._hyper:
-            group = optimizer.param_groups[i]
+        for optimizer, names, i, flags in self._hyper:
+            now = [*map(optimizer.param_groups[i].__getitem__, names)]
+            if now != optimizer._hyper[i] and not take_hyper(optimizer):
+                return False
             hyper = optimizer._hyper[i]
-            if [*map(group.__getitem__, names)] != hyper:
-                if not take_hyper(optimizer):
-                    return False
-                hyper = optimizer._hyper[i]
             for k, value in flags:
                 if hyper[k] is not value:
                     return False
-            for k, at in places:
-                regs[at] = hyper[k]
         try:
             for find, at in self._numbers:
                 regs[at] = find()
         except _ABSENT:
             return False
-        for compute, outcome in self._conditions:
-            if compute() != outcome:
-                return False
-        return True
+        return all(compute() == outcome for compute, outcome in self._conditions)
 
     def _run(self):
         regs, tape, step, states, undo = self.regs, self.tape, None, None, ()
@@ -484,7 +431,7 @@ class Program(Steps):
         if tape.generators:
             if self._is_fallible and not tape.communicates:
                 states = [(g, g.get_state()) for g in tape.generators]
-            for find, at in (*self._draws, *self._later_numbers):
+            for find, at in self._random:
                 regs[at] = find()
         for array, at in self.weak:
             array[()] = regs[at]
@@ -518,15 +465,10 @@ class Program(Steps):
         for optimizer, make, counts in self._skips:
             is_skipped = self.backend.read_later(make())
             optimizer._unknown = is_skipped, [(s, n(regs), v(regs)) for s, n, v in counts]
-        for find, what, make in self._rebound:
-            holder = find()
-            (holder if what == "array" else holder._grad).array = make()
-        for x, make in self._gradients:
-            x._grad = grad = Tensor()
-            grad.array = make()
-            grad.node = grad._grad = None
-        for find, make in self._others:
-            find()._grad = None if make is None else _tensor(make, None)
+        for at, what, make in self._rebound:
+            (regs[at] if what == "array" else regs[at]._grad).array = make()
+        for at, make in self._gradients:
+            regs[at]._grad = None if make is None else wrap(make(), None)
         for cell, make in self._changed:
             cell.set(make(regs))
         for function, args, kwargs in tape.afterwards:
@@ -539,15 +481,6 @@ def _free(tensors):
 
 
 def _itself(x):
-    return x
-
-
-def _tensor(make, node):
-    """A tensor of what ``make`` returns."""
-    x = Tensor()
-    x.array = make()
-    x.node = None if node is None else node()
-    x._grad = None
     return x
 
 

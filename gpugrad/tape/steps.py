@@ -18,14 +18,15 @@ _FIXED = ("number", "scalar", "array")  # kinds of values that may be the same i
 class Steps:
     """Makes the steps of a program; see `Program`, which has the other attributes.
 
-    regs: the registers.
+    regs: the registers; the leaves of the arguments come first.
     blank: what they hold between runs: None, and the objects that never change.
     steps: the steps that have been made.
     weak: pairs of a 0-d array that stands for a number, and the number's register.
     """
 
-    def _begin(self):
-        self.regs, self.blank, self.steps, self.weak, self._slots = [], [], [], [], {}
+    def _begin(self, n_leaves):
+        self.regs, self.blank = [None] * n_leaves, [None] * n_leaves
+        self.steps, self.weak, self._slots = [], [], {}
         self._end()
 
     def _end(self):
