@@ -133,19 +133,20 @@ def _is_missing(cell):
 
 content_of = {
     "bytes": _bytes_of,
-    "keys": tuple,
+    "keys": keys_of,
     "len": len,
     "missing": _is_missing,
     "registrations": lambda _: abc.get_cache_token(),  # of classes with abstract ones
-    "type": type,
 }
 
 
 def rows_of(guards):
     """The guards as the lists of rows that `all_hold` takes."""
-    contents, items, attributes = [], [], []
+    contents, kinds, items, attributes = [], [], [], []
     for place, value, how in guards:
-        if how == "lacks":
+        if how == "type":
+            kinds.append((place, value))
+        elif how == "lacks":
             contents.append((place.keys().isdisjoint, value, True))
         elif how != "same":
             contents.append((content_of[how], place, value))
@@ -156,15 +157,17 @@ def rows_of(guards):
         else:
             name = "cell_contents" if place.kind == "cell" else place.key
             attributes.append((place.container, name, value))
-    return contents, items, attributes
+    return contents, kinds, items, attributes
 
 
 def all_hold(rows):
     """Whether all these guards hold; places that are gone raise errors."""
-    contents, items, attributes = rows
+    contents, kinds, items, attributes = rows
     for content, x, value in contents:  # first, for looking at a missing item may make one
-        now = content(x)
-        if now is not value and not same(now, value):
+        if content(x) != value:
+            return False
+    for x, kind in kinds:
+        if type(x) is not kind:
             return False
     for x, key, value in items:
         if x[key] is not value and not same(x[key], value):

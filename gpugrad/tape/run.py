@@ -215,16 +215,17 @@ class Program(Steps):
                 rows = self._random
                 random.add(out)
             rows.append((self.caller(call.function, call.args), self.slot(out)))
-        self._conditions = [
-            (self.caller(function, args), outcome) for function, args, outcome in tape.conditions
-        ]
+        self._conditions = [self.caller(function, args) for function, args, _ in tape.conditions]
+        self._outcomes = [outcome for _, _, outcome in tape.conditions]
 
     def _finder(self, kind, first, *rest):
         """A function that finds a number in each run."""
         regs = self.regs
         if kind == "hyper":
-            i, path = rest
-            return lambda: reduce(getitem, path, first._hyper[i])
+            i, (k, *path) = rest
+            if path:
+                return lambda: reduce(getitem, path, first._hyper[i][k])
+            return lambda: first._hyper[i][k]
         if kind == "cell":
             is_attribute = first.kind == "attr"
             return partial(getattr, first.container, first.key) if is_attribute else first.get
@@ -417,9 +418,9 @@ class Program(Steps):
         try:
             for find, at in self._numbers:
                 regs[at] = find()
+            return [*map(call_it, self._conditions)] == self._outcomes
         except _ABSENT:
             return False
-        return all(compute() == outcome for compute, outcome in self._conditions)
 
     def _run(self):
         regs, tape, step, states, undo = self.regs, self.tape, None, None, ()
