@@ -9,11 +9,13 @@ import copy
 import dataclasses
 import enum
 import functools
+import gc
 import importlib.util
 import itertools
 import math
 import random
 import sys
+import time
 import types
 import typing
 import warnings
@@ -1150,3 +1152,25 @@ def test_errors_say_what_to_do():
 
     with pytest.warns(UserWarning, match="the value of a tensor is read"):
         gg.compile(reads)(normal(3))
+
+
+def test_what_garbage_collection_calls_is_not_of_the_function():
+    times = []
+
+    def note_time(phase, info):
+        times.append(time.perf_counter())
+
+    f = gg.compile(lambda x: [x * k for k in range(20)])
+    threshold = gc.get_threshold()
+    gc.callbacks.append(note_time)
+    gc.set_threshold(1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(4):
+                f(normal(3))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(note_time)
+    assert times
+    assert f.program(normal(3))

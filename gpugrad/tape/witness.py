@@ -4,6 +4,7 @@ A tape prints no text, and reads no file and no clock. So all calls of functions
 function is recorded, and one that may do more than compute is a reason not to use the recording.
 """
 
+import gc
 import os
 import sys
 import types
@@ -72,6 +73,7 @@ class Witness:
                 is_part = is_own(name) or name.partition(".")[0] == "gpugrad"
                 self.codes[id(code)] = code if is_part else None
                 is_known = is_part or only_computes(name) or name.startswith(_QUIET)
+                is_known |= code in _callbacks()
                 if not is_known or (name, code.co_name) in _UNSEEN:
                     self._foreign.add(id(code))
             if id(code) in self._foreign:
@@ -91,9 +93,12 @@ class Witness:
 
     def _look(self, frame, called):
         """Stop the recorder if the program itself, or gpugrad, has asked for what is called."""
+        callbacks = _callbacks()
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
             code = frame.f_code
+            if code in callbacks:
+                return
             if name.startswith(_QUIET) or code.co_qualname.startswith(_RESTORING):
                 return
             if code.co_name == "<module>":  # it is being imported
@@ -107,3 +112,8 @@ class Witness:
             if is_gpugrad:
                 return
             frame = frame.f_back
+
+
+def _callbacks():
+    """The code that Python's garbage collection calls at any time, whatever is running then."""
+    return [getattr(function, "__code__", None) for function in gc.callbacks]
