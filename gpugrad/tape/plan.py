@@ -17,6 +17,7 @@ LARGE = 1 << 23  # bytes of a value for whose sake calls are moved
 BLOCK = 1 << 16  # elements
 _NOT_COMPLEX = "fiub"  # scalars and 0-d arrays of complex numbers are rounded differently
 _LEAST = 1 << 17  # bytes of an array that is divided
+_MOST_WAITING = 16
 
 
 class Storage:
@@ -82,18 +83,14 @@ class Plan:
     """
 
     def __init__(self, calls, leaving, can_bind, whole=()):
-        self.calls = calls
+        self.calls = [*calls]
         self._can_bind = {*filter(can_bind, calls)}
         # Those that are elementwise on large arrays, so that they may run block by block.
         self._fitting = {
             call for call in self._can_bind
             if call not in whole and _result(call).nbytes >= _LEAST and call.is_elementwise
         }  # fmt: skip
-        self.groups = []
-        if self._fitting:
-            self._sink()
-            self._join()
-            self.groups = self._find_groups({x.memory for x in leaving})
+        self.groups = self._find_groups({x.memory for x in leaving}) if self._fitting else []
         self._place(leaving)
 
     @classmethod
@@ -105,66 +102,6 @@ class Plan:
             return first
         second = cls(other, leaving, can_bind, whole)
         return second if second.total <= 0.9 * first.total else first
-
-    def _sink(self):
-        """Compute large results of small operands only where they are first used.
-
-        Such as the gradient of a weight by a single example, which can then be computed in blocks
-        together with the update of the weight.
-        """
-        uses = [_Uses(call) for call in self.calls]
-        first = {}
-        for i, use in enumerate(uses):
-            for memory in use.reads | use.writes:
-                first.setdefault(memory, []).append(i)
-        waiting = {}
-        for i, call in enumerate(self.calls):
-            if not call.outs or call not in self._fitting:
-                continue
-            later = first[call.outs[0].memory]
-            later = later[1] if len(later) > 1 else i
-            size = sum([x.root().nbytes for x in call.operands()])
-            if later > i + 1 and size <= call.outs[0].nbytes / 4 and _may_move(uses, i, later):
-                waiting.setdefault(later, []).append(i)
-        self.calls = _reordered(self.calls, waiting, {})
-
-    def _join(self):
-        """Move what is between two chains of elementwise calls behind both.
-
-        A sum at the end of a forward, for example, is not needed for the backward chain, which can
-        then be computed in the same blocks.
-        """
-        calls = self.calls
-        i = 0
-        while i < len(calls):
-            if calls[i] not in self._fitting:
-                i += 1
-                continue
-            shape = _result(calls[i]).shape
-            i = self._end(calls, i, shape)
-            between = i
-            while between < len(calls) and between - i < 16 and _is_small(calls[between], shape):
-                between += 1
-            stop = self._end(calls, between, shape)
-            if between == i or stop == between:
-                continue
-            waiting = [_Uses(call) for call in calls[i:between]]
-            before, after = [], []
-            for call in calls[between:stop]:
-                uses = _Uses(call)
-                if all(_independent(uses, other) for other in waiting):
-                    before.append(call)
-                else:
-                    after.append(call)
-                    waiting.append(uses)
-            if before:
-                calls[i:stop] = [*before, *calls[i:between], *after]
-
-    def _end(self, calls, i, shape):
-        """The end of the chain of elementwise calls with results of ``shape`` that begins at i."""
-        while i < len(calls) and calls[i] in self._fitting and _result(calls[i]).shape == shape:
-            i += 1
-        return i
 
     def _find_groups(self, lasting):
         found, i = [], 0
@@ -183,35 +120,54 @@ class Plan:
         return found
 
     def _group_at(self, start):
+        """The group that begins with a call, or None.
+
+        What is small, or cannot be part of it, is moved behind it. A sum at the end of a forward,
+        for example, is not needed for the backward chain, which is then computed in the same
+        blocks.
+        """
         if self.calls[start] not in self._fitting:
             return None
         first = _result(self.calls[start])
-        written, read, members, stop = {}, {}, 0, start
-        while stop < len(self.calls):
-            call = self.calls[stop]
-            if not call.is_view():  # which takes no time
-                if call not in self._fitting or _result(call).shape != first.shape:
-                    break
-                # Of what the group writes it may see, in each block, that block only.
-                out = _result(call)
-                operands = [x for x in call.operands() if x.memory is not None]
-                for x in operands:
-                    read.setdefault(x.memory, {x}).add(x)
-                if read.get(out.memory, {out}) != {out} or any(
-                    written.get(x.memory, x) is not x for x in operands
-                ):
-                    break
-                written[out.memory] = out
-                members += 1
-            elif any(out.memory in written for out in call.outs):
-                break
-            stop += 1
-        if members < 2:
-            return None
         axes = [k for k, n in enumerate(first.shape) if n > 1]
         axis = max(axes, key=lambda k: abs(first.strides[k]))  # so that blocks have no gaps
-        fits = math.prod(first.shape) // first.shape[axis] <= BLOCK
-        return Group(start, stop, first.shape, axis) if fits else None
+        if math.prod(first.shape) // first.shape[axis] > BLOCK:
+            return None
+        members, waiting, uses, written, read = [], [], [], {}, {}
+        for call in self.calls[start:]:
+            mine = _Uses(call)
+            is_free = all(_independent(mine, other) for other in uses)
+            if is_free and self._may_join(call, first.shape, written, read):
+                members.append(call)
+            elif len(waiting) < _MOST_WAITING and _may_wait(call, first.shape):
+                waiting.append(call)
+                uses.append(mine)
+            else:
+                break
+        if len(self._fitting.intersection(members)) < 2:
+            return None
+        stop = start + len(members)
+        self.calls[start : stop + len(waiting)] = [*members, *waiting]
+        return Group(start, stop, first.shape, axis)
+
+    def _may_join(self, call, shape, written, read):
+        """Whether a call may be part of a group; notes what it writes and reads if it is.
+
+        Of what the group writes it may see, in each block, that block only.
+        """
+        if call.is_view():  # which takes no time
+            return not any(out.memory in written for out in call.outs)
+        if call not in self._fitting or _result(call).shape != shape:
+            return False
+        out = _result(call)
+        operands = [x for x in call.operands() if x.memory is not None]
+        seen = {x for x in operands if x.memory is out.memory} | read.get(out.memory, set())
+        if not seen <= {out} or any(written.get(x.memory, x) is not x for x in operands):
+            return False
+        for x in operands:
+            read.setdefault(x.memory, set()).add(x)
+        written[out.memory] = out
+        return True
 
     def _place(self, leaving):
         end = len(self.calls)
@@ -320,8 +276,8 @@ def _result(call):
     return call.outs[0] if call.outs else call.targets()[0]
 
 
-def _is_small(call, shape):
-    # A collective starts as early as it can.
+def _may_wait(call, shape):
+    """Whether a call, which is small, may be made behind a group. A collective starts early."""
     if not call.is_pure:
         return False
     results = call.outs or call.targets()
