@@ -292,76 +292,26 @@ def narrowed(calls, lasting, can_bind):
     """The calls in an order in which large values may need less memory; None if it is the same.
 
     A large product, such as the gradient of an activation, is computed only where it is first
-    used. If only a small result of a large array is still needed, such as the mask of a ReLU, it is
-    computed right after the use before. So neither waits while gradients of weights are computed.
+    used, so that it does not wait while gradients of weights are computed.
 
     lasting: memory that is needed after the last call.
     """
     if not any(_result(call).nbytes >= LARGE for call in can_bind):
         return None
     uses = [_Uses(call) for call in calls]
-    users = {}  # for each memory, the numbers of the calls that use it
-    for i, use in enumerate(uses):
-        for memory in use.reads:
-            users.setdefault(memory, []).append(i)
-
-    at = list(range(len(calls)))  # the number of the call before which each is made
+    first = {}  # for each memory, the number of the call before which its first reader is made
+    before = {}  # the calls that are made before each call, itself last
     for i, call in reversed(list(enumerate(calls))):
-        if not call.outs or call not in can_bind or call.is_elementwise:
-            continue
-        out = call.outs[0]
-        if out.nbytes >= LARGE and out.memory in users and out.memory not in lasting:
-            k = min([at[j] for j in users[out.memory]])
-            if _may_move(uses, i, k):
-                at[i] = k
-    before, after, moved = {}, {}, set()
-    for i, k in enumerate(at):
-        if k != i:
-            before.setdefault(k, []).append(i)
-            moved.add(i)
-    for i, call in enumerate(calls):
-        if not call.outs or call not in can_bind or not call.is_elementwise or i in moved:
-            continue
-        sources = {x.memory: x for x in call.operands() if x.memory is not None}
-        if len(sources) != 1:
-            continue
-        ((memory, x),) = sources.items()
-        root = x.root()
-        if not memory.is_own or memory in lasting or root.nbytes < LARGE:
-            continue
-        others = [k for k in users[memory] if k != i]
-        is_last = others and others[-1] < i and others[-1] not in moved
-        if is_last and call.outs[0].nbytes <= root.nbytes / 2 and _may_move(uses, i, others[-1]):
-            after.setdefault(others[-1], []).append(i)
-            moved.add(i)
-    return _reordered(calls, before, after) if after else None
-
-
-def _may_move(uses, i, k):
-    """Whether call i may be made right before or after call k instead."""
-    between = uses[i + 1 : k] if k > i else uses[k + 1 : i]
-    return all(_independent(uses[i], other) for other in between)
-
-
-def _reordered(calls, before, after):
-    """The calls, some of which are made right before or after others.
-
-    before, after: from the number of a call to those of calls.
-    """
-    moved = {i for numbers in (*before.values(), *after.values()) for i in numbers}
-    order = []
-
-    def emit(i):
-        for k in before.get(i, ()):
-            emit(k)
-        order.append(calls[i])
-        for k in after.get(i, ()):
-            emit(k)
-
-    for i in range(len(calls)):
-        if i not in moved:
-            emit(i)
-    return order
+        out, k = call.outs[0] if call.outs else None, i
+        if out is not None and call in can_bind and not call.is_elementwise:
+            k = i if out.nbytes < LARGE or out.memory in lasting else first.get(out.memory, i)
+            if not all(_independent(uses[i], other) for other in uses[i + 1 : k]):
+                k = i
+        before.setdefault(k, []).append(call)
+        for memory in uses[i].reads:
+            first[memory] = min(k, first.get(memory, k))
+    order = [call for k in range(len(calls)) for call in before.get(k, ())[::-1]]
+    return order if order != calls else None
 
 
 def without_scalars(calls, leaving, backend):
