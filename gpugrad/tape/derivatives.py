@@ -10,7 +10,6 @@ uses, so that the sweep outside adds them up as it would without the program.
 """
 
 from contextlib import contextmanager
-from threading import RLock, get_ident
 from types import SimpleNamespace
 
 from .._tensor import Tensor
@@ -24,7 +23,7 @@ from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs
 from ..transforms.recomputing import Recomputed
 from .cells import Cell, holds
 from .libraries import is_own
-from .run import MISS, Failed, Program, warn_of
+from .run import MISS, Failed, warn_of
 from .tape import Call, Input, Memory, Tape, Value, simplify
 
 _MOST = 8  # kinds of sweeps
@@ -366,26 +365,6 @@ class Derivative:
         return found
 
 
-class Backward(Program):
-    """The program of a sweep; one thread at a time runs it."""
-
-    def __init__(self, tape):
-        super().__init__(tape)
-        self.owner, self.lock = None, RLock()
-
-    def pull(self, given):
-        """The cotangents; MISS if this thread is running the program already."""
-        if self.owner == get_ident():
-            return MISS
-        with self.lock:
-            self.owner = get_ident()
-            try:
-                with self.context():
-                    return self.run(given)
-            finally:
-                self.owner = None
-
-
 class Pullback:
     """The VJP of a compiled call."""
 
@@ -417,7 +396,7 @@ class Pullback:
             else:
                 given = [*self.kept, *[c for c in cotangents if c is not None]]
                 try:
-                    found = program.pull(given)
+                    found = program.run_alone(given)
                     if found is not MISS:
                         return [*found, *[None] * (len(inputs) - n)]
                 except Failed as error:
@@ -446,4 +425,4 @@ class Pullback:
         return found
 
 
-__all__ = ["Backward", "Derivative", "Graph"]
+__all__ = ["Derivative", "Graph"]

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from functools import partial
 from math import inf
 
-from .derivatives import Backward, Derivative
+from .derivatives import Derivative
 from .draws import Draw
 from .run import Program
 from .tape import Value, collect, mapped, substituting
@@ -34,10 +34,9 @@ def program_of(tape, function, wanted):
     wanted: a list for the kinds of backward sweeps of which there is no tape yet.
     """
     tape.finish()
-    is_captured = tape.backend.graphs is not None
-    program = GraphProgram(tape) if is_captured else Program(tape)
+    kind = Program if tape.backend.graphs is None else GraphProgram
+    program = kind(tape)
     if tape.graph is not None:
-        kind = _GraphBackward if is_captured else Backward
         program.derivative = Derivative(tape, function, wanted, kind)
     return program
 
@@ -109,10 +108,6 @@ class GraphProgram(Program):
         # are freed before new ones take memory.
         changes = tape.gradients or any(x.memory.is_written for x in (*tape.pinned, *tape.floating))
         self._before, self._after = ([], self.steps) if changes else (self.steps, [])
-
-
-class _GraphBackward(Backward, GraphProgram):
-    """A backward program whose array calls are one graph."""
 
 
 def _may_pass(error, graphs):

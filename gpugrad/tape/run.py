@@ -11,6 +11,7 @@ from functools import partial, reduce
 from math import inf
 from operator import attrgetter, getitem
 from operator import call as call_it
+from threading import RLock, get_ident
 
 from .._thread_state import thread
 from ..autograd.call import wrap
@@ -58,6 +59,7 @@ class Program(Steps):
         self.backend = tape.backend
         self.binder = self.backend.binder
         self.context = self.backend.sweep_context or nullcontext
+        self._owner, self._lock = None, RLock()
         self._whole = set()  # calls that cannot be divided into blocks
         self._guards = rows_of(tape.reach.guards)
         changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
@@ -391,6 +393,17 @@ class Program(Steps):
         return self._leaving(value, kind == "array")
 
     # Running
+
+    def run_alone(self, leaves):
+        """What `run` returns, by one thread at a time; MISS if this one is running it already."""
+        if self._owner == get_ident():
+            return MISS
+        with self._lock, self.context():
+            self._owner = get_ident()
+            try:
+                return self.run(leaves)
+            finally:
+                self._owner = None
 
     def run(self, leaves):
         """The leaves of the result, or `MISS`."""

@@ -134,10 +134,14 @@ class Steps:
 
         find: a function of a value and the call: an array, and the register for which it stands.
         """
-        found = [(find or self._operand)(x, call) for x in (*call.operands(), out)]
-        arrays = [array for array, _ in found]
-        if any(array is None for array in arrays):
-            return None
+        arrays, slots, find = [], {}, find or self._operand
+        for x in (*call.operands(), out):
+            array, at = find(x, call)
+            if array is None:
+                return None
+            arrays.append(array)
+            if at is not None:
+                slots[id(array)] = array, at
         values = iter(arrays)
         fill = lambda x: next(values) if type(x) is Value else x  # noqa: E731
         args, kwargs = mapped(call.args, fill), mapped(call.kwargs, fill)
@@ -145,7 +149,6 @@ class Steps:
         if step is None:
             return None
         steps = self.binder.flat([step])
-        slots = {id(array): (array, at) for array, at in found if at is not None}
         return self._with_registers(steps, slots) if slots else steps
 
     def _with_registers(self, steps, slots):

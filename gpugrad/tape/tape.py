@@ -240,10 +240,11 @@ def _living(calls, outputs):
 
     def need(values):
         for x in values:
-            while x is not None and x not in needed:
+            if x not in needed:
                 needed.add(x)
                 memories.add(x.memory)
-                x = x.base
+                if x.base is not None:
+                    need((x.base,))
 
     need(outputs)
     for call in reversed(calls):
@@ -256,8 +257,7 @@ def _living(calls, outputs):
             is_needed = not needed.isdisjoint(call.outs) or not call.is_pure or call.may_fail
         if is_needed:
             living.append(call)
-            need(call.operands())
-            need(call.outs)
+            need((*call.operands(), *call.outs))
     return living[::-1]
 
 
