@@ -159,7 +159,8 @@ class Graph:
             _, strides = layout
             ones = backend.create("ones", like.shape, dtype=like.dtype, like=like)
             if strides is not None:
-                ones = _with_strides(backend, ones, strides)
+                binder = backend.binder
+                ones = None if binder is None else binder.ones_with_strides(ones, strides)
                 if ones is None:
                     return
             g = recorder.input(ones, Input("argument", k))
@@ -229,12 +230,6 @@ def _calls_back(node):
     return any(isinstance(x, CustomCall) for x in node.saved or ())
 
 
-def _with_strides(backend, array, strides):
-    """An array of ones with these strides, which may be 0; None if it cannot be made."""
-    binder = backend.binder
-    return None if binder is None else binder.ones_with_strides(array, strides)
-
-
 def _layout_of(c):
     strides = getattr(c, "strides", None)
     flags = getattr(c, "flags", None)
@@ -269,7 +264,7 @@ def _tape_of(graph, key, tape):
 
 def _twin(x):
     new = Value(x.kind)
-    for name in ("shape", "dtype", "strides", "nbytes", "constant", "base"):
+    for name in ("shape", "dtype", "strides", "nbytes", "constant"):
         setattr(new, name, getattr(x, name))
     return new
 
@@ -278,9 +273,9 @@ def _made_again(call, new):
     """The call of a view on the values in the dict ``new``, which gets its results too."""
     twin = Call(call.function, call.args, call.kwargs)
     twin.several, twin.outs = call.several, [_twin(out) for out in call.outs]
-    twin.replace(new)
     for out, view in zip(call.outs, twin.outs, strict=True):
-        new[out], view.call = view, twin
+        new[out], view.call, view.base = view, twin, out.base
+    twin.replace(new)
     return twin
 
 

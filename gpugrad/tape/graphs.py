@@ -18,7 +18,8 @@ from math import inf
 from .derivatives import Derivative
 from .draws import Draw
 from .run import Program
-from .tape import Value, collect, mapped, substituting
+from .steps import values_in
+from .tape import Value, mapped, substituting
 from .updates import Step
 
 
@@ -316,6 +317,4 @@ class _Numbers:
 
 
 def _has_number(x):
-    found: list = []
-    collect(x, found)
-    return any(y.kind == "number" for y in found)
+    return any(y.kind == "number" for y in values_in(x))
