@@ -118,7 +118,17 @@ def __getattr__(name):
     if name in _FROM:
         value = globals()[name] = getattr(_import_module(f".{_FROM[name]}", __name__), name)
         return value
-    raise _missing("gpugrad", name)
+    raise _missing("gpugrad", name, place=_place(name))
+
+
+def _place(name):
+    """Where a name is that NumPy or PyTorch has at the top, and gpugrad in a namespace."""
+    if name[0] == "_":
+        return None
+    for space in "linalg special fft random nn.functional numpy".split():
+        if name in dir(_import_module(f".{space}", __name__)):
+            return f"gpugrad.{space}.{name}"
+    return None
 
 
 _install(Tensor, _sys.modules[__name__])

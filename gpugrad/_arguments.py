@@ -2,6 +2,7 @@
 
 from functools import wraps
 from inspect import signature
+from math import inf
 from operator import index
 
 from ._foreign_names import explains_arguments
@@ -19,6 +20,18 @@ def whole(name, value, least):
     if number is None or number < least:
         raise ValueError(f"{name} must be an int of at least {least}, not {value!r}")
     return number
+
+
+def between(name, value, low, high=inf):
+    """``value``, a number above ``low`` and below ``high``, as a float; else ValueError."""
+    try:
+        fits = low < value < high
+    except TypeError:
+        fits = False
+    if not fits:
+        bound = "finite" if high == inf else f"below {high}"
+        raise ValueError(f"{name} must be a number above {low} and {bound}, not {value!r}")
+    return float(value)
 
 
 def takes_one_shape(function: F) -> F:

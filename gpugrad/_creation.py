@@ -56,7 +56,7 @@ def tensor(
         )
     if isinstance(data, Tensor):
         data = data.array
-    elif _holds_tensor(data):
+    elif holds_tensor(data):
         stacked = _stacked("tensor", data, dtype, device)
         if stacked.requires_grad:
             raise RuntimeError(
@@ -95,7 +95,7 @@ def asarray(
         if copy and result is obj:
             result = obj.astype(obj.dtype)
         return result.requires_grad_() if requires_grad else result
-    if _holds_tensor(obj):
+    if holds_tensor(obj):
         if copy is False:
             raise ValueError("asarray: stacking tensors needs a copy, but copy is False")
         result = _stacked("asarray", obj, dtype, device)
@@ -125,13 +125,13 @@ def from_dlpack(
     return _finish(_array("from_dlpack", x, None, device, copy), requires_grad)
 
 
-def _holds_tensor(data):
-    """Whether there are Tensors in nested lists and tuples."""
-    if not isinstance(data, (list, tuple)):
-        return False
-    kinds = {*map(type, data)}  # few, however long the list
+def holds_tensor(x):
+    """Whether there is a Tensor in nested lists and tuples, or ``x`` is one."""
+    if not isinstance(x, (list, tuple)):
+        return isinstance(x, Tensor)
+    kinds = {*map(type, x)}  # few, however long the list
     return any(issubclass(kind, Tensor) for kind in kinds) or (
-        any(issubclass(kind, (list, tuple)) for kind in kinds) and any(map(_holds_tensor, data))
+        any(issubclass(kind, (list, tuple)) for kind in kinds) and any(map(holds_tensor, x))
     )
 
 

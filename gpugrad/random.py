@@ -6,7 +6,6 @@ drops, and the key is the same on all devices. Inside `vmap` each example has it
 """
 
 from math import inf, prod
-from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ._arguments import is_floating, takes_one_shape, whole
@@ -57,7 +56,7 @@ class Generator:
 
     def __init__(self, seed: SupportsIndex | None = None, device: str = "cpu"):
         _refuse_in_recordings()
-        self._begin(None if seed is None else _checked(seed), device)
+        self._begin(None if seed is None else whole("the seed", seed, 0), device)
 
     def _begin(self, seed, device):
         self.device = device
@@ -106,12 +105,7 @@ class Generator:
 
     def permutation(self, n: SupportsIndex) -> Tensor:
         """The integers from 0 to ``n - 1`` in random order, int64."""
-        try:
-            n = index(n)
-        except TypeError:
-            raise TypeError(f"permutation: n must be an int, not {n!r}") from None
-        if n < 0:
-            raise ValueError(f"permutation: n must be at least 0, not {n}")
+        n = whole("permutation: n", n, 0)
         note_draw(self)
         sizes = [level.size for level in active_levels()]
         if not sizes:
@@ -296,17 +290,11 @@ def _refuse_in_recordings():
         thread.recorder.refuse_seed()
 
 
-def _checked(seed):
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or index(seed) < 0:
-        raise ValueError(f"the seed must be an int of at least 0, not {seed!r}")
-    return index(seed)
-
-
 def manual_seed(seed: SupportsIndex) -> None:
     """Seed every device's default generator; an int of at least 0."""
     global _seed
     _refuse_in_recordings()
-    _seed = _checked(seed)
+    _seed = whole("the seed", seed, 0)
     for generator in list(_generators.values()):
         generator.reseed(_seed)
 

@@ -200,7 +200,7 @@ class TestBoxes:
             gg.draw(leaf(1.0), names=["x"])
         with pytest.raises(ValueError, match="draw: direction must be one of"):
             gg.draw(leaf(1.0), direction="up")
-        with pytest.raises(ValueError, match="draw: max_nodes must be at least 1"):
+        with pytest.raises(ValueError, match="draw: max_nodes must be an int of at least 1"):
             gg.draw(leaf(1.0), max_nodes=0)
 
 

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import textwrap
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -45,11 +46,18 @@ def room(name):
 def imports(path, for_checkers=True):
     """Yield the dotted names of all modules that a file imports, gpugrad's as ``gpugrad...``.
 
-    This includes imports in functions, and with ``for_checkers`` those under ``TYPE_CHECKING``.
+    This includes imports in functions, those by string, and with ``for_checkers`` those under
+    ``TYPE_CHECKING``.
     """
     package = ["gpugrad", *path.relative_to(ROOT).parts[:-1]]
-    for node in nodes(ast.parse(path.read_text()), for_checkers):
-        if isinstance(node, ast.Import):
+    yield from imports_in(path.read_text(), package, for_checkers)
+
+
+def imports_in(source, package, for_checkers=True):
+    for node in nodes(ast.parse(source), for_checkers):
+        if name := named_by_string(node):
+            yield node.lineno, ".".join(package) + name if name.startswith(".") else name
+        elif isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom):
@@ -63,6 +71,24 @@ def imports(path, for_checkers=True):
                     Path(below, alias.name).is_dir() or Path(below, f"{alias.name}.py").exists()
                 )
                 yield node.lineno, f"{source}.{alias.name}" if is_module else source
+
+
+def named_by_string(node):
+    """Return the name in ``import_module("...")``, ``__import__("...")`` and ``modules["..."]``.
+
+    Of an f-string it is what comes before the first value.
+    """
+    match node:
+        case ast.Call(ast.Name(called) | ast.Attribute(attr=called), [name, *_]):
+            is_import = called.strip("_") in ("import_module", "import")
+        case ast.Subscript(ast.Name(called) | ast.Attribute(attr=called), name):
+            is_import = called.strip("_") == "modules"
+        case _:
+            return None
+    if isinstance(name, ast.JoinedStr):
+        name = name.values[0]
+    text = name.value if isinstance(name, ast.Constant) else None
+    return text.rstrip(".") if is_import and isinstance(text, str) else None
 
 
 def nodes(tree, for_checkers):
@@ -155,6 +181,19 @@ def test_the_reader_of_imports_sees_them():
     assert not {"gpugrad.backends", "gpugrad.backends.numpy"} & found
     found = {name for _, name in imports(ROOT / "backends" / "special.py")}
     assert {"cupy", "scipy"} <= found  # in functions
+
+
+def test_the_reader_of_imports_sees_imports_by_string():
+    source = """
+        import_module("gpugrad.numpy")
+        importlib.import_module(f"gpugrad.nn.{name}")
+        __import__("torch")
+        sys.modules["gpugrad.optim"]
+        _import_module(".loader")
+        import_module(name), modules[name], modules[f"{name}"]
+    """
+    found = [name for _, name in imports_in(textwrap.dedent(source), ["gpugrad", "data"])]
+    assert [*found] == "gpugrad.numpy gpugrad.nn torch gpugrad.optim gpugrad.data.loader".split()
 
 
 def test_importing_loads_no_other_array_library():

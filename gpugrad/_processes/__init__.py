@@ -4,7 +4,6 @@
 """
 
 from .group import Group, current, install
-from .joining import join
-from .launcher import meeting_point, processes_launched
+from .launcher import processes_launched
 
-__all__ = ["Group", "current", "install", "join", "meeting_point", "processes_launched"]
+__all__ = ["Group", "current", "install", "processes_launched"]

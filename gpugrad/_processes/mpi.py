@@ -13,7 +13,6 @@ from .._dtypes import is_half
 from .._thread_state import thread
 from ..backends import backend_of, describe
 from .group import Group, Pending
-from .joining import Membership
 
 _OPS = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN}
 
@@ -78,13 +77,11 @@ class MPIGroup(Group):
 
     timeout: for how many seconds to wait in a collective for the other ranks.
     check: compare what the ranks are about to do before each collective.
-    membership: of processes that no launcher of MPI started.
     """
 
-    def __init__(self, timeout: float, check: bool, membership: Membership | None = None) -> None:
+    def __init__(self, timeout: float, check: bool) -> None:
         self.timeout = timeout
         self.check = check
-        self._membership = membership
         self._comm = MPI.COMM_WORLD.Dup()
         self._control = MPI.COMM_WORLD.Dup()
         self.rank, self.size = self._comm.rank, self._comm.size
@@ -298,8 +295,6 @@ class MPIGroup(Group):
         while len(self._ended) < self.size - 1 or not MPI.Request.Testall(requests):
             self._listen(heard)
             time.sleep(1e-4)
-        if self._membership is not None:
-            self._membership.leave()
 
 
 def _has_ended(request, what):

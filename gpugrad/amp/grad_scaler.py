@@ -1,10 +1,9 @@
 """`GradScaler`: keeps small gradients in float16 from becoming 0."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from .._arguments import whole
+from .._arguments import between, whole
 from .._creation import asarray, full
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -61,10 +60,8 @@ class GradScaler:
     ) -> None:
         if not isinstance(device, str):
             raise ValueError(f"GradScaler: device must be a name such as 'cuda', not {device!r}")
-        if not 0 < init_scale < math.inf:
-            raise ValueError(f"GradScaler: init_scale must be positive, not {init_scale}")
         self._enabled = bool(enabled)
-        self._init_scale = float(init_scale)
+        self._init_scale = between("GradScaler: init_scale", init_scale, 0)
         self.set_growth_factor(growth_factor)
         self.set_backoff_factor(backoff_factor)
         self.set_growth_interval(growth_interval)
@@ -224,9 +221,7 @@ class GradScaler:
 
     def set_growth_factor(self, new_factor: float) -> None:
         """Set `get_growth_factor`."""
-        if not 1 < new_factor < math.inf:
-            raise ValueError(f"GradScaler: growth_factor must be above 1, not {new_factor}")
-        self._growth_factor = float(new_factor)
+        self._growth_factor = between("GradScaler: growth_factor", new_factor, 1)
 
     def get_backoff_factor(self) -> float:
         """What the scale is multiplied by after inf or nan."""
@@ -234,11 +229,7 @@ class GradScaler:
 
     def set_backoff_factor(self, new_factor: float) -> None:
         """Set `get_backoff_factor`."""
-        if not 0 < new_factor < 1:
-            raise ValueError(
-                f"GradScaler: backoff_factor must be between 0 and 1, not {new_factor}"
-            )
-        self._backoff_factor = float(new_factor)
+        self._backoff_factor = between("GradScaler: backoff_factor", new_factor, 0, 1)
 
     def get_growth_interval(self) -> int:
         """After how many steps the scale grows."""

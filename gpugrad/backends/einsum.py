@@ -1,8 +1,9 @@
 """``einsum`` as a sequence of matrix products, for every array library."""
 
 from functools import lru_cache
-from itertools import combinations
 from math import prod
+
+import numpy as np
 
 
 def einsum(xp, subscripts, /, *operands):
@@ -200,33 +201,11 @@ def _path(terms, out, sizes):
     """The operands of each product in turn; a product replaces them and comes last."""
     if len(terms) < 3:
         return [tuple(range(len(terms)))]
+    subscripts = f"{','.join(terms)}->{out}"
+    shapes = [tuple([sizes[c] for c in term]) for term in terms]
     try:
         from opt_einsum import contract_path
     except ModuleNotFoundError:
-        return _greedy_path(terms, out, sizes)
-    shapes = [tuple([sizes[c] for c in term]) for term in terms]
-    return contract_path(f"{','.join(terms)}->{out}", *shapes, shapes=True)[0]
-
-
-def _greedy_path(terms, out, sizes):
-    """Choose at each step the pair whose product needs the least memory beyond its factors'."""
-    terms = list(terms)
-    path = []
-
-    def memory(letters):
-        return prod([sizes[c] for c in letters])
-
-    def product(i, j):
-        others = [term for k, term in enumerate(terms) if k not in (i, j)]
-        return "".join((set(terms[i]) | set(terms[j])) & set(out).union(*others))
-
-    while len(terms) > 1:
-        i, j = min(
-            combinations(range(len(terms)), 2),
-            key=lambda ij: memory(product(*ij)) - memory(terms[ij[0]]) - memory(terms[ij[1]]),
-        )
-        path.append((i, j))
-        result = product(i, j)
-        del terms[j], terms[i]
-        terms.append(result)
-    return path
+        arrays = [np.broadcast_to(0, shape) for shape in shapes]
+        return np.einsum_path(subscripts, *arrays, optimize="greedy")[0][1:]
+    return contract_path(subscripts, *shapes, shapes=True)[0]

@@ -183,54 +183,39 @@ class GenericBackend(Backend):
         return transformed
 
     def setitem(self, x, value, key):
-        xp = self.xp
-        device = array_api_compat.device(x)
-        if type(value) in self.array_types:
-            value = self._astype(value, x.dtype, copy=False)
-        else:
-            value = xp.asarray(value, dtype=x.dtype, device=device)
         if not self._has_integer_array(key):
-            out = xp.asarray(x, copy=True)
-            out[key] = value
-            return out
-        selection = _Selection(xp, x.shape, key, device)
-        value = xp.reshape(value, value.shape[max(value.ndim - len(selection.shape), 0) :])
-        value = xp.reshape(xp.broadcast_to(value, selection.shape), (-1,))
-        flat = xp.reshape(x, (-1,))
-        if selection.count:
-            last = xp.take(value, selection.number_at(selection.stop - 1), axis=0)
-            flat = xp.where(selection.stop > selection.start, last, flat)
-        return xp.reshape(flat, x.shape, copy=True)
+            if type(value) in self.array_types:
+                value = self._astype(value, x.dtype, copy=False)
+            else:
+                value = self.asarray(value, dtype=x.dtype, device=self.device(x))
+            return super().setitem(x, value, key)
+        return self._by_numpy(host.setitem, x, value, key)
 
     def last_written(self, x, key):
-        xp = self.xp
-        device = array_api_compat.device(x)
-        if not self._has_integer_array(key):
-            return xp.ones(x[key].shape, dtype=xp.bool, device=device)
-        selection = _Selection(xp, x.shape, key, device)
-        last = selection.number_at(xp.take(selection.stop, selection.places, axis=0) - 1)
-        return xp.reshape(last == xp.arange(selection.count, device=device), selection.shape)
+        return self._by_numpy(host.last_written, x, key)
 
     def _scatter_add(self, values, /, shape, key):
-        xp = self.xp
         if not self._has_integer_array(key):
             out = self.zeros(shape, values.dtype, values)
             out[key] = values
             return out
-        selection = _Selection(xp, shape, key, array_api_compat.device(values))
-        start, stop = selection.start, selection.stop
-        values = xp.reshape(xp.broadcast_to(values, selection.shape), (-1,))
-        total = self.zeros(start.shape, values.dtype, values)
-        # Round k adds the k-th element of each place that has more than k elements.
-        for k in range(int(xp.max(stop - start)) if selection.count else 0):
-            kth = xp.take(values, selection.number_at(start + k), axis=0)
-            total = xp.where(start + k < stop, total + kth, total)
-        return xp.reshape(total, shape)
+        return self._by_numpy(host.xp.scatter_add, values, shape, key)
+
+    def _by_numpy(self, function, *args):
+        """What NumPy's function, whose last argument is a key, gives for the arguments."""
+        *values, key = args
+        keys = key if isinstance(key, tuple) else (key,)
+        device = self._common_device((*values, *keys))
+        values, keys = [
+            tuple([self.to_numpy(x) if type(x) in self.array_types else x for x in group])
+            for group in (values, keys)
+        ]
+        return self.asarray(function(*values, keys), device=device)
 
     def _has_integer_array(self, key):
         """Whether a key has None or integer arrays, whose elements may repeat.
 
-        The standard can read with such a key, but not assign.
+        The standard can read with such a key, but not assign; NumPy does.
         """
         keys = key if isinstance(key, tuple) else (key,)
         return any(
@@ -270,32 +255,6 @@ class GenericBackend(Backend):
             )
         positions = xp.arange(n, device=array_api_compat.device(labels))
         return xp.expand_dims(labels, axis=-1) == positions
-
-
-class _Selection:
-    """Which elements of an array of ``shape`` a key selects, and how often.
-
-    shape, count: of the selection.
-    places: for each selected element, numbered in C order, its place in the flattened array.
-    order: the numbers of the selected elements, sorted by place.
-    start, stop: for each place of the array, where in ``order`` its elements begin and end.
-    """
-
-    def __init__(self, xp, shape, key, device):
-        numbers = xp.arange(math.prod(shape), device=device)
-        places = xp.reshape(numbers, shape)[key]
-        self.xp = xp
-        self.shape = tuple(places.shape)
-        self.count = math.prod(self.shape)
-        self.places = xp.reshape(places, (-1,))
-        self.order = xp.argsort(self.places, stable=True)
-        ordered = xp.take(self.places, self.order, axis=0)
-        self.start = xp.searchsorted(ordered, numbers, side="left")
-        self.stop = xp.searchsorted(ordered, numbers, side="right")
-
-    def number_at(self, position):
-        """The numbers of the selected elements at ``position`` in ``order``."""
-        return self.xp.take(self.order, self.xp.clip(position, 0, max(self.count - 1, 0)), axis=0)
 
 
 def _name(device):

@@ -374,7 +374,7 @@ def check_convolution(x_shape, weight_shape, bias_shape, groups):
             f"x must have shape (n, channels, ...) and weight (out, channels / groups, ...), with "
             f"equally many axes, at least 3, but they have {x_shape} and {weight_shape}"
         )
-    _check_groups(weight_shape, groups)
+    _check_groups(f"weight {weight_shape}", weight_shape[0], groups)
     if x_shape[1] != weight_shape[1] * groups:
         raise ValueError(
             f"x {x_shape} has {x_shape[1]} channels, but weight {weight_shape} with groups="
@@ -384,11 +384,10 @@ def check_convolution(x_shape, weight_shape, bias_shape, groups):
         raise ValueError(f"bias must have shape {weight_shape[:1]}, not {tuple(bias_shape)}")
 
 
-def _check_groups(weight_shape, groups):
-    if not isinstance(groups, int) or groups < 1 or weight_shape[0] % groups:
+def _check_groups(name, channels, groups):
+    if not isinstance(groups, int) or groups < 1 or channels % groups:
         raise ValueError(
-            f"groups must be an int that divides the {weight_shape[0]} channels of weight "
-            f"{tuple(weight_shape)}, not {groups!r}"
+            f"groups must be an int that divides the {channels} channels of {name}, not {groups!r}"
         )
 
 
@@ -520,7 +519,7 @@ def check_convolution_input(cotangent_shape, weight_shape, groups):
             f"cotangent must have shape (n, out, ...) and weight (out, channels / groups, ...), "
             f"with equally many axes, at least 3, but they have {given} and {weight_shape}"
         )
-    _check_groups(weight_shape, groups)
+    _check_groups(f"weight {weight_shape}", weight_shape[0], groups)
     if given[1] != weight_shape[0]:
         raise ValueError(
             f"cotangent {given} must have the {weight_shape[0]} channels of weight {weight_shape}"
@@ -541,12 +540,8 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
             f"{len(size)} axes more for filters of {size}, but they have {tuple(g.shape)} and "
             f"{tuple(x.shape)}"
         )
-    for name, channels in (("cotangent", g.shape[1]), ("x", x.shape[1])):
-        if not isinstance(groups, int) or groups < 1 or channels % groups:
-            raise ValueError(
-                f"groups must be an int that divides the {channels} channels of {name}, "
-                f"not {groups!r}"
-            )
+    _check_groups("cotangent", g.shape[1], groups)
+    _check_groups("x", x.shape[1], groups)
     _check_counts(x.shape[2:], size, g.shape[2:], stride, padding, dilation)
     dtype = _common_dtype(backend, g, x)
     g, x = _cast(backend, g, dtype), _cast(backend, x, dtype)

@@ -10,6 +10,7 @@ from typing import Any, Never
 from .._arguments import whole
 from .._creation import asarray
 from .._dtypes import isdtype
+from .._foreign_names import INSTEAD
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..backends import backend_of, explain
@@ -27,19 +28,6 @@ from .samplers import (
     seed_from,
     set_epoch,
 )
-
-_INSTEAD = {
-    "num_workers": "prefetch=2 prepares batches in a thread; there are no worker processes",
-    "prefetch_factor": "prefetch=n prepares n batches ahead in a thread",
-    "persistent_workers": "prefetch=n needs no worker processes",
-    "worker_init_fn": "prefetch=n needs no worker processes",
-    "multiprocessing_context": "prefetch=n needs no worker processes",
-    "timeout": "prefetch=n needs no worker processes",
-    "pin_memory": 'with device="cuda" batches always go through pinned memory',
-    "pin_memory_device": 'with device="cuda" batches always go through pinned memory',
-    "generator": "seed=0, or gpugrad.manual_seed(0) before, decides the order",
-}
-
 
 _WHOLE = slice(None)  # all rows of an array, which is already one batch
 
@@ -321,11 +309,12 @@ class _Progress:
 
 def _refuse(others):
     """Raise TypeError for PyTorch's other arguments, unless they ask for nothing."""
+    known = INSTEAD["DataLoader()"]
     for name, value in others.items():
-        if name == "in_order" or (name in _INSTEAD and not value):
+        if name == "in_order" or (name in known and not value):
             continue
-        if name in _INSTEAD:
-            raise TypeError(f"DataLoader: there is no {name}: {_INSTEAD[name]}")
+        if name in known:
+            raise TypeError(f"DataLoader: there is no {name}: {known[name]}")
         raise TypeError(f"DataLoader: got an unexpected keyword argument {name!r}")
 
 

@@ -1,20 +1,12 @@
 """Who this process is among the others, and collectives of trees of tensors."""
 
-import math
 from functools import wraps
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from .._arguments import is_floating, whole
+from .._arguments import between, is_floating, whole
 from .._foreign_names import explains_arguments
-from .._processes import (
-    Group,
-    current,
-    install,
-    join,
-    meeting_point,
-    processes_launched,
-)
+from .._processes import Group, current, install, processes_launched
 from .._processes.communicating import Started, communicate, finish
 from .._tensor import is_recorded
 from ..autograd.call import wrap
@@ -28,12 +20,8 @@ _initialized = False
 def init(timeout: float = 60.0, *, check: bool = False) -> None:
     """Join the processes that a launcher started together; called first, once, by each of them.
 
-    The launcher is MPI's ``mpiexec``, Slurm's ``srun``, or PyTorch's ``torchrun`` and others that
-    set the environment variables ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``.
-    MPI is used in any case. It must be MPICH, or be derived from it, if a launcher that does not
-    know MPI started the processes; rank 0 then opens one of the 8 ports after ``MASTER_PORT``, and
-    mpi4py must not have been imported. Without a launcher, or if it started one process, nothing
-    happens and mpi4py is not imported.
+    The launcher is MPI's ``mpiexec``, or Slurm's ``srun`` if it knows the MPI that mpi4py uses.
+    Without a launcher, or if it started one process, nothing happens and mpi4py is not imported.
 
     Afterwards an error that a process does not handle is shown with its rank and ends all
     processes, and so does a process that ends while others need it.
@@ -46,17 +34,10 @@ def init(timeout: float = 60.0, *, check: bool = False) -> None:
         such processes may get wrong values.
 
     Raises ImportError if mpi4py or an MPI is missing, and RuntimeError if the processes do not find
-    each other.
+    each other by MPI, such as those of ``torchrun``.
     """
     global _initialized
-    try:
-        is_valid = 0 < timeout < math.inf
-    except TypeError:
-        raise TypeError(
-            f"distributed.init: timeout must be a number of seconds, not {timeout!r}"
-        ) from None
-    if not is_valid:
-        raise ValueError(f"distributed.init: timeout must be finite and above 0, not {timeout}")
+    timeout = between("distributed.init: timeout, in seconds,", timeout, 0)
     if _initialized:
         return
     launched, launcher = processes_launched()
@@ -71,25 +52,24 @@ def _mpi_group(launched, launcher, timeout, check):
     )
     if find_spec("mpi4py") is None:
         raise ImportError(missing)
-    point = meeting_point()
-    membership = None if point is None else join(point, launched, timeout)
+    remedy = f"start them by mpiexec -n {launched} python program.py"
+    if launcher == "torchrun":
+        raise RuntimeError(
+            f"distributed.init: torchrun, or what set WORLD_SIZE, started {launched} processes, "
+            f"which MPI does not know; {remedy}"
+        )
     try:
         from .._processes.mpi import MPI, MPIGroup
     except (ImportError, RuntimeError) as error:  # a RuntimeError if there is no MPI
         raise ImportError(f"{missing} ({error})") from error
-    if membership is not None:
-        membership.unset_environment()
     size = MPI.COMM_WORLD.size
     if size != launched:
         library = " ".join(MPI.Get_library_version().split("\n")[0].split(",")[0].split())
-        remedy = "start them by the mpiexec of that MPI"
-        if membership is not None:
-            remedy = f"pip install mpich, or start them by mpiexec -n {launched}"
         raise RuntimeError(
             f"distributed.init: {launcher} started {launched} processes, but mpi4py, which uses "
-            f"{library}, finds {size}; {remedy}"
+            f"{library}, finds {size}; {remedy}, the mpiexec of that MPI"
         )
-    return MPIGroup(float(timeout), bool(check), membership)
+    return MPIGroup(timeout, bool(check))
 
 
 def rank() -> int:

@@ -3,7 +3,6 @@
 import math
 
 from .._arguments import is_floating
-from .._foreign_names import OF_NUMPY
 from ..autograd.operation import exports
 from ._table import (
     FUNCTIONS,
@@ -17,16 +16,20 @@ from ._table import (
     tensors,
 )
 
-# The ops that are ufuncs of NumPy's, by NumPy's name.
+# The ops that are ufuncs of NumPy's, by NumPy's name; after `=` ours, if it is another.
 _NAMES = """
-    absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or
-    bitwise_xor ceil conjugate copysign cos cosh divide equal exp expm1 floor floor_divide greater
-    greater_equal hypot invert isfinite isinf isnan left_shift less less_equal log log10 log1p log2
-    logaddexp matmul maximum minimum multiply negative nextafter not_equal positive power reciprocal
-    remainder right_shift rint sign signbit sin sinh sqrt square subtract tan tanh trunc vecdot
+    absolute=abs add arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan=atan arctan2=atan2
+    arctanh=atanh bitwise_and bitwise_or bitwise_xor ceil conjugate=conj copysign cos cosh divide
+    equal exp expm1 floor floor_divide greater greater_equal hypot invert=bitwise_invert isfinite
+    isinf isnan left_shift=bitwise_left_shift less less_equal log log10 log1p log2 logaddexp matmul
+    maximum minimum multiply negative nextafter not_equal positive power=pow reciprocal remainder
+    right_shift=bitwise_right_shift rint=round sign signbit sin sinh sqrt square subtract tan tanh
+    trunc vecdot
 """.split()
 _OPS = exports()
-FUNCTIONS.update({name: _OPS[OF_NUMPY.get(name, name)] for name in _NAMES})
+for _name in _NAMES:
+    _theirs, _, _own = _name.partition("=")
+    FUNCTIONS[_theirs] = _OPS[_own or _theirs]
 
 
 def _logical(function):

@@ -10,6 +10,7 @@ from sys import maxsize
 from typing import Any
 
 from .._arguments import is_floating
+from .._creation import holds_tensor
 from .._tensor import Tensor
 from ..autograd import call
 from ..backends import SCALARS, backend_of
@@ -212,16 +213,6 @@ def operands(x1, x2):
 def flat(x):
     """The elements of a tensor in row-major order, along one axis."""
     return x if x.ndim == 1 else gg.reshape(x, (-1,))
-
-
-def holds_tensor(x):
-    """Whether there is a Tensor in nested lists and tuples, or ``x`` is one."""
-    if not isinstance(x, (list, tuple)):
-        return isinstance(x, Tensor)
-    kinds = {*map(type, x)}  # few, however long the list
-    return any(issubclass(kind, Tensor) for kind in kinds) or (
-        any(issubclass(kind, (list, tuple)) for kind in kinds) and any(map(holds_tensor, x))
-    )
 
 
 def is_complex(x):

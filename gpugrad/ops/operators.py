@@ -1,7 +1,6 @@
 """Python's operators, indexing and methods of Tensor, each one of the ops."""
 
 import math
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from operator import index
@@ -10,7 +9,7 @@ from typing import Any
 from .._arguments import device_and_dtype
 from .._batched import BatchedTensor, become
 from .._dtypes import isdtype
-from .._foreign_names import INSTEAD, MissingName, explains_arguments, warn_of_unpacked_values
+from .._foreign_names import INSTEAD, MissingName, explains_arguments
 from .._tensor import Tensor, check_writable
 from .._thread_state import thread
 from ..autograd import call
@@ -192,8 +191,6 @@ def _setitem(self, key: Any, value: Any, /) -> None:
 def _iter(self) -> Iterator[Tensor]:
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d tensor")
-    if self.shape[0] == 2:
-        warn_of_unpacked_values(sys._getframe(1))
     return iter(manipulation.unstack(self))
 
 

@@ -7,18 +7,12 @@ arrays are constants, as in `gpugrad.numpy`.
 from functools import wraps as _wraps
 
 from .. import special as _special
+from .._creation import holds_tensor as _holds_tensor
 from .._foreign_names import answer as _answer
-from .._tensor import Tensor as _Tensor
 from ..backends.numpy import library as _numpy
 from ._tensors import floating as _floating
 
 _CONSTANTS = list, tuple, bool, int, float, complex, _numpy.ndarray, _numpy.generic
-
-
-def _holds_tensor(x):
-    if isinstance(x, (list, tuple)):
-        return any(map(_holds_tensor, x))
-    return isinstance(x, _Tensor)
 
 
 def _of_constants_too(function):

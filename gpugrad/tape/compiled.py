@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 from .._batched import BatchedTensor
 from .._draws import Draws
 from .._foreign_names import OPTIONS_OF_COMPILE
-from .._processes.repeating import noted, repeated
+from .._processes import current
 from .._tensor import Tensor
 from .._thread_state import thread
 from .._typing import P, R
@@ -100,9 +100,8 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     NumPy's warnings of infinities and nan are not given in compiled calls.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
-        RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to
-        other processes. The collectives are made once, so that each process may check when it
-        wants to.
+        RuntimeError where a result, the state or a gradient differs in any bit. It needs one
+        process: several would have to make their collectives twice.
 
     Where repeating the calls fails, the function runs instead, and raises the error or handles it;
     if it does neither, a RuntimeWarning says so, once.
@@ -336,15 +335,16 @@ class Compiled(Generic[P, R]):
 
     def _checked(self, args, kwargs, leaves, structure):
         """Run the program and the function, on the same state, and compare everything."""
+        if current().size > 1:
+            raise RuntimeError("gpugrad.compile: check needs one process; leave it out in several")
         function = self.__wrapped_function__
         before = Snapshot(function, leaves, args, kwargs)
         name = getattr(function, "__name__", "the function")
         failures, failure = Op.failures, None
-        with noted() as collectives:
-            try:
-                returned = self._run(leaves, structure, args, kwargs)
-            except Failed as error:
-                failure = error
+        try:
+            returned = self._run(leaves, structure, args, kwargs)
+        except Failed as error:
+            failure = error
         if failure is None and returned is MISS:
             return self._record(leaves, structure, args, kwargs)
         if failure is not None:
@@ -357,8 +357,7 @@ class Compiled(Generic[P, R]):
             ) from failure.__cause__
         found = results(returned) | before.values()
         before.restore()
-        with repeated(collectives):
-            result = function(*args, **kwargs)
+        result = function(*args, **kwargs)
         expected = results(result) | before.values()
         if differing := differences(expected, found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""

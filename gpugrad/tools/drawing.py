@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from weakref import ref
 
+from .._arguments import whole
 from .._batched import physical
 from .._tensor import Tensor, labels
 from ..autograd.graph import Leaf
@@ -61,8 +62,7 @@ def draw(
     """
     if direction not in DIRECTIONS:
         raise ValueError(f"draw: direction must be one of {DIRECTIONS}, not {direction!r}")
-    if max_nodes < 1:
-        raise ValueError(f"draw: max_nodes must be at least 1, not {max_nodes}")
+    whole("draw: max_nodes", max_nodes, 1)
     outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
     roots = []
     for i, x in enumerate(outputs):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .._batched import active_levels, reentered
 from .._draws import Draws
-from .._foreign_names import KEYWORDS
+from .._foreign_names import INSTEAD
 from .._tensor import Tensor
 from .._thread_state import restores_state, thread
 from .._typing import P, R
@@ -58,9 +58,8 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """
     callable_or_error("checkpoint", f)
     if "use_reentrant" in kwargs:
-        raise TypeError(
-            f"checkpoint: there is no use_reentrant: {KEYWORDS['checkpoint']['use_reentrant']}"
-        )
+        remedy = INSTEAD["checkpoint()"]["use_reentrant"]
+        raise TypeError(f"checkpoint: there is no use_reentrant: {remedy}")
     if not args and not kwargs and not _takes_nothing(f):
         raise TypeError(
             "checkpoint: f is called at once, as checkpoint(f, x), but no arguments are given; "
