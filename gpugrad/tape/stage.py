@@ -108,7 +108,7 @@ class Stage:
             self._enter_scheduler(scheduler)
 
     def _enter_gradient(self, key, x, grad):
-        """Put a traced array into a gradient; nothing else holds it, as the function may drop it."""
+        """Put a traced array into a gradient; nothing else holds it: the function may drop it."""
         array = grad.array
         traced = self.recorder.input(array, Input("grad", x), is_kept=False)
         self.grads[key] = ref(traced)
