@@ -13,7 +13,6 @@ from ._batched import BatchedTensor
 from ._dtypes import DEFAULTS, isdtype, result_type
 from ._foreign_names import explains_arguments
 from ._tensor import Tensor
-from ._thread_state import thread
 from .autograd.call import wrap
 from .backends import (
     SCALARS,
@@ -166,12 +165,6 @@ def _leaves(data):
 def _array(name, data, dtype, device, copy):
     """The raw array of any data that is not a Tensor."""
     try:
-        if type(data) not in namespace_of and thread.recorder is not None:
-            made = thread.recorder.made_of_numbers(
-                data, lambda numbers: _array(name, numbers, dtype, device, copy)
-            )
-            if made is not None:
-                return made
         own = _own_dtype(data)
         if not isinstance(data, Sequence):
             data = adopt(data)
@@ -303,12 +296,6 @@ def full(
     """
     if isinstance(fill_value, Tensor):
         return _repeated("full", fill_value, shape, dtype, device, requires_grad)
-    if type(fill_value) not in SCALARS and thread.recorder is not None:
-        made = thread.recorder.made_of_numbers(
-            fill_value, lambda number: full(shape, number, dtype=dtype, device=device).array
-        )
-        if made is not None:
-            return _finish(made, requires_grad)
     if dtype is None:
         dtype = _default_dtype(host.asarray(fill_value), _own_dtype(fill_value))
     return _filled("full", shape, (fill_value,), dtype, device, requires_grad)

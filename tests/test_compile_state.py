@@ -15,6 +15,7 @@ import itertools
 import math
 import random
 import sys
+import threading
 import time
 import types
 import typing
@@ -1152,6 +1153,159 @@ def test_errors_say_what_to_do():
 
     with pytest.warns(UserWarning, match="the value of a tensor is read"):
         gg.compile(reads)(normal(3))
+
+
+class Settings:
+    def __init__(self):
+        self.factor = 2.0
+
+
+class Dense(nn.Module):
+    """A layer of a class of the program, with a method that reads a global."""
+
+    def __init__(self):
+        self.w, self.settings = nn.Parameter(normal(3, 2, seed=1)), Settings()
+
+    def forward(self, x):
+        return x @ self.w * self.settings.factor
+
+
+def test_listed_state_is_fresh_and_written_back():
+    def run(compile):
+        model, mean, seen = Dense(), gg.zeros(2), {"scale": 1.0, "x": normal(2, seed=3)}
+        optimizer = optim.AdamW(model.parameters(), lr=0.1)
+        scheduler = optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+        generator = gg.random.Generator(3)
+
+        @compile
+        def step(x):
+            optimizer.zero_grad()
+            noise = generator.normal((4, 2))
+            out = model(x) * seen["scale"] + seen["x"] + noise
+            mean.__imul__(0.9)
+            mean.__iadd__(out.detach().mean(axis=0))
+            loss = (out * out).mean()
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            return loss
+
+        found = after(
+            step,
+            lambda: model.load_state_dict({"w": normal(3, 2, seed=2)}),
+            lambda: seen.update(scale=0.5, x=normal(2, seed=4)),
+            lambda: setattr(model.settings, "factor", 3.0),
+            lambda: optimizer.param_groups[0].update(weight_decay=0.3),
+            lambda: generator.reseed(5),
+        )
+        return found, [*model.parameters()], mean, model.settings.factor, optimizer.state_dict()
+
+    expected = run(lambda f: f)
+    compiled = []
+
+    def with_state(f):
+        compiled.append(gg.compile(f, state=[cell.cell_contents for cell in f.__closure__]))
+        return compiled[0]
+
+    assert bits(run(with_state)) == bits(expected)
+    assert compiled[0]._programs
+
+
+def test_what_is_not_listed_is_constant():
+    w, settings, model = normal(3, seed=1), Settings(), nn.Linear(3, 2).requires_grad_(False)
+    x = normal(4, 3)
+
+    def scales(x):
+        return model(x * w * settings.factor)
+
+    expected, f = scales(x), gg.compile(scales, state=[settings])
+    for _ in range(3):
+        assert bits(f(x)) == bits(expected)
+    w[...] = 0.0
+    model.weight = nn.Parameter(gg.ones((2, 3)), requires_grad=False)
+    assert bits(f(x)) == bits(expected)
+    settings.factor = 4.0  # is listed; with it all is recorded again
+    assert bits(f(x)) != bits(expected)
+    checked = gg.compile(scales, state=[], check=4)
+    w[...] = 1.0
+    for _ in range(3):
+        checked(x)
+    settings.factor = 2.0
+    with pytest.raises(RuntimeError, match="these differ"):
+        checked(x)
+
+
+def test_what_is_not_listed_is_no_reason_not_to_compile():
+    w, stream, local = nn.Parameter(normal(3)), iter(range(9)), threading.local()
+    local.scale = 2.0
+    optimizer = optim.SGD([w])
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (x * w * local.scale).sum() * len([stream])
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    with pytest.warns(UserWarning, match="it names a _local, into which"):
+        [f(normal(3)) for f in [gg.compile(step)] * 3]
+    f = gg.compile(step, state=[optimizer])
+    for _ in range(4):
+        f(normal(3))
+    assert f._programs
+
+
+@pytest.mark.parametrize(
+    "listed, message",
+    [
+        ((), "a gradient reaches a tensor that compile cannot see"),
+        (("w", "total"), "an optimizer makes state of what `state` lists; list the optimizer too"),
+        (("w", "optimizer"), "it keeps a tensor where compile cannot see it"),
+    ],
+)
+def test_what_is_not_listed_but_changes(listed, message):
+    def run(compile):
+        w, total = nn.Parameter(normal(3)), gg.zeros(())
+        optimizer = optim.Adam([w])
+
+        def step(x):
+            total.__iadd__(x.sum())
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+
+        named = {"w": w, "total": total, "optimizer": optimizer}
+        step = compile(step, [named[name] for name in listed])
+        for seed in range(4):
+            step(normal(3, seed=seed))
+        return w, w.grad, total, optimizer.state_dict()
+
+    expected = run(lambda f, state: f)
+    with pytest.warns(UserWarning, match=f"step runs without being compiled: {message}"):
+        found = run(lambda f, state: gg.compile(f, state=state))
+    assert bits(found) == bits(expected)
+
+
+def test_what_a_function_calls_is_seen_whatever_is_listed():
+    f = gg.compile(lambda x: (print(end=""), x * 2), state=[])
+    with pytest.warns(UserWarning, match="it calls print"):
+        [f(normal(3)) for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    "state, message",
+    [
+        (nn.Linear(2, 2), "state must be a list, not a Linear; state may hold modules, optimizers"),
+        ([normal], "containers and objects, not normal"),
+        ([nn.Linear], "containers and objects, not Linear"),
+        ([0.1], "containers and objects, not 0.1"),
+        ([math], "containers and objects, not math"),
+        ([iter("ab")], "containers and objects, not it names a str_ascii_iterator, into which"),
+    ],
+)
+def test_errors_of_state(state, message):
+    with pytest.raises(TypeError, match=message):
+        gg.compile(lambda x: x, state=state)
 
 
 def test_what_garbage_collection_calls_is_not_of_the_function():

@@ -22,7 +22,7 @@ from .graph import Leaf, Listener, writes
 from .mode import enable_grad, no_grad, rules_on_tensors, set_grad_enabled
 from .variables import is_open
 
-_accumulating = threading.Lock()
+_accumulating = threading.RLock()  # so that a signal handler may go backward too
 
 
 def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
@@ -617,16 +617,20 @@ def _accumulate(leaf, holder, create_graph):
     if tensor is None:  # nobody can read its gradient any more
         return
     with _accumulating:
-        old = tensor.grad
-        if create_graph:
-            with enable_grad():
-                g = holder[0]
-                tensor._grad = call.namespace.astype(g, g.dtype) if old is None else old + g
-        elif old is None:
-            tensor._grad = call.wrap(own(holder), None)
-        else:
-            g = backend_of[type(holder[0])].asarray(holder[0])
-            tensor._grad = old.detach() + call.wrap(g, None)
+        while True:
+            old = tensor.grad
+            if create_graph:
+                with enable_grad():
+                    g = holder[0]
+                    new = call.namespace.astype(g, g.dtype) if old is None else old + g
+            elif old is None:
+                new = call.wrap(own(holder), None)
+            else:
+                g = backend_of[type(holder[0])].asarray(holder[0])
+                new = old.detach() + call.wrap(g, None)
+            if tensor.grad is old:  # no signal handler has added to it meanwhile
+                tensor._grad = new
+                return
 
 
 def own(holder):

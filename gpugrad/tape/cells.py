@@ -17,6 +17,7 @@ from ..backends import backend_of, namespace_of
 
 # Values of these types are compared. Subclasses are not: they may have attributes.
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
+ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)  # of a place that is gone
 _BY_TEXT = frozenset({decimal.Decimal, fractions.Fraction, uuid.UUID})
 _EQUAL = frozenset({*SIMPLE, *_BY_TEXT})
 
@@ -24,8 +25,8 @@ _EQUAL = frozenset({*SIMPLE, *_BY_TEXT})
 class Cell:
     """A place that holds a value.
 
-    kind: "item" of a container, "attr" of an object, "class" for an attribute in the ``__dict__``
-        of a class, or "cell" of a closure.
+    kind: "item" of a container, "attr" of an object, or "class" for an attribute in the
+        ``__dict__`` of a class.
     """
 
     __slots__ = ("kind", "container", "key")
@@ -38,8 +39,6 @@ class Cell:
     def get(self):
         if self.kind == "item":
             return self.container[self.key]
-        if self.kind == "cell":
-            return self.container.cell_contents
         if self.kind == "class":
             return vars(self.container)[self.key]
         return getattr(self.container, self.key)
@@ -47,8 +46,6 @@ class Cell:
     def set(self, value):
         if self.kind == "item":
             self.container[self.key] = value
-        elif self.kind == "cell":
-            self.container.cell_contents = value
         elif self.kind == "class":
             setattr(self.container, self.key, value)
         else:
@@ -61,7 +58,7 @@ class Cell:
     def __str__(self):
         if self.kind == "item":
             return f"{self.key!r} of a {type(self.container).__name__}"
-        if self.kind == "cell":
+        if type(self.container) is types.CellType:
             return "a variable of the enclosing function"
         if self.kind == "class":
             return f"{self.container.__name__}.{self.key}"
@@ -126,7 +123,7 @@ def _bytes_of(x):
 def _is_missing(cell):
     try:
         cell.get()
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+    except ABSENT:
         return True
     return False
 
@@ -150,13 +147,11 @@ def rows_of(guards):
             contents.append((place.keys().isdisjoint, value, True))
         elif how != "same":
             contents.append((content_of[how], place, value))
-        elif place.kind == "item":
-            items.append((place.container, place.key, value))
-        elif place.kind == "class":
-            items.append((vars(place.container), place.key, value))
+        elif place.kind == "attr":
+            attributes.append((place.container, place.key, value))
         else:
-            name = "cell_contents" if place.kind == "cell" else place.key
-            attributes.append((place.container, name, value))
+            x = vars(place.container) if place.kind == "class" else place.container
+            items.append((x, place.key, value))
     return contents, kinds, items, attributes
 
 
@@ -185,7 +180,7 @@ def holds(place, value, how):
         if how == "same":
             return same(place.get(), value)
         return all_hold(rows_of([(place, value, how)]))
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+    except ABSENT:
         return False
 
 

@@ -2,94 +2,76 @@
 
 import operator
 from collections import deque
-from types import MappingProxyType
+from dataclasses import is_dataclass
 
 from .._tensor import Tensor
+from ..autograd.graph import Leaf, Node
 from ..backends import backend_of, namespace_of
+from ..optim.optimizer import ParameterState
 from ..random import _generators
 from ..transforms.trees import flatten
 from .cells import holds
 from .draws import foreign_states, restore_foreign
+from .libraries import slots_of
 from .reach import Reach
-from .recording import Given
+from .recording import nodes_of
 
 
 class Snapshot:
-    """Copies of all state that a function reaches or gets, which `restore` puts back."""
+    """Copies of all state reached from ``roots`` and arguments, which `restore` puts back."""
 
-    def __init__(self, function, leaves, args, kwargs):
-        self.given = Given((*args, *kwargs.values()))
-        self.reach = reach = Reach(function, leaves, self.given.nodes)
+    def __init__(self, roots, leaves, args, kwargs):
+        nodes = nodes_of((*args, *kwargs.values()))
+        self.reach = reach = Reach(roots, leaves, nodes)
         for x in leaves:
             if isinstance(x, Tensor):
                 reach.tensor(x)
-        self.tensors = [
-            (x, x.array, _copy(x.array), x.node, x.grad, _grad(x), _copy(_grad(x)))
-            for x in reach.tensors.values()
-        ]
-        self.unwatched = [
-            x.node for x, *_ in self.tensors if x.node is not None and x.node.watch is None
-        ]
-        arrays = [x for x in leaves if type(x) in namespace_of]
-        arrays += [array for _, array in reach.arrays]
-        self.arrays = [(array, _copy(array)) for array in arrays]
-        self.containers = [
-            (x, dict(x) if isinstance(x, dict) else set(x) if isinstance(x, set) else list(x))
-            for x in reach.containers
-            if not isinstance(x, MappingProxyType)
-        ]
-        self.optimizers = [
-            (
-                o, list(o._hyper), list(o._arguments), [dict(g) for g in o.param_groups],
-                dict(o._states), o._states, o._unknown,
-                [
-                    (s, s.step, s.numbers, {n: (a, _copy(a)) for n, a in s.arrays.items()})
-                    for s in o._states.values()
-                ],
-            )
-            for o in reach.optimizers
-        ]  # fmt: skip
-        self.schedulers = [
-            (
-                vars(s),
-                {n: list(v) if isinstance(v, list) else v for n, v in vars(s).items()},
-            )
-            for s in reach.schedulers
-        ]
+        self._kept = {}
+        arrays = [*leaves, *[array for _, array in reach.arrays]]
+        of_objects = [vars(x) for x in (*reach.optimizers, *reach.schedulers)]
+        for x in (*reach.tensors.values(), *arrays, *reach.containers, *nodes, *of_objects):
+            self._keep(x)
         known = {id(g): g for g in (*_generators.values(), *reach.generators)}
         self.generators = [(g, g.get_state()) for g in known.values()]
         self.foreign = foreign_states(reach.foreign_generators)
         self.cells = [(cell, value) for cell, value, how in reach.guards if how == "same"]
 
+    def _keep(self, x):
+        """Keep what is in an array, a container or an object, and in what is in it."""
+        kind = type(x)
+        if id(x) in self._kept or x is None:
+            return
+        if kind in namespace_of:
+            self._kept[id(x)] = x, _copy(x)
+            return
+        content = None
+        if isinstance(x, (list, deque, set, tuple)):
+            content = [*x]
+        elif isinstance(x, dict):
+            content = dict(x)
+        elif isinstance(x, Tensor):
+            content = {"array": x.array, "node": x.node, "_grad": x.grad}
+        elif kind is Leaf or kind is Node:
+            content = {"watch": x.watch}
+        elif kind is ParameterState or is_dataclass(kind):
+            names = *getattr(x, "__dict__", ()), *slots_of(kind)
+            content = {name: getattr(x, name) for name in names if hasattr(x, name)}
+        if content is not None:
+            self._kept[id(x)] = x, content
+            for item in content.values() if isinstance(content, dict) else content:
+                self._keep(item)
+
     def restore(self):
-        for x, array, values, node, grad, grad_array, grad_values in self.tensors:
-            _overwrite(array, values)
-            x.array, x.node, x._grad = array, node, grad
-            if grad is not None:
-                _overwrite(grad_array, grad_values)
-                grad.array = grad_array
-        for array, values in self.arrays:
-            _overwrite(array, values)
-        for node in self.unwatched:
-            node.watch = None
-        for container, values in self.containers:
-            refill(container, values)
-        self.given.restore()
-        for o, hyper, arguments, groups, states, table, unknown, parts in self.optimizers:
-            o._hyper[:], o._arguments[:], o._states = hyper, arguments, table
-            o._unknown = unknown
-            for group, values in zip(o.param_groups, groups, strict=False):
-                group.clear()
-                group.update(values)
-            table.clear()
-            table.update(states)
-            for s, step, numbers, arrays in parts:
-                s.step, s.numbers = step, numbers
-                for array, values in arrays.values():
-                    _overwrite(array, values)
-        for values, before in self.schedulers:
-            values.clear()
-            values.update({n: list(v) if isinstance(v, list) else v for n, v in before.items()})
+        for x, content in self._kept.values():
+            if type(x) in namespace_of:
+                _overwrite(x, content)
+            elif isinstance(x, (list, deque, set, dict)):
+                refill(x, content)
+            elif not isinstance(x, tuple):
+                for name in {*getattr(x, "__dict__", ())} - content.keys():
+                    object.__delattr__(x, name)
+                for name, value in content.items():
+                    object.__setattr__(x, name, value)
         for g, state in self.generators:
             g.set_state(state)
         restore_foreign(self.foreign)
@@ -104,11 +86,11 @@ class Snapshot:
         for module in self.reach.modules:
             for name, x in (*module._own_parameters(), *module._own_buffers()):
                 names.setdefault(id(x), f"{type(module).__name__}.{name}")
-        for i, (x, *_) in enumerate(self.tensors):
+        for i, x in enumerate(self.reach.tensors.values()):
             name = names.get(id(x), f"tensor {i} of shape {x.shape}")
             found[name] = _copy(x.array)
             found[f"the gradient of {name}"] = None if x.grad is None else _copy(x.grad.array)
-        for k, (o, *_) in enumerate(self.optimizers):
+        for k, o in enumerate(self.reach.optimizers):
             o._settle()
             for i, s in enumerate(o._states.values()):
                 where = f"optimizer {k}, parameter {i}"
@@ -126,17 +108,12 @@ class Snapshot:
 
 def refill(container, values):
     """Give a list, dict, set or deque the items that it had."""
-    if isinstance(container, (list, deque)):
-        if len(container) != len(values) or any(map(operator.is_not, container, values)):
-            container.clear()
-            container.extend(values)
-    elif isinstance(container, set):
-        if container != values:
-            container.clear()
-            container.update(values)
-    elif container.keys() != values.keys() or any(container[k] is not values[k] for k in values):
+    now, before = [*container], [*values]
+    if isinstance(container, dict):
+        now, before = [*now, *container.values()], [*before, *values.values()]
+    if len(now) != len(before) or any(map(operator.is_not, now, before)):
         container.clear()
-        container.update(values)
+        (container.extend if isinstance(container, (list, deque)) else container.update)(values)
 
 
 def results(result):
@@ -169,12 +146,8 @@ def _equal(x, y):
     return type(x) is type(y) and (x == y or x != x)
 
 
-def _grad(x):
-    return None if x.grad is None else x.grad.array
-
-
 def _copy(array):
-    return None if array is None else backend_of[type(array)].asarray(array, copy=True)
+    return backend_of[type(array)].asarray(array, copy=True)
 
 
 def _overwrite(array, values):

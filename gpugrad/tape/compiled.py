@@ -2,11 +2,11 @@
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import update_wrapper
 from threading import get_ident
-from types import MethodType
+from types import BuiltinFunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from .._batched import BatchedTensor
@@ -23,9 +23,10 @@ from ..backends import namespace_of
 from ..backends.numpy import backend as numpy_backend
 from ..nn.module import Module
 from ..transforms.trees import flatten, unflatten
-from .cells import keys_of
+from .cells import SIMPLE, keys_of
 from .checking import Snapshot, differences, results
 from .graphs import program_of
+from .reach import CODE, Reach
 from .recording import nodes_of, record, static_fields_of
 from .report import Report
 from .run import MISS, Failed, Program, warn_of
@@ -40,10 +41,16 @@ _SHARED = traced_types(numpy_backend), numpy_backend.binder
 
 
 @overload
-def compile(function: Callable[P, R], *, check: int = 0) -> "Compiled[P, R]": ...
+def compile(
+    function: Callable[P, R], *, check: int = 0, state: Sequence[Any] | None = None
+) -> "Compiled[P, R]": ...
 @overload
-def compile(function: None = None, *, check: int = 0) -> Callable[..., Any]: ...
-def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
+def compile(
+    function: None = None, *, check: int = 0, state: Sequence[Any] | None = None
+) -> Callable[..., Any]: ...
+def compile(
+    function: Any = None, *, check: int = 0, state: Sequence[Any] | None = None, **others: Any
+) -> Any:
     """A function that does what ``function`` does, to the bit, in less time.
 
     A compiled call does what the function would have done, or it is not compiled, and a warning
@@ -103,6 +110,14 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
         RuntimeError where a result, the state or a gradient differs in any bit. It needs one
         process: several would have to make their collectives twice.
 
+    state: a list of what counts as state, in the place of all that the function reaches: modules,
+        optimizers, schedulers, random generators, tensors, containers and objects. What they hold
+        is read, compared and changed in each call, and so are the arguments. Everything else is a
+        constant, as it was when the function was recorded: **no later change of it is seen, and no
+        change that the function makes to it is repeated**, except for random generators, which
+        draw anew. What the function names is then no reason to run it uncompiled, but what it
+        calls still is.
+
     Where repeating the calls fails, the function runs instead, and raises the error or handles it;
     if it does neither, a RuntimeWarning says so, once.
 
@@ -116,8 +131,8 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
             raise TypeError(f"compile: there is no option {name}: {OPTIONS_OF_COMPILE[name]}")
         raise TypeError(f"compile: got an unexpected keyword argument {name!r}")
     if function is None:
-        return lambda function: Compiled(function, check)
-    return Compiled(function, check)
+        return lambda function: Compiled(function, check, state)
+    return Compiled(function, check, state)
 
 
 class Compiled(Generic[P, R]):
@@ -125,7 +140,9 @@ class Compiled(Generic[P, R]):
 
     __wrapped_function__: Any = None
 
-    def __init__(self, function: Callable[P, R], check: int = 0) -> None:
+    def __init__(
+        self, function: Callable[P, R], check: int = 0, state: Sequence[Any] | None = None
+    ) -> None:
         if not callable(function):
             raise TypeError(
                 f"compile: the first argument must be a function, not {type(function).__name__}"
@@ -138,6 +155,7 @@ class Compiled(Generic[P, R]):
         if isinstance(check, bool) or not isinstance(check, int) or check < 0:
             raise ValueError(f"compile: check must be an int of at least 0, not {check!r}")
         self._check = check
+        self._state = None if state is None else _checked_state(state)
         self._calls = 0
         self._programs: list[Program] = []
         self._tapes: list[Tape] = []  # recorded once so far
@@ -206,7 +224,7 @@ class Compiled(Generic[P, R]):
             return super().__getattribute__(name)  # raises Python's own error
 
     def __reduce__(self):
-        return Compiled, (self.__wrapped_function__, self._check)
+        return Compiled, (self.__wrapped_function__, self._check, self._state)
 
     def _run(self, leaves, structure, args, kwargs):
         """What a program gives for this call, or MISS."""
@@ -263,8 +281,9 @@ class Compiled(Generic[P, R]):
             known = [t for t in known if t.reach.first_change() is None]
             is_first, self._is_new = self._is_new, False
             recorded = record(
-                function, leaves, structure, args, kwargs, self._sweeps, known, is_first
-            )
+                function, self._state, leaves, structure, args, kwargs, self._sweeps, known,
+                is_first,
+            )  # fmt: skip
             self._note(recorded, known)
         finally:
             _recording.release()
@@ -338,7 +357,7 @@ class Compiled(Generic[P, R]):
         if current().size > 1:
             raise RuntimeError("gpugrad.compile: check needs one process; leave it out in several")
         function = self.__wrapped_function__
-        before = Snapshot(function, leaves, args, kwargs)
+        before = Snapshot([function, *(self._state or ())], leaves, args, kwargs)
         name = getattr(function, "__name__", "the function")
         failures, failure = Op.failures, None
         try:
@@ -380,12 +399,13 @@ class Compiled(Generic[P, R]):
         for program in self._programs:
             if program.tape.structure == structure and program.tape.fits(leaves):
                 return Report(program)
-        before = Snapshot(self.__wrapped_function__, leaves, args, kwargs)
+        function = self.__wrapped_function__
+        before = Snapshot([function, *(self._state or ())], leaves, args, kwargs)
         with _recording:
             for _ in range(3):  # the first call of an optimizer makes its state
                 try:
                     recorded = record(
-                        self.__wrapped_function__, leaves, structure, args, kwargs, self._sweeps
+                        function, self._state, leaves, structure, args, kwargs, self._sweeps
                     )
                 finally:
                     before.restore()
@@ -394,9 +414,22 @@ class Compiled(Generic[P, R]):
             if recorded.tape is None:
                 raise ValueError(f"program: it would run without being compiled: {recorded.reason}")
             try:
-                return Report(program_of(recorded.tape, self.__wrapped_function__, []))
+                return Report(program_of(recorded.tape, function, []))
             except Unsupported as error:
                 raise ValueError(f"program: it would run without being compiled: {error}") from None
+
+
+def _checked_state(state):
+    """The list ``state``, if compile can look into all of it."""
+    may = "state may hold modules, optimizers, schedulers, random generators, tensors, containers"
+    if not isinstance(state, (list, tuple)):
+        raise TypeError(f"compile: state must be a list, not a {type(state).__name__}; {may}")
+    for x in state:
+        why = Reach([x], follows_code=False).refusal(())
+        if why or isinstance(x, (*CODE, *SIMPLE, BuiltinFunctionType, MethodType)):
+            name = getattr(x, "__name__", repr(x))
+            raise TypeError(f"compile: {may} and objects, not {why or name}")
+    return [*state]
 
 
 _PLAIN = (Tensor, int, float, bool, str, type(None))

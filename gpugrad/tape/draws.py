@@ -1,45 +1,16 @@
 """Random draws of a function that is recorded: each run of the program draws anew."""
 
+import pickle
 import random as python_random
 
 from .. import random
 from .._thread_state import thread
 from ..backends.numpy.random import global_generator
 
-# The names of methods that return and set the state of a random generator of another library.
-_METHODS = (("getstate", "setstate"), ("get_state", "set_state"))
-
 
 def has_state(x):
     """Whether ``x`` is a random generator of Python, NumPy or another library."""
-    return hasattr(x, "bit_generator") or any(hasattr(x, set_) for _, set_ in _METHODS)
-
-
-def _state_of(generator):
-    for get, _ in _METHODS:
-        if hasattr(generator, get):
-            return getattr(generator, get)()
-    return generator.bit_generator.state
-
-
-def _set_state(generator, state):
-    for _, set_ in _METHODS:
-        if hasattr(generator, set_):
-            getattr(generator, set_)(state)
-            return
-    generator.bit_generator.state = state
-
-
-def _are_equal(x, y):
-    """Whether two states are equal; there may be arrays in them."""
-    if isinstance(x, dict):
-        return all(_are_equal(x[name], y[name]) for name in x)
-    try:
-        return bool(x == y)
-    except ValueError:
-        if hasattr(x, "tobytes"):
-            return x.tobytes() == y.tobytes()
-        return all(map(_are_equal, x, y))
+    return any(hasattr(x, name) for name in ("bit_generator", "setstate", "set_state"))
 
 
 def foreign_states(generators):
@@ -47,11 +18,25 @@ def foreign_states(generators):
     return [(g, _state_of(g)) for g in (python_random, global_generator, *generators)]
 
 
+def _state_of(generator):
+    """The state, as a tuple of numbers or as bytes, which are equal for equal ones."""
+    if hasattr(generator, "getstate"):
+        return generator.getstate()
+    has_method = hasattr(generator, "get_state")
+    return pickle.dumps(generator.get_state() if has_method else generator.bit_generator.state)
+
+
 def restore_foreign(states):
     """Give foreign generators the states that `foreign_states` has found."""
     for generator, state in states:
-        if not _are_equal(_state_of(generator), state):
-            _set_state(generator, state)
+        if _state_of(generator) == state:
+            continue
+        if hasattr(generator, "setstate"):
+            generator.setstate(state)
+        elif hasattr(generator, "set_state"):
+            generator.set_state(pickle.loads(state))
+        else:
+            generator.bit_generator.state = pickle.loads(state)
 
 
 class NotedDraws:
@@ -87,7 +72,7 @@ class NotedDraws:
         for _, _, _, new_source, new_keys in self.replaced:
             new_source._log.drawn = new_keys._log.drawn = ()
         self.states = {}
-        if not all(_are_equal(_state_of(g), state) for g, state in self.foreign):
+        if any(_state_of(g) != state for g, state in self.foreign):
             self.recorder.stop("it draws random numbers from Python or another library")
 
 

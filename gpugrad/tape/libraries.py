@@ -61,3 +61,14 @@ def computes(function):
         return only_computes(module_of(function))
     kinds = (owner if isinstance(owner, type) else type(owner)).__mro__
     return all(is_own(kind.__module__) or only_computes(kind.__module__) for kind in kinds)
+
+
+def slots_of(kind):
+    """The names of the slots of instances of a class."""
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if not name.startswith("__"):
+                yield name
+            elif not name.endswith("__"):  # a private one
+                yield f"_{base.__name__.lstrip('_')}{name}"

@@ -40,20 +40,8 @@ class Number:
         self.recorder.require(same, (self, self.value), True)
         return self.value
 
-    def __float__(self):
-        return float(self.plain())
-
-    def __int__(self):
-        return int(self.plain())
-
-    def __index__(self):
-        return operator.index(self.plain())
-
     def __array__(self, dtype=None, copy=None):
         return backend.asarray(self.plain(), dtype=dtype)
-
-    def __round__(self, *digits):
-        return round(self.plain(), *digits)
 
     def __getattr__(self, name):
         return getattr(self.plain(), name)
@@ -61,17 +49,8 @@ class Number:
     def __hash__(self):
         return id(self) if self.is_unique else hash(self.plain())
 
-    def __repr__(self):
-        return repr(self.plain())
-
-    def __format__(self, form):
-        return format(self.plain(), form)
-
     def __bool__(self):
         return self.recorder.require(operator.truth, (self,), bool(self.value))
-
-    def __reduce_ex__(self, protocol):
-        return self.plain().__reduce_ex__(protocol)
 
     def __deepcopy__(self, memo):
         return self
@@ -98,10 +77,17 @@ def _unary(function):
     return lambda self: self.recorder.compute(function, (self,))
 
 
+_OF_PLAIN = (  # seldom used, so not noted
+    "float int index round trunc floor ceil invert repr format reduce_ex divmod rdivmod and rand "
+    "or ror xor rxor lshift rlshift rshift rrshift"
+).split()
+
+
 def _of_plain(name):
     def method(self, *args):
         args = [x.plain() if type(x) is Number else x for x in args]
-        return getattr(self.plain(), name)(*args)
+        found = getattr(self.plain(), name, None)  # a float has no index
+        return NotImplemented if found is None else found(*args)
 
     return method
 
@@ -120,10 +106,7 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _forward, _reflected = _binary(getattr(operator, _name))
     setattr(Number, f"__{_name}__", _forward)
     setattr(Number, f"__r{_name}__", _reflected)
-for _name in ("divmod", "and", "or", "xor", "lshift", "rshift"):  # seldom used, so not noted
-    setattr(Number, f"__{_name}__", _of_plain(f"__{_name}__"))
-    setattr(Number, f"__r{_name}__", _of_plain(f"__r{_name}__"))
-for _name in ("trunc", "floor", "ceil", "invert"):
+for _name in _OF_PLAIN:
     setattr(Number, f"__{_name}__", _of_plain(f"__{_name}__"))
 for _name in ("neg", "pos", "abs"):
     setattr(Number, f"__{_name}__", _unary(getattr(operator, _name)))

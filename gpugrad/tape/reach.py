@@ -10,7 +10,6 @@ import abc
 import builtins
 import datetime
 import decimal
-import dis
 import enum
 import functools
 import operator
@@ -22,8 +21,6 @@ import typing
 import weakref
 from collections import deque, namedtuple
 from contextlib import suppress
-from importlib.util import resolve_name
-from itertools import pairwise
 
 from .._tensor import Tensor
 from ..autograd.graph import Listener
@@ -34,9 +31,10 @@ from ..optim.lr_scheduler import LRScheduler
 from ..optim.optimizer import Optimizer
 from ..random import Generator
 from ..transforms.custom import custom_vjp
-from .cells import SIMPLE, Cell, content_of, holds, is_compared
+from .cells import ABSENT, SIMPLE, Cell, all_hold, content_of, holds, is_compared, rows_of
+from .code import facts_of, imported
 from .draws import has_state
-from .libraries import computes, is_own, module_of
+from .libraries import computes, is_own, module_of, slots_of
 
 # Instances of these never change.
 _IMMUTABLE = (
@@ -55,7 +53,14 @@ _LARGEST = 1000  # items of a container that are looked at
 _CLOSED_OVER = (
     types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
 )  # fmt: skip
-_WRAPPERS = (staticmethod, classmethod, property, functools.cached_property)
+CODE = (types.FunctionType, type, types.ModuleType)
+# Callables and descriptors, with the attributes in which they hold others.
+_PARTS = {
+    types.MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords"),
+    functools.partialmethod: ("func", "args", "keywords"), custom_vjp: ("f", "_fwd", "_bwd"),
+    staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset"),
+    functools.cached_property: ("func",),
+}  # fmt: skip
 _DESCRIPTIONS = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
 # What each step of a scheduler changes.
 _OF_SCHEDULES = (
@@ -66,20 +71,21 @@ _OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_arguments", "_unknown",
 
 
 class Reach:
-    """Everything that a function reaches, given the leaves and the nodes of its arguments.
+    """Everything that is reached from ``roots``, and from the leaves and nodes of arguments.
 
+    follows_code: whether that includes what functions and classes name.
     tensors: by id.
-    arrays: pairs of a cell and the raw array in it.
-    hidden: raw arrays in tuples, which are in no cell.
+    arrays: pairs of a cell, or None, and the raw array in it.
     guards: see `cells`.
     containers: lists, dicts, sets and deques.
     refusals: reasons not to compile the function, each after the name by which code finds what it
         is about, or None for what the function itself holds.
     """
 
-    def __init__(self, function, leaves=(), nodes=()):
+    def __init__(self, roots, leaves=(), nodes=(), follows_code=True):
+        self.follows_code = follows_code
         self.tensors = {}
-        self.arrays, self.hidden = [], []
+        self.arrays = []
         self.guards, self.refusals = [], []
         self.modules, self.optimizers, self.schedulers = [], [], []
         self.generators, self.foreign_generators = [], []
@@ -94,7 +100,8 @@ class Reach:
         self._python_modules = {}  # by name, with the names looked at
         self._functions = []
         self._globals = {}  # by id, the globals of functions and the names they look for there
-        self._walk(function)
+        for x in roots:
+            self._walk(x)
         for x in leaves:
             if not isinstance(x, (Tensor, *SIMPLE)) and type(x) not in namespace_of:
                 self._walk(x)
@@ -109,6 +116,9 @@ class Reach:
 
     def first_change(self):
         """The first place that does not have the value that it had; None if all have."""
+        with suppress(*ABSENT):
+            if all_hold(rows_of(self.guards)):
+                return None
         for place, value, how in self.guards:
             if not holds(place, value, how):
                 return place if isinstance(place, Cell) else f"a {type(place).__name__}"
@@ -142,6 +152,8 @@ class Reach:
             self._guard(cell, x)
         if is_compared(kind) and kind is not decimal.Decimal:
             return
+        if not self.follows_code and isinstance(x, CODE):
+            return
         if isinstance(x, types.ModuleType):
             self._python_modules.setdefault(x.__name__, (x, set()))
             return
@@ -155,8 +167,6 @@ class Reach:
             self.tensor(x)
         elif kind in namespace_of:
             self.arrays.append((cell, x))
-            if cell is None or cell.is_fixed():
-                self.hidden.append(x)
         elif isinstance(x, Optimizer):
             self._optimizer(x)
         elif isinstance(x, type):
@@ -200,24 +210,15 @@ class Reach:
         kind = type(x)
         if isinstance(x, types.FunctionType):
             self._function(x)
-        elif isinstance(x, types.MethodType):
-            self._walk(x.__func__)
-            self._walk(x.__self__)
+        elif isinstance(x, (*_PARTS,)):
+            for name in next(names for base, names in _PARTS.items() if isinstance(x, base)):
+                self._walk(getattr(x, name), Cell("attr", x, name))
         elif isinstance(x, types.BuiltinFunctionType):
             if not isinstance(x.__self__, types.ModuleType):
                 self._walk(x.__self__)
             # What PyTorch draws differs from one recording to the next.
             if not computes(x) and not module_of(x).startswith("torch"):
                 self._refuse(f"it names {x.__name__}, which reads or changes what is outside")
-        elif isinstance(x, (functools.partial, functools.partialmethod)):
-            for name in ("func", "args", "keywords"):
-                self._walk(getattr(x, name), Cell("attr", x, name))
-        elif isinstance(x, custom_vjp):
-            for name in ("f", "_fwd", "_bwd"):
-                self._walk(getattr(x, name), Cell("attr", x, name))
-        elif isinstance(x, _WRAPPERS):
-            for part in ("__func__", "fget", "fset", "func"):
-                self._walk(getattr(x, part, None))
         elif isinstance(x, functools._lru_cache_wrapper):
             if is_own(module_of(x.__wrapped__)):
                 self._refuse(f"it names {x.__name__}, which keeps results in a cache")
@@ -257,31 +258,21 @@ class Reach:
             if not callable(x) or not (hasattr(x, "__name__") or module_of(kind) in known):
                 self._refuse(f"it names {_a(x)}, into which compile cannot look")
 
-    def _items(self, x, names=None):
-        """The items of a container, and how many there are; code finds them by these names."""
-        if isinstance(x, (set, frozenset)):
-            if isinstance(x, set):
-                self.containers.append(x)
-                self._guard(x, content_of["keys"](x), "keys")
-            pairs = [(None, item) for item in x]
-        elif isinstance(x, (dict, types.MappingProxyType)):
+    def _items(self, x, are_named=False):
+        """The items of a container, and how many there are; code may find them by their keys."""
+        is_dict = isinstance(x, (dict, types.MappingProxyType))
+        is_set = isinstance(x, (set, frozenset))
+        if not isinstance(x, (tuple, frozenset)):
             self.containers.append(x)
-            how = "len" if names else "keys"
+            how = "keys" if is_set or (is_dict and not are_named) else "len"
             self._guard(x, content_of[how](x), how)
-            pairs = [*x.items()]
-        else:
-            if not isinstance(x, tuple):
-                self.containers.append(x)
-                self._guard(x, len(x), "len")
-            pairs = [*enumerate(x)]
+        pairs = [*x.items()] if is_dict else [*enumerate(x)]
         if len(pairs) > _LARGEST and not all(is_compared(type(item)) for _, item in pairs):
             self._refuse(f"it names a {type(x).__name__} of more than {_LARGEST} items")
             return
         for key, item in pairs:
-            if not is_compared(type(key)):
-                self._walk(key)
-            cell = None if isinstance(x, (set, frozenset)) else Cell("item", x, key)
-            self._walk(item, cell, names and key)
+            self._walk(key)
+            self._walk(item, None if is_set else Cell("item", x, key), are_named and key)
 
     def _object(self, x):
         """An instance of a class whose attributes are looked up in the ordinary way."""
@@ -291,18 +282,12 @@ class Reach:
         if values is not None:
             self._guard(Cell("attr", x, "__dict__"), values)
             self._items(values, True)
-        for base in kind.__mro__:
-            slots = vars(base).get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                if name.startswith("__") and not name.endswith("__"):
-                    name = f"_{base.__name__.lstrip('_')}{name}"
-                if name.startswith("__"):
-                    continue
-                cell = Cell("attr", x, name)
-                if hasattr(x, name):
-                    self._walk(getattr(x, name), cell, name)
-                else:
-                    self._guard(cell, True, "missing")
+        for name in slots_of(kind):
+            cell = Cell("attr", x, name)
+            if hasattr(x, name):
+                self._walk(getattr(x, name), cell, name)
+            else:
+                self._guard(cell, True, "missing")
         self._walk(kind)
 
     def _function(self, function):
@@ -319,29 +304,28 @@ class Reach:
                     value = cell.cell_contents
                     is_cache = isinstance(value, weakref.WeakKeyDictionary)
                     if isinstance(value, _CLOSED_OVER) or not (is_of_gpugrad or is_cache):
-                        self._walk(value, Cell("cell", cell))
+                        self._walk(value, Cell("attr", cell, "cell_contents"))
             return
         self._functions.append(function)
-        codes, read, is_open = [function.__code__], set(), False
+        codes = [function.__code__]
         for code in codes:
-            is_open |= computes_names(code)
-            names, passed = _looked_up(code)
-            self.names |= names_in(code)
-            self.passed |= passed
-            read |= names
-            self.asks_types |= _asks_types(code)
-            self.reads_arrays |= _reads_arrays(code)
-            codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+            codes += [x for x in code.co_consts if isinstance(x, types.CodeType)]
+        facts = [*map(facts_of, codes)]
+        self.names.update(*[x.names for x in facts])
+        self.passed.update(*[x.passed for x in facts])
+        self.asks_types |= any(x.asks_types for x in facts)
+        self.reads_arrays |= any(x.reads_arrays for x in facts)
+        is_open = any(x.computes_names for x in facts)
         self._guard(Cell("attr", function, "__code__"), function.__code__)
         freevars = function.__code__.co_freevars
         for name, cell in zip(freevars, function.__closure__ or (), strict=True):
             try:
                 value = cell.cell_contents
             except ValueError:
-                self._guard(Cell("cell", cell), True, "missing")
+                self._guard(Cell("attr", cell, "cell_contents"), True, "missing")
             else:
-                self._named(value, Cell("cell", cell), name, is_open)
-        for name in read:
+                self._named(value, Cell("attr", cell, "cell_contents"), name, is_open)
+        for name in {name for x in facts for name in x.read}:
             for place in (function.__globals__, vars(builtins)):
                 if name in place:
                     self._named(place[name], Cell("item", place, name), name, is_open)
@@ -349,7 +333,7 @@ class Reach:
                 # One that is added later would take another's place.
                 self._globals.setdefault(id(place), (place, set()))[1].add(name)
         package = function.__globals__.get("__package__")
-        for name in [n for code in codes for n in _imported(code, package)]:
+        for name in [n for code in codes for n in imported(code, package)]:
             if name in sys.modules:
                 self._guard(Cell("item", sys.modules, name), sys.modules[name])
                 self._python_modules.setdefault(name, (sys.modules[name], set()))
@@ -357,10 +341,7 @@ class Reach:
                 self.not_imported.append(name)
         for name in ("__defaults__", "__kwdefaults__"):
             self._walk(getattr(function, name), Cell("attr", function, name))
-        if vars(function):
-            self._items(vars(function), True)
-        else:
-            self._guard(vars(function), 0, "len")
+        self._items(vars(function), True)
 
     def _named(self, value, cell, name, computes_names=False):
         """Look at what code finds under a name, where functions in C are seen when they run."""
@@ -412,25 +393,15 @@ class Reach:
                 self._walk(value, cell, name)
         self._guard(optimizer.param_groups, len(optimizer.param_groups), "len")
         for group in optimizer.param_groups:
-            params = group["params"]
             self._guard(group, len(group), "len")
-            self._guard(Cell("item", group, "params"), params)
-            if isinstance(params, list):
-                self._guard(params, len(params), "len")
+            self._guard(Cell("item", group, "params"), params := group["params"])
+            self._guard(params, len(params), "len")
             for k, p in enumerate(params):
                 self.tensor(p)
                 self._guard(Cell("item", params, k), p)
         self._walk(type(optimizer))
-        if self.asks_types and is_own(module_of(type(optimizer))):
-            self._refuse("its optimizer asks for the types of numbers")
 
 
-_LOAD_GLOBAL, _LOAD_NAME, _LOAD_ATTR = map(dis.opmap.get, ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR"))
-_HAS_LOAD_METHOD = "LOAD_METHOD" in dis.opmap and sys.version_info < (3, 12)
-_CALLS = {"CALL", "PRECALL", "CALL_FUNCTION_EX", "CALL_KW", "KW_NAMES"}
-_LOAD_NAMES = {"LOAD_GLOBAL", "LOAD_NAME"}
-_SIMPLE_NAMES = {"int", "float", "bool", "complex", "str", "tuple", "list", "dict", "slice"}
-_BY_NAME = {"vars", "__dict__", "attrgetter", "__getattribute__"}
 _READERS = (
     "__getattribute__", "__getitem__", "__iter__", "__len__", "__contains__", "keys", "values",
     "items", "get",
@@ -459,90 +430,4 @@ def is_dtype(x):
     return hasattr(x, "itemsize") and hasattr(x, "newbyteorder")
 
 
-def names_in(code):
-    """The names that code uses, and its strings, by which it may look for attributes."""
-    found = {*code.co_names, *code.co_freevars, *code.co_cellvars}
-    for x in code.co_consts:
-        found.update(s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str)
-    return found
-
-
-@functools.lru_cache(1000)
-def _looked_up(code):
-    """The names that code looks for in its globals, and names of what it does not call at once."""
-    names, passed, extended, raw = set(), set(), 0, code.co_code
-    for number, argument in zip(raw[::2], raw[1::2], strict=True):
-        argument |= extended << 8
-        extended = argument if number == dis.EXTENDED_ARG else 0
-        if number in (_LOAD_GLOBAL, _LOAD_NAME):
-            name = code.co_names[argument >> (number == _LOAD_GLOBAL)]
-            names.add(name)
-            passed.update([] if number == _LOAD_GLOBAL and argument & 1 else [name])
-        elif number == _LOAD_ATTR and (_HAS_LOAD_METHOD or not argument & 1):
-            passed.add(code.co_names[argument >> (not _HAS_LOAD_METHOD)])
-    return names, passed
-
-
-@functools.lru_cache(1000)
-def _asks_types(code):
-    """Whether code may ask for the types of other objects than the one whose method it is.
-
-    It may ask whether a type is ``int``, say, which no array and nothing in its place has.
-    """
-    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
-    uses = [k for k, x in enumerate(found) if x[0] in _LOAD_NAMES and x[1] == "type"]
-    for k in uses:
-        end = next((i for i, x in enumerate(found[k:], k) if x[0] == "CALL"), len(found))
-        args, after = found[k + 1 : end], found[end + 1 : end + 3]
-        is_simple = [x[0] in _LOAD_NAMES and x[1] in _SIMPLE_NAMES for x in after[:1]] == [True]
-        if [x for _, x in args[:1]] not in (["self"], ["cls"]) and not (
-            is_simple and after[1][0] == "IS_OP"
-        ):
-            return True
-    return False
-
-
-@functools.lru_cache(1000)
-def _reads_arrays(code):
-    """Whether code may look for the attribute ``array``, other than of a module (``np.array``)."""
-    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
-    return "array" in code.co_consts or any(
-        name == "array" and operation != "LOAD_GLOBAL" and before not in _LOAD_NAMES
-        for (before, _), (operation, name) in pairwise(found)
-    )
-
-
-@functools.lru_cache(1000)
-def computes_names(code):
-    """Whether code may look for attributes under names that it computes."""
-    return not _BY_NAME.isdisjoint(code.co_names) or any(
-        any(not operation.startswith("LOAD_") for operation, _ in args)
-        or not any(operation == "LOAD_CONST" and type(x) is str for operation, x in args[-2:])
-        for args in _uses(code, "getattr")
-    )
-
-
-def _uses(code, name):
-    """What code does between each use of a global name and the next call."""
-    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
-    for k, instruction in enumerate(found):
-        if instruction in (("LOAD_GLOBAL", name), ("LOAD_NAME", name)):
-            end = next((i for i, x in enumerate(found[k:], k) if x[0] in _CALLS), len(found))
-            yield found[k + 1 : end]
-
-
-def _imported(code, package):
-    """The full names of the modules that a function's own import statements may import."""
-    if dis.opmap["IMPORT_NAME"] not in code.co_code[::2]:
-        return []
-    names = []
-    found = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
-    for level, parts, instruction in zip(found, found[1:], found[2:], strict=False):
-        if instruction.opname == "IMPORT_NAME":
-            with suppress(ImportError):  # the function itself will raise it
-                name = resolve_name("." * level.argval + instruction.argval, package)
-                names += [name, *[f"{name}.{part}" for part in parts.argval or ()]]
-    return names
-
-
-__all__ = ["Reach", "names_in"]
+__all__ = ["Reach"]

@@ -1,11 +1,11 @@
 """Recording: a call of a function that really runs, and the tape of what it has done."""
 
 import gc
-import operator
 import sys
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor
 from .._tensor import Tensor
@@ -34,7 +34,7 @@ _FIELDS = "__dataclass_fields__"
 _LARGE = 1 << 26  # bytes
 
 
-class Recorded:
+class Recorded(NamedTuple):
     """A call that ran while it was recorded.
 
     result: what the function has returned.
@@ -43,38 +43,48 @@ class Recorded:
     passing: whether a later call may have one: True, False, or "first" if the next one may.
     """
 
-    def __init__(self, result, tape=None, reason=None, passing=False):
-        self.result = result
-        self.tape = tape
-        self.reason = reason
-        self.passing = passing
+    result: Any
+    tape: Tape | None = None
+    reason: str | None = None
+    passing: Any = False
 
 
-def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=(), is_first=False):
+def record(
+    function, state, leaves, structure, args, kwargs, sweeps=(), known=(), is_first=False
+):  # fmt: skip
     """Call the function, and return what it has done as a `Recorded`.
 
+    state: what the function's state is found in, or None for all that it reaches.
     known: tapes of earlier calls, whose guards hold.
     is_first: whether it is the first call of all, in which optimizers make their state. It is not
         recorded if there is one that has not stepped yet.
     """
-    given = Given((*args, *kwargs.values()))
-    reach = Reach(function, leaves, given.nodes)
-    reason = reach.refusal(())
+    nodes = nodes_of((*args, *kwargs.values()))
+    reach = whole = Reach([function], leaves, nodes)
+    if state is not None:
+        reach = Reach(state, leaves, nodes, follows_code=False)
+    given = Reach(nodes, follows_code=False)
+    reason = reach.refusal(()) or given.refusal(())
     backend = backend_for(reach, leaves)
     passing = False
-    if reason is None and any(map(has_more, given.nodes)):
+    if reason is None and any(map(has_more, nodes)):
         reason = "an argument has attributes that are not fields of its dataclass"
     if (
         reason is None
-        and reach.asks_types
-        and (reach.arrays or reach.reads_arrays or any(type(x) in namespace_of for x in leaves))
+        and whole.asks_types
+        and (
+            reach.arrays
+            or whole.reads_arrays
+            or any(type(x) in namespace_of for x in leaves)
+            or any(is_own(type(x).__module__) for x in reach.optimizers)
+        )
     ):
-        reason = "it asks for types, but raw arrays are of another one while they are recorded"
+        reason = "it asks for types, but arrays and numbers are of other ones while it is recorded"
     if reason is None and backend is None:
         reason, passing = "it has no tensors to compute with", True
     if reason is not None:
         return Recorded(function(*args, **kwargs), None, reason, passing)
-    recorder = Recorder(backend)
+    recorder = Recorder(backend, is_open=state is not None)
     of_state = set(reach.tensors)
     arguments = {}
     for i, x in enumerate(leaves):
@@ -88,7 +98,7 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=
         problem = problem or ("its optimizer has not stepped yet", True)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    recording = _Recording(function, recorder, reach, stage, given, derivative_keys)
+    recording = _Recording(function, recorder, reach, stage, given, sweeps)
     recording.known = known
     try:
         return recording.run(leaves, structure, args, kwargs)
@@ -159,7 +169,8 @@ class _Recording:
             if thread.recording is not before[0]:
                 recorder.stop("it switches the recording of gradients")
             self.codes = witness.codes
-            stage.guard_groups([code for code in witness.codes.values() if code is not None])
+            if any(x.reads_groups for x in witness.codes.values()):
+                stage.guard_groups()
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
                 tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)
@@ -186,7 +197,7 @@ class _Recording:
         for value in (*args, *kwargs.values()):
             parts, structure = flatten(value, none_is_leaf=True)
             found.append(unflatten(structure, [arrays.get(id(x), x) for x in parts]))
-        self.given_traced = Given(tuple(found))
+        self.given_traced = Reach(nodes_of(found), follows_code=False)
         return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
     def _signature(self, leaves):
@@ -216,7 +227,7 @@ class _Recording:
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
             recorder.stop("it imports a module", True)
-        if self.given.changed() or (self.given_traced and self.given_traced.changed()):
+        if any(x is not None and x.first_change() for x in (self.given, self.given_traced)):
             recorder.stop("it changes a list, a dict or an object that is an argument")
         results = self._results(parts, result)
         live = [i for i, (kind, _) in enumerate(results) if kind == "live"]
@@ -305,7 +316,7 @@ class _Recording:
     def _guard_hidden(self):
         """Guard arrays by their bytes where NumPy may have computed a constant with them."""
         if self.recorder.foreign:
-            for array in self.reach.hidden:
+            for array in [x for c, x in self.reach.arrays if c is None or c.is_fixed()]:
                 if self.recorder.backend.nbytes(array) > 1 << 20:
                     self.recorder.stop(
                         "NumPy may compute with a large array that it names in a tuple; make it a "
@@ -318,7 +329,7 @@ class _Recording:
     def _results(self, parts, result):
         stop, stage = self.recorder.stop, self.stage
         grads = {id(grad): x for x, _, grad in stage.gradients if grad is not None}
-        known = {id(x) for x in self.reach.containers} | {id(x) for x in self.given.nodes}
+        known = {id(x) for x in self.reach.containers} | self.given.seen.keys()
         nodes = nodes_of([result])
         if any(map(has_more, nodes)):
             stop("a result has attributes that are not fields of its dataclass")
@@ -524,45 +535,4 @@ def has_more(x):
     return not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
 
 
-class Given:
-    """The lists, dicts and objects of dataclasses in arguments, with what is in them."""
-
-    def __init__(self, trees):
-        self.nodes = nodes_of(trees)
-        self.contents = [(x, _contents(x)) for x in self.nodes if not isinstance(x, tuple)]
-
-    def changed(self):
-        """Those that have changed, each with what was in it."""
-        return [(x, before) for x, before in self.contents if _differ(_contents(x), before)]
-
-    def restore(self):
-        for x, before in self.changed():
-            names, values = before[: len(before) // 2], before[len(before) // 2 :]
-            if type(x) in _LISTS:
-                x.clear()
-                x.extend(before)
-            elif type(x) in _DICTS:
-                x.clear()
-                x.update(zip(names, values, strict=True))
-            else:  # one that may be frozen
-                for name in {*getattr(x, "__dict__", ())} - {*names}:
-                    object.__delattr__(x, name)
-                for name, value in zip(names, values, strict=True):
-                    object.__setattr__(x, name, value)
-
-
-def _contents(x):
-    """The items of a list, or the keys and values of a dict, or of the attributes of an object."""
-    if type(x) in _LISTS:
-        return [*x]
-    if type(x) not in _DICTS:
-        names = dict.fromkeys([*getattr(x, "__dict__", ()), *[f.name for f in fields(x)]])
-        x = {name: getattr(x, name, None) for name in names}
-    return [*x, *x.values()]
-
-
-def _differ(now, before):
-    return len(now) != len(before) or any(map(operator.is_not, now, before))
-
-
-__all__ = ["Given", "Recorded", "record", "spent", "static_fields_of"]
+__all__ = ["Recorded", "nodes_of", "record", "spent", "static_fields_of"]

@@ -6,7 +6,6 @@ stays changed, as if it had run without them; `leave` notes it as the effects of
 
 import functools
 import gc
-import os
 import types
 from weakref import ref
 
@@ -14,14 +13,11 @@ from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..backends import backend_of, namespace_of
 from ..optim.optimizer import ParameterState
-from .cells import SIMPLE, Cell, holds, same
+from .cells import ABSENT, SIMPLE, Cell, holds, same
+from .libraries import slots_of
 from .numbers import Number
-from .reach import computes_names, names_in
 from .tape import Input
 from .tracing import Outcome, Traced
-
-_GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_STEPS = {"step", "zero_grad", "unscale_", "step_unless"}
 
 
 class Stage:
@@ -43,7 +39,7 @@ class Stage:
         self.alike = []
         self.saved = []  # cells of raw arrays, with the array and what stands for it
         self.groups = []  # optimizers and numbers of groups, with what was in them
-        self.stepped, self.converting = set(), set()  # optimizers
+        self.stepped = set()  # optimizers
         self.unwatched = []
         self.boundary = []
         self.schedulers = []
@@ -59,9 +55,8 @@ class Stage:
         if not grads.isdisjoint(self.reach.tensors):
             return "a gradient is also a tensor of the program", False
         for key, x in self.reach.tensors.items():
-            if type(x.array) not in kinds or (
-                x.grad is not None and type(x.grad.array) not in kinds
-            ):
+            arrays = [y.array for y in (x, x.grad) if y is not None]
+            if any(type(array) not in kinds for array in arrays):
                 return "it uses arrays of several libraries or devices", False
             if x.grad is not None and x.grad.node is not None:
                 return "a gradient has a graph", False
@@ -70,6 +65,8 @@ class Stage:
             if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:
                 return "an argument has hooks", True
         for optimizer in self.reach.optimizers:
+            if not take_hyper(optimizer):
+                return "its optimizer converts a hyper-parameter", True
             for p, state in optimizer._states.items():
                 if id(p) in self.reach.tensors and state.array is not p.array:
                     return "its optimizer has still to follow a parameter", True
@@ -97,9 +94,9 @@ class Stage:
                 self._guard_boundary(node)
         for cell, array in self.reach.arrays:
             if type(array) in recorder.backend.array_types:
-                held = cell or Cell("item", [array], 0)
+                held = cell or Cell("item", (array,), 0)
                 traced = recorder.input(array, Input("held", held))
-                if not held.is_fixed() and cell is not None:
+                if not held.is_fixed():
                     self.saved.append((cell, array, traced))
                     cell.set(traced)
         for optimizer in self.reach.optimizers:
@@ -131,23 +128,19 @@ class Stage:
 
     def _enter_optimizer(self, optimizer):
         """Have the kernels of an optimizer get Numbers; its groups keep what programs may read."""
-        recorder, mine = self.recorder, None
-        if not take_hyper(optimizer):
-            self.converting.add(optimizer)
+        recorder = self.recorder
         for i, group in enumerate(optimizer.param_groups):
-            if optimizer not in self.converting:
-                hyper = dict(zip(optimizer.defaults, enumerate(optimizer._hyper[i]), strict=True))
-                named = {n: self._hyper(optimizer, i, (k,), v) for n, (k, v) in hyper.items()}
-                others = [value for name, value in named.items() if name != "maximize"]
-                mine = named.get("maximize", False), others
+            values = enumerate(optimizer._hyper[i])
+            hyper = [self._hyper(optimizer, i, (k,), value) for k, value in values]
+            named = dict(zip(optimizer.defaults, hyper, strict=True))
+            mine = named.pop("maximize", False), [*named.values()]
             self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], mine))
-            optimizer._arguments[i] = mine or optimizer._arguments[i]
+            optimizer._arguments[i] = mine
         alike = {}
         for p, state in optimizer._states.items():
             if id(p) not in self.originals:
                 continue
-            before = state.array, state.arrays, state.values, state.step, state.numbers
-            before += state.place, state.updater, state.entry
+            before = {name: getattr(state, name) for name in slots_of(ParameterState)}
             traced = {
                 name: recorder.input(array, Input("held", Cell("item", state.arrays, name)))
                 for name, array in state.arrays.items()
@@ -205,10 +198,8 @@ class Stage:
             if not self.recorder.has_scheduled and _has_changed(optimizer.param_groups[i], before):
                 self.recorder.stop("it changes a hyper-parameter of an optimizer")
 
-    def guard_groups(self, codes):
-        """Guard the groups of optimizers if the code that has run may look at them."""
-        if not any(map(_reads_groups, codes)):
-            return
+    def guard_groups(self):
+        """Guard the groups of optimizers, at which the code that has run may look."""
         for optimizer, i, before, _, _ in self.groups:
             group = optimizer.param_groups[i]
             if _has_changed(group, before):
@@ -251,8 +242,7 @@ class Stage:
 
     def forget(self):
         """Let go of everything, at last."""
-        self.originals, self.traced, self.grads = {}, {}, {}
-        self.states, self.saved, self.groups, self.boundary = (), (), (), ()
+        vars(self).clear()
 
     def _leave_tensor(self, key, x, array, node, grad):
         stop = self.recorder.stop
@@ -289,13 +279,10 @@ class Stage:
             if optimizer._unknown is not None:
                 outcome, counts = optimizer._unknown
                 if isinstance(outcome, Outcome):
-                    noted = [(s, _var_of(n), tuple(map(_var_of, x))) for s, n, x in counts]
+                    noted = [(s, _var_of(n), _var_of(x)) for s, n, x in counts]
                     self.skips.append((optimizer, outcome.var, noted))
                     counts = [(s, real_of(step), real_of(values)) for s, step, values in counts]
                     optimizer._unknown = outcome.real, counts
-            mine = {state for owner, state, *_ in self.states if owner is optimizer}
-            if mine - {*optimizer._states.values()}:
-                stop("its optimizer makes its state", True)
             for state in optimizer._states.values():
                 if state not in known and isinstance(state.array, Traced):
                     stop("its optimizer makes its state", True)
@@ -308,28 +295,26 @@ class Stage:
             if state.arrays is not traced:
                 stop("its optimizer makes its state", True)
                 continue
-            state.array, state.arrays, state.values = before[:3]
-            state.place, state.updater, state.entry = before[5:]
-            if state.step is not step:
+            new = state.step, state.numbers
+            for name, value in before.items():
+                setattr(state, name, value)
+            if new[0] is not step:
                 self.stepped.add(optimizer)
-                if type(state.step) is not Number:
-                    stop("an optimizer counts its steps in another way")
-                else:
-                    self.number_writes.append((state, "step", state.step.var))
-            if state.numbers is not numbers:
-                if not all(type(x) is Number for x in state.numbers):
-                    stop("an optimizer keeps a number in another way")
-                else:
-                    values = tuple([x.var for x in state.numbers])
-                    self.number_writes.append((state, "numbers", values))
-            state.step = before[3] if state.step is step else real_of(state.step)
-            state.numbers = before[4] if state.numbers is numbers else real_of(state.numbers)
-        if self.stepped & self.converting:
-            stop("its optimizer converts a hyper-parameter", True)
+                self._leave_number(state, "step", new[0])
+            if new[1] is not numbers:
+                self._leave_number(state, "numbers", new[1])
+
+    def _leave_number(self, state, name, new):
+        if not all(type(x) is Number for x in (new if name == "numbers" else [new])):
+            self.recorder.stop("an optimizer counts its steps in another way")
+        self.number_writes.append((state, name, _var_of(new)))
+        setattr(state, name, real_of(new))
 
     def _leave_cells(self):
         """Note which places hold something else now."""
         stop = self.recorder.stop
+        if self.reach.first_change() is None:
+            return
         for place, value, how in self.reach.guards:
             if how != "same":
                 if not holds(place, value, how):
@@ -337,7 +322,7 @@ class Stage:
                 continue
             try:
                 now = place.get()
-            except (AttributeError, KeyError, IndexError, ValueError):
+            except ABSENT:
                 stop("it takes something out of an object", "first")
                 continue
             if type(now) is Number:
@@ -386,9 +371,8 @@ def take_hyper(optimizer):
                 new = optimizer._checked(group)
             except (TypeError, ValueError):
                 return False
-            if not all(map(same, values, new.values())) or [*map(bool, known)] != [
-                *map(bool, values)
-            ]:
+            is_alike = [*map(bool, known)] == [*map(bool, values)]
+            if not is_alike or not all(map(same, values, new.values())):
                 return False
             optimizer._set_hyper(i, new)
     return True
@@ -402,17 +386,8 @@ def _has_changed(now, before):
     return now.keys() != before.keys() or not all(same(now[name], before[name]) for name in before)
 
 
-def _reads_groups(code):
-    """Whether code may look at the groups of optimizers, other than for a step."""
-    names = names_in(code)
-    if code.co_filename.startswith(_GPUGRAD):
-        is_step = code.co_name in _STEPS or code.co_filename.endswith("lr_scheduler.py")
-        return code.co_name == "__getstate__" or ("param_groups" in names and not is_step)
-    return "param_groups" in names or computes_names(code)
-
-
 def _var_of(x):
-    return x.var if type(x) is Number else x
+    return x.var if type(x) is Number else tuple(map(_var_of, x)) if type(x) is tuple else x
 
 
 def real_of(x):
@@ -444,10 +419,7 @@ def _replace(old, new, apart):
             if kind is tuple:
                 _replace(place, tuple(items), apart)
         else:
-            names = [*getattr(place, "__dict__", ())]
-            for base in kind.__mro__:
-                names += vars(base).get("__slots__", ())
-            for name in names:
+            for name in (*getattr(place, "__dict__", ()), *slots_of(kind)):
                 if getattr(place, name, None) is old:
                     object.__setattr__(place, name, new)
 

@@ -8,6 +8,7 @@ is noted can be used or not.
 """
 
 import operator
+import sys
 import threading
 from types import ModuleType
 from typing import Any
@@ -35,6 +36,7 @@ class Recorder:
     """Notes the array calls of a function in one thread.
 
     backend: of the real arrays.
+    is_open: whether the function may use tensors and optimizers that are not known.
     calls: the calls made, as `Call`s.
     prologue: the computations of numbers, which come before all array calls.
     conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
@@ -43,14 +45,16 @@ class Recorder:
     passing: whether that reason is of this call only, so that a later call may be recorded.
     """
 
-    def __init__(self, backend):
+    def __init__(self, backend, is_open=False):
         self.backend = backend
+        self.is_open = is_open
         self.kind, self.scalar = traced_types(backend)
         self.array = backend.array_types[0]
         self.several_devices = backend.several_devices
         self.devices = set()  # of all results and constants, where there are several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
         self.reason, self.passing = None, False
+        self.watch = None  # the profile function that sees what the function calls
         self.start = 0  # an order number from before the function ran
         self.seen = {}  # the tensors that were found, by id
         self.inputs = []  # values that are there before the first call
@@ -111,15 +115,19 @@ class Recorder:
 
     def compute(self, function, args):
         """``function`` of numbers, as a `Number` that each run computes."""
-        value = function(*[x.value if type(x) in _NUMBERS else x for x in args])
+        real, noted, known = [*args], [*args], function
+        for i, x in enumerate(args):
+            kind = type(x)
+            if kind in _NUMBERS:
+                real[i], noted[i] = x.value, x.var
+            known = known, kind, noted[i] if kind is not float else x.hex()
+        value = function(*real)
         if thread.recorder is not self:
             return value
-        args = tuple([x.var if type(x) in _NUMBERS else x for x in args])
-        known = function, tuple([(type(x), x) for x in args])
         var = self._numbers.get(known)
         if var is None:
             var = self._numbers[known] = Value("number")
-            var.call = call = Call(function, args, {})
+            var.call = call = Call(function, tuple(noted), {})
             call.outs.append(var)
             self.prologue.append(call)
         return self._number(var, value)
@@ -165,7 +173,7 @@ class Recorder:
         traced = self._constants.get(id(array), self._passing.get(id(array)))
         if traced is None:
             var = self._value(array)
-            var.constant = array
+            var.constant = duplicate_of(self.backend)(array) if self.is_open else array
             var.memory = Memory()
             if self.several_devices:
                 self.devices.add(self.backend.device(array))
@@ -189,11 +197,19 @@ class Recorder:
         named = noted_named = kwargs or {}
         if kwargs:
             named, noted_named = self._real(kwargs, found), self._noted(kwargs)
-        if thread.recorder is not self or self.reason is not None:
-            result = self._run(function, real, named, found)
-            return self._unnoted(result) if thread.recorder is self else result
+        if thread.recorder is not self:
+            return self._run(function, real, named, found)
         result = self._run(function, real, named, found)
-        call = Call(function, noted, noted_named, is_pure=is_pure)
+        if self.watch is None or sys.getprofile() is not self.watch:
+            return self._note(Call(function, noted, noted_named, is_pure=is_pure), result, found)
+        sys.setprofile(None)  # half of all that runs is in here
+        try:
+            return self._note(Call(function, noted, noted_named, is_pure=is_pure), result, found)
+        finally:
+            sys.setprofile(self.watch)
+
+    def _note(self, call, result, found):
+        """Note a call; returns its result, traced."""
         kind = type(result)
         if (kind is self.array and not self.several_devices) or kind in backend_of:
             parts = (result,)
@@ -204,7 +220,7 @@ class Recorder:
             if kind in SCALARS and found and call.name not in _OF_SHAPES:
                 self.read(f"{call.name} returns a Python number")
             return result
-        is_constant = is_pure
+        is_constant = call.is_pure
         for x in found:
             if type(x) in _NUMBERS or x.var.constant is None:
                 is_constant = False
@@ -271,19 +287,14 @@ class Recorder:
 
     def _both(self, args, found):
         """The values of arguments, and what stands for them on the tape."""
-        real, noted = [], []
-        for x in args:
+        real, noted = [*args], [*args]
+        for i, x in enumerate(args):
             kind = type(x)
             if kind is self.kind or kind is self.scalar:
-                found.append(x)
-                real.append(x.value)
-                noted.append(x.var)
-            elif kind is int or kind is float:
-                real.append(x)
-                noted.append(x)
-            else:
-                real.append(self._real(x, found))
-                noted.append(self._noted(x))
+                found += (x,)
+                real[i], noted[i] = x.value, x.var
+            elif kind not in _PLAIN:
+                real[i], noted[i] = self._real(x, found), self._noted(x)
         return tuple(real), tuple(noted)
 
     def _real(self, x, found):
@@ -304,17 +315,6 @@ class Recorder:
         if kind in namespace_of:
             return self.constant(x).var
         return mapped(x, self._noted) if kind in _CONTAINERS else x
-
-    def _unnoted(self, result):
-        """What stands for a result of a call that was not noted."""
-        if isinstance(result, (tuple, list)) and any(type(x) in backend_of for x in result):
-            parts = [self._unnoted(x) for x in result]
-            return getattr(type(result), "_make", type(result))(parts)
-        if type(result) in namespace_of:
-            return self._traced(result, Value("array", result))
-        if type(result) in backend_of:
-            return self._traced(result, Value("scalar", result))
-        return result
 
     def _run(self, function, real, named, found):
         try:
@@ -337,8 +337,6 @@ class Recorder:
             result = self._run(function, real, {}, found)
         finally:
             thread.recorder = self
-        if self.reason is not None:
-            return self._unnoted(result)
         call = Call(function, noted, {}, is_pure=False, writes=writes)
         call.communicates, call.several = True, results
         if writes:
@@ -357,7 +355,7 @@ class Recorder:
         """Call ``function(traced, *args)``, which overwrites ``traced``."""
         real, noted = self._both((traced, *args), [])
         found = self._run(function, real, {}, (traced,))
-        if thread.recorder is self and self.reason is None:
+        if thread.recorder is self:
             self._note_write([traced], Call(function, noted, {}, writes=True))
         return found
 
@@ -369,7 +367,7 @@ class Recorder:
         real, noted = self._both((tuple(arrays), *args), [])
         if self._run(function, real, {}, arrays) is None:
             return False
-        if thread.recorder is self and self.reason is None:
+        if thread.recorder is self:
             self._note_write(arrays, Call(function, noted, {}, writes=True))
         return True
 
@@ -383,22 +381,6 @@ class Recorder:
             memory.is_written = True
         self.calls.append(call)
 
-    def made_of_numbers(self, numbers, make):
-        """The array ``make(numbers)``, which each run makes anew; None if no number may change.
-
-        numbers: a number, or nested lists and tuples of numbers.
-        """
-        changing = [x for x in flat(numbers) if type(x) is Number]
-        if not changing:
-            return None
-        for x in changing:
-            self.require(type, (x,), type(x.value))  # on which the dtype depends
-
-        def made_of_numbers(numbers):
-            return make(numbers)
-
-        return self.call(declare(made_of_numbers, fails=True), (numbers,))
-
     # What the rest of the library tells the recorder of this thread
 
     def check_places(self, places):
@@ -410,6 +392,8 @@ class Recorder:
 
     def refuse_state(self):
         """Called when an optimizer is about to make the state of a parameter."""
+        if self.is_open:
+            self.stop("an optimizer makes state of what `state` lists; list the optimizer too")
         self.stop("its optimizer makes its state", passing=True)
 
     def refuse_collective(self):
@@ -438,7 +422,8 @@ class Recorder:
         """Called before leaves get gradients."""
         for leaf in leaves:
             x = leaf.owner()
-            if x is not None and leaf.order > self.start and id(x) not in self.seen:
+            is_new = leaf.order > self.start or self.is_open
+            if x is not None and is_new and id(x) not in self.seen:
                 self.strangers.append(x)
                 self.stop("a gradient reaches a tensor that compile cannot see")
 
@@ -446,6 +431,7 @@ class Recorder:
 _NUMBERS = {Number, Key}
 _TRACED: set[type] = {Number, Key}  # and the types of arrays, once they are made
 _CONTAINERS = {tuple, list, dict, slice}
+_PLAIN = {int, float, bool, str, type(None)}
 
 
 class Traced:
@@ -459,41 +445,17 @@ class Traced:
         self.value = value
         self.var = var
 
-    @property
-    def shape(self):
-        return self.value.shape
+    # A profiler sees no call of these, of which there are many.
+    shape = property(operator.attrgetter("value.shape"))
+    dtype = property(operator.attrgetter("value.dtype"))
+    ndim = property(operator.attrgetter("value.ndim"))
+    size = property(operator.attrgetter("value.size"))
+    device = property(operator.attrgetter("value.device"))
 
-    @property
-    def dtype(self):
-        return self.value.dtype
-
-    @property
-    def ndim(self):
-        return len(self.value.shape)
-
-    @property
-    def size(self):
-        return self.value.size
-
-    @property
-    def device(self):
-        return self.value.device
-
-    @property
-    def T(self):
-        return self.recorder.call(transposed, (self,))
-
-    @property
-    def mT(self):
-        return self.recorder.call(matrix_transposed, (self,))
-
-    @property
-    def real(self):
-        return self.recorder.call(self.recorder.backend.xp.real, (self,))
-
-    @property
-    def imag(self):
-        return self.recorder.call(self.recorder.backend.xp.imag, (self,))
+    T = property(lambda self: self.recorder.call(transposed, (self,)))
+    mT = property(lambda self: self.recorder.call(matrix_transposed, (self,)))
+    real = property(lambda self: self.recorder.call(self.recorder.backend.xp.real, (self,)))
+    imag = property(lambda self: self.recorder.call(self.recorder.backend.xp.imag, (self,)))
 
     def astype(self, dtype):
         return self.recorder.call(self.recorder.backend.xp.astype, (self, dtype))
@@ -593,24 +555,19 @@ def flat(x):
         yield x
 
 
-class _Operands:
-    """The types that an operator of a traced array takes."""
-
-    def __contains__(self, kind):
-        return kind in SCALARS or kind is Number or kind in backend_of
-
-
-_operands = _Operands()
+def _is_operand(kind):
+    """Whether an operator of a traced array takes this type."""
+    return kind in SCALARS or kind is Number or kind in backend_of
 
 
 def _operator(function):
     def forward(self, other):
-        if type(other) in _operands or other is None:
+        if _is_operand(type(other)) or other is None:
             return self.recorder.call(function, (self, other))
         return NotImplemented
 
     def reflected(self, other):
-        if type(other) in _operands:
+        if _is_operand(type(other)):
             return self.recorder.call(function, (other, self))
         return NotImplemented
 
@@ -619,7 +576,7 @@ def _operator(function):
 
 def _writing(function):
     def write(self, other):
-        if type(other) not in _operands:
+        if not _is_operand(type(other)):
             return NotImplemented
         self.recorder.write(self, function, (other,))
         return self
@@ -658,9 +615,8 @@ def traced_types(backend):
     """The types of traced arrays and scalars for a library, which are made when first needed."""
     with _making:
         if backend not in _of_backends:
-            # The property has isinstance see an array of the library.
-            looks = property(lambda self: backend.array_types[0])
-            array = type("Traced", (Traced,), {"__slots__": (), "__class__": looks})
+            looks = {"__class__": backend.array_types[0]}  # for isinstance
+            array = type("Traced", (Traced,), {"__slots__": (), **looks})
             scalar = type("Scalar", (Scalar,), {"__slots__": ()})
             array.__module__ = scalar.__module__ = __name__
             traced = TracedBackend(backend, array, scalar)

@@ -5,23 +5,24 @@ function is recorded, and one that may do more than compute is a reason not to u
 """
 
 import gc
-import os
 import sys
 import types
+import warnings
+from typing import NamedTuple
 
 from ..tools.observing import in_line, user_line
+from .code import facts_of
 from .libraries import computes, is_own, only_computes
-from .reach import names_in
 
 # What is seen by others if this library calls it.
-_EFFECTS = {"warn", "warn_explicit", "print", "open"}
+_EFFECTS = {warnings.warn, warnings.warn_explicit, print, open}
 # Modules that may do what they want, and code that restores what it changes.
 _QUIET = (
     "importlib._bootstrap", "_frozen_importlib", "gpugrad._processes.", "gpugrad.backends.cupy.",
     "gpugrad.kernels.cuda.", "gpugrad.tape.", "gpugrad.tools.",
 )  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
-_GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_STEPS = {"step", "zero_grad", "unscale_", "step_unless"}
 # Functions that read or change what is not on a tape; those of ``os`` are of the environment.
 _UNSEEN = {
     ("gpugrad._tensor", "label"), ("gpugrad.random", "get_state"),
@@ -31,89 +32,117 @@ _UNSEEN = {
 }  # fmt: skip
 
 
+class Judged(NamedTuple):
+    """What is known of code that runs.
+
+    is_inside: whether it is this library's.
+    is_own: whether it is the program's.
+    is_foreign: whether it may do more than compute.
+    reads_groups: whether it may look at the groups of optimizers, other than for a step.
+    """
+
+    code: types.CodeType
+    is_inside: bool
+    is_own: bool
+    is_foreign: bool
+    reads_groups: bool
+
+
+_judged: dict[int, Judged] = {}  # by the id of the code, which it keeps alive
+
+
+def _judge(frame):
+    code, name = frame.f_code, frame.f_globals.get("__name__") or ""
+    is_inside, is_owned = name.partition(".")[0] == "gpugrad", is_own(name)
+    is_known = is_inside or is_owned or only_computes(name) or name.startswith(_QUIET)
+    is_foreign = not is_known or (name, code.co_name) in _UNSEEN
+    reads = False
+    if is_owned:
+        facts = facts_of(code)
+        reads = "param_groups" in facts.names or facts.computes_names
+    elif is_inside and (code.co_name == "__getstate__" or "param_groups" in code.co_names):
+        reads = code.co_name not in _STEPS and not name.endswith("lr_scheduler")
+    if len(_judged) > 10_000:
+        _judged.clear()
+    found = _judged[id(code)] = Judged(code, is_inside, is_owned, is_foreign, reads)
+    return found
+
+
 class Witness:
     """Sees what the thread runs inside of a ``with`` block, and stops the recorder.
 
-    earlier: an earlier tape of the same kind of call, for which all of it was seen; or None.
     earlier: the codes of an earlier recording of the same kind of call, of which all was seen.
-    codes: the code of the program and of this library that has run, by its id.
+    codes: what is known of the code that has run, by the id of the code.
     """
 
     def __init__(self, recorder, earlier=None):
         self.recorder = recorder
         self.is_needed = earlier is None
         self.codes = {} if earlier is None else earlier
-        self._foreign = set()  # ids of code that may do more than compute
         self._known = {}  # functions of modules, and methods by the types of their objects
 
     def __enter__(self):
         if self.is_needed and sys.getprofile() is None:
-            sys.setprofile(self._see)
+            self.recorder.watch = self._hook()
+            sys.setprofile(self.recorder.watch)
         elif self.is_needed:
             self.recorder.stop("a profiler is on", True)
         return self
 
     def __exit__(self, *exc_info):
-        if sys.getprofile() == self._see:
+        watch, self.recorder.watch = self.recorder.watch, None
+        if watch is not None and sys.getprofile() is watch:
             sys.setprofile(None)
 
     def names(self):
         """The names that the program's code uses which has run."""
-        found = set()
-        for code in self.codes.values():
-            if code is not None and not code.co_filename.startswith(_GPUGRAD):
-                found |= names_in(code)
-        return found
+        return frozenset().union(*[facts_of(x.code).names for x in self.codes.values() if x.is_own])
 
-    def _see(self, frame, event, function):
-        if event == "call":
-            code = frame.f_code
-            if id(code) not in self.codes:
-                name = frame.f_globals.get("__name__") or ""
-                is_part = is_own(name) or name.partition(".")[0] == "gpugrad"
-                self.codes[id(code)] = code if is_part else None
-                is_known = is_part or only_computes(name) or name.startswith(_QUIET)
-                is_known |= code in _callbacks()
-                if not is_known or (name, code.co_name) in _UNSEEN:
-                    self._foreign.add(id(code))
-            if id(code) in self._foreign:
-                self._look(frame.f_back, code.co_name)
-        elif event == "c_call":
-            owner = function.__self__
-            kind = type(owner)
-            if kind is types.ModuleType:
-                key = function
-            else:
-                key = owner if kind is type else kind, function.__name__
-            known = self._known.get(key)
-            if known is None:
-                known = self._known[key] = computes(function)
-            if not known:
-                self._look(frame, function.__name__)
+    def _hook(self):
+        codes = self.codes
+
+        def see(frame, event, function):  # some thousand times in a recording
+            if event == "call":
+                number = id(frame.f_code)
+                known = codes.get(number)
+                if known is None:
+                    known = codes[number] = _judged.get(number) or _judge(frame)
+                if known.is_foreign:
+                    self._look(frame.f_back, frame.f_code)
+            elif event == "c_call":
+                known = codes.get(id(frame.f_code))
+                if known is None or not known.is_inside or function in _EFFECTS:
+                    self._called(frame, function)
+
+        return see
+
+    def _called(self, frame, function):
+        """Look at the call of a function in C, or of a method of an object in C."""
+        owner = function.__self__
+        kind = owner if isinstance(owner, type) else type(owner)
+        key = function if kind is types.ModuleType else (kind, function.__name__)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = computes(function)
+        if not known:
+            self._look(frame, function)
 
     def _look(self, frame, called):
         """Stop the recorder if the program itself, or gpugrad, has asked for what is called."""
-        callbacks = _callbacks()
-        while frame is not None:
-            name = frame.f_globals.get("__name__") or ""
-            code = frame.f_code
-            if code in callbacks:
+        # What garbage collection calls at any time, whatever is running then.
+        callbacks = [getattr(function, "__code__", None) for function in gc.callbacks]
+        while frame is not None and called not in callbacks:
+            name, code = frame.f_globals.get("__name__") or "", frame.f_code
+            if code.co_name == "<module>" or code in callbacks:  # it is being imported
                 return
             if name.startswith(_QUIET) or code.co_qualname.startswith(_RESTORING):
                 return
-            if code.co_name == "<module>":  # it is being imported
-                return
-            is_gpugrad = name.partition(".")[0] == "gpugrad"
-            if is_own(name) or (is_gpugrad and called in _EFFECTS):
+            is_inside = name.partition(".")[0] == "gpugrad"
+            if is_own(name) or (is_inside and called in _EFFECTS):
+                called = getattr(called, "co_name", None) or called.__name__
                 what = f"it calls {called}{in_line(user_line())}"
                 what += ", which reads or changes what compile cannot see"
                 self.recorder.stop(what, "first")
-                return
-            if is_gpugrad:
+            if is_own(name) or is_inside:
                 return
             frame = frame.f_back
-
-
-def _callbacks():
-    """The code that Python's garbage collection calls at any time, whatever is running then."""
-    return [getattr(function, "__code__", None) for function in gc.callbacks]

@@ -15,12 +15,10 @@ from .namespace import add_at, owner, pick, places_along, power, xp
 from .random import Random
 from .threads import get_num_threads, run
 
-try:  # the options of this thread, which NumPy itself takes 0.7 µs to describe
-    from numpy._core._ufunc_config import (  # type: ignore[attr-defined]
-        _extobj_contextvar as _options,
-    )
-except ImportError:
-    _options = None
+# The variable of what `errstate` sets, which NumPy itself takes 0.7 µs to describe; None if it has
+# another place in this version.
+_config = sys.modules.get("numpy._core._ufunc_config")
+_options = getattr(_config, "_extobj_contextvar", None)
 _quiet: list = [None]  # options that were found not to report errors
 _ignoring: list = [(None, None)]  # options, and those that differ in ignoring all errors
 

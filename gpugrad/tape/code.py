@@ -1,0 +1,84 @@
+"""What the code of a function says without running it."""
+
+import dis
+import functools
+from contextlib import suppress
+from importlib.util import resolve_name
+from typing import NamedTuple
+
+_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
+_CALLS = {"PRECALL", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "KW_NAMES"}
+# By these, code may find attributes under names that it computes.
+_BY_NAME = {"vars", "__dict__", "attrgetter", "__getattribute__"}
+_SIMPLE = {"int", "float", "bool", "complex", "str", "tuple", "list", "dict", "slice"}
+_HAS_METHODS = "LOAD_METHOD" in dis.opmap and "PRECALL" in dis.opmap  # Python 3.11
+
+
+class Facts(NamedTuple):
+    """What is known of the code of a function, without that of functions in it.
+
+    names: all names that it uses, and its strings, by which it may look for attributes.
+    read: those that it looks for in its globals.
+    passed: those of what it does not only call.
+    imports: triples ``(level, name, parts)`` of its import statements.
+    asks_types: whether it may ask for the type of another object than the one whose method it is,
+        other than whether it is ``int``, say, which no array and nothing in its place has.
+    reads_arrays: whether it may look for the attribute ``array``, other than of a module.
+    computes_names: whether it may look for attributes under names that it computes.
+    """
+
+    names: frozenset
+    read: frozenset
+    passed: frozenset
+    imports: tuple
+    asks_types: bool
+    reads_arrays: bool
+    computes_names: bool
+
+
+@functools.lru_cache(2000)
+def facts_of(code):
+    names = {*code.co_names, *code.co_freevars, *code.co_cellvars}
+    for x in code.co_consts:
+        names.update([s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str])
+    read, passed, imports = set(), set(), []
+    asks_types, reads_arrays = False, "array" in code.co_consts
+    computes_names = not _BY_NAME.isdisjoint(code.co_names)
+    found = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
+    for k, i in enumerate(found):
+        is_global = i.opname in _LOADS
+        if i.argval == "array" and i.opname != "LOAD_GLOBAL":
+            reads_arrays |= found[k - 1].opname not in _LOADS
+        if is_global:
+            read.add(i.argval)
+        if is_global or i.opname == "LOAD_ATTR":
+            is_called = i.arg & 1 and (i.opname == "LOAD_GLOBAL" or not _HAS_METHODS)
+            passed.update([] if is_called and i.opname != "LOAD_NAME" else [i.argval])
+        if i.opname == "IMPORT_NAME":
+            imports.append((found[k - 2].argval, i.argval, found[k - 1].argval or ()))
+        if is_global and i.argval in ("type", "getattr"):
+            end = next((n for n, x in enumerate(found[k:], k) if x.opname in _CALLS), len(found))
+            given = found[k + 1 : end]
+            if i.argval == "type":
+                is_own = [x.argval for x in given[:1]] in (["self"], ["cls"])
+                after = found[end + 1 + _HAS_METHODS :][:2]
+                is_simple = [x.opname for x in after] == ["LOAD_GLOBAL", "IS_OP"]
+                is_simple = is_simple and after[0].argval in _SIMPLE
+                asks_types |= not is_own and not is_simple
+            else:
+                texts = [
+                    x for x in given[-2:] if x.opname == "LOAD_CONST" and type(x.argval) is str
+                ]
+                computes_names |= not texts or any(x.opname[:5] != "LOAD_" for x in given)
+    sets = frozenset(names), frozenset(read), frozenset(passed)
+    return Facts(*sets, tuple(imports), asks_types, reads_arrays, computes_names)
+
+
+def imported(code, package):
+    """The full names of the modules that a function's own import statements may import."""
+    names = []
+    for level, name, parts in facts_of(code).imports:
+        with suppress(ImportError):  # the function itself will raise it
+            found = resolve_name("." * level + name, package)
+            names += [found, *[f"{found}.{part}" for part in parts]]
+    return names
