@@ -139,11 +139,9 @@ content_of = {
 
 def rows_of(guards):
     """The guards as the lists of rows that `all_hold` takes."""
-    rows = contents, kinds, lengths, in_dicts, elsewhere, attributes = [[] for _ in range(6)]
+    contents, kinds, items, attributes = [], [], [], []
     for place, value, how in guards:
-        if how == "len":
-            lengths.append((place, value))
-        elif how == "type":
+        if how == "type":
             kinds.append((place, value))
         elif how == "lacks":
             contents.append((place.keys().isdisjoint, value, True))
@@ -153,26 +151,20 @@ def rows_of(guards):
             attributes.append((place.container, place.key, value))
         else:
             x = vars(place.container) if place.kind == "class" else place.container
-            (in_dicts if type(x) is dict else elsewhere).append((x, place.key, value))
-    return rows
+            items.append((x, place.key, value))
+    return contents, kinds, items, attributes
 
 
 def all_hold(rows):
     """Whether all these guards hold; places that are gone raise errors."""
-    contents, kinds, lengths, in_dicts, elsewhere, attributes = rows
+    contents, kinds, items, attributes = rows
     for content, x, value in contents:  # first, for looking at a missing item may make one
         if content(x) != value:
             return False
     for x, kind in kinds:
         if type(x) is not kind:
             return False
-    for x, n in lengths:
-        if len(x) != n:
-            return False
-    for x, key, value in in_dicts:  # apart from other containers, for which Python is slower
-        if x[key] is not value and not same(x[key], value):
-            return False
-    for x, key, value in elsewhere:
+    for x, key, value in items:
         if x[key] is not value and not same(x[key], value):
             return False
     for x, name, value in attributes:
@@ -192,76 +184,66 @@ def holds(place, value, how):
         return False
 
 
-def leaves_hold(leaves, tensors, statics, apart):
+def leaves_hold(leaves, rows, apart, holders):
     """Whether the leaves of the arguments are what a program is for.
 
-    tensors: tuples of the position of a Tensor, its type, the type of its node, and whether it has
-        a gradient if that is a leaf.
-    statics: triples of a position, the value of what is no array, and whether it must be that
-        object rather than an equal one.
-    apart: the ids of tensors of the state that the program changes, which these Tensors are not.
+    rows: the leaves of its tape.
+    apart: the ids of tensors of the state that the program changes, which Tensors among the
+        arguments are not; neither are these gradients of the ``holders``, or one Tensor twice.
     """
-    for i, kind, node_kind, has_grad in tensors:
-        x = leaves[i]
-        if type(x) is not kind or type(x.node) is not node_kind or (apart and id(x) in apart):
-            return False
-        if node_kind is Leaf and (x.node.watch is not None or (x.grad is not None) is not has_grad):
-            return False
-    for i, value, is_identical in statics:
-        x = leaves[i]
-        if x is not value and (is_identical or not same(x, value)):
+    seen = {id(x.grad) for x in holders}
+    for x, (kind, value) in zip(leaves, rows, strict=True):
+        if kind == "tensor":
+            cls, node_kind, has_grad = value
+            if type(x) is not cls or type(x.node) is not node_kind:
+                return False
+            if id(x) in apart or id(x) in seen:
+                return False
+            if node_kind is Leaf and (
+                x.node.watch is not None or (x.grad is not None) is not has_grad
+            ):
+                return False
+            seen.add(id(x))
+        elif kind == "static":
+            value, is_identical = value
+            if x is not value and (is_identical or not same(x, value)):
+                return False
+        elif (kind == "state" and x is not value) or (kind == "same" and x is not leaves[value]):
             return False
     return True
 
 
-def are_no_gradients(leaves, tensors, holders):
-    """Whether none of the tensors, given as for `leaves_hold`, is a gradient of the holders."""
-    gradients = {id(x.grad) for x in holders}
-    return not any(id(leaves[i]) in gradients for i, *_ in tensors)
+def inputs_hold(regs, rows, kind, device_of):
+    """Whether arrays are of this type, and as the rows say; puts them into registers.
 
-
-def layouts_hold(regs, kind, rows):
-    """Whether arrays are of this type, with shapes, dtypes and strides that the rows give.
-
-    rows: tuples of an array's position in ``regs``, its shape, dtype, and strides, which may be
-        None.
+    rows: tuples of a function of what is in a register, which returns the array, that register, the
+        one for the array, and its shape, dtype, strides and device; the last two may be None.
     """
-    for at, shape, dtype, strides in rows:
-        x = regs[at]
+    for get, holder, at, shape, dtype, strides, device in rows:
+        regs[at] = x = get(regs[holder])
         if type(x) is not kind or x.shape != shape:
             return False
         if x.dtype is not dtype and x.dtype != dtype:
             return False
         if strides is not None and x.strides != strides:
             return False
+        if device is not None and device_of(x) != device:
+            return False
     return True
 
 
-def tensors_hold(leaves, bare, others, states):
+def tensors_hold(tensors, states):
     """Whether tensors and the state of optimizers are where they were.
 
-    leaves, bare: tuples of a leaf, its node, that node's ``watch``, and its array. Those in
-        ``leaves`` have a gradient.
-    others: tuples of a Tensor that is no leaf or gets another array, its node, that node if it is
-        a leaf or None, its ``watch``, whether it has no gradient, and its array or None.
+    tensors: tuples of a Tensor, its node, that node if it is a leaf or None, its ``watch``, whether
+        the Tensor has a gradient, and its array, or None if it gets another one.
     states: tuples of a `ParameterState`, its arrays, and one that must have the same numbers.
     """
-    for x, node, watch, array in leaves:
-        if x.array is not array or x._grad is None or x.node is not node or node.watch is not watch:
-            return False
-    for x, node, watch, array in bare:
-        if (
-            x.array is not array
-            or x._grad is not None
-            or x.node is not node
-            or node.watch is not watch
-        ):
-            return False
-    for x, node, leaf, watch, is_bare, array in others:
+    for x, node, leaf, watch, has_grad, array in tensors:
         if (
             x.node is not node
             or (leaf is not None and leaf.watch is not watch)
-            or (x._grad is None) is not is_bare
+            or (x._grad is not None) is not has_grad
             or (array is not None and x.array is not array)
         ):
             return False

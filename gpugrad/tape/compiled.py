@@ -36,8 +36,8 @@ from .tracing import traced_types
 _MOST = 16  # programs of one function
 _PATIENCE = 1.0  # seconds
 _recording = threading.RLock()  # held by the thread that records
-# What recordings with NumPy share, which the first one would make otherwise.
-_SHARED = traced_types(numpy_backend)
+# What recordings and programs of NumPy share, which the first ones would make otherwise.
+_SHARED = traced_types(numpy_backend), numpy_backend.binder
 
 
 @overload

@@ -10,7 +10,6 @@ uses, so that the sweep outside adds them up as it would without the program.
 """
 
 from contextlib import contextmanager
-from threading import RLock, get_ident
 from types import SimpleNamespace
 
 from .._tensor import Tensor
@@ -24,8 +23,8 @@ from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs
 from ..transforms.recomputing import Recomputed
 from .cells import Cell, holds
 from .libraries import is_own
-from .run import MISS, Failed, Program, warn_of
-from .tape import Call, Input, Memory, Tape, Value, mapped, simplify, substituting
+from .run import MISS, Failed, warn_of
+from .tape import Call, Input, Memory, Tape, Value, simplify
 
 _MOST = 8  # kinds of sweeps
 _plain = op_of_calls("compiled", materialize=False)
@@ -109,7 +108,8 @@ class Graph:
         called on the tapes of the sweeps, and on the simplified tape of the program.
     edges: for each use of a node from outside the Tensor of the state that has it, or None and the
         position of the argument.
-    backward: from keys to pairs of the calls of a sweep and the values of its cotangents.
+    backward: from keys of sweeps to views that are made again, the calls, and the values of the
+        cotangents that they begin and end with.
     """
 
     @classmethod
@@ -159,7 +159,8 @@ class Graph:
             _, strides = layout
             ones = backend.create("ones", like.shape, dtype=like.dtype, like=like)
             if strides is not None:
-                ones = _with_strides(backend, ones, strides)
+                binder = backend.binder
+                ones = None if binder is None else binder.ones_with_strides(ones, strides)
                 if ones is None:
                     return
             g = recorder.input(ones, Input("argument", k))
@@ -171,13 +172,13 @@ class Graph:
             if c is not None and type(c) is not recorder.kind:
                 c = recorder.call(backend.asarray, (c,))
             cotangents.append(None if c is None else c.var)
-        self.backward[key] = recorder.calls[first:], inputs, cotangents
+        self.backward[key] = [], recorder.calls[first:], inputs, cotangents
 
     def divide(self, forward, duplicate):
         """Find, and return, the values that the backward calls need of the forward ones."""
         made = {out for call in forward for out in call.outs}
         kept = {}
-        for key, (calls, inputs, cotangents) in self.backward.items():
+        for key, (_, calls, inputs, cotangents) in self.backward.items():
             wanted = [c for c in cotangents if c is not None]
             calls, new = simplify(calls, wanted, duplicate)
             cotangents = [new.get(c, c) for c in cotangents]
@@ -196,14 +197,12 @@ class Graph:
                 elif x in made or call is None or x.kind == "number":
                     kept[x] = None
 
-            for call in calls:
-                for x in call.operands():
-                    need(x)
-            for c in cotangents:
-                if c is not None:
-                    need(c)
+            for x in [x for call in calls for x in call.operands()]:
+                need(x)
+            for c in wanted:
+                need(new.get(c, c))
             views = [call for call in forward if call in again]
-            self.backward[key] = [*views, *calls], inputs, cotangents
+            self.backward[key] = views, calls, inputs, cotangents
         self.originals = list(kept)
         return self.originals
 
@@ -231,12 +230,6 @@ def _calls_back(node):
     return any(isinstance(x, CustomCall) for x in node.saved or ())
 
 
-def _with_strides(backend, array, strides):
-    """An array of ones with these strides, which may be 0; None if it cannot be made."""
-    binder = backend.binder
-    return None if binder is None else binder.ones_with_strides(array, strides)
-
-
 def _layout_of(c):
     strides = getattr(c, "strides", None)
     flags = getattr(c, "flags", None)
@@ -244,73 +237,46 @@ def _layout_of(c):
     return tuple(c.shape), None if in_order else strides
 
 
-def _empty_tape(backend, duplicate, **values):
-    """A tape without state."""
-    fields = dict.fromkeys(
-        "rebound gradients changed number_writes skips optimizers alike tensors aliases "
-        "generators conditions afterwards written_sources inputs".split(),
-        (),
-    )
-    dicts = {name: {} for name in "argument_of pinned parameters var_of".split()}
-    return Tape(
-        backend=backend, duplicate=duplicate, is_recording=None, structure=None,
-        reach=SimpleNamespace(guards=[]), unread=set(),
-        communicates=False, graph=None, **fields, **dicts, **values,
-    )  # fmt: skip
-
-
 def _tape_of(graph, key, tape):
     """The tape of a sweep; its arguments are the kept values and the cotangents."""
-    calls, inputs, cotangents = graph.backward[key]
-    new, floating, numbers, leaves = {}, {}, {}, []
-    given = [*graph.originals, *inputs]
-    for i, x in enumerate(given):
-        clone = new[x] = _clone(x)
-        leaves.append(("array", None))
+    views, calls, inputs, cotangents = graph.backward[key]
+    new, floating, numbers = {}, {}, {}
+    for i, x in enumerate([*graph.originals, *inputs]):
+        new[x] = twin = _twin(x)
         if x.kind in ("number", "scalar"):
-            clone.source = Input("number", ("leaf", i))
-            numbers[clone] = None
+            twin.source = Input("number", ("leaf", i))
+            numbers[twin] = None
         else:
-            clone.source = Input("argument", i)
-            clone.memory = Memory()
-            floating[clone] = clone.source
-    calls = [_clone_call(call, new) for call in calls]
-    found = [None if c is None else new.get(c, c) for c in cotangents]
-    leaving = list(dict.fromkeys([c for c in found if c is not None]))
-    return _empty_tape(
-        tape.backend, tape.duplicate, calls=calls, prologue=[], numbers=numbers, leaves=leaves,
-        floating=floating, devices={}, device=tape.device, leaving=leaving, is_leaf=False,
-        result_structure=None,
+            twin.source = floating[twin] = Input("argument", i)
+            twin.memory = Memory()
+    views = [_made_again(call, new) for call in views]
+    for call in calls:
+        call.replace(new)
+    found = [new.get(c, c) for c in cotangents]
+    return Tape(
+        backend=tape.backend, duplicate=tape.duplicate, device=tape.device, devices={},
+        reach=SimpleNamespace(guards=[]), argument_of={}, pinned={}, floating=floating,
+        numbers=numbers, leaves=[("array", None)] * len(new), calls=[*views, *calls],
+        leaving=list(dict.fromkeys([c for c in found if c is not None])),
         results=[("static", None) if c is None else ("array", c) for c in found],
     )  # fmt: skip
 
 
-def _clone(x):
+def _twin(x):
     new = Value(x.kind)
     for name in ("shape", "dtype", "strides", "nbytes", "constant"):
         setattr(new, name, getattr(x, name))
     return new
 
 
-def _clone_call(call, new):
-    clone = Call(
-        call.function, *mapped((call.args, call.kwargs), substituting(new)),
-        is_pure=call.is_pure, writes=call.writes,
-    )  # fmt: skip
-    clone.several = call.several
-    for out in call.outs:
-        twin = new[out] = _clone(out)
-        twin.call = clone
-        twin.base = None if out.base is None else new.get(out.base, out.base)
-        if out.memory is not None:
-            twin.memory = new.get(out.memory)
-            if twin.memory is None:
-                root = twin.base and twin.base.memory
-                twin.memory = root or Memory(clone)
-                twin.memory.is_written = out.memory.is_written
-                new[out.memory] = twin.memory
-        clone.outs.append(twin)
-    return clone
+def _made_again(call, new):
+    """The call of a view on the values in the dict ``new``, which gets its results too."""
+    twin = Call(call.function, call.args, call.kwargs)
+    twin.several, twin.outs = call.several, [_twin(out) for out in call.outs]
+    for out, view in zip(call.outs, twin.outs, strict=True):
+        new[out], view.call, view.base = view, twin, out.base
+    twin.replace(new)
+    return twin
 
 
 class Derivative:
@@ -394,26 +360,6 @@ class Derivative:
         return found
 
 
-class Backward(Program):
-    """The program of a sweep; one thread at a time runs it."""
-
-    def __init__(self, tape):
-        super().__init__(tape)
-        self.owner, self.lock = None, RLock()
-
-    def pull(self, given):
-        """The cotangents; MISS if this thread is running the program already."""
-        if self.owner == get_ident():
-            return MISS
-        with self.lock:
-            self.owner = get_ident()
-            try:
-                with self.context():
-                    return self.run(given)
-            finally:
-                self.owner = None
-
-
 class Pullback:
     """The VJP of a compiled call."""
 
@@ -445,7 +391,7 @@ class Pullback:
             else:
                 given = [*self.kept, *[c for c in cotangents if c is not None]]
                 try:
-                    found = program.pull(given)
+                    found = program.run_alone(given)
                     if found is not MISS:
                         return [*found, *[None] * (len(inputs) - n)]
                 except Failed as error:
@@ -474,4 +420,4 @@ class Pullback:
         return found
 
 
-__all__ = ["Backward", "Derivative", "Graph"]
+__all__ = ["Derivative", "Graph"]

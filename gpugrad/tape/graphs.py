@@ -15,10 +15,11 @@ from contextlib import nullcontext
 from functools import partial
 from math import inf
 
-from .derivatives import Backward, Derivative
+from .derivatives import Derivative
 from .draws import Draw
 from .run import Program
-from .tape import Value, collect, mapped, substituting
+from .steps import values_in
+from .tape import Value, mapped, substituting
 from .updates import Step
 
 
@@ -34,10 +35,9 @@ def program_of(tape, function, wanted):
     wanted: a list for the kinds of backward sweeps of which there is no tape yet.
     """
     tape.finish()
-    is_captured = tape.backend.graphs is not None
-    program = GraphProgram(tape) if is_captured else Program(tape)
+    kind = Program if tape.backend.graphs is None else GraphProgram
+    program = kind(tape)
     if tape.graph is not None:
-        kind = _GraphBackward if is_captured else Backward
         program.derivative = Derivative(tape, function, wanted, kind)
     return program
 
@@ -109,10 +109,6 @@ class GraphProgram(Program):
         # are freed before new ones take memory.
         changes = tape.gradients or any(x.memory.is_written for x in (*tape.pinned, *tape.floating))
         self._before, self._after = ([], self.steps) if changes else (self.steps, [])
-
-
-class _GraphBackward(Backward, GraphProgram):
-    """A backward program whose array calls are one graph."""
 
 
 def _may_pass(error, graphs):
@@ -250,7 +246,7 @@ class _Numbers:
     """
 
     def __init__(self, program):
-        self._getter = program._number_maker
+        self._getter = program.maker
         self._backend = program.backend
         self.memory = program.backend.graphs.Numbers()
         self._places = []  # pairs of a place and a function of the registers: what it gets
@@ -321,6 +317,4 @@ class _Numbers:
 
 
 def _has_number(x):
-    found: list = []
-    collect(x, found)
-    return any(y.kind == "number" for y in found)
+    return any(y.kind == "number" for y in values_in(x))

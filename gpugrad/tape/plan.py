@@ -17,6 +17,7 @@ LARGE = 1 << 23  # bytes of a value for whose sake calls are moved
 BLOCK = 1 << 16  # elements
 _NOT_COMPLEX = "fiub"  # scalars and 0-d arrays of complex numbers are rounded differently
 _LEAST = 1 << 17  # bytes of an array that is divided
+_MOST_WAITING = 16
 
 
 class Storage:
@@ -82,18 +83,14 @@ class Plan:
     """
 
     def __init__(self, calls, leaving, can_bind, whole=()):
-        self.calls = calls
+        self.calls = [*calls]
         self._can_bind = {*filter(can_bind, calls)}
         # Those that are elementwise on large arrays, so that they may run block by block.
         self._fitting = {
             call for call in self._can_bind
             if call not in whole and _result(call).nbytes >= _LEAST and call.is_elementwise
         }  # fmt: skip
-        self.groups = []
-        if self._fitting:
-            self._sink()
-            self._join()
-            self.groups = self._find_groups({x.memory for x in leaving})
+        self.groups = self._find_groups({x.memory for x in leaving}) if self._fitting else []
         self._place(leaving)
 
     @classmethod
@@ -106,85 +103,12 @@ class Plan:
         second = cls(other, leaving, can_bind, whole)
         return second if second.total <= 0.9 * first.total else first
 
-    def _sink(self):
-        """Compute large results of small operands only where they are first used.
-
-        Such as the gradient of a weight by a single example, which can then be computed in blocks
-        together with the update of the weight.
-        """
-        uses = [_Uses(call) for call in self.calls]
-        first = {}
-        for i, use in enumerate(uses):
-            for memory in use.reads | use.writes:
-                first.setdefault(memory, []).append(i)
-        waiting, order = {}, []
-
-        def emit(i):
-            for k in waiting.pop(i, ()):
-                emit(k)
-            order.append(self.calls[i])
-
-        for i, call in enumerate(self.calls):
-            if call.outs and call in self._fitting:
-                later = first[call.outs[0].memory]
-                later = later[1] if len(later) > 1 else i
-                size = sum([x.root().nbytes for x in call.operands()])
-                small = size <= call.outs[0].nbytes / 4
-                between = uses[i + 1 : later]
-                if later > i + 1 and small and all(_independent(uses[i], u) for u in between):
-                    waiting.setdefault(later, []).append(i)
-                    continue
-            emit(i)
-        self.calls = order
-
-    def _join(self):
-        """Move what is between two chains of elementwise calls behind both.
-
-        A sum at the end of a forward, for example, is not needed for the backward chain, which can
-        then be computed in the same blocks.
-        """
-        calls = self.calls
-        i = 0
-        while i < len(calls):
-            if calls[i] not in self._fitting:
-                i += 1
-                continue
-            shape = _result(calls[i]).shape
-            i = self._end(calls, i, shape)
-            between = i
-            while between < len(calls) and between - i < 16 and _is_small(calls[between], shape):
-                between += 1
-            stop = self._end(calls, between, shape)
-            if between == i or stop == between:
-                continue
-            waiting = [_Uses(call) for call in calls[i:between]]
-            before, after = [], []
-            for call in calls[between:stop]:
-                uses = _Uses(call)
-                if all(_independent(uses, other) for other in waiting):
-                    before.append(call)
-                else:
-                    after.append(call)
-                    waiting.append(uses)
-            if before:
-                calls[i:stop] = [*before, *calls[i:between], *after]
-
-    def _end(self, calls, i, shape):
-        """The end of the chain of elementwise calls with results of ``shape`` that begins at i."""
-        while i < len(calls) and calls[i] in self._fitting and _result(calls[i]).shape == shape:
-            i += 1
-        return i
-
     def _find_groups(self, lasting):
-        found = []
-        i = 0
+        found, i = [], 0
         while i < len(self.calls):
             group = self._group_at(i)
-            if group is None:
-                i += 1
-            else:
-                found.append(group)
-                i = group.stop
+            found += [group] if group else []
+            i = group.stop if group else i + 1
         uses = Counter(map(_memory_of, _values(self.calls)))
         for group in found:
             inside = self.calls[group.start : group.stop]
@@ -196,40 +120,54 @@ class Plan:
         return found
 
     def _group_at(self, start):
+        """The group that begins with a call, or None.
+
+        What is small, or cannot be part of it, is moved behind it. A sum at the end of a forward,
+        for example, is not needed for the backward chain, which is then computed in the same
+        blocks.
+        """
         if self.calls[start] not in self._fitting:
             return None
         first = _result(self.calls[start])
-        written, read, members, stop = {}, {}, 0, start
-        while stop < len(self.calls):
-            call = self.calls[stop]
-            if call.is_view():  # which takes no time
-                if any(out.memory in written for out in call.outs):
-                    break
-            elif call not in self._fitting or _result(call).shape != first.shape:
-                break
-            else:
-                out = _result(call)
-                operands = [x for x in call.operands() if x.memory is not None]
-                # Of what the group writes it may see, in each block, that block only.
-                if any(written.get(x.memory, x) is not x for x in operands):
-                    break
-                if read.get(out.memory, {out}) != {out}:
-                    break
-                written[out.memory] = out
-                for x in operands:
-                    read.setdefault(x.memory, set()).add(x)
-                if read.get(out.memory, {out}) != {out}:
-                    break
-                members += 1
-            stop += 1
-        if members < 2:
-            return None
         axes = [k for k, n in enumerate(first.shape) if n > 1]
-        axes.sort(key=lambda k: -abs(first.strides[k]))
-        for axis in axes[:1]:  # so that blocks have no gaps
-            if math.prod(first.shape) // first.shape[axis] <= BLOCK:
-                return Group(start, stop, first.shape, axis)
-        return None
+        axis = max(axes, key=lambda k: abs(first.strides[k]))  # so that blocks have no gaps
+        if math.prod(first.shape) // first.shape[axis] > BLOCK:
+            return None
+        members, waiting, uses, written, read = [], [], [], {}, {}
+        for call in self.calls[start:]:
+            mine = _Uses(call)
+            is_free = all(_independent(mine, other) for other in uses)
+            if is_free and self._may_join(call, first.shape, written, read):
+                members.append(call)
+            elif len(waiting) < _MOST_WAITING and _may_wait(call, first.shape):
+                waiting.append(call)
+                uses.append(mine)
+            else:
+                break
+        if len(self._fitting.intersection(members)) < 2:
+            return None
+        stop = start + len(members)
+        self.calls[start : stop + len(waiting)] = [*members, *waiting]
+        return Group(start, stop, first.shape, axis)
+
+    def _may_join(self, call, shape, written, read):
+        """Whether a call may be part of a group; notes what it writes and reads if it is.
+
+        Of what the group writes it may see, in each block, that block only.
+        """
+        if call.is_view():  # which takes no time
+            return not any(out.memory in written for out in call.outs)
+        if call not in self._fitting or _result(call).shape != shape:
+            return False
+        out = _result(call)
+        operands = [x for x in call.operands() if x.memory is not None]
+        seen = {x for x in operands if x.memory is out.memory} | read.get(out.memory, set())
+        if not seen <= {out} or any(written.get(x.memory, x) is not x for x in operands):
+            return False
+        for x in operands:
+            read.setdefault(x.memory, set()).add(x)
+        written[out.memory] = out
+        return True
 
     def _place(self, leaving):
         end = len(self.calls)
@@ -338,8 +276,8 @@ def _result(call):
     return call.outs[0] if call.outs else call.targets()[0]
 
 
-def _is_small(call, shape):
-    # A collective starts as early as it can.
+def _may_wait(call, shape):
+    """Whether a call, which is small, may be made behind a group. A collective starts early."""
     if not call.is_pure:
         return False
     results = call.outs or call.targets()
@@ -354,66 +292,26 @@ def narrowed(calls, lasting, can_bind):
     """The calls in an order in which large values may need less memory; None if it is the same.
 
     A large product, such as the gradient of an activation, is computed only where it is first
-    used. If only a small result of a large array is still needed, such as the mask of a ReLU, it is
-    computed right after the use before. So neither waits while gradients of weights are computed.
+    used, so that it does not wait while gradients of weights are computed.
 
     lasting: memory that is needed after the last call.
     """
     if not any(_result(call).nbytes >= LARGE for call in can_bind):
         return None
     uses = [_Uses(call) for call in calls]
-    users = {}  # for each memory, the numbers of the calls that use it
-    for i, use in enumerate(uses):
-        for memory in use.reads:
-            users.setdefault(memory, []).append(i)
-
-    def may_move(i, k):
-        between = uses[i + 1 : k] if k > i else uses[k + 1 : i]
-        return all(_independent(uses[i], other) for other in between)
-
-    at = list(range(len(calls)))  # the number of the call before which each is made
+    first = {}  # for each memory, the number of the call before which its first reader is made
+    before = {}  # the calls that are made before each call, itself last
     for i, call in reversed(list(enumerate(calls))):
-        if not call.outs or call not in can_bind or call.is_elementwise:
-            continue
-        out = call.outs[0]
-        if out.nbytes >= LARGE and out.memory in users and out.memory not in lasting:
-            k = min([at[j] for j in users[out.memory]])
-            if may_move(i, k):
-                at[i] = k
-    before, after, moved = {}, {}, set()
-    for i, k in enumerate(at):
-        if k != i:
-            before.setdefault(k, []).append(i)
-            moved.add(i)
-    for i, call in enumerate(calls):
-        if not call.outs or call not in can_bind or not call.is_elementwise or i in moved:
-            continue
-        sources = {x.memory: x for x in call.operands() if x.memory is not None}
-        if len(sources) != 1:
-            continue
-        ((memory, x),) = sources.items()
-        root = x.root()
-        if not memory.is_own or memory in lasting or root.nbytes < LARGE:
-            continue
-        others = [k for k in users[memory] if k != i]
-        is_last = others and others[-1] < i and others[-1] not in moved
-        if is_last and call.outs[0].nbytes <= root.nbytes / 2 and may_move(i, others[-1]):
-            after.setdefault(others[-1], []).append(i)
-            moved.add(i)
-    if not after:
-        return None
-    order = []
-
-    def emit(i):
-        order.extend(before.get(i, ()))
-        order.append(i)
-        for k in after.get(i, ()):
-            emit(k)
-
-    for i in range(len(calls)):
-        if i not in moved:
-            emit(i)
-    return [calls[i] for i in order]
+        out, k = call.outs[0] if call.outs else None, i
+        if out is not None and call in can_bind and not call.is_elementwise:
+            k = i if out.nbytes < LARGE or out.memory in lasting else first.get(out.memory, i)
+            if not all(_independent(uses[i], other) for other in uses[i + 1 : k]):
+                k = i
+        before.setdefault(k, []).append(call)
+        for memory in uses[i].reads:
+            first[memory] = min(k, first.get(memory, k))
+    order = [call for k in range(len(calls)) for call in before.get(k, ())[::-1]]
+    return order if order != calls else None
 
 
 def without_scalars(calls, leaving, backend):
@@ -476,10 +374,10 @@ def place(storages):
     return total
 
 
-def most_alive(storages):
-    """The largest sum of bytes that are in use at one time."""
+def most_alive(plan):
+    """The largest sum of the sizes of planned values that are needed at one time."""
     changes = {}
-    for s in storages:
+    for s in {s for s in plan.of.values() if s.kind == "planned"}:
         changes[s.first] = changes.get(s.first, 0) + s.nbytes
         changes[s.last + 1] = changes.get(s.last + 1, 0) - s.nbytes
     most = now = 0

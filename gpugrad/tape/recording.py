@@ -31,6 +31,7 @@ from .witness import Witness
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
 _LISTS = {list, deque}
 _FIELDS = "__dataclass_fields__"
+_LARGE = 1 << 26  # bytes
 
 
 class Recorded(NamedTuple):
@@ -134,6 +135,8 @@ class _Recording:
             recorder.stop("it keeps a tensor where compile cannot see it", "first")
         if recorder.reason is not None:
             return Recorded(result, None, recorder.reason, recorder.passing)
+        if sum([out.nbytes for call in tape.calls for out in call.outs]) > _LARGE:
+            recorder.backend.release_freed_memory()  # of which the program will not need as much
         return Recorded(result, tape)
 
     def _run(self, leaves, structure, args, kwargs):
@@ -236,7 +239,7 @@ class _Recording:
         self._guard_hidden()
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors, var_of, aliases = [], {}, []
-        for key, (x, _, node, grad, _) in stage.originals.items():
+        for key, (x, _, node, grad) in stage.originals.items():
             var_of[key] = stage.traced[key].var
             at = stage.arguments.get(key)
             if at is None:
@@ -301,7 +304,7 @@ class _Recording:
                 elif at != i:
                     found.append(("same", at))
                 else:
-                    _, _, node, grad, _ = self.stage.originals[id(x)]
+                    _, _, node, grad = self.stage.originals[id(x)]
                     found.append(("tensor", (type(x), type(node), grad is not None)))
             elif type(x) in namespace_of:
                 first = arrays.setdefault(id(x), i)

@@ -4,6 +4,7 @@ from typing import Any
 
 from ..tools.drawing import DIRECTIONS, Drawing
 from ..tools.tables import table
+from .plan import most_alive
 from .tape import Value
 
 
@@ -25,7 +26,7 @@ class Report:
         self._program = program
         self.rows = list(_rows(program))
         self.planned_bytes = program.plan.total
-        self.needed_bytes = program.least_bytes
+        self.needed_bytes = most_alive(program.plan)
         self.call_by_call = program.call_by_call
 
     def __repr__(self) -> str:

@@ -8,17 +8,18 @@ has done nothing. Where values are at fault, such as labels that are out of rang
 import warnings
 from contextlib import nullcontext
 from functools import partial, reduce
+from math import inf
+from operator import attrgetter, getitem
 from operator import call as call_it
-from operator import getitem, itemgetter, truth
+from threading import RLock, get_ident
 
-from .._tensor import Tensor
 from .._thread_state import thread
+from ..autograd.call import wrap
 from ..autograd.graph import writes
-from .cells import all_hold, are_no_gradients, layouts_hold, leaves_hold, rows_of, tensors_hold
-from .plan import Plan, most_alive, without_scalars
+from .cells import all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
+from .plan import Plan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
-from .tape import Value
 
 MISS = object()
 _ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)
@@ -58,8 +59,14 @@ class Program(Steps):
         self.backend = tape.backend
         self.binder = self.backend.binder
         self.context = self.backend.sweep_context or nullcontext
+        self._owner, self._lock = None, RLock()
         self._whole = set()  # calls that cannot be divided into blocks
-        self._prepare()
+        self._guards = rows_of(tape.reach.guards)
+        changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
+        changed += [s.holder for s in tape.written_sources if s.kind in ("tensor", "grad")]
+        holders = [x for x, what, _ in tape.rebound if what == "grad"]
+        holders += [s.holder for s in tape.written_sources if s.kind == "grad"]
+        self._apart = frozenset({id(x) for x in changed} - tape.argument_of.keys()), holders
         calls = tape.calls
         if self.binder is not None:
             calls = without_scalars(calls, tape.leaving, self.backend)
@@ -84,52 +91,23 @@ class Program(Steps):
 
     # What a run checks and finds before the first call
 
-    def _prepare(self):
-        """Prepare the guards, which stay the same when the program is bound to other arrays."""
-        tape = self.tape
-        self._guards = rows_of(tape.reach.guards)
-        tensors, statics, self._same = [], [], []
-        changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
-        changed += [s.holder for s in tape.written_sources if s.kind in ("tensor", "grad")]
-        apart = frozenset({id(x) for x in changed} - tape.argument_of.keys())
-        for i, (kind, value) in enumerate(tape.leaves):
-            if kind == "tensor":
-                tensors.append((i, *value))
-            elif kind == "static":
-                statics.append((i, *value))
-            elif kind == "state":
-                statics.append((i, value, True))
-            elif kind == "same":
-                self._same.append((i, value))
-        self._leaf_rows = tensors, statics, apart
-        holders = [x for x, what, _ in tape.rebound if what == "grad"]
-        holders += [s.holder for s in tape.written_sources if s.kind == "grad"]
-        self._gradient_holders = holders if tensors else ()
-        self._tensor_leaves = [i for i, *_ in tensors] if len(tensors) > 1 else ()
-
     def _bind_state(self):
         """Note where tensors and the state of optimizers are now."""
-        leaves, bare, others = [], [], []
-        self._tensors = []
+        rows = []
         for x, node, watch, has_grad, is_pinned in self.tape.tensors:
-            array = x.array if is_pinned else None
-            if is_pinned:
-                self._tensors.append((x, array))
-            if watch is not MISS and is_pinned:
-                (leaves if has_grad else bare).append((x, node, watch, array))
-            else:
-                leaf = None if watch is MISS else node
-                others.append((x, node, leaf, watch, not has_grad, array))
+            leaf, array = None if watch is MISS else node, x.array if is_pinned else None
+            rows.append((x, node, leaf, watch, has_grad, array))
         states = [(s, s.values, group[0]) for group in self.tape.alike for s in group]
-        self._tensor_rows = leaves, bare, others, states
+        self._tensor_rows = rows, states
 
     def may_follow(self):
         """Whether tensors have other arrays now, to which the program can be bound instead."""
         tape, backend = self.tape, self.backend
-        if all(x.array is array for x, array in self._tensors):
+        tensors = [(x, array) for x, *_, array in self._tensor_rows[0] if array is not None]
+        if all(x.array is array for x, array in tensors):
             return False
         owners, buffers, arrays = {}, {}, {}
-        for x, _ in self._tensors:
+        for x, _ in tensors:
             array, state, var = x.array, tape.parameters.get(id(x)), tape.var_of[id(x)]
             if state is not None and state.array is not array:
                 return False
@@ -149,8 +127,7 @@ class Program(Steps):
 
     def _fits(self, leaves):
         """Whether the program is for this call; finds its arrays on the way."""
-        tape, regs = self.tape, self.regs
-        self._given[0] = leaves
+        tape, regs, backend = self.tape, self.regs, self.backend
         if tape.is_recording is not None and thread.recording is not tape.is_recording:
             return False
         for optimizer, _, _ in tape.skips:
@@ -158,61 +135,33 @@ class Program(Steps):
         try:
             if (
                 len(leaves) != len(tape.leaves)
-                or (leaves and not leaves_hold(leaves, *self._leaf_rows))
+                or (leaves and not leaves_hold(leaves, tape.leaves, *self._apart))
                 or not tensors_hold(*self._tensor_rows)
                 or not all_hold(self._guards)
             ):
                 return False
-            for i, at in self._arguments:
-                regs[at] = leaves[i].array
-            for i, at in self._raw_arguments:
-                regs[at] = leaves[i]
-            for x, at in self._moving:
-                regs[at] = x.array
-            for x, at in self._moving_gradients:
-                regs[at] = x._grad.array
-            for i, at in self._argument_gradients:
-                regs[at] = leaves[i]._grad.array
-            kind = self.backend.array_types[0]
-            if self._layouts and not layouts_hold(regs, kind, self._layouts):
+            regs[: len(leaves)] = leaves
+            if not inputs_hold(regs, self._inputs, backend.array_types[0], backend.device):
                 return False
-            return not (leaves or self._checks_devices) or self._are_apart(leaves)
+            for at in self._outside:
+                if self._shares(regs[at]):
+                    return False
+            for i, x in tape.aliases:
+                if leaves[i].array is not x.array:
+                    return False
         except _ABSENT:
             return False
-
-    def _are_apart(self, leaves):
-        """Whether arguments are different ones, in other memory than what is overwritten."""
-        tensors, regs = self._tensor_leaves, self.regs
-        if tensors and len({id(leaves[i]) for i in tensors}) < len(tensors):
-            return False
-        for i, k in self._same:
-            if leaves[i] is not leaves[k]:
-                return False
-        for at in self._outside:
-            if self._shares(regs[at]):
-                return False
-        for i, x in self._aliases:
-            if leaves[i].array is not x.array:
-                return False
-        for at, device in self._checks_devices:
-            if self.backend.device(regs[at]) != device:
-                return False
-        holders = self._gradient_holders
-        return not holders or are_no_gradients(leaves, self._leaf_rows[0], holders)
+        return True
 
     # Binding
 
     def bind(self):
         """Bind the calls to the arrays that state has now."""
         self._tensor_rows = None  # it fits no call if this is interrupted
-        self._begin()
-        self._given = [None]  # the leaves of the arguments during a run
+        self._begin(len(self.tape.leaves))
         self._bind_inputs()
         self._bind_numbers()
         self._bind_calls()
-        self._places = self._bind_places()
-        self._weak = [row for row in self.weak if row[1] not in self._later]
-        self._later_weak = [row for row in self.weak if row[1] in self._later]
         self._bind_effects()
         self._bind_results()
         self._end()
@@ -220,148 +169,113 @@ class Program(Steps):
 
     def _bind_inputs(self):
         """Find out where the arrays lie that each run finds anew."""
-        tape = self.tape
-        self._arguments, self._raw_arguments, self._argument_gradients = [], [], []
-        self._moving, self._moving_gradients = [], []
-        self._layouts, self._checks_devices = [], []
-        check_devices = self.backend.several_devices or self.binder is None
+        tape, backend = self.tape, self.backend
+        self._inputs = []
         for x, source in tape.floating.items():
-            at = self.slot(x)
-            leaf = tape.argument_of.get(id(source.holder))
-            if source.kind == "argument":
-                is_raw = tape.leaves[source.holder][0] == "array"
-                (self._raw_arguments if is_raw else self._arguments).append((source.holder, at))
-            elif source.kind == "tensor":
-                self._moving.append((source.holder, at))
-            elif leaf is None:
-                self._moving_gradients.append((source.holder, at))
-            else:
-                self._argument_gradients.append((leaf, at))
-            self._layouts.append((at, x.shape, x.dtype, None if x in tape.unread else x.strides))
-            if check_devices and x in tape.devices:
-                self._checks_devices.append((at, tape.devices[x]))
-        written = {x.memory for x in tape.pinned if x.memory.is_written}
-        self._outside = [
-            self.slot(x) for x, source in tape.floating.items()
-            if written and x.memory not in written
-        ]  # fmt: skip
-        owned = [find() for x, find in tape.pinned.items() if x.memory.is_written]
-        buffer = self.backend.buffer
-        buffers = {*map(buffer, owned)}
-        slow = lambda x: buffer(x) in buffers  # noqa: E731
-        self._shares = slow if self.binder is None else self.binder.sharing(owned)
-        self._aliases = tape.aliases
+            holder, get = (
+                source.holder,
+                attrgetter("_grad.array" if source.kind == "grad" else "array"),
+            )
+            if source.kind != "argument":
+                holder = self._holder(holder)
+            elif tape.leaves[holder][0] == "array":
+                get = _itself
+            strides = None if x in tape.unread else x.strides
+            layout = x.shape, x.dtype, strides, tape.devices.get(x)
+            self._inputs.append((get, holder, self.slot(x), *layout))
+        owned = {x: find() for x, find in tape.pinned.items() if x.memory.is_written}
+        memories = {x.memory for x in owned}
+        self._outside = [self.slot(x) for x in tape.floating if owned and x.memory not in memories]
+        # The memory of tensors that is overwritten; see `writes`.
+        self._places = [writes.place(a) for x, a in owned.items() if x.source.kind == "tensor"]
+        if self.binder is None:
+            buffers = {*map(backend.buffer, owned.values())}
+            self._shares = lambda x: backend.buffer(x) in buffers
+        else:
+            self._shares = self.binder.sharing(owned.values())
 
     def _holder(self, x):
-        """A function that returns a tensor of the state, or the argument in its place."""
+        """The register of a tensor of the state, or of the argument in its place."""
         at = self.tape.argument_of.get(id(x))
-        given = self._given
-        return partial(_itself, x) if at is None else lambda: given[0][at]
+        return self.slot(x) if at is None else at
 
     def _bind_numbers(self):
         """Prepare the numbers: where they are found, how they are computed, what is required."""
         tape = self.tape
-        self._draws, self._numbers, self._later_numbers = [], [], []
         self._hyper = [
-            (optimizer, list(optimizer.defaults), i, flags, [])
+            (optimizer, list(optimizer.defaults), i, flags)
             for optimizer, groups in tape.optimizers
             for i, flags in enumerate(groups)
         ]
-        for x in tape.numbers:
-            if x.source is not None:
-                self._find_number(x.source.holder, self.slot(x))
-        random = set()  # random keys, and what is computed from them
+        found = [x for x in tape.numbers if x.source is not None]
+        self._numbers = [(self._finder(*x.source.holder), self.slot(x)) for x in found]
+        self._random, random = [], set()  # random keys, and what is computed from them
         for call in tape.prologue:
             (out,) = call.outs
-            if not call.is_pure:
+            rows = self._numbers
+            if not call.is_pure or not random.isdisjoint(call.operands()):
+                rows = self._random
                 random.add(out)
-                self._draws.append((call.function, self.slot(out)))
-            elif out in tape.numbers:
-                rows = self._numbers
-                if not random.isdisjoint(call.operands()):
-                    random.add(out)
-                    rows = self._later_numbers
-                rows.append((self.caller(call.function, call.args), self.slot(out)))
-        self._later = {at for _, at in (*self._draws, *self._later_numbers)}
-        self._truths = [
-            (self.slot(*args), outcome)
-            for function, args, outcome in tape.conditions
-            if function is truth and type(args[0]) is Value
-        ]
-        self._conditions = [
-            (self.caller(function, args), outcome)
-            for function, args, outcome in tape.conditions
-            if function is not truth or type(args[0]) is not Value
-        ]
+            rows.append((self.caller(call.function, call.args), self.slot(out)))
+        self._conditions = [self.caller(function, args) for function, args, _ in tape.conditions]
+        self._outcomes = [outcome for _, _, outcome in tape.conditions]
 
-    def _find_number(self, holder, at):
-        """Have a number put into a register."""
-        kind, first, *rest = holder
-        given = self._given
+    def _finder(self, kind, first, *rest):
+        """A function that finds a number in each run."""
+        regs = self.regs
         if kind == "hyper":
             i, (k, *path) = rest
-            if not path:
-                places = next(r[4] for r in self._hyper if r[0] is first and r[2] == i)
-                places.append((k, at))
-                return
-            find = lambda: reduce(getitem, path, first._hyper[i][k])  # noqa: E731
-        elif kind == "cell":
+            if path:
+                return lambda: reduce(getitem, path, first._hyper[i][k])
+            return lambda: first._hyper[i][k]
+        if kind == "cell":
             is_attribute = first.kind == "attr"
-            find = partial(getattr, first.container, first.key) if is_attribute else first.get
-        elif kind == "item":
-            find = lambda: first.get()[rest[0]]  # noqa: E731
-        elif kind == "leaf":
-            find = lambda: given[0][first]  # noqa: E731
-        else:
-            find = self.caller(self.backend.to_list, (first,))
-        self._numbers.append((find, at))
+            return partial(getattr, first.container, first.key) if is_attribute else first.get
+        if kind == "item":
+            return lambda: first.get()[rest[0]]
+        if kind == "leaf":
+            return lambda: regs[first]
+        return self.caller(self.backend.to_list, (first,))
 
     # Calls
 
     def _bind_calls(self):
         """Make the steps, in two parts: before and after state may be overwritten."""
         calls = self.plan.calls
-        starts = {group.start: group for group in self.plan.groups}
-        last = self._last_uses()
-        self._checks = []
-        self._checked_calls = self._bind_checks()
+        self._bind_checks()
+        self._checks, self.steps = self.steps, []
         fallible = [i for i, c in enumerate(calls) if c.may_fail and c not in self._checked_calls]
         written = [i for i, c in enumerate(calls) if any(not x.memory.is_own for x in c.targets())]
         for group in self.plan.groups:  # whose blocks are written before its later calls are made
             if any(group.start <= i < group.stop for i in written):
                 written.append(group.start)
         at_write = min(written, default=len(calls))
-        self._is_fallible = bool(fallible)
-        self._undo = []
-        if fallible and fallible[-1] > at_write:
+        free_at = fallible[-1] + 1 if fallible else 0
+        self._is_fallible, self._undo = bool(fallible), []
+        if free_at > at_write + 1:
             targets = dict.fromkeys([x.root() for i in written for x in calls[i].targets()])
             self._undo = [self.slot(x) for x in targets if not x.memory.is_own]
-        free_at = fallible[-1] + 1 if fallible else 0
-        first_write, is_free = None, False
-        i = 0
-        while i < len(calls):
-            if i >= free_at and not is_free:
-                is_free = True
+        starts, last = {group.start: group for group in self.plan.groups}, self._last_uses()
+        i = first_write = 0
+        while i <= len(calls):
+            if i >= free_at:
+                free_at = inf
                 self._free_gradients()
-            if i >= at_write and first_write is None:
-                first_write = len(self.steps)
-            group = starts.get(i)
-            if group is None:
+            if i >= at_write:
+                at_write, first_write = inf, len(self.steps)
+            stop = i + 1
+            if i in starts:
+                stop = starts[i].stop
+                self._bind_group(starts[i])
+            elif i < len(calls):
                 self._bind_call(calls[i])
-            else:
-                self._bind_group(group)
-            stop = i + 1 if group is None else group.stop
             for at in [at for k in range(i, stop) for at in last.get(k, ())]:
                 self.steps.append(partial(self.regs.__setitem__, at, None))
             i = stop
-        if first_write is None:
-            first_write = len(self.steps)
-        if not is_free:
-            self._free_gradients()
         self._before, self._after = self.steps[:first_write], self.steps[first_write:]
         if self._undo:
-            note = partial(writes.note, self._bind_places())
-            self._before, self._after = [*self._before, note, *self._after], []
+            self._before += [partial(writes.note, self._places), *self._after]
+            self._after = []
 
     def _free_gradients(self):
         """Free gradients that are replaced, as zero_grad does, before new ones take memory."""
@@ -375,44 +289,31 @@ class Program(Steps):
 
     def _last_uses(self):
         """By the number of a call, the registers of large values that are not needed after it."""
-        last = {}
-        for i, call in enumerate(self.plan.calls):
-            for x in (*call.operands(), *call.outs):
-                if x.memory is not None:
-                    last[x.memory] = i
-        kept = {x.memory for x in self.tape.leaving}
-        found = {}
-        for call in self.plan.calls:
-            for out in call.outs:
-                is_large = out.memory is not None and out.root().nbytes > 1 << 16
-                if is_large and out.memory not in kept and self.static(out) is None:
-                    found.setdefault(last[out.memory], []).append(self.slot(out))
+        last_use, found = self.plan.last_use, {}
+        for x in [x for call in self.plan.calls for x in call.outs]:
+            is_large = x.memory is not None and x.root().nbytes > 1 << 16
+            if is_large and last_use[x.memory] < len(self.plan.calls) and self.static(x) is None:
+                found.setdefault(last_use[x.memory], []).append(self.slot(x))
         return found
 
     def _bind_checks(self):
         """Make the checks of values that the program finds when it starts come first."""
-        checked, known = set(), set()
+        self._checked_calls, known = set(), {}
         for call in self.plan.calls:
-            check = call.declared.check
-            found = None if check is None else check(call.args, call.kwargs)
-            if found is None or not all(map(self._is_given, values_in(found[1]))):
-                continue
-            function, args = found
-            checked.add(call)
-            key = function, *[self.slot(x) for x in args]
-            if key not in known:
-                known.add(key)
-                for x in values_in(args):
-                    self._bind_views(x)
-                self._checks.append(self.caller(function, args))
-        return checked
+            check = call.declared.check and call.declared.check(call.args, call.kwargs)
+            if check and all(map(self._is_given, values_in(check[1]))):
+                self._checked_calls.add(call)
+                known[check[0], *map(self.slot, check[1])] = check
+        for function, args in known.values():
+            for x in values_in(args):
+                self._bind_views(x)
+            self.steps.append(self.caller(function, args))
 
     def _bind_views(self, x):
         """Make the views of arguments that a check needs."""
         if x.base is not None and self.static(x) is None:
             self._bind_views(x.base)
-            self._put(self.caller(x.call.function, x.call.args, x.call.kwargs), self.slot(x))
-            self._checks.append(self.steps.pop())
+            self._bind_call(x.call)
 
     def _is_given(self, x):
         """Whether a value is there before any call."""
@@ -422,115 +323,87 @@ class Program(Steps):
             return x.root().call is None
         return not x.call.several and self._is_given(x.base) and x.call.operands() == [x.base]
 
-    def _bind_places(self):
-        """The memory of tensors that is overwritten; see `writes`."""
-        inputs = [x for x in self.tape.pinned if x.memory.is_written and x.source.kind == "tensor"]
-        return [writes.place(self.static(x)) for x in inputs]
-
     # Effects and results
 
     def _bind_effects(self):
         """Prepare what is done when all calls have been made."""
-        tape = self.tape
+        tape, number = self.tape, self.maker
         self._taken = set()
         self._rebound = [(self._holder(x), what, self._leaving(y)) for x, what, y in tape.rebound]
-        self._gradients, self._given_gradients = [], []
-        for x, value in tape.gradients:
-            is_state = id(x) not in tape.argument_of
-            make = None if value is None else self._leaving(value)
-            if is_state and make is not None:
-                self._gradients.append((x, make))
-            else:
-                self._given_gradients.append((self._holder(x), make))
-        found: dict = {"step": {}, "numbers": {}}
+        self._gradients = [
+            (self._holder(x), None if value is None else self._leaving(value))
+            for x, value in tape.gradients
+        ]
+        counts: dict = {}
         for state, name, value in tape.number_writes:
-            found[name].setdefault(value, []).append(state)
-        self._steps_of = [(states, self.slot(x)) for x, states in found["step"].items()]
-        self._numbers_of = [
-            (states, self._number_maker(x)) for x, states in found["numbers"].items()
-        ]
-        self._changed = [(cell, self._number_maker(value)) for cell, value in tape.changed]
+            counts.setdefault((name, value), []).append(state)
+        self._counts = [(name, number(value), states) for (name, value), states in counts.items()]
+        self._changed = [(cell, number(value)) for cell, value in tape.changed]
         self._skips = [
-            (
-                optimizer,
-                self._leaving(var),
-                [(s, self._number_maker(n), self._number_maker(v)) for s, n, v in counts],
-            )
-            for optimizer, var, counts in tape.skips
+            (optimizer, self._leaving(var), [(s, number(n), number(v)) for s, n, v in before])
+            for optimizer, var, before in tape.skips
         ]
-        self._has_others = bool(
-            self._rebound
-            or self._given_gradients
-            or self._changed
-            or self._skips
-            or tape.afterwards
-        )
 
-    def _number_maker(self, x):
-        """A function of the registers that returns a number, or a tuple of numbers."""
-        if isinstance(x, tuple):
-            makers = [self._number_maker(item) for item in x]
-            return lambda regs: tuple([make(regs) for make in makers])
-        x = getattr(x, "var", x)
-        return itemgetter(self.slot(x)) if type(x) is Value else lambda regs: x
+    def _leaving(self, x, is_result=False):
+        """A function that returns a value in memory of its own.
 
-    def _leaving(self, x):
-        """A function that returns a value in memory of its own."""
-        storage = self.plan.storage(x) if x.kind == "array" else None
-        maker = x.root().call if x.kind == "array" else None
-        # What a call returns may be an operand.
-        is_planned = storage is not None and storage.kind == "planned"
-        is_planned |= maker is not None and maker.declared.aliases
-        is_own = x.kind != "array" or (x.memory.is_own and x.constant is None and not is_planned)
-        if is_own and (x.kind != "array" or x.memory not in self._taken):
-            self._taken.add(x.memory)
-            return self._read(x)
+        A result may show state, an argument, or another result.
+        """
+        regs, at, memory = self.regs, self.slot(x), x.memory
+        is_given = x.kind != "array"
+        if not is_given and x.constant is None:
+            storage, maker = self.plan.storage(x), x.root().call
+            is_planned = storage is not None and storage.kind == "planned"
+            # What a call returns may be an operand.
+            is_own = memory.is_own and not is_planned and not maker.declared.aliases
+            is_given = is_own and memory not in self._taken
+            is_given |= is_result and (not memory.is_own or memory in self._taken)
+        if is_given:
+            self._taken.add(memory)
+            return lambda: regs[at]
         fixed = self.static(x)
         if hasattr(fixed, "copy"):
             return fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
         return self.caller(self.tape.duplicate, (x,))
 
-    def _read(self, x):
-        regs, at = self.regs, self.slot(x)
-        return lambda: regs[at]
-
-    def _shown(self, x):
-        """A function that returns a result, which may show state, arguments, or another result."""
-        is_own = x.kind != "array" or x.memory is None or x.memory.is_own
-        if not is_own and x.constant is None:
-            return self._read(x)
-        if is_own and x.memory in self._taken and self.static(x) is None:
-            return self._read(x)
-        return self._leaving(x)
-
     def _bind_results(self):
         """Prepare the leaves of the result, each as a function, or the number of an equal one."""
-        self._results, order = [], []
-        numbers = {}
+        self._results, self._order, numbers = [], [], {}
         for kind, value in self.tape.results:
-            if kind == "tensor":
-                value, x, node = value
-                make = partial(_tensor, self._shown(x), node) if value not in numbers else None
-            else:
-                make = self._result(kind, value)
-                value = object()
-            if value not in numbers:
-                numbers[value] = len(self._results)
-                self._results.append(make)
-            order.append(numbers[value])
-        self._order = order if len(self._results) < len(order) else None
+            key = value[0] if kind == "tensor" else object()
+            if key not in numbers:
+                numbers[key] = len(self._results)
+                self._results.append(self._result(kind, value))
+            self._order.append(numbers[key])
+        if len(self._results) == len(self._order):
+            self._order = None
 
     def _result(self, kind, value):
+        regs = self.regs
+        if kind == "tensor":
+            _, x, node = value
+            find = self._leaving(x, True)
+            return lambda: wrap(find(), node and node())
         if kind in ("static", "same"):
-            return partial(_itself, value)
+            return lambda: value
         if kind == "leaf":
-            given = self._given
-            return lambda: given[0][value]
+            return lambda: regs[value]
         if kind == "grad":
             return lambda: value.grad
-        return self._shown(value) if kind == "array" else self._leaving(value)
+        return self._leaving(value, kind == "array")
 
     # Running
+
+    def run_alone(self, leaves):
+        """What `run` returns, by one thread at a time; MISS if this one is running it already."""
+        if self._owner == get_ident():
+            return MISS
+        with self._lock, self.context():
+            self._owner = get_ident()
+            try:
+                return self.run(leaves)
+            finally:
+                self._owner = None
 
     def run(self, leaves):
         """The leaves of the result, or `MISS`."""
@@ -542,38 +415,25 @@ class Program(Steps):
             found = [*map(call_it, self._results)]
             return found if self._order is None else [found[k] for k in self._order]
         finally:
-            self._given[0] = None
             self.regs[:] = self.blank
 
     def _numbers_fit(self):
         """Find and compute the numbers; returns whether they fulfil the conditions."""
         regs = self.regs
-        for optimizer, names, i, flags, places in self._hyper:
-            group = optimizer.param_groups[i]
+        for optimizer, names, i, flags in self._hyper:
+            now = [*map(optimizer.param_groups[i].__getitem__, names)]
+            if now != optimizer._hyper[i] and not take_hyper(optimizer):
+                return False
             hyper = optimizer._hyper[i]
-            if [*map(group.__getitem__, names)] != hyper:
-                if not take_hyper(optimizer):
-                    return False
-                hyper = optimizer._hyper[i]
             for k, value in flags:
                 if hyper[k] is not value:
                     return False
-            for k, at in places:
-                regs[at] = hyper[k]
         try:
             for find, at in self._numbers:
                 regs[at] = find()
+            return [*map(call_it, self._conditions)] == self._outcomes
         except _ABSENT:
             return False
-        for at, outcome in self._truths:
-            if bool(regs[at]) is not outcome:
-                return False
-        for compute, outcome in self._conditions:
-            if compute() != outcome:
-                return False
-        for array, at in self._weak:
-            array[()] = regs[at]
-        return True
 
     def _run(self):
         regs, tape, step, states, undo = self.regs, self.tape, None, None, ()
@@ -585,10 +445,10 @@ class Program(Steps):
         if tape.generators:
             if self._is_fallible and not tape.communicates:
                 states = [(g, g.get_state()) for g in tape.generators]
-            for find, at in (*self._draws, *self._later_numbers):
+            for find, at in self._random:
                 regs[at] = find()
-            for array, at in self._later_weak:
-                array[()] = regs[at]
+        for array, at in self.weak:
+            array[()] = regs[at]
         if self._undo:
             undo = [(regs[at], tape.duplicate(regs[at])) for at in self._undo]
         try:
@@ -611,42 +471,22 @@ class Program(Steps):
 
     def _have_effects(self):
         """Change what the function has changed, besides what the calls have overwritten."""
-        regs = self.regs
-        for states, at in self._steps_of:
-            value = regs[at]
-            for state in states:
-                state.step = value
-        for states, make in self._numbers_of:
+        regs, tape = self.regs, self.tape
+        for name, make, states in self._counts:
             value = make(regs)
             for state in states:
-                state.numbers = value
-        for x, make in self._gradients:
-            grad = Tensor()
-            grad.array = make()
-            grad.node = grad._grad = None
-            x._grad = grad  # last, in case Ctrl-C comes
-        if self._has_others:
-            self._have_other_effects()
-
-    def _have_other_effects(self):
-        regs, tape = self.regs, self.tape
+                setattr(state, name, value)
         for optimizer, make, counts in self._skips:
             is_skipped = self.backend.read_later(make())
             optimizer._unknown = is_skipped, [(s, n(regs), v(regs)) for s, n, v in counts]
-        for find, what, make in self._rebound:
-            holder = find()
-            (holder if what == "array" else holder._grad).array = make()
-        for find, make in self._given_gradients:
-            find()._grad = None if make is None else _tensor(make, None)
+        for at, what, make in self._rebound:
+            (regs[at] if what == "array" else regs[at]._grad).array = make()
+        for at, make in self._gradients:
+            regs[at]._grad = None if make is None else wrap(make(), None)
         for cell, make in self._changed:
             cell.set(make(regs))
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
-
-    @property
-    def least_bytes(self):
-        """The largest sum of the sizes of planned values that are needed at one time."""
-        return most_alive({s for s in self.plan.of.values() if s.kind == "planned"})
 
 
 def _free(tensors):
@@ -655,15 +495,6 @@ def _free(tensors):
 
 
 def _itself(x):
-    return x
-
-
-def _tensor(make, node):
-    """A tensor of what ``make`` returns."""
-    x = Tensor()
-    x.array = make()
-    x.node = None if node is None else node()
-    x._grad = None
     return x
 
 

@@ -7,6 +7,7 @@ stays changed, as if it had run without them; `leave` notes it as the effects of
 import functools
 import gc
 import types
+from weakref import ref
 
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
@@ -22,7 +23,8 @@ from .tracing import Outcome, Traced
 class Stage:
     """All state that a function reaches, replaced by what notes its uses.
 
-    originals: from the id of each Tensor to ``(tensor, array, node, grad, array of grad)``.
+    originals: from the id of each Tensor to it, its array, its node, and a weak reference to its
+        gradient, or None.
     effects: what the function has changed besides writing in place; after `leave`.
     """
 
@@ -75,19 +77,17 @@ class Stage:
     def enter(self):
         recorder = self.recorder
         for key, x in self.reach.tensors.items():
-            grad = x.grad
-            x._grad = grad  # so that a program may read the slot
-            self.originals[key] = x, x.array, x.node, grad, None if grad is None else grad.array
+            x._grad = grad = x.grad  # so that a program may read the slot
+            self.originals[key] = x, x.array, x.node, None if grad is None else ref(grad)
             if type(x.node) is Leaf and x.node.watch is None:
                 self.unwatched.append(x.node)
-        for key, (x, array, node, grad, grad_array) in self.originals.items():
+        for key, (x, array, node, grad) in self.originals.items():
             kind = "argument" if key in self.arguments else "tensor"
             holder = self.arguments.get(key, x)
             self.traced[key] = recorder.input(array, Input(kind, holder))
             is_put = _swap(x, array, self.traced[key])
             if grad is not None:
-                self.grads[key] = recorder.input(grad_array, Input("grad", x))
-                is_put = _swap(grad, grad_array, self.grads[key]) and is_put
+                is_put = self._enter_gradient(key, x, grad()) and is_put
             if not is_put:
                 recorder.stop("a tensor is changed while the recording begins", True)
             if type(node) is Node:  # a graph from outside, whose arrays are real
@@ -103,6 +103,13 @@ class Stage:
             self._enter_optimizer(optimizer)
         for scheduler in self.reach.schedulers:
             self._enter_scheduler(scheduler)
+
+    def _enter_gradient(self, key, x, grad):
+        """Put a traced array into a gradient; nothing else holds it: the function may drop it."""
+        array = grad.array
+        traced = self.recorder.input(array, Input("grad", x), is_kept=False)
+        self.grads[key] = ref(traced)
+        return _swap(grad, array, traced)
 
     def _guard_boundary(self, node):
         """Have a sweep that goes on into a graph from outside do so with real arrays."""
@@ -219,8 +226,8 @@ class Stage:
                 del values["step"]
         self._leave_groups()
         self._leave_states()
-        for key, (x, array, node, grad, grad_array) in self.originals.items():
-            self._leave_tensor(key, x, array, node, grad, grad_array)
+        for key, original in self.originals.items():
+            self._leave_tensor(key, *original)
         for x in self.recorder.strangers:
             if x.grad is not None and isinstance(x.grad.array, Traced):
                 x.grad.array = x.grad.array.value
@@ -237,7 +244,7 @@ class Stage:
         """Let go of everything, at last."""
         vars(self).clear()
 
-    def _leave_tensor(self, key, x, array, node, grad, grad_array):
+    def _leave_tensor(self, key, x, array, node, grad):
         stop = self.recorder.stop
         if x.node is not node:
             stop("a tensor from outside gets a graph, or requires grad from now on")
@@ -245,15 +252,13 @@ class Stage:
                 self.recorder.strangers.append(x)
         if not _swap(x, self.traced[key], array):
             self.rebound.append((x, "array", self._var(_take_out(x), "a tensor")))
-        new = x.grad
-        if new is grad:
-            if grad is None:
-                return
-            if not _swap(grad, self.grads[key], grad_array):
-                self.rebound.append((x, "grad", self._var(_take_out(grad), "a gradient")))
+        new, old = x.grad, grad and grad()
+        traced = grad and self.grads[key]()
+        is_put = traced is None or old is None or _swap(old, traced, traced.value)
+        if new is old and (grad is None or old is not None):
+            if not is_put or (grad is not None and traced is None):
+                self.rebound.append((x, "grad", self._var(_take_out(new), "a gradient")))
             return
-        if grad is not None:
-            _swap(grad, self.grads[key], grad_array)  # somebody may have kept it
         if new is None:
             self.gradients.append((x, None, None))
         else:

@@ -15,28 +15,24 @@ from .tape import Value, collect, mapped, name_of
 _FIXED = ("number", "scalar", "array")  # kinds of values that may be the same in each run
 
 
-class _NoStandIn(Exception):
-    """Raised for an operand for which no array can stand."""
-
-
 class Steps:
     """Makes the steps of a program; see `Program`, which has the other attributes.
 
-    regs: the registers.
+    regs: the registers; the leaves of the arguments come first.
     blank: what they hold between runs: None, and the objects that never change.
     steps: the steps that have been made.
     weak: pairs of a 0-d array that stands for a number, and the number's register.
     """
 
-    def _begin(self):
-        self.regs, self.blank, self.steps, self.weak = [], [], [], []
-        self._slots, self._static, self._weak_of = {}, {}, {}
-        self._stand_ins, self._known, self._views = {}, {}, {}
+    def _begin(self, n_leaves):
+        self.regs, self.blank = [None] * n_leaves, [None] * n_leaves
+        self.steps, self.weak, self._slots = [], [], {}
+        self._end()
 
     def _end(self):
         """Keep no more memory than the steps need."""
         self._static, self._weak_of = {}, {}
-        self._stand_ins, self._known, self._views = {}, {}, {}
+        self._stand_ins, self._views = {}, {}
 
     # Registers and what never changes
 
@@ -133,91 +129,68 @@ class Steps:
 
     # Binding to memory
 
-    def _bound(self, call, out, operand, **how):
-        """Steps that fill ``out`` on the operands of a call; None if that fails.
+    def _bound(self, call, out, find=None, **how):
+        """Steps that make a call into the memory of ``out``; None if there are none.
 
-        out: a pair of an array and the register for which it stands, or None.
-        operand: returns such a pair for a value.
+        find: a function of a value and the call: an array, and the register for which it stands.
         """
-        try:
-            pairs = [*map(operand, call.operands()), out]
-        except _NoStandIn:
-            return None
-        arrays = [x for x, _ in pairs]
-        slots = [at for _, at in pairs]
-        key = _layouts_of(call, arrays, how, self.backend.array_types[0])
-        if key in self._known:  # such a call has been bound to other arrays
-            found = self._replaced(*self._known[key], arrays, slots)
-            if found is not None:
-                return found
+        arrays, slots, find = [], {}, find or self._operand
+        for x in (*call.operands(), out):
+            array, at = find(x, call)
+            if array is None:
+                return None
+            arrays.append(array)
+            if at is not None:
+                slots[id(array)] = array, at
         values = iter(arrays)
-        args, kwargs = mapped(
-            (call.args, call.kwargs), lambda x: next(values) if type(x) is Value else x
-        )
-        step = self.binder.bind(call.function, args, kwargs, out[0], **how)
+        fill = lambda x: next(values) if type(x) is Value else x  # noqa: E731
+        args, kwargs = mapped(call.args, fill), mapped(call.kwargs, fill)
+        step = self.binder.bind(call.function, args, kwargs, arrays[-1], **how)
         if step is None:
             return None
         steps = self.binder.flat([step])
-        if key is not None:
-            self._known[key] = steps, arrays
-        if slots.count(None) == len(slots):
-            return steps
-        return self._replaced(steps, arrays, arrays, slots)
+        return self._with_registers(steps, slots) if slots else steps
 
-    def _replaced(self, steps, arrays, new, slots):
-        """The steps with new arrays, or registers, in place of some arrays; None if that fails."""
-        places = {id(x): k for k, x in enumerate(arrays)}
+    def _with_registers(self, steps, slots):
+        """The steps with registers in the place of arrays; None if that cannot be done.
+
+        slots: from the ids of arrays to pairs of the array and its register.
+        """
         found = []
         for step in steps:
             if type(step) is not partial or step.keywords:
                 return None
-            at = [places.get(id(x)) for x in step.args]
+            at = [slots[id(x)][1] if id(x) in slots else None for x in step.args]
             for x, k in zip(step.args, at, strict=True):
-                if k is None and any(self.binder.shares_memory(x, array) for array in arrays):
+                if k is None and any(self.binder.shares_memory(x, y) for y, _ in slots.values()):
                     return None
-            args = [x if k is None else new[k] for x, k in zip(step.args, at, strict=True)]
-            if all(k is None or slots[k] is None for k in at):
-                found.append(partial(step.func, *args))
-            else:
-                registers = [
-                    self.slot(x) if k is None or slots[k] is None else slots[k]
-                    for x, k in zip(args, at, strict=True)
-                ]
-                found.append(on_registers(step.func, self.regs, registers))
+            if at.count(None) < len(at):
+                at = [self.slot(x) if k is None else k for x, k in zip(step.args, at, strict=True)]
+                step = on_registers(step.func, self.regs, at)
+            found.append(step)
         return found
 
-    def _stand_in(self, x):
-        """An array that stands for a value, with the value's register; or what it always is."""
-        fixed = self.static(x)
-        if fixed is not None:
-            return fixed, None
+    def _operand(self, x, call):
+        """An array for a value, and the register for which it only stands; None if there is none.
+
+        A number that changes gets a 0-d array, as an operand of a ufunc. Other values that may be
+        in other arrays get one that stands for these.
+        """
+        array = self.static(x)
+        if array is not None:
+            return array, None
+        if x.kind == "number":
+            return self._weak_array(x, call), None
         if x not in self._stand_ins:
-            if x.kind not in ("array", "scalar") or x.dtype is None or x.strides is None:
-                raise _NoStandIn
-            if x.call is not None and x.call.declared.aliases:  # its strides depend on values
-                raise _NoStandIn
+            aliases = x.call is not None and x.call.declared.aliases
+            if x.kind not in ("array", "scalar") or x.strides is None or aliases:
+                return None, None  # its strides depend on values
             self._stand_ins[x] = self.binder.stand_in(x.shape, x.dtype, x.strides)
         return self._stand_ins[x], self.slot(x)
 
-    def _operand(self, call):
-        """A function for `_bound` of the operands of a call."""
-
-        def operand(x):
-            if x.kind != "number" or self.static(x) is not None:
-                return self._stand_in(x)
-            array = self._weak_array(x, call)
-            if array is None:
-                raise _NoStandIn
-            return array, None
-
-        return operand
-
     def _weak_array(self, x, call):
-        """The 0-d array for a number that changes, as an operand of a ufunc; or None."""
-        if x not in call.args or self.binder.ufunc_of(call.function) is None:
-            return None
         dtypes = {y.dtype for y in call.args if type(y) is Value and y.kind == "array"}
-        if len(dtypes) != 1:
+        if x not in call.args or len(dtypes) != 1 or self.binder.ufunc_of(call.function) is None:
             return None
         key = x, *dtypes
         if key not in self._weak_of:
@@ -232,52 +205,45 @@ class Steps:
         outs = call.outs
         if outs and all(out.base is not None and self.static(out) is not None for out in outs):
             return
-        if call.writes:
-            self._bind_write(call)
-            return
         storage = self.plan.storage(outs[0]) if len(outs) == 1 and outs[0].base is None else None
-        if storage is not None and storage.kind != "loose":
-            target, at = self._stand_in(outs[0])
-            checked = call in self._checked_calls
-            found = self._bound(call, (target, at), self._operand(call), checked=checked)
-            if found and None not in found:
-                if at is not None:
-                    self._make(outs[0])
-                self.steps += found
-                return
-            if at is None:
-                self.steps.append(self._into(call, target))
-                return
+        found = None
+        if call.writes:
+            found = self._bound_write(call)
+        elif storage is not None and storage.kind != "loose":
+            target = self.static(outs[0])
+            found = self._bound(call, outs[0], checked=call in self._checked_calls)
+            if target is not None:
+                found = found or [self._into(call, target)]
+            elif found is not None:
+                self._make(outs[0])
+        if found is not None:
+            self.steps += found
+            return
         compute = self.caller(call.function, call.args, call.kwargs)
-        if not outs:
-            self.steps.append(compute)
-        else:
+        if call.writes and (type(call.args[0]) is tuple or call.name == "blend"):
+            compute = partial(_done, compute, call.name)
+        if outs:
             self._put(compute, [*map(self.slot, outs)] if call.several else self.slot(outs[0]))
+        else:
+            self.steps.append(compute)
 
     def _into(self, call, target):
         """A step that calls the function as it is and has the result in memory that is given."""
         ufunc = self.binder.ufunc_of(call.function)
         if ufunc is not None and target.dtype.kind != "c":
-            return self.caller(partial(ufunc, out=target), call.args)
+            return self.caller(partial(ufunc, out=target), call.args, call.kwargs)
         compute = self.caller(call.function, call.args, call.kwargs)
         copy = self.binder.copy_into
         return _named(lambda: copy(target, compute()), compute)
 
-    def _bind_write(self, call):
-        """Bind a call that overwrites its first argument."""
-        function, first = call.function, call.args[0]
-        if function is not operator.setitem and type(first) is Value and self._can_bind(call):
-            others = [x for x in call.operands() if x.memory is first.memory]
-            target = self.static(first)
-            if target is not None and all(self.static(x) is not None for x in others):
-                found = self._bound(call, (target, None), self._operand(call))
-                if found and None not in found:
-                    self.steps += found
-                    return
-        step = self.caller(function, call.args, call.kwargs)
-        if type(first) is tuple or call.name == "blend":
-            step = partial(_done, step, call.name)
-        self.steps.append(step)
+    def _bound_write(self, call):
+        """The steps of a call that overwrites its first argument; None if it cannot be bound."""
+        first = call.args[0]
+        if call.function is operator.setitem or type(first) is not Value:
+            return None
+        mine = [x for x in call.operands() if x.memory is first.memory]
+        is_fixed = all(self.static(x) is not None for x in mine)
+        return self._bound(call, first) if is_fixed and self._can_bind(call) else None
 
     def _make(self, x):
         """Make new memory for a value in each run."""
@@ -295,32 +261,28 @@ class Steps:
                 self._make(call.outs[0])
         self._views = {}
         for bounds in group.slices():
+            find = partial(self._rows, group, bounds)
             for call in calls:
                 if not call.is_view():
-                    self._bind_block(group, call, bounds)
+                    out = call.outs[0] if call.outs else call.args[0]
+                    found = self._bound(call, out, find, whole=group.shape)
+                    self.steps += found or []
+                    if not found:
+                        self._whole.add(call)  # the program will have another plan
         slots = [at for _, at in self._views.values() if at is not None]
         if slots:
             self.steps.append(partial(_clear, self.regs, slots))
 
-    def _bind_block(self, group, call, bounds):
-        whole = self._operand(call)
-
-        def operand(x):
-            axis = group.axis_of(x.shape) if x.kind == "array" else None
-            return whole(x) if axis is None else self._rows(group, x, axis, bounds)
-
-        out = operand(call.outs[0] if call.outs else call.targets()[0])
-        steps = self._bound(call, out, operand, whole=group.shape)
-        if steps and None not in steps:
-            self.steps += steps
-        else:
-            self._whole.add(call)  # the program will have another plan
-
-    def _rows(self, group, x, axis, bounds):
-        """The rows of an operand in a block: an array, and the register for which it stands."""
+    def _rows(self, group, bounds, x, call):
+        """The rows of an operand in a block, as `_operand` returns them."""
         i, j = bounds
+        axis = group.axis_of(x.shape) if x.kind == "array" else None
+        if axis is None:
+            return self._operand(x, call)
         if (x, i) not in self._views:
-            array, at = self._stand_in(x)
+            array, at = self._operand(x, call)
+            if array is None:
+                return None, None
             rows = slice(0, j - i) if x in group.inner else slice(i, j)
             rows = (*[slice(None)] * axis, rows)
             if at is not None:
@@ -329,29 +291,6 @@ class Steps:
                 self._put(take, at)
             self._views[x, i] = array[rows], at
         return self._views[x, i]
-
-
-def _layouts_of(call, arrays, how, array_type):
-    """What decides how a call is bound to arrays; None if that is not known."""
-    parts = [call.function, *how.values()]
-    for x in (*call.args, *call.kwargs.values()) if call.kwargs else call.args:
-        kind = type(x)
-        if kind in (tuple, list, dict, slice) and values_in(x):
-            return None
-        parts += (kind,) if kind is Value else (kind, x.hex() if kind is float else x)
-    for x in arrays:
-        dtype = getattr(x, "dtype", None)
-        if type(x) is not array_type or dtype.kind == "c":  # NumPy looks where these lie
-            return None
-        parts += x.shape, x.strides, dtype
-    if len({*map(id, arrays)}) < len(arrays):
-        parts += [k for k, x in enumerate(arrays) for y in arrays[:k] if x is y]
-    key = tuple(parts)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
 
 
 def values_in(x):

@@ -156,8 +156,13 @@ class Call:
 
     def replace(self, new):
         """Use other values as operands, those in the dict ``new``."""
-        self.args, self.kwargs = mapped((self.args, self.kwargs), substituting(new))
-        self._operands = None
+        if not new.keys().isdisjoint(self.operands()):
+            self.args, self.kwargs = mapped((self.args, self.kwargs), substituting(new))
+            self._operands = None
+        for out in self.outs:
+            if out.base is not None:
+                out.base = new.get(out.base, out.base)
+                out.memory = out.base.memory
 
 
 def name_of(function):
@@ -212,12 +217,7 @@ def simplify(calls, outputs, duplicate):
     _keep_constants(calls)
     new = _merged(_living(calls, outputs), duplicate)
     for call in calls:
-        if not new.keys().isdisjoint(call.operands()):
-            call.replace(new)
-        for out in call.outs:
-            if out.base is not None:
-                out.base = new.get(out.base, out.base)
-                out.memory = out.base.memory
+        call.replace(new)
     return _living(calls, [new.get(x, x) for x in outputs]), new
 
 
@@ -240,10 +240,11 @@ def _living(calls, outputs):
 
     def need(values):
         for x in values:
-            while x is not None and x not in needed:
+            if x not in needed:
                 needed.add(x)
                 memories.add(x.memory)
-                x = x.base
+                if x.base is not None:
+                    need((x.base,))
 
     need(outputs)
     for call in reversed(calls):
@@ -256,8 +257,7 @@ def _living(calls, outputs):
             is_needed = not needed.isdisjoint(call.outs) or not call.is_pure or call.may_fail
         if is_needed:
             living.append(call)
-            need(call.operands())
-            need(call.outs)
+            need((*call.operands(), *call.outs))
     return living[::-1]
 
 
@@ -373,8 +373,12 @@ class Tape:
     leaving: the values that leave the program.
     """
 
-    graph = None
-    communicates = False
+    # What the tape of a sweep has not got.
+    graph = is_recording = structure = result_structure = None
+    rebound = gradients = changed = number_writes = skips = afterwards = ()
+    optimizers = alike = tensors = aliases = generators = conditions = written_sources = ()
+    prologue = unread = ()
+    communicates = is_leaf = False
 
     def __init__(self, **values):
         vars(self).update(values)
@@ -412,19 +416,11 @@ class Tape:
             leaving += self.graph.divide(self.calls, self.duplicate)
         self.calls, new = simplify(self.calls, leaving, self.duplicate)
 
-        def found(x):
-            return new.get(x, x)
-
+        found = substituting(new)
         self.leaving = list(dict.fromkeys(map(found, leaving)))
-        self.rebound = [(x, what, found(value)) for x, what, value in self.rebound]
-        self.gradients = [(x, found(value)) for x, value in self.gradients]
+        self.rebound, self.gradients = mapped((self.rebound, self.gradients), found)
         self.skips = [(o, found(var), counts) for o, var, counts in self.skips]
-        self.results = [
-            (kind, (v[0], found(v[1]), v[2]) if kind == "tensor" else found(v))
-            if kind in _LEAVING
-            else (kind, v)
-            for kind, v in self.results
-        ]
+        self.results = [(k, mapped(v, found) if k in _LEAVING else v) for k, v in self.results]
         if self.graph is not None:
             self.graph.kept = [*map(found, self.graph.originals)]
             kinds = ["number" if x.kind == "number" else "kept" for x in self.graph.kept]

@@ -12,7 +12,7 @@ import sys
 import threading
 from types import ModuleType
 from typing import Any
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 from .._processes.communicating import Started
 from .._thread_state import thread
@@ -65,6 +65,7 @@ class Recorder:
         self.has_scheduled = False  # whether a scheduler has stepped
         self._conditions, self._numbers, self._constants = set(), {}, {}
         self._memories = {}
+        self._passing = WeakValueDictionary()  # by the ids of arrays that the function may drop
         self._kept = []  # so that the ids in these tables stay those of their objects
         self._alive = []  # weak references to traced arrays and numbers
         self._thread = threading.get_ident()
@@ -144,9 +145,12 @@ class Recorder:
 
     # Arrays
 
-    def input(self, array, source):
-        """A traced array whose values each run finds at ``source``."""
-        traced = self._constants.get(id(array))
+    def input(self, array, source, is_kept=True):
+        """A traced array whose values each run finds at ``source``.
+
+        is_kept: whether the array stays alive until the end of the recording.
+        """
+        traced = self._constants.get(id(array), self._passing.get(id(array)))
         if traced is None:
             var = self._value(array)
             var.source = source
@@ -155,8 +159,10 @@ class Recorder:
             if known is None or buffer is None:
                 known = self._memories[buffer] = Memory()
             var.memory = known
-            traced = self._constants[id(array)] = self._traced(array, var)
-            self._kept.append(array)
+            traced = self._traced(array, var)
+            (self._constants if is_kept else self._passing)[id(array)] = traced
+            if is_kept:
+                self._kept.append(array)
             self.inputs.append(var)
             if self.several_devices or self.backend.binder is None:
                 self.device_of[var] = self.backend.device(array)
@@ -164,7 +170,7 @@ class Recorder:
 
     def constant(self, array):
         """A traced array for one that the function has from elsewhere, which stays as it is."""
-        traced = self._constants.get(id(array))
+        traced = self._constants.get(id(array), self._passing.get(id(array)))
         if traced is None:
             var = self._value(array)
             var.constant = duplicate_of(self.backend)(array) if self.is_open else array

@@ -16,7 +16,7 @@ from .noting import CannotNote, bound_ufunc, note
 _POWERS = operator.pow, operator.ipow
 # Functions that treat numbers and 0-d arrays differently.
 _WITH_NUMBERS = namespace.power, namespace._maximum, namespace._minimum, *_POWERS
-_NUMBERS = bool, int, float, complex, np.generic
+_OPERANDS = np.ndarray, bool, int, float, complex, np.generic
 
 
 def bind(function, args, kwargs, out, *, whole=None, checked=False):
@@ -90,13 +90,13 @@ def _ufunc_of(function, args):
 
 
 def _bound_ufunc(ufunc, args, out, whole):
-    if ufunc is None or not all(isinstance(x, (np.ndarray, *_NUMBERS)) for x in args):
+    if ufunc is None or len(args) < ufunc.nin or out.dtype.char == "O":
         return None
     args = args[: ufunc.nin]
     arrays = [x for x in args if isinstance(x, np.ndarray)]
-    if len(args) < ufunc.nin or not arrays or out.dtype.char == "O":
+    if not arrays or [x for x in args if not isinstance(x, _OPERANDS)]:
         return None
-    if any(x.dtype.kind == "c" for x in (*arrays, out)):
+    if "c" in [x.dtype.kind for x in (*arrays, out)]:
         # NumPy rounds complex products in place, or with gaps, in another way.
         if not all(x.flags.c_contiguous and x.shape == out.shape for x in (*arrays, out)):
             return None

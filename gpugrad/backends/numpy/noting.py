@@ -183,7 +183,8 @@ def _is_contiguous(x):
 
 def _with_arrays(ufunc, inputs):
     """The inputs, with 0-d arrays in place of numbers: numbers take a microsecond more."""
-    dtypes = {x.dtype for x in inputs if hasattr(x, "dtype")}
+    numbers = [x for x in inputs if type(x) is not np.ndarray]
+    dtypes = {x.dtype for x in inputs if hasattr(x, "dtype")} if numbers else ()
     if len(dtypes) != 1 or ufunc not in _OF_ONE_DTYPE:
         return inputs
     (dtype,) = dtypes

@@ -42,13 +42,13 @@ def ones_with_strides(array, strides):
     """Ones of the shape and dtype of an array, with these strides; None if one is negative."""
     if any(step < 0 for step in strides):
         return None
-    last = sum([(n - 1) * step for n, step in zip(array.shape, strides, strict=True)])
-    whole = np.ones(last // array.itemsize + 1, array.dtype)
-    return np.ndarray(array.shape, array.dtype, whole, 0, strides)
+    ones = stand_in(array.shape, array.dtype, strides)
+    ones[...] = 1
+    return ones
 
 
 def stand_in(shape, dtype, strides):
-    """An array of any values in memory of its own; it is not written to."""
+    """An array of any values in memory of its own."""
     steps = (
         [(n - 1) * step for n, step in zip(shape, strides, strict=True)] if 0 not in shape else []
     )
