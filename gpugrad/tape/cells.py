@@ -104,16 +104,13 @@ class _Exactly:
         self.value = value
 
     def __eq__(self, other):
-        return same(self.value, other.value)
-
-
-def _exact(x):
-    return x if type(x) is str else _Exactly(x)
+        return type(other) is _Exactly and same(self.value, other.value)
 
 
 def keys_of(x):
     """The keys of a dict, or the items of a tuple or a set, in their order, each with its type."""
-    return [*map(_exact, [*x])]  # a copy first, since another thread may add some
+    keys = [*x]  # a copy first, since another thread may add some
+    return keys if {str}.issuperset(map(type, keys)) else [*map(_Exactly, keys)]
 
 
 def _bytes_of(x):
@@ -191,7 +188,7 @@ def leaves_hold(leaves, rows, apart, holders):
     apart: the ids of tensors of the state that the program changes, which Tensors among the
         arguments are not; neither are these gradients of the ``holders``, or one Tensor twice.
     """
-    seen = {id(x.grad) for x in holders}
+    seen = {id(x.grad) for x in holders} if holders else set()
     for x, (kind, value) in zip(leaves, rows, strict=True):
         if kind == "tensor":
             cls, node_kind, has_grad = value

@@ -13,6 +13,7 @@ from operator import attrgetter, getitem
 from operator import call as call_it
 from threading import RLock, get_ident
 
+from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import writes
@@ -482,7 +483,11 @@ class Program(Steps):
         for at, what, make in self._rebound:
             (regs[at] if what == "array" else regs[at]._grad).array = make()
         for at, make in self._gradients:
-            regs[at]._grad = None if make is None else wrap(make(), None)
+            grad = None
+            if make is not None:  # made here, since a call of `wrap` takes as long
+                grad = Tensor()
+                grad.array, grad.node, grad._grad = make(), None, None
+            regs[at]._grad = grad  # last, in case Ctrl-C comes
         for cell, make in self._changed:
             cell.set(make(regs))
         for function, args, kwargs in tape.afterwards:
