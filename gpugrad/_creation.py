@@ -225,8 +225,10 @@ def _of_numpy(data):
         if not {*map(type, data)} <= SCALARS:  # few types, however long the list
             for x in data:
                 yield from _of_numpy(x)
-    elif backend_of.get(type(data)) is host:
-        yield data
+    else:
+        backend = backend_of.get(type(data))
+        if getattr(backend, "real", backend) is host:  # also while `compile` records the program
+            yield data
 
 
 def _finish(array, requires_grad):

@@ -332,6 +332,8 @@ def _finish(op, out, arrays, parents, wanted, order, kind, static):
             return _finish_several(op, out, arrays, parents, wanted, order, kind, static)
         if type(out) not in namespace_of:
             out = _as_array(op, out, kind)
+        elif backend_of[kind].is_recorder:
+            out = backend_of[kind].lifted(out)
         kind = type(out)  # differs if the op moves its input to another library's device
     result = Tensor()
     result.array = out

@@ -176,6 +176,7 @@ class Compiled(Generic[P, R]):
             or thread.recorder is not None
             or thread.levels
             or thread.autocast is not None  # inside the function it is recorded
+            or thread.repeats  # the graph is to be that of the first time
             or implementation.instruments
             or numpy_backend.reports_errors()
             or self._owner == get_ident()
@@ -412,7 +413,10 @@ class Compiled(Generic[P, R]):
                 if recorded.tape is not None or recorded.passing is not True:
                     break
             if recorded.tape is None:
-                raise ValueError(f"program: it would run without being compiled: {recorded.reason}")
+                later = "; call it once first" if recorded.passing else ""
+                raise ValueError(
+                    f"program: it would run without being compiled: {recorded.reason}{later}"
+                )
             try:
                 return Report(program_of(recorded.tape, function, []))
             except Unsupported as error:

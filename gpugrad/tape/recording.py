@@ -80,6 +80,9 @@ def record(
         )
     ):
         reason = "it asks for types, but arrays and numbers are of other ones while it is recorded"
+    arrays = [x for _, x in whole.arrays] + [x for x in leaves if type(x) in namespace_of]
+    if reason is None and any(getattr(x.dtype, "hasobject", False) for x in arrays):
+        reason = "it uses an array of Python objects"
     if reason is None and backend is None:
         reason, passing = "it has no tensors to compute with", True
     if reason is not None:

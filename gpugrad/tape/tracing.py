@@ -21,6 +21,7 @@ from ..backends import SCALARS, backend_of, namespace_of
 from ..backends.base import Backend
 from ..backends.declarations import declaration, declare
 from ..tools.observing import in_line, user_line
+from .libraries import is_own
 from .numbers import Key, Number
 from .tape import Call, Input, Memory, Value, mapped
 from .updates import RecordedUpdater
@@ -251,6 +252,9 @@ class Recorder:
         if backend is not self.backend:
             self.stop("it moves arrays from one library's device to another's")
         if type(part) not in namespace_of:
+            if _is_for_program(sys._getframe(2)):
+                self.read("a number is taken from a raw array")
+                return part
             var = Value("scalar", part)
         else:
             var = self._value(part)
@@ -392,8 +396,9 @@ class Recorder:
 
     def refuse_state(self):
         """Called when an optimizer is about to make the state of a parameter."""
-        if self.is_open:
-            self.stop("an optimizer makes state of what `state` lists; list the optimizer too")
+        if self.is_open:  # an optimizer that is listed does so once
+            what = "an optimizer makes state of what `state` lists; list the optimizer too"
+            self.stop(what, passing="first")
         self.stop("its optimizer makes its state", passing=True)
 
     def refuse_collective(self):
@@ -494,6 +499,8 @@ class Traced:
 
     def __getattr__(self, name):  # of a raw array in the user's own code
         value = getattr(object.__getattribute__(self, "value"), name)
+        if name in _MEMORY:
+            self.recorder.read("the values of an array are read")
         if name.startswith("__") or not callable(value):
             return value
         self.recorder.stop(
@@ -519,8 +526,29 @@ def _reading(name):
     return read
 
 
-for _name in "bool float int index complex repr format reduce_ex deepcopy dlpack".split():
+for _name in (
+    "bool float int index complex repr str format round trunc floor ceil divmod rdivmod reduce_ex "
+    "deepcopy dlpack"
+).split():
     setattr(Traced, f"__{_name}__", _reading(f"__{_name}__"))
+# By which other libraries find the memory of an array.
+_MEMORY = {"__array_interface__", "__array_struct__", "__cuda_array_interface__"}
+
+
+def _is_for_program(frame):
+    """Whether the program's own code, outside of ops, gets what a call in this frame returns."""
+    while frame is not None and frame.f_globals.get("__name__", "") == __name__:
+        frame = frame.f_back
+    if frame is None or not is_own(frame.f_globals.get("__name__")):
+        return False
+    while frame is not None:
+        name = frame.f_globals.get("__name__") or ""
+        if name.startswith("gpugrad.autograd."):  # the forward or a rule of an op
+            return False
+        if name.startswith("gpugrad.tape."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _check_key(recorder, key):
@@ -588,6 +616,7 @@ class Scalar(Traced):
     """A 0-d result that the real library returns as a scalar, not as an array."""
 
     __slots__ = ()
+    __hash__ = _reading("__hash__")
 
 
 for _name in "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift".split():

@@ -570,3 +570,78 @@ def the_memory_of_a_tensor_of_state_by_numpy(world):
 
     world.watch(w)
     world.play(f, changes=[lambda: w.numpy().fill(0)])
+
+
+COPIES = {
+    "array": np.array,
+    "asarray of another dtype": lambda a: np.asarray(a, dtype="f8"),
+    "vectorize": np.vectorize(lambda v: v * 2),
+    "nditer": lambda a: np.array([v * 2 for v in np.nditer(a)]),
+    "elements": lambda a: np.array([a[0], a[1], a[2]]),
+    "a number of an element": lambda a: np.float64(a[0] * 10),
+    "rows": lambda a: np.array([*a]),
+}
+
+
+def _copied(world, copy):
+    raw = np.array([0.5, 1.5, 2.5], np.float32)
+    of_state = world.compile(lambda x: x * gg.asarray(copy(raw)))
+    of_argument = world.compile(lambda x, a: x * gg.asarray(copy(a)))
+    of_tensor = world.compile(lambda x: x * gg.asarray(copy(x.array)))
+    x = gg.asarray(np.ones(3, np.float32))
+    for k in range(6):
+        raw[0] = k // 3
+        for f, args in ((of_state, (x,)), (of_argument, (x, raw)), (of_tensor, (x * raw,))):
+            world.call(f, *args)
+
+
+for _name, _copy in COPIES.items():
+
+    def _program(world, copy=_copy):
+        _copied(world, copy)
+
+    _program.__name__ = f"raw_arrays_read_by_{_name.replace(' ', '_')}"
+    program(_program)
+
+
+@program
+def elements_of_raw_arrays_are_numbers_of_numpy(world):
+    a, w, x = np.array([1, 2]), np.array([1.5]), gg.asarray(np.ones(2, np.float32))
+    uses = [
+        lambda: {1: 10.0}.get(a[0], -1),
+        lambda: a[0] in {1, 2},
+        lambda: isinstance(w[0], float) + isinstance(w[0], np.floating),
+        lambda: round(w[0]),
+        lambda: divmod(w[0], 1)[1],
+        lambda: len(str(w[0])),
+        lambda: gg.tensor([w[0], w[0]]),
+        lambda: gg.asarray([w, w]),
+        lambda: hash(w[0]) % 7,
+        lambda: np.isscalar(w[0]) + hasattr(w[0], "__len__"),
+    ]
+    for use in uses:
+        f = world.compile(lambda x, use=use: x * use())
+        for _ in range(4):
+            world.call(f, x)
+
+
+@program
+def ops_of_the_program_that_copy_by_numpy(world):
+    @gg.op
+    def double(xp, x):
+        """Return 2x."""
+        return 2 * np.array(x)
+
+    double.vjp(x=lambda xp, g, x: 2 * g)
+    f = world.compile(lambda x: double(x))
+    world.play(f, lambda i: (normal(3, seed=i // 3, dtype=np.float64),))
+
+
+@program
+def arrays_of_python_objects(world):
+    b = np.array([1.5, 2.5, 3.5], dtype=object)
+    world.play(world.compile(lambda x: x * gg.asarray((b * 2).astype(np.float32))))
+    world.play(
+        world.compile(lambda x, b: x * gg.asarray((b * 2).astype(np.float32))),
+        lambda i: (normal(3, seed=i), b),
+    )

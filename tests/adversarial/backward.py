@@ -600,3 +600,44 @@ def a_gradient_of_another_dtype_outside(world):
     dtypes = gg.float32, gg.float64, gg.float16, gg.float32
     world.watch(w)
     world.play(whole, lambda i: (normal(3, seed=i), dtypes[i % 4]), calls=8)
+
+
+@program
+def compiled_functions_in_compiled_ones_with_backward_outside(world):
+    w = leaf(4, 4)
+    number = [2.0]
+    inner = world.compile(lambda x: (x @ w) @ x.T * number[0])
+    twice = world.compile(lambda x: inner(x).sum() + inner(x * 2)[0].sum())
+
+    def step(x):
+        w.grad = None
+        loss = twice(x)
+        loss.backward()
+        return loss.detach()
+
+    world.watch(w)
+    world.play(
+        step,
+        lambda i: (normal(2, 4, seed=i),),
+        changes=[lambda: number.__setitem__(0, 3.0), lambda: inner(normal(2, 4))],
+    )
+
+
+@program
+def compiled_layers_in_a_compiled_loss(world):
+    gg.manual_seed(0)
+    layer = gg.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    parameters = [*layer.parameters()]
+    optimizer = gg.optim.SGD(parameters, 0.1)
+    body = world.compile(layer)
+    loss_of = world.compile(lambda x: (body(x) ** 2).mean())
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = loss_of(x)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    world.watch(*parameters)
+    world.play(step, lambda i: (normal(2, 3, 8, seed=i),), calls=10)
