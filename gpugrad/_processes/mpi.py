@@ -11,7 +11,7 @@ from mpi4py import MPI
 
 from .._dtypes import is_half
 from .._thread_state import thread
-from ..backends import backend_of, describe
+from ..backends import backend_of, describe, share_processors, usable_processors
 from .group import Group, Pending
 
 _OPS = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN}
@@ -85,7 +85,10 @@ class MPIGroup(Group):
         self._comm = MPI.COMM_WORLD.Dup()
         self._control = MPI.COMM_WORLD.Dup()
         self.rank, self.size = self._comm.rank, self._comm.size
-        self.local_rank = self._comm.Split_type(MPI.COMM_TYPE_SHARED).rank
+        local = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self.local_rank = local.rank
+        processors = usable_processors()
+        share_processors(local.allgather(processors).count(processors))
         self._count = 0  # of the collectives so far
         self._ended: set[int] = set()
         self._devices: dict[Any, Any] = {}

@@ -189,28 +189,29 @@ class GenericBackend(Backend):
             else:
                 value = self.asarray(value, dtype=x.dtype, device=self.device(x))
             return super().setitem(x, value, key)
-        return self._by_numpy(host.setitem, x, value, key)
+        places, values = self._selected(x, x.shape, key), self.to_numpy(x).ravel()
+        value = self.to_numpy(value) if type(value) in self.array_types else value
+        found = host.setitem(values, value, (places,))
+        return self.asarray(found.reshape(tuple(x.shape)), device=self.device(x))
 
     def last_written(self, x, key):
-        return self._by_numpy(host.last_written, x, key)
+        places = self._selected(x, x.shape, key)
+        found = host.last_written(self.to_numpy(x).ravel(), (places,))
+        return self.asarray(found, device=self.device(x))
 
     def _scatter_add(self, values, /, shape, key):
         if not self._has_integer_array(key):
             out = self.zeros(shape, values.dtype, values)
             out[key] = values
             return out
-        return self._by_numpy(host.xp.scatter_add, values, shape, key)
+        places = self._selected(values, shape, key)
+        found = host.xp.scatter_add(self.to_numpy(values), (math.prod(shape),), (places,))
+        return self.asarray(found.reshape(shape), device=self.device(values))
 
-    def _by_numpy(self, function, *args):
-        """What NumPy's function, whose last argument is a key, gives for the arguments."""
-        *values, key = args
-        keys = key if isinstance(key, tuple) else (key,)
-        device = self._common_device((*values, *keys))
-        values, keys = [
-            tuple([self.to_numpy(x) if type(x) in self.array_types else x for x in group])
-            for group in (values, keys)
-        ]
-        return self.asarray(function(*values, keys), device=device)
+    def _selected(self, like, shape, key):
+        """For each element that a key selects its place in the flattened array, on the host."""
+        numbers = self.xp.arange(math.prod(shape), device=array_api_compat.device(like))
+        return self.to_numpy(self.xp.reshape(numbers, tuple(shape))[key])
 
     def _has_integer_array(self, key):
         """Whether a key has None or integer arrays, whose elements may repeat.

@@ -42,7 +42,9 @@ def set_num_threads(number: int) -> None:
     user has set a number, by OPENBLAS_NUM_THREADS, OMP_NUM_THREADS or threadpoolctl, and where
     NumPy calls a library other than OpenBLAS, products are left to NumPy and to the threads of that
     library. `set_num_threads` overrides the variables, but not a limit by threadpoolctl while it
-    lasts; products are divided for OpenBLAS only.
+    lasts; products are divided for OpenBLAS only. With 1, OpenBLAS too computes with one thread
+    from then on, also where the program calls NumPy itself: even waiting, its threads take time.
+    Processes that `gpugrad.distributed.init` joins divide the processors of a machine.
 
     The rounding of large products may depend on the number, but not on chance. Threads of the
     program itself may call gpugrad, too; then only one of them at a time has the help of others.
@@ -57,6 +59,24 @@ def set_num_threads(number: int) -> None:
     if not 1 <= count <= _MOST:
         raise ValueError(f"set_num_threads: the number must be from 1 to {_MOST}, not {count}")
     _threads.resize(count)
+    _blas.be_alone(count == 1)
+
+
+def share_processors(number):
+    """Leave to this process its part of processors that ``number`` processes may use.
+
+    A number of threads that the program or its user has set stays.
+    """
+    default = _default()
+    if number > 1 and default is not None and _threads.number == default:
+        set_num_threads(max(1, default // number))
+
+
+def usable_processors():
+    """What tells whether two processes of a machine may use the same processors."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return os.cpu_count()
 
 
 def get_num_threads() -> int:
@@ -226,7 +246,7 @@ class _BLAS:
 
     is_known: False if NumPy has another library, or an OpenBLAS that has threads of OpenMP.
     get, set: its functions for its number of threads; without effect if it is not known.
-    usual: its number of threads outside of this module's functions.
+    first, usual: its number of threads outside of this module's functions, at first and now.
     inside: the identifiers of threads that compute something with one thread of it.
     lock: held while ``inside`` and the number are changed.
     """
@@ -235,7 +255,7 @@ class _BLAS:
         functions = _functions_of_openblas()
         self.is_known = functions is not None
         self.get, self.set = functions or (lambda: 1, lambda number: None)
-        self.usual = self.get()
+        self.first = self.usual = self.get()
         self.inside = {}
         self.lock = RLock()  # a signal handler may use it too
 
@@ -245,6 +265,14 @@ class _BLAS:
             return False
         with self.lock:  # another thread may have changed the number since
             return not self.inside and self.get() != self.usual
+
+    def be_alone(self, is_alone):
+        """Have it compute with one thread everywhere, or outside of here with as many as first."""
+        with self.lock:
+            if not self.is_limited():
+                self.usual = 1 if is_alone else self.first
+                if not self.inside:
+                    self.set(self.usual)
 
     def with_one_thread(self, function, *args):
         """Return ``function(*args)``, during which OpenBLAS computes with one thread."""
@@ -463,9 +491,9 @@ def _processors():
 
 
 def _default():
-    if _blas.usual == 1 or any(os.environ.get(name) for name in _VARIABLES):
+    if _blas.first == 1 or any(os.environ.get(name) for name in _VARIABLES):
         return None
-    return min(_blas.usual, _processors())
+    return min(_blas.first, _processors())
 
 
 _blas = _BLAS()
