@@ -130,8 +130,8 @@ class Plan:
             return None
         first = _result(self.calls[start])
         axes = [k for k, n in enumerate(first.shape) if n > 1]
-        axis = max(axes, key=lambda k: abs(first.strides[k]))  # so that blocks have no gaps
-        if math.prod(first.shape) // first.shape[axis] > BLOCK:
+        axis = max(axes, key=lambda k: abs(first.strides[k]), default=None)  # blocks have no gaps
+        if axis is None or math.prod(first.shape) // first.shape[axis] > BLOCK:
             return None
         members, waiting, uses, written, read = [], [], [], {}, {}
         for call in self.calls[start:]:
