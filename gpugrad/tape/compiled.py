@@ -381,10 +381,13 @@ class Compiled(Generic[P, R]):
         expected = results(result) | before.values()
         if differing := differences(expected, found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+            where = "beyond what compile can see, which its documentation says"
+            if self._state is not None:
+                where = "in what `state` does not list"
             raise RuntimeError(
                 f"gpugrad.compile: in call {self._calls} of {name} these differ from what it "
                 f"gives without being compiled: {', '.join(differing[:5])}{more}; what it reads "
-                f"may lie beyond what compile can see, which its documentation says"
+                f"may lie {where}"
             )
         return result
 
