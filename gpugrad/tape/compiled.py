@@ -22,6 +22,7 @@ from ..autograd.operation import Op
 from ..backends import namespace_of
 from ..backends.numpy import backend as numpy_backend
 from ..nn.module import Module
+from ..tools.observing import user_line
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE, keys_of
 from .checking import Snapshot, differences, results
@@ -351,7 +352,9 @@ class Compiled(Generic[P, R]):
         if not self._warned:
             self._warned = True
             name = getattr(self.__wrapped_function__, "__name__", "the function")
-            warnings.warn(f"gpugrad.compile: {name} {what}", stacklevel=5)
+            line = user_line()  # how many frames are between depends on who warns
+            place = (line.file, line.number) if line else ("<unknown>", 1)
+            warnings.warn_explicit(f"gpugrad.compile: {name} {what}", UserWarning, *place)
 
     def _checked(self, args, kwargs, leaves, structure):
         """Run the program and the function, on the same state, and compare everything."""
