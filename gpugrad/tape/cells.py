@@ -98,7 +98,6 @@ class _Exactly:
     """A value that equals only what `same` says."""
 
     __slots__ = ("value",)
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, value):
         self.value = value

@@ -85,11 +85,12 @@ def compile(
     ``if x > 0`` and ``print(x)`` do, or makes an array whose shape depends on values; that changes
     lists, dicts and objects, except for numbers and texts in them; that draws random numbers of
     other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps `LBFGS`,
-    of which the closure can be compiled instead; that prints, reads a file or a clock, or calls
-    anything else that reaches outside of the program; that names what cannot be looked into, such
-    as objects of other libraries. So does one of which two calls differ for no reason that can be
-    seen: the warning shows the first difference. Inside `vmap` and other transforms, and while a
-    tool such as `profile` is on, a function runs uncompiled without a warning.
+    of which a closure that does not name the optimizer can be compiled instead; that prints, reads
+    a file or a clock, or calls anything else that reaches outside of the program; that names what
+    cannot be looked into, such as objects of other libraries. So does one of which two calls differ
+    for no reason that can be seen: the warning shows the first difference. Inside `vmap` and other
+    transforms, and while a tool such as `profile` is on, a function runs uncompiled without a
+    warning.
 
     On a CUDA device all calls are one CUDA graph: a call of the compiled function stores the
     numbers and addresses that have changed, and launches it. Arguments are copied into the

@@ -143,7 +143,10 @@ class Steps:
             if at is not None:
                 slots[id(array)] = array, at
         values = iter(arrays)
-        fill = lambda x: next(values) if type(x) is Value else x  # noqa: E731
+
+        def fill(x):
+            return next(values) if type(x) is Value else x
+
         args, kwargs = mapped(call.args, fill), mapped(call.kwargs, fill)
         step = self.binder.bind(call.function, args, kwargs, arrays[-1], **how)
         if step is None:

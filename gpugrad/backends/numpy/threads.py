@@ -73,10 +73,10 @@ def share_processors(number):
 
 
 def usable_processors():
-    """What tells whether two processes of a machine may use the same processors."""
+    """The numbers of the processors that the process may use."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
-    return os.cpu_count()
+    return {*range(os.cpu_count() or 1)}
 
 
 def get_num_threads() -> int:
@@ -479,11 +479,8 @@ class _Threads:
 
 
 def _processors():
-    """How many processors the process may use, by its affinity and by its control group."""
-    if hasattr(os, "sched_getaffinity"):
-        number = len(os.sched_getaffinity(0))
-    else:
-        number = os.cpu_count() or 1
+    """How many processors the process can keep busy, by its affinity and by its control group."""
+    number = len(usable_processors())
     with suppress(OSError, ValueError), open("/sys/fs/cgroup/cpu.max") as file:
         quota, period = map(int, file.read().split())  # or "max", which is a ValueError
         number = min(number, max(1, math.ceil(quota / period)))
