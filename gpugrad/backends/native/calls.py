@@ -1,0 +1,282 @@
+"""Bound calls of NumPy as operations of which a kernel can be made.
+
+`operations` takes what `numpy.binding` returns, so what the functions of the namespace choose from
+shapes, dtypes and strides is chosen in one place, for calls and for kernels.
+"""
+
+import ctypes
+import math
+import platform
+from functools import cache, partial
+
+import numpy as np
+
+from ..numpy import binding, namespace, noting, threads
+
+TYPES = {
+    "?": "uint8_t", "b": "int8_t", "B": "uint8_t", "h": "int16_t", "H": "uint16_t",
+    "i": "int32_t", "I": "uint32_t", "l": "int64_t", "L": "uint64_t", "q": "int64_t",
+    "Q": "uint64_t", "f": "float", "d": "double",
+}  # fmt: skip
+
+# The expressions of functions whose results are rounded once or not at all, for operands of the
+# dtypes of the loop, with T for the type of the first one. Integers wrap.
+_ANY = {
+    np.add: "(T)({0} + {1})", np.subtract: "(T)({0} - {1})", np.multiply: "(T)({0} * {1})",
+    np.square: "(T)({0} * {0})", np.positive: "{0}", np.conjugate: "{0}",
+    np.less: "{0} < {1}", np.less_equal: "{0} <= {1}", np.greater: "{0} > {1}",
+    np.greater_equal: "{0} >= {1}", np.equal: "{0} == {1}", np.not_equal: "{0} != {1}",
+    np.logical_and: "({0} != 0) & ({1} != 0)", np.logical_or: "({0} != 0) | ({1} != 0)",
+    np.logical_xor: "({0} != 0) ^ ({1} != 0)", np.logical_not: "{0} == 0",
+}  # fmt: skip
+_FLOATS = {
+    np.divide: "{0} / {1}", np.reciprocal: "(T)1 / {0}", np.sqrt: "SQRT({0})",
+    np.negative: "-{0}", np.absolute: "FABS({0})", np.fabs: "FABS({0})",
+    np.isnan: "{0} != {0}", np.isinf: "FABS({0}) == (T)INFINITY",
+    np.isfinite: "FABS({0}) < (T)INFINITY", np.copysign: "COPYSIGN({0}, {1})",
+    np.sign: "({0} > 0 ? (T)1 : {0} < 0 ? (T)-1 : {0} == 0 ? (T)0 : {0})",
+    np.floor: "FLOOR({0})", np.ceil: "CEIL({0})", np.trunc: "TRUNC({0})", np.rint: "RINT({0})",
+}  # fmt: skip
+_INTEGERS = {
+    np.negative: "(T)-{0}", np.absolute: "(T)({0} < 0 ? -{0} : {0})", np.invert: "(T)~{0}",
+    np.bitwise_and: "(T)({0} & {1})", np.bitwise_or: "(T)({0} | {1})",
+    np.bitwise_xor: "(T)({0} ^ {1})",
+    np.maximum: "({0} > {1} ? {0} : {1})", np.minimum: "({0} < {1} ? {0} : {1})",
+}  # fmt: skip
+if platform.machine() in ("x86_64", "AMD64"):  # elsewhere, of two zeros NumPy returns another one
+    _FLOATS[np.maximum] = "({0} > {1} || {0} != {0} ? {0} : {1})"
+    _FLOATS[np.minimum] = "({0} < {1} || {0} != {0} ? {0} : {1})"
+_BOOLS = {
+    np.invert: "!{0}", np.maximum: "{0} | {1}", np.minimum: "{0} & {1}", np.add: "{0} | {1}",
+    np.multiply: "{0} & {1}", np.bitwise_and: "{0} & {1}", np.bitwise_or: "{0} | {1}",
+    np.bitwise_xor: "{0} ^ {1}",
+}  # fmt: skip
+COPY, SELECT = "(T){0}", "SELECT({0}, {1}, {2})"
+
+
+class Operation:
+    """What one call does.
+
+    kind: "map" for an expression of elements; "call" for the inner loop of a ufunc; "rows" and
+        "columns" for a reduction along the last axes or the first ones; "product" for that of
+        matrices; "gather" for elements of a flat array at places.
+    function: the ufunc, or an expression.
+    inputs: arrays. out: an array.
+    types: the characters of the dtypes with which it computes, that of the result last.
+    """
+
+    __slots__ = ("kind", "function", "inputs", "out", "types")
+
+    def __init__(self, kind, function, inputs, out, types):
+        self.kind = kind
+        self.function = function
+        self.inputs = inputs
+        self.out = out
+        self.types = types
+
+    @property
+    def shape(self):
+        """That of the elements which it goes through."""
+        return self.inputs[0].shape if self.kind in ("rows", "columns") else self.out.shape
+
+
+def operations(step):
+    """The operations of a bound call, or None if a kernel cannot make it."""
+    if type(step) is not partial:
+        return None
+    function, args = step.func, step.args
+    try:
+        if function is namespace._where and len(args) == 3 and step.keywords.keys() == {"out"}:
+            return _select(*args, step.keywords["out"])
+        if step.keywords:
+            return None
+        if type(function) is np.ufunc and function.signature is None and function.nout == 1:
+            return _map(function, args[:-1], args[-1])
+        if function is noting._named_out:
+            return _map(args[0], args[1:-1], args[-1])
+        if function is np.copyto or function is noting.cast:
+            return _copy(*args[:2])
+        if function is noting._by_copy:
+            return _by_copy(*args)
+        if function in (np.matmul, np.dot, threads.matmul):
+            return _product(function, *args)
+        if function is np.ndarray.take and args[2] is None and args[4] == "clip":
+            return _gather(args[0], args[1], args[3])
+        if getattr(function, "__name__", "") == "reduce":
+            return _reduce(function.__self__, *args)
+    except _Cannot:
+        pass
+    return None
+
+
+class _Cannot(Exception):
+    pass
+
+
+def _types(*dtypes):
+    """The characters of dtypes, all of which kernels compute with."""
+    found = "".join([np.dtype(getattr(x, "dtype", x)).char for x in dtypes])
+    if not all(map(TYPES.__contains__, found)):
+        raise _Cannot
+    return found
+
+
+def _converts(dtype, to):
+    """Whether C converts each number as NumPy does."""
+    _types(dtype, to)
+    if dtype.kind == "f" and to.kind in "iu":
+        raise _Cannot  # of those that are out of range, any number comes
+    return True
+
+
+def _map(ufunc, inputs, out):
+    inputs = [*inputs]
+    given = [x.dtype if isinstance(x, (np.ndarray, np.generic)) else type(x) for x in inputs]
+    try:
+        dtypes = ufunc.resolve_dtypes((*given, None))
+        inputs = [
+            x if isinstance(x, np.ndarray) else np.array(x, dtype)
+            for x, dtype in zip(inputs, dtypes, strict=False)
+        ]
+    except (TypeError, OverflowError, AttributeError):
+        raise _Cannot from None
+    types = _types(*dtypes)
+    for x, dtype in zip(inputs, dtypes, strict=False):
+        _converts(x.dtype, dtype)
+    _converts(dtypes[-1], out.dtype)
+    kind = dtypes[0].kind
+    table = {"f": _FLOATS, "b": _BOOLS}.get(kind, _INTEGERS)
+    expression = table.get(ufunc) or (_ANY.get(ufunc) if kind != "b" or types[-1] == "?" else None)
+    if ufunc is noting.clip and kind == "f":
+        expression = "CLIP({0}, {1}, {2})"
+    if expression is not None:
+        return [Operation("map", expression, inputs, out, types)]
+    # The loops of NumPy go through memory in one piece as they go through any part of it.
+    if kind != "f" or not all(x.flags.c_contiguous or x.size == 1 for x in (*inputs, out)):
+        raise _Cannot
+    if not all(x.shape == out.shape or x.size == 1 for x in inputs):
+        raise _Cannot
+    if _types(*inputs, out) != types or inner_loop(ufunc, types) is None:
+        raise _Cannot
+    return [Operation("call", ufunc, inputs, out, types)]
+
+
+def _copy(out, x):
+    x = x if isinstance(x, np.ndarray) else np.array(x, out.dtype)
+    _converts(x.dtype, out.dtype)
+    expression = "{0} != 0" if out.dtype.char == "?" else "{0}"
+    return [Operation("map", expression, [x], out, _types(x.dtype, out.dtype))]
+
+
+def _by_copy(out, function, *args):
+    if type(function) is np.ufunc:
+        arrays = [x for x in args if isinstance(x, np.ndarray)]
+        shape = np.broadcast_shapes(*[x.shape for x in arrays])
+        given = [x.dtype if isinstance(x, (np.ndarray, np.generic)) else type(x) for x in args]
+        between = np.empty(shape, function.resolve_dtypes((*given, None))[-1])
+        return [*_map(function, args, between), *_copy(out, between)]
+    x, axis, dtype, _, keepdims = args
+    between = np.empty(out.shape, out.dtype)
+    return [*_reduce(function.__self__, x, axis, dtype, between, keepdims), *_copy(out, between)]
+
+
+def _select(condition, x1, x2, out):
+    arrays = [x for x in (x1, x2) if isinstance(x, np.ndarray)]
+    given = [x.dtype if isinstance(x, np.ndarray) else x for x in (x1, x2)]
+    if not arrays or not isinstance(condition, np.ndarray) or condition.dtype.char != "?":
+        raise _Cannot
+    dtype = np.result_type(*given)
+    x1, x2 = (x if isinstance(x, np.ndarray) else np.array(x, dtype) for x in (x1, x2))
+    for x in (x1, x2):
+        _converts(x.dtype, dtype)
+    _converts(dtype, out.dtype)
+    return [Operation("map", SELECT, [condition, x1, x2], out, _types(bool, dtype, dtype, dtype))]
+
+
+def _reduce(ufunc, x, axis, dtype, out, keepdims):
+    types = _types(x.dtype, out.dtype)
+    if types[0] != types[1] or dtype not in (None, x.dtype) or not x.size or not x.ndim:
+        raise _Cannot
+    is_float = types[0] in "fd"
+    if not (ufunc is np.add and is_float) and ufunc not in (np.maximum, np.minimum):
+        raise _Cannot
+    axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = {a % x.ndim for a in axes}
+    kept = [i for i, n in enumerate(x.shape) if n > 1 and i not in axes]
+    gone = [i for i, n in enumerate(x.shape) if n > 1 and i in axes]
+    if not x.flags.c_contiguous or not out.flags.c_contiguous:
+        raise _Cannot
+    if not gone:
+        raise _Cannot  # NumPy goes along another axis, from another zero
+    if not kept or max(kept) < min(gone):
+        kind = "rows"
+    elif max(gone) < min(kept):
+        kind = "columns"
+    else:
+        raise _Cannot
+    kept, gone = ([x.shape[i] for i in axes] for axes in (kept, gone))
+    shape = (*kept, *gone) if kind == "rows" else (*gone, *kept)
+    flat = (math.prod(kept), math.prod(gone))
+    if len(shape) > 2:
+        shape = flat if kind == "rows" else flat[::-1]
+    elif kind == "rows":
+        shape = flat
+    target = out.reshape(flat[0])
+    return [Operation(kind, ufunc, [x.reshape(shape)], target, types)]
+
+
+def _product(function, x1, x2, out):
+    types = _types(x1.dtype, x2.dtype, out.dtype)
+    if types not in ("fff", "ddd") or x1.ndim < 2 or x2.ndim < 2 or not out.size:
+        raise _Cannot
+    if function is np.dot:
+        if x1.shape[1] != 1 or x1.ndim != 2 or x2.ndim != 2:
+            raise _Cannot
+        return [Operation("map", "{0} * {1} + (T)0", [x1, x2], out, types)]
+    if not x1.shape[-1] or (function is threads.matmul and threads.is_divided(x1.shape, x2.shape)):
+        raise _Cannot
+    return [Operation("product", function, [x1, x2], out, types)]
+
+
+def _gather(x, places, out):
+    types = _types(places.dtype, x.dtype, out.dtype)
+    if types[1] != types[2] or places.dtype.kind not in "iu" or not x.flags.c_contiguous:
+        raise _Cannot
+    return [Operation("gather", None, [places, x], out, types)]
+
+
+# Inner loops
+
+
+class _Ufunc(ctypes.Structure):
+    """The beginning of NumPy's PyUFuncObject, which its header ufuncobject.h declares."""
+
+    _fields_ = [
+        ("head", ctypes.c_byte * object.__basicsize__),
+        ("nin", ctypes.c_int), ("nout", ctypes.c_int), ("nargs", ctypes.c_int),
+        ("identity", ctypes.c_int), ("functions", ctypes.POINTER(ctypes.c_void_p)),
+        ("data", ctypes.POINTER(ctypes.c_void_p)), ("ntypes", ctypes.c_int),
+        ("reserved", ctypes.c_int), ("name", ctypes.c_char_p),
+        ("types", ctypes.POINTER(ctypes.c_ubyte)),
+    ]  # fmt: skip
+
+
+_CHARACTERS = "?bBhHiIlLqQfdgFDGOSUVMme"  # of the dtypes, by NumPy's numbers
+
+
+@cache
+def inner_loop(ufunc, types):
+    """The address of a ufunc's loop for operands of these dtypes and that of its data, or None."""
+    it = _Ufunc.from_address(id(ufunc))
+    if (it.nin, it.nout, it.nargs) != (ufunc.nin, ufunc.nout, ufunc.nargs):
+        return None
+    if it.ntypes != ufunc.ntypes or it.name != ufunc.__name__.encode():
+        return None
+    for i in range(it.ntypes):
+        row = [_CHARACTERS[it.types[i * it.nargs + k]] for k in range(it.nargs)]
+        if "".join(row) == types:
+            return it.functions[i], it.data[i] or 0
+    return None
+
+
+_ = binding

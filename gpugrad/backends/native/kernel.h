@@ -1,0 +1,98 @@
+/* What the text of generated kernels builds on. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef void (*loop_of_numpy)(char **, const int64_t *, const int64_t *, void *);
+
+/* The data of the array in a register: of a PyListObject and of a PyArrayObject. */
+#define HEAD 16
+#define ITEM(list, k) ((*(char ***)((char *)(list) + HEAD + 8))[k])
+#define DATA(array) (*(char **)((char *)(array) + HEAD))
+
+#if defined(__clang__)
+#define EACH _Pragma("clang loop vectorize(assume_safety)") for
+#else
+#define EACH _Pragma("GCC ivdep") for
+#endif
+
+#define GENERIC(x, name) _Generic((x), float: name##f, double: name)
+#define SQRT(x) GENERIC(x, sqrt)(x)
+#define FABS(x) GENERIC(x, fabs)(x)
+#define FLOOR(x) GENERIC(x, floor)(x)
+#define CEIL(x) GENERIC(x, ceil)(x)
+#define TRUNC(x) GENERIC(x, trunc)(x)
+#define RINT(x) GENERIC(x, rint)(x)
+#define COPYSIGN(x, y) GENERIC(x, copysign)(x, y)
+
+/* The bits of a number as those of another type of the same size. */
+#define AS(type, x) ({ __typeof__(x) x_ = (x); type y_; memcpy(&y_, &x_, sizeof y_); y_; })
+
+static inline float select_f(uint8_t c, float x, float y) {
+    int32_t mask = -(int32_t)(c != 0);
+    return AS(float, (AS(int32_t, x) & mask) | (AS(int32_t, y) & ~mask));
+}
+static inline double select_d(uint8_t c, double x, double y) {
+    int64_t mask = -(int64_t)(c != 0);
+    return AS(double, (AS(int64_t, x) & mask) | (AS(int64_t, y) & ~mask));
+}
+static inline int64_t select_q(uint8_t c, int64_t x, int64_t y) { return c ? x : y; }
+#define SELECT(c, x, y) _Generic((x), float: select_f, double: select_d, default: select_q)(c, x, y)
+
+/* numpy.clip: nan stays. */
+static inline float clip_f(float x, float low, float high) {
+    float y = x > low || x != x ? x : low;
+    return y < high || y != y ? y : high;
+}
+static inline double clip_d(double x, double low, double high) {
+    double y = x > low || x != x ? x : low;
+    return y < high || y != y ? y : high;
+}
+#define CLIP(x, low, high) _Generic((x), float: clip_f, double: clip_d)(x, low, high)
+
+/* The order of additions of numpy.add.reduce along memory. */
+#define PAIRWISE(T, name)                                                                   \
+    typedef T eight_##name __attribute__((vector_size(8 * sizeof(T))));                     \
+    static T pairwise_##name(const T *x, int64_t n) {                                       \
+        if (n < 8) {                                                                        \
+            T sum = (T)-0.0;                                                                \
+            for (int64_t i = 0; i < n; i++) sum += x[i];                                    \
+            return sum;                                                                     \
+        }                                                                                   \
+        if (n > 128) {                                                                      \
+            int64_t half = n / 2 - n / 2 % 8;                                               \
+            return pairwise_##name(x, half) + pairwise_##name(x + half, n - half);          \
+        }                                                                                   \
+        eight_##name a, b;                                                                  \
+        memcpy(&a, x, sizeof a);                                                            \
+        int64_t i = 8;                                                                      \
+        for (; i < n - n % 8; i += 8) {                                                     \
+            memcpy(&b, x + i, sizeof b);                                                    \
+            a += b;                                                                         \
+        }                                                                                   \
+        T sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));          \
+        for (; i < n; i++) sum += x[i];                                                     \
+        return sum;                                                                         \
+    }
+PAIRWISE(float, f)
+PAIRWISE(double, d)
+
+static inline void call1(char *f, char *data, const void *x, int64_t s, void *y, int64_t n,
+                         int64_t size) {
+    char *args[] = {(char *)x, y};
+    int64_t steps[] = {s, size};
+    ((loop_of_numpy)f)(args, &n, steps, data);
+}
+static inline void call2(char *f, char *data, const void *x1, int64_t s1, const void *x2,
+                         int64_t s2, void *y, int64_t n, int64_t size) {
+    char *args[] = {(char *)x1, (char *)x2, y};
+    int64_t steps[] = {s1, s2, size};
+    ((loop_of_numpy)f)(args, &n, steps, data);
+}
+/* Along a row: y is the first element, then f(y, x) for each of the others. */
+static inline void reduce(char *f, char *data, const char *x, int64_t size, void *y, int64_t n) {
+    memcpy(y, x, size);
+    char *args[] = {y, (char *)x + size, y};
+    int64_t count = n - 1, steps[] = {0, size, 0};
+    if (count) ((loop_of_numpy)f)(args, &count, steps, data);
+}
