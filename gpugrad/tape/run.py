@@ -18,6 +18,7 @@ from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import writes
 from .cells import all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
+from .kernels import segments, steps_with
 from .plan import Plan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
@@ -59,6 +60,7 @@ class Program(Steps):
         self.tape = tape
         self.backend = tape.backend
         self.binder = self.backend.binder
+        self.native = self.binder and self.binder.native()
         self.context = self.backend.sweep_context or nullcontext
         self._owner, self._lock = None, RLock()
         self._whole = set()  # calls that cannot be divided into blocks
@@ -89,6 +91,19 @@ class Program(Steps):
         if out.kind != "array" or out.base is not None or 0 in out.shape or call.declared.aliases:
             return False
         return call.declared.out or not out.shape
+
+    def _use_kernels(self):
+        """Have kernels made after two runs, and use them as soon as they are there."""
+        if self._until_kernels > 1:
+            self._until_kernels -= 1
+        elif self.segments is None:
+            self.segments = segments(self, self.native)
+            self._end()
+        elif all(segment.kernel.build.is_done for segment in self.segments):
+            self._until_kernels = 0
+            steps = steps_with(self, self.segments)
+            if steps is not None:
+                self._before, self._after = steps
 
     # What a run checks and finds before the first call
 
@@ -156,6 +171,8 @@ class Program(Steps):
 
     # Binding
 
+    segments = None
+
     def bind(self):
         """Bind the calls to the arrays that state has now."""
         self._tensor_rows = None  # it fits no call if this is interrupted
@@ -167,6 +184,8 @@ class Program(Steps):
         self._bind_results()
         self._end()
         self._bind_state()
+        self.segments = None
+        self._until_kernels = 3 if self.native is not None and not self._undo else 0
 
     def _bind_inputs(self):
         """Find out where the arrays lie that each run finds anew."""
@@ -258,21 +277,24 @@ class Program(Steps):
             self._undo = [self.slot(x) for x in targets if not x.memory.is_own]
         starts, last = {group.start: group for group in self.plan.groups}, self._last_uses()
         i = first_write = 0
+        self.units = []
         while i <= len(calls):
             if i >= free_at:
                 free_at = inf
                 self._free_gradients()
             if i >= at_write:
                 at_write, first_write = inf, len(self.steps)
-            stop = i + 1
+            stop, before = i + 1, len(self.steps)
             if i in starts:
                 stop = starts[i].stop
                 self._bind_group(starts[i])
             elif i < len(calls):
                 self._bind_call(calls[i])
+            self.units.append((i, min(stop, len(calls)), before, len(self.steps)))
             for at in [at for k in range(i, stop) for at in last.get(k, ())]:
                 self.steps.append(partial(self.regs.__setitem__, at, None))
             i = stop
+        self.units, self.all_steps, self.first_write = self.units[:-1], self.steps, first_write
         self._before, self._after = self.steps[:first_write], self.steps[first_write:]
         if self._undo:
             self._before += [partial(writes.note, self._places), *self._after]
@@ -412,6 +434,8 @@ class Program(Steps):
             if not self._fits(leaves) or not self._numbers_fit():
                 return MISS
             self._run()
+            if self._until_kernels:
+                self._use_kernels()
             self._have_effects()
             found = [*map(call_it, self._results)]
             return found if self._order is None else [found[k] for k in self._order]

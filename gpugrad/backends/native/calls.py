@@ -82,6 +82,12 @@ class Operation:
 
 def operations(step):
     """The operations of a bound call, or None if a kernel cannot make it."""
+    found = _operations(step)
+    arrays = [x for operation in found or () for x in (*operation.inputs, operation.out)]
+    return found if all(x.flags.aligned and x.dtype.isnative for x in arrays) else None
+
+
+def _operations(step):
     if type(step) is not partial:
         return None
     function, args = step.func, step.args

@@ -26,8 +26,14 @@ class Root:
         self.kind = kind
         self.array = array
         self.slot = slot
+        self.place = start  # where it really is, if another array stands for it
         self.loops = set()  # the numbers of those that use it
         self.offset = 0
+
+    @classmethod
+    def of(cls, array, kind):
+        start = address_of(array)
+        return cls(start, start + max(array.nbytes, 1), kind, array)
 
 
 class Access:
@@ -45,7 +51,7 @@ class Access:
     def __init__(self, array, root, shape, strides, *, is_write, is_pointwise=True):
         self.array = array
         self.root = root
-        self.address = array.__array_interface__["data"][0]
+        self.address = address_of(array) - root.start + root.place
         self.shape = shape
         self.strides = strides
         reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
@@ -62,7 +68,6 @@ class Access:
         """Whether both use memory that one of them writes."""
         return (
             (self.is_write or other.is_write)
-            and self.root is other.root
             and self.first < other.last
             and other.first < self.last
         )
@@ -197,8 +202,8 @@ class Schedule:
     """
 
     def __init__(self, operations, roots):
-        self.roots = [*roots]
-        self._starts = [root.start for root in roots]
+        self.roots = sorted(roots, key=lambda root: root.start)
+        self._starts = [root.start for root in self.roots]
         self.own = {}
         self.loops: list[Loop] = []
         written = {id(owner_of(operation.out)) for operation in operations}
@@ -211,15 +216,14 @@ class Schedule:
                     x.root.loops.add(number)
 
     def root_of(self, array):
-        address = array.__array_interface__["data"][0]
+        address = address_of(array)
         i = bisect_right(self._starts, address) - 1
         if i >= 0 and address < self.roots[i].stop:
             return self.roots[i]
         whole = owner_of(array)
         if id(whole) not in self.own:
-            start = whole.__array_interface__["data"][0]
             kind = "private" if id(whole) in self._written else "constant"
-            self.own[id(whole)] = Root(start, start + max(whole.nbytes, 1), kind, whole)
+            self.own[id(whole)] = Root.of(whole, kind)
         return self.own[id(whole)]
 
     def _access(self, array, shape, **how):
@@ -262,6 +266,10 @@ class Schedule:
             if loop.join(operation, accesses, ()):
                 return
         loops.append(Loop(operation, accesses))
+
+
+def address_of(array):
+    return array.__array_interface__["data"][0]
 
 
 def owner_of(array):

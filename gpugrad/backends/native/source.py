@@ -93,9 +93,9 @@ class Source:
         """The address of the first element, as text."""
         root = access.root
         if root.kind == "private":
-            place = root.offset + access.address - root.start
+            place = root.offset + access.address - root.place
             return f"(P[{self.number('memory')}] + {place})"
-        return f"(P[{self.number(root)}] + {access.address - root.start})"
+        return f"(P[{self.number(root)}] + {access.address - root.place})"
 
     def function(self, ufunc, types):
         address, data = inner_loop(ufunc, types)
