@@ -167,11 +167,19 @@ class Segment:
     """Steps, from ``first`` to ``stop``, for which there is a kernel.
 
     fresh: the values that it writes into new memory.
+    others: the numbers of the steps that are made after it: those that clear registers, and views
+        that others use.
     """
 
-    def __init__(self, made, first, stop):
+    def __init__(self, program, made, units, lasting):
         self.kernel, self.fresh = made
-        self.first, self.stop = first, stop
+        self.first, self.stop = units[0][2], units[-1][3]
+        gone = set()
+        for call, _, first, stop in units:
+            call = program.plan.calls[call]
+            if not (call.is_view() and call.outs[0].memory in lasting):
+                gone.update(range(first, stop))
+        self.others = [k for k in range(self.first, self.stop) if k not in gone]
 
 
 def segments(program, native):
@@ -189,7 +197,7 @@ def segments(program, native):
         lasting = {memory for memory, last in last_use.items() if last >= stop}
         made = lowering.kernel(calls[start:stop], lasting)
         if made is not None:
-            found.append(Segment(made, units[0][2], units[-1][3]))
+            found.append(Segment(program, made, units, lasting))
     return found
 
 
@@ -210,7 +218,6 @@ def steps_with(program, found):
     Returns those before the first write and those from it on; None if a library is missing.
     """
     old, new, split = program.all_steps, [], None
-    own = {k for _, _, first, stop in program.units for k in range(first, stop)}
     parts = {segment.first: segment for segment in found}
     i = 0
     while i <= len(old):
@@ -227,7 +234,6 @@ def steps_with(program, found):
             program.steps = new
             for x in segment.fresh:
                 program._make(x)
-            # Beside the calls, registers are cleared.
-            new += [step, *[old[k] for k in range(i, stop) if k not in own]]
+            new += [step, *[old[k] for k in segment.others]]
         i = stop
     return new[:split], new[split:]
