@@ -47,8 +47,8 @@ class Lowering:
             out = self.array(first) if is_ufunc and type(first) is Value else None
         else:
             (x,) = call.outs
-            out = None if 0 in x.shape else self._stand_in(x)
-        if out is None:
+            out = self._stand_in(x)
+        if out is None or not out.size:
             return None
         found: list = []
         for step in self._steps(call, out) or (None,):
