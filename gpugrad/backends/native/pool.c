@@ -25,11 +25,14 @@
      d[1]      how many leading axes the result has
      d[2..4]   rows, inner dimension, columns
      d[5..10]  steps of x1 along rows and inner, of x2 along inner and columns, of out along rows and
-               columns; 0 where the length is 1
+               columns
      then for each leading axis, the first one first, its length in the result and the steps of x1,
      x2 and out, which are 0 for an operand that has no such axis or is broadcast along it
 
-   gg_matmul_whole(d, x1, x2, out) is `numpy.matmul` itself: nothing is divided or transposed. */
+   gg_matmul_whole(d, x1, x2, out) is `numpy.matmul` itself: nothing is divided or transposed.
+
+   gg_pieces(number, d) is 4 times the width of the pieces, plus 0 if they are parts of the first
+   leading axis, 1 of the rows, 2 of the columns; or 0 if the product is not divided. */
 #ifndef _WIN32
 #include <fenv.h>
 #include <pthread.h>
@@ -232,7 +235,7 @@ static int by_transposes(const int64_t *d, const intptr_t *l, char *const *x) {
     return 1;
 }
 
-static int64_t errors(void) {
+static int64_t float_errors(void) {
     const int found = fetestexcept(FE_ALL_EXCEPT);
     return (found & FE_DIVBYZERO ? 1 : 0) + (found & FE_OVERFLOW ? 2 : 0) +
            (found & FE_UNDERFLOW ? 4 : 0) + (found & FE_INVALID ? 8 : 0);
@@ -257,7 +260,7 @@ static void multiply(void *context, int64_t i) {
     }
     feclearexcept(FE_ALL_EXCEPT);
     if (!by_transposes(d, lengths, x)) all_matrices(d, 0, first, lengths, x);
-    p->errors |= errors();
+    p->errors |= float_errors();
 }
 
 /* `_pieces`: along which axis a product is divided, and into pieces of which width. */
@@ -275,8 +278,9 @@ static void divide(Product *p, int64_t number) {
     if (count > work / rules.piece) count = work / rules.piece;
     if (count > length / least) count = length / least;
     if (p->axis) {
+        const int is_transposed = d[3] > 1 && d[4] > 1 && d[7] == SIZES[d[0]];
         int64_t elements = rules.small / d[3];
-        if (d[7] == SIZES[d[0]] && elements > rules.elements) elements = rules.elements;
+        if (is_transposed && elements > rules.elements) elements = rules.elements;
         const int64_t width = elements / (result / length) / step * step;
         const int64_t most = 4 * number > rules.many ? 4 * number : rules.many;
         if (width && length <= most * width) count = (length + width - 1) / width;
@@ -293,12 +297,18 @@ int64_t gg_matmul(int64_t number, const int64_t *d, const void *x1, const void *
     return p.errors;
 }
 
+int64_t gg_pieces(int64_t number, const int64_t *d) {
+    Product p = {.d = d, .x = {NULL, (char *)d}};
+    divide(&p, number);
+    return p.count < 2 ? 0 : 4 * p.width + p.axis;
+}
+
 int64_t gg_matmul_whole(const int64_t *d, const void *x1, const void *x2, void *out) {
     const intptr_t lengths[3] = {d[2], d[3], d[4]};
     char *const x[3] = {(char *)x1, (char *)x2, out};
     feclearexcept(FE_ALL_EXCEPT);
     all_matrices(d, 0, d[1] ? d[11] : 1, lengths, x);
-    return errors();
+    return float_errors();
 }
 
 typedef struct { /* what PyArrayObject adds to an object */

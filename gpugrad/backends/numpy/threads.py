@@ -14,16 +14,18 @@ second operand is contiguous only, so its bits do not depend on who computes whi
 import ctypes
 import math
 import os
+from collections.abc import Sized
 from contextlib import suppress
 from contextvars import copy_context
 from functools import lru_cache
 from glob import glob
-from itertools import pairwise
 from operator import index
 from threading import Lock, RLock, Thread, get_ident
+from typing import NamedTuple
 
 import numpy as np
 
+from ..native.base import arrivals, base, is_reported, loop_of
 from .noting import CannotNote, Noted
 
 SMALL = 4096  # elements of the operands: OpenBLAS computes smaller products without threads
@@ -127,7 +129,7 @@ def matmul(x1, x2, out=None):
 
 def _multiply(x1, x2, out, number, division):
     """Fill ``out`` with a product, in pieces."""
-    if _library is not None:
+    if _library is not None or base() is not None:
         arrays = number, id(x1), id(x2), id(out)
         errors = piece = 0
         while piece >= 0:  # Ctrl-C may end it between parts of a product that takes long
@@ -148,11 +150,6 @@ def _multiply(x1, x2, out, number, division):
         _threads.run(multiply, division.pieces)
 
 
-def is_reported(errors):
-    """Whether NumPy would report one of the floating-point errors, a sum of `_ERRORS`."""
-    return any(errors & _ERRORS[name] for name, way in np.geterr().items() if way != "ignore")
-
-
 def _product(x1, x2, out):
     """`numpy.matmul`, with the operands in the order that OpenBLAS computes faster.
 
@@ -165,8 +162,8 @@ def _product(x1, x2, out):
         and x1.ndim == 2 == x2.ndim
         and 8 <= x1.shape[0] <= 64
         and x2.shape[0] == x1.shape[1] >= 256
-        and x2.shape[1] >= 128
-        and x2.shape[1] >= 3 * x1.shape[0]
+        and x2.shape[1] >= 2 * x1.shape[0]
+        and x2.shape[1] * x1.shape[0] > _ELEMENTS
         and x2.flags.f_contiguous
         and x2.dtype is x1.dtype
     ):
@@ -201,22 +198,14 @@ def run(function, items):
 
     The calls must be independent of each other, and mostly consist of functions of NumPy, which
     let other threads work. They may come in any order, and after an error some are left out.
+
+    Where ``items`` is an iterator that takes time itself, the calling thread iterates over it while
+    other threads call ``function`` with the items made so far, and then helps with those that are
+    left. The iterator must not depend on the calls.
     """
     if _threads.number is None or _blas.is_limited():
         return [function(item) for item in items]
     return _blas.with_one_thread(_threads.run, function, items)
-
-
-def run_as_made(function, items):
-    """Return ``[function(item) for item in items]`` for an iterator that takes time itself.
-
-    The calling thread iterates over ``items``, while other threads call ``function`` with the items
-    made so far; once the iterator has ended, the calling thread helps with those that are left. The
-    iterator must not depend on the calls. Otherwise this is the same as `run`.
-    """
-    if _threads.number is None or _blas.is_limited():
-        return [function(item) for item in items]
-    return _blas.with_one_thread(_threads.run_as_made, function, items)
 
 
 class _Division(NamedTuple):
@@ -248,7 +237,7 @@ def _division(shape1, shape2, number, is_transposed):
     count = min(number * (2 if work < _LARGE else 4), work // _PIECE, length // least)
     if not by_matrix:
         elements = _SMALL // inner
-        if is_transposed:
+        if is_transposed and inner > 1 < columns:
             elements = min(elements, _ELEMENTS)
         width = elements // (result // length) // step * step
         if length <= width * max(_MANY, 4 * number):
@@ -384,11 +373,10 @@ class _Job:
     helpers: how many threads, besides the one that has the job done, are at work.
     """
 
-    def __init__(self, function, items=()):
+    def __init__(self, function):
         self.function = function
-        self.results = [None] * len(items)
-        self.todo = list(enumerate(items))
-        self.todo.reverse()
+        self.results = []
+        self.todo = []
         self.error = None
         self.lock = Lock()
         self.helpers = 0
@@ -450,6 +438,8 @@ class _Threads:
         with self.busy:
             self.stop()
             self.number = number
+            if _library is not None:
+                _library.gg_threads(number or 1)
 
     def stop(self):
         """Let the threads end."""
@@ -459,17 +449,11 @@ class _Threads:
                 bell.release()
 
     def run(self, function, items):
-        if len(items) < 2 or self.number == 1 or self.busy.locked():  # by this call, if nested
+        """The calling thread adds all items to a job, whose calls have begun, and helps then."""
+        is_alone = self.number == 1 or self.busy.locked()  # by this call, if nested
+        if is_alone or (isinstance(items, Sized) and len(items) < 2):
             return [function(item) for item in items]
-        return self._do(_Job(function, items), ())
-
-    def run_as_made(self, function, items):
-        if self.number == 1 or self.busy.locked():
-            return [function(item) for item in items]
-        return self._do(_Job(function), items)
-
-    def _do(self, job, items):
-        """Return the results of a job, to which further items are added as they come."""
+        job = _Job(function)
         with self.busy:
             if not self.bells:
                 with suppress(RuntimeError):  # the system allows no more threads
@@ -477,7 +461,6 @@ class _Threads:
             self.job = copy_context(), job
             try:
                 try:
-                    self._wake(len(job.todo) - 1)
                     self._add(job, items)
                     job.work()
                 finally:
@@ -496,7 +479,7 @@ class _Threads:
         return job.results
 
     def _add(self, job, items):
-        # Not in `_do`: at the end of a loop's pass, Ctrl-C may skip the handlers around the loop.
+        # Not in `run`: at the end of a loop's pass, Ctrl-C may skip the handlers around the loop.
         for item in items:
             job.add(item)
             self._wake(len(job.todo))
@@ -547,7 +530,16 @@ def _default():
     return min(_blas.first, _processors())
 
 
+def _after_fork():
+    _blas.after_fork()
+    _threads.after_fork()
+    if _library is not None:
+        _library.gg_after_fork()
+
+
 _blas = _BLAS()
 _threads = _Threads(_default())
+_library: ctypes.CDLL | None = None  # see `use`
+arrivals.append(use)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: (_blas.after_fork(), _threads.after_fork()))
+    os.register_at_fork(after_in_child=_after_fork)
