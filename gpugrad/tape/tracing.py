@@ -751,7 +751,11 @@ class TracedBackend(Backend):
     def twins(self, op):
         """Those of the real library, each noted as one call: the bits are the same."""
         load_twins(self.real.name)
-        return {target: _Whole(twin, self.real) for target, twin in self.real.twins(op).items()}
+        return {
+            target: _Whole(twin, self.real)
+            for target, twin in self.real.twins(op).items()
+            if not getattr(twin, "is_eager", False)  # the definition has its bits
+        }
 
     def lifted(self, array):
         """A real array, met in a call with traced ones, as a constant of the tape."""

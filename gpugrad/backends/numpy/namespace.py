@@ -20,6 +20,9 @@ from ..base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS
 from ..bfloat16 import finfo, isdtype, result_type
 from ..declarations import are_integers, declare, has_array
 from ..dtypes import bool_, float16, float32, float64
+from ..native.base import is_expected
+from ..native.reductions import SMALL as FEW
+from ..native.reductions import reduced
 from .linalg import linalg
 from .noting import Noted
 from .threads import SMALL, product_of
@@ -38,8 +41,13 @@ def _into(out, result):
 
 @declare(out=True)
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False, out=None):
+    if is_expected():
+        if x.size >= FEW and out is None and (dtype is None or dtype is x.dtype):
+            total = reduced("sum", x, axis, keepdims)
+            if total is not None:
+                return total
     # For bias gradients, normalization and softmax: BLAS takes a third of the time or less.
-    if axis is not None and x.size >= 64 and (dtype is None or dtype is x.dtype):
+    elif axis is not None and x.size >= 64 and (dtype is None or dtype is x.dtype):
         # NumPy's pairwise sum of one column, or of long rows, is more exact.
         if axis in (0, (0,)) and _is_long(x) and x.shape[1] > 1:
             target = out if out is None or not keepdims else out[0]
@@ -94,11 +102,14 @@ def _is_large(x):
     return isinstance(x, np.ndarray) and x.size > 4096 and x.dtype in (float32, float64)
 
 
-def _extremum(ufunc, place):
+def _extremum(name, ufunc, place):
     @declare(out=True)
     def extremum(x, /, *, axis=None, keepdims=False, out=None):
         if x.size < 64:
             return ufunc.reduce(x, axis, None, out, keepdims)
+        if is_expected():
+            found = reduced(name, x, axis, keepdims) if x.size >= FEW and out is None else None
+            return ufunc.reduce(x, axis, None, out, keepdims) if found is None else found
         # Short rows are seven times faster as the columns of a transposed copy, which vectorise.
         if axis in (1, -1) and _is_long(x) and x.shape[1] <= 64:
             columns = x.T if x.flags.f_contiguous else x.T.copy()
@@ -115,7 +126,17 @@ def _extremum(ufunc, place):
     return extremum
 
 
-_max, _min = _extremum(np.maximum, np.ndarray.argmax), _extremum(np.minimum, np.ndarray.argmin)
+_max = _extremum("max", np.maximum, np.ndarray.argmax)
+_min = _extremum("min", np.minimum, np.ndarray.argmin)
+
+
+@declare(out=True)
+def _vecdot(x1, x2, /, *, axis=-1, out=None):
+    # In the order of sums, which kernels of rows keep, too.
+    is_plain = axis == -1 and x1.dtype is x2.dtype and x1.dtype in (float32, float64)
+    if is_expected() and is_plain and x1.ndim and x1.shape[-1:] == x2.shape[-1:]:
+        return _sum(np.multiply(x1, x2), axis=-1, out=out)
+    return np.vecdot(x1, x2, axis=axis, out=out)
 
 
 @declare(out=True)
@@ -696,7 +717,7 @@ _DEFINED = """
     sum maximum minimum max min mean var std prod cumulative_sum cumulative_prod sort argsort
     unique_values reshape permute_dims matrix_transpose expand_dims squeeze unstack stack roll
     tril triu take take_along_axis astype broadcast_to matmul where logaddexp scatter_add
-    one_hot zero_discarded_nans conj
+    one_hot zero_discarded_nans conj vecdot
 """.split()
 
 
