@@ -76,7 +76,9 @@ class Lowering:
     def _operand(self, x, call):
         if x.kind != "number":
             return self.array(x)
-        return x.constant if x.constant is not None else self._known(self.program._weak_array(x, call))
+        return (
+            x.constant if x.constant is not None else self._known(self.program._weak_array(x, call))
+        )
 
     def array(self, x):
         """The array of a value, or one that stands for it; None if its layout is not known."""

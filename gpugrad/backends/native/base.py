@@ -92,12 +92,18 @@ class _Ufunc(ctypes.Structure):
     ]
 
 
-def loop_of(ufunc, char):
-    """The addresses of NumPy's inner loop for operands and results of one dtype, and its data."""
+def loop_of(ufunc, types):
+    """The addresses of NumPy's inner loop and of its data; None if there is none.
+
+    types: the characters of the dtypes of operands and results, or one for all.
+    """
     found = _Ufunc.from_address(id(ufunc) + _HEADER)
-    types = found.types[: found.ntypes * found.nargs]
-    wanted = bytes([np.dtype(char).num] * found.nargs)
-    at = [types[i : i + found.nargs] for i in range(0, len(types), found.nargs)].index(wanted)
+    codes = found.types[: found.ntypes * found.nargs]
+    wanted = bytes([np.dtype(char).num for char in types] * (found.nargs // len(types)))
+    rows = [codes[i : i + found.nargs] for i in range(0, len(codes), found.nargs)]
+    if wanted not in rows:
+        return None
+    at = rows.index(wanted)
     return found.functions[at], found.data[at] if found.data else None
 
 

@@ -4,14 +4,14 @@
 shapes, dtypes and strides is chosen in one place, for calls and for kernels.
 """
 
-import ctypes
 import math
 import platform
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
-from ..numpy import binding, namespace, noting, threads
+from ..numpy import namespace, noting, threads
+from .base import loop_of
 
 TYPES = {
     "?": "uint8_t", "b": "int8_t", "B": "uint8_t", "h": "int16_t", "H": "uint16_t",
@@ -60,7 +60,7 @@ class Operation:
     kind: "map" for an expression of elements; "call" for the inner loop of a ufunc; "rows" and
         "columns" for a reduction along the last axes or the first ones; "product" for that of
         matrices; "gather" for elements of a flat array at places.
-    function: the ufunc, or an expression.
+    function: the ufunc, or an expression; of a product, whether it may be divided among threads.
     inputs: arrays. out: an array.
     types: the characters of the dtypes with which it computes, that of the result last.
     """
@@ -162,7 +162,7 @@ def _map(ufunc, inputs, out):
         raise _Cannot
     if not all(x.shape == out.shape or x.size == 1 for x in inputs):
         raise _Cannot
-    if _types(*inputs, out) != types or inner_loop(ufunc, types) is None:
+    if _types(*inputs, out) != types or loop_of(ufunc, types) is None:
         raise _Cannot
     return [Operation("call", ufunc, inputs, out, types)]
 
@@ -239,9 +239,9 @@ def _product(function, x1, x2, out):
         if x1.shape[1] != 1 or x1.ndim != 2 or x2.ndim != 2:
             raise _Cannot
         return [Operation("map", "{0} * {1} + (T)0", [x1, x2], out, types)]
-    if not x1.shape[-1] or (function is threads.matmul and threads.is_divided(x1.shape, x2.shape)):
+    if not x1.shape[-1]:
         raise _Cannot
-    return [Operation("product", function, [x1, x2], out, types)]
+    return [Operation("product", function is threads.matmul, [x1, x2], out, types)]
 
 
 def _gather(x, places, out):
@@ -249,40 +249,3 @@ def _gather(x, places, out):
     if types[1] != types[2] or places.dtype.kind not in "iu" or not x.flags.c_contiguous:
         raise _Cannot
     return [Operation("gather", None, [places, x], out, types)]
-
-
-# Inner loops
-
-
-class _Ufunc(ctypes.Structure):
-    """The beginning of NumPy's PyUFuncObject, which its header ufuncobject.h declares."""
-
-    _fields_ = [
-        ("head", ctypes.c_byte * object.__basicsize__),
-        ("nin", ctypes.c_int), ("nout", ctypes.c_int), ("nargs", ctypes.c_int),
-        ("identity", ctypes.c_int), ("functions", ctypes.POINTER(ctypes.c_void_p)),
-        ("data", ctypes.POINTER(ctypes.c_void_p)), ("ntypes", ctypes.c_int),
-        ("reserved", ctypes.c_int), ("name", ctypes.c_char_p),
-        ("types", ctypes.POINTER(ctypes.c_ubyte)),
-    ]  # fmt: skip
-
-
-_CHARACTERS = "?bBhHiIlLqQfdgFDGOSUVMme"  # of the dtypes, by NumPy's numbers
-
-
-@cache
-def inner_loop(ufunc, types):
-    """The address of a ufunc's loop for operands of these dtypes and that of its data, or None."""
-    it = _Ufunc.from_address(id(ufunc))
-    if (it.nin, it.nout, it.nargs) != (ufunc.nin, ufunc.nout, ufunc.nargs):
-        return None
-    if it.ntypes != ufunc.ntypes or it.name != ufunc.__name__.encode():
-        return None
-    for i in range(it.ntypes):
-        row = [_CHARACTERS[it.types[i * it.nargs + k]] for k in range(it.nargs)]
-        if "".join(row) == types:
-            return it.functions[i], it.data[i] or 0
-    return None
-
-
-_ = binding

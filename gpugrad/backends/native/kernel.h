@@ -50,32 +50,10 @@ static inline double clip_d(double x, double low, double high) {
 }
 #define CLIP(x, low, high) _Generic((x), float: clip_f, double: clip_d)(x, low, high)
 
-/* The order of additions of numpy.add.reduce along memory. */
-#define PAIRWISE(T, name)                                                                   \
-    typedef T eight_##name __attribute__((vector_size(8 * sizeof(T))));                     \
-    static T pairwise_##name(const T *x, int64_t n) {                                       \
-        if (n < 8) {                                                                        \
-            T sum = (T)-0.0;                                                                \
-            for (int64_t i = 0; i < n; i++) sum += x[i];                                    \
-            return sum;                                                                     \
-        }                                                                                   \
-        if (n > 128) {                                                                      \
-            int64_t half = n / 2 - n / 2 % 8;                                               \
-            return pairwise_##name(x, half) + pairwise_##name(x + half, n - half);          \
-        }                                                                                   \
-        eight_##name a, b;                                                                  \
-        memcpy(&a, x, sizeof a);                                                            \
-        int64_t i = 8;                                                                      \
-        for (; i < n - n % 8; i += 8) {                                                     \
-            memcpy(&b, x + i, sizeof b);                                                    \
-            a += b;                                                                         \
-        }                                                                                   \
-        T sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));          \
-        for (; i < n; i++) sum += x[i];                                                     \
-        return sum;                                                                         \
-    }
-PAIRWISE(float, f)
-PAIRWISE(double, d)
+/* Functions of the library, see pool.c and rows.c. */
+typedef void (*gg_run)(void (*)(void *, int64_t), void *, int64_t);
+typedef int64_t (*gg_matmul)(int64_t, const int64_t *, const void *, const void *, void *);
+typedef int64_t (*gg_matmul_whole)(const int64_t *, const void *, const void *, void *);
 
 static inline void call1(char *f, char *data, const void *x, int64_t s, void *y, int64_t n,
                          int64_t size) {
@@ -90,7 +68,7 @@ static inline void call2(char *f, char *data, const void *x1, int64_t s1, const 
     ((loop_of_numpy)f)(args, &n, steps, data);
 }
 /* Along a row: y is the first element, then f(y, x) for each of the others. */
-static inline void reduce(char *f, char *data, const char *x, int64_t size, void *y, int64_t n) {
+static inline void reduce(char *f, char *data, const void *x, int64_t size, void *y, int64_t n) {
     memcpy(y, x, size);
     char *args[] = {y, (char *)x + size, y};
     int64_t count = n - 1, steps[] = {0, size, 0};

@@ -6,31 +6,31 @@ from pathlib import Path
 
 import numpy as np
 
-from ..numpy import threads
-from . import compiler
-from .calls import operations
-from .calls import TYPES
+from ..numpy.threads import run_kernel
+from . import base, compiler
+from .calls import TYPES, operations
 from .loops import Root, Schedule, address_of, owner_of
 from .source import Source
 
 __all__ = ["TYPES", "Kernel", "Root", "address_of", "is_available", "operations", "owner_of"]
 
-_PRELUDE = Path(__file__).with_name("kernel.h").read_text()
 _HEAD = object.__basicsize__
+_PRELUDE = f"#define HEAD {_HEAD}\n" + Path(__file__).with_name("kernel.h").read_text("utf-8")
 
 
 def is_available():
-    """Whether there is a compiler, and objects lie in memory as kernels read them."""
-    return compiler.command() is not None and _are_as_expected()
+    """Whether there will be kernels, unless the compiler fails."""
+    return base.is_expected() and _lie_as_expected()
 
 
-def _are_as_expected():
+def _lie_as_expected():
+    """Whether lists and arrays lie in memory as kernels read them."""
     array = np.empty(1)
     objects = [None, array]
-    items = ctypes.c_void_p.from_address(id(objects) + _HEAD + 8).value
-    found = ctypes.c_void_p.from_address(items + 8).value
+    items = ctypes.c_void_p.from_address(id(objects) + _HEAD + 8).value or 0
+    found = ctypes.c_void_p.from_address(items + 8).value or 0
     return found == id(array) and (
-        ctypes.c_void_p.from_address(found + _HEAD).value == array.ctypes.data
+        ctypes.c_void_p.from_address(found + _HEAD).value == address_of(array)
     )
 
 
@@ -43,30 +43,35 @@ class Kernel:
     def __init__(self, operations, roots, name):
         source = Source(Schedule(operations, roots))
         self.text = source.text
-        self.build = compiler.build(f"#define HEAD {_HEAD}\n{_PRELUDE}{source.text}", name)
+        self.build = compiler.build(_PRELUDE + source.text, name)
+        self._is_divided = source.is_divided
         self._memory = np.empty(source.nbytes + 64, np.uint8)
-        self._table = (ctypes.c_void_p * len(source.table))(*map(self._address, source.table))
-        self._kept = operations, source.table
+        self._entries = source.table
+        self._kept = operations
 
-    def _address(self, x):
+    def step(self, registers):
+        """A function without arguments that runs it; None if there is no library for it."""
+        library, found = self.build.library, base.base()
+        if library is None or found is None:
+            return None
+        addresses = [self._address(x, found) for x in self._entries]
+        self._table = (ctypes.c_void_p * len(addresses))(*addresses)
+        function = library.gg_kernel
+        function.restype = None
+        table, items = (
+            ctypes.c_void_p(ctypes.addressof(self._table)),
+            ctypes.c_void_p(id(registers)),
+        )
+        if self._is_divided:
+            return partial(run_kernel, function, table, items)
+        return partial(function, table, items, ctypes.c_int64(1))
+
+    def _address(self, x, library):
         if isinstance(x, Root):
             return x.place
         if x == "memory":
-            data = self._memory.ctypes.data
-            return data + -data % 64
-        return x[1] if isinstance(x, tuple) else x
-
-    def step(self, registers):
-        """A function without arguments that runs it; None if its library could not be made."""
-        library = self.build.library
-        if library is None:
-            return None
-        function = library.gg_kernel
-        function.restype = None
-        table, items = ctypes.c_void_p(ctypes.addressof(self._table)), ctypes.c_void_p(id(registers))
-        step = partial(function, table, items)
-        step.kernel = self  # type: ignore[attr-defined]
-        return step
-
-
-_ = threads
+            return (address_of(self._memory) + 63) // 64 * 64
+        if isinstance(x, str):
+            return ctypes.cast(library[x], ctypes.c_void_p).value
+        *_, ufunc, types = x
+        return base.loop_of(ufunc, types)[len(x) - 2]

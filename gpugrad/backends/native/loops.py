@@ -159,7 +159,7 @@ class Loop:
         for row in (*self.rows, accesses):
             _express(row, shape)
         if any(not (x.is_pointwise and y.is_pointwise and x.key == y.key) for x, y in meetings):
-            for x, (*_, ) in zip([x for row in (*self.rows, accesses) for x in row], before):
+            for x, (*_,) in zip([x for row in (*self.rows, accesses) for x in row], before):
                 pass
             for x, (old, strides) in zip(
                 [x for row in (*self.rows, accesses) for x in row], before, strict=True
@@ -242,12 +242,27 @@ class Schedule:
             ]
         found = [self._access(x, out.shape, is_write=False) for x in operation.inputs[:1]]
         if kind == "product":
-            found = [Access(x, self.root_of(x), (), (), is_write=False, is_pointwise=False)
-                     for x in operation.inputs]
-            return [*found, Access(out, self.root_of(out), (), (), is_write=True, is_pointwise=False)]
+            found = [
+                Access(x, self.root_of(x), (), (), is_write=False, is_pointwise=False)
+                for x in operation.inputs
+            ]
+            return [
+                *found,
+                Access(out, self.root_of(out), (), (), is_write=True, is_pointwise=False),
+            ]
         for x in operation.inputs[1:]:
             if kind == "gather":
-                found.append(Access(x, self.root_of(x), (), (), is_write=False, is_pointwise=False))
+                shape = found[0].shape  # each pass may use any element
+                found.append(
+                    Access(
+                        x,
+                        self.root_of(x),
+                        shape,
+                        (0,) * len(shape),
+                        is_write=False,
+                        is_pointwise=False,
+                    )
+                )
             else:
                 found.append(self._access(x, out.shape, is_write=False))
         return [*found, self._access(out, out.shape, is_write=True)]

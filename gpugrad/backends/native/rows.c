@@ -58,6 +58,8 @@ static T NAME(pairwise)(const T *x, int64_t n) {
 
 static T NAME(sum_of)(const T *x, int64_t n) { return (T)zero + NAME(pairwise)(x, n); }
 
+T NAME(gg_sum)(const void *x, int64_t n) { return NAME(sum_of)(x, n); }
+
 // a: x (items, length), out (items)
 KERNEL(sum) {
     JOB;

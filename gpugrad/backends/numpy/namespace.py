@@ -548,7 +548,7 @@ def _where(condition, x1, x2, /, out=None):
     like = x1 if isinstance(x1, np.ndarray) else x2
     if (
         isinstance(like, np.ndarray)
-        and (like.size > 256 or out is not None)
+        and (like.size > 256 if out is None else out.dtype is like.dtype)
         and like.dtype in _bits_of
         and isinstance(condition, np.ndarray)
         and condition.dtype is bool_
