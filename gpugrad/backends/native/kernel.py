@@ -73,5 +73,7 @@ class Kernel:
             return (address_of(self._memory) + 63) // 64 * 64
         if isinstance(x, str):
             return ctypes.cast(library[x], ctypes.c_void_p).value
+        if x[0] == "number":
+            return base.number_of(x[1])
         *_, ufunc, types = x
         return base.loop_of(ufunc, types)[len(x) - 2]

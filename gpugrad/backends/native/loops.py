@@ -123,7 +123,7 @@ class Loop:
         self.operations = [operation]
         self.rows = [accesses]
         self.is_split = operation.kind in ("rows", "columns")
-        self.is_alone = operation.kind == "product"
+        self.is_alone = operation.kind in ("product", "library")
         self.shape = operation.shape if self.is_split else accesses[-1].shape
         self.size = math.prod(self.shape)
         if self.is_split:
@@ -135,7 +135,7 @@ class Loop:
 
     def join(self, operation, accesses, meetings):
         """Whether an operation can be part of the loop; if so, it is then."""
-        if self.is_alone or operation.kind == "product" or len(self.operations) >= MOST:
+        if self.is_alone or operation.kind in ("product", "library") or len(self.operations) >= MOST:
             return False
         shape, size = self.shape, math.prod(operation.shape)
         will_split = operation.kind in ("rows", "columns")
@@ -155,16 +155,13 @@ class Loop:
             return False
         if not _can_express(accesses, shape):
             return False
-        before = [(x.shape, x.strides) for row in (*self.rows, accesses) for x in row]
+        everything = [x for row in (*self.rows, accesses) for x in row]
+        before = [(x.shape, x.strides) for x in everything]
         for row in (*self.rows, accesses):
             _express(row, shape)
         if any(not (x.is_pointwise and y.is_pointwise and x.key == y.key) for x, y in meetings):
-            for x, (*_,) in zip([x for row in (*self.rows, accesses) for x in row], before):
-                pass
-            for x, (old, strides) in zip(
-                [x for row in (*self.rows, accesses) for x in row], before, strict=True
-            ):
-                x.shape, x.strides = old, strides
+            for x, old in zip(everything, before, strict=True):
+                x.shape, x.strides = old
             return False
         self.shape = shape
         self.is_split |= will_split
@@ -206,7 +203,7 @@ class Schedule:
         self._starts = [root.start for root in self.roots]
         self.own = {}
         self.loops: list[Loop] = []
-        written = {id(owner_of(operation.out)) for operation in operations}
+        written = {id(owner_of(x)) for operation in operations for x in operation.written}
         self._written = written
         for operation in operations:
             self._place(operation)
@@ -239,6 +236,12 @@ class Schedule:
             return [
                 self._access(x, x.shape, is_write=False),
                 self._access(column, x.shape, is_write=True, is_pointwise=kind == "rows"),
+            ]
+        if kind == "library":
+            written = {id(x) for x in operation.written}
+            return [
+                Access(x, self.root_of(x), (), (), is_write=id(x) in written, is_pointwise=False)
+                for x in operation.inputs
             ]
         found = [self._access(x, out.shape, is_write=False) for x in operation.inputs[:1]]
         if kind == "product":

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from .base import zero
 from .calls import TYPES
 from .loops import merged
 
@@ -161,6 +162,21 @@ class _Body:
                 f"    static const int64_t d[] = {{{numbers}}};",
                 f"    ((gg_matmul){function})({threads}, d, {', '.join(places)});",
             ]
+        name, items, length, options, is_given, _ = operation.function
+        options = {"n": 0, "m": 0, "s": 0.0, "t": 0.0, "u": 0.0} | options
+        in_piece, n, m = options.pop("in_piece"), int(options["n"]), int(options["m"])
+        scalars = [float(options[key]) for key in "stu"]
+        number, letter = self.source.place(("number", name)), operation.types
+        numbers = [items, in_piece, length, *[f"{x}LL" for x in (n, m)], *[x.hex() for x in scalars]]
+        given = iter(range(len(places)))
+        arrays = [f"&a[{next(given)}]" if x else "0" for x in is_given]
+        arrays += ["0"] * (5 - len(arrays))
+        function = self.source.place(f"gg_rows_{letter}")
+        return [
+            f"    char *a[] = {{{', '.join(places)}}};",
+            f"    ((gg_rows){function})((int64_t){number},",
+            f"        {', '.join(map(str, [*numbers, *arrays]))});",
+        ]
 
     # Values and levels
 
@@ -335,7 +351,7 @@ class _Body:
         if operation.function is np.add:
             place = self.source.pointer(value.access)
             first.append(f"for (int64_t i = 0; i < {self.inner}; i++)")
-            first.append(f"    (({value.type} *){place})[i] = ({value.type})-0.0;")
+            first.append(f"    (({value.type} *){place})[i] = ({value.type}){zero()};")
             lines.append(f"{out} += {text};")
             return
         x, y = f"{value.name}x", f"{value.name}y"
