@@ -191,7 +191,8 @@ def segments(program, native):
     lowering, calls = Lowering(program, native), program.plan.calls
     runs: list = [[]]
     for unit in program.units:
-        if all([lowering.lower(call) for call in calls[unit[0] : unit[1]]]):
+        are_lowered = [lowering.lower(call) for call in calls[unit[0] : unit[1]]]
+        if all(are_lowered):
             runs[-1].append(unit)
         else:
             runs.append([])
