@@ -170,6 +170,7 @@ def _filled(x, arrays):
 class Segment:
     """Steps, from ``first`` to ``stop``, for which there is a kernel.
 
+    start, end: the numbers of its calls, which begin and end them.
     fresh: the values that it writes into new memory.
     others: the numbers of the steps that are made after it: those that clear registers, and views
         that others use.
@@ -177,6 +178,7 @@ class Segment:
 
     def __init__(self, program, made, units, lasting):
         self.kernel, self.fresh = made
+        self.start, self.end = units[0][0], units[-1][1]
         self.first, self.stop = units[0][2], units[-1][3]
         gone = set()
         for call, _, first, stop in units:

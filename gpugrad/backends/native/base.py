@@ -21,7 +21,7 @@ _BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 _NO_MEMORY = 16
 
-arrivals = []  # functions that are called with the library when it is there
+arrivals: list = []  # functions that are called with the library when it is there
 _kernels: dict | None = None  # by dtype and name: the function and the kernel's number
 
 
@@ -56,6 +56,18 @@ def base():
         for function in arrivals:
             function(library)
     return library
+
+
+def is_done():
+    """Whether it is known whether there is a library."""
+    return not is_expected() or build(_source(), "base").is_done
+
+
+def wait():
+    """Return the library once that is known."""
+    if is_expected():
+        build(_source(), "base").wait()
+    return base()
 
 
 def _set_up(library):
@@ -134,7 +146,7 @@ def step_of_rows(written, *args, **options):
     written: the numbers of the arrays that are written.
     """
     step = partial(rows, *args, **options)
-    step.written = written  # type: ignore[attr-defined]
+    step.written = written
     return step
 
 
