@@ -27,7 +27,9 @@ class Report:
     def __init__(self, program: Any) -> None:
         self._program = program
         program.use_kernels()
-        self.kernels = [segment.kernel.text for segment in program.segments or ()]
+        found = [segment.kernel for segment in program.segments or ()]
+        self.kernels = [kernel.text for kernel in found]
+        self._errors = [kernel.build.error for kernel in found if kernel.build.error]
         self.rows = list(_rows(program))
         self.planned_bytes = program.plan.total
         self.needed_bytes = most_alive(program.plan)
@@ -51,6 +53,7 @@ class Report:
             head += "\nlaunched together, as a CUDA graph"
         if self.kernels:
             head += f"\n{len(self.kernels)} kernels, whose C source is in the attribute kernels"
+        head += "".join([f"\na kernel could not be compiled: {error}" for error in self._errors])
         return f"{head}\n{table(columns, rows)}"
 
     def draw(self, direction: str = "TB") -> Drawing:

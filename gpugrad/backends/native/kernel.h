@@ -5,10 +5,14 @@
 
 typedef void (*loop_of_numpy)(char **, const int64_t *, const int64_t *, void *);
 
-/* The data of the array in a register: of a PyListObject and of a PyArrayObject. */
-#define HEAD 16
-#define ITEM(list, k) ((*(char ***)((char *)(list) + HEAD + 8))[k])
-#define DATA(array) (*(char **)((char *)(array) + HEAD))
+/* Puts the address of the elements of the array in a register into the table, or returns from the
+   kernel if there is no array: of a PyListObject, a PyObject and a PyArrayObject. */
+#define FIND(k, list, slot, kind)                                                               \
+    do {                                                                                        \
+        char *item = (*(char ***)((char *)(list) + HEAD + 8))[slot];                            \
+        if (*(char **)(item + HEAD - 8) != (kind)) return 1;                                    \
+        P[k] = *(char **)(item + HEAD);                                                         \
+    } while (0)
 
 #if defined(__clang__)
 #define EACH _Pragma("clang loop vectorize(assume_safety)") for

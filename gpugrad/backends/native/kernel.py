@@ -1,7 +1,6 @@
 """A kernel: one C function in the place of several bound calls of NumPy."""
 
 import ctypes
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -66,20 +65,28 @@ class Kernel:
         addresses = [self._address(x, found) for x in self._entries]
         self._table = (ctypes.c_void_p * len(addresses))(*addresses)
         function = library.gg_kernel
-        function.restype = None
-        table, items = (
-            ctypes.c_void_p(ctypes.addressof(self._table)),
-            ctypes.c_void_p(id(registers)),
-        )
-        if self._is_divided:
-            return partial(run_kernel, function, table, items)
-        return partial(function, table, items, ctypes.c_int64(1))
+        table = ctypes.c_void_p(ctypes.addressof(self._table))
+        items, one = ctypes.c_void_p(id(registers)), ctypes.c_int64(1)
+
+        def run():
+            if function(table, items, one):
+                raise RuntimeError("a register holds no array")
+
+        def run_divided():
+            if run_kernel(function, table, items):
+                raise RuntimeError("a register holds no array")
+
+        step = run_divided if self._is_divided else run
+        step.func = function  # type: ignore[attr-defined]
+        return step
 
     def _address(self, x, library):
         if isinstance(x, Root):
             return x.place
         if x == "memory":
             return (address_of(self._memory) + 63) // 64 * 64
+        if x == "array":
+            return id(np.ndarray)
         if isinstance(x, str):
             return ctypes.cast(library[x], ctypes.c_void_p).value
         if x[0] == "number":

@@ -15,8 +15,8 @@ _PIECE = 1 << 16  # operations on elements that are worth being a piece for a th
 class Source:
     """The text of a kernel.
 
-    table: what its first argument points to: `Root`s, ``"memory"`` for the kernel's own, and
-        functions: a ufunc with the characters of its dtypes, or the name of one of the library.
+    table: what its first argument points to: `Root`s, ``"memory"`` for the kernel's own,
+        ``"array"`` for the type of arrays, and functions: a ufunc with the characters of its dtypes, or the name of one of the library.
     nbytes: of the kernel's own memory.
     is_divided: whether it computes products by several threads.
     """
@@ -28,13 +28,17 @@ class Source:
         self._place_private()
         bodies = [_Body(self, number, loop) for number, loop in enumerate(self.loops)]
         texts = [body.text() for body in bodies]
-        found = [
-            f"    P[{k}] = DATA(ITEM(registers, {x.slot}));"
-            for k, x in enumerate(self.table)
-            if getattr(x, "kind", "") == "register"
+        slots = [
+            (k, x.slot) for k, x in enumerate(self.table) if getattr(x, "kind", "") == "register"
         ]
-        main = ["void gg_kernel(char **P, void *registers, int64_t threads) {", *found]
-        self.text = "\n".join([*texts, *main, *[body.call() for body in bodies], "}\n"])
+        kind = self.place("array") if slots else ""
+        main = [
+            "int gg_kernel(char **P, void *registers, int64_t threads) {",
+            *[f"    FIND({k}, registers, {slot}, {kind});" for k, slot in slots],
+            *[body.call() for body in bodies],
+            "    return 0;\n}\n",
+        ]
+        self.text = "\n".join([*texts, *main])
 
     def _place_private(self):
         """Give the values that several loops use places in the kernel's own memory."""

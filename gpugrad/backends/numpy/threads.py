@@ -186,9 +186,8 @@ def is_divided(shape1, shape2):
 def run_kernel(function, *args):
     """Call a kernel with the number of threads that compute its products as its last argument."""
     if _threads.number is None or _blas.is_limited():
-        function(*args, ctypes.c_int64(1))
-    else:
-        _blas.with_one_thread(function, *args, ctypes.c_int64(_threads.number))
+        return function(*args, ctypes.c_int64(1))
+    return _blas.with_one_thread(function, *args, ctypes.c_int64(_threads.number))
 
 
 def with_one_thread(function, *args):
