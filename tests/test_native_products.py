@@ -52,12 +52,7 @@ def in_pieces(work, pieces):
 
 
 def described(x1, x2, out):
-    """The description of a product that `pool.c` explains."""
-    steps = [step for x in (x1, x2, out) for step in x.strides[-2:]]
-    numbers = [DTYPES.index(out.dtype.char), out.ndim - 2, *x1.shape[-2:], x2.shape[-1], *steps]
-    for i, n in enumerate(out.shape[:-2]):
-        places = [(x, i - out.ndim + x.ndim) for x in (x1, x2, out)]
-        numbers += [n, *[0 if k < 0 or x.shape[k] == 1 else x.strides[k] for x, k in places]]
+    numbers = threads.description(x1, x2, out)
     return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
@@ -152,6 +147,9 @@ def test_the_same_bits_with_and_without_the_library(are_small, number, request, 
             patch.setattr(threads, "base", lambda: None)
             assert same_bits(threads.matmul(x1, x2), expected)
             assert same_bits(threads.matmul(x1, x2, out.copy("K")), out)
+        again = np.empty_like(out)
+        threads._blas.with_one_thread(multiplied, library.gg_matmul, x1, x2, again, number)
+        assert same_bits(again, out)
     assert counting.calls > 50
     assert not counting.declined
 
