@@ -21,14 +21,7 @@ _BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 _NO_MEMORY = 16
 
-# In the place of pool.c.
-_ALONE = """
-#include <stdint.h>
-static void gg_run(void (*work)(void *, int64_t), void *context, int64_t pieces) {
-    for (int64_t piece = 0; piece < pieces; piece++) work(context, piece);
-}
-"""
-
+arrivals = []  # functions that are called with the library when it is there
 _kernels: dict | None = None  # by dtype and name: the function and the kernel's number
 
 
@@ -49,8 +42,7 @@ def _source():
 
 
 def _text(name):
-    path = Path(__file__).with_name(name)
-    return path.read_text("utf-8") if path.exists() else _ALONE
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def base():
@@ -61,6 +53,8 @@ def base():
     library = build(_source(), "base").library
     if library is not None and _kernels is None:
         _kernels = _set_up(library)
+        for function in arrivals:
+            function(library)
     return library
 
 
@@ -121,7 +115,7 @@ def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0,
     places = [None if x is None else id(x) + _HEADER for x in arrays]
     places += [None] * (5 - len(places))
     errors = function(number, items, in_piece, length, n, m, s, t, u, *places)
-    return not errors or not _is_reported(errors)
+    return not errors or not is_reported(errors)
 
 
 def each(name, x, g=None, *, guarded=False, s=0.0, t=0.0, u=0.0):
@@ -132,7 +126,7 @@ def each(name, x, g=None, *, guarded=False, s=0.0, t=0.0, u=0.0):
     return out if rows(name, x.dtype, items, _BLOCK, x, g, out, **options) else None
 
 
-def _is_reported(errors):
+def is_reported(errors):
     """Whether NumPy would warn of these errors, or raise something."""
     if errors & _NO_MEMORY:
         return True
