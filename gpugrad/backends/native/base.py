@@ -5,6 +5,7 @@ whose inner loops it calls itself. So it does not matter when the library arrive
 """
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +22,7 @@ _BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 _NO_MEMORY = 16
 
-arrivals = []  # functions that are called with the library when it is there
+arrivals: list[Callable] = []  # functions that are called with the library when it is there
 _kernels: dict | None = None  # by dtype and name: the function and the kernel's number
 
 

@@ -111,7 +111,7 @@ def description(x1, x2, out):
     for i, length in enumerate(out.shape[:-2]):
         axes = [(x, i - out.ndim + x.ndim) for x in (x1, x2, out)]
         numbers += [length, *[0 if k < 0 or x.shape[k] == 1 else x.strides[k] for x, k in axes]]
-    return numbers
+    return numbers if out.ndim > 2 else [*numbers, 1, 0, 0, 0]
 
 
 def product_of(x1, x2):
