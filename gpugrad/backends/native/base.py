@@ -5,6 +5,7 @@ whose inner loops it calls itself. So it does not matter when the library arrive
 """
 
 import ctypes
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,9 @@ _kernels: dict | None = None  # by dtype and name: the function and the kernel's
 @cache
 def is_expected():
     """Whether there will be a library, unless the compiler fails."""
-    return command() is not None and np.intp(0).itemsize == 8
+    # Where arrays and ufuncs lie in memory as the library expects it.
+    is_known = sys.implementation.name == "cpython" and np.__version__.startswith("2.")
+    return is_known and np.intp(0).itemsize == 8 and command() is not None
 
 
 @cache
