@@ -281,10 +281,10 @@ KERNEL(layer_norm_vjp) {
 
 // Elementwise functions of x, and their cotangents, of g and what the rules keep in the place of x.
 // a: x, g, y. length: of a block, which is an item. n: of x. m: whether y is to be 0 instead of nan
-// where g is 0. s, t, u: the function's numbers.
+// where g is 0. s, t, u: the function's numbers, which bodies call S, R, U.
 
 typedef void NAME(Body)(const Job *job, const T *restrict x, const T *restrict g, T *restrict y,
-                        T *restrict e, T *restrict f, int64_t n);
+                        T *restrict e, T *restrict f, int64_t n, T S, T R, T U);
 
 static void NAME(each)(Piece *piece, int64_t first, int64_t last, NAME(Body) *body) {
     const Job *job = piece->job;
@@ -294,7 +294,8 @@ static void NAME(each)(Piece *piece, int64_t first, int64_t last, NAME(Body) *bo
         n = n < job->length ? n : job->length;
         const T *g = job->a[1] ? (T *)job->a[1] + start : NULL;
         T *y = (T *)job->a[2] + start;
-        body(job, (T *)job->a[0] + start, g, y, e, e + job->length, n);
+        body(job, (T *)job->a[0] + start, g, y, e, e + job->length, n, job->s, job->t,
+             job->u);
         if (!job->m)
             continue;
         int has_nan = 0;
@@ -308,11 +309,10 @@ static void NAME(each)(Piece *piece, int64_t first, int64_t last, NAME(Body) *bo
     static NAME(Body) NAME(name##_body);                                                           \
     KERNEL(name) { NAME(each)(piece, first, last, NAME(name##_body)); }                            \
     static void NAME(name##_body)(const Job *job, const T *restrict x, const T *restrict g,        \
-                                  T *restrict y, T *restrict e, T *restrict f, int64_t n)
-#define S ((T)job->s)
-#define R ((T)job->t)
-#define U ((T)job->u)
+                                  T *restrict y, T *restrict e, T *restrict f, int64_t n, T S,     \
+                                  T R, T U)
 #define CLIP(x, low, high) LEAST(MOST(x, low), high)
+#define SIZE(x) ((T)fabs(x))
 #define APPLY(which, x) NAME(apply)(which, x, n)
 
 // The largest exponent is s.
@@ -347,7 +347,7 @@ ELEMENTWISE(leaky_relu) {
         EACH y[i] = LEAST(x[i], S * x[i]);
 }
 
-ELEMENTWISE(leaky_relu_vjp) { EACH y[i] = x[i] > 0 ? g[i] : g[i] * S; }
+ELEMENTWISE(leaky_relu_vjp) { EACH y[i] = g[i] * (x[i] > 0 ? 1 : S); }
 
 // s, t, u: alpha, scale, input_scale
 ELEMENTWISE(elu) {
@@ -367,7 +367,7 @@ ELEMENTWISE(elu_vjp) {
 
 // log(1 + exp(x)) in y; e is overwritten
 static void NAME(softplus_of)(const T *restrict x, T *restrict y, T *restrict e, int64_t n) {
-    EACH e[i] = -(x[i] < 0 ? -x[i] : x[i]);
+    EACH e[i] = -SIZE(x[i]);
     APPLY(EXP, e);
     APPLY(LOG1P, e);
     EACH y[i] = MOST(x[i], 0) + e[i];
@@ -448,17 +448,17 @@ ELEMENTWISE(gelu_tanh_vjp) {
 // The normal distribution function of -|x|, clipped, in e, and exp(-x**2 / 2) in f: `_tail` in
 // kernels/numpy/activations.py.
 static void NAME(normal_tail)(const T *restrict x, T *restrict e, T *restrict f, int64_t n) {
-    static const double p[] = {
-        0.1440308794801599,   -0.25583893662558677, 0.15931963483676412, -0.023212321875316064,
-        0.10555249259496122,  0.11982128932630617,  0.13986351531099614, 0.139621306844063,
-    };
     EACH {
-        T b = CLIP(x[i], (T)-14.5, (T)14.5);
+        T b = CLIP(x[i], (T)-14.5, (T)14.5), t = 1 / (SIZE(b) * (T)0.35 + 1);
         f[i] = b * b * (T)-0.5;
-        T t = 1 / ((b < 0 ? -b : b) * (T)0.35 + 1), tail = t * (T)-0.029157875876596847;
-        for (int k = 0; k < 8; k++)
-            tail = (tail + (T)p[k]) * t;
-        e[i] = tail;
+        T p = t * (T)-0.029157875876596847 + (T)0.1440308794801599;
+        p = p * t + (T)-0.25583893662558677;
+        p = p * t + (T)0.15931963483676412;
+        p = p * t + (T)-0.023212321875316064;
+        p = p * t + (T)0.10555249259496122;
+        p = p * t + (T)0.11982128932630617;
+        p = p * t + (T)0.13986351531099614;
+        e[i] = (p * t + (T)0.139621306844063) * t;
     }
     APPLY(EXP, f);
     EACH e[i] *= f[i];
@@ -468,7 +468,7 @@ ELEMENTWISE(gelu) {
     NAME(normal_tail)(x, e, f, n);
     EACH {
         T b = CLIP(x[i], (T)-14.5, (T)14.5);
-        y[i] = MOST(x[i], 0) - e[i] * (b < 0 ? -b : b);
+        y[i] = MOST(x[i], 0) - e[i] * SIZE(b);
     }
 }
 
@@ -481,10 +481,6 @@ ELEMENTWISE(gelu_vjp) {
         y[i] = (share + f[i] * b * S) * g[i];
     }
 }
-
-#undef S
-#undef R
-#undef U
 
 // All kernels with the number of their scratch arrays, and the way into them
 
