@@ -51,9 +51,9 @@ def _extent(x, axis):
         first = axis + ndim if axis < 0 else axis
         last = first + 1
     else:
-        axes = sorted([a % ndim for a in axis]) if type(axis) is tuple and ndim else ()
+        axes = sorted([a + ndim if a < 0 else a for a in axis]) if type(axis) is tuple else ()
         if not axes or axes != [*range(axes[0], axes[0] + len(axes))]:
-            return None
+            return None  # not neighbours, or not there at all
         first, last = axes[0], axes[-1] + 1
     if not 0 <= first < last <= ndim or not x.size:
         return None

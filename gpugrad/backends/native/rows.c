@@ -34,26 +34,68 @@ static T NAME(extremum)(Piece *piece, int which, const T *x, int64_t n) {
 
 // Sums, in the order of NumPy's pairwise sum
 
+typedef struct {
+    T a, b;
+} NAME(Two);
+
+// What the terms of sums are made of, and where what is computed beside them goes.
+typedef struct {
+    const T *x, *y, *z;
+    T *out;
+    T number;
+} NAME(Terms);
+
+typedef NAME(Two) NAME(Leaf)(const NAME(Terms) *terms, int64_t i, int64_t n);
+
+static NAME(Two) NAME(tree)(NAME(Leaf) *leaf, const NAME(Terms) *terms, int64_t i, int64_t n) {
+    if (n <= 128)
+        return leaf(terms, i, n);
+    int64_t half = n / 2;
+    half -= half % 8;
+    NAME(Two) first = NAME(tree)(leaf, terms, i, half);
+    NAME(Two) second = NAME(tree)(leaf, terms, i + half, n - half);
+    return (NAME(Two)){first.a + second.a, first.b + second.b};
+}
+
+#define FOLD(v) (((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])))
+#define AT(p) (*(U *)(terms->p + i))
+// Sums of at most 128 terms, `term` and `other`, which are computed as vectors U or numbers U.
+#define LEAF(name, both, TERMS)                                                                    \
+    static NAME(Two) NAME(name)(const NAME(Terms) *terms, int64_t i, int64_t n) {                  \
+        int64_t end = i + n;                                                                       \
+        NAME(Two) sums = {(T)-0.0, (T)-0.0};                                                       \
+        if (n >= 8) {                                                                              \
+            V a = (T)-0.0 - (V){0}, b = a;                                                         \
+            for (; i < end - n % 8; i += 8) {                                                      \
+                typedef V U;                                                                       \
+                U other = {0};                                                                     \
+                TERMS;                                                                             \
+                a += term;                                                                         \
+                if (both)                                                                          \
+                    b += other;                                                                    \
+            }                                                                                      \
+            sums.a = FOLD(a), sums.b = both ? FOLD(b) : 0;                                         \
+        }                                                                                          \
+        for (; i < end; i++) {                                                                     \
+            typedef T U;                                                                           \
+            U other = 0;                                                                           \
+            TERMS;                                                                                 \
+            sums.a += term;                                                                        \
+            sums.b += other;                                                                       \
+        }                                                                                          \
+        return sums;                                                                               \
+    }
+
+LEAF(plain, 0, U term = AT(x))
+LEAF(products, 0, U term = AT(x) * AT(y))
+LEAF(squares, 0, U term = AT(x) * AT(x))
+LEAF(deviations, 0, U d = AT(x) - terms->number; AT(out) = d; U term = d * d)
+LEAF(slopes, 1, U g = AT(x); U term = g * AT(y); other = g)
+LEAF(weighted_slopes, 1, U g = AT(x); U term = g * AT(y) * AT(z); other = g * AT(z))
+
 static T NAME(pairwise)(const T *x, int64_t n) {
-    if (n < 8) {
-        T total = (T)-0.0;
-        EACH total += x[i];
-        return total;
-    }
-    if (n > 128) {
-        int64_t half = n / 2;
-        half -= half % 8;
-        return NAME(pairwise)(x, half) + NAME(pairwise)(x + half, n - half);
-    }
-    V part = *(const V *)x;
-    int64_t i = 8;
-    for (; i < n - n % 8; i += 8)
-        part += *(const V *)(x + i);
-    T total = ((part[0] + part[1]) + (part[2] + part[3])) +
-              ((part[4] + part[5]) + (part[6] + part[7]));
-    for (; i < n; i++)
-        total += x[i];
-    return total;
+    NAME(Terms) terms = {x};
+    return NAME(tree)(NAME(plain), &terms, 0, n).a;
 }
 
 static T NAME(sum_of)(const T *x, int64_t n) { return (T)zero + NAME(pairwise)(x, n); }
@@ -135,12 +177,11 @@ KERNEL(softmax) {
 // a: g, out, to_x
 KERNEL(softmax_vjp) {
     JOB;
-    T *restrict e = piece->scratch;
     for (int64_t row = first; row < last; row++) {
         const T *restrict g = ROW(0), *restrict out = ROW(1);
         T *restrict y = ROW(2);
-        EACH e[i] = g[i] * out[i];
-        T total = NAME(sum_of)(e, n);
+        NAME(Terms) terms = {g, out};
+        T total = (T)zero + NAME(tree)(NAME(products), &terms, 0, n).a;
         EACH y[i] = (g[i] - total) * out[i];
     }
 }
@@ -200,17 +241,14 @@ KERNEL(cross_entropy_vjp) {
 
 // Normalization. s: eps
 
-// x less its mean in y, if n of the job is 1, and the reciprocal of the standard deviation.
-static T NAME(center)(const Job *job, const T *restrict x, T *restrict y, T *restrict e) {
+// The reciprocal of the standard deviation of x, whose mean is subtracted in y, or is 0 for y NULL.
+static T NAME(center)(const Job *job, const T *x, T *y) {
     const int64_t n = job->length;
-    T mean = 0;
-    if (job->n) {
-        mean = NAME(sum_of)(x, n) / (T)n;
-        EACH y[i] = x[i] - mean;
-    } else
-        memcpy(y, x, n * sizeof(T));
-    EACH e[i] = y[i] * y[i];
-    return (T)sqrt((double)n) / (T)sqrt(NAME(sum_of)(e, n) + (T)(job->s * (double)n));
+    NAME(Terms) terms = {.x = x, .out = y};
+    if (y)
+        terms.number = NAME(sum_of)(x, n) / (T)n;
+    T squares = (T)zero + NAME(tree)(y ? NAME(deviations) : NAME(squares), &terms, 0, n).a;
+    return (T)sqrt((double)n) / (T)sqrt(squares + (T)(job->s * (double)n));
 }
 
 // a: x, weight, bias, out. n: whether the mean is subtracted.
@@ -218,16 +256,17 @@ KERNEL(layer_norm) {
     JOB;
     const T *restrict w = job->a[1], *restrict b = job->a[2];
     for (int64_t row = first; row < last; row++) {
-        T *restrict y = ROW(3);
-        T scale = NAME(center)(job, ROW(0), y, piece->scratch);
+        T *y = ROW(3);
+        T scale = NAME(center)(job, ROW(0), job->n ? y : NULL);
+        const T *x = job->n ? y : ROW(0);
         if (w && b)
-            EACH y[i] = y[i] * scale * w[i] + b[i];
+            EACH y[i] = x[i] * scale * w[i] + b[i];
         else if (w)
-            EACH y[i] = y[i] * scale * w[i];
+            EACH y[i] = x[i] * scale * w[i];
         else if (b)
-            EACH y[i] = y[i] * scale + b[i];
+            EACH y[i] = x[i] * scale + b[i];
         else
-            EACH y[i] *= scale;
+            EACH y[i] = x[i] * scale;
     }
 }
 
@@ -238,18 +277,24 @@ enum { NAME(BLOCK) = 64 }; // rows whose contributions to the weight's gradient 
 KERNEL(layer_norm_vjp) {
     JOB;
     const T *restrict w = job->a[2];
-    T *restrict out = piece->scratch, *restrict e = out + n;
+    T *restrict out = piece->scratch;
     for (int64_t item = first; item < last; item++) {
         T *restrict sums = job->a[4] ? (T *)job->a[4] + item * 2 * n : NULL;
         int64_t start = item * NAME(BLOCK), end = start + NAME(BLOCK);
+        for (int64_t i = 0; sums && i < 2 * n; i++)
+            sums[i] = (T)zero;
         for (int64_t row = start; row < end && row < job->m; row++) {
             const T *restrict g = ROW(0);
-            T scale = NAME(center)(job, ROW(1), out, e);
-            EACH out[i] *= scale;
-            if (sums && row == start)
-                EACH sums[i] = (T)zero + g[i] * out[i], sums[n + i] = (T)zero + g[i];
-            else if (sums)
-                EACH sums[i] += g[i] * out[i], sums[n + i] += g[i];
+            T scale = NAME(center)(job, ROW(1), job->n ? out : NULL);
+            const T *x = job->n ? out : ROW(1);
+            if (sums)
+                EACH {
+                    T at = x[i] * scale;
+                    out[i] = at;
+                    sums[i] += g[i] * at, sums[n + i] += g[i];
+                }
+            else
+                EACH out[i] = x[i] * scale;
             if (!job->a[3])
                 continue;
             T *restrict y = ROW(3);
@@ -258,23 +303,20 @@ KERNEL(layer_norm_vjp) {
                     EACH y[i] = g[i] * scale * w[i];
                 else
                     EACH y[i] = g[i] * scale;
-                EACH e[i] = y[i] * out[i];
-                T along = NAME(sum_of)(e, n) / (T)n;
+                NAME(Terms) terms = {y, out};
+                T along = (T)zero + NAME(tree)(NAME(products), &terms, 0, n).a;
+                along /= (T)n;
                 EACH y[i] -= out[i] * along;
                 continue;
             }
-            T total, along;
-            if (w) {
-                EACH y[i] = g[i] * w[i];
-                EACH e[i] = g[i] * out[i] * w[i];
-                total = NAME(sum_of)(y, n);
-            } else {
-                EACH y[i] = g[i];
-                EACH e[i] = g[i] * out[i];
-                total = NAME(sum_of)(g, n);
-            }
-            total /= (T)n, along = NAME(sum_of)(e, n) / (T)n;
-            EACH y[i] = (y[i] - total - out[i] * along) * scale;
+            NAME(Terms) terms = {g, out, w};
+            NAME(Two) found =
+                NAME(tree)(w ? NAME(weighted_slopes) : NAME(slopes), &terms, 0, n);
+            T along = ((T)zero + found.a) / (T)n, total = ((T)zero + found.b) / (T)n;
+            if (w)
+                EACH y[i] = (g[i] * w[i] - total - out[i] * along) * scale;
+            else
+                EACH y[i] = (g[i] - total - out[i] * along) * scale;
         }
     }
 }
@@ -487,8 +529,8 @@ ELEMENTWISE(gelu_vjp) {
 #ifndef KERNELS
 #define KERNELS(X)                                                                                 \
     X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0)                                  \
-    X(softmax, 0) X(softmax_vjp, 1) X(log_softmax, 1) X(log_softmax_vjp, 0)                        \
-    X(cross_entropy, 1) X(cross_entropy_vjp, 0) X(layer_norm, 1) X(layer_norm_vjp, 2)              \
+    X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0)                        \
+    X(cross_entropy, 1) X(cross_entropy_vjp, 0) X(layer_norm, 0) X(layer_norm_vjp, 1)              \
     X(sigmoid, 2) X(sigmoid_vjp, 2) X(expit_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                       \
     X(leaky_relu, 2) X(leaky_relu_vjp, 2) X(elu, 2) X(elu_vjp, 2) X(softplus, 2)                   \
     X(softplus_vjp, 2) X(mish, 2) X(mish_vjp, 2) X(hardswish, 2) X(hardswish_vjp, 2)               \
@@ -513,5 +555,8 @@ int64_t NAME(gg_rows)(int64_t kernel, int64_t items, int64_t in_piece, int64_t l
 
 #undef KERNEL
 #undef JOB
+#undef LEAF
+#undef AT
+#undef FOLD
 #undef ROW
 #undef V

@@ -11,9 +11,9 @@ import numpy as np
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import each, is_expected
 from ...backends.numpy.threads import run
-from ...ops.activations import elu, gelu, hardswish, leaky_relu, mish, silu, softplus
 from ...ops.activations import _GELU_CUBIC as CUBIC
 from ...ops.activations import _GELU_LINEAR as LINEAR
+from ...ops.activations import elu, gelu, hardswish, leaky_relu, mish, silu, softplus
 from ...ops.neural import largest_exponent, relu, sigmoid
 from ...ops.special.logistic import expit
 
@@ -40,11 +40,12 @@ _LIMIT = 14.5  # where the distribution function of -x is 0 in float32
 
 def _result(name, x, g=None, guarded=False, **numbers):
     """What a kernel computes of x, or of the cotangent g and what the rule keeps as x."""
-    if is_expected() and x.size >= _FEW and x.dtype in (float32, float64):
-        if all(_is_like(y, x) for y in (x, g) if y is not None):
-            out = each(name, x, g, guarded=guarded, **numbers)
-            return NotImplemented if out is None else out
-    return NotImplemented
+    if not is_expected() or x.size < _FEW or x.dtype not in (float32, float64):
+        return NotImplemented
+    if not _is_like(x, x) or not (g is None or _is_like(g, x)):
+        return NotImplemented
+    out = each(name, x, g, guarded=guarded, **numbers)
+    return NotImplemented if out is None else out
 
 
 def _is_like(y, x):

@@ -1,8 +1,8 @@
 """The twins of `softmax`, `log_softmax` and `cross_entropy`.
 
-The definition of the last goes through the labels to leave out those that are ignored. Here that is done only
-where there are such labels, and one is subtracted at the labels rather than an array of zeros and
-ones.
+The definition of the last goes through the labels to leave out those that are ignored. Here that is
+done only where there are such labels, and one is subtracted at the labels rather than an array of
+zeros and ones.
 """
 
 from functools import partial
