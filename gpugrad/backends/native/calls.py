@@ -151,6 +151,8 @@ def _map(ufunc, inputs, out):
         _converts(x.dtype, dtype)
     _converts(dtypes[-1], out.dtype)
     kind = dtypes[0].kind
+    if kind in "iu" and any(x.kind != kind for x in dtypes[1:-1]):
+        raise _Cannot  # C makes an unsigned number of the negative one
     table = {"f": _FLOATS, "b": _BOOLS}.get(kind, _INTEGERS)
     expression = table.get(ufunc) or (_ANY.get(ufunc) if kind != "b" or types[-1] == "?" else None)
     if ufunc is noting.clip and kind == "f":
