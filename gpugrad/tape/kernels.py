@@ -51,6 +51,8 @@ class Lowering:
         if out is None or not out.size:
             return None
         found: list = []
+        if call.may_fail and call not in self.program._checked_calls:
+            return None
         for step in self._steps(call, out) or (None,):
             some = step and self.native.operations(step)
             if some is None:
@@ -168,6 +170,7 @@ def _filled(x, arrays):
 class Segment:
     """Steps, from ``first`` to ``stop``, for which there is a kernel.
 
+    start, end: the numbers of its calls, which begin and end them.
     fresh: the values that it writes into new memory.
     others: the numbers of the steps that are made after it: those that clear registers, and views
         that others use.
@@ -175,6 +178,7 @@ class Segment:
 
     def __init__(self, program, made, units, lasting):
         self.kernel, self.fresh = made
+        self.start, self.end = units[0][0], units[-1][1]
         self.first, self.stop = units[0][2], units[-1][3]
         gone = set()
         for call, _, first, stop in units:
@@ -189,7 +193,8 @@ def segments(program, native):
     lowering, calls = Lowering(program, native), program.plan.calls
     runs: list = [[]]
     for unit in program.units:
-        if all([lowering.lower(call) for call in calls[unit[0] : unit[1]]]):
+        are_lowered = [lowering.lower(call) for call in calls[unit[0] : unit[1]]]
+        if all(are_lowered):
             runs[-1].append(unit)
         else:
             runs.append([])

@@ -92,18 +92,26 @@ class Program(Steps):
             return False
         return call.declared.out or not out.shape
 
-    def _use_kernels(self):
+    def _prepare_kernels(self):
         """Have kernels made after two runs, and use them as soon as they are there."""
         if self._until_kernels > 1:
             self._until_kernels -= 1
         elif self.segments is None:
             self.segments = segments(self, self.native)
             self._end()
-        elif all(segment.kernel.build.is_done for segment in self.segments):
+        elif all(segment.kernel.is_done for segment in self.segments):
             self._until_kernels = 0
             steps = steps_with(self, self.segments)
             if steps is not None:
                 self._before, self._after = steps
+
+    def use_kernels(self):
+        """Wait for the kernels, if there are to be any, and use them."""
+        with self._lock:
+            while self._until_kernels:
+                self._prepare_kernels()
+                for segment in self.segments or ():
+                    segment.kernel.wait()
 
     # What a run checks and finds before the first call
 
@@ -435,7 +443,7 @@ class Program(Steps):
                 return MISS
             self._run()
             if self._until_kernels:
-                self._use_kernels()
+                self._prepare_kernels()
             self._have_effects()
             found = [*map(call_it, self._results)]
             return found if self._order is None else [found[k] for k in self._order]

@@ -5,7 +5,7 @@ whose inner loops it calls itself. So it does not matter when the library arrive
 """
 
 import ctypes
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ _BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 _NO_MEMORY = 16
 
-arrivals = []  # functions that are called with the library when it is there
+arrivals: list = []  # functions that are called with the library when it is there
 _kernels: dict | None = None  # by dtype and name: the function and the kernel's number
 
 
@@ -58,12 +58,24 @@ def base():
     return library
 
 
+def is_done():
+    """Whether it is known whether there is a library."""
+    return not is_expected() or build(_source(), "base").is_done
+
+
+def wait():
+    """Return the library once that is known."""
+    if is_expected():
+        build(_source(), "base").wait()
+    return base()
+
+
 def _set_up(library):
     """Tell the library where NumPy's loops are; returns all kernels."""
     numbers = ctypes.c_int64
     library.gg_set_loop.argtypes = [numbers, numbers, ctypes.c_void_p, ctypes.c_void_p]
     library.gg_set_zero.argtypes = [ctypes.c_double]
-    library.gg_set_zero(np.add.reduce(np.array([-0.0])))
+    library.gg_set_zero(zero())
     for number, ufunc in enumerate(_LOOPS):
         for is_double in (0, 1):
             library.gg_set_loop(is_double, number, *loop_of(ufunc, "fd"[is_double]))
@@ -117,11 +129,36 @@ def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0,
     if _kernels is None and base() is None:
         return False
     function, number = _kernels[dtype, name]
-    in_piece = _PIECE // (cost or length) or 1
     places = [None if x is None else id(x) + _HEADER for x in arrays]
     places += [None] * (5 - len(places))
-    errors = function(number, items, in_piece, length, n, m, s, t, u, *places)
+    errors = function(number, items, in_piece(length, cost), length, n, m, s, t, u, *places)
     return not errors or not is_reported(errors)
+
+
+def in_piece(length, cost=None):
+    """How many items a thread computes at a time."""
+    return _PIECE // (cost or length) or 1
+
+
+def step_of_rows(written, *args, **options):
+    """A call of `rows`, for kernels of which it becomes a part.
+
+    written: the numbers of the arrays that are written.
+    """
+    step = partial(rows, *args, **options)
+    step.written = written
+    return step
+
+
+def number_of(name):
+    """The number of a kernel, which has to be there."""
+    return _kernels[float32, name][1]
+
+
+@cache
+def zero():
+    """The number that NumPy's sums begin with, 0 or -0."""
+    return float(np.add.reduce(np.array([-0.0])))
 
 
 def each(name, x, g=None, *, guarded=False, s=0.0, t=0.0, u=0.0):

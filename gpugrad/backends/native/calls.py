@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..numpy import namespace, noting, threads
-from .base import loop_of
+from .base import in_piece, loop_of, rows, zero
 
 TYPES = {
     "?": "uint8_t", "b": "int8_t", "B": "uint8_t", "h": "int16_t", "H": "uint16_t",
@@ -59,7 +59,8 @@ class Operation:
 
     kind: "map" for an expression of elements; "call" for the inner loop of a ufunc; "rows" and
         "columns" for a reduction along the last axes or the first ones; "product" for that of
-        matrices; "gather" for elements of a flat array at places.
+        matrices; "gather" for elements of a flat array at places; "library" for a kernel of the
+        library, which has all its arrays as inputs.
     function: the ufunc, or an expression; of a product, whether it may be divided among threads.
     inputs: arrays. out: an array.
     types: the characters of the dtypes with which it computes, that of the result last.
@@ -73,6 +74,16 @@ class Operation:
         self.inputs = inputs
         self.out = out
         self.types = types
+
+    @property
+    def written(self):
+        """The arrays that it writes."""
+        if self.kind != "library":
+            return (self.out,)
+        *_, is_given, written = self.function
+        given = iter(self.inputs)
+        arrays = [next(given) if x else None for x in is_given]
+        return tuple([arrays[i] for i in written])
 
     @property
     def shape(self):
@@ -94,6 +105,8 @@ def _operations(step):
     try:
         if function is namespace._where and len(args) == 3 and step.keywords.keys() == {"out"}:
             return _select(*args, step.keywords["out"])
+        if function is rows:
+            return _rows(step)
         if step.keywords:
             return None
         if type(function) is np.ufunc and function.signature is None and function.nout == 1:
@@ -215,7 +228,8 @@ def _reduce(ufunc, x, axis, dtype, out, keepdims):
     if not x.flags.c_contiguous or not out.flags.c_contiguous:
         raise _Cannot
     if not gone:
-        raise _Cannot  # NumPy goes along another axis, from another zero
+        expression = f"{{0}} + (T){zero()}" if ufunc is np.add else "{0}"
+        return [Operation("map", expression, [x.reshape(out.shape)], out, types)]
     if not kept or max(kept) < min(gone):
         kind = "rows"
     elif max(gone) < min(kept):
@@ -244,6 +258,18 @@ def _product(function, x1, x2, out):
     if not x1.shape[-1]:
         raise _Cannot
     return [Operation("product", function is threads.matmul, [x1, x2], out, types)]
+
+
+def _rows(step):
+    """Of a kernel of rows, see `base.step_of_rows`."""
+    name, dtype, items, length, *arrays = step.args
+    options = {"in_piece": in_piece(length, step.keywords.get("cost"))}
+    options |= {key: value for key, value in step.keywords.items() if key != "cost"}
+    given = [x for x in arrays if x is not None]
+    if not all(x.flags.c_contiguous and x.size for x in given):
+        raise _Cannot
+    function = name, items, length, options, [x is not None for x in arrays], step.written
+    return [Operation("library", function, given, arrays[step.written[0]], dtype.char)]
 
 
 def _gather(x, places, out):

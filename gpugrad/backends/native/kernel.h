@@ -53,6 +53,8 @@ static inline double clip_d(double x, double low, double high) {
 /* Functions of the library, see pool.c and rows.c. */
 typedef void (*gg_run)(void (*)(void *, int64_t), void *, int64_t);
 typedef int64_t (*gg_matmul)(int64_t, const int64_t *, const void *, const void *, void *);
+typedef int64_t (*gg_rows)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, double, double,
+                           double, void *, void *, void *, void *, void *);
 typedef int64_t (*gg_matmul_whole)(const int64_t *, const void *, const void *, void *);
 
 static inline void call1(char *f, char *data, const void *x, int64_t s, void *y, int64_t n,

@@ -49,6 +49,15 @@ class Kernel:
         self._entries = source.table
         self._kept = operations
 
+    @property
+    def is_done(self):
+        """Whether it is known whether there are the libraries that it needs."""
+        return self.build.is_done and base.is_done()
+
+    def wait(self):
+        self.build.wait()
+        base.wait()
+
     def step(self, registers):
         """A function without arguments that runs it; None if there is no library for it."""
         library, found = self.build.library, base.base()
@@ -73,5 +82,7 @@ class Kernel:
             return (address_of(self._memory) + 63) // 64 * 64
         if isinstance(x, str):
             return ctypes.cast(library[x], ctypes.c_void_p).value
+        if x[0] == "number":
+            return base.number_of(x[1])
         *_, ufunc, types = x
         return base.loop_of(ufunc, types)[len(x) - 2]

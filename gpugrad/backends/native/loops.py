@@ -12,6 +12,10 @@ MOST = 96  # operations in a loop
 LONGEST = 1 << 13  # elements of a row whose values wait in a buffer for a reduction of the row
 
 
+ALONE = "product", "library"  # kinds of operations that are loops of their own
+SPLIT = "rows", "columns"  # those that reduce an axis
+
+
 class Root:
     """Memory that lies in one piece: from the address ``start`` to ``stop``.
 
@@ -27,6 +31,7 @@ class Root:
         self.array = array
         self.slot = slot
         self.place = start  # where it really is, if another array stands for it
+        self.space = self  # the same object for roots that may overlap
         self.loops = set()  # the numbers of those that use it
         self.offset = 0
 
@@ -120,77 +125,78 @@ class Loop:
     """
 
     def __init__(self, operation, accesses):
-        self.operations = [operation]
-        self.rows = [accesses]
-        self.is_split = operation.kind in ("rows", "columns")
-        self.is_alone = operation.kind == "product"
+        self.operations, self.rows = [], []
+        self.by_space = {}  # the accesses
+        self._add(operation, accesses)
+        self.is_split = operation.kind in SPLIT
+        self.is_alone = operation.kind in ALONE
         self.shape = operation.shape if self.is_split else accesses[-1].shape
         self.size = math.prod(self.shape)
         if self.is_split:
-            _express(accesses, self.shape)
+            for x in accesses:
+                x.shape, x.strides = self.shape, _expressed(x, self.shape)
 
     def meets(self, accesses):
         """The pairs of accesses to memory that one of both writes."""
-        return [(x, y) for row in self.rows for x in row for y in accesses if x.meets(y)]
+        known = self.by_space
+        return [(x, y) for y in accesses for x in known.get(y.root.space, ()) if x.meets(y)]
 
-    def join(self, operation, accesses, meetings):
-        """Whether an operation can be part of the loop; if so, it is then."""
-        if self.is_alone or operation.kind == "product" or len(self.operations) >= MOST:
-            return False
-        shape, size = self.shape, math.prod(operation.shape)
-        will_split = operation.kind in ("rows", "columns")
-        is_scalar = False
-        if will_split and not self.is_split:
-            shape = operation.shape
-        elif will_split and shape != operation.shape:
-            return False
-        if size != self.size:
-            # One value for each row.
-            is_scalar = self.is_split and size == shape[0]
-            if not is_scalar:
-                return False
-        if (self.is_split or will_split) and shape[1] > LONGEST:
-            return False
-        if shape != self.shape and not all(_can_express(row, shape) for row in self.rows):
-            return False
-        if not _can_express(accesses, shape):
-            return False
-        before = [(x.shape, x.strides) for row in (*self.rows, accesses) for x in row]
-        for row in (*self.rows, accesses):
-            _express(row, shape)
-        if any(not (x.is_pointwise and y.is_pointwise and x.key == y.key) for x, y in meetings):
-            for x, (*_,) in zip([x for row in (*self.rows, accesses) for x in row], before):
-                pass
-            for x, (old, strides) in zip(
-                [x for row in (*self.rows, accesses) for x in row], before, strict=True
-            ):
-                x.shape, x.strides = old, strides
-            return False
-        self.shape = shape
-        self.is_split |= will_split
+    def _add(self, operation, accesses):
         self.operations.append(operation)
         self.rows.append(accesses)
+        for x in accesses:
+            self.by_space.setdefault(x.root.space, []).append(x)
+
+    def join(self, operation, accesses, meetings):
+        """Whether an operation can be part of the loop; if so, it is then.
+
+        meetings: pairs of accesses of the loop and of the operation, to memory that one of both
+            writes.
+        """
+        if self.is_alone or operation.kind in ALONE or len(self.operations) >= MOST:
+            return False
+        shape, is_split = self.shape, operation.kind in SPLIT
+        if is_split and shape != operation.shape:
+            if self.is_split:
+                return False
+            shape = operation.shape
+        if (self.is_split or is_split) and shape[1] > LONGEST:
+            return False
+        size = math.prod(operation.shape)
+        if size != self.size and not (self.is_split and size == shape[0]):
+            return False
+        changed = (accesses,) if shape == self.shape else (*self.rows, accesses)
+        both = [x for row in changed for x in row]
+        strides = [_expressed(x, shape) for x in both]
+        if None in strides:
+            return False
+        new = dict(zip(map(id, both), strides, strict=True))
+        for x, y in meetings:
+            is_same = x.address == y.address and x.array.itemsize == y.array.itemsize
+            is_same &= new.get(id(x), x.strides) == new[id(y)]
+            if not (is_same and x.is_pointwise and y.is_pointwise):
+                return False
+        for x, row in zip(both, strides, strict=True):
+            x.shape, x.strides = shape, row
+        self.shape = shape
+        self.is_split |= is_split
+        self._add(operation, accesses)
         return True
 
 
 def _expressed(x, shape):
+    """The strides of an access in a loop of another shape, or None.
+
+    It has the same size, or one value for each row, at the same place in all columns.
+    """
     if x.shape == shape:
         return x.strides
+    if not x.shape:
+        return (0,) * len(shape)
     if math.prod(x.shape) == math.prod(shape):
         return strides_in(x.shape, x.strides, shape)
-    # One value for each row, which has the same place in all columns.
     strides = strides_in(x.shape, x.strides, shape[:1])
     return None if strides is None else (*strides, 0)
-
-
-def _can_express(accesses, shape):
-    return all(not x.shape or _expressed(x, shape) is not None for x in accesses)
-
-
-def _express(accesses, shape):
-    for x in accesses:
-        strides = _expressed(x, shape) if math.prod(x.shape) > 1 or x.shape else (0,) * len(shape)
-        x.shape, x.strides = shape, strides
 
 
 class Schedule:
@@ -205,8 +211,9 @@ class Schedule:
         self.roots = sorted(roots, key=lambda root: root.start)
         self._starts = [root.start for root in self.roots]
         self.own = {}
+        self._join_spaces()
         self.loops: list[Loop] = []
-        written = {id(owner_of(operation.out)) for operation in operations}
+        written = {id(owner_of(x)) for operation in operations for x in operation.written}
         self._written = written
         for operation in operations:
             self._place(operation)
@@ -214,6 +221,14 @@ class Schedule:
             for row in loop.rows:
                 for x in row:
                     x.root.loops.add(number)
+
+    def _join_spaces(self):
+        """Have roots that really lie in the same memory share a space."""
+        end, space = -1, None
+        for root in sorted(self.roots, key=lambda root: root.place):
+            if root.place >= end:
+                space = root
+            root.space, end = space, max(end, root.place + root.stop - root.start)
 
     def root_of(self, array):
         address = address_of(array)
@@ -226,46 +241,23 @@ class Schedule:
             self.own[id(whole)] = Root.of(whole, kind)
         return self.own[id(whole)]
 
-    def _access(self, array, shape, **how):
-        squeezed = tuple([n for n in shape if n > 1])
-        strides = broadcast_strides(array, shape)
-        return Access(array, self.root_of(array), squeezed, strides, **how)
-
     def _accesses(self, operation):
+        """What an operation reads and writes; the result comes last."""
         kind, out = operation.kind, operation.out
-        if kind in ("rows", "columns"):
-            (x,) = operation.inputs
-            column = out[:, None] if kind == "rows" else out
-            return [
-                self._access(x, x.shape, is_write=False),
-                self._access(column, x.shape, is_write=True, is_pointwise=kind == "rows"),
-            ]
-        found = [self._access(x, out.shape, is_write=False) for x in operation.inputs[:1]]
-        if kind == "product":
-            found = [
-                Access(x, self.root_of(x), (), (), is_write=False, is_pointwise=False)
-                for x in operation.inputs
-            ]
-            return [
-                *found,
-                Access(out, self.root_of(out), (), (), is_write=True, is_pointwise=False),
-            ]
-        for x in operation.inputs[1:]:
-            if kind == "gather":
-                shape = found[0].shape  # each pass may use any element
-                found.append(
-                    Access(
-                        x,
-                        self.root_of(x),
-                        shape,
-                        (0,) * len(shape),
-                        is_write=False,
-                        is_pointwise=False,
-                    )
-                )
-            else:
-                found.append(self._access(x, out.shape, is_write=False))
-        return [*found, self._access(out, out.shape, is_write=True)]
+        if kind == "rows":
+            out = out[:, None]
+        arrays = [*operation.inputs, *([] if kind == "library" else [out])]
+        written = {id(x) for x in operation.written} | {id(out)}
+        found = []
+        for i, x in enumerate(arrays):
+            is_free = kind in ALONE or (kind == "gather" and i == 1)  # to use any element
+            is_pointwise = not is_free and not (kind == "columns" and x is out)
+            shape = () if kind in ALONE else operation.shape
+            squeezed = tuple([n for n in shape if n > 1])
+            strides = (0,) * len(squeezed) if is_free else broadcast_strides(x, shape)
+            how = {"is_write": id(x) in written, "is_pointwise": is_pointwise}
+            found.append(Access(x, self.root_of(x), squeezed, strides, **how))
+        return found
 
     def _place(self, operation):
         accesses = self._accesses(operation)

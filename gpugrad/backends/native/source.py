@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from .base import zero
 from .calls import TYPES
 from .loops import merged
 
@@ -161,6 +162,21 @@ class _Body:
                 f"    static const int64_t d[] = {{{numbers}}};",
                 f"    ((gg_matmul){function})({threads}, d, {', '.join(places)});",
             ]
+        name, items, length, options, is_given, _ = operation.function
+        options = {"n": 0, "m": 0, "s": 0.0, "t": 0.0, "u": 0.0} | options
+        in_piece, n, m = options.pop("in_piece"), int(options["n"]), int(options["m"])
+        scalars = [float(options[key]) for key in "stu"]
+        number, letter = self.source.place(("number", name)), operation.types
+        numbers = [items, in_piece, length, f"{n}LL", f"{m}LL", *[x.hex() for x in scalars]]
+        given = iter(range(len(places)))
+        arrays = [f"&a[{next(given)}]" if x else "0" for x in is_given]
+        arrays += ["0"] * (5 - len(arrays))
+        function = self.source.place(f"gg_rows_{letter}")
+        return [
+            f"    char *a[] = {{{', '.join(places)}}};",
+            f"    ((gg_rows){function})((int64_t){number},",
+            f"        {', '.join(map(str, [*numbers, *arrays]))});",
+        ]
 
     # Values and levels
 
@@ -169,8 +185,9 @@ class _Body:
 
     def _arrange(self):
         """Give each operation its level, and find out which values are stored."""
-        self.nodes, current, names = [], {}, 0
-        for operation, (*inputs, out) in zip(self.loop.operations, self.loop.rows, strict=True):
+        self.nodes, current = [], {}
+        pairs = zip(self.loop.operations, self.loop.rows, strict=True)
+        for number, (operation, (*inputs, out)) in enumerate(pairs):
             is_odd = operation.kind in ("call", "rows")
             values, level = [], int(is_odd)
             for x in inputs:
@@ -186,8 +203,7 @@ class _Body:
                 level = max(level, _not_before(current[out.key].last_level, is_odd))
             is_row = not self._step(out) and (self.loop.is_split or not self.loop.shape)
             is_row &= operation.kind != "columns"
-            names += 1
-            value = _Value(out, f"v{names}", level, is_row=is_row)
+            value = _Value(out, f"v{number}", level, is_row=is_row)
             for x in values:
                 x.last_level = max(x.last_level, level)
             if out.is_pointwise:
@@ -267,7 +283,7 @@ class _Body:
             lines.append(f"    char *const base_{name} = {self.source.pointer(x)};")
         if self.is_flat:
             n, rest = self.inner, self.inner % BLOCK
-            length = -(-(-(-n // BLOCK)) // self.pieces) * BLOCK
+            length = math.ceil(math.ceil(n / BLOCK) / self.pieces) * BLOCK
             lines.append(f"    int64_t end = (piece + 1) * {length};")
             lines.append(f"    if (end > {n}) end = {n};")
             lines.append(f"    for (int64_t r0 = piece * {length}; r0 < end; r0 += {BLOCK}) {{")
@@ -335,7 +351,7 @@ class _Body:
         if operation.function is np.add:
             place = self.source.pointer(value.access)
             first.append(f"for (int64_t i = 0; i < {self.inner}; i++)")
-            first.append(f"    (({value.type} *){place})[i] = ({value.type})-0.0;")
+            first.append(f"    (({value.type} *){place})[i] = ({value.type}){zero()};")
             lines.append(f"{out} += {text};")
             return
         x, y = f"{value.name}x", f"{value.name}y"

@@ -38,7 +38,6 @@ _COEFFICIENTS = (
 _LIMIT = 14.5  # where the distribution function of -x is 0 in float32
 
 
-
 def _result(name, x, g=None, guarded=False, **numbers):
     """What a kernel computes of x, or of the cotangent g and what the rule keeps as x."""
     if is_expected() and x.size >= _FEW and x.dtype in (float32, float64):

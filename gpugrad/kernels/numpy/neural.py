@@ -5,11 +5,13 @@ where there are such labels, and one is subtracted at the labels rather than an 
 ones.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ...backends.declarations import declare
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import is_expected, rows
+from ...backends.native.base import is_expected, rows, step_of_rows
 from ...backends.numpy.namespace import check_labels
 from ...ops.neural import cross_entropy, log_softmax, softmax
 from .whole import whole
@@ -174,8 +176,53 @@ def _check_of(logits, target, *, reduction="mean", ignore_index=-100):
     return _check, (target, logits.shape[-1], ignore_index)
 
 
+def _steps_of(logits, target, /, *, reduction="mean", ignore_index=-100, out):
+    """Calls that fill ``out``, where all labels are known to be classes or the ignored number."""
+    if not _has_steps(logits, target, reduction, ignore_index):
+        return None
+    labels, losses = np.empty(target.shape, np.int64), np.empty(target.shape, logits.dtype)
+    losses = out if reduction == "none" else losses
+    arrays, options = (logits, labels, losses), {"n": ignore_index}
+    steps = [partial(np.copyto, labels, target)]
+    steps.append(
+        step_of_rows((2,), "cross_entropy", logits.dtype, *logits.shape, *arrays, **options)
+    )
+    if reduction != "none":
+        steps.append(partial(np.add.reduce, losses, None, None, out, False))
+    if reduction == "mean":
+        steps += [*_count(labels, ignore_index, count := np.empty((), out.dtype)),
+                  partial(np.divide, out, count, out)]  # fmt: skip
+    return steps
+
+
+def _count(labels, ignore_index, count):
+    """Calls that fill ``count`` with the number of labels that are not ignored."""
+    counts, ones = np.empty(labels.shape, bool), np.empty(labels.shape, count.dtype)
+    return [
+        partial(np.not_equal, labels, np.array(ignore_index, np.int64), counts),
+        partial(np.copyto, ones, counts),
+        partial(np.add.reduce, ones, None, None, count, False),
+    ]
+
+
+def _has_steps(logits, target, reduction, ignore_index):
+    return (
+        _covers(logits, target, reduction, ignore_index)
+        and is_expected()
+        and logits.flags.c_contiguous
+        and target.dtype.char != "L"  # whose largest labels int64 lacks
+        and abs(ignore_index) >> 63 == 0
+        and target.size < 1 << 24  # which float32 can count
+    )
+
+
 _cross_entropy.check = _check_of  # type: ignore[attr-defined]
-declare(_cross_entropy, fails=True, check=lambda args, kwargs: _check_of(*args, **kwargs))
+declare(
+    _cross_entropy,
+    fails=True,
+    check=lambda args, kwargs: _check_of(*args, **kwargs),
+    steps=_steps_of,
+)
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
@@ -200,8 +247,32 @@ def _check_of_vjp(g, logits, target, reduction, ignore_index):
     return _check_of(logits, target, ignore_index=ignore_index)
 
 
+def _steps_of_vjp(g, logits, target, reduction, ignore_index, /, *, out):
+    if not _has_steps(logits, target, reduction, ignore_index) or g.dtype != logits.dtype:
+        return None
+    labels, weight = np.empty(target.shape, np.int64), np.empty(g.shape, g.dtype)
+    steps = [partial(np.copyto, labels, target)]
+    if reduction == "mean":
+        count = np.empty((), g.dtype)
+        steps += _count(labels, ignore_index, count)
+        steps.append(partial(np.maximum, count, np.ones((), g.dtype), count))
+        steps.append(partial(np.divide, g, count, weight))
+    else:
+        steps.append(partial(np.copyto, weight, g))
+    arrays, options = (logits, labels, out, weight), {"n": ignore_index, "m": int(g.size > 1)}
+    steps.append(
+        step_of_rows((2,), "cross_entropy_vjp", logits.dtype, *logits.shape, *arrays, **options)
+    )
+    return steps
+
+
 _cross_entropy_vjp.check = _check_of_vjp  # type: ignore[attr-defined]
-declare(_cross_entropy_vjp, fails=True, check=lambda args, kwargs: _check_of_vjp(*args, **kwargs))
+declare(
+    _cross_entropy_vjp,
+    fails=True,
+    check=lambda args, kwargs: _check_of_vjp(*args, **kwargs),
+    steps=_steps_of_vjp,
+)
 
 
 cross_entropy.twin("numpy", _cross_entropy, logits=_cross_entropy_vjp)
