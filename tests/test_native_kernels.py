@@ -4,9 +4,11 @@ Every operation by itself is compared here, and random programs of calls. More r
 made with ``GPUGRAD_PROGRAMS=5000 pytest tests/test_native_kernels.py -m fuzz``.
 """
 
+import contextlib
 import math
 import os
-from itertools import product
+import warnings
+from functools import partial
 
 import kernels
 import numpy as np
@@ -15,7 +17,10 @@ from kernels import Calls, check
 
 import gpugrad  # noqa: F401  the namespaces declare what they are
 from gpugrad.backends.native.calls import TYPES, operations
+from gpugrad.backends.native.loops import owner_of
 from gpugrad.backends.numpy import noting
+from gpugrad.backends.numpy.binding import bind, flat
+from gpugrad.backends.numpy.namespace import xp
 
 pytestmark = pytest.mark.skipif(not kernels.has_kernels, reason="there is no compiler")
 UFUNCS = {
@@ -141,3 +146,155 @@ def test_ufuncs(place):
     floats = EXACT | CALLED if place in ("line", "long", "table", "numbers") else EXACT
     lacking = [name for name in floats if not known.get(name, set()) >= {"f" * UFUNCS[name].nin}]
     assert not lacking, place
+
+
+UNARY = [
+    xp.exp, xp.tanh, xp.sqrt, xp.negative, xp.abs, xp.square, xp.reciprocal, xp.floor, xp.sign,
+    xp.log1p, xp.expm1, xp.log, xp.sin, xp.isnan, xp.logical_not,
+]  # fmt: skip
+BINARY = [
+    xp.add, xp.subtract, xp.multiply, xp.divide, xp.maximum, xp.minimum, xp.hypot, xp.atan2,
+    np.add, np.multiply, xp.power, xp.copysign, xp.less, xp.greater_equal, xp.equal, xp.logical_and,
+]  # fmt: skip
+REDUCTIONS = [xp.sum, xp.sum, xp.max, xp.min]
+KINDS = ["unary", "binary", "binary", "number", "select", "reduce", "reduce", "cast", "power",
+         "product", "pick", "move"]  # fmt: skip
+
+
+class Program:
+    """Random bound calls, which share memory in all ways in which calls can."""
+
+    def __init__(self, seed):
+        self.rng = rng = np.random.default_rng(seed)
+        self.dtype = str(rng.choice(["f", "d"]))
+        self.m = int(rng.choice([1, 2, 3, 7, 32, 64, 200]))
+        self.n = int(rng.choice([1, 3, 8, 17, 50, 128, 300, 1100]))
+        if rng.random() < 0.1:
+            self.m, self.n = self.n, self.m
+        m, n, other = self.m, self.n, "fd"[self.dtype == "f"]
+        self.arrays = [self.new(x) for x in [(m, n), (n,), (m, 1), (), (1, n), (m, n)]]
+        self.arrays += [self.new((n, m)).T, self.new((m, 2 * n))[:, ::2], self.new((2 * m, n))[::2]]
+        self.arrays += [self.new((m, n), other), self.new((m, n))[::-1], self.new((3, m, n))[1]]
+        self.arrays += [self.new((m, n), c) for c in "?lib"]
+        self.given = {id(owner_of(a)) for a in self.arrays}
+        self.steps, self.made = [], []
+        for _ in range(int(rng.integers(2, 25))):
+            with contextlib.suppress(TypeError, ValueError, IndexError):
+                self.append(str(rng.choice(KINDS)))
+
+    def new(self, shape, char=None):
+        found = values(char or self.dtype, shape, self.rng)
+        if self.rng.random() < 0.6 and found.dtype.kind == "f":  # no special ones
+            found = self.rng.normal(size=shape)
+        return np.array(found, char or self.dtype)
+
+    def any(self, *kinds):
+        found = [a for a in self.arrays if not kinds or a.dtype.kind in kinds]
+        recent = found[-4:] if self.rng.random() < 0.5 else found
+        return recent[self.rng.integers(len(recent))]
+
+    def choose(self, items):
+        return items[self.rng.integers(len(items))]
+
+    def append(self, kind):
+        rng, kwargs = self.rng, {}
+        if kind == "unary":
+            function, args = self.choose(UNARY), (self.any(),)
+        elif kind == "binary":
+            function, args = self.choose(BINARY), (self.any(), self.any())
+        elif kind == "number":
+            number = self.choose([0.0, 0.5, -2.0, 3.0, 1e-3, 2])
+            function, args = self.choose(BINARY), (self.any(), number)
+        elif kind == "select":
+            last = self.any() if rng.random() < 0.6 else 0.0
+            function, args = xp.where, (self.any("b"), self.any(), last)
+        elif kind == "reduce":
+            axis = self.choose([None, 0, 1, -1, (0, 1)])
+            function, args = self.choose(REDUCTIONS), (self.any(),)
+            kwargs = {"axis": axis, "keepdims": bool(rng.random() < 0.5)}
+        elif kind == "cast":
+            function, args = xp.astype, (self.any(), np.dtype(self.choose("fdl?")))
+        elif kind == "power":
+            function, args = xp.power, (self.any("f"), self.choose([2, 3, 4, 0.5, 2.5, -1]))
+        elif kind == "product":
+            x = self.any("f")
+            function, args = xp.matmul, (x, self.choose([self.arrays[6], x.T, self.arrays[0]]))
+        elif kind == "pick":
+            return self.pick()
+        else:
+            return self.move()
+        result = np.asarray(function(*args, **kwargs))
+        out = self.out(result, args, is_pointwise=kind not in ("reduce", "product"))
+        self.bind(function, args, kwargs, out)
+
+    def out(self, result, args, *, is_pointwise):
+        """Memory for a result: new, that of an operand, or a part of other memory."""
+        rng = self.rng
+        same = [a for a in self.arrays if (a.shape, a.dtype) == (result.shape, result.dtype)]
+        same = same if is_pointwise else []
+        mine = [a for a in same if any(a is x for x in args)]
+        apart = [a for a in same if not any(np.may_share_memory(a, x) for x in args)]
+        if mine and rng.random() < 0.3:
+            return self.choose(mine)
+        if apart and rng.random() < 0.2:
+            return self.choose(apart)
+        if result.ndim == 2 and rng.random() < 0.1:
+            return np.empty(result.shape[::-1], result.dtype).T
+        return np.empty(result.shape, result.dtype)
+
+    def pick(self):
+        """Elements at places, of which some are out of range."""
+        table, places = self.any("f"), self.choose([a for a in self.arrays if a.dtype.kind == "i"])
+        out = np.empty(places.shape, table.dtype)
+        self.add([partial(np.ndarray.take, table.reshape(-1), places, None, out, "clip")], out)
+
+    def move(self):
+        """A copy, or a sum, into a part of an array; perhaps one that overlaps with the operand."""
+        x = self.any("f")
+        if not x.ndim or x.shape[0] < 2:
+            return
+        first, second = self.choose([(x[1:], x[:-1]), (x[:-1], x[1:]), (x, x[::-1]), (x[:1], x[1])])
+        if self.rng.random() < 0.3:
+            second = self.any("f")[: len(first)]
+        if np.broadcast_shapes(first.shape, second.shape) != first.shape:
+            return
+        if self.rng.random() < 0.5:
+            self.add([partial(np.copyto, first, second, "unsafe")], first)
+        else:
+            self.bind(xp.multiply, (first, second), {}, first)
+
+    def bind(self, function, args, kwargs, out):
+        step = bind(function, args, kwargs, out)
+        if step is not None:
+            self.add(flat([step]), out)
+
+    def add(self, steps, out):
+        if any(operations(step) is None for step in steps):
+            return
+        self.steps += steps
+        self.made.append(out)
+        self.arrays.append(out)
+        if out.ndim == 2 and self.rng.random() < 0.2:
+            self.arrays.append(self.choose([out.T, out[:1], out[:, -1:], out[::-1], out[:, ::-1]]))
+
+    def calls(self):
+        """The calls; of some results nobody needs what is left in memory."""
+        owners = [id(owner_of(a)) for a in self.made]
+        private = {x for x in owners if x not in self.given and self.rng.random() < 0.5}
+        return Calls(self.steps, private)
+
+
+def programs(seeds):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [Program(seed) for seed in seeds]
+    return [x.calls() for x in found if x.steps]
+
+
+def test_random_programs():
+    check(programs(range(40)))
+
+
+@pytest.mark.fuzz
+def test_many_random_programs():
+    check(programs(range(40, 40 + int(os.environ.get("GPUGRAD_PROGRAMS", "2000")))))

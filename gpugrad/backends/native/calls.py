@@ -95,7 +95,21 @@ def operations(step):
     """The operations of a bound call, or None if a kernel cannot make it."""
     found = _operations(step)
     arrays = [x for operation in found or () for x in (*operation.inputs, operation.out)]
-    return found if all(x.flags.aligned and x.dtype.isnative for x in arrays) else None
+    is_possible = all(x.flags.aligned and x.dtype.isnative for x in arrays)
+    return found if is_possible and all(map(_is_apart, found or ())) else None
+
+
+def _is_apart(operation):
+    """Whether no element is written before it is read for another one."""
+    kind, out = operation.kind, operation.out
+    if kind == "library":
+        return True
+    place = _layout(out) if kind in ("map", "call") else None
+    return all(_layout(x) == place or not np.may_share_memory(x, out) for x in operation.inputs)
+
+
+def _layout(x):
+    return x.__array_interface__["data"][0], x.shape, x.strides, x.itemsize
 
 
 def _operations(step):
