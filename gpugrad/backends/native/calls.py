@@ -51,14 +51,19 @@ _BOOLS = {
     np.multiply: "{0} & {1}", np.bitwise_and: "{0} & {1}", np.bitwise_or: "{0} | {1}",
     np.bitwise_xor: "{0} ^ {1}",
 }  # fmt: skip
+LONGEST = 1 << 13  # elements of a row whose values wait in a buffer for a reduction of the row
 COPY, SELECT = "(T){0}", "SELECT({0}, {1}, {2})"
+
+
+REDUCTIONS = "rows", "columns", "total"
 
 
 class Operation:
     """What one call does.
 
     kind: "map" for an expression of elements; "call" for the inner loop of a ufunc; "rows" and
-        "columns" for a reduction along the last axes or the first ones; "product" for that of
+        "columns" for a reduction along the last axes or the first ones; "total" for the sum of a
+        long row; "product" for that of
         matrices; "gather" for elements of a flat array at places; "library" for a kernel of the
         library, which has all its arrays as inputs.
     function: the ufunc, or an expression; of a product, whether it may be divided among threads.
@@ -88,7 +93,7 @@ class Operation:
     @property
     def shape(self):
         """That of the elements which it goes through."""
-        return self.inputs[0].shape if self.kind in ("rows", "columns") else self.out.shape
+        return self.inputs[0].shape if self.kind in REDUCTIONS else self.out.shape
 
 
 def operations(step):
@@ -257,6 +262,8 @@ def _reduce(ufunc, x, axis, dtype, out, keepdims):
         shape = flat if kind == "rows" else flat[::-1]
     elif kind == "rows":
         shape = flat
+    if flat[0] == 1 and flat[1] > LONGEST and ufunc is np.add:
+        return [Operation("total", ufunc, [x.reshape(-1)], out.reshape(()), types)]
     target = out.reshape(flat[0])
     return [Operation(kind, ufunc, [x.reshape(shape)], target, types)]
 

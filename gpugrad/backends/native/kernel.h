@@ -39,20 +39,22 @@ static inline double select_d(uint8_t c, double x, double y) {
 static inline int64_t select_q(uint8_t c, int64_t x, int64_t y) { return c ? x : y; }
 #define SELECT(c, x, y) _Generic((x), float: select_f, double: select_d, default: select_q)(c, x, y)
 
-/* numpy.clip: nan stays. */
+/* numpy.clip: nan and -0 stay, and bounds that are nan give nan. */
 static inline float clip_f(float x, float low, float high) {
-    float y = x > low || x != x ? x : low;
-    return y < high || y != y ? y : high;
+    x = x < low || low != low ? low : x;
+    return x > high || high != high ? high : x;
 }
 static inline double clip_d(double x, double low, double high) {
-    double y = x > low || x != x ? x : low;
-    return y < high || y != y ? y : high;
+    x = x < low || low != low ? low : x;
+    return x > high || high != high ? high : x;
 }
 #define CLIP(x, low, high) _Generic((x), float: clip_f, double: clip_d)(x, low, high)
 
 /* Functions of the library, see pool.c and rows.c. */
 typedef void (*gg_run)(void (*)(void *, int64_t), void *, int64_t);
 typedef int64_t (*gg_matmul)(int64_t, const int64_t *, const void *, const void *, void *);
+typedef float (*gg_sum_f)(const void *, int64_t);
+typedef double (*gg_sum_d)(const void *, int64_t);
 typedef int64_t (*gg_rows)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, double, double,
                            double, void *, void *, void *, void *, void *);
 typedef int64_t (*gg_matmul_whole)(const int64_t *, const void *, const void *, void *);

@@ -8,8 +8,9 @@ and read again at the same place only.
 import math
 from bisect import bisect_right
 
-MOST = 96  # operations in a loop
-LONGEST = 1 << 13  # elements of a row whose values wait in a buffer for a reduction of the row
+from .calls import LONGEST
+
+MOST = 512  # operations in a loop
 
 
 ALONE = "product", "library"  # kinds of operations that are loops of their own
@@ -130,11 +131,17 @@ class Loop:
         self._add(operation, accesses)
         self.is_split = operation.kind in SPLIT
         self.is_alone = operation.kind in ALONE
+        self.has_total = operation.kind == "total"
         self.shape = operation.shape if self.is_split else accesses[-1].shape
         self.size = math.prod(self.shape)
         if self.is_split:
             for x in accesses:
                 x.shape, x.strides = self.shape, _expressed(x, self.shape)
+
+    def _is_flat(self, shape, is_split, new, accesses):
+        """Whether all elements would lie in one row."""
+        rows = [new.get(id(x), x.strides) for row in (*self.rows, accesses) for x in row]
+        return not (self.is_split or is_split) and len(merged(shape, *rows)[0]) == 1
 
     def meets(self, accesses):
         """The pairs of accesses to memory that one of both writes."""
@@ -171,6 +178,9 @@ class Loop:
         if None in strides:
             return False
         new = dict(zip(map(id, both), strides, strict=True))
+        has_total = self.has_total or operation.kind == "total"
+        if has_total and not self._is_flat(shape, is_split, new, accesses):
+            return False
         for x, y in meetings:
             is_same = x.address == y.address and x.array.itemsize == y.array.itemsize
             is_same &= new.get(id(x), x.strides) == new[id(y)]
@@ -180,6 +190,7 @@ class Loop:
             x.shape, x.strides = shape, row
         self.shape = shape
         self.is_split |= is_split
+        self.has_total = has_total
         self._add(operation, accesses)
         return True
 
@@ -251,7 +262,7 @@ class Schedule:
         found = []
         for i, x in enumerate(arrays):
             is_free = kind in ALONE or (kind == "gather" and i == 1)  # to use any element
-            is_pointwise = not is_free and not (kind == "columns" and x is out)
+            is_pointwise = not is_free and not (kind in ("columns", "total") and x is out)
             shape = () if kind in ALONE else operation.shape
             squeezed = tuple([n for n in shape if n > 1])
             strides = (0,) * len(squeezed) if is_free else broadcast_strides(x, shape)

@@ -8,7 +8,7 @@ from .base import zero
 from .calls import TYPES
 from .loops import merged
 
-BLOCK = 1024  # elements of a part of a long row, whose values stay in the cache
+BLOCK = 512  # elements of a part of a long row, whose values stay in the cache
 _PIECE = 1 << 16  # operations on elements that are worth being a piece for a thread
 
 
@@ -104,6 +104,10 @@ class _Body:
     outer: the lengths of the axes of the rows. inner: the length of a row. step_of: by the id of an
         access, its strides along these.
     is_flat: whether there is one long row, of which a block at a time is the row.
+    totals: the operations that add up the whole of such a row.
+    width: how much of a row is computed at a time.
+    pieces: into how many pieces for threads the loop is divided: of the first axis of the rows, of
+        a long row, or of the columns where these are added up.
     """
 
     def __init__(self, source, number, loop):
@@ -117,30 +121,145 @@ class _Body:
             self.is_flat = len(shape) == 1
         self.outer, self.inner = shape[:-1], shape[-1]
         self.step_of = dict(zip(map(id, accesses), strides, strict=True))
-        self.has_columns = any(x.kind == "columns" for x in loop.operations)
-        self.pieces = 1 if loop.is_alone or self.has_columns else self._count()
+        kinds = [operation.kind for operation in loop.operations]
+        self.totals = [x for x in loop.operations if x.kind == "total"]
+        self.has_columns = "columns" in kinds
+        self.width, self.pieces = self._divide(kinds)
 
-    def _count(self):
-        """Into how many pieces the loop is divided."""
-        rows = -(-self.inner // BLOCK) if self.is_flat else math.prod(self.outer[:1])
-        work = math.prod(self.outer) * self.inner * len(self.loop.operations)
-        return max(1, min(work // _PIECE, rows, 64))
+    def _divide(self, kinds):
+        work = math.prod(self.outer) * self.inner * len(kinds)
+        most = max(1, min(work // _PIECE, 64))
+        if self.is_flat:
+            pieces = min(most, math.ceil(self.inner / BLOCK))
+            return BLOCK, 1 << pieces.bit_length() - 1 if self.totals else pieces
+        if not self.has_columns:
+            return self.inner, 1 if self.loop.is_alone else min(most, *self.outer[:1], most)
+        if "rows" in kinds or any(not self._step(row[-1]) for row in self.loop.rows):
+            return self.inner, 1
+        width = max(64, math.ceil(self.inner / most / 16) * 16)
+        return min(width, self.inner), math.ceil(self.inner / width)
 
     def call(self):
-        """The statement that runs the loop."""
+        """The statements that run the loop."""
+        if self.totals:
+            parts = ", ".join([TYPES[x.types[-1]] for x in self.totals])
+            return f"    total{self.number}(P);  /* {parts} */"
         if self.pieces == 1:
             return f"    loop{self.number}(P, {'threads' if self.loop.is_alone else 0});"
+        return f"    {self._run(f'loop{self.number}', 'P')};"
+
+    def _run(self, function, context):
         run = self.source.place("gg_run")
-        return f"    ((gg_run){run})(loop{self.number}, P, {self.pieces});"
+        return f"((gg_run){run})({function}, {context}, {self.pieces})"
 
     def text(self):
-        head = f"static void loop{self.number}(void *context, int64_t piece) {{"
         if self.loop.is_alone:
-            lines = self._alone()
-        else:
-            self._arrange()
-            lines = self._rows()
+            return self._loop(self._alone())
+        self._arrange()
+        self.pointers, self.buffers = {}, []
+        passes = [
+            line for level in sorted({node[0] for node in self.nodes}) for line in self._pass(level)
+        ]
+        places = [f"r{k}" for k in range(len(self.outer))]
+        arguments = ["char **const P", *[f"const int64_t {x}" for x in (*places, "first", "n")]]
+        arguments += ["Totals *totals"] if self.totals else []
+        lines = [*self.buffers]
+        for name, access in self.pointers.values():
+            steps = zip([*places, "first"], self.step_of[id(access)], strict=False)
+            parts = [f" + {x} * {step}" for x, step in steps if step]
+            lines.append(f"char *const {name} = {self.source.pointer(access)}{''.join(parts)};")
+        head = f"static void block{self.number}({', '.join(arguments)}) {{"
+        block = "\n".join([head, *[f"    {x}" for x in (*lines, *passes)], "}\n"])
+        if self.totals:
+            return self._tree(block)
+        return block + self._loop(self._rows(places))
+
+    def _loop(self, lines):
+        head = f"static void loop{self.number}(void *context, int64_t piece) {{"
         return "\n".join([head, "    char **const P = context;", *lines, "}"])
+
+    def _part_of(self, n, part):
+        """Lines that find the first and the last of a piece of ``n``."""
+        return [
+            f"    const int64_t start = piece * {part};",
+            f"    const int64_t end = start + {part} < {n} ? start + {part} : {n};",
+        ]
+
+    def _rows(self, places):
+        """The lines of a loop over the rows, or the blocks of the long row."""
+        block = f"block{self.number}(P, {''.join([f'{x}, ' for x in places])}"
+        if self.is_flat:
+            part = math.ceil(math.ceil(self.inner / BLOCK) / self.pieces) * BLOCK
+            return [
+                *self._part_of(self.inner, part),
+                f"    for (int64_t i = start; i < end; i += {BLOCK})",
+                f"        {block}i, end - i < {BLOCK} ? end - i : {BLOCK});",
+            ]
+        loops = [
+            f"    for (int64_t {x} = 0; {x} < {n}; {x}++)"
+            for x, n in zip(places, self.outer, strict=True)
+        ]
+        if self.has_columns:
+            zeros = [
+                f"    for (int64_t i = start; i < end; i++) "
+                f"(({TYPES[x.types[-1]]} *){self.source.pointer(row[-1])})[i] = {zero()};"
+                for x, row in zip(self.loop.operations, self.loop.rows, strict=True)
+                if x.kind == "columns" and x.function is np.add
+            ]
+            lines = self._part_of(self.inner, self.width)
+            return [*lines, *zeros, *loops, f"        {block}start, end - start);"]
+        if self.outer:
+            loops[0] = "    for (int64_t r0 = start; r0 < end; r0++)"
+            loops = [*self._part_of(self.outer[0], math.ceil(self.outer[0] / self.pieces)), *loops]
+        return [*loops, f"        {block}0, {self.inner});"]
+
+    def _tree(self, block):
+        """A long row in the order of NumPy's pairwise sum, in which halves are added."""
+        k = self.number
+        depth = self.pieces.bit_length() - 1
+        fields = " ".join([f"{TYPES[x.types[-1]]} t{i};" for i, x in enumerate(self.totals)])
+        adding = " ".join([f"a->t{i} += b->t{i};" for i in range(len(self.totals))])
+        stores = [
+            f"    *({TYPES[x.types[-1]]} *){self.source.pointer(row[-1])} = parts[0].t{i};"
+            for i, (x, row) in enumerate(self._rows_of_totals())
+        ]
+        text = block.replace("Totals *", f"Totals{k} *")
+        return f"""typedef struct {{ {fields} }} Totals{k};
+static void add{k}(Totals{k} *a, const Totals{k} *b) {{ {adding} }}
+{text}
+static void tree{k}(char **const P, int64_t first, int64_t n, Totals{k} *totals) {{
+    if (n <= {BLOCK}) {{
+        block{k}(P, first, n, totals);
+        return;
+    }}
+    int64_t half = n / 2 - n / 2 % 8;
+    Totals{k} right;
+    tree{k}(P, first, half, totals);
+    tree{k}(P, first + half, n - half, &right);
+    add{k}(totals, &right);
+}}
+typedef struct {{ char **P; Totals{k} parts[{self.pieces}]; }} Parts{k};
+static void part{k}(void *context, int64_t piece) {{
+    Parts{k} *all = context;
+    int64_t first = 0, n = {self.inner};
+    for (int bit = {depth} - 1; bit >= 0; bit--) {{
+        int64_t half = n / 2 - n / 2 % 8;
+        if (piece >> bit & 1) first += half, n -= half;
+        else n = half;
+    }}
+    tree{k}(all->P, first, n, all->parts + piece);
+}}
+static void total{k}(char **const P) {{
+    Parts{k} all = {{P}};
+    Totals{k} *const parts = all.parts;
+    {self._run(f"part{k}", "&all")};
+    for (int step = 1; step < {self.pieces}; step *= 2)
+        for (int i = 0; i < {self.pieces}; i += 2 * step) add{k}(parts + i, parts + i + step);
+""" + "\n".join([*stores, "}"])
+
+    def _rows_of_totals(self):
+        pairs = zip(self.loop.operations, self.loop.rows, strict=True)
+        return [(x, row) for x, row in pairs if x.kind == "total"]
 
     def _alone(self):
         """The lines of an operation for which there is a function of the library."""
@@ -188,7 +307,7 @@ class _Body:
         self.nodes, current = [], {}
         pairs = zip(self.loop.operations, self.loop.rows, strict=True)
         for number, (operation, (*inputs, out)) in enumerate(pairs):
-            is_odd = operation.kind in ("call", "rows")
+            is_odd = operation.kind in ("call", "rows", "total")
             values, level = [], int(is_odd)
             for x in inputs:
                 if x.key not in current or not x.is_pointwise:
@@ -266,52 +385,17 @@ class _Body:
             lines.append(f"b{value.name}[i] = {value.name};")
 
     def _buffer(self, value):
-        length = BLOCK if self.is_flat else self.inner
-        self.buffers.append(f"{value.type} b{value.name}[{length}];")
+        self.buffers.append(f"{value.type} b{value.name}[{self.width}];")
 
     # Lines
 
-    def _rows(self):
-        self.pointers, self.buffers, first = {}, [], []
-        passes = [
-            line for level in sorted({node[0] for node in self.nodes})
-            for line in self._pass(level, first)
-        ]  # fmt: skip
-        lines = [f"    {x}" for x in (*self.buffers, *first)]
-        steps = {name: self.step_of[id(x)] for name, x in self.pointers.values()}
-        for name, x in self.pointers.values():
-            lines.append(f"    char *const base_{name} = {self.source.pointer(x)};")
-        if self.is_flat:
-            n, rest = self.inner, self.inner % BLOCK
-            length = math.ceil(math.ceil(n / BLOCK) / self.pieces) * BLOCK
-            lines.append(f"    int64_t end = (piece + 1) * {length};")
-            lines.append(f"    if (end > {n}) end = {n};")
-            lines.append(f"    for (int64_t r0 = piece * {length}; r0 < end; r0 += {BLOCK}) {{")
-            whole = f"end - r0 < {BLOCK} ? end - r0 : {BLOCK}" if rest else BLOCK
-        else:
-            for k, n in enumerate(self.outer):
-                if k == 0:
-                    part = -(-n // self.pieces)
-                    lines.append(f"    int64_t end = (piece + 1) * {part};")
-                    lines.append(f"    if (end > {n}) end = {n};")
-                    lines.append(f"    for (int64_t r0 = piece * {part}; r0 < end; r0++) {{")
-                else:
-                    lines.append(f"    for (int64_t r{k} = 0; r{k} < {n}; r{k}++) {{")
-            whole = self.inner
-        lines.append(f"    const int64_t n = {whole};")
-        for name, row in steps.items():
-            parts = [f" + r{k} * {s}" for k, s in enumerate(row if self.is_flat else row[:-1]) if s]
-            lines.append(f"    char *const {name} = base_{name}{''.join(parts)};")
-        lines += [f"        {x}" for x in passes]
-        return [*lines, *["    }"] * max(len(self.outer), self.is_flat)]
-
-    def _pass(self, level, first):
-        """The lines of a pass; what comes before all rows is appended to ``first``."""
+    def _pass(self, level):
+        """The lines of a pass."""
         scalars, vectors, calls = [], [], []
         for own_level, operation, inputs, values, value in self.nodes:
             if own_level != level:
                 continue
-            if operation.kind in ("call", "rows"):
+            if operation.kind in ("call", "rows", "total"):
                 make = self._call if operation.kind == "call" else self._reduce
                 make(operation, values, value, calls)
                 continue
@@ -326,7 +410,7 @@ class _Body:
             ]
             lines = scalars if value.is_row else vectors
             if operation.kind == "columns":
-                self._column(operation, parts[0], value, lines, first)
+                self._column(operation, parts[0], value, lines)
                 continue
             if operation.kind == "gather":
                 text = self._gathered(parts[0], inputs[1], value)
@@ -345,13 +429,10 @@ class _Body:
         index = f"({index} < 0 ? 0 : {index} > {last} ? {last} : {index})"
         return f"((const {value.type} *){self.source.pointer(table)})[{index}]"
 
-    def _column(self, operation, text, value, lines, first):
+    def _column(self, operation, text, value, lines):
         """Add an element to those of the rows before."""
         out = self._in_memory(value.access, value.type, "")
         if operation.function is np.add:
-            place = self.source.pointer(value.access)
-            first.append(f"for (int64_t i = 0; i < {self.inner}; i++)")
-            first.append(f"    (({value.type} *){place})[i] = ({value.type}){zero()};")
             lines.append(f"{out} += {text};")
             return
         x, y = f"{value.name}x", f"{value.name}y"
@@ -376,15 +457,16 @@ class _Body:
     def _reduce(self, operation, values, value, lines):
         """Reduce the row."""
         place, _ = self._operand(values[0])
-        lines.append(f"{value.type} {value.name};")
         if operation.function is np.add:
-            total = self.source.place(f"gg_sum_{value.char}")
-            lines.append(
-                f"{value.name} = (({value.type} (*)(const void *, int64_t)){total})"
-                f"({place}, {self.inner});"
-            )
+            function = f"gg_sum_{value.char}"
+            text = f"(({function}){self.source.place(function)})({place}, n)"
+            if operation.kind == "total":
+                lines.append(f"totals->t{self.totals.index(operation)} = {text};")
+                return
+            lines.append(f"const {value.type} {value.name} = {text};")
         else:
             function = self.source.loop_of_numpy(operation.function, operation.types[0] * 3)
+            lines.append(f"{value.type} {value.name};")
             lines.append(f"reduce({function}, {place}, {value.size}, &{value.name}, {self.inner});")
         self._keep(value, value.level, lines)
 
