@@ -1,6 +1,6 @@
 """Kernels of bound calls, made at once, and compared with the calls."""
 
-from re import sub
+import re
 from types import SimpleNamespace
 from unittest import mock
 
@@ -41,7 +41,9 @@ def kernels_of(all_calls):
 
     def build(text, name):
         text = text.removeprefix(kernel._PRELUDE)
-        texts.append(sub(r"\b(loop\d+|gg_kernel)\b", rf"\1_{len(texts)}", text))
+        names = re.findall(r"^(?:static \w+|typedef struct .*}|void) (\w+)[(;]", text, re.MULTILINE)
+        names = re.compile(rf"\b({'|'.join(names)})\b")
+        texts.append(names.sub(rf"\1_{len(texts)}", text))
         return SimpleNamespace()
 
     with mock.patch.object(kernel, "compiler", SimpleNamespace(build=build)):
