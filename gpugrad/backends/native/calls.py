@@ -188,7 +188,7 @@ def _map(ufunc, inputs, out):
     table = {"f": _FLOATS, "b": _BOOLS}.get(kind, _INTEGERS)
     expression = table.get(ufunc) or (_ANY.get(ufunc) if kind != "b" or types[-1] == "?" else None)
     if ufunc is noting.clip and kind == "f":
-        expression = "CLIP({0}, {1}, {2})"
+        expression = _clip(*inputs[1:], out)
     if expression is not None:
         return [Operation("map", expression, inputs, out, types)]
     # The loops of NumPy go through memory in one piece as they go through any part of it.
@@ -199,6 +199,15 @@ def _map(ufunc, inputs, out):
     if _types(*inputs, out) != types or loop_of(ufunc, types) is None:
         raise _Cannot
     return [Operation("call", ufunc, inputs, out, types)]
+
+
+def _clip(low, high, out):
+    """The expression of a ufunc that clips -0 in another way by arrays than by numbers."""
+    if out.size > 1 and low.size == high.size == 1:
+        return "CLIP({0}, {1}, {2})"
+    if out.size == 1 or not any(x.shape == out.shape and 0 not in x.strides for x in (low, high)):
+        raise _Cannot
+    return "CLIP_EACH({0}, {1}, {2})"
 
 
 def _copy(out, x):
