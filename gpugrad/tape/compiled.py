@@ -43,14 +43,27 @@ _SHARED = traced_types(numpy_backend), numpy_backend.binder
 
 @overload
 def compile(
-    function: Callable[P, R], *, check: int = 0, state: Sequence[Any] | None = None
+    function: Callable[P, R],
+    *,
+    check: int = 0,
+    state: Sequence[Any] | None = None,
+    kernels: bool = True,
 ) -> "Compiled[P, R]": ...
 @overload
 def compile(
-    function: None = None, *, check: int = 0, state: Sequence[Any] | None = None
+    function: None = None,
+    *,
+    check: int = 0,
+    state: Sequence[Any] | None = None,
+    kernels: bool = True,
 ) -> Callable[..., Any]: ...
 def compile(
-    function: Any = None, *, check: int = 0, state: Sequence[Any] | None = None, **others: Any
+    function: Any = None,
+    *,
+    check: int = 0,
+    state: Sequence[Any] | None = None,
+    kernels: bool = True,
+    **others: Any,
 ) -> Any:
     """A function that does what ``function`` does, to the bit, in less time.
 
@@ -120,6 +133,9 @@ def compile(
         draw anew. What the function names is then no reason to run it uncompiled, but what it
         calls still is.
 
+    kernels: False leaves out the kernels, C functions that the machine's compiler makes of the
+        calls on a CPU, and that take their place when they are ready, with the same bits.
+
     Where repeating the calls fails, the function runs instead, and raises the error or handles it;
     if it does neither, a RuntimeWarning says so, once.
 
@@ -133,8 +149,8 @@ def compile(
             raise TypeError(f"compile: there is no option {name}: {OPTIONS_OF_COMPILE[name]}")
         raise TypeError(f"compile: got an unexpected keyword argument {name!r}")
     if function is None:
-        return lambda function: Compiled(function, check, state)
-    return Compiled(function, check, state)
+        return lambda function: Compiled(function, check, state, kernels)
+    return Compiled(function, check, state, kernels)
 
 
 class Compiled(Generic[P, R]):
@@ -143,7 +159,11 @@ class Compiled(Generic[P, R]):
     __wrapped_function__: Any = None
 
     def __init__(
-        self, function: Callable[P, R], check: int = 0, state: Sequence[Any] | None = None
+        self,
+        function: Callable[P, R],
+        check: int = 0,
+        state: Sequence[Any] | None = None,
+        kernels: bool = True,
     ) -> None:
         if not callable(function):
             raise TypeError(
@@ -157,6 +177,7 @@ class Compiled(Generic[P, R]):
         if isinstance(check, bool) or not isinstance(check, int) or check < 0:
             raise ValueError(f"compile: check must be an int of at least 0, not {check!r}")
         self._check = check
+        self._kernels = bool(kernels)
         self._state = None if state is None else _checked_state(state)
         self._calls = 0
         self._programs: list[Program] = []
@@ -227,7 +248,7 @@ class Compiled(Generic[P, R]):
             return super().__getattribute__(name)  # raises Python's own error
 
     def __reduce__(self):
-        return Compiled, (self.__wrapped_function__, self._check, self._state)
+        return Compiled, (self.__wrapped_function__, self._check, self._state, self._kernels)
 
     def _run(self, leaves, structure, args, kwargs):
         """What a program gives for this call, or MISS."""
@@ -315,6 +336,7 @@ class Compiled(Generic[P, R]):
                     )
                     return
                 try:
+                    tape.has_kernels = self._kernels
                     program = program_of(tape, self.__wrapped_function__, self._sweeps)
                 except Unsupported as error:
                     self._give_up(str(error))
@@ -425,6 +447,7 @@ class Compiled(Generic[P, R]):
                     f"program: it would run without being compiled: {recorded.reason}{later}"
                 )
             try:
+                recorded.tape.has_kernels = self._kernels
                 return Report(program_of(recorded.tape, function, []))
             except Unsupported as error:
                 raise ValueError(f"program: it would run without being compiled: {error}") from None

@@ -87,9 +87,7 @@ _NAMES = {"fresh": "new", "loose": "value"}
 
 def _rows(program):
     group_of = {i: k for k, g in enumerate(program.plan.groups) for i in range(g.start, g.stop)}
-    kernel_of = {
-        i: k for k, s in enumerate(program.segments or ()) for i in range(s.start, s.end)
-    }
+    kernel_of = {i: k for k, s in enumerate(program.segments or ()) for i in range(s.start, s.end)}
     for i, call in enumerate(program.plan.calls):
         out = (*call.outs, *call.targets(), Value("token"))[0]
         storage = program.plan.storage(out)

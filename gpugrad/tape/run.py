@@ -60,7 +60,7 @@ class Program(Steps):
         self.tape = tape
         self.backend = tape.backend
         self.binder = self.backend.binder
-        self.native = self.binder and self.binder.native()
+        self.native = self.binder.native() if self.binder and tape.has_kernels else None
         self.context = self.backend.sweep_context or nullcontext
         self._owner, self._lock = None, RLock()
         self._whole = set()  # calls that cannot be divided into blocks

@@ -363,6 +363,7 @@ class Tape:
     afterwards: functions and arguments to call when everything else is done.
     results: pairs of a kind and a value for the leaves of the result.
     graph: the `derivatives.Graph` of the results, or None.
+    has_kernels: whether kernels may take the place of calls.
 
     And after `finish`:
 
@@ -379,6 +380,7 @@ class Tape:
     optimizers = alike = tensors = aliases = generators = conditions = written_sources = ()
     prologue = unread = ()
     communicates = is_leaf = False
+    has_kernels = True
 
     def __init__(self, **values):
         vars(self).update(values)
