@@ -100,7 +100,21 @@ def operations(step):
     """The operations of a bound call, or None if a kernel cannot make it."""
     found = _operations(step)
     arrays = [x for operation in found or () for x in (*operation.inputs, operation.out)]
-    return found if all(x.flags.aligned and x.dtype.isnative for x in arrays) else None
+    is_possible = all(x.flags.aligned and x.dtype.isnative for x in arrays)
+    return found if is_possible and all(map(_is_apart, found or ())) else None
+
+
+def _is_apart(operation):
+    """Whether no element is written before it is read for another one."""
+    kind, out = operation.kind, operation.out
+    if kind == "library":
+        return True
+    place = _layout(out) if kind in ("map", "call") else None
+    return all(_layout(x) == place or not np.may_share_memory(x, out) for x in operation.inputs)
+
+
+def _layout(x):
+    return x.__array_interface__["data"][0], x.shape, x.strides, x.itemsize
 
 
 def _operations(step):
@@ -169,10 +183,12 @@ def _map(ufunc, inputs, out):
         _converts(x.dtype, dtype)
     _converts(dtypes[-1], out.dtype)
     kind = dtypes[0].kind
+    if kind in "iu" and any(x.kind != kind for x in dtypes[1:-1]):
+        raise _Cannot  # C makes an unsigned number of the negative one
     table = {"f": _FLOATS, "b": _BOOLS}.get(kind, _INTEGERS)
     expression = table.get(ufunc) or (_ANY.get(ufunc) if kind != "b" or types[-1] == "?" else None)
     if ufunc is noting.clip and kind == "f":
-        expression = "CLIP({0}, {1}, {2})"
+        expression = _clip(*inputs[1:], out)
     if expression is not None:
         return [Operation("map", expression, inputs, out, types)]
     # The loops of NumPy go through memory in one piece as they go through any part of it.
@@ -183,6 +199,15 @@ def _map(ufunc, inputs, out):
     if _types(*inputs, out) != types or loop_of(ufunc, types) is None:
         raise _Cannot
     return [Operation("call", ufunc, inputs, out, types)]
+
+
+def _clip(low, high, out):
+    """The expression of a ufunc that clips -0 in another way by arrays than by numbers."""
+    if out.size > 1 and low.size == high.size == 1:
+        return "CLIP({0}, {1}, {2})"
+    if out.size == 1 or not any(x.shape == out.shape and 0 not in x.strides for x in (low, high)):
+        raise _Cannot
+    return "CLIP_EACH({0}, {1}, {2})"
 
 
 def _copy(out, x):

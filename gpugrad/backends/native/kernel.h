@@ -54,6 +54,17 @@ static inline double clip_d(double x, double low, double high) {
 }
 #define CLIP(x, low, high) _Generic((x), float: clip_f, double: clip_d)(x, low, high)
 
+/* The same by arrays, of which -0 takes 0. */
+static inline float clip_each_f(float x, float low, float high) {
+    x = x > low || x != x ? x : low;
+    return x < high || x != x ? x : high;
+}
+static inline double clip_each_d(double x, double low, double high) {
+    x = x > low || x != x ? x : low;
+    return x < high || x != x ? x : high;
+}
+#define CLIP_EACH(x, low, high) _Generic((x), float: clip_each_f, double: clip_each_d)(x, low, high)
+
 /* Functions of the library, see pool.c and rows.c. */
 typedef void (*gg_run)(void (*)(void *, int64_t), void *, int64_t);
 typedef int64_t (*gg_matmul)(int64_t, const int64_t *, const void *, const void *, void *);

@@ -323,7 +323,9 @@ static void total{k}(char **const P) {{
                 values.append(value)
                 level = max(level, _not_before(value.level, is_odd))
             if out.key in current:  # whose value is overwritten
-                level = max(level, _not_before(current[out.key].last_level, is_odd))
+                old = current[out.key]  # one from before is read again in each pass
+                is_read = old.is_row and old.name is None
+                level = max(level, _not_before(old.last_level + is_read, is_odd))
             is_row = not self._step(out) and (self.loop.is_split or not self.loop.shape)
             is_row &= operation.kind != "columns"
             value = _Value(out, f"v{number}", level, is_row=is_row)
