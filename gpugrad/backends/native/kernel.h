@@ -72,7 +72,6 @@ typedef float (*gg_sum_f)(const void *, int64_t);
 typedef double (*gg_sum_d)(const void *, int64_t);
 typedef int64_t (*gg_rows)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, double, double,
                            double, void *, void *, void *, void *, void *);
-typedef int64_t (*gg_matmul_whole)(const int64_t *, const void *, const void *, void *);
 
 static inline void call1(char *f, char *data, const void *x, int64_t s, void *y, int64_t n,
                          int64_t size) {

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ..numpy.threads import description
 from .base import zero
 from .calls import TYPES
 from .loops import merged
@@ -16,7 +17,8 @@ class Source:
     """The text of a kernel.
 
     table: what its first argument points to: `Root`s, ``"memory"`` for the kernel's own,
-        ``"array"`` for the type of arrays, and functions: a ufunc with the characters of its dtypes, or the name of one of the library.
+        ``"array"`` for the type of arrays, and functions: a ufunc with the characters of its
+        dtypes, or the name of one of the library.
     nbytes: of the kernel's own memory.
     is_divided: whether it computes products by several threads.
     """
@@ -271,15 +273,9 @@ static void total{k}(char **const P) {{
         places = [self.source.pointer(x) for x in accesses]
         if operation.kind == "product":
             self.source.is_divided |= operation.function
-            numbers = ", ".join(map(str, _description(*[x.array for x in accesses])))
+            numbers = ", ".join(map(str, description(*[x.array for x in accesses])))
             # NumPy makes the product of a matrix and its transpose symmetric.
-            threads = f"{places[0]} == {places[1]} ? 1 : piece"
-            if not operation.function:
-                function = self.source.place("gg_matmul_whole")
-                return [
-                    f"    static const int64_t d[] = {{{numbers}}};",
-                    f"    ((gg_matmul_whole){function})(d, {', '.join(places)});",
-                ]
+            threads = f"{places[0]} == {places[1]} ? 1 : piece" if operation.function else "0"
             function = self.source.place("gg_matmul")
             return [
                 f"    static const int64_t d[] = {{{numbers}}};",
@@ -494,17 +490,3 @@ def _literal(array):
     if type(value) is float:
         return f"({own}){value.hex()}" if math.isfinite(value) else None
     return f"({own}){int(value)}LL" if -(1 << 63) < value < 1 << 63 else None
-
-
-def _description(x1, x2, out):
-    """A product as numbers, see ``gg_matmul`` in pool.c."""
-    found = [
-        "fd".index(out.dtype.char), out.ndim - 2, x1.shape[-2], x1.shape[-1], x2.shape[-1],
-        *x1.strides[-2:], *x2.strides[-2:], *out.strides[-2:],
-    ]  # fmt: skip
-    for k in range(out.ndim - 2):
-        found.append(out.shape[k])
-        for x in (x1, x2, out):
-            i = k - (out.ndim - x.ndim)
-            found.append(x.strides[i] if i >= 0 and x.shape[i] > 1 else 0)
-    return found
