@@ -41,7 +41,7 @@ def kernels_of(all_calls):
 
     def build(text, name):
         text = text.removeprefix(kernel._PRELUDE)
-        names = re.findall(r"^(?:static \w+|typedef struct .*}|void) (\w+)[(;]", text, re.MULTILINE)
+        names = re.findall(r"^(?:static \w+|typedef struct .*}|int) (\w+)[(;]", text, re.MULTILINE)
         names = re.compile(rf"\b({'|'.join(names)})\b")
         texts.append(names.sub(rf"\1_{len(texts)}", text))
         return SimpleNamespace()

@@ -21,7 +21,7 @@ _HEADER = object.__basicsize__  # bytes of an array object before the pointer to
 _PIECE = 1 << 15  # elements that a thread computes at a time
 _BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
-_NO_MEMORY = 16
+_OTHERS = 16 | 32  # no memory, and a nan whose sign is not known
 
 arrivals: list[Callable] = []  # functions that are called with the library when it is there
 _kernels: dict | None = None  # by dtype and name: the function and the kernel's number
@@ -174,7 +174,7 @@ def each(name, x, g=None, *, guarded=False, s=0.0, t=0.0, u=0.0):
 
 
 def is_reported(errors):
-    """Whether NumPy would warn of these errors, or raise something."""
-    if errors & _NO_MEMORY:
+    """Whether NumPy would warn of these errors, or raise something; or has to compute it."""
+    if errors & _OTHERS:
         return True
     return any(errors & _ERRORS[name] for name, way in np.geterr().items() if way != "ignore")

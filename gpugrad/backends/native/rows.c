@@ -102,11 +102,19 @@ static T NAME(sum_of)(const T *x, int64_t n) { return (T)zero + NAME(pairwise)(x
 
 T NAME(gg_sum)(const void *x, int64_t n) { return NAME(sum_of)(x, n); }
 
+static void NAME(look_for_nan)(Piece *piece, const T *restrict x, int64_t n) {
+    int found = 0;
+    EACH found |= x[i] != x[i];
+    if (found)
+        piece->errors |= NAN_AS_SUM;
+}
+
 // a: x (items, length), out (items)
 KERNEL(sum) {
     JOB;
     for (int64_t row = first; row < last; row++)
         ((T *)job->a[1])[row] = NAME(sum_of)(ROW(0), n);
+    NAME(look_for_nan)(piece, (T *)job->a[1] + first, last - first);
 }
 
 // Parts of a pairwise sum, as many as a power of two. a: x (n), out (items)
@@ -121,6 +129,7 @@ KERNEL(sum_part) {
             n = item & bit ? n - half : half;
         }
         ((T *)job->a[1])[item] = NAME(pairwise)((T *)job->a[0] + start, n);
+        NAME(look_for_nan)(piece, (T *)job->a[1] + item, 1);
     }
 }
 
@@ -138,6 +147,7 @@ KERNEL(sum_middle) {
             x += inner;
             EACH out[i] += x[i];
         }
+        NAME(look_for_nan)(piece, out, n);
     }
 }
 

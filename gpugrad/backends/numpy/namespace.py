@@ -135,7 +135,9 @@ def _vecdot(x1, x2, /, *, axis=-1, out=None):
     # In the order of sums, which kernels of rows keep, too.
     is_plain = axis == -1 and x1.dtype is x2.dtype and x1.dtype in (float32, float64)
     if is_expected() and is_plain and x1.ndim and x1.shape[-1:] == x2.shape[-1:]:
-        return _sum(np.multiply(x1, x2), axis=-1, out=out)
+        shape = x1.shape if x1.shape == x2.shape else np.broadcast_shapes(x1.shape, x2.shape)
+        products = np.empty_like(x1, order="C", shape=shape)
+        return _sum(np.multiply(x1, x2, out=products), axis=-1, out=out)
     return np.vecdot(x1, x2, axis=axis, out=out)
 
 
