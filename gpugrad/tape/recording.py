@@ -16,10 +16,10 @@ from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..optim.optimizer import Optimizer
 from ..transforms.trees import flatten, unflatten
-from .cells import SIMPLE, content_of
+from .cells import SIMPLE
 from .derivatives import Graph
 from .draws import NotedDraws
-from .libraries import is_own
+from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import Reach
 from .run import MISS
@@ -69,25 +69,13 @@ def record(
     passing = False
     if reason is None and any(map(has_more, nodes)):
         reason = "an argument has attributes that are not fields of its dataclass"
-    if (
-        reason is None
-        and whole.asks_types
-        and (
-            reach.arrays
-            or whole.reads_arrays
-            or any(type(x) in namespace_of for x in leaves)
-            or any(is_own(type(x).__module__) for x in reach.optimizers)
-        )
-    ):
-        reason = "it asks for types, but arrays and numbers are of other ones while it is recorded"
-    arrays = [x for _, x in whole.arrays] + [x for x in leaves if type(x) in namespace_of]
-    if reason is None and any(getattr(x.dtype, "hasobject", False) for x in arrays):
-        reason = "it uses an array of Python objects"
+    raw = [x for x in leaves if type(x) in namespace_of]
+    reason = reason or _what_sees(whole, reach, raw) or reach.guard_arrays(raw)
     if reason is None and backend is None:
         reason, passing = "it has no tensors to compute with", True
     if reason is not None:
         return Recorded(function(*args, **kwargs), None, reason, passing)
-    recorder = Recorder(backend, is_open=state is not None)
+    recorder = Recorder(backend, state is not None, reach.arrays)
     of_state = set(reach.tensors)
     arguments = {}
     for i, x in enumerate(leaves):
@@ -109,6 +97,19 @@ def record(
         set_recording(recording.is_recording)
 
 
+def _what_sees(whole, reach, raw):
+    """What may see that something stands for arrays and numbers in a recording, as a reason."""
+    has_stand_ins = raw or whole.reads_arrays
+    has_numbers = any(is_own(module_of(type(x))) for x in reach.optimizers)
+    if whole.asks_types and (has_stand_ins or has_numbers):
+        what = "asks for types or bytes"
+    elif whole.strict and has_stand_ins:
+        what = f"names {whole.strict}"
+    else:
+        return None
+    return f"it {what}, which may see what stands for arrays while it is recorded; pass tensors"
+
+
 class _Recording:
     def __init__(self, function, recorder, reach, stage, given, derivative_keys):
         self.function = function
@@ -127,7 +128,7 @@ class _Recording:
             recorder, stage = self.recorder, self.stage
             recorder.forget()
             stage.forget()
-            self.given = self.given_traced = self.raw = None
+            self.given = self.given_traced = None
         leaked = recorder.leaked()
         if leaked:
             del leaked
@@ -191,9 +192,11 @@ class _Recording:
             if type(x) in namespace_of and id(x) not in arrays:
                 if backend_of[type(x)] is not recorder.backend:
                     recorder.stop("it uses arrays of several libraries")
-                    continue
-                arrays[id(x)] = recorder.input(x, Input("argument", i))
-        self.raw, self.given_traced = arrays, None
+                elif recorder.is_guarded(x):  # the function may see that it is the same one
+                    recorder.stop("it names a raw array in the memory of an argument")
+                else:
+                    arrays[id(x)] = recorder.input(x, Input("argument", i))
+        self.given_traced = None
         if not arrays:
             return args, kwargs
         found = []
@@ -239,7 +242,6 @@ class _Recording:
             roots = [parts[i] for i in live]
             graph = Graph.of(recorder, stage, roots, live, self.derivative_keys)
         results = [("array", v) if kind == "live" else (kind, v) for kind, v in results]
-        self._guard_hidden()
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors, var_of, aliases = [], {}, []
         for key, (x, _, node, grad) in stage.originals.items():
@@ -252,6 +254,8 @@ class _Recording:
                 aliases.append((at, var_of[key].source.holder))
             elif var_of[key].source.holder != at:
                 recorder.stop("two arguments have the same array", True)
+        recorder.check_constants(recorder.contents)
+        self._own_constants(results)
         devices = {*recorder.devices, *recorder.device_of.values()}
         if recorder.several_devices and len(devices) > 1:
             recorder.stop("its arrays are on several devices")
@@ -268,6 +272,7 @@ class _Recording:
             codes=self.codes,
             reach=reach,
             leaves=self._leaves(leaves),
+            raw=recorder.raw,
             calls=recorder.calls,
             prologue=recorder.prologue,
             conditions=recorder.conditions,
@@ -316,17 +321,6 @@ class _Recording:
                 found.append(("static", (x, is_own(type(x).__module__))))
         return found
 
-    def _guard_hidden(self):
-        """Guard arrays by their bytes where NumPy may have computed a constant with them."""
-        if self.recorder.foreign:
-            for array in [x for c, x in self.reach.arrays if c is None or c.is_fixed()]:
-                if self.recorder.backend.nbytes(array) > 1 << 20:
-                    self.recorder.stop(
-                        "NumPy may compute with a large array that it names in a tuple; make it a "
-                        "tensor"
-                    )
-                self.reach.guards.append((array, content_of["bytes"](array), "bytes"))
-
     # Results
 
     def _results(self, parts, result):
@@ -339,6 +333,22 @@ class _Recording:
         if any(id(x) in known and not isinstance(x, tuple) for x in nodes):
             stop("it returns a list, a dict or an object that is an argument or that it reads")
         return [self._result(x, grads) for x in parts]
+
+    def _own_constants(self, results):
+        """Copy the constants that are returned, since the caller may write into them."""
+        recorder = self.recorder
+        buffer, copy = recorder.backend.buffer, duplicate_of(recorder.backend)
+        arrays = dict([v[:2] if kind == "tensor" else (i, v) for i, (kind, v) in enumerate(results)
+                       if kind in ("tensor", "array")])  # fmt: skip
+        returned = [x for x in arrays.values() if x is not None and x.constant is not None]
+        buffers = {buffer(x.constant) for x in returned} - {None}
+        if 0 < len(buffers) < len(returned):
+            recorder.stop("it returns arrays that share memory")
+        for call in recorder.calls if returned else ():
+            returned += [x for x in (*call.operands(), *call.outs) if x.constant is not None]
+        for x in dict.fromkeys(returned):
+            if x.kind == "array" and buffer(x.constant) in buffers:
+                x.constant = copy(x.constant)
 
     def _result(self, x, grads):
         recorder, stage = self.recorder, self.stage
@@ -357,7 +367,7 @@ class _Recording:
                     stop("a result is a scalar of the library")
                 var = x.array.var
             elif type(x.array) in recorder.backend.array_types:
-                var = recorder.constant(x.array).var
+                var = self._constant(x.array)
             else:
                 stop("a result gets an array from elsewhere")
                 return "static", None
@@ -371,13 +381,17 @@ class _Recording:
         if type(x) is Number:
             return "number", x.var
         if type(x) in namespace_of:
-            if any(x is array for array in (*self.raw, *[a for _, a in self.reach.arrays])):
-                stop("it returns an array that it reads")
-            return "array", recorder.constant(x).var
+            return "array", self._constant(x)
         if isinstance(x, (*SIMPLE, type)) or type(x) in SCALARS or id(x) in self.reach.seen:
             return "static", x
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
+
+    def _constant(self, array):
+        recorder = self.recorder
+        if recorder.is_guarded(array):
+            recorder.stop("it returns a raw array that it names")
+        return recorder.constant(array).var
 
     def _node(self, x):
         """What makes the node of a result; None for a result that does not require grad."""
@@ -392,6 +406,8 @@ class _Recording:
         stack, seen = [node], set()
         while stack:
             at = stack.pop()
+            if type(at) is Leaf and at.order < self.recorder.start:
+                self.recorder.stop("it returns a tensor whose graph has a leaf that it makes")
             if at in seen or type(at) is Leaf:
                 continue
             seen.add(at)
