@@ -51,6 +51,7 @@ _PLAIN_ROOMS = {"gpugrad", "types", "argparse", "collections", "abc", "typing", 
 _PLAIN = {object, *_CONTAINERS, *SIMPLE}
 _LARGEST = 1000  # items of a container that are looked at
 _MOST_BYTES = 1 << 24  # of raw arrays, which each call compares
+_BEYOND = ("base", "as_strided", "__array_interface__")  # by which views show more than themselves
 _CLOSED_OVER = (
     types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
 )  # fmt: skip
@@ -140,7 +141,10 @@ class Reach:
                 return "it uses an array of Python objects"
         if sum([backend_of[type(x)].nbytes(x) for x in self.arrays]) > _MOST_BYTES:
             return "it names large raw arrays; make them tensors, with gpugrad.asarray"
-        self.guards += [(x, content_of["array"](x), "array") for x in self.arrays]
+        for x in self.arrays:
+            self.guards.append((x, content_of["array"](x), "array"))
+            if getattr(x, "base", None) is not None:
+                self.refusals += [(name, f"it reads {name} of a raw array") for name in _BEYOND]
         return None
 
     def _refuse(self, what):

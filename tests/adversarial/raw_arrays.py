@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import functools
 import hashlib
+import importlib.util
 import operator
 import os
 import pickle
@@ -13,9 +14,6 @@ import threading
 import weakref
 
 import numpy as np
-import scipy.interpolate
-import scipy.linalg
-import scipy.special
 
 import gpugrad as gg
 from gpugrad import optim
@@ -74,10 +72,6 @@ USES = {
     "reductions": lambda a: a.sum() + np.linalg.norm(a) + np.median(a),
     "deepcopy": lambda a: copy.deepcopy(a) * 2,
     "pickle": lambda a: pickle.loads(pickle.dumps(a)) * 2,
-    "ufuncs_of_scipy": lambda a: scipy.special.expit(a),
-    "functions_of_scipy": lambda a: float(scipy.special.logsumexp(a)),
-    "scipy_in_c": lambda a: scipy.linalg.blas.sdot(a, a),
-    "splines": lambda a: scipy.interpolate.BSpline([0, 0, 0, 1, 1, 1], a, 2)(0.3),
     "weakref": lambda a: weakref.ref(a)()[0],
     "text": lambda a: len(str(a)) + len(f"{a}"),
     "indices": lambda a: gg.asarray([3.0, 4.0, 5.0])[a.argsort()],
@@ -109,6 +103,18 @@ def _gradient_at(a):
 
 
 _FLOATS = ctypes.POINTER(ctypes.c_float)
+
+if importlib.util.find_spec("scipy"):
+    import scipy.interpolate
+    import scipy.linalg
+    import scipy.special
+
+    USES |= {
+        "ufuncs_of_scipy": lambda a: scipy.special.expit(a),
+        "functions_of_scipy": lambda a: float(scipy.special.logsumexp(a)),
+        "scipy_in_c": lambda a: scipy.linalg.blas.sdot(a, a),
+        "splines": lambda a: scipy.interpolate.BSpline([0, 0, 0, 1, 1, 1], a, 2)(0.3),
+    }
 
 for _name, _use in USES.items():
     uses_of_one(_name, _use)
@@ -689,3 +695,65 @@ def leaves_made_inside_of_raw_arrays(world):
     f = world.compile(lambda x: x * gg.tensor(raw, requires_grad=True))
     g = world.compile(lambda x: (lambda c: (x * c, (c * c).sum().backward(), c.grad))(leaf(3)))
     world.play(lambda x: (f(x), g(x)), changes=[lambda: raw.fill(2)])
+
+
+@program
+def an_own_optimizer_with_raw_arrays(world):
+    class Scaled(optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+            self.scale = np.array([1.0, 0.5, 0.25], np.float32)
+
+        def check(self, group):
+            pass
+
+        def init_single(self, array, group):
+            return {"total": array * 0}
+
+        def apply_single(self, array, grad, state, step, lr):
+            state[0][...] += grad * self.scale
+            array -= lr * self.scale * state[0] / step
+            array -= self.scale * lr
+            array += np.sqrt(lr) * 0.1 + np.float32(lr)
+
+    w = leaf(3)
+    optimizer = Scaled([w], 0.1)
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    def change():
+        optimizer.param_groups[0]["lr"] = 0.5
+
+    world.watch(w, optimizer)
+    world.play(step, changes=[change, lambda: optimizer.scale.fill(1), change])
+
+
+@program
+def modules_with_raw_arrays(world):
+    class Scaling(gg.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean, self.count = raw_numbers(), np.zeros((), int)
+            self.weight = gg.nn.Parameter(gg.ones(3))
+
+        def forward(self, x):
+            if self.training and self.count < 3:
+                self.count += 1
+            return (x - self.mean) * self.weight
+
+    net = Scaling()
+    world.watch(lambda: net.count.copy())
+    world.play(world.compile(net), changes=[lambda: net.mean.fill(2), net.eval])
+
+
+@program
+def what_a_view_does_not_show(world):
+    whole = np.arange(9, dtype=np.float32)
+    raw = whole[::3]
+    f = world.compile(lambda x: x * raw.base[1])
+    g = world.compile(lambda x: x * float(np.lib.stride_tricks.as_strided(raw, (9,), (4,))[1]))
+    world.play(lambda x: (f(x), g(x)), changes=[lambda: whole.put(1, 7), lambda: whole.fill(2)])
