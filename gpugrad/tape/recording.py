@@ -255,10 +255,10 @@ class _Recording:
             elif var_of[key].source.holder != at:
                 recorder.stop("two arguments have the same array", True)
         recorder.check_constants(recorder.contents)
-        self._own_constants(results)
         devices = {*recorder.devices, *recorder.device_of.values()}
         if recorder.several_devices and len(devices) > 1:
             recorder.stop("its arrays are on several devices")
+        self._own_constants(parts, results)
         if recorder.reason is not None:
             return None
         return Tape(
@@ -334,21 +334,24 @@ class _Recording:
             stop("it returns a list, a dict or an object that is an argument or that it reads")
         return [self._result(x, grads) for x in parts]
 
-    def _own_constants(self, results):
-        """Copy the constants that are returned, since the caller may write into them."""
-        recorder = self.recorder
-        buffer, copy = recorder.backend.buffer, duplicate_of(recorder.backend)
-        arrays = dict([v[:2] if kind == "tensor" else (i, v) for i, (kind, v) in enumerate(results)
-                       if kind in ("tensor", "array")])  # fmt: skip
-        returned = [x for x in arrays.values() if x is not None and x.constant is not None]
-        buffers = {buffer(x.constant) for x in returned} - {None}
-        if 0 < len(buffers) < len(returned):
+    def _own_constants(self, parts, results):
+        """Have copies of constants leave the function, since others may write into them."""
+        recorder, stage, copy = self.recorder, self.stage, duplicate_of(self.recorder.backend)
+        pairs = [*enumerate(results)]
+        raw = [i for i, (kind, x) in pairs if kind == "array" and x.constant is not None]
+        leaving = {id(parts[i]): (parts[i], x[1]) for i, (kind, x) in pairs if kind == "tensor"}
+        returned = [*[results[i][1] for i in raw], *[x for _, x in leaving.values()]]
+        returned = [x.constant for x in returned if x.constant is not None]
+        if len({*map(recorder.backend.buffer, returned)}) < len(returned):
             recorder.stop("it returns arrays that share memory")
-        for call in recorder.calls if returned else ():
-            returned += [x for x in (*call.operands(), *call.outs) if x.constant is not None]
-        for x in dict.fromkeys(returned):
-            if x.kind == "array" and buffer(x.constant) in buffers:
-                x.constant = copy(x.constant)
+        if recorder.reason is None:
+            for i in raw:
+                parts[i] = copy(results[i][1].constant)
+            changed = [(new, x) for _, x, new in stage.gradients if new is not None]
+            changed += [(x if what == "array" else x.grad, y) for x, what, y in stage.rebound]
+            for tensor, x in (*leaving.values(), *changed):
+                if x.constant is not None:
+                    tensor.array = copy(x.constant)
 
     def _result(self, x, grads):
         recorder, stage = self.recorder, self.stage
@@ -429,9 +432,9 @@ class _Recording:
         for x in self.recorder.strangers:
             if type(x.node) is Node:
                 make_real(x.node, self.recorder)
-        if any(isinstance(x, Traced) or type(x) is Number for x in parts):
+        if any(type(x) in namespace_of or type(x) is Number for x in parts):
             parts = [real_of(x) for x in parts]
-            is_leaf = isinstance(result, Traced) or type(result) is Number
+            is_leaf = type(result) in namespace_of or type(result) is Number
             return parts[0] if is_leaf else unflatten(structure, parts)
         return result
 

@@ -757,3 +757,21 @@ def what_a_view_does_not_show(world):
     f = world.compile(lambda x: x * raw.base[1])
     g = world.compile(lambda x: x * float(np.lib.stride_tricks.as_strided(raw, (9,), (4,))[1]))
     world.play(lambda x: (f(x), g(x)), changes=[lambda: whole.put(1, 7), lambda: whole.fill(2)])
+
+
+@program
+def gradients_that_are_constants_and_written(world):
+    w, v = leaf(3), leaf(3, seed=1)
+
+    @world.compile
+    def step(x):
+        w.grad = v.grad = None
+        (w.sum() + (v * gg.asarray(np.arange(3, dtype=np.float32))).sum()).backward()
+        return x * 2
+
+    def clip():
+        w.grad.array[...] *= 0.5
+        v.grad.array[...] *= 0.5
+
+    world.watch(w, v)
+    world.play(step, changes=[clip, clip])
