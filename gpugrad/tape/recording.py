@@ -4,7 +4,7 @@ import gc
 import sys
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor
@@ -25,7 +25,7 @@ from .reach import Reach
 from .run import MISS
 from .stage import Stage, real_of, release
 from .tape import Input, Tape
-from .tracing import Recorder, Traced, duplicate_of
+from .tracing import Recorder, Traced, copied, duplicate_of
 from .witness import Witness
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
@@ -68,7 +68,7 @@ def record(
     backend = backend_for(reach, leaves)
     passing = False
     if reason is None and any(map(has_more, nodes)):
-        reason = "an argument has attributes that are not fields of its dataclass"
+        reason = "an argument has attributes that are no fields of its dataclass, or static arrays"
     raw = [x for x in leaves if type(x) in namespace_of]
     reason = reason or _what_sees(whole, reach, raw) or reach.guard_arrays(raw)
     if reason is None and backend is None:
@@ -336,7 +336,7 @@ class _Recording:
 
     def _own_constants(self, parts, results):
         """Have copies of constants leave the function, since others may write into them."""
-        recorder, stage, copy = self.recorder, self.stage, duplicate_of(self.recorder.backend)
+        recorder, stage, copy = self.recorder, self.stage, partial(copied, self.recorder.backend)
         pairs = [*enumerate(results)]
         raw = [i for i, (kind, x) in pairs if kind == "array" and x.constant is not None]
         leaving = {id(parts[i]): (parts[i], x[1]) for i, (kind, x) in pairs if kind == "tensor"}
@@ -544,17 +544,15 @@ def nodes_of(trees):
 
 
 def static_fields_of(nodes):
-    """The values of static fields, which belong to the structure of a tree; no tensors, arrays."""
-    values = []
-    for x in nodes:
-        if names := _fields_of(type(x)):
-            values += [getattr(x, name) for name in names[1]]
-    return [x for x in values if not isinstance(x, Tensor) and type(x) not in namespace_of]
+    """The values of static fields, which belong to the structure of a tree."""
+    names = [(x, name) for x in nodes for name in (_fields_of(type(x)) or ((), ()))[1]]
+    return [getattr(x, name) for x, name in names]
 
 
 def has_more(x):
-    """Whether a node of a tree has attributes that are no fields, which a copy of it lacks."""
-    return not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
+    """Whether a node of a tree has arrays or attributes that flattening does not find."""
+    is_static = any(isinstance(y, Tensor) or type(y) in namespace_of for y in static_fields_of([x]))
+    return is_static or not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
 
 
 __all__ = ["Recorded", "nodes_of", "record", "spent", "static_fields_of"]

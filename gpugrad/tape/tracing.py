@@ -182,7 +182,7 @@ class Recorder:
             var = self._value(array)
             var.constant = array
             if self.is_open and not self.is_guarded(array):  # it may change, and stays what it is
-                var.constant = duplicate_of(self.backend)(array)
+                var.constant = copied(self.backend, array)
             var.memory = Memory()
             if self.several_devices:
                 self.devices.add(self.backend.device(array))
@@ -507,6 +507,19 @@ class Traced:
         )
         return function(*self.recorder._real(args, []), **self.recorder._real(kwargs, []))
 
+    def _with(self, other, function, *args):
+        """An operator between a raw array and what is none, such as a list."""
+        if hasattr(other, "__array_ufunc__"):
+            return NotImplemented
+        return self._by_numpy(function, args, {})
+
+    def __setattr__(self, name, value):
+        if name in Traced.__slots__:
+            object.__setattr__(self, name, value)
+        else:
+            self.recorder.stop(f"it sets {name} of a raw array")
+            setattr(self.value, name, value)
+
     def __len__(self):
         return len(self.value)
 
@@ -554,7 +567,7 @@ def _reading(name):
 
 for _name in (
     "bool float int index complex repr str format round trunc floor ceil divmod rdivmod reduce_ex "
-    "deepcopy dlpack"
+    "deepcopy dlpack contains"
 ).split():
     setattr(Traced, f"__{_name}__", _reading(f"__{_name}__"))
 _LAYOUT = {"strides", "itemsize", "nbytes"}
@@ -619,12 +632,12 @@ def _operator(function):
     def forward(self, other):
         if _is_operand(type(other)) or other is None:
             return self.recorder.call(function, (self, other))
-        return NotImplemented
+        return self._with(other, function, self, other)
 
     def reflected(self, other):
         if _is_operand(type(other)):
             return self.recorder.call(function, (other, self))
-        return NotImplemented
+        return self._with(other, function, other, self)
 
     return forward, reflected
 
@@ -632,7 +645,7 @@ def _operator(function):
 def _writing(function):
     def write(self, other):
         if not _is_operand(type(other)):
-            return NotImplemented
+            return self._with(other, function, self, other)
         self.recorder.write(self, function, (other,))
         return self
 
@@ -907,3 +920,12 @@ def duplicate_of(backend):
 
         _duplicates[backend] = duplicate
     return _duplicates[backend]
+
+
+def copied(backend, array):
+    """A copy with the same strides, if this library's arrays can be made with any."""
+    if backend.binder is None:
+        return duplicate_of(backend)(array)
+    copy = backend.binder.stand_in(array.shape, array.dtype, array.strides)
+    backend.binder.copy_into(copy, array)
+    return copy

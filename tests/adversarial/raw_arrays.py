@@ -1,9 +1,11 @@
 """Raw arrays of NumPy: whatever a function may do with them, and whoever writes them in between."""
 
 import collections
+import collections.abc
 import copy
 import ctypes
 import dataclasses
+import fractions
 import functools
 import hashlib
 import importlib.util
@@ -775,3 +777,153 @@ def gradients_that_are_constants_and_written(world):
 
     world.watch(w, v)
     world.play(step, changes=[clip, clip])
+
+
+@program
+def layouts_of_constants_that_are_not_listed(world):
+    whole = normal(32, 32).numpy()
+    views = whole[::2], whole[:, ::2], whole[::-1], whole.T, np.broadcast_to(whole[0], (32, 32))
+    for raw in views:
+        f = world.compile(lambda x, raw=raw: gg.einsum("ij,ik->k", raw, x[: len(raw)]), state=[])
+        world.play(f, lambda i: (normal(32, 32, seed=i),), calls=4)
+
+
+# What a function may do with an argument, besides what it may do with an array that it names.
+USES_OF_ARGUMENTS = {
+    "set_shape": lambda a: [setattr(a, "shape", (3, 1)), a.sum(0), setattr(a, "shape", 3)][1],
+    "set_real": lambda a: [setattr(a, "real", 2.0), a * 1][1],
+    "set_flags": lambda a: a.setflags(write=True) or a.flags.writeable,
+    "contains": lambda a: (1.5 in a) + 2 * (7.5 in a.reshape(3, 1)) + (0.5 in a[:, None]),
+    "lists": lambda a: a + [1, 2, 3] + ([1, 2, 3] - a) + np.float32(2) * a,
+    "equal_to_a_list": lambda a: 2 * (a == [0.5, 1, 2.5]),
+    "equal_to_a_tuple": lambda a: 2 * (a <= (0.5, 1, 2.5)),
+    "equal_to_a_text": lambda a: 1 + np.asarray(a == "a").ndim,
+    "in_place_by_a_list": lambda a: a.__iadd__([1, 2, 3]) * 1,
+    "in_place": lambda a: [a.__imul__(2), a.sort(), a * 1][2],
+    "numbers_of_other_types": lambda a: a * fractions.Fraction(1, 2) if a.ndim == 2 else a + True,
+    "hash": lambda a: isinstance(a, collections.abc.Hashable) + len(failing(lambda: {a: 1})),
+    "not_a_number": lambda a: len(failing(lambda: float(a)) + failing(lambda: 3 if a else 4)),
+    "attribute_that_is_missing": lambda a: len(failing(lambda: a.nothing)),
+    "new_attribute": lambda a: len(failing(lambda: setattr(a, "nothing", 3))),
+    "divmod": lambda a: divmod(a, 2)[1] + divmod(7, a)[0],
+    "shifts": lambda a: (a > 1) & (a < 2) | ~(a > 2) ^ True,
+    "matmul": lambda a: a @ a + a @ np.eye(3, dtype=np.float32) + np.ones(3) @ a,
+    "out_of_another": lambda a: np.add(a, 1, out=np.empty(3, np.float32)),
+    "where": lambda a: np.where(a > 1, a, 0) + np.clip(a, 1, 2),
+    "choice_by_gpugrad": lambda a: gg.where(a > 1, a, 0),
+    "rows": lambda a: sum([row.sum() for row in a[:, None]]),
+    "items": lambda a: a.item(0) + a.tolist()[1],
+    "ellipsis": lambda a: a[..., None][:, 0] + a[[0, 1, 1]] + a[np.array([2, 1, 0])],
+    "to_dlpack": lambda a: np.from_dlpack(a) * 2,
+    "array_of_it": lambda a: np.array(a) + np.array([a, a])[0] + np.asarray(a) + np.stack([a])[0],
+    "ndim_and_size": lambda a: np.ndim(a) + np.size(a) + a.nbytes + a.itemsize + len(a),
+    "dtype_kind": lambda a: 2 if a.dtype == np.float32 and np.issubdtype(a.dtype, float) else 3,
+    "getattr_by_name": lambda a: getattr(a, "s" + "um")(),
+    "partial": lambda a: functools.reduce(operator.add, [a, a, a]),
+    "sum_of_a_list": lambda a: sum([a, a]) + max(a.max(), 1),
+    "copies": lambda a: copy.copy(a) + a.copy() + a.view() + a.astype(np.float64),
+}
+
+
+def failing(function):
+    try:
+        function()
+    except Exception as error:  # noqa: BLE001
+        return type(error).__name__
+    return ""
+
+
+for _name, _use in USES_OF_ARGUMENTS.items():
+
+    def _of_argument(world, use=_use):
+        f = world.compile(lambda x, a: x * use(a))
+        given = [raw_numbers(0.5 + i // 2, 1.5, 2.5) for i in range(8)]
+        world.watch(given)
+        world.play(f, lambda i: (normal(3, seed=i), given[i]))
+
+    _of_argument.__name__ = f"an_argument_and_{_name}"
+    program(_of_argument)
+
+
+@program
+def objects_with_raw_arrays_as_arguments(world):
+    class Plain:
+        def __init__(self, a):
+            self.a = a
+
+    @dataclasses.dataclass
+    class Static:
+        a: np.ndarray = dataclasses.field(metadata={"static": True})
+        b: np.ndarray = None
+
+    plain, static = Plain(raw_numbers()), Static(raw_numbers(), raw_numbers(7, 8, 9))
+    f = world.compile(lambda x, h: x * h.a + float(h.a[0]))
+    g = world.compile(lambda x, h: x * h.a + np.exp(h.a) + (0 if h.b is None else h.b))
+
+    def both(x):
+        return f(x, plain), g(x, static)
+
+    world.play(both, changes=[lambda: plain.a.fill(2), lambda: static.a.fill(2)])
+
+
+@program
+def arguments_that_are_kept_or_returned(world):
+    kept = {"a": None}
+
+    def keep(x, a):
+        kept["a"] = a
+        return x * a
+
+    world.watch(kept)
+    for f in (keep, lambda x, a: (a, x), lambda x, a: (a[1:], a.T, x), lambda x, a: [a * 2, a[0]]):
+        world.play(world.compile(f), lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)))
+
+
+@program
+def arguments_that_share_memory(world):
+    w = normal(3, seed=4)
+    raw = np.arange(9, dtype=np.float32)
+    f = world.compile(lambda a, b: (gg.asarray(a) * b, a - b))
+
+    @world.compile
+    def g(a):
+        w.__iadd__(1)
+        return w * a
+
+    head, gaps = raw[:3], raw[::3]
+    pairs = [(head, raw[3:6]), (head, head), (head, raw[1:4]), (gaps, raw[::-1][:3])]
+    world.watch(w, raw)
+    world.play(f, lambda i: pairs[i % 4], calls=12)
+    world.play(g, lambda i: ([raw[:3], w.array, w.array[::-1], raw[3:6]][i // 2 % 4],), calls=12)
+
+
+@program
+def compiled_functions_in_each_other_with_raw_arrays(world):
+    raw = raw_numbers()
+    inner = world.compile(lambda x, a: x * a + raw)
+    outer = world.compile(lambda x, a: inner(x, a) + inner(x, raw) * float(raw[0]))
+    world.play(
+        outer, lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)), changes=[lambda: raw.fill(2)]
+    )
+
+
+@program
+def transforms_over_raw_arrays(world):
+    raw = raw_numbers()
+    f = world.compile(lambda x: (gg.exp(x) * raw * raw.sum()).sum())
+    g = world.compile(lambda x: gg.grad(lambda y: (y**3 * raw).sum())(x))
+    h = world.compile(lambda x: gg.vmap(lambda y: y * raw.max())(x))
+
+    def all_three(x):
+        return gg.grad(f)(x), g(x), h(x)
+
+    world.play(all_three, changes=[lambda: raw.fill(2)])
+
+
+@program
+def checked_functions_with_raw_arrays(world):
+    raw = raw_numbers()
+    f = world.compile(lambda x, a: x * a + np.exp(raw), check=1)
+    world.play(
+        f, lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)), changes=[lambda: raw.fill(2)]
+    )
