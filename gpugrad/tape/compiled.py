@@ -89,21 +89,22 @@ def compile(
     **What is seen.** What the function reads besides its arguments is state: its closure, the
     globals that it names, the functions and classes of the program (not of libraries) that it
     names, and what all these hold in modules, optimizers, schedulers, random generators, containers
-    and objects. The values of tensors and arrays, the numbers of optimizers and random numbers are
-    read or drawn anew in each call. Everything else is compared, by type and value, and if it has
-    changed, the function is recorded again: so are functions that read a learning rate themselves,
-    for each of its values. Functions and modules of installed libraries are constants.
+    and objects. The values of tensors and of arguments, the numbers of optimizers and random
+    numbers are read or drawn anew in each call. Everything else is compared, by type and value, and
+    if it has changed, the function is recorded again: so are functions that read a learning rate
+    themselves, for each of its values, and those that name raw arrays, of 16 MB at most, for each
+    content. Functions and modules of installed libraries are constants.
 
     **What runs uncompiled**, with one warning: a function that reads a value, as ``float(x)``,
     ``if x > 0`` and ``print(x)`` do, or makes an array whose shape depends on values; that changes
-    lists, dicts and objects, except for numbers and texts in them; that draws random numbers of
-    other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps `LBFGS`,
-    of which a closure that does not name the optimizer can be compiled instead; that prints, reads
-    a file or a clock, or calls anything else that reaches outside of the program; that names what
-    cannot be looked into, such as objects of other libraries. So does one of which two calls differ
-    for no reason that can be seen: the warning shows the first difference. Inside `vmap` and other
-    transforms, and while a tool such as `profile` is on, a function runs uncompiled without a
-    warning.
+    lists, dicts and objects, except for numbers and texts in them, or raw arrays; that draws random
+    numbers of other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps
+    `LBFGS`, of which a closure that does not name the optimizer can be compiled instead; that
+    prints, reads a file or a clock, or calls anything else that reaches outside of the program;
+    that names what cannot be looked into, such as objects of other libraries. So does one of which
+    two calls differ for no reason that can be seen: the warning shows the first difference. Inside
+    `vmap` and other transforms, and while a tool such as `profile` is on, a function runs
+    uncompiled without a warning.
 
     On a CUDA device all calls are one CUDA graph: a call of the compiled function stores the
     numbers and addresses that have changed, and launches it. Arguments are copied into the

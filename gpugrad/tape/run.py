@@ -130,7 +130,7 @@ class Program(Steps):
         tensors = [(x, array) for x, *_, array in self._tensor_rows[0] if array is not None]
         if all(x.array is array for x, array in tensors):
             return False
-        owners, buffers, arrays = {}, {}, {}
+        owners, buffers, arrays = dict.fromkeys(map(backend.buffer, tape.raw)), {}, {}
         for x, _ in tensors:
             array, state, var = x.array, tape.parameters.get(id(x)), tape.var_of[id(x)]
             if state is not None and state.array is not array:
@@ -213,14 +213,15 @@ class Program(Steps):
             self._inputs.append((get, holder, self.slot(x), *layout))
         owned = {x: find() for x, find in tape.pinned.items() if x.memory.is_written}
         memories = {x.memory for x in owned}
-        self._outside = [self.slot(x) for x in tape.floating if owned and x.memory not in memories]
+        fixed = [*owned.values(), *tape.raw]
+        self._outside = [self.slot(x) for x in tape.floating if fixed and x.memory not in memories]
         # The memory of tensors that is overwritten; see `writes`.
         self._places = [writes.place(a) for x, a in owned.items() if x.source.kind == "tensor"]
         if self.binder is None:
-            buffers = {*map(backend.buffer, owned.values())}
+            buffers = {*map(backend.buffer, fixed)}
             self._shares = lambda x: backend.buffer(x) in buffers
         else:
-            self._shares = self.binder.sharing(owned.values())
+            self._shares = self.binder.sharing(fixed)
 
     def _holder(self, x):
         """The register of a tensor of the state, or of the argument in its place."""

@@ -349,6 +349,7 @@ class Tape:
     signature: the kinds and layouts of the arguments and of all tensors.
     leaves: what each leaf of the arguments has to be: pairs of a kind and a value.
     reach: the `Reach` of the function, with its guards.
+    raw: the raw arrays that it reaches.
     calls: the array calls, as `Call`s, in their order.
     prologue: the computations of numbers, which come before all array calls.
     conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
@@ -378,7 +379,7 @@ class Tape:
     graph = is_recording = structure = result_structure = None
     rebound = gradients = changed = number_writes = skips = afterwards = ()
     optimizers = alike = tensors = aliases = generators = conditions = written_sources = ()
-    prologue = unread = ()
+    prologue = unread = raw = ()
     communicates = is_leaf = False
     has_kernels = True
 
