@@ -50,7 +50,7 @@ class Recorded(NamedTuple):
 
 
 def record(
-    function, state, leaves, structure, args, kwargs, sweeps=(), known=(), is_first=False
+    function, state, leaves, structure, args, kwargs, known=(), is_first=False
 ):  # fmt: skip
     """Call the function, and return what it has done as a `Recorded`.
 
@@ -101,7 +101,7 @@ def record(
         problem = problem or ("its optimizer has not stepped yet", True)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    recording = _Recording(function, recorder, reach, stage, given, sweeps)
+    recording = _Recording(function, recorder, reach, stage, given)
     recording.known = known
     try:
         return recording.run(leaves, structure, args, kwargs)
@@ -110,13 +110,12 @@ def record(
 
 
 class _Recording:
-    def __init__(self, function, recorder, reach, stage, given, derivative_keys):
+    def __init__(self, function, recorder, reach, stage, given):
         self.function = function
         self.recorder = recorder
         self.reach = reach
         self.stage = stage
         self.given = given
-        self.derivative_keys = derivative_keys
         self.is_recording = thread.recording  # as the function has left it
 
     @restores_state
@@ -233,12 +232,11 @@ class _Recording:
         if any(x is not None and x.first_change() for x in (self.given, self.given_traced)):
             recorder.stop("it changes a list, a dict or an object that is an argument")
         results = self._results(parts, result)
-        live = [i for i, (kind, _) in enumerate(results) if kind == "live"]
         graph = None
+        live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
+        live = {i: x for i, x in live.items() if results[i][1][2] is None}
         if live and recorder.reason is None:
-            roots = [parts[i] for i in live]
-            graph = Graph.of(recorder, stage, roots, live, self.derivative_keys)
-        results = [("array", v) if kind == "live" else (kind, v) for kind, v in results]
+            graph = Graph.of(recorder, stage, live, lambda node: _real_plan(node, recorder))
         self._guard_hidden()
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors, var_of, aliases = [], {}, []
@@ -361,8 +359,7 @@ class _Recording:
             else:
                 stop("a result gets an array from elsewhere")
                 return "static", None
-            node = self._node(x)
-            return ("live", var) if node is _LIVE else ("tensor", (id(x), var, node))
+            return "tensor", (id(x), var, self._spent(x))
         if type(x) is recorder.kind:
             return "array", x.var
         if type(x) is recorder.scalar:
@@ -379,8 +376,8 @@ class _Recording:
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
 
-    def _node(self, x):
-        """What makes the node of a result; None for a result that does not require grad."""
+    def _spent(self, x):
+        """What makes the node of a result of which backward has freed all ways to the outside."""
         node = x.node
         if node is None:
             return None
@@ -389,18 +386,16 @@ class _Recording:
             return None
         if node.watch is not None and node.watch.leaf is not None:
             self.recorder.stop("it returns a tensor of which it has called retain_grad")
-        stack, seen = [node], set()
+        stack, seen, is_spent = [node], set(), False
         while stack:
             at = stack.pop()
-            if at in seen or type(at) is Leaf:
-                continue
-            seen.add(at)
-            if at.saved is None:
-                break
-            stack.extend(at.parents)
-        else:
-            return _LIVE
-        return spent(_real_plan(node, self.recorder), node.shape, node.dtype)
+            if at.order > self.recorder.start:
+                return None
+            if at not in seen and type(at) is not Leaf:
+                seen.add(at)
+                is_spent |= at.saved is None
+                stack += at.parents if at.saved is not None else ()
+        return spent(_real_plan(node, self.recorder), node.shape, node.dtype) if is_spent else None
 
     def _real_result(self, result, parts, structure):
         """The result with real arrays, and with a graph of them."""
@@ -418,9 +413,6 @@ class _Recording:
             is_leaf = isinstance(result, Traced) or type(result) is Number
             return parts[0] if is_leaf else unflatten(structure, parts)
         return result
-
-
-_LIVE = object()
 
 
 def _layout(array):
