@@ -35,7 +35,7 @@ def _programs_fail_only_where_functions_do(monkeypatch):
     def refuse(failure, *args, **kwargs):
         raise AssertionError(f"the program failed, but the function did not: {failure}")
 
-    for module in ("compiled",):
+    for module in "compiled", "derivatives":
         monkeypatch.setattr(f"gpugrad.tape.{module}.warn_of", refuse)
 
 

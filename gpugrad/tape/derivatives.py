@@ -14,7 +14,7 @@ from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..transforms.custom import _Call as CustomCall
 from ..transforms.recomputing import Recomputed
-from .numbers import Number
+from .numbers import Key, Number
 from .reach import Reach
 from .steps import values_in
 from .tape import Value, collect, mapped
@@ -186,7 +186,7 @@ def _noted(x):
     """What stands on the tape for something that a node saves."""
     if isinstance(x, Tensor):
         x = x.array
-    return x.var if isinstance(x, Traced) or type(x) is Number else x
+    return x.var if isinstance(x, (Traced, Key)) or type(x) is Number else x
 
 
 def _picker(places):

@@ -15,7 +15,7 @@ from ..backends import backend_of, namespace_of
 from ..optim.optimizer import ParameterState
 from .cells import ABSENT, SIMPLE, Cell, holds, same
 from .libraries import slots_of
-from .numbers import Number
+from .numbers import Key, Number
 from .tape import Input
 from .tracing import Outcome, Traced
 
@@ -391,8 +391,8 @@ def _var_of(x):
 
 
 def real_of(x):
-    """What a traced array or a Number stands for; the same for those in tuples."""
-    if isinstance(x, Traced) or type(x) is Number:
+    """What a traced array, a Number or a Key stands for; the same for those in tuples."""
+    if isinstance(x, (Traced, Key)) or type(x) is Number:
         return x.value
     return tuple(map(real_of, x)) if type(x) is tuple else x
 
