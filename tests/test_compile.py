@@ -1540,6 +1540,8 @@ def test_a_backward_program_that_fails(break_programs):
     compiled = gg.compile(f)
     for _ in range(2):
         compiled(x)
+    compiled(x).backward()
+    x.grad = None
     y = compiled(x)
     break_programs(compiled._programs[0].derivative.programs.values())
     with pytest.warns(RuntimeWarning, match="calls of its backward pass failed: empty raised Mem"):

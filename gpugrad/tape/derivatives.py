@@ -4,22 +4,40 @@ A recording keeps this graph as a pattern, with values of the tape in the place 
 its nodes save. The program returns these values besides the results, and each call of it makes new
 nodes that save them. So whatever looks at the graph, such as `backward` and hooks, finds the same
 as without `compile`.
+
+A sweep that comes to a result goes through the nodes of its call by a program of their own, unless
+something is to be seen in between, such as a hook, or a node that an earlier sweep has freed. There
+is one for each kind of sweep: which nodes have cotangents, how these lie in memory, and whether
+rules are guarded. It is recorded while the first sweep of its kind runs.
 """
 
+import math
 from copy import copy
 from operator import itemgetter
+from threading import Lock
+from types import SimpleNamespace
+from typing import NamedTuple
 
 from .._tensor import Tensor
+from .._thread_state import thread
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, watched
+from ..autograd.graph import Leaf, Node, watched, writes
+from ..autograd.implementation import implementation_of
+from ..autograd.plan import OutputPlan
+from ..autograd.sweep import check_unchanged, sweep
+from ..backends import namespace_of
 from ..transforms.custom import _Call as CustomCall
 from ..transforms.recomputing import Recomputed
+from .graphs import program_of
+from .libraries import is_own
 from .numbers import Key, Number
 from .reach import Reach
+from .run import MISS, Failed, warn_of
 from .steps import values_in
-from .tape import Value, collect, mapped
-from .tracing import Traced
+from .tape import Input, Tape, Unsupported, Value, collect, mapped
+from .tracing import Recorder, Traced, duplicate_of
 
+_MOST = 8  # kinds of sweeps through one graph
 _STEP = 2.0**-20  # between the orders of nodes of one call
 
 
@@ -38,13 +56,13 @@ class Graph:
     """
 
     @classmethod
-    def of(cls, recorder, stage, results, plan_of):
+    def of(cls, function, recorder, stage, results):
         """The graph of a recording; None if the recording stops now.
 
         results: the tensors that have a graph, by their positions.
-        plan_of: a function that returns the plan of a node for real arrays.
         """
         self = cls()
+        self.function = function
         self.outside, self.nodes, self._plans = [], [], []
         self._labels, self._checkpoints = [], []
         outside, inside = _split([y.node for y in results.values()], recorder.start)
@@ -67,7 +85,7 @@ class Graph:
             collect(saved, found)
             op, output = node.plan.op, node.plan.output
             self.nodes.append((op, output, parents, saved, node.shape, node.dtype))
-            self._plans.append(plan_of(node))
+            self._plans.append(plan_for(node, recorder.array))
         self.places = [(i, numbers[y.node]) for i, y in results.items()]
         self.values = [*dict.fromkeys(found)]
         memories = {x.memory for x in self.values} - {None}
@@ -96,13 +114,13 @@ class Graph:
                 self._checkpoints.append((numbers[node], i, x._replace(arguments=arguments, outside=None), leaves))
         return None
 
-    def finish(self, found, origins, shown):
+    def finish(self, tape, found, origins):
         """Decide what the program returns for the nodes.
 
         found: a function from values to those that replace them on the simplified tape.
         origins: the memory that the values had before.
-        shown: the memory of the results.
         """
+        shown = {*tape.origins}
         kept, constants = {}, {}
         for x in self.values:
             y, origin = found(x), origins[x]
@@ -129,6 +147,12 @@ class Graph:
             return at
 
         self._checkpoints = [(*rest, place(leaves)) for *rest, leaves in self._checkpoints]
+        self.sweeps = Sweeps(self, tape)
+        for number in {number for _, number in self.places}:
+            k = number - len(self.outside)
+            if k >= 0:
+                self._plans[k] = copy(self._plans[k])
+                self._plans[k].region = Region(self.sweeps, number)
         self._nodes = [
             (plan, _picker(parents), _picker(saved and [*map(place, saved)]), shape, dtype)
             for plan, (_, _, parents, saved, shape, dtype) in zip(self._plans, self.nodes, strict=True)
@@ -167,6 +191,259 @@ class Graph:
         for i, number in self.places:
             found[i].node = nodes[number]
         return found
+
+
+class Sweeps:
+    """The programs of the sweeps through the graph of a program's results.
+
+    programs: by the kind of a sweep; None where there can be none.
+    """
+
+    def __init__(self, graph, tape):
+        self._function = graph.function
+        self._first, self._nodes = len(graph.outside), graph.nodes
+        self._backend, self._device = tape.backend, tape.device
+        self._ordinary = {number for number, *_ in graph._checkpoints}
+        self._paths, self.programs = {}, {}
+        self._lock = Lock()
+        self._has_failed = False
+
+    def path(self, roots):
+        """The `_Path` of sweeps that begin at these nodes, or None."""
+        if roots not in self._paths:
+            self._paths[roots] = self._new_path(roots)
+        return self._paths[roots]
+
+    def _new_path(self, roots):
+        numbers, steps, places = dict.fromkeys(roots), [], {}
+        inside, outside, discards = [], [], False
+        queue = [*roots]
+        for i, number in enumerate(queue):
+            if number < self._first:
+                outside.append(i)
+                continue
+            inside.append(i)
+            op, _, parents, saved, *_ = self._nodes[number - self._first]
+            if saved is None or number in self._ordinary or is_own(op.forward.__module__):
+                return None
+            found = _places(saved)
+            if len(found) < len(values_in(saved)):
+                return None
+            for x, where in found:
+                places.setdefault(x, (i, where))
+            discards |= op.discards
+            for k, parent in enumerate(parents):
+                if parent not in numbers:
+                    numbers[parent] = None
+                    queue.append(parent)
+                    steps.append((i, k))
+        return _Path(queue, steps, inside, outside, places, discards)
+
+    def run(self, kind, path, nodes, roots):
+        """The cotangents of the nodes outside; None if no program computes them.
+
+        nodes: those of the path.
+        roots: pairs of a node and its cotangent.
+        """
+        given = []
+        for i, where in path.places.values():
+            x = nodes[i].saved
+            for k in where:
+                x = x[k]
+            given.append(x)
+        cotangents = [self._backend.asarray(c) for _, c in roots]
+        key = *kind, *map(_layout_of, cotangents)
+        if key not in self.programs and len(self.programs) < _MOST:
+            if not self._lock.acquire(blocking=False):
+                return None
+            try:
+                heads = [x for x, _ in roots]
+                self.programs[key] = self._recorded(path, nodes, [*given, *cotangents], heads, kind[-1])
+            finally:
+                self._lock.release()
+        program = self.programs.get(key)
+        if program is None:
+            return None
+        try:
+            found = program.run_alone([*given, *cotangents])
+        except Failed as failure:
+            if not self._has_failed:
+                self._has_failed = True
+                warn_of(failure, self._function, "the calls of its backward pass")
+            return None
+        return None if found is MISS else found
+
+    def _recorded(self, path, nodes, given, roots, guard):
+        """The program of a sweep, which runs for it; None if there can be none.
+
+        nodes: those that the path leads to.
+        given: what they have saved, and the cotangents.
+        roots: the nodes to which the last of these belong.
+        """
+        recorder = Recorder(self._backend)
+        traced = [_input(recorder, i, x) for i, x in enumerate(given)]
+        values = dict(zip(path.places, traced, strict=False))
+        twins = {}
+        for i in sorted(path.inside, key=lambda i: -nodes[i].order):  # the oldest first
+            *_, saved, _, _ = self._nodes[path.numbers[i] - self._first]
+            twins[nodes[i]] = twin = Node()
+            twin.order, twin.shape, twin.dtype = nodes[i].order, nodes[i].shape, nodes[i].dtype
+            twin.plan, twin.watch = plan_for(nodes[i], recorder.kind), None
+            twin.parents = tuple([twins.get(parent, parent) for parent in nodes[i].parents])
+            twin.saved = mapped(saved, lambda x: values[x] if type(x) is Value else x)
+        outside = [nodes[i] for i in path.outside]
+        needed = dict.fromkeys(outside, True) | dict.fromkeys(twins.values(), False)
+        roots = [(twins.get(x, x), c) for x, c in zip(roots, traced[-len(roots) :], strict=True)]
+        thread.recorder = recorder
+        try:
+            found = sweep(
+                roots, {*outside}, True, False, guard=guard, needed=needed, piece=True
+            )
+            found = [found.get(x) for x in outside]
+            for k, c in enumerate(found):
+                if c is not None and type(c) is not recorder.kind:
+                    found[k] = recorder.call(self._backend.asarray, (c,))
+        except Exception:  # noqa: BLE001  it will be raised by the nodes themselves
+            return None
+        finally:
+            thread.recorder = None
+        if recorder.reason is not None:
+            return None
+        tape = Tape(
+            backend=self._backend, duplicate=duplicate_of(self._backend), device=self._device,
+            devices=recorder.device_of, reach=SimpleNamespace(guards=[]), argument_of={},
+            inputs=recorder.inputs, leaves=[("array", None)] * len(given), calls=recorder.calls,
+            prologue=recorder.prologue, conditions=recorder.conditions,
+            results=[("static", None) if c is None else ("array", c.var) for c in found],
+        )  # fmt: skip
+        recorder.forget()
+        try:
+            return program_of(tape)
+        except Unsupported:
+            return None
+
+
+class _Path(NamedTuple):
+    """The nodes that sweeps go through.
+
+    numbers: of the nodes, first those where sweeps begin.
+    steps: for each node after these, the position here of one that it is a parent of, and which.
+    inside, outside: the positions of the nodes of the call, and of the others.
+    places: by value that they save, the position of one that does, and where it saves it.
+    discards: whether some ops discard elements; see `op`.
+    """
+
+    numbers: list
+    steps: list
+    inside: list
+    outside: list
+    places: dict
+    discards: bool
+
+
+class Region(NamedTuple):
+    """What may handle the node of a result, with all nodes of its call; see `Plan.region`."""
+
+    sweeps: Sweeps
+    number: int
+
+    def sweep(self, node, g, pending, targets, needed, guard, retain_graph):
+        """Handle the nodes of the call at once, or return None.
+
+        Returns whether the rest of the sweep guards its rules.
+        """
+        waiting, start, last = pending.cotangents, math.ceil(node.order), writes.last
+        roots = {self.number: (node, g)}
+        for x, c in waiting.items():
+            if start - 1 < x.order <= start:
+                region = None if type(x) is Leaf else x.plan.region
+                if region is None or region.sweeps is not self.sweeps:
+                    return None
+                roots[region.number] = x, c
+        numbers = tuple(sorted(roots))
+        path = self.sweeps.path(numbers)
+        if path is None or thread.recorder is not None:
+            return None
+        nodes = [roots[number][0] for number in numbers]
+        for i, k in path.steps:
+            nodes.append(nodes[i].parents[k])
+        inside, outside = [nodes[i] for i in path.inside], [nodes[i] for i in path.outside]
+        if needed is not None:
+            passed = [x for x in inside if x in needed]
+            if path.discards and len(passed) < len(inside):
+                return None
+        for x in inside:
+            is_seen = x is not node and (x.watch or (targets is not None and x in targets))
+            if is_seen or x.saved is None or (start > last and _is_overwritten(x)):
+                return None
+        if len({*outside}) < len(outside):
+            return None
+        joined = tuple([i for i, x in zip(path.outside, outside, strict=True) if x in waiting])
+        roots = [*map(roots.get, numbers), *[(nodes[i], waiting[nodes[i]]) for i in joined]]
+        found = self.sweeps.run((numbers, joined, guard), path, nodes, roots)
+        if found is None:
+            return None
+        for x, _ in roots[: len(numbers)]:
+            if x is not node:
+                pending.take(x)
+        if not retain_graph:
+            for x in inside if needed is None else passed:
+                if x.saved:
+                    x.saved = None
+        for x, c in zip(outside, found, strict=True):
+            if c is not None and (needed is None or x in needed):
+                pending.set(x, c)
+        return guard or path.discards
+
+
+def _is_overwritten(node):
+    try:
+        check_unchanged(node)
+    except RuntimeError:
+        return True
+    return False
+
+
+def plan_for(node, kind):
+    """The plan of a node for another type of arrays."""
+    if node.plan.output is not None:
+        (parent,) = node.parents
+        return OutputPlan(plan_for(parent, kind), node.plan.output)
+    found = implementation_of(node.plan.op, kind).plan(node.plan.key)
+    if node.plan.special:
+        found.mark_special()
+    return found
+
+
+def _input(recorder, i, x):
+    """What stands for the ``i``-th thing that a sweep is given."""
+    if type(x) in namespace_of:
+        # A view, because each one is an input of its own, even of the same array.
+        return recorder.input(x[...], Input("argument", i))
+    source = Input("number", ("leaf", i))
+    if type(x) is not tuple:
+        return recorder.number(source, x)
+    key = Key(recorder, Value("number"), x)
+    key.var.source, key.var.dtype = source, "key"
+    return key
+
+
+def _places(x, where=()):
+    """The values in nested tuples, each with the indices that lead there."""
+    found = []
+    for i, y in enumerate(x):
+        if type(y) is Value:
+            found.append((y, (*where, i)))
+        elif type(y) in (tuple, list):
+            found += _places(y, (*where, i))
+    return found
+
+
+def _layout_of(c):
+    strides = getattr(c, "strides", None)
+    flags = getattr(c, "flags", None)
+    in_order = strides is None or (flags is not None and flags.c_contiguous)
+    return tuple(c.shape), None if in_order else strides
 
 
 def _split(roots, start):

@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 from .._batched import BatchedTensor
 from .._tensor import Tensor
 from .._thread_state import restores_state, set_recording, thread
-from ..autograd import implementation
 from ..autograd.graph import Leaf, Node, next_order
-from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..optim.optimizer import Optimizer
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE, content_of
-from .derivatives import Graph
+from .derivatives import Graph, plan_for
 from .draws import NotedDraws
 from .libraries import is_own
 from .numbers import Number
@@ -236,7 +234,7 @@ class _Recording:
         live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
         live = {i: x for i, x in live.items() if results[i][1][2] is None}
         if live and recorder.reason is None:
-            graph = Graph.of(recorder, stage, live, lambda node: _real_plan(node, recorder))
+            graph = Graph.of(self.function, recorder, stage, live)
         self._guard_hidden()
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors, var_of, aliases = [], {}, []
@@ -395,7 +393,7 @@ class _Recording:
                 seen.add(at)
                 is_spent |= at.saved is None
                 stack += at.parents if at.saved is not None else ()
-        return spent(_real_plan(node, self.recorder), node.shape, node.dtype) if is_spent else None
+        return spent(plan_for(node, self.recorder.array), node.shape, node.dtype) if is_spent else None
 
     def _real_result(self, result, parts, structure):
         """The result with real arrays, and with a graph of them."""
@@ -419,18 +417,6 @@ def _layout(array):
     return tuple(array.shape), array.dtype, getattr(array, "strides", None)
 
 
-def _real_plan(node, recorder):
-    """The plan of a node for real arrays."""
-    kind = recorder.backend.array_types[0]
-    if node.plan.output is not None:
-        (parent,) = node.parents
-        return OutputPlan(_real_plan(parent, recorder), node.plan.output)
-    found = implementation.implementation_of(node.plan.op, kind).plan(node.plan.key)
-    if node.plan.special:
-        found.mark_special()
-    return found
-
-
 def make_real(node, recorder):
     """Give the nodes that a function has recorded plans and saved values of real arrays."""
     stack, seen = [node], set()
@@ -447,7 +433,7 @@ def make_real(node, recorder):
             recorder.scalar,
         ):
             continue
-        at.plan = _real_plan(at, recorder)
+        at.plan = plan_for(at, recorder.array)
         if at.saved:
             at.saved = tuple([real_of(x) for x in at.saved])
             for x in at.saved:  # calls of checkpoint and custom_vjp, which keep tensors

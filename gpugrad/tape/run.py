@@ -49,6 +49,7 @@ def warn_of(failure, function, what="its calls"):
 class Program(Steps):
     """A tape, ready to run.
 
+    derivative: the `Sweeps` through the graph of the results, or None.
     call_by_call: why its calls are not launched together; None if there is no library to do so.
     """
 
@@ -56,6 +57,7 @@ class Program(Steps):
 
     def __init__(self, tape):
         self.tape = tape
+        self.derivative = tape.graph and tape.graph.sweeps
         self.backend = tape.backend
         self.binder = self.backend.binder
         self.context = self.backend.sweep_context or nullcontext

@@ -427,7 +427,7 @@ class Tape:
         self.skips = [(o, found(var), counts) for o, var, counts in self.skips]
         self.results = [(k, mapped(v, found) if k in _LEAVING else v) for k, v in self.results]
         if self.graph is not None:
-            self.graph.finish(found, origins, {*self.origins})
+            self.graph.finish(self, found, origins)
             for x, origin in self.graph.kept:
                 self.results.append(("number" if x.kind == "number" else "array", x))
                 self.origins.append(origin)
