@@ -65,8 +65,8 @@ class Graph:
         self.function = function
         self.outside, self.nodes, self._plans = [], [], []
         self._labels, self._checkpoints = [], []
-        outside, inside = _split([y.node for y in results.values()], recorder.start)
         holders = {x.node: x for x, *_ in stage.originals.values() if x.node is not None}
+        outside, inside = _split([y.node for y in results.values()], recorder.start, holders)
         problems = []
         for node in outside:
             x = holders.get(node, node)
@@ -77,8 +77,8 @@ class Graph:
         problems += [p for node in inside if (p := self._problem(node, numbers, stage))]
         found: list = []
         collect([leaves for *_, leaves in self._checkpoints], found)
-        for node in inside:
-            parents = tuple([numbers[parent] for parent in node.parents])
+        for node, parents in inside.items():
+            parents = tuple([numbers[parent] for parent in parents])
             saved = None if node.saved is None else mapped(tuple(node.saved), _noted)
             if any(isinstance(x, Recomputed) for x in saved or ()):
                 saved = tuple([None if isinstance(x, Recomputed) else x for x in saved])
@@ -446,17 +446,24 @@ def _layout_of(c):
     return tuple(c.shape), None if in_order else strides
 
 
-def _split(roots, start):
-    """The nodes from outside that some nodes lead to, and those inside, the oldest first."""
+def _split(roots, start, holders):
+    """The nodes from outside that some nodes lead to, and those inside, the oldest first.
+
+    Those inside come with their parents. Below one that a sweep has freed, only those from outside
+    matter, to which no sweep comes any more.
+    """
     outside, inside, stack = {}, {}, [*roots]
     while stack:
         node = stack.pop()
         if type(node) is Leaf or node.order > start:
             outside[node] = None
         elif node not in inside:
-            inside[node] = None
-            stack += node.parents
-    return [*outside], sorted(inside, key=lambda node: -node.order)
+            inside[node] = parents = node.parents
+            if node.saved is None:
+                below, _ = _split(parents, start, holders)
+                inside[node] = parents = [x for x in below if x in holders]
+            stack += parents
+    return [*outside], dict(sorted(inside.items(), key=lambda item: -item[0].order))
 
 
 def _noted(x):

@@ -232,7 +232,6 @@ class _Recording:
         results = self._results(parts, result)
         graph = None
         live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
-        live = {i: x for i, x in live.items() if results[i][1][2] is None}
         if live and recorder.reason is None:
             graph = Graph.of(self.function, recorder, stage, live)
         self._guard_hidden()
@@ -357,7 +356,11 @@ class _Recording:
             else:
                 stop("a result gets an array from elsewhere")
                 return "static", None
-            return "tensor", (id(x), var, self._spent(x))
+            if type(x.node) is Leaf:
+                stop("it returns a new leaf that requires grad")
+            elif x.node is not None and x.node.watch is not None and x.node.watch.leaf is not None:
+                stop("it returns a tensor of which it has called retain_grad")
+            return "tensor", (id(x), var)
         if type(x) is recorder.kind:
             return "array", x.var
         if type(x) is recorder.scalar:
@@ -373,27 +376,6 @@ class _Recording:
             return "static", x
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
-
-    def _spent(self, x):
-        """What makes the node of a result of which backward has freed all ways to the outside."""
-        node = x.node
-        if node is None:
-            return None
-        if type(node) is Leaf:
-            self.recorder.stop("it returns a new leaf that requires grad")
-            return None
-        if node.watch is not None and node.watch.leaf is not None:
-            self.recorder.stop("it returns a tensor of which it has called retain_grad")
-        stack, seen, is_spent = [node], set(), False
-        while stack:
-            at = stack.pop()
-            if at.order > self.recorder.start:
-                return None
-            if at not in seen and type(at) is not Leaf:
-                seen.add(at)
-                is_spent |= at.saved is None
-                stack += at.parents if at.saved is not None else ()
-        return spent(plan_for(node, self.recorder.array), node.shape, node.dtype) if is_spent else None
 
     def _real_result(self, result, parts, structure):
         """The result with real arrays, and with a graph of them."""
@@ -442,23 +424,6 @@ def make_real(node, recorder):
                     for leaf in flatten(kept)[0]:
                         if isinstance(leaf, Tensor) and isinstance(leaf.array, Traced):
                             leaf.array = leaf.array.value
-
-
-def spent(plan, shape, dtype):
-    """A function that makes the node of a result whose graph backward has freed."""
-
-    def make():
-        node = Node()
-        node.order = next_order()
-        node.plan = plan
-        node.parents = ()
-        node.saved = None
-        node.shape = shape
-        node.dtype = dtype
-        node.watch = None
-        return node
-
-    return make
 
 
 def backend_for(reach, leaves):
@@ -516,4 +481,4 @@ def has_more(x):
     return not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
 
 
-__all__ = ["Recorded", "nodes_of", "record", "spent", "static_fields_of"]
+__all__ = ["Recorded", "nodes_of", "record", "static_fields_of"]

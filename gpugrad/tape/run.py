@@ -394,9 +394,8 @@ class Program(Steps):
     def _result(self, kind, value, origin):
         regs = self.regs
         if kind == "tensor":
-            _, x, node = value
-            find = self._leaving(x, origin)
-            return lambda: wrap(find(), node and node())
+            find = self._leaving(value[1], origin)
+            return lambda: wrap(find(), None)
         if kind in ("static", "same"):
             return lambda: value
         if kind == "leaf":

@@ -10,7 +10,7 @@ import types
 from weakref import ref
 
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, watched
+from ..autograd.graph import Leaf, Node, watched, writes
 from ..backends import backend_of, namespace_of
 from ..optim.optimizer import ParameterState
 from .cells import ABSENT, SIMPLE, Cell, holds, same

@@ -578,7 +578,7 @@ def first_difference(one, other):
 def _without_places(effects):
     """Effects without what is made anew in each call."""
     return [
-        (e[0], e[1][1:2]) if e[0] == "tensor"
+        (e[0], e[1][1]) if e[0] == "tensor"
         else tuple([id(x.container) if hasattr(x, "container") else x for x in e])
         for e in effects
     ]  # fmt: skip
