@@ -403,9 +403,7 @@ class Compiled(Generic[P, R]):
         with _recording:
             for _ in range(3):  # the first call of an optimizer makes its state
                 try:
-                    recorded = record(
-                        function, self._state, leaves, structure, args, kwargs
-                    )
+                    recorded = record(function, self._state, leaves, structure, args, kwargs)
                 finally:
                     before.restore()
                 if recorded.tape is not None or recorded.passing is not True:

@@ -48,8 +48,7 @@ class Graph:
 
     outside: for each node from outside the position of the argument, or the Tensor of the state,
         that has it, or a `Leaf` that the function has made.
-    nodes: for each other node its op, which of several outputs it is, its parents, what it saves, its
-        shape and its dtype.
+    nodes: for each other node its op, its parents, what it saves, its shape and its dtype.
     places: pairs of the position of a result and the number of its node.
     values: those that the nodes save.
     kept: what the program returns for them, besides the results; see `Tape.origins`.
@@ -83,8 +82,7 @@ class Graph:
             if any(isinstance(x, Recomputed) for x in saved or ()):
                 saved = tuple([None if isinstance(x, Recomputed) else x for x in saved])
             collect(saved, found)
-            op, output = node.plan.op, node.plan.output
-            self.nodes.append((op, output, parents, saved, node.shape, node.dtype))
+            self.nodes.append((node.plan.op, parents, saved, node.shape, node.dtype))
             self._plans.append(plan_for(node, recorder.array))
         self.places = [(i, numbers[y.node]) for i, y in results.items()]
         self.values = [*dict.fromkeys(found)]
@@ -111,7 +109,8 @@ class Graph:
                 arguments = copy(x.arguments)
                 leaves = [(isinstance(y, Tensor), _noted(y)) for y in arguments.leaves]
                 arguments.leaves = None
-                self._checkpoints.append((numbers[node], i, x._replace(arguments=arguments, outside=None), leaves))
+                record = x._replace(arguments=arguments, outside=None)
+                self._checkpoints.append((numbers[node], i, record, leaves))
         return None
 
     def finish(self, tape, found, origins):
@@ -120,8 +119,7 @@ class Graph:
         found: a function from values to those that replace them on the simplified tape.
         origins: the memory that the values had before.
         """
-        shown = {*tape.origins}
-        kept, constants = {}, {}
+        shown, kept, constants = {*tape.origins}, {}, {}
         for x in self.values:
             y, origin = found(x), origins[x]
             if y.constant is not None and origin not in shown:
@@ -131,8 +129,8 @@ class Graph:
             else:
                 kept[x] = y, "graph"  # nothing else has its memory
         self.kept = [*dict.fromkeys(kept.values())]
-        self._rest, self._makers = [*constants.values()], []
-        places = {x: self.kept.index(y) for x, y in kept.items()}
+        self._rest, self._nested = [*constants.values()], []
+        self._places = places = {x: self.kept.index(y) for x, y in kept.items()}
         places |= {x: len(self.kept) + i for i, x in enumerate(constants)}
 
         def place(x):
@@ -142,21 +140,20 @@ class Graph:
             at = len(self.kept) + len(self._rest)
             self._rest.append(x)
             if values_in(x):
-                fill = lambda made: lambda y: made[places[y]] if type(y) is Value else y  # noqa: E731
-                self._makers.append((at, lambda made: mapped(x, fill(made))))
+                self._nested.append((at, x))
             return at
 
         self._checkpoints = [(*rest, place(leaves)) for *rest, leaves in self._checkpoints]
         self.sweeps = Sweeps(self, tape)
-        for number in {number for _, number in self.places}:
-            k = number - len(self.outside)
-            if k >= 0:
-                self._plans[k] = copy(self._plans[k])
-                self._plans[k].region = Region(self.sweeps, number)
-        self._nodes = [
-            (plan, _picker(parents), _picker(saved and [*map(place, saved)]), shape, dtype)
-            for plan, (_, _, parents, saved, shape, dtype) in zip(self._plans, self.nodes, strict=True)
-        ]
+        regions = {number: Region(self.sweeps, number) for _, number in self.places}
+        self._nodes = []
+        for i, (_, parents, saved, shape, dtype) in enumerate(self.nodes):
+            plan, region = self._plans[i], regions.get(len(self.outside) + i)
+            if region is not None:
+                plan = copy(plan)
+                plan.region = region
+            saved = _picker(saved and [*map(place, saved)])
+            self._nodes.append((plan, _picker(parents), saved, shape, dtype))
 
     def join(self, found, leaves, start):
         """The leaves of the result, with a new graph that leads to arguments and state.
@@ -166,8 +163,8 @@ class Graph:
         """
         n = len(found) - len(self.kept)
         found, values = found[:n], [*found[n:], *self._rest]
-        for at, make in self._makers:
-            values[at] = make(values)
+        for at, x in self._nested:
+            values[at] = mapped(x, lambda y: values[self._places[y]] if type(y) is Value else y)
         nodes = [
             leaves[x].node if type(x) is int else x if type(x) is Leaf else x.node
             for x in self.outside
@@ -223,11 +220,10 @@ class Sweeps:
                 outside.append(i)
                 continue
             inside.append(i)
-            op, _, parents, saved, *_ = self._nodes[number - self._first]
-            if saved is None or number in self._ordinary or is_own(op.forward.__module__):
-                return None
-            found = _places(saved)
-            if len(found) < len(values_in(saved)):
+            op, parents, saved, *_ = self._nodes[number - self._first]
+            found = [] if saved is None else _places(saved)
+            is_hidden = saved is None or len(found) < len(values_in(saved))
+            if is_hidden or number in self._ordinary or is_own(op.forward.__module__):
                 return None
             for x, where in found:
                 places.setdefault(x, (i, where))
@@ -252,20 +248,21 @@ class Sweeps:
                 x = x[k]
             given.append(x)
         cotangents = [self._backend.asarray(c) for _, c in roots]
+        given += cotangents
         key = *kind, *map(_layout_of, cotangents)
         if key not in self.programs and len(self.programs) < _MOST:
             if not self._lock.acquire(blocking=False):
                 return None
             try:
-                heads = [x for x, _ in roots]
-                self.programs[key] = self._recorded(path, nodes, [*given, *cotangents], heads, kind[-1])
+                heads, guard = [x for x, _ in roots], kind[-1]
+                self.programs[key] = self._recorded(path, nodes, given, heads, guard)
             finally:
                 self._lock.release()
         program = self.programs.get(key)
         if program is None:
             return None
         try:
-            found = program.run_alone([*given, *cotangents])
+            found = program.run_alone(given)
         except Failed as failure:
             if not self._has_failed:
                 self._has_failed = True
@@ -285,7 +282,7 @@ class Sweeps:
         values = dict(zip(path.places, traced, strict=False))
         twins = {}
         for i in sorted(path.inside, key=lambda i: -nodes[i].order):  # the oldest first
-            *_, saved, _, _ = self._nodes[path.numbers[i] - self._first]
+            _, _, saved, *_ = self._nodes[path.numbers[i] - self._first]
             twins[nodes[i]] = twin = Node()
             twin.order, twin.shape, twin.dtype = nodes[i].order, nodes[i].shape, nodes[i].dtype
             twin.plan, twin.watch = plan_for(nodes[i], recorder.kind), None
@@ -296,9 +293,7 @@ class Sweeps:
         roots = [(twins.get(x, x), c) for x, c in zip(roots, traced[-len(roots) :], strict=True)]
         thread.recorder = recorder
         try:
-            found = sweep(
-                roots, {*outside}, True, False, guard=guard, needed=needed, piece=True
-            )
+            found = sweep(roots, {*outside}, True, False, guard=guard, needed=needed, piece=True)
             found = [found.get(x) for x in outside]
             for k, c in enumerate(found):
                 if c is not None and type(c) is not recorder.kind:

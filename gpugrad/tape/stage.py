@@ -160,7 +160,7 @@ class Stage:
             self.states.append((optimizer, state, before, traced, known[:2]))
             state.array, state.arrays, state.values = p.array, traced, tuple(traced.values())
             state.step, state.numbers = known[:2]
-            state.place = None
+            state.place = writes.place(p.array)
             if state.entry is not None:
                 state.updater = backend_of[type(p.array)].multi_tensor_updater(p.array)
                 state.entry = (p.array, *state.values)

@@ -570,7 +570,8 @@ def first_difference(one, other):
         a, b = getattr(one, what), getattr(other, what)
         if len(a) != len(b) or not all(map(alike, *map(_without_places, (a, b)))):
             return f"what it changes or returns differs: {what.replace('_', ' ')}"
-    if not alike(*[x.graph and (x.graph.nodes, x.graph.places) for x in (one, other)]):
+    graphs = [x.graph and (x.graph.nodes, x.graph.places) for x in (one, other)]
+    if not alike(*graphs):
         return "the graphs of what it returns differ"
     return None
 
