@@ -14,14 +14,13 @@ rules are guarded. It is recorded while the first sweep of its kind runs.
 import math
 from copy import copy
 from operator import itemgetter
-from threading import Lock
 from types import SimpleNamespace
 from typing import NamedTuple
 
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, watched, writes
+from ..autograd.graph import Leaf, Node, next_order, watched, writes
 from ..autograd.implementation import implementation_of
 from ..autograd.plan import OutputPlan
 from ..autograd.sweep import check_unchanged, sweep
@@ -52,6 +51,8 @@ class Graph:
     places: pairs of the position of a result and the number of its node.
     values: those that the nodes save.
     kept: what the program returns for them, besides the results; see `Tape.origins`.
+    first_after: how many of ``nodes`` come before the first that saves what the function has
+        overwritten by then.
     """
 
     @classmethod
@@ -86,8 +87,14 @@ class Graph:
             self._plans.append(plan_for(node, recorder.array))
         self.places = [(i, numbers[y.node]) for i, y in results.items()]
         self.values = [*dict.fromkeys(found)]
-        memories = {x.memory for x in self.values} - {None}
-        if any(memory.is_written and not memory.is_own for memory in memories):
+        # Nodes that save what the function overwrites, before or after them.
+        is_written = [
+            any(map(_is_written, values_in(saved or ()))) for _, _, saved, *_ in self.nodes
+        ]
+        is_stale = [w and _is_overwritten(x) for w, x in zip(is_written, inside, strict=True)]
+        after = [i for i, w in enumerate(is_written) if w and not is_stale[i]]
+        self.first_after = after[0] if after else len(self.nodes)
+        if any(is_stale[self.first_after :]) or (any(is_written) and self._checkpoints):
             problems.append("it overwrites what the gradient of a result needs")
         for problem in problems:
             recorder.stop(problem)
@@ -145,7 +152,9 @@ class Graph:
 
         self._checkpoints = [(*rest, place(leaves)) for *rest, leaves in self._checkpoints]
         self.sweeps = Sweeps(self, tape)
-        regions = {number: Region(self.sweeps, number) for _, number in self.places}
+        regions = {}
+        if self.first_after == len(self.nodes):  # the orders of the nodes of a call are close
+            regions = {number: Region(self.sweeps, number) for _, number in self.places}
         self._nodes = []
         for i, (_, parents, saved, shape, dtype) in enumerate(self.nodes):
             plan, region = self._plans[i], regions.get(len(self.outside) + i)
@@ -170,8 +179,8 @@ class Graph:
             for x in self.outside
         ]
         order = start
-        for plan, parents, saved, shape, dtype in self._nodes:
-            order -= _STEP
+        for i, (plan, parents, saved, shape, dtype) in enumerate(self._nodes):
+            order = next_order() if i == self.first_after else order - _STEP
             node = Node()
             node.order = order
             node.plan = plan
@@ -202,7 +211,6 @@ class Sweeps:
         self._backend, self._device = tape.backend, tape.device
         self._ordinary = {number for number, *_ in graph._checkpoints}
         self._paths, self.programs = {}, {}
-        self._lock = Lock()
         self._has_failed = False
 
     def path(self, roots):
@@ -248,16 +256,13 @@ class Sweeps:
                 x = x[k]
             given.append(x)
         cotangents = [self._backend.asarray(c) for _, c in roots]
+        if any(not c.shape and self._backend.is_complex(c.dtype) for c in cotangents):
+            return None  # NumPy rounds products of complex scalars and 0-d arrays differently
         given += cotangents
         key = *kind, *map(_layout_of, cotangents)
         if key not in self.programs and len(self.programs) < _MOST:
-            if not self._lock.acquire(blocking=False):
-                return None
-            try:
-                heads, guard = [x for x, _ in roots], kind[-1]
-                self.programs[key] = self._recorded(path, nodes, given, heads, guard)
-            finally:
-                self._lock.release()
+            heads = [x for x, _ in roots]
+            self.programs[key] = self._recorded(path, nodes, given, heads, kind[-1])
         program = self.programs.get(key)
         if program is None:
             return None
@@ -347,6 +352,8 @@ class Region(NamedTuple):
 
         Returns whether the rest of the sweep guards its rules.
         """
+        if thread.recorder is not None:
+            return None
         waiting, start, last = pending.cotangents, math.ceil(node.order), writes.last
         roots = {self.number: (node, g)}
         for x, c in waiting.items():
@@ -357,22 +364,20 @@ class Region(NamedTuple):
                 roots[region.number] = x, c
         numbers = tuple(sorted(roots))
         path = self.sweeps.path(numbers)
-        if path is None or thread.recorder is not None:
+        if path is None:
             return None
         nodes = [roots[number][0] for number in numbers]
         for i, k in path.steps:
             nodes.append(nodes[i].parents[k])
         inside, outside = [nodes[i] for i in path.inside], [nodes[i] for i in path.outside]
-        if needed is not None:
-            passed = [x for x in inside if x in needed]
-            if path.discards and len(passed) < len(inside):
-                return None
-        for x in inside:
-            is_seen = x is not node and (x.watch or (targets is not None and x in targets))
-            if is_seen or x.saved is None or (start > last and _is_overwritten(x)):
-                return None
         if len({*outside}) < len(outside):
             return None
+        for x in inside:
+            is_seen = x is not node and (x.watch or (targets is not None and x in targets))
+            is_skipped = needed is not None and x not in needed
+            is_gone = x.saved is None or (start > last and _is_overwritten(x))
+            if is_seen or is_skipped or is_gone:
+                return None
         joined = tuple([i for i, x in zip(path.outside, outside, strict=True) if x in waiting])
         roots = [*map(roots.get, numbers), *[(nodes[i], waiting[nodes[i]]) for i in joined]]
         found = self.sweeps.run((numbers, joined, guard), path, nodes, roots)
@@ -382,13 +387,16 @@ class Region(NamedTuple):
             if x is not node:
                 pending.take(x)
         if not retain_graph:
-            for x in inside if needed is None else passed:
-                if x.saved:
-                    x.saved = None
+            for x in inside:
+                x.saved = None if x.saved else ()
         for x, c in zip(outside, found, strict=True):
             if c is not None and (needed is None or x in needed):
                 pending.set(x, c)
         return guard or path.discards
+
+
+def _is_written(x):
+    return x.memory is not None and x.memory.is_written and not x.memory.is_own
 
 
 def _is_overwritten(node):
