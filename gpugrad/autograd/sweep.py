@@ -429,13 +429,15 @@ class _Pending:
 
     cotangents: the sum so far for each node or leaf; a list for a node with several outputs.
     heap: these nodes with their orders, the newest first.
+    tried: the regions that were asked to handle their nodes, by their orders.
     """
 
-    __slots__ = ("cotangents", "heap", "_tensors", "_owned")
+    __slots__ = ("cotangents", "heap", "tried", "_tensors", "_owned")
 
     def __init__(self, tensors):
         self.cotangents = {}
         self.heap = []
+        self.tried = set()
         self._tensors = tensors
         self._owned = set()  # nodes whose sum was made here, so that it can be added to in place
 

@@ -45,8 +45,8 @@ class Graph:
 
     Nodes have numbers here: first those from outside, then the others, the oldest first.
 
-    outside: for each node from outside the position of the argument, or the Tensor of the state,
-        that has it, or a `Leaf` that the function has made.
+    outside: for each node from outside the position of the argument that has it, or the node itself
+        if it is that of a Tensor of the state, or a `Leaf` that the function has made.
     nodes: for each other node its op, its parents, what it saves, its shape and its dtype.
     places: pairs of the position of a result and the number of its node.
     values: those that the nodes save.
@@ -72,7 +72,7 @@ class Graph:
             x = holders.get(node, node)
             if x is node and node.order > recorder.start:
                 problems.append("a result depends on tensors that compile cannot see")
-            self.outside.append(stage.arguments.get(id(x), x))
+            self.outside.append(stage.arguments.get(id(x), node))
         numbers = {node: i for i, node in enumerate([*outside, *inside])}
         problems += [p for node in inside if (p := self._problem(node, numbers, stage))]
         found: list = []
@@ -135,10 +135,11 @@ class Graph:
                 kept[x] = y, origin
             else:
                 kept[x] = y, "graph"  # nothing else has its memory
-        self.kept = [*dict.fromkeys(kept.values())]
+        at = {y: i for i, y in enumerate(dict.fromkeys(kept.values()))}
+        self.kept = [*at]
         self._rest, self._nested = [*constants.values()], []
-        self._places = places = {x: self.kept.index(y) for x, y in kept.items()}
-        places |= {x: len(self.kept) + i for i, x in enumerate(constants)}
+        self._places = places = {x: at[y] for x, y in kept.items()}
+        places |= {x: len(at) + i for i, x in enumerate(constants)}
 
         def place(x):
             """Where something that is saved will be in the list of what the nodes save."""
@@ -174,10 +175,7 @@ class Graph:
         found, values = found[:n], [*found[n:], *self._rest]
         for at, x in self._nested:
             values[at] = mapped(x, lambda y: values[self._places[y]] if type(y) is Value else y)
-        nodes = [
-            leaves[x].node if type(x) is int else x if type(x) is Leaf else x.node
-            for x in self.outside
-        ]
+        nodes = [leaves[x].node if type(x) is int else x for x in self.outside]
         order = start
         for i, (plan, parents, saved, shape, dtype) in enumerate(self._nodes):
             order = next_order() if i == self.first_after else order - _STEP
@@ -215,9 +213,9 @@ class Sweeps:
 
     def path(self, roots):
         """The `_Path` of sweeps that begin at these nodes, or None."""
-        if roots not in self._paths:
+        if roots not in self._paths and len(self._paths) < 4 * _MOST:
             self._paths[roots] = self._new_path(roots)
-        return self._paths[roots]
+        return self._paths.get(roots)
 
     def _new_path(self, roots):
         numbers, steps, places = dict.fromkeys(roots), [], {}
@@ -352,9 +350,10 @@ class Region(NamedTuple):
 
         Returns whether the rest of the sweep guards its rules.
         """
-        if thread.recorder is not None:
-            return None
         waiting, start, last = pending.cotangents, math.ceil(node.order), writes.last
+        if thread.recorder is not None or start in pending.tried:
+            return None
+        pending.tried.add(start)
         roots = {self.number: (node, g)}
         for x, c in waiting.items():
             if start - 1 < x.order <= start:
