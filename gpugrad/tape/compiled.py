@@ -10,7 +10,6 @@ from types import BuiltinFunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from .._batched import BatchedTensor
-from .._draws import Draws
 from .._foreign_names import OPTIONS_OF_COMPILE
 from .._processes import current
 from .._tensor import Tensor
@@ -183,7 +182,6 @@ class Compiled(Generic[P, R]):
         self._calls = 0
         self._programs: list[Program] = []
         self._tapes: list[Tape] = []  # recorded once so far
-        self._sweeps: list = []  # kinds of backward sweeps, besides the usual one
         self._misses = 0  # recordings since a program was last made or used
         self._is_new = True  # has not been called
         self._given_up = False
@@ -213,7 +211,7 @@ class Compiled(Generic[P, R]):
             if self._calls % self._check == 0:
                 return self._checked(args, kwargs, leaves, structure)
         try:
-            result = self._run(leaves, structure, args, kwargs)
+            result = self._run(leaves, structure)
         except Failed as error:
             failure = str(error)
         else:
@@ -251,30 +249,23 @@ class Compiled(Generic[P, R]):
     def __reduce__(self):
         return Compiled, (self.__wrapped_function__, self._check, self._state, self._kernels)
 
-    def _run(self, leaves, structure, args, kwargs):
+    def _run(self, leaves, structure):
         """What a program gives for this call, or MISS."""
         if not self._programs:
             return MISS
         with self._lock:
             self._owner = get_ident()
             try:
-                return self._run_one(leaves, structure, args, kwargs)
+                return self._run_one(leaves, structure)
             finally:
                 self._owner = None
 
-    def _run_one(self, leaves, structure, args, kwargs):
+    def _run_one(self, leaves, structure):
         programs = self._programs
         for i, program in enumerate(programs):
             if program.tape.structure != structure:
                 continue
-            derivative = program.derivative
-            if derivative is not None and derivative.lacks(self._sweeps):
-                programs.remove(program)
-                return MISS
-            if derivative is not None:
-                start, draws = next_order(), Draws()
-                for generator in derivative.generators:
-                    draws.states[generator] = generator.get_state()
+            start = next_order()
             with program.context():
                 found = program.run(leaves)
                 if found is MISS and program.may_follow():
@@ -284,8 +275,8 @@ class Compiled(Generic[P, R]):
                 self._misses = 0
                 if i:
                     programs.insert(0, programs.pop(i))
-                if derivative is not None:
-                    found = derivative.join(found, leaves, args, kwargs, start, draws)
+                if program.tape.graph is not None:
+                    found = program.tape.graph.join(found, leaves, start)
                 if program.tape.is_leaf:
                     return found[0]
                 return unflatten(program.tape.result_structure, found)
@@ -306,7 +297,7 @@ class Compiled(Generic[P, R]):
             known = [t for t in known if t.reach.first_change() is None]
             is_first, self._is_new = self._is_new, False
             recorded = record(
-                function, self._state, leaves, structure, args, kwargs, self._sweeps, known,
+                function, self._state, leaves, structure, args, kwargs, known,
                 is_first,
             )  # fmt: skip
             self._note(recorded, known)
@@ -338,7 +329,7 @@ class Compiled(Generic[P, R]):
                     return
                 try:
                     tape.has_kernels = self._kernels
-                    program = program_of(tape, self.__wrapped_function__, self._sweeps)
+                    program = program_of(tape)
                 except Unsupported as error:
                     self._give_up(str(error))
                     return
@@ -389,7 +380,7 @@ class Compiled(Generic[P, R]):
         name = getattr(function, "__name__", "the function")
         failures, failure = Op.failures, None
         try:
-            returned = self._run(leaves, structure, args, kwargs)
+            returned = self._run(leaves, structure)
         except Failed as error:
             failure = error
         if failure is None and returned is MISS:
@@ -435,9 +426,7 @@ class Compiled(Generic[P, R]):
         with _recording:
             for _ in range(3):  # the first call of an optimizer makes its state
                 try:
-                    recorded = record(
-                        function, self._state, leaves, structure, args, kwargs, self._sweeps
-                    )
+                    recorded = record(function, self._state, leaves, structure, args, kwargs)
                 finally:
                     before.restore()
                 if recorded.tape is not None or recorded.passing is not True:
@@ -449,7 +438,7 @@ class Compiled(Generic[P, R]):
                 )
             try:
                 recorded.tape.has_kernels = self._kernels
-                return Report(program_of(recorded.tape, function, []))
+                return Report(program_of(recorded.tape))
             except Unsupported as error:
                 raise ValueError(f"program: it would run without being compiled: {error}") from None
 

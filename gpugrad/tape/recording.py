@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 from .._batched import BatchedTensor
 from .._tensor import Tensor
 from .._thread_state import restores_state, set_recording, thread
-from ..autograd import implementation
 from ..autograd.graph import Leaf, Node, next_order
-from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..optim.optimizer import Optimizer
 from ..transforms.trees import flatten, unflatten
-from .cells import SIMPLE
-from .derivatives import Graph
+from .cells import SIMPLE, content_of
+from .derivatives import Graph, plan_for
 from .draws import NotedDraws
 from .libraries import is_own, module_of
 from .numbers import Number
@@ -50,7 +48,7 @@ class Recorded(NamedTuple):
 
 
 def record(
-    function, state, leaves, structure, args, kwargs, sweeps=(), known=(), is_first=False
+    function, state, leaves, structure, args, kwargs, known=(), is_first=False
 ):  # fmt: skip
     """Call the function, and return what it has done as a `Recorded`.
 
@@ -89,7 +87,7 @@ def record(
         problem = problem or ("its optimizer has not stepped yet", True)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    recording = _Recording(function, recorder, reach, stage, given, sweeps)
+    recording = _Recording(function, recorder, reach, stage, given)
     recording.known = known
     try:
         return recording.run(leaves, structure, args, kwargs)
@@ -111,13 +109,12 @@ def _what_sees(whole, reach, raw):
 
 
 class _Recording:
-    def __init__(self, function, recorder, reach, stage, given, derivative_keys):
+    def __init__(self, function, recorder, reach, stage, given):
         self.function = function
         self.recorder = recorder
         self.reach = reach
         self.stage = stage
         self.given = given
-        self.derivative_keys = derivative_keys
         self.is_recording = thread.recording  # as the function has left it
 
     @restores_state
@@ -236,12 +233,11 @@ class _Recording:
         if any(x is not None and x.first_change() for x in (self.given, self.given_traced)):
             recorder.stop("it changes a list, a dict or an object that is an argument")
         results = self._results(parts, result)
-        live = [i for i, (kind, _) in enumerate(results) if kind == "live"]
         graph = None
+        live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
         if live and recorder.reason is None:
-            roots = [parts[i] for i in live]
-            graph = Graph.of(recorder, stage, roots, live, self.derivative_keys)
-        results = [("array", v) if kind == "live" else (kind, v) for kind, v in results]
+            graph = Graph.of(self.function, recorder, stage, live)
+        self._guard_hidden()
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors, var_of, aliases = [], {}, []
         for key, (x, _, node, grad) in stage.originals.items():
@@ -374,8 +370,11 @@ class _Recording:
             else:
                 stop("a result gets an array from elsewhere")
                 return "static", None
-            node = self._node(x)
-            return ("live", var) if node is _LIVE else ("tensor", (id(x), var, node))
+            if type(x.node) is Leaf:
+                stop("it returns a new leaf that requires grad")
+            elif x.node is not None and x.node.watch is not None and x.node.watch.leaf is not None:
+                stop("it returns a tensor of which it has called retain_grad")
+            return "tensor", (id(x), var)
         if type(x) is recorder.kind:
             return "array", x.var
         if type(x) is recorder.scalar:
@@ -396,31 +395,6 @@ class _Recording:
             recorder.stop("it returns a raw array that it names")
         return recorder.constant(array).var
 
-    def _node(self, x):
-        """What makes the node of a result; None for a result that does not require grad."""
-        node = x.node
-        if node is None:
-            return None
-        if type(node) is Leaf:
-            self.recorder.stop("it returns a new leaf that requires grad")
-            return None
-        if node.watch is not None and node.watch.leaf is not None:
-            self.recorder.stop("it returns a tensor of which it has called retain_grad")
-        stack, seen = [node], set()
-        while stack:
-            at = stack.pop()
-            if type(at) is Leaf and at.order < self.recorder.start:
-                self.recorder.stop("it returns a tensor whose graph has a leaf that it makes")
-            if at in seen or type(at) is Leaf:
-                continue
-            seen.add(at)
-            if at.saved is None:
-                break
-            stack.extend(at.parents)
-        else:
-            return _LIVE
-        return spent(_real_plan(node, self.recorder), node.shape, node.dtype)
-
     def _real_result(self, result, parts, structure):
         """The result with real arrays, and with a graph of them."""
         for x in parts:
@@ -439,23 +413,8 @@ class _Recording:
         return result
 
 
-_LIVE = object()
-
-
 def _layout(array):
     return tuple(array.shape), array.dtype, getattr(array, "strides", None)
-
-
-def _real_plan(node, recorder):
-    """The plan of a node for real arrays."""
-    kind = recorder.backend.array_types[0]
-    if node.plan.output is not None:
-        (parent,) = node.parents
-        return OutputPlan(_real_plan(parent, recorder), node.plan.output)
-    found = implementation.implementation_of(node.plan.op, kind).plan(node.plan.key)
-    if node.plan.special:
-        found.mark_special()
-    return found
 
 
 def make_real(node, recorder):
@@ -474,7 +433,7 @@ def make_real(node, recorder):
             recorder.scalar,
         ):
             continue
-        at.plan = _real_plan(at, recorder)
+        at.plan = plan_for(at, recorder.array)
         if at.saved:
             at.saved = tuple([real_of(x) for x in at.saved])
             for x in at.saved:  # calls of checkpoint and custom_vjp, which keep tensors
@@ -483,23 +442,6 @@ def make_real(node, recorder):
                     for leaf in flatten(kept)[0]:
                         if isinstance(leaf, Tensor) and isinstance(leaf.array, Traced):
                             leaf.array = leaf.array.value
-
-
-def spent(plan, shape, dtype):
-    """A function that makes the node of a result whose graph backward has freed."""
-
-    def make():
-        node = Node()
-        node.order = next_order()
-        node.plan = plan
-        node.parents = ()
-        node.saved = None
-        node.shape = shape
-        node.dtype = dtype
-        node.watch = None
-        return node
-
-    return make
 
 
 def backend_for(reach, leaves):
@@ -555,4 +497,4 @@ def has_more(x):
     return is_static or not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
 
 
-__all__ = ["Recorded", "nodes_of", "record", "spent", "static_fields_of"]
+__all__ = ["Recorded", "nodes_of", "record", "static_fields_of"]

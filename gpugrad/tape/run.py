@@ -6,6 +6,7 @@ has done nothing. Where values are at fault, such as labels that are out of rang
 """
 
 import warnings
+from collections import Counter
 from contextlib import nullcontext
 from functools import partial, reduce
 from math import inf
@@ -49,15 +50,15 @@ def warn_of(failure, function, what="its calls"):
 class Program(Steps):
     """A tape, ready to run.
 
-    derivative: what joins the results to the graph, or None.
+    derivative: the `Sweeps` through the graph of the results, or None.
     call_by_call: why its calls are not launched together; None if there is no library to do so.
     """
 
-    derivative = None
     call_by_call = None
 
     def __init__(self, tape):
         self.tape = tape
+        self.derivative = tape.graph and tape.graph.sweeps
         self.backend = tape.backend
         self.binder = self.backend.binder
         self.native = self.binder.native() if self.binder and tape.has_kernels else None
@@ -360,7 +361,8 @@ class Program(Steps):
     def _bind_effects(self):
         """Prepare what is done when all calls have been made."""
         tape, number = self.tape, self.maker
-        self._taken = set()
+        # By memory that has left the program its origin; the registers of copies that leave twice.
+        self._taken, self._copies, self._uses = {}, {}, Counter()
         self._rebound = [(self._holder(x), what, self._leaving(y)) for x, what, y in tape.rebound]
         self._gradients = [
             (self._holder(x), None if value is None else self._leaving(value))
@@ -376,10 +378,10 @@ class Program(Steps):
             for optimizer, var, before in tape.skips
         ]
 
-    def _leaving(self, x, is_result=False):
-        """A function that returns a value in memory of its own.
+    def _leaving(self, x, origin=None):
+        """A function that returns a value in memory of its own, or in that of its ``origin``.
 
-        A result may show state, an argument, or another result.
+        A result may show state, an argument, or another result; see `Tape.origins`.
         """
         regs, at, memory = self.regs, self.slot(x), x.memory
         is_given = x.kind != "array"
@@ -389,40 +391,49 @@ class Program(Steps):
             # What a call returns may be an operand.
             is_own = memory.is_own and not is_planned and not maker.declared.aliases
             is_given = is_own and memory not in self._taken
-            is_given |= is_result and (not memory.is_own or memory in self._taken)
+            shown = self._taken.get(memory) if memory.is_own else memory
+            is_given |= origin is not None and shown is origin
         if is_given:
-            self._taken.add(memory)
+            self._taken.setdefault(memory, origin)
+            return lambda: regs[at]
+        if (x, origin) in self._copies:
+            at = self._copies[x, origin]
             return lambda: regs[at]
         fixed = self.static(x)
+        copy = self.caller(self.tape.duplicate, (x,))
         if hasattr(fixed, "copy"):
-            return fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
-        return self.caller(self.tape.duplicate, (x,))
+            copy = fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
+        if self._uses[x, origin] < 2:
+            return copy
+        self._copies[x, origin] = at = self._new_slot()
+        return partial(_kept_in, regs, at, copy)
 
     def _bind_results(self):
         """Prepare the leaves of the result, each as a function, or the number of an equal one."""
         self._results, self._order, numbers = [], [], {}
-        for kind, value in self.tape.results:
+        rows = [*zip(self.tape.results, self.tape.origins, strict=True)]
+        self._uses.update([(v[1] if k == "tensor" else v, o) for (k, v), o in rows if o])
+        for (kind, value), origin in rows:
             key = value[0] if kind == "tensor" else object()
             if key not in numbers:
                 numbers[key] = len(self._results)
-                self._results.append(self._result(kind, value))
+                self._results.append(self._result(kind, value, origin))
             self._order.append(numbers[key])
         if len(self._results) == len(self._order):
             self._order = None
 
-    def _result(self, kind, value):
+    def _result(self, kind, value, origin):
         regs = self.regs
         if kind == "tensor":
-            _, x, node = value
-            find = self._leaving(x, True)
-            return lambda: wrap(find(), node and node())
+            find = self._leaving(value[1], origin)
+            return lambda: wrap(find(), None)
         if kind in ("static", "same"):
             return lambda: value
         if kind == "leaf":
             return lambda: regs[value]
         if kind == "grad":
             return lambda: value.grad
-        return self._leaving(value, kind == "array")
+        return self._leaving(value, origin)
 
     # Running
 
@@ -525,6 +536,11 @@ class Program(Steps):
             cell.set(make(regs))
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
+
+
+def _kept_in(regs, at, make):
+    regs[at] = found = make()
+    return found
 
 
 def _free(tensors):

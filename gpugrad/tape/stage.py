@@ -10,12 +10,12 @@ import types
 from weakref import ref
 
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, watched
+from ..autograd.graph import Leaf, Node, watched, writes
 from ..backends import backend_of, namespace_of
 from ..optim.optimizer import ParameterState
 from .cells import ABSENT, SIMPLE, Cell, holds, same
 from .libraries import slots_of
-from .numbers import Number
+from .numbers import Key, Number
 from .tape import Input
 from .tracing import Outcome, Traced
 
@@ -152,7 +152,7 @@ class Stage:
             self.states.append((optimizer, state, before, traced, known[:2]))
             state.array, state.arrays, state.values = p.array, traced, tuple(traced.values())
             state.step, state.numbers = known[:2]
-            state.place = None
+            state.place = writes.place(p.array)
             if state.entry is not None:
                 state.updater = backend_of[type(p.array)].multi_tensor_updater(p.array)
                 state.entry = (p.array, *state.values)
@@ -381,8 +381,8 @@ def _var_of(x):
 
 
 def real_of(x):
-    """What a traced array or a Number stands for; the same for those in tuples."""
-    if isinstance(x, Traced) or type(x) is Number:
+    """What a traced array, a Number or a Key stands for; the same for those in tuples."""
+    if isinstance(x, (Traced, Key)) or type(x) is Number:
         return x.value
     return tuple(map(real_of, x)) if type(x) is tuple else x
 

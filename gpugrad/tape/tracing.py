@@ -412,10 +412,10 @@ class Recorder:
     # What the rest of the library tells the recorder of this thread
 
     def check_places(self, places):
-        """Called before memory is overwritten; a traced array has no place."""
+        """Called before memory is overwritten."""
         if self.has_scheduled:
             self.stop("an optimizer steps after a scheduler, in the same call")
-        if any(place is not None for place in places):
+        if any(place is not None and type(place) is not _Place for place in places):
             self.stop("it overwrites a tensor that compile cannot see")
 
     def refuse_state(self):
@@ -768,6 +768,10 @@ class Outcome:
         return self.real()
 
 
+class _Place(tuple):
+    """The range of addresses of a traced array."""
+
+
 class TracedBackend(Backend):
     """What gpugrad needs of traced arrays: the real library's, called with the real arrays."""
 
@@ -856,8 +860,11 @@ class TracedBackend(Backend):
         return Outcome(array)
 
     def address_range(self, array):
-        recorder = thread.recorder
-        return None if recorder is array.recorder else self.real.address_range(array.value)
+        place = self.real.address_range(array.value)
+        return place and _Place(place)
+
+    def memory_owner(self, array):
+        return self.real.memory_owner(array.value)
 
     def synchronize(self, array):
         pass
