@@ -255,8 +255,11 @@ class CuPy(Backend):
             cupy.cuda.get_current_stream().record(event)
         _copied_to.append(host)
 
+        device = array.device
+
         def read():
-            event.synchronize()
+            with device:
+                event.synchronize()
             return host.item()
 
         return read
