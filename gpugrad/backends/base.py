@@ -49,7 +49,7 @@ class Backend:
         checking them does not wait for a device;
         ``pick(x, labels)``: the elements (...) of ``x`` (..., n) at labels (...); labels outside
         [0, n) raise IndexError or give 0, as in ``one_hot``;
-        ``dropout_mask(x, shape, p, key)``: bools of ``shape``; see `philox`;
+        ``dropout_mask(x, shape, p, key, start)``: bools of ``shape``; see `philox`;
         ``to_device(x, device)``: the device may be another library's;
         ``einsum(subscripts, *operands)``; ``special``: functions under SciPy's names;
         ``linalg.cofactor(x)``: matrices of cofactors;
@@ -327,10 +327,10 @@ class Backend:
         xp = self.xp
         return xp.sum(xp.where(xp.one_hot(labels, x.shape[-1]), x, 0.0), axis=-1)
 
-    def dropout_mask(self, x, /, *, shape, p, key):
+    def dropout_mask(self, x, /, *, shape, p, key, start=0):
         from .philox import kept
 
-        return self.asarray(kept(shape, p, key), device=self.device(x))
+        return self.asarray(kept(shape, p, key, start), device=self.device(x))
 
     def setitem(self, x, value, key):
         out = self.asarray(x, copy=True)

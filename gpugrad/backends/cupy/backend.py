@@ -296,8 +296,8 @@ class CuPy(Backend):
     def generator(self, seed, device):
         return kernels.random.Random(seed, self._scope(device))
 
-    def dropout_mask(self, x, /, *, shape, p, key):
-        return kernels.random.dropout_mask(shape, p, key)
+    def dropout_mask(self, x, /, *, shape, p, key, start=0):
+        return kernels.random.dropout_mask(shape, p, key, start)
 
     def add_along_axis(self, values, indices, /, shape, axis):
         axis %= len(shape)
