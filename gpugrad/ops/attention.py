@@ -66,7 +66,7 @@ class BlockedAttention:
     """The operands of a call, which all have the same leading axes, and what is done by blocks."""
 
     def __init__(self, xp, query, key, value, mask, wide, is_causal, scale, dropout_p, dropout_key):
-        lead = _leading_axes(query, key, value, mask)
+        lead = leading_axes(query, key, value, mask)
         self.xp = xp
         if scale is None:
             scale = 1 / math.sqrt(max(query.shape[-1], 1))
@@ -249,7 +249,7 @@ class BlockedAttention:
         return to_query, to_key, to_value, to_mask
 
 
-def _leading_axes(query, key, value, mask):
+def leading_axes(query, key, value, mask):
     """The shape that the leading axes broadcast to; ValueError if the shapes do not fit."""
     shapes = [tuple(x.shape) for x in (query, key, value)]
     if min(map(len, shapes)) < 2:

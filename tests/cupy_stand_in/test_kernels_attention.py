@@ -36,7 +36,9 @@ def some(*shape):
     return out
 
 
-def check(shapes, mask=None, dtype="float32", wanted=None, dropout=(0.0, (0, 0)), turned=(), **given):
+def check(
+    shapes, mask=None, dtype="float32", wanted=None, dropout=(0.0, (0, 0)), turned=(), **given
+):
     """Compare the value and the cotangents with the definition's, of the same rounded inputs."""
     dtype = dtype_of(dtype)
     static = {"is_causal": False, "scale": None} | given
@@ -64,7 +66,9 @@ def check(shapes, mask=None, dtype="float32", wanted=None, dropout=(0.0, (0, 0))
     with traffic() as backward:
         got = [out, *TWIN["joint"](xp, cupy.asarray(g), *on, *rest)]
     assert reads == []
-    assert [x.name for x in forward] == [f"attention_forward_{kernels._room(max(x.shape[-1] for x in on[:3]), dtype.itemsize)}"]
+    assert [x.name for x in forward] == [
+        f"attention_forward_{kernels._room(max(x.shape[-1] for x in on[:3]), dtype.itemsize)}"
+    ]
     assert len(backward) == 1 + sum(wanted)
     for x, e in zip(got, expected, strict=True):
         assert (x is None) == (e is None)
@@ -108,13 +112,17 @@ class TestTwin:
     def test_lengths(self, n, m, is_causal):
         check(((2, n, 4), (2, m, 4), (2, m, 4)), is_causal=is_causal)
 
-    @pytest.mark.parametrize("shape", [(5, 6), (1, 6), (6,), (5, 1), (3, 5, 6), (2, 1, 1, 6)], ids=str)
+    @pytest.mark.parametrize(
+        "shape", [(5, 6), (1, 6), (6,), (5, 1), (3, 5, 6), (2, 1, 1, 6)], ids=str
+    )
     @pytest.mark.parametrize("is_causal", [False, True])
     def test_bools(self, dtype, shape, is_causal):
         mask = some(*shape) if len(shape) > 1 else drawn(*shape) > 0
         check(SMALL, mask, dtype, is_causal=is_causal)
 
-    @pytest.mark.parametrize("shape", [(5, 6), (1, 6), (6,), (3, 1, 6), (2, 1, 5, 6), (1, 1, 1, 6)], ids=str)
+    @pytest.mark.parametrize(
+        "shape", [(5, 6), (1, 6), (6,), (3, 1, 6), (2, 1, 5, 6), (1, 1, 1, 6)], ids=str
+    )
     @pytest.mark.parametrize("is_causal", [False, True])
     def test_numbers(self, dtype, shape, is_causal):
         check(SMALL, drawn(*shape), dtype, is_causal=is_causal)
@@ -194,23 +202,47 @@ class TestTwin:
         assert np.allclose(got, expected, atol=1e-5, equal_nan=True)
 
 
-def test_falls_back_to_the_definition():
-    x = cupy.ones((3, 4), "float32")
-    empty, half = cupy.ones((0, 4), "float32"), x.astype("float16")
-    assert TWIN["forward"](xp, x, empty, empty) is NotImplemented
-    assert TWIN["forward"](xp, half, x, x) is NotImplemented
-    wide = cupy.ones((3, 300), "float32")
-    assert TWIN["forward"](xp, wide, wide, wide) is NotImplemented
-    assert TWIN["forward"](xp, *[x.astype("int32")] * 3) is NotImplemented
-    rest = None, False, None, 0.0, (0, 0), (True, False, False, False)
-    assert TWIN["joint"](xp, half, x, x, x, *rest) is NotImplemented
+@pytest.mark.parametrize("why", ["dtypes", "features", "no keys", "integers", "an old device"])
+def test_without_the_kernels(why, monkeypatch):
+    """In blocks of many weights, as the definition computes them."""
+    query = drawn(2, 5, 300 if why == "features" else 4)
+    key = drawn(2, 0 if why == "no keys" else 6, query.shape[-1])
+    if why == "integers":
+        query, key = (10 * query).astype("int32"), (10 * key).astype("int32")
+    if why == "an old device":
+        monkeypatch.setattr(kernels, "_has_tensor_cores", lambda device: False)
+    on = (
+        cupy.asarray(query.astype("float32") if why == "dtypes" else query),
+        *[cupy.asarray(key)] * 2,
+    )
+    with traffic() as launches:
+        got = TWIN["forward"](xp, *on)
+    assert not [x for x in launches if x.name.startswith("attention")]
+    expected = OP.forward(numpy.xp, query, key, key)
+    assert np.allclose(got.get(), expected, atol=1e-6)
+    if why == "integers":
+        return
+    g = np.ones_like(expected)
+    rest = None, False, None, 0.0, (0, 0), (True, True, True, False)
+    cotangents = TWIN["joint"](xp, cupy.asarray(g), *on, *rest)
+    for a, b in zip(cotangents[:3], OP.joint(numpy.xp, g, query, key, key, *rest)[:3], strict=True):
+        assert np.allclose(a.get(), b, atol=1e-6)
+
+
+def test_a_mask_with_one_column():
+    """It adds the same number to all scores of a query, so its cotangent is 0."""
+    x, mask, g = cupy.asarray(drawn(5, 4)), cupy.asarray(drawn(5, 1)), cupy.ones((5, 4))
+    rest = False, None, 0.0, (0, 0), (False, False, False, True)
+    assert np.allclose(TWIN["joint"](xp, g, x, x, x, mask, *rest)[3].get(), 0)
 
 
 def test_second_derivatives_have_the_same_dropout():
     """They go through the definition, on a machine's CPU as on a device."""
     results = []
     for device in ("cuda", "cpu"):
-        inputs = [gg.tensor(drawn(2, 20, 4, seed=i), device=device, requires_grad=True) for i in range(3)]
+        inputs = [
+            gg.tensor(drawn(2, 20, 4, seed=i), device=device, requires_grad=True) for i in range(3)
+        ]
         out = gg.attention(*inputs, dropout_p=0.4, dropout_key=(1, 2), is_causal=True)
         grads = gg.autograd.grad((out * out).sum(), inputs, create_graph=True)
         second = gg.autograd.grad(sum((x * x).sum() for x in grads), inputs)

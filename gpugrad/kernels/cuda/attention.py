@@ -18,7 +18,8 @@ from cupy.cuda.function import CPointer
 
 from ...backends.cupy.kernels import random
 from ...backends.cupy.kernels.loader import accumulator, add_source, contiguous, covers, kernel
-from ...ops.attention import _leading_axes, attention
+from ...ops.attention import BlockedAttention, attention, leading_axes
+from ...ops.normalization import cast, common_dtypes, widen
 
 _FILE = Path(__file__).with_suffix(".cu")
 _STEPS = np.dtype([("row", "i8"), ("lead", "i8", 4)])
@@ -74,6 +75,14 @@ def _has_tensor_cores(device):
     return cupy.cuda.runtime.getDeviceProperties(device)["major"] >= 8
 
 
+class _Blocked(BlockedAttention):
+    """What is computed without the kernels: on devices without such tensor cores, for several
+    dtypes and for more features."""
+
+    def elements(self):
+        return 1 << 24  # so many that launches take little of the time
+
+
 class _Call:
     """A call's operands, as the kernels take them, or None for each that they do not take."""
 
@@ -87,7 +96,7 @@ class _Call:
             if mask.dtype not in kinds:
                 self.mask = mask = mask.astype(accumulator(dtype))
             self.kind = kinds.get(mask.dtype, 3)
-        self.lead = _leading_axes(query, key, value, mask)
+        self.lead = leading_axes(query, key, value, mask)
         self.is_causal = bool(is_causal)
         self.scale = 1 / sqrt(query.shape[-1]) if scale is None else float(scale)
         self.rate, self.random = 1.0, (np.uint64(0), np.uint64(0), None, 0)
@@ -137,7 +146,9 @@ def _like(x, lead, columns):
     """
     shape = *lead, x.shape[-2], columns
     new = len(shape) - x.ndim
-    steps = [x.strides[i - new] if i >= new and x.shape[i - new] > 1 else 0 for i in range(len(shape))]
+    steps = [
+        x.strides[i - new] if i >= new and x.shape[i - new] > 1 else 0 for i in range(len(shape))
+    ]
     order = sorted(range(len(shape) - 1), key=lambda i: (steps[i] != 0, -steps[i]))
     order.append(len(order))
     out = cupy.empty([shape[i] for i in order], x.dtype)
@@ -216,9 +227,11 @@ def _attention(
     dropout_p=0.0,
     dropout_key=(0, 0),
 ):
-    call = _call(query, key, value, mask, is_causal, scale, dropout_p, dropout_key)
+    static = is_causal, scale, dropout_p, dropout_key
+    call = _call(query, key, value, mask, *static)
     if call is None:
-        return NotImplemented
+        dtype, wide = common_dtypes(xp, query, key, value)
+        return cast(xp, _Blocked(xp, query, key, value, mask, wide, *static).result(), dtype)
     out = _like(call.query, call.lead, value.shape[-1])
     return call.launch("forward", prod(call.lead), None, None, out)
 
@@ -226,13 +239,19 @@ def _attention(
 def _attention_vjp(
     xp, g, query, key, value, mask, is_causal, scale, dropout_p, dropout_key, wanted
 ):
-    call = _call(query, key, value, mask, is_causal, scale, dropout_p, dropout_key)
-    if call is None or g.dtype != query.dtype:
-        return NotImplemented
-    if wanted[3]:
-        if call.mask.shape[-1] != key.shape[-2]:  # its cotangent is 0 but for rounding
-            return NotImplemented
+    static = is_causal, scale, dropout_p, dropout_key
+    call = _call(query, key, value, mask, *static)
+    if call is not None and wanted[3]:
         call.mask = contiguous(call.mask)
+    if (
+        call is None
+        or g.dtype != query.dtype
+        or (wanted[3] and call.mask.shape[-1] != key.shape[-2])  # then 0, but for rounding
+    ):
+        g, wide = widen(xp, g, query)
+        work = _Blocked(xp, query, key, value, mask, wide.dtype, *static)
+        *results, out = work.cotangents(g, wanted)
+        return *results, None if out is None else out.reshape(mask.shape)
     lead = call.lead
     stacks = prod(lead)
     g = _with_rows(g)

@@ -31,7 +31,9 @@ FLAGS = [
 ]
 SHARED = 99 << 10  # bytes that a block has on every GPU since compute capability 8.0
 KINDS = {"float": "f", "int": "iu", "bool": "b"}
-KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\(((?:[^,()]|\([^()]*\))*)[^)]*\)\s*)?(\w+)\s*\(")
+KERNEL = re.compile(
+    r"__global__\s+void\s+(?:__launch_bounds__\s*\(((?:[^,()]|\([^()]*\))*)[^)]*\)\s*)?(\w+)\s*\("
+)
 
 
 class RawKernel:
