@@ -8,13 +8,14 @@ from pathlib import Path
 
 from . import __version__, cuda
 from .backends import backend_for_device
+from .backends.native import compiler
 
 # The optional packages that gpugrad uses if they are installed, by the names of their modules.
 _OPTIONAL = (
     "cupy torch ml_dtypes optree opt_einsum safetensors scipy graphviz matplotlib tqdm einops"
 ).split()
 _VARIABLES = "CUDA_VISIBLE_DEVICES CUPY_CACHE_DIR CUPY_TF32 SCIPY_ARRAY_API".split()
-_VARIABLES += "OPENBLAS_NUM_THREADS MKL_NUM_THREADS OMP_NUM_THREADS".split()
+_VARIABLES += "OPENBLAS_NUM_THREADS MKL_NUM_THREADS OMP_NUM_THREADS CC GPUGRAD_NATIVE".split()
 
 
 def report():
@@ -23,6 +24,7 @@ def report():
     yield "Python", f"{platform.python_version()}, {sys.executable}"
     yield "system", f"{platform.platform()}, {os.cpu_count()} CPUs"
     yield from backend_for_device("cpu").report()
+    yield from compiler.report()
     yield "array-api-compat", version("array-api-compat")
     distributions = packages_distributions()
     for module in _OPTIONAL:

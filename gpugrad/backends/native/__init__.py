@@ -1,0 +1,1 @@
+"""Native code for the CPU: C that the machine's compiler makes into libraries."""

@@ -1,0 +1,328 @@
+"""The machine's C compiler, which makes libraries in the background, and a cache of libraries.
+
+Nobody waits for a compiler: `build` returns at once, and its `Build` has the library as soon as
+there is one. Without a compiler there never is one, which is no error.
+"""
+
+import atexit
+import contextlib
+import ctypes
+import os
+import platform
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import deque
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event, RLock, Thread
+
+_IS_ARM = platform.machine().lower() in ("arm64", "aarch64")
+# Nothing here lets a compiler change a result: no operation is fused, reordered or left out.
+FLAGS = (
+    "-std=gnu11 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -shared -pthread -w"
+).split()
+FLAGS += ["-mcpu=native" if _IS_ARM else "-march=native"]
+FLAGS += [] if sys.platform == "win32" else ["-fPIC"]
+_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+_MOST_FILES, _MOST_BYTES = 500, 100 << 20  # in the cache
+_FORGOTTEN = 3600  # seconds after which nobody compiles in a folder any more
+# Where macOS has a compiler. Otherwise `/usr/bin/cc` asks in a window whether to install one.
+_MACOS = "/Library/Developer/CommandLineTools", "/Applications/Xcode.app"
+
+
+@cache
+def command() -> list[str] | None:
+    """The command of the C compiler, or None if there is none or ``GPUGRAD_NATIVE`` is 0.
+
+    It is the first one found of ``$CC``, ``cc``, ``clang``, ``gcc`` and that of the package
+    ``ziglang``.
+    """
+    if os.environ.get("GPUGRAD_NATIVE") == "0":
+        return None
+    for name in (os.environ.get("CC", ""), "cc", "clang", "gcc"):
+        words = shlex.split(name)
+        path = shutil.which(words[0]) if words else None
+        if path is not None and (
+            sys.platform != "darwin"
+            or not path.startswith("/usr/bin/")
+            or any(map(os.path.exists, _MACOS))
+        ):
+            return [path, *words[1:]]
+    if find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc"]
+    return None
+
+
+@cache
+def _machine():
+    """What the code of a library depends on besides its source, as bytes."""
+    words = command() or []
+    spec = find_spec("ziglang") if "ziglang" in words else None
+    path = os.path.realpath(words[0] if spec is None else spec.origin or "")
+    found = os.stat(path)  # stands for the compiler's version, for which it would have to be run
+    processor = platform.node()
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
+        lines = iter(file.readline, "\n")  # those of the first processor
+        names = ("vendor", "model", "cpu family", "flags", "Features", "CPU ")
+        processor = "".join(line for line in lines if line.startswith(names))
+    parts = words, FLAGS, path, found.st_size, found.st_mtime_ns, platform.machine(), processor
+    return repr(parts).encode()
+
+
+@cache
+def folder() -> Path:
+    """The folder of the libraries: the user's cache, or a temporary one if others may write there.
+
+    A temporary folder is removed when the interpreter ends.
+    """
+    home = {"win32": os.environ.get("LOCALAPPDATA"), "darwin": "~/Library/Caches"}.get(sys.platform)
+    base = os.environ.get("XDG_CACHE_HOME") or home or "~/.cache"
+    path = Path(os.path.realpath(os.path.expanduser(base)), "gpugrad", "native")
+    with contextlib.suppress(OSError):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if all(map(_is_private, (path, *path.parents))) and os.access(path, os.W_OK):
+            return path
+    path = Path(tempfile.mkdtemp(prefix="gpugrad-"))
+    atexit.register(_remove, path, os.getpid())
+    return path
+
+
+def _remove(path, owner):
+    if os.getpid() == owner:  # a fork leaves the folder to its parent
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_private(path):
+    """Whether only the user and the system's administrator can change what is at ``path``."""
+    if sys.platform == "win32":
+        return True  # the folders of users are
+    found = os.stat(path)
+    is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX  # such as /tmp
+    return found.st_uid in (0, os.getuid()) and (is_shared or not found.st_mode & 0o022)
+
+
+class Build:
+    """A library that is loaded, is being compiled, or cannot be had.
+
+    error: why it cannot be had, or None.
+    """
+
+    def __init__(self, source: str, name: str):
+        self.source, self.name = source, name
+        self.error: str | None = None
+        self._library: ctypes.CDLL | None = None
+        self._begin()
+
+    @property
+    def library(self) -> ctypes.CDLL | None:
+        """The library, or None as long as there is none."""
+        self._resume()
+        return self._library
+
+    def wait(self, seconds: float | None = None) -> ctypes.CDLL | None:
+        """Return `library` once it is known whether there is one, or after some seconds."""
+        self._resume()
+        self._done.wait(seconds)
+        return self._library
+
+    def _begin(self):
+        self._workshop, self._done = _workshop, Event()
+        if command() is None:
+            self._end("there is no C compiler")
+            return
+        try:
+            key = sha256(_machine() + self.source.encode()).hexdigest()[:32]
+            self._prefix = f"{self.name}-{key}-"
+            found = [x for x in os.listdir(folder()) if x.startswith(self._prefix)]
+            if any(self._load(folder() / x) for x in found):
+                self._end()
+            else:
+                _workshop.add(self)
+        except (OSError, RuntimeError) as error:  # no thread can be started
+            self._end(str(error))
+
+    def _resume(self):
+        """Begin anew in a fork, which lacks the thread that compiles."""
+        if self._workshop is not _workshop and not self._done.is_set():
+            self._begin()
+
+    def _end(self, error=None):
+        self.error = error
+        self._done.set()
+
+    def _load(self, path):
+        """Load a file of the cache if it is whole and nobody else could write it."""
+        try:
+            if _is_private(path) and path.name == self._file_name(path.read_bytes()):
+                self._library = ctypes.CDLL(str(path))
+                os.utime(path)  # `_tidy` removes those that were not used for long
+                return True
+        except OSError:
+            pass
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return False
+
+    def _file_name(self, content):
+        return f"{self._prefix}{sha256(content).hexdigest()[:32]}{_SUFFIX}"
+
+    def compile(self, workshop):
+        """Have the library compiled in a folder of its own, and move it into the cache."""
+        error = "its thread has ended"
+        try:
+            work = workshop.open()
+            source, made = work / "source.c", work / "made"
+            source.write_text(self.source)
+            workshop.run([*(command() or ()), *FLAGS, "-o", str(made), str(source), "-lm"])
+            path = folder() / self._file_name(made.read_bytes())
+            os.chmod(made, 0o700)
+            os.replace(made, path)
+            self._library = ctypes.CDLL(str(path))
+            error = None
+            _tidy()
+        except (OSError, RuntimeError) as problem:
+            error = error and str(problem)
+            if error and "CC" in os.environ and not workshop.is_closed:
+                _warn(f"the compiler that $CC names cannot compile {self.name!r}: {error}")
+        finally:
+            shutil.rmtree(workshop.work or "", ignore_errors=True)
+            self._end(error)
+
+
+@cache
+def _warn(text):
+    with contextlib.suppress(UserWarning):  # where warnings are errors
+        warnings.warn(f"gpugrad: {text}\nCalls work without it, more slowly.", stacklevel=2)
+
+
+def _tidy():
+    """Remove what was not used for longest, and what interpreters that were killed have left."""
+    now = time.time()
+    files = []
+    for entry in os.scandir(folder()):
+        with contextlib.suppress(OSError):
+            found = entry.stat()
+            if not entry.name.startswith("new-"):
+                files.append((found.st_mtime, found.st_size, entry.path))
+            elif now - found.st_mtime > _FORGOTTEN:
+                shutil.rmtree(entry.path, ignore_errors=True)
+    total = 0
+    for number, (_, size, path) in enumerate(sorted(files, reverse=True)):
+        total += size
+        if number >= _MOST_FILES or total > _MOST_BYTES:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+class _Workshop:
+    """The thread of this process that compiles one library after the other."""
+
+    def __init__(self):
+        self.lock = RLock()  # a signal handler may build something too
+        self.todo = deque()
+        self.is_working = self.is_closed = False
+        self.process = self.work = None
+
+    def open(self):
+        """Make the folder for what the compiler writes."""
+        with self.lock:
+            if self.is_closed:
+                raise RuntimeError("the interpreter ends")
+            self.work = Path(tempfile.mkdtemp(prefix="new-", dir=folder()))
+            return self.work
+
+    def add(self, build):
+        with self.lock:
+            self.todo.append(build)
+            if not self.is_working:
+                Thread(target=self.loop, name="gpugrad compiler", daemon=True).start()
+                self.is_working = True
+
+    def loop(self):
+        while True:
+            with self.lock:
+                if self.is_closed or not self.todo:
+                    self.is_working = False
+                    return
+                build = self.todo.popleft()
+            build.compile(self)
+
+    def run(self, words):
+        """Run a compiler, whose temporary files are in that folder, too."""
+        options = {} if sys.platform == "win32" else {"start_new_session": True}  # without Ctrl-C
+        with self.lock:
+            if self.is_closed:
+                raise RuntimeError("the interpreter ends")
+            self.process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "TMPDIR": str(self.work)},
+                **options,
+            )
+        _, text = self.process.communicate()
+        code, self.process = self.process.returncode, None
+        if code:
+            text = text.decode(errors="replace").strip()[:500]
+            raise RuntimeError(f"{shlex.join(words[:3])}... ended with {code}: {text}")
+
+    def close(self):
+        """Stop compiling, and remove what is made by half."""
+        with self.lock:
+            self.is_closed = True
+        process = self.process
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                if sys.platform == "win32":
+                    process.kill()
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)  # the programs that it runs, too
+                process.wait(1)
+        shutil.rmtree(self.work or "", ignore_errors=True)
+
+
+_builds: dict[tuple[str, str], Build] = {}
+_workshop = _Workshop()
+
+
+def build(source: str, name: str) -> Build:
+    """Load the library of C source text from the cache, or have it compiled in the background.
+
+    ``name`` begins the name of its file. Equal texts share one `Build`.
+    """
+    with _workshop.lock:
+        if (source, name) not in _builds:
+            _builds[source, name] = Build(source, name)
+        return _builds[source, name]
+
+
+def report():
+    """Pairs of texts: a subject, and what was found about it."""
+    words = command()
+    if words is not None:
+        yield "C compiler", shlex.join(words)
+        yield "C libraries", f"{folder()}"
+    elif os.environ.get("GPUGRAD_NATIVE") == "0":
+        yield "C compiler", "is not used: $GPUGRAD_NATIVE is 0"
+    else:
+        yield "C compiler", "is not found; `pip install ziglang` brings one"
+
+
+def _after_fork():
+    global _workshop
+    _workshop = _Workshop()
+
+
+atexit.register(lambda: _workshop.close())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

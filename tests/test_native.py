@@ -1,0 +1,192 @@
+"""The compiler of native code: its cache, and what goes wrong."""
+
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+import gpugrad
+from gpugrad.backends.native import compiler
+
+needs_compiler = pytest.mark.skipif(
+    compiler.command() is None or not hasattr(os, "fork"), reason="needs a C compiler and POSIX"
+)
+HEAD = """
+import os, time
+from gpugrad.backends.native import compiler
+SOURCE = "int gg_answer(void) { return 42; }"
+"""
+
+
+def run(code, folder, **variables):
+    """Run a program with a cache in ``folder``, and return what it prints."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "PYTHONWARNINGS": "default"}
+    environment["PYTHONPATH"] = str(Path(gpugrad.__file__).parents[1])
+    for name in ("CC", "GPUGRAD_NATIVE"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + textwrap.dedent(code)],
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+BUILD = """
+build = compiler.build(SOURCE, "answer")
+print("at once" if build.library else "later")
+library = build.wait(30)
+print(library and library.gg_answer(), build.error)
+"""
+
+
+def libraries(folder):
+    return sorted((folder / "gpugrad" / "native").iterdir())
+
+
+@needs_compiler
+def test_a_second_process_loads_from_the_cache(tmp_path):
+    assert run(BUILD, tmp_path) == "later\n42 None\n"
+    (library,) = libraries(tmp_path)
+    assert not library.stat().st_mode & 0o077
+    code = """
+    start = time.perf_counter()
+    build = compiler.build(SOURCE, "answer")
+    print(build.library.gg_answer(), time.perf_counter() - start)
+    """
+    times = []
+    for _ in range(3):
+        answer, seconds = run(code, tmp_path).split()
+        assert answer == "42"
+        times.append(float(seconds))
+    assert min(times) < 0.02
+    assert libraries(tmp_path) == [library]
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", ["empty", "half", "changed", "shared"])
+def test_a_damaged_entry_is_made_anew(tmp_path, damage):
+    run(BUILD, tmp_path)
+    (library,) = libraries(tmp_path)
+    content = library.read_bytes()
+    if damage == "shared":
+        library.chmod(0o722)
+    else:
+        changed = content[:-1] + bytes([content[-1] ^ 1])
+        library.write_bytes({"empty": b"", "half": content[:5000], "changed": changed}[damage])
+    assert run(BUILD, tmp_path) == "later\n42 None\n"
+    assert [x.read_bytes() for x in libraries(tmp_path)] == [content]
+    assert not library.stat().st_mode & 0o022
+    assert run(BUILD, tmp_path) == "at once\n42 None\n"
+
+
+@needs_compiler
+@pytest.mark.parametrize("which", ["", "gpugrad", "gpugrad/native"])
+def test_a_folder_that_others_can_write_is_refused(tmp_path, which):
+    run(BUILD, tmp_path)
+    entry = libraries(tmp_path)
+    (tmp_path / which).chmod(0o777)
+    text = run(BUILD + "print(compiler.folder(), *os.listdir(compiler.folder()))", tmp_path)
+    first, second, third = text.splitlines()
+    folder, *found = third.split()
+    assert (first, second, len(found)) == ("later", "42 None", 1)
+    assert not folder.startswith(str(tmp_path))
+    assert not os.path.exists(folder)  # it ends with the interpreter
+    assert libraries(tmp_path) == entry
+
+
+@needs_compiler
+def test_a_cache_that_cannot_be_made(tmp_path):
+    (tmp_path / "gpugrad").write_text("a file")
+    assert run(BUILD, tmp_path) == "later\n42 None\n"
+
+
+@pytest.mark.parametrize("variables", [{"PATH": ""}, {"GPUGRAD_NATIVE": "0"}])
+def test_without_a_compiler(tmp_path, variables):
+    code = BUILD + "print(*compiler.report())"
+    if "PATH" in variables:  # and without the package
+        code = "import sys; sys.modules['ziglang'] = None; compiler.find_spec = lambda name: None"
+        code += BUILD + "print(*compiler.report())"
+    later, answer, report = run(code, tmp_path, **variables).splitlines()
+    assert (later, answer) == ("later", "None there is no C compiler")
+    assert ("pip install ziglang" if "PATH" in variables else "$GPUGRAD_NATIVE is 0") in report
+    assert not list(tmp_path.iterdir())
+
+
+@needs_compiler
+def test_a_compiler_that_fails(tmp_path):
+    text = run(BUILD + BUILD, tmp_path, CC="false")
+    assert text.startswith("later\nNone ")
+    assert "ended with 1" in text
+    assert text.count("UserWarning: gpugrad: the compiler that $CC names") == 1
+    assert libraries(tmp_path) == []
+    assert "None" in run(BUILD, tmp_path, CC="false", PYTHONWARNINGS="error")
+
+
+@needs_compiler
+def test_source_that_does_not_compile(tmp_path):
+    text = run('SOURCE = "int gg_answer(void) { return }"' + BUILD, tmp_path)
+    assert text.startswith("later\nNone ")
+    assert "error" in text
+    assert "Warning" not in text
+    assert libraries(tmp_path) == []
+
+
+@needs_compiler
+def test_a_fork_goes_on_by_itself(tmp_path):
+    code = """
+    build = compiler.build(SOURCE, "answer")
+    child = os.fork()
+    library = build.wait(30)
+    answer = library and library.gg_answer()
+    if not child:
+        os._exit(answer)
+    print(answer, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert run(code, tmp_path).split("\n")[0] == "42 42"
+    assert len(libraries(tmp_path)) == 1
+
+
+@needs_compiler
+def test_an_interpreter_that_ends_leaves_no_half_files(tmp_path):
+    slow = tmp_path / "slow"  # writes, and would write again long after
+    slow.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho half > "$2"; sleep 60')
+    slow.chmod(stat.S_IRWXU)
+    code = """
+    build = compiler.build(SOURCE, "answer")
+    while not [x for x in compiler.folder().glob("*/made") if x.read_text()]:
+        time.sleep(0.01)
+    """
+    start = time.monotonic()
+    run(code, tmp_path, CC=str(slow))
+    assert time.monotonic() - start < 30
+    assert libraries(tmp_path) == []
+    for _ in range(3):  # while the machine's compiler starts
+        run("compiler.build(SOURCE, 'answer')", tmp_path)
+        assert not [x for x in libraries(tmp_path) if x.name.startswith("new-")]
+
+
+@needs_compiler
+def test_the_cache_is_bounded(tmp_path):
+    run(BUILD, tmp_path)
+    (library,) = libraries(tmp_path)
+    for i in range(5):
+        old = library.with_name(f"old-{i}")
+        old.write_bytes(bytes(1000))
+        os.utime(old, (i, i))
+    left = library.with_name("new-left")
+    left.mkdir()
+    os.utime(left, (0, 0))
+    code = "compiler._MOST_FILES = 3; SOURCE += '/* */'" + BUILD
+    assert run(code, tmp_path) == "later\n42 None\n"
+    names = [x.name for x in libraries(tmp_path)]
+    assert len(names) == 3
+    assert {library.name, "old-4"} < {*names}
