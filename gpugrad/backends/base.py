@@ -70,6 +70,8 @@ class Backend:
         whether it could; None if one operation after another is as fast.
     column_block: how many elements of the matrix of windows `windows.convolution` makes at a time;
         None for all.
+    windows: a module of functions that go over windows at once, as `cupy.kernels.windows`; None if
+        there is none.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
     binder: the module that binds calls to memory that is planned, as `numpy.programs`; None if each
@@ -90,6 +92,7 @@ class Backend:
     guard: Callable | None = None
     blend: Callable | None = None
     column_block: int | None = None
+    windows: Any = None
     several_devices = False
     binder: Any = None
     graphs: Any = None

@@ -76,7 +76,7 @@ def check(
             continue
         x = x.get().astype("float64")
         if x.shape != e.shape:  # keys and values that several queries share
-            axes = tuple([i for i, (n, m) in enumerate(zip(x.shape, e.shape)) if n != m])
+            axes = tuple([i for i in range(x.ndim) if x.shape[i] != e.shape[i]])
             assert all(x.shape[i] == 1 for i in axes)
             e = e.sum(axis=axes, keepdims=True)
         e = e.reshape(x.shape)

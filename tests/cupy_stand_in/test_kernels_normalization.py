@@ -200,8 +200,8 @@ class TestBatchNorm:
     @pytest.mark.parametrize("given", [(1, 1, 1), (0, 1, 0), (0, 0, 1), (1, 0, 1)], ids=str)
     def test_cotangents_of_the_statistics(self, shape, given, dtype):
         x, weight = numbers(*shape, dtype=dtype), numbers(shape[1], dtype=dtype)
-        shapes = shape, shape[1:2], shape[1:2]
-        g = [numbers(*s, dtype=dtype, seed=1) if w else None for s, w in zip(shapes, given)]
+        shapes = zip((shape, shape[1:2], shape[1:2]), given, strict=True)
+        g = [numbers(*s, dtype=dtype, seed=1) if w else None for s, w in shapes]
         rest = (True, False, False), 1e-5
         got = twin("batch_norm", "joint", [*map(on_device, g)], *map(on_device, (x, weight)), *rest)
         inputs = [*map(in_float64, g)], in_float64(x), in_float64(weight)

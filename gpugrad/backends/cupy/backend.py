@@ -88,6 +88,8 @@ class CuPy(Backend):
     in_single = False
     array_types = (cupy.ndarray,)
     devices = cuda_devices  # the module of functions that take a device's number
+    windows = kernels.windows
+    column_block = 1 << 22  # 16 MB in float32, which fit into the cache of most GPUs
 
     @property
     def graphs(self):

@@ -1,7 +1,7 @@
 """The twin of the op in gpugrad/ops/attention.py, in one launch forward and up to five backward.
 
-The kernels multiply small matrices on tensor cores, 16-bit ones as they are, and sum in the dtype of
-the definition; float32 factors are split into two parts of 11 bits, so that a product has the
+The kernels multiply small matrices on tensor cores, 16-bit ones as they are, and sum them as the
+definition does; float32 factors are split into two parts of 11 bits, so that a product has the
 precision of float32. Weights exist only in registers: in 16 bits where values of 16 bits are
 multiplied by them, else as wide as the sums. Backward first computes statistics of each query, and
 then weights again for the cotangents of the queries, of the keys, and of the values. Sums are

@@ -190,9 +190,7 @@ def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
 
 
 def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
-    if not _has_channels(x, weight, None) or any(
-        c is not None and c.dtype != x.dtype for c in g
-    ):
+    if not _has_channels(x, weight, None) or any(c is not None and c.dtype != x.dtype for c in g):
         return NotImplemented
     shapes = x.shape, *[x.shape[1:2]] * 2
     results = [cupy.empty(s, x.dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]

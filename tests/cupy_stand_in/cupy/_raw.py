@@ -203,7 +203,7 @@ class Parameter:
 
     def may_hold_addresses(self, given):
         if not self.is_pointer:
-            return self.kind == "struct" and (self.value(given).view(np.uint64) >> 40).any()
+            return self.kind == "struct" and _may_be_addresses(self.value(given))
         return self.name.endswith("*") or not (given is None or isinstance(given, ndarray))
 
     def can_point_to(self, dtype):
@@ -216,6 +216,13 @@ class Parameter:
         if self.name.endswith("*"):
             return dtype.kind in "iu" and dtype.itemsize == self.size
         return dtype.kind in KINDS[self.kind] and dtype.itemsize == self.size
+
+
+def _may_be_addresses(struct):
+    """Whether some numbers in a struct are so large that they may be addresses."""
+    return struct.nbytes % 8 != 0 or bool(
+        (abs(np.frombuffer(struct.tobytes(), np.int64)) >> 40).any()
+    )
 
 
 @functools.cache
