@@ -237,7 +237,6 @@ class _Recording:
         live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
         if live and recorder.reason is None:
             graph = Graph.of(self.function, recorder, stage, live)
-        self._guard_hidden()
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors, var_of, aliases = [], {}, []
         for key, (x, _, node, grad) in stage.originals.items():
