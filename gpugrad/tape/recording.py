@@ -14,7 +14,7 @@ from ..autograd.graph import Leaf, Node, next_order
 from ..backends import SCALARS, backend_of, namespace_of
 from ..optim.optimizer import Optimizer
 from ..transforms.trees import flatten, unflatten
-from .cells import SIMPLE, content_of
+from .cells import SIMPLE
 from .derivatives import Graph, plan_for
 from .draws import NotedDraws
 from .libraries import is_own, module_of
