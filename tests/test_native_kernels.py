@@ -72,7 +72,9 @@ def operand(dtype, shape, layout, rng):
         array = array.reshape(-1)[: math.prod(shape)].reshape(shape)
     if layout == "transposed":
         return array.T
-    return array[..., ::-1] if layout == "reversed" else array[..., ::2] if layout == "second" else array
+    if layout == "reversed":
+        return array[..., ::-1]
+    return array[..., ::2] if layout == "second" else array
 
 
 # Shapes and layouts of inputs, and those of the result.
@@ -220,9 +222,11 @@ class Program:
             x = self.any("f")
             function, args = xp.matmul, (x, self.choose([self.arrays[6], x.T, self.arrays[0]]))
         elif kind == "pick":
-            return self.pick()
+            self.pick()
+            return
         else:
-            return self.move()
+            self.move()
+            return
         result = np.asarray(function(*args, **kwargs))
         out = self.out(result, args, is_pointwise=kind not in ("reduce", "product"))
         self.bind(function, args, kwargs, out)
