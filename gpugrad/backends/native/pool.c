@@ -6,7 +6,8 @@
 // within a piece, have all their pieces done by their own thread.
 //
 // gg_threads(number) sets how many threads there are, the calling one among them; 1 at first. They
-// are made when they are needed. Where there is no work, they wait busily for a moment and sleep.
+// are made when they are needed. Where there is no work, they wait busily for a moment and sleep; on
+// the processor of the thread that called gg_run they sleep at once, and take no pieces.
 // gg_after_fork() is called in the child of a fork, which has none of them.
 //
 // gg_matmul(number, d, x1, x2, out) computes what `matmul` in backends/numpy/threads.py computes
@@ -53,7 +54,14 @@ void gg_run(gg_work *work, void *context, int64_t pieces) {
 #include <stdatomic.h>
 #include <time.h>
 
-#define BUSY 30000 // nanoseconds of waiting busily before a thread sleeps
+#define BUSY 30000   // nanoseconds of waiting busily before a thread sleeps
+#define REST 1000000 // and of leaving threads asleep, of which one was in the owner's way
+
+#ifdef __linux__
+int sched_getcpu(void);
+#else
+#define sched_getcpu() -1 // nobody knows
+#endif
 
 static struct {
     pthread_mutex_t owner; // held by who has the help
@@ -62,6 +70,8 @@ static struct {
     gg_work *work;
     void *context;
     int64_t pieces;
+    _Atomic int processor;             // on which the owner began
+    _Atomic int64_t rest;              // until when nobody is woken
     int started;                       // threads that there are
     _Atomic int helpers;               // threads that there should be
     _Atomic int sleeping;              // threads that wait for has_work
@@ -91,25 +101,37 @@ static void take_pieces(void) {
         pool.work(pool.context, pool.pieces - left);
 }
 
+// Whether this thread has the processor on which the owner runs, who has to wait for it.
+static int is_in_the_way(void) {
+    const int processor = sched_getcpu();
+    return processor >= 0 && processor == pool.processor;
+}
+
+// Wait for work; returns whether the thread is to end instead.
+static int sleep_until_needed(int index) {
+    pthread_mutex_lock(&pool.lock);
+    pool.sleeping++; // before `todo` is read: who sets that reads this afterwards
+    while (index < pool.helpers && (pool.todo <= 0 || is_in_the_way())) {
+        if (pool.todo > 0) pool.rest = now() + REST;
+        pthread_cond_wait(&pool.has_work, &pool.lock);
+    }
+    pool.sleeping--;
+    const int is_end = index >= pool.helpers;
+    if (is_end) {
+        pool.started--;
+        pthread_cond_broadcast(&pool.has_changed);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return is_end;
+}
+
 static void *help(void *argument) {
     const int index = (int)(intptr_t)argument;
     for (;;) {
         int64_t end = now() + BUSY;
-        while (pool.todo <= 0 && index < pool.helpers && now() < end) pause_briefly();
-        if (pool.todo <= 0 || index >= pool.helpers) {
-            pthread_mutex_lock(&pool.lock);
-            pool.sleeping++; // before `todo` is read: who sets that reads this afterwards
-            while (pool.todo <= 0 && index < pool.helpers)
-                pthread_cond_wait(&pool.has_work, &pool.lock);
-            pool.sleeping--;
-            if (index >= pool.helpers) {
-                pool.started--;
-                pthread_cond_broadcast(&pool.has_changed);
-                pthread_mutex_unlock(&pool.lock);
-                return NULL;
-            }
-            pthread_mutex_unlock(&pool.lock);
-        }
+        while (pool.todo <= 0 && !is_in_the_way() && now() < end) pause_briefly();
+        if (pool.todo <= 0 || index >= pool.helpers || is_in_the_way())
+            if (sleep_until_needed(index)) return NULL;
         pool.inside++; // from now on, the owner waits
         take_pieces();
         if (!--pool.inside && pool.is_waiting) {
@@ -141,8 +163,9 @@ void gg_run(gg_work *work, void *context, int64_t pieces) {
     int useful = pieces - 1 < pool.helpers ? (int)(pieces - 1) : pool.helpers;
     if (pool.started < useful) start(useful);
     pool.work = work, pool.context = context, pool.pieces = pieces;
+    pool.processor = sched_getcpu();
     pool.todo = pieces;
-    if (pool.sleeping) {
+    if (pool.sleeping && now() > pool.rest) {
         pthread_mutex_lock(&pool.lock);
         for (int i = 0; i < useful; i++) pthread_cond_signal(&pool.has_work);
         pthread_mutex_unlock(&pool.lock);
