@@ -77,7 +77,7 @@ class Kernel:
                 raise RuntimeError("a register holds no array")
 
         step = run_divided if self._is_divided else run
-        step.func = function  # type: ignore[attr-defined]
+        step.func = function
         return step
 
     def _address(self, x, library):
