@@ -191,7 +191,7 @@ class Stream:
         with self._scope:
             raw = self._cupy.event(timing)
             self._raw.record(raw)
-        return Event(self._cupy, raw)
+        return Event(self._cupy, raw, self._scope)
 
     def query(self) -> bool:
         """Whether all work submitted so far is done; does not wait."""
@@ -207,19 +207,22 @@ class Stream:
 class Event:
     """A mark in a stream's work, made by `Stream.record_event`."""
 
-    __slots__ = ("_cupy", "_raw")
+    __slots__ = ("_cupy", "_raw", "_scope")
 
-    def __init__(self, cupy: Any, raw: Any):
+    def __init__(self, cupy: Any, raw: Any, scope: Any):
         self._cupy = cupy
         self._raw = raw
+        self._scope = scope  # elsewhere CUDA would make a context on the current device
 
     def query(self) -> bool:
         """Whether the stream has reached the mark; does not wait."""
-        return self._raw.done
+        with self._scope:
+            return self._raw.done
 
     def synchronize(self) -> None:
         """Wait until the stream reaches the mark."""
-        self._raw.synchronize()
+        with self._scope:
+            self._raw.synchronize()
 
     def elapsed_time(self, end: "Event") -> float:
         """Milliseconds from this mark to ``end``.

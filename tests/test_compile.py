@@ -1669,6 +1669,7 @@ def break_programs(monkeypatch):
 
     def break_them(programs):
         for program in programs:
+            program.use_kernels()  # which would take the place of the calls later
             program._before.insert(0, empty)
 
     return break_them

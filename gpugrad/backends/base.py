@@ -49,7 +49,7 @@ class Backend:
         checking them does not wait for a device;
         ``pick(x, labels)``: the elements (...) of ``x`` (..., n) at labels (...); labels outside
         [0, n) raise IndexError or give 0, as in ``one_hot``;
-        ``dropout_mask(x, shape, p, key)``: bools of ``shape``; see `philox`;
+        ``dropout_mask(x, shape, p, key, start)``: bools of ``shape``; see `philox`;
         ``to_device(x, device)``: the device may be another library's;
         ``einsum(subscripts, *operands)``; ``special``: functions under SciPy's names;
         ``linalg.cofactor(x)``: matrices of cofactors;
@@ -70,6 +70,8 @@ class Backend:
         whether it could; None if one operation after another is as fast.
     column_block: how many elements of the matrix of windows `windows.convolution` makes at a time;
         None for all.
+    windows: a module of functions that go over windows at once, as `cupy.kernels.windows`; None if
+        there is none.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
     binder: the module that binds calls to memory that is planned, as `numpy.programs`; None if each
@@ -90,6 +92,7 @@ class Backend:
     guard: Callable | None = None
     blend: Callable | None = None
     column_block: int | None = None
+    windows: Any = None
     several_devices = False
     binder: Any = None
     graphs: Any = None
@@ -327,10 +330,10 @@ class Backend:
         xp = self.xp
         return xp.sum(xp.where(xp.one_hot(labels, x.shape[-1]), x, 0.0), axis=-1)
 
-    def dropout_mask(self, x, /, *, shape, p, key):
+    def dropout_mask(self, x, /, *, shape, p, key, start=0):
         from .philox import kept
 
-        return self.asarray(kept(shape, p, key), device=self.device(x))
+        return self.asarray(kept(shape, p, key, start), device=self.device(x))
 
     def setitem(self, x, value, key):
         out = self.asarray(x, copy=True)

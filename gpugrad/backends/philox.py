@@ -20,13 +20,16 @@ import numpy as np
 LANES = 16  # in a block
 
 
-def kept(shape, p, key):
-    """A NumPy array of bools of ``shape``, each False with probability ``p``."""
+def kept(shape, p, key, start=0):
+    """A NumPy array of bools of ``shape``, each False with probability ``p``.
+
+    start: the number of its first block.
+    """
     least = limit(p, key)
     if least >> 16:  # no lane is as large
         return np.zeros(shape, np.bool)
     size = math.prod(shape)
-    words = _words(key, -(-size // 4))
+    words = _words(key, -(-size // 4), start)
     if sys.byteorder == "big":
         words = words.astype("<u8")
     return (words.view(_uint16)[:size] >= least).reshape(shape)
@@ -64,14 +67,14 @@ _per_thread = _PerThread()
 _ZEROS = 0, 0, 0, 0
 
 
-def _words(key, count):
+def _words(key, count, start):
     generator = _per_thread.generator
     if generator is None:
         generator = _per_thread.generator = np.random.Philox(key=0)
     # Setting the state takes a tenth of the time of making a generator for the key.
     generator.state = {
         "bit_generator": "Philox",
-        "state": {"counter": _ZEROS, "key": key},
+        "state": {"counter": (start, 0, 0, 0), "key": key},
         "buffer": _ZEROS,
         "buffer_pos": 4,
         "has_uint32": 0,

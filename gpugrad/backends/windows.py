@@ -127,6 +127,12 @@ def _cast(backend, x, dtype):
     return x if x.dtype == dtype else backend.xp.astype(x, dtype)
 
 
+def _kernels(backend, x, geometry):
+    """The library's module of functions that go over windows at once, if it supports these."""
+    windows = backend.windows
+    return windows if windows is not None and windows.supports(x, geometry) else None
+
+
 def _are_disjoint(size, stride, dilation):
     return all((k - 1) * d < s for k, s, d in zip(size, stride, dilation, strict=True))
 
@@ -138,7 +144,12 @@ def _by_parts(backend, function, shape, dtype, geometry, *arrays):
     all axes. A few images stay in the cache, and several threads may share the work.
     """
     most, size = backend.column_block, prod(arrays[0].shape)
-    if most is None or size <= most or len(shape) == len(geometry[0]):
+    if (
+        most is None
+        or backend.windows is not None
+        or size <= most
+        or len(shape) == len(geometry[0])
+    ):
         return function(*arrays)
     step = ceil(shape[0] / ceil(2 * size / most))
     out = backend.create("empty", shape, dtype=dtype, like=arrays[0])
@@ -154,12 +165,21 @@ def _by_parts(backend, function, shape, dtype, geometry, *arrays):
 def sliding_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1):
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
     _, size, counts, *_ = geometry
-    out = backend.zeros((*lead, *size, *counts), x.dtype, x)
-    _fill(out, x, geometry)
+    out = _room(backend, (*lead, *size, *counts), x, geometry)
+    _fill(backend, out, x, geometry)
     return out
 
 
-def _fill(out, x, geometry):
+def _room(backend, shape, x, geometry):
+    """An array for the elements of windows, with zeros for those that `_fill` leaves out."""
+    name = "zeros" if _kernels(backend, x, geometry) is None else "empty"
+    return backend.create(name, shape, dtype=x.dtype, like=x)
+
+
+def _fill(backend, out, x, geometry):
+    if (kernels := _kernels(backend, x, geometry)) is not None:
+        kernels.fill(out, x, geometry)
+        return
     for tap, (_, *windows), elements, _ in _taps(*geometry):
         out[(..., *tap, *windows)] = x[elements]
 
@@ -176,8 +196,13 @@ def add_windows(backend, values, /, *, shape, stride=1, padding=0, dilation=1):
     size, counts = values.shape[ndim - 2 * n : ndim - n], values.shape[ndim - n :]
     _check_counts(shape, size, counts, stride, padding, dilation)
     dtype = values.dtype
+    geometry = _geometry(shape, size, counts, stride, padding, dilation)
+    if (kernels := _kernels(backend, values, geometry)) is not None:
+        out = backend.create("empty", (*lead, *shape), dtype=dtype, like=values)
+        kernels.add(out, values, geometry)
+        return out
     out = backend.zeros((*lead, *shape), _wide(backend, dtype), values)
-    _add(backend, out, values, _geometry(shape, size, counts, stride, padding, dilation))
+    _add(backend, out, values, geometry)
     return _cast(backend, out, dtype)
 
 
@@ -206,6 +231,8 @@ def _add(backend, out, values, geometry, images=...):
 def sum_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1, scale=1.0):
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
     dtype, counts = x.dtype, geometry[2]
+    if (kernels := _kernels(backend, x, geometry)) is not None:
+        return kernels.total(x, (*lead, *counts), geometry, scale)
     wide = _wide(backend, dtype)
 
     def summed(x):
@@ -223,6 +250,8 @@ def max_pool(backend, x, /, *, size, stride=1, padding=0, dilation=1):
     xp = backend.xp
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
     _, size, counts, *_ = geometry
+    if (kernels := _kernels(backend, x, geometry)) is not None:
+        return kernels.largest(x, (*lead, *counts), geometry)
     taps = _taps(*geometry)
     are_inside = len(taps) == prod(size) and all(is_whole for *_, is_whole in taps)
     lowest = -float("inf") if backend.is_floating(x.dtype) else xp.iinfo(x.dtype).min
@@ -252,6 +281,8 @@ def find_in_windows(backend, x, values, /, *, size, stride=1, padding=0, dilatio
             f"{tuple(values.shape)}"
         )
     dtype = xp.int8 if prod(size) < 128 else xp.int32
+    if (kernels := _kernels(backend, x, geometry)) is not None and values.dtype == x.dtype:
+        return kernels.find(x, values, dtype, geometry)
 
     def find(x, values):
         out = backend.zeros(values.shape, dtype, x)
@@ -277,6 +308,8 @@ def take_from_windows(backend, x, taps, /, *, size, stride=1, padding=0, dilatio
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
     _, size, counts, *_ = geometry
     _check_numbers(taps, (*lead, *counts))
+    if (kernels := _kernels(backend, x, geometry)) is not None:
+        return kernels.take(x, taps, geometry)
     out = backend.zeros((*lead, *counts), x.dtype, x)
     for tap, windows, elements, is_whole in _taps(*geometry):
         here = taps[windows] == _number(tap, size)
@@ -305,6 +338,8 @@ def put_in_windows(backend, values, taps, /, *, shape, size, stride=1, padding=0
     _check_counts(shape, size, counts, stride, padding, dilation)
     _check_numbers(taps, values.shape)
     geometry = _geometry(shape, size, counts, stride, padding, dilation)
+    if (kernels := _kernels(backend, values, geometry)) is not None:
+        return kernels.put(values, taps, (*lead, *shape), geometry)
     _, _, _, stride, _, dilation = geometry
     disjoint = _are_disjoint(size, stride, dilation)
     dtype = values.dtype
@@ -345,22 +380,30 @@ def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilati
     if bias is not None:
         bias = xp.reshape(_cast(backend, bias, dtype), (channels,) + (1,) * len(size))
     blocks = _blocks(backend, n, x.shape[1], geometry)
+    in_place = backend.windows is not None
     out = None
-    if len(blocks) != 1:
+    if len(blocks) != 1 or in_place:
         out = backend.create("empty", (n, channels, *counts), dtype=dtype, like=x)
     spare = []
 
     def compute(block):
         images, rows, place = block
         columns, memory = _columns(backend, x, place, images, groups, spare)
-        part = xp.matmul(filters, columns)
-        part = xp.reshape(part, (part.shape[0], channels, *place[2]))
+        if in_place:  # a block has whole images
+            part = out[images, ...]
+            shape = part.shape[0], groups, channels // groups, prod(counts)
+            xp.matmul(filters, columns, out=xp.reshape(part, shape))
+        else:
+            part = xp.matmul(filters, columns)
+            part = xp.reshape(part, (part.shape[0], channels, *place[2]))
         if bias is not None:
             part += bias
-        if out is not None:
-            spare.append(memory)
+        spare.append(memory)
+        if out is None:
+            return part
+        if not in_place:
             out[images, :, rows, ...] = part
-        return part if out is None else None
+        return None
 
     parts = backend.run(compute, blocks)
     return parts[0] if out is None else out
@@ -420,8 +463,8 @@ def _columns(backend, x, place, images, groups, spare):
         if used_for != key:  # the padding, which stays 0, would be elsewhere
             memory = None
     if memory is None:
-        memory = backend.zeros(shape, x.dtype, x)
-    _fill(memory, x[images, ...], place)
+        memory = _room(backend, shape, x, place)
+    _fill(backend, memory, x[images, ...], place)
     return xp.reshape(memory, (count, groups, depth, windows)), (memory, key)
 
 
@@ -442,7 +485,8 @@ def _blocks(backend, n, channels, geometry):
     most = None if _are_elements(geometry) else backend.column_block
     if most is not None and one * n > most:
         images = ceil(n / ceil(one * n / most))
-        rows = max(1, counts[0] * most // one) if one > most else rows
+        if one > most and backend.windows is None:
+            rows = max(1, counts[0] * most // one)
     blocks = []
     for start in range(0, n, images):
         for row in range(0, counts[0], rows):
@@ -473,13 +517,18 @@ def convolution_input(backend, g, weight, /, *, shape, stride=1, padding=0, dila
         return _by_convolution(backend, g, weight, padding, geometry, groups)
     filters = xp.reshape(weight, (groups, out_channels // groups, prod(weight.shape[1:])))
     filters = xp.matrix_transpose(filters)
-    out = backend.zeros((n, channels, *shape), _wide(backend, dtype), g)
+    kernels = _kernels(backend, g, geometry)
+    name, wide = ("zeros", _wide(backend, dtype)) if kernels is None else ("empty", dtype)
+    out = backend.create(name, (n, channels, *shape), dtype=wide, like=g)
     blocks = _blocks(backend, n, channels, geometry)
 
     def add(blocks_of_images):
         for images, rows, place in blocks_of_images:
             part = xp.matmul(filters, _in_groups(xp, g, images, rows, groups))
             part = xp.reshape(part, (part.shape[0], channels, *size, *place[2]))
+            if kernels is not None:
+                kernels.add(out[images, ...], part, place)
+                continue
             _add(backend, out, part, place, images)
 
     # Blocks of the same images overlap.
@@ -551,9 +600,27 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
     shape = (out_channels, channels, *size)
     blocks = _blocks(backend, x.shape[0], x.shape[1], geometry)
     spare = []
+    kernels = _kernels(backend, x, geometry)
+
+    def product_of(images):
+        """The sum over the images of a block as one product, whose inner axis they are too."""
+        count, windows = images.stop - images.start, prod(g.shape[2:])
+        columns = (x.shape[1], *size, count, *g.shape[2:])
+        columns = backend.create("empty", columns, dtype=dtype, like=x)
+        kernels.fill(columns, x[images, ...], geometry, images=count)
+        columns = xp.reshape(columns, (groups, channels * prod(size), count * windows))
+        part = xp.reshape(g[images, ...], (count, out_channels, windows))
+        part = xp.permute_dims(part, (1, 0, 2))
+        part = xp.reshape(part, (groups, out_channels // groups, count * windows))
+        return xp.matmul(columns, xp.matrix_transpose(part))
 
     def summed(some):
         total = None
+        if kernels is not None:
+            for images, _, _ in some:
+                part = _cast(backend, product_of(images), wide)
+                total = part if total is None else total + part
+            return total
         for images, rows, place in some:
             columns, memory = _columns(backend, x, place, images, groups, spare)
             part = _in_groups(xp, g, images, rows, groups)

@@ -5,6 +5,7 @@ from itertools import groupby, product
 
 from .._batched import aligned
 from ..autograd.operation import op
+from ..backends.philox import LANES
 from .normalization import cast, common_dtypes, widen
 
 # Weights that are computed at a time. They then stay in the processor's cache, and memory grows
@@ -34,8 +35,8 @@ def attention(
         to add; it may add leading axes, but ``n`` and ``m`` are those of query and key.
     is_causal: whether query i may use only the keys up to i.
     scale: by default ``1 / sqrt(d)``.
-    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which;
-        see `dropout`.
+    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which: as
+        in `dropout_mask`, of weights whose rows are made longer, to a multiple of 16.
 
     The leading axes broadcast. The result, ``(..., n, e)``, is 0 for a query without any key. The
     weights are computed block by block, and again for backward, so that memory grows linearly
@@ -55,17 +56,17 @@ class _Block:
     queries, keys: index of the queries and of the keys that they may use.
     mask: index of the mask, which has axes of length 1 where it broadcasts.
     first, last: the numbers of the first query, and of the one after the last.
-    number: counts the blocks.
+    row: counts the rows of weights before the block.
     """
 
-    __slots__ = ("queries", "keys", "mask", "first", "last", "number")
+    __slots__ = ("queries", "keys", "mask", "first", "last", "row")
 
 
 class BlockedAttention:
     """The operands of a call, which all have the same leading axes, and what is done by blocks."""
 
     def __init__(self, xp, query, key, value, mask, wide, is_causal, scale, dropout_p, dropout_key):
-        lead = _leading_axes(query, key, value, mask)
+        lead = leading_axes(query, key, value, mask)
         self.xp = xp
         if scale is None:
             scale = 1 / math.sqrt(max(query.shape[-1], 1))
@@ -105,16 +106,19 @@ class BlockedAttention:
         steps.append(max(min(n, room), 1))
         starts = [range(0, length, step) for length, step in zip((*lead, n), steps, strict=True)]
         whole = slice(None)
-        for number, start in enumerate(product(*starts)):
+        row = 0
+        for start in product(*starts):
             block = _Block()
             *before, rows = [slice(i, i + k) for i, k in zip(start, steps, strict=True)]
-            block.number, block.first, block.last = number, rows.start, min(rows.stop, n)
+            block.row, block.first, block.last = row, rows.start, min(rows.stop, n)
             columns = slice(0, min(block.last, m)) if self.is_causal else whole
             block.queries, block.keys = (*before, rows, whole), (*before, columns, whole)
             if self.mask is not None:
                 index = zip(self.mask.shape, (*before, rows, columns), strict=True)
                 block.mask = tuple([whole if length == 1 else part for length, part in index])
             yield block
+            ends = zip(start, steps, (*lead, n), strict=True)  # blocks are of successive rows
+            row += math.prod([min(i + k, length) - i for i, k, length in ends])
 
     def scores(self, block):
         """The logarithms of the weights of a block, but for a constant."""
@@ -170,9 +174,15 @@ class BlockedAttention:
         """Bools, False for weights of a block that dropout zeroes; None without dropout."""
         if not self.dropout_p:
             return None
-        first, second = self.dropout_key
-        key = (first + block.number * 0x9E3779B97F4A7C15) % 2**64, second
-        return self.xp.dropout_mask(weights, shape=weights.shape, p=self.dropout_p, key=key)
+        length = -(-self.key.shape[-2] // LANES)
+        kept = self.xp.dropout_mask(
+            weights,
+            shape=(*weights.shape[:-1], length * LANES),
+            p=self.dropout_p,
+            key=self.dropout_key,
+            start=block.row * length,
+        )
+        return kept[..., : weights.shape[-1]]
 
     def result(self):
         xp, shape = self.xp, (*self.query.shape[:-1], self.value.shape[-1])
@@ -239,7 +249,7 @@ class BlockedAttention:
         return to_query, to_key, to_value, to_mask
 
 
-def _leading_axes(query, key, value, mask):
+def leading_axes(query, key, value, mask):
     """The shape that the leading axes broadcast to; ValueError if the shapes do not fit."""
     shapes = [tuple(x.shape) for x in (query, key, value)]
     if min(map(len, shapes)) < 2:

@@ -5,20 +5,21 @@ from ..autograd.operation import elementwise, op
 
 
 @op(differentiable=False)
-def dropout_mask(xp, x, /, *, shape, p, key):
+def dropout_mask(xp, x, /, *, shape, p, key, start=0):
     """Bools of ``shape``, each False with probability ``p``, on the device of the array ``x``.
 
     key: two 64-bit ints, such as `gpugrad.random.Generator.key` returns. The same key gives
         the same bools on every device, and for every example inside `vmap`.
+    start: how many blocks of 16 elements of a larger array come before these.
 
     The random bits come from Philox4x64-10 (Salmon et al. 2011). Raises ValueError unless
     ``p`` is between 0 and 1.
     """
-    return xp.dropout_mask(x, shape=shape, p=p, key=key)
+    return xp.dropout_mask(x, shape=shape, p=p, key=key, start=start)
 
 
-def _dropout_mask_vmap(call, batched, x, *, shape, p, key):
-    mask = call(x, shape=shape, p=p, key=key)
+def _dropout_mask_vmap(call, batched, x, *, shape, **static):
+    mask = call(x, shape=shape, **static)
     return calls.namespace.broadcast_to(mask, (x.shape[0], *mask.shape))
 
 

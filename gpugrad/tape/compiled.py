@@ -42,14 +42,27 @@ _SHARED = traced_types(numpy_backend), numpy_backend.binder
 
 @overload
 def compile(
-    function: Callable[P, R], *, check: int = 0, state: Sequence[Any] | None = None
+    function: Callable[P, R],
+    *,
+    check: int = 0,
+    state: Sequence[Any] | None = None,
+    kernels: bool = True,
 ) -> "Compiled[P, R]": ...
 @overload
 def compile(
-    function: None = None, *, check: int = 0, state: Sequence[Any] | None = None
+    function: None = None,
+    *,
+    check: int = 0,
+    state: Sequence[Any] | None = None,
+    kernels: bool = True,
 ) -> Callable[..., Any]: ...
 def compile(
-    function: Any = None, *, check: int = 0, state: Sequence[Any] | None = None, **others: Any
+    function: Any = None,
+    *,
+    check: int = 0,
+    state: Sequence[Any] | None = None,
+    kernels: bool = True,
+    **others: Any,
 ) -> Any:
     """A function that does what ``function`` does, to the bit, in less time.
 
@@ -75,21 +88,22 @@ def compile(
     **What is seen.** What the function reads besides its arguments is state: its closure, the
     globals that it names, the functions and classes of the program (not of libraries) that it
     names, and what all these hold in modules, optimizers, schedulers, random generators, containers
-    and objects. The values of tensors and arrays, the numbers of optimizers and random numbers are
-    read or drawn anew in each call. Everything else is compared, by type and value, and if it has
-    changed, the function is recorded again: so are functions that read a learning rate themselves,
-    for each of its values. Functions and modules of installed libraries are constants.
+    and objects. The values of tensors and of arguments, the numbers of optimizers and random
+    numbers are read or drawn anew in each call. Everything else is compared, by type and value, and
+    if it has changed, the function is recorded again: so are functions that read a learning rate
+    themselves, for each of its values, and those that name raw arrays, of 16 MB at most, for each
+    content. Functions and modules of installed libraries are constants.
 
     **What runs uncompiled**, with one warning: a function that reads a value, as ``float(x)``,
     ``if x > 0`` and ``print(x)`` do, or makes an array whose shape depends on values; that changes
-    lists, dicts and objects, except for numbers and texts in them; that draws random numbers of
-    other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps `LBFGS`,
-    of which a closure that does not name the optimizer can be compiled instead; that prints, reads
-    a file or a clock, or calls anything else that reaches outside of the program; that names what
-    cannot be looked into, such as objects of other libraries. So does one of which two calls differ
-    for no reason that can be seen: the warning shows the first difference. Inside `vmap` and other
-    transforms, and while a tool such as `profile` is on, a function runs uncompiled without a
-    warning.
+    lists, dicts and objects, except for numbers and texts in them, or raw arrays; that draws random
+    numbers of other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps
+    `LBFGS`, of which a closure that does not name the optimizer can be compiled instead; that
+    prints, reads a file or a clock, or calls anything else that reaches outside of the program;
+    that names what cannot be looked into, such as objects of other libraries. So does one of which
+    two calls differ for no reason that can be seen: the warning shows the first difference. Inside
+    `vmap` and other transforms, and while a tool such as `profile` is on, a function runs
+    uncompiled without a warning.
 
     On a CUDA device all calls are one CUDA graph: a call of the compiled function stores the
     numbers and addresses that have changed, and launches it. Arguments are copied into the
@@ -119,6 +133,9 @@ def compile(
         draw anew. What the function names is then no reason to run it uncompiled, but what it
         calls still is.
 
+    kernels: False leaves out the kernels, C functions that the machine's compiler makes of the
+        calls on a CPU, and that take their place when they are ready, with the same bits.
+
     Where repeating the calls fails, the function runs instead, and raises the error or handles it;
     if it does neither, a RuntimeWarning says so, once.
 
@@ -132,8 +149,8 @@ def compile(
             raise TypeError(f"compile: there is no option {name}: {OPTIONS_OF_COMPILE[name]}")
         raise TypeError(f"compile: got an unexpected keyword argument {name!r}")
     if function is None:
-        return lambda function: Compiled(function, check, state)
-    return Compiled(function, check, state)
+        return lambda function: Compiled(function, check, state, kernels)
+    return Compiled(function, check, state, kernels)
 
 
 class Compiled(Generic[P, R]):
@@ -142,7 +159,11 @@ class Compiled(Generic[P, R]):
     __wrapped_function__: Any = None
 
     def __init__(
-        self, function: Callable[P, R], check: int = 0, state: Sequence[Any] | None = None
+        self,
+        function: Callable[P, R],
+        check: int = 0,
+        state: Sequence[Any] | None = None,
+        kernels: bool = True,
     ) -> None:
         if not callable(function):
             raise TypeError(
@@ -156,6 +177,7 @@ class Compiled(Generic[P, R]):
         if isinstance(check, bool) or not isinstance(check, int) or check < 0:
             raise ValueError(f"compile: check must be an int of at least 0, not {check!r}")
         self._check = check
+        self._kernels = bool(kernels)
         self._state = None if state is None else _checked_state(state)
         self._calls = 0
         self._programs: list[Program] = []
@@ -225,7 +247,7 @@ class Compiled(Generic[P, R]):
             return super().__getattribute__(name)  # raises Python's own error
 
     def __reduce__(self):
-        return Compiled, (self.__wrapped_function__, self._check, self._state)
+        return Compiled, (self.__wrapped_function__, self._check, self._state, self._kernels)
 
     def _run(self, leaves, structure):
         """What a program gives for this call, or MISS."""
@@ -306,6 +328,7 @@ class Compiled(Generic[P, R]):
                     )
                     return
                 try:
+                    tape.has_kernels = self._kernels
                     program = program_of(tape)
                 except Unsupported as error:
                     self._give_up(str(error))
@@ -414,6 +437,7 @@ class Compiled(Generic[P, R]):
                     f"program: it would run without being compiled: {recorded.reason}{later}"
                 )
             try:
+                recorded.tape.has_kernels = self._kernels
                 return Report(program_of(recorded.tape))
             except Unsupported as error:
                 raise ValueError(f"program: it would run without being compiled: {error}") from None

@@ -4,7 +4,7 @@ import gc
 import sys
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor
@@ -14,16 +14,16 @@ from ..autograd.graph import Leaf, Node, next_order
 from ..backends import SCALARS, backend_of, namespace_of
 from ..optim.optimizer import Optimizer
 from ..transforms.trees import flatten, unflatten
-from .cells import SIMPLE, content_of
+from .cells import SIMPLE
 from .derivatives import Graph, plan_for
 from .draws import NotedDraws
-from .libraries import is_own
+from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import Reach
 from .run import MISS
 from .stage import Stage, real_of, release
 from .tape import Input, Tape
-from .tracing import Recorder, Traced, duplicate_of
+from .tracing import Recorder, Traced, copied, duplicate_of
 from .witness import Witness
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
@@ -66,26 +66,14 @@ def record(
     backend = backend_for(reach, leaves)
     passing = False
     if reason is None and any(map(has_more, nodes)):
-        reason = "an argument has attributes that are not fields of its dataclass"
-    if (
-        reason is None
-        and whole.asks_types
-        and (
-            reach.arrays
-            or whole.reads_arrays
-            or any(type(x) in namespace_of for x in leaves)
-            or any(is_own(type(x).__module__) for x in reach.optimizers)
-        )
-    ):
-        reason = "it asks for types, but arrays and numbers are of other ones while it is recorded"
-    arrays = [x for _, x in whole.arrays] + [x for x in leaves if type(x) in namespace_of]
-    if reason is None and any(getattr(x.dtype, "hasobject", False) for x in arrays):
-        reason = "it uses an array of Python objects"
+        reason = "an argument has attributes that are no fields of its dataclass, or static arrays"
+    raw = [x for x in leaves if type(x) in namespace_of]
+    reason = reason or _what_sees(whole, reach, raw) or reach.guard_arrays(raw)
     if reason is None and backend is None:
         reason, passing = "it has no tensors to compute with", True
     if reason is not None:
         return Recorded(function(*args, **kwargs), None, reason, passing)
-    recorder = Recorder(backend, is_open=state is not None)
+    recorder = Recorder(backend, state is not None, reach.arrays)
     of_state = set(reach.tensors)
     arguments = {}
     for i, x in enumerate(leaves):
@@ -107,6 +95,19 @@ def record(
         set_recording(recording.is_recording)
 
 
+def _what_sees(whole, reach, raw):
+    """What may see that something stands for arrays and numbers in a recording, as a reason."""
+    has_stand_ins = raw or whole.reads_arrays
+    has_numbers = any(is_own(module_of(type(x))) for x in reach.optimizers)
+    if whole.asks_types and (has_stand_ins or has_numbers):
+        what = "asks for types or bytes"
+    elif whole.strict and has_stand_ins:
+        what = f"names {whole.strict}"
+    else:
+        return None
+    return f"it {what}, which may see what stands for arrays while it is recorded; pass tensors"
+
+
 class _Recording:
     def __init__(self, function, recorder, reach, stage, given):
         self.function = function
@@ -124,7 +125,7 @@ class _Recording:
             recorder, stage = self.recorder, self.stage
             recorder.forget()
             stage.forget()
-            self.given = self.given_traced = self.raw = None
+            self.given = self.given_traced = None
         leaked = recorder.leaked()
         if leaked:
             del leaked
@@ -188,9 +189,11 @@ class _Recording:
             if type(x) in namespace_of and id(x) not in arrays:
                 if backend_of[type(x)] is not recorder.backend:
                     recorder.stop("it uses arrays of several libraries")
-                    continue
-                arrays[id(x)] = recorder.input(x, Input("argument", i))
-        self.raw, self.given_traced = arrays, None
+                elif recorder.is_guarded(x):  # the function may see that it is the same one
+                    recorder.stop("it names a raw array in the memory of an argument")
+                else:
+                    arrays[id(x)] = recorder.input(x, Input("argument", i))
+        self.given_traced = None
         if not arrays:
             return args, kwargs
         found = []
@@ -234,7 +237,6 @@ class _Recording:
         live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
         if live and recorder.reason is None:
             graph = Graph.of(self.function, recorder, stage, live)
-        self._guard_hidden()
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors, var_of, aliases = [], {}, []
         for key, (x, _, node, grad) in stage.originals.items():
@@ -247,9 +249,11 @@ class _Recording:
                 aliases.append((at, var_of[key].source.holder))
             elif var_of[key].source.holder != at:
                 recorder.stop("two arguments have the same array", True)
+        recorder.check_constants(recorder.contents)
         devices = {*recorder.devices, *recorder.device_of.values()}
         if recorder.several_devices and len(devices) > 1:
             recorder.stop("its arrays are on several devices")
+        self._own_constants(parts, results)
         if recorder.reason is not None:
             return None
         return Tape(
@@ -263,6 +267,7 @@ class _Recording:
             codes=self.codes,
             reach=reach,
             leaves=self._leaves(leaves),
+            raw=recorder.raw,
             calls=recorder.calls,
             prologue=recorder.prologue,
             conditions=recorder.conditions,
@@ -311,17 +316,6 @@ class _Recording:
                 found.append(("static", (x, is_own(type(x).__module__))))
         return found
 
-    def _guard_hidden(self):
-        """Guard arrays by their bytes where NumPy may have computed a constant with them."""
-        if self.recorder.foreign:
-            for array in [x for c, x in self.reach.arrays if c is None or c.is_fixed()]:
-                if self.recorder.backend.nbytes(array) > 1 << 20:
-                    self.recorder.stop(
-                        "NumPy may compute with a large array that it names in a tuple; make it a "
-                        "tensor"
-                    )
-                self.reach.guards.append((array, content_of["bytes"](array), "bytes"))
-
     # Results
 
     def _results(self, parts, result):
@@ -334,6 +328,25 @@ class _Recording:
         if any(id(x) in known and not isinstance(x, tuple) for x in nodes):
             stop("it returns a list, a dict or an object that is an argument or that it reads")
         return [self._result(x, grads) for x in parts]
+
+    def _own_constants(self, parts, results):
+        """Have copies of constants leave the function, since others may write into them."""
+        recorder, stage, copy = self.recorder, self.stage, partial(copied, self.recorder.backend)
+        pairs = [*enumerate(results)]
+        raw = [i for i, (kind, x) in pairs if kind == "array" and x.constant is not None]
+        leaving = {id(parts[i]): (parts[i], x[1]) for i, (kind, x) in pairs if kind == "tensor"}
+        returned = [*[results[i][1] for i in raw], *[x for _, x in leaving.values()]]
+        returned = [x.constant for x in returned if x.constant is not None]
+        if len({*map(recorder.backend.buffer, returned)}) < len(returned):
+            recorder.stop("it returns arrays that share memory")
+        if recorder.reason is None:
+            for i in raw:
+                parts[i] = copy(results[i][1].constant)
+            changed = [(new, x) for _, x, new in stage.gradients if new is not None]
+            changed += [(x if what == "array" else x.grad, y) for x, what, y in stage.rebound]
+            for tensor, x in (*leaving.values(), *changed):
+                if x.constant is not None:
+                    tensor.array = copy(x.constant)
 
     def _result(self, x, grads):
         recorder, stage = self.recorder, self.stage
@@ -352,7 +365,7 @@ class _Recording:
                     stop("a result is a scalar of the library")
                 var = x.array.var
             elif type(x.array) in recorder.backend.array_types:
-                var = recorder.constant(x.array).var
+                var = self._constant(x.array)
             else:
                 stop("a result gets an array from elsewhere")
                 return "static", None
@@ -369,13 +382,17 @@ class _Recording:
         if type(x) is Number:
             return "number", x.var
         if type(x) in namespace_of:
-            if any(x is array for array in (*self.raw, *[a for _, a in self.reach.arrays])):
-                stop("it returns an array that it reads")
-            return "array", recorder.constant(x).var
+            return "array", self._constant(x)
         if isinstance(x, (*SIMPLE, type)) or type(x) in SCALARS or id(x) in self.reach.seen:
             return "static", x
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
+
+    def _constant(self, array):
+        recorder = self.recorder
+        if recorder.is_guarded(array):
+            recorder.stop("it returns a raw array that it names")
+        return recorder.constant(array).var
 
     def _real_result(self, result, parts, structure):
         """The result with real arrays, and with a graph of them."""
@@ -388,9 +405,9 @@ class _Recording:
         for x in self.recorder.strangers:
             if type(x.node) is Node:
                 make_real(x.node, self.recorder)
-        if any(isinstance(x, Traced) or type(x) is Number for x in parts):
+        if any(type(x) in namespace_of or type(x) is Number for x in parts):
             parts = [real_of(x) for x in parts]
-            is_leaf = isinstance(result, Traced) or type(result) is Number
+            is_leaf = type(result) in namespace_of or type(result) is Number
             return parts[0] if is_leaf else unflatten(structure, parts)
         return result
 
@@ -468,17 +485,15 @@ def nodes_of(trees):
 
 
 def static_fields_of(nodes):
-    """The values of static fields, which belong to the structure of a tree; no tensors, arrays."""
-    values = []
-    for x in nodes:
-        if names := _fields_of(type(x)):
-            values += [getattr(x, name) for name in names[1]]
-    return [x for x in values if not isinstance(x, Tensor) and type(x) not in namespace_of]
+    """The values of static fields, which belong to the structure of a tree."""
+    names = [(x, name) for x in nodes for name in (_fields_of(type(x)) or ((), ()))[1]]
+    return [getattr(x, name) for x, name in names]
 
 
 def has_more(x):
-    """Whether a node of a tree has attributes that are no fields, which a copy of it lacks."""
-    return not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
+    """Whether a node of a tree has arrays or attributes that flattening does not find."""
+    is_static = any(isinstance(y, Tensor) or type(y) in namespace_of for y in static_fields_of([x]))
+    return is_static or not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
 
 
 __all__ = ["Recorded", "nodes_of", "record", "static_fields_of"]

@@ -19,6 +19,7 @@ from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import writes
 from .cells import all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
+from .kernels import segments, steps_with
 from .plan import Plan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
@@ -60,6 +61,7 @@ class Program(Steps):
         self.derivative = tape.graph and tape.graph.sweeps
         self.backend = tape.backend
         self.binder = self.backend.binder
+        self.native = self.binder.native() if self.binder and tape.has_kernels else None
         self.context = self.backend.sweep_context or nullcontext
         self._owner, self._lock = None, RLock()
         self._whole = set()  # calls that cannot be divided into blocks
@@ -91,6 +93,27 @@ class Program(Steps):
             return False
         return call.declared.out or not out.shape
 
+    def _prepare_kernels(self):
+        """Have kernels made after two runs, and use them as soon as they are there."""
+        if self._until_kernels > 1:
+            self._until_kernels -= 1
+        elif self.segments is None:
+            self.segments = segments(self, self.native)
+            self._end()
+        elif all(segment.kernel.is_done for segment in self.segments):
+            self._until_kernels = 0
+            steps = steps_with(self, self.segments)
+            if steps is not None:
+                self._before, self._after = steps
+
+    def use_kernels(self):
+        """Wait for the kernels, if there are to be any, and use them."""
+        with self._lock:
+            while self._until_kernels:
+                self._prepare_kernels()
+                for segment in self.segments or ():
+                    segment.kernel.wait()
+
     # What a run checks and finds before the first call
 
     def _bind_state(self):
@@ -108,7 +131,7 @@ class Program(Steps):
         tensors = [(x, array) for x, *_, array in self._tensor_rows[0] if array is not None]
         if all(x.array is array for x, array in tensors):
             return False
-        owners, buffers, arrays = {}, {}, {}
+        owners, buffers, arrays = dict.fromkeys(map(backend.buffer, tape.raw)), {}, {}
         for x, _ in tensors:
             array, state, var = x.array, tape.parameters.get(id(x)), tape.var_of[id(x)]
             if state is not None and state.array is not array:
@@ -157,6 +180,8 @@ class Program(Steps):
 
     # Binding
 
+    segments = None
+
     def bind(self):
         """Bind the calls to the arrays that state has now."""
         self._tensor_rows = None  # it fits no call if this is interrupted
@@ -168,6 +193,8 @@ class Program(Steps):
         self._bind_results()
         self._end()
         self._bind_state()
+        self.segments = None
+        self._until_kernels = 3 if self.native is not None and not self._undo else 0
 
     def _bind_inputs(self):
         """Find out where the arrays lie that each run finds anew."""
@@ -187,14 +214,15 @@ class Program(Steps):
             self._inputs.append((get, holder, self.slot(x), *layout))
         owned = {x: find() for x, find in tape.pinned.items() if x.memory.is_written}
         memories = {x.memory for x in owned}
-        self._outside = [self.slot(x) for x in tape.floating if owned and x.memory not in memories]
+        fixed = [*owned.values(), *tape.raw]
+        self._outside = [self.slot(x) for x in tape.floating if fixed and x.memory not in memories]
         # The memory of tensors that is overwritten; see `writes`.
         self._places = [writes.place(a) for x, a in owned.items() if x.source.kind == "tensor"]
         if self.binder is None:
-            buffers = {*map(backend.buffer, owned.values())}
+            buffers = {*map(backend.buffer, fixed)}
             self._shares = lambda x: backend.buffer(x) in buffers
         else:
-            self._shares = self.binder.sharing(owned.values())
+            self._shares = self.binder.sharing(fixed)
 
     def _holder(self, x):
         """The register of a tensor of the state, or of the argument in its place."""
@@ -259,21 +287,24 @@ class Program(Steps):
             self._undo = [self.slot(x) for x in targets if not x.memory.is_own]
         starts, last = {group.start: group for group in self.plan.groups}, self._last_uses()
         i = first_write = 0
+        self.units = []
         while i <= len(calls):
             if i >= free_at:
                 free_at = inf
                 self._free_gradients()
             if i >= at_write:
                 at_write, first_write = inf, len(self.steps)
-            stop = i + 1
+            stop, before = i + 1, len(self.steps)
             if i in starts:
                 stop = starts[i].stop
                 self._bind_group(starts[i])
             elif i < len(calls):
                 self._bind_call(calls[i])
+            self.units.append((i, min(stop, len(calls)), before, len(self.steps)))
             for at in [at for k in range(i, stop) for at in last.get(k, ())]:
                 self.steps.append(partial(self.regs.__setitem__, at, None))
             i = stop
+        self.units, self.all_steps, self.first_write = self.units[:-1], self.steps, first_write
         self._before, self._after = self.steps[:first_write], self.steps[first_write:]
         if self._undo:
             self._before += [partial(writes.note, self._places), *self._after]
@@ -423,6 +454,8 @@ class Program(Steps):
             if not self._fits(leaves) or not self._numbers_fit():
                 return MISS
             self._run()
+            if self._until_kernels:
+                self._prepare_kernels()
             self._have_effects()
             found = [*map(call_it, self._results)]
             return found if self._order is None else [found[k] for k in self._order]

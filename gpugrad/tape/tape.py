@@ -349,6 +349,7 @@ class Tape:
     signature: the kinds and layouts of the arguments and of all tensors.
     leaves: what each leaf of the arguments has to be: pairs of a kind and a value.
     reach: the `Reach` of the function, with its guards.
+    raw: the raw arrays that it reaches.
     calls: the array calls, as `Call`s, in their order.
     prologue: the computations of numbers, which come before all array calls.
     conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
@@ -363,6 +364,7 @@ class Tape:
     afterwards: functions and arguments to call when everything else is done.
     results: pairs of a kind and a value for the leaves of the result.
     graph: the `derivatives.Graph` of the results, or None.
+    has_kernels: whether kernels may take the place of calls.
     origins: for each of ``results`` the memory that it has in the function, where it has any; two
         that were computed alike share one value, but no memory.
 
@@ -379,8 +381,9 @@ class Tape:
     graph = is_recording = structure = result_structure = None
     rebound = gradients = changed = number_writes = skips = afterwards = ()
     optimizers = alike = tensors = aliases = generators = conditions = written_sources = ()
-    prologue = unread = ()
+    prologue = unread = raw = ()
     communicates = is_leaf = False
+    has_kernels = True
 
     def __init__(self, **values):
         vars(self).update(values)

@@ -108,6 +108,15 @@ def test_a_pool_frees_its_memory_where_cuda_has_none(monkeypatch):
             cupy.empty(4000, "u1")
 
 
+def test_a_graph_whose_memory_was_freed():
+    x = cupy.ones(3)
+    graph, pool = captured(lambda: x + 1)
+    launch(graph)
+    pool.free_all_blocks()
+    with pytest.raises(RuntimeError, match="memory that the graph uses was freed"):
+        launch(graph)
+
+
 def test_an_allocation_from_the_usual_pool_is_refused():
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:

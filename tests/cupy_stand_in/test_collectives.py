@@ -21,9 +21,9 @@ class Alone:
 
     rank, size, timeout = 0, 1, 60
 
-    def __init__(self):
+    def __init__(self, device=0):
         self.ended = threading.Event()
-        self.collectives = Collectives(cupy.cuda.Device(0), self)
+        self.collectives = Collectives(cupy.cuda.Device(device), self)
 
     def exchange(self, value):
         return [value]
@@ -83,10 +83,13 @@ def test_gradients_are_reduced_without_waiting_for_the_device(monkeypatch):
     assert grads == [p.grad.tolist() for p in model.parameters()]
 
 
-def test_a_collective_that_does_not_end(monkeypatch):
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_collective_that_does_not_end(monkeypatch, device):
     monkeypatch.setattr(Alone, "timeout", 0.2)
-    group = Alone()
-    group.collectives.all_reduce(cupy.ones(2), "sum")
+    group = Alone(device)
+    with cupy.cuda.Device(device):
+        pending = group.collectives.all_reduce(cupy.ones(2), "sum")
+    assert not pending.test()
     assert group.ended.wait(60)
     assert "has not ended after 0.2 s" in group.message
 

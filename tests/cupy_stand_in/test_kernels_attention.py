@@ -4,62 +4,270 @@ import cupy
 import numpy as np
 import pytest
 from cupy._reads import reads
+from cupy._traffic import traffic
+from numpy.testing import assert_array_equal
 
 import gpugrad as gg
 from gpugrad.backends.cupy import xp
+from gpugrad.backends.cupy.kernels import loader
 from gpugrad.backends.numpy import backend as numpy
-from gpugrad.kernels.cuda.attention import _Attention
+from gpugrad.kernels.cuda import attention as kernels
 
 OP = gg.attention.op
 TWIN = OP.twins["cupy"]
+NEAR = {"float64": 1e-12, "float32": 2e-6, "float16": 4e-3, "bfloat16": 3e-2}
+ALL = True, True, True, True
 
 
-@pytest.mark.parametrize("elements", [1 << 24, 64])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize(
-    "shapes",
-    [((2, 3, 40, 4), (2, 3, 40, 4)), ((33, 4), (50, 4)), ((3, 50, 4), (1, 33, 4))],
-    ids=str,
-)
-def test_twin(shapes, is_causal, dtype, elements, monkeypatch):
-    monkeypatch.setattr(_Attention, "elements", lambda self: elements)
-    rng = np.random.default_rng(0)
-    query, key, value, g = (
-        rng.standard_normal(shape)
-        for shape in (shapes[0], shapes[1], (*shapes[1][:-1], 5), (*shapes[0][:-1], 5))
-    )
+def dtype_of(name):
+    if name == "bfloat16":
+        return np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    return np.dtype(name)
 
-    def on(array):
-        return cupy.asarray(array.astype(dtype))
 
-    arrays = query, key, value
-    static = {"is_causal": is_causal, "scale": 0.4}
-    rest = (None, is_causal, 0.4, 0.0)
-    choices = (True, True, True, False), (False, True, False, False)
+def drawn(*shape, seed=0):
+    return np.random.default_rng((seed, *shape)).standard_normal(shape)
+
+
+def some(*shape):
+    """Bools, all False in the first row."""
+    out = drawn(*shape) > -0.5
+    out[..., 0, :] = False
+    return out
+
+
+def check(
+    shapes, mask=None, dtype="float32", wanted=None, dropout=(0.0, (0, 0)), turned=(), **given
+):
+    """Compare the value and the cotangents with the definition's, of the same rounded inputs."""
+    dtype = dtype_of(dtype)
+    static = {"is_causal": False, "scale": None} | given
+    arrays = [drawn(*shape, seed=i).astype(dtype) for i, shape in enumerate(shapes)]
+    arrays = [x.swapaxes(*turned).copy().swapaxes(*turned) if turned else x for x in arrays]
+    wide = [x.astype("float64") for x in arrays]
+    if mask is not None and mask.dtype.kind == "f":
+        arrays, wide = [*arrays, mask.astype(dtype)], [*wide, mask.astype(dtype).astype("float64")]
+    elif mask is not None:
+        arrays, wide = [*arrays, mask], [*wide, mask]
+    else:
+        arrays, wide = [*arrays, None], [*wide, None]
+    p, key = dropout
+    expected = OP.forward(numpy.xp, *wide, **static, dropout_p=p, dropout_key=key)
+    g = drawn(*expected.shape, seed=9).astype(dtype)
+    has_slope = mask is not None and mask.dtype.kind == "f"
+    wanted = wanted or (True, True, True, has_slope)
+    rest = *static.values(), p, key, wanted
+    expected = [expected, *OP.joint(numpy.xp, g.astype("float64"), *wide, *rest)]
+
+    on = [None if x is None else cupy.asarray(x) for x in arrays]
     reads.clear()
-    got = [TWIN["forward"](xp, *map(on, arrays), **static)]
-    for wanted in choices:
-        got += TWIN["joint"](xp, on(g), *map(on, arrays), *rest, wanted)
+    with traffic() as forward:
+        out = TWIN["forward"](xp, *on, **static, dropout_p=p, dropout_key=key)
+    with traffic() as backward:
+        got = [out, *TWIN["joint"](xp, cupy.asarray(g), *on, *rest)]
     assert reads == []
-    expected = [OP.forward(numpy.xp, *arrays, **static)]
-    for wanted in choices:
-        expected += OP.joint(numpy.xp, g, *arrays, *rest, (0, 0), wanted)
-    near = {"rtol": 1e-4, "atol": 1e-5} if dtype == "float32" else {"rtol": 1e-9, "atol": 1e-12}
-    for c, e in zip(got, expected, strict=True):
-        assert (c is None) == (e is None)
-        if c is not None:
-            assert c.dtype == dtype
-            assert np.allclose(c.get(), e, **near)
+    assert [x.name for x in forward] == [
+        f"attention_forward_{kernels._room(max(x.shape[-1] for x in on[:3]), dtype.itemsize)}"
+    ]
+    assert len(backward) == 1 + sum(wanted)
+    for x, e in zip(got, expected, strict=True):
+        assert (x is None) == (e is None)
+        if x is None:
+            continue
+        x = x.get().astype("float64")
+        if x.shape != e.shape:  # keys and values that several queries share
+            axes = tuple([i for i in range(x.ndim) if x.shape[i] != e.shape[i]])
+            assert all(x.shape[i] == 1 for i in axes)
+            e = e.sum(axis=axes, keepdims=True)
+        e = e.reshape(x.shape)
+        scale = max(1, np.max(np.abs(e), initial=0))
+        assert np.abs(x - e).max(initial=0) <= NEAR[dtype.name] * scale
+    return got
 
 
-def test_falls_back_to_the_definition():
-    x = cupy.ones((3, 4), "float32")
-    mask, empty = cupy.ones((3, 3), "bool"), cupy.ones((0, 4), "float32")
-    assert TWIN["forward"](xp, x, x, x, mask) is NotImplemented
-    assert TWIN["forward"](xp, x, x, x, dropout_p=0.5) is NotImplemented
-    assert TWIN["forward"](xp, x, empty, empty) is NotImplemented
-    half = x.astype("float16")
-    assert TWIN["forward"](xp, half, half, half) is NotImplemented
-    wanted = (True, False, False, False)
-    assert TWIN["joint"](xp, half, x, x, x, None, False, None, 0.0, wanted) is NotImplemented
+@pytest.fixture(params=loader.TYPES)
+def dtype(request):
+    return request.param
+
+
+QUERIES = (2, 3, 70, 8), (2, 3, 75, 8), (2, 3, 75, 5)
+SMALL = (2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 4)
+
+
+class TestTwin:
+    @pytest.mark.parametrize("is_causal", [False, True])
+    def test_several_tiles(self, dtype, is_causal):
+        check(QUERIES, dtype=dtype, is_causal=is_causal, scale=0.4)
+
+    @pytest.mark.parametrize("features", [1, 32, 33, 70, 130])
+    def test_features(self, dtype, features):
+        features = min(features, {"float64": 64, "float32": 128}.get(dtype, features))
+        check(((1, 20, features), (1, 30, features), (1, 30, features)), dtype=dtype)
+
+    def test_more_values_than_features(self, dtype):
+        check(((20, 8), (30, 8), (30, 40)), dtype=dtype)
+
+    @pytest.mark.parametrize("n, m", [(1, 1), (1, 130), (130, 1), (16, 16), (64, 64), (65, 129)])
+    @pytest.mark.parametrize("is_causal", [False, True])
+    def test_lengths(self, n, m, is_causal):
+        check(((2, n, 4), (2, m, 4), (2, m, 4)), is_causal=is_causal)
+
+    @pytest.mark.parametrize(
+        "shape", [(5, 6), (1, 6), (6,), (5, 1), (3, 5, 6), (2, 1, 1, 6)], ids=str
+    )
+    @pytest.mark.parametrize("is_causal", [False, True])
+    def test_bools(self, dtype, shape, is_causal):
+        mask = some(*shape) if len(shape) > 1 else drawn(*shape) > 0
+        check(SMALL, mask, dtype, is_causal=is_causal)
+
+    @pytest.mark.parametrize(
+        "shape", [(5, 6), (1, 6), (6,), (3, 1, 6), (2, 1, 5, 6), (1, 1, 1, 6)], ids=str
+    )
+    @pytest.mark.parametrize("is_causal", [False, True])
+    def test_numbers(self, dtype, shape, is_causal):
+        check(SMALL, drawn(*shape), dtype, is_causal=is_causal)
+
+    def test_numbers_for_many_tiles(self):
+        check(((2, 70, 4), (2, 75, 4), (2, 75, 4)), drawn(70, 75))
+        check(((2, 70, 4), (2, 75, 4), (2, 75, 4)), drawn(75), is_causal=True)
+
+    def test_nothing_to_attend_to(self):
+        mask = np.full((5, 6), -np.inf)
+        mask[1:] = 0
+        got = check(SMALL, mask)
+        assert not got[0].get()[..., 0, :].any()
+        check(SMALL, np.zeros((5, 6), bool))
+
+    @pytest.mark.parametrize("mask", ["int8", "float32", "float64"])
+    def test_a_mask_of_another_dtype(self, mask):
+        x, numbers = (cupy.asarray(drawn(6, 4).astype("float16")), drawn(6, 6).astype(mask))
+        got = TWIN["forward"](xp, x, x, x, cupy.asarray(numbers)).get()
+        x = x.get().astype("float64")
+        assert np.allclose(got, OP.forward(numpy.xp, x, x, x, numbers), atol=4e-3)
+
+    @pytest.mark.parametrize("p", [0.3, 1.0])
+    @pytest.mark.parametrize("is_causal", [False, True])
+    def test_dropout(self, dtype, p, is_causal):
+        check(QUERIES, dtype=dtype, dropout=(p, (5, 2**63 + 1)), is_causal=is_causal)
+
+    def test_dropout_and_a_mask(self):
+        check(SMALL, drawn(3, 5, 6), dropout=(0.4, (1, 2)))
+
+    def test_dropout_of_wide_rows(self):
+        check(((1, 20, 128), (1, 70, 128), (1, 70, 128)), dropout=(0.4, (1, 2)))
+
+    def test_shared_keys(self, dtype):
+        shapes = (2, 2, 3, 20, 4), (2, 2, 1, 30, 4), (2, 2, 1, 30, 4)
+        got = check(shapes, dtype=dtype, is_causal=True)
+        assert got[2].shape == shapes[1]
+        check(shapes, some(2, 2, 3, 20, 30), dtype, dropout=(0.3, (1, 2)))
+
+    def test_leading_axes(self):
+        check(((3, 5, 4), (1, 6, 4), (6, 4)))
+        check(((5, 4), (2, 6, 4), (3, 1, 6, 4)))
+        check(((3, 5, 4), (1, 6, 4), (1, 6, 4)), drawn(2, 1, 5, 6))
+
+    @pytest.mark.parametrize("wanted", [(True, False, False, False), (False, True, True, False)])
+    def test_wanted(self, wanted):
+        check(SMALL, wanted=wanted)
+
+    def test_heads_are_not_copied(self, dtype):
+        """The result lies in memory as the query does."""
+        shapes = (2, 3, 20, 8), (2, 3, 30, 8), (2, 3, 30, 8)
+        got = check(shapes, dtype=dtype, turned=(1, 2))
+        assert all(x.swapaxes(1, 2).flags.c_contiguous for x in got[:4])
+
+    def test_unusual_arrays(self):
+        """Columns that are not adjacent, and a cotangent that is one number."""
+        x = cupy.asarray(drawn(4, 7, 6).astype("float32"))
+        turned = xp.permute_dims(x, (0, 2, 1))
+        out = TWIN["forward"](xp, turned, turned, turned)
+        g = cupy.broadcast_to(cupy.asarray(np.float32(2)), out.shape)
+        got = TWIN["joint"](xp, g, *[turned] * 3, None, False, None, 0.0, (0, 0), (*ALL[:3], False))
+        values = [np.asarray(turned.get(), "float64")] * 3
+        assert np.allclose(out.get(), OP.forward(numpy.xp, *values), atol=1e-5)
+        rest = None, False, None, 0.0, (0, 0), (*ALL[:3], False)
+        expected = OP.joint(numpy.xp, np.full(out.shape, 2.0), *values, *rest)
+        for a, b in zip(got[:3], expected[:3], strict=True):
+            assert np.allclose(a.get(), b, atol=1e-4)
+
+    def test_values_that_are_not_finite(self):
+        x = drawn(2, 40, 4).astype("float32")
+        x[0, 3] = np.nan
+        x[1, 2, 1] = np.inf
+        with np.errstate(all="ignore"):
+            expected = OP.forward(numpy.xp, x, x, x)
+        got = TWIN["forward"](xp, *[cupy.asarray(x)] * 3).get()
+        assert_array_equal(np.isnan(got), np.isnan(expected))
+        assert np.allclose(got, expected, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("why", ["dtypes", "features", "no keys", "integers", "an old device"])
+def test_without_the_kernels(why, monkeypatch):
+    """In blocks of many weights, as the definition computes them."""
+    query = drawn(2, 5, 300 if why == "features" else 4)
+    key = drawn(2, 0 if why == "no keys" else 6, query.shape[-1])
+    if why == "integers":
+        query, key = (10 * query).astype("int32"), (10 * key).astype("int32")
+    if why == "an old device":
+        monkeypatch.setattr(kernels, "_has_tensor_cores", lambda device: False)
+    on = (
+        cupy.asarray(query.astype("float32") if why == "dtypes" else query),
+        *[cupy.asarray(key)] * 2,
+    )
+    with traffic() as launches:
+        got = TWIN["forward"](xp, *on)
+    assert not [x for x in launches if x.name.startswith("attention")]
+    expected = OP.forward(numpy.xp, query, key, key)
+    assert np.allclose(got.get(), expected, atol=1e-6)
+    if why == "integers":
+        return
+    g = np.ones_like(expected)
+    rest = None, False, None, 0.0, (0, 0), (True, True, True, False)
+    cotangents = TWIN["joint"](xp, cupy.asarray(g), *on, *rest)
+    for a, b in zip(cotangents[:3], OP.joint(numpy.xp, g, query, key, key, *rest)[:3], strict=True):
+        assert np.allclose(a.get(), b, atol=1e-6)
+
+
+def test_a_mask_with_one_column():
+    """It adds the same number to all scores of a query, so its cotangent is 0."""
+    x, mask, g = cupy.asarray(drawn(5, 4)), cupy.asarray(drawn(5, 1)), cupy.ones((5, 4))
+    rest = False, None, 0.0, (0, 0), (False, False, False, True)
+    assert np.allclose(TWIN["joint"](xp, g, x, x, x, mask, *rest)[3].get(), 0)
+
+
+def test_second_derivatives_have_the_same_dropout():
+    """They go through the definition, on a machine's CPU as on a device."""
+    results = []
+    for device in ("cuda", "cpu"):
+        inputs = [
+            gg.tensor(drawn(2, 20, 4, seed=i), device=device, requires_grad=True) for i in range(3)
+        ]
+        out = gg.attention(*inputs, dropout_p=0.4, dropout_key=(1, 2), is_causal=True)
+        grads = gg.autograd.grad((out * out).sum(), inputs, create_graph=True)
+        second = gg.autograd.grad(sum((x * x).sum() for x in grads), inputs)
+        results.append([x.detach().cpu().numpy() for x in (out, *grads, *second)])
+    for a, b in zip(*results, strict=True):
+        assert np.allclose(a, b, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("length", [512, 8192])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("kind", ["plain", "causal", "mask", "dropout", "grouped"])
+def test_launches(kind, dtype, length, monkeypatch):
+    """One forward and four backward at any length, whose memory is that of rows. Not computed."""
+    monkeypatch.setattr(cupy._raw, "computes", False)
+    heads = (2, 4) if kind == "grouped" else (8,)
+    query = cupy.empty((2, *heads, length, 64), dtype)
+    keys = cupy.empty((2, 2, 1, length, 64) if kind == "grouped" else query.shape, dtype)
+    mask = cupy.empty((length, length), bool) if kind == "mask" else None
+    static = kind == "causal", None, 0.1 if kind == "dropout" else 0.0, (1, 2)
+    names = "is_causal", "scale", "dropout_p", "dropout_key"
+    with traffic() as forward:
+        before = cupy.get_default_memory_pool().used_bytes()
+        out = TWIN["forward"](xp, query, keys, keys, mask, **dict(zip(names, static, strict=True)))
+    with traffic() as backward:
+        got = TWIN["joint"](xp, out, query, keys, keys, mask, *static, (*ALL[:3], False))
+        used = cupy.get_default_memory_pool().used_bytes() - before
+    assert (len(forward), len(backward)) == (1, 4)
+    assert used == sum(x.nbytes for x in (out, *got[:3]))

@@ -139,10 +139,14 @@ def test_forwards(op, dtype, monkeypatch):
     x = inputs[0][60:180].reshape(6, 20)
     if len(inputs) == 1:
         check(x.T)
+        check(x.reshape(2, 3, 20).swapaxes(0, 1))
         check(x[:0])
     else:
-        for other in (2, 0.5, True, x[:1, :1], x.T.copy().T, x[::-1]):
+        for other in (2, 0.5, True, x[:1, :1], x[0, :1].reshape(())):
             check(x, other)
+            check(x.T, other)
+        check(x[0, :1].reshape(()), x)
+        check(x.T, x.T)
         for number in (2, -0.5):
             check(number, x)
 
@@ -153,7 +157,7 @@ def test_forwards_left_to_the_definition(monkeypatch):
     assert add(xp, x, x) is NotImplemented  # few elements
     monkeypatch.setattr(elementwise, "LARGE", 0)
     assert add(xp, x, x).tolist() == [[2] * 3] * 2
-    for other in (x[0], x.astype("float32"), x[None, :1, :1], 1j, x + 0j):
+    for other in (x[0], x.astype("float32"), x[None, :1, :1], 1j, x + 0j, x[::-1], x.T.copy().T):
         assert add(xp, x, other) is NotImplemented
     assert (gg.asarray(x[0]) + gg.asarray(x)).shape == (2, 3)
 

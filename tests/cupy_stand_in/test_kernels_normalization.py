@@ -20,7 +20,10 @@ LAYERS = [
     (5,),
     (1, 40),
 ]
-BATCHES = [(1, 3), (2, 1), (40, 4), (33, 33), (64, 100), (600, 40), (1100, 7)]
+BATCHES = [
+    *((1, 3), (2, 1), (40, 4), (33, 33), (64, 100), (600, 40), (1100, 7)),
+    *((2, 3, 5), (1, 2, 1, 1), (3, 2, 4, 4), (5, 3, 7, 3), (9, 2, 32, 16), (2, 1, 70, 67)),
+]
 AFFINE = [(True, True), (True, False), (False, True), (False, False)]
 WANTED = [(True, True, True), (True, False, False), (False, True, False), (True, False, True)]
 
@@ -186,12 +189,36 @@ class TestGroupNorm:
 class TestBatchNorm:
     @pytest.mark.parametrize("shape", BATCHES, ids=str)
     def test_twin(self, shape, dtype):
-        check("batch_norm", shape, shape[1:], dtype, eps=1e-5)
+        check("batch_norm", shape, shape[1:2], dtype, eps=1e-5)
 
     @pytest.mark.parametrize("affine", AFFINE)
-    @pytest.mark.parametrize("shape", [(40, 20), (1100, 7)], ids=str)
+    @pytest.mark.parametrize("shape", [(40, 20), (1100, 7), (3, 2, 4, 4)], ids=str)
     def test_without_parameters(self, shape, affine, dtype):
-        check("batch_norm", shape, shape[1:], dtype, affine, eps=0.5)
+        check("batch_norm", shape, shape[1:2], dtype, affine, eps=0.5)
+
+    @pytest.mark.parametrize("shape", [(40, 20), (3, 2, 4, 4), (6, 2, 5, 200)], ids=str)
+    @pytest.mark.parametrize("given", [(1, 1, 1), (0, 1, 0), (0, 0, 1), (1, 0, 1)], ids=str)
+    def test_cotangents_of_the_statistics(self, shape, given, dtype):
+        x, weight = numbers(*shape, dtype=dtype), numbers(shape[1], dtype=dtype)
+        shapes = zip((shape, shape[1:2], shape[1:2]), given, strict=True)
+        g = [numbers(*s, dtype=dtype, seed=1) if w else None for s, w in shapes]
+        rest = (True, False, False), 1e-5
+        got = twin("batch_norm", "joint", [*map(on_device, g)], *map(on_device, (x, weight)), *rest)
+        inputs = [*map(in_float64, g)], in_float64(x), in_float64(weight)
+        agree(got[0], Op.registry["batch_norm"].joint(numpy.xp, *inputs, *rest)[0], dtype)
+
+    def test_launches(self):
+        """At most two forward and two backward, with at most three and five passes."""
+        for shape in ((8, 3, 64, 64), (2, 200, 8, 8), (2000, 3)):
+            x, g = (cupy.asarray(numbers(*shape, dtype="float32", seed=i)) for i in range(2))
+            with traffic() as forward:
+                twin("batch_norm", "forward", x, eps=1e-5)
+            with traffic() as backward:
+                twin("batch_norm", "joint", (g, None, None), x, None, (True,) * 3, 1e-5)
+            for launches, passes in ((forward, 3), (backward, 5)):
+                assert len(launches) <= 2
+                moved = sum([launch.read + launch.written for launch in launches])
+                assert moved < (passes + 0.1) * x.nbytes
 
     def test_a_mean_far_from_0(self):
         """The mean of the squares minus the square of the mean would lose all digits."""
@@ -205,13 +232,12 @@ class TestBatchNorm:
     def test_falls_back_to_the_definition(self):
         forward, rule = (gg.batch_norm.op.twins["cupy"][part] for part in ("forward", "joint"))
         x = cupy.ones((3, 4), "float32")
-        for ones in (cupy.ones((0, 4)), cupy.ones((4, 0)), cupy.ones((2, 3, 4)), cupy.ones(3)):
+        for ones in (cupy.ones((0, 4)), cupy.ones((4, 0)), cupy.ones(3)):
             assert forward(xp, ones) is NotImplemented
         for weight in (cupy.ones(3, "float32"), cupy.ones(4)):
             assert forward(xp, x, weight) is NotImplemented
-        wanted, mean = (True, False, False), cupy.ones(4, "float32")
-        for g in ((None, mean, None), (x, mean, None), (x, None, mean)):
-            assert rule(xp, g, x, None, wanted, 1e-5) is NotImplemented
+        g = cupy.ones((3, 4)), None, None
+        assert rule(xp, g, x, None, (True, False, False), 1e-5) is NotImplemented
 
 
 @pytest.mark.parametrize("momentum", [0.1, None])

@@ -153,6 +153,15 @@ class TestErrorsOfCuPy:
         with pytest.raises(ValueError, match=r"resides \(1\) is different"):
             x + x
 
+    def test_events_of_another_device(self):
+        with cupy.cuda.Device(1):
+            event = cupy.cuda.Event()
+            event.record()
+            assert event.done
+        for ask in (lambda: event.done, event.synchronize):
+            with pytest.raises(RuntimeError, match="makes a context on device 0"):
+                ask()
+
     def test_singular_matrices_are_silent(self):
         assert np.isnan(cupy.linalg.inv(cupy.zeros((2, 2))).get()).all()
         with pytest.raises(np.linalg.LinAlgError):

@@ -88,6 +88,8 @@ class CuPy(Backend):
     in_single = False
     array_types = (cupy.ndarray,)
     devices = cuda_devices  # the module of functions that take a device's number
+    windows = kernels.windows
+    column_block = 1 << 22  # 16 MB in float32, which fit into the cache of most GPUs
 
     @property
     def graphs(self):
@@ -255,8 +257,11 @@ class CuPy(Backend):
             cupy.cuda.get_current_stream().record(event)
         _copied_to.append(host)
 
+        device = array.device
+
         def read():
-            event.synchronize()
+            with device:
+                event.synchronize()
             return host.item()
 
         return read
@@ -293,8 +298,8 @@ class CuPy(Backend):
     def generator(self, seed, device):
         return kernels.random.Random(seed, self._scope(device))
 
-    def dropout_mask(self, x, /, *, shape, p, key):
-        return kernels.random.dropout_mask(shape, p, key)
+    def dropout_mask(self, x, /, *, shape, p, key, start=0):
+        return kernels.random.dropout_mask(shape, p, key, start)
 
     def add_along_axis(self, values, indices, /, shape, axis):
         axis %= len(shape)

@@ -68,8 +68,8 @@ class _Lane:
         """Begin to copy ``array[rows]`` for each ``(array, rows)``."""
         self.slots.rotate(-1)
         slot = self.slots[0]
-        hosts = slot.fill(batch)
         with device:
+            hosts = slot.fill(batch)
             # Allocate on the consumer's stream, because the pool keeps an arena per stream.
             consumer = cupy.cuda.get_current_stream()
             arrays = [cupy.empty(host.shape, host.dtype) for host in hosts]

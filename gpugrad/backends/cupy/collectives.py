@@ -24,7 +24,10 @@ class Enqueued:
 
     def test(self):
         """Whether the collective has ended; does not wait."""
-        return self._event is None or self._event.done
+        if self._event is None:
+            return True
+        with self._device:
+            return self._event.done
 
     def wait(self):
         """Let later work on the current stream wait for the collective; the program goes on."""
@@ -128,6 +131,7 @@ class Collectives:
         collective counts from when it was enqueued or, if that is later, from the end of the one
         before, and so includes other work of the device.
         """
+        self._device.use()  # else CUDA would make a context on the first device
         since = time.monotonic()
         while True:
             time.sleep(min(1, group.timeout / 4))

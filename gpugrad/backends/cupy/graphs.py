@@ -4,7 +4,6 @@ import gc
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from functools import partial
 
 import cupy
 from cupy.cuda.memory import OutOfMemoryError
@@ -12,6 +11,7 @@ from cupy.cuda.memory import OutOfMemoryError
 from ..registry import parse_device
 from .captures import capturing, if_not_capturing
 from .devices import tf32
+from .kernels.loader import maker
 from .kernels.random import DeviceKey
 from .kernels.transfers import Numbers, copy_arrays
 from .products import captured_on
@@ -292,22 +292,6 @@ def _without_garbage_collection():
     finally:
         if was_on:
             gc.enable()
-
-
-def maker(shape, dtype, strides):
-    """A function that makes an array with these strides; None if it would not fill its memory."""
-    expected, step = {}, dtype.itemsize
-    order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
-    for axis in reversed(order):
-        expected[axis] = step
-        step *= shape[axis]
-    if step and any(n != 1 and expected[axis] != strides[axis] for axis, n in enumerate(shape)):
-        return None
-    if order == sorted(order):
-        return partial(cupy.ndarray, shape, dtype)
-    back = [order.index(axis) for axis in range(len(shape))]
-    turned = tuple([shape[axis] for axis in order])
-    return lambda: cupy.ndarray(turned, dtype).transpose(back)
 
 
 def addresses(arrays):

@@ -176,15 +176,22 @@ class Plan(NamedTuple):
     copies: tuple | None = None
 
 
-def matmul(x1, x2, /):
-    """The standard's, for arrays on one device."""
+def matmul(x1, x2, /, *, out=None):
+    """The standard's, for arrays on one device.
+
+    out: a contiguous array for the result, of its shape and dtype.
+    """
     if x1.dtype is not x2.dtype:
         dtype = cupy.result_type(x1, x2)
         x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
     dtype = x1.dtype
     kind = _kinds[dtype]
     if kind is None:
-        return cupy.matmul(x1, x2)
+        product = cupy.matmul(x1, x2)
+        if out is None:
+            return product
+        out[...] = product
+        return out
     if x1.ndim == x2.ndim == 1:
         return vecdot(x1, x2)
     a, b = x1.data, x2.data
@@ -201,8 +208,12 @@ def matmul(x1, x2, /):
             b = x2.data
         plan = plan_for(x1.shape, x1.strides, x2.shape, x2.strides, dtype.itemsize)
     if not plan.products:
-        return cupy.zeros(plan.shape, dtype)
-    out = cupy.ndarray(plan.shape, dtype)
+        if out is None:
+            return cupy.zeros(plan.shape, dtype)
+        out[...] = 0
+        return out
+    if out is None:
+        out = cupy.ndarray(plan.shape, dtype)
     gemm(kind, plan, a.ptr, b.ptr, out.data.ptr)
     return out
 

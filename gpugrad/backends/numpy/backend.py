@@ -89,10 +89,10 @@ class NumPy(Backend):
             return super().clip(x, min, max)
         return x.clip(min, max)
 
-    def dropout_mask(self, x, /, *, shape, p, key):
+    def dropout_mask(self, x, /, *, shape, p, key, start=0):
         from ..philox import kept
 
-        return kept(shape, p, key)
+        return kept(shape, p, key, start)
 
     def to_numpy(self, array):
         return array

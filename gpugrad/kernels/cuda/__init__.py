@@ -12,6 +12,6 @@ from ...backends.cupy.kernels.loader import add_sources
 
 add_sources(Path(__file__).parent)
 
-from . import attention, dropout, elementwise, neural, normalization  # noqa: E402
+from . import attention, dropout, elementwise, neural, normalization, recurrent  # noqa: E402
 
-__all__ = ["attention", "dropout", "elementwise", "neural", "normalization"]
+__all__ = ["attention", "dropout", "elementwise", "neural", "normalization", "recurrent"]

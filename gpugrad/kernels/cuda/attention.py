@@ -1,52 +1,277 @@
-"""The twin of the op in gpugrad/ops/attention.py: softmax and its VJP take one launch each.
+"""The twin of the op in gpugrad/ops/attention.py, in one launch forward and up to five backward.
 
-It supports float32 and float64, without a mask and without dropout.
+The kernels multiply small matrices on tensor cores, 16-bit ones as they are, and sum them as the
+definition does; float32 factors are split into two parts of 11 bits, so that a product has the
+precision of float32. Weights exist only in registers: in 16 bits where values of 16 bits are
+multiplied by them, else as wide as the sums. Backward first computes statistics of each query, and
+then weights again for the cotangents of the queries, of the keys, and of the values. Sums are
+always added up in the same order.
 """
 
-from ...backends.dtypes import float32, float64
-from ...ops.attention import BlockedAttention, attention
-from .neural import softmax
+from functools import cache, lru_cache
+from math import prod, sqrt
+from pathlib import Path
 
-_SOFTMAX = softmax.op.twins["cupy"]
+import cupy
+import numpy as np
+from cupy.cuda.function import CPointer
+
+from ...backends.cupy.kernels import random
+from ...backends.cupy.kernels.loader import accumulator, add_source, contiguous, covers, kernel
+from ...ops.attention import BlockedAttention, attention, leading_axes
+from ...ops.normalization import cast, common_dtypes, widen
+
+_FILE = Path(__file__).with_suffix(".cu")
+_STEPS = np.dtype([("row", "i8"), ("lead", "i8", 4)])
+_ARRAYS = "query", "key", "value", "g", "mask", "out"
+_NUMBERS = "n", "m", "d", "e", "shared", "is_causal", "mask_kind", "mask_column"
+_SIZES = np.dtype(
+    [("lead", "i8", 4), *[(x, "i8") for x in _NUMBERS], *[(x, _STEPS) for x in _ARRAYS]]
+)
+_KINDS = "forward", "statistics", "queries", "keys", "values", "mask"
+_FEATURES = 32, 64, 128, 256
+_THREADS, _ROWS = 128, 64  # of a block, as in attention.cu
 
 
-class _Attention(BlockedAttention):
+@cache
+def _room(features, itemsize):
+    """The features that a kernel has room for; None if there is no kernel."""
+    return next((n for n in _FEATURES if features <= n and n * itemsize <= 512), None)
+
+
+def _define(kind, features):
+    """The definition of a kernel."""
+    return f"""
+extern "C" __global__ void __launch_bounds__(32 * WARPS, {3 if 32 < features < 256 else 2})
+attention_{kind}_{features}(
+    const T* query, const T* key, const T* value, const T* g, const void* mask, A* statistics,
+    void* out, const Sizes sizes, double scale, double rate, word first, word second,
+    const word* at, long long chance)
+{{
+    attend<{kind.upper()}, {features}>(query, key, value, g, mask, statistics, out, sizes, (A)scale,
+                                       (A)rate, key_of(first, second, at), chance);
+}}
+"""
+
+
+for _features in _FEATURES:
+    _more = "".join([_define(kind, _features) for kind in _KINDS])
+    add_source(f"attention {_features}", _FILE, _more)
+
+
+@cache
+def _kernel(kind, features, dtype, device):
+    """A kernel on a device, the columns of its tiles, and its bytes of shared memory."""
+    features, has_slopes = _room(features, dtype.itemsize), kind not in ("forward", "values")
+    run = kernel(f"attention {features}", f"attention_{kind}_{features}", dtype)
+    columns = 8 * (2 if features * dtype.itemsize > 256 else 4 if has_slopes else 8)
+    shared = ((1 + has_slopes) * _ROWS + 2 * columns) * (features + 8) * dtype.itemsize
+    run.max_dynamic_shared_size_bytes = shared
+    return run, columns, shared
+
+
+@cache
+def _has_tensor_cores(device):
+    return cupy.cuda.runtime.getDeviceProperties(device)["major"] >= 8
+
+
+class _Blocked(BlockedAttention):
+    """What is computed without the kernels: on devices without such tensor cores, for several
+    dtypes and for more features."""
+
     def elements(self):
         return 1 << 24  # so many that launches take little of the time
 
-    def weights(self, block):
-        return _SOFTMAX["forward"](self.xp, self.scores(block)), 1
 
-    def slopes(self, products, weights, total):
-        return _SOFTMAX["x"](self.xp, products, weights, -1)
+class _Call:
+    """A call's operands, as the kernels take them, or None for each that they do not take."""
+
+    def __init__(self, query, key, value, mask, is_causal, scale, dropout_p, dropout_key):
+        dtype = query.dtype
+        self.query, self.key, self.value = map(_with_rows, (query, key, value))
+        self.mask, self.kind = mask, 0
+        if mask is not None:
+            mask = self.mask = mask.reshape((1,) * (2 - mask.ndim) + mask.shape)
+            kinds = {np.dtype(bool): 1, dtype: 2, accumulator(dtype): 3}
+            if mask.dtype not in kinds:
+                self.mask = mask = mask.astype(accumulator(dtype))
+            self.kind = kinds.get(mask.dtype, 3)
+        self.lead = leading_axes(query, key, value, mask)
+        self.is_causal = bool(is_causal)
+        self.scale = 1 / sqrt(query.shape[-1]) if scale is None else float(scale)
+        self.rate, self.random = 1.0, (np.uint64(0), np.uint64(0), None, 0)
+        if dropout_p:
+            self.rate = 1 / (1 - dropout_p or 1)
+            units = random.chance_of(dropout_p, dropout_key)
+            self.random = *random.words_of(dropout_key), units
+        self.features = max(query.shape[-1], value.shape[-1])
+        # Trailing axes along which keys and values are the same for several queries.
+        kept = len(self.lead)
+        while kept and not (self._has_axis(self.key, kept) or self._has_axis(self.value, kept)):
+            kept -= 1
+        self.shared = prod(self.lead[kept:])
+        self.of_keys = *self.lead[:kept], *[1] * (len(self.lead) - kept)
+
+    def _has_axis(self, x, number):
+        axis = number - 1 - len(self.lead) + x.ndim - 2
+        return axis >= 0 and x.shape[axis] > 1 and x.strides[axis] != 0
+
+    def table(self, g, out):
+        arrays = self.query, self.key, self.value, g, self.mask, out
+        of = tuple([None if x is None else (x.shape, x.strides, x.itemsize) for x in arrays])
+        return _table(self.lead, of, self.shared, self.is_causal, self.kind)
+
+    def launch(self, kind, blocks, g, statistics, out, for_rows=None):
+        """Run a kernel with so many stacks of rows; returns ``out``, or NotImplemented."""
+        dtype = self.query.dtype
+        device = cupy.cuda.runtime.getDevice()
+        table = self.table(g, None if kind == "mask" else out)
+        run, across, shared = _kernel(kind, self.features, dtype, device)
+        n, m = self.query.shape[-2], self.key.shape[-2]
+        if kind == "mask":
+            blocks *= -(-m // across) * (-(-n // _ROWS) if self.mask.shape[-2] > 1 else 1)
+        else:
+            blocks *= -(-(m if kind in ("keys", "values") else n) // _ROWS)
+        arrays = self.query, self.key, self.value, g, self.mask, statistics, out
+        numbers = CPointer(table.ctypes.data), self.scale, self.rate, *self.random
+        run((blocks,), (_THREADS,), (*arrays, *numbers), shared_mem=shared)
+        return out
 
 
-def _covers(query, key, value, mask, dropout_p):
-    return (
-        mask is None
-        and not dropout_p
-        and query.dtype in (float32, float64)
-        and query.dtype == key.dtype == value.dtype
-        and query.size
-        and key.size
-        and value.size
-    )
+def _like(x, lead, columns):
+    """An empty array with these leading axes and columns, and the rows of ``x``.
+
+    Its axes but the last lie in memory in the order of those of ``x``, new ones before them, so
+    that merging heads needs no copy.
+    """
+    shape = *lead, x.shape[-2], columns
+    new = len(shape) - x.ndim
+    steps = [
+        x.strides[i - new] if i >= new and x.shape[i - new] > 1 else 0 for i in range(len(shape))
+    ]
+    order = sorted(range(len(shape) - 1), key=lambda i: (steps[i] != 0, -steps[i]))
+    order.append(len(order))
+    if order == sorted(order):  # no view, which a sweep would copy
+        return cupy.empty(shape, x.dtype)
+    out = cupy.empty([shape[i] for i in order], x.dtype)
+    return out.transpose([order.index(i) for i in range(len(order))])
+
+
+def _with_rows(x):
+    """``x`` if the elements of each row are adjacent, else a copy."""
+    itemsize = x.itemsize
+    if x.strides[-1] == itemsize and not any(step % itemsize for step in x.strides):
+        return x
+    return contiguous(x) if not x.flags.c_contiguous else x
+
+
+@lru_cache(1024)
+def _table(lead, arrays, shared, is_causal, mask_kind):
+    """The numbers for a kernel; None if the leading axes cannot be taken as four."""
+    steps = []  # along the leading axes of each array, and then its rows and columns
+    for given in arrays:
+        if given is None:
+            steps.append([0] * (len(lead) + 2))
+            continue
+        shape, strides, itemsize = given
+        axes = [0 if n == 1 else step // itemsize for n, step in zip(shape, strides, strict=True)]
+        steps.append([0] * (len(lead) + 2 - len(shape)) + axes)
+    axes = []  # pairs of a length and the steps of all arrays
+    for axis, length in enumerate(lead):
+        if length == 1:
+            continue
+        own = [of[axis] for of in steps]
+        if axes and axes[-1][1] == [length * step for step in own]:
+            axes[-1] = axes[-1][0] * length, own
+        else:
+            axes.append((length, own))
+    if len(axes) > 4:
+        return None
+    axes = [(1, [0] * len(steps))] * (4 - len(axes)) + axes
+    table = np.zeros(1, _SIZES)
+    table["lead"] = [length for length, _ in axes]
+    for k, name in enumerate(_ARRAYS):
+        table[name]["row"] = steps[k][-2]
+        table[name]["lead"] = [own[k] for _, own in axes]
+    (*_, n, d), (*_, m, e) = arrays[0][0], arrays[2][0]
+    numbers = n, m, d, e, shared, is_causal, mask_kind, steps[4][-1]
+    for name, number in zip(_NUMBERS, numbers, strict=True):
+        table[name] = number
+    return table
+
+
+def _call(query, key, value, mask, *static):
+    """The `_Call`; None if the kernels do not support the inputs."""
+    dtype = query.dtype
+    if not (covers(dtype) and dtype == key.dtype == value.dtype):
+        return None
+    if min(query.ndim, key.ndim, value.ndim) < 2 or not (query.size and key.size and value.size):
+        return None
+    features = max(query.shape[-1], value.shape[-1])
+    if _room(features, dtype.itemsize) is None:
+        return None
+    if not _has_tensor_cores(cupy.cuda.runtime.getDevice()):
+        return None
+    call = _Call(query, key, value, mask, *static)
+    return None if call.table(None, None) is None else call
 
 
 def _attention(
-    xp, query, key, value, mask=None, /, *, is_causal=False, scale=None, dropout_p=0.0, **_
+    xp,
+    query,
+    key,
+    value,
+    mask=None,
+    /,
+    *,
+    is_causal=False,
+    scale=None,
+    dropout_p=0.0,
+    dropout_key=(0, 0),
 ):
-    if not _covers(query, key, value, mask, dropout_p):
-        return NotImplemented
-    work = _Attention(xp, query, key, value, None, query.dtype, is_causal, scale, 0.0, None)
-    return work.result()
+    static = is_causal, scale, dropout_p, dropout_key
+    call = _call(query, key, value, mask, *static)
+    if call is None:
+        dtype, wide = common_dtypes(xp, query, key, value)
+        return cast(xp, _Blocked(xp, query, key, value, mask, wide, *static).result(), dtype)
+    out = _like(call.query, call.lead, value.shape[-1])
+    return call.launch("forward", prod(call.lead), None, None, out)
 
 
-def _attention_vjp(xp, g, query, key, value, mask, is_causal, scale, dropout_p, wanted):
-    if not _covers(query, key, value, mask, dropout_p) or g.dtype != query.dtype:
-        return NotImplemented
-    work = _Attention(xp, query, key, value, None, query.dtype, is_causal, scale, 0.0, None)
-    return work.cotangents(g, wanted)
+def _attention_vjp(
+    xp, g, query, key, value, mask, is_causal, scale, dropout_p, dropout_key, wanted
+):
+    static = is_causal, scale, dropout_p, dropout_key
+    call = _call(query, key, value, mask, *static)
+    if call is not None and wanted[3]:
+        call.mask = contiguous(call.mask)
+    if (
+        call is None
+        or g.dtype != query.dtype
+        or (wanted[3] and call.mask.shape[-1] != key.shape[-2])  # then 0, but for rounding
+    ):
+        g, wide = widen(xp, g, query)
+        work = _Blocked(xp, query, key, value, mask, wide.dtype, *static)
+        *results, out = work.cotangents(g, wanted)
+        return *results, None if out is None else out.reshape(mask.shape)
+    lead = call.lead
+    stacks = prod(lead)
+    g = _with_rows(g)
+    statistics = cupy.empty((stacks, query.shape[-2], 2), accumulator(query.dtype))
+    call.launch("statistics", stacks, g, statistics, None)
+    operands = ("queries", call.query, lead), ("keys", call.key, call.of_keys)
+    operands = *operands, ("values", call.value, call.of_keys)
+    results = []
+    for (kind, x, axes), is_wanted in zip(operands, wanted[:3], strict=True):
+        out = None
+        if is_wanted:
+            out = call.launch(kind, prod(axes), g, statistics, _like(x, axes, x.shape[-1]))
+        results.append(out)
+    out = None
+    if wanted[3]:
+        out = cupy.empty(mask.shape, accumulator(query.dtype))
+        call.launch("mask", prod(call.mask.shape[:-2]), g, statistics, out)
+    return *results, out
 
 
 attention.twin("cupy", _attention, joint=_attention_vjp)

@@ -4,10 +4,12 @@ A VJP is one kernel, with the guard in it, for each set of wanted inputs; its de
 several of CuPy's kernels and, if it is guarded, another to look for nan. CuPy's kernels read and
 write one element at a time, which reaches 0.57 (with two inputs 0.85) of an H100's bandwidth;
 those here go in steps of 16 bytes, with which the VJPs reach 0.96. Forwards cost the CPU more time
-to launch so, and are only for arrays of so many elements that the GPU takes longer.
+to launch so, and are only for arrays of so many elements that the GPU takes longer. Arrays with
+equal strides and no gaps are taken as they lie in memory.
 """
 
 import re
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -15,7 +17,15 @@ import cupy
 import numpy as np
 
 from ...autograd.rules import kept_names
-from ...backends.cupy.kernels.loader import add_source, covers, elementwise_grid, flat, kernel
+from ...backends.cupy.kernels.loader import (
+    add_source,
+    covers,
+    elementwise_grid,
+    flat,
+    is_one,
+    kernel,
+    maker,
+)
 from ...ops import elementwise as arithmetic
 from ...ops import neural, transcendental
 
@@ -108,7 +118,7 @@ def _rule(topic, name, kept, count):
     """
 
     def run(g, values, guarded):
-        results = _launch(topic, name, g, (g, *values), count, guarded)
+        results = _launch(topic, name, g, (g, *values), count, guarded, copies=True)
         return results[0] if count == 1 and results is not NotImplemented else results
 
     # The names of a rule's parameters say what the graph keeps for it.
@@ -123,27 +133,30 @@ def _forward(topic, name, count):
     def run(like, values):
         if like.size < LARGE:
             return NotImplemented
-        results = _launch(topic, name, like, values, 1, False)
+        results = _launch(topic, name, like, values, 1, False, copies=False)
         return results if results is NotImplemented else results[0]
 
     def unary(xp, x):
         return run(x, (x,))
 
     def binary(xp, x1, x2):
-        return run(x1 if type(x1) is cupy.ndarray else x2, (x1, x2))
+        is_first = type(x1) is cupy.ndarray and (type(x2) is not cupy.ndarray or x1.size > 1)
+        return run(x1 if is_first else x2, (x1, x2))
 
     return unary if count == 1 else binary
 
 
-def _launch(topic, name, like, values, count, guarded):
+def _launch(topic, name, like, values, count, guarded, copies):
     """Launch a kernel on values of the shape and dtype of ``like``; return its results.
 
     A value can also be one element, or a number. NotImplemented if the kernel does not take them.
+
+    copies: whether to copy arrays that lie in memory in different ways.
     """
     shape, dtype = like.shape, like.dtype
     if not covers(dtype):
         return NotImplemented
-    number, single, inputs = 0.0, 0, []
+    number, single, inputs, whole = 0.0, 0, [], []
     for k, x in enumerate(values):
         if isinstance(x, (int, float)):
             number, one = float(x), True
@@ -151,12 +164,22 @@ def _launch(topic, name, like, values, count, guarded):
         elif isinstance(x, complex):
             return NotImplemented
         elif x.dtype is dtype and (x.shape == shape or (x.size == 1 and x.ndim <= len(shape))):
-            x, one = flat(x)
+            one = is_one(x)
+            if not one:
+                whole.append(x)
         else:
             return NotImplemented
         single |= one << k
         inputs.append(x)
-    results = tuple([cupy.empty(shape, dtype) for _ in range(count)])
+    make = partial(cupy.empty, shape, dtype)
+    if not all(x.flags.c_contiguous for x in whole):
+        strides = whole[0].strides
+        own = maker(shape, dtype, strides) if all(x.strides == strides for x in whole) else None
+        if own is None and not copies:
+            return NotImplemented
+        make = own or make
+        inputs = inputs if own else [x if x is None else flat(x)[0] for x in inputs]
+    results = tuple([make() for _ in range(count)])
     n = like.size
     if n:
         args = (*inputs, *results, n, number, np.int32(single), guarded)

@@ -102,10 +102,11 @@ activate_backward_and_sum(const T* g, const T* y, T* out, T* total, A* parts, lo
 }
 
 // Rows, each processed by a group of `width` threads: a power of 2 up to 32, or the whole block.
-// Each thread keeps its share of the first ITEMS * width elements of a row in registers.
+// Each thread keeps its share of the first ITEMS * width elements of a row in registers, and reads
+// N elements at a time.
 
-#define ITEMS 8
-#define MOST_THREADS (sizeof(A) == 8 ? 512 : 1024)  // in a block; each needs many registers
+#define ITEMS ((int)(128 / sizeof(A)))
+#define MOST_THREADS 256  // in a block; each needs many registers
 
 __device__ inline A group_sum(A x, int width)
 {
@@ -122,12 +123,62 @@ __device__ inline A group_max(A x, int width)
     return x;
 }
 
-// This thread's elements of a row: EACH for those in registers, REST for those beyond.
-#define EACH(k, column) \
-    _Pragma("unroll") for (int k = 0; k < ITEMS; k++) \
-        if (long long column = lane + (long long)k * width; column < columns)
-#define REST(column) \
-    for (long long column = lane + (long long)ITEMS * width; column < columns; column += width)
+template <int N> struct alignas(N * sizeof(T)) Items { T items[N]; };
+
+// Calls visit(column, values) for this thread's groups of N elements of a row.
+template <int N, class Visit>
+__device__ inline void each_in_registers(A* values, long long columns, int lane, int width,
+                                         Visit visit)
+{
+#pragma unroll
+    for (int k = 0; k < ITEMS; k += N) {
+        long long column = ((long long)(k / N) * width + lane) * N;
+        if (column < columns) visit(column, values + k);
+    }
+}
+
+// The same for those beyond, with values that are loaded from x.
+template <int N, class Visit>
+__device__ inline void each_beyond(const T* x, long long columns, int lane, int width, Visit visit)
+{
+    for (long long column = (long long)ITEMS * width + lane * N; column < columns;
+         column += width * N) {
+        A values[N];
+        Items<N> group = *(const Items<N>*)(x + column);
+#pragma unroll
+        for (int i = 0; i < N; i++) values[i] = load(group.items + i);
+        visit(column, values);
+    }
+}
+
+// Loads this thread's first elements; in place of those that there are not, `other`.
+template <int N>
+__device__ inline void load_row(const T* x, long long columns, int lane, int width, A other,
+                                A* values)
+{
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) values[i] = other;
+    each_in_registers<N>(values, columns, lane, width, [&](long long column, A* at) {
+        Items<N> group = *(const Items<N>*)(x + column);
+#pragma unroll
+        for (int i = 0; i < N; i++) at[i] = load(group.items + i);
+    });
+}
+
+// Stores value(x, column) for each element x of a row: the first from registers, the others loaded.
+template <int N, class Value>
+__device__ inline void store_row(T* to, const T* from, A* values, long long columns, int lane,
+                                 int width, Value value)
+{
+    auto visit = [&](long long column, A* at) {
+        Items<N> group;
+#pragma unroll
+        for (int i = 0; i < N; i++) store(group.items + i, value(at[i], column + i));
+        *(Items<N>*)(to + column) = group;
+    };
+    each_in_registers<N>(values, columns, lane, width, visit);
+    each_beyond<N>(from, columns, lane, width, visit);
+}
 
 // What softmax needs to know about a row: its greatest element and the sum of exp(x - greatest).
 struct Scale { A most, sum; };
@@ -135,16 +186,26 @@ struct Scale { A most, sum; };
 // Computes a row's Scale and loads the thread's first elements into `values`. Every thread of the
 // block must take part.
 
+template <int N>
 __device__ inline Scale scale_of(const T* x, bool valid, long long columns, int lane, int width,
                                  A* values)
 {
     if (!valid) columns = 0;
     A most = -infinity(), sum = 0;
-    EACH(k, c) most = maximum(most, values[k] = load(x + c));
-    REST(c) most = maximum(most, load(x + c));
+    load_row<N>(x, columns, lane, width, -infinity(), values);
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) most = maximum(most, values[i]);
+    each_beyond<N>(x, columns, lane, width, [&](long long, A* at) {
+#pragma unroll
+        for (int i = 0; i < N; i++) most = maximum(most, at[i]);
+    });
     most = group_max(most, width);
-    EACH(k, c) sum += exp(values[k] - most);
-    REST(c) sum += exp(load(x + c) - most);
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) sum += exp(values[i] - most);
+    each_beyond<N>(x, columns, lane, width, [&](long long, A* at) {
+#pragma unroll
+        for (int i = 0; i < N; i++) sum += exp(at[i] - most);
+    });
     return {most, group_sum(sum, width)};
 }
 
@@ -154,46 +215,79 @@ __device__ inline Scale scale_of(const T* x, bool valid, long long columns, int 
     for (long long first_ = (long long)blockIdx.x * groups, row; \
          row = first_ + threadIdx.x / width, first_ < rows; first_ += (long long)gridDim.x * groups)
 
-extern "C" __global__ void __launch_bounds__(MOST_THREADS)
-softmax(const T* x, T* out, long long rows, long long columns, int width,
-                                   bool is_log)
+template <int N>
+__device__ void softmax_of(const T* x, T* out, long long rows, long long columns, int width,
+                           bool is_log)
 {
     EACH_ROW(row) {
         bool valid = row < rows;
         const T* from = x + row * columns;
-        T* to = out + row * columns;
         A values[ITEMS];
-        Scale s = scale_of(from, valid, columns, lane, width, values);
+        Scale s = scale_of<N>(from, valid, columns, lane, width, values);
         if (!valid) continue;
         A less = is_log ? log(s.sum) : 0;
-#define RESULT(v) (is_log ? (v) - s.most - less : exp((v) - s.most) / s.sum)
-        EACH(k, c) store(to + c, RESULT(values[k]));
-        REST(c) store(to + c, RESULT(load(from + c)));
+        store_row<N>(out + row * columns, from, values, columns, lane, width,
+                     [=](A x, long long) {
+                         return is_log ? x - s.most - less : exp(x - s.most) / s.sum;
+                     });
     }
 }
 
 extern "C" __global__ void __launch_bounds__(MOST_THREADS)
-softmax_backward(const T* g, const T* out, T* dx, long long rows,
-                                            long long columns, int width, bool is_log)
+softmax(const T* x, T* out, long long rows, long long columns, int width, bool is_log)
+{
+    if (columns % PACK == 0 && is_aligned(x) && is_aligned(out))
+        softmax_of<PACK>(x, out, rows, columns, width, is_log);
+    else
+        softmax_of<1>(x, out, rows, columns, width, is_log);
+}
+
+template <int N>
+__device__ void softmax_cotangent(const T* g, const T* out, T* dx, long long rows,
+                                  long long columns, int width, bool is_log)
 {
     EACH_ROW(row) {
         bool valid = row < rows;
         const T *from = g + row * columns, *at = out + row * columns;
-        T* to = dx + row * columns;
         A gs[ITEMS], outs[ITEMS], sum = 0;
-        if (valid) {
-            EACH(k, c) {
-                gs[k] = load(from + c), outs[k] = load(at + c);
-                sum += is_log ? gs[k] : gs[k] * outs[k];
-            }
-            REST(c) sum += is_log ? load(from + c) : load(from + c) * load(at + c);
-        }
+        long long length = valid ? columns : 0;
+        load_row<N>(from, length, lane, width, 0, gs);
+        load_row<N>(at, length, lane, width, 0, outs);
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) sum += is_log ? gs[i] : gs[i] * outs[i];
+        each_beyond<N>(from, length, lane, width, [&](long long column, A* values) {
+#pragma unroll
+            for (int i = 0; i < N; i++) sum += is_log ? values[i] : values[i] * load(at + column + i);
+        });
         sum = group_sum(sum, width);
         if (!valid) continue;
-#define COTANGENT(g, out) (is_log ? (g) - exp(out) * sum : ((g) - sum) * (out))
-        EACH(k, c) store(to + c, COTANGENT(gs[k], outs[k]));
-        REST(c) store(to + c, COTANGENT(load(from + c), load(at + c)));
+        auto cotangent = [=](A g, A out) { return is_log ? g - exp(out) * sum : (g - sum) * out; };
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) gs[i] = cotangent(gs[i], outs[i]);
+        T* to = dx + row * columns;
+        auto visit = [&](long long column, A* values) {
+            Items<N> group;
+#pragma unroll
+            for (int i = 0; i < N; i++) store(group.items + i, values[i]);
+            *(Items<N>*)(to + column) = group;
+        };
+        each_in_registers<N>(gs, columns, lane, width, visit);
+        each_beyond<N>(from, columns, lane, width, [&](long long column, A* values) {
+#pragma unroll
+            for (int i = 0; i < N; i++) values[i] = cotangent(values[i], load(at + column + i));
+            visit(column, values);
+        });
     }
+}
+
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
+softmax_backward(const T* g, const T* out, T* dx, long long rows, long long columns, int width,
+                 bool is_log)
+{
+    if (columns % PACK == 0 && is_aligned(g) && is_aligned(out) && is_aligned(dx))
+        softmax_cotangent<PACK>(g, out, dx, rows, columns, width, is_log);
+    else
+        softmax_cotangent<1>(g, out, dx, rows, columns, width, is_log);
 }
 
 // A row's label; -1 if there is no such column.
@@ -224,16 +318,18 @@ __device__ inline void store_total(A total, A factor, T* out, A* parts)
 // Stores the losses of all rows, 0 where the label is `ignored`; or, if losses is null, their sum.
 // If `is_mean` the sum is divided by the number of other labels, of which the blocks' parts follow
 // those of the sum; see store_total.
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
 cross_entropy(const T* x, const void* target, T* losses, T* out, A* parts, long long rows,
               long long columns, bool is_mean, int width, bool is_long, long long ignored)
 {
     A total = 0, count = 0;
+    bool is_packed = columns % PACK == 0 && is_aligned(x);
     EACH_ROW(row) {
         bool valid = row < rows;
         const T* from = x + row * columns;
         A values[ITEMS];
-        Scale s = scale_of(from, valid, columns, lane, width, values);
+        Scale s = is_packed ? scale_of<PACK>(from, valid, columns, lane, width, values)
+                            : scale_of<1>(from, valid, columns, lane, width, values);
         if (!valid || lane) continue;
         bool counted = counts(target, is_long, row, ignored);
         long long t = label(target, is_long, row, columns);
@@ -267,37 +363,54 @@ extern "C" __global__ void sum_losses(const A* parts, T* out, long long n, bool 
     if (threadIdx.x == 0) store(out, total);
 }
 
-// out = the number of labels that are not `ignored`, at least 1.
+// counted = how many labels are not `ignored`, by block.
 extern "C" __global__ void __launch_bounds__(1024)
-count_labels(const void* target, A* out, long long rows, bool is_long, long long ignored)
+count_labels(const void* target, A* counted, long long rows, bool is_long, long long ignored)
 {
     A count = 0;
-    for (long long row = threadIdx.x; row < rows; row += blockDim.x)
+    for (long long row = thread_number(); row < rows; row += thread_count())
         count += counts(target, is_long, row, ignored);
     count = block_sum(count);
-    if (threadIdx.x == 0) *out = count < 1 ? A(1) : count;
+    if (threadIdx.x == 0) counted[blockIdx.x] = count;
 }
 
-// g has one element per row or, unless per_row, a single one. It is divided by *count, if given.
-extern "C" __global__ void __launch_bounds__(MOST_THREADS)
-cross_entropy_backward(const T* x, const void* target, const T* g, const A* count, T* dx,
-                       long long rows, long long columns, int width, bool is_long, bool per_row,
-                       long long ignored)
+template <int N>
+__device__ void cross_entropy_cotangent(const T* x, const void* target, const T* g, A count, T* dx,
+                                        long long rows, long long columns, int width, bool is_long,
+                                        bool per_row, long long ignored)
 {
     EACH_ROW(row) {
         bool valid = row < rows;
         const T* from = x + row * columns;
-        T* to = dx + row * columns;
         A values[ITEMS];
-        Scale s = scale_of(from, valid, columns, lane, width, values);
+        Scale s = scale_of<N>(from, valid, columns, lane, width, values);
         if (!valid) continue;
         bool counted = counts(target, is_long, row, ignored);
         long long t = label(target, is_long, row, columns);
-        A slope = load(g + (per_row ? row : 0)) / (count ? *count : A(1));
-#define SLOPE(v) (counted ? slope * (exp((v) - s.most) / s.sum - (c == t)) : A(0))
-        EACH(k, c) store(to + c, SLOPE(values[k]));
-        REST(c) store(to + c, SLOPE(load(from + c)));
+        A slope = load(g + (per_row ? row : 0)) / count;
+        store_row<N>(dx + row * columns, from, values, columns, lane, width,
+                     [=](A x, long long column) {
+                         return counted ? slope * (exp(x - s.most) / s.sum - (column == t)) : A(0);
+                     });
     }
+}
+
+// g has one element per row or, unless per_row, a single one. It is divided by the sum of the first
+// `parts` of `counted`, up to 32, if there are any; at least by 1.
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
+cross_entropy_backward(const T* x, const void* target, const T* g, const A* counted, T* dx,
+                       long long rows, long long columns, int width, bool is_long, bool per_row,
+                       long long ignored, long long parts)
+{
+    int place = threadIdx.x % 32;
+    A count = parts ? warp_sum(place < parts ? counted[place] : A(0)) : A(1);
+    if (count < 1) count = 1;
+    if (columns % PACK == 0 && is_aligned(x) && is_aligned(dx))
+        cross_entropy_cotangent<PACK>(x, target, g, count, dx, rows, columns, width, is_long,
+                                      per_row, ignored);
+    else
+        cross_entropy_cotangent<1>(x, target, g, count, dx, rows, columns, width, is_long, per_row,
+                                   ignored);
 }
 
 // Stores squared errors or, if losses is null, their sum times `factor`; see store_total.

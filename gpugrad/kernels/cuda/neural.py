@@ -17,7 +17,6 @@ from ...backends.cupy.kernels.loader import (
     launch_elementwise,
 )
 from ...backends.cupy.kernels.reductions import ROWS, sum_parts, sum_rows, sums_of_columns
-from ...backends.dtypes import float64
 from ...ops.neural import (
     cross_entropy,
     dense,
@@ -134,21 +133,21 @@ def _activation_vjp_and_sums(g, y, out, activation):
 # Rows
 
 
-def _most_threads(dtype):
-    """In a block of a kernel that processes rows; with more, each would have too few registers."""
-    return 512 if dtype == float64 else 1024
+_MOST_THREADS = 256  # in a block of a kernel that processes rows, as in neural.cu
 
 
 @cache
 def _groups(columns, dtype):
     """The number of threads per row, as a kernel's parameter, threads per block, and rows per
     block."""
-    if columns <= 256:
-        width = 4
-        while width < 32 and 4 * width < columns:
+    items = 128 // accumulator(dtype).itemsize  # that a thread keeps in registers
+    if columns <= 32 * items:
+        width, pack = 4, 16 // dtype.itemsize
+        pack = 1 if columns % pack else pack
+        while width < 32 and 2 * pack * width < columns:
             width *= 2
         return np.int32(width), 128, 128 // width
-    threads = min(-(-columns // 128) * 32, _most_threads(dtype))
+    threads = min(-(-columns // (32 * items)) * 32, _MOST_THREADS)
     return np.int32(threads), threads, 1
 
 
@@ -211,7 +210,7 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
     else:
         out = cupy.empty((), dtype)
         if rows * int(width) <= 4096 and threads == 128:  # one block is fastest
-            blocks, threads = 1, _most_threads(dtype)
+            blocks, threads = 1, _MOST_THREADS
         else:
             blocks = min(-(-rows // rows_at_once), 1024)
             if blocks > 1:
@@ -239,14 +238,15 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     columns = logits.shape[-1]
     width, threads, rows_at_once = _groups(columns, out.dtype)
     rows = logits.size // columns
-    count = None
+    counted, parts = None, 0
     if reduction == "mean":
-        count = cupy.empty((), accumulator(out.dtype))
-        args = target, count, rows, is_long, ignore_index
-        kernel("neural", "count_labels", out.dtype)((1,), (1024,), args)
+        parts = min(-(-rows // 4096), 32)
+        counted = cupy.empty(parts, accumulator(out.dtype))
+        args = target, counted, rows, is_long, ignore_index
+        kernel("neural", "count_labels", out.dtype)((parts,), (1024,), args)
     blocks = min(-(-rows // rows_at_once), 1 << 20)
-    args = contiguous(logits), target, contiguous(g), count, out
-    args = *args, rows, columns, width, is_long, per_row, ignore_index
+    args = contiguous(logits), target, contiguous(g), counted, out
+    args = *args, rows, columns, width, is_long, per_row, ignore_index, parts
     kernel("neural", "cross_entropy_backward", out.dtype)((blocks,), (threads,), args)
     return out
 

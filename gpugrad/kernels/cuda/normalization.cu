@@ -278,23 +278,61 @@ struct Moments {
 // the moments of each chunk of rows and, in a second launch, the rest.
 enum Stage { WHOLE, MOMENTS, REST };
 
-// Returns a column's moments in all of its threads; the stage MOMENTS stores those of a chunk.
+// The elements of channels, in an array (n, channels, inner), as `rows` of each. If `inner` is 1, a
+// block of 32 by STRIP threads processes 32 channels, else a single one; of each a chunk of its rows.
+struct Channels {
+    long long rows, count, inner, channel, start, stop;
+
+    __device__ Channels(long long rows, long long count, long long inner)
+        : rows(rows), count(count), inner(inner), channel(blockIdx.x)
+    {
+        if (inner == 1) channel = channel * 32 + threadIdx.x;
+        long long chunk = (rows + gridDim.y - 1) / gridDim.y;
+        chunk = (chunk + PACK - 1) / PACK * PACK;
+        start = blockIdx.y * chunk;
+        stop = start + chunk < rows ? start + chunk : rows;
+    }
+
+    __device__ bool is_valid() const { return channel < count; }
+
+    // Calls visit(i) for this thread's elements: N from i on, which are one if `inner` is 1.
+    template <int N, class Visit> __device__ void each(Visit visit) const
+    {
+        if (inner == 1) {
+#pragma unroll 4
+            for (long long row = start + threadIdx.y; row < stop; row += STRIP)
+                visit(row * count + channel);
+            return;
+        }
+        unsigned plane = inner;
+        for (unsigned k = start + (threadIdx.y * 32 + threadIdx.x) * N; k < stop;
+             k += 32 * STRIP * N) {
+            unsigned example = k / plane;
+            visit((example * count + channel) * inner + (k - example * plane));
+        }
+    }
+};
+
+// Returns a channel's moments in all of its threads; the stage MOMENTS stores those of a chunk.
 // Without g, the cotangents are 0.
-__device__ inline Moments column_moments(const T* __restrict__ g, const T* __restrict__ x,
-                                         Moments* parts, long long column, long long columns,
-                                         long long start, long long stop, long long stage)
+template <int N>
+__device__ Moments moments_of(const T* __restrict__ g, const T* __restrict__ x, Moments* parts,
+                              const Channels& of, long long stage)
 {
     __shared__ Moments strip[STRIP][32];
     Moments own = {};
-    if (column < columns && stage == REST) {
-        for (long long chunk = threadIdx.y; chunk < gridDim.y; chunk += STRIP)
-            own.add(parts[chunk * columns + column]);
-    } else if (column < columns) {
-#pragma unroll 4
-        for (long long row = start + threadIdx.y; row < stop; row += STRIP) {
-            long long i = row * columns + column;
-            own.add(load(x + i), g ? load(g + i) : A(0));
-        }
+    bool is_plane = of.inner != 1;
+    if (of.is_valid() && stage == REST) {
+        int first = is_plane ? threadIdx.y * 32 + threadIdx.x : threadIdx.y;
+        for (int chunk = first; chunk < gridDim.y; chunk += is_plane ? 32 * STRIP : STRIP)
+            own.add(parts[chunk * of.count + of.channel]);
+    } else if (of.is_valid()) {
+        of.each<N>([&](long long i) {
+            Items<N> xs = *(const Items<N>*)(x + i), gs = {};
+            if (g) gs = *(const Items<N>*)(g + i);
+#pragma unroll
+            for (int k = 0; k < N; k++) own.add(load(xs.items + k), g ? load(gs.items + k) : A(0));
+        });
     }
     strip[threadIdx.y][threadIdx.x] = own;
     for (int half = STRIP / 2; half; half /= 2) {
@@ -302,57 +340,96 @@ __device__ inline Moments column_moments(const T* __restrict__ g, const T* __res
         if (threadIdx.y < half)
             strip[threadIdx.y][threadIdx.x].add(strip[threadIdx.y + half][threadIdx.x]);
     }
+    for (int half = 16; half && is_plane; half /= 2) {
+        __syncthreads();
+        if (threadIdx.y == 0 && threadIdx.x < half)
+            strip[0][threadIdx.x].add(strip[0][threadIdx.x + half]);
+    }
     __syncthreads();
-    own = strip[0][threadIdx.x];
-    if (stage == MOMENTS && threadIdx.y == 0 && column < columns)
-        parts[blockIdx.y * columns + column] = own;
+    own = strip[0][is_plane ? 0 : threadIdx.x];
+    if (stage == MOMENTS && threadIdx.y == 0 && of.is_valid() && !(is_plane && threadIdx.x))
+        parts[blockIdx.y * of.count + of.channel] = own;
     return own;
 }
 
-// This thread's column, and the range of rows of its block.
-#define PLACE \
-    long long column = (long long)blockIdx.x * 32 + threadIdx.x; \
-    long long chunk = (rows + gridDim.y - 1) / gridDim.y; \
-    long long start = blockIdx.y * chunk, stop = start + chunk < rows ? start + chunk : rows;
-
-extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
-batch_norm(const T* __restrict__ x, const T* weight, const T* bias, T* __restrict__ out, T* mean,
-           T* var, Moments* parts, long long rows, long long columns, double eps, long long stage)
+// Whether this thread stores what there is once of each channel.
+__device__ inline bool stores_channel(const Channels& of)
 {
-    PLACE
-    Moments m = column_moments(nullptr, x, parts, column, columns, start, stop, stage);
-    if (stage == MOMENTS || column >= columns) return;
+    return blockIdx.y == 0 && threadIdx.y == 0 && (of.inner == 1 || threadIdx.x == 0);
+}
+
+template <int N>
+__device__ void normalize_channels(const T* x, const T* weight, const T* bias, T* out, T* mean,
+                                   T* var, Moments* parts, const Channels& of, A eps,
+                                   long long stage)
+{
+    Moments m = moments_of<N>(nullptr, x, parts, of, stage);
+    if (stage == MOMENTS || !of.is_valid()) return;
     A variance = m.xx / m.count;
-    if (blockIdx.y == 0 && threadIdx.y == 0) {
-        store(mean + column, m.x);
-        store(var + column, variance);
+    if (stores_channel(of)) {
+        store(mean + of.channel, m.x);
+        store(var + of.channel, variance);
     }
-    A scale = one_of(weight, column) / sqrt(variance + (A)eps), shift = zero_of(bias, column);
-#pragma unroll 4
-    for (long long row = start + threadIdx.y; row < stop; row += STRIP) {
-        long long i = row * columns + column;
-        store(out + i, (load(x + i) - m.x) * scale + shift);
-    }
+    A scale = one_of(weight, of.channel) / sqrt(variance + eps), shift = zero_of(bias, of.channel);
+    of.each<N>([&](long long i) {
+        Items<N> group = *(const Items<N>*)(x + i);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            store(group.items + k, (load(group.items + k) - m.x) * scale + shift);
+        *(Items<N>*)(out + i) = group;
+    });
 }
 
 extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
-batch_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* weight,
-                    T* __restrict__ out, T* dweight, T* dbias, Moments* parts, long long rows,
-                    long long columns, double eps, long long stage)
+batch_norm(const T* x, const T* weight, const T* bias, T* out, T* mean, T* var, Moments* parts,
+           long long rows, long long channels, long long inner, double eps, long long stage)
 {
-    PLACE
-    Moments m = column_moments(g, x, parts, column, columns, start, stop, stage);
-    if (stage == MOMENTS || column >= columns) return;
-    A scale = 1 / sqrt(m.xx / m.count + (A)eps);
-    if (blockIdx.y == 0 && threadIdx.y == 0) {
-        if (dweight) store(dweight + column, m.xg * scale);
-        if (dbias) store(dbias + column, m.g * m.count);
+    Channels of(rows, channels, inner);
+    if (inner % PACK == 0 && is_aligned(x) && is_aligned(out))
+        normalize_channels<PACK>(x, weight, bias, out, mean, var, parts, of, eps, stage);
+    else
+        normalize_channels<1>(x, weight, bias, out, mean, var, parts, of, eps, stage);
+}
+
+// dmean and dvar, which may be null, are the cotangents of the statistics.
+template <int N>
+__device__ void channel_cotangents(const T* g, const T* x, const T* weight, const T* dmean,
+                                   const T* dvar, T* out, T* dweight, T* dbias, Moments* parts,
+                                   const Channels& of, A eps, long long stage)
+{
+    Moments m = moments_of<N>(g, x, parts, of, stage);
+    if (stage == MOMENTS || !of.is_valid()) return;
+    A scale = 1 / sqrt(m.xx / m.count + eps), factor = scale * one_of(weight, of.channel);
+    if (stores_channel(of)) {
+        if (dweight) store(dweight + of.channel, m.xg * scale);
+        if (dbias) store(dbias + of.channel, m.g * m.count);
     }
     if (!out) return;
-    A along = m.xg / m.count * scale * scale, factor = scale * one_of(weight, column);
-#pragma unroll 4
-    for (long long row = start + threadIdx.y; row < stop; row += STRIP) {
-        long long i = row * columns + column;
-        store(out + i, (load(g + i) - m.g - (load(x + i) - m.x) * along) * factor);
-    }
+    A along = m.xg / m.count * scale * scale * factor, shift = 0;
+    if (dvar) along -= load(dvar + of.channel) * 2 / m.count;
+    if (dmean) shift = load(dmean + of.channel) / m.count;
+    of.each<N>([&](long long i) {
+        Items<N> xs = *(const Items<N>*)(x + i), gs = {};
+        if (g) gs = *(const Items<N>*)(g + i);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            A slope = g ? (load(gs.items + k) - m.g) * factor : A(0);
+            store(xs.items + k, slope - (load(xs.items + k) - m.x) * along + shift);
+        }
+        *(Items<N>*)(out + i) = xs;
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
+batch_norm_backward(const T* g, const T* x, const T* weight, const T* dmean, const T* dvar, T* out,
+                    T* dweight, T* dbias, Moments* parts, long long rows, long long channels,
+                    long long inner, double eps, long long stage)
+{
+    Channels of(rows, channels, inner);
+    if (inner % PACK == 0 && is_aligned(x) && is_aligned(g) && is_aligned(out))
+        channel_cotangents<PACK>(g, x, weight, dmean, dvar, out, dweight, dbias, parts, of, eps,
+                                 stage);
+    else
+        channel_cotangents<1>(g, x, weight, dmean, dvar, out, dweight, dbias, parts, of, eps,
+                              stage);
 }

@@ -159,42 +159,44 @@ def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
 # Batches
 
 
-def _over_columns(name, arrays, rows, columns, eps):
-    """Run a kernel that processes columns; in two launches if there are few with many rows."""
-    dtype = arrays[0].dtype
-    strips = -(-columns // 32)
-    chunks = max(min(_BLOCKS // 2 // strips, -(-rows // 512)), 1)
-    parts = None if chunks == 1 else cupy.empty((chunks, columns, 5), accumulator(dtype))
+def _over_channels(name, arrays, x, eps):
+    """Run a kernel that processes channels; in two launches if there are few with many elements."""
+    channels = x.shape[1]
+    inner = prod(x.shape[2:])
+    rows = x.size // channels
+    strips, fewest = (-(-channels // 32), 512) if inner == 1 else (channels, 4096)
+    chunks = max(min(_BLOCKS // 2 // strips, -(-rows // fewest)), 1)
+    parts = None if chunks == 1 else cupy.empty((chunks, channels, 5), accumulator(x.dtype))
     for stage in (_WHOLE,) if chunks == 1 else (_MOMENTS, _REST):
-        args = *arrays, parts, rows, columns, float(eps), stage
-        kernel("normalization", name, dtype)((strips, chunks), (32, _STRIP), args)
+        args = *arrays, parts, rows, channels, inner, float(eps), stage
+        kernel("normalization", name, x.dtype)((strips, chunks), (32, _STRIP), args)
+
+
+def _has_channels(x, weight, bias):
+    """Whether the kernels support the inputs; the number of a channel's element has 32 bits."""
+    if x.ndim < 2 or not x.size or x.size // x.shape[1] >= 2**31:
+        return False
+    return _supports(x, weight, bias, x.shape[1:2])
 
 
 def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
-    if x.ndim != 2 or not x.size or not _supports(x, weight, bias, x.shape[1:]):
+    if not _has_channels(x, weight, bias):
         return NotImplemented
-    rows, columns = x.shape
-    results = [cupy.empty(shape, x.dtype) for shape in (x.shape, columns, columns)]
-    arrays = contiguous(x), *_contiguous_or_none(weight, bias), *results
-    _over_columns("batch_norm", arrays, rows, columns, eps)
+    channels = x.shape[1]
+    results = [cupy.empty(shape, x.dtype) for shape in (x.shape, channels, channels)]
+    x, weight, bias = _contiguous_or_none(x, weight, bias)
+    _over_channels("batch_norm", (x, weight, bias, *results), x, eps)
     return tuple(results)
 
 
 def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
-    g, *of_statistics = g
-    if (
-        any(c is not None for c in of_statistics)
-        or x.ndim != 2
-        or not x.size
-        or g.dtype != x.dtype
-        or not _supports(x, weight, None, x.shape[1:])
-    ):
+    if not _has_channels(x, weight, None) or any(c is not None and c.dtype != x.dtype for c in g):
         return NotImplemented
-    rows, columns = x.shape
-    shapes = x.shape, columns, columns
+    shapes = x.shape, *[x.shape[1:2]] * 2
     results = [cupy.empty(s, x.dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
-    arrays = contiguous(g), contiguous(x), *_contiguous_or_none(weight), *results
-    _over_columns("batch_norm_backward", arrays, rows, columns, eps)
+    g, *of_statistics, x, weight = _contiguous_or_none(*g, x, weight)
+    arrays = g, x, weight, *of_statistics, *results
+    _over_channels("batch_norm_backward", arrays, x, eps)
     return results
 
 

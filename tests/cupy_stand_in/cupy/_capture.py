@@ -28,12 +28,14 @@ class Capture(list):
     """The work captured so far, on a stream of a device.
 
     is_invalid: whether something was refused, after which nothing can be captured any more.
+    memory: addresses of the memory that was taken for it from a pool.
     """
 
     is_invalid = False
 
     def __init__(self, device_id):
         self.device_id = device_id
+        self.memory = []
         _under_way.append(self)
 
     def end(self):

@@ -21,6 +21,7 @@ from ._capture import current, do
 from ._traffic import is_recorded, launched
 from .cuda.function import CPointer
 
+computes = True  # else kernels are launched, but not run: only counted
 EMULATOR = Path(__file__).with_name("_emulator.h")
 FLAGS = [
     *("-O1", "-fPIC", "-fno-gnu-unique", "-U_FORTIFY_SOURCE", "-w"),
@@ -28,8 +29,11 @@ FLAGS = [
     *("--param", "asan-instrumentation-with-call-threshold=0"),
     *("--param", "asan-stack=0", "--param", "asan-globals=0"),
 ]
+SHARED = 99 << 10  # bytes that a block has on every GPU since compute capability 8.0
 KINDS = {"float": "f", "int": "iu", "bool": "b"}
-KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\(([^,)]*)[^)]*\)\s*)?(\w+)\s*\(")
+KERNEL = re.compile(
+    r"__global__\s+void\s+(?:__launch_bounds__\s*\(((?:[^,()]|\([^()]*\))*)[^)]*\)\s*)?(\w+)\s*\("
+)
 
 
 class RawKernel:
@@ -49,14 +53,16 @@ class RawKernel:
         self.code = code
         self.name = self.__name__ = name
         self.options = options
+        self.max_dynamic_shared_size_bytes = 48 << 10
 
     @functools.cached_property
     def kernel(self):
         return Kernel(compiled(self.code, self.options), self.name)
 
     def __call__(self, grid, block, args, *, shared_mem=0):
-        if shared_mem:
-            raise NotImplementedError("dynamic shared memory")
+        allowed = min(self.max_dynamic_shared_size_bytes, SHARED)
+        if shared_mem > allowed:
+            raise ValueError(f"{self.name}: {shared_mem} bytes of shared memory, of {allowed}")
         self.kernel.launch(grid, block, args)
 
 
@@ -140,7 +146,8 @@ class Kernel:
             if error:
                 raise RuntimeError(f"{self.name}: {error.decode()}")
 
-        do(work)
+        if computes:
+            do(work)
         read, written = (sum(int(np.count_nonzero(x & bit)) for x in marks) for bit in (1, 2))
         launched(self.name, read if arrays else None, written if arrays else None)
 
@@ -196,7 +203,7 @@ class Parameter:
 
     def may_hold_addresses(self, given):
         if not self.is_pointer:
-            return self.kind == "struct"
+            return self.kind == "struct" and _may_be_addresses(self.value(given))
         return self.name.endswith("*") or not (given is None or isinstance(given, ndarray))
 
     def can_point_to(self, dtype):
@@ -209,6 +216,13 @@ class Parameter:
         if self.name.endswith("*"):
             return dtype.kind in "iu" and dtype.itemsize == self.size
         return dtype.kind in KINDS[self.kind] and dtype.itemsize == self.size
+
+
+def _may_be_addresses(struct):
+    """Whether some numbers in a struct are so large that they may be addresses."""
+    return struct.nbytes % 8 != 0 or bool(
+        (abs(np.frombuffer(struct.tobytes(), np.int64)) >> 40).any()
+    )
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """The CUDA kernels that the backend itself runs; `gpugrad.kernels.cuda` has those of ops."""
 
-from . import random
+from . import random, windows
 from .elementwise import blend, zero_discarded_nans
 from .loader import copy, covers, kernel
 
-__all__ = ["blend", "copy", "covers", "kernel", "random", "zero_discarded_nans"]
+__all__ = ["blend", "copy", "covers", "kernel", "random", "windows", "zero_discarded_nans"]

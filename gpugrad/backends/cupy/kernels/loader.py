@@ -1,6 +1,6 @@
 """Compiles CUDA kernels from source files, as one module for each file and dtype."""
 
-from functools import cache
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 
@@ -120,15 +120,36 @@ def _repeated_rows(x):
     return prod([n for n, _ in axes[first : last + 1]]), prod([n for n, _ in axes[last + 1 :]])
 
 
+def maker(shape, dtype, strides):
+    """A function that makes an array with these strides; None if it would not fill its memory."""
+    expected, step = {}, dtype.itemsize
+    order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
+    for axis in reversed(order):
+        expected[axis] = step
+        step *= shape[axis]
+    if step and any(n != 1 and expected[axis] != strides[axis] for axis, n in enumerate(shape)):
+        return None
+    if order == sorted(order):
+        return partial(cupy.ndarray, shape, dtype)
+    back = [order.index(axis) for axis in range(len(shape))]
+    turned = tuple([shape[axis] for axis in order])
+    return lambda: cupy.ndarray(turned, dtype).transpose(back)
+
+
 def flat(x):
     """``x`` as kernels take it that go over all elements, and whether it is only one element.
 
     An array of equal elements, which was broadcast from one, is passed as that element.
     """
+    one = is_one(x)
+    return (x if one else contiguous(x)), one
+
+
+def is_one(x):
+    """Whether the elements of ``x`` are one element in memory."""
     if x.flags.c_contiguous:
-        return x, x.size == 1
-    one = all(n == 1 or not step for n, step in zip(x.shape, x.strides, strict=True))
-    return (x if one else copy(x)), one
+        return x.size == 1
+    return all(n == 1 or not step for n, step in zip(x.shape, x.strides, strict=True))
 
 
 @cache

@@ -1,57 +1,5 @@
 // Random numbers and dropout, determined by a key.
 
-typedef unsigned long long word;
-
-// A kernel gets its key by value, or by the address of the two words in the device's memory, `at`,
-// which a captured program changes between its launches.
-struct Key { word first, second; };
-
-__device__ inline Key key_of(word first, word second, const word* at)
-{
-    return at ? Key{at[0], at[1]} : Key{first, second};
-}
-
-// Computes a block of four words by Philox4x64-10; see gpugrad/backends/philox.py.
-__device__ inline void philox(Key key, long long block, word again, word* words)
-{
-    word first = key.first, second = key.second;
-    words[0] = (word)block + 1;
-    words[1] = again;
-    words[2] = words[3] = 0;
-#pragma unroll
-    for (int round = 0; round < 10; round++) {
-        word low0 = 0xD2E7470EE14C6C93ull * words[0];
-        word low2 = 0xCA5A826395121157ull * words[2];
-        word high0 = __umul64hi(0xD2E7470EE14C6C93ull, words[0]);
-        word high2 = __umul64hi(0xCA5A826395121157ull, words[2]);
-        words[0] = high2 ^ words[1] ^ first;
-        words[1] = low2;
-        words[2] = high0 ^ words[3] ^ second;
-        words[3] = low0;
-        first += 0x9E3779B97F4A7C15ull;
-        second += 0xBB67AE8584CAA73Bull;
-    }
-}
-
-// `limit` in gpugrad/backends/philox.py, of the probability in units of 2**-32.
-__device__ inline unsigned limit(Key key, long long chance)
-{
-    word fraction = key.first + key.second * 0x9E3779B97F4A7C15ull >> 48;
-    return (unsigned)((word)chance + fraction >> 16);
-}
-
-// One bit for each of a block's 16 elements: whether its lane is at least `least`.
-__device__ inline unsigned kept(Key key, long long block, unsigned least)
-{
-    word words[4];
-    philox(key, block, 0, words);
-    unsigned bits = 0;
-#pragma unroll
-    for (int i = 0; i < 16; i++)
-        bits |= (unsigned)((unsigned)(words[i / 4] >> i % 4 * 16 & 0xffff) >= least) << i;
-    return bits;
-}
-
 // Each thread computes the bits of one block. The threads of a warp then read and write the warp's
 // 512 elements together, at adjacent addresses, and get each element's bits from the thread that
 // computed them.
@@ -95,12 +43,12 @@ struct alignas(16) Bools { bool items[16]; };
 
 // The name must not be `mask`, on which NVRTC 13 crashes.
 extern "C" __global__ void dropout_mask(bool* out, long long n, word first, word second,
-                                        const word* at, long long chance)
+                                        const word* at, long long chance, long long start)
 {
     Key key = key_of(first, second, at);
     unsigned least = limit(key, chance);
     long long block = thread_number();
-    unsigned bits = kept(key, block, least);
+    unsigned bits = kept(key, start + block, least);
     if (block * 16 + 16 <= n) {
         Bools bools;
 #pragma unroll

@@ -32,33 +32,36 @@ def _launch(name, dtype, n, in_block, args, key, *more):
     """Run a kernel for ``n`` elements, in which each thread makes a block of ``in_block``."""
     if n:
         blocks = -(-n // (in_block * _THREADS))
-        if type(key) is DeviceKey:
-            words = _ZERO, _ZERO, key.place.device_array
-        else:
-            words = np.uint64(key[0]), np.uint64(key[1]), None
-        kernel("random", name, dtype)((blocks,), (_THREADS,), (*args, n, *words, *more))
+        kernel("random", name, dtype)((blocks,), (_THREADS,), (*args, n, *words_of(key), *more))
 
 
-def _chance(p, key):
+def words_of(key):
+    """What kernels take for a key: its two words, and where they lie on the device or None."""
+    if type(key) is DeviceKey:
+        return _ZERO, _ZERO, key.place.device_array
+    return np.uint64(key[0]), np.uint64(key[1]), None
+
+
+def chance_of(p, key):
     """What kernels take for the probability ``p``; raises ValueError as `philox.limit` does."""
     if type(key) is not DeviceKey:
         limit(p, key)
     return chance(p)
 
 
-def dropout_mask(shape, p, key):
+def dropout_mask(shape, p, key, start=0):
     """`philox.kept` on the current device."""
-    units = _chance(p, key)
+    units = chance_of(p, key)
     out = cupy.empty(shape, bool_)
     # The kernel is the same for every dtype.
-    _launch("dropout_mask", float32, prod(shape), LANES, (out,), key, units)
+    _launch("dropout_mask", float32, prod(shape), LANES, (out,), key, units, start)
     return out
 
 
 def dropout(x, p, key):
     """``x``, scaled, with 0 in place of the elements that `philox.kept` drops."""
     dtype = x.dtype
-    units = _chance(p, key)
+    units = chance_of(p, key)
     out = cupy.empty(x.shape, dtype)
     # Rounded to the array's dtype, as a multiplication of arrays would.
     scale = float(dtype.type(1 / (1 - p) if p < 1 else 1.0))

@@ -31,6 +31,13 @@ extern "C" __global__ void store_words(const Words words, unsigned long long* ou
 
 struct alignas(16) Bytes { unsigned long long items[2]; };
 
+template <class Unit> __device__ inline void copy_units(char* to, const char* from, int n)
+{
+    int whole = n / sizeof(Unit);
+    for (int i = threadIdx.x; i < whole; i += blockDim.x) ((Unit*)to)[i] = ((const Unit*)from)[i];
+    for (int i = whole * sizeof(Unit) + threadIdx.x; i < n; i += blockDim.x) to[i] = from[i];
+}
+
 // words: also the sizes in bytes, the addresses of the program's arrays, and where in `addresses`
 // those of the caller's are. An address of 0 means that there is nothing to copy.
 extern "C" __global__ void copy_arrays(
@@ -46,11 +53,11 @@ extern "C" __global__ void copy_arrays(
     char* other = (char*)address + start;
     const char* from = outward ? own : other;
     char* to = outward ? other : own;
-    bool aligned = ((unsigned long long)from | (unsigned long long)to) % 16 == 0;
-    int packed = aligned ? n / 16 * 16 : 0;
-    for (int i = threadIdx.x * 16; i < packed; i += blockDim.x * 16)
-        *(Bytes*)(to + i) = *(const Bytes*)(from + i);
-    for (int i = packed + threadIdx.x; i < n; i += blockDim.x) to[i] = from[i];
+    unsigned long long bits = (unsigned long long)from | (unsigned long long)to;
+    if (bits % 16 == 0) copy_units<Bytes>(to, from, n);
+    else if (bits % 4 == 0) copy_units<unsigned>(to, from, n);
+    else if (bits % 2 == 0) copy_units<unsigned short>(to, from, n);
+    else copy_units<char>(to, from, n);
 }
 
 template <class Unit>

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._capture import do, refuse
+from .._traffic import launched
 from .device import current_device, get_cublas_handle
 from .stream import get_current_stream
 
@@ -88,6 +89,9 @@ def _multiply(
         )  # fmt: skip
 
     do(work)
+    size = np.dtype(_DTYPES[Atype]).itemsize
+    ab = sum((count if step else 1) * k * x for step, x in ((strideA, m), (strideB, n)))
+    launched("gemm", size * ab, size * count * m * n)
 
 
 def _compute(

@@ -1,5 +1,6 @@
 """Graphs of captured work."""
 
+from .memory import freed
 from .stream import get_current_stream
 
 
@@ -8,9 +9,10 @@ class Graph:
         raise NotImplementedError("a graph must be created via stream capture")
 
     @classmethod
-    def _of(cls, work):
+    def _of(cls, work, memory):
         self = cls.__new__(cls)
         self._work = work
+        self._memory = memory
         return self
 
     def launch(self, stream=None):
@@ -20,5 +22,7 @@ class Graph:
         pass
 
     def _run(self):
+        if not freed.isdisjoint(self._memory):
+            raise RuntimeError("memory that the graph uses was freed")
         for work in self._work:
             work()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from .._capture import current
 from .._errors import CUDARuntimeError
 from .device import current_device
 
@@ -84,6 +85,7 @@ class UnownedMemory:
 
 _lost: Counter = Counter()  # bytes of each device that belonged to pools that are gone
 _pools: weakref.WeakSet = weakref.WeakSet()
+freed: set = set()  # addresses of memory that pools have given back
 
 
 def taken(device):
@@ -118,7 +120,7 @@ class MemoryPool:
         device = current_device().id
         self._total[device] = self._used[device]
         for place in [place for place in self._free if place[0] == device]:
-            del self._free[place]
+            freed.update([memory.ctypes.data for memory in self._free.pop(place)])
 
     def set_limit(self, size=None, fraction=None):
         self._limit[current_device().id] = size
@@ -138,7 +140,10 @@ class MemoryPool:
             self._total[device] = max(self._total[device], self._used[device] + size)
         elif memory is None and size:
             memory = self._allocated(size)
+            freed.discard(memory.ctypes.data)
             self._total[device] += size
+        if memory is not None and current() is not None:
+            current().memory.append(memory.ctypes.data)
         self._used[device] += size
         return Block(self, size, device, memory)
 

@@ -47,7 +47,18 @@ class Event:
 
     @property
     def done(self):
+        self._check_device()
+        return self._is_reached()
+
+    def _is_reached(self):
         return self._stream is None or self._stream._finished >= self._position
+
+    def _check_device(self):
+        if current_device().id != self._device_id:
+            raise RuntimeError(
+                f"to ask for an event of device {self._device_id} makes a context on device "
+                f"{current_device().id}, which takes memory there"
+            )
 
     def record(self, stream=None):
         self._stream = stream or get_current_stream()
@@ -57,7 +68,8 @@ class Event:
             self._time = time.perf_counter()
 
     def synchronize(self):
-        if not self.done:
+        self._check_device()
+        if not self._is_reached():
             note("event")
         self._reach()
 
@@ -117,7 +129,7 @@ class Stream:
         capture.end()
         if capture.is_invalid:
             raise CUDARuntimeError("cudaErrorStreamCaptureInvalidated")
-        return Graph._of(list(capture))
+        return Graph._of(list(capture), capture.memory)
 
     def is_capturing(self):
         return self._capture is not None
