@@ -96,6 +96,12 @@ class Graph:
         self.first_after = after[0] if after else len(self.nodes)
         if any(is_stale[self.first_after :]) or (any(is_written) and self._checkpoints):
             problems.append("it overwrites what the gradient of a result needs")
+        n = len(outside)
+        is_open = any(row[2] is not None and min(row[1], default=n) < n for row in self.nodes)
+        if is_open and any(call.communicates for call in recorder.calls):
+            problems.append(
+                "it returns a result that requires grad, and communicates with other processes"
+            )
         for problem in problems:
             recorder.stop(problem)
         return None if problems else self
