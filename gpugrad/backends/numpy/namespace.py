@@ -42,12 +42,12 @@ def _into(out, result):
 @declare(out=True)
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False, out=None):
     if is_expected():
-        if x.size >= FEW and out is None and (dtype is None or dtype is x.dtype):
+        if x.size >= FEW and out is None and (dtype is None or dtype == x.dtype):
             total = reduced("sum", x, axis, keepdims)
             if total is not None:
                 return total
     # For bias gradients, normalization and softmax: BLAS takes a third of the time or less.
-    elif axis is not None and x.size >= 64 and (dtype is None or dtype is x.dtype):
+    elif axis is not None and x.size >= 64 and (dtype is None or dtype == x.dtype):
         # NumPy's pairwise sum of one column, or of long rows, is more exact.
         if axis in (0, (0,)) and _is_long(x) and x.shape[1] > 1:
             target = out if out is None or not keepdims else out[0]
@@ -133,7 +133,7 @@ _min = _extremum("min", np.minimum, np.ndarray.argmin)
 @declare(out=True)
 def _vecdot(x1, x2, /, *, axis=-1, out=None):
     # In the order of sums, which kernels of rows keep, too.
-    is_plain = axis == -1 and x1.dtype is x2.dtype and x1.dtype in (float32, float64)
+    is_plain = axis == -1 and x1.dtype == x2.dtype and x1.dtype in (float32, float64)
     if is_expected() and is_plain and x1.ndim and x1.shape[-1:] == x2.shape[-1:]:
         shape = x1.shape if x1.shape == x2.shape else np.broadcast_shapes(x1.shape, x2.shape)
         products = np.empty_like(x1, order="C", shape=shape)
@@ -175,7 +175,7 @@ def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
 
 
 def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
-    if x.dtype is float16 and dtype in (None, float16):  # NumPy would round each product to 16 bits
+    if x.dtype == float16 and dtype in (None, float16):  # NumPy would round each product to 16 bits
         return _prod(x.astype(float32), axis=axis, keepdims=keepdims).astype(float16)
     # Columns vectorise; in a product along memory each multiplication waits for the one before.
     if axis is None and x.size >= 4096 and x.flags.c_contiguous:
@@ -188,7 +188,7 @@ def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
 
 
 def _accumulate(ufunc, x, /, *, axis, dtype=None, include_initial=False):
-    if x.dtype is float16 and dtype in (None, float16):  # 2048 + 1 would be 2048
+    if x.dtype == float16 and dtype in (None, float16):  # 2048 + 1 would be 2048
         x = x.astype(float32)
         out = _accumulate(ufunc, x, axis=axis, include_initial=include_initial)
         return out.astype(float16)
@@ -200,7 +200,7 @@ def _accumulate(ufunc, x, /, *, axis, dtype=None, include_initial=False):
         whole[*lead, 0] = ufunc.identity
         ufunc.accumulate(x, axis, dtype, out=whole[*lead, 1:])
         return whole
-    if x.size > 4096 and (dtype is None or dtype is x.dtype) and x.dtype in (float32, float64):
+    if x.size > 4096 and (dtype is None or dtype == x.dtype) and x.dtype in (float32, float64):
         if axis in (-1, x.ndim - 1):
             out = _cumulative_sum_by_matmul(x) if ufunc is np.add else None
             if out is not None:
@@ -441,7 +441,7 @@ def _has_one_term(args, kwargs):
 
 @declare(out=True, elementwise=_has_one_term)
 def _matmul(x1, x2, /, out=None):
-    if x1.dtype.char == "e" and x2.dtype is x1.dtype:  # BLAS has no float16
+    if x1.dtype.char == "e" and x2.dtype == x1.dtype:  # BLAS has no float16
         product = _matmul(x1.astype(float32), x2.astype(float32))
         return np.asarray(product).astype(float16) if out is None else _into(out, product)
     if x1.ndim > 1 < x2.ndim:
@@ -481,7 +481,7 @@ def is_small_outer_product(x1, x2, shape=None):
     m, n = (x1.shape[0], x2.shape[1]) if shape is None else shape
     if not (1 < m and 1 < n <= 1024 and m * n <= 1 << 18):
         return False
-    return x1.dtype in (float32, float64) and x2.dtype is x1.dtype
+    return x1.dtype in (float32, float64) and x2.dtype == x1.dtype
 
 
 def _is_plain_power(args, kwargs):
@@ -550,10 +550,10 @@ def _where(condition, x1, x2, /, out=None):
     like = x1 if isinstance(x1, np.ndarray) else x2
     if (
         isinstance(like, np.ndarray)
-        and (like.size > 256 if out is None else out.dtype is like.dtype)
+        and (like.size > 256 if out is None else out.dtype == like.dtype)
         and like.dtype in _bits_of
         and isinstance(condition, np.ndarray)
-        and condition.dtype is bool_
+        and condition.dtype == bool_
         and condition.shape == like.shape
     ):
         mask = condition.view(np.int8)
@@ -586,7 +586,7 @@ def _bits(x, like):
         if x == 0 and math.copysign(1, x) > 0:
             return _ZERO
         return like.dtype.type(x).view(_bits_of[like.dtype]) or _ZERO
-    if isinstance(x, np.ndarray) and x.dtype is like.dtype and x.shape == like.shape:
+    if isinstance(x, np.ndarray) and x.dtype == like.dtype and x.shape == like.shape:
         return x.view(_bits_of[like.dtype])
     return None
 
@@ -615,7 +615,7 @@ def _scatter_add(values, /, shape, key):
 
 
 def add_at(out, places, values):
-    if out.dtype is float16:
+    if out.dtype == float16:
         wide = np.zeros(out.shape, float32)
         add_at(wide, places, values)
         out[...] = wide
@@ -693,7 +693,7 @@ def _steps_of_zero_discarded(c, g, /, out):
 def _zero_discarded_nans(c, g, /):
     if c is g:  # where it is 0 it is not nan
         return c
-    if c.size > 8192 or c.dtype is float16:
+    if c.size > 8192 or c.dtype == float16:
         found = np.isnan(c).any()
     else:
         # This takes a third of the time and does not warn about infinities as a sum would. But
@@ -728,7 +728,7 @@ def _in_single_precision(transform):
 
     @wraps(transform)
     def call(x, /, **options):
-        return transform(x.astype(float32) if x.dtype is float16 else x, **options)
+        return transform(x.astype(float32) if x.dtype == float16 else x, **options)
 
     return call
 

@@ -127,7 +127,7 @@ def matmul(x1, x2, out=None):
         out.note(matmul, x1, x2, out)
         return out
     number = _threads.number
-    if number is None or x1.dtype.char not in _DIVIDED or x2.dtype is not x1.dtype:
+    if number is None or x1.dtype.char not in _DIVIDED or x2.dtype != x1.dtype:
         return _product(x1, x2, out)
     if _blas.is_limited():
         return _product(x1, x2, out)
@@ -182,7 +182,7 @@ def _product(x1, x2, out):
         and x2.shape[1] >= 2 * x1.shape[0]
         and x2.shape[1] * x1.shape[0] > _ELEMENTS
         and x2.flags.f_contiguous
-        and x2.dtype is x1.dtype
+        and x2.dtype == x1.dtype
     ):
         transposed = np.matmul(x2.T, x1.T)
         if out is None:

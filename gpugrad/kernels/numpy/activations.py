@@ -50,7 +50,7 @@ def _result(name, x, g=None, guarded=False, **numbers):
 
 def _is_like(y, x):
     is_array = type(y) is np.ndarray and y.flags.c_contiguous
-    return is_array and y.shape == x.shape and y.dtype is x.dtype
+    return is_array and y.shape == x.shape and y.dtype == x.dtype
 
 
 def _largest(x):
@@ -124,7 +124,7 @@ _eager(
 def _covers(x, approximate):
     return (
         approximate == "none"
-        and x.dtype is float32
+        and x.dtype == float32
         and x.size >= 1024
         and type(x) is np.ndarray
         and x.flags.c_contiguous
@@ -185,7 +185,7 @@ def _gelu(xp, x, approximate="none"):
 def _gelu_vjp(xp, g, x, approximate):
     if approximate == "tanh":
         return _result("gelu_tanh_vjp", x, g, s=LINEAR, t=CUBIC, u=_largest(x))
-    if not (_covers(x, approximate) and g.dtype is float32 and g.shape == x.shape):
+    if not (_covers(x, approximate) and g.dtype == float32 and g.shape == x.shape):
         return NotImplemented
     found = _result("gelu_vjp", x, g, s=1 / math.sqrt(2 * math.pi))
     if found is not NotImplemented:

@@ -28,7 +28,7 @@ def _is_of_rows(axis, x, *others):
         and x.dtype in (float32, float64)
         and all(
             type(y) is np.ndarray
-            and y.dtype is x.dtype
+            and y.dtype == x.dtype
             and y.shape == x.shape
             and y.flags.c_contiguous
             for y in (x, *others)

@@ -21,7 +21,7 @@ def _covers(x, ndim, *parameters):
         return False
     shape = x.shape[x.ndim - ndim :]
     return all(
-        type(p) is np.ndarray and p.dtype is x.dtype and p.shape == s and p.flags.c_contiguous
+        type(p) is np.ndarray and p.dtype == x.dtype and p.shape == s and p.flags.c_contiguous
         for p, s in ((x, x.shape), *[(p, shape) for p in parameters if p is not None])
     ) and x.dtype in (float32, float64)
 
@@ -71,14 +71,14 @@ def _covers_cotangents(g, x, weight, ndim):
 
 @whole(layer_norm, "joint")
 def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
-    if not _covers_cotangents(g, x, weight, ndim) or g.dtype is not x.dtype:
+    if not _covers_cotangents(g, x, weight, ndim) or g.dtype != x.dtype:
         return NotImplemented
     return _cotangents(xp, g, x, weight, wanted, ndim, eps, True)
 
 
 @whole(rms_norm, "joint")
 def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
-    if not _covers_cotangents(g, x, weight, ndim) or g.dtype is not x.dtype:
+    if not _covers_cotangents(g, x, weight, ndim) or g.dtype != x.dtype:
         return NotImplemented
     eps = float(xp.finfo(x.dtype).eps) if eps is None else eps
     return _cotangents(xp, g, x, weight, wanted, ndim, eps, False)
