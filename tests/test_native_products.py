@@ -209,10 +209,11 @@ def test_all_pieces_once(several):
         assert sorted(done) == [*range(pieces)]
 
 
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="there is one processor")
 def test_several_threads_take_pieces(several):
     who = who_takes_pieces(4)
-    assert len(who) == 4
     assert threading.get_ident() in who
+    assert 2 <= len(who) <= 4
 
 
 def test_nested_calls_are_left_to_their_thread(several):
@@ -246,37 +247,48 @@ def test_products_in_several_threads(number):
 
 
 def who_takes_pieces(count):
-    """The threads that take one of ``count`` pieces each."""
-    together, who = threading.Barrier(count), set()
+    """The threads that take ``count`` pieces, which wait for a second thread to take one.
+
+    It may come late: a helper leaves the processor on which the calling thread began.
+    """
+    who, end = set(), time.monotonic() + 60
 
     def work(piece):
-        together.wait(60)
         who.add(threading.get_ident())
+        wait = time.monotonic() + 0.01
+        while len(who) < 2 and time.monotonic() < wait:
+            time.sleep(1e-4)
 
-    in_pieces(work, count)
+    while len(who) < 2 and time.monotonic() < end:
+        in_pieces(work, count)
     return who
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="nothing lists the threads")
 def test_set_num_threads_sets_the_number_of_threads_in_c(number):
-    for count in (5, 2, 4):
-        gg.set_num_threads(count)
-        assert len(who_takes_pieces(count)) == count
     gg.set_num_threads(1)
     who = set()
     in_pieces(lambda piece: who.add(threading.get_ident()), 100)
     assert who == {threading.get_ident()}
+    without = number_of_threads()
+    for count in (5, 2, 4):
+        gg.set_num_threads(count)
+        in_pieces(lambda piece: None, 100)
+        assert number_of_threads(without + count - 1) == without + count - 1
+
+
+def number_of_threads(expected=None):
+    """How many threads the process has, which is waited for if it is expected."""
+    for _ in range(100):  # one that ends may be listed for a moment
+        found = len(os.listdir("/proc/self/task"))
+        if found == expected:
+            break
+        time.sleep(0.01)
+    return found
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="nothing lists the threads")
 def test_threads_end_and_sleep(several):
-    def number_of_threads(expected=None):
-        for _ in range(100):  # one that ends may be listed for a moment
-            found = len(os.listdir("/proc/self/task"))
-            if found == expected:
-                break
-            time.sleep(0.01)
-        return found
-
     library.gg_threads(1)
     without = number_of_threads()
     for count in (4, 2, 7, 1, 3):

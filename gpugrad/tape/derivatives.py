@@ -493,8 +493,8 @@ def _picker(places):
 def _is_of_state(function, stage):
     """Whether all tensors and arrays that a function reaches are state of the recording."""
     reach = Reach([function])
-    state = {*stage.originals} - {*stage.arguments} | {id(x) for _, x in stage.reach.arrays}
-    found = {*reach.tensors} | {id(x) for _, x in reach.arrays}
+    state = {*stage.originals} - {*stage.arguments} | {*map(id, stage.reach.arrays)}
+    found = {*reach.tensors} | {*map(id, reach.arrays)}
     return found <= state and reach.refusal(()) is None
 
 
