@@ -52,12 +52,7 @@ def in_pieces(work, pieces):
 
 
 def described(x1, x2, out):
-    """The description of a product that `pool.c` explains."""
-    steps = [step for x in (x1, x2, out) for step in x.strides[-2:]]
-    numbers = [DTYPES.index(out.dtype.char), out.ndim - 2, *x1.shape[-2:], x2.shape[-1], *steps]
-    for i, n in enumerate(out.shape[:-2]):
-        places = [(x, i - out.ndim + x.ndim) for x in (x1, x2, out)]
-        numbers += [n, *[0 if k < 0 or x.shape[k] == 1 else x.strides[k] for x, k in places]]
+    numbers = threads.description(x1, x2, out)
     return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
@@ -109,7 +104,7 @@ def test_whole_products_have_the_bits_of_numpy(seed):
         expected = np.matmul(x1, x2)
         out = drawn(rng, expected.shape, expected.dtype.char, rng.choice(LAYOUTS))
         expected = np.matmul(x1, x2, out.copy("K"))
-        multiplied(library.gg_matmul_whole, x1, x2, out)
+        multiplied(library.gg_matmul, x1, x2, out, 0)
         assert same_bits(out, expected), (x1.shape, x1.strides, x2.shape, x2.strides, out.strides)
 
 
@@ -119,7 +114,7 @@ def test_the_division_is_that_of_python():
     for m, k, n, is_transposed in product(sizes, sizes, sizes, (False, True)):
         steps = 4 * k, 4, *((4, 4 * k) if is_transposed else (4 * n, 4)), 4 * n, 4
         for lead in ((), (2,), (40,), (3, 4)):
-            axes = [i for length in lead for i in (length, 0, 0, 0)]
+            axes = [i for length in lead or (1,) for i in (length, 0, 0, 0)]
             d = (ctypes.c_int64 * (11 + len(axes)))(0, len(lead), m, k, n, *steps, *axes)
             for count in (2, 3, 16, 1000):
                 found = library.gg_pieces(ctypes.c_int64(count), d)
@@ -152,6 +147,9 @@ def test_the_same_bits_with_and_without_the_library(are_small, number, request, 
             patch.setattr(threads, "base", lambda: None)
             assert same_bits(threads.matmul(x1, x2), expected)
             assert same_bits(threads.matmul(x1, x2, out.copy("K")), out)
+        again = np.empty_like(out)
+        threads._blas.with_one_thread(multiplied, library.gg_matmul, x1, x2, again, number)
+        assert same_bits(again, out)
     assert counting.calls > 50
     assert not counting.declined
 

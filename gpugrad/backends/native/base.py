@@ -5,6 +5,8 @@ whose inner loops it calls itself. So it does not matter when the library arrive
 """
 
 import ctypes
+import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -21,14 +23,16 @@ _BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 _OTHERS = 16 | 32  # no memory, and a nan whose sign is not known
 
-arrivals = []  # functions that are called with the library when it is there
+arrivals: list[Callable] = []  # functions that are called with the library when it is there
 _kernels: dict | None = None  # by dtype and name: the function and the kernel's number
 
 
 @cache
 def is_expected():
     """Whether there will be a library, unless the compiler fails."""
-    return command() is not None and np.intp(0).itemsize == 8
+    # Where arrays and ufuncs lie in memory as the library expects it.
+    is_known = sys.implementation.name == "cpython" and np.__version__.startswith("2.")
+    return is_known and np.intp(0).itemsize == 8 and command() is not None
 
 
 @cache

@@ -34,7 +34,7 @@ _WORTH = 12 << 20  # the fewest multiplications that are worth waking a thread o
 _LEAST, _PIECE = 1 << 20, 1 << 19
 # Up to so many multiplications and, if the second operand is transposed, elements of the result,
 # OpenBLAS does not rearrange the operands first on a processor with AVX-512. Then a product of a
-# few rows takes 0.6 to 0.9 of the time, in up to so many pieces.
+# few rows takes 0.6 to 0.9 of the time, in up to so many pieces. Elsewhere _SMALL is 0.
 _SMALL, _ELEMENTS, _MANY = 1_000_000, 1200, 16
 _LARGE = 1 << 28  # multiplications in a product that is divided into twice as many pieces
 _ROWS, _ALIGNED = 64, 16  # the fewest rows or columns in other pieces; all are a multiple of this
@@ -99,6 +99,21 @@ def has_several():
     return (_threads.number or 1) > 1 and not _blas.is_limited()
 
 
+def number_for_products():
+    """Into how many threads' pieces `matmul` divides products now; 1 if it leaves them whole."""
+    return _threads.number if has_several() and _blas.is_known else 1
+
+
+def description(x1, x2, out):
+    """The numbers that describe a product to `gg_matmul`, see native/pool.c."""
+    steps = [step for x in (x1, x2, out) for step in x.strides[-2:]]
+    numbers = ["fdFD".index(out.dtype.char), out.ndim - 2, *x1.shape[-2:], x2.shape[-1], *steps]
+    for i, length in enumerate(out.shape[:-2]):
+        axes = [(x, i - out.ndim + x.ndim) for x in (x1, x2, out)]
+        numbers += [length, *[0 if k < 0 or x.shape[k] == 1 else x.strides[k] for x, k in axes]]
+    return numbers if out.ndim > 2 else [*numbers, 1, 0, 0, 0]
+
+
 def product_of(x1, x2):
     """The function that multiplies arrays of these sizes: `matmul`, or NumPy's for small ones."""
     return matmul if x1.size > SMALL or x2.size > SMALL else np.matmul
@@ -129,7 +144,9 @@ def matmul(x1, x2, out=None):
 
 def _multiply(x1, x2, out, number, division):
     """Fill ``out`` with a product, in pieces."""
-    if _library is not None or base() is not None:
+    if _library is None:
+        base()  # which calls `use`, if it is there
+    if _library is not None:
         arrays = number, id(x1), id(x2), id(out)
         errors = piece = 0
         while piece >= 0:  # Ctrl-C may end it between parts of a product that takes long
@@ -289,6 +306,7 @@ class _BLAS:
 
     is_known: False if NumPy has another library, or an OpenBLAS that has threads of OpenMP.
     get, set: its functions for its number of threads; without effect if it is not known.
+    kernels: the kind of processors whose kernels it uses.
     first, usual: its number of threads outside of this module's functions, at first and now.
     inside: the identifiers of threads that compute something with one thread of it.
     lock: held while ``inside`` and the number are changed.
@@ -297,7 +315,7 @@ class _BLAS:
     def __init__(self):
         functions = _functions_of_openblas()
         self.is_known = functions is not None
-        self.get, self.set = functions or (lambda: 1, lambda number: None)
+        self.get, self.set, self.kernels = functions or (lambda: 1, lambda number: None, "")
         self.first = self.usual = self.get()
         self.inside = {}
         self.lock = RLock()  # a signal handler may use it too
@@ -355,14 +373,14 @@ def _functions_of_openblas():
         for name in ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}"):
             try:
                 library = ctypes.PyDLL(path)  # does not let other threads of Python in
-                get, set_, kind = [
+                get, set_, kind, kernels = [
                     library[name.format(verb)]
-                    for verb in ("get_num_threads", "set_num_threads", "get_parallel")
+                    for verb in "get_num_threads set_num_threads get_parallel get_corename".split()
                 ]
             except (OSError, AttributeError):
                 continue
-            set_.restype = None
-            return (get, set_) if kind() == 1 else None  # 2 for OpenMP
+            set_.restype, kernels.restype = None, ctypes.c_char_p
+            return (get, set_, kernels().decode()) if kind() == 1 else None  # 2 for OpenMP
     return None
 
 
@@ -538,6 +556,8 @@ def _after_fork():
 
 
 _blas = _BLAS()
+if _blas.kernels.lower() not in ("skylakex", "cooperlake", "sapphirerapids"):
+    _SMALL = 0
 _threads = _Threads(_default())
 _library: ctypes.CDLL | None = None  # see `use`
 arrivals.append(use)
