@@ -273,7 +273,7 @@ def test_sums_of_another_dtype():
 
 def test_sums_of_products():
     for dtype in (*FLOATS, np.dtype("i4"), np.dtype("F")):
-        for shapes in (((7, 30), (7, 30)), ((40, 200), (1, 200)), ((2, 5, 9), (5, 9)), ((9,), (9,))):
+        for shapes in ([(7, 30)] * 2, [(40, 200), (1, 200)], [(2, 5, 9), (5, 9)], [(9,)] * 2):
             for layout in LAYOUTS:
                 operands = [Operand(dtype, shape, layout) for shape in shapes]
                 check(xp.vecdot, operands, kwargs={"axis": -1})
