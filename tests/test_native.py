@@ -26,7 +26,8 @@ SOURCE = "int gg_answer(void) { return 42; }"
 def run(code, folder, **variables):
     """Run a program with a cache in ``folder``, and return what it prints."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "PYTHONWARNINGS": "default"}
-    environment["PYTHONPATH"] = str(Path(gpugrad.__file__).parents[1])
+    paths = str(Path(gpugrad.__file__).parents[1]), os.environ.get("PYTHONPATH", "")
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
     for name in ("CC", "GPUGRAD_NATIVE"):
         environment.pop(name, None)
     done = subprocess.run(
@@ -34,7 +35,7 @@ def run(code, folder, **variables):
         env=environment | variables,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -190,3 +191,15 @@ def test_the_cache_is_bounded(tmp_path):
     names = [x.name for x in libraries(tmp_path)]
     assert len(names) == 3
     assert {library.name, "old-4"} < {*names}
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_the_compiler_of_the_extra(tmp_path):
+    """That of ziglang, on a machine without another; what it makes first takes it some seconds."""
+    pytest.importorskip("ziglang")
+    code = BUILD.replace("30", "250") + "print(*compiler.report())"
+    text = run(code, tmp_path, PATH="/nonexistent")
+    assert text.startswith("later\n42 None\n")
+    assert "-m ziglang cc" in text
+    assert "-m ziglang cc" in run(code, tmp_path, PATH="/nonexistent").split("at once\n42 None")[1]

@@ -289,22 +289,19 @@ KERNEL(layer_norm_vjp) {
     const T *restrict w = job->a[2];
     T *restrict out = piece->scratch;
     for (int64_t item = first; item < last; item++) {
-        T *restrict sums = job->a[4] ? (T *)job->a[4] + item * 2 * n : NULL;
+        T *restrict to_w = job->a[4] ? (T *)job->a[4] + item * 2 * n : NULL;
+        T *restrict to_b = to_w ? to_w + n : NULL;
         int64_t start = item * NAME(BLOCK), end = start + NAME(BLOCK);
-        for (int64_t i = 0; sums && i < 2 * n; i++)
-            sums[i] = (T)zero;
+        if (to_w)
+            EACH to_w[i] = to_b[i] = (T)zero;
         for (int64_t row = start; row < end && row < job->m; row++) {
             const T *restrict g = ROW(0);
             T scale = NAME(center)(job, ROW(1), job->n ? out : NULL);
-            const T *x = job->n ? out : ROW(1);
-            if (sums)
-                EACH {
-                    T at = x[i] * scale;
-                    out[i] = at;
-                    sums[i] += g[i] * at, sums[n + i] += g[i];
-                }
-            else
-                EACH out[i] = x[i] * scale;
+            if (!job->n)
+                memcpy(out, ROW(1), n * sizeof(T));
+            EACH out[i] *= scale;
+            if (to_w)
+                EACH to_w[i] += g[i] * out[i], to_b[i] += g[i];
             if (!job->a[3])
                 continue;
             T *restrict y = ROW(3);
