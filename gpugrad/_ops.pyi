@@ -125,8 +125,8 @@ def attention(
         to add; it may add leading axes, but ``n`` and ``m`` are those of query and key.
     is_causal: whether query i may use only the keys up to i.
     scale: by default ``1 / sqrt(d)``.
-    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which;
-        see `dropout`.
+    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which: as
+        in `dropout_mask`, of weights whose rows are made longer, to a multiple of 16.
 
     The leading axes broadcast. The result, ``(..., n, e)``, is 0 for a query without any key. The
     weights are computed block by block, and again for backward, so that memory grows linearly

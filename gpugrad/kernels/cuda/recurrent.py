@@ -132,7 +132,9 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
     dstate = _carried(None, (rows, width), x.dtype)
     dx, dh = (cupy.empty((length, rows, 3 * width), x.dtype) for _ in range(2))
     kept = gates, states
-    first = _back(xp, "gru_cell_backward", g_out, g_h, dstate, kept, h0, weight_hh, reverse, (dx, dh))
+    first = _back(
+        xp, "gru_cell_backward", g_out, g_h, dstate, kept, h0, weight_hh, reverse, (dx, dh)
+    )
     to_x, to_weight_ih, to_weight_hh = _to_weights(
         xp, dx, dh, x, weight_ih, states, h0, wanted, reverse
     )
