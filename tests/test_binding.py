@@ -271,6 +271,15 @@ def test_sums_of_another_dtype():
             check(xp.sum, [Operand(np.dtype(dtype), (100, 9))], kwargs=kwargs)
 
 
+def test_sums_of_products():
+    for dtype in (*FLOATS, np.dtype("i4"), np.dtype("F")):
+        pairs = ((7, 30), (7, 30)), ((40, 200), (1, 200)), ((2, 5, 9), (5, 9)), ((9,), (9,))
+        for shapes in pairs:
+            for layout in LAYOUTS:
+                operands = [Operand(dtype, shape, layout) for shape in shapes]
+                check(xp.vecdot, operands, kwargs={"axis": -1})
+
+
 @pytest.mark.parametrize(
     "function", [xp.matmul, np.matmul, operator.matmul], ids=["xp", "numpy", "operator"]
 )
@@ -409,7 +418,7 @@ def test_labels_out_of_range_raise(function):
 
 
 TESTED = {
-    xp.sum, xp.mean, xp.max, xp.min, xp.matmul, np.matmul, operator.matmul, xp.maximum,
+    xp.sum, xp.mean, xp.max, xp.min, xp.vecdot, xp.matmul, np.matmul, operator.matmul, xp.maximum,
     xp.minimum, xp.pow, operator.pow, operator.ipow, xp.where, xp.astype, namespace.duplicate,
     namespace.assigned, xp.one_hot, xp.pick, *UNARY, *BINARY, *UFUNCS,
 }  # fmt: skip

@@ -1303,6 +1303,169 @@ def test_a_graph_through_a_compiled_function_is_freed_and_checked():
         y.backward()
 
 
+def one_after_the_other(*losses, retain=False):
+    """The errors that the losses raise, each going backward after the one before it."""
+    found = []
+    for loss in losses:
+        try:
+            found.append(loss.backward(retain_graph=retain))
+        except RuntimeError as error:
+            found.append(str(error))
+    return found
+
+
+LOSSES = {
+    "disjoint": lambda w, v, x: ((gg.exp(w) * x).sum(), (gg.sin(v) * x).mean()),
+    "of one leaf": lambda w, v, x: ((gg.exp(w) * x).sum(), (gg.sin(w) * v).sum(), w.sum()),
+    "of what saves nothing": lambda w, v, x: ((w + v).sum(), ((w + v) * x).sum()),
+    "of what saves values": lambda w, v, x: [f(gg.tanh(w * v)).sum() for f in (gg.exp, gg.sin)],
+    "of each other": lambda w, v, x: ((y := gg.exp(w * v)), (z := y * y), gg.sin(z).sum()),
+}
+
+
+@pytest.mark.parametrize("retain", [False, True])
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_of_one_call_go_backward_one_after_the_other(name, retain):
+    """What one pass has freed, and no more, is missing in the next one."""
+
+    def run(compiled):
+        w, v = normal(3, seed=1).requires_grad_(), normal(3, seed=2).requires_grad_()
+
+        def f(x):
+            return LOSSES[name](w, v, x)
+
+        f, found = gg.compile(f) if compiled else f, []
+        for i in range(8):
+            w.grad = v.grad = None
+            losses = [y.sum() for y in f(normal(3, seed=i))]
+            found.append(one_after_the_other(*losses[:: 1 if i % 2 else -1], retain=retain))
+            found += [w.grad, v.grad]
+        assert not compiled or is_replayed(f)
+        return found
+
+    same(run(False), run(True))
+
+
+@pytest.mark.parametrize("saves", [False, True])
+@pytest.mark.parametrize("change", ["step", "load_state_dict", "argument", "array", "none"])
+def test_changes_between_a_call_and_backward(change, saves):
+    """They matter, and raise an error, only to what the graph has saved."""
+
+    def run(compiled):
+        layer, state = nn.Linear(3, 3), nn.Linear(3, 3).state_dict()
+        for i, p in enumerate(layer.parameters()):
+            p.array[...] = normal(*p.shape, seed=i).array
+            state[["weight", "bias"][i]] = normal(*p.shape, seed=i + 9)
+        optimizer = optim.SGD(layer.parameters(), lr=0.1)
+
+        def f(x):
+            w = layer.weight
+            return (w * w * x).sum() if saves else (w + x).sum() + layer.bias.mean()
+
+        f, found = gg.compile(f) if compiled else f, []
+        for i in range(6):
+            x = normal(3, seed=i)
+            loss = f(x)
+            for p in layer.parameters():
+                p.grad = gg.ones(p.shape)
+            if change == "step":
+                optimizer.step()
+            elif change == "load_state_dict":
+                layer.load_state_dict(state)
+            elif change == "argument":
+                x *= 2
+            elif change == "array":
+                x.array[...] = layer.weight.array[...] = 2
+            found += [one_after_the_other(loss), *[p.grad for p in layer.parameters()]]
+        assert not compiled or is_replayed(f)
+        return found
+
+    same(run(False), run(True))
+
+
+def test_a_pass_does_not_run_the_function_again():
+    """Nor does it look at what the graph has not saved, whatever the cotangents are."""
+    w, v = normal(3, 3, seed=1).requires_grad_(), normal(3, 3, seed=2).requires_grad_()
+
+    def f(x):
+        return gg.exp(w) @ v + x, w * x
+
+    compiled = gg.compile(f)
+    cotangents = normal(3, 3, seed=7), normal(3, 3, seed=8).T, normal(3, 3, seed=9)[::-1]
+    for i in range(9):
+        x, g, found = normal(3, 3, seed=i), cotangents[i % 3], []
+        before = w.array.copy(), v.array.copy()
+        for function in f, compiled:
+            w.array[...], v.array[...] = before
+            y, _ = function(x)
+            w.array[...] = 0  # the graph has saved exp(w)
+            w.grad = v.grad = None
+            y.backward(g, retain_graph=True)
+            (first,) = gg.autograd.grad([y], [v], [g], create_graph=True)
+            found.append([w.grad, v.grad, first.detach()])
+        w.array[...], v.array[...] = before
+        same(*found)
+    assert is_replayed(compiled)
+    assert len([p for p in compiled._programs[0].derivative.programs.values() if p]) == 3
+
+
+def test_programs_of_backward_passes():
+    """There is one for each kind of pass, which also adds to what comes from elsewhere."""
+    w, v = normal(3, 3, seed=1).requires_grad_(), normal(3, 3, seed=2).requires_grad_()
+
+    def f(x):
+        h = gg.tanh(x @ w)
+        return h, (h * v).sum()
+
+    compiled = gg.compile(f)
+    for _ in range(4):
+        for k in range(4):
+            found = []
+            for function in f, compiled:
+                w.grad = v.grad = None
+                (h, loss), (_, other) = function(normal(3, 3, seed=k)), function(normal(3, 3))
+                total = [loss, h.sum(), loss + h.sum() + (w * w).sum(), loss + other][k]
+                total.backward()
+                found.append((w.grad, v.grad))
+            same(*found)
+    programs = compiled._programs[0].derivative.programs
+    assert len(programs) == 4
+    assert None not in programs.values()
+
+
+def test_results_share_memory_as_those_of_the_function_do():
+    """But not with others that are computed alike, nor with what they are copies of."""
+
+    def f(x):
+        y = gg.exp(x)
+        return x, y, y.detach(), y.T, gg.exp(x), gg.tensor(x), x.T
+
+    def shared(results):
+        return [[np.shares_memory(a.array, b.array) for a in results] for b in results]
+
+    compiled = gg.compile(f)
+    for n in (3, 100) * 3:
+        assert shared(compiled(normal(n, n))) == shared(f(normal(n, n)))
+    assert is_replayed(compiled)
+
+
+def test_an_optimizer_that_steps_before_backward_inside():
+    """What it overwrites is missed while the function is recorded, too."""
+    w = normal(3).requires_grad_()
+    optimizer = optim.SGD([w], lr=0.1)
+
+    def f(x):
+        loss = (w * w * x).sum()
+        optimizer.step()
+        loss.backward()
+        return loss
+
+    compiled, w.grad = gg.compile(f), gg.ones(3)
+    for _ in range(4):
+        with pytest.raises(RuntimeError, match="overwritten in place"):
+            compiled(normal(3))
+
+
 # Tools, threads, libraries
 
 
@@ -1506,6 +1669,7 @@ def break_programs(monkeypatch):
 
     def break_them(programs):
         for program in programs:
+            program.use_kernels()  # which would take the place of the calls later
             program._before.insert(0, empty)
 
     return break_them
@@ -1540,6 +1704,8 @@ def test_a_backward_program_that_fails(break_programs):
     compiled = gg.compile(f)
     for _ in range(2):
         compiled(x)
+    compiled(x).backward()
+    x.grad = None
     y = compiled(x)
     break_programs(compiled._programs[0].derivative.programs.values())
     with pytest.warns(RuntimeWarning, match="calls of its backward pass failed: empty raised Mem"):

@@ -40,11 +40,20 @@ def number(request):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    """Products of a few thousand elements are divided."""
-    monkeypatch.setattr(threads, "_PIECE", 1 << 12)
-    threads._pieces.cache_clear()
+    """Products of a few thousand elements are divided, and other threads help with them."""
+    rules = {"_LEAST": 1 << 12, "_PIECE": 1 << 12, "_WORTH": 0, "_SMALL": 1 << 14}
+    for name, value in rules.items():
+        monkeypatch.setattr(threads, name, value)
+    tell_rules()
     yield
-    threads._pieces.cache_clear()
+    monkeypatch.undo()
+    tell_rules()
+
+
+def tell_rules():
+    threads._division.cache_clear()
+    if threads._library is not None:
+        threads.use(threads._library)
 
 
 def drawn(*shape, dtype="float64", seed=0):
@@ -113,15 +122,21 @@ def test_shapes_that_do_not_fit(shapes, number, small_pieces):
 
 
 def test_pieces_cover_the_result_once():
-    for length in (64, 127, 128, 500, 1000, 10_000):
-        for number in (2, 3, 8):
-            for work in (1 << 22, 1 << 25, 1 << 30):
-                for least, step in ((1, 1), (64, 16)):
-                    parts = threads._parts(length, least, step, work, number)
-                    assert len(parts) != 1
-                    places = [i for part in parts for i in range(length)[part]]
-                    assert places == list(range(length)) or not parts
-                    assert all(part.start % step == 0 for part in parts)
+    for sizes in ((64, 127, 128), (500, 1000, 64), (30, 10_000, 300), (10_000, 64, 500)):
+        for lead in ((), (2,), (7, 3)):
+            for number, is_transposed in ((2, False), (3, True), (8, False), (70, True)):
+                shapes = (*lead, *sizes[:2]), sizes[1:]
+                division = threads._division(*shapes, number, is_transposed)
+                if division is None:
+                    continue
+                assert division.shape == (*lead, sizes[0], sizes[2])
+                counts, firsts = np.zeros(division.shape, int), np.zeros(shapes[0], int)
+                for key1, _, key in division.pieces:
+                    counts[key] += 1
+                    firsts[key1] = 1
+                assert len(division.pieces) > 1
+                assert (counts == 1).all()
+                assert firsts.all()
 
 
 @is_openblas
@@ -277,6 +292,7 @@ _, status = os.waitpid(child, 0)
 print(status)
 """,
         PYTHONWARNINGS="ignore::DeprecationWarning",  # of Python 3.12, about threads and fork
+        GPUGRAD_NATIVE="0",
     )
     assert found == ["True", "2", "0"]
 
@@ -384,15 +400,15 @@ def test_items_are_worked_on_while_others_are_made(number):
         yield from range(3, 20)
 
     squares = [i * i for i in range(20)]
-    assert threads.run_as_made(square, items(wait=True)) == squares
+    assert threads.run(square, items(wait=True)) == squares
     for _ in range(300):
-        assert threads.run_as_made(square, items(wait=False)) == squares
-    assert threads.run_as_made(square, iter(())) == []
-    for found in threads.run(lambda _: threads.run_as_made(square, items(wait=False)), range(3)):
+        assert threads.run(square, items(wait=False)) == squares
+    assert threads.run(square, iter(())) == []
+    for found in threads.run(lambda _: threads.run(square, items(wait=False)), range(3)):
         assert found == squares
     gg.set_num_threads(1)
     helped.clear()
-    assert threads.run_as_made(square, items(wait=False)) == squares
+    assert threads.run(square, items(wait=False)) == squares
     assert not helped.is_set()
 
 
@@ -412,16 +428,16 @@ def test_errors_while_items_are_made(number):
         pytest.fail("the error should have ended the iteration")
 
     with pytest.raises(KeyError, match="elsewhere"):
-        threads.run_as_made(fail, items())
+        threads.run(fail, items())
 
     def broken():
         yield from range(5)
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        threads.run_as_made(str, broken())
+        threads.run(str, broken())
     assert blas.get() == blas.usual
-    assert threads.run_as_made(str, iter(range(5))) == list("01234")
+    assert threads.run(str, iter(range(5))) == list("01234")
 
 
 def test_settings_of_numpy_hold_in_all_threads(number):
@@ -439,7 +455,7 @@ def test_settings_of_numpy_hold_in_all_threads(number):
     "call",
     [
         lambda: threads.matmul(*OPERANDS["rows"]),
-        lambda: np.stack(threads.run_as_made(np.exp, iter(OPERANDS["rows"][0][:4]))),
+        lambda: np.stack(threads.run(np.exp, iter(OPERANDS["rows"][0][:4]))),
     ],
     ids=["product", "items as they are made"],
 )
@@ -527,8 +543,8 @@ def test_recurrent_layers(kind, reverse, beside, number, small_pieces, monkeypat
     calls = []
     monkeypatch.setattr(
         recurrent,
-        "run_as_made",
-        lambda *args: calls.append(1) or threads.run_as_made(*args),
+        "run",
+        lambda *args: calls.append(1) or threads.run(*args),
     )
     found = run()
     assert len(calls) == 2 * beside * (1 + reverse)

@@ -151,7 +151,6 @@ class Op:
         self.differentiable = differentiable
         self.elementwise = elementwise
         self.discards = discards
-        self.sees_guard = False  # whether a sweep hands its joint rule a `sweep.Guarded`
         self.materialize = materialize
         self.integer = frozenset(integer)
         self.variadic = bool(code.co_flags & 0x04)

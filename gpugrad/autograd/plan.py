@@ -34,6 +34,7 @@ class Plan:
     position: for each wanted input its place among the node's parents.
     on_tensors: the plan whose rules run on Tensors under ``create_graph``; this one itself unless
         its rules are for its own arrays only.
+    region: what may handle this node and all that lead to it at once, or None; see `sweep`.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Plan:
         "sources",
         "position",
         "on_tensors",
+        "region",
     )
     output = None  # in an `OutputPlan`, the number of the output
 
@@ -61,6 +63,7 @@ class Plan:
         bits, n = key if op.variadic else (key, len(op.inputs))
         self.implementation = implementation
         self.key = key
+        self.region = None
         self.op = op
         self.xp = implementation.xp
         self.wanted = wanted = [bool(bits >> i & 1) for i in range(n)]
@@ -213,7 +216,7 @@ class OutputPlan:
 
     special = True
     discards = False
-    joint = pick = None
+    joint = pick = region = None
     rules = guarded = sources = ()
 
     def __init__(self, plan, output):

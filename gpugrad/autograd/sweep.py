@@ -11,7 +11,7 @@ import threading
 from contextlib import nullcontext
 from heapq import heapify, heappop, heappush, heapreplace
 from operator import iadd
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._foreign_names import explains_arguments
 from .._thread_state import thread
@@ -282,6 +282,9 @@ def sweep(
     contain zeros (``guard``), elementwise ops run their guarded rules: zero times an infinite
     slope is then 0 instead of nan, at the cost of a search for nan.
 
+    A node may belong to a region, such as the call of a compiled function. This may handle the
+    node and all others of the region at once, if they have nothing that is to be seen in between.
+
     joined: whether ``create_graph`` records how the cotangents depend on the values that the graph
         kept, or only how they depend on the given cotangents.
     needed: the first result of `leading_to`, if it is known already.
@@ -341,6 +344,11 @@ def sweep(
             plan = node.plan
             if instrumented:
                 plan = implementation.current(plan)
+            elif plan.region is not None and not (tensors or piece or due):
+                done = plan.region.sweep(node, g, pending, targets, needed, guard, retain_graph)
+                if done is not None:
+                    guard = done
+                    continue
             saved = node.saved
             if saved:
                 if node.order > writes.last:
@@ -368,8 +376,6 @@ def sweep(
                     if type(g) is list and plan.op.materialize:
                         g = _materialize(node, g)
                     if plan.joint is not None:
-                        if plan.op.sees_guard:
-                            g = Guarded(g, guard)
                         g = plan.joint(xp, g, saved)
                     if plan.discards:
                         guard = True
@@ -418,25 +424,20 @@ def _set_early(leaf, holder):
     watch.listener.arrived(leaf)
 
 
-class Guarded(NamedTuple):
-    """The cotangents of a node, and whether the sweep runs guarded rules; see `Op.sees_guard`."""
-
-    cotangents: Any
-    guard: bool
-
-
 class _Pending:
     """The cotangents of nodes whose consumers have not all been handled yet.
 
     cotangents: the sum so far for each node or leaf; a list for a node with several outputs.
     heap: these nodes with their orders, the newest first.
+    tried: the regions that were asked to handle their nodes, by their orders.
     """
 
-    __slots__ = ("cotangents", "heap", "_tensors", "_owned")
+    __slots__ = ("cotangents", "heap", "tried", "_tensors", "_owned")
 
     def __init__(self, tensors):
         self.cotangents = {}
         self.heap = []
+        self.tried = set()
         self._tensors = tensors
         self._owned = set()  # nodes whose sum was made here, so that it can be added to in place
 
@@ -448,6 +449,14 @@ class _Pending:
         else:
             cotangents[node] = c
             heappush(self.heap, (node.order, node))
+
+    def set(self, node, c):
+        """Have ``c`` be the node's sum so far."""
+        if node in self.cotangents:
+            self.cotangents[node] = c
+            self._owned.discard(node)
+        else:
+            self.put(node, c)
 
     def add(self, node, held, c):
         """The sum of a node's cotangent so far, ``held``, and another one."""

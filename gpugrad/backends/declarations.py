@@ -31,6 +31,8 @@ class Declaration(NamedTuple):
     view: it returns a view of its first operand where it can.
     check: takes the arguments as ``(args, kwargs)`` and returns a function and its arguments, which
         raises the errors that the call would raise because of values, and does nothing else.
+    steps: takes the arguments and ``out``, and returns bound calls of NumPy's own functions that
+        do the same as the call without a look at values, for kernels.
     """
 
     out: bool = False
@@ -40,6 +42,7 @@ class Declaration(NamedTuple):
     values_shape: bool | Callable = False
     view: bool = False
     check: Callable | None = None
+    steps: Callable | None = None
 
     def holds(self, name: str, args, kwargs) -> bool:
         """Whether the property ``name`` holds for a call with these arguments."""

@@ -116,6 +116,21 @@ def _center_rows(xp, x, eps):
     return centered, xp.reshape(scale, (-1, 1)), count
 
 
+def _sum_rows(xp, x):
+    """The sum of the rows, `BLOCK` of them at first: it rounds less, and threads can share it."""
+    rows, columns = x.shape
+    whole = rows // BLOCK * BLOCK
+    if whole < 2 * BLOCK:
+        return xp.sum(x, axis=0)
+    sums = xp.sum(xp.reshape(x[:whole, :], (-1, BLOCK, columns)), axis=1)
+    if whole < rows:
+        sums = xp.concat([sums, xp.sum(x[whole:, :], axis=0, keepdims=True)], axis=0)
+    return xp.sum(sums, axis=0)
+
+
+BLOCK = 64
+
+
 def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
     shape = x.shape
     last = shape[len(shape) - ndim :]
@@ -126,18 +141,19 @@ def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
     products = g * out
     to_x = to_weight = to_bias = None
     if wanted[1]:
-        to_weight = xp.reshape(xp.sum(products, axis=0), last)
+        to_weight = xp.reshape(_sum_rows(xp, products), last)
     if wanted[2]:
-        to_bias = xp.reshape(xp.sum(g, axis=0), last)
+        to_bias = xp.reshape(_sum_rows(xp, g), last)
     if wanted[0]:
         if weight is None:
             total = xp.sum(g, axis=1, keepdims=True)
             along = xp.sum(products, axis=1, keepdims=True)
             to_x = g - total / count
         else:
-            column = xp.reshape(weight, (-1, 1))
-            total, along = xp.matmul(g, column), xp.matmul(products, column)
-            to_x = g * xp.reshape(weight, (1, -1))
+            row = xp.reshape(weight, (1, -1))
+            total = xp.reshape(xp.vecdot(g, row, axis=-1), (-1, 1))
+            along = xp.reshape(xp.vecdot(products, row, axis=-1), (-1, 1))
+            to_x = g * row
             to_x -= total / count
         # total and along are the components of the cotangent along changes of mean and variance.
         out *= along / count
@@ -467,7 +483,7 @@ def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
     out = rows * scale
     to_x = to_weight = None
     if wanted[1]:
-        to_weight = xp.reshape(xp.sum(g * out, axis=0), shape[len(shape) - ndim :])
+        to_weight = xp.reshape(_sum_rows(xp, g * out), shape[len(shape) - ndim :])
     if wanted[0]:
         to_x = g * scale
         if weight is not None:

@@ -112,8 +112,11 @@ def keys_of(x):
     return keys if {str}.issuperset(map(type, keys)) else [*map(_Exactly, keys)]
 
 
-def _bytes_of(x):
-    return backend_of[type(x)].to_numpy(x).tobytes()
+def _content_of(x):
+    """All that may be seen of a raw array."""
+    layout = x.shape, x.dtype, getattr(x, "strides", None)
+    is_writable = getattr(getattr(x, "flags", None), "writeable", None)
+    return *layout, is_writable, backend_of[type(x)].to_numpy(x).tobytes()
 
 
 def _is_missing(cell):
@@ -125,7 +128,7 @@ def _is_missing(cell):
 
 
 content_of = {
-    "bytes": _bytes_of,
+    "array": _content_of,
     "keys": keys_of,
     "len": len,
     "missing": _is_missing,

@@ -27,8 +27,8 @@ class Snapshot:
             if isinstance(x, Tensor):
                 reach.tensor(x)
         self._kept = {}
-        arrays = [*leaves, *[array for _, array in reach.arrays]]
         of_objects = [vars(x) for x in (*reach.optimizers, *reach.schedulers)]
+        arrays = *leaves, *reach.arrays
         for x in (*reach.tensors.values(), *arrays, *reach.containers, *nodes, *of_objects):
             self._keep(x)
         known = {id(g): g for g in (*_generators.values(), *reach.generators)}
@@ -62,6 +62,13 @@ class Snapshot:
                 self._keep(item)
 
     def restore(self):
+        try:
+            self._restore()
+        except KeyboardInterrupt:
+            self._restore()
+            raise
+
+    def _restore(self):
         for x, content in self._kept.values():
             if type(x) in namespace_of:
                 _overwrite(x, content)

@@ -10,6 +10,8 @@ _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 _CALLS = {"PRECALL", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "KW_NAMES"}
 # By these, code may find attributes under names that it computes.
 _BY_NAME = {"vars", "__dict__", "attrgetter", "__getattribute__"}
+# What takes arrays of NumPy's own type only, as the methods of that type do.
+_EXACT = {"memoryview", "bytes", "bytearray", "frombuffer", "hashlib", "zlib", "struct", "ctypes"}
 _SIMPLE = {"int", "float", "bool", "complex", "str", "tuple", "list", "dict", "slice"}
 _HAS_METHODS = "LOAD_METHOD" in dis.opmap and "PRECALL" in dis.opmap  # Python 3.11
 
@@ -22,7 +24,8 @@ class Facts(NamedTuple):
     passed: those of what it does not only call.
     imports: triples ``(level, name, parts)`` of its import statements.
     asks_types: whether it may ask for the type of another object than the one whose method it is,
-        other than whether it is ``int``, say, which no array and nothing in its place has.
+        other than whether it is ``int``, say, which no array and nothing in its place has; or for
+        the bytes of an array.
     reads_arrays: whether it may look for the attribute ``array``, other than of a module.
     computes_names: whether it may look for attributes under names that it computes.
     """
@@ -42,7 +45,8 @@ def facts_of(code):
     for x in code.co_consts:
         names.update([s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str])
     read, passed, imports = set(), set(), []
-    asks_types, reads_arrays = False, "array" in code.co_consts
+    asks_types = not _EXACT.isdisjoint(code.co_names)
+    reads_arrays = "array" in code.co_consts
     computes_names = not _BY_NAME.isdisjoint(code.co_names)
     found = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
     for k, i in enumerate(found):
@@ -56,6 +60,8 @@ def facts_of(code):
             passed.update([] if is_called and i.opname != "LOAD_NAME" else [i.argval])
         if i.opname == "IMPORT_NAME":
             imports.append((found[k - 2].argval, i.argval, found[k - 1].argval or ()))
+        if i.argval == "ndarray":
+            asks_types |= found[k + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
         if is_global and i.argval in ("type", "getattr"):
             end = next((n for n, x in enumerate(found[k:], k) if x.opname in _CALLS), len(found))
             given = found[k + 1 : end]

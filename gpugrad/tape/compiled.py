@@ -10,7 +10,6 @@ from types import BuiltinFunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from .._batched import BatchedTensor
-from .._draws import Draws
 from .._foreign_names import OPTIONS_OF_COMPILE
 from .._processes import current
 from .._tensor import Tensor
@@ -43,14 +42,27 @@ _SHARED = traced_types(numpy_backend), numpy_backend.binder
 
 @overload
 def compile(
-    function: Callable[P, R], *, check: int = 0, state: Sequence[Any] | None = None
+    function: Callable[P, R],
+    *,
+    check: int = 0,
+    state: Sequence[Any] | None = None,
+    kernels: bool = True,
 ) -> "Compiled[P, R]": ...
 @overload
 def compile(
-    function: None = None, *, check: int = 0, state: Sequence[Any] | None = None
+    function: None = None,
+    *,
+    check: int = 0,
+    state: Sequence[Any] | None = None,
+    kernels: bool = True,
 ) -> Callable[..., Any]: ...
 def compile(
-    function: Any = None, *, check: int = 0, state: Sequence[Any] | None = None, **others: Any
+    function: Any = None,
+    *,
+    check: int = 0,
+    state: Sequence[Any] | None = None,
+    kernels: bool = True,
+    **others: Any,
 ) -> Any:
     """A function that does what ``function`` does, to the bit, in less time.
 
@@ -76,21 +88,22 @@ def compile(
     **What is seen.** What the function reads besides its arguments is state: its closure, the
     globals that it names, the functions and classes of the program (not of libraries) that it
     names, and what all these hold in modules, optimizers, schedulers, random generators, containers
-    and objects. The values of tensors and arrays, the numbers of optimizers and random numbers are
-    read or drawn anew in each call. Everything else is compared, by type and value, and if it has
-    changed, the function is recorded again: so are functions that read a learning rate themselves,
-    for each of its values. Functions and modules of installed libraries are constants.
+    and objects. The values of tensors and of arguments, the numbers of optimizers and random
+    numbers are read or drawn anew in each call. Everything else is compared, by type and value, and
+    if it has changed, the function is recorded again: so are functions that read a learning rate
+    themselves, for each of its values, and those that name raw arrays, of 16 MB at most, for each
+    content. Functions and modules of installed libraries are constants.
 
     **What runs uncompiled**, with one warning: a function that reads a value, as ``float(x)``,
     ``if x > 0`` and ``print(x)`` do, or makes an array whose shape depends on values; that changes
-    lists, dicts and objects, except for numbers and texts in them; that draws random numbers of
-    other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps `LBFGS`,
-    of which a closure that does not name the optimizer can be compiled instead; that prints, reads
-    a file or a clock, or calls anything else that reaches outside of the program; that names what
-    cannot be looked into, such as objects of other libraries. So does one of which two calls differ
-    for no reason that can be seen: the warning shows the first difference. Inside `vmap` and other
-    transforms, and while a tool such as `profile` is on, a function runs uncompiled without a
-    warning.
+    lists, dicts and objects, except for numbers and texts in them, or raw arrays; that draws random
+    numbers of other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps
+    `LBFGS`, of which a closure that does not name the optimizer can be compiled instead; that
+    prints, reads a file or a clock, or calls anything else that reaches outside of the program;
+    that names what cannot be looked into, such as objects of other libraries. So does one of which
+    two calls differ for no reason that can be seen: the warning shows the first difference. Inside
+    `vmap` and other transforms, and while a tool such as `profile` is on, a function runs
+    uncompiled without a warning.
 
     On a CUDA device all calls are one CUDA graph: a call of the compiled function stores the
     numbers and addresses that have changed, and launches it. Arguments are copied into the
@@ -120,6 +133,9 @@ def compile(
         draw anew. What the function names is then no reason to run it uncompiled, but what it
         calls still is.
 
+    kernels: False leaves out the kernels, C functions that the machine's compiler makes of the
+        calls on a CPU, and that take their place when they are ready, with the same bits.
+
     Where repeating the calls fails, the function runs instead, and raises the error or handles it;
     if it does neither, a RuntimeWarning says so, once.
 
@@ -133,8 +149,8 @@ def compile(
             raise TypeError(f"compile: there is no option {name}: {OPTIONS_OF_COMPILE[name]}")
         raise TypeError(f"compile: got an unexpected keyword argument {name!r}")
     if function is None:
-        return lambda function: Compiled(function, check, state)
-    return Compiled(function, check, state)
+        return lambda function: Compiled(function, check, state, kernels)
+    return Compiled(function, check, state, kernels)
 
 
 class Compiled(Generic[P, R]):
@@ -143,7 +159,11 @@ class Compiled(Generic[P, R]):
     __wrapped_function__: Any = None
 
     def __init__(
-        self, function: Callable[P, R], check: int = 0, state: Sequence[Any] | None = None
+        self,
+        function: Callable[P, R],
+        check: int = 0,
+        state: Sequence[Any] | None = None,
+        kernels: bool = True,
     ) -> None:
         if not callable(function):
             raise TypeError(
@@ -157,11 +177,11 @@ class Compiled(Generic[P, R]):
         if isinstance(check, bool) or not isinstance(check, int) or check < 0:
             raise ValueError(f"compile: check must be an int of at least 0, not {check!r}")
         self._check = check
+        self._kernels = bool(kernels)
         self._state = None if state is None else _checked_state(state)
         self._calls = 0
         self._programs: list[Program] = []
         self._tapes: list[Tape] = []  # recorded once so far
-        self._sweeps: list = []  # kinds of backward sweeps, besides the usual one
         self._misses = 0  # recordings since a program was last made or used
         self._is_new = True  # has not been called
         self._given_up = False
@@ -191,7 +211,7 @@ class Compiled(Generic[P, R]):
             if self._calls % self._check == 0:
                 return self._checked(args, kwargs, leaves, structure)
         try:
-            result = self._run(leaves, structure, args, kwargs)
+            result = self._run(leaves, structure)
         except Failed as error:
             failure = str(error)
         else:
@@ -227,32 +247,25 @@ class Compiled(Generic[P, R]):
             return super().__getattribute__(name)  # raises Python's own error
 
     def __reduce__(self):
-        return Compiled, (self.__wrapped_function__, self._check, self._state)
+        return Compiled, (self.__wrapped_function__, self._check, self._state, self._kernels)
 
-    def _run(self, leaves, structure, args, kwargs):
+    def _run(self, leaves, structure):
         """What a program gives for this call, or MISS."""
         if not self._programs:
             return MISS
         with self._lock:
             self._owner = get_ident()
             try:
-                return self._run_one(leaves, structure, args, kwargs)
+                return self._run_one(leaves, structure)
             finally:
                 self._owner = None
 
-    def _run_one(self, leaves, structure, args, kwargs):
+    def _run_one(self, leaves, structure):
         programs = self._programs
         for i, program in enumerate(programs):
             if program.tape.structure != structure:
                 continue
-            derivative = program.derivative
-            if derivative is not None and derivative.lacks(self._sweeps):
-                programs.remove(program)
-                return MISS
-            if derivative is not None:
-                start, draws = next_order(), Draws()
-                for generator in derivative.generators:
-                    draws.states[generator] = generator.get_state()
+            start = next_order()
             with program.context():
                 found = program.run(leaves)
                 if found is MISS and program.may_follow():
@@ -262,8 +275,8 @@ class Compiled(Generic[P, R]):
                 self._misses = 0
                 if i:
                     programs.insert(0, programs.pop(i))
-                if derivative is not None:
-                    found = derivative.join(found, leaves, args, kwargs, start, draws)
+                if program.tape.graph is not None:
+                    found = program.tape.graph.join(found, leaves, start)
                 if program.tape.is_leaf:
                     return found[0]
                 return unflatten(program.tape.result_structure, found)
@@ -284,7 +297,7 @@ class Compiled(Generic[P, R]):
             known = [t for t in known if t.reach.first_change() is None]
             is_first, self._is_new = self._is_new, False
             recorded = record(
-                function, self._state, leaves, structure, args, kwargs, self._sweeps, known,
+                function, self._state, leaves, structure, args, kwargs, known,
                 is_first,
             )  # fmt: skip
             self._note(recorded, known)
@@ -315,7 +328,8 @@ class Compiled(Generic[P, R]):
                     )
                     return
                 try:
-                    program = program_of(tape, self.__wrapped_function__, self._sweeps)
+                    tape.has_kernels = self._kernels
+                    program = program_of(tape)
                 except Unsupported as error:
                     self._give_up(str(error))
                     return
@@ -366,7 +380,7 @@ class Compiled(Generic[P, R]):
         name = getattr(function, "__name__", "the function")
         failures, failure = Op.failures, None
         try:
-            returned = self._run(leaves, structure, args, kwargs)
+            returned = self._run(leaves, structure)
         except Failed as error:
             failure = error
         if failure is None and returned is MISS:
@@ -412,9 +426,7 @@ class Compiled(Generic[P, R]):
         with _recording:
             for _ in range(3):  # the first call of an optimizer makes its state
                 try:
-                    recorded = record(
-                        function, self._state, leaves, structure, args, kwargs, self._sweeps
-                    )
+                    recorded = record(function, self._state, leaves, structure, args, kwargs)
                 finally:
                     before.restore()
                 if recorded.tape is not None or recorded.passing is not True:
@@ -425,7 +437,8 @@ class Compiled(Generic[P, R]):
                     f"program: it would run without being compiled: {recorded.reason}{later}"
                 )
             try:
-                return Report(program_of(recorded.tape, function, []))
+                recorded.tape.has_kernels = self._kernels
+                return Report(program_of(recorded.tape))
             except Unsupported as error:
                 raise ValueError(f"program: it would run without being compiled: {error}") from None
 

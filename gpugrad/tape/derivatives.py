@@ -1,233 +1,444 @@
-"""Derivatives of compiled functions: a second program computes the cotangents.
+"""Graphs of compiled functions: the results have the graph that the function itself records.
 
-Where a result leaves with a graph, the recording goes on with a sweep through that graph, with
-cotangents as inputs. It is a tape of its own, and the first program also returns the values that
-it needs. Both hang in the graph as one node. There is a backward tape for each kind of sweep: which
-results have cotangents, how these lie in memory, and whether the sweep guards its rules.
+A recording keeps this graph as a pattern, with values of the tape in the place of the arrays that
+its nodes save. The program returns these values besides the results, and each call of it makes new
+nodes that save them. So whatever looks at the graph, such as `backward` and hooks, finds the same
+as without `compile`.
 
-A node that the function uses several times gets one cotangent for each use, in the order of the
-uses, so that the sweep outside adds them up as it would without the program.
+A sweep that comes to a result goes through the nodes of its call by a program of their own, unless
+something is to be seen in between, such as a hook, or a node that an earlier sweep has freed. There
+is one for each kind of sweep: which nodes have cotangents, how these lie in memory, and whether
+rules are guarded. It is recorded while the first sweep of its kind runs.
 """
 
-from contextlib import contextmanager
+import math
+from copy import copy
+from operator import itemgetter
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node
-from ..autograd.operation import Op
-from ..autograd.sweep import Guarded, sweep
+from ..autograd.graph import Leaf, Node, next_order, watched, writes
+from ..autograd.implementation import implementation_of
+from ..autograd.plan import OutputPlan
+from ..autograd.sweep import check_unchanged, sweep
+from ..backends import namespace_of
 from ..transforms.custom import _Call as CustomCall
-from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Recomputed
-from .cells import Cell, holds
+from .graphs import program_of
 from .libraries import is_own
+from .numbers import Key, Number
+from .reach import Reach
 from .run import MISS, Failed, warn_of
-from .tape import Call, Input, Memory, Tape, Value, simplify
+from .steps import values_in
+from .tape import Input, Tape, Unsupported, Value, collect, mapped
+from .tracing import Recorder, Traced, duplicate_of
 
-_MOST = 8  # kinds of sweeps
-_plain = op_of_calls("compiled", materialize=False)
-_discarding = op_of_calls("compiled", materialize=False, discards=True)
-_plain.sees_guard = _discarding.sees_guard = True
-
-
-class _Edge:
-    """One use of a node from outside, in the place of that node in a copy of a graph."""
-
-    __slots__ = ("node", "order", "shape", "dtype")
-    watch = None
-    parents = ()
-
-    def __init__(self, node, number):
-        self.node = node
-        self.order = node.order + number * 2.0**-20  # no two alike
-        self.shape = node.shape
-        self.dtype = node.dtype
-
-
-class Piece:
-    """The part of a graph between some roots and the nodes from outside.
-
-    is_outside: a function of a node.
-    edges: the uses of nodes from outside, in the order in which a sweep comes to them.
-    """
-
-    def __init__(self, roots, is_outside):
-        self.nodes, stack = {}, list(roots)
-        while stack:
-            node = stack.pop()
-            if node not in self.nodes and not is_outside(node):
-                self.nodes[node] = None
-                if type(node) is not Leaf:
-                    stack.extend(node.parents)
-        ordered = sorted(self.nodes, key=lambda node: -node.order)
-        self.edges = []
-        uses = {}
-        for node in reversed(ordered):
-            if type(node) is not Leaf:
-                for i, parent in enumerate(node.parents):
-                    if parent not in self.nodes:
-                        uses[node, i] = _Edge(parent, len(self.edges))
-                        self.edges.append(uses[node, i])
-        for node in ordered:  # the oldest first
-            self.nodes[node] = _copy(node, self.nodes, uses)
-        self.discards = any(type(n) is Node and n.plan.discards for n in self.nodes)
-
-    def sweep(self, roots, guard):
-        """For each edge its cotangent, or None; given pairs of a root and its cotangent."""
-        copies = self.nodes
-        needed = dict.fromkeys([*copies.values(), *self.edges], False)
-        arrived = sweep(
-            [(copies[node], g) for node, g in roots],
-            set(self.edges),
-            True,
-            False,
-            guard=guard,
-            needed=needed,
-            piece=True,
-        )
-        return [arrived.get(edge) for edge in self.edges]
-
-
-def _copy(node, copies, uses):
-    if type(node) is Leaf:  # made inside, it depends on nothing
-        return node
-    new = Node()
-    new.order, new.plan, new.saved, new.watch = node.order, node.plan, node.saved, node.watch
-    new.shape, new.dtype = node.shape, node.dtype
-    new.parents = tuple([uses.get((node, i)) or copies[p] for i, p in enumerate(node.parents)])
-    return new
+_MOST = 8  # kinds of sweeps through one graph
+_STEP = 2.0**-20  # between the orders of nodes of one call
 
 
 class Graph:
-    """The graph of a tape's results, with the tapes of the sweeps through it.
+    """The graph of a tape's results.
 
-    places: the positions of the results that have a graph.
-    originals, kept: the values that the program has to return for the backward ones, as they are
-        called on the tapes of the sweeps, and on the simplified tape of the program.
-    edges: for each use of a node from outside the Tensor of the state that has it, or None and the
-        position of the argument.
-    backward: from keys of sweeps to views that are made again, the calls, and the values of the
-        cotangents that they begin and end with.
+    Nodes have numbers here: first those from outside, then the others, the oldest first.
+
+    outside: for each node from outside the position of the argument that has it, or the node itself
+        if it is that of a Tensor of the state, or a `Leaf` that the function has made.
+    nodes: for each other node its op, its parents, what it saves, its shape and its dtype.
+    places: pairs of the position of a result and the number of its node.
+    values: those that the nodes save.
+    kept: what the program returns for them, besides the results; see `Tape.origins`.
+    first_after: how many of ``nodes`` come before the first that saves what the function has
+        overwritten by then.
     """
 
     @classmethod
-    def of(cls, recorder, stage, results, places, keys):
-        """The graph of a recording that has not stopped; None if it stops now."""
-        problem = _problem(recorder, stage, results)
-        if problem is not None:
-            recorder.stop(problem)
-            return None
+    def of(cls, function, recorder, stage, results):
+        """The graph of a recording; None if the recording stops now.
+
+        results: the tensors that have a graph, by their positions.
+        """
         self = cls()
-        start = recorder.start
-        piece = Piece([y.node for y in results], lambda node: node.order > start)
+        self.function = function
+        self.outside, self.nodes, self._plans = [], [], []
+        self._labels, self._checkpoints = [], []
         holders = {x.node: x for x, *_ in stage.originals.values() if x.node is not None}
-        if not all(edge.node in holders for edge in piece.edges):
-            recorder.stop("a result depends on tensors that compile cannot see")
-            return None
-        for node in piece.nodes:
-            if type(node) is Node and _calls_back(node):
-                recorder.stop("its gradient calls hooks, a custom_vjp or rules of the program")
-                return None
-        self.places = places
-        self.op = _discarding if piece.discards else _plain
-        self.edges = []
-        for edge in piece.edges:
-            x = holders[edge.node]
-            at = stage.arguments.get(id(x))
-            self.edges.append((x if at is None else None, at))
-        self.backward = {}
-        first, known = len(recorder.calls), len(recorder.inputs)
-        plain = tuple([(tuple(y.shape), None) for y in results]), False
-        for key in dict.fromkeys((plain, *[key for key in keys if len(key[0]) == len(results)])):
-            self._record(key, piece, recorder, results, first)
-        del recorder.calls[first:], recorder.inputs[known:]
-        return self
+        outside, inside = _split([y.node for y in results.values()], recorder.start, holders)
+        problems = []
+        for node in outside:
+            x = holders.get(node, node)
+            if x is node and node.order > recorder.start:
+                problems.append("a result depends on tensors that compile cannot see")
+            self.outside.append(stage.arguments.get(id(x), node))
+        numbers = {node: i for i, node in enumerate([*outside, *inside])}
+        problems += [p for node in inside if (p := self._problem(node, numbers, stage))]
+        found: list = []
+        collect([leaves for *_, leaves in self._checkpoints], found)
+        for node, parents in inside.items():
+            parents = tuple([numbers[parent] for parent in parents])
+            saved = None if node.saved is None else mapped(tuple(node.saved), _noted)
+            if any(isinstance(x, Recomputed) for x in saved or ()):
+                saved = tuple([None if isinstance(x, Recomputed) else x for x in saved])
+            collect(saved, found)
+            self.nodes.append((node.plan.op, parents, saved, node.shape, node.dtype))
+            self._plans.append(plan_for(node, recorder.array))
+        self.places = [(i, numbers[y.node]) for i, y in results.items()]
+        self.values = [*dict.fromkeys(found)]
+        # Nodes that save what the function overwrites, before or after them.
+        is_written = [
+            any(map(_is_written, values_in(saved or ()))) for _, _, saved, *_ in self.nodes
+        ]
+        is_stale = [w and _is_overwritten(x) for w, x in zip(is_written, inside, strict=True)]
+        after = [i for i, w in enumerate(is_written) if w and not is_stale[i]]
+        self.first_after = after[0] if after else len(self.nodes)
+        if any(is_stale[self.first_after :]) or (any(is_written) and self._checkpoints):
+            problems.append("it overwrites what the gradient of a result needs")
+        for problem in problems:
+            recorder.stop(problem)
+        return None if problems else self
 
-    def _record(self, key, piece, recorder, results, first):
-        """Record the sweep of one kind."""
-        layouts, guard = key
-        del recorder.calls[first:]
-        roots = []
-        inputs = []
-        backend = recorder.backend
-        for k, (y, layout) in enumerate(zip(results, layouts, strict=True)):
-            if layout is None:
+    def _problem(self, node, numbers, stage):
+        """Why a node cannot be made anew, or None; notes its label and its checkpoint."""
+        watch = node.watch
+        if watch is not None and watch.hooks:
+            return "the gradient of a result calls hooks"
+        if watch is not None and watch.label is not None:
+            self._labels.append((numbers[node], watch.label))
+        for i, x in enumerate(node.saved or ()):
+            if isinstance(x, CustomCall):
+                return "the gradient of a result calls a custom_vjp"
+            if isinstance(x, Recomputed):
+                if x.draws.states or not _is_of_state(x.f, stage):
+                    return "the gradient of a result calls a checkpoint that is not of state alone"
+                arguments = copy(x.arguments)
+                leaves = [(isinstance(y, Tensor), _noted(y)) for y in arguments.leaves]
+                arguments.leaves = None
+                record = x._replace(arguments=arguments, outside=None)
+                self._checkpoints.append((numbers[node], i, record, leaves))
+        return None
+
+    def finish(self, tape, found, origins):
+        """Decide what the program returns for the nodes.
+
+        found: a function from values to those that replace them on the simplified tape.
+        origins: the memory that the values had before.
+        """
+        shown, kept, constants = {*tape.origins}, {}, {}
+        for x in self.values:
+            y, origin = found(x), origins[x]
+            if y.constant is not None and origin not in shown:
+                constants[x] = y.constant
+            elif origin is None or origin in shown or not origin.is_own:
+                kept[x] = y, origin
+            else:
+                kept[x] = y, "graph"  # nothing else has its memory
+        at = {y: i for i, y in enumerate(dict.fromkeys(kept.values()))}
+        self.kept = [*at]
+        self._rest, self._nested = [*constants.values()], []
+        self._places = places = {x: at[y] for x, y in kept.items()}
+        places |= {x: len(at) + i for i, x in enumerate(constants)}
+
+        def place(x):
+            """Where something that is saved will be in the list of what the nodes save."""
+            if type(x) is Value:
+                return places[x]
+            at = len(self.kept) + len(self._rest)
+            self._rest.append(x)
+            if values_in(x):
+                self._nested.append((at, x))
+            return at
+
+        self._checkpoints = [(*rest, place(leaves)) for *rest, leaves in self._checkpoints]
+        self.sweeps = Sweeps(self, tape)
+        regions = {}
+        if self.first_after == len(self.nodes):  # the orders of the nodes of a call are close
+            regions = {number: Region(self.sweeps, number) for _, number in self.places}
+        self._nodes = []
+        for i, (_, parents, saved, shape, dtype) in enumerate(self.nodes):
+            plan, region = self._plans[i], regions.get(len(self.outside) + i)
+            if region is not None:
+                plan = copy(plan)
+                plan.region = region
+            saved = _picker(saved and [*map(place, saved)])
+            self._nodes.append((plan, _picker(parents), saved, shape, dtype))
+
+    def join(self, found, leaves, start):
+        """The leaves of the result, with a new graph that leads to arguments and state.
+
+        found: what the program has returned.
+        start: an order number from before the program ran.
+        """
+        n = len(found) - len(self.kept)
+        found, values = found[:n], [*found[n:], *self._rest]
+        for at, x in self._nested:
+            values[at] = mapped(x, lambda y: values[self._places[y]] if type(y) is Value else y)
+        nodes = [leaves[x].node if type(x) is int else x for x in self.outside]
+        order = start
+        for i, (plan, parents, saved, shape, dtype) in enumerate(self._nodes):
+            order = next_order() if i == self.first_after else order - _STEP
+            node = Node()
+            node.order = order
+            node.plan = plan
+            node.parents = parents(nodes)
+            node.saved = saved(values)
+            node.shape = shape
+            node.dtype = dtype
+            node.watch = None
+            nodes.append(node)
+        for number, label in self._labels:
+            watched(nodes[number]).label = label
+        for number, i, record, at in self._checkpoints:
+            nodes[number].saved = _repeated(nodes[number], i, record, values[at], start)
+        for i, number in self.places:
+            found[i].node = nodes[number]
+        return found
+
+
+class Sweeps:
+    """The programs of the sweeps through the graph of a program's results.
+
+    programs: by the kind of a sweep; None where there can be none.
+    """
+
+    def __init__(self, graph, tape):
+        self._function = graph.function
+        self._first, self._nodes = len(graph.outside), graph.nodes
+        self._backend, self._device = tape.backend, tape.device
+        self._ordinary = {number for number, *_ in graph._checkpoints}
+        self._paths, self.programs = {}, {}
+        self._has_failed = False
+
+    def path(self, roots):
+        """The `_Path` of sweeps that begin at these nodes, or None."""
+        if roots not in self._paths and len(self._paths) < 4 * _MOST:
+            self._paths[roots] = self._new_path(roots)
+        return self._paths.get(roots)
+
+    def _new_path(self, roots):
+        numbers, steps, places = dict.fromkeys(roots), [], {}
+        inside, outside, discards = [], [], False
+        queue = [*roots]
+        for i, number in enumerate(queue):
+            if number < self._first:
+                outside.append(i)
                 continue
-            like = y.array.value
-            _, strides = layout
-            ones = backend.create("ones", like.shape, dtype=like.dtype, like=like)
-            if strides is not None:
-                binder = backend.binder
-                ones = None if binder is None else binder.ones_with_strides(ones, strides)
-                if ones is None:
-                    return
-            g = recorder.input(ones, Input("argument", k))
-            inputs.append(g.var)
-            roots.append((y.node, g))
-        found = piece.sweep(roots, guard)
-        cotangents = []
-        for c in found:
-            if c is not None and type(c) is not recorder.kind:
-                c = recorder.call(backend.asarray, (c,))
-            cotangents.append(None if c is None else c.var)
-        self.backward[key] = [], recorder.calls[first:], inputs, cotangents
+            inside.append(i)
+            op, parents, saved, *_ = self._nodes[number - self._first]
+            found = [] if saved is None else _places(saved)
+            is_hidden = saved is None or len(found) < len(values_in(saved))
+            if is_hidden or number in self._ordinary or is_own(op.forward.__module__):
+                return None
+            for x, where in found:
+                places.setdefault(x, (i, where))
+            discards |= op.discards
+            for k, parent in enumerate(parents):
+                if parent not in numbers:
+                    numbers[parent] = None
+                    queue.append(parent)
+                    steps.append((i, k))
+        return _Path(queue, steps, inside, outside, places, discards)
 
-    def divide(self, forward, duplicate):
-        """Find, and return, the values that the backward calls need of the forward ones."""
-        made = {out for call in forward for out in call.outs}
-        kept = {}
-        for key, (_, calls, inputs, cotangents) in self.backward.items():
-            wanted = [c for c in cotangents if c is not None]
-            calls, new = simplify(calls, wanted, duplicate)
-            cotangents = [new.get(c, c) for c in cotangents]
-            again = {}
-            given = set(inputs)
+    def run(self, kind, path, nodes, roots):
+        """The cotangents of the nodes outside; None if no program computes them.
 
-            def need(x, again=again, given=given):
-                """Keep ``x``, or what it is a view of, which is then made again."""
-                if x.constant is not None or x in given:
-                    return
-                call = x.call
-                if call is not None and x.kind != "number" and call.is_view() and x in made:
-                    again.setdefault(call, None)
-                    for y in call.operands():
-                        need(y)
-                elif x in made or call is None or x.kind == "number":
-                    kept[x] = None
+        nodes: those of the path.
+        roots: pairs of a node and its cotangent.
+        """
+        given = []
+        for i, where in path.places.values():
+            x = nodes[i].saved
+            for k in where:
+                x = x[k]
+            given.append(x)
+        cotangents = [self._backend.asarray(c) for _, c in roots]
+        if any(not c.shape and self._backend.is_complex(c.dtype) for c in cotangents):
+            return None  # NumPy rounds products of complex scalars and 0-d arrays differently
+        given += cotangents
+        key = *kind, *map(_layout_of, cotangents)
+        if key not in self.programs and len(self.programs) < _MOST:
+            heads = [x for x, _ in roots]
+            self.programs[key] = self._recorded(path, nodes, given, heads, kind[-1])
+        program = self.programs.get(key)
+        if program is None:
+            return None
+        try:
+            found = program.run_alone(given)
+        except Failed as failure:
+            if not self._has_failed:
+                self._has_failed = True
+                warn_of(failure, self._function, "the calls of its backward pass")
+            return None
+        return None if found is MISS else found
 
-            for x in [x for call in calls for x in call.operands()]:
-                need(x)
-            for c in wanted:
-                need(new.get(c, c))
-            views = [call for call in forward if call in again]
-            self.backward[key] = views, calls, inputs, cotangents
-        self.originals = list(kept)
-        return self.originals
+    def _recorded(self, path, nodes, given, roots, guard):
+        """The program of a sweep, which runs for it; None if there can be none.
+
+        nodes: those that the path leads to.
+        given: what they have saved, and the cotangents.
+        roots: the nodes to which the last of these belong.
+        """
+        recorder = Recorder(self._backend)
+        traced = [_input(recorder, i, x) for i, x in enumerate(given)]
+        values = dict(zip(path.places, traced, strict=False))
+        twins = {}
+        for i in sorted(path.inside, key=lambda i: -nodes[i].order):  # the oldest first
+            _, _, saved, *_ = self._nodes[path.numbers[i] - self._first]
+            twins[nodes[i]] = twin = Node()
+            twin.order, twin.shape, twin.dtype = nodes[i].order, nodes[i].shape, nodes[i].dtype
+            twin.plan, twin.watch = plan_for(nodes[i], recorder.kind), None
+            twin.parents = tuple([twins.get(parent, parent) for parent in nodes[i].parents])
+            twin.saved = mapped(saved, lambda x: values[x] if type(x) is Value else x)
+        outside = [nodes[i] for i in path.outside]
+        needed = dict.fromkeys(outside, True) | dict.fromkeys(twins.values(), False)
+        roots = [(twins.get(x, x), c) for x, c in zip(roots, traced[-len(roots) :], strict=True)]
+        thread.recorder = recorder
+        try:
+            found = sweep(roots, {*outside}, True, False, guard=guard, needed=needed, piece=True)
+            found = [found.get(x) for x in outside]
+            for k, c in enumerate(found):
+                if c is not None and type(c) is not recorder.kind:
+                    found[k] = recorder.call(self._backend.asarray, (c,))
+        except Exception:  # noqa: BLE001  it will be raised by the nodes themselves
+            return None
+        finally:
+            thread.recorder = None
+        if recorder.reason is not None:
+            return None
+        tape = Tape(
+            backend=self._backend, duplicate=duplicate_of(self._backend), device=self._device,
+            devices=recorder.device_of, reach=SimpleNamespace(guards=[]), argument_of={},
+            inputs=recorder.inputs, leaves=[("array", None)] * len(given), calls=recorder.calls,
+            prologue=recorder.prologue, conditions=recorder.conditions,
+            results=[("static", None) if c is None else ("array", c.var) for c in found],
+        )  # fmt: skip
+        recorder.forget()
+        try:
+            return program_of(tape)
+        except Unsupported:
+            return None
 
 
-def _problem(recorder, stage, results):
-    if len({id(y) for y in results}) < len(results):
-        return "it returns a tensor that requires grad twice"
-    if any(call.communicates for call in recorder.calls):
-        return "it returns a result that requires grad, and communicates with other processes"
-    changed = stage.gradients or stage.number_writes or stage.changed
-    written = any(not x.memory.is_own for call in recorder.calls for x in call.targets())
-    if changed or written or recorder.afterwards or stage.skips:
-        return "it returns a result that requires grad, and also changes state"
-    is_complex = recorder.backend.is_complex
-    if any(not y.shape and is_complex(y.dtype) for y in results):
-        # NumPy multiplies complex scalars and 0-d arrays with different roundings, and a cotangent
-        # may be either.
-        return "it returns a complex number that requires grad"
-    return None
+class _Path(NamedTuple):
+    """The nodes that sweeps go through.
+
+    numbers: of the nodes, first those where sweeps begin.
+    steps: for each node after these, the position here of one that it is a parent of, and which.
+    inside, outside: the positions of the nodes of the call, and of the others.
+    places: by value that they save, the position of one that does, and where it saves it.
+    discards: whether some ops discard elements; see `op`.
+    """
+
+    numbers: list
+    steps: list
+    inside: list
+    outside: list
+    places: dict
+    discards: bool
 
 
-def _calls_back(node):
-    if (node.watch is not None and node.watch.hooks) or is_own(node.plan.op.forward.__module__):
+class Region(NamedTuple):
+    """What may handle the node of a result, with all nodes of its call; see `Plan.region`."""
+
+    sweeps: Sweeps
+    number: int
+
+    def sweep(self, node, g, pending, targets, needed, guard, retain_graph):
+        """Handle the nodes of the call at once, or return None.
+
+        Returns whether the rest of the sweep guards its rules.
+        """
+        waiting, start, last = pending.cotangents, math.ceil(node.order), writes.last
+        if thread.recorder is not None or start in pending.tried:
+            return None
+        pending.tried.add(start)
+        roots = {self.number: (node, g)}
+        for x, c in waiting.items():
+            if start - 1 < x.order <= start:
+                region = None if type(x) is Leaf else x.plan.region
+                if region is None or region.sweeps is not self.sweeps:
+                    return None
+                roots[region.number] = x, c
+        numbers = tuple(sorted(roots))
+        path = self.sweeps.path(numbers)
+        if path is None:
+            return None
+        nodes = [roots[number][0] for number in numbers]
+        for i, k in path.steps:
+            nodes.append(nodes[i].parents[k])
+        inside, outside = [nodes[i] for i in path.inside], [nodes[i] for i in path.outside]
+        if len({*outside}) < len(outside):
+            return None
+        for x in inside:
+            is_seen = x is not node and (x.watch or (targets is not None and x in targets))
+            is_skipped = needed is not None and x not in needed
+            is_gone = x.saved is None or (start > last and _is_overwritten(x))
+            if is_seen or is_skipped or is_gone:
+                return None
+        joined = tuple([i for i, x in zip(path.outside, outside, strict=True) if x in waiting])
+        roots = [*map(roots.get, numbers), *[(nodes[i], waiting[nodes[i]]) for i in joined]]
+        found = self.sweeps.run((numbers, joined, guard), path, nodes, roots)
+        if found is None:
+            return None
+        for x, _ in roots[: len(numbers)]:
+            if x is not node:
+                pending.take(x)
+        if not retain_graph:
+            for x in inside:
+                x.saved = None if x.saved else ()
+        for x, c in zip(outside, found, strict=True):
+            if c is not None and (needed is None or x in needed):
+                pending.set(x, c)
+        return guard or path.discards
+
+
+def _is_written(x):
+    return x.memory is not None and x.memory.is_written and not x.memory.is_own
+
+
+def _is_overwritten(node):
+    try:
+        check_unchanged(node)
+    except RuntimeError:
         return True
-    return any(isinstance(x, CustomCall) for x in node.saved or ())
+    return False
+
+
+def plan_for(node, kind):
+    """The plan of a node for another type of arrays."""
+    if node.plan.output is not None:
+        (parent,) = node.parents
+        return OutputPlan(plan_for(parent, kind), node.plan.output)
+    found = implementation_of(node.plan.op, kind).plan(node.plan.key)
+    if node.plan.special:
+        found.mark_special()
+    return found
+
+
+def _input(recorder, i, x):
+    """What stands for the ``i``-th thing that a sweep is given."""
+    if type(x) in namespace_of:
+        # A view, because each one is an input of its own, even of the same array.
+        return recorder.input(x[...], Input("argument", i))
+    source = Input("number", ("leaf", i))
+    if type(x) is not tuple:
+        return recorder.number(source, x)
+    key = Key(recorder, Value("number"), x)
+    key.var.source, key.var.dtype = source, "key"
+    return key
+
+
+def _places(x, where=()):
+    """The values in nested tuples, each with the indices that lead there."""
+    found = []
+    for i, y in enumerate(x):
+        if type(y) is Value:
+            found.append((y, (*where, i)))
+        elif type(y) in (tuple, list):
+            found += _places(y, (*where, i))
+    return found
 
 
 def _layout_of(c):
@@ -237,187 +448,57 @@ def _layout_of(c):
     return tuple(c.shape), None if in_order else strides
 
 
-def _tape_of(graph, key, tape):
-    """The tape of a sweep; its arguments are the kept values and the cotangents."""
-    views, calls, inputs, cotangents = graph.backward[key]
-    new, floating, numbers = {}, {}, {}
-    for i, x in enumerate([*graph.originals, *inputs]):
-        new[x] = twin = _twin(x)
-        if x.kind in ("number", "scalar"):
-            twin.source = Input("number", ("leaf", i))
-            numbers[twin] = None
-        else:
-            twin.source = floating[twin] = Input("argument", i)
-            twin.memory = Memory()
-    views = [_made_again(call, new) for call in views]
-    for call in calls:
-        call.replace(new)
-    found = [new.get(c, c) for c in cotangents]
-    return Tape(
-        backend=tape.backend, duplicate=tape.duplicate, device=tape.device, devices={},
-        reach=SimpleNamespace(guards=[]), argument_of={}, pinned={}, floating=floating,
-        numbers=numbers, leaves=[("array", None)] * len(new), calls=[*views, *calls],
-        leaving=list(dict.fromkeys([c for c in found if c is not None])),
-        results=[("static", None) if c is None else ("array", c) for c in found],
-    )  # fmt: skip
+def _split(roots, start, holders):
+    """The nodes from outside that some nodes lead to, and those inside, the oldest first.
 
-
-def _twin(x):
-    new = Value(x.kind)
-    for name in ("shape", "dtype", "strides", "nbytes", "constant"):
-        setattr(new, name, getattr(x, name))
-    return new
-
-
-def _made_again(call, new):
-    """The call of a view on the values in the dict ``new``, which gets its results too."""
-    twin = Call(call.function, call.args, call.kwargs)
-    twin.several, twin.outs = call.several, [_twin(out) for out in call.outs]
-    for out, view in zip(call.outs, twin.outs, strict=True):
-        new[out], view.call, view.base = view, twin, out.base
-    twin.replace(new)
-    return twin
-
-
-class Derivative:
-    """How a program's results are joined to the graph.
-
-    wanted: the keys of sweeps for which there is no tape yet.
-    kind: the class of the programs of the sweeps.
+    Those inside come with their parents. Below one that a sweep has freed, only those from outside
+    matter, to which no sweep comes any more.
     """
-
-    def __init__(self, tape, function, wanted, kind):
-        self.function = function
-        self.wanted = wanted
-        self.graph = graph = tape.graph
-        self.structure = tape.result_structure
-        self.programs = {key: kind(_tape_of(graph, key, tape)) for key in graph.backward}
-        self.has_failed = False  # a program, where the function did not
-        self.n_kept = len(graph.kept)
-        self.generators = tape.generators
-        self.reach = tape.reach
-        self.rebound = [x for x, what, _ in tape.rebound if what == "array"]
-        self.edges = graph.edges
-        self.tensors = list({id(x): x for x, at in self.edges if at is None}.values())
-
-    @contextmanager
-    def as_recorded(self):
-        """While the function runs again, give it back what it has read."""
-        guards = self.reach.guards
-        changed = [(place, value) for place, value, how in guards if not holds(place, value, how)]
-        for place, _ in changed:
-            if not isinstance(place, Cell) or place.is_fixed():
-                what = place if isinstance(place, Cell) else f"a {type(place).__name__}"
-                raise RuntimeError(
-                    f"gpugrad.compile: backward calls the function again, with create_graph=True "
-                    f"and for the first of its kind, but {what} has changed since"
-                )
-        before = [(x, x.array) for x in self.rebound]
-        now = [(place, place.get()) for place, _ in changed]
-        try:
-            for place, value in changed:
-                place.set(value)
-            yield
-        finally:
-            for place, value in now:
-                place.set(value)
-            for x, array in before:
-                x.array = array
-
-    def lacks(self, keys):
-        """Whether one of the kinds of sweeps has no tape, though its results are like these."""
-        shapes = [shape for shape, _ in next(iter(self.programs))[0]]
-        return any(
-            key not in self.programs
-            and len(key[0]) == len(shapes)
-            and all(x is None or x[0] == shape for x, shape in zip(key[0], shapes, strict=True))
-            for key in keys
-        )
-
-    def join(self, found, leaves, args, kwargs, start, draws):
-        """The leaves of the result, with the graph that leads to arguments and state."""
-        graph = self.graph
-        found, kept = found[: len(found) - self.n_kept], found[len(found) - self.n_kept :]
-        arguments = Arguments(args, kwargs)
-        tensors = [x if at is None else leaves[at] for x, at in self.edges]
-        tensors += [*arguments.inputs, *self.tensors]
-        parents = [x.node for x in tensors]
-        arrays = [
-            None if type(x.node) is not Leaf and k >= len(tensors) - len(self.tensors) else x.array
-            for k, x in enumerate(tensors)
-        ]
-        arguments.let_go()
-        outputs = [wrap(found[i], None) for i in graph.places]
-        again = Recomputed(
-            self.function, arguments, draws, (), thread.autocast, start,
-            [x.node for x in self.tensors], self.structure,
-            [output(i, y) for i, y in zip(graph.places, outputs, strict=True)],
-        )  # fmt: skip
-        record = Pullback(self, kept, again)
-        tensors = recorded_outputs(graph.op, arrays, parents, outputs, record, start)
-        for i, y in zip(graph.places, tensors, strict=True):
-            found[i] = y
-        return found
+    outside, inside, stack = {}, {}, [*roots]
+    while stack:
+        node = stack.pop()
+        if type(node) is Leaf or node.order > start:
+            outside[node] = None
+        elif node not in inside:
+            inside[node] = parents = node.parents
+            if node.saved is None:
+                below, _ = _split(parents, start, holders)
+                inside[node] = parents = [x for x in below if x in holders]
+            stack += parents
+    return [*outside], dict(sorted(inside.items(), key=lambda item: -item[0].order))
 
 
-class Pullback:
-    """The VJP of a compiled call."""
-
-    def __init__(self, derivative, kept, again):
-        self.derivative = derivative
-        self.kept = kept
-        self.again = again
-
-    def pull(self, seen, inputs):
-        """The cotangents of the inputs, given those of the results.
-
-        seen: the cotangents, and whether the sweep guards its rules.
-
-        Where these are to be differentiated themselves, or there is no tape of such a sweep, the
-        function runs again instead.
-        """
-        g, guard = seen if type(seen) is Guarded else (seen, False)
-        derivative, failure = self.derivative, None
-        cotangents = several(g)
-        n = len(derivative.edges)
-        if not any(isinstance(c, Tensor) for c in cotangents):
-            asarray = next(iter(derivative.programs.values())).backend.asarray
-            cotangents = [None if c is None else asarray(c) for c in cotangents]
-            key = tuple([None if c is None else _layout_of(c) for c in cotangents]), guard
-            program = derivative.programs.get(key)
-            if program is None:
-                if key not in derivative.wanted and len(derivative.wanted) < _MOST:
-                    derivative.wanted.append(key)
-            else:
-                given = [*self.kept, *[c for c in cotangents if c is not None]]
-                try:
-                    found = program.run_alone(given)
-                    if found is not MISS:
-                        return [*found, *[None] * (len(inputs) - n)]
-                except Failed as error:
-                    failure = str(error)
-        failures = Op.failures
-        with derivative.as_recorded():
-            if any(isinstance(c, Tensor) for c in cotangents):
-                found = [*[None] * n, *self.again.pull(g, inputs[n:], guard)]
-            else:
-                found = [*self._contributions(cotangents, inputs[n:], guard)]
-                found += [None] * (len(inputs) - n)
-        if failure is not None and failures == Op.failures and not derivative.has_failed:
-            derivative.has_failed = True
-            warn_of(failure, derivative.function, "the calls of its backward pass")
-        return found
-
-    def _contributions(self, cotangents, inputs, guard):
-        """The cotangent of each edge, by running the function again."""
-        nodes, is_outside, close = self.again.recomputed(inputs)
-        piece = Piece(nodes, is_outside)
-        roots = [(node, c) for node, c in zip(nodes, cotangents, strict=True) if c is not None]
-        found = piece.sweep(roots, guard)
-        close()
-        if len(found) != len(self.derivative.edges):
-            raise RuntimeError("gpugrad.compile: run again for backward, the function differs")
-        return found
+def _noted(x):
+    """What stands on the tape for something that a node saves."""
+    if isinstance(x, Tensor):
+        x = x.array
+    return x.var if isinstance(x, (Traced, Key)) or type(x) is Number else x
 
 
-__all__ = ["Derivative", "Graph"]
+def _picker(places):
+    """A function that returns the tuple of what is at some places of a list; None for None."""
+    if places is None:
+        return lambda values: None
+    if len(places) > 1:
+        return itemgetter(*places)
+    return (lambda values, i=places[0]: (values[i],)) if places else (lambda values: ())
+
+
+def _is_of_state(function, stage):
+    """Whether all tensors and arrays that a function reaches are state of the recording."""
+    reach = Reach([function])
+    state = {*stage.originals} - {*stage.arguments} | {id(x) for _, x in stage.reach.arrays}
+    found = {*reach.tensors} | {id(x) for _, x in reach.arrays}
+    return found <= state and reach.refusal(()) is None
+
+
+def _repeated(node, i, record, leaves, start):
+    """What a node of `checkpoint` saves: its ``i``-th value is ``record``, of this call."""
+    arguments = copy(record.arguments)
+    arguments.leaves = [wrap(x, None) if is_tensor else x for is_tensor, x in leaves]
+    outside = [*node.parents[len(arguments.places) :]]
+    record = record._replace(arguments=arguments, outside=outside, start=start)
+    return (*node.saved[:i], record, *node.saved[i + 1 :])
+
+
+__all__ = ["Graph"]

@@ -15,7 +15,6 @@ from contextlib import nullcontext
 from functools import partial
 from math import inf
 
-from .derivatives import Derivative
 from .draws import Draw
 from .run import Program
 from .steps import values_in
@@ -27,19 +26,13 @@ class CannotCaptureError(Exception):
     """Raised where a call cannot be part of a graph."""
 
 
-def program_of(tape, function, wanted):
+def program_of(tape):
     """The program of a tape; one that is captured, where its array library can.
 
     Raises Unsupported if there can be none.
-
-    wanted: a list for the kinds of backward sweeps of which there is no tape yet.
     """
     tape.finish()
-    kind = Program if tape.backend.graphs is None else GraphProgram
-    program = kind(tape)
-    if tape.graph is not None:
-        program.derivative = Derivative(tape, function, wanted, kind)
-    return program
+    return (Program if tape.backend.graphs is None else GraphProgram)(tape)
 
 
 class GraphProgram(Program):

@@ -41,6 +41,14 @@ def is_own(name):
     return top in sys.stdlib_module_names and not (file or _STDLIB).startswith(_STDLIB)
 
 
+@functools.cache
+def takes_stand_ins(name):
+    """Whether the functions of a module take what behaves like an array, as far as is known."""
+    top = name.partition(".")[0]
+    is_known = top in sys.stdlib_module_names or (only_computes(name) and top != "scipy")
+    return is_known or is_own(name)
+
+
 def module_of(x):
     """The name of the module that defines a class or a function."""
     name = getattr(x, "__module__", None)

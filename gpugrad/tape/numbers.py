@@ -25,7 +25,6 @@ class Number:
     """
 
     __slots__ = ("recorder", "var", "value", "is_unique", "__weakref__")
-    __array_ufunc__ = None
 
     def __init__(self, recorder, var, value):
         self.recorder = recorder
@@ -39,6 +38,9 @@ class Number:
         """The value, which becomes a condition of the tape."""
         self.recorder.require(same, (self, self.value), True)
         return self.value
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return self.recorder.call(getattr(ufunc, method), inputs, kwargs)
 
     def __array__(self, dtype=None, copy=None):
         return backend.asarray(self.plain(), dtype=dtype)

@@ -34,22 +34,24 @@ from ..transforms.custom import custom_vjp
 from .cells import ABSENT, SIMPLE, Cell, all_hold, content_of, holds, is_compared, rows_of
 from .code import facts_of, imported
 from .draws import has_state
-from .libraries import computes, is_own, module_of, slots_of
+from .libraries import computes, is_own, module_of, slots_of, takes_stand_ins
 
 # Instances of these never change.
 _IMMUTABLE = (
     enum.Enum, re.Pattern, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo,
-    pathlib.PurePath, operator.itemgetter, operator.attrgetter, operator.methodcaller,
-    typing.TypeVar, types.GenericAlias, types.UnionType, types.CodeType, types.NotImplementedType,
-    types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType,
-    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.MethodWrapperType, Op, type(vars(namedtuple("_Pair", "first"))["first"]),
+    pathlib.PurePath, operator.attrgetter, typing.TypeVar, types.GenericAlias, types.UnionType,
+    types.CodeType, types.NotImplementedType, types.BuiltinFunctionType, Op,
+    types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType, types.MemberDescriptorType,
+    type(vars(namedtuple("_Pair", "first"))["first"]),
 )  # fmt: skip
 _CONTAINERS = (dict, list, tuple, deque, set, frozenset)
 # Classes whose instances hold nothing but attributes and items; those of rooms, and others.
 _PLAIN_ROOMS = {"gpugrad", "types", "argparse", "collections", "abc", "typing", "enum", "numbers"}
 _PLAIN = {object, *_CONTAINERS, *SIMPLE}
 _LARGEST = 1000  # items of a container that are looked at
+_MOST_BYTES = 1 << 24  # of raw arrays, which each call compares
+_BEYOND = ("base", "as_strided", "__array_interface__")  # by which views show more than themselves
 _CLOSED_OVER = (
     types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
 )  # fmt: skip
@@ -59,7 +61,7 @@ _PARTS = {
     types.MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords"),
     functools.partialmethod: ("func", "args", "keywords"), custom_vjp: ("f", "_fwd", "_bwd"),
     staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset"),
-    functools.cached_property: ("func",),
+    functools.cached_property: ("func",), types.MethodWrapperType: ("__self__",),
 }  # fmt: skip
 _DESCRIPTIONS = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
 # What each step of a scheduler changes.
@@ -75,7 +77,7 @@ class Reach:
 
     follows_code: whether that includes what functions and classes name.
     tensors: by id.
-    arrays: pairs of a cell, or None, and the raw array in it.
+    arrays: the raw arrays, which the function sees as they are.
     guards: see `cells`.
     containers: lists, dicts, sets and deques.
     refusals: reasons not to compile the function, each after the name by which code finds what it
@@ -94,6 +96,7 @@ class Reach:
         self.seen = {}
         self.names = set()  # that the functions use
         self.asks_types = False  # whether they name ``type``, which sees what stands for an array
+        self.strict = None  # the name of something that may take arrays of NumPy's own type only
         self.reads_arrays = False  # whether they may read the arrays of tensors
         self._name = None  # by which code finds what is being looked at
         self.passed = set()  # names of what they do not only call
@@ -121,12 +124,28 @@ class Reach:
                 return None
         for place, value, how in self.guards:
             if not holds(place, value, how):
-                return place if isinstance(place, Cell) else f"a {type(place).__name__}"
+                return place if isinstance(place, Cell) else _a(place)
         return None
 
     def refusal(self, names):
         """Why the function cannot be compiled, if the code that runs uses these names; or None."""
         return next((why for name, why in self.refusals if name is None or name in names), None)
+
+    def guard_arrays(self, given):
+        """Guard the raw arrays by what is in them; returns why that cannot be done, or None.
+
+        given: those that are arguments.
+        """
+        for x in (*self.arrays, *given):
+            if getattr(x.dtype, "hasobject", False):
+                return "it uses an array of Python objects"
+        if sum([backend_of[type(x)].nbytes(x) for x in self.arrays]) > _MOST_BYTES:
+            return "it names large raw arrays; make them tensors, with gpugrad.asarray"
+        for x in self.arrays:
+            self.guards.append((x, content_of["array"](x), "array"))
+            if getattr(x, "base", None) is not None:
+                self.refusals += [(name, f"it reads {name} of a raw array") for name in _BEYOND]
+        return None
 
     def _refuse(self, what):
         self.refusals.append((self._name, what))
@@ -154,6 +173,9 @@ class Reach:
             return
         if not self.follows_code and isinstance(x, CODE):
             return
+        room = x.__name__ if isinstance(x, types.ModuleType) else module_of(x)
+        if not takes_stand_ins(room) or not takes_stand_ins(module_of(kind)):
+            self.strict = getattr(x, "__name__", room)
         if isinstance(x, types.ModuleType):
             self._python_modules.setdefault(x.__name__, (x, set()))
             return
@@ -166,7 +188,7 @@ class Reach:
         if isinstance(x, Tensor):
             self.tensor(x)
         elif kind in namespace_of:
-            self.arrays.append((cell, x))
+            self.arrays.append(x)
         elif isinstance(x, Optimizer):
             self._optimizer(x)
         elif isinstance(x, type):
@@ -219,6 +241,8 @@ class Reach:
             # What PyTorch draws differs from one recording to the next.
             if not computes(x) and not module_of(x).startswith("torch"):
                 self._refuse(f"it names {x.__name__}, which reads or changes what is outside")
+        elif isinstance(x, (operator.methodcaller, operator.itemgetter)):
+            self._walk(x.__reduce__())
         elif isinstance(x, functools._lru_cache_wrapper):
             if is_own(module_of(x.__wrapped__)):
                 self._refuse(f"it names {x.__name__}, which keeps results in a cache")
@@ -255,6 +279,8 @@ class Reach:
             self._object(x)
         elif not is_container:
             known = "builtins", "functools", "typing"
+            if is_own(module_of(kind)):
+                self.strict = getattr(x, "__name__", kind.__name__)
             if not callable(x) or not (hasattr(x, "__name__") or module_of(kind) in known):
                 self._refuse(f"it names {_a(x)}, into which compile cannot look")
 

@@ -4,28 +4,26 @@ import gc
 import sys
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor
 from .._tensor import Tensor
 from .._thread_state import restores_state, set_recording, thread
-from ..autograd import implementation
 from ..autograd.graph import Leaf, Node, next_order
-from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..optim.optimizer import Optimizer
 from ..transforms.trees import flatten, unflatten
-from .cells import SIMPLE, content_of
-from .derivatives import Graph
+from .cells import SIMPLE
+from .derivatives import Graph, plan_for
 from .draws import NotedDraws
-from .libraries import is_own
+from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import Reach
 from .run import MISS
 from .stage import Stage, real_of, release
 from .tape import Input, Tape
-from .tracing import Recorder, Traced, duplicate_of
+from .tracing import Recorder, Traced, copied, duplicate_of
 from .witness import Witness
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
@@ -50,7 +48,7 @@ class Recorded(NamedTuple):
 
 
 def record(
-    function, state, leaves, structure, args, kwargs, sweeps=(), known=(), is_first=False
+    function, state, leaves, structure, args, kwargs, known=(), is_first=False
 ):  # fmt: skip
     """Call the function, and return what it has done as a `Recorded`.
 
@@ -68,26 +66,14 @@ def record(
     backend = backend_for(reach, leaves)
     passing = False
     if reason is None and any(map(has_more, nodes)):
-        reason = "an argument has attributes that are not fields of its dataclass"
-    if (
-        reason is None
-        and whole.asks_types
-        and (
-            reach.arrays
-            or whole.reads_arrays
-            or any(type(x) in namespace_of for x in leaves)
-            or any(is_own(type(x).__module__) for x in reach.optimizers)
-        )
-    ):
-        reason = "it asks for types, but arrays and numbers are of other ones while it is recorded"
-    arrays = [x for _, x in whole.arrays] + [x for x in leaves if type(x) in namespace_of]
-    if reason is None and any(getattr(x.dtype, "hasobject", False) for x in arrays):
-        reason = "it uses an array of Python objects"
+        reason = "an argument has attributes that are no fields of its dataclass, or static arrays"
+    raw = [x for x in leaves if type(x) in namespace_of]
+    reason = reason or _what_sees(whole, reach, raw) or reach.guard_arrays(raw)
     if reason is None and backend is None:
         reason, passing = "it has no tensors to compute with", True
     if reason is not None:
         return Recorded(function(*args, **kwargs), None, reason, passing)
-    recorder = Recorder(backend, is_open=state is not None)
+    recorder = Recorder(backend, state is not None, reach.arrays)
     of_state = set(reach.tensors)
     arguments = {}
     for i, x in enumerate(leaves):
@@ -101,7 +87,7 @@ def record(
         problem = problem or ("its optimizer has not stepped yet", True)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    recording = _Recording(function, recorder, reach, stage, given, sweeps)
+    recording = _Recording(function, recorder, reach, stage, given)
     recording.known = known
     try:
         return recording.run(leaves, structure, args, kwargs)
@@ -109,14 +95,26 @@ def record(
         set_recording(recording.is_recording)
 
 
+def _what_sees(whole, reach, raw):
+    """What may see that something stands for arrays and numbers in a recording, as a reason."""
+    has_stand_ins = raw or whole.reads_arrays
+    has_numbers = any(is_own(module_of(type(x))) for x in reach.optimizers)
+    if whole.asks_types and (has_stand_ins or has_numbers):
+        what = "asks for types or bytes"
+    elif whole.strict and has_stand_ins:
+        what = f"names {whole.strict}"
+    else:
+        return None
+    return f"it {what}, which may see what stands for arrays while it is recorded; pass tensors"
+
+
 class _Recording:
-    def __init__(self, function, recorder, reach, stage, given, derivative_keys):
+    def __init__(self, function, recorder, reach, stage, given):
         self.function = function
         self.recorder = recorder
         self.reach = reach
         self.stage = stage
         self.given = given
-        self.derivative_keys = derivative_keys
         self.is_recording = thread.recording  # as the function has left it
 
     @restores_state
@@ -127,7 +125,7 @@ class _Recording:
             recorder, stage = self.recorder, self.stage
             recorder.forget()
             stage.forget()
-            self.given = self.given_traced = self.raw = None
+            self.given = self.given_traced = None
         leaked = recorder.leaked()
         if leaked:
             del leaked
@@ -191,9 +189,11 @@ class _Recording:
             if type(x) in namespace_of and id(x) not in arrays:
                 if backend_of[type(x)] is not recorder.backend:
                     recorder.stop("it uses arrays of several libraries")
-                    continue
-                arrays[id(x)] = recorder.input(x, Input("argument", i))
-        self.raw, self.given_traced = arrays, None
+                elif recorder.is_guarded(x):  # the function may see that it is the same one
+                    recorder.stop("it names a raw array in the memory of an argument")
+                else:
+                    arrays[id(x)] = recorder.input(x, Input("argument", i))
+        self.given_traced = None
         if not arrays:
             return args, kwargs
         found = []
@@ -233,13 +233,10 @@ class _Recording:
         if any(x is not None and x.first_change() for x in (self.given, self.given_traced)):
             recorder.stop("it changes a list, a dict or an object that is an argument")
         results = self._results(parts, result)
-        live = [i for i, (kind, _) in enumerate(results) if kind == "live"]
         graph = None
+        live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
         if live and recorder.reason is None:
-            roots = [parts[i] for i in live]
-            graph = Graph.of(recorder, stage, roots, live, self.derivative_keys)
-        results = [("array", v) if kind == "live" else (kind, v) for kind, v in results]
-        self._guard_hidden()
+            graph = Graph.of(self.function, recorder, stage, live)
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors, var_of, aliases = [], {}, []
         for key, (x, _, node, grad) in stage.originals.items():
@@ -252,9 +249,11 @@ class _Recording:
                 aliases.append((at, var_of[key].source.holder))
             elif var_of[key].source.holder != at:
                 recorder.stop("two arguments have the same array", True)
+        recorder.check_constants(recorder.contents)
         devices = {*recorder.devices, *recorder.device_of.values()}
         if recorder.several_devices and len(devices) > 1:
             recorder.stop("its arrays are on several devices")
+        self._own_constants(parts, results)
         if recorder.reason is not None:
             return None
         return Tape(
@@ -268,6 +267,7 @@ class _Recording:
             codes=self.codes,
             reach=reach,
             leaves=self._leaves(leaves),
+            raw=recorder.raw,
             calls=recorder.calls,
             prologue=recorder.prologue,
             conditions=recorder.conditions,
@@ -316,17 +316,6 @@ class _Recording:
                 found.append(("static", (x, is_own(type(x).__module__))))
         return found
 
-    def _guard_hidden(self):
-        """Guard arrays by their bytes where NumPy may have computed a constant with them."""
-        if self.recorder.foreign:
-            for array in [x for c, x in self.reach.arrays if c is None or c.is_fixed()]:
-                if self.recorder.backend.nbytes(array) > 1 << 20:
-                    self.recorder.stop(
-                        "NumPy may compute with a large array that it names in a tuple; make it a "
-                        "tensor"
-                    )
-                self.reach.guards.append((array, content_of["bytes"](array), "bytes"))
-
     # Results
 
     def _results(self, parts, result):
@@ -339,6 +328,25 @@ class _Recording:
         if any(id(x) in known and not isinstance(x, tuple) for x in nodes):
             stop("it returns a list, a dict or an object that is an argument or that it reads")
         return [self._result(x, grads) for x in parts]
+
+    def _own_constants(self, parts, results):
+        """Have copies of constants leave the function, since others may write into them."""
+        recorder, stage, copy = self.recorder, self.stage, partial(copied, self.recorder.backend)
+        pairs = [*enumerate(results)]
+        raw = [i for i, (kind, x) in pairs if kind == "array" and x.constant is not None]
+        leaving = {id(parts[i]): (parts[i], x[1]) for i, (kind, x) in pairs if kind == "tensor"}
+        returned = [*[results[i][1] for i in raw], *[x for _, x in leaving.values()]]
+        returned = [x.constant for x in returned if x.constant is not None]
+        if len({*map(recorder.backend.buffer, returned)}) < len(returned):
+            recorder.stop("it returns arrays that share memory")
+        if recorder.reason is None:
+            for i in raw:
+                parts[i] = copy(results[i][1].constant)
+            changed = [(new, x) for _, x, new in stage.gradients if new is not None]
+            changed += [(x if what == "array" else x.grad, y) for x, what, y in stage.rebound]
+            for tensor, x in (*leaving.values(), *changed):
+                if x.constant is not None:
+                    tensor.array = copy(x.constant)
 
     def _result(self, x, grads):
         recorder, stage = self.recorder, self.stage
@@ -357,12 +365,15 @@ class _Recording:
                     stop("a result is a scalar of the library")
                 var = x.array.var
             elif type(x.array) in recorder.backend.array_types:
-                var = recorder.constant(x.array).var
+                var = self._constant(x.array)
             else:
                 stop("a result gets an array from elsewhere")
                 return "static", None
-            node = self._node(x)
-            return ("live", var) if node is _LIVE else ("tensor", (id(x), var, node))
+            if type(x.node) is Leaf:
+                stop("it returns a new leaf that requires grad")
+            elif x.node is not None and x.node.watch is not None and x.node.watch.leaf is not None:
+                stop("it returns a tensor of which it has called retain_grad")
+            return "tensor", (id(x), var)
         if type(x) is recorder.kind:
             return "array", x.var
         if type(x) is recorder.scalar:
@@ -371,36 +382,17 @@ class _Recording:
         if type(x) is Number:
             return "number", x.var
         if type(x) in namespace_of:
-            if any(x is array for array in (*self.raw, *[a for _, a in self.reach.arrays])):
-                stop("it returns an array that it reads")
-            return "array", recorder.constant(x).var
+            return "array", self._constant(x)
         if isinstance(x, (*SIMPLE, type)) or type(x) in SCALARS or id(x) in self.reach.seen:
             return "static", x
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
 
-    def _node(self, x):
-        """What makes the node of a result; None for a result that does not require grad."""
-        node = x.node
-        if node is None:
-            return None
-        if type(node) is Leaf:
-            self.recorder.stop("it returns a new leaf that requires grad")
-            return None
-        if node.watch is not None and node.watch.leaf is not None:
-            self.recorder.stop("it returns a tensor of which it has called retain_grad")
-        stack, seen = [node], set()
-        while stack:
-            at = stack.pop()
-            if at in seen or type(at) is Leaf:
-                continue
-            seen.add(at)
-            if at.saved is None:
-                break
-            stack.extend(at.parents)
-        else:
-            return _LIVE
-        return spent(_real_plan(node, self.recorder), node.shape, node.dtype)
+    def _constant(self, array):
+        recorder = self.recorder
+        if recorder.is_guarded(array):
+            recorder.stop("it returns a raw array that it names")
+        return recorder.constant(array).var
 
     def _real_result(self, result, parts, structure):
         """The result with real arrays, and with a graph of them."""
@@ -413,30 +405,15 @@ class _Recording:
         for x in self.recorder.strangers:
             if type(x.node) is Node:
                 make_real(x.node, self.recorder)
-        if any(isinstance(x, Traced) or type(x) is Number for x in parts):
+        if any(type(x) in namespace_of or type(x) is Number for x in parts):
             parts = [real_of(x) for x in parts]
-            is_leaf = isinstance(result, Traced) or type(result) is Number
+            is_leaf = type(result) in namespace_of or type(result) is Number
             return parts[0] if is_leaf else unflatten(structure, parts)
         return result
 
 
-_LIVE = object()
-
-
 def _layout(array):
     return tuple(array.shape), array.dtype, getattr(array, "strides", None)
-
-
-def _real_plan(node, recorder):
-    """The plan of a node for real arrays."""
-    kind = recorder.backend.array_types[0]
-    if node.plan.output is not None:
-        (parent,) = node.parents
-        return OutputPlan(_real_plan(parent, recorder), node.plan.output)
-    found = implementation.implementation_of(node.plan.op, kind).plan(node.plan.key)
-    if node.plan.special:
-        found.mark_special()
-    return found
 
 
 def make_real(node, recorder):
@@ -455,7 +432,7 @@ def make_real(node, recorder):
             recorder.scalar,
         ):
             continue
-        at.plan = _real_plan(at, recorder)
+        at.plan = plan_for(at, recorder.array)
         if at.saved:
             at.saved = tuple([real_of(x) for x in at.saved])
             for x in at.saved:  # calls of checkpoint and custom_vjp, which keep tensors
@@ -464,23 +441,6 @@ def make_real(node, recorder):
                     for leaf in flatten(kept)[0]:
                         if isinstance(leaf, Tensor) and isinstance(leaf.array, Traced):
                             leaf.array = leaf.array.value
-
-
-def spent(plan, shape, dtype):
-    """A function that makes the node of a result whose graph backward has freed."""
-
-    def make():
-        node = Node()
-        node.order = next_order()
-        node.plan = plan
-        node.parents = ()
-        node.saved = None
-        node.shape = shape
-        node.dtype = dtype
-        node.watch = None
-        return node
-
-    return make
 
 
 def backend_for(reach, leaves):
@@ -525,17 +485,15 @@ def nodes_of(trees):
 
 
 def static_fields_of(nodes):
-    """The values of static fields, which belong to the structure of a tree; no tensors, arrays."""
-    values = []
-    for x in nodes:
-        if names := _fields_of(type(x)):
-            values += [getattr(x, name) for name in names[1]]
-    return [x for x in values if not isinstance(x, Tensor) and type(x) not in namespace_of]
+    """The values of static fields, which belong to the structure of a tree."""
+    names = [(x, name) for x in nodes for name in (_fields_of(type(x)) or ((), ()))[1]]
+    return [getattr(x, name) for x, name in names]
 
 
 def has_more(x):
-    """Whether a node of a tree has attributes that are no fields, which a copy of it lacks."""
-    return not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
+    """Whether a node of a tree has arrays or attributes that flattening does not find."""
+    is_static = any(isinstance(y, Tensor) or type(y) in namespace_of for y in static_fields_of([x]))
+    return is_static or not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
 
 
-__all__ = ["Recorded", "nodes_of", "record", "spent", "static_fields_of"]
+__all__ = ["Recorded", "nodes_of", "record", "static_fields_of"]

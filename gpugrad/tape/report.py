@@ -15,7 +15,9 @@ class Report:
         its result, ``lifetime`` (the numbers of the first and the last call that use the memory),
         ``memory`` ("planned": a part of the program's own memory; "state": the array that is
         updated; "new": of the caller's; "view"; "value": whatever the call returns) and
-        ``group`` (calls of one group run block by block), or None.
+        ``group`` (calls of one group run block by block) and ``kernel`` (the number of the kernel
+        that takes the place of the call), or None.
+    kernels: the C source of each kernel. Asking for a report waits for the compiler.
     planned_bytes: the size of the program's own memory.
     needed_bytes: the largest sum of the sizes of planned values that are needed at one time.
     call_by_call: on a CUDA device, why the calls are made one by one, or None if all of them are
@@ -24,6 +26,10 @@ class Report:
 
     def __init__(self, program: Any) -> None:
         self._program = program
+        program.use_kernels()
+        found = [segment.kernel for segment in program.segments or ()]
+        self.kernels = [kernel.text for kernel in found]
+        self._errors = [kernel.build.error for kernel in found if kernel.build.error]
         self.rows = list(_rows(program))
         self.planned_bytes = program.plan.total
         self.needed_bytes = most_alive(program.plan)
@@ -32,7 +38,7 @@ class Report:
     def __repr__(self) -> str:
         columns = {
             "call": "d", "function": None, "shape": None, "dtype": None, "bytes": ",d",
-            "lifetime": None, "memory": None, "group": None,
+            "lifetime": None, "memory": None, "group": None, "kernel": None,
         }  # fmt: skip
         rows = [
             [row[name] if row[name] is not None else "" for name in columns] for row in self.rows
@@ -45,6 +51,9 @@ class Report:
             head += f"\ncalled one by one, not as a CUDA graph: {self.call_by_call}"
         elif self._program.backend.graphs is not None:
             head += "\nlaunched together, as a CUDA graph"
+        if self.kernels:
+            head += f"\n{len(self.kernels)} kernels, whose C source is in the attribute kernels"
+        head += "".join([f"\na kernel could not be compiled: {error}" for error in self._errors])
         return f"{head}\n{table(columns, rows)}"
 
     def draw(self, direction: str = "TB") -> Drawing:
@@ -58,10 +67,11 @@ class Report:
         arrows = []
         number: dict[Any, int] = {}
         leaving = set(self._program.tape.leaving)
-        for call in self._program.plan.calls:
+        for call, row in zip(self._program.plan.calls, self.rows, strict=True):
             mine = len(boxes)
             kind = "output" if leaving.intersection(call.outs) else "op"
             shown = [f"{x.dtype} {tuple(x.shape)}" for x in call.outs if x.kind != "token"]
+            shown += [] if row["kernel"] is None else [f"kernel {row['kernel']}"]
             boxes.append((kind, [call.name, *shown]))
             for x in dict.fromkeys(call.operands()):
                 if x.kind == "number" or x.constant is not None:
@@ -80,6 +90,7 @@ _NAMES = {"fresh": "new", "loose": "value"}
 
 def _rows(program):
     group_of = {i: k for k, g in enumerate(program.plan.groups) for i in range(g.start, g.stop)}
+    kernel_of = {i: k for k, s in enumerate(program.segments or ()) for i in range(s.start, s.end)}
     for i, call in enumerate(program.plan.calls):
         out = (*call.outs, *call.targets(), Value("token"))[0]
         storage = program.plan.storage(out)
@@ -103,4 +114,5 @@ def _rows(program):
             "lifetime": lifetime,
             "memory": memory,
             "group": group_of.get(i),
+            "kernel": kernel_of.get(i),
         }

@@ -6,6 +6,7 @@ has done nothing. Where values are at fault, such as labels that are out of rang
 """
 
 import warnings
+from collections import Counter
 from contextlib import nullcontext
 from functools import partial, reduce
 from math import inf
@@ -18,6 +19,7 @@ from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import writes
 from .cells import all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
+from .kernels import segments, steps_with
 from .plan import Plan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
@@ -48,17 +50,18 @@ def warn_of(failure, function, what="its calls"):
 class Program(Steps):
     """A tape, ready to run.
 
-    derivative: what joins the results to the graph, or None.
+    derivative: the `Sweeps` through the graph of the results, or None.
     call_by_call: why its calls are not launched together; None if there is no library to do so.
     """
 
-    derivative = None
     call_by_call = None
 
     def __init__(self, tape):
         self.tape = tape
+        self.derivative = tape.graph and tape.graph.sweeps
         self.backend = tape.backend
         self.binder = self.backend.binder
+        self.native = self.binder.native() if self.binder and tape.has_kernels else None
         self.context = self.backend.sweep_context or nullcontext
         self._owner, self._lock = None, RLock()
         self._whole = set()  # calls that cannot be divided into blocks
@@ -90,6 +93,27 @@ class Program(Steps):
             return False
         return call.declared.out or not out.shape
 
+    def _prepare_kernels(self):
+        """Have kernels made after two runs, and use them as soon as they are there."""
+        if self._until_kernels > 1:
+            self._until_kernels -= 1
+        elif self.segments is None:
+            self.segments = segments(self, self.native)
+            self._end()
+        elif all(segment.kernel.is_done for segment in self.segments):
+            self._until_kernels = 0
+            steps = steps_with(self, self.segments)
+            if steps is not None:
+                self._before, self._after = steps
+
+    def use_kernels(self):
+        """Wait for the kernels, if there are to be any, and use them."""
+        with self._lock:
+            while self._until_kernels:
+                self._prepare_kernels()
+                for segment in self.segments or ():
+                    segment.kernel.wait()
+
     # What a run checks and finds before the first call
 
     def _bind_state(self):
@@ -107,7 +131,7 @@ class Program(Steps):
         tensors = [(x, array) for x, *_, array in self._tensor_rows[0] if array is not None]
         if all(x.array is array for x, array in tensors):
             return False
-        owners, buffers, arrays = {}, {}, {}
+        owners, buffers, arrays = dict.fromkeys(map(backend.buffer, tape.raw)), {}, {}
         for x, _ in tensors:
             array, state, var = x.array, tape.parameters.get(id(x)), tape.var_of[id(x)]
             if state is not None and state.array is not array:
@@ -156,6 +180,8 @@ class Program(Steps):
 
     # Binding
 
+    segments = None
+
     def bind(self):
         """Bind the calls to the arrays that state has now."""
         self._tensor_rows = None  # it fits no call if this is interrupted
@@ -167,6 +193,8 @@ class Program(Steps):
         self._bind_results()
         self._end()
         self._bind_state()
+        self.segments = None
+        self._until_kernels = 3 if self.native is not None and not self._undo else 0
 
     def _bind_inputs(self):
         """Find out where the arrays lie that each run finds anew."""
@@ -186,14 +214,15 @@ class Program(Steps):
             self._inputs.append((get, holder, self.slot(x), *layout))
         owned = {x: find() for x, find in tape.pinned.items() if x.memory.is_written}
         memories = {x.memory for x in owned}
-        self._outside = [self.slot(x) for x in tape.floating if owned and x.memory not in memories]
+        fixed = [*owned.values(), *tape.raw]
+        self._outside = [self.slot(x) for x in tape.floating if fixed and x.memory not in memories]
         # The memory of tensors that is overwritten; see `writes`.
         self._places = [writes.place(a) for x, a in owned.items() if x.source.kind == "tensor"]
         if self.binder is None:
-            buffers = {*map(backend.buffer, owned.values())}
+            buffers = {*map(backend.buffer, fixed)}
             self._shares = lambda x: backend.buffer(x) in buffers
         else:
-            self._shares = self.binder.sharing(owned.values())
+            self._shares = self.binder.sharing(fixed)
 
     def _holder(self, x):
         """The register of a tensor of the state, or of the argument in its place."""
@@ -258,21 +287,24 @@ class Program(Steps):
             self._undo = [self.slot(x) for x in targets if not x.memory.is_own]
         starts, last = {group.start: group for group in self.plan.groups}, self._last_uses()
         i = first_write = 0
+        self.units = []
         while i <= len(calls):
             if i >= free_at:
                 free_at = inf
                 self._free_gradients()
             if i >= at_write:
                 at_write, first_write = inf, len(self.steps)
-            stop = i + 1
+            stop, before = i + 1, len(self.steps)
             if i in starts:
                 stop = starts[i].stop
                 self._bind_group(starts[i])
             elif i < len(calls):
                 self._bind_call(calls[i])
+            self.units.append((i, min(stop, len(calls)), before, len(self.steps)))
             for at in [at for k in range(i, stop) for at in last.get(k, ())]:
                 self.steps.append(partial(self.regs.__setitem__, at, None))
             i = stop
+        self.units, self.all_steps, self.first_write = self.units[:-1], self.steps, first_write
         self._before, self._after = self.steps[:first_write], self.steps[first_write:]
         if self._undo:
             self._before += [partial(writes.note, self._places), *self._after]
@@ -329,7 +361,8 @@ class Program(Steps):
     def _bind_effects(self):
         """Prepare what is done when all calls have been made."""
         tape, number = self.tape, self.maker
-        self._taken = set()
+        # By memory that has left the program its origin; the registers of copies that leave twice.
+        self._taken, self._copies, self._uses = {}, {}, Counter()
         self._rebound = [(self._holder(x), what, self._leaving(y)) for x, what, y in tape.rebound]
         self._gradients = [
             (self._holder(x), None if value is None else self._leaving(value))
@@ -345,10 +378,10 @@ class Program(Steps):
             for optimizer, var, before in tape.skips
         ]
 
-    def _leaving(self, x, is_result=False):
-        """A function that returns a value in memory of its own.
+    def _leaving(self, x, origin=None):
+        """A function that returns a value in memory of its own, or in that of its ``origin``.
 
-        A result may show state, an argument, or another result.
+        A result may show state, an argument, or another result; see `Tape.origins`.
         """
         regs, at, memory = self.regs, self.slot(x), x.memory
         is_given = x.kind != "array"
@@ -358,40 +391,49 @@ class Program(Steps):
             # What a call returns may be an operand.
             is_own = memory.is_own and not is_planned and not maker.declared.aliases
             is_given = is_own and memory not in self._taken
-            is_given |= is_result and (not memory.is_own or memory in self._taken)
+            shown = self._taken.get(memory) if memory.is_own else memory
+            is_given |= origin is not None and shown is origin
         if is_given:
-            self._taken.add(memory)
+            self._taken.setdefault(memory, origin)
+            return lambda: regs[at]
+        if (x, origin) in self._copies:
+            at = self._copies[x, origin]
             return lambda: regs[at]
         fixed = self.static(x)
+        copy = self.caller(self.tape.duplicate, (x,))
         if hasattr(fixed, "copy"):
-            return fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
-        return self.caller(self.tape.duplicate, (x,))
+            copy = fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
+        if self._uses[x, origin] < 2:
+            return copy
+        self._copies[x, origin] = at = self._new_slot()
+        return partial(_kept_in, regs, at, copy)
 
     def _bind_results(self):
         """Prepare the leaves of the result, each as a function, or the number of an equal one."""
         self._results, self._order, numbers = [], [], {}
-        for kind, value in self.tape.results:
+        rows = [*zip(self.tape.results, self.tape.origins, strict=True)]
+        self._uses.update([(v[1] if k == "tensor" else v, o) for (k, v), o in rows if o])
+        for (kind, value), origin in rows:
             key = value[0] if kind == "tensor" else object()
             if key not in numbers:
                 numbers[key] = len(self._results)
-                self._results.append(self._result(kind, value))
+                self._results.append(self._result(kind, value, origin))
             self._order.append(numbers[key])
         if len(self._results) == len(self._order):
             self._order = None
 
-    def _result(self, kind, value):
+    def _result(self, kind, value, origin):
         regs = self.regs
         if kind == "tensor":
-            _, x, node = value
-            find = self._leaving(x, True)
-            return lambda: wrap(find(), node and node())
+            find = self._leaving(value[1], origin)
+            return lambda: wrap(find(), None)
         if kind in ("static", "same"):
             return lambda: value
         if kind == "leaf":
             return lambda: regs[value]
         if kind == "grad":
             return lambda: value.grad
-        return self._leaving(value, kind == "array")
+        return self._leaving(value, origin)
 
     # Running
 
@@ -412,6 +454,8 @@ class Program(Steps):
             if not self._fits(leaves) or not self._numbers_fit():
                 return MISS
             self._run()
+            if self._until_kernels:
+                self._prepare_kernels()
             self._have_effects()
             found = [*map(call_it, self._results)]
             return found if self._order is None else [found[k] for k in self._order]
@@ -492,6 +536,11 @@ class Program(Steps):
             cell.set(make(regs))
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
+
+
+def _kept_in(regs, at, make):
+    regs[at] = found = make()
+    return found
 
 
 def _free(tensors):

@@ -10,12 +10,12 @@ import types
 from weakref import ref
 
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, watched
+from ..autograd.graph import Leaf, Node, watched, writes
 from ..backends import backend_of, namespace_of
 from ..optim.optimizer import ParameterState
 from .cells import ABSENT, SIMPLE, Cell, holds, same
 from .libraries import slots_of
-from .numbers import Number
+from .numbers import Key, Number
 from .tape import Input
 from .tracing import Outcome, Traced
 
@@ -37,7 +37,6 @@ class Stage:
         self.grads = {}
         self.states = []
         self.alike = []
-        self.saved = []  # cells of raw arrays, with the array and what stands for it
         self.groups = []  # optimizers and numbers of groups, with what was in them
         self.stepped = set()  # optimizers
         self.unwatched = []
@@ -92,13 +91,6 @@ class Stage:
                 recorder.stop("a tensor is changed while the recording begins", True)
             if type(node) is Node:  # a graph from outside, whose arrays are real
                 self._guard_boundary(node)
-        for cell, array in self.reach.arrays:
-            if type(array) in recorder.backend.array_types:
-                held = cell or Cell("item", (array,), 0)
-                traced = recorder.input(array, Input("held", held))
-                if not held.is_fixed():
-                    self.saved.append((cell, array, traced))
-                    cell.set(traced)
         for optimizer in self.reach.optimizers:
             self._enter_optimizer(optimizer)
         for scheduler in self.reach.schedulers:
@@ -160,7 +152,7 @@ class Stage:
             self.states.append((optimizer, state, before, traced, known[:2]))
             state.array, state.arrays, state.values = p.array, traced, tuple(traced.values())
             state.step, state.numbers = known[:2]
-            state.place = None
+            state.place = writes.place(p.array)
             if state.entry is not None:
                 state.updater = backend_of[type(p.array)].multi_tensor_updater(p.array)
                 state.entry = (p.array, *state.values)
@@ -231,9 +223,6 @@ class Stage:
         for x in self.recorder.strangers:
             if x.grad is not None and isinstance(x.grad.array, Traced):
                 x.grad.array = x.grad.array.value
-        for cell, array, traced in self.saved:
-            if cell.get() is traced:
-                cell.set(array)
         for leaf in self.unwatched:
             if leaf.watch is not None:
                 stop("it adds hooks or a label to a tensor", "first")
@@ -318,7 +307,8 @@ class Stage:
         for place, value, how in self.reach.guards:
             if how != "same":
                 if not holds(place, value, how):
-                    stop("it adds to a container or an object, or takes something out", "first")
+                    what = "adds to a container or an object, or takes something out"
+                    stop(f"it {what if how != 'array' else 'writes into a raw array'}", "first")
                 continue
             try:
                 now = place.get()
@@ -391,8 +381,8 @@ def _var_of(x):
 
 
 def real_of(x):
-    """What a traced array or a Number stands for; the same for those in tuples."""
-    if isinstance(x, Traced) or type(x) is Number:
+    """What a traced array, a Number or a Key stands for; the same for those in tuples."""
+    if isinstance(x, (Traced, Key)) or type(x) is Number:
         return x.value
     return tuple(map(real_of, x)) if type(x) is tuple else x
 

@@ -26,12 +26,12 @@ class Steps:
 
     def _begin(self, n_leaves):
         self.regs, self.blank = [None] * n_leaves, [None] * n_leaves
-        self.steps, self.weak, self._slots = [], [], {}
+        self.steps, self.weak, self._slots, self._weak_of = [], [], {}, {}
         self._end()
 
     def _end(self):
         """Keep no more memory than the steps need."""
-        self._static, self._weak_of = {}, {}
+        self._static = {}
         self._stand_ins, self._views = {}, {}
 
     # Registers and what never changes

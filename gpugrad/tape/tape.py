@@ -349,6 +349,7 @@ class Tape:
     signature: the kinds and layouts of the arguments and of all tensors.
     leaves: what each leaf of the arguments has to be: pairs of a kind and a value.
     reach: the `Reach` of the function, with its guards.
+    raw: the raw arrays that it reaches.
     calls: the array calls, as `Call`s, in their order.
     prologue: the computations of numbers, which come before all array calls.
     conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
@@ -363,6 +364,9 @@ class Tape:
     afterwards: functions and arguments to call when everything else is done.
     results: pairs of a kind and a value for the leaves of the result.
     graph: the `derivatives.Graph` of the results, or None.
+    has_kernels: whether kernels may take the place of calls.
+    origins: for each of ``results`` the memory that it has in the function, where it has any; two
+        that were computed alike share one value, but no memory.
 
     And after `finish`:
 
@@ -377,8 +381,9 @@ class Tape:
     graph = is_recording = structure = result_structure = None
     rebound = gradients = changed = number_writes = skips = afterwards = ()
     optimizers = alike = tensors = aliases = generators = conditions = written_sources = ()
-    prologue = unread = ()
+    prologue = unread = raw = ()
     communicates = is_leaf = False
+    has_kernels = True
 
     def __init__(self, **values):
         vars(self).update(values)
@@ -413,7 +418,10 @@ class Tape:
         leaving += [v[1] if kind == "tensor" else v for kind, v in self.results if kind in _LEAVING]
         leaving += [var for _, var, _ in self.skips]
         if self.graph is not None:
-            leaving += self.graph.divide(self.calls, self.duplicate)
+            leaving += self.graph.values
+        origins = {x: x.memory for x in leaving}
+        self.origins = [v[1] if kind == "tensor" else v for kind, v in self.results]
+        self.origins = [origins.get(x) if type(x) is Value else None for x in self.origins]
         self.calls, new = simplify(self.calls, leaving, self.duplicate)
 
         found = substituting(new)
@@ -422,9 +430,10 @@ class Tape:
         self.skips = [(o, found(var), counts) for o, var, counts in self.skips]
         self.results = [(k, mapped(v, found) if k in _LEAVING else v) for k, v in self.results]
         if self.graph is not None:
-            self.graph.kept = [*map(found, self.graph.originals)]
-            kinds = ["number" if x.kind == "number" else "kept" for x in self.graph.kept]
-            self.results += zip(kinds, self.graph.kept, strict=True)
+            self.graph.finish(self, found, origins)
+            for x, origin in self.graph.kept:
+                self.results.append(("number" if x.kind == "number" else "array", x))
+                self.origins.append(origin)
         self.communicates = any(call.communicates for call in self.calls)
         self._find_numbers()
         self._find_inputs()
@@ -564,13 +573,16 @@ def first_difference(one, other):
         a, b = getattr(one, what), getattr(other, what)
         if len(a) != len(b) or not all(map(alike, *map(_without_places, (a, b)))):
             return f"what it changes or returns differs: {what.replace('_', ' ')}"
+    graphs = [x.graph and (x.graph.nodes, x.graph.places) for x in (one, other)]
+    if not alike(*graphs):
+        return "the graphs of what it returns differ"
     return None
 
 
 def _without_places(effects):
     """Effects without what is made anew in each call."""
     return [
-        (e[0], e[1][1:2]) if e[0] == "tensor" else e[1:] if e[0] == "live"
+        (e[0], e[1][1]) if e[0] == "tensor"
         else tuple([id(x.container) if hasattr(x, "container") else x for x in e])
         for e in effects
     ]  # fmt: skip

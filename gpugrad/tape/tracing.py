@@ -21,6 +21,7 @@ from ..backends import SCALARS, backend_of, namespace_of
 from ..backends.base import Backend
 from ..backends.declarations import declaration, declare
 from ..tools.observing import in_line, user_line
+from .cells import content_of
 from .libraries import is_own
 from .numbers import Key, Number
 from .tape import Call, Input, Memory, Value, mapped
@@ -38,6 +39,7 @@ class Recorder:
 
     backend: of the real arrays.
     is_open: whether the function may use tensors and optimizers that are not known.
+    raw: the raw arrays that the function reaches, whose contents are guarded.
     calls: the calls made, as `Call`s.
     prologue: the computations of numbers, which come before all array calls.
     conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
@@ -46,11 +48,12 @@ class Recorder:
     passing: whether that reason is of this call only, so that a later call may be recorded.
     """
 
-    def __init__(self, backend, is_open=False):
+    def __init__(self, backend, is_open=False, raw=()):
         self.backend = backend
         self.is_open = is_open
         self.kind, self.scalar = traced_types(backend)
         self.array = backend.array_types[0]
+        self.raw = [x for x in raw if type(x) in backend.array_types]
         self.several_devices = backend.several_devices
         self.devices = set()  # of all results and constants, where there are several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
@@ -61,7 +64,8 @@ class Recorder:
         self.inputs = []  # values that are there before the first call
         self.device_of = {}  # their devices, where these matter
         self.strangers = []  # tensors that were not, and got gradients
-        self.foreign = []  # values of arrays of unknown origin
+        self.contents = {}  # by the values of raw arrays, these and what was in them
+        self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # their memory
         self.has_failed = False  # whether a call has raised an error
         self.has_scheduled = False  # whether a scheduler has stepped
         self._conditions, self._numbers, self._constants = set(), {}, {}
@@ -85,7 +89,7 @@ class Recorder:
 
     def forget(self):
         """Let go of all arrays but those that are on the tape."""
-        self._constants, self._kept, self._memories = {}, [], {}
+        self._constants, self._kept, self._memories, self.contents = {}, [], {}, {}
         self.seen, self.strangers = {}, []
 
     def leaked(self):
@@ -156,6 +160,8 @@ class Recorder:
             var = self._value(array)
             var.source = source
             buffer = self.backend.buffer(array)
+            if buffer in self.guarded:
+                self.stop("it names a raw array in the memory of a tensor")
             known = self._memories.get(buffer)
             if known is None or buffer is None:
                 known = self._memories[buffer] = Memory()
@@ -170,18 +176,36 @@ class Recorder:
         return traced
 
     def constant(self, array):
-        """A traced array for one that the function has from elsewhere, which stays as it is."""
+        """A traced array for a raw one, of which all that the function reaches are guarded."""
         traced = self._constants.get(id(array), self._passing.get(id(array)))
         if traced is None:
             var = self._value(array)
-            var.constant = duplicate_of(self.backend)(array) if self.is_open else array
+            var.constant = array
+            if self.is_open and not self.is_guarded(array):  # it may change, and stays what it is
+                var.constant = copied(self.backend, array)
             var.memory = Memory()
             if self.several_devices:
                 self.devices.add(self.backend.device(array))
             traced = self._constants[id(array)] = self._traced(array, var)
             self._kept.append(array)
-            self.foreign.append(var)
+            self.contents[var] = array, content_of["array"](array)
         return traced
+
+    def is_guarded(self, array):
+        """Whether it shows the memory of a raw array that the function reaches."""
+        return self.backend.buffer(array) in self.guarded
+
+    def check_constants(self, values):
+        """Stop if the function has written into an array that is a constant: no call tells that."""
+        for x in {x.root() for x in values}.intersection(self.contents):
+            array, content = self.contents[x]
+            if content_of["array"](array) != content:
+                self.stop("it writes into an array of NumPy's that it uses with tensors")
+
+    def _add(self, call):
+        if self.contents:
+            self.check_constants(call.operands())
+        self.calls.append(call)
 
     def _value(self, array, kind="array"):
         return Value(kind, array, self.backend.nbytes(array) if kind == "array" else 0)
@@ -230,10 +254,10 @@ class Recorder:
         for part in parts:
             traced.append(self._part(call, part, found, traced, is_constant))
         if call.several:
-            self.calls.append(call)
+            self._add(call)
             return getattr(kind, "_make", kind)(traced)
         if call.outs:
-            self.calls.append(call)
+            self._add(call)
         return traced[0]
 
     def _part(self, call, part, found, traced, is_constant):
@@ -346,7 +370,7 @@ class Recorder:
         if writes:
             self._note_write(operands[0], call)
             return None
-        self.calls.append(call)
+        self._add(call)
         if results:
             return [self._part(call, x, (), (), False) for x in result]
         if result is not None:
@@ -383,15 +407,15 @@ class Recorder:
             if source is None and not memory.is_own:
                 self.stop("it writes into an array that compile cannot see")
             memory.is_written = True
-        self.calls.append(call)
+        self._add(call)
 
     # What the rest of the library tells the recorder of this thread
 
     def check_places(self, places):
-        """Called before memory is overwritten; a traced array has no place."""
+        """Called before memory is overwritten."""
         if self.has_scheduled:
             self.stop("an optimizer steps after a scheduler, in the same call")
-        if any(place is not None for place in places):
+        if any(place is not None and type(place) is not _Place for place in places):
             self.stop("it overwrites a tensor that compile cannot see")
 
     def refuse_state(self):
@@ -483,6 +507,19 @@ class Traced:
         )
         return function(*self.recorder._real(args, []), **self.recorder._real(kwargs, []))
 
+    def _with(self, other, function, *args):
+        """An operator between a raw array and what is none, such as a list."""
+        if hasattr(other, "__array_ufunc__"):
+            return NotImplemented
+        return self._by_numpy(function, args, {})
+
+    def __setattr__(self, name, value):
+        if name in Traced.__slots__:
+            object.__setattr__(self, name, value)
+        else:
+            self.recorder.stop(f"it sets {name} of a raw array")
+            setattr(self.value, name, value)
+
     def __len__(self):
         return len(self.value)
 
@@ -499,9 +536,11 @@ class Traced:
 
     def __getattr__(self, name):  # of a raw array in the user's own code
         value = getattr(object.__getattribute__(self, "value"), name)
-        if name in _MEMORY:
-            self.recorder.read("the values of an array are read")
-        if name.startswith("__") or not callable(value):
+        is_inside = (sys._getframe(1).f_globals.get("__name__") or "").startswith("gpugrad.")
+        if is_inside or name in _LAYOUT or (name.startswith("__") and name not in _MEMORY):
+            return value
+        if not callable(value):
+            self.recorder.read(f"{name.strip('_')} of a raw array is read")
             return value
         self.recorder.stop(
             f"it calls the method {name} of a raw array{in_line(user_line())}; make the array a "
@@ -528,9 +567,10 @@ def _reading(name):
 
 for _name in (
     "bool float int index complex repr str format round trunc floor ceil divmod rdivmod reduce_ex "
-    "deepcopy dlpack"
+    "deepcopy dlpack contains"
 ).split():
     setattr(Traced, f"__{_name}__", _reading(f"__{_name}__"))
+_LAYOUT = {"strides", "itemsize", "nbytes"}
 # By which other libraries find the memory of an array.
 _MEMORY = {"__array_interface__", "__array_struct__", "__cuda_array_interface__"}
 
@@ -592,12 +632,12 @@ def _operator(function):
     def forward(self, other):
         if _is_operand(type(other)) or other is None:
             return self.recorder.call(function, (self, other))
-        return NotImplemented
+        return self._with(other, function, self, other)
 
     def reflected(self, other):
         if _is_operand(type(other)):
             return self.recorder.call(function, (other, self))
-        return NotImplemented
+        return self._with(other, function, other, self)
 
     return forward, reflected
 
@@ -605,7 +645,7 @@ def _operator(function):
 def _writing(function):
     def write(self, other):
         if not _is_operand(type(other)):
-            return NotImplemented
+            return self._with(other, function, self, other)
         self.recorder.write(self, function, (other,))
         return self
 
@@ -728,6 +768,10 @@ class Outcome:
         return self.real()
 
 
+class _Place(tuple):
+    """The range of addresses of a traced array."""
+
+
 class TracedBackend(Backend):
     """What gpugrad needs of traced arrays: the real library's, called with the real arrays."""
 
@@ -751,7 +795,11 @@ class TracedBackend(Backend):
     def twins(self, op):
         """Those of the real library, each noted as one call: the bits are the same."""
         load_twins(self.real.name)
-        return {target: _Whole(twin, self.real) for target, twin in self.real.twins(op).items()}
+        return {
+            target: _Whole(twin, self.real)
+            for target, twin in self.real.twins(op).items()
+            if not getattr(twin, "is_eager", False)  # the definition has its bits
+        }
 
     def lifted(self, array):
         """A real array, met in a call with traced ones, as a constant of the tape."""
@@ -812,8 +860,11 @@ class TracedBackend(Backend):
         return Outcome(array)
 
     def address_range(self, array):
-        recorder = thread.recorder
-        return None if recorder is array.recorder else self.real.address_range(array.value)
+        place = self.real.address_range(array.value)
+        return place and _Place(place)
+
+    def memory_owner(self, array):
+        return self.real.memory_owner(array.value)
 
     def synchronize(self, array):
         pass
@@ -880,3 +931,12 @@ def duplicate_of(backend):
 
         _duplicates[backend] = duplicate
     return _duplicates[backend]
+
+
+def copied(backend, array):
+    """A copy with the same strides, if this library's arrays can be made with any."""
+    if backend.binder is None:
+        return duplicate_of(backend)(array)
+    copy = backend.binder.stand_in(array.shape, array.dtype, array.strides)
+    backend.binder.copy_into(copy, array)
+    return copy

@@ -155,7 +155,7 @@ class Recomputed(NamedTuple):
     structure: Any
     outputs: list[Output]
 
-    def pull(self, g, inputs, guard=True):
+    def pull(self, g, inputs):
         """The cotangents of the inputs and of ``outside``, given those of the outputs."""
         cotangents = several(g)
         tensors = any(isinstance(c, Tensor) for c in cotangents)
@@ -168,7 +168,7 @@ class Recomputed(NamedTuple):
             {*own, *self.outside},
             create_graph,
             create_graph,
-            guard=guard,
+            guard=True,
             tensors=tensors,
             joined=bool(self.outside)
             or any(getattr(x, "node", None) is not None for x in inputs[: len(own)]),
@@ -178,15 +178,6 @@ class Recomputed(NamedTuple):
         for x in variables:
             close(x)
         return [arrived.get(node) for node in (*own, *self.outside)]
-
-    def recomputed(self, inputs):
-        """The nodes of the outputs after running ``f`` again on raw arrays.
-
-        Returns them, a function that tells which nodes are from outside, and one to call at last.
-        """
-        nodes, piece, variables = self._recomputed(inputs, False)
-        outside = {*[x.node for x in variables], *piece.outside}
-        return nodes, outside.__contains__, lambda: [close(x) for x in variables]
 
     def _recomputed(self, inputs, tensors):
         n = len(self.arguments.places)

@@ -128,6 +128,12 @@ class Build:
         self._resume()
         return self._library
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it is known whether there is a library."""
+        self._resume()
+        return self._done.is_set()
+
     def wait(self, seconds: float | None = None) -> ctypes.CDLL | None:
         """Return `library` once it is known whether there is one, or after some seconds."""
         self._resume()

@@ -20,6 +20,9 @@ from ..base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS
 from ..bfloat16 import finfo, isdtype, result_type
 from ..declarations import are_integers, declare, has_array
 from ..dtypes import bool_, float16, float32, float64
+from ..native.base import is_expected
+from ..native.reductions import SMALL as FEW
+from ..native.reductions import reduced
 from .linalg import linalg
 from .noting import Noted
 from .threads import SMALL, product_of
@@ -38,8 +41,13 @@ def _into(out, result):
 
 @declare(out=True)
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False, out=None):
+    if is_expected():
+        if x.size >= FEW and out is None and (dtype is None or dtype is x.dtype):
+            total = reduced("sum", x, axis, keepdims)
+            if total is not None:
+                return total
     # For bias gradients, normalization and softmax: BLAS takes a third of the time or less.
-    if axis is not None and x.size >= 64 and (dtype is None or dtype is x.dtype):
+    elif axis is not None and x.size >= 64 and (dtype is None or dtype is x.dtype):
         # NumPy's pairwise sum of one column, or of long rows, is more exact.
         if axis in (0, (0,)) and _is_long(x) and x.shape[1] > 1:
             target = out if out is None or not keepdims else out[0]
@@ -94,11 +102,14 @@ def _is_large(x):
     return isinstance(x, np.ndarray) and x.size > 4096 and x.dtype in (float32, float64)
 
 
-def _extremum(ufunc, place):
+def _extremum(name, ufunc, place):
     @declare(out=True)
     def extremum(x, /, *, axis=None, keepdims=False, out=None):
         if x.size < 64:
             return ufunc.reduce(x, axis, None, out, keepdims)
+        if is_expected():
+            found = reduced(name, x, axis, keepdims) if x.size >= FEW and out is None else None
+            return ufunc.reduce(x, axis, None, out, keepdims) if found is None else found
         # Short rows are seven times faster as the columns of a transposed copy, which vectorise.
         if axis in (1, -1) and _is_long(x) and x.shape[1] <= 64:
             columns = x.T if x.flags.f_contiguous else x.T.copy()
@@ -115,7 +126,19 @@ def _extremum(ufunc, place):
     return extremum
 
 
-_max, _min = _extremum(np.maximum, np.ndarray.argmax), _extremum(np.minimum, np.ndarray.argmin)
+_max = _extremum("max", np.maximum, np.ndarray.argmax)
+_min = _extremum("min", np.minimum, np.ndarray.argmin)
+
+
+@declare(out=True)
+def _vecdot(x1, x2, /, *, axis=-1, out=None):
+    # In the order of sums, which kernels of rows keep, too.
+    is_plain = axis == -1 and x1.dtype is x2.dtype and x1.dtype in (float32, float64)
+    if is_expected() and is_plain and x1.ndim and x1.shape[-1:] == x2.shape[-1:]:
+        shape = x1.shape if x1.shape == x2.shape else np.broadcast_shapes(x1.shape, x2.shape)
+        products = np.empty_like(x1, order="C", shape=shape)
+        return _sum(np.multiply(x1, x2, out=products), axis=-1, out=out)
+    return np.vecdot(x1, x2, axis=axis, out=out)
 
 
 @declare(out=True)
@@ -527,7 +550,7 @@ def _where(condition, x1, x2, /, out=None):
     like = x1 if isinstance(x1, np.ndarray) else x2
     if (
         isinstance(like, np.ndarray)
-        and (like.size > 256 or out is not None)
+        and (like.size > 256 if out is None else out.dtype is like.dtype)
         and like.dtype in _bits_of
         and isinstance(condition, np.ndarray)
         and condition.dtype is bool_
@@ -656,7 +679,17 @@ def pick(x, labels, /, out=None):
     return picked if out is None else _into(out, picked)
 
 
-@declare(aliases=True)
+def _steps_of_zero_discarded(c, g, /, out):
+    is_nan, is_zero = np.empty((2, *out.shape), bool)
+    return [
+        partial(np.isnan, c, is_nan),
+        partial(np.equal, g, np.zeros((), g.dtype), is_zero),
+        partial(np.logical_and, is_nan, is_zero, is_nan),
+        partial(_where, is_nan, np.zeros((), c.dtype), c, out=out),
+    ]
+
+
+@declare(aliases=True, steps=_steps_of_zero_discarded)
 def _zero_discarded_nans(c, g, /):
     if c is g:  # where it is 0 it is not nan
         return c
@@ -686,7 +719,7 @@ _DEFINED = """
     sum maximum minimum max min mean var std prod cumulative_sum cumulative_prod sort argsort
     unique_values reshape permute_dims matrix_transpose expand_dims squeeze unstack stack roll
     tril triu take take_along_axis astype broadcast_to matmul where logaddexp scatter_add
-    one_hot zero_discarded_nans conj
+    one_hot zero_discarded_nans conj vecdot
 """.split()
 
 

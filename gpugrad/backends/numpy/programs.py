@@ -16,6 +16,13 @@ __all__ = [
 copy_into = np.copyto
 
 
+def native():
+    """The module that makes kernels, or None if it cannot."""
+    from ..native import kernel  # here, since only compiled functions need it
+
+    return kernel if kernel.is_available() else None
+
+
 def arena(nbytes):
     """Memory for ``nbytes`` bytes, which begins at a multiple of 64."""
     data = np.empty(nbytes + 64, np.uint8)

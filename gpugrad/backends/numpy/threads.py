@@ -3,33 +3,41 @@
 The threads of OpenBLAS, which NumPy calls, wait for each other in busy loops. On processors that
 other programs use too, a product may then take many times as long as with one thread. So large
 products are divided here into pieces, which OpenBLAS computes with one thread each. The calling
-thread and a few others, which sleep until there is work, take one piece after the other, and
-nobody waits for a thread that has not begun.
+thread and a few others take one piece after the other, and nobody waits for a thread that has not
+begun. The pieces are computed by NumPy's own loop, called by the threads of `native/pool.c`; and
+without a compiler, or until it has compiled that, by threads of Python, where it is worth it.
 
-How a product is divided depends on the shapes and on the number of threads only, so its bits do not
-depend on who computes which piece.
+How a product is divided depends on the shapes, on the number of threads and on which axis of the
+second operand is contiguous only, so its bits do not depend on who computes which piece.
 """
 
 import ctypes
 import math
 import os
+from collections.abc import Sized
 from contextlib import suppress
 from contextvars import copy_context
 from functools import lru_cache
 from glob import glob
-from itertools import pairwise
 from operator import index
 from threading import Lock, RLock, Thread, get_ident
+from typing import NamedTuple
 
 import numpy as np
 
+from ..native.base import arrivals, base, is_reported, loop_of
 from .noting import CannotNote, Noted
 
 SMALL = 4096  # elements of the operands: OpenBLAS computes smaller products without threads
-_PIECE = 6 << 20  # the fewest multiplications in a piece
-_WAKING = 1 << 21  # multiplications in the time that it takes a thread to begin and to end
-_ROWS = 64  # the fewest rows or columns in a piece
-_ALIGNED = 16  # of which their number is a multiple
+_WORTH = 12 << 20  # the fewest multiplications that are worth waking a thread of Python
+# Rules for native/pool.c, too. Multiplications in a product that is divided, and about in a piece:
+_LEAST, _PIECE = 1 << 20, 1 << 19
+# Up to so many multiplications and, if the second operand is transposed, elements of the result,
+# OpenBLAS does not rearrange the operands first on a processor with AVX-512. Then a product of a
+# few rows takes 0.6 to 0.9 of the time, in up to so many pieces. Elsewhere _SMALL is 0.
+_SMALL, _ELEMENTS, _MANY = 1_000_000, 1200, 16
+_LARGE = 1 << 28  # multiplications in a product that is divided into twice as many pieces
+_ROWS, _ALIGNED = 64, 16  # the fewest rows or columns in other pieces; all are a multiple of this
 _DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
 _MOST = 1024  # threads; a mistyped number is not to take all that the system has
 _VARIABLES = "OPENBLAS_NUM_THREADS GOTO_NUM_THREADS OMP_NUM_THREADS".split()
@@ -91,6 +99,21 @@ def has_several():
     return (_threads.number or 1) > 1 and not _blas.is_limited()
 
 
+def number_for_products():
+    """Into how many threads' pieces `matmul` divides products now; 1 if it leaves them whole."""
+    return _threads.number if has_several() and _blas.is_known else 1
+
+
+def description(x1, x2, out):
+    """The numbers that describe a product to `gg_matmul`, see native/pool.c."""
+    steps = [step for x in (x1, x2, out) for step in x.strides[-2:]]
+    numbers = ["fdFD".index(out.dtype.char), out.ndim - 2, *x1.shape[-2:], x2.shape[-1], *steps]
+    for i, length in enumerate(out.shape[:-2]):
+        axes = [(x, i - out.ndim + x.ndim) for x in (x1, x2, out)]
+        numbers += [length, *[0 if k < 0 or x.shape[k] == 1 else x.strides[k] for x, k in axes]]
+    return numbers if out.ndim > 2 else [*numbers, 1, 0, 0, 0]
+
+
 def product_of(x1, x2):
     """The function that multiplies arrays of these sizes: `matmul`, or NumPy's for small ones."""
     return matmul if x1.size > SMALL or x2.size > SMALL else np.matmul
@@ -108,21 +131,40 @@ def matmul(x1, x2, out=None):
         return _product(x1, x2, out)
     if _blas.is_limited():
         return _product(x1, x2, out)
-    pieces = _pieces(x1.shape, x2.shape, number) if number > 1 and _blas.is_known else ()
-    if not pieces or _have_same_memory(x1, x2):  # NumPy makes x @ x.T symmetric
+    division = None
+    if number > 1 and _blas.is_known and x1.ndim > 1 < x2.ndim:
+        division = _division(x1.shape, x2.shape, number, x2.strides[-2] == x2.itemsize)
+    if division is None or _have_same_memory(x1, x2):  # NumPy makes x @ x.T symmetric
         return _blas.with_one_thread(_product, x1, x2, out)
     if out is None:
-        lead = x1.shape[:-2]
-        if x2.ndim > 2 and lead != x2.shape[:-2]:
-            lead = np.broadcast_shapes(lead, x2.shape[:-2])
-        out = np.empty((*lead, x1.shape[-2], x2.shape[-1]), x1.dtype)
+        out = np.empty(division.shape, x1.dtype)
+    _blas.with_one_thread(_multiply, x1, x2, out, number, division)
+    return out
+
+
+def _multiply(x1, x2, out, number, division):
+    """Fill ``out`` with a product, in pieces."""
+    if _library is None:
+        base()  # which calls `use`, if it is there
+    if _library is not None:
+        arrays = number, id(x1), id(x2), id(out)
+        errors = piece = 0
+        while piece >= 0:  # Ctrl-C may end it between parts of a product that takes long
+            found = _library.gg_product(*arrays, piece)
+            errors |= found & 15
+            piece = (found >> 4) or -1
+        if found >= 0 and not (errors and is_reported(errors)):
+            return
 
     def multiply(keys):
         key1, key2, key = keys
         _product(x1[key1], x2[key2], out[key])
 
-    _blas.with_one_thread(_threads.run, multiply, pieces)
-    return out
+    if division.work < _WORTH:
+        for keys in division.pieces:
+            multiply(keys)
+    else:
+        _threads.run(multiply, division.pieces)
 
 
 def _product(x1, x2, out):
@@ -137,8 +179,8 @@ def _product(x1, x2, out):
         and x1.ndim == 2 == x2.ndim
         and 8 <= x1.shape[0] <= 64
         and x2.shape[0] == x1.shape[1] >= 256
-        and x2.shape[1] >= 128
-        and x2.shape[1] >= 3 * x1.shape[0]
+        and x2.shape[1] >= 2 * x1.shape[0]
+        and x2.shape[1] * x1.shape[0] > _ELEMENTS
         and x2.flags.f_contiguous
         and x2.dtype is x1.dtype
     ):
@@ -151,8 +193,18 @@ def _product(x1, x2, out):
 
 
 def is_divided(shape1, shape2):
-    """Whether `matmul` has several threads multiply floating arrays of these shapes."""
-    return has_several() and _blas.is_known and bool(_pieces(shape1, shape2, _threads.number))
+    """Whether floating arrays of these shapes are worth it to be multiplied by several threads."""
+    if not (has_several() and _blas.is_known and len(shape1) > 1 < len(shape2)):
+        return False
+    division = _division(shape1, shape2, _threads.number, False)
+    return division is not None and division.work >= _WORTH
+
+
+def run_kernel(function, *args):
+    """Call a kernel with the number of threads that compute its products as its last argument."""
+    if _threads.number is None or _blas.is_limited():
+        return function(*args, ctypes.c_int64(1))
+    return _blas.with_one_thread(function, *args, ctypes.c_int64(_threads.number))
 
 
 def with_one_thread(function, *args):
@@ -170,51 +222,62 @@ def run(function, items):
 
     The calls must be independent of each other, and mostly consist of functions of NumPy, which
     let other threads work. They may come in any order, and after an error some are left out.
+
+    Where ``items`` is an iterator that takes time itself, the calling thread iterates over it while
+    other threads call ``function`` with the items made so far, and then helps with those that are
+    left. The iterator must not depend on the calls.
     """
     if _threads.number is None or _blas.is_limited():
         return [function(item) for item in items]
     return _blas.with_one_thread(_threads.run, function, items)
 
 
-def run_as_made(function, items):
-    """Return ``[function(item) for item in items]`` for an iterator that takes time itself.
+class _Division(NamedTuple):
+    """How a product is divided: its shape, multiplications, and the operands' and its own parts."""
 
-    The calling thread iterates over ``items``, while other threads call ``function`` with the items
-    made so far; once the iterator has ended, the calling thread helps with those that are left. The
-    iterator must not depend on the calls. Otherwise this is the same as `run`.
-    """
-    if _threads.number is None or _blas.is_limited():
-        return [function(item) for item in items]
-    return _blas.with_one_thread(_threads.run_as_made, function, items)
+    shape: tuple
+    work: int
+    pieces: list
 
 
 @lru_cache(1024)
-def _pieces(shape1, shape2, number):
-    """Indices of both operands and of the result for each piece; none if it is not divided."""
-    if len(shape1) < 2 or len(shape2) < 2 or shape1[-1] != shape2[-2]:
-        return ()
-    ndim = max(len(shape1), len(shape2))
-    rows, columns = shape1[-2], shape2[-1]
-    first = 1  # the length of the first of several leading axes
-    lead = 1
-    if ndim > 2:
-        longer, other = (shape1, shape2) if len(shape1) == ndim else (shape2, shape1)
-        first = longer[0]
-        lead = math.prod(longer[:-2])
-        if len(other) == ndim and other[:-2] != longer[:-2]:
-            return ()
-    work = lead * rows * shape1[-1] * columns
-    if work < 2 * _PIECE:
-        return ()
-    if first >= number:
-        parts = _parts(first, 1, 1, work, number)
-        return [
-            (p if len(shape1) == ndim else ..., p if len(shape2) == ndim else ..., p) for p in parts
-        ]
-    parts = _parts(max(rows, columns), _ROWS, _ALIGNED, work, number)
-    if rows >= columns:
-        return [((..., p, slice(None)), ..., (..., p, slice(None))) for p in parts]
-    return [(..., (..., p), (..., p)) for p in parts]
+def _division(shape1, shape2, number, is_transposed):
+    """The `_Division` of a product of matrices; None if it is not divided.
+
+    is_transposed: whether the columns of the second operand are contiguous.
+    """
+    *lead, rows, inner = shape1
+    columns = shape2[-1]
+    try:
+        lead = np.broadcast_shapes(lead, shape2[:-2])
+    except ValueError:
+        return None
+    result = math.prod(lead) * rows * columns
+    work = result * inner
+    if inner != shape2[-2] or work < _LEAST:
+        return None
+    by_matrix = lead and lead[0] >= number
+    length, least, step = (lead[0], 1, 1) if by_matrix else (max(rows, columns), _ROWS, _ALIGNED)
+    count = min(number * (2 if work < _LARGE else 4), work // _PIECE, length // least)
+    if not by_matrix:
+        elements = _SMALL // inner
+        if is_transposed and inner > 1 < columns:
+            elements = min(elements, _ELEMENTS)
+        width = elements // (result // length) // step * step
+        if length <= width * max(_MANY, 4 * number):
+            count = -(-length // width)
+    if count < 2:
+        return None
+    width = -(-length // (count * step)) * step
+    parts = [slice(i, i + width) for i in range(0, length, width)]
+    if by_matrix:
+        is_whole = [len(s) < len(lead) + 2 or s[0] == 1 for s in (shape1, shape2)]
+        pieces = [(*[... if whole else p for whole in is_whole], p) for p in parts]
+    elif rows >= columns:
+        pieces = [((..., p, slice(None)), ..., (..., p, slice(None))) for p in parts]
+    else:
+        pieces = [(..., (..., p), (..., p)) for p in parts]
+    return _Division((*lead, rows, columns), work, pieces)
 
 
 def _have_same_memory(x1, x2):
@@ -223,22 +286,26 @@ def _have_same_memory(x1, x2):
     return x1.__array_interface__["data"] == x2.__array_interface__["data"]
 
 
-def _parts(length, least, step, work, number):
-    """Slices of an axis for the pieces of a product, whose bounds are multiples of ``step``.
-
-    least: the fewest elements of a slice, about. Returns none if there would be only one.
-
-    The first, which the calling thread computes, is longer: the others begin when their threads
-    are awake.
-    """
-    count = min(work // _PIECE, number if work < 64 * _PIECE else 2 * number)
-    count = min(count, length // least)
-    if count < 2:
-        return ()
-    head = length * min(_WAKING / work, 1) if count <= number else 0
-    bounds = [head + (length - head) * i / count for i in range(1, count)]
-    bounds = [0, *[round(bound / step) * step for bound in bounds], length]
-    return [slice(i, j) for i, j in pairwise(bounds) if i < j]
+def use(library):
+    """Have products computed by the threads of `native/pool.c`, which is in the library."""
+    global _library
+    if not hasattr(library, "gg_product"):
+        return  # there are none on Windows
+    number, place = ctypes.c_int64, ctypes.c_void_p
+    library.gg_start.argtypes = [number, place, place, place]
+    library.gg_start.restype = library.gg_threads.restype = library.gg_after_fork.restype = None
+    library.gg_threads.argtypes = [number]
+    library.gg_product.argtypes = [number, place, place, place, number]
+    library.gg_product.restype = number
+    dtypes = [np.dtype(char) for char in "fdFD"]
+    library.gg_start(
+        object.__basicsize__,
+        (place * 4)(*map(id, dtypes)),
+        (place * 4)(*[loop_of(np.matmul, dtype.char)[0] for dtype in dtypes]),
+        (number * 6)(_LEAST, _PIECE, _SMALL, _ELEMENTS, _MANY, _LARGE),
+    )
+    library.gg_threads(_threads.number or 1)
+    _library = library
 
 
 class _BLAS:
@@ -246,6 +313,7 @@ class _BLAS:
 
     is_known: False if NumPy has another library, or an OpenBLAS that has threads of OpenMP.
     get, set: its functions for its number of threads; without effect if it is not known.
+    kernels: the kind of processors whose kernels it uses.
     first, usual: its number of threads outside of this module's functions, at first and now.
     inside: the identifiers of threads that compute something with one thread of it.
     lock: held while ``inside`` and the number are changed.
@@ -254,7 +322,7 @@ class _BLAS:
     def __init__(self):
         functions = _functions_of_openblas()
         self.is_known = functions is not None
-        self.get, self.set = functions or (lambda: 1, lambda number: None)
+        self.get, self.set, self.kernels = functions or (lambda: 1, lambda number: None, "")
         self.first = self.usual = self.get()
         self.inside = {}
         self.lock = RLock()  # a signal handler may use it too
@@ -312,14 +380,14 @@ def _functions_of_openblas():
         for name in ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}"):
             try:
                 library = ctypes.PyDLL(path)  # does not let other threads of Python in
-                get, set_, kind = [
+                get, set_, kind, kernels = [
                     library[name.format(verb)]
-                    for verb in ("get_num_threads", "set_num_threads", "get_parallel")
+                    for verb in "get_num_threads set_num_threads get_parallel get_corename".split()
                 ]
             except (OSError, AttributeError):
                 continue
-            set_.restype = None
-            return (get, set_) if kind() == 1 else None  # 2 for OpenMP
+            set_.restype, kernels.restype = None, ctypes.c_char_p
+            return (get, set_, kernels().decode()) if kind() == 1 else None  # 2 for OpenMP
     return None
 
 
@@ -330,11 +398,10 @@ class _Job:
     helpers: how many threads, besides the one that has the job done, are at work.
     """
 
-    def __init__(self, function, items=()):
+    def __init__(self, function):
         self.function = function
-        self.results = [None] * len(items)
-        self.todo = list(enumerate(items))
-        self.todo.reverse()
+        self.results = []
+        self.todo = []
         self.error = None
         self.lock = Lock()
         self.helpers = 0
@@ -396,6 +463,8 @@ class _Threads:
         with self.busy:
             self.stop()
             self.number = number
+            if _library is not None:
+                _library.gg_threads(number or 1)
 
     def stop(self):
         """Let the threads end."""
@@ -405,17 +474,11 @@ class _Threads:
                 bell.release()
 
     def run(self, function, items):
-        if len(items) < 2 or self.number == 1 or self.busy.locked():  # by this call, if nested
+        """The calling thread adds all items to a job, whose calls have begun, and helps then."""
+        is_alone = self.number == 1 or self.busy.locked()  # by this call, if nested
+        if is_alone or (isinstance(items, Sized) and len(items) < 2):
             return [function(item) for item in items]
-        return self._do(_Job(function, items), ())
-
-    def run_as_made(self, function, items):
-        if self.number == 1 or self.busy.locked():
-            return [function(item) for item in items]
-        return self._do(_Job(function), items)
-
-    def _do(self, job, items):
-        """Return the results of a job, to which further items are added as they come."""
+        job = _Job(function)
         with self.busy:
             if not self.bells:
                 with suppress(RuntimeError):  # the system allows no more threads
@@ -423,7 +486,6 @@ class _Threads:
             self.job = copy_context(), job
             try:
                 try:
-                    self._wake(len(job.todo) - 1)
                     self._add(job, items)
                     job.work()
                 finally:
@@ -442,7 +504,7 @@ class _Threads:
         return job.results
 
     def _add(self, job, items):
-        # Not in `_do`: at the end of a loop's pass, Ctrl-C may skip the handlers around the loop.
+        # Not in `run`: at the end of a loop's pass, Ctrl-C may skip the handlers around the loop.
         for item in items:
             job.add(item)
             self._wake(len(job.todo))
@@ -493,7 +555,18 @@ def _default():
     return min(_blas.first, _processors())
 
 
+def _after_fork():
+    _blas.after_fork()
+    _threads.after_fork()
+    if _library is not None:
+        _library.gg_after_fork()
+
+
 _blas = _BLAS()
+if _blas.kernels.lower() not in ("skylakex", "cooperlake", "sapphirerapids"):
+    _SMALL = 0
 _threads = _Threads(_default())
+_library: ctypes.CDLL | None = None  # see `use`
+arrivals.append(use)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: (_blas.after_fork(), _threads.after_fork()))
+    os.register_at_fork(after_in_child=_after_fork)

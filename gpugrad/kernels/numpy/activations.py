@@ -1,13 +1,23 @@
-"""The twin of `gelu` for float32: SciPy's erfc, which is not vectorised, takes 4 times as long."""
+"""The twins of activations: kernels with the bits of the definitions.
+
+That of `gelu` for float32 has bits of its own: SciPy's erfc, which is not vectorised, takes 4 times
+as long. Where the library of kernels is not there yet, NumPy computes the same on pieces.
+"""
 
 import math
 
 import numpy as np
 
-from ...backends.dtypes import float32
+from ...backends.dtypes import float32, float64
+from ...backends.native.base import each, is_expected
 from ...backends.numpy.threads import run
-from ...ops.activations import gelu
+from ...ops.activations import _GELU_CUBIC as CUBIC
+from ...ops.activations import _GELU_LINEAR as LINEAR
+from ...ops.activations import elu, gelu, hardswish, leaky_relu, mish, silu, softplus
+from ...ops.neural import largest_exponent, relu, sigmoid
+from ...ops.special.logistic import expit
 
+_FEW = 2048  # elements: for fewer, the definitions take no longer
 _PIECE = 1 << 14  # elements that are computed at a time
 _PART = 1 << 17  # elements that a thread computes
 
@@ -26,6 +36,89 @@ _COEFFICIENTS = (
     0.139621306844063,
 )
 _LIMIT = 14.5  # where the distribution function of -x is 0 in float32
+
+
+def _result(name, x, g=None, guarded=False, **numbers):
+    """What a kernel computes of x, or of the cotangent g and what the rule keeps as x."""
+    if not is_expected() or x.size < _FEW or x.dtype not in (float32, float64):
+        return NotImplemented
+    if not _is_like(x, x) or not (g is None or _is_like(g, x)):
+        return NotImplemented
+    out = each(name, x, g, guarded=guarded, **numbers)
+    return NotImplemented if out is None else out
+
+
+def _is_like(y, x):
+    is_array = type(y) is np.ndarray and y.flags.c_contiguous
+    return is_array and y.shape == x.shape and y.dtype is x.dtype
+
+
+def _largest(x):
+    return largest_exponent(np, x.dtype) if x.dtype in (float32, float64) else 0.0
+
+
+def _eager(call, forward, rule):
+    """Define twins that a recorded call of the op does not have, as a program divides its parts."""
+    given = {"forward": forward, next(iter(call.op.rules)): rule}
+    for twin in given.values():
+        if twin is not None:
+            twin.is_eager = True
+    call.twin("numpy", **given)
+
+
+_eager(
+    sigmoid,
+    lambda xp, x: _result("sigmoid", x, s=_largest(x)),
+    lambda xp, g, out, *, guarded=False: _result("sigmoid_vjp", out, g, guarded),
+)
+_eager(
+    expit,
+    lambda xp, x: _result("sigmoid", x, s=_largest(x)),
+    lambda xp, g, out, *, guarded=False: _result("expit_vjp", out, g, guarded),
+)
+_eager(relu, None, lambda xp, g, out, *, guarded=False: _result("relu_vjp", out, g, guarded))
+_eager(
+    silu,
+    lambda xp, x: _result("silu", x, s=_largest(x)),
+    lambda xp, g, x, *, guarded=False: _result("silu_vjp", x, g, guarded, s=_largest(x)),
+)
+_eager(
+    leaky_relu,
+    # Of -0 and 0, which other slopes give, processors choose the one or the other.
+    lambda xp, x, negative_slope: (
+        _result("leaky_relu", x, s=negative_slope) if negative_slope >= 0 else NotImplemented
+    ),
+    lambda xp, g, x, negative_slope, *, guarded=False: _result(
+        "leaky_relu_vjp", x, g, guarded, s=negative_slope
+    ),
+)
+_eager(
+    elu,
+    lambda xp, x, alpha, scale, input_scale: _result("elu", x, s=alpha, t=scale, u=input_scale),
+    lambda xp, g, x, alpha, scale, input_scale, *, guarded=False: _result(
+        "elu_vjp", x, g, guarded, s=alpha, t=scale, u=input_scale
+    ),
+)
+_eager(
+    softplus,
+    lambda xp, x, beta, threshold: _result("softplus", x, s=beta, t=threshold),
+    lambda xp, g, x, beta, threshold, *, guarded=False: _result(
+        "softplus_vjp", x, g, guarded, s=beta, t=threshold, u=_largest(x)
+    ),
+)
+_eager(
+    mish,
+    lambda xp, x: _result("mish", x),
+    lambda xp, g, x, *, guarded=False: _result("mish_vjp", x, g, guarded, s=_largest(x)),
+)
+_eager(
+    hardswish,
+    lambda xp, x: _result("hardswish", x),
+    lambda xp, g, x, *, guarded=False: _result("hardswish_vjp", x, g, guarded),
+)
+
+
+# Gaussian error linear units
 
 
 def _covers(x, approximate):
@@ -65,8 +158,13 @@ def _tail(size, t, power, tail):
 
 
 def _gelu(xp, x, approximate="none"):
+    if approximate == "tanh":
+        return _result("gelu_tanh", x, s=LINEAR, t=CUBIC, u=_largest(x))
     if not _covers(x, approximate):
         return NotImplemented
+    found = _result("gelu", x)
+    if found is not NotImplemented:
+        return found
     out = np.empty(x.shape, float32)
 
     def compute(start):
@@ -85,8 +183,13 @@ def _gelu(xp, x, approximate="none"):
 
 
 def _gelu_vjp(xp, g, x, approximate):
+    if approximate == "tanh":
+        return _result("gelu_tanh_vjp", x, g, s=LINEAR, t=CUBIC, u=_largest(x))
     if not (_covers(x, approximate) and g.dtype is float32 and g.shape == x.shape):
         return NotImplemented
+    found = _result("gelu_vjp", x, g, s=1 / math.sqrt(2 * math.pi))
+    if found is not NotImplemented:
+        return found
     out = np.empty(x.shape, float32)
     g = np.ascontiguousarray(g)
 

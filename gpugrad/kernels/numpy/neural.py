@@ -1,16 +1,71 @@
-"""The twin of `cross_entropy`.
+"""The twins of `softmax`, `log_softmax` and `cross_entropy`.
 
-The definition goes through the labels to leave out those that are ignored. Here that is done only
-where there are such labels, and one is subtracted at the labels rather than an array of zeros and
-ones.
+The definition of the last goes through the labels to leave out those that are ignored. Here that is
+done only where there are such labels, and one is subtracted at the labels rather than an array of
+zeros and ones.
 """
+
+from functools import partial
 
 import numpy as np
 
 from ...backends.declarations import declare
 from ...backends.dtypes import float32, float64
+from ...backends.native.base import is_expected, rows, step_of_rows
 from ...backends.numpy.namespace import check_labels
-from ...ops.neural import cross_entropy
+from ...ops.neural import cross_entropy, log_softmax, softmax
+from .whole import whole
+
+FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
+
+
+def _is_of_rows(axis, x, *others):
+    """Whether kernels of rows support the arrays, of which an axis is reduced."""
+    return (
+        is_expected()
+        and x.size >= FEW
+        and axis in (-1, x.ndim - 1)
+        and x.dtype in (float32, float64)
+        and all(
+            type(y) is np.ndarray
+            and y.dtype is x.dtype
+            and y.shape == x.shape
+            and y.flags.c_contiguous
+            for y in (x, *others)
+        )
+    )
+
+
+def _of_rows(name, *arrays):
+    x = arrays[-1]
+    n, out = x.shape[-1], np.empty(x.shape, x.dtype)
+    return out if rows(name, x.dtype, x.size // n, n, *arrays, out) else None
+
+
+@whole(softmax)
+def _softmax(xp, x, /, axis=-1):
+    return _of_rows("softmax", x) if _is_of_rows(axis, x) else NotImplemented
+
+
+@whole(softmax, "x")
+def _softmax_vjp(xp, g, out, axis):
+    return _of_rows("softmax_vjp", g, out) if _is_of_rows(axis, out, g) else NotImplemented
+
+
+@whole(log_softmax)
+def _log_softmax(xp, x, /, axis=-1):
+    return _of_rows("log_softmax", x) if _is_of_rows(axis, x) else NotImplemented
+
+
+@whole(log_softmax, "x")
+def _log_softmax_vjp(xp, g, out, axis):
+    return _of_rows("log_softmax_vjp", g, out) if _is_of_rows(axis, out, g) else NotImplemented
+
+
+softmax.twin("numpy", _softmax, x=_softmax_vjp)
+log_softmax.twin("numpy", _log_softmax, x=_log_softmax_vjp)
+
+# Cross-entropy
 
 # How many classes are copied into rows; the gradient has to be copied back.
 _FEW, _FEW_FOR_GRADIENT = 64, 16
@@ -60,11 +115,26 @@ def _shifted(xp, logits, few):
 
     At most ``few`` classes are the rows of an array, so that operations on all examples vectorise.
     """
-    if logits.shape[1] <= few:
+    if logits.shape[1] <= few and not is_expected():  # kernels of rows need no other layout
         x = np.array(logits.T, order="C")
         x -= np.maximum.reduce(x, 0)
         return x
     return (logits - xp.max(logits, axis=-1, keepdims=True)).T
+
+
+def _by_kernel(name, logits, target, ignore_index, out, weight=None):
+    """Have a kernel of rows fill ``out``; returns whether it did."""
+    if not (is_expected() and type(logits) is np.ndarray and logits.flags.c_contiguous):
+        return False
+    if weight is not None:
+        weight = np.ascontiguousarray(weight)
+    labels = np.ascontiguousarray(target, np.int64)
+    # Labels are known to be classes or this number, which may be one that int64 lacks.
+    options = {"n": ignore_index if abs(ignore_index) >> 63 == 0 else -1}
+    if weight is not None:
+        options["m"] = int(weight.size > 1)
+    arrays = logits, labels, out, weight
+    return rows(name, logits.dtype, *logits.shape, *arrays, **options)
 
 
 def _sum(xp, x):
@@ -76,13 +146,15 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
     if not _covers(logits, target, reduction, ignore_index):
         return NotImplemented
     places, count, ignored = _places(logits, target, ignore_index)
-    shifted = _shifted(xp, logits, _FEW)
-    picked = shifted[places]
-    losses = _sum(xp, np.exp(shifted, shifted))
-    np.log(losses, losses)
-    losses -= picked
-    if ignored is not None:
-        losses[ignored] = 0
+    losses = np.empty(target.shape, logits.dtype)
+    if not _by_kernel("cross_entropy", logits, target, ignore_index, losses):
+        shifted = _shifted(xp, logits, _FEW)
+        picked = shifted[places]
+        losses = _sum(xp, np.exp(shifted, shifted))
+        np.log(losses, losses)
+        losses -= picked
+        if ignored is not None:
+            losses[ignored] = 0
     if reduction == "none":
         return losses
     total = np.add.reduce(losses)
@@ -104,19 +176,68 @@ def _check_of(logits, target, *, reduction="mean", ignore_index=-100):
     return _check, (target, logits.shape[-1], ignore_index)
 
 
+def _steps_of(logits, target, /, *, reduction="mean", ignore_index=-100, out):
+    """Calls that fill ``out``, where all labels are known to be classes or the ignored number."""
+    if not _has_steps(logits, target, reduction, ignore_index):
+        return None
+    labels, losses = np.empty(target.shape, np.int64), np.empty(target.shape, logits.dtype)
+    losses = out if reduction == "none" else losses
+    arrays, options = (logits, labels, losses), {"n": ignore_index}
+    steps = [partial(np.copyto, labels, target)]
+    steps.append(
+        step_of_rows((2,), "cross_entropy", logits.dtype, *logits.shape, *arrays, **options)
+    )
+    if reduction != "none":
+        steps.append(partial(np.add.reduce, losses, None, None, out, False))
+    if reduction == "mean":
+        steps += [*_count(labels, ignore_index, count := np.empty((), out.dtype)),
+                  partial(np.divide, out, count, out)]  # fmt: skip
+    return steps
+
+
+def _count(labels, ignore_index, count):
+    """Calls that fill ``count`` with the number of labels that are not ignored."""
+    counts, ones = np.empty(labels.shape, bool), np.empty(labels.shape, count.dtype)
+    return [
+        partial(np.not_equal, labels, np.array(ignore_index, np.int64), counts),
+        partial(np.copyto, ones, counts),
+        partial(np.add.reduce, ones, None, None, count, False),
+    ]
+
+
+def _has_steps(logits, target, reduction, ignore_index):
+    return (
+        _covers(logits, target, reduction, ignore_index)
+        and is_expected()
+        and logits.flags.c_contiguous
+        and target.dtype.char != "L"  # whose largest labels int64 lacks
+        and abs(ignore_index) >> 63 == 0
+        and target.size < 1 << 24  # which float32 can count
+    )
+
+
 _cross_entropy.check = _check_of  # type: ignore[attr-defined]
-declare(_cross_entropy, fails=True, check=lambda args, kwargs: _check_of(*args, **kwargs))
+declare(
+    _cross_entropy,
+    fails=True,
+    check=lambda args, kwargs: _check_of(*args, **kwargs),
+    steps=_steps_of,
+)
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     if not _covers(logits, target, reduction, ignore_index) or g.dtype != logits.dtype:
         return NotImplemented
     places, count, ignored = _places(logits, target, ignore_index)
+    weight = g / max(count, 1) if reduction == "mean" else g
+    out = np.empty(logits.shape, logits.dtype)
+    if _by_kernel("cross_entropy_vjp", logits, target, ignore_index, out, weight):
+        return out
     p = _shifted(xp, logits, _FEW_FOR_GRADIENT)
     np.exp(p, p)
     p /= _sum(xp, p)
     p[places] -= 1
-    p *= g / max(count, 1) if reduction == "mean" else g
+    p *= weight
     if ignored is not None:
         p[:, ignored] = 0
     return np.ascontiguousarray(p.T)
@@ -126,8 +247,32 @@ def _check_of_vjp(g, logits, target, reduction, ignore_index):
     return _check_of(logits, target, ignore_index=ignore_index)
 
 
+def _steps_of_vjp(g, logits, target, reduction, ignore_index, /, *, out):
+    if not _has_steps(logits, target, reduction, ignore_index) or g.dtype != logits.dtype:
+        return None
+    labels, weight = np.empty(target.shape, np.int64), np.empty(g.shape, g.dtype)
+    steps = [partial(np.copyto, labels, target)]
+    if reduction == "mean":
+        count = np.empty((), g.dtype)
+        steps += _count(labels, ignore_index, count)
+        steps.append(partial(np.maximum, count, np.ones((), g.dtype), count))
+        steps.append(partial(np.divide, g, count, weight))
+    else:
+        steps.append(partial(np.copyto, weight, g))
+    arrays, options = (logits, labels, out, weight), {"n": ignore_index, "m": int(g.size > 1)}
+    steps.append(
+        step_of_rows((2,), "cross_entropy_vjp", logits.dtype, *logits.shape, *arrays, **options)
+    )
+    return steps
+
+
 _cross_entropy_vjp.check = _check_of_vjp  # type: ignore[attr-defined]
-declare(_cross_entropy_vjp, fails=True, check=lambda args, kwargs: _check_of_vjp(*args, **kwargs))
+declare(
+    _cross_entropy_vjp,
+    fails=True,
+    check=lambda args, kwargs: _check_of_vjp(*args, **kwargs),
+    steps=_steps_of_vjp,
+)
 
 
 cross_entropy.twin("numpy", _cross_entropy, logits=_cross_entropy_vjp)

@@ -20,7 +20,7 @@ from ...backends.numpy.threads import (
     has_several,
     is_divided,
     matmul,
-    run_as_made,
+    run,
     with_one_thread,
 )
 from ...ops.recurrent import _gru, _lstm, shape_error
@@ -104,7 +104,7 @@ def _go_through(x, h, gates, project, go, reverse):
         go(first, None)
 
     project(first)
-    run_as_made(project, go_first())
+    run(project, go_first())
     with_one_thread(go, later, later.stop if reverse else later.start - 1)
 
 
@@ -149,7 +149,7 @@ def _to_weights(steps_back, part, to_input, to_recurrent):
         (whole,) = with_one_thread(list, steps_back)
         return *to_input(whole), *to_recurrent(whole)
     calls = (partial(f, times) for times in steps_back for f in (to_input, to_recurrent))
-    found = run_as_made(lambda call: call(), calls)
+    found = run(lambda call: call(), calls)
     by_part = [(*x, *y) for x, y in zip(found[::2], found[1::2], strict=True)]
     return tuple(map(_sum, zip(*by_part, strict=True)))
 

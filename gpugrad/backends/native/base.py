@@ -1,0 +1,180 @@
+"""The library of fixed kernels: rows of arrays, elementwise functions, and threads for both.
+
+Every kernel has the bits of the functions of NumPy that its place would otherwise call, some of
+whose inner loops it calls itself. So it does not matter when the library arrives.
+"""
+
+import ctypes
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from ..dtypes import float32, float64
+from .compiler import build, command
+
+_FILES = "prelude.h", "pool.c", "rows.c"
+_LOOPS = np.exp, np.log, np.tanh, np.expm1, np.log1p, np.maximum, np.minimum
+_HEADER = object.__basicsize__  # bytes of an array object before the pointer to its elements
+_PIECE = 1 << 15  # elements that a thread computes at a time
+_BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
+_ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
+_OTHERS = 16 | 32  # no memory, and a nan whose sign is not known
+
+arrivals: list[Callable] = []  # functions that are called with the library when it is there
+_kernels: dict | None = None  # by dtype and name: the function and the kernel's number
+
+
+@cache
+def is_expected():
+    """Whether there will be a library, unless the compiler fails."""
+    # Where arrays and ufuncs lie in memory as the library expects it.
+    is_known = sys.implementation.name == "cpython" and np.__version__.startswith("2.")
+    return is_known and np.intp(0).itemsize == 8 and command() is not None
+
+
+@cache
+def _source():
+    prelude, pool, rows = (_text(name) for name in _FILES)
+    both = [
+        f"#define T {t}\n#define NAME(x) x##_{t[0]}\n{rows}\n#undef T\n#undef NAME\n"
+        for t in ("float", "double")
+    ]
+    return "\n".join((pool, prelude, *both))
+
+
+def _text(name):
+    return Path(__file__).with_name(name).read_text("utf-8")
+
+
+def base():
+    """The library; None if it is not there, or not yet."""
+    global _kernels
+    if not is_expected():
+        return None
+    library = build(_source(), "base").library
+    if library is not None and _kernels is None:
+        _kernels = _set_up(library)
+        for function in arrivals:
+            function(library)
+    return library
+
+
+def is_done():
+    """Whether it is known whether there is a library."""
+    return not is_expected() or build(_source(), "base").is_done
+
+
+def wait():
+    """Return the library once that is known."""
+    if is_expected():
+        build(_source(), "base").wait()
+    return base()
+
+
+def _set_up(library):
+    """Tell the library where NumPy's loops are; returns all kernels."""
+    numbers = ctypes.c_int64
+    library.gg_set_loop.argtypes = [numbers, numbers, ctypes.c_void_p, ctypes.c_void_p]
+    library.gg_set_zero.argtypes = [ctypes.c_double]
+    library.gg_set_zero(zero())
+    for number, ufunc in enumerate(_LOOPS):
+        for is_double in (0, 1):
+            library.gg_set_loop(is_double, number, *loop_of(ufunc, "fd"[is_double]))
+    names = ctypes.c_char_p.in_dll(library, "gg_names")
+    names = ctypes.string_at(ctypes.addressof(names)).decode().split()
+    found = {}
+    for dtype, letter in ((float32, "f"), (float64, "d")):
+        function = library[f"gg_rows_{letter}"]
+        function.argtypes = [numbers] * 6 + [ctypes.c_double] * 3 + [ctypes.c_void_p] * 5
+        function.restype = numbers
+        found |= {(dtype, name): (function, i) for i, name in enumerate(names)}
+    return found
+
+
+class _Ufunc(ctypes.Structure):
+    """The beginning of a ufunc, after the header that all objects have."""
+
+    _fields_ = [
+        *[(name, ctypes.c_int) for name in ("nin", "nout", "nargs", "identity")],
+        ("functions", ctypes.POINTER(ctypes.c_void_p)),
+        ("data", ctypes.POINTER(ctypes.c_void_p)),
+        ("ntypes", ctypes.c_int),
+        ("reserved", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("types", ctypes.POINTER(ctypes.c_char)),
+    ]
+
+
+def loop_of(ufunc, types):
+    """The addresses of NumPy's inner loop and of its data; None if there is none.
+
+    types: the characters of the dtypes of operands and results, or one for all.
+    """
+    found = _Ufunc.from_address(id(ufunc) + _HEADER)
+    codes = found.types[: found.ntypes * found.nargs]
+    wanted = bytes([np.dtype(char).num for char in types] * (found.nargs // len(types)))
+    rows = [codes[i : i + found.nargs] for i in range(0, len(codes), found.nargs)]
+    if wanted not in rows:
+        return None
+    at = rows.index(wanted)
+    return found.functions[at], found.data[at] if found.data else None
+
+
+def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0, u=0.0):
+    """Have a kernel of `rows.c` compute ``items``; returns whether it did.
+
+    It does not if the library is not there, or if NumPy would report an error.
+
+    arrays: in C order, or None. cost: elements that an item reads, ``length`` by default.
+    """
+    if _kernels is None and base() is None:
+        return False
+    function, number = _kernels[dtype, name]
+    places = [None if x is None else id(x) + _HEADER for x in arrays]
+    places += [None] * (5 - len(places))
+    errors = function(number, items, in_piece(length, cost), length, n, m, s, t, u, *places)
+    return not errors or not is_reported(errors)
+
+
+def in_piece(length, cost=None):
+    """How many items a thread computes at a time."""
+    return _PIECE // (cost or length) or 1
+
+
+def step_of_rows(written, *args, **options):
+    """A call of `rows`, for kernels of which it becomes a part.
+
+    written: the numbers of the arrays that are written.
+    """
+    step = partial(rows, *args, **options)
+    step.written = written
+    return step
+
+
+def number_of(name):
+    """The number of a kernel, which has to be there."""
+    return _kernels[float32, name][1]
+
+
+@cache
+def zero():
+    """The number that NumPy's sums begin with, 0 or -0."""
+    return float(np.add.reduce(np.array([-0.0])))
+
+
+def each(name, x, g=None, *, guarded=False, s=0.0, t=0.0, u=0.0):
+    """An elementwise kernel's result for arrays in C order; None if it does not compute it."""
+    out = np.empty(x.shape, x.dtype)
+    items = -(-x.size // _BLOCK)
+    options = {"n": x.size, "m": guarded, "s": s, "t": t, "u": u}
+    return out if rows(name, x.dtype, items, _BLOCK, x, g, out, **options) else None
+
+
+def is_reported(errors):
+    """Whether NumPy would warn of these errors, or raise something; or has to compute it."""
+    if errors & _OTHERS:
+        return True
+    return any(errors & _ERRORS[name] for name, way in np.geterr().items() if way != "ignore")

@@ -1,0 +1,94 @@
+/* What the text of generated kernels builds on. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef void (*loop_of_numpy)(char **, const int64_t *, const int64_t *, void *);
+
+/* Puts the address of the elements of the array in a register into the table, or returns from the
+   kernel if there is no array: of a PyListObject, a PyObject and a PyArrayObject. */
+#define FIND(k, list, slot, kind)                                                               \
+    do {                                                                                        \
+        char *item = (*(char ***)((char *)(list) + HEAD + 8))[slot];                            \
+        if (*(char **)(item + HEAD - 8) != (kind)) return 1;                                    \
+        P[k] = *(char **)(item + HEAD);                                                         \
+    } while (0)
+
+#if defined(__clang__)
+#define EACH _Pragma("clang loop vectorize(assume_safety)") for
+#else
+#define EACH _Pragma("GCC ivdep") for
+#endif
+
+#define GENERIC(x, name) _Generic((x), float: name##f, double: name)
+#define SQRT(x) GENERIC(x, sqrt)(x)
+#define FABS(x) GENERIC(x, fabs)(x)
+#define FLOOR(x) GENERIC(x, floor)(x)
+#define CEIL(x) GENERIC(x, ceil)(x)
+#define TRUNC(x) GENERIC(x, trunc)(x)
+#define RINT(x) GENERIC(x, rint)(x)
+#define COPYSIGN(x, y) GENERIC(x, copysign)(x, y)
+
+/* The bits of a number as those of another type of the same size. */
+#define AS(type, x) ({ __typeof__(x) x_ = (x); type y_; memcpy(&y_, &x_, sizeof y_); y_; })
+
+static inline float select_f(uint8_t c, float x, float y) {
+    int32_t mask = -(int32_t)(c != 0);
+    return AS(float, (AS(int32_t, x) & mask) | (AS(int32_t, y) & ~mask));
+}
+static inline double select_d(uint8_t c, double x, double y) {
+    int64_t mask = -(int64_t)(c != 0);
+    return AS(double, (AS(int64_t, x) & mask) | (AS(int64_t, y) & ~mask));
+}
+static inline int64_t select_q(uint8_t c, int64_t x, int64_t y) { return c ? x : y; }
+#define SELECT(c, x, y) _Generic((x), float: select_f, double: select_d, default: select_q)(c, x, y)
+
+/* numpy.clip: nan and -0 stay, and bounds that are nan give nan. */
+static inline float clip_f(float x, float low, float high) {
+    x = x < low || low != low ? low : x;
+    return x > high || high != high ? high : x;
+}
+static inline double clip_d(double x, double low, double high) {
+    x = x < low || low != low ? low : x;
+    return x > high || high != high ? high : x;
+}
+#define CLIP(x, low, high) _Generic((x), float: clip_f, double: clip_d)(x, low, high)
+
+/* The same by arrays, of which -0 takes 0. */
+static inline float clip_each_f(float x, float low, float high) {
+    x = x > low || x != x ? x : low;
+    return x < high || x != x ? x : high;
+}
+static inline double clip_each_d(double x, double low, double high) {
+    x = x > low || x != x ? x : low;
+    return x < high || x != x ? x : high;
+}
+#define CLIP_EACH(x, low, high) _Generic((x), float: clip_each_f, double: clip_each_d)(x, low, high)
+
+/* Functions of the library, see pool.c and rows.c. */
+typedef void (*gg_run)(void (*)(void *, int64_t), void *, int64_t);
+typedef int64_t (*gg_matmul)(int64_t, const int64_t *, const void *, const void *, void *);
+typedef float (*gg_sum_f)(const void *, int64_t);
+typedef double (*gg_sum_d)(const void *, int64_t);
+typedef int64_t (*gg_rows)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, double, double,
+                           double, void *, void *, void *, void *, void *);
+
+static inline void call1(char *f, char *data, const void *x, int64_t s, void *y, int64_t n,
+                         int64_t size) {
+    char *args[] = {(char *)x, y};
+    int64_t steps[] = {s, size};
+    ((loop_of_numpy)f)(args, &n, steps, data);
+}
+static inline void call2(char *f, char *data, const void *x1, int64_t s1, const void *x2,
+                         int64_t s2, void *y, int64_t n, int64_t size) {
+    char *args[] = {(char *)x1, (char *)x2, y};
+    int64_t steps[] = {s1, s2, size};
+    ((loop_of_numpy)f)(args, &n, steps, data);
+}
+/* Along a row: y is the first element, then f(y, x) for each of the others. */
+static inline void reduce(char *f, char *data, const void *x, int64_t size, void *y, int64_t n) {
+    memcpy(y, x, size);
+    char *args[] = {y, (char *)x + size, y};
+    int64_t count = n - 1, steps[] = {0, size, 0};
+    if (count) ((loop_of_numpy)f)(args, &count, steps, data);
+}

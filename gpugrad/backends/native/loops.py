@@ -1,0 +1,296 @@
+"""Operations put together into loops, so that values go through memory as seldom as possible.
+
+Operations on elements of the same shape share a loop. Whether two may share one, and which comes
+first, is decided by the memory that they read and write: in one loop, an element may be written
+and read again at the same place only.
+"""
+
+import math
+from bisect import bisect_right
+
+from .calls import LONGEST
+
+MOST = 512  # operations in a loop
+
+
+ALONE = "product", "library"  # kinds of operations that are loops of their own
+SPLIT = "rows", "columns"  # those that reduce an axis
+
+
+class Root:
+    """Memory that lies in one piece: from the address ``start`` to ``stop``.
+
+    kind: "fixed" if it stays there; "register" if another array takes the place of this one in
+        each run; "private" if only the operations use it; "constant" if nothing writes it.
+    array: what keeps it alive. slot: the register.
+    """
+
+    def __init__(self, start, stop, kind, array=None, slot=None):
+        self.start = start
+        self.stop = stop
+        self.kind = kind
+        self.array = array
+        self.slot = slot
+        self.place = start  # where it really is, if another array stands for it
+        self.space = self  # the same object for roots that may overlap
+        self.loops = set()  # the numbers of those that use it
+        self.offset = 0
+
+    @classmethod
+    def of(cls, array, kind):
+        start = address_of(array)
+        return cls(start, start + max(array.nbytes, 1), kind, array)
+
+
+class Access:
+    """The elements of an array that a loop goes through.
+
+    shape, strides: without axes of one element; strides in bytes, 0 where the array broadcasts.
+    first, last: the addresses of its memory.
+    is_pointwise: whether each pass of the loop uses the element at its own place only.
+    """
+
+    __slots__ = (
+        "array", "root", "address", "shape", "strides", "first", "last", "is_pointwise", "is_write"
+    )  # fmt: skip
+
+    def __init__(self, array, root, shape, strides, *, is_write, is_pointwise=True):
+        self.array = array
+        self.root = root
+        self.address = address_of(array) - root.start + root.place
+        self.shape = shape
+        self.strides = strides
+        reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+        self.first = self.address + sum([x for x in reach if x < 0])
+        self.last = self.address + sum([x for x in reach if x > 0]) + array.itemsize
+        self.is_write = is_write
+        self.is_pointwise = is_pointwise
+
+    @property
+    def key(self):
+        return self.address, self.strides, self.array.itemsize
+
+    def meets(self, other):
+        """Whether both use memory that one of them writes."""
+        return (
+            (self.is_write or other.is_write)
+            and self.first < other.last
+            and other.first < self.last
+        )
+
+
+def broadcast_strides(array, shape):
+    """The strides of an array that broadcasts to a shape, of the axes with several elements."""
+    lead = len(shape) - array.ndim
+    found = [0] * lead
+    for n, step in zip(array.shape, array.strides, strict=True):
+        found.append(step if n > 1 else 0)
+    return tuple([s for s, n in zip(found, shape, strict=True) if n > 1])
+
+
+def merged(shape, *rows):
+    """A shape with as few axes as possible, and rows of strides for it."""
+    axes: list = []
+    for i, n in enumerate(shape):
+        steps = [row[i] for row in rows]
+        if axes and all(a == n * b for a, b in zip(axes[-1][1], steps, strict=True)):
+            axes[-1] = axes[-1][0] * n, steps
+        else:
+            axes.append((n, steps))
+    shape = tuple([n for n, _ in axes])
+    return shape, [tuple([steps[k] for _, steps in axes]) for k in range(len(rows))]
+
+
+def strides_in(shape, strides, other):
+    """The strides of the same elements in another shape of the same size, or None."""
+    if shape == other:
+        return strides
+    shape, (strides,) = merged(shape, strides)
+    found, left = [], list(zip(shape, strides, strict=True))
+    rest, step = left.pop() if left else (1, 0)
+    for n in reversed(other):
+        if rest == 1 and left:
+            rest, step = left.pop()
+        if rest % n:
+            return None
+        found.append(step if n > 1 else 0)
+        rest, step = rest // n, step * n
+    return tuple(found[::-1])
+
+
+class Loop:
+    """Operations that share a loop.
+
+    shape: without axes of one element, but of rows and columns if ``is_split``.
+    rows: the accesses of each operation, in the order of its inputs; that of its result last.
+    """
+
+    def __init__(self, operation, accesses):
+        self.operations, self.rows = [], []
+        self.by_space = {}  # the accesses
+        self._add(operation, accesses)
+        self.is_split = operation.kind in SPLIT
+        self.is_alone = operation.kind in ALONE
+        self.has_total = operation.kind == "total"
+        self.shape = operation.shape if self.is_split else accesses[-1].shape
+        self.size = math.prod(self.shape)
+        if self.is_split:
+            for x in accesses:
+                x.shape, x.strides = self.shape, _expressed(x, self.shape)
+
+    def _is_flat(self, shape, is_split, new, accesses):
+        """Whether all elements would lie in one row."""
+        rows = [new.get(id(x), x.strides) for row in (*self.rows, accesses) for x in row]
+        return not (self.is_split or is_split) and len(merged(shape, *rows)[0]) == 1
+
+    def meets(self, accesses):
+        """The pairs of accesses to memory that one of both writes."""
+        known = self.by_space
+        return [(x, y) for y in accesses for x in known.get(y.root.space, ()) if x.meets(y)]
+
+    def _add(self, operation, accesses):
+        self.operations.append(operation)
+        self.rows.append(accesses)
+        for x in accesses:
+            self.by_space.setdefault(x.root.space, []).append(x)
+
+    def join(self, operation, accesses, meetings):
+        """Whether an operation can be part of the loop; if so, it is then.
+
+        meetings: pairs of accesses of the loop and of the operation, to memory that one of both
+            writes.
+        """
+        if self.is_alone or operation.kind in ALONE or len(self.operations) >= MOST:
+            return False
+        shape, is_split = self.shape, operation.kind in SPLIT
+        if is_split and shape != operation.shape:
+            if self.is_split:
+                return False
+            shape = operation.shape
+        if (self.is_split or is_split) and shape[1] > LONGEST:
+            return False
+        size = math.prod(operation.shape)
+        if size != self.size and not (self.is_split and size == shape[0]):
+            return False
+        changed = (accesses,) if shape == self.shape else (*self.rows, accesses)
+        both = [x for row in changed for x in row]
+        strides = [_expressed(x, shape) for x in both]
+        if None in strides:
+            return False
+        new = dict(zip(map(id, both), strides, strict=True))
+        has_total = self.has_total or operation.kind == "total"
+        if has_total and not self._is_flat(shape, is_split, new, accesses):
+            return False
+        for x, y in meetings:
+            is_same = x.address == y.address and x.array.itemsize == y.array.itemsize
+            is_same &= new.get(id(x), x.strides) == new[id(y)]
+            if not (is_same and x.is_pointwise and y.is_pointwise):
+                return False
+        for x, row in zip(both, strides, strict=True):
+            x.shape, x.strides = shape, row
+        self.shape = shape
+        self.is_split |= is_split
+        self.has_total = has_total
+        self._add(operation, accesses)
+        return True
+
+
+def _expressed(x, shape):
+    """The strides of an access in a loop of another shape, or None.
+
+    It has the same size, or one value for each row, at the same place in all columns.
+    """
+    if x.shape == shape:
+        return x.strides
+    if not x.shape:
+        return (0,) * len(shape)
+    if math.prod(x.shape) == math.prod(shape):
+        return strides_in(x.shape, x.strides, shape)
+    strides = strides_in(x.shape, x.strides, shape[:1])
+    return None if strides is None else (*strides, 0)
+
+
+class Schedule:
+    """The loops of some operations, in their order.
+
+    operations: in the order of the calls.
+    roots: the `Root`s of the arrays, in the order of their addresses. Arrays that lie in none of
+        them are the operations' own, or constants.
+    """
+
+    def __init__(self, operations, roots):
+        self.roots = sorted(roots, key=lambda root: root.start)
+        self._starts = [root.start for root in self.roots]
+        self.own = {}
+        self._join_spaces()
+        self.loops: list[Loop] = []
+        written = {id(owner_of(x)) for operation in operations for x in operation.written}
+        self._written = written
+        for operation in operations:
+            self._place(operation)
+        for number, loop in enumerate(self.loops):
+            for row in loop.rows:
+                for x in row:
+                    x.root.loops.add(number)
+
+    def _join_spaces(self):
+        """Have roots that really lie in the same memory share a space."""
+        end, space = -1, None
+        for root in sorted(self.roots, key=lambda root: root.place):
+            if root.place >= end:
+                space = root
+            root.space, end = space, max(end, root.place + root.stop - root.start)
+
+    def root_of(self, array):
+        address = address_of(array)
+        i = bisect_right(self._starts, address) - 1
+        if i >= 0 and address < self.roots[i].stop:
+            return self.roots[i]
+        whole = owner_of(array)
+        if id(whole) not in self.own:
+            kind = "private" if id(whole) in self._written else "constant"
+            self.own[id(whole)] = Root.of(whole, kind)
+        return self.own[id(whole)]
+
+    def _accesses(self, operation):
+        """What an operation reads and writes; the result comes last."""
+        kind, out = operation.kind, operation.out
+        if kind == "rows":
+            out = out[:, None]
+        arrays = [*operation.inputs, *([] if kind == "library" else [out])]
+        written = {id(x) for x in operation.written} | {id(out)}
+        found = []
+        for i, x in enumerate(arrays):
+            is_free = kind in ALONE or (kind == "gather" and i == 1)  # to use any element
+            is_pointwise = not is_free and not (kind in ("columns", "total") and x is out)
+            shape = () if kind in ALONE else operation.shape
+            squeezed = tuple([n for n in shape if n > 1])
+            strides = (0,) * len(squeezed) if is_free else broadcast_strides(x, shape)
+            how = {"is_write": id(x) in written, "is_pointwise": is_pointwise}
+            found.append(Access(x, self.root_of(x), squeezed, strides, **how))
+        return found
+
+    def _place(self, operation):
+        accesses = self._accesses(operation)
+        loops, first = self.loops, 0
+        for k in reversed(range(len(loops))):
+            meetings = loops[k].meets(accesses)
+            if meetings:
+                if loops[k].join(operation, accesses, meetings):
+                    return
+                first = k + 1
+                break
+        for loop in loops[first:]:
+            if loop.join(operation, accesses, ()):
+                return
+        loops.append(Loop(operation, accesses))
+
+
+def address_of(array):
+    return array.__array_interface__["data"][0]
+
+
+def owner_of(array):
+    while hasattr(array.base, "__array_interface__"):
+        array = array.base
+    return array

@@ -1,0 +1,386 @@
+// A pool of threads, and products of matrices that are divided among them.
+//
+// gg_run(work, context, pieces) calls work(context, piece) for each piece from 0 on, in any order
+// and by several threads, and returns when all calls have returned. The calling thread takes pieces
+// too. One thread of the program at a time has the help of others; other calls, and calls from
+// within a piece, have all their pieces done by their own thread.
+//
+// gg_threads(number) sets how many threads there are, the calling one among them; 1 at first. They
+// are made when they are needed. Where there is no work, they wait busily for a moment and sleep; on
+// the processor of the thread that called gg_run they sleep at once, and take no pieces.
+// gg_after_fork() is called in the child of a fork, which has none of them.
+//
+// gg_matmul(number, d, x1, x2, out) computes what `matmul` in backends/numpy/threads.py computes
+// with `number` threads: the same division into the same pieces, so the same bits. With 1 nothing
+// is divided, and with 0 it is `numpy.matmul` itself. Each piece is computed by NumPy's own loop,
+// which gg_start is told. out must not overlap the operands. Returns which floating-point errors
+// there were, see `float_errors`. The caller has OpenBLAS compute with one thread meanwhile
+// (`with_one_thread`).
+//
+// d describes a product by constants (`description`), all int64_t; steps are in bytes:
+//   d[0]      dtype: 0 float32, 1 float64, 2 complex64, 3 complex128
+//   d[1]      how many leading axes the result has
+//   d[2..4]   rows, inner dimension, columns
+//   d[5..10]  steps of x1 along rows and inner, of x2 along inner and columns, and of out along
+//             rows and columns
+//   then for each leading axis, the first one first, its length in the result and the steps of x1,
+//   x2 and out, which are 0 for an operand that has no such axis or is broadcast along it; 1, 0, 0,
+//   0 if there is none
+//
+// gg_pieces(number, d) is 4 times the width of the pieces, plus 0 if they are parts of the first
+// leading axis, 1 of the rows, 2 of the columns; or 0 if the product is not divided.
+
+#include <fenv.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void gg_work(void *context, int64_t piece);
+typedef void gg_loop(char **args, const intptr_t *lengths, const intptr_t *steps, void *data);
+
+// The errors of floating-point operations since they were cleared, as NumPy numbers them.
+static int64_t float_errors(void) {
+    const int found = fetestexcept(FE_ALL_EXCEPT);
+    return (found & FE_DIVBYZERO ? 1 : 0) | (found & FE_OVERFLOW ? 2 : 0) |
+           (found & FE_UNDERFLOW ? 4 : 0) | (found & FE_INVALID ? 8 : 0);
+}
+
+#ifdef _WIN32 // without threads
+void gg_run(gg_work *work, void *context, int64_t pieces) {
+    for (int64_t i = 0; i < pieces; i++) work(context, i);
+}
+#else
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#define BUSY 30000   // nanoseconds of waiting busily before a thread sleeps
+#define REST 1000000 // and of leaving threads asleep, of which one was in the owner's way
+
+#ifdef __linux__
+int sched_getcpu(void);
+#else
+#define sched_getcpu() -1 // nobody knows
+#endif
+
+static struct {
+    pthread_mutex_t owner; // held by who has the help
+    pthread_mutex_t lock;  // of the conditions, of `started` and of `helpers`
+    pthread_cond_t has_work, has_changed;
+    gg_work *work;
+    void *context;
+    int64_t pieces;
+    _Atomic int processor;             // on which the owner began
+    _Atomic int64_t rest;              // until when nobody is woken
+    int started;                       // threads that there are
+    _Atomic int helpers;               // threads that there should be
+    _Atomic int sleeping;              // threads that wait for has_work
+    _Atomic int is_waiting;            // whether the owner waits for has_changed
+    _Alignas(64) _Atomic int64_t todo; // pieces that nobody has begun, if positive
+    _Alignas(64) _Atomic int inside;   // helpers that may take pieces now
+} pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER,
+          PTHREAD_COND_INITIALIZER};
+
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+}
+
+static void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    for (int i = 0; i < 8; i++) __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    for (int i = 0; i < 8; i++) __asm__ volatile("isb");
+#endif
+}
+
+static void take_pieces(void) {
+    int64_t left;
+    while (pool.todo > 0 && (left = atomic_fetch_sub(&pool.todo, 1)) > 0)
+        pool.work(pool.context, pool.pieces - left);
+}
+
+// Whether this thread has the processor on which the owner runs, who has to wait for it.
+static int is_in_the_way(void) {
+    const int processor = sched_getcpu();
+    return processor >= 0 && processor == pool.processor;
+}
+
+// Wait for work; returns whether the thread is to end instead.
+static int sleep_until_needed(int index) {
+    pthread_mutex_lock(&pool.lock);
+    pool.sleeping++; // before `todo` is read: who sets that reads this afterwards
+    while (index < pool.helpers && (pool.todo <= 0 || is_in_the_way())) {
+        if (pool.todo > 0) pool.rest = now() + REST;
+        pthread_cond_wait(&pool.has_work, &pool.lock);
+    }
+    pool.sleeping--;
+    const int is_end = index >= pool.helpers;
+    if (is_end) {
+        pool.started--;
+        pthread_cond_broadcast(&pool.has_changed);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return is_end;
+}
+
+static void *help(void *argument) {
+    const int index = (int)(intptr_t)argument;
+    for (;;) {
+        int64_t end = now() + BUSY;
+        while (pool.todo <= 0 && !is_in_the_way() && now() < end) pause_briefly();
+        if (pool.todo <= 0 || index >= pool.helpers || is_in_the_way())
+            if (sleep_until_needed(index)) return NULL;
+        pool.inside++; // from now on, the owner waits
+        take_pieces();
+        if (!--pool.inside && pool.is_waiting) {
+            pthread_mutex_lock(&pool.lock);
+            pthread_cond_broadcast(&pool.has_changed);
+            pthread_mutex_unlock(&pool.lock);
+        }
+    }
+}
+
+static void start(int number) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, 1 << 23);
+    pthread_mutex_lock(&pool.lock);
+    for (; pool.started < number; pool.started++)
+        if (pthread_create(&thread, &attributes, help, (void *)(intptr_t)pool.started)) break;
+    pthread_mutex_unlock(&pool.lock);
+    pthread_attr_destroy(&attributes);
+}
+
+void gg_run(gg_work *work, void *context, int64_t pieces) {
+    if (pieces < 2 || !pool.helpers || pthread_mutex_trylock(&pool.owner)) {
+        for (int64_t i = 0; i < pieces; i++) work(context, i);
+        return;
+    }
+    int useful = pieces - 1 < pool.helpers ? (int)(pieces - 1) : pool.helpers;
+    if (pool.started < useful) start(useful);
+    pool.work = work, pool.context = context, pool.pieces = pieces;
+    pool.processor = sched_getcpu();
+    pool.todo = pieces;
+    if (pool.sleeping && now() > pool.rest) {
+        pthread_mutex_lock(&pool.lock);
+        for (int i = 0; i < useful; i++) pthread_cond_signal(&pool.has_work);
+        pthread_mutex_unlock(&pool.lock);
+    }
+    take_pieces();
+    for (int64_t end = now() + BUSY; pool.inside && now() < end;) pause_briefly();
+    if (pool.inside) {
+        pthread_mutex_lock(&pool.lock);
+        pool.is_waiting = 1;
+        while (pool.inside) pthread_cond_wait(&pool.has_changed, &pool.lock);
+        pool.is_waiting = 0;
+        pthread_mutex_unlock(&pool.lock);
+    }
+    pthread_mutex_unlock(&pool.owner);
+}
+
+void gg_threads(int64_t number) {
+    pthread_mutex_lock(&pool.owner);
+    pthread_mutex_lock(&pool.lock);
+    pool.helpers = (int)number - 1;
+    pthread_cond_broadcast(&pool.has_work);
+    while (pool.started > pool.helpers) pthread_cond_wait(&pool.has_changed, &pool.lock);
+    pthread_mutex_unlock(&pool.lock);
+    pthread_mutex_unlock(&pool.owner);
+}
+
+void gg_after_fork(void) {
+    const int helpers = pool.helpers;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    pool.owner = pool.lock = mutex;
+    pool.has_work = pool.has_changed = condition;
+    pool.started = pool.sleeping = pool.is_waiting = pool.inside = 0;
+    pool.todo = 0;
+    pool.helpers = helpers;
+}
+
+static struct {
+    int64_t header;    // bytes of an object before what PyArrayObject adds
+    void *dtypes[4];   // the objects, in the order of d[0]
+    gg_loop *loops[4]; // NumPy's, of matmul
+} numpy;
+
+static struct {
+    int64_t least, piece, small, elements, many, large;
+} rules; // see threads.py
+
+static const int64_t SIZES[4] = {4, 8, 8, 16};
+
+void gg_start(int64_t header, void *const *dtypes, gg_loop *const *loops, const int64_t *numbers) {
+    numpy.header = header;
+    memcpy(numpy.dtypes, dtypes, sizeof numpy.dtypes);
+    memcpy(numpy.loops, loops, sizeof numpy.loops);
+    memcpy(&rules, numbers, sizeof rules);
+}
+
+typedef struct {
+    const int64_t *d;
+    int64_t number;
+    char *x[3];                 // both operands and the result
+    int64_t axis, width, count; // of the pieces: parts of the first leading axis, rows or columns
+    int64_t first;              // the piece that gg_run calls 0
+    _Atomic int64_t errors;
+} Product;
+
+// Call NumPy's loop for all leading axes from `axis` on, the first of which is l[0] long.
+static void all_matrices(const int64_t *d, int64_t axis, const intptr_t *l, char *const *x) {
+    const int64_t *a = d + 11 + 4 * axis;
+    if (axis + 1 < d[1]) {
+        const intptr_t lengths[4] = {a[4], l[1], l[2], l[3]};
+        for (int64_t i = 0; i < l[0]; i++) {
+            char *const next[3] = {x[0] + i * a[1], x[1] + i * a[2], x[2] + i * a[3]};
+            all_matrices(d, axis + 1, lengths, next);
+        }
+        return;
+    }
+    const int of[6] = {1, 2, 2, 3, 1, 3};
+    intptr_t steps[9] = {a[1], a[2], a[3]};
+    for (int i = 0; i < 6; i++) steps[3 + i] = l[of[i]] == 1 ? 0 : d[5 + i]; // as NumPy does
+    char *args[3] = {x[0], x[1], x[2]};
+    numpy.loops[d[0]](args, l, steps, NULL);
+}
+
+// See `_product`: (x2.T @ x1.T).T, where OpenBLAS computes it faster.
+static int by_transposes(const int64_t *d, const intptr_t *l, char *const *x) {
+    if (d[0] || d[1] || l[1] < 8 || l[1] > 64 || l[2] < 256 || l[3] < 2 * l[1] ||
+        l[1] * l[3] <= rules.elements || d[7] != 4 || d[8] != 4 * l[2])
+        return 0;
+    float *buffer = malloc(sizeof(float) * l[1] * l[3]);
+    if (!buffer) return 0; // other bits are better than none
+    const intptr_t lengths[4] = {1, l[3], l[2], l[1]};
+    const intptr_t steps[9] = {0, 0, 0, d[8], d[7], d[6], d[5], 4 * l[1], 4};
+    char *args[3] = {x[1], x[0], (char *)buffer};
+    numpy.loops[0](args, lengths, steps, NULL);
+    for (int64_t i = 0; i < l[1]; i++)
+        for (int64_t j = 0; j < l[3]; j++)
+            *(float *)(x[2] + i * d[9] + j * d[10]) = buffer[j * l[1] + i];
+    free(buffer);
+    return 1;
+}
+
+static void multiply(void *context, int64_t i) {
+    Product *p = context;
+    const int64_t *d = p->d;
+    intptr_t lengths[4] = {d[11], d[2], d[3], d[4]};
+    char *x[3] = {p->x[0], p->x[1], p->x[2]};
+    if (p->count > 1) {
+        const int64_t steps[3][3] = {{d[12], d[13], d[14]}, {d[5], 0, d[9]}, {0, d[8], d[10]}};
+        const int64_t start = (p->first + i) * p->width;
+        intptr_t *length = lengths + (const int[]){0, 1, 3}[p->axis];
+        *length = *length - start < p->width ? *length - start : p->width;
+        for (int k = 0; k < 3; k++) x[k] += start * steps[p->axis][k];
+    }
+    feclearexcept(FE_ALL_EXCEPT);
+    if (!p->number || !by_transposes(d, lengths, x)) all_matrices(d, 0, lengths, x);
+    p->errors |= float_errors();
+}
+
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// `_division`: along which axis a product is divided, and into pieces of which width. Returns how
+// many multiplications there are.
+static int64_t divide(Product *p) {
+    const int64_t *d = p->d, number = p->number;
+    int64_t result = d[2] * d[4], length = d[2] > d[4] ? d[2] : d[4], least = 64, step = 16;
+    for (int64_t i = 0; i < d[1]; i++) result *= d[11 + 4 * i];
+    const int64_t work = result * d[3];
+    p->count = 1;
+    if (number < 2 || work < rules.least || p->x[0] == p->x[1]) return work;
+    p->axis = d[2] >= d[4] ? 1 : 2;
+    if (d[11] >= number) p->axis = 0, length = d[11], least = step = 1;
+    int64_t count = least_of(number * (work < rules.large ? 2 : 4), work / rules.piece);
+    count = least_of(count, length / least);
+    if (p->axis) {
+        const int is_transposed = d[3] > 1 && d[4] > 1 && d[7] == SIZES[d[0]];
+        int64_t elements = rules.small / d[3];
+        if (is_transposed) elements = least_of(elements, rules.elements);
+        const int64_t width = elements / (result / length) / step * step;
+        const int64_t most = 4 * number > rules.many ? 4 * number : rules.many;
+        if (length <= width * most) count = (length + width - 1) / width;
+    }
+    if (count < 2) return work;
+    p->width = (length + count * step - 1) / (count * step) * step;
+    p->count = (length + p->width - 1) / p->width;
+    return work;
+}
+
+int64_t gg_matmul(int64_t number, const int64_t *d, const void *x1, const void *x2, void *out) {
+    Product p = {.d = d, .number = number, .x = {(char *)x1, (char *)x2, out}};
+    divide(&p);
+    gg_run(multiply, &p, p.count);
+    return p.errors;
+}
+
+int64_t gg_pieces(int64_t number, const int64_t *d) {
+    Product p = {.d = d, .number = number, .x = {NULL, (char *)d}};
+    divide(&p);
+    return p.count < 2 ? 0 : 4 * p.width + p.axis;
+}
+
+typedef struct { // what PyArrayObject adds to an object
+    char *data;
+    int ndim;
+    intptr_t *lengths, *steps;
+    void *base, *dtype;
+    int flags;
+} Array;
+
+enum { ALIGNED = 0x100, WRITEABLE = 0x400 };
+
+// Whether the memory of two arrays, which have elements, may overlap.
+static int overlap(const Array *x, const Array *y, int64_t size) {
+    const Array *arrays[2] = {x, y};
+    char *low[2] = {x->data, y->data}, *high[2] = {x->data + size, y->data + size};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < arrays[k]->ndim; i++) {
+            const intptr_t step = arrays[k]->steps[i];
+            *(step < 0 ? low + k : high + k) += (arrays[k]->lengths[i] - 1) * step;
+        }
+    return low[0] < high[1] && low[1] < high[0];
+}
+
+// Pieces of the product of two arrays, objects of Python, from one piece on. Where it takes long,
+// these are as many as there are threads, so that Ctrl-C can end it between them. Returns the
+// errors, plus 16 times the piece to go on with (0 at the end), or -1 if NumPy is to multiply.
+int64_t gg_product(int64_t number, char *object1, char *object2, char *object, int64_t piece) {
+    const Array *x1 = (Array *)(object1 + numpy.header), *x2 = (Array *)(object2 + numpy.header);
+    const Array *out = (Array *)(object + numpy.header), *all[3] = {x1, x2, out};
+    int64_t d[11 + 4 * 64] = {0};
+    while (d[0] < 4 && numpy.dtypes[d[0]] != x1->dtype) d[0]++;
+    if (d[0] == 4 || x1->ndim < 2 || x2->ndim < 2 || !(out->flags & WRITEABLE)) return -1;
+    d[1] = out->ndim - 2, d[2] = d[3] = d[4] = -1, d[11] = 1;
+    for (int k = 0; k < 3; k++) {
+        const Array *x = all[k];
+        const int more = out->ndim - x->ndim, last = x->ndim - 1;
+        if (x->dtype != x1->dtype || !(x->flags & ALIGNED) || more < 0) return -1;
+        for (int i = 0; i < last - 1; i++) {
+            int64_t *axis = d + 11 + 4 * (more + i);
+            if (x->lengths[i] != out->lengths[more + i] && x->lengths[i] != 1) return -1;
+            axis[0] = out->lengths[more + i], axis[1 + k] = x->lengths[i] == 1 ? 0 : x->steps[i];
+        }
+        d[5 + 2 * k] = x->steps[last - 1], d[6 + 2 * k] = x->steps[last];
+        const int of[3][2] = {{2, 3}, {3, 4}, {2, 4}};
+        for (int i = 0; i < 2; i++) {
+            int64_t *length = d + of[k][i];
+            if (*length >= 0 && *length != x->lengths[last - 1 + i]) return -1;
+            *length = x->lengths[last - 1 + i];
+        }
+    }
+    Product p = {.d = d, .number = number, .x = {x1->data, x2->data, out->data}, .first = piece};
+    const int64_t is_long = divide(&p) / number > 1 << 30;
+    if (p.count < 2 || overlap(out, x1, SIZES[d[0]]) || overlap(out, x2, SIZES[d[0]])) return -1;
+    const int64_t pieces = is_long ? least_of(number, p.count - piece) : p.count - piece;
+    gg_run(multiply, &p, pieces);
+    piece += pieces;
+    return p.errors + 16 * (piece < p.count ? piece : 0);
+}
+#endif

@@ -1,0 +1,91 @@
+// The beginning of the library: what all of its parts share.
+
+#include <fenv.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+// NumPy's own inner loops, whose bits nothing else has: arrays, lengths, strides in bytes, data.
+typedef void (*Loop)(char **arrays, const intptr_t *lengths, const intptr_t *steps, void *data);
+
+typedef struct {
+    Loop function;
+    void *data;
+} Loops;
+
+enum { EXP, LOG, TANH, EXPM1, LOG1P, MAXIMUM, MINIMUM, LOOPS };
+static Loops loops_f[LOOPS], loops_d[LOOPS];
+static double zero; // the number that NumPy's sums begin with, 0 or -0
+
+void gg_set_loop(int64_t is_double, int64_t number, void *function, void *data) {
+    Loops found = {(Loop)function, data};
+    (is_double ? loops_d : loops_f)[number] = found;
+}
+
+void gg_set_zero(double value) { zero = value; }
+
+// The errors of floating-point operations since they were cleared, as NumPy numbers them.
+static int64_t errors(void) {
+    int found = fetestexcept(FE_ALL_EXCEPT);
+    return (found & FE_DIVBYZERO ? 1 : 0) | (found & FE_OVERFLOW ? 2 : 0) |
+           (found & FE_UNDERFLOW ? 4 : 0) | (found & FE_INVALID ? 8 : 0);
+}
+
+enum { ARRAYS = 5 };
+// More errors. Compilers exchange operands, so the sign of a nan is not that of NumPy's.
+enum { NO_MEMORY = 16, NAN_AS_SUM = 32 };
+
+// A kernel's arguments. What they mean is said at each kernel.
+typedef struct Job {
+    void *a[ARRAYS];
+    int64_t items, in_piece, length, n, m;
+    double s, t, u;
+    const struct Kernel *kernel;
+    _Atomic int64_t errors;
+} Job;
+
+// What a piece of a job has for itself.
+typedef struct {
+    const Job *job;
+    void *scratch;
+    int64_t errors;
+} Piece;
+
+// A kernel computes the items from `first` to `last`, such as rows, without looking at others.
+typedef struct Kernel {
+    void (*work)(Piece *piece, int64_t first, int64_t last);
+    int64_t scratch; // arrays of `length` elements that a piece needs
+    int64_t size;    // bytes of an element
+} Kernel;
+
+static void work_on(void *context, int64_t number) {
+    Job *job = context;
+    Piece piece = {job, NULL, 0};
+    void *memory = NULL;
+    int64_t bytes = job->kernel->scratch * job->kernel->size * job->length;
+    if (bytes) {
+        memory = malloc(bytes + 64);
+        if (!memory) {
+            atomic_fetch_or(&job->errors, NO_MEMORY);
+            return;
+        }
+        piece.scratch = (void *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    }
+    int64_t first = number * job->in_piece, last = first + job->in_piece;
+    feclearexcept(FE_ALL_EXCEPT);
+    job->kernel->work(&piece, first, last < job->items ? last : job->items);
+    atomic_fetch_or(&job->errors, piece.errors | errors());
+    free(memory);
+}
+
+static int64_t run_job(Job *job) {
+    int64_t pieces = (job->items + job->in_piece - 1) / job->in_piece;
+    if (pieces == 1)
+        work_on(job, 0);
+    else
+        gg_run(work_on, job, pieces);
+    return job->errors;
+}

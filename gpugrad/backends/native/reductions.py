@@ -1,0 +1,72 @@
+"""Reductions along rows and over them, with the bits of those of NumPy's ufuncs."""
+
+import math
+
+import numpy as np
+
+from ..dtypes import float32, float64
+from . import base
+
+SMALL = 4096  # elements: for fewer, NumPy takes no longer
+_WIDE = 512  # elements of a row that are added up at a time
+_MANY = 1 << 17  # elements whose sum is divided among threads
+
+
+def reduced(name, x, axis, keepdims):
+    """The ``"sum"``, ``"max"`` or ``"min"`` of an array; None if the library does not compute it.
+
+    axis: an int, a tuple, or None for all axes.
+    """
+    if type(x) is not np.ndarray or x.dtype not in (float32, float64):
+        return None
+    extent = _extent(x, axis) if x.flags.c_contiguous else None
+    if extent is None:
+        return None
+    first, last, before, length, after = extent
+    kept = (1,) * (last - first) if keepdims else ()
+    out = np.empty(x.shape[:first] + kept + x.shape[last:], x.dtype)
+    if after > 1:
+        if name != "sum":
+            return None
+        # Of few columns, all together; their sums then stay in the cache.
+        pieces = -(-after // _WIDE)
+        options = {"n": length, "m": after, "cost": min(after, _WIDE) * length}
+        done = base.rows("sum_middle", x.dtype, before * pieces, _WIDE, x, out, **options)
+    elif before == 1 and length >= _MANY and name == "sum":
+        done = _sum_of_parts(x, length, out)
+    else:
+        done = base.rows(name, x.dtype, before, length, x, out)
+    if not done:
+        return None
+    return out if out.ndim else out[()]
+
+
+def _extent(x, axis):
+    """The first of some neighbouring axes, the one after the last of them, and how many elements
+    are before, along and after them; None if there are few, or axes between them."""
+    ndim = x.ndim
+    if axis is None:
+        first, last = 0, ndim
+    elif type(axis) is int:
+        first = axis + ndim if axis < 0 else axis
+        last = first + 1
+    else:
+        axes = sorted([a + ndim if a < 0 else a for a in axis]) if type(axis) is tuple else ()
+        if not axes or axes != [*range(axes[0], axes[0] + len(axes))]:
+            return None  # not neighbours, or not there at all
+        first, last = axes[0], axes[-1] + 1
+    if not 0 <= first < last <= ndim or not x.size:
+        return None
+    shape = x.shape
+    return first, last, *map(math.prod, (shape[:first], shape[first:last], shape[last:]))
+
+
+def _sum_of_parts(x, length, out):
+    parts = np.empty(1 << min(6, (length // _MANY).bit_length()), x.dtype)
+    options = {"n": length, "cost": length // parts.size}
+    if not base.rows("sum_part", x.dtype, parts.size, 1, x, parts, **options):
+        return False
+    while parts.size > 1:
+        parts = parts[::2] + parts[1::2]
+    np.add.reduce(parts, out=out.reshape(()))
+    return True

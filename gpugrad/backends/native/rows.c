@@ -1,0 +1,572 @@
+// Kernels that go through arrays row by row, with the bits of NumPy's functions. This text is
+// compiled twice: for T float and for T double, with NAME(x) x_f and x_d.
+
+typedef T NAME(V) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias));
+#define V NAME(V)
+#undef EACH
+#define EACH for (int64_t i = 0; i < n; i++)
+#define LEAST(x, bound) ((x) > (bound) ? (bound) : (x)) // as NumPy's clip: nan and -0 stay
+#define MOST(x, bound) ((x) < (bound) ? (bound) : (x))
+#define KERNEL(name) static void NAME(name)(Piece * piece, int64_t first, int64_t last)
+#define JOB                                                                                        \
+    const Job *job = piece->job;                                                                   \
+    const int64_t n = job->length;
+#define ROW(k) ((T *)job->a[k] + row * n)
+
+// NumPy's loops
+
+static void NAME(apply)(int which, T *x, int64_t n) {
+    char *arrays[] = {(char *)x, (char *)x};
+    intptr_t length = n, steps[] = {sizeof(T), sizeof(T)};
+    NAME(loops)[which].function(arrays, &length, steps, NAME(loops)[which].data);
+}
+
+// Of n numbers, at least 1. NumPy's loop forgets the errors before it.
+static T NAME(extremum)(Piece *piece, int which, const T *x, int64_t n) {
+    T out = x[0];
+    char *arrays[] = {(char *)&out, (char *)(x + 1), (char *)&out};
+    intptr_t length = n - 1, steps[] = {0, sizeof(T), 0};
+    piece->errors |= errors();
+    if (length)
+        NAME(loops)[which].function(arrays, &length, steps, NAME(loops)[which].data);
+    return out;
+}
+
+// Sums, in the order of NumPy's pairwise sum
+
+typedef struct {
+    T a, b;
+} NAME(Two);
+
+// What the terms of sums are made of, and where what is computed beside them goes.
+typedef struct {
+    const T *x, *y, *z;
+    T *out;
+    T number;
+} NAME(Terms);
+
+typedef NAME(Two) NAME(Leaf)(const NAME(Terms) *terms, int64_t i, int64_t n);
+
+static NAME(Two) NAME(tree)(NAME(Leaf) *leaf, const NAME(Terms) *terms, int64_t i, int64_t n) {
+    if (n <= 128)
+        return leaf(terms, i, n);
+    int64_t half = n / 2;
+    half -= half % 8;
+    NAME(Two) first = NAME(tree)(leaf, terms, i, half);
+    NAME(Two) second = NAME(tree)(leaf, terms, i + half, n - half);
+    return (NAME(Two)){first.a + second.a, first.b + second.b};
+}
+
+#define FOLD(v) (((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])))
+#define AT(p) (*(U *)(terms->p + i))
+// Sums of at most 128 terms, `term` and `other`, which are computed as vectors U or numbers U.
+#define LEAF(name, both, TERMS)                                                                    \
+    static NAME(Two) NAME(name)(const NAME(Terms) *terms, int64_t i, int64_t n) {                  \
+        int64_t end = i + n;                                                                       \
+        NAME(Two) sums = {(T)-0.0, (T)-0.0};                                                       \
+        if (n >= 8) {                                                                              \
+            V a = (T)-0.0 - (V){0}, b = a;                                                         \
+            for (; i < end - n % 8; i += 8) {                                                      \
+                typedef V U;                                                                       \
+                U other = {0};                                                                     \
+                TERMS;                                                                             \
+                a += term;                                                                         \
+                if (both)                                                                          \
+                    b += other;                                                                    \
+            }                                                                                      \
+            sums.a = FOLD(a), sums.b = both ? FOLD(b) : 0;                                         \
+        }                                                                                          \
+        for (; i < end; i++) {                                                                     \
+            typedef T U;                                                                           \
+            U other = 0;                                                                           \
+            TERMS;                                                                                 \
+            sums.a += term;                                                                        \
+            sums.b += other;                                                                       \
+        }                                                                                          \
+        return sums;                                                                               \
+    }
+
+LEAF(plain, 0, U term = AT(x))
+LEAF(products, 0, U term = AT(x) * AT(y))
+LEAF(squares, 0, U term = AT(x) * AT(x))
+LEAF(deviations, 0, U d = AT(x) - terms->number; AT(out) = d; U term = d * d)
+LEAF(slopes, 1, U g = AT(x); U term = g * AT(y); other = g)
+LEAF(weighted_slopes, 1, U g = AT(x); U term = g * AT(y) * AT(z); other = g * AT(z))
+
+static T NAME(pairwise)(const T *x, int64_t n) {
+    NAME(Terms) terms = {x};
+    return NAME(tree)(NAME(plain), &terms, 0, n).a;
+}
+
+static T NAME(sum_of)(const T *x, int64_t n) { return (T)zero + NAME(pairwise)(x, n); }
+
+T NAME(gg_sum)(const void *x, int64_t n) { return NAME(sum_of)(x, n); }
+
+static void NAME(look_for_nan)(Piece *piece, const T *restrict x, int64_t n) {
+    int found = 0;
+    EACH found |= x[i] != x[i];
+    if (found)
+        piece->errors |= NAN_AS_SUM;
+}
+
+// a: x (items, length), out (items)
+KERNEL(sum) {
+    JOB;
+    for (int64_t row = first; row < last; row++)
+        ((T *)job->a[1])[row] = NAME(sum_of)(ROW(0), n);
+    NAME(look_for_nan)(piece, (T *)job->a[1] + first, last - first);
+}
+
+// Parts of a pairwise sum, as many as a power of two. a: x (n), out (items)
+KERNEL(sum_part) {
+    const Job *job = piece->job;
+    for (int64_t item = first; item < last; item++) {
+        int64_t start = 0, n = job->n;
+        for (int64_t bit = job->items / 2; bit; bit /= 2) {
+            int64_t half = n / 2;
+            half -= half % 8;
+            start += item & bit ? half : 0;
+            n = item & bit ? n - half : half;
+        }
+        ((T *)job->a[1])[item] = NAME(pairwise)((T *)job->a[0] + start, n);
+        NAME(look_for_nan)(piece, (T *)job->a[1] + item, 1);
+    }
+}
+
+// Sums over the middle axis. a: x (..., n, m), out (..., m). Of the m, an item has `length`.
+KERNEL(sum_middle) {
+    const Job *job = piece->job;
+    const int64_t inner = job->m, items = (inner + job->length - 1) / job->length;
+    for (int64_t item = first; item < last; item++) {
+        int64_t lead = item / items, start = item % items * job->length;
+        int64_t n = inner - start < job->length ? inner - start : job->length;
+        const T *restrict x = (T *)job->a[0] + lead * job->n * inner + start;
+        T *restrict out = (T *)job->a[1] + lead * inner + start;
+        EACH out[i] = (T)zero + x[i];
+        for (int64_t row = 1; row < job->n; row++) {
+            x += inner;
+            EACH out[i] += x[i];
+        }
+        NAME(look_for_nan)(piece, out, n);
+    }
+}
+
+// a: x (items, length), out (items)
+KERNEL(max) {
+    JOB;
+    for (int64_t row = first; row < last; row++)
+        ((T *)job->a[1])[row] = NAME(extremum)(piece, MAXIMUM, ROW(0), n);
+}
+
+KERNEL(min) {
+    JOB;
+    for (int64_t row = first; row < last; row++)
+        ((T *)job->a[1])[row] = NAME(extremum)(piece, MINIMUM, ROW(0), n);
+}
+
+// Softmax and what is made of it
+
+// exp(x - most) in e, where most is the largest of x; returns the sum.
+static T NAME(exponentials)(Piece *piece, const T *restrict x, T *restrict e, int64_t n, T *most) {
+    T bound = *most = NAME(extremum)(piece, MAXIMUM, x, n);
+    EACH e[i] = x[i] - bound;
+    NAME(apply)(EXP, e, n);
+    return NAME(sum_of)(e, n);
+}
+
+// a: x, out
+KERNEL(softmax) {
+    JOB;
+    for (int64_t row = first; row < last; row++) {
+        T *restrict y = ROW(1), most;
+        T total = NAME(exponentials)(piece, ROW(0), y, n, &most);
+        EACH y[i] /= total;
+    }
+}
+
+// a: g, out, to_x
+KERNEL(softmax_vjp) {
+    JOB;
+    for (int64_t row = first; row < last; row++) {
+        const T *restrict g = ROW(0), *restrict out = ROW(1);
+        T *restrict y = ROW(2);
+        NAME(Terms) terms = {g, out};
+        T total = (T)zero + NAME(tree)(NAME(products), &terms, 0, n).a;
+        EACH y[i] = (g[i] - total) * out[i];
+    }
+}
+
+// a: x, out
+KERNEL(log_softmax) {
+    JOB;
+    for (int64_t row = first; row < last; row++) {
+        const T *restrict x = ROW(0);
+        T *restrict y = ROW(1), most;
+        T total = NAME(exponentials)(piece, x, piece->scratch, n, &most);
+        NAME(apply)(LOG, &total, 1);
+        EACH y[i] = (x[i] - most) - total;
+    }
+}
+
+// a: g, out, to_x
+KERNEL(log_softmax_vjp) {
+    JOB;
+    for (int64_t row = first; row < last; row++) {
+        const T *restrict g = ROW(0);
+        T *restrict y = ROW(2);
+        T total = NAME(sum_of)(g, n);
+        memcpy(y, ROW(1), n * sizeof(T));
+        NAME(apply)(EXP, y, n);
+        EACH y[i] = g[i] - y[i] * total;
+    }
+}
+
+// a: logits, labels (items) as int64, losses (items). n: the label that does not count.
+KERNEL(cross_entropy) {
+    JOB;
+    for (int64_t row = first; row < last; row++) {
+        int64_t label = ((int64_t *)job->a[1])[row];
+        T most, total = NAME(exponentials)(piece, ROW(0), piece->scratch, n, &most);
+        NAME(apply)(LOG, &total, 1);
+        ((T *)job->a[2])[row] = label == job->n ? 0 : total - (ROW(0)[label] - most);
+    }
+}
+
+// a: logits, labels, to_logits, the cotangents of the losses; these are m elements apart.
+KERNEL(cross_entropy_vjp) {
+    JOB;
+    for (int64_t row = first; row < last; row++) {
+        int64_t label = ((int64_t *)job->a[1])[row];
+        T *restrict y = ROW(2), g = ((T *)job->a[3])[row * job->m], most;
+        T total = NAME(exponentials)(piece, ROW(0), y, n, &most);
+        if (label == job->n) {
+            memset(y, 0, n * sizeof(T));
+            continue;
+        }
+        EACH y[i] /= total;
+        y[label] -= 1;
+        EACH y[i] *= g;
+    }
+}
+
+// Normalization. s: eps
+
+// The reciprocal of the standard deviation of x, whose mean is subtracted in y, or is 0 for y NULL.
+static T NAME(center)(const Job *job, const T *x, T *y) {
+    const int64_t n = job->length;
+    NAME(Terms) terms = {.x = x, .out = y};
+    if (y)
+        terms.number = NAME(sum_of)(x, n) / (T)n;
+    T squares = (T)zero + NAME(tree)(y ? NAME(deviations) : NAME(squares), &terms, 0, n).a;
+    return (T)sqrt((double)n) / (T)sqrt(squares + (T)(job->s * (double)n));
+}
+
+// a: x, weight, bias, out. n: whether the mean is subtracted.
+KERNEL(layer_norm) {
+    JOB;
+    const T *restrict w = job->a[1], *restrict b = job->a[2];
+    for (int64_t row = first; row < last; row++) {
+        T *y = ROW(3);
+        T scale = NAME(center)(job, ROW(0), job->n ? y : NULL);
+        const T *x = job->n ? y : ROW(0);
+        if (w && b)
+            EACH y[i] = x[i] * scale * w[i] + b[i];
+        else if (w)
+            EACH y[i] = x[i] * scale * w[i];
+        else if (b)
+            EACH y[i] = x[i] * scale + b[i];
+        else
+            EACH y[i] = x[i] * scale;
+    }
+}
+
+enum { NAME(BLOCK) = 64 }; // rows whose contributions to the weight's gradient are added first
+
+// An item has BLOCK rows, of m in all.
+// a: g, x, weight, to_x, sums of g * out and of g over each block (items, 2, length)
+KERNEL(layer_norm_vjp) {
+    JOB;
+    const T *restrict w = job->a[2];
+    T *restrict out = piece->scratch;
+    for (int64_t item = first; item < last; item++) {
+        T *restrict sums = job->a[4] ? (T *)job->a[4] + item * 2 * n : NULL;
+        int64_t start = item * NAME(BLOCK), end = start + NAME(BLOCK);
+        for (int64_t i = 0; sums && i < 2 * n; i++)
+            sums[i] = (T)zero;
+        for (int64_t row = start; row < end && row < job->m; row++) {
+            const T *restrict g = ROW(0);
+            T scale = NAME(center)(job, ROW(1), job->n ? out : NULL);
+            const T *x = job->n ? out : ROW(1);
+            if (sums)
+                EACH {
+                    T at = x[i] * scale;
+                    out[i] = at;
+                    sums[i] += g[i] * at, sums[n + i] += g[i];
+                }
+            else
+                EACH out[i] = x[i] * scale;
+            if (!job->a[3])
+                continue;
+            T *restrict y = ROW(3);
+            if (!job->n) {
+                if (w)
+                    EACH y[i] = g[i] * scale * w[i];
+                else
+                    EACH y[i] = g[i] * scale;
+                NAME(Terms) terms = {y, out};
+                T along = (T)zero + NAME(tree)(NAME(products), &terms, 0, n).a;
+                along /= (T)n;
+                EACH y[i] -= out[i] * along;
+                continue;
+            }
+            NAME(Terms) terms = {g, out, w};
+            NAME(Two) found =
+                NAME(tree)(w ? NAME(weighted_slopes) : NAME(slopes), &terms, 0, n);
+            T along = ((T)zero + found.a) / (T)n, total = ((T)zero + found.b) / (T)n;
+            if (w)
+                EACH y[i] = (g[i] * w[i] - total - out[i] * along) * scale;
+            else
+                EACH y[i] = (g[i] - total - out[i] * along) * scale;
+        }
+    }
+}
+
+// Elementwise functions of x, and their cotangents, of g and what the rules keep in the place of x.
+// a: x, g, y. length: of a block, which is an item. n: of x. m: whether y is to be 0 instead of nan
+// where g is 0. s, t, u: the function's numbers, which bodies call S, R, U.
+
+typedef void NAME(Body)(const Job *job, const T *restrict x, const T *restrict g, T *restrict y,
+                        T *restrict e, T *restrict f, int64_t n, T S, T R, T U);
+
+static void NAME(each)(Piece *piece, int64_t first, int64_t last, NAME(Body) *body) {
+    const Job *job = piece->job;
+    T *e = piece->scratch;
+    for (int64_t item = first; item < last; item++) {
+        int64_t start = item * job->length, n = job->n - start;
+        n = n < job->length ? n : job->length;
+        const T *g = job->a[1] ? (T *)job->a[1] + start : NULL;
+        T *y = (T *)job->a[2] + start;
+        body(job, (T *)job->a[0] + start, g, y, e, e + job->length, n, job->s, job->t,
+             job->u);
+        if (!job->m)
+            continue;
+        int has_nan = 0;
+        EACH has_nan |= y[i] != y[i];
+        if (has_nan)
+            EACH y[i] = y[i] != y[i] && g[i] == 0 ? 0 : y[i];
+    }
+}
+
+#define ELEMENTWISE(name)                                                                          \
+    static NAME(Body) NAME(name##_body);                                                           \
+    KERNEL(name) { NAME(each)(piece, first, last, NAME(name##_body)); }                            \
+    static void NAME(name##_body)(const Job *job, const T *restrict x, const T *restrict g,        \
+                                  T *restrict y, T *restrict e, T *restrict f, int64_t n, T S,     \
+                                  T R, T U)
+#define CLIP(x, low, high) LEAST(MOST(x, low), high)
+#define SIZE(x) ((T)fabs(x))
+#define APPLY(which, x) NAME(apply)(which, x, n)
+
+// The largest exponent is s.
+ELEMENTWISE(sigmoid) {
+    EACH e[i] = LEAST(x[i], S);
+    APPLY(EXP, e);
+    EACH y[i] = e[i] / (1 + e[i]);
+}
+
+ELEMENTWISE(sigmoid_vjp) { EACH y[i] = g[i] * x[i] * (1 - x[i]); }
+
+ELEMENTWISE(expit_vjp) { EACH y[i] = g[i] * (x[i] * (1 - x[i])); }
+
+ELEMENTWISE(silu) {
+    EACH e[i] = LEAST(x[i], S);
+    APPLY(EXP, e);
+    EACH y[i] = e[i] / (1 + e[i]) * MOST(x[i], (T)-1000);
+}
+
+ELEMENTWISE(silu_vjp) {
+    EACH e[i] = f[i] = CLIP(x[i], (T)-1000, S);
+    APPLY(EXP, e);
+    EACH y[i] = g[i] * (e[i] * ((1 + e[i] + f[i]) / (1 + e[i])) / (1 + e[i]));
+}
+
+ELEMENTWISE(relu_vjp) { EACH y[i] = x[i] > 0 ? g[i] : 0; }
+
+ELEMENTWISE(leaky_relu) {
+    if (job->s <= 1)
+        EACH y[i] = MOST(x[i], S * x[i]);
+    else
+        EACH y[i] = LEAST(x[i], S * x[i]);
+}
+
+ELEMENTWISE(leaky_relu_vjp) { EACH y[i] = g[i] * (x[i] > 0 ? 1 : S); }
+
+// s, t, u: alpha, scale, input_scale
+ELEMENTWISE(elu) {
+    EACH e[i] = U * LEAST(x[i], 0);
+    APPLY(EXPM1, e);
+    EACH y[i] = R * (MOST(x[i], 0) + S * e[i]);
+}
+
+ELEMENTWISE(elu_vjp) {
+    const T slope = job->s * job->u;
+    EACH e[i] = U * LEAST(x[i], 0);
+    APPLY(EXP, e);
+    if (job->s * job->u != 1)
+        EACH e[i] = x[i] > 0 ? 1 : slope * e[i];
+    EACH y[i] = g[i] * (R * e[i]);
+}
+
+// log(1 + exp(x)) in y; e is overwritten
+static void NAME(softplus_of)(const T *restrict x, T *restrict y, T *restrict e, int64_t n) {
+    EACH e[i] = -SIZE(x[i]);
+    APPLY(EXP, e);
+    APPLY(LOG1P, e);
+    EACH y[i] = MOST(x[i], 0) + e[i];
+}
+
+// s, t: beta, threshold
+ELEMENTWISE(softplus) {
+    EACH f[i] = S * x[i];
+    NAME(softplus_of)(f, y, e, n);
+    EACH y[i] /= S;
+    if (job->t != INFINITY)
+        EACH y[i] = f[i] > R ? x[i] : y[i];
+}
+
+// u: the largest exponent
+ELEMENTWISE(softplus_vjp) {
+    EACH f[i] = S * x[i];
+    EACH e[i] = LEAST(f[i], U);
+    APPLY(EXP, e);
+    EACH e[i] = e[i] / (1 + e[i]);
+    if (job->t != INFINITY)
+        EACH e[i] = f[i] > R ? 1 : e[i];
+    EACH y[i] = g[i] * e[i];
+}
+
+ELEMENTWISE(mish) {
+    NAME(softplus_of)(x, y, e, n);
+    APPLY(TANH, y);
+    EACH y[i] = MOST(x[i], (T)-1000) * y[i];
+}
+
+ELEMENTWISE(mish_vjp) {
+    EACH f[i] = CLIP(x[i], (T)-1000, (T)1000);
+    NAME(softplus_of)(f, y, e, n);
+    APPLY(TANH, y);
+    EACH e[i] = LEAST(f[i], S);
+    APPLY(EXP, e);
+    EACH y[i] = g[i] * (y[i] + f[i] * (1 - y[i] * y[i]) * (e[i] / (1 + e[i])));
+}
+
+ELEMENTWISE(hardswish) {
+    EACH y[i] = (CLIP(x[i], (T)-3, (T)3) * (T)(1.0 / 6) + (T)0.5) * MOST(x[i], (T)-3);
+}
+
+ELEMENTWISE(hardswish_vjp) {
+    EACH {
+        T slope = x[i] >= 3 ? (T)1.5 : x[i];
+        y[i] = x[i] <= -3 ? 0 : g[i] * (slope / 3 + (T)0.5);
+    }
+}
+
+// s, t: the coefficients of x and of its cube; u: the largest exponent
+ELEMENTWISE(gelu_tanh) {
+    EACH {
+        T z = CLIP(x[i], (T)-40, (T)40);
+        z = z * (S + R * z * z);
+        e[i] = LEAST(z, U);
+    }
+    APPLY(EXP, e);
+    EACH y[i] = MOST(x[i], (T)-40) * (e[i] / (1 + e[i]));
+}
+
+ELEMENTWISE(gelu_tanh_vjp) {
+    EACH {
+        T b = CLIP(x[i], (T)-40, (T)40), z = b * (S + R * b * b);
+        e[i] = LEAST(z, U);
+        f[i] = LEAST(-z, U);
+    }
+    APPLY(EXP, e);
+    APPLY(EXP, f);
+    EACH {
+        T b = CLIP(x[i], (T)-40, (T)40), slope = S + (T)(3 * job->t) * b * b;
+        T share = e[i] / (1 + e[i]), rest = f[i] / (1 + f[i]);
+        y[i] = g[i] * share * (1 + b * slope * rest);
+    }
+}
+
+// The normal distribution function of -|x|, clipped, in e, and exp(-x**2 / 2) in f: `_tail` in
+// kernels/numpy/activations.py.
+static void NAME(normal_tail)(const T *restrict x, T *restrict e, T *restrict f, int64_t n) {
+    EACH {
+        T b = CLIP(x[i], (T)-14.5, (T)14.5), t = 1 / (SIZE(b) * (T)0.35 + 1);
+        f[i] = b * b * (T)-0.5;
+        T p = t * (T)-0.029157875876596847 + (T)0.1440308794801599;
+        p = p * t + (T)-0.25583893662558677;
+        p = p * t + (T)0.15931963483676412;
+        p = p * t + (T)-0.023212321875316064;
+        p = p * t + (T)0.10555249259496122;
+        p = p * t + (T)0.11982128932630617;
+        p = p * t + (T)0.13986351531099614;
+        e[i] = (p * t + (T)0.139621306844063) * t;
+    }
+    APPLY(EXP, f);
+    EACH e[i] *= f[i];
+}
+
+ELEMENTWISE(gelu) {
+    NAME(normal_tail)(x, e, f, n);
+    EACH {
+        T b = CLIP(x[i], (T)-14.5, (T)14.5);
+        y[i] = MOST(x[i], 0) - e[i] * SIZE(b);
+    }
+}
+
+// s: 1 / sqrt(2 * pi)
+ELEMENTWISE(gelu_vjp) {
+    NAME(normal_tail)(x, e, f, n);
+    EACH {
+        T b = CLIP(x[i], (T)-14.5, (T)14.5);
+        T share = copysign((T)1, b) < 0 ? e[i] : 1 - e[i];
+        y[i] = (share + f[i] * b * S) * g[i];
+    }
+}
+
+// All kernels with the number of their scratch arrays, and the way into them
+
+#ifndef KERNELS
+#define KERNELS(X)                                                                                 \
+    X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0)                                  \
+    X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0)                        \
+    X(cross_entropy, 1) X(cross_entropy_vjp, 0) X(layer_norm, 0) X(layer_norm_vjp, 1)              \
+    X(sigmoid, 2) X(sigmoid_vjp, 2) X(expit_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                       \
+    X(leaky_relu, 2) X(leaky_relu_vjp, 2) X(elu, 2) X(elu_vjp, 2) X(softplus, 2)                   \
+    X(softplus_vjp, 2) X(mish, 2) X(mish_vjp, 2) X(hardswish, 2) X(hardswish_vjp, 2)               \
+    X(gelu_tanh, 2) X(gelu_tanh_vjp, 2) X(gelu, 2) X(gelu_vjp, 2)
+#define NAME_OF(name, scratch) #name " "
+const char gg_names[] = KERNELS(NAME_OF);
+#endif
+#define KERNEL_OF(name, scratch) {NAME(name), scratch, sizeof(T)},
+static const Kernel NAME(kernels)[] = {KERNELS(KERNEL_OF)};
+
+// Returns the errors of floating-point operations. Arrays are given by the addresses of pointers to
+// their elements, as array objects have them.
+int64_t NAME(gg_rows)(int64_t kernel, int64_t items, int64_t in_piece, int64_t length, int64_t n,
+                      int64_t m, double s, double t, double u, void *const *a0, void *const *a1,
+                      void *const *a2, void *const *a3, void *const *a4) {
+    void *const *given[ARRAYS] = {a0, a1, a2, a3, a4};
+    Job job = {{0}, items, in_piece, length, n, m, s, t, u, NAME(kernels) + kernel};
+    for (int i = 0; i < ARRAYS; i++)
+        job.a[i] = given[i] ? *given[i] : NULL;
+    return run_job(&job);
+}
+
+#undef KERNEL
+#undef JOB
+#undef LEAF
+#undef AT
+#undef FOLD
+#undef ROW
+#undef V

@@ -1,0 +1,492 @@
+"""The C text of loops: see `Source` for the whole, `_Body` for one loop."""
+
+import math
+
+import numpy as np
+
+from ..numpy.threads import description
+from .base import zero
+from .calls import TYPES
+from .loops import merged
+
+BLOCK = 512  # elements of a part of a long row, whose values stay in the cache
+_PIECE = 1 << 16  # operations on elements that are worth being a piece for a thread
+
+
+class Source:
+    """The text of a kernel.
+
+    table: what its first argument points to: `Root`s, ``"memory"`` for the kernel's own,
+        ``"array"`` for the type of arrays, and functions: a ufunc with the characters of its
+        dtypes, or the name of one of the library.
+    nbytes: of the kernel's own memory.
+    is_divided: whether it computes products by several threads.
+    """
+
+    def __init__(self, schedule):
+        self.loops = schedule.loops
+        self.table, self._numbers = [], {}
+        self.is_divided = False
+        self._place_private()
+        bodies = [_Body(self, number, loop) for number, loop in enumerate(self.loops)]
+        texts = [body.text() for body in bodies]
+        slots = [
+            (k, x.slot) for k, x in enumerate(self.table) if getattr(x, "kind", "") == "register"
+        ]
+        kind = self.place("array") if slots else ""
+        main = [
+            "int gg_kernel(char **P, void *registers, int64_t threads) {",
+            *[f"    FIND({k}, registers, {slot}, {kind});" for k, slot in slots],
+            *[body.call() for body in bodies],
+            "    return 0;\n}\n",
+        ]
+        self.text = "\n".join([*texts, *main])
+
+    def _place_private(self):
+        """Give the values that several loops use places in the kernel's own memory."""
+        roots = {x.root: x for loop in self.loops for row in loop.rows for x in row}
+        apart = {x.root for loop in self.loops for row in loop.rows for x in row
+                 if not x.is_pointwise}  # fmt: skip
+        self.kept = {r for r in roots if r.kind == "private" and (len(r.loops) > 1 or r in apart)}
+        self.nbytes, taken = 0, []
+        for root in sorted(self.kept, key=lambda r: (min(r.loops), r.start)):
+            size = -(-(root.stop - root.start) // 64) * 64
+            first, last, offset = min(root.loops), max(root.loops), 0
+            for start, end in sorted([t[2:] for t in taken if t[0] <= last and first <= t[1]]):
+                if start - offset >= size:
+                    break
+                offset = max(offset, end)
+            taken.append((first, last, offset, offset + size))
+            root.offset = offset
+            self.nbytes = max(self.nbytes, offset + size)
+
+    def place(self, x):
+        """The text for something in the table."""
+        key = x if isinstance(x, (str, tuple)) else id(x)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.table)
+            self.table.append(x)
+        return f"P[{self._numbers[key]}]"
+
+    def pointer(self, access):
+        """The text for the address of the first element."""
+        root, offset = access.root, access.address - access.root.place
+        if root.kind == "private":
+            return f"({self.place('memory')} + {root.offset + offset})"
+        return f"({self.place(root)} + {offset})"
+
+    def loop_of_numpy(self, ufunc, types):
+        """The text for the inner loop of a ufunc, and its data."""
+        return f"{self.place((ufunc, types))}, {self.place(('data', ufunc, types))}"
+
+
+class _Value:
+    """A value in a loop: in memory from before, or the result of an operation.
+
+    name: None for one from before.
+    level, last_level: of the passes that compute it and that use it last; see `_Body`.
+    is_row: whether it is one number for the whole row.
+    access: its place in memory.
+    is_stored: whether that is written.
+    """
+
+    def __init__(self, access, name=None, level=-1, *, is_row):
+        self.access = access
+        self.name = name
+        self.level = self.last_level = level
+        self.is_row = is_row
+        self.is_stored = name is None
+        self.char = access.array.dtype.char
+        self.type = TYPES[self.char]
+        self.size = access.array.itemsize
+
+
+class _Body:
+    """One loop, which goes through rows and, in each, makes passes over its elements.
+
+    In a pass of an even level, expressions are computed element by element. In one of an odd level,
+    functions are called on the whole row; so their operands lie in memory or in a buffer.
+
+    outer: the lengths of the axes of the rows. inner: the length of a row. step_of: by the id of an
+        access, its strides along these.
+    is_flat: whether there is one long row, of which a block at a time is the row.
+    totals: the operations that add up the whole of such a row.
+    width: how much of a row is computed at a time.
+    pieces: into how many pieces for threads the loop is divided: of the first axis of the rows, of
+        a long row, or of the columns where these are added up.
+    """
+
+    def __init__(self, source, number, loop):
+        self.source, self.number, self.loop = source, number, loop
+        accesses = [x for row in loop.rows for x in row]
+        strides, self.is_flat, shape = [x.strides for x in accesses], False, loop.shape
+        if loop.is_alone or not shape:
+            shape, strides = (1,), [(0,)] * len(accesses)
+        elif not loop.is_split:
+            shape, strides = merged(shape, *strides)
+            self.is_flat = len(shape) == 1
+        self.outer, self.inner = shape[:-1], shape[-1]
+        self.step_of = dict(zip(map(id, accesses), strides, strict=True))
+        kinds = [operation.kind for operation in loop.operations]
+        self.totals = [x for x in loop.operations if x.kind == "total"]
+        self.has_columns = "columns" in kinds
+        self.width, self.pieces = self._divide(kinds)
+
+    def _divide(self, kinds):
+        work = math.prod(self.outer) * self.inner * len(kinds)
+        most = max(1, min(work // _PIECE, 64))
+        if self.is_flat:
+            pieces = min(most, math.ceil(self.inner / BLOCK))
+            return BLOCK, 1 << pieces.bit_length() - 1 if self.totals else pieces
+        if not self.has_columns:
+            return self.inner, 1 if self.loop.is_alone else min(most, *self.outer[:1], most)
+        if "rows" in kinds or any(not self._step(row[-1]) for row in self.loop.rows):
+            return self.inner, 1
+        width = max(64, math.ceil(self.inner / most / 16) * 16)
+        return min(width, self.inner), math.ceil(self.inner / width)
+
+    def call(self):
+        """The statements that run the loop."""
+        if self.totals:
+            parts = ", ".join([TYPES[x.types[-1]] for x in self.totals])
+            return f"    total{self.number}(P);  /* {parts} */"
+        if self.pieces == 1:
+            return f"    loop{self.number}(P, {'threads' if self.loop.is_alone else 0});"
+        return f"    {self._run(f'loop{self.number}', 'P')};"
+
+    def _run(self, function, context):
+        run = self.source.place("gg_run")
+        return f"((gg_run){run})({function}, {context}, {self.pieces})"
+
+    def text(self):
+        if self.loop.is_alone:
+            return self._loop(self._alone())
+        self._arrange()
+        self.pointers, self.buffers = {}, []
+        passes = [
+            line for level in sorted({node[0] for node in self.nodes}) for line in self._pass(level)
+        ]
+        places = [f"r{k}" for k in range(len(self.outer))]
+        arguments = ["char **const P", *[f"const int64_t {x}" for x in (*places, "first", "n")]]
+        arguments += ["Totals *totals"] if self.totals else []
+        lines = [*self.buffers]
+        for name, access in self.pointers.values():
+            steps = zip([*places, "first"], self.step_of[id(access)], strict=False)
+            parts = [f" + {x} * {step}" for x, step in steps if step]
+            lines.append(f"char *const {name} = {self.source.pointer(access)}{''.join(parts)};")
+        head = f"static void block{self.number}({', '.join(arguments)}) {{"
+        block = "\n".join([head, *[f"    {x}" for x in (*lines, *passes)], "}\n"])
+        if self.totals:
+            return self._tree(block)
+        return block + self._loop(self._rows(places))
+
+    def _loop(self, lines):
+        head = f"static void loop{self.number}(void *context, int64_t piece) {{"
+        return "\n".join([head, "    char **const P = context;", *lines, "}"])
+
+    def _part_of(self, n, part):
+        """Lines that find the first and the last of a piece of ``n``."""
+        return [
+            f"    const int64_t start = piece * {part};",
+            f"    const int64_t end = start + {part} < {n} ? start + {part} : {n};",
+        ]
+
+    def _rows(self, places):
+        """The lines of a loop over the rows, or the blocks of the long row."""
+        block = f"block{self.number}(P, {''.join([f'{x}, ' for x in places])}"
+        if self.is_flat:
+            part = math.ceil(math.ceil(self.inner / BLOCK) / self.pieces) * BLOCK
+            return [
+                *self._part_of(self.inner, part),
+                f"    for (int64_t i = start; i < end; i += {BLOCK})",
+                f"        {block}i, end - i < {BLOCK} ? end - i : {BLOCK});",
+            ]
+        loops = [
+            f"    for (int64_t {x} = 0; {x} < {n}; {x}++)"
+            for x, n in zip(places, self.outer, strict=True)
+        ]
+        if self.has_columns:
+            zeros = [
+                f"    for (int64_t i = start; i < end; i++) "
+                f"(({TYPES[x.types[-1]]} *){self.source.pointer(row[-1])})[i] = {zero()};"
+                for x, row in zip(self.loop.operations, self.loop.rows, strict=True)
+                if x.kind == "columns" and x.function is np.add
+            ]
+            lines = self._part_of(self.inner, self.width)
+            return [*lines, *zeros, *loops, f"        {block}start, end - start);"]
+        if self.outer:
+            loops[0] = "    for (int64_t r0 = start; r0 < end; r0++)"
+            loops = [*self._part_of(self.outer[0], math.ceil(self.outer[0] / self.pieces)), *loops]
+        return [*loops, f"        {block}0, {self.inner});"]
+
+    def _tree(self, block):
+        """A long row in the order of NumPy's pairwise sum, in which halves are added."""
+        k = self.number
+        depth = self.pieces.bit_length() - 1
+        fields = " ".join([f"{TYPES[x.types[-1]]} t{i};" for i, x in enumerate(self.totals)])
+        adding = " ".join([f"a->t{i} += b->t{i};" for i in range(len(self.totals))])
+        stores = [
+            f"    *({TYPES[x.types[-1]]} *){self.source.pointer(row[-1])} = parts[0].t{i};"
+            for i, (x, row) in enumerate(self._rows_of_totals())
+        ]
+        text = block.replace("Totals *", f"Totals{k} *")
+        return f"""typedef struct {{ {fields} }} Totals{k};
+static void add{k}(Totals{k} *a, const Totals{k} *b) {{ {adding} }}
+{text}
+static void tree{k}(char **const P, int64_t first, int64_t n, Totals{k} *totals) {{
+    if (n <= {BLOCK}) {{
+        block{k}(P, first, n, totals);
+        return;
+    }}
+    int64_t half = n / 2 - n / 2 % 8;
+    Totals{k} right;
+    tree{k}(P, first, half, totals);
+    tree{k}(P, first + half, n - half, &right);
+    add{k}(totals, &right);
+}}
+typedef struct {{ char **P; Totals{k} parts[{self.pieces}]; }} Parts{k};
+static void part{k}(void *context, int64_t piece) {{
+    Parts{k} *all = context;
+    int64_t first = 0, n = {self.inner};
+    for (int bit = {depth} - 1; bit >= 0; bit--) {{
+        int64_t half = n / 2 - n / 2 % 8;
+        if (piece >> bit & 1) first += half, n -= half;
+        else n = half;
+    }}
+    tree{k}(all->P, first, n, all->parts + piece);
+}}
+static void total{k}(char **const P) {{
+    Parts{k} all = {{P}};
+    Totals{k} *const parts = all.parts;
+    {self._run(f"part{k}", "&all")};
+    for (int step = 1; step < {self.pieces}; step *= 2)
+        for (int i = 0; i < {self.pieces}; i += 2 * step) add{k}(parts + i, parts + i + step);
+""" + "\n".join([*stores, "}"])
+
+    def _rows_of_totals(self):
+        pairs = zip(self.loop.operations, self.loop.rows, strict=True)
+        return [(x, row) for x, row in pairs if x.kind == "total"]
+
+    def _alone(self):
+        """The lines of an operation for which there is a function of the library."""
+        ((operation,), (accesses,)) = self.loop.operations, self.loop.rows
+        places = [self.source.pointer(x) for x in accesses]
+        if operation.kind == "product":
+            self.source.is_divided |= operation.function
+            numbers = ", ".join(map(str, description(*[x.array for x in accesses])))
+            # NumPy makes the product of a matrix and its transpose symmetric.
+            threads = f"{places[0]} == {places[1]} ? 1 : piece" if operation.function else "0"
+            function = self.source.place("gg_matmul")
+            return [
+                f"    static const int64_t d[] = {{{numbers}}};",
+                f"    ((gg_matmul){function})({threads}, d, {', '.join(places)});",
+            ]
+        name, items, length, options, is_given, _ = operation.function
+        options = {"n": 0, "m": 0, "s": 0.0, "t": 0.0, "u": 0.0} | options
+        in_piece, n, m = options.pop("in_piece"), int(options["n"]), int(options["m"])
+        scalars = [float(options[key]) for key in "stu"]
+        number, letter = self.source.place(("number", name)), operation.types
+        numbers = [items, in_piece, length, f"{n}LL", f"{m}LL", *[x.hex() for x in scalars]]
+        given = iter(range(len(places)))
+        arrays = [f"&a[{next(given)}]" if x else "0" for x in is_given]
+        arrays += ["0"] * (5 - len(arrays))
+        function = self.source.place(f"gg_rows_{letter}")
+        return [
+            f"    char *a[] = {{{', '.join(places)}}};",
+            f"    ((gg_rows){function})((int64_t){number},",
+            f"        {', '.join(map(str, [*numbers, *arrays]))});",
+        ]
+
+    # Values and levels
+
+    def _step(self, access):
+        return self.step_of[id(access)][-1]
+
+    def _arrange(self):
+        """Give each operation its level, and find out which values are stored."""
+        self.nodes, current = [], {}
+        pairs = zip(self.loop.operations, self.loop.rows, strict=True)
+        for number, (operation, (*inputs, out)) in enumerate(pairs):
+            is_odd = operation.kind in ("call", "rows", "total")
+            values, level = [], int(is_odd)
+            for x in inputs:
+                if x.key not in current or not x.is_pointwise:
+                    value = _Value(x, is_row=not self._step(x))
+                    if x.is_pointwise:
+                        current[x.key] = value
+                else:
+                    value = current[x.key]
+                values.append(value)
+                level = max(level, _not_before(value.level, is_odd))
+            if out.key in current:  # whose value is overwritten
+                old = current[out.key]  # one from before is read again in each pass
+                is_read = old.is_row and old.name is None
+                level = max(level, _not_before(old.last_level + is_read, is_odd))
+            is_row = not self._step(out) and (self.loop.is_split or not self.loop.shape)
+            is_row &= operation.kind != "columns"
+            value = _Value(out, f"v{number}", level, is_row=is_row)
+            for x in values:
+                x.last_level = max(x.last_level, level)
+            if out.is_pointwise:
+                current[out.key] = value
+            self.nodes.append((level, operation, inputs, values, value))
+        for value in current.values():
+            value.is_stored |= not self._is_local(value.access.root)
+
+    def _is_local(self, root):
+        return root.kind == "private" and root not in self.source.kept
+
+    # Text of values
+
+    def _pointer(self, access):
+        """The name of the address of a row of memory."""
+        key = access.address, access.strides
+        if key not in self.pointers:
+            self.pointers[key] = f"p{len(self.pointers)}", access
+        return self.pointers[key][0]
+
+    def _in_memory(self, access, type_, const="const "):
+        step, p = self._step(access), self._pointer(access)
+        if not step:
+            return f"*({const}{type_} *){p}"
+        if step == access.array.itemsize:
+            return f"(({const}{type_} *){p})[i]"
+        return f"*({const}{type_} *)({p} + i * {step})"
+
+    def _element(self, value, access, level):
+        """The text for the element of a value, of the dtype of the array that shows it."""
+        if access.root.kind == "constant" and access.array.size == 1:
+            literal = _literal(access.array)
+            if literal is not None:
+                return literal
+        type_ = TYPES[access.array.dtype.char]
+        if value.name is None:
+            return self._in_memory(value.access, type_)
+        if value.is_row or value.level == level:
+            text = value.name
+        elif value.is_stored:
+            return self._in_memory(value.access, type_)
+        else:
+            text = f"b{value.name}[i]"
+        return text if type_ == value.type else f"AS({type_}, {text})"
+
+    def _operand(self, value):
+        """The address and the step of an operand of a function."""
+        if value.name is not None and value.is_row:
+            return f"&{value.name}", 0
+        if value.is_stored:
+            return self._pointer(value.access), self._step(value.access)
+        return f"b{value.name}", value.size
+
+    def _keep(self, value, level, lines):
+        """Have a value that is computed element by element stored where it is needed."""
+        if value.is_stored:
+            lines.append(f"{self._in_memory(value.access, value.type, '')} = {value.name};")
+        elif not value.is_row and value.last_level > level:
+            self._buffer(value)
+            lines.append(f"b{value.name}[i] = {value.name};")
+
+    def _buffer(self, value):
+        self.buffers.append(f"{value.type} b{value.name}[{self.width}];")
+
+    # Lines
+
+    def _pass(self, level):
+        """The lines of a pass."""
+        scalars, vectors, calls = [], [], []
+        for own_level, operation, inputs, values, value in self.nodes:
+            if own_level != level:
+                continue
+            if operation.kind in ("call", "rows", "total"):
+                make = self._call if operation.kind == "call" else self._reduce
+                make(operation, values, value, calls)
+                continue
+            parts = [
+                self._element(x, access, level) if access.is_pointwise else None
+                for x, access in zip(values, inputs, strict=True)
+            ]
+            parts = [
+                _cast(text, x.array.dtype.char, char)
+                for text, x, char in zip(parts, inputs, operation.types, strict=False)
+                if text is not None
+            ]
+            lines = scalars if value.is_row else vectors
+            if operation.kind == "columns":
+                self._column(operation, parts[0], value, lines)
+                continue
+            if operation.kind == "gather":
+                text = self._gathered(parts[0], inputs[1], value)
+            else:
+                text = operation.function.format(*[f"({part})" for part in parts])
+                text = text.replace("(T)", f"({TYPES[operation.types[0]]})")
+                text = _cast(text, operation.types[-1], value.char)
+            lines.append(f"const {value.type} {value.name} = {text};")
+            self._keep(value, level, lines)
+        if vectors:
+            vectors = ["EACH (int64_t i = 0; i < n; i++) {", *[f"    {x}" for x in vectors], "}"]
+        return [*scalars, *vectors, *calls]
+
+    def _gathered(self, index, table, value):
+        last = table.array.size - 1
+        index = f"({index} < 0 ? 0 : {index} > {last} ? {last} : {index})"
+        return f"((const {value.type} *){self.source.pointer(table)})[{index}]"
+
+    def _column(self, operation, text, value, lines):
+        """Add an element to those of the rows before."""
+        out = self._in_memory(value.access, value.type, "")
+        if operation.function is np.add:
+            lines.append(f"{out} += {text};")
+            return
+        x, y = f"{value.name}x", f"{value.name}y"
+        lines.append(f"const {value.type} {x} = {out}, {y} = {text};")
+        sign = ">" if operation.function is np.maximum else "<"
+        lines.append(f"{out} = r0 == 0 ? {y} : {x} {sign} {y} || {x} != {x} ? {x} : {y};")
+
+    def _call(self, operation, values, value, lines):
+        """Call NumPy's inner loop on the row."""
+        if value.is_row:
+            lines.append(f"{value.type} {value.name};")
+        elif not value.is_stored:
+            self._buffer(value)
+        target = f"&{value.name}" if value.is_row else self._operand(value)[0]
+        operands = [str(part) for x in values for part in self._operand(x)]
+        function = self.source.loop_of_numpy(operation.function, operation.types)
+        parts = function, *operands, target, "1" if value.is_row else "n", str(value.size)
+        lines.append(f"call{len(values)}({', '.join(parts)});")
+        if value.is_row:
+            self._keep(value, value.level, lines)
+
+    def _reduce(self, operation, values, value, lines):
+        """Reduce the row."""
+        place, _ = self._operand(values[0])
+        if operation.function is np.add:
+            function = f"gg_sum_{value.char}"
+            text = f"(({function}){self.source.place(function)})({place}, n)"
+            if operation.kind == "total":
+                lines.append(f"totals->t{self.totals.index(operation)} = {text};")
+                return
+            lines.append(f"const {value.type} {value.name} = {text};")
+        else:
+            function = self.source.loop_of_numpy(operation.function, operation.types[0] * 3)
+            lines.append(f"{value.type} {value.name};")
+            lines.append(f"reduce({function}, {place}, {value.size}, &{value.name}, {self.inner});")
+        self._keep(value, value.level, lines)
+
+
+def _not_before(level, is_odd):
+    """The first level, even or odd, that is not before another one."""
+    return level if level % 2 == is_odd else level + 1
+
+
+def _cast(text, char, to):
+    if TYPES[char] == TYPES[to] and (char == "?") == (to == "?"):
+        return text
+    return f"(uint8_t)(({text}) != 0)" if to == "?" else f"({TYPES[to]})({text})"
+
+
+def _literal(array):
+    """A number as text; None if only its bits would do."""
+    value, own = array.reshape(()).item(), TYPES[array.dtype.char]
+    if type(value) is float:
+        return f"({own}){value.hex()}" if math.isfinite(value) else None
+    return f"({own}){int(value)}LL" if -(1 << 63) < value < 1 << 63 else None

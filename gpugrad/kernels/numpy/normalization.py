@@ -1,0 +1,88 @@
+"""Twins of the ops in gpugrad/ops/normalization.py for arrays in C order: one pass over memory.
+
+They have the bits of the definitions, which run where the library of kernels is not there yet.
+"""
+
+from math import prod
+
+import numpy as np
+
+from ...backends.dtypes import float32, float64
+from ...backends.native.base import is_expected, rows
+from ...ops.normalization import BLOCK, layer_norm, rms_norm
+from .whole import whole
+
+_FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
+
+
+def _covers(x, ndim, *parameters):
+    """Whether the kernels support the inputs, whose last axes are a row."""
+    if not (is_expected() and x.size >= _FEW and 1 <= ndim <= x.ndim):
+        return False
+    shape = x.shape[x.ndim - ndim :]
+    return all(
+        type(p) is np.ndarray and p.dtype is x.dtype and p.shape == s and p.flags.c_contiguous
+        for p, s in ((x, x.shape), *[(p, shape) for p in parameters if p is not None])
+    ) and x.dtype in (float32, float64)
+
+
+def _normalized(x, weight, bias, ndim, eps, centered):
+    n = prod(x.shape[x.ndim - ndim :])
+    out = np.empty(x.shape, x.dtype)
+    done = rows("layer_norm", x.dtype, x.size // n, n, x, weight, bias, out, n=centered, s=eps)
+    return out if done else None
+
+
+@whole(layer_norm)
+def _layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
+    if not _covers(x, ndim, weight, bias):
+        return NotImplemented
+    return _normalized(x, weight, bias, ndim, eps, True)
+
+
+@whole(rms_norm)
+def _rms_norm(xp, x, weight=None, /, *, ndim=1, eps=None):
+    if not _covers(x, ndim, weight):
+        return NotImplemented
+    eps = float(xp.finfo(x.dtype).eps) if eps is None else eps
+    return _normalized(x, weight, None, ndim, eps, False)
+
+
+def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
+    last = x.shape[x.ndim - ndim :]
+    n = prod(last)
+    number = x.size // n
+    blocks = -(-number // BLOCK)
+    to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
+    # The definition adds up a block's rows first only where there are several.
+    sums = np.empty((blocks, 2, n), x.dtype) if any(wanted[1:]) else None
+    options = {"cost": BLOCK * n, "n": centered, "m": number, "s": eps}
+    if not rows("layer_norm_vjp", x.dtype, blocks, n, g, x, weight, to_x, sums, **options):
+        return None
+    if sums is None:
+        return to_x, *[None] * (len(wanted) - 1)
+    totals = xp.sum(sums, axis=0).reshape(2, *last)
+    return to_x, *[y if w else None for y, w in zip(totals, wanted[1:], strict=False)]
+
+
+def _covers_cotangents(g, x, weight, ndim):
+    return _covers(x, ndim, weight) and _covers(g, ndim) and g.shape == x.shape
+
+
+@whole(layer_norm, "joint")
+def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
+    if not _covers_cotangents(g, x, weight, ndim) or g.dtype is not x.dtype:
+        return NotImplemented
+    return _cotangents(xp, g, x, weight, wanted, ndim, eps, True)
+
+
+@whole(rms_norm, "joint")
+def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
+    if not _covers_cotangents(g, x, weight, ndim) or g.dtype is not x.dtype:
+        return NotImplemented
+    eps = float(xp.finfo(x.dtype).eps) if eps is None else eps
+    return _cotangents(xp, g, x, weight, wanted, ndim, eps, False)
+
+
+layer_norm.twin("numpy", _layer_norm, joint=_layer_norm_vjp)
+rms_norm.twin("numpy", _rms_norm, joint=_rms_norm_vjp)

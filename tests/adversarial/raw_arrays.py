@@ -1,0 +1,929 @@
+"""Raw arrays of NumPy: whatever a function may do with them, and whoever writes them in between."""
+
+import collections
+import collections.abc
+import copy
+import ctypes
+import dataclasses
+import fractions
+import functools
+import hashlib
+import importlib.util
+import operator
+import os
+import pickle
+import threading
+import weakref
+
+import numpy as np
+
+import gpugrad as gg
+from gpugrad import optim
+
+from .harness import leaf, normal, program
+
+
+def raw_numbers(*values):
+    return np.array(values or (0.5, 1.5, 2.5), np.float32)
+
+
+def uses_of_one(name, use, make=raw_numbers, changes=None):
+    """Programs in which a function uses an array that it names, and one that it is given."""
+
+    def of_state(world):
+        raw = make()
+        f = world.compile(lambda x: x * use(raw))
+        _play_with(world, lambda x: f(x), raw, changes)
+
+    def of_argument(world):
+        raw = make()
+        f = world.compile(lambda x, a: x * use(a))
+        _play_with(world, lambda x: f(x, raw), raw, changes)
+
+    for function, where in ((of_state, "state"), (of_argument, "argument")):
+        function.__name__ = f"{name}_of_{where}"
+        program(function)
+
+
+def _play_with(world, f, raw, changes):
+    changes = changes or [lambda a: a.__setitem__(0, 5.0), lambda a: a.fill(2.0)]
+    world.watch(raw if raw.dtype != object else lambda: repr(raw))
+    world.play(f, changes=[functools.partial(change, raw) for change in changes])
+
+
+USES = {
+    "memoryview": lambda a: memoryview(a)[0],
+    "bytes": lambda a: bytes(a)[3],
+    "bytearray": lambda a: len(bytearray(a)) + bytearray(a)[3],
+    "a_hash_of_the_bytes": lambda a: hashlib.sha256(a).digest()[0],
+    "the_attribute_data": lambda a: a.data[0],
+    "the_attribute_flat": lambda a: a.flat[0],
+    "the_attribute_ctypes": lambda a: a.ctypes.data_as(_FLOATS)[0],
+    "the_type": lambda a: 2 if type(a) is np.ndarray else 3,
+    "the_class": lambda a: 2 if a.__class__ is np.ndarray else 3,
+    "types_by_dict": lambda a: {np.ndarray: 2.0}.get(type(a), 3.0) * float(a[0]),
+    "methods_of_the_class": lambda a: float(np.ndarray.sum(a)),
+    "operators_of_the_class": lambda a: np.ndarray.__mul__(a, 2),
+    "frombuffer": lambda a: float(np.frombuffer(a, np.float32)[0]),
+    "as_strided": lambda a: float(np.lib.stride_tricks.as_strided(a, (2,), (4,))[0]),
+    "the_interface": lambda a: float(np.array(_Interface(a))[0]),
+    "nditer": lambda a: float(sum(v * 2 for v in np.nditer(a))),
+    "elements": lambda a: sum([float(v) for v in a]),
+    "comparison": lambda a: 2 if a[0] > 1 else 3,
+    "numpy_and_slices": lambda a: np.exp(a)[1:] @ a[:-1],
+    "reductions": lambda a: a.sum() + np.linalg.norm(a) + np.median(a),
+    "deepcopy": lambda a: copy.deepcopy(a) * 2,
+    "pickle": lambda a: pickle.loads(pickle.dumps(a)) * 2,
+    "weakref": lambda a: weakref.ref(a)()[0],
+    "text": lambda a: len(str(a)) + len(f"{a}"),
+    "indices": lambda a: gg.asarray([3.0, 4.0, 5.0])[a.argsort()],
+    "masks": lambda a: gg.asarray([3.0, 4.0, 5.0])[a > 1].sum(),
+    "identity": lambda a: 2 if any(x is a for x in [a]) else 3,
+    "sets_of_numbers": lambda a: 2 if float(a[0]) in {0.5, 1.0} else 3,
+    "pattern_matching": lambda a: _matched(a),
+    "ops_of_gpugrad_alone": lambda a: gg.exp(a) + gg.sum(a),
+    "gradients_of_it": lambda a: _gradient_at(a),
+}
+
+
+class _Interface:
+    def __init__(self, a):
+        self.__array_interface__ = a.__array_interface__
+
+
+def _matched(a):
+    match a:
+        case np.ndarray(ndim=1):
+            return 2 * float(a[0])
+    return 3
+
+
+def _gradient_at(a):
+    x = gg.tensor(a, requires_grad=True)
+    (x**3).sum().backward()
+    return x.grad
+
+
+_FLOATS = ctypes.POINTER(ctypes.c_float)
+
+if importlib.util.find_spec("scipy"):
+    import scipy.interpolate
+    import scipy.linalg
+    import scipy.special
+
+    USES |= {
+        "ufuncs_of_scipy": lambda a: scipy.special.expit(a),
+        "functions_of_scipy": lambda a: float(scipy.special.logsumexp(a)),
+        "scipy_in_c": lambda a: scipy.linalg.blas.sdot(a, a),
+        "splines": lambda a: scipy.interpolate.BSpline([0, 0, 0, 1, 1, 1], a, 2)(0.3),
+    }
+
+for _name, _use in USES.items():
+    uses_of_one(_name, _use)
+uses_of_one(
+    "the_shape_set_in_place",
+    lambda a: a.shape[0],
+    changes=[lambda a: setattr(a, "shape", (3, 1)), lambda a: setattr(a, "shape", (1, 3))],
+)
+uses_of_one(
+    "the_dtype_set_in_place",
+    lambda a: float(a[0]),
+    changes=[lambda a: setattr(a, "dtype", np.int32), lambda a: setattr(a, "dtype", np.float32)],
+)
+uses_of_one(
+    "an_array_that_is_made_read_only",
+    lambda a: 2 if a.flags.writeable else 3,
+    changes=[lambda a: a.setflags(write=False), lambda a: a.setflags(write=True)],
+)
+uses_of_one(
+    "zeros_of_another_sign_and_nan",
+    lambda a: np.copysign(1, a),
+    changes=[lambda a, x=x: a.__setitem__(0, x) for x in (0.0, -0.0, np.nan, -np.nan)],
+)
+uses_of_one(
+    "an_array_without_axes",
+    lambda a: a * 2 + float(a) + a[()],
+    lambda: np.array(0.5),
+    [lambda a: a.__setitem__((), 2.0), lambda a: a.fill(3.0)],
+)
+uses_of_one(
+    "a_structured_array",
+    lambda a: float(a["a"][0]) + a[0]["b"],
+    lambda: np.ones(2, [("a", "f4"), ("b", "i4")]),
+    [lambda a: a["a"].fill(2), lambda a: a["b"].fill(3), lambda a: a[0].__setitem__("b", 5)],
+)
+uses_of_one(
+    "an_element_of_a_structured_array",
+    lambda a: float(a["a"]) + a["b"],
+    lambda: np.ones(2, [("a", "f4"), ("b", "i4")])[0],
+    [lambda a: a.__setitem__("a", 2), lambda a: a.__setitem__("b", 3)],
+)
+uses_of_one(
+    "an_array_of_dates",
+    lambda a: a.astype("i8").sum(),
+    lambda: np.array(["2020"], "M8[D]"),
+    [lambda a: a.fill(np.datetime64("2021")), lambda a: a.fill(np.datetime64("NaT"))],
+)
+
+
+def lists():
+    made = np.empty(1, object)
+    made[0] = [1.0]
+    return made
+
+
+uses_of_one(
+    "an_array_of_lists",
+    lambda a: a[0][0],
+    lists,
+    [lambda a: a[0].__setitem__(0, 3.0), lambda a: a.__setitem__(0, [7.0])],
+)
+uses_of_one(
+    "an_array_of_texts",
+    lambda a: len(a[0]),
+    lambda: np.array(["a" * 50, "b"], getattr(np.dtypes, "StringDType", lambda: object)()),
+    [lambda a: a.__setitem__(0, "a" * 90), lambda a: a.fill("abc")],
+)
+uses_of_one(
+    "a_masked_array",
+    lambda a: float(a.sum()),
+    lambda: np.ma.array([1.0, 2.0, 3.0]),
+    [lambda a: a.__setitem__(0, 5.0), lambda a: a.__setitem__(0, np.ma.masked)],
+)
+uses_of_one(
+    "a_matrix",
+    lambda a: float((a * a)[0, 0]),
+    lambda: np.matrix("1 2; 3 4"),
+    [lambda a: a.__setitem__((0, 0), 5), lambda a: a.fill(2)],
+)
+uses_of_one(
+    "a_view_with_gaps",
+    lambda a: gg.asarray(a).sum() + a.sum(),
+    lambda: np.ones(9)[::3],
+    [lambda a: a.__setitem__(0, 5), lambda a: a.base.fill(2), lambda a: a.base.put(1, 9)],
+)
+uses_of_one(
+    "a_broadcast_array",
+    lambda a: a.sum(),
+    lambda: np.broadcast_to(np.ones(1), (3,)),
+    [lambda a: a.base.fill(2)],
+)
+uses_of_one(
+    "a_reversed_array",
+    lambda a: a @ a + a[0],
+    lambda: np.arange(3.0)[::-1],
+    [lambda a: a.base.fill(2)],
+)
+
+
+class Own(np.ndarray):
+    pass
+
+
+uses_of_one("an_own_subclass", lambda a: 2 * a.sum(), lambda: np.ones(3).view(Own))
+
+
+@program
+def a_memory_map(world):
+    path = os.path.join(world.directory, "raw")
+    np.ones(3, np.float32).tofile(path)
+    mapped = np.memmap(path, np.float32)
+    plain = np.asarray(mapped)
+    f = world.compile(lambda x: x * mapped + float(mapped[0]))
+    g = world.compile(lambda x: x * plain + float(plain[0]))
+
+    def both(x):
+        return f(x), g(x)
+
+    world.play(both, changes=[lambda: mapped.fill(2), lambda: mapped.__setitem__(0, 7)])
+
+
+@program
+def an_array_over_other_memory(world):
+    memory = bytearray(np.ones(3, np.float32).tobytes())
+    raw = np.frombuffer(memory, np.float32)
+
+    def change():
+        memory[:4] = np.float32(3).tobytes()
+
+    world.play(world.compile(lambda x: x * raw + raw[0]), changes=[change])
+
+
+@program
+def two_names_of_one_array(world):
+    raw = raw_numbers()
+    pair, table, box = (raw,), {id(raw): 2.0}, [raw]
+
+    @world.compile
+    def f(x):
+        same = (pair[0] is raw) + 2 * (box[0] is raw)
+        return x * table.get(id(raw), 7.0) + same + raw
+
+    world.play(f, changes=[lambda: raw.fill(2), lambda: box.__setitem__(0, raw.copy())])
+
+
+@program
+def an_argument_that_is_also_named(world):
+    raw = raw_numbers()
+    other = raw_numbers(3, 4, 5)
+    f = world.compile(lambda x, a: x * a * (2 if a is raw else 3) + raw)
+    arrays = [raw, raw, other, raw, other, other, raw, raw, other, raw]
+    world.play(f, lambda i: (normal(3, seed=i), arrays[i % 10]), changes=[lambda: raw.fill(2)])
+
+
+@dataclasses.dataclass
+class Holder:
+    a: np.ndarray
+    more: list = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    a: np.ndarray
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+def attribute_of(holder):
+    return lambda: holder.a
+
+
+def item_of(holder):
+    return lambda: holder[0]
+
+
+@program
+def raw_arrays_in_objects(world):
+    places = {
+        "a dataclass": lambda a: attribute_of(Holder(a)),
+        "a frozen dataclass": lambda a: attribute_of(Frozen(a)),
+        "a named tuple": lambda a: attribute_of(Pair(a, 1)),
+        "a class": lambda a: attribute_of(type("C", (), {"a": a})),
+        "a list of an object": lambda a: item_of(Holder(None, [a]).more),
+        "a deque": lambda a: item_of(collections.deque([a])),
+        "an iterator": lambda a: item_of(a.flat),
+        "a memory view": lambda a: item_of(memoryview(a)),
+        "a polynomial": lambda a: functools.partial(np.poly1d(a), 2.0),
+        "a partial": lambda a: functools.partial(np.add, a, 1),
+        "a partial of a getter": lambda a: functools.partial(operator.getitem, a, 0),
+        "a bound method": lambda a: a.sum,
+        "a bound slot": lambda a: functools.partial(a.__getitem__, 0),
+        "a bound operator": lambda a: functools.partial(a.__mul__, 2),
+        "a default": lambda a: lambda *, a=a: a,
+        "a caller of a method": lambda a: functools.partial(
+            operator.methodcaller("__rmul__", a), np.array(2.0)
+        ),
+        "a weak reference": weakref.ref,
+    }
+    for make in places.values():
+        raw = raw_numbers()
+        get = make(raw)
+        f = world.compile(lambda x, get=get: x * gg.asarray(get()))
+        for number in range(8):
+            if number % 3 == 2:
+                raw[0] += 1
+            world.call(f, normal(3, seed=number))
+
+
+@program
+def scratch_memory_that_is_named(world):
+    scratch = np.empty(3, np.float32)
+
+    @world.compile
+    def f(x):
+        scratch[:] = 1
+        y = x * scratch
+        scratch[:] = 2
+        z = x * scratch
+        scratch[:] = 0
+        return y, z
+
+    world.watch(scratch)
+    world.play(f, changes=[lambda: scratch.fill(5)])
+
+
+@program
+def scratch_memory_made_inside(world):
+    @world.compile
+    def f(x):
+        scratch = np.ones(3, np.float32)
+        y = x * scratch
+        scratch += 1
+        z = x * scratch
+        view = scratch[::2]
+        u = x[::2] * view
+        scratch[0] = 9
+        return y, z, u, x[::2] * view
+
+    world.play(f)
+
+
+@program
+def results_of_numpy_by_out(world):
+    raw, into = raw_numbers(), np.zeros(3, np.float32)
+
+    @world.compile
+    def f(x):
+        np.exp(raw, out=into)
+        np.add(into, 1, out=into)
+        return x * into
+
+    world.watch(into)
+    world.play(f, changes=[lambda: raw.fill(2), lambda: into.fill(7)])
+
+
+@program
+def results_of_numpy_by_out_of_arguments(world):
+    into = np.zeros(3, np.float32)
+
+    @world.compile
+    def f(x, a):
+        np.exp(a, out=into)
+        return x * into
+
+    world.watch(into)
+    world.play(f, lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)))
+
+
+@program
+def an_array_counted_in_place(world):
+    count, total = np.zeros((), np.int64), np.zeros(3, np.float32)
+
+    @world.compile
+    def f(x):
+        count[...] += 1
+        np.add(total, count, out=total)
+        return x * total
+
+    world.watch(count, total)
+    world.play(f, changes=[lambda: total.fill(0)])
+
+
+@program
+def values_of_tensors_written_into_an_array(world):
+    total, kept = np.zeros(3, np.float32), np.zeros(3, np.float32)
+
+    def add(x):
+        total.__iadd__(x.array)
+
+    def put(x):
+        kept[:] = x.array
+
+    def copyto(x):
+        np.copyto(kept, x.array)
+
+    def element(x):
+        kept[0] = x[0]
+
+    for write in (add, put, copyto, element):
+        f = world.compile(lambda x, write=write: (write(x), x * 2)[1])
+        world.watch(total, kept)
+        world.play(f)
+
+
+@program
+def an_array_over_the_memory_of_a_tensor(world):
+    raw = raw_numbers()
+    w = gg.asarray(raw)
+
+    @world.compile
+    def reads(x):
+        w.__iadd__(x)
+        return x * float(raw[0]) + raw
+
+    @world.compile
+    def writes(x):
+        raw[:] += 1
+        y = x * w
+        raw[:] -= 1
+        return y
+
+    def both(x):
+        return writes(x), reads(x)
+
+    world.watch(raw, w)
+    world.play(both, changes=[lambda: raw.fill(2)])
+
+
+@program
+def an_update_by_nothing_at_first(world):
+    raw = raw_numbers()
+    w = gg.asarray(raw).requires_grad_()
+    optimizer = optim.SGD([w], lr=0.0)
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        return x * np.exp(raw)
+
+    def change():
+        optimizer.param_groups[0]["lr"] = 0.5
+
+    world.watch(raw, w)
+    world.play(step, changes=[change])
+
+
+@program
+def an_array_that_becomes_the_memory_of_a_tensor(world):
+    raw, w = raw_numbers(), gg.asarray(raw_numbers())
+
+    @world.compile
+    def f(x):
+        w.__iadd__(x)
+        return x * np.exp(raw)
+
+    def rebind():
+        w.array = raw
+
+    world.watch(raw, w)
+    world.play(f, changes=[rebind, lambda: raw.fill(1)])
+
+
+@program
+def an_argument_that_shows_a_named_array(world):
+    raw = np.arange(6, dtype=np.float32)
+
+    @world.compile
+    def f(x, a):
+        raw[:] += 1
+        y = x * a
+        raw[:] -= 1
+        return y
+
+    others = [np.ones(3, np.float32), raw[:3], np.ones(3, np.float32), raw[3:], raw[1:4]]
+    world.watch(raw)
+    world.play(f, lambda i: (normal(3, seed=i), others[i // 2 % 5]), calls=14)
+    world.play(f, lambda i: (normal(3, seed=i), gg.asarray(others[i // 2 % 5])), calls=14)
+
+
+@program
+def another_thread_that_reads_while_a_call_is_recorded(world):
+    raw = raw_numbers()
+    found, turns = [], (threading.Semaphore(0), threading.Semaphore(0))
+
+    def read():
+        for _ in range(7):
+            turns[0].acquire()
+            found.append((type(raw).__name__, float(np.ndarray.sum(raw)), bytes(memoryview(raw))))
+            turns[1].release()
+
+    def meet():
+        turns[0].release()
+        turns[1].acquire()
+
+    f = world.compile(lambda x: (x * raw, meet())[0])
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    world.watch(found)
+    world.play(f)
+    thread.join()
+
+
+@program
+def raw_arrays_and_a_learning_rate(world):
+    w = leaf(3)
+    scale = np.array([1.0, 0.5, 0.25], np.float32)
+    optimizer = optim.SGD([w], lr=0.1)
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        lr = optimizer.param_groups[0]["lr"]
+        return x * (scale * lr) + lr * scale
+
+    def change():
+        optimizer.param_groups[0]["lr"] = 0.5
+
+    world.watch(w)
+    world.play(step, changes=[change, lambda: scale.fill(1)])
+
+
+@program
+def arrays_that_are_returned(world):
+    raw = raw_numbers()
+    f = world.compile(lambda x: (x, raw * 2, raw[1:] + 0, np.exp(raw)))
+    g = world.compile(lambda x: (x, raw))
+    h = world.compile(lambda x: (x, raw[1:]))
+
+    def change(result):
+        for part in result[1:]:
+            part += 1
+
+    world.watch(raw)
+    for function in (f, g, h):
+        world.play(function, after=change)
+
+
+@program
+def operators_between_raw_arrays_and_tensors(world):
+    raw = raw_numbers()
+    f = world.compile(
+        lambda x: (
+            raw * x,
+            x * raw,
+            raw - x,
+            raw @ x,
+            raw < x,
+            raw**x,
+            x.array * raw,
+            raw * x.array,
+        )
+    )
+    world.play(f, changes=[lambda: raw.fill(2)])
+
+
+@program
+def tensors_as_arrays_of_numpy(world):
+    raw = raw_numbers()
+    w = normal(3, seed=5)
+    f = world.compile(lambda x: x * (np.asarray(w) + raw).sum())
+    g = world.compile(lambda x: gg.asarray(np.asarray(x) * raw))
+    world.play(lambda x: (f(x), g(x)), changes=[lambda: raw.fill(2), lambda: w.__imul__(2)])
+
+
+@program
+def listed_raw_arrays(world):
+    raw, other = raw_numbers(), raw_numbers(3, 4, 5)
+    f = world.compile(lambda x: x * raw + np.exp(raw) + float(raw[0]), state=[raw])
+    g = world.compile(lambda x: (raw.__iadd__(1), x * raw)[1], state=[raw])
+    h = world.compile(lambda x: x * other[::2].sum() * 2, state=[[other]])
+
+    def all_three(x):
+        return f(x), g(x), h(x)
+
+    world.watch(raw)
+    world.play(all_three, changes=[lambda: raw.fill(2), lambda: other.fill(1)])
+
+
+@program
+def arguments_in_trees_with_raw_arrays(world):
+    @world.compile
+    def f(x, tree):
+        a, holder = tree["a"], tree["h"]
+        return x * a + holder.a * len(memoryview(holder.a)), [x[0] * b for b in tree["list"]]
+
+    def inputs(i):
+        a = raw_numbers(i, 1, 2)
+        return normal(3, seed=i), {"a": a, "h": Holder(a), "list": [a, a[::2], a.copy()]}
+
+    world.play(f, inputs)
+
+
+@program
+def many_raw_arrays_and_large_ones(world):
+    small = [np.full(3, k, np.float32) for k in range(20)]
+    large = np.ones(9_000_000, np.float32)
+    f = world.compile(lambda x: sum([x * a for a in small], x))
+    g = world.compile(lambda x: x * float(large[-1]) + large[:3])
+    world.play(
+        lambda x: (f(x), g(x)),
+        changes=[lambda: small[7].fill(9), lambda: large.__setitem__(-1, 4)],
+    )
+
+
+@program
+def arrays_that_a_call_resizes(world):
+    raw = raw_numbers()
+    world.play(
+        world.compile(lambda x: x * raw.sum() * raw.size),
+        changes=[lambda: raw.resize(5, refcheck=False), lambda: raw.resize(2, refcheck=False)],
+    )
+
+
+@program
+def properties_that_make_raw_arrays(world):
+    class Model:
+        def __init__(self):
+            self.raw = raw_numbers()
+
+        @property
+        def doubled(self):
+            return self.raw * 2
+
+        @functools.cached_property
+        def tripled(self):
+            return self.raw * 3
+
+    model = Model()
+    world.play(
+        world.compile(lambda x: x * model.doubled + model.tripled),
+        changes=[lambda: model.raw.fill(1), lambda: model.__dict__.pop("tripled")],
+    )
+
+
+@program
+def branches_on_raw_arguments(world):
+    def f(x, a):
+        if a[0] > 2:
+            return x * a
+        if bytes(a)[0]:
+            return x - a
+        return x + a.max()
+
+    world.play(world.compile(f), lambda i: (normal(3, seed=i), raw_numbers(i % 4, i % 3, 2)))
+
+
+@program
+def constants_that_are_returned_and_written(world):
+    raw = raw_numbers()
+    makes = [
+        lambda: np.exp(np.zeros(3)),
+        lambda: gg.asarray(np.exp(raw)),
+        lambda: gg.ones(3),
+        lambda: gg.exp(raw)[1:],
+    ]
+
+    def write(result):
+        array = getattr(result[1], "array", result[1])
+        array += 5
+
+    for make in makes:
+        f = world.compile(lambda x, make=make: (x * 2, make()))
+        g = world.compile(lambda x, make=make: (lambda c: (x[:1] * c, c, c[1:]))(make()))
+        for number in range(8):
+            after = write if number == world.first else None
+            world.play(f, lambda i, k=number: (normal(3, seed=k),), after=after, calls=1)
+            world.play(g, lambda i, k=number: (normal(3, seed=k),), after=after, calls=1)
+
+
+@program
+def leaves_made_inside_of_raw_arrays(world):
+    raw = raw_numbers()
+    f = world.compile(lambda x: x * gg.tensor(raw, requires_grad=True))
+    g = world.compile(lambda x: (lambda c: (x * c, (c * c).sum().backward(), c.grad))(leaf(3)))
+    world.play(lambda x: (f(x), g(x)), changes=[lambda: raw.fill(2)])
+
+
+@program
+def an_own_optimizer_with_raw_arrays(world):
+    class Scaled(optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+            self.scale = np.array([1.0, 0.5, 0.25], np.float32)
+
+        def check(self, group):
+            pass
+
+        def init_single(self, array, group):
+            return {"total": array * 0}
+
+        def apply_single(self, array, grad, state, step, lr):
+            state[0][...] += grad * self.scale
+            array -= lr * self.scale * state[0] / step
+            array -= self.scale * lr
+            array += np.sqrt(lr) * 0.1 + np.float32(lr)
+
+    w = leaf(3)
+    optimizer = Scaled([w], 0.1)
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    def change():
+        optimizer.param_groups[0]["lr"] = 0.5
+
+    world.watch(w, optimizer)
+    world.play(step, changes=[change, lambda: optimizer.scale.fill(1), change])
+
+
+@program
+def modules_with_raw_arrays(world):
+    class Scaling(gg.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean, self.count = raw_numbers(), np.zeros((), int)
+            self.weight = gg.nn.Parameter(gg.ones(3))
+
+        def forward(self, x):
+            if self.training and self.count < 3:
+                self.count += 1
+            return (x - self.mean) * self.weight
+
+    net = Scaling()
+    world.watch(lambda: net.count.copy())
+    world.play(world.compile(net), changes=[lambda: net.mean.fill(2), net.eval])
+
+
+@program
+def what_a_view_does_not_show(world):
+    whole = np.arange(9, dtype=np.float32)
+    raw = whole[::3]
+    f = world.compile(lambda x: x * raw.base[1])
+    g = world.compile(lambda x: x * float(np.lib.stride_tricks.as_strided(raw, (9,), (4,))[1]))
+    world.play(lambda x: (f(x), g(x)), changes=[lambda: whole.put(1, 7), lambda: whole.fill(2)])
+
+
+@program
+def gradients_that_are_constants_and_written(world):
+    w, v = leaf(3), leaf(3, seed=1)
+
+    @world.compile
+    def step(x):
+        w.grad = v.grad = None
+        (w.sum() + (v * gg.asarray(np.arange(3, dtype=np.float32))).sum()).backward()
+        return x * 2
+
+    def clip():
+        w.grad.array[...] *= 0.5
+        v.grad.array[...] *= 0.5
+
+    world.watch(w, v)
+    world.play(step, changes=[clip, clip])
+
+
+@program
+def layouts_of_constants_that_are_not_listed(world):
+    whole = normal(32, 32).numpy()
+    views = whole[::2], whole[:, ::2], whole[::-1], whole.T, np.broadcast_to(whole[0], (32, 32))
+    for raw in views:
+        f = world.compile(lambda x, raw=raw: gg.einsum("ij,ik->k", raw, x[: len(raw)]), state=[])
+        world.play(f, lambda i: (normal(32, 32, seed=i),), calls=4)
+
+
+# What a function may do with an argument, besides what it may do with an array that it names.
+USES_OF_ARGUMENTS = {
+    "set_shape": lambda a: [setattr(a, "shape", (3, 1)), a.sum(0), setattr(a, "shape", 3)][1],
+    "set_real": lambda a: [setattr(a, "real", 2.0), a * 1][1],
+    "set_flags": lambda a: a.setflags(write=True) or a.flags.writeable,
+    "contains": lambda a: (1.5 in a) + 2 * (7.5 in a.reshape(3, 1)) + (0.5 in a[:, None]),
+    "lists": lambda a: a + [1, 2, 3] + ([1, 2, 3] - a) + np.float32(2) * a,
+    "equal_to_a_list": lambda a: 2 * (a == [0.5, 1, 2.5]),
+    "equal_to_a_tuple": lambda a: 2 * (a <= (0.5, 1, 2.5)),
+    "equal_to_a_text": lambda a: 1 + np.asarray(a == "a").ndim,
+    "in_place_by_a_list": lambda a: a.__iadd__([1, 2, 3]) * 1,
+    "in_place": lambda a: [a.__imul__(2), a.sort(), a * 1][2],
+    "numbers_of_other_types": lambda a: a * fractions.Fraction(1, 2) if a.ndim == 2 else a + True,
+    "hash": lambda a: isinstance(a, collections.abc.Hashable) + len(failing(lambda: {a: 1})),
+    "not_a_number": lambda a: len(failing(lambda: float(a)) + failing(lambda: 3 if a else 4)),
+    "attribute_that_is_missing": lambda a: len(failing(lambda: a.nothing)),
+    "new_attribute": lambda a: len(failing(lambda: setattr(a, "nothing", 3))),
+    "divmod": lambda a: divmod(a, 2)[1] + divmod(7, a)[0],
+    "shifts": lambda a: (a > 1) & (a < 2) | ~(a > 2) ^ True,
+    "matmul": lambda a: a @ a + a @ np.eye(3, dtype=np.float32) + np.ones(3) @ a,
+    "out_of_another": lambda a: np.add(a, 1, out=np.empty(3, np.float32)),
+    "where": lambda a: np.where(a > 1, a, 0) + np.clip(a, 1, 2),
+    "choice_by_gpugrad": lambda a: gg.where(a > 1, a, 0),
+    "rows": lambda a: sum([row.sum() for row in a[:, None]]),
+    "items": lambda a: a.item(0) + a.tolist()[1],
+    "ellipsis": lambda a: a[..., None][:, 0] + a[[0, 1, 1]] + a[np.array([2, 1, 0])],
+    "to_dlpack": lambda a: np.from_dlpack(a) * 2,
+    "array_of_it": lambda a: np.array(a) + np.array([a, a])[0] + np.asarray(a) + np.stack([a])[0],
+    "ndim_and_size": lambda a: np.ndim(a) + np.size(a) + a.nbytes + a.itemsize + len(a),
+    "dtype_kind": lambda a: 2 if a.dtype == np.float32 and np.issubdtype(a.dtype, float) else 3,
+    "getattr_by_name": lambda a: getattr(a, "s" + "um")(),
+    "partial": lambda a: functools.reduce(operator.add, [a, a, a]),
+    "sum_of_a_list": lambda a: sum([a, a]) + max(a.max(), 1),
+    "copies": lambda a: copy.copy(a) + a.copy() + a.view() + a.astype(np.float64),
+}
+
+
+def failing(function):
+    try:
+        function()
+    except Exception as error:  # noqa: BLE001
+        return type(error).__name__
+    return ""
+
+
+for _name, _use in USES_OF_ARGUMENTS.items():
+
+    def _of_argument(world, use=_use):
+        f = world.compile(lambda x, a: x * use(a))
+        given = [raw_numbers(0.5 + i // 2, 1.5, 2.5) for i in range(8)]
+        world.watch(given)
+        world.play(f, lambda i: (normal(3, seed=i), given[i]))
+
+    _of_argument.__name__ = f"an_argument_and_{_name}"
+    program(_of_argument)
+
+
+@program
+def objects_with_raw_arrays_as_arguments(world):
+    class Plain:
+        def __init__(self, a):
+            self.a = a
+
+    @dataclasses.dataclass
+    class Static:
+        a: np.ndarray = dataclasses.field(metadata={"static": True})
+        b: np.ndarray = None
+
+    plain, static = Plain(raw_numbers()), Static(raw_numbers(), raw_numbers(7, 8, 9))
+    f = world.compile(lambda x, h: x * h.a + float(h.a[0]))
+    g = world.compile(lambda x, h: x * h.a + np.exp(h.a) + (0 if h.b is None else h.b))
+
+    def both(x):
+        return f(x, plain), g(x, static)
+
+    world.play(both, changes=[lambda: plain.a.fill(2), lambda: static.a.fill(2)])
+
+
+@program
+def arguments_that_are_kept_or_returned(world):
+    kept = {"a": None}
+
+    def keep(x, a):
+        kept["a"] = a
+        return x * a
+
+    world.watch(kept)
+    for f in (keep, lambda x, a: (a, x), lambda x, a: (a[1:], a.T, x), lambda x, a: [a * 2, a[0]]):
+        world.play(world.compile(f), lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)))
+
+
+@program
+def arguments_that_share_memory(world):
+    w = normal(3, seed=4)
+    raw = np.arange(9, dtype=np.float32)
+    f = world.compile(lambda a, b: (gg.asarray(a) * b, a - b))
+
+    @world.compile
+    def g(a):
+        w.__iadd__(1)
+        return w * a
+
+    head, gaps = raw[:3], raw[::3]
+    pairs = [(head, raw[3:6]), (head, head), (head, raw[1:4]), (gaps, raw[::-1][:3])]
+    world.watch(w, raw)
+    world.play(f, lambda i: pairs[i % 4], calls=12)
+    world.play(g, lambda i: ([raw[:3], w.array, w.array[::-1], raw[3:6]][i // 2 % 4],), calls=12)
+
+
+@program
+def compiled_functions_in_each_other_with_raw_arrays(world):
+    raw = raw_numbers()
+    inner = world.compile(lambda x, a: x * a + raw)
+    outer = world.compile(lambda x, a: inner(x, a) + inner(x, raw) * float(raw[0]))
+    world.play(
+        outer, lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)), changes=[lambda: raw.fill(2)]
+    )
+
+
+@program
+def transforms_over_raw_arrays(world):
+    raw = raw_numbers()
+    f = world.compile(lambda x: (gg.exp(x) * raw * raw.sum()).sum())
+    g = world.compile(lambda x: gg.grad(lambda y: (y**3 * raw).sum())(x))
+    h = world.compile(lambda x: gg.vmap(lambda y: y * raw.max())(x))
+
+    def all_three(x):
+        return gg.grad(f)(x), g(x), h(x)
+
+    world.play(all_three, changes=[lambda: raw.fill(2)])
+
+
+@program
+def checked_functions_with_raw_arrays(world):
+    raw = raw_numbers()
+    f = world.compile(lambda x, a: x * a + np.exp(raw), check=1)
+    world.play(
+        f, lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)), changes=[lambda: raw.fill(2)]
+    )

@@ -1,0 +1,106 @@
+"""Kernels of bound calls, made at once, and compared with the calls."""
+
+import re
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+
+from gpugrad.backends.native import base, compiler, kernel
+from gpugrad.backends.native.kernel import Kernel, Root, operations, owner_of
+
+# Whether kernels can be made here. The library that they call is there then.
+has_kernels = kernel.is_available()
+if has_kernels:
+    compiler.build(base._source(), "base").wait()
+    has_kernels = base.base() is not None
+
+
+class Calls:
+    """Bound calls, and the memory that is there before and after them.
+
+    private: the ids of arrays that own memory, of which nobody needs what the calls leave there.
+    """
+
+    def __init__(self, steps, private=()):
+        self.steps = steps
+        self.operations = [x for step in steps for x in operations(step)]
+        arrays = [a for step in steps for a in step.args if isinstance(a, np.ndarray)]
+        owners = {id(owner_of(a)): owner_of(a) for a in arrays}
+        self.private = [a for key, a in owners.items() if key in private]
+        self.arrays = [a for key, a in owners.items() if key not in private]
+
+    def kernel(self):
+        roots = [Root.of(a, "fixed") for a in self.arrays]
+        return Kernel(self.operations, roots, "test")
+
+
+def kernels_of(all_calls):
+    """Functions that run the kernels of several `Calls`, compiled together."""
+    texts = []
+
+    def build(text, name):
+        text = text.removeprefix(kernel._PRELUDE)
+        names = re.findall(r"^(?:static \w+|typedef struct .*}|int) (\w+)[(;]", text, re.MULTILINE)
+        names = re.compile(rf"\b({'|'.join(names)})\b")
+        texts.append(names.sub(rf"\1_{len(texts)}", text))
+        return SimpleNamespace()
+
+    with mock.patch.object(kernel, "compiler", SimpleNamespace(build=build)):
+        made = [calls.kernel() for calls in all_calls]
+    whole = compiler.build(kernel._PRELUDE + "\n".join(texts), "tests")
+    library = whole.wait()
+    assert library is not None, whole.error
+    steps = []
+    for number, (calls, part) in enumerate(zip(all_calls, made, strict=True)):
+        part.build.library = SimpleNamespace(gg_kernel=library[f"gg_kernel_{number}"])
+        steps.append(part.step([None]))
+        calls.made = part  # whose tables the function uses
+    return steps
+
+
+def differences(calls, step):
+    """Run the calls, and then their kernel on the same values; return the arrays that differ."""
+    before = [a.copy() for a in calls.arrays]
+    with np.errstate(all="ignore"):
+        for call in calls.steps:
+            call()
+    expected = [bits(a) for a in calls.arrays]
+    for a, values in zip(calls.arrays, before, strict=True):
+        a[...] = values
+    for a in calls.private:
+        a[...] = np.nan if a.dtype.kind == "f" else 1
+    step()
+    return [a for a, b in zip(calls.arrays, expected, strict=True) if bits(a) != b]
+
+
+def bits(array):
+    if array.dtype.kind == "f":  # NumPy leaves the sign of a nan to the processor
+        array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array)
+    return array.tobytes()
+
+
+def check(all_calls, together=40):
+    """Compare kernels with the calls themselves, many kernels being compiled together."""
+    wrong = []
+    for i in range(0, len(all_calls), together):
+        part = all_calls[i : i + together]
+        for calls, step in zip(part, kernels_of(part), strict=True):
+            found = differences(calls, step)
+            wrong += [described(calls, array) for array in found]
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def described(calls, array):
+    """The calls that use an array, as text."""
+    return "\n".join([
+        f"{getattr(step.func, '__name__', step.func)}({', '.join(map(_operand, step.args))})"
+        for step in calls.steps
+        if any(np.shares_memory(x, array) for x in step.args if isinstance(x, np.ndarray))
+    ])  # fmt: skip
+
+
+def _operand(x):
+    if not isinstance(x, np.ndarray):
+        return repr(x)
+    return f"{x.dtype.char} {x.shape} {x.strides} at {x.__array_interface__['data'][0]:x}"

@@ -1,0 +1,286 @@
+"""Kernels of rows and of elements have the bits of what NumPy computes in their place."""
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad.autograd.rules import kept_names
+from gpugrad.backends.native import base, compiler
+from gpugrad.backends.native.reductions import reduced
+from gpugrad.backends.numpy.namespace import xp
+from gpugrad.kernels.numpy import activations, neural
+from gpugrad.ops import activations as smooth
+from gpugrad.ops import neural as ops
+from gpugrad.ops import normalization
+from gpugrad.ops.special.logistic import expit
+
+LENGTHS = [*range(1, 40), *range(56, 300, 9), 127, 128, 129, 130, 136, 255, 256, 257, 264]
+LENGTHS += [300, 512, 784, 1000, 1024, 1025, 4096, 10007]
+DTYPES = np.float32, np.float64
+KINDS = "ordinary", "some special", "zeros"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library():
+    if not base.is_expected():
+        pytest.skip("there is no C compiler")
+    build = base.build(base._source(), "base")
+    build.wait(300)
+    assert base.base() is not None, build.error
+    with np.errstate(all="ignore"):
+        yield
+
+
+def values(shape, dtype, kind, seed):
+    rng = np.random.default_rng(seed)
+    x = (rng.standard_normal(shape) * rng.choice([1, 1, 5, 100])).astype(dtype)
+    tiny = np.finfo(dtype).smallest_subnormal
+    special = np.array([np.nan, np.inf, -np.inf, 0, -0.0, tiny, -tiny, 3, -3, 88, -88], dtype)
+    if kind != "ordinary":
+        chosen = rng.random(shape) < (0.02 if kind == "some special" else 0.9)
+        x[chosen] = rng.choice(special[3:] if kind == "zeros" else special, chosen.sum())
+    return x
+
+
+def assert_same(found, expected):
+    if isinstance(expected, tuple):
+        assert len(found) == len(expected)
+        for x, y in zip(found, expected, strict=True):
+            assert_same(x, y)
+        return
+    assert found is not None
+    assert found is not NotImplemented
+    assert type(found) is type(expected)
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    bits = []
+    for x in (found, expected):
+        x = np.where(np.isnan(x), np.nan, x)  # of which there are many
+        bits.append(x.view(f"i{x.itemsize}"))
+    np.testing.assert_array_equal(*bits)
+
+
+def same(found, expected):
+    """`assert_same` where what is not wanted is None."""
+    for x, y in zip(found, expected, strict=True):
+        assert (x is None) == (y is None)
+        if x is not None:
+            assert_same(x, y)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_reductions(dtype, kind):
+    ufuncs = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+    for length in LENGTHS:
+        for other in (1, 2, 5, 70):
+            for shape, axes in (
+                ((other, length), (-1, 0, None, (0, 1))),
+                ((3, length, other), (1, 0, (1, 2), (0, 1), (-1,), (0, 2))),
+            ):
+                if np.prod(shape) > 300_000:
+                    continue
+                x = values(shape, dtype, kind, length)
+                for axis in axes:
+                    for name, ufunc in ufuncs.items():
+                        found = reduced(name, x, axis, keepdims := length % 2 == 0)
+                        expected = ufunc.reduce(x, axis, None, None, keepdims)
+                        if found is not None:
+                            assert_same(found, expected)
+                            assert name != "sum" or not np.isnan(expected).any()
+    assert reduced("sum", np.ones_like(x), 1, False) is not None
+
+
+@pytest.mark.parametrize("size", [1 << 17, (1 << 17) + 1, 200_001, 1 << 20, 3_000_017])
+def test_sums_of_many_elements(size):
+    x = values(size, np.float32, "ordinary", size)
+    assert_same(reduced("sum", x, None, False), np.add.reduce(x))
+
+
+def test_what_reductions_leave_to_numpy():
+    x = values((64, 128), np.float32, "ordinary", 0)
+    for other in (x.T, x[:, ::2], x[::-1], x.astype(np.float16), x[:0], x.astype(int)):
+        assert reduced("sum", other, -1, False) is None
+    for axis in (2, -3, (0, 0), (), (5,), 1.5):
+        assert reduced("sum", x, axis, False) is None
+    with pytest.raises(np.exceptions.AxisError):
+        xp.sum(x, axis=2)
+    with pytest.raises(ValueError, match="zero-size"):
+        xp.max(np.zeros((0, 3), np.float32), axis=0)
+    assert_same(xp.sum(x[:0], axis=0), np.zeros(128, np.float32))
+
+
+@pytest.mark.parametrize(
+    "call, static",
+    [
+        (ops.sigmoid, {}),
+        (expit, {}),
+        (ops.relu, {}),
+        (smooth.silu, {}),
+        (smooth.leaky_relu, {"negative_slope": 0.01}),
+        (smooth.leaky_relu, {"negative_slope": 1.5}),
+        (smooth.elu, {"alpha": 1.0, "scale": 1.0, "input_scale": 1.0}),
+        (smooth.elu, {"alpha": 1.67, "scale": 1.05, "input_scale": 1.0}),
+        (smooth.elu, {"alpha": 2.0, "scale": 1.0, "input_scale": 0.5}),
+        (smooth.softplus, {"beta": 1.0, "threshold": 20.0}),
+        (smooth.softplus, {"beta": 2.5, "threshold": float("inf")}),
+        (smooth.mish, {}),
+        (smooth.hardswish, {}),
+        (smooth.gelu, {"approximate": "tanh"}),
+    ],
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_elementwise_functions(call, static, dtype, kind):
+    op = call.op
+    rule, twins = op.rules["x"], op.twins["numpy"]
+    names = kept_names(rule)
+    for size in (8192, 10_007, 100_003):
+        x, g = (values(size, dtype, kind, seed) for seed in (size, size + 1))
+        out = op.forward(xp, x, **static)
+        if "forward" in twins:
+            assert_same(twins["forward"](xp, x, **static), out)
+        kept = [{"x": x, "out": out, **static}[name] for name in names]
+        expected = rule(xp, g, *kept)
+        assert_same(twins["x"](xp, g, *kept), expected)
+        if twins["x"].__kwdefaults__:
+            guarded = xp.zero_discarded_nans(expected, g)
+            assert_same(twins["x"](xp, g, *kept, guarded=True), guarded)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gelu_is_that_of_its_pieces(kind, monkeypatch):
+    x, g = (values(100_003, np.float32, kind, seed) for seed in (1, 2))
+    found = activations._gelu(xp, x), activations._gelu_vjp(xp, g, x, "none")
+    monkeypatch.setattr(activations, "each", lambda *args, **options: None)
+    assert_same(found, (activations._gelu(xp, x), activations._gelu_vjp(xp, g, x, "none")))
+
+
+def shapes_of_rows():
+    for n in LENGTHS:
+        for number in (1, 2, 5, 63, 64, 65, 130, 300):
+            if 1024 <= n * number < 100_000 and (n + number) % 3 == 0:
+                yield number, n
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("call", [ops.softmax, ops.log_softmax])
+def test_softmax(call, dtype, kind):
+    twins = call.op.twins["numpy"]
+    for shape in shapes_of_rows():
+        x, g = (values(shape, dtype, kind, seed) for seed in (1, 2))
+        out = call.op.forward(xp, x, -1)
+        assert_same(twins["forward"].twin(xp, x, -1), out)
+        assert_same(twins["x"].twin(xp, g, out, -1), call.op.rules["x"](xp, g, out, -1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("parameters", ["weight and bias", "weight", "bias", ""])
+def test_layer_norm_and_rms_norm(parameters, dtype, kind):
+    layer, rms = normalization.layer_norm.op, normalization.rms_norm.op
+    twins, rms_twins = layer.twins["numpy"], rms.twins["numpy"]
+    for shape in shapes_of_rows():
+        x, g, weight, bias = (values(shape, dtype, kind, seed) for seed in range(4))
+        weight = weight[0] if "weight" in parameters else None
+        bias = bias[0] if "bias" in parameters else None
+        options = {"ndim": 1, "eps": 1e-5}
+        found = twins["forward"].twin(xp, x, weight, bias, **options)
+        assert_same(found, layer.forward(xp, x, weight, bias, **options))
+        found = rms_twins["forward"].twin(xp, x, weight, ndim=1, eps=None)
+        assert_same(found, rms.forward(xp, x, weight, ndim=1, eps=None))
+        for wanted in ((True, True, True), (True, False, False), (False, True, True)):
+            args = g, x, weight, wanted, 1, 1e-5
+            same(twins["joint"].twin(xp, *args), layer.joint(xp, *args))
+            args = g, x, weight, wanted[:2], 1, None
+            same(rms_twins["joint"].twin(xp, *args), rms.joint(xp, *args))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_cross_entropy(reduction, dtype, kind, monkeypatch):
+    rng = np.random.default_rng(0)
+
+    def both():
+        return (
+            neural._cross_entropy(xp, x, labels, reduction=reduction, ignore_index=ignored),
+            neural._cross_entropy_vjp(xp, to_loss, x, labels, reduction, ignored),
+        )
+
+    for number, n in shapes_of_rows():
+        x, g = (values((number, n), dtype, kind, seed) for seed in (1, 2))
+        kind_of_labels = rng.choice([np.int64, np.int16, np.uint8 if n < 256 else np.uint64])
+        labels = rng.integers(0, n, number, kind_of_labels)
+        ignored = -100 if labels.dtype.kind == "i" and n % 2 else 0
+        labels[:: 3 + n % 2] = ignored
+        to_loss = np.ascontiguousarray(g[:, 0]) if reduction == "none" else np.asarray(g[0, 0])
+        found = both()
+        with monkeypatch.context() as patch:
+            patch.setattr(neural, "_by_kernel", lambda *args: False)
+            assert_same(found, both())
+
+
+def test_errors_are_reported_as_by_numpy():
+    x = values((64, 64), np.float32, "ordinary", 0)
+    x[3, 4] = np.inf
+    for function in (gg.softmax, gg.log_softmax):
+        with np.errstate(invalid="warn"), pytest.warns(RuntimeWarning, match="invalid value"):
+            function(x)
+        with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+            function(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            function(x)
+
+
+def test_a_fork_can_compute():
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    x = values((300, 1024), np.float32, "ordinary", 0)
+    expected = np.add.reduce(x, 1)
+    assert_same(xp.sum(x, axis=1), expected)
+    child = os.fork()
+    if not child:
+        os._exit(0 if np.array_equal(xp.sum(x, axis=1), expected) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="preloads the sanitizers of gcc")
+def test_nothing_is_read_outside_of_arrays(tmp_path):
+    if compiler.command()[0].endswith("clang"):
+        pytest.skip("preloads the sanitizers of gcc")
+    words = [*compiler.command(), "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    files = [
+        subprocess.run([words[0], f"-print-file-name={name}"], capture_output=True, text=True)
+        for name in ("libasan.so", "libubsan.so")
+    ]
+    found = [done.stdout.strip() for done in files]
+    if not all(map(os.path.isabs, found)):
+        pytest.skip("needs libasan and libubsan")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider",
+         "-k", "not fork", __file__],
+        cwd=Path(__file__).parents[1],
+        env={
+            **os.environ,
+            "CC": " ".join(words),
+            "LD_PRELOAD": " ".join(found),
+            "ASAN_OPTIONS": "detect_leaks=0",
+            "PYTHONMALLOC": "malloc",
+            "XDG_CACHE_HOME": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
