@@ -167,12 +167,13 @@ __device__ inline Right right_of(const T* tile, int g, int t)
                      : "=r"(words[0]), "=r"(words[INNER / 8 - 1])
                      : "r"(row)
                      : "memory");
-        return b;
-    }
+    } else
 #endif
+    {
 #pragma unroll
-    for (int i = 0; i < INNER / 4; i++)
-        b.pairs[i / 2].items[i % 2] = tile[(i / 2 * 8 + 2 * t + i % 2) * STEP + g];
+        for (int i = 0; i < INNER / 4; i++)
+            b.pairs[i / 2].items[i % 2] = tile[(i / 2 * 8 + 2 * t + i % 2) * STEP + g];
+    }
     return b;
 }
 

@@ -22,12 +22,12 @@ from ...ops.attention import BlockedAttention, attention, leading_axes
 from ...ops.normalization import cast, common_dtypes, widen
 
 _FILE = Path(__file__).with_suffix(".cu")
-_STEPS = np.dtype([("row", "i8"), ("lead", "i8", 4)])
+_AXES = 4  # leading axes that are longer than 1
+_STEPS = np.dtype([("row", "i8"), ("lead", "i8", _AXES)])
 _ARRAYS = "query", "key", "value", "g", "mask", "out"
-_NUMBERS = "n", "m", "d", "e", "shared", "is_causal", "mask_kind", "mask_column"
-_SIZES = np.dtype(
-    [("lead", "i8", 4), *[(x, "i8") for x in _NUMBERS], *[(x, _STEPS) for x in _ARRAYS]]
-)
+_NUMBERS = "n", "m", "d", "e", "shared", "is_causal", "mask_kind"
+_FIELDS = [(name, "i8") for name in (*_NUMBERS, "mask_column")]
+_SIZES = np.dtype([("lead", "i8", _AXES), *_FIELDS, *[(x, _STEPS) for x in _ARRAYS]])
 _KINDS = "forward", "statistics", "queries", "keys", "values", "mask"
 _FEATURES = 32, 64, 128, 256
 _THREADS, _ROWS = 128, 64  # of a block, as in attention.cu
@@ -84,7 +84,7 @@ class _Blocked(BlockedAttention):
 
 
 class _Call:
-    """A call's operands, as the kernels take them, or None for each that they do not take."""
+    """A call's operands and numbers, as the kernels take them."""
 
     def __init__(self, query, key, value, mask, is_causal, scale, dropout_p, dropout_key):
         dtype = query.dtype
@@ -116,17 +116,13 @@ class _Call:
         axis = number - 1 - len(self.lead) + x.ndim - 2
         return axis >= 0 and x.shape[axis] > 1 and x.strides[axis] != 0
 
-    def table(self, g, out):
-        arrays = self.query, self.key, self.value, g, self.mask, out
-        of = tuple([None if x is None else (x.shape, x.strides, x.itemsize) for x in arrays])
-        return _table(self.lead, of, self.shared, self.is_causal, self.kind)
-
-    def launch(self, kind, blocks, g, statistics, out, for_rows=None):
-        """Run a kernel with so many stacks of rows; returns ``out``, or NotImplemented."""
-        dtype = self.query.dtype
+    def launch(self, kind, blocks, g, statistics, out):
+        """Run a kernel with so many stacks of rows; return ``out``."""
         device = cupy.cuda.runtime.getDevice()
-        table = self.table(g, None if kind == "mask" else out)
-        run, across, shared = _kernel(kind, self.features, dtype, device)
+        run, across, shared = _kernel(kind, self.features, self.query.dtype, device)
+        arrays = self.query, self.key, self.value, g, self.mask, None if kind == "mask" else out
+        of = tuple([None if x is None else (x.shape, x.strides, x.itemsize) for x in arrays])
+        table = _table(self.lead, of, self.shared, self.is_causal, self.kind)
         n, m = self.query.shape[-2], self.key.shape[-2]
         if kind == "mask":
             blocks *= -(-m // across) * (-(-n // _ROWS) if self.mask.shape[-2] > 1 else 1)
@@ -162,40 +158,27 @@ def _with_rows(x):
     itemsize = x.itemsize
     if x.strides[-1] == itemsize and not any(step % itemsize for step in x.strides):
         return x
-    return contiguous(x) if not x.flags.c_contiguous else x
+    return contiguous(x)
 
 
 @lru_cache(1024)
-def _table(lead, arrays, shared, is_causal, mask_kind):
-    """The numbers for a kernel; None if the leading axes cannot be taken as four."""
-    steps = []  # along the leading axes of each array, and then its rows and columns
-    for given in arrays:
+def _table(lead, arrays, *numbers):
+    """The numbers for a kernel, from the shapes, strides and item sizes of the arrays."""
+    axes = [axis for axis, length in enumerate(lead) if length > 1]
+    table = np.zeros(1, _SIZES)
+    table["lead"] = [1] * (_AXES - len(axes)) + [lead[axis] for axis in axes]
+    for name, given in zip(_ARRAYS, arrays, strict=True):
         if given is None:
-            steps.append([0] * (len(lead) + 2))
             continue
         shape, strides, itemsize = given
-        axes = [0 if n == 1 else step // itemsize for n, step in zip(shape, strides, strict=True)]
-        steps.append([0] * (len(lead) + 2 - len(shape)) + axes)
-    axes = []  # pairs of a length and the steps of all arrays
-    for axis, length in enumerate(lead):
-        if length == 1:
-            continue
-        own = [of[axis] for of in steps]
-        if axes and axes[-1][1] == [length * step for step in own]:
-            axes[-1] = axes[-1][0] * length, own
-        else:
-            axes.append((length, own))
-    if len(axes) > 4:
-        return None
-    axes = [(1, [0] * len(steps))] * (4 - len(axes)) + axes
-    table = np.zeros(1, _SIZES)
-    table["lead"] = [length for length, _ in axes]
-    for k, name in enumerate(_ARRAYS):
-        table[name]["row"] = steps[k][-2]
-        table[name]["lead"] = [own[k] for _, own in axes]
+        steps = [0 if n == 1 else step // itemsize for n, step in zip(shape, strides, strict=True)]
+        steps = [0] * (len(lead) + 2 - len(steps)) + steps
+        table[name]["row"] = steps[-2]
+        table[name]["lead"] = [0] * (_AXES - len(axes)) + [steps[axis] for axis in axes]
+        if name == "mask":
+            table["mask_column"] = steps[-1]
     (*_, n, d), (*_, m, e) = arrays[0][0], arrays[2][0]
-    numbers = n, m, d, e, shared, is_causal, mask_kind, steps[4][-1]
-    for name, number in zip(_NUMBERS, numbers, strict=True):
+    for name, number in zip(_NUMBERS, (n, m, d, e, *numbers), strict=True):
         table[name] = number
     return table
 
@@ -213,7 +196,7 @@ def _call(query, key, value, mask, *static):
     if not _has_tensor_cores(cupy.cuda.runtime.getDevice()):
         return None
     call = _Call(query, key, value, mask, *static)
-    return None if call.table(None, None) is None else call
+    return call if sum([n > 1 for n in call.lead]) <= _AXES else None
 
 
 def _attention(

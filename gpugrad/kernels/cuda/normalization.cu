@@ -313,14 +313,20 @@ struct Channels {
     }
 };
 
+// Not in a template, each of whose instances would have memory of its own.
+__device__ inline Moments (*moments_of_block())[32]
+{
+    __shared__ Moments strip[STRIP][32];
+    return strip;
+}
+
 // Returns a channel's moments in all of its threads; the stage MOMENTS stores those of a chunk.
 // Without g, the cotangents are 0.
 template <int N>
 __device__ Moments moments_of(const T* __restrict__ g, const T* __restrict__ x, Moments* parts,
                               const Channels& of, long long stage)
 {
-    __shared__ Moments strip[STRIP][32];
-    Moments own = {};
+    Moments(*strip)[32] = moments_of_block(), own = {};
     bool is_plane = of.inner != 1;
     if (of.is_valid() && stage == REST) {
         int first = is_plane ? threadIdx.y * 32 + threadIdx.x : threadIdx.y;
