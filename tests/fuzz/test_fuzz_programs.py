@@ -313,7 +313,7 @@ def check_compiled(program):
             differing = [i for i, (x, y) in enumerate(zip(found[0], other, strict=True)) if x != y]
             assert not differing, f"in example {example}, values {differing} differ"
     assert not compiled._given_up
-    # A checkpoint may reach arrays of its call: then a function that returns its graph is not compiled.
+    # A checkpoint that reaches arrays of its call is not compiled where its graph is returned.
     has_complex_scalars = any(y.shape == () and y.dtype.kind == "c" for y in arrays["values"])
     if not is_checkpointed and not has_complex_scalars:
         assert not differentiable._given_up
