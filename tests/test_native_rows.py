@@ -13,6 +13,7 @@ import gpugrad as gg
 from gpugrad.autograd.rules import kept_names
 from gpugrad.backends.native import base, compiler
 from gpugrad.backends.native.reductions import reduced
+from gpugrad.backends.numpy import threads
 from gpugrad.backends.numpy.namespace import xp
 from gpugrad.kernels.numpy import activations, neural
 from gpugrad.ops import activations as smooth
@@ -241,6 +242,31 @@ def test_errors_are_reported_as_by_numpy():
             function(x)
 
 
+@pytest.mark.parametrize("limit", [None, 1])
+def test_a_limit_by_threadpoolctl(limit, monkeypatch):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    if not threads._blas.is_known or threads._blas.first == 1:
+        pytest.skip("the limit makes no difference")
+    before, seen = threads.get_num_threads(), []
+    threads.set_num_threads(2)
+    x = np.ones((300, 1024), np.float32)
+    key = np.dtype(np.float32), "sum"
+    function, number = base._kernels[key]
+
+    def called(*args):
+        seen.append(-(-args[1] // args[2]))  # pieces
+        return function(*args)
+
+    monkeypatch.setitem(base._kernels, key, (called, number))
+    try:
+        with threadpoolctl.threadpool_limits(limit):
+            assert (threads.get_num_threads() == 1) is (limit == 1)
+            assert_same(xp.sum(x, axis=1), np.add.reduce(x, 1))
+    finally:
+        threads.set_num_threads(before)
+    assert (seen == [1]) is (limit == 1)
+
+
 def test_a_fork_can_compute():
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")
@@ -267,8 +293,8 @@ def test_nothing_is_read_outside_of_arrays(tmp_path):
     if not all(map(os.path.isabs, found)):
         pytest.skip("needs libasan and libubsan")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider",
-         "-k", "not fork", __file__],
+        [sys.executable, "-m", "pytest", "-q", "-rs", "-x", "-p", "no:cacheprovider",
+         "-m", "not slow", "-k", "not fork", __file__, str(Path(__file__).with_name("test_native_products.py"))],
         cwd=Path(__file__).parents[1],
         env={
             **os.environ,
@@ -283,4 +309,4 @@ def test_nothing_is_read_outside_of_arrays(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
     assert " passed" in done.stdout
-    assert "skipped" not in done.stdout
+    assert "no C compiler" not in done.stdout

@@ -135,7 +135,12 @@ def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0,
     function, number = _kernels[dtype, name]
     places = [None if x is None else id(x) + _HEADER for x in arrays]
     places += [None] * (5 - len(places))
-    errors = function(number, items, in_piece(length, cost), length, n, m, s, t, u, *places)
+    step = in_piece(length, cost)
+    if items > step:
+        from ..numpy.threads import has_several  # it imports this module
+
+        step = step if has_several() else items
+    errors = function(number, items, step, length, n, m, s, t, u, *places)
     return not errors or not is_reported(errors)
 
 
