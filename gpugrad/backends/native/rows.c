@@ -13,6 +13,12 @@ typedef T NAME(V) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)),
     const int64_t n = job->length;
 #define ROW(k) ((T *)job->a[k] + row * n)
 
+// Processors fetch memory ahead within a page only, which a row may be: fetch the row after x.
+static void NAME(fetch)(const T *x, int64_t n) {
+    for (int64_t i = 0; i < n; i += 64 / sizeof(T))
+        __builtin_prefetch(x + n + i);
+}
+
 // NumPy's loops
 
 static void NAME(apply)(int which, T *x, int64_t n) {
@@ -80,7 +86,6 @@ static NAME(Two) NAME(tree)(NAME(Leaf) *leaf, const NAME(Terms) *terms, int64_t 
 
 #define FOLD(v) (((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])))
 #define FOLD4(v) ((FOLD(v[0]) + FOLD(v[1])) + (FOLD(v[2]) + FOLD(v[3])))
-// Processors fetch ahead within a page only, which a row may be.
 #define FETCH(p) __builtin_prefetch(of.p + i + 4096 / sizeof(T))
 #define AT(p) (*(U *)(of.p + i))
 // Sums of terms, `term` and `other`, which are computed as vectors U or numbers U: of at most 128,
@@ -209,6 +214,7 @@ KERNEL(min) {
 
 // exp(x - most) in e, where most is the largest of x; returns the sum.
 static T NAME(exponentials)(Piece *piece, const T *restrict x, T *restrict e, int64_t n, T *most) {
+    NAME(fetch)(x, n);
     T bound = *most = NAME(extremum)(piece, MAXIMUM, x, n);
     EACH e[i] = x[i] - bound;
     NAME(apply)(EXP, e, n);
@@ -284,9 +290,9 @@ KERNEL(cross_entropy_vjp) {
             memset(y, 0, n * sizeof(T));
             continue;
         }
-        EACH y[i] /= total;
-        y[label] -= 1;
-        EACH y[i] *= g;
+        T at_label = (y[label] / total - 1) * g;
+        EACH y[i] = y[i] / total * g;
+        y[label] = at_label;
     }
 }
 
@@ -299,12 +305,6 @@ static NAME(Two) NAME(statistics)(const Job *job, const T *x) {
     T squares = (T)zero + NAME(tree)(NAME(deviations), &terms, 0, n).a;
     T scale = (T)sqrt((double)n) / (T)sqrt(squares + (T)(job->s * (double)n));
     return (NAME(Two)){terms.number, scale};
-}
-
-// Have the processor fetch the row after y, which is to be written.
-static void NAME(fetch)(T *y, int64_t n) {
-    for (int64_t i = 0; i < n; i += 64 / sizeof(T))
-        __builtin_prefetch(y + n + i, 1);
 }
 
 // The array that is given, or else one of these numbers in memory.
