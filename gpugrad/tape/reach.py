@@ -425,6 +425,9 @@ class Reach:
             cell = Cell("item", values, name)
             if name in ("param_groups", "_states"):
                 self._guard(cell, value)
+            elif name == "_history":  # each step of LBFGS changes it
+                why = "it reads the state of LBFGS, which its steps change"
+                self.refusals += [(reader, why) for reader in (name, "state_dict", "__dict__")]
             elif name not in _OF_OPTIMIZERS:
                 self._walk(value, cell, name)
         self._guard(optimizer.param_groups, len(optimizer.param_groups), "len")
