@@ -1149,7 +1149,8 @@ def test_a_closure_that_names_its_lbfgs_has_a_program():
 
     for _ in range(4):
         optimizer.step(closure)
-    assert len(closure._programs) == 1 and len(closure._tapes) < 2
+    assert len(closure._programs) == 1
+    assert len(closure._tapes) < 2
 
     def reads(x):
         return x * optimizer.state_dict()["state"][0]["func_evals"]
