@@ -1132,7 +1132,7 @@ def test_a_tensor_that_is_kept_unseen():
     kept = []
 
     def keep(x, kept=lambda: kept):
-        vars(sys.modules["numpy"]).setdefault("_kept_by_a_test", []).append(x)
+        np.vander.__globals__.setdefault("_kept_by_a_test", []).append(x)
         return x * 2
 
     try:
@@ -1141,11 +1141,11 @@ def test_a_tensor_that_is_kept_unseen():
         with pytest.warns(UserWarning, match="keeps a tensor where compile cannot see it"):
             compiled(normal(3))
         compiled(normal(3))
-        for y in np._kept_by_a_test:
+        for y in np.vander.__globals__["_kept_by_a_test"]:
             assert type(y.array) is np.ndarray
             same(y, normal(3) * 3)
     finally:
-        del np._kept_by_a_test
+        del np.vander.__globals__["_kept_by_a_test"]
 
 
 def test_parameters_that_cannot_be_seen_are_trained_without_compiling():
@@ -1802,11 +1802,15 @@ def call_from_threads():
 
     def run(f):
         start.wait()
-        return [bits(f(x)) for _ in range(10)], len(f._programs)
+        return [bits(f(x)) for _ in range(10)]
 
     with ThreadPoolExecutor(4) as pool:
         found = [*pool.map(run, functions)]
-    assert found == [([bits((model(x) * k).detach())] * 10, 1) for k in range(4)]
+    assert found == [[bits((model(x) * k).detach())] * 10 for k in range(4)]
+    for f in functions:  # a busy machine may have let too little be recorded
+        for _ in range(2):
+            f(x)
+        assert len(f._programs) == 1
 
 
 @pytest.mark.slow
