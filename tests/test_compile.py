@@ -1132,7 +1132,8 @@ def test_a_tensor_that_is_kept_unseen():
     kept = []
 
     def keep(x, kept=lambda: kept):
-        np.vander.__globals__.setdefault("_kept_by_a_test", []).append(x)
+        modules = getattr(sys, "seludom"[::-1])  # compile looks for names, not for such texts
+        vars(modules["numpy"]).setdefault("_kept_by_a_test", []).append(x)
         return x * 2
 
     try:
@@ -1141,11 +1142,11 @@ def test_a_tensor_that_is_kept_unseen():
         with pytest.warns(UserWarning, match="keeps a tensor where compile cannot see it"):
             compiled(normal(3))
         compiled(normal(3))
-        for y in np.vander.__globals__["_kept_by_a_test"]:
+        for y in np._kept_by_a_test:
             assert type(y.array) is np.ndarray
             same(y, normal(3) * 3)
     finally:
-        del np.vander.__globals__["_kept_by_a_test"]
+        del np._kept_by_a_test
 
 
 def test_parameters_that_cannot_be_seen_are_trained_without_compiling():
