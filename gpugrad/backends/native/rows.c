@@ -239,6 +239,7 @@ KERNEL(softmax_vjp) {
         T *restrict y = ROW(2);
         NAME(Terms) terms = {g, out};
         T total = (T)zero + NAME(tree)(NAME(products), &terms, 0, n).a;
+        NAME(fetch)(y, n);
         EACH y[i] = (g[i] - total) * out[i];
     }
 }
@@ -251,6 +252,7 @@ KERNEL(log_softmax) {
         T *restrict y = ROW(1), most;
         T total = NAME(exponentials)(piece, x, piece->scratch, n, &most);
         NAME(apply)(LOG, &total, 1);
+        NAME(fetch)(y, n);
         EACH y[i] = (x[i] - most) - total;
     }
 }
@@ -262,6 +264,8 @@ KERNEL(log_softmax_vjp) {
         const T *restrict g = ROW(0);
         T *restrict y = ROW(2);
         T total = NAME(sum_of)(g, n);
+        NAME(fetch)(ROW(1), n);
+        NAME(fetch)(y, n);
         memcpy(y, ROW(1), n * sizeof(T));
         NAME(apply)(EXP, y, n);
         EACH y[i] = g[i] - y[i] * total;
