@@ -43,6 +43,8 @@ def _result(name, x, g=None, guarded=False, **numbers):
     """What a kernel computes of x, or of the cotangent g and what the rule keeps as x."""
     if not is_expected() or x.size < _FEW or x.dtype not in (float32, float64):
         return NotImplemented
+    if type(g) is np.ndarray:
+        g = np.ascontiguousarray(g)  # such as the cotangent of a sum's operand
     if not _is_like(x, x) or not (g is None or _is_like(g, x)):
         return NotImplemented
     out = each(name, x, g, guarded=guarded, **numbers)
