@@ -283,9 +283,9 @@ class CuPy(Backend):
 
         return guarded
 
-    def blend(self, x, y, a, b):
-        with x.device:
-            return kernels.blend(x, y, a, b)
+    def blend(self, arrays, others, a, shares):
+        with arrays[0].device:
+            return kernels.blend(arrays, others, a, shares)
 
     def is_unshared(self, array):
         return array.base is None and isinstance(array.data.mem, (PooledMemory, MemoryAsync))
