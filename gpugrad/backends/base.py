@@ -73,6 +73,7 @@ class Backend:
         None for all.
     windows: a module of functions that go over windows at once, as `cupy.kernels.windows`; None if
         there is none.
+    convolutions: a module of convolution for what ``windows`` supports, as `cupy.convolution`.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
     binder: the module that binds calls to memory that is planned, as `numpy.programs`; None if each
@@ -94,6 +95,7 @@ class Backend:
     blend: Callable | None = None
     column_block: int | None = None
     windows: Any = None
+    convolutions: Any = None
     several_devices = False
     binder: Any = None
     graphs: Any = None
