@@ -4,6 +4,7 @@ from ...backends.cupy.convolution import cotangents
 from ...backends.cupy.kernels import windows
 from ...backends.windows import geometry_of
 from ...ops.convolution import convolution
+from ...ops.windows import sum_windows
 
 
 def _convolution_vjp(
@@ -16,4 +17,14 @@ def _convolution_vjp(
     return cotangents(g, x, weight, (x_shape, weight_shape), wanted, geometry, groups)
 
 
+def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
+    n = len(size)
+    counts = g.shape[g.ndim - n :]
+    geometry = geometry_of(x_shape[len(x_shape) - n :], size, counts, stride, padding, dilation)
+    if not windows.supports(g, geometry):
+        return NotImplemented
+    return windows.spread(g, x_shape, geometry, scale)
+
+
 convolution.twin("cupy", joint=_convolution_vjp)
+sum_windows.twin("cupy", x=_sum_windows_vjp)
