@@ -30,24 +30,36 @@ def _slices(n, size):
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-class _Columns:
-    """The windows over an array ``(n, channels, *lengths)``, as columns."""
+class _Memory:
+    """Memory that the next piece overwrites."""
 
-    def __init__(self, channels, geometry, groups, dtype):
-        self.geometry, self.groups, self.dtype = geometry, groups, dtype
+    def __init__(self, dtype):
+        self.dtype, self.array = dtype, None
+
+    def of(self, *shape):
+        n = prod(shape)
+        if self.array is None or self.array.size < n:
+            self.array = cupy.empty(n, self.dtype)
+        return self.array[:n].reshape(shape)
+
+
+class _Columns:
+    """The windows over an array ``(n, channels, *lengths)``, as columns in some memory."""
+
+    def __init__(self, channels, geometry, groups, memory):
+        self.geometry, self.groups, self.memory = geometry, groups, memory
         lengths, size, counts, stride, before, _ = geometry
         self.size, self.counts = size, counts
         self.channels, self.taps, self.windows = channels, prod(size), prod(counts)
         self.are_elements = self.taps == prod(stride) == 1 and not any(before) and counts == lengths
-        self.bytes = channels * self.taps * self.windows * dtype.itemsize  # of an image
-        self._memory = None
+        self.bytes = channels * self.taps * self.windows * memory.dtype.itemsize  # of an image
 
-    def memory(self, *shape):
-        """Memory for the columns of a piece, which the next piece overwrites."""
-        n = prod(shape)
-        if self._memory is None or self._memory.size < n:
-            self._memory = cupy.empty(n, self.dtype)
-        return self._memory[:n].reshape(shape)
+    def rows(self, images):
+        """Slices of the rows of windows: all of them unless one image is too large."""
+        down = self.counts[0]
+        if images > 1 or self.bytes <= _room(cupy.cuda.runtime.getDevice()):
+            return [slice(0, down)]
+        return _slices(down, 2 * self.bytes // down)  # as the image itself has to fit too
 
     def of(self, x, rows):
         """``(images, groups, channels * taps, windows)``, of these rows of windows."""
@@ -58,27 +70,15 @@ class _Columns:
         lengths, size, counts, stride, before, dilation = self.geometry
         counts = rows.stop - rows.start, *counts[1:]
         before = before[0] - rows.start * stride[0], *before[1:]
-        out = self.memory(*shape, prod(counts))
+        out = self.memory.of(*shape, prod(counts))
         fill(out, x, (lengths, size, counts, stride, before, dilation))
         return out
-
-    def parts(self, images):
-        """Slices of the groups, of a group's rows of columns, and of the channels: all of these
-        unless it is one image that is too large."""
-        each = self.channels // self.groups
-        if images > 1 or self.groups > 1:
-            n = self.bytes * images // self.groups
-            of_groups = _slices(self.groups, 0 if images > 1 else n)
-            rows = slice(0, each * self.taps)
-            return [(s, rows, slice(s.start * each, s.stop * each)) for s in of_groups]
-        found = _slices(each, self.bytes // each)
-        return [(slice(0, 1), slice(s.start * self.taps, s.stop * self.taps), s) for s in found]
 
 
 def convolve(x, weight, bias, geometry, groups):
     """The convolution of arrays of the same dtype, over windows that the kernels support."""
     n, channels = x.shape[:2]
-    columns = _Columns(channels, geometry, groups, x.dtype)
+    columns = _Columns(channels, geometry, groups, _Memory(x.dtype))
     out = cupy.empty((n, weight.shape[0], *columns.counts), x.dtype)
     filters = weight.reshape(groups, weight.shape[0] // groups, prod(weight.shape[1:]))
     if bias is not None:
@@ -93,10 +93,8 @@ def _convolve(columns, x, filters, bias, out):
     if not out.size:
         return
     out = out.reshape(len(x), *filters.shape[:2], columns.windows)
-    down = columns.counts[0]
-    across = columns.windows // down
-    one = 0 if len(x) > 1 else (columns.bytes + out.nbytes) // down
-    for rows in _slices(down, one):
+    across = columns.windows // columns.counts[0]
+    for rows in columns.rows(len(x)):
         part = out[..., rows.start * across : rows.stop * across]
         matmul(filters, columns.of(x, rows), out=part)
         if bias is not None:
@@ -109,7 +107,7 @@ def cotangents(g, x, weight, shapes, wanted, geometry, groups):
     shapes: of the input and the weight, of which one may be None if only its own is wanted.
     """
     (n, channels), dtype = shapes[0][:2], g.dtype
-    columns = _Columns(channels, geometry, groups, dtype)
+    columns = _Columns(channels, geometry, groups, _Memory(dtype))
     results = [cupy.empty(s, dtype) if w else None for s, w in zip(shapes, wanted, strict=False)]
     pieces, size = [], columns.bytes + 2 * g.nbytes // n + 2 * dtype.itemsize * prod(shapes[0][1:])
     if wanted[0]:
@@ -137,7 +135,7 @@ def _to_input(g, weight, columns, out):
     back = contiguous(back).reshape(groups, each, out_channels // groups * columns.taps)
     before = [(k - 1) * d - b for k, d, b in zip(size, dilation, before, strict=True)]
     geometry = counts, size, lengths, stride, tuple(before), dilation
-    found = _Columns(out_channels, geometry, groups, g.dtype)
+    found = _Columns(out_channels, geometry, groups, columns.memory)
 
     def piece(images):
         of_g, to = g[images], out[images]
@@ -148,7 +146,7 @@ def _to_input(g, weight, columns, out):
 
 
 class _ToInput:
-    """Adds up the columns of the cotangent of the input."""
+    """Adds up the columns of the input's cotangent, of a few channels at a time if need be."""
 
     def __init__(self, g, weight, columns, out):
         self.g, self.columns, self.out = g, columns, out
@@ -156,15 +154,20 @@ class _ToInput:
         self.filters = self.filters.swapaxes(1, 2)
 
     def __call__(self, images):
-        columns = self.columns
-        n, windows = images.stop - images.start, columns.windows
-        g = self.g[images].reshape(n, columns.groups, -1, windows)
-        for groups, rows, channels in columns.parts(n):
-            filters, out = self.filters[groups, rows], self.out[images, channels]
-            part = columns.memory(n, *filters.shape[:2], windows)
-            matmul(filters, g[:, groups], out=part)
-            part = part.reshape(*out.shape[:2], *columns.size, *columns.counts)
-            add(out, part, columns.geometry)
+        columns, taps = self.columns, self.columns.taps
+        n, groups, windows = images.stop - images.start, columns.groups, columns.windows
+        each = columns.channels // groups
+        g = self.g[images].reshape(n, groups, -1, windows)
+        for some in _slices(groups, 0 if n > 1 else columns.bytes // groups):
+            one = 0 if n > 1 or groups > 1 else columns.bytes // each
+            for channels in _slices(each, one):
+                filters = self.filters[some, channels.start * taps : channels.stop * taps]
+                part = columns.memory.of(n, *filters.shape[:2], windows)
+                matmul(filters, g[:, some], out=part)
+                first, count = some.start * each + channels.start, part.size // (n * taps * windows)
+                out = self.out[images, first : first + count]
+                part = part.reshape(n, count, *columns.size, *columns.counts)
+                add(out, part, columns.geometry)
 
 
 class _ToWeight:
@@ -178,13 +181,17 @@ class _ToWeight:
             self.total = cupy.empty(shape, wide)
             self.weight = self.total.reshape(groups, out_channels // groups, -1)
         self.has_bias, self.is_first = any(wanted[1:]), True
-        self.turned = _Columns(out_channels, _of_elements(columns.counts), 1, g.dtype)
+        # Beside the columns in memory.
+        self.turned = _Columns(out_channels, _of_elements(columns.counts), 1, _Memory(g.dtype))
 
     def __call__(self, images):
         n, columns = images.stop - images.start, self.columns
         out_channels, groups, windows = self.g.shape[1], columns.groups, n * columns.windows
         add, self.is_first = not self.is_first, False
-        g = _with_images_inside(self.turned, self.g[images])
+        if n == 1:
+            g = self.g[images]
+        else:  # with the images side by side
+            g = _beside(self.turned, self.g[images])
         if self.has_bias:
             dtype = accumulator(g.dtype)
             sums = cupy.sum(g.reshape(out_channels, windows), axis=1, dtype=dtype)
@@ -192,10 +199,16 @@ class _ToWeight:
         if self.weight is None:
             return
         g = g.reshape(groups, out_channels // groups, windows)
-        for some, rows, channels in columns.parts(n):
-            found = _with_images_inside(columns, self.x[images, channels])
-            found = found.reshape(some.stop - some.start, -1, windows)
-            matmul(g[some], found.swapaxes(1, 2), out=self.weight[some, :, rows], add=add)
+        if n > 1:
+            found = _beside(columns, self.x[images]).reshape(groups, -1, windows)
+            matmul(g, found.swapaxes(1, 2), out=self.weight, add=add)
+            return
+        across = windows // columns.counts[0]
+        for rows in columns.rows(n):
+            found = columns.of(self.x[images], rows)[0]
+            part = g[..., rows.start * across : rows.stop * across]
+            matmul(part, found.swapaxes(1, 2), out=self.weight, add=add)
+            add = True
 
     def results(self):
         dtype = self.g.dtype
@@ -207,11 +220,9 @@ def _of_elements(counts):
     return counts, ones, counts, ones, zeros, ones
 
 
-def _with_images_inside(columns, x):
-    """The columns of some channels, of all images side by side: ``(channels * taps, ...)``."""
+def _beside(columns, x):
+    """The columns of images side by side: ``(channels, *size, images, *counts)``."""
     n, channels = x.shape[:2]
-    if n == 1 and columns.are_elements:
-        return x.reshape(channels, -1)
-    out = columns.memory(channels, *columns.size, n, *columns.counts)
+    out = columns.memory.of(channels, *columns.size, n, *columns.counts)
     fill(out, x, columns.geometry, images=n)
     return out

@@ -1,7 +1,7 @@
 """Which kernels were launched, and how much memory each read and wrote: a record of the stand-in's.
 
-Each byte counts once in a launch, as if the cache were large enough. With a cache of a given size,
-what is in it from earlier launches does not count, and what is written counts when it comes into it.
+Each byte counts once in a launch, as if the cache were large enough. With a cache of a given size
+what is in it from earlier launches does not count; what is written counts when it comes into it.
 """
 
 from collections import OrderedDict
