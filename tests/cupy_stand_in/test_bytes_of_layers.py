@@ -135,6 +135,7 @@ LAYERS = {
     ),
     "softmax": rows(gg.softmax, (64, 1000)),
     "softmax, long": rows(gg.softmax, (8, 10007)),
+    "softmax, channels": rows(lambda x: gg.softmax(x, axis=1), (4, 24, 8, 32)),
     "log_softmax": rows(gg.log_softmax, (64, 1000)),
     "cross_entropy": rows(
         lambda x: gg.cross_entropy(x, labels_of(x)), (64, 1000), backward=2, launches=(2, 2)

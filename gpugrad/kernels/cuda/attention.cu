@@ -276,9 +276,16 @@ enum Kind { FORWARD, STATISTICS, QUERIES, KEYS, VALUES, MASK };
 
 // How many columns of 8 a block goes over at a time, so that its tiles have room on every device with
 // these tensor cores, and its threads have registers enough; as in attention.py.
-constexpr int columns(int features, bool has_slopes)
+constexpr int columns(int features, bool has_few)
 {
-    return features * sizeof(T) > 256 ? 2 : has_slopes ? 4 : 8;
+    return features * sizeof(T) > 256 ? 2 : has_few ? 4 : 8;
+}
+
+// How many blocks a multiprocessor has: no more would have room for their tiles or have registers
+// enough.
+constexpr int blocks_at_a_time(int features)
+{
+    return features == 32 || features * sizeof(T) > 256 ? 2 : 3;
 }
 
 #ifdef __CUDA_ARCH__
@@ -293,12 +300,12 @@ __shared__ Pack tiles[6400];
 template <int KIND, int FEATURES>
 __device__ void attend(const T* query, const T* key, const T* value, const T* g_out,
                        const void* mask, A* statistics, void* out, const Sizes& sizes, A scale,
-                       A rate, Key random, long long chance, long long block)
+                       A rate, Key random, long long chance, unsigned block)
 {
     constexpr bool BY_KEY = KIND == KEYS || KIND == VALUES;
     constexpr bool IS_ONLINE = KIND == FORWARD || KIND == STATISTICS;
     constexpr bool HAS_SLOPES = KIND != FORWARD && KIND != VALUES;
-    constexpr int COLUMNS = columns(FEATURES, HAS_SLOPES);
+    constexpr int COLUMNS = columns(FEATURES, HAS_SLOPES || (KIND == VALUES && FEATURES > 64));
     constexpr int ROWS = 16 * WARPS, ACROSS = 8 * COLUMNS;
     constexpr int SUMS = KIND == STATISTICS || KIND == MASK ? 1 : FEATURES / 8;
     T *own1 = (T*)tiles, *own2 = own1 + ROWS * STEP;
@@ -503,16 +510,16 @@ __device__ void attend(const T* query, const T* key, const T* value, const T* g_
 
 // What a block of attend_backward computes: rows of queries or keys of a group, which is a stack of
 // keys and the stacks of queries that share it.
-struct Job { long long group, number; int kind; };
+struct Job { unsigned group, number; int kind; };
 
 // The jobs of each group are, first, the statistics of queries, `lead` groups ahead of the others.
-__device__ inline Job job_of(long long number, long long groups, long long lead, long long down,
-                             long long across, bool queries, bool keys, bool values)
+__device__ inline Job job_of(unsigned number, unsigned groups, unsigned lead, unsigned down,
+                             unsigned across, bool queries, bool keys, bool values)
 {
-    long long others = queries * down + (keys + values) * across, both = down + others;
+    unsigned others = queries * down + (keys + values) * across, both = down + others;
     if (number < lead * down) return {number / down, number, STATISTICS};
     number -= lead * down;
-    long long group = number / both;
+    unsigned group = number / both;
     if (group < groups - lead) {
         number %= both;
         if (number < down) return {group + lead, (group + lead) * down + number, STATISTICS};
@@ -533,7 +540,7 @@ template <int KIND, int FEATURES>
 __device__ __noinline__ void attend_apart(const T* query, const T* key, const T* value,
                                           const T* g_out, const void* mask, A* statistics,
                                           void* out, const Sizes& sizes, A scale, A rate,
-                                          Key random, long long chance, long long block)
+                                          Key random, long long chance, unsigned block)
 {
     attend<KIND, FEATURES>(query, key, value, g_out, mask, statistics, out, sizes, scale, rate,
                            random, chance, block);
@@ -552,7 +559,7 @@ __device__ void attend_backward(const T* query, const T* key, const T* value, co
     __shared__ Job job;
     if (threadIdx.x == 0) {
         constexpr int ROWS = 16 * WARPS;
-        long long down = (sizes.n + ROWS - 1) / ROWS * sizes.shared;
+        unsigned down = (sizes.n + ROWS - 1) / ROWS * sizes.shared;
         job = job_of(atomicAdd(counts, 1u), groups, lead, down, (sizes.m + ROWS - 1) / ROWS, out,
                      out_key, out_value);
         if (job.kind != STATISTICS)

@@ -49,12 +49,13 @@ def _define(kind, features):
         more = f"(T*)out, out_key, out_value, counts, {numbers}, groups, lead"
         call = f"attend_backward<{features}>({arrays}, {more})"
     return f"""
-extern "C" __global__ void __launch_bounds__(32 * WARPS, {3 if 32 < features < 256 else 2})
+constexpr int blocks_{kind}_{features} = blocks_at_a_time({features});
+extern "C" __global__ void __launch_bounds__(32 * WARPS, blocks_{kind}_{features})
 attention_{kind}_{features}(
     const T* query, const T* key, const T* value, const T* g, const void* mask, A* statistics,
-    void* out, T* out_key, T* out_value, unsigned* counts, const __grid_constant__ Sizes sizes, double scale,
-    double rate, word first, word second, const word* at, long long chance, long long groups,
-    long long lead)
+    void* out, T* out_key, T* out_value, unsigned* counts, const __grid_constant__ Sizes sizes,
+    double scale, double rate, word first, word second, const word* at, long long chance,
+    long long groups, long long lead)
 {{
     {call};
 }}

@@ -321,8 +321,8 @@ __device__ inline Moments* moments_of_block()
     return strip;
 }
 
-// Adds up what the threads of a channel have, for all of them; the stage MOMENTS stores what a chunk
-// has, and REST adds up that.
+// Adds up what the threads of a channel have, for all of them; the stage MOMENTS stores what a
+// chunk has, and REST adds up that.
 template <class S>
 __device__ S total_of(S own, S* parts, const Channels& of, long long stage)
 {

@@ -33,8 +33,8 @@ extern "C" __global__ void zero_discarded_nans(const T* c, const T* g, T* out, l
     }
 }
 
-// x = a * x + b * y, for the few elements of statistics, of which there may be a second kind; count,
-// if there is one, is increased by 1.
+// x = a * x + b * y, for the few elements of statistics, of which there may be a second kind; if
+// there is a count, it is increased by 1.
 extern "C" __global__ void blend(T* x, const T* y, double b, T* x2, const T* y2, double b2,
                                  long long* count, long long n, double a)
 {
