@@ -223,7 +223,7 @@ class Steps:
             self.steps += found
             return
         compute = self.caller(call.function, call.args, call.kwargs)
-        if call.writes and (type(call.args[0]) is tuple or call.name == "blend"):
+        if call.writes and type(call.args[0]) is tuple:
             compute = partial(_done, compute, call.name)
         if outs:
             self._put(compute, [*map(self.slot, outs)] if call.several else self.slot(outs[0]))

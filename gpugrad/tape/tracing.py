@@ -877,11 +877,11 @@ class TracedBackend(Backend):
             self._updaters[updater] = RecordedUpdater(updater)
         return self._updaters[updater]
 
-    def _blend(self, x, y, a, b):
-        def blend(arrays, y, a, b):
-            return self.real.blend(*arrays, y, a, b) or None
+    def _blend(self, arrays, others, a, shares):
+        def blend(arrays, others, a, shares):
+            return self.real.blend(arrays, others, a, shares) or None
 
-        return x.recorder.write_together([x], blend, (y, a, b))
+        return arrays[0].recorder.write_together(arrays, blend, (tuple(others), a, shares))
 
     def is_unshared(self, array):
         var = array.var
