@@ -8,6 +8,7 @@ The guards of a program are rows of a few kinds, and a loop checks the rows of e
 import abc
 import decimal
 import fractions
+import operator
 import struct
 import types
 import uuid
@@ -37,19 +38,10 @@ class Cell:
         self.key = key
 
     def get(self):
-        if self.kind == "item":
-            return self.container[self.key]
-        if self.kind == "class":
-            return vars(self.container)[self.key]
-        return getattr(self.container, self.key)
+        return _ACCESS[self.kind][0](self.container, self.key)
 
     def set(self, value):
-        if self.kind == "item":
-            self.container[self.key] = value
-        elif self.kind == "class":
-            setattr(self.container, self.key, value)
-        else:
-            object.__setattr__(self.container, self.key, value)
+        _ACCESS[self.kind][1](self.container, self.key, value)
 
     def is_fixed(self):
         """Whether nothing else can be put into it."""
@@ -63,6 +55,13 @@ class Cell:
         if self.kind == "class":
             return f"{self.container.__name__}.{self.key}"
         return f"{type(self.container).__name__}.{self.key}"
+
+
+_ACCESS = {
+    "item": (operator.getitem, operator.setitem),
+    "attr": (getattr, object.__setattr__),
+    "class": (lambda kind, name: vars(kind)[name], setattr),
+}
 
 
 def same(x, y):

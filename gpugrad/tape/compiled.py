@@ -418,9 +418,10 @@ class Compiled(Generic[P, R]):
         Raises ValueError if it would run without being compiled.
         """
         leaves, structure = _leaves(args, kwargs)
-        for program in self._programs:
-            if program.tape.structure == structure and program.tape.fits(leaves):
-                return Report(program)
+        with self._lock:
+            for program in self._programs:
+                if program.tape.structure == structure and program.is_for(leaves):
+                    return Report(program)
         function = self.__wrapped_function__
         before = Snapshot([function, *(self._state or ())], leaves, args, kwargs)
         with _recording:

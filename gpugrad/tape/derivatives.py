@@ -34,7 +34,7 @@ from .reach import Reach
 from .run import MISS, Failed, warn_of
 from .steps import values_in
 from .tape import Input, Tape, Unsupported, Value, collect, mapped
-from .tracing import Recorder, Traced, duplicate_of
+from .tracing import Recorder, Traced
 
 _MOST = 8  # kinds of sweeps through one graph
 _STEP = 2.0**-20  # between the orders of nodes of one call
@@ -315,13 +315,10 @@ class Sweeps:
         if recorder.reason is not None:
             return None
         tape = Tape(
-            backend=self._backend, duplicate=duplicate_of(self._backend), device=self._device,
-            devices=recorder.device_of, reach=SimpleNamespace(guards=[]), argument_of={},
-            inputs=recorder.inputs, leaves=[("array", None)] * len(given), calls=recorder.calls,
-            prologue=recorder.prologue, conditions=recorder.conditions,
+            recorder, device=self._device, reach=SimpleNamespace(guards=[]), argument_of={},
+            leaves=[("array", None)] * len(given), has_kernels=self._has_kernels,
             results=[("static", None) if c is None else ("array", c.var) for c in found],
         )  # fmt: skip
-        tape.has_kernels = self._has_kernels
         recorder.forget()
         try:
             return program_of(tape)

@@ -23,7 +23,7 @@ from .reach import Reach
 from .run import MISS
 from .stage import Stage, real_of, release
 from .tape import Input, Tape
-from .tracing import Recorder, Traced, copied, duplicate_of
+from .tracing import Recorder, Traced, copied
 from .witness import Witness
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
@@ -143,8 +143,8 @@ class _Recording:
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
-        before = self._signature(leaves)
-        alike = [t.codes for t in self.known if t.signature == before and t.fits(leaves)]
+        before, rows = self._signature(leaves), self._leaves(leaves)
+        alike = [t.codes for t in self.known if t.is_of(before, rows)]
         outer, witness = thread.draws, Witness(recorder, *alike[:1])
         tape = None
         try:
@@ -174,7 +174,7 @@ class _Recording:
                 stage.guard_groups()
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
-                tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)
+                tape = self._tape(rows, structure, parts, result, result_structure, draws, before)
         finally:  # again, in case Ctrl-C came during the first time
             thread.recorder = None
             thread.draws = outer
@@ -225,7 +225,7 @@ class _Recording:
 
     # The tape
 
-    def _tape(self, leaves, structure, parts, result, result_structure, draws, signature):
+    def _tape(self, rows, structure, parts, result, result_structure, draws, signature):
         """The tape of what was noted; None if the recording has stopped by now."""
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
@@ -250,15 +250,14 @@ class _Recording:
             elif var_of[key].source.holder != at:
                 recorder.stop("two arguments have the same array", True)
         recorder.check_constants(recorder.contents)
-        devices = {*recorder.devices, *recorder.device_of.values()}
+        devices = {*recorder.used_devices, *recorder.devices.values()}
         if recorder.several_devices and len(devices) > 1:
             recorder.stop("its arrays are on several devices")
         self._own_constants(parts, results)
         if recorder.reason is not None:
             return None
         return Tape(
-            backend=recorder.backend,
-            duplicate=duplicate_of(recorder.backend),
+            recorder,
             is_recording=thread.recording,
             structure=structure,
             result_structure=result_structure,
@@ -266,21 +265,13 @@ class _Recording:
             signature=signature,
             codes=self.codes,
             reach=reach,
-            leaves=self._leaves(leaves),
-            raw=recorder.raw,
-            calls=recorder.calls,
-            prologue=recorder.prologue,
-            conditions=recorder.conditions,
-            afterwards=recorder.afterwards,
-            inputs=recorder.inputs,
-            devices=recorder.device_of,
+            leaves=rows,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
             tensors=tensors,
             var_of=var_of,
             aliases=aliases,
             rebound=stage.rebound,
             gradients=[(x, value) for x, value, _ in stage.gradients],
-            number_writes=stage.number_writes,
             changed=stage.changed,
             skips=stage.skips,
             results=results,
@@ -307,8 +298,7 @@ class _Recording:
                 elif at != i:
                     found.append(("same", at))
                 else:
-                    _, _, node, grad = self.stage.originals[id(x)]
-                    found.append(("tensor", (type(x), type(node), grad is not None)))
+                    found.append(("tensor", (type(x), type(x.node), x.grad is not None)))
             elif type(x) in namespace_of:
                 first = arrays.setdefault(id(x), i)
                 found.append(("array", None) if first == i else ("same", first))

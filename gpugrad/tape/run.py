@@ -186,6 +186,13 @@ class Program(Steps):
             return False
         return True
 
+    def is_for(self, leaves):
+        """Whether a call with these arguments may run it; numbers may still decide otherwise."""
+        try:
+            return self._fits(leaves)
+        finally:
+            self.regs[:] = self.blank
+
     # Binding
 
     segments = None
@@ -267,8 +274,7 @@ class Program(Steps):
                 return lambda: reduce(getitem, path, first._hyper[i][k])
             return lambda: first._hyper[i][k]
         if kind == "cell":
-            is_attribute = first.kind == "attr"
-            return partial(getattr, first.container, first.key) if is_attribute else first.get
+            return first.get
         if kind == "item":
             return lambda: first.get()[rest[0]]
         if kind == "leaf":
@@ -376,11 +382,11 @@ class Program(Steps):
             (self._holder(x), None if value is None else self._leaving(value))
             for x, value in tape.gradients
         ]
-        counts: dict = {}
-        for state, name, value in tape.number_writes:
-            counts.setdefault((name, value), []).append(state)
-        self._counts = [(name, number(value), states) for (name, value), states in counts.items()]
-        self._changed = [(cell, number(value)) for cell, value in tape.changed]
+        alike: dict = {}  # places that get the same object, as the states of an optimizer do
+        for cell, value in tape.changed:
+            key = value if values_in(value) else id(cell)
+            alike.setdefault(key, (number(value), []))[1].append(cell)
+        self._changed = [*alike.values()]
         self._skips = [
             (optimizer, self._leaving(var), [(s, number(n), number(v)) for s, n, v in before])
             for optimizer, var, before in tape.skips
@@ -525,10 +531,6 @@ class Program(Steps):
     def _have_effects(self):
         """Change what the function has changed, besides what the calls have overwritten."""
         regs, tape = self.regs, self.tape
-        for name, make, states in self._counts:
-            value = make(regs)
-            for state in states:
-                setattr(state, name, value)
         for optimizer, make, counts in self._skips:
             is_skipped = self.backend.read_later(make())
             optimizer._unknown = is_skipped, [(s, n(regs), v(regs)) for s, n, v in counts]
@@ -540,8 +542,10 @@ class Program(Steps):
                 grad = Tensor()
                 grad.array, grad.node, grad._grad = make(), None, None
             regs[at]._grad = grad  # last, in case Ctrl-C comes
-        for cell, make in self._changed:
-            cell.set(make(regs))
+        for make, cells in self._changed:
+            value = make(regs)
+            for cell in cells:
+                cell.set(value)
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
 

@@ -206,7 +206,7 @@ class Stage:
             return
         stop = self.recorder.stop
         self.rebound, self.gradients, self.changed = [], [], []
-        self.number_writes, self.skips = [], []
+        self.skips = []
         for node, had_watch in self.boundary:
             node.watch.hooks.pop(id(self), None)
             if not had_watch and _is_watched(node.watch):
@@ -296,7 +296,7 @@ class Stage:
     def _leave_number(self, state, name, new):
         if not all(type(x) is Number for x in (new if name == "numbers" else [new])):
             self.recorder.stop("an optimizer counts its steps in another way")
-        self.number_writes.append((state, name, _var_of(new)))
+        self.changed.append((Cell("attr", state, name), _var_of(new)))
         setattr(state, name, real_of(new))
 
     def _leave_cells(self):

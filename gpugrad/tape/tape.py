@@ -359,7 +359,6 @@ class Tape:
     rebound: triples of a tensor, "array" or "grad", and the value of its new array.
     gradients: pairs of a tensor and the value of its new gradient, or None.
     changed: pairs of a `Cell` and what the function has put into it.
-    number_writes: triples of a `ParameterState`, an attribute, and the numbers that it gets.
     skips: of optimizers whose step may be skipped: the value that says so, and counts before.
     afterwards: functions and arguments to call when everything else is done.
     results: pairs of a kind and a value for the leaves of the result.
@@ -379,37 +378,24 @@ class Tape:
 
     # What the tape of a sweep has not got.
     graph = is_recording = structure = result_structure = None
-    rebound = gradients = changed = number_writes = skips = afterwards = ()
-    optimizers = alike = tensors = aliases = generators = conditions = written_sources = ()
-    prologue = unread = raw = ()
+    rebound = gradients = changed = skips = optimizers = alike = tensors = aliases = ()
+    generators = written_sources = unread = ()
     communicates = is_leaf = False
     has_kernels = True
 
-    def __init__(self, **values):
+    def __init__(self, recorder, **values):
+        for name in _OF_RECORDER:
+            setattr(self, name, getattr(recorder, name))
         vars(self).update(values)
 
-    def is_alike(self, other):
-        """Whether two recordings are of the same kind of call, on state of the same kind."""
-        return (
-            self.signature == other.signature
-            and len(self.leaves) == len(other.leaves)
-            and all(map(are_alike, self.leaves, other.leaves))
-            and [*map(_described, self.conditions)] == [*map(_described, other.conditions)]
-        )
+    def is_of(self, signature, leaves):
+        """Whether a call with these `leaves` is of the same kind, on state of the same kind."""
+        return self.signature == signature and all(map(are_alike, self.leaves, leaves))
 
-    def fits(self, leaves):
-        """Whether the arguments have the shapes, dtypes and values that the tape is for."""
-        if len(leaves) != len(self.leaves):
-            return False
-        for x, (kind, value), (_, layout, *_) in zip(
-            leaves, self.leaves, self.signature[1:], strict=False
-        ):
-            array = getattr(x, "array", x)
-            if kind == "static" and not are_alike((kind, (x, value[1])), (kind, value)):
-                return False
-            if layout is not None and layout[:2] != (tuple(array.shape), array.dtype):
-                return False
-        return True
+    def is_alike(self, other):
+        """Whether two recordings are of the same kind of call, and under the same conditions."""
+        described = [*map(_described, self.conditions)], [*map(_described, other.conditions)]
+        return self.is_of(other.signature, other.leaves) and described[0] == described[1]
 
     def finish(self):
         """Simplify the calls, and find what a program needs; raises Unsupported."""
@@ -442,11 +428,11 @@ class Tape:
         wanted: list = []
         for call in self.calls:
             wanted += [x for x in call.operands() if x.kind == "number"]
-        changed = [value for _, value in self.changed], [v for _, _, v in self.number_writes]
+        changed = [value for _, value in self.changed]
         counts = [[(n, *v) for _, n, v in counts] for _, _, counts in self.skips]
         results = [value for kind, value in self.results if kind == "number"]
         collect([args for _, args, _ in self.conditions], wanted)
-        collect([*changed, results, [[getattr(n, "var", n) for c in k for n in c] for k in counts]],
+        collect([changed, results, [[getattr(n, "var", n) for c in k for n in c] for k in counts]],
                 wanted)  # fmt: skip
         needed, stack = {}, wanted[::-1]
         while stack:
@@ -490,6 +476,10 @@ class Tape:
 
 
 _LEAVING = ("tensor", "array")
+_OF_RECORDER = (
+    "backend", "duplicate", "calls", "prologue", "conditions", "afterwards", "inputs", "devices",
+    "raw",
+)  # fmt: skip
 
 
 def _getter(x):
@@ -569,10 +559,10 @@ def first_difference(one, other):
                 return f"call {number}, {a.name}, has a result of another shape or dtype"
     if len(one.calls) != len(other.calls):
         return f"one makes {len(one.calls)} calls, the other {len(other.calls)}"
-    for what in "rebound", "gradients", "number_writes", "changed", "results":
+    for what in "rebound", "gradients", "changed", "results":
         a, b = getattr(one, what), getattr(other, what)
         if len(a) != len(b) or not all(map(alike, *map(_without_places, (a, b)))):
-            return f"what it changes or returns differs: {what.replace('_', ' ')}"
+            return f"what it changes or returns differs: {what}"
     graphs = [x.graph and (x.graph.nodes, x.graph.places) for x in (one, other)]
     if not alike(*graphs):
         return "the graphs of what it returns differ"
@@ -583,7 +573,7 @@ def _without_places(effects):
     """Effects without what is made anew in each call."""
     return [
         (e[0], e[1][1]) if e[0] == "tensor"
-        else tuple([id(x.container) if hasattr(x, "container") else x for x in e])
+        else tuple([(id(x.container), x.key) if type(x) is Cell else x for x in e])
         for e in effects
     ]  # fmt: skip
 

@@ -53,16 +53,17 @@ class Recorder:
         self.is_open = is_open
         self.kind, self.scalar = traced_types(backend)
         self.array = backend.array_types[0]
+        self.duplicate = duplicate_of(backend)
         self.raw = [x for x in raw if type(x) in backend.array_types]
         self.several_devices = backend.several_devices
-        self.devices = set()  # of all results and constants, where there are several
+        self.used_devices = set()  # of all results and constants, where there are several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
         self.reason, self.passing = None, False
         self.watch = None  # the profile function that sees what the function calls
         self.start = 0  # an order number from before the function ran
         self.seen = {}  # the tensors that were found, by id
         self.inputs = []  # values that are there before the first call
-        self.device_of = {}  # their devices, where these matter
+        self.devices = {}  # their devices, where these matter
         self.strangers = []  # tensors that were not, and got gradients
         self.contents = {}  # by the values of raw arrays, these and what was in them
         self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # their memory
@@ -172,7 +173,7 @@ class Recorder:
                 self._kept.append(array)
             self.inputs.append(var)
             if self.several_devices or self.backend.binder is None:
-                self.device_of[var] = self.backend.device(array)
+                self.devices[var] = self.backend.device(array)
         return traced
 
     def constant(self, array):
@@ -185,7 +186,7 @@ class Recorder:
                 var.constant = copied(self.backend, array)
             var.memory = Memory()
             if self.several_devices:
-                self.devices.add(self.backend.device(array))
+                self.used_devices.add(self.backend.device(array))
             traced = self._constants[id(array)] = self._traced(array, var)
             self._kept.append(array)
             self.contents[var] = array, content_of["array"](array)
@@ -290,7 +291,7 @@ class Recorder:
             else:
                 var.memory = Memory(call)
             if self.several_devices:
-                self.devices.add(backend.device(part))
+                self.used_devices.add(backend.device(part))
         if is_constant:
             var.constant = part
         var.call = call
@@ -785,7 +786,6 @@ class TracedBackend(Backend):
         self.scalar_types = (scalar,)
         self.in_single = real.in_single
         self._updaters = {}
-        self.duplicate = duplicate_of(real)
         if real.blend is not None:
             self.blend = self._blend
 
@@ -817,7 +817,7 @@ class TracedBackend(Backend):
             if dtype is copy is None and type(data) is recorder.kind:
                 return data
             if copy and dtype is None and type(data) is recorder.kind:
-                return recorder.call(self.duplicate, (data,))
+                return recorder.call(recorder.duplicate, (data,))
             return recorder.call(self.real.asarray, (data,), {"dtype": dtype, "copy": copy})
         recorder = thread.recorder
         if recorder is None:
