@@ -47,9 +47,7 @@ class Recorded(NamedTuple):
     passing: Any = False
 
 
-def record(
-    function, state, leaves, structure, args, kwargs, known=(), is_first=False
-):  # fmt: skip
+def record(function, state, leaves, structure, args, kwargs, known=(), is_first=False):
     """Call the function, and return what it has done as a `Recorded`.
 
     state: what the function's state is found in, or None for all that it reaches.
