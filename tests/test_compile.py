@@ -687,6 +687,17 @@ def test_what_cannot_be_compiled_is_said_even_after_such_a_call():
         [compiled(normal(3)) for _ in range(3)]
 
 
+def test_a_slice_that_ends_where_values_say_is_not_compiled():
+    def f(x, n):
+        return gg.asarray(x[:n]) * 2
+
+    compiled, x = gg.compile(f), np.arange(6.0)
+    with pytest.warns(UserWarning, match="a slice begins or ends where values say"):
+        compiled(x, np.array(3))
+    for n in (3, 3, 1, 2, 4):  # one element would be broadcast
+        same(compiled(x, np.array(n)), f(x, np.array(n)))
+
+
 def test_raw_arrays_shapes_dtypes_and_strides():
     compiled = gg.compile(lambda x, y: x @ y + gg.sum(x))
     a = normal(6, 6).array

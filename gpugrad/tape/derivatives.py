@@ -20,7 +20,7 @@ from typing import NamedTuple
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, next_order, watched, writes
+from ..autograd.graph import Leaf, Node, next_order, writes
 from ..autograd.implementation import implementation_of
 from ..autograd.plan import OutputPlan
 from ..autograd.sweep import check_unchanged, sweep
@@ -64,7 +64,7 @@ class Graph:
         self = cls()
         self.function = function
         self.outside, self.nodes, self._plans = [], [], []
-        self._labels, self._checkpoints = [], []
+        self._checkpoints = []
         holders = {x.node: x for x, *_ in stage.originals.values() if x.node is not None}
         outside, inside = _split([y.node for y in results.values()], recorder.start, holders)
         problems = []
@@ -107,12 +107,9 @@ class Graph:
         return None if problems else self
 
     def _problem(self, node, numbers, stage):
-        """Why a node cannot be made anew, or None; notes its label and its checkpoint."""
-        watch = node.watch
-        if watch is not None and watch.hooks:
-            return "the gradient of a result calls hooks"
-        if watch is not None and watch.label is not None:
-            self._labels.append((numbers[node], watch.label))
+        """Why a node cannot be made anew, or None; notes its checkpoint."""
+        if node.watch is not None and (node.watch.hooks or node.watch.label):
+            return "the gradient of a result calls hooks, or has a label"
         for i, x in enumerate(node.saved or ()):
             if isinstance(x, CustomCall):
                 return "the gradient of a result calls a custom_vjp"
@@ -194,8 +191,6 @@ class Graph:
             node.dtype = dtype
             node.watch = None
             nodes.append(node)
-        for number, label in self._labels:
-            watched(nodes[number]).label = label
         for number, i, record, at in self._checkpoints:
             nodes[number].saved = _repeated(nodes[number], i, record, values[at], start)
         for i, number in self.places:

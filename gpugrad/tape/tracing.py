@@ -594,6 +594,8 @@ def _is_for_program(frame):
 
 def _check_key(recorder, key):
     for k in key if type(key) is tuple else (key,):
+        if type(k) is slice and any(map(is_unknown, (k.start, k.stop, k.step))):
+            recorder.read("a slice begins or ends where values say")
         if is_unknown(k) and recorder.backend.xp.isdtype(k.dtype, "bool"):
             recorder.read("an index of bools selects what its values say")
 
