@@ -50,7 +50,7 @@ class Graph:
     nodes: for each other node its op, its parents, what it saves, its shape and its dtype.
     places: pairs of the position of a result and the number of its node.
     values: those that the nodes save.
-    kept: what the program returns for them, besides the results; see `Tape.origins`.
+    kept: what the program returns for them, besides the results.
     first_after: how many of ``nodes`` come before the first that saves what the function has
         overwritten by then.
     """
@@ -123,26 +123,18 @@ class Graph:
                 self._checkpoints.append((numbers[node], i, record, leaves))
         return None
 
-    def finish(self, tape, found, origins):
+    def finish(self, tape, found):
         """Decide what the program returns for the nodes.
 
         found: a function from values to those that replace them on the simplified tape.
-        origins: the memory that the values had before.
         """
-        shown, kept, constants = {*tape.origins}, {}, {}
-        for x in self.values:
-            y, origin = found(x), origins[x]
-            if y.constant is not None and origin not in shown:
-                constants[x] = y.constant
-            elif origin is None or origin in shown or not origin.is_own:
-                kept[x] = y, origin
-            else:
-                kept[x] = y, "graph"  # nothing else has its memory
-        at = {y: i for i, y in enumerate(dict.fromkeys(kept.values()))}
-        self.kept = [*at]
-        self._rest, self._nested = [*constants.values()], []
-        self._places = places = {x: at[y] for x, y in kept.items()}
-        places |= {x: len(at) + i for i, x in enumerate(constants)}
+        values, shown = {x: found(x) for x in self.values}, {*tape.returned()}
+        # A result is copied from a constant in each run, and a node saves that copy.
+        constants = [y for y in values.values() if y.constant is not None and y not in shown]
+        self.kept = [y for y in dict.fromkeys(values.values()) if y not in constants]
+        at = {y: i for i, y in enumerate([*self.kept, *constants])}
+        self._rest, self._nested = [y.constant for y in constants], []
+        self._places = places = {x: at[y] for x, y in values.items()}
 
         def place(x):
             """Where something that is saved will be in the list of what the nodes save."""

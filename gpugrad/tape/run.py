@@ -375,8 +375,8 @@ class Program(Steps):
     def _bind_effects(self):
         """Prepare what is done when all calls have been made."""
         tape, number = self.tape, self.maker
-        # By memory that has left the program its origin; the registers of copies that leave twice.
-        self._taken, self._copies, self._uses = {}, {}, Counter()
+        # The registers of copies that leave twice, and how often values leave as results.
+        self._copies, self._uses = {}, Counter(tape.returned())
         self._rebound = [(self._holder(x), what, self._leaving(y)) for x, what, y in tape.rebound]
         self._gradients = [
             (self._holder(x), None if value is None else self._leaving(value))
@@ -392,54 +392,45 @@ class Program(Steps):
             for optimizer, var, before in tape.skips
         ]
 
-    def _leaving(self, x, origin=None):
-        """A function that returns a value in memory of its own, or in that of its ``origin``.
-
-        A result may show state, an argument, or another result; see `Tape.origins`.
-        """
-        regs, at, memory = self.regs, self.slot(x), x.memory
+    def _leaving(self, x):
+        """A function that returns a value in memory that no later run overwrites."""
+        regs, at = self.regs, self.slot(x)
         is_given = x.kind != "array"
         if not is_given and x.constant is None:
-            storage, maker = self.plan.storage(x), x.root().call
-            is_planned = storage is not None and storage.kind == "planned"
-            # What a call returns may be an operand.
-            is_own = memory.is_own and not is_planned and not maker.declared.aliases
-            is_given = is_own and memory not in self._taken
-            shown = self._taken.get(memory) if memory.is_own else memory
-            is_given |= origin is not None and shown is origin
+            storage = self.plan.storage(x)
+            is_given = storage is None or storage.kind != "planned"
+            if x.memory.is_own and x.root().call.declared.aliases:
+                is_given = False  # what it returns may be an operand
         if is_given:
-            self._taken.setdefault(memory, origin)
             return lambda: regs[at]
-        if (x, origin) in self._copies:
-            at = self._copies[x, origin]
+        if x in self._copies:
+            at = self._copies[x]
             return lambda: regs[at]
         fixed = self.static(x)
         copy = self.caller(self.tape.duplicate, (x,))
         if hasattr(fixed, "copy"):
             copy = fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
-        if self._uses[x, origin] < 2:
+        if self._uses[x] < 2:
             return copy
-        self._copies[x, origin] = at = self._new_slot()
+        self._copies[x] = at = self._new_slot()
         return partial(_kept_in, regs, at, copy)
 
     def _bind_results(self):
         """Prepare the leaves of the result, each as a function, or the number of an equal one."""
         self._results, self._order, numbers = [], [], {}
-        rows = [*zip(self.tape.results, self.tape.origins, strict=True)]
-        self._uses.update([(v[1] if k == "tensor" else v, o) for (k, v), o in rows if o])
-        for (kind, value), origin in rows:
+        for kind, value in self.tape.results:
             key = value[0] if kind == "tensor" else object()
             if key not in numbers:
                 numbers[key] = len(self._results)
-                self._results.append(self._result(kind, value, origin))
+                self._results.append(self._result(kind, value))
             self._order.append(numbers[key])
         if len(self._results) == len(self._order):
             self._order = None
 
-    def _result(self, kind, value, origin):
+    def _result(self, kind, value):
         regs = self.regs
         if kind == "tensor":
-            find = self._leaving(value[1], origin)
+            find = self._leaving(value[1])
             return lambda: wrap(find(), None)
         if kind in ("static", "same"):
             return lambda: value
@@ -447,7 +438,7 @@ class Program(Steps):
             return lambda: regs[value]
         if kind == "grad":
             return lambda: value.grad
-        return self._leaving(value, origin)
+        return self._leaving(value)
 
     # Running
 

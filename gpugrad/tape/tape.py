@@ -212,10 +212,11 @@ def simplify(calls, outputs, duplicate):
     duplicate: the function that copies an array.
 
     Returns the calls and a dict of values that others replace. Left out are calls whose results
-    nothing needs, calls that are equal to earlier ones, and copies of what nothing overwrites.
+    nothing needs, calls that are equal to earlier ones, and copies of what nothing overwrites. Two
+    outputs that were in memory of their own stay so.
     """
     _keep_constants(calls)
-    new = _merged(_living(calls, outputs), duplicate)
+    new = _merged(_living(calls, outputs), duplicate, {x.root() for x in outputs})
     for call in calls:
         call.replace(new)
     return _living(calls, [new.get(x, x) for x in outputs]), new
@@ -261,7 +262,7 @@ def _living(calls, outputs):
     return living[::-1]
 
 
-def _merged(calls, duplicate):
+def _merged(calls, duplicate, leaving):
     """A dict from values to equal ones that are computed earlier."""
     known, new, versions = {}, {}, {}
     apart, members = _apart(calls), {}
@@ -269,8 +270,11 @@ def _merged(calls, duplicate):
     def merge(outs, firsts):
         pairs = [(out.root(), x.root()) for out, x in zip(outs, firsts, strict=True)]
         for root, first in pairs:
-            mine = members.get(root, {root})
-            if any(not mine.isdisjoint(apart.get(x, ())) for x in members.get(first, {first})):
+            mine, others = members.get(root, {root}), members.get(first, {first})
+            is_given = root.memory is not None and not first.memory.is_own
+            if not mine.isdisjoint(leaving) and (is_given or not others.isdisjoint(leaving)):
+                return False
+            if any(not mine.isdisjoint(apart.get(x, ())) for x in others):
                 return False
         for root, first in pairs:
             members.setdefault(first, {first}).update(members.get(root, {root}))
@@ -293,8 +297,12 @@ def _merged(calls, duplicate):
         key = _key(call, new, versions)
         if key is not None:
             alike = known.setdefault(key, [])
-            if not any(merge(call.outs, first.outs) for first in alike):
-                alike.append(call)
+            if any(merge(call.outs, first.outs) for first in alike):
+                continue
+            if alike and call.outs[0] in leaving and not call.several:
+                call.function, call.args, call.kwargs = duplicate, (alike[0].outs[0],), {}
+                call._operands = call._declared = call._elementwise = None
+            alike.append(call)
     return new
 
 
@@ -364,8 +372,6 @@ class Tape:
     results: pairs of a kind and a value for the leaves of the result.
     graph: the `derivatives.Graph` of the results, or None.
     has_kernels: whether kernels may take the place of calls.
-    origins: for each of ``results`` the memory that it has in the function, where it has any; two
-        that were computed alike share one value, but no memory.
 
     And after `finish`:
 
@@ -401,13 +407,10 @@ class Tape:
         """Simplify the calls, and find what a program needs; raises Unsupported."""
         leaving = [value for _, _, value in self.rebound]
         leaving += [value for _, value in self.gradients if value is not None]
-        leaving += [v[1] if kind == "tensor" else v for kind, v in self.results if kind in _LEAVING]
+        leaving += self.returned()
         leaving += [var for _, var, _ in self.skips]
         if self.graph is not None:
             leaving += self.graph.values
-        origins = {x: x.memory for x in leaving}
-        self.origins = [v[1] if kind == "tensor" else v for kind, v in self.results]
-        self.origins = [origins.get(x) if type(x) is Value else None for x in self.origins]
         self.calls, new = simplify(self.calls, leaving, self.duplicate)
 
         found = substituting(new)
@@ -416,13 +419,15 @@ class Tape:
         self.skips = [(o, found(var), counts) for o, var, counts in self.skips]
         self.results = [(k, mapped(v, found) if k in _LEAVING else v) for k, v in self.results]
         if self.graph is not None:
-            self.graph.finish(self, found, origins)
-            for x, origin in self.graph.kept:
-                self.results.append(("number" if x.kind == "number" else "array", x))
-                self.origins.append(origin)
+            self.graph.finish(self, found)
+            self.results += [("number" if x.kind == "number" else "array", x) for x in self.graph.kept]
         self.communicates = any(call.communicates for call in self.calls)
         self._find_numbers()
         self._find_inputs()
+
+    def returned(self):
+        """The values of arrays among the results."""
+        return [v[1] if kind == "tensor" else v for kind, v in self.results if kind in _LEAVING]
 
     def _find_numbers(self):
         wanted: list = []
