@@ -269,7 +269,7 @@ class Compiled(Generic[P, R]):
             start = next_order()
             with program.context():
                 found = program.run(leaves)
-                if found is MISS and program.may_follow():
+                if found is MISS and program.may_follow(leaves):
                     program.bind()
                     found = program.run(leaves)
             if found is not MISS:
@@ -462,6 +462,3 @@ def _leaves(args, kwargs):
         leaves += found
         structures.append(structure)
     return leaves + static_fields_of(nodes), structures
-
-
-__all__ = ["Compiled", "compile"]

@@ -491,6 +491,3 @@ def _repeated(node, i, record, leaves, start):
     outside = [*node.parents[len(arguments.places) :]]
     record = record._replace(arguments=arguments, outside=outside, start=start)
     return (*node.saved[:i], record, *node.saved[i + 1 :])
-
-
-__all__ = ["Graph"]

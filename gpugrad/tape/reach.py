@@ -467,6 +467,3 @@ def _a(x):
 
 def is_dtype(x):
     return hasattr(x, "itemsize") and hasattr(x, "newbyteorder")
-
-
-__all__ = ["Reach"]

@@ -22,7 +22,7 @@ from .numbers import Number
 from .reach import Reach
 from .run import MISS
 from .stage import Stage, real_of, release
-from .tape import Input, Tape
+from .tape import Input, Tape, signature_of
 from .tracing import Recorder, Traced, copied
 from .witness import Witness
 
@@ -141,7 +141,9 @@ class _Recording:
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
-        before, rows = self._signature(leaves), self._leaves(leaves)
+        state = [x for key, x in reach.tensors.items() if key not in stage.arguments]
+        before = signature_of(leaves, state, recorder.raw, recorder.backend)
+        rows = self._leaves(leaves)
         alike = [t.codes for t in self.known if t.is_of(before, rows)]
         outer, witness = thread.draws, Witness(recorder, *alike[:1])
         tape = None
@@ -201,26 +203,6 @@ class _Recording:
         self.given_traced = Reach(nodes_of(found), follows_code=False)
         return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
-    def _signature(self, leaves):
-        """What decides which program a call needs, besides the guards."""
-        found = [thread.recording]
-        for x in leaves:
-            if isinstance(x, Tensor):
-                node = type(x.node)
-                found.append((type(x), _layout(x.array), node, node is Leaf and x.grad is not None))
-            elif type(x) in namespace_of:
-                found.append((type(x), _layout(x)))
-            else:
-                found.append((type(x), None))
-        for key, x in self.reach.tensors.items():
-            if key not in self.stage.arguments:
-                found.append((key, _layout(x.array), id(x.node), x.grad is not None))
-        # Which of them share an array.
-        first = {}
-        for k, x in enumerate(self.reach.tensors.values()):
-            found.append(first.setdefault(id(x.array), k))
-        return found
-
     # The tape
 
     def _tape(self, rows, structure, parts, result, result_structure, draws, signature):
@@ -236,16 +218,15 @@ class _Recording:
         if live and recorder.reason is None:
             graph = Graph.of(self.function, recorder, stage, live)
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
-        tensors, var_of, aliases = [], {}, []
+        tensors, aliases = [], []
         for key, (x, _, node, grad) in stage.originals.items():
-            var_of[key] = stage.traced[key].var
-            at = stage.arguments.get(key)
+            at, source = stage.arguments.get(key), stage.traced[key].var.source
             if at is None:
                 watch = node.watch if type(node) is Leaf else MISS
                 tensors.append((x, node, watch, grad is not None, key not in moving))
-            elif var_of[key].source.kind == "tensor":  # it has the array of a tensor of the state
-                aliases.append((at, var_of[key].source.holder))
-            elif var_of[key].source.holder != at:
+            elif source.kind == "tensor":  # it has the array of a tensor of the state
+                aliases.append((at, source.holder))
+            elif source.holder != at:
                 recorder.stop("two arguments have the same array", True)
         recorder.check_constants(recorder.contents)
         devices = {*recorder.used_devices, *recorder.devices.values()}
@@ -266,7 +247,6 @@ class _Recording:
             leaves=rows,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
             tensors=tensors,
-            var_of=var_of,
             aliases=aliases,
             rebound=stage.rebound,
             gradients=[(x, value) for x, value, _ in stage.gradients],
@@ -276,7 +256,6 @@ class _Recording:
             argument_of=stage.arguments,
             alike=stage.alike,
             generators=[entry[0] for entry in draws.replaced],
-            parameters={id(p): s for o in reach.optimizers for p, s in o._states.items()},
             optimizers=[
                 (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
                 for o in reach.optimizers
@@ -400,10 +379,6 @@ class _Recording:
         return result
 
 
-def _layout(array):
-    return tuple(array.shape), array.dtype, getattr(array, "strides", None)
-
-
 def make_real(node, recorder):
     """Give the nodes that a function has recorded plans and saved values of real arrays."""
     stack, seen = [node], set()
@@ -482,6 +457,3 @@ def has_more(x):
     """Whether a node of a tree has arrays or attributes that flattening does not find."""
     is_static = any(isinstance(y, Tensor) or type(y) in namespace_of for y in static_fields_of([x]))
     return is_static or not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
-
-
-__all__ = ["Recorded", "nodes_of", "record", "static_fields_of"]

@@ -23,6 +23,7 @@ from .kernels import segments, steps_with
 from .plan import Plan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
+from .tape import signature_of
 
 MISS = object()
 _ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)
@@ -133,30 +134,15 @@ class Program(Steps):
         states = [(s, s.values, group[0]) for group in self.tape.alike for s in group]
         self._tensor_rows = rows, states
 
-    def may_follow(self):
+    def may_follow(self, leaves):
         """Whether tensors have other arrays now, to which the program can be bound instead."""
-        tape, backend = self.tape, self.backend
-        tensors = [(x, array) for x, *_, array in self._tensor_rows[0] if array is not None]
-        if all(x.array is array for x, array in tensors):
+        rows, optimizers = self._tensor_rows, self.tape.reach.optimizers
+        if rows and all(array is None or x.array is array for x, *_, array in rows[0]):
             return False
-        owners, buffers, arrays = dict.fromkeys(map(backend.buffer, tape.raw)), {}, {}
-        for x, _ in tensors:
-            array, state, var = x.array, tape.parameters.get(id(x)), tape.var_of[id(x)]
-            if state is not None and state.array is not array:
-                return False
-            if (
-                type(array) is not backend.array_types[0]
-                or (array.shape, array.dtype) != (var.shape, var.dtype)
-                or getattr(array, "strides", None) != var.strides
-                or backend.device(array) != tape.devices.get(var, backend.device(array))
-            ):
-                return False
-            buffer = backend.buffer(array)
-            is_alike = owners.setdefault(buffer, var.memory) is var.memory
-            is_alike = is_alike and buffers.setdefault(var.memory, buffer) == buffer
-            if (array.size and not is_alike) or arrays.setdefault(var, array) is not array:
-                return False
-        return True
+        if any(s.array is not p.array for o in optimizers for p, s in o._states.items()):
+            return False
+        state = [x for x, *_ in self.tape.tensors]
+        return signature_of(leaves, state, self.tape.raw, self.backend) == self.tape.signature
 
     def _fits(self, leaves):
         """Whether the program is for this call; finds its arrays on the way."""
@@ -553,6 +539,3 @@ def _free(tensors):
 
 def _itself(x):
     return x
-
-
-__all__ = ["MISS", "Failed", "Program", "warn_of"]

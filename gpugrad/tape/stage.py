@@ -11,7 +11,7 @@ from weakref import ref
 
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched, writes
-from ..backends import backend_of, namespace_of
+from ..backends import backend_of
 from ..optim.optimizer import ParameterState
 from .cells import ABSENT, SIMPLE, Cell, holds, same
 from .libraries import slots_of
@@ -412,6 +412,3 @@ def _replace(old, new, apart):
             for name in (*getattr(place, "__dict__", ()), *slots_of(kind)):
                 if getattr(place, name, None) is old:
                     object.__setattr__(place, name, new)
-
-
-__all__ = ["Stage", "namespace_of", "real_of", "release"]

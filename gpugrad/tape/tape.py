@@ -8,7 +8,10 @@ and whatever changes the order of calls, or leaves one out, looks at which memor
 import math
 from functools import partial
 
-from ..backends import backend_of
+from .._tensor import Tensor
+from .._thread_state import thread
+from ..autograd.graph import Leaf
+from ..backends import backend_of, namespace_of
 from ..backends.declarations import declaration
 from .cells import Cell, is_compared, same
 
@@ -45,7 +48,7 @@ class Value:
 
     __slots__ = (
         "kind", "shape", "dtype", "strides", "nbytes", "source", "constant", "call", "base",
-        "memory", "number",
+        "memory",
     )  # fmt: skip
 
     def __init__(self, kind, value=None, nbytes=0):
@@ -54,7 +57,7 @@ class Value:
         self.dtype = getattr(value, "dtype", None)
         self.strides = getattr(value, "strides", None)
         self.nbytes = nbytes
-        self.source = self.constant = self.call = self.base = self.memory = self.number = None
+        self.source = self.constant = self.call = self.base = self.memory = None
 
     @property
     def size(self):
@@ -66,9 +69,6 @@ class Value:
         while x.base is not None:
             x = x.base
         return x
-
-    def __repr__(self):
-        return f"<{self.kind} {self.number} {self.dtype} {tuple(self.shape)}>"
 
 
 class Input:
@@ -420,7 +420,9 @@ class Tape:
         self.results = [(k, mapped(v, found) if k in _LEAVING else v) for k, v in self.results]
         if self.graph is not None:
             self.graph.finish(self, found)
-            self.results += [("number" if x.kind == "number" else "array", x) for x in self.graph.kept]
+            self.results += [
+                ("number" if x.kind == "number" else "array", x) for x in self.graph.kept
+            ]
         self.communicates = any(call.communicates for call in self.calls)
         self._find_numbers()
         self._find_inputs()
@@ -489,6 +491,35 @@ _OF_RECORDER = (
 
 def _getter(x):
     return lambda: x.array
+
+
+def signature_of(leaves, state, raw, backend):
+    """What decides which program a call needs, besides guards and what is no array.
+
+    state: the tensors that are found without the arguments.
+    """
+
+    def layout(array):
+        strides = getattr(array, "strides", None)
+        device = backend.device(array) if has_devices else None
+        return type(array), tuple(array.shape), array.dtype, strides, device
+
+    has_devices = backend.several_devices or backend.binder is None
+    found, tensors = [thread.recording], [*state]
+    for x in leaves:
+        if isinstance(x, Tensor):
+            node = type(x.node)
+            found.append((type(x), layout(x.array), node, node is Leaf and x.grad is not None))
+            tensors.append(x)
+        else:
+            found.append((type(x), layout(x) if type(x) in namespace_of else None))
+    found += [(id(x), layout(x.array), id(x.node), x.grad is not None) for x in state]
+    # Which of them share an array, or memory.
+    first = {("memory", backend.buffer(x)): "raw" for x in raw}
+    for k, x in enumerate(tensors):
+        memory = "memory", backend.buffer(x.array)
+        found.append((first.setdefault(id(x.array), k), first.setdefault(memory, k)))
+    return found
 
 
 def are_alike(one, other):
