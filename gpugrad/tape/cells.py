@@ -93,7 +93,7 @@ def is_compared(kind):
     return kind in _EQUAL or (kind in backend_of and kind not in namespace_of)
 
 
-class _Exactly:
+class Exactly:
     """A value that equals only what `same` says."""
 
     __slots__ = ("value",)
@@ -102,13 +102,13 @@ class _Exactly:
         self.value = value
 
     def __eq__(self, other):
-        return type(other) is _Exactly and same(self.value, other.value)
+        return type(other) is Exactly and same(self.value, other.value)
 
 
 def keys_of(x):
     """The keys of a dict, or the items of a tuple or a set, in their order, each with its type."""
     keys = [*x]  # a copy first, since another thread may add some
-    return keys if {str}.issuperset(map(type, keys)) else [*map(_Exactly, keys)]
+    return keys if {str}.issuperset(map(type, keys)) else [*map(Exactly, keys)]
 
 
 def _content_of(x):

@@ -13,7 +13,7 @@ from .._thread_state import thread
 from ..autograd.graph import Leaf
 from ..backends import backend_of, namespace_of
 from ..backends.declarations import declaration
-from .cells import Cell, is_compared, same
+from .cells import Cell, Exactly, is_compared, same
 
 
 class Memory:
@@ -400,8 +400,9 @@ class Tape:
 
     def is_alike(self, other):
         """Whether two recordings are of the same kind of call, and under the same conditions."""
-        described = [*map(_described, self.conditions)], [*map(_described, other.conditions)]
-        return self.is_of(other.signature, other.leaves) and described[0] == described[1]
+        paths = [([call.outs for call in x.prologue], x.conditions) for x in (self, other)]
+        one, two = _describing(self)(paths[0]), _describing(other)(paths[1])
+        return self.is_of(other.signature, other.leaves) and one == two
 
     def finish(self):
         """Simplify the calls, and find what a program needs; raises Unsupported."""
@@ -532,87 +533,56 @@ def are_alike(one, other):
     return x[0] is y[0] or (not x[1] and same(x[0], y[0]))
 
 
-def _described(condition):
-    """A condition in terms of where its numbers come from, to be compared."""
-    function, args, outcome = condition
+def _describing(tape):
+    """A function that returns what is equal for the same things on the tapes of two recordings.
 
-    def place(x):
-        if type(x) is Cell:
-            return x.kind, id(x.container), x.key
-        if type(x) is Value:
-            return id(x.source.holder)
-        return x if type(x) in (int, tuple) else id(x)
+    Values that calls compute are told apart by the order in which the function meets them.
+    """
+    numbers = {}
 
     def of(x):
-        if type(x) is not Value:
-            return type(x), x
-        if x.call is None:
-            return x.source and [*map(place, x.source.holder[1:])]
-        return x.call.function, *map(of, x.call.args)
+        kind = type(x)
+        if kind is Value:
+            if x.source is not None:
+                return x.source.kind, of(x.source.holder)
+            if x.constant is not None and x.call is None:
+                to_numpy = backend_of[type(x.constant)].to_numpy
+                return x.shape, x.dtype, to_numpy(x.constant).tobytes()
+            return numbers.setdefault(x, len(numbers)), x.shape, x.dtype
+        if kind is tuple or kind is list:
+            return kind, *map(of, x)
+        if kind is dict:
+            return {name: of(item) for name, item in x.items()}
+        if kind is slice:
+            return kind, of((x.start, x.stop, x.step))
+        if kind is Cell:
+            return x.kind, id(x.container), x.key
+        if isinstance(x, Tensor):
+            return tape.argument_of.get(id(x), (kind, id(x)))
+        if callable(x):
+            return name_of(x)
+        # Dtypes and devices of libraries may be made anew; numbers have to have the same bits.
+        return kind, Exactly(x) if is_compared(kind) or hasattr(x, "shape") else x
 
-    return function, [*map(of, args)], outcome
+    return of
+
+
+def _described(tape):
+    """What was recorded, as pairs of a text and what is equal for equal recordings."""
+    of = _describing(tape)
+    for number, call in enumerate((*tape.prologue, *tape.calls)):
+        yield f"call {number} is {call.name}", of((call.args, call.kwargs, call.outs))
+    results = [v[1] if kind == "tensor" else (kind, v) for kind, v in tape.results]
+    for what in "rebound", "gradients", "changed":
+        yield f"what it changes ({what})", of(getattr(tape, what))
+    yield "what it returns", of((results, tape.graph and (tape.graph.nodes, tape.graph.places)))
 
 
 def first_difference(one, other):
     """What differs first between two recordings of a function, as a text; None if nothing does."""
-    twin, twin_of_other = {}, {}  # by a value of one, that of the other; and the reverse
-
-    def alike(x, y):
-        kind = type(x)
-        if kind is not type(y):
-            return False
-        if kind is Value:
-            if x.constant is not None and x.call is None:
-                return y.constant is not None and _bytes_of(x) == _bytes_of(y)
-            return twin.setdefault(x, y) is y and twin_of_other.setdefault(y, x) is x
-        if kind is tuple or kind is list:
-            return all_alike(x, y)
-        if kind is dict:
-            return x.keys() == y.keys() and all(alike(x[name], y[name]) for name in x)
-        if kind is slice:
-            return alike((x.start, x.stop, x.step), (y.start, y.stop, y.step))
-        if callable(x) and name_of(x) == name_of(y):
-            return True
-        if hasattr(x, "node"):  # a tensor, which may be an argument
-            at = one.argument_of.get(id(x))
-            return x is y or (at is not None and at == other.argument_of.get(id(y)))
-        # Dtypes and devices of libraries may be made anew; numbers have to have the same bits.
-        return same(x, y) or (not (is_compared(kind) or hasattr(x, "shape")) and x == y)
-
-    def all_alike(xs, ys):
-        return len(xs) == len(ys) and all(map(alike, xs, ys))
-
-    pairs = zip((*one.prologue, *one.calls), (*other.prologue, *other.calls), strict=False)
-    for number, (a, b) in enumerate(pairs):
-        if a.function is not b.function and a.name != b.name:
-            return f"call {number} is {a.name} in one and {b.name} in the other"
-        if not (all_alike(a.args, b.args) and all_alike(a.outs, b.outs)) or (
-            (a.kwargs or b.kwargs) and not alike(a.kwargs, b.kwargs)
-        ):
-            return f"call {number}, {a.name}, gets other operands"
-        for x, y in zip(a.outs, b.outs, strict=True):
-            if x.shape != y.shape or x.dtype != y.dtype:
-                return f"call {number}, {a.name}, has a result of another shape or dtype"
-    if len(one.calls) != len(other.calls):
-        return f"one makes {len(one.calls)} calls, the other {len(other.calls)}"
-    for what in "rebound", "gradients", "changed", "results":
-        a, b = getattr(one, what), getattr(other, what)
-        if len(a) != len(b) or not all(map(alike, *map(_without_places, (a, b)))):
-            return f"what it changes or returns differs: {what}"
-    graphs = [x.graph and (x.graph.nodes, x.graph.places) for x in (one, other)]
-    if not alike(*graphs):
-        return "the graphs of what it returns differ"
+    for (a, x), (b, y) in zip(_described(one), _described(other), strict=False):
+        if a != b:
+            return f"{a} in one and {b} in the other"
+        if x != y:
+            return f"{a}, which is not the same in both"
     return None
-
-
-def _without_places(effects):
-    """Effects without what is made anew in each call."""
-    return [
-        (e[0], e[1][1]) if e[0] == "tensor"
-        else tuple([(id(x.container), x.key) if type(x) is Cell else x for x in e])
-        for e in effects
-    ]  # fmt: skip
-
-
-def _bytes_of(x):
-    return x.shape, x.dtype, backend_of[type(x.constant)].to_numpy(x.constant).tobytes()
