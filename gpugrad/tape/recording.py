@@ -235,34 +235,21 @@ class _Recording:
         self._own_constants(parts, results)
         if recorder.reason is not None:
             return None
+        flags = [
+            (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
+            for o in reach.optimizers
+            if o in stage.stepped
+        ]
         return Tape(
-            recorder,
-            is_recording=thread.recording,
-            structure=structure,
-            result_structure=result_structure,
-            is_leaf=len(parts) == 1 and parts[0] is result,
-            signature=signature,
-            codes=self.codes,
-            reach=reach,
-            leaves=rows,
+            recorder, signature=signature, structure=structure, result_structure=result_structure,
+            is_recording=thread.recording, is_leaf=len(parts) == 1 and parts[0] is result,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
-            tensors=tensors,
-            aliases=aliases,
-            rebound=stage.rebound,
-            gradients=[(x, value) for x, value, _ in stage.gradients],
-            changed=stage.changed,
-            skips=stage.skips,
-            results=results,
-            argument_of=stage.arguments,
-            alike=stage.alike,
-            generators=[entry[0] for entry in draws.replaced],
-            optimizers=[
-                (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
-                for o in reach.optimizers
-                if o in stage.stepped
-            ],
-            graph=graph,
-        )
+            codes=self.codes, reach=reach, leaves=rows, argument_of=stage.arguments,
+            tensors=tensors, aliases=aliases, alike=stage.alike, optimizers=flags,
+            generators=[entry[0] for entry in draws.replaced], rebound=stage.rebound,
+            gradients=[(x, value) for x, value, _ in stage.gradients], changed=stage.changed,
+            skips=stage.skips, results=results, graph=graph,
+        )  # fmt: skip
 
     def _leaves(self, leaves):
         """What each leaf of the arguments has to be; see `Program`."""

@@ -6,7 +6,9 @@ and whatever changes the order of calls, or leaves one out, looks at which memor
 """
 
 import math
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, NamedTuple
 
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -71,7 +73,7 @@ class Value:
         return x
 
 
-class Input:
+class Input(NamedTuple):
     """Where a value is found when a tape starts.
 
     kind: "argument", "tensor" (the array of a Tensor), "grad" (the array of its ``.grad``), "held"
@@ -79,13 +81,11 @@ class Input:
     holder: the position of an argument, the Tensor, the `Cell`, or a function that reads a number.
     """
 
-    __slots__ = ("kind", "holder")
-
-    def __init__(self, kind, holder):
-        self.kind = kind
-        self.holder = holder
+    kind: str
+    holder: Any
 
 
+@dataclass(eq=False)
 class Call:
     """One call of a function: ``out = function(*args, **kwargs)``.
 
@@ -97,21 +97,14 @@ class Call:
     communicates: whether it communicates with other processes.
     """
 
-    __slots__ = (
-        "function", "args", "kwargs", "outs", "several", "is_pure", "writes", "communicates",
-        "_operands", "_declared", "_elementwise",
-    )  # fmt: skip
-
-    def __init__(self, function, args, kwargs, *, is_pure=True, writes=False):
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.outs = []
-        self.several = False
-        self.is_pure = is_pure
-        self.writes = writes
-        self.communicates = False
-        self._operands = self._declared = self._elementwise = None
+    function: Any
+    args: Any
+    kwargs: dict
+    is_pure: bool = True
+    writes: bool = False
+    outs: list = field(default_factory=list)
+    several = communicates = False
+    _operands = _declared = _elementwise = None
 
     @property
     def name(self):

@@ -426,27 +426,9 @@ class Recorder:
             self.stop(what, passing="first")
         self.stop("its optimizer makes its state", passing=True)
 
-    def refuse_collective(self):
-        """Called when values of other processes are wanted in a way that cannot be noted."""
-        self.stop("it communicates with other processes")
-
-    def refuse_search(self):
-        """Called by an optimizer that evaluates a closure as often as values say."""
-        self.stop(
-            "the losses decide how often LBFGS calls its closure; compile the closure instead, and "
-            "call optimizer.step(closure) outside of compiled functions"
-        )
-
     def refuse_seed(self):
         """Called when a random generator is seeded, or its state is set."""
         self.stop("it seeds a random generator or sets its state")
-
-    def refuse_loader(self):
-        """Called when a `DataLoader` begins a pass, which its epoch and its seed decide on."""
-        self.stop(
-            "it iterates over a DataLoader; compile the function of one batch instead, and call it "
-            "in a loop over the loader that is not compiled"
-        )
 
     def check_leaves(self, leaves):
         """Called before leaves get gradients."""
