@@ -4,7 +4,6 @@ import pickle
 import random as python_random
 from functools import cache, partial
 
-from .. import random
 from .._thread_state import thread
 from ..backends.numpy.random import global_generator
 
@@ -42,49 +41,34 @@ def restore_foreign(states):
 class NotedDraws:
     """Has every generator that this thread draws from note its draws; see `_draws.note_draw`.
 
-    states: the state of each generator before it was first drawn from.
+    states: itself, which takes each generator before it is first drawn from.
+    replaced: by generator, its own source and keys, and what stands for them.
     """
 
-    def __init__(self, recorder, generators, foreign_generators):
-        self.recorder = recorder
-        self.states = _States(self)
-        self.replaced = []
-        known = {id(g): g for g in (*random._generators.values(), *generators)}
-        self.before = [(g, g.get_state()) for g in known.values()]
+    def __init__(self, recorder, foreign_generators):
+        self.recorder, self.states, self.replaced = recorder, self, {}
         self.foreign = foreign_states(foreign_generators)
 
-    def replace(self, generator, state):
+    def __contains__(self, generator):
+        return generator in self.replaced
+
+    def __setitem__(self, generator, state):
         source = _Source(generator, generator.source, self.recorder)
         keys = _Keys(generator, generator._keys, self.recorder)
-        self.replaced.append((generator, generator.source, generator._keys, source, keys))
+        self.replaced[generator] = generator.source, generator._keys, source, keys
         generator.source, generator._keys = source, keys
 
     def end(self):
-        """Put the generators' own sources back, and stop the recording if one was set."""
-        replaced = {id(entry[0]) for entry in self.replaced}
-        for generator, source, keys, new_source, new_keys in self.replaced:
+        """Put the generators' own sources back."""
+        for generator, (source, keys, new_source, new_keys) in self.replaced.items():
             if generator.source is new_source:
                 generator.source = source
             if generator._keys is new_keys:
                 generator._keys = keys
-        for generator, state in self.before:
-            if id(generator) not in replaced and generator.get_state() != state:
-                self.recorder.refuse_seed()
-        for _, _, _, new_source, new_keys in self.replaced:
             new_source._log.drawn = new_keys._log.drawn = ()
         self.states = {}
         if any(_access(g)[0]() != state for g, state in self.foreign):
             self.recorder.stop("it draws random numbers from Python or another library")
-
-
-class _States(dict):
-    def __init__(self, draws):
-        super().__init__()
-        self.draws = draws
-
-    def __setitem__(self, generator, state):
-        super().__setitem__(generator, state)
-        self.draws.replace(generator, state)
 
 
 class _Log:

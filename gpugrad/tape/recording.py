@@ -140,7 +140,7 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
-        draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
+        draws = NotedDraws(recorder, reach.foreign_generators)
         state = [x for key, x in reach.tensors.items() if key not in stage.arguments]
         before = signature_of(leaves, state, recorder.raw, recorder.backend)
         rows = self._leaves(leaves)
@@ -246,7 +246,7 @@ class _Recording:
             device=next(iter(devices)) if recorder.several_devices and devices else None,
             codes=self.codes, reach=reach, leaves=rows, argument_of=stage.arguments,
             tensors=tensors, aliases=aliases, alike=stage.alike, optimizers=flags,
-            generators=[entry[0] for entry in draws.replaced], rebound=stage.rebound,
+            generators=[*draws.replaced], rebound=stage.rebound,
             gradients=[(x, value) for x, value, _ in stage.gradients], changed=stage.changed,
             skips=stage.skips, results=results, graph=graph,
         )  # fmt: skip

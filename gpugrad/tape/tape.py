@@ -531,17 +531,24 @@ def _describing(tape):
 
     Values that calls compute are told apart by the order in which the function meets them.
     """
-    numbers = {}
+    known = {}
+
+    def of_value(x):
+        if x.source is not None:
+            return x.source.kind, of(x.source.holder)
+        if x.constant is not None and x.call is None:
+            to_numpy = backend_of[type(x.constant)].to_numpy
+            return x.shape, x.dtype, to_numpy(x.constant).tobytes()
+        return len(known), x.shape, x.dtype
 
     def of(x):
         kind = type(x)
         if kind is Value:
-            if x.source is not None:
-                return x.source.kind, of(x.source.holder)
-            if x.constant is not None and x.call is None:
-                to_numpy = backend_of[type(x.constant)].to_numpy
-                return x.shape, x.dtype, to_numpy(x.constant).tobytes()
-            return numbers.setdefault(x, len(numbers)), x.shape, x.dtype
+            if x not in known:
+                known[x] = of_value(x)
+            return known[x]
+        if kind is int or kind is str or x is None:
+            return x
         if kind is tuple or kind is list:
             return kind, *map(of, x)
         if kind is dict:
@@ -564,7 +571,8 @@ def _described(tape):
     """What was recorded, as pairs of a text and what is equal for equal recordings."""
     of = _describing(tape)
     for number, call in enumerate((*tape.prologue, *tape.calls)):
-        yield f"call {number} is {call.name}", of((call.args, call.kwargs, call.outs))
+        kwargs = call.kwargs and of(call.kwargs)
+        yield f"call {number} is {call.name}", (of(call.args), kwargs, of(call.outs))
     results = [v[1] if kind == "tensor" else (kind, v) for kind, v in tape.results]
     for what in "rebound", "gradients", "changed":
         yield f"what it changes ({what})", of(getattr(tape, what))
