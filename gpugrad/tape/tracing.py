@@ -27,10 +27,6 @@ from .numbers import Key, Number
 from .tape import Call, Input, Memory, Value, mapped
 from .updates import RecordedUpdater
 
-_OF_VALUES = {
-    "nonzero", "argwhere", "flatnonzero", "unique_all", "unique_counts", "unique_inverse",
-    "unique_values", "unique",
-}  # fmt: skip
 _OF_SHAPES = {"ndim", "size", "shape", "can_cast", "isdtype", "result_type", "broadcast_shapes"}
 
 
@@ -225,14 +221,22 @@ class Recorder:
             named, noted_named = self._real(kwargs, found), self._noted(kwargs)
         if thread.recorder is not self:
             return self._run(function, real, named, found)
+        call = Call(function, noted, noted_named, is_pure)
+        if call.declared.values_shape:
+            self._check_shape(call, args, kwargs)
         result = self._run(function, real, named, found)
         if self.watch is None or sys.getprofile() is not self.watch:
-            return self._note(Call(function, noted, noted_named, is_pure=is_pure), result, found)
+            return self._note(call, result, found)
         sys.setprofile(None)  # half of all that runs is in here
         try:
-            return self._note(Call(function, noted, noted_named, is_pure=is_pure), result, found)
+            return self._note(call, result, found)
         finally:
             sys.setprofile(self.watch)
+
+    def _check_shape(self, call, args, kwargs):
+        args, kwargs = mapped((args, kwargs or {}), lambda x: x if is_unknown(x) else None)
+        if call.declared.holds("values_shape", args, kwargs):
+            self.read(f"the number of elements of a {call.name} depends on values")
 
     def _note(self, call, result, found):
         """Note a call; returns its result, traced."""
@@ -383,9 +387,12 @@ class Recorder:
     def write(self, traced, function, args):
         """Call ``function(traced, *args)``, which overwrites ``traced``."""
         real, noted = self._both((traced, *args), [])
+        call = Call(function, noted, {}, writes=True)
+        if call.declared.values_shape and thread.recorder is self:
+            self._check_shape(call, (traced, *args), None)
         found = self._run(function, real, {}, (traced,))
         if thread.recorder is self:
-            self._note_write([traced], Call(function, noted, {}, writes=True))
+            self._note_write([traced], call)
         return found
 
     def write_together(self, arrays, function, args):
@@ -510,11 +517,9 @@ class Traced:
         return iter([self[i] for i in range(len(self))])
 
     def __getitem__(self, key):
-        _check_key(self.recorder, key)
         return self.recorder.call(operator.getitem, (self, key))
 
     def __setitem__(self, key, value):
-        _check_key(self.recorder, key)
         self.recorder.write(self, operator.setitem, (key, value))
 
     def __getattr__(self, name):  # of a raw array in the user's own code
@@ -572,14 +577,6 @@ def _is_for_program(frame):
             return True
         frame = frame.f_back
     return False
-
-
-def _check_key(recorder, key):
-    for k in key if type(key) is tuple else (key,):
-        if type(k) is slice and any(map(is_unknown, (k.start, k.stop, k.step))):
-            recorder.read("a slice begins or ends where values say")
-        if is_unknown(k) and recorder.backend.xp.isdtype(k.dtype, "bool"):
-            recorder.read("an index of bools selects what its values say")
 
 
 def is_unknown(x):
@@ -697,24 +694,18 @@ class _Namespace(ModuleType):
         elif isinstance(value, ModuleType) or name in ("special", "linalg"):
             value = _Namespace(value)
         elif callable(value) and not hasattr(value, "itemsize"):
-            value = _traced(name, value)
+            value = _traced(value)
         setattr(self, name, value)
         return value
 
 
-def _traced(name, function):
-    depends_on_values = name in _OF_VALUES
-
+def _traced(function):
     def traced(*args, **kwargs):
         recorder = thread.recorder
         if recorder is None:
             recorder = next((x.recorder for x in flat((args, kwargs)) if type(x) in _kinds), None)
             if recorder is None:
                 return function(*args, **kwargs)
-        elif depends_on_values:
-            recorder.read(f"{name} returns as many elements as the values say")
-        elif name == "repeat" and is_unknown(args[1]):
-            recorder.read("repeat returns as many elements as the values say")
         return recorder.call(function, args, kwargs)
 
     return traced
