@@ -12,6 +12,8 @@ import operator
 import struct
 import types
 import uuid
+from dataclasses import dataclass
+from typing import Any
 
 from ..autograd.graph import Leaf
 from ..backends import backend_of, namespace_of
@@ -23,6 +25,7 @@ _BY_TEXT = frozenset({decimal.Decimal, fractions.Fraction, uuid.UUID})
 _EQUAL = frozenset({*SIMPLE, *_BY_TEXT})
 
 
+@dataclass(slots=True, eq=False)
 class Cell:
     """A place that holds a value.
 
@@ -30,12 +33,9 @@ class Cell:
         ``__dict__`` of a class.
     """
 
-    __slots__ = ("kind", "container", "key")
-
-    def __init__(self, kind, container, key=None):
-        self.kind = kind
-        self.container = container
-        self.key = key
+    kind: str
+    container: Any
+    key: Any = None
 
     def get(self):
         return _ACCESS[self.kind][0](self.container, self.key)

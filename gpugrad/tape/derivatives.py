@@ -13,7 +13,8 @@ rules are guarded. It is recorded while the first sweep of its kind runs.
 
 import math
 from copy import copy
-from operator import itemgetter
+from functools import reduce
+from operator import getitem, itemgetter
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -241,12 +242,7 @@ class Sweeps:
         nodes: those of the path.
         roots: pairs of a node and its cotangent.
         """
-        given = []
-        for i, where in path.places.values():
-            x = nodes[i].saved
-            for k in where:
-                x = x[k]
-            given.append(x)
+        given = [reduce(getitem, where, nodes[i].saved) for i, where in path.places.values()]
         cotangents = [self._backend.asarray(c) for _, c in roots]
         if any(not c.shape and self._backend.is_complex(c.dtype) for c in cotangents):
             return None  # NumPy rounds products of complex scalars and 0-d arrays differently

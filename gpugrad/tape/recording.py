@@ -61,7 +61,9 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
         reach = Reach(state, leaves, nodes, follows_code=False)
     given = Reach(nodes, follows_code=False)
     reason = reach.refusal(()) or given.refusal(())
-    backend = backend_for(reach, leaves)
+    arrays = *leaves, *reach.tensors.values()
+    arrays = [x.array if isinstance(x, Tensor) else x for x in arrays]
+    backend = next((backend_of[type(x)] for x in arrays if type(x) in namespace_of), None)
     passing = False
     if reason is None and any(map(has_more, nodes)):
         reason = "an argument has attributes that are no fields of its dataclass, or static arrays"
@@ -391,16 +393,6 @@ def make_real(node, recorder):
                     for leaf in flatten(kept)[0]:
                         if isinstance(leaf, Tensor) and isinstance(leaf.array, Traced):
                             leaf.array = leaf.array.value
-
-
-def backend_for(reach, leaves):
-    """The backend of the arrays that a function reaches or gets; None if there are none."""
-    for x in [*leaves, *reach.tensors.values()]:
-        if isinstance(x, Tensor):
-            return backend_of[type(x.array)]
-        if type(x) in namespace_of:
-            return backend_of[type(x)]
-    return None
 
 
 @lru_cache(1000)
