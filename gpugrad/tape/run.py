@@ -202,17 +202,14 @@ class Program(Steps):
         tape, backend = self.tape, self.backend
         self._inputs = []
         for x, source in tape.floating.items():
-            holder, get = (
-                source.holder,
-                attrgetter("_grad.array" if source.kind == "grad" else "array"),
-            )
+            at, get = source.holder, attrgetter("_grad.array" if source.kind == "grad" else "array")
             if source.kind != "argument":
-                holder = self._holder(holder)
-            elif tape.leaves[holder][0] == "array":
+                at = self._holder(at)
+            elif tape.leaves[at][0] == "array":
                 get = _itself
             strides = None if x in tape.unread else x.strides
             layout = x.shape, x.dtype, strides, tape.devices.get(x)
-            self._inputs.append((get, holder, self.slot(x), *layout))
+            self._inputs.append((get, at, self.slot(x), *layout))
         owned = {x: find() for x, find in tape.pinned.items() if x.memory.is_written}
         memories = {x.memory for x in owned}
         fixed = [*owned.values(), *tape.raw]
@@ -240,13 +237,10 @@ class Program(Steps):
         ]
         found = [x for x in tape.numbers if x.source is not None]
         self._numbers = [(self._finder(*x.source.holder), self.slot(x)) for x in found]
-        self._random, random = [], set()  # random keys, and what is computed from them
+        self._random = []  # random keys, and what is computed from them
         for call in tape.prologue:
             (out,) = call.outs
-            rows = self._numbers
-            if not call.is_pure or not random.isdisjoint(call.operands()):
-                rows = self._random
-                random.add(out)
+            rows = self._random if out in tape.random else self._numbers
             rows.append((self.caller(call.function, call.args), self.slot(out)))
         self._conditions = [self.caller(function, args) for function, args, _ in tape.conditions]
         self._outcomes = [outcome for _, _, outcome in tape.conditions]

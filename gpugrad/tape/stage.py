@@ -35,15 +35,10 @@ class Stage:
         self.originals = {}
         self.traced = {}  # by the id of a Tensor, the traced array put into it
         self.grads = {}
-        self.states = []
-        self.alike = []
+        self.states, self.alike, self.unwatched, self.boundary, self.schedulers = [], [], [], [], []
         self.groups = []  # optimizers and numbers of groups, with what was in them
         self.stepped = set()  # optimizers
-        self.unwatched = []
-        self.boundary = []
-        self.schedulers = []
-        self.is_scheduling = False
-        self.has_left = False
+        self.is_scheduling = self.has_left = False
 
     def problem(self):
         """Why there can be no recording now, as a text and whether that will pass; or None."""

@@ -368,7 +368,8 @@ class Tape:
 
     And after `finish`:
 
-    numbers: the numbers that something needs, each after what it is computed from.
+    numbers: the numbers that something needs.
+    random: those that are random keys, or computed from them.
     pinned: from inputs that stay in their places to functions that return their arrays.
     floating: from inputs that are found anew in each run to their `Input`; those in ``unread`` are
         not needed, but the function may have read their shapes.
@@ -426,26 +427,20 @@ class Tape:
         return [v[1] if kind == "tensor" else v for kind, v in self.results if kind in _LEAVING]
 
     def _find_numbers(self):
-        wanted: list = []
-        for call in self.calls:
-            wanted += [x for x in call.operands() if x.kind == "number"]
-        changed = [value for _, value in self.changed]
-        counts = [[(n, *v) for _, n, v in counts] for _, _, counts in self.skips]
-        results = [value for kind, value in self.results if kind == "number"]
-        collect([args for _, args, _ in self.conditions], wanted)
-        collect([changed, results, [[getattr(n, "var", n) for c in k for n in c] for k in counts]],
-                wanted)  # fmt: skip
-        needed, stack = {}, wanted[::-1]
+        stack: list = []
+        operands = [call.operands() for call in self.calls]
+        collect((operands, self.results, self.changed, self.conditions, self.skips), stack)
+        needed = {}
         while stack:
             x = stack.pop()
-            if x not in needed:
+            if x.kind == "number" and x not in needed:
                 needed[x] = None
                 stack += [] if x.call is None else x.call.operands()
         if any(x.source is None and x.call is None for x in needed):
             raise Unsupported("it uses what a scheduler has set, in the same call")
         self.numbers = needed
         self.prologue = [c for c in self.prologue if not c.is_pure or c.outs[0] in needed]
-        random = set()
+        self.random = random = set()
         for call in self.prologue:
             if not call.is_pure or not random.isdisjoint(call.operands()):
                 random.update(call.outs)
