@@ -319,27 +319,20 @@ class Compiled(Generic[P, R]):
             self._has_made_objects = passing == "first"
             return
         self._has_made_objects = False
-        for other in known:
-            if other.is_alike(tape):
-                with suppress(ValueError):  # a signal handler may have done so meanwhile
-                    self._tapes.remove(other)
-                difference = first_difference(other, tape)
-                if difference is not None:
-                    self._give_up(
-                        f"two calls differ, though nothing that compile can see has changed: "
-                        f"{difference}"
-                    )
-                    return
-                try:
-                    tape.has_kernels = self._kernels
-                    program = program_of(tape)
-                except Unsupported as error:
-                    self._give_up(str(error))
-                    return
-                self._programs.insert(0, program)
-                del self._programs[_MOST:]
-                self._misses = 0
-                return
+        for other in filter(tape.is_alike, known):
+            with suppress(ValueError):  # a signal handler may have done so meanwhile
+                self._tapes.remove(other)
+            try:
+                if difference := first_difference(other, tape):
+                    what = "two calls differ, though nothing that compile can see has changed"
+                    raise Unsupported(f"{what}: {difference}")
+                tape.has_kernels = self._kernels
+                self._programs.insert(0, program_of(tape))
+            except Unsupported as error:
+                self._give_up(str(error))
+            del self._programs[_MOST:]
+            self._misses = 0
+            return
         self._misses += 1
         self._tapes.insert(0, tape)
         del self._tapes[_MOST:]
@@ -419,12 +412,10 @@ class Compiled(Generic[P, R]):
                     before.restore()
                 if recorded.tape is not None or recorded.passing is not True:
                     break
-            if recorded.tape is None:
-                later = "; call it once first" if recorded.passing else ""
-                raise ValueError(
-                    f"program: it would run without being compiled: {recorded.reason}{later}"
-                )
             try:
+                if recorded.tape is None:
+                    later = "; call it once first" if recorded.passing else ""
+                    raise Unsupported(recorded.reason + later)
                 recorded.tape.has_kernels = self._kernels
                 return Report(program_of(recorded.tape))
             except Unsupported as error:

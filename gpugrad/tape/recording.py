@@ -305,50 +305,37 @@ class _Recording:
                     tensor.array = copy(x.constant)
 
     def _result(self, x, grads):
-        recorder, stage = self.recorder, self.stage
-        stop = recorder.stop
-        if isinstance(x, Tensor):
-            if type(x) is BatchedTensor:
-                stop("it returns a tensor from inside vmap")
-                return "static", None
+        stop, stage, var = self.recorder.stop, self.stage, None
+        if isinstance(x, Tensor) and type(x) is not BatchedTensor:
             if id(x) in stage.originals:
                 at = stage.arguments.get(id(x))
                 return ("same", x) if at is None else ("leaf", at)
             if id(x) in grads:
                 return "grad", grads[id(x)]
-            if isinstance(x.array, Traced):
-                if type(x.array) is not recorder.kind:
-                    stop("a result is a scalar of the library")
-                var = x.array.var
-            elif type(x.array) in recorder.backend.array_types:
-                var = self._constant(x.array)
-            else:
-                stop("a result gets an array from elsewhere")
-                return "static", None
             if type(x.node) is Leaf:
                 stop("it returns a new leaf that requires grad")
             elif x.node is not None and x.node.watch is not None and x.node.watch.leaf is not None:
                 stop("it returns a tensor of which it has called retain_grad")
+            var = self._returned(x.array)
+        if var is not None:
             return "tensor", (id(x), var)
-        if type(x) is recorder.kind:
-            return "array", x.var
-        if type(x) is recorder.scalar:
-            stop("it returns a scalar of the library")
-            return "static", None
+        if (var := self._returned(x)) is not None:
+            return "array", var
         if type(x) is Number:
             return "number", x.var
-        if type(x) in namespace_of:
-            return "array", self._constant(x)
         if isinstance(x, (*SIMPLE, type)) or type(x) in SCALARS or id(x) in self.reach.seen:
             return "static", x
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
 
-    def _constant(self, array):
+    def _returned(self, array):
+        """The value of an array that is returned; None for anything else."""
         recorder = self.recorder
-        if recorder.is_guarded(array):
-            recorder.stop("it returns a raw array that it names")
-        return recorder.constant(array).var
+        if type(array) in recorder.backend.array_types:
+            if recorder.is_guarded(array):
+                recorder.stop("it returns a raw array that it names")
+            return recorder.constant(array).var
+        return array.var if type(array) is recorder.kind else None
 
     def _real_result(self, result, parts, structure):
         """The result with real arrays, and with a graph of them."""

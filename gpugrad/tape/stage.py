@@ -310,18 +310,14 @@ class Stage:
             except ABSENT:
                 stop("it takes something out of an object", "first")
                 continue
-            if type(now) is Number:
-                self.changed.append((place, now.var))
-                place.set(now.value)
-            elif isinstance(now, Traced):
+            if isinstance(now, Traced):
                 stop(f"it puts a new array into {place}")
-                place.set(now.value)
-            elif same(now, value):
-                continue
-            elif isinstance(now, SIMPLE):
-                self.changed.append((place, now))
-            else:
+            elif type(now) is Number or (isinstance(now, SIMPLE) and not same(now, value)):
+                self.changed.append((place, _var_of(now)))
+            elif not same(now, value):
                 stop(f"it puts a new object into {place}", "first")
+            if isinstance(now, Traced) or type(now) is Number:
+                place.set(now.value)
 
 
 def _swap(x, old, new):
