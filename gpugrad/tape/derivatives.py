@@ -68,25 +68,23 @@ class Graph:
         self._checkpoints = []
         holders = {x.node: x for x, *_ in stage.originals.values() if x.node is not None}
         outside, inside = _split([y.node for y in results.values()], recorder.start, holders)
-        problems = []
+        stop = recorder.stop
         for node in outside:
             x = holders.get(node, node)
             if x is node and node.order > recorder.start:
-                problems.append("a result depends on tensors that compile cannot see")
+                stop("a result depends on tensors that compile cannot see")
             self.outside.append(stage.arguments.get(id(x), node))
         numbers = {node: i for i, node in enumerate([*outside, *inside])}
-        problems += [p for node in inside if (p := self._problem(node, numbers, stage))]
         found: list = []
-        collect([leaves for *_, leaves in self._checkpoints], found)
         for node, parents in inside.items():
+            self._check(node, numbers[node], stage, stop)
             parents = tuple([numbers[parent] for parent in parents])
             saved = None if node.saved is None else mapped(tuple(node.saved), _noted)
-            if any(isinstance(x, Recomputed) for x in saved or ()):
-                saved = tuple([None if isinstance(x, Recomputed) else x for x in saved])
             collect(saved, found)
             self.nodes.append((node.plan.op, parents, saved, node.shape, node.dtype))
             self._plans.append(plan_for(node, recorder.array))
         self.places = [(i, numbers[y.node]) for i, y in results.items()]
+        collect([leaves for *_, leaves in self._checkpoints], found)
         self.values = [*dict.fromkeys(found)]
         # Nodes that save what the function overwrites, before or after them.
         is_written = [
@@ -96,33 +94,28 @@ class Graph:
         after = [i for i, w in enumerate(is_written) if w and not is_stale[i]]
         self.first_after = after[0] if after else len(self.nodes)
         if any(is_stale[self.first_after :]) or (any(is_written) and self._checkpoints):
-            problems.append("it overwrites what the gradient of a result needs")
+            stop("it overwrites what the gradient of a result needs")
         n = len(outside)
         is_open = any(row[2] is not None and min(row[1], default=n) < n for row in self.nodes)
         if is_open and any(call.communicates for call in recorder.calls):
-            problems.append(
-                "it returns a result that requires grad, and communicates with other processes"
-            )
-        for problem in problems:
-            recorder.stop(problem)
-        return None if problems else self
+            stop("it returns a result that requires grad, and communicates with other processes")
+        return None if recorder.reason else self
 
-    def _problem(self, node, numbers, stage):
-        """Why a node cannot be made anew, or None; notes its checkpoint."""
+    def _check(self, node, number, stage, stop):
+        """Stop if a node cannot be made anew; note its checkpoint."""
         if node.watch is not None and (node.watch.hooks or node.watch.label):
-            return "the gradient of a result calls hooks, or has a label"
+            stop("the gradient of a result calls hooks, or has a label")
         for i, x in enumerate(node.saved or ()):
             if isinstance(x, CustomCall):
-                return "the gradient of a result calls a custom_vjp"
+                stop("the gradient of a result calls a custom_vjp")
             if isinstance(x, Recomputed):
                 if x.draws.states or not _is_of_state(x.f, stage):
-                    return "the gradient of a result calls a checkpoint that is not of state alone"
+                    stop("the gradient of a result calls a checkpoint that is not of state alone")
                 arguments = copy(x.arguments)
                 leaves = [(isinstance(y, Tensor), _noted(y)) for y in arguments.leaves]
                 arguments.leaves = None
                 record = x._replace(arguments=arguments, outside=None)
-                self._checkpoints.append((numbers[node], i, record, leaves))
-        return None
+                self._checkpoints.append((number, i, record, leaves))
 
     def finish(self, tape, found):
         """Decide what the program returns for the nodes.
@@ -458,6 +451,8 @@ def _split(roots, start, holders):
 
 def _noted(x):
     """What stands on the tape for something that a node saves."""
+    if isinstance(x, Recomputed):
+        return None
     if isinstance(x, Tensor):
         x = x.array
     return x.var if isinstance(x, (Traced, Key)) or type(x) is Number else x
