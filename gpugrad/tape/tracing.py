@@ -10,6 +10,7 @@ is noted can be used or not.
 import operator
 import sys
 import threading
+from functools import cache
 from types import ModuleType
 from typing import Any
 from weakref import WeakValueDictionary, ref
@@ -596,13 +597,9 @@ def matrix_transposed(x):
 
 def flat(x):
     """All items of nested containers."""
-    if isinstance(x, (tuple, list)):
-        for item in x:
-            yield from flat(item)
-    elif isinstance(x, dict):
-        yield from flat(list(x.values()))
-    else:
-        yield x
+    found = []
+    mapped(x, found.append)
+    return found
 
 
 def _is_operand(kind):
@@ -689,11 +686,9 @@ class _Namespace(ModuleType):
 
     def __getattr__(self, name):
         value = getattr(self._of, name)
-        if isinstance(value, type):  # a dtype
-            pass
-        elif isinstance(value, ModuleType) or name in ("special", "linalg"):
+        if isinstance(value, ModuleType) or name in ("special", "linalg"):
             value = _Namespace(value)
-        elif callable(value) and not hasattr(value, "itemsize"):
+        elif callable(value) and not isinstance(value, type) and not hasattr(value, "itemsize"):
             value = _traced(value)
         setattr(self, name, value)
         return value
@@ -848,9 +843,7 @@ class TracedBackend(Backend):
         updater = self.real.multi_tensor_updater(array.value)
         if updater is None:
             return None
-        if updater not in self._updaters:
-            self._updaters[updater] = RecordedUpdater(updater)
-        return self._updaters[updater]
+        return self._updaters.setdefault(updater, RecordedUpdater(updater))
 
     def _blend(self, x, y, a, b):
         def blend(arrays, y, a, b):
@@ -890,22 +883,19 @@ for _name in ("to_numpy", "host_array", "format"):
 for _name in ("dtype", "is_floating", "is_complex", "has_device", "generator"):
     setattr(TracedBackend, _name, _passed_on(_name))
 
-_duplicates: dict[Any, Any] = {}
 
-
+@cache
 def duplicate_of(backend):
     """A function that copies an array of this library, with its order in memory if possible."""
     if backend.binder is not None:
         return backend.binder.duplicate
-    if backend not in _duplicates:
 
-        def duplicate(x):
-            if hasattr(x, "strides") and hasattr(x, "copy"):
-                return x.copy("K")
-            return backend.asarray(x, copy=True)
+    def duplicate(x):
+        if hasattr(x, "strides") and hasattr(x, "copy"):
+            return x.copy("K")
+        return backend.asarray(x, copy=True)
 
-        _duplicates[backend] = duplicate
-    return _duplicates[backend]
+    return duplicate
 
 
 def copied(backend, array):
