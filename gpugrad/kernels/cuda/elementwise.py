@@ -211,6 +211,8 @@ def _twin(call, cotangents, value=None):
         source += _define(name, op.inputs, [value])
         twins["forward"] = _forward(topic, name, len(op.inputs))
     add_source(topic, _FILE, source)
+    for twin in twins.values():
+        twin.is_eager = True  # a program has generated kernels
     call.twin("cupy", **twins)
 
 

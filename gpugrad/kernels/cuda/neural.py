@@ -291,6 +291,7 @@ def _mse_rule(sign):
 
 
 sigmoid.twin("cupy", _sigmoid)
+_linear.is_eager = True  # a program adds the bias in the kernel of what follows
 linear.twin("cupy", _linear, bias=_linear_bias)
 dense.twin("cupy", _dense, joint=_dense_vjp)
 softmax.twin("cupy", **_softmax_twin(False))
