@@ -219,8 +219,7 @@ declare(operator.setitem, fails=has_array(1))
 
 def declare_like_numpy(library):
     """Declare the functions of a library that have the names of NumPy's and compute the same."""
-    tables = _ANY, _FLOATS, _INTEGERS, _BOOLS, _CUDA
-    for ufunc in {f: None for table in tables for f in table}:
-        function = getattr(library, ufunc.__name__, None)
-        if function is not None:
-            declare(function, elementwise=True, expression=ufunc)
+    known = {ufunc for table in (_ANY, _FLOATS, _INTEGERS, _BOOLS, _CUDA) for ufunc in table}
+    for name, ufunc in vars(np).items():
+        if type(ufunc) is np.ufunc and ufunc in known and hasattr(library, name):
+            declare(getattr(library, name), elementwise=True, expression=ufunc)

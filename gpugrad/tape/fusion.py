@@ -123,8 +123,10 @@ def _group(calls, steps):
         if fits and len(found) <= _MOST_INPUTS:
             members.append(call)
             inputs = found
-        elif is_free and operands.isdisjoint(outs) and (
-            call.is_view() or (call in steps and call.outs[0].size < first.size)
+        elif (
+            is_free
+            and operands.isdisjoint(outs)
+            and (call.is_view() or (call in steps and call.outs[0].size < first.size))
         ):
             earlier.append(call)
         elif len(waiting) < _MOST_WAITING:

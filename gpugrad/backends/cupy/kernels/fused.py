@@ -2,6 +2,7 @@
 
 from functools import cache
 from math import isnan, prod
+from typing import NamedTuple
 
 import cupy
 import numpy as np
@@ -64,12 +65,14 @@ class Fused:
 
     def _prepared(self, inputs, results):
         """The kernel for arrays in this layout, its grid and its last arguments."""
-        layout = _Layout(self.shape, inputs, results)
-        self.text = text = self._text(layout)
+        text, layout = self.source((*inputs, *results))
+        self.text = text
         grid = elementwise_grid(self._size, np.dtype(f"V{16 // layout.pack}"))
         return compiled(text).get_function("fused"), grid, layout.numbers
 
-    def _text(self, layout):
+    def source(self, arrays):
+        """The text of the kernel for inputs and results that lie so, and their `_Layout`."""
+        layout = _Layout(self.shape, arrays)
         count, pack = len(self.dtypes), layout.pack
         chars = [x.char for x in (*self.dtypes, *[self._steps[k][2] for k in self._results])]
         parameters, before, first, element, last = [], [], [], [], []
@@ -82,9 +85,9 @@ class Fused:
             if access is None:
                 before.append(f"{value} {_rounded(f'({COMPUTED[char]}){name}', char)};")
                 continue
-            at = f"{name} + {access.place}" if access.place else name
+            at = f"{name} + {access.place}"
             if kind == "one":
-                (first if access.place else before).append(f"{value} load({at});")
+                (before if access.place == "0" else first).append(f"{value} load({at});")
             elif kind == "pack":
                 items = f"Items<{stored}, N>"
                 loaded = f" = *(const {items}*)({at})" if is_input else ""
@@ -99,7 +102,8 @@ class Fused:
             type_ = COMPUTED[loop.char]
             parts = [x if type(x) is str else f"x{x}" for x in map(_literal, operands)]
             text = expression.format(*[f"({part})" for part in parts]).replace("(T)", f"({type_})")
-            text = f"({text}) != 0" if dtype.char == "?" else f"({COMPUTED[dtype.char]})({text})"
+            if dtype != loop:
+                text = f"({text}) != 0" if dtype == bool else f"({COMPUTED[dtype.char]})({text})"
             element.append(
                 f"const {COMPUTED[dtype.char]} x{count + k} = {_rounded(text, dtype.char)};"
             )
@@ -108,9 +112,9 @@ class Fused:
             if access.kind == "pack":
                 target = f"p{k}.items + k"
             else:
-                target = f"a{k} + {access.place or 0} + k * (long long){access.step or 0}"
+                target = f"a{k} + {access.place} + k * (long long){access.step}"
             element.append(f"store({target}, x{count + step});")
-        return _KERNEL.format(
+        text = _KERNEL.format(
             index="unsigned" if self._size < 1 << 31 else "unsigned long long",
             parameters=", ".join([*parameters, "long long n", *layout.parameters]),
             names=", ".join([p.split()[-1] for p in (*parameters, "n", *layout.parameters)]),
@@ -120,6 +124,7 @@ class Fused:
             last="\n        ".join(last),
             pack=pack,
         )
+        return text, layout
 
 
 _KERNEL = """
@@ -147,11 +152,18 @@ extern "C" __global__ void fused({parameters})
 """
 
 
+# Products and sums are rounded one by one, as where each is a kernel of its own.
+OPTIONS = *options("float32"), "-fmad=false"
+
+
 @cache
 def compiled(text):
-    # Products and sums are rounded one by one, as where each is a kernel of its own.
-    code = source("fused") + text
-    return cupy.RawModule(code=code, options=(*options("float32"), "-fmad=false"))
+    return cupy.RawModule(code=whole(text), options=OPTIONS)
+
+
+def whole(text):
+    """A kernel's own text after what it builds on."""
+    return source("fused") + text
 
 
 def _given(char):
@@ -174,7 +186,7 @@ def _literal(x):
     return f"({type_}){int(value)}" + "LL" * (type_ != "bool")
 
 
-class _Access:
+class _Access(NamedTuple):
     """How a kernel finds the elements of an array.
 
     kind: "pack" for those that lie one after another; "one" for one element, of the whole or of a
@@ -182,8 +194,9 @@ class _Access:
     place: the text of where the first of them is. step: that of the distance between them.
     """
 
-    def __init__(self, kind, place="", step=""):
-        self.kind, self.place, self.step = kind, place, step
+    kind: str
+    place: str = "0"
+    step: str = ""
 
 
 class _Layout:
@@ -195,67 +208,57 @@ class _Layout:
     pack: how many elements are read at a time.
     """
 
-    def __init__(self, shape, inputs, results):
-        arrays = [x for x in (*inputs, *results) if isinstance(x, cupy.ndarray)]
-        rows = [broadcast_strides(x, shape) for x in arrays]
+    def __init__(self, shape, arrays):
+        self.parameters, self.numbers, self.lines = [], [], []
+        given = [x for x in arrays if hasattr(x, "strides")]
+        rows = [broadcast_strides(x, shape) for x in given]
         order = sorted(range(len(rows[-1])), key=lambda k: -rows[-1][k])
         lengths = [n for n in shape if n > 1]
-        lengths, rows = merged(
-            [lengths[k] for k in order], *[[row[k] for k in order] for row in rows]
-        )
-        self.parameters, self.numbers, self.lines = [], [], []
-        last = len(lengths) - 1
-        if last > 0:
+        lengths, *rows = ([row[k] for k in order] for row in (lengths, *rows))
+        lengths, rows = merged(lengths, *rows)
+        dense = [prod(lengths[k + 1 :]) for k in range(len(lengths))]
+        if len(lengths) > 1:
             self.lines.append("Index rest = i;")
-        for axis in range(last, 0, -1):
-            self._add(f"n{axis}", lengths[axis])
-            self.lines.append(f"const Index i{axis} = rest % (Index)n{axis};")
-            self.lines.append(f"rest /= (Index)n{axis};")
-        if last > 0:
+            for k in range(len(lengths) - 1, 0, -1):
+                n = self._add(f"n{k}", lengths[k])
+                self.lines.append(f"const Index i{k} = rest % (Index){n};")
+                self.lines.append(f"rest /= (Index){n};")
             self.lines.append("const Index i0 = rest;")
-        is_packed = [not lengths or row[-1] == x.itemsize for x, row in zip(arrays, rows)]
-        packed = [(x, row) for x, row, is_one in zip(arrays, rows, is_packed) if is_one]
-        pack = 16 // max([x.itemsize for x, _ in packed], default=16)
-        while pack > 1 and not (
-            (last < 1 or lengths[-1] % pack == 0)
-            and all(
-                (x.data.ptr % (pack * x.itemsize) == 0)
-                and all(step % (pack * x.itemsize) == 0 for step in row[:-1])
-                for x, row in packed
+        found = iter([self._access(k, x, *row) for k, (x, *row) in enumerate(
+            [(x.itemsize, row, dense) for x, row in zip(given, rows, strict=True)]
+        )])  # fmt: skip
+        self.accesses = [next(found) if hasattr(x, "strides") else None for x in arrays]
+        pairs = zip(arrays, self.accesses, strict=True)
+        packed = [x for x, access in pairs if access and access.kind == "pack"]
+        rows = {id(x): row for x, row in zip(given, rows, strict=True)}
+        self.pack = 16 // max([x.itemsize for x in packed], default=16)
+        while self.pack > 1 and not (
+            (len(lengths) < 2 or lengths[-1] % self.pack == 0)
+            and not any(
+                step % (self.pack * x.itemsize)
+                for x in packed
+                for step in (x.data.ptr, *rows[id(x)][:-1])
             )
         ):
-            pack //= 2
-        self.pack = pack
-        found = iter(
-            [
-                self._access(k, x.itemsize, row, is_one)
-                for k, (x, row, is_one) in enumerate(zip(arrays, rows, is_packed, strict=True))
-            ]
-        )
-        self.accesses = [
-            next(found) if isinstance(x, cupy.ndarray) else None for x in (*inputs, *results)
-        ]
+            self.pack //= 2
 
     def _add(self, name, number):
         self.parameters.append(f"long long {name}")
         self.numbers.append(number)
         return name
 
-    def _access(self, k, itemsize, row, is_packed):
-        if len(row) < 2 and is_packed:
+    def _access(self, k, itemsize, row, dense):
+        row = [step // itemsize for step in row]
+        if row == dense:
             return _Access("pack", "i")
-        if not any(row):
-            return _Access("one")
         terms = []
         for axis, step in enumerate(row):
-            if step and not (axis == len(row) - 1 and is_packed):
-                name = self._add(f"s{k}_{axis}", step // itemsize)
-                terms.append(f"i{axis} * {name}" if len(row) > 1 else f"i * {name}")
+            index = f"i{axis}" if len(row) > 1 else "i"
+            if step == 1 and axis == len(row) - 1:
+                terms.append(index)
             elif step:
-                terms.append(f"i{axis}")
-        place = " + ".join(terms)
-        if is_packed:
+                terms.append(f"{index} * {self._add(f's{k}_{axis}', step)}")
+        place = " + ".join(terms) or "0"
+        if row[-1:] == [1]:
             return _Access("pack", place)
-        if not row[-1]:
-            return _Access("one", place)
-        return _Access("any", place, f"s{k}_{len(row) - 1}")
+        return _Access("any", place, f"s{k}_{len(row) - 1}") if row[-1] else _Access("one", place)
