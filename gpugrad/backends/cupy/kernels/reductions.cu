@@ -2,7 +2,7 @@
 
 template <int N>
 __device__ void sum_rows_of(const T* __restrict__ x, const T* __restrict__ mean, T* total, A* parts,
-                            long long rows, long long columns, A divisor)
+                            unsigned* arrived, long long rows, long long columns, A divisor)
 {
     struct alignas(N * sizeof(T)) Items { T items[N]; };
     auto values = [=](long long i, long long column, A* v) {
@@ -16,26 +16,18 @@ __device__ void sum_rows_of(const T* __restrict__ x, const T* __restrict__ mean,
             }
         }
     };
-    sum_columns<N>(values, total, parts, rows, columns, divisor);
+    sum_columns<N>(values, total, parts, arrived, rows, columns, divisor);
 }
 
 // The sums of the columns of x or, with their mean, of the squares of deviations from it, divided.
 extern "C" __global__ void __launch_bounds__(32 * SUMMED_ROWS)
-sum_rows(const T* x, const T* mean, T* total, A* parts, long long rows, long long columns,
-         double divisor, bool packed)
+sum_rows(const T* x, const T* mean, T* total, A* parts, unsigned* arrived, long long rows,
+         long long columns, double divisor, bool packed)
 {
     if (packed)
-        sum_rows_of<PACK>(x, mean, total, parts, rows, columns, (A)divisor);
+        sum_rows_of<PACK>(x, mean, total, parts, arrived, rows, columns, (A)divisor);
     else
-        sum_rows_of<1>(x, mean, total, parts, rows, columns, (A)divisor);
-}
-
-// The sums of the columns of parts, divided.
-extern "C" __global__ void __launch_bounds__(32 * SUMMED_ROWS)
-sum_parts(const A* parts, T* total, long long rows, long long columns, double divisor)
-{
-    auto values = [=](long long i, long long column, A* v) { *v = parts[i]; };
-    sum_columns<1>(values, total, nullptr, rows, columns, (A)divisor);
+        sum_rows_of<1>(x, mean, total, parts, arrived, rows, columns, (A)divisor);
 }
 
 // out[row] = the sum of values[order[k]] for k from starts[row] until starts[row + 1]. All threads of
