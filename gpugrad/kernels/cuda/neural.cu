@@ -381,14 +381,23 @@ __device__ void cross_entropy_cotangent(const T* x, const void* target, const T*
 }
 
 // g has one element per row or, unless per_row, a single one. It is divided by the sum of the first
-// `parts` of `counted`, up to 32, if there are any; at least by 1.
+// `parts` of `counted`, up to 32, if there are any, or by what each block counts if `counted` is null;
+// at least by 1.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS)
 cross_entropy_backward(const T* x, const void* target, const T* g, const A* counted, T* dx,
                        long long rows, long long columns, int width, bool is_long, bool per_row,
                        long long ignored, long long parts)
 {
     int place = threadIdx.x % 32;
-    A count = parts ? warp_sum(place < parts ? counted[place] : A(0)) : A(1);
+    A count = 1;
+    if (parts && counted) {
+        count = warp_sum(place < parts ? counted[place] : A(0));
+    } else if (parts) {
+        count = 0;
+        for (long long row = threadIdx.x; row < rows; row += blockDim.x)
+            count += counts(target, is_long, row, ignored);
+        count = block_sum(count);
+    }
     if (count < 1) count = 1;
     if (columns % PACK == 0 && is_aligned(x) && is_aligned(dx))
         cross_entropy_cotangent<PACK>(x, target, g, count, dx, rows, columns, width, is_long,

@@ -240,9 +240,10 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     counted, parts = None, 0
     if reduction == "mean":
         parts = min(-(-rows // 4096), 32)
-        counted = cupy.empty(parts, accumulator(out.dtype))
-        args = target, counted, rows, is_long, ignore_index
-        kernel("neural", "count_labels", out.dtype)((parts,), (1024,), args)
+        if parts > 1:
+            counted = cupy.empty(parts, accumulator(out.dtype))
+            args = target, counted, rows, is_long, ignore_index
+            kernel("neural", "count_labels", out.dtype)((parts,), (1024,), args)
     blocks = min(-(-rows // rows_at_once), 1 << 20)
     args = contiguous(logits), target, contiguous(g), counted, out
     args = *args, rows, columns, width, is_long, per_row, ignore_index, parts

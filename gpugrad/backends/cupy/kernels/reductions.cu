@@ -45,3 +45,24 @@ extern "C" __global__ void sum_segments(const T* values, const long long* order,
         store(out + i, sum);
     }
 }
+
+// out[row] = the sum of values[i] for all i at which indices[i], which wraps, is row, in their order.
+extern "C" __global__ void sum_matches(const T* values, const long long* indices, T* out,
+                                       long long count, long long rows, long long columns)
+{
+    long long row = blockIdx.x, column = (long long)blockIdx.y * blockDim.x + threadIdx.x;
+    int lane = threadIdx.x % 32;
+    A sum = 0;
+#pragma unroll 4
+    for (long long first = 0; first < count; first += 32) {
+        long long index = first + lane < count ? indices[first + lane] : -1;
+        if (index < 0) index += rows;
+        if (index < 0 || index >= rows) index = (index % rows + rows) % rows;
+        unsigned found = __ballot_sync(0xffffffff, first + lane < count && index == row);
+        for (; found; found &= found - 1) {
+            long long i = first + __ffs(found) - 1;
+            if (column < columns) sum += load(values + i * columns + column);
+        }
+    }
+    if (column < columns) store(out + row * columns + column, sum);
+}

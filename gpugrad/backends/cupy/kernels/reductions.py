@@ -80,6 +80,7 @@ def arrivals():
 
 
 _BLOCKS = 528  # that sum columns
+_MOST_COMPARED = 1 << 22  # pairs of a row and an index, which takes less time than to sort
 _arrivals: dict = {}
 
 
@@ -93,7 +94,16 @@ def add_rows(values, indices, n):
     shape, dtype = (n, *values.shape[1:]), values.dtype
     if not (values.size and n):
         return cupy.zeros(shape, dtype)
-    indices = indices.astype(int64, copy=False) % n  # n may be too large for their dtype
+    indices = indices.astype(int64, copy=False)  # n may be too large for their dtype
+    if n * indices.size <= _MOST_COMPARED:
+        out = cupy.empty(shape, dtype)
+        columns = out.size // n
+        threads = min(-(-columns // 32) * 32, 256)
+        args = values, contiguous(indices), out, indices.size, n, columns
+        grid = n, -(-columns // threads)
+        kernel("reductions", "sum_matches", dtype)(grid, (threads,), args)
+        return out
+    indices = indices % n
     order = cupy.argsort(indices)  # which is stable
     starts = cupy.searchsorted(indices[order], cupy.arange(n + 1))
     out = cupy.empty(shape, dtype)
