@@ -81,6 +81,7 @@ UFUNCS = {
 # The expressions of functions whose results are rounded once or not at all, by the kind of their
 # operands, which have the dtype of the loop: T is its type in C. Integers wrap.
 CAST, SELECT = "{0}", "SELECT({0}, {1}, {2})"
+SUM = "sum"  # of an array along axes: not elementwise, but kernels can end with it
 _ANY = {
     np.add: "(T)({0} + {1})", np.subtract: "(T)({0} - {1})", np.multiply: "(T)({0} * {1})",
     np.square: "(T)({0} * {0})", np.positive: "{0}", np.conjugate: "{0}",
@@ -103,7 +104,7 @@ _INTEGERS = {
     np.bitwise_xor: "(T)({0} ^ {1})",
     np.maximum: "({0} > {1} ? {0} : {1})", np.minimum: "({0} < {1} ? {0} : {1})",
 }  # fmt: skip
-_GREATER = {
+_GREATER: dict[np.ufunc, str] = {
     np.maximum: "({0} > {1} || {0} != {0} ? {0} : {1})",
     np.minimum: "({0} < {1} || {0} != {0} ? {0} : {1})",
 }

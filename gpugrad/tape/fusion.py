@@ -8,7 +8,7 @@ from copy import copy
 
 import numpy as np
 
-from ..backends.declarations import CAST, SELECT, expression_of
+from ..backends.declarations import CAST, SELECT, SUM, expression_of
 from .plan import _independent, _Uses
 from .tape import Call, Memory, Value
 
@@ -24,6 +24,7 @@ def fuse(tape, fused):
     """
     calls = _with_new_results(tape)
     steps = {call: step for call in calls if (step := _step(call, fused.STORED)) is not None}
+    sums = {call for call in calls if _is_sum(call)}
     uses = Counter([x for call in calls for x in call.operands()])
     uses.update(tape.leaving)
     tape.calls = []
@@ -31,7 +32,7 @@ def fuse(tape, fused):
         if calls[0] not in steps:
             tape.calls.append(calls.pop(0))
             continue
-        members, earlier, waiting = _group(calls, steps)
+        members, earlier, waiting = _group(calls, steps, sums)
         stop = len(members) + len(earlier) + len(waiting)
         if any(call in steps for call in earlier):  # which may be a group themselves
             calls[:stop] = [*earlier, *members, *waiting]
@@ -105,41 +106,75 @@ def _is_operand(x):
     return type(x) in (float, int, bool)
 
 
-def _group(calls, steps):
+def _is_sum(call):
+    """Whether a kernel can end with a call: it sums the leading axes of an array in C order."""
+    if call.declared.expression != SUM or len(call.args) != 1 or call.args[0].kind != "array":
+        return False
+    (x,), (out,), axes = call.args, call.outs, call.kwargs.get("axis")
+    axes = axes if type(axes) is tuple else (axes,)
+    return (
+        x.dtype == out.dtype
+        and (x.dtype.kind == "f" or x.dtype.char == "E")
+        and axes == tuple(range(len(axes)))
+        and 0 < len(axes) < len(x.shape)
+        and out.size > 1
+        and _is_dense(x)
+    )
+
+
+def _is_dense(x):
+    """Whether an array is in C order, and fills its memory."""
+    step, steps = x.dtype.itemsize, zip(x.shape[::-1], (x.strides or ())[::-1], strict=False)
+    for n, stride in steps:
+        if n > 1 and stride != step:
+            return False
+        step *= n
+    return x.strides is not None
+
+
+def _group(calls, steps, sums):
     """The calls that one kernel makes, from the first on, and others that change places with them.
 
-    Returns three lists: the members; views and elementwise calls of fewer elements, which come
-    before them; and calls that come after them.
+    Returns three lists: the members, of which one may be a sum; views and elementwise calls of
+    fewer elements, which come before them; and calls that come after them.
     """
     first, members, earlier, waiting = calls[0].outs[0], [], [], []
-    uses, inputs = [], set()
+    uses, inputs, outs, late, has_sum = [], set(), set(), set(), False
     for call in calls:
         mine, operands = _Uses(call), {*call.operands()}
-        waits = {x for other in waiting for x in other.outs}
-        is_free = operands.isdisjoint(waits) and all(_independent(mine, x) for x in uses)
-        outs = {out for member in members for out in member.outs}
+        is_free = operands.isdisjoint(late) and all(_independent(mine, x) for x in uses)
         found = inputs | (operands - outs)
-        fits = is_free and call in steps and call.outs[0].shape == first.shape
-        if fits and len(found) <= _MOST_INPUTS:
+        if not is_free or len(found) > _MOST_INPUTS:
+            pass
+        elif call in steps and call.outs[0].shape == first.shape:
+            if not has_sum or _is_dense(call.outs[0]):
+                members.append(call)
+                outs.update(call.outs)
+                inputs = found
+                continue
+        elif call in sums and not has_sum and call.args[0] in outs and all(map(_is_dense, outs)):
             members.append(call)
-            inputs = found
-        elif (
-            is_free
-            and operands.isdisjoint(outs)
-            and (call.is_view() or (call in steps and call.outs[0].size < first.size))
+            late.update(call.outs)
+            has_sum = True
+            continue
+        elif operands.isdisjoint(outs) and (
+            call.is_view() or (call in steps and call.outs[0].size < first.size)
         ):
             earlier.append(call)
-        elif len(waiting) < _MOST_WAITING:
-            waiting.append(call)
-            uses.append(mine)
-        else:
+            continue
+        if len(waiting) == _MOST_WAITING:
             break
+        waiting.append(call)
+        uses.append(mine)
+        late.update(call.outs)
     return members, earlier, waiting
 
 
 def _fused(members, steps, uses, fused):
     """The call of a kernel in the place of several calls."""
     mine = Counter([x for call in members for x in call.operands()])
+    sums = [call for call in members if call not in steps]
+    members = [call for call in members if call in steps]
     made = {call.outs[0]: k for k, call in enumerate(members)}
     inputs = {x: k for k, x in enumerate([x for x in mine if x not in made])}
     numbers = inputs | {x: len(inputs) + k for x, k in made.items()}
@@ -150,9 +185,14 @@ def _fused(members, steps, uses, fused):
         operands = [numbers[x] if type(x) is Value else np.asarray(x, dtype) for x in operands]
         found.append((text, dtype, call.outs[0].dtype, operands))
     outs = [x for x in made if uses[x] > mine[x]]
-    name = "-".join(dict.fromkeys([call.name for call in members]))
-    results, strides = [made[x] for x in outs], [x.strides for x in outs]
-    function = fused(name, outs[0].shape, [*dtypes.values()], found, results, strides)
+    name = "-".join(dict.fromkeys([call.name for call in (*members, *sums)]))
+    results, strides, total = [made[x] for x in outs], [x.strides for x in outs], None
+    for call in sums:
+        (x,), (out,) = call.args, call.outs
+        total = made[x], out.shape, out.size
+        outs.append(out)
+    shape = members[0].outs[0].shape
+    function = fused(name, shape, [*dtypes.values()], found, results, strides, total)
     call = Call(function, (*inputs,), {})
     call.outs, call.several = outs, len(outs) > 1
     for x in outs:

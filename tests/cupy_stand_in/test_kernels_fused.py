@@ -1,4 +1,4 @@
-"""Generated elementwise kernels on the stand-in for CuPy: their expressions, and chains of calls."""
+"""Generated elementwise kernels on the stand-in for CuPy: expressions, and chains of calls."""
 
 from itertools import product
 from types import SimpleNamespace
@@ -11,9 +11,8 @@ from cupy._traffic import traffic
 import gpugrad as gg
 from gpugrad.backends import declarations
 from gpugrad.backends.cupy import xp
-from gpugrad.backends.cupy.kernels import fused, loader
 from gpugrad.backends.cupy.kernels.fused import Fused
-from gpugrad.backends.declarations import declaration
+from gpugrad.nn import functional
 from gpugrad.tape import graphs
 from gpugrad.tape.fusion import fuse
 from gpugrad.tape.tape import Call, Memory, Value
@@ -118,7 +117,7 @@ def check(result, expected, name, exact):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("dtype", "layout"), CASES)
+@pytest.mark.parametrize("dtype, layout", CASES)
 def test_expressions(dtype, layout):
     """The functions of the array library and a kernel of all of them have the same values."""
     x1, x2 = LAYOUTS[layout](numbers(dtype))
@@ -230,11 +229,47 @@ def test_numbers_of_state():
         assert np.array_equal(compiled(x).cpu().numpy(), expected.cpu().numpy())
 
 
-def test_what_is_overwritten_in_between():
-    """A chain with a value that a call in between overwrites has the values of the calls."""
-    from gpugrad.nn import functional
+def test_a_bias_is_added_in_place():
+    """A call that overwrites its operand is part of a kernel like any other."""
 
     def f(x, w, b):
         return functional.relu(functional.linear(x, w, b)) + 1
 
     check_compiled(f, normal(6, 4), normal(3, 4), normal(3), launches=2)
+
+
+def test_what_is_overwritten_in_between():
+    """A value that is read before, after and as a view of what is overwritten."""
+
+    def f(x):
+        y = x * 2
+        first = y[:2] * 3
+        y[:2] = x[2:]
+        return first + y[:2], y - x
+
+    check_compiled(f, normal(4, 5), launches=6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("shape", [(3, 5), (700, 40), (2, 9, 8), (1024, 1024)])
+def test_sums_of_columns(shape, dtype):
+    """A kernel adds up the columns of what it computes, in the order of the usual sum."""
+    arrays = [normal(*shape, dtype=dtype), normal(shape[-1], dtype=dtype)]
+    x, b = [gg.asarray(a).to("cuda") for a in arrays]
+
+    def f(x, b):
+        y = gg.where(x > b, x, 0.0) * 2
+        return y, gg.sum(y, axis=tuple(range(len(shape) - 1)))
+
+    compiled = check_compiled(f, *arrays, launches=1)
+    assert len(compiled.program(x, b).kernels) == 1
+    for found, expected in zip(compiled(x, b), f(x, b), strict=True):
+        assert np.array_equal(found.cpu().numpy(), expected.cpu().numpy())
+
+
+def test_sums_that_other_calls_need():
+    def f(x):
+        y = gg.exp(x)
+        return y / gg.sum(y, axis=0), y * 2
+
+    check_compiled(f, normal(50, 7), launches=2)

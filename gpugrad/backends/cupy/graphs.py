@@ -306,6 +306,6 @@ def scope(device):
 
 
 __all__ = [
-    "DeviceKey", "Fused", "Graph", "NotNowError", "Numbers", "addresses", "copy_arrays", "free_memory",
-    "maker", "scope",
+    "DeviceKey", "Fused", "Graph", "NotNowError", "Numbers", "addresses", "copy_arrays",
+    "free_memory", "maker", "scope",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...native.loops import broadcast_strides, merged
 from .loader import elementwise_grid, maker, options, source
+from .reductions import LARGE, ROWS, chunks
 
 # The types in which elements of each dtype are stored, by its character. 16-bit floats are computed
 # with in float, and rounded after each step as if they were stored.
@@ -30,19 +31,22 @@ class Fused:
         inputs, of a step; or a number as an array.
     results: the numbers of the steps whose results are returned.
     strides: of the results; None for an array in C order.
+    total: the number of a step, the shape of the sums of its columns, which are one more result,
+        and their number; all arrays have their results in C order then. None if nothing is summed.
     """
 
     STORED = STORED
 
-    def __init__(self, name, shape, dtypes, steps, results, strides):
+    def __init__(self, name, shape, dtypes, steps, results, strides, total=None):
         self.__name__ = name
         self.shape, self.dtypes = shape, dtypes
-        self._steps, self._results = steps, results
+        self._steps, self._results, self._total = steps, results, total
         made = [steps[k][2] for k in results]
         self._makers = [
             (s is not None and maker(shape, dtype, s)) or (lambda d=dtype: cupy.empty(shape, d))
             for dtype, s in zip(made, strides, strict=True)
         ]
+        self._dtype = np.dtype(np.float32) if total is None else steps[total[0]][2]
         self._size = prod(shape)
         self._known = {}
         self.text = ""  # of the kernel for the last new layout
@@ -54,25 +58,38 @@ class Fused:
             key = tuple([(x.strides, x.data.ptr % 16) for x in arrays])
             key = *key, *[isinstance(x, cupy.ndarray) for x in inputs]
             if key not in self._known:
-                self._known[key] = self._prepared(inputs, results)
-            run, grid, numbers = self._known[key]
+                self._known[key] = self._prepared((*inputs, *results))
+            run, pack, numbers = self._known[key]
             given = [
                 x if isinstance(x, cupy.ndarray) else (int if d.kind in "iu" else float)(x)
                 for x, d in zip(inputs, self.dtypes, strict=True)
             ]
-            run(*grid, (*given, *results, self._size, *numbers))
+            args = *given, *results, self._size, *numbers
+            if self._total is None:
+                run(*elementwise_grid(self._size, np.dtype(f"V{16 // pack}")), args)
+            else:
+                _, shape, columns = self._total
+                grid, parts = chunks(self._size // columns, columns, self._dtype, pack > 1)
+                results.append(cupy.empty(shape, self._dtype))
+                run(grid, (32, ROWS), (*args, results[-1], *parts, columns))
         return tuple(results) if len(results) > 1 else results[0]
 
-    def _prepared(self, inputs, results):
-        """The kernel for arrays in this layout, its grid and its last arguments."""
-        text, layout = self.source((*inputs, *results))
-        self.text = text
-        grid = elementwise_grid(self._size, np.dtype(f"V{16 // layout.pack}"))
-        return compiled(text).get_function("fused"), grid, layout.numbers
+    def _prepared(self, arrays):
+        """The kernel for arrays that lie so, how many elements it reads at a time, and numbers."""
+        self.text, layout = self.source(arrays)
+        run = _module(self.text, self._dtype.name).get_function("fused")
+        return run, layout.pack, layout.numbers
+
+    def whole(self, text):
+        """The whole program of the kernel with this text, and how to compile it."""
+        return _whole(text), _options(self._dtype.name)
 
     def source(self, arrays):
         """The text of the kernel for inputs and results that lie so, and their `_Layout`."""
-        layout = _Layout(self.shape, arrays)
+        layout = _Layout(self.shape, arrays, self._total is not None)
+        if self._total is not None:
+            packs = [layout.pack == 16 // self._dtype.itemsize, self._size >= LARGE]
+            layout.pack = layout.pack if all(packs) else 1
         count, pack = len(self.dtypes), layout.pack
         chars = [x.char for x in (*self.dtypes, *[self._steps[k][2] for k in self._results])]
         parameters, before, first, element, last = [], [], [], [], []
@@ -103,7 +120,7 @@ class Fused:
             parts = [x if type(x) is str else f"x{x}" for x in map(_literal, operands)]
             text = expression.format(*[f"({part})" for part in parts]).replace("(T)", f"({type_})")
             if dtype != loop:
-                text = f"({text}) != 0" if dtype == bool else f"({COMPUTED[dtype.char]})({text})"
+                text = f"({text}) != 0" if dtype.char == "?" else f"({COMPUTED[dtype.char]})({text})"
             element.append(
                 f"const {COMPUTED[dtype.char]} x{count + k} = {_rounded(text, dtype.char)};"
             )
@@ -114,7 +131,9 @@ class Fused:
             else:
                 target = f"a{k} + {access.place} + k * (long long){access.step}"
             element.append(f"store({target}, x{count + step});")
-        text = _KERNEL.format(
+        if self._total is not None:
+            element.append(f"sums[k] = x{count + self._total[0]};")
+        text = (_EACH if self._total is None else _SUM).format(
             index="unsigned" if self._size < 1 << 31 else "unsigned long long",
             parameters=", ".join([*parameters, "long long n", *layout.parameters]),
             names=", ".join([p.split()[-1] for p in (*parameters, "n", *layout.parameters)]),
@@ -127,7 +146,7 @@ class Fused:
         return text, layout
 
 
-_KERNEL = """
+_EACH = """
 typedef {index} Index;
 
 template <int N> __device__ inline void part(Index from, Index to, {parameters})
@@ -152,17 +171,44 @@ extern "C" __global__ void fused({parameters})
 """
 
 
-# Products and sums are rounded one by one, as where each is a kernel of its own.
-OPTIONS = *options("float32"), "-fmad=false"
+_SUM = """
+typedef {index} Index;
+
+template <int N> __device__ inline void part({parameters}, T* total, A* parts, unsigned* arrived,
+                                             long long columns)
+{{
+    {before}
+    auto each = [=](Index i, A* sums) {{
+        {first}
+#pragma unroll
+        for (int k = 0; k < N; k++) {{
+            {element}
+        }}
+        {last}
+    }};
+    auto get = [=](long long i, long long, A* sums) {{ each((Index)i, sums); }};
+    sum_columns<N>(get, total, parts, arrived, n / columns, columns, 1);
+}}
+
+extern "C" __global__ void __launch_bounds__(32 * SUMMED_ROWS)
+fused({parameters}, T* total, A* parts, unsigned* arrived, long long columns)
+{{
+    part<{pack}>({names}, total, parts, arrived, columns);
+}}
+"""
+
+
+def _options(dtype):
+    # Products and sums are rounded one by one, as where each is a kernel of its own.
+    return *options(dtype), "-fmad=false"
 
 
 @cache
-def compiled(text):
-    return cupy.RawModule(code=whole(text), options=OPTIONS)
+def _module(text, dtype):
+    return cupy.RawModule(code=_whole(text), options=_options(dtype))
 
 
-def whole(text):
-    """A kernel's own text after what it builds on."""
+def _whole(text):
     return source("fused") + text
 
 
@@ -208,11 +254,13 @@ class _Layout:
     pack: how many elements are read at a time.
     """
 
-    def __init__(self, shape, arrays):
+    def __init__(self, shape, arrays, is_c_order):
         self.parameters, self.numbers, self.lines = [], [], []
         given = [x for x in arrays if hasattr(x, "strides")]
         rows = [broadcast_strides(x, shape) for x in given]
-        order = sorted(range(len(rows[-1])), key=lambda k: -rows[-1][k])
+        order = list(range(len(rows[-1])))
+        if not is_c_order:
+            order.sort(key=lambda k: -rows[-1][k])
         lengths = [n for n in shape if n > 1]
         lengths, *rows = ([row[k] for k in order] for row in (lengths, *rows))
         lengths, rows = merged(lengths, *rows)

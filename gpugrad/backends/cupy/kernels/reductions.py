@@ -55,13 +55,19 @@ def sums_of_columns(rows, columns, dtype, arrays):
     Returns the grid, whether to read packs of 16 bytes, and arrays for the sums of each chunk of
     rows and for `arrivals`, both None if there is one chunk.
     """
-    packed = rows * columns >= 1 << 20 and _can_pack(columns, dtype, arrays)
+    packed = rows * columns >= LARGE and _can_pack(columns, dtype, arrays)
+    grid, parts = chunks(rows, columns, dtype, packed)
+    return grid, packed, parts
+
+
+def chunks(rows, columns, dtype, packed):
+    """The grid and the arrays that `sums_of_columns` returns."""
     strips = -(-columns // (32 * (16 // dtype.itemsize if packed else 1)))
     chunks = 1 if rows <= 256 else min(-(-rows // 64), max(_BLOCKS // strips, 1))
     parts = None, None
     if chunks > 1:
         parts = cupy.empty((chunks, columns), accumulator(dtype)), arrivals()
-    return (strips, chunks), packed, parts
+    return (strips, chunks), parts
 
 
 def arrivals():
@@ -79,6 +85,7 @@ def arrivals():
     return _arrivals[key]
 
 
+LARGE = 1 << 20  # elements, of which packs are read
 _BLOCKS = 528  # that sum columns
 _MOST_COMPARED = 1 << 22  # pairs of a row and an index, which takes less time than to sort
 _arrivals: dict = {}
