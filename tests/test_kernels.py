@@ -97,7 +97,7 @@ def test_nvrtc_compiles_generated_kernels(dtype, layout):
     assert len(texts) > 10
     steps = [(text, dtype, np.dtype(bool) if b else dtype, [0, 1]) for text, b in texts]
     condition = next(k for k, (text, _) in enumerate(texts) if text == "{0} == {1}")
-    steps.append((declarations.SELECT, dtype, dtype, [2 + condition, 0, np.array(1, dtype)]))
+    steps.append((declarations.SELECT, dtype, dtype, [2 + condition, 0, (1,)]))
     results = [*range(len(steps))]
     found = fused.Fused("all", (6, 8), [dtype] * 2, steps, results, [None] * len(steps))
 

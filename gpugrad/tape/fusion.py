@@ -6,8 +6,6 @@ Values of calls that one kernel makes go through memory only if another call nee
 from collections import Counter
 from copy import copy
 
-import numpy as np
-
 from ..backends.declarations import CAST, SELECT, SUM, expression_of
 from .plan import _independent, _Uses
 from .tape import Call, Memory, Value
@@ -182,7 +180,7 @@ def _fused(members, steps, uses, fused):
     for call in members:
         text, dtype, operands = steps[call]
         dtypes |= {x: dtype for x in operands if type(x) is Value and x.kind == "number"}
-        operands = [numbers[x] if type(x) is Value else np.asarray(x, dtype) for x in operands]
+        operands = [numbers[x] if type(x) is Value else (x,) for x in operands]
         found.append((text, dtype, call.outs[0].dtype, operands))
     outs = [x for x in made if uses[x] > mine[x]]
     name = "-".join(dict.fromkeys([call.name for call in (*members, *sums)]))

@@ -151,6 +151,35 @@ def test_expressions(dtype, layout):
         check(made[out], *rest)
 
 
+def test_bytes():
+    """A chain reads its operands, and writes the results that are needed, once each."""
+    x, y, b = (asarray(normal(*shape)) for shape in ((64, 128), (64, 128), (128,)))
+    values = {id(a): value_of(a) for a in (x, y, b)}
+    calls, kept = [], []
+    for function, args in [
+        (cupy.add, lambda a: (x, b)),
+        (cupy.tanh, lambda a: (a,)),
+        (cupy.multiply, lambda a: (a, y)),
+        (cupy.subtract, lambda a: (a, x)),
+        (cupy.exp, lambda a: (a,)),
+    ]:
+        given = args(kept[-1] if kept else None)
+        call, result = noted(function, given, values)
+        values[id(result)] = call.outs[0]
+        calls.append(call)
+        kept.append(result)
+    tape = SimpleNamespace(calls=calls, leaving=[calls[-1].outs[0]])
+    fuse(tape, Fused)
+    (call,) = tape.calls
+    arrays = {value: a for a in (x, y, b) for value in (values[id(a)],)}
+    with traffic() as launches:
+        result = call.function(*[arrays[value] for value in call.args])
+    check(result, kept[-1], "chain", exact=True)
+    moved = sum(launch.read + launch.written for launch in launches)
+    assert len(launches) == 1
+    assert moved <= 1.1 * sum(a.nbytes for a in (x, y, b, result))
+
+
 def check_compiled(function, *arrays, launches):
     """Call a function, eager and as a CUDA graph that launches so many kernels."""
     tensors = [gg.asarray(x).to("cuda") for x in arrays]

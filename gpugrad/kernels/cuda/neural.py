@@ -292,7 +292,7 @@ def _mse_rule(sign):
 
 sigmoid.twin("cupy", _sigmoid)
 for _part in (_linear, _linear_bias):  # a program's generated kernels add and sum the bias
-    _part.is_eager = True  # type: ignore[attr-defined]
+    _part.is_eager = True  # type: ignore[union-attr]
 linear.twin("cupy", _linear, bias=_linear_bias)
 dense.twin("cupy", _dense, joint=_dense_vjp)
 softmax.twin("cupy", **_softmax_twin(False))

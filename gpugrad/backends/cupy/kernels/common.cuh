@@ -97,6 +97,16 @@ __device__ inline A infinity() { return (A)__int_as_float(0x7f800000); }
 // The greater of two numbers; nan if either is nan.
 __device__ inline A maximum(A a, A b) { return a > b || a != a ? a : b; }
 
+// What expressions in gpugrad/backends/declarations.py call in another way in C.
+#define SQRT(x) sqrt(x)
+#define FABS(x) fabs(x)
+#define FLOOR(x) floor(x)
+#define CEIL(x) ceil(x)
+#define TRUNC(x) trunc(x)
+#define RINT(x) rint(x)
+#define COPYSIGN(x, y) copysign(x, y)
+#define SELECT(c, x, y) ((c) ? (x) : (y))
+
 // This thread's number in a one-dimensional grid, and the number of threads in it.
 __device__ inline long long thread_number()
 {

@@ -28,7 +28,7 @@ class Fused:
     dtypes: of the inputs.
     steps: tuples of an expression, see `declarations.EXPRESSIONS`, the dtype with which it
         computes, that of its result, and its operands: the number of an input or, after the
-        inputs, of a step; or a number as an array.
+        inputs, of a step; or a tuple of a number.
     results: the numbers of the steps whose results are returned.
     strides: of the results; None for an array in C order.
     total: the number of a step, the shape of the sums of its columns, which are one more result,
@@ -115,24 +115,7 @@ class Fused:
                     last.append(f"*({items}*)({at}) = p{k};")
             elif is_input:
                 element.append(f"{value} load({at} + k * (long long){access.step});")
-        for k, (expression, loop, dtype, operands) in enumerate(self._steps):
-            type_ = COMPUTED[loop.char]
-            parts = [x if type(x) is str else f"x{x}" for x in map(_literal, operands)]
-            text = expression.format(*[f"({part})" for part in parts]).replace("(T)", f"({type_})")
-            if dtype != loop:
-                text = f"({text}) != 0" if dtype.char == "?" else f"({COMPUTED[dtype.char]})({text})"
-            element.append(
-                f"const {COMPUTED[dtype.char]} x{count + k} = {_rounded(text, dtype.char)};"
-            )
-        for k, step in enumerate(self._results, count):
-            access = layout.accesses[k]
-            if access.kind == "pack":
-                target = f"p{k}.items + k"
-            else:
-                target = f"a{k} + {access.place} + k * (long long){access.step}"
-            element.append(f"store({target}, x{count + step});")
-        if self._total is not None:
-            element.append(f"sums[k] = x{count + self._total[0]};")
+        element += [*self._computed(), *self._stored(layout)]
         text = (_EACH if self._total is None else _SUM).format(
             index="unsigned" if self._size < 1 << 31 else "unsigned long long",
             parameters=", ".join([*parameters, "long long n", *layout.parameters]),
@@ -144,6 +127,29 @@ class Fused:
             pack=pack,
         )
         return text, layout
+
+    def _computed(self):
+        """The lines that compute the steps of an element."""
+        count = len(self.dtypes)
+        for k, (expression, loop, dtype, operands) in enumerate(self._steps):
+            type_, own = COMPUTED[loop.char], COMPUTED[dtype.char]
+            parts = [_literal(*x, loop) if type(x) is tuple else f"x{x}" for x in operands]
+            text = expression.format(*[f"({part})" for part in parts])
+            text = text.replace("(T)", f"({type_})")
+            if dtype != loop:
+                text = f"({text}) != 0" if own == "bool" else f"({own})({text})"
+            yield f"const {own} x{count + k} = {_rounded(text, dtype.char)};"
+
+    def _stored(self, layout):
+        """The lines that store an element of each result."""
+        count = len(self.dtypes)
+        for k, step in enumerate(self._results, count):
+            access, target = layout.accesses[k], f"p{k}.items + k"
+            if access.kind != "pack":
+                target = f"a{k} + {access.place} + k * (long long){access.step}"
+            yield f"store({target}, x{count + step});"
+        if self._total is not None:
+            yield f"sums[k] = x{count + self._total[0]};"
 
 
 _EACH = """
@@ -220,12 +226,11 @@ def _rounded(text, char):
     return f"rounded<{STORED[char]}>({text})" if char in "eE" else text
 
 
-def _literal(x):
-    """An operand that is a number as text."""
-    if not isinstance(x, np.ndarray):
-        return x
-    value, type_ = x.item(), COMPUTED[x.dtype.char]
-    if isinstance(value, float):
+def _literal(x, dtype):
+    """A number, converted to a dtype, as text."""
+    value, type_ = np.asarray(x, dtype)[()], COMPUTED[dtype.char]
+    if type_ in ("float", "double"):
+        value = float(value)
         sign = "-" if np.signbit(value) else ""
         text = "NOT_A_NUMBER" if isnan(value) else f"{sign}INFINITY"
         return f"({type_}){value.hex() if np.isfinite(value) else text}"
