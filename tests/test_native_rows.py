@@ -230,7 +230,7 @@ def test_cross_entropy(reduction, dtype, kind, monkeypatch):
             assert_same(found, both())
 
 
-@pytest.mark.parametrize("name", ["layer_norm_vjp", "softmax_vjp", "gelu_vjp", "tanh_vjp"])
+@pytest.mark.parametrize("name", ["layer_norm_vjp", "softmax_vjp", "gelu_vjp"])
 def test_a_cotangent_that_broadcasts(name, monkeypatch):
     call = getattr(gg, name.removesuffix("_vjp"))
     x = gg.tensor(values((40, 300), np.float32, "ordinary", 0), requires_grad=True)

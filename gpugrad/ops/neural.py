@@ -107,7 +107,7 @@ def linear(xp, x, weight, bias=None):
     out = xp.matmul(x, weight.T)
     if bias is None:
         return out
-    if bias.dtype == out.dtype:
+    if bias.dtype is out.dtype:  # a dtype of its own, as unpickled arrays have, takes a copy
         out += bias
         return out
     return out + bias

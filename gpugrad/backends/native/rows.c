@@ -428,8 +428,6 @@ ELEMENTWISE(silu_vjp) {
     EACH y[i] = g[i] * (e[i] * ((1 + e[i] + f[i]) / (1 + e[i])) / (1 + e[i]));
 }
 
-ELEMENTWISE(tanh_vjp) { EACH y[i] = g[i] * (1 - x[i] * x[i]); }
-
 ELEMENTWISE(relu_vjp) { EACH y[i] = x[i] > 0 ? g[i] : 0; }
 
 ELEMENTWISE(leaky_relu) {
@@ -584,7 +582,7 @@ ELEMENTWISE(gelu_vjp) {
     X(sigmoid, 2) X(sigmoid_vjp, 2) X(expit_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)  \
     X(leaky_relu, 2) X(leaky_relu_vjp, 2) X(elu, 2) X(elu_vjp, 2) X(softplus, 2)                   \
     X(softplus_vjp, 2) X(mish, 2) X(mish_vjp, 2) X(hardswish, 2) X(hardswish_vjp, 2)               \
-    X(tanh_vjp, 2) X(gelu_tanh, 2) X(gelu_tanh_vjp, 2) X(gelu, 2) X(gelu_vjp, 2)
+    X(gelu_tanh, 2) X(gelu_tanh_vjp, 2) X(gelu, 2) X(gelu_vjp, 2)
 #define NAME_OF(name, scratch) #name " "
 const char gg_names[] = KERNELS(NAME_OF);
 #endif

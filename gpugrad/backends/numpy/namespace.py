@@ -41,19 +41,18 @@ def _into(out, result):
 
 @declare(out=True)
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False, out=None):
-    if is_expected():
-        if x.size >= FEW and out is None and (dtype is None or dtype == x.dtype):
-            total = reduced("sum", x, axis, keepdims)
+    if x.size >= 64 and (dtype is None or dtype == x.dtype):
+        if is_expected():
+            total = reduced("sum", x, axis, keepdims) if x.size >= FEW and out is None else None
             if total is not None:
                 return total
-    # For bias gradients, normalization and softmax: BLAS takes a third of the time or less.
-    elif axis is not None and x.size >= 64 and (dtype is None or dtype == x.dtype):
+        # For bias gradients, normalization and softmax: BLAS takes a third of the time or less.
         # NumPy's pairwise sum of one column, or of long rows, is more exact.
-        if axis in (0, (0,)) and _is_long(x) and x.shape[1] > 1:
+        elif axis in (0, (0,)) and _is_long(x) and x.shape[1] > 1:
             target = out if out is None or not keepdims else out[0]
             total = product_of(x, x)(np.ones(x.shape[0], x.dtype), x, target)
             return out if out is not None else total[None] if keepdims else total
-        if _has_rows(x, axis) and x.shape[-1] <= 128:
+        elif axis is not None and _has_rows(x, axis) and x.shape[-1] <= 128:
             rows = x.reshape(-1, x.shape[-1])
             target = None if out is None else out.reshape(-1)
             total = product_of(x, x)(rows, np.ones(x.shape[-1], x.dtype), target)

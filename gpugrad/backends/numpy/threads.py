@@ -127,7 +127,9 @@ def matmul(x1, x2, out=None):
         out.note(matmul, x1, x2, out)
         return out
     number = _threads.number
-    if number is None or x1.dtype.char not in _DIVIDED or x2.dtype != x1.dtype:
+    if number is None or x1.dtype.char not in _DIVIDED:
+        return _product(x1, x2, out)
+    if x2.dtype is not x1.dtype and x2.dtype != x1.dtype:  # arrays may have dtypes of their own
         return _product(x1, x2, out)
     if _blas.is_limited():
         return _product(x1, x2, out)

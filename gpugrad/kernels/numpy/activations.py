@@ -16,7 +16,6 @@ from ...ops.activations import _GELU_LINEAR as LINEAR
 from ...ops.activations import elu, gelu, hardswish, leaky_relu, mish, silu, softplus
 from ...ops.neural import largest_exponent, relu, sigmoid
 from ...ops.special.logistic import expit
-from ...ops.transcendental import tanh
 
 _FEW = 2048  # elements: for fewer, the definitions take no longer
 _PIECE = 1 << 14  # elements that are computed at a time
@@ -79,7 +78,6 @@ _eager(
     lambda xp, x: _result("sigmoid", x, s=_largest(x)),
     lambda xp, g, out, *, guarded=False: _result("expit_vjp", out, g, guarded),
 )
-_eager(tanh, None, lambda xp, g, out, *, guarded=False: _result("tanh_vjp", out, g, guarded))
 _eager(relu, None, lambda xp, g, out, *, guarded=False: _result("relu_vjp", out, g, guarded))
 _eager(
     silu,
