@@ -299,6 +299,10 @@ def test_random_programs():
     check(programs(range(40)))
 
 
+def test_the_absolute_value_of_the_smallest_integer_is_an_index():
+    check(programs([889]))  # it is negative
+
+
 @pytest.mark.fuzz
 def test_many_random_programs():
     check(programs(range(40, 40 + int(os.environ.get("GPUGRAD_PROGRAMS", "2000")))))

@@ -26,9 +26,11 @@ from pathlib import Path
 from threading import Event, RLock, Thread
 
 _IS_ARM = platform.machine().lower() in ("arm64", "aarch64")
-# Nothing here lets a compiler change a result: no operation is fused, reordered or left out.
+# Nothing here lets a compiler change a result: no operation is fused, reordered or left out, and
+# integers wrap around, as NumPy's do.
 FLAGS = (
-    "-std=gnu11 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -shared -pthread -w"
+    "-std=gnu11 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv "
+    "-shared -pthread -w"
 ).split()
 FLAGS += ["-mcpu=native" if _IS_ARM else "-march=native"]
 FLAGS += [] if sys.platform == "win32" else ["-fPIC"]
