@@ -687,6 +687,32 @@ def test_what_cannot_be_compiled_is_said_even_after_such_a_call():
         [compiled(normal(3)) for _ in range(3)]
 
 
+def test_two_calls_that_compute_with_other_operands_are_not_taken_for_one():
+    calls = []
+
+    def f(x, y):
+        calls.append(None)  # which compile is told not to see
+        return x - y if len(calls) % 2 else y - x
+
+    compiled = gg.compile(f, state=[])
+    x, y = gg.tensor([1.0, 2.0]), gg.tensor([4.0, 3.0])
+    same(compiled(x, y), x - y)
+    with pytest.warns(UserWarning, match="call 0 is subtract, which is not the same in both"):
+        found = compiled(x, y)
+    same([found, compiled(x, y), compiled(x, y)], [y - x, x - y, y - x])
+
+
+def test_a_slice_that_ends_where_values_say_is_not_compiled():
+    def f(x, n):
+        return gg.asarray(x[:n]) * 2
+
+    compiled, x = gg.compile(f), np.arange(6.0)
+    with pytest.warns(UserWarning, match="the number of elements of a getitem depends on values"):
+        compiled(x, np.array(3))
+    for n in (3, 3, 1, 2, 4):  # one element would be broadcast
+        same(compiled(x, np.array(n)), f(x, np.array(n)))
+
+
 def test_raw_arrays_shapes_dtypes_and_strides():
     compiled = gg.compile(lambda x, y: x @ y + gg.sum(x))
     a = normal(6, 6).array
@@ -1918,3 +1944,30 @@ def test_a_program_that_is_dropped_frees_its_memory_at_once():
         assert [reference() for reference in dropped] == [None, None]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("length", [8, 33])
+def test_kernels_of_a_transformer(length):
+    def run(compile):
+        model = nn.TransformerEncoderLayer(
+            32, 4, 64, 0.0, "gelu", batch_first=True, norm_first=True
+        )
+        for i, p in enumerate(model.parameters()):
+            p.array[...] = 0.1 * normal(*p.shape, seed=i).array
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = (model(x, is_causal=True) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        step, losses = compile(step), []
+        for i in range(6):
+            if i == 4 and compile is gg.compile:
+                step.program(normal(16, length, 32))  # waits for the kernels
+            losses.append(step(normal(16, length, 32, seed=i)))
+        return [bits(x) for x in (*losses, *model.parameters())]
+
+    assert run(gg.compile) == run(lambda f: f)

@@ -94,9 +94,6 @@ class Steps:
         if type(x) is dict:
             named = {name: self.maker(item) for name, item in x.items()}
             return lambda regs: {name: make(regs) for name, make in named.items()}
-        if type(x) is slice:
-            parts = self.maker((x.start, x.stop, x.step))
-            return lambda regs: slice(*parts(regs))
         kind, makers = type(x), [self.maker(item) for item in x]
         return lambda regs: kind([make(regs) for make in makers])
 

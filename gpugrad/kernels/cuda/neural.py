@@ -16,7 +16,7 @@ from ...backends.cupy.kernels.loader import (
     kernel,
     launch_elementwise,
 )
-from ...backends.cupy.kernels.reductions import ROWS, sum_parts, sum_rows, sums_of_columns
+from ...backends.cupy.kernels.reductions import ROWS, arrivals, sum_rows, sums_of_columns
 from ...ops.neural import (
     cross_entropy,
     dense,
@@ -125,9 +125,9 @@ def _activation_vjp_and_sums(g, y, out, activation):
     rows = g.size // columns
     grid, packed, parts = sums_of_columns(rows, columns, dtype, (g, y, out))
     total = cupy.empty(columns, dtype)
-    args = g, y, out, total, parts, rows, columns, _ACTIVATIONS[activation], packed
+    args = g, y, out, total, *parts, rows, columns, _ACTIVATIONS[activation], packed
     kernel("neural", "activate_backward_and_sum", dtype)(grid, (32, ROWS), args)
-    return sum_parts(parts, total)
+    return total
 
 
 # Rows
@@ -227,7 +227,7 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
     rows = prod(target.shape)
     width, threads, rows_at_once = _groups(columns, dtype)
     is_mean = reduction == "mean"
-    losses = out = parts = None
+    losses = out = parts = arrived = None
     if reduction == "none":
         out = losses = cupy.empty(target.shape, dtype)
         blocks = min(-(-rows // rows_at_once), 1 << 20)
@@ -237,20 +237,19 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
             blocks, threads = 1, _MOST_THREADS
         else:
             blocks = min(-(-rows // rows_at_once), 1024)
-            if blocks > 1:
-                parts = cupy.empty((1 + is_mean, blocks), accumulator(dtype))
+            parts, arrived = _parts(blocks, dtype)
     is_long = target.dtype.itemsize == 8
-    args = contiguous(logits), contiguous(target), losses, out, parts
+    args = contiguous(logits), contiguous(target), losses, out, parts, arrived
     args = *args, rows, columns, is_mean, width, is_long, ignore_index
     kernel("neural", "cross_entropy", dtype)((blocks,), (threads,), args)
-    return _sum_losses(parts, out, is_mean)
-
-
-def _sum_losses(parts, out, is_mean=False):
-    if parts is not None:
-        args = parts, out, parts.shape[-1], is_mean
-        kernel("neural", "sum_losses", out.dtype)((1,), (_THREADS,), args)
     return out
+
+
+def _parts(blocks, dtype):
+    """Memory for the parts of a sum of a kernel's blocks, and `arrivals`; None for one block."""
+    if blocks == 1:
+        return None, None
+    return cupy.empty((2, blocks), accumulator(dtype)), arrivals()
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
@@ -265,9 +264,10 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     counted, parts = None, 0
     if reduction == "mean":
         parts = min(-(-rows // 4096), 32)
-        counted = cupy.empty(parts, accumulator(out.dtype))
-        args = target, counted, rows, is_long, ignore_index
-        kernel("neural", "count_labels", out.dtype)((parts,), (1024,), args)
+        if parts > 1:
+            counted = cupy.empty(parts, accumulator(out.dtype))
+            args = target, counted, rows, is_long, ignore_index
+            kernel("neural", "count_labels", out.dtype)((parts,), (1024,), args)
     blocks = min(-(-rows // rows_at_once), 1 << 20)
     args = contiguous(logits), target, contiguous(g), counted, out
     args = *args, rows, columns, width, is_long, per_row, ignore_index, parts
@@ -284,7 +284,7 @@ def _mse(xp, x, target, /, *, reduction="mean"):
     if not _is_pair(x, target) or reduction not in _REDUCTIONS:
         return NotImplemented
     n, dtype = x.size, x.dtype
-    losses = out = parts = None
+    losses = out = parts = arrived = None
     if reduction == "none":
         out = losses = cupy.empty(x.shape, dtype)
         blocks, threads = min(-(-n // _THREADS), _BLOCKS), _THREADS
@@ -292,11 +292,11 @@ def _mse(xp, x, target, /, *, reduction="mean"):
         out = cupy.empty((), dtype)
         blocks = 1 if n <= 1 << 14 else min(-(-n // (16 * _THREADS)), 1024)
         threads = 1024 if blocks == 1 else _THREADS
-        parts = cupy.empty(blocks, accumulator(dtype)) if blocks > 1 else None
+        parts, arrived = _parts(blocks, dtype)
     factor = 1 / n if reduction == "mean" else 1.0
-    args = contiguous(x), contiguous(target), losses, out, parts, n, factor
+    args = contiguous(x), contiguous(target), losses, out, parts, arrived, n, factor
     kernel("neural", "mse", dtype)((blocks,), (threads,), args)
-    return _sum_losses(parts, out)
+    return out
 
 
 def _mse_rule(sign):
@@ -315,6 +315,8 @@ def _mse_rule(sign):
 
 
 sigmoid.twin("cupy", _sigmoid)
+for _part in (_linear, _linear_bias):  # a program's generated kernels add and sum the bias
+    _part.is_eager = True  # type: ignore[union-attr]
 linear.twin("cupy", _linear, bias=_linear_bias)
 dense.twin("cupy", _dense, joint=_dense_vjp)
 softmax.twin("cupy", **_softmax_twin(False))
