@@ -104,6 +104,22 @@ def test_batch_norm(shape, dtype):
     compare(gg.batch_norm, arrays, dtype, near=4)
 
 
+@pytest.mark.parametrize("shape", [(40, 5), (4, 3, 16, 12), (2, 2, 70, 90)], ids=str)
+def test_batch_norm_by_running_statistics(shape, dtype):
+    """With the gradients by the statistics, which have no kernel, and without them."""
+    arrays = [drawn(*shape), *(drawn(shape[1], seed=i) ** 2 for i in range(1, 5))]
+    for detached in (lambda x: x, lambda x: x.detach()):
+        compare(
+            lambda x, mean, var, *rest, of=detached: (
+                gg.nn.functional.batch_norm(x, of(mean), of(var) + 0.1, *rest),
+                mean + var,
+            ),
+            arrays,
+            dtype,
+            near=4,
+        )
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name, gates, states", [("lstm", 4, 2), ("gru", 3, 1)])
 def test_recurrence(name, gates, states, reverse, dtype):
@@ -119,6 +135,7 @@ def test_rows(columns, dtype):
     x = drawn(9, columns)
     for function in (gg.softmax, gg.log_softmax):
         compare(lambda x, f=function: f(x, axis=-1), [x], dtype)
+        compare(lambda x, f=function: f(x, axis=0), [x], dtype)
     labels = np.random.default_rng(0).integers(0, columns, 9)
     compare(lambda x: gg.cross_entropy(x, gg.asarray(labels, device=x.device)), [x], dtype)
 
