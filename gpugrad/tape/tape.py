@@ -166,6 +166,9 @@ def name_of(function):
     return name.strip("_")
 
 
+NESTED = {tuple, list, dict, slice}
+
+
 def collect(x, found):
     """Append the values in nested containers to the list ``found``."""
     kind = type(x)
@@ -173,7 +176,10 @@ def collect(x, found):
         found.append(x)
     elif kind is tuple or kind is list:
         for item in x:
-            collect(item, found)
+            if type(item) is Value:
+                found.append(item)
+            elif type(item) in NESTED:
+                collect(item, found)
     elif kind is dict:
         for item in x.values():
             collect(item, found)
@@ -185,7 +191,7 @@ def mapped(x, of):
     """Nested containers with ``of(item)`` in place of each item that is no container."""
     kind = type(x)
     if kind is tuple or kind is list:
-        return kind([mapped(item, of) for item in x])
+        return kind([mapped(item, of) if type(item) in NESTED else of(item) for item in x])
     if kind is dict:
         return {name: mapped(item, of) for name, item in x.items()}
     if kind is slice:
@@ -209,7 +215,8 @@ def simplify(calls, outputs, duplicate):
     outputs that were in memory of their own stay so.
     """
     _keep_constants(calls)
-    new = _merged(_living(calls, outputs), duplicate, {x.root() for x in outputs})
+    calls = _living(calls, outputs)
+    new = _merged(calls, duplicate, {x.root() for x in outputs})
     for call in calls:
         call.replace(new)
     return _living(calls, [new.get(x, x) for x in outputs]), new

@@ -25,7 +25,7 @@ from ..tools.observing import in_line, user_line
 from .cells import content_of
 from .libraries import is_own
 from .numbers import Key, Number
-from .tape import Call, Input, Memory, Value, mapped
+from .tape import NESTED, Call, Input, Memory, Value, mapped
 from .updates import RecordedUpdater
 
 _OF_SHAPES = {"ndim", "size", "shape", "can_cast", "isdtype", "result_type", "broadcast_shapes"}
@@ -348,7 +348,7 @@ class Recorder:
             return x.var
         if kind in namespace_of:
             return self.constant(x).var
-        return mapped(x, self._noted) if kind in _CONTAINERS else x
+        return mapped(x, self._noted) if kind in NESTED else x
 
     def _run(self, function, real, named, found):
         try:
@@ -450,7 +450,6 @@ class Recorder:
 
 _NUMBERS = {Number, Key}
 _TRACED: set[type] = {Number, Key}  # and the types of arrays, once they are made
-_CONTAINERS = {tuple, list, dict, slice}
 _PLAIN = {int, float, bool, str, type(None)}
 
 
