@@ -241,7 +241,9 @@ def test_gradients():
     for _ in range(4):
         found = compiled(x, w)
     np.testing.assert_allclose(found.cpu().numpy(), f(x, w).cpu().numpy(), rtol=1e-6)
-    assert len(compiled.program(x, w).kernels) == 2
+    report = compiled.program(x, w)
+    assert [row["kernel"] for row in report.rows] == [0, 1]
+    assert all("__global__ void fused" in text for text in report.kernels)
 
 
 def test_numbers_of_state():
