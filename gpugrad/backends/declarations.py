@@ -184,19 +184,16 @@ def _kind(x):
     return getattr(dtype, "kind", "f")
 
 
-def has_array(first, kinds=None):
-    """Whether there are arrays among the arguments from the one with number ``first`` on.
-
-    kinds: those of the dtypes that count, such as ``"b"``; all by default.
-    """
+def has_array(first):
+    """Whether there are arrays among the arguments from the one with number ``first`` on."""
 
     def has(args, kwargs):
-        return _has_array((args[first:], kwargs), kinds)
+        return _has_array((args[first:], kwargs))
 
     return has
 
 
-def _has_array(x, kinds):
+def _has_array(x, kinds=None):
     if isinstance(x, (tuple, list)):
         return any(_has_array(item, kinds) for item in x)
     if isinstance(x, dict):
@@ -204,6 +201,12 @@ def _has_array(x, kinds):
     if isinstance(x, slice):
         return _has_array((x.start, x.stop, x.step), kinds)
     return hasattr(x, "dtype") and hasattr(x, "shape") and (kinds is None or _kind(x) in kinds)
+
+
+def _selects_by_values(args, kwargs):
+    """Whether the values of an index say how many elements it selects."""
+    key = args[1] if type(args[1]) is tuple else (args[1],)
+    return any(_has_array(k, None if type(k) is slice else "b") for k in key)
 
 
 for _operator, _ufunc in UFUNCS.items():
@@ -214,8 +217,8 @@ for _function in (operator.matmul, np.matmul):
     declare(_function, out=True)
 for _function in (np.fmax, np.fmin):  # of 0 and -0 they return the one or the other, by the place
     declare(_function, out=True, elementwise=False)
-declare(operator.getitem, view=True, fails=has_array(1), values_shape=has_array(1, "b"))
-declare(operator.setitem, fails=has_array(1))
+declare(operator.getitem, view=True, fails=has_array(1), values_shape=_selects_by_values)
+declare(operator.setitem, fails=has_array(1), values_shape=_selects_by_values)
 
 
 def declare_like_numpy(library):

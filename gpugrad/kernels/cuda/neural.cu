@@ -290,6 +290,90 @@ softmax_backward(const T* g, const T* out, T* dx, long long rows, long long colu
         softmax_cotangent<1>(g, out, dx, rows, columns, width, is_log);
 }
 
+// Softmax along another axis than the last: of columns whose elements are `inner` places apart. A
+// thread processes N neighbouring columns, whose elements it reads at a time.
+
+template <int N, class Visit>
+__device__ inline void each_column(long long columns, long long length, long long inner,
+                                   Visit visit)
+{
+    for (long long i = thread_number() * N; i < columns; i += thread_count() * N)
+        visit(i / inner * length * inner + i % inner);
+}
+
+template <int N>
+__device__ void softmax_of_columns(const T* x, T* out, long long columns, long long length,
+                                   long long inner, bool is_log)
+{
+    each_column<N>(columns, length, inner, [=](long long start) {
+        A most[N], sum[N];
+#pragma unroll
+        for (int k = 0; k < N; k++) most[k] = -infinity(), sum[k] = 0;
+        for (long long i = 0; i < length; i++) {
+            Items<N> group = *(const Items<N>*)(x + start + i * inner);
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                A value = load(group.items + k), before = most[k];
+                most[k] = maximum(before, value);
+                A base = most[k] == -infinity() ? A(0) : most[k];
+                sum[k] = sum[k] * exp(before - base) + exp(value - base);
+            }
+        }
+        for (long long i = 0; i < length; i++) {
+            Items<N> group = *(const Items<N>*)(x + start + i * inner);
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                A shifted = load(group.items + k) - most[k];
+                store(group.items + k, is_log ? shifted - log(sum[k]) : exp(shifted) / sum[k]);
+            }
+            *(Items<N>*)(out + start + i * inner) = group;
+        }
+    });
+}
+
+extern "C" __global__ void softmax_columns(const T* x, T* out, long long columns, long long length,
+                                           long long inner, bool packed, bool is_log)
+{
+    if (packed)
+        softmax_of_columns<PACK>(x, out, columns, length, inner, is_log);
+    else
+        softmax_of_columns<1>(x, out, columns, length, inner, is_log);
+}
+
+template <int N>
+__device__ void softmax_cotangent_of_columns(const T* g, const T* out, T* dx, long long columns,
+                                             long long length, long long inner, bool is_log)
+{
+    each_column<N>(columns, length, inner, [=](long long start) {
+        A sum[N] = {};
+        for (long long i = start; i < start + length * inner; i += inner) {
+            Items<N> a = *(const Items<N>*)(g + i), b = *(const Items<N>*)(out + i);
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                sum[k] += is_log ? load(a.items + k) : load(a.items + k) * load(b.items + k);
+        }
+        for (long long i = start; i < start + length * inner; i += inner) {
+            Items<N> a = *(const Items<N>*)(g + i), b = *(const Items<N>*)(out + i);
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                A slope = load(a.items + k), y = load(b.items + k);
+                store(a.items + k, is_log ? slope - exp(y) * sum[k] : (slope - sum[k]) * y);
+            }
+            *(Items<N>*)(dx + i) = a;
+        }
+    });
+}
+
+extern "C" __global__ void softmax_columns_backward(const T* g, const T* out, T* dx,
+                                                    long long columns, long long length,
+                                                    long long inner, bool packed, bool is_log)
+{
+    if (packed)
+        softmax_cotangent_of_columns<PACK>(g, out, dx, columns, length, inner, is_log);
+    else
+        softmax_cotangent_of_columns<1>(g, out, dx, columns, length, inner, is_log);
+}
+
 // A row's label; -1 if there is no such column.
 __device__ inline long long label(const void* target, bool is_long, long long row,
                                   long long columns)

@@ -134,6 +134,8 @@ def _activation_vjp_and_sums(g, y, out, activation):
 
 
 _MOST_THREADS = 256  # in a block of a kernel that processes rows, as in neural.cu
+_COLUMNS = 1 << 14  # that keep a GPU busy if a thread processes each
+_FEW = 1 << 16  # elements
 
 
 @cache
@@ -151,8 +153,11 @@ def _groups(columns, dtype):
     return np.int32(threads), threads, 1
 
 
-def _is_rows(x, axis):
-    return covers(x.dtype) and x.size and x.ndim and axis in (-1, x.ndim - 1)
+def _is_along(x, axis):
+    """Whether the kernels take ``x``: along other axes than the last, of enough columns."""
+    if not (covers(x.dtype) and x.size and type(axis) is int and -x.ndim <= axis < x.ndim):
+        return False
+    return axis in (-1, x.ndim - 1) or x.size <= _FEW or x.size // x.shape[axis] >= _COLUMNS
 
 
 def _each_row(name, arrays, *options):
@@ -169,17 +174,36 @@ def _each_row(name, arrays, *options):
 
 def _softmax_twin(is_log):
     def forward(xp, x, /, axis=-1):
-        if not _is_rows(x, axis):
+        if not _is_along(x, axis):
             return NotImplemented
-        return _each_row("softmax", (contiguous(x), cupy.empty(x.shape, x.dtype)), is_log)
+        return run("softmax{}", (contiguous(x), cupy.empty(x.shape, x.dtype)), axis)
 
     def rule(xp, g, out, axis):
-        if not _is_rows(out, axis) or g.dtype != out.dtype or g.shape != out.shape:
+        if not _is_along(out, axis) or g.dtype != out.dtype or g.shape != out.shape:
             return NotImplemented
         arrays = contiguous(g), contiguous(out), cupy.empty(out.shape, out.dtype)
-        return _each_row("softmax_backward", arrays, is_log)
+        return run("softmax{}_backward", arrays, axis)
+
+    def run(name, arrays, axis):
+        is_last = axis in (-1, arrays[-1].ndim - 1)
+        if is_last:
+            return _each_row(name.format(""), arrays, is_log)
+        return _each_column(name.format("_columns"), arrays, axis, is_log)
 
     return {"forward": forward, "x": rule}
+
+
+def _each_column(name, arrays, axis, *options):
+    """Run a kernel that processes columns along an axis; return the last of the arrays."""
+    out = arrays[-1]
+    length, inner = out.shape[axis], prod(out.shape[axis:][1:])
+    columns, pack = out.size // length, 16 // out.itemsize
+    packed = columns >= pack * _COLUMNS and inner % pack == 0
+    packed = packed and not any(x.data.ptr % 16 for x in arrays)
+    blocks = min(-(-columns // (_THREADS * (pack if packed else 1))), 1 << 20)
+    args = *arrays, columns, length, inner, packed, *options
+    kernel("neural", name, out.dtype)((blocks,), (_THREADS,), args)
+    return out
 
 
 _REDUCTIONS = "mean", "sum", "none"

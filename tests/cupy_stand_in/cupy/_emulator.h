@@ -21,6 +21,7 @@ constexpr int warpSize = 32;
 
 #define __global__
 #define __device__
+#define __grid_constant__
 #define __host__
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))

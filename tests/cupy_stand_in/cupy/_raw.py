@@ -18,7 +18,7 @@ import numpy as np
 
 from ._array import MemoryPointer, ndarray, on_current
 from ._capture import current, do
-from ._traffic import is_recorded, launched
+from ._traffic import Touched, is_recorded, launched
 from .cuda.function import CPointer
 
 computes = True  # else kernels are launched, but not run: only counted
@@ -148,8 +148,13 @@ class Kernel:
 
         if computes:
             do(work)
-        read, written = (sum(int(np.count_nonzero(x & bit)) for x in marks) for bit in (1, 2))
-        launched(self.name, read if arrays else None, written if arrays else None)
+        if is_recorded():
+            starts = bounds[::3]
+            read, written = (
+                [Touched(*x) for x in zip(starts, [m & bit for m in marks], strict=True)]
+                for bit in (1, 2)
+            )
+            launched(self.name, read if arrays else None, written if arrays else None)
 
     def arrays(self, args):
         """Return the arrays that the kernel may access; none if arguments may hold addresses."""
