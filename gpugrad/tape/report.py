@@ -29,8 +29,8 @@ class Report:
         self._program = program
         program.use_kernels()
         found = [segment.kernel for segment in program.segments or ()]
-        functions = {call.function: None for call in program.tape.calls}
-        self.kernels = [kernel.text for kernel in (*found, *functions) if hasattr(kernel, "text")]
+        self.kernels = [kernel.text for kernel in found]
+        self.kernels += [call.function.text for call in program.plan.calls if _is_generated(call)]
         self._errors = [kernel.build.error for kernel in found if kernel.build.error]
         self.rows = list(_rows(program))
         self.planned_bytes = program.plan.total
@@ -87,12 +87,19 @@ class Report:
         return Drawing(boxes, arrows, direction)
 
 
+def _is_generated(call):
+    """Whether a call is a generated kernel of CUDA."""
+    return hasattr(call.function, "text")
+
+
 _NAMES = {"fresh": "new", "loose": "value"}
 
 
 def _rows(program):
     group_of = {i: k for k, g in enumerate(program.plan.groups) for i in range(g.start, g.stop)}
     kernel_of = {i: k for k, s in enumerate(program.segments or ()) for i in range(s.start, s.end)}
+    generated = [i for i, call in enumerate(program.plan.calls) if _is_generated(call)]
+    kernel_of |= {i: k for k, i in enumerate(generated)}
     for i, call in enumerate(program.plan.calls):
         out = (*call.outs, *call.targets(), Value("token"))[0]
         storage = program.plan.storage(out)

@@ -241,7 +241,9 @@ def test_gradients():
     for _ in range(4):
         found = compiled(x, w)
     np.testing.assert_allclose(found.cpu().numpy(), f(x, w).cpu().numpy(), rtol=1e-6)
-    assert len(compiled.program(x, w).kernels) == 2
+    report = compiled.program(x, w)
+    assert [row["kernel"] for row in report.rows] == [0, 1]
+    assert all("__global__ void fused" in text for text in report.kernels)
 
 
 def test_numbers_of_state():
@@ -277,6 +279,87 @@ def test_what_is_overwritten_in_between():
         return first + y[:2], y - x
 
     check_compiled(f, normal(4, 5), launches=6)
+
+
+def test_parameters_that_are_updated_in_between():
+    """A chain does not read a parameter after its update that it reads before, nor the reverse."""
+
+    def results(compiles):
+        w = gg.asarray(normal(6, 4)).to("cuda").requires_grad_()
+        optimizer, x = gg.optim.SGD([w], lr=0.1), gg.asarray(normal(4)).to("cuda")
+
+        def step(x):
+            before = (w * 2 + x).detach()
+            optimizer.zero_grad()
+            (w * w * x).sum().backward()
+            optimizer.step()
+            return before, w.detach() * 2 - x
+
+        step = gg.compile(step) if compiles else step
+        return [y.cpu().numpy() for _ in range(5) for y in step(x)]
+
+    for found, expected in zip(results(True), results(False), strict=True):
+        assert np.array_equal(found, expected)
+
+
+def random_program(rng):
+    """A function of arrays (6, 8), (8,) and (6, 1) with random calls, also in place."""
+    calls = [(rng.integers(13), *rng.integers(0, 1000, 3)) for _ in range(rng.integers(6, 22))]
+
+    def call(kind, u, v, k, b, c):
+        if kind == 0:
+            u += v
+        elif kind == 1:
+            u[k % 3] = v[k % 2]
+        return [
+            lambda: u * 1.5,
+            lambda: u + 1,
+            lambda: u + v,
+            lambda: gg.where(u > v, u, -v),
+            lambda: gg.tanh(u) * v,
+            lambda: gg.maximum(u - b, 0.5) * c,
+            lambda: u.T * 2,
+            lambda: u / (1 + gg.abs(v)),
+            lambda: u - gg.sum(v, axis=0),
+            lambda: gg.reshape(gg.reshape(u, (-1,)) * 0.5, u.shape),
+            lambda: gg.matmul(u, v.T)[:, :1] * u,
+            lambda: gg.astype(gg.astype(u, gg.float64) * 2, gg.float32),
+            lambda: u[::-1] + v,
+        ][kind]()
+
+    def f(x, b, c):
+        values = [x * 1.0, b + x, x - c]
+        for kind, i, j, k in calls:
+            u, v = values[i % len(values)], values[j % len(values)]
+            out = call(kind, u, v, k, b, c)
+            values.append(out.T if out.shape != x.shape else out)
+        return values[-1], values[calls[0][3] % len(values)], gg.sum(values[-2], axis=0)
+
+    return f
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("has_gradient", [False, True])
+def test_random_programs(seed, has_gradient):
+    rng = np.random.default_rng(seed)
+    f = random_program(rng)
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in ((6, 8), (8,), (6, 1))]
+    x, *others = [gg.asarray(array).to("cuda") for array in arrays]
+    x.requires_grad_()
+
+    def g(x, b, c):
+        out, *rest = f(x, b, c)
+        if has_gradient:
+            rest += gg.autograd.grad((out * out).sum(), x)
+        return [y.detach() for y in (out, *rest)]
+
+    compiled, expected = gg.compile(g), g(x, *others)
+    for _ in range(4):
+        found = compiled(x, *others)
+    assert compiled.program(x, *others).kernels
+    for y, z in zip(found, expected, strict=True):
+        assert np.array_equal(y.cpu().numpy(), z.cpu().numpy(), equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])

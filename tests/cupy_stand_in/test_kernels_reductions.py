@@ -145,3 +145,15 @@ class TestTake:
             out = gg.take(x, indices[:n], axis=0)
             (c,) = grad(out, [x], gg.ones_like(out))
             assert c.tolist() == np.zeros(shape).tolist()
+
+
+def test_counters_of_blocks():
+    """Those of a stream are 0 after each kernel, and no other stream has them."""
+    x = cupy.asarray(np.random.default_rng(0).standard_normal((1000, 70)))
+    for _ in range(3):
+        np.testing.assert_allclose(xp.sum(x, axis=0).get(), x.get().sum(0), atol=1e-12)
+    counters = reductions.arrivals()
+    assert not counters.get().any()
+    assert reductions.arrivals() is counters
+    with cupy.cuda.Stream():
+        assert reductions.arrivals() is not counters
