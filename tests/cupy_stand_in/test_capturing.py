@@ -168,6 +168,27 @@ def test_memory_of_the_pool_is_used_again():
     assert pool.total_bytes() == 2 * 1024
 
 
+def test_work_on_another_device_is_not_captured():
+    x = cupy.zeros(3)
+    with cupy.cuda.Device(1):
+        y = cupy.zeros(3)
+
+    def work():
+        with cupy.cuda.Device(1):
+            cupy.add(y, 1, out=y)
+        with pytest.raises(ValueError, match="device"):
+            cupy.add(y, 1)
+        cupy.add(x, 1, out=x)
+
+    graph, _ = captured(work)
+    assert (x.get() == 0).all()
+    for _ in range(2):
+        launch(graph)
+    assert (x.get() == 2).all()
+    with cupy.cuda.Device(1):
+        assert (y.get() == 1).all()
+
+
 def test_results_are_garbage_until_they_are_launched():
     x, made = cupy.ones(3), []
     graph, _ = captured(lambda: made.append(x + 1))

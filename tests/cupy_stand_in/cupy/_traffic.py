@@ -10,11 +10,16 @@ import numpy as np
 
 
 class Launch(NamedTuple):
-    """A kernel launched, and the bytes that it read and wrote; None where that is not known."""
+    """A kernel launched, and the bytes that it read and wrote; None where that is not known.
+
+    blocks, accesses: of a raw kernel, and how often its threads read or wrote memory.
+    """
 
     name: str
     read: int | None
     written: int | None
+    blocks: int | None = None
+    accesses: int | None = None
 
 
 _launches: list[Launch] | None = None
@@ -35,10 +40,10 @@ def is_recorded():
     return _launches is not None
 
 
-def launched(name, read, written):
+def launched(name, read, written, *more):
     """Record a launch that reads and writes NumPy's arrays, or so many bytes."""
     if _launches is not None:
-        _launches.append(Launch(name, _bytes(read), _bytes(written)))
+        _launches.append(Launch(name, _bytes(read), _bytes(written), *more))
 
 
 def _bytes(given):
