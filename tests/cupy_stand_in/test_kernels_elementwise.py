@@ -282,14 +282,14 @@ def test_copies_of_broadcast_arrays(dtype, monkeypatch):
 def test_arguments_are_copied_in_units_as_large_as_they_lie(dtype, start, unit):
     own = cupy.arange(1, 101).astype(dtype)
     own = cupy.concatenate([own] * (16000 // own.nbytes))
-    for start, unit in ((start, unit), (16, 16)):
-        other = cupy.zeros(start + own.size, dtype)[start:]
+    for before, size in ((start, unit), (16, 16)):
+        other = cupy.zeros(before + own.size, dtype)[before:]
         addresses = cupy.asarray(np.array([other.data.ptr], np.uint64))
         with traffic() as launches:
             transfers.copy_arrays([own], addresses, np.zeros(1, np.int64), outward=True)
         assert np.array_equal(other.get(), own.get())
         # Each thread also reads the address.
-        assert launches[0].accesses == 2 * own.nbytes // unit + 256
+        assert launches[0].accesses == 2 * own.nbytes // size + 256
 
 
 def test_joined_arrays(monkeypatch):
