@@ -323,7 +323,7 @@ class HostClock:
         pass
 
     def memory(self, run):
-        return None
+        return getattr(run, "memory", None)
 
     def copy(self):
         source, target = self._arrays

@@ -33,7 +33,7 @@ def rows_of(name, workers, result):
     times, losses = result.seconds(), result.firsts
     expected = losses.get(report.BASELINE, next(iter(losses.values()), None))
     for library, values in losses.items() if case.close else ():
-        apart = max(abs(a - b) / abs(b) for a, b in zip(values, expected, strict=True))
+        apart = max(abs(a - b) for a, b in zip(values, expected, strict=True)) / max(expected)
         if not apart <= case.close:
             workers.failed = True
             workers.leave_out(library, case, f"its losses {values} are not {expected}")
