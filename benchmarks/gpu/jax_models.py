@@ -43,7 +43,7 @@ def _cnn(weights, x):
 
 def _transformer(weights, text):
     x = weights["embedding.weight"][text]
-    texts, length, width = x.shape
+    texts, length = text.shape
     for k in range(4):
         at = f"encoder.layers.{k}."
         parts = x @ weights[f"{at}self_attn.in_proj_weight"].T

@@ -3,9 +3,9 @@
     python benchmarks/gpu/models.py [--device cpu] [--short | --full] [--libraries NAME ...]
         [--models M ...] [--precisions P ...] [--minutes N] [--json PATH] [--plot PATH] [--save]
 
-The models and their data are those of benchmarks/model_step.py. Precisions are float32, also of
-the convolutions and LSTMs of cuDNN, TF32, and bfloat16, parameters and Adam's state included; float16
-has no room for Adam's epsilon.
+The models and their data are those of benchmarks/model_step.py. Precisions are float32, also in
+cuDNN's convolutions and LSTMs, TF32 (with --full), and bfloat16, parameters and Adam's state
+included; float16 cannot hold Adam's epsilon.
 
 gpugrad compiled: the whole step by gpugrad.compile, as one CUDA graph.
 torch compile: forward and loss by torch.compile(mode="reduce-overhead"), with CUDA graphs.

@@ -36,8 +36,12 @@ def arguments(description, names, **parts):
         add(f"--{name}", nargs="+", choices=known, default=None, metavar=name[:-1].upper(),
             help=f"of {', '.join(known)}" if len(known) < 9 else "by default some")  # fmt: skip
     add("--minutes", type=float, default=inf, metavar="N", help="begin no case after these")
-    add("--json", type=Path, metavar="PATH",
-        help="write the results, after each case, as JSON and, with the suffix .md, as tables")
+    add(
+        "--json",
+        type=Path,
+        metavar="PATH",
+        help="write the results, after each case, as JSON and, with the suffix .md, as tables",
+    )
     add("--plot", type=Path, metavar="PATH", help="draw the results as a PNG")
     add("--save", action="store_true", help=f"both, in {RESULTS.parent.name}/{RESULTS.name}/")
     options = parser.parse_args()

@@ -14,17 +14,19 @@ STEPS = 5  # whose losses are compared
 AGAINST_GRAPH = 1.0
 
 
-def run(name, options, prepare, cases):
+def run(name, options, prepare, cases, draw=None):
     """Measure the cases, report them, and return the exit status.
 
     prepare: as for `Workers.race`; the runs of a case with ``close`` return a loss.
+    draw: as for `report.finish`, of the rows; by default all times and ratios.
     """
     with Workers(name, options) as workers:
         workers.race(
             prepare, cases, lambda result: rows_of(name, workers, result),
             values=lambda case: STEPS if case.close else 0,
         )  # fmt: skip
-    return report.finish(workers, show(name, workers.rows), draw(workers.rows))
+    bounds = show(name, workers.rows)
+    return report.finish(workers, bounds, (draw or draw_steps)(workers.rows))
 
 
 def rows_of(name, workers, result):
@@ -97,7 +99,7 @@ def show(name, rows):
     return bounds
 
 
-def draw(rows):
+def draw_steps(rows):
     def draw_on(figure):
         figure.set_size_inches(12, 1.8 + 0.9 * len({r["case"] for r in rows}))
         left, right = figure.subplots(1, 2)
