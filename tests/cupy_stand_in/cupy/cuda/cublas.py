@@ -13,6 +13,7 @@ import numpy as np
 from .._capture import do, refuse
 from .._traffic import launched
 from .device import current_device, get_cublas_handle
+from .graph import Driver
 from .stream import get_current_stream
 
 __all__ = ["gemmEx", "gemmStridedBatchedEx", "setMathMode"]
@@ -202,6 +203,8 @@ class _CDLL(ctypes.CDLL):
     def __new__(cls, name=None, *args, **options):
         if isinstance(name, str) and name.startswith("libcublas"):
             return Library()
+        if name == "libcuda.so.1":
+            return Driver()
         return super().__new__(cls)
 
 
