@@ -1,8 +1,9 @@
-"""``python -m gpugrad`` prints what this installation consists of, for a report of a bug."""
+"""Prints what this installation of gpugrad consists of, for a report of a bug."""
 
 import os
 import platform
 import sys
+from argparse import ArgumentParser
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
@@ -50,5 +51,6 @@ def _installed(distributions):
 
 
 if __name__ == "__main__":
+    ArgumentParser(prog="python -m gpugrad", description=__doc__).parse_args()
     for name, text in report():
         print(f"{name:21} {text}")

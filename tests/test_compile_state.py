@@ -1136,6 +1136,32 @@ def test_gradients_as_arguments():
     assert bits(run(gg.compile)) == bits(run(lambda f: f))
 
 
+def test_a_closure_that_names_its_lbfgs_has_a_program():
+    w = normal(3).requires_grad_()
+    optimizer = optim.LBFGS([w], lr=0.1, max_iter=3)
+
+    @gg.compile
+    def closure():
+        optimizer.zero_grad()
+        loss = ((w**2 - 2) ** 2).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(4):
+        optimizer.step(closure)
+    assert len(closure._programs) == 1
+    assert len(closure._tapes) < 2
+
+    def reads(x):
+        return x * optimizer.state_dict()["state"][0]["func_evals"]
+
+    compiled, x = gg.compile(reads), normal(3)
+    with pytest.warns(UserWarning, match="it reads the state of LBFGS, which its steps change"):
+        compiled(x)
+    optimizer.step(closure)
+    assert bits(compiled(x)) == bits(reads(x))
+
+
 def test_errors_say_what_to_do():
     w = normal(3).requires_grad_()
     optimizer = optim.LBFGS([w])

@@ -72,12 +72,21 @@ def facts_of(code):
                 is_simple = is_simple and after[0].argval in _SIMPLE
                 asks_types |= not is_own and not is_simple
             else:
-                texts = [
-                    x for x in given[-2:] if x.opname == "LOAD_CONST" and type(x.argval) is str
-                ]
-                computes_names |= not texts or any(x.opname[:5] != "LOAD_" for x in given)
+                computes_names |= not _gives_name(given, found[end] if end < len(found) else None)
     sets = frozenset(names), frozenset(read), frozenset(passed)
     return Facts(*sets, tuple(imports), asks_types, reads_arrays, computes_names)
+
+
+def _gives_name(given, call):
+    """Whether ``given``, which is loaded for a call of ``getattr``, has the name as a text.
+
+    It is an object, perhaps some attribute of it, a text, and perhaps a default.
+    """
+    rest = [i for i in given[1:] if i.opname != "LOAD_ATTR"]
+    is_text = rest and rest[0].opname == "LOAD_CONST" and type(rest[0].argval) is str
+    is_plain = all(i.opname.startswith("LOAD_") and i.opname != "LOAD_METHOD" for i in given)
+    is_counted = call is not None and call.opname in ("PRECALL", "CALL")
+    return is_text and is_plain and is_counted and call.arg == 1 + len(rest)
 
 
 def imported(code, package):

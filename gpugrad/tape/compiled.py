@@ -293,6 +293,10 @@ class Compiled(Generic[P, R]):
         if not _recording.acquire(timeout=_PATIENCE):
             return function(*args, **kwargs)
         try:
+            with suppress(Failed):  # it may be a recording that has ended why no program fitted
+                result = self._run(leaves, structure)
+                if result is not MISS:
+                    return result
             known = [t for t in self._tapes if t.structure == structure]
             known = [t for t in known if t.reach.first_change() is None]
             is_first, self._is_new = self._is_new, False

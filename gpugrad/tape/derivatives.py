@@ -213,6 +213,7 @@ class Sweeps:
         self._function = graph.function
         self._first, self._nodes = len(graph.outside), graph.nodes
         self._backend, self._device = tape.backend, tape.device
+        self._has_kernels = tape.has_kernels
         self._ordinary = {number for number, *_ in graph._checkpoints}
         self._paths, self.programs = {}, {}
         self._has_failed = False
@@ -320,6 +321,7 @@ class Sweeps:
             prologue=recorder.prologue, conditions=recorder.conditions,
             results=[("static", None) if c is None else ("array", c.var) for c in found],
         )  # fmt: skip
+        tape.has_kernels = self._has_kernels
         recorder.forget()
         try:
             return program_of(tape)

@@ -114,6 +114,8 @@ class Lowering:
     def _stand_in(self, x):
         if x.kind != "array" or x.strides is None or x.dtype.char not in self.native.TYPES:
             return None
+        if min(x.strides, default=0) < 0:  # kernels go up from the first element of a register
+            return None
         self._arrays[x] = array = self.program.binder.stand_in(x.shape, x.dtype, x.strides)
         self._standing[id(self.native.owner_of(array))] = x
         return array

@@ -97,6 +97,7 @@ class Reach:
         self.names = set()  # that the functions use
         self.asks_types = False  # whether they name ``type``, which sees what stands for an array
         self.strict = None  # the name of something that may take arrays of NumPy's own type only
+        self.computes_names = False  # whether they may look for attributes under computed names
         self.reads_arrays = False  # whether they may read the arrays of tensors
         self._name = None  # by which code finds what is being looked at
         self.passed = set()  # names of what they do not only call
@@ -225,8 +226,16 @@ class Reach:
                         self._named(value, cell, name)
                     else:
                         self._guard(cell, value)
+                        if value is sys.modules:
+                            self._refuse("it names sys.modules")
                         if value is decimal.Decimal:
                             self._refuse("it computes with decimals, whose precision may change")
+        if self.computes_names:  # another function may have been given the module
+            for module, known in self._python_modules.values():
+                if is_own(module.__name__):
+                    for name, value in [*vars(module).items()]:
+                        if name not in known:
+                            self._guard(Cell("item", vars(module), name), value)
 
     def _other(self, x):
         kind = type(x)
@@ -342,6 +351,7 @@ class Reach:
         self.asks_types |= any(x.asks_types for x in facts)
         self.reads_arrays |= any(x.reads_arrays for x in facts)
         is_open = any(x.computes_names for x in facts)
+        self.computes_names |= is_open
         self._guard(Cell("attr", function, "__code__"), function.__code__)
         freevars = function.__code__.co_freevars
         for name, cell in zip(freevars, function.__closure__ or (), strict=True):
@@ -415,6 +425,9 @@ class Reach:
             cell = Cell("item", values, name)
             if name in ("param_groups", "_states"):
                 self._guard(cell, value)
+            elif name == "_history":  # each step of LBFGS changes it
+                why = "it reads the state of LBFGS, which its steps change"
+                self.refusals += [(reader, why) for reader in (name, "state_dict", "__dict__")]
             elif name not in _OF_OPTIMIZERS:
                 self._walk(value, cell, name)
         self._guard(optimizer.param_groups, len(optimizer.param_groups), "len")

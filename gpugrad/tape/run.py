@@ -95,16 +95,24 @@ class Program(Steps):
 
     def _prepare_kernels(self):
         """Have kernels made after two runs, and use them as soon as they are there."""
-        if self._until_kernels > 1:
-            self._until_kernels -= 1
-        elif self.segments is None:
-            self.segments = segments(self, self.native)
-            self._end()
-        elif all(segment.kernel.is_done for segment in self.segments):
+        try:
+            if self._until_kernels > 1:
+                self._until_kernels -= 1
+            elif self.segments is None:
+                self.segments = segments(self, self.native)
+                self._end()
+            elif all(segment.kernel.is_done for segment in self.segments):
+                self._until_kernels = 0
+                steps = steps_with(self, self.segments)
+                if steps is not None:
+                    self._before, self._after = steps
+        except Exception as error:  # noqa: BLE001  the program goes on without kernels
             self._until_kernels = 0
-            steps = steps_with(self, self.segments)
-            if steps is not None:
-                self._before, self._after = steps
+            warnings.warn(
+                f"gpugrad.compile: a program runs without kernels, which cannot be made: {error!r}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def use_kernels(self):
         """Wait for the kernels, if there are to be any, and use them."""
@@ -454,10 +462,10 @@ class Program(Steps):
             if not self._fits(leaves) or not self._numbers_fit():
                 return MISS
             self._run()
-            if self._until_kernels:
-                self._prepare_kernels()
             self._have_effects()
             found = [*map(call_it, self._results)]
+            if self._until_kernels:
+                self._prepare_kernels()
             return found if self._order is None else [found[k] for k in self._order]
         finally:
             self.regs[:] = self.blank

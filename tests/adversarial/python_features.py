@@ -14,6 +14,7 @@ import os
 import queue
 import sys
 import time
+import types
 import warnings
 
 import numpy as np
@@ -733,3 +734,39 @@ def a_callback_that_is_called_in_the_middle(world):
             callbacks.clear,
         ],
     )
+
+
+def of_a_module(find):
+    """A program that reads the number ``K`` of a module in the way of ``find``."""
+
+    def run(world):
+        sys.modules["module_of_numbers"] = module = types.ModuleType("module_of_numbers")
+        module.K = 2.0
+        try:
+            world.play(
+                world.compile(lambda x: x * find(module)),
+                changes=[lambda: setattr(module, "K", 3.0), lambda: setattr(module, "K", 5.0)],
+            )
+        finally:
+            del sys.modules["module_of_numbers"]
+
+    return run
+
+
+def returned(x, *others):
+    return x
+
+
+WAYS = {
+    "sys_modules": lambda m: sys.modules["module_of_numbers"].K,
+    "sys_modules_get": lambda m: sys.modules.get("module_of_numbers").K,
+    "getattr": lambda m: getattr(m, "K"),  # noqa: B009
+    "getattr_by_a_computed_name": lambda m: getattr(m, "k".upper()),
+    "getattr_by_a_variable_with_a_default": lambda m, name="K": getattr(m, name, "x"),
+    "getattr_of_a_result": lambda m: getattr(returned(m, "K"), "k".upper()),
+    "getattr_of_a_result_by_a_text": lambda m: getattr(returned(m), "K", None),
+}
+for way, find in WAYS.items():
+    run = of_a_module(find)
+    run.__module__, run.__name__ = __name__, f"a_number_of_a_module_by_{way}"
+    program(run)
