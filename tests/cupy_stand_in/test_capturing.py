@@ -117,6 +117,19 @@ def test_a_graph_whose_memory_was_freed():
         launch(graph)
 
 
+def test_a_graph_whose_workspace_was_freed(monkeypatch):
+    """Each product of a graph writes into it."""
+    monkeypatch.setattr(cublas, "_known", {})
+    x = cupy.ones((2, 2), "float32")
+    graph = graphs.Graph(lambda: [products.matmul(x, x)], lambda: products.matmul(x, x))
+    graph.follow()
+    graph.launch()
+    assert (graph.kept[0].get() == 2).all()
+    cublas._known.clear()
+    with pytest.raises(RuntimeError, match="memory that the graph uses was freed"):
+        graph.launch()
+
+
 def test_an_allocation_from_the_usual_pool_is_refused():
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._capture import do, refuse
+from .._capture import current, do, refuse
 from .._traffic import launched
 from .device import current_device, get_cublas_handle
 from .graph import Driver
@@ -161,11 +161,11 @@ def _cublasCreate_v2(pointer):
 
 
 def _cublasSetStream_v2(handle, stream):
-    Library._handles[handle].update(stream=stream, workspace=0)
+    Library._handles[handle].update(stream=stream, workspace=None)
 
 
 def _cublasSetWorkspace_v2(handle, address, size):
-    Library._handles[handle]["workspace"] = size
+    Library._handles[handle]["workspace"] = address
 
 
 def _cublasSetMathMode(handle, mode):
@@ -197,6 +197,8 @@ def _check_handle(handle):
         raise CUBLASError("a stream that is not the current one")
     if not known["workspace"]:
         refuse("cuBLAS without a workspace")
+    elif (capture := current()) is not None:
+        capture.memory.append(known["workspace"])
 
 
 class _CDLL(ctypes.CDLL):
