@@ -262,10 +262,12 @@ def torch_graph(step, model, optimizer):
 
 def nodes(library, run):
     """How many nodes the CUDA graph of a run has; None if it is none."""
+    programs = getattr(run, "_programs", None) if library == "gpugrad compiled" else None
+    captured = getattr(programs[-1], "_captured", None) if programs else None
     if library == "torch graph":
         graph = run.graph.raw_cuda_graph()
-    elif library == "gpugrad compiled" and (found := getattr(run._programs[-1], "_captured", None)):
-        graph = found.graph._graph.graph
+    elif captured is not None:
+        graph = captured.graph._graph.graph
     else:
         return None
     count = ctypes.c_size_t()
@@ -376,20 +378,18 @@ class CuPyClock(_EventClock):
 
         self._cuda = cupy.cuda
         self._pool = cupy.get_default_memory_pool()
+        self.release = self._pool.free_all_blocks
         self._source = cupy.ones(size, cupy.float32)
         self._target = cupy.zeros_like(self._source)
         self.copied_bytes = self._source.nbytes
         self._calibrate(10)
 
-    def release(self):
-        self._pool.free_all_blocks()
-        self._before = self._pool.total_bytes()
-
     def memory(self, run):
-        from gpugrad.backends.cupy import graphs
+        from gpugrad.backends.cupy import cublas, graphs
 
-        of_graphs = sum(pool.total_bytes() for pool in graphs._pools)
-        return self._pool.total_bytes() + of_graphs - self._before
+        taken = sum(pool.total_bytes() for pool in (self._pool, *graphs._pools))
+        taken += sum(workspace.size for _, workspace in cublas._known.values())
+        return taken - 2 * self.copied_bytes
 
     def mark(self):
         event = self._cuda.Event()
@@ -429,10 +429,9 @@ class TorchClock(_EventClock):
     def release(self):
         self._torch.cuda.empty_cache()
         self._torch.cuda.reset_peak_memory_stats()
-        self._before = self._torch.cuda.memory_reserved()
 
     def memory(self, run):
-        return self._torch.cuda.max_memory_reserved() - self._before
+        return self._torch.cuda.max_memory_reserved() - 2 * self.copied_bytes
 
     def mark(self):
         event = self._torch.cuda.Event(enable_timing=True)

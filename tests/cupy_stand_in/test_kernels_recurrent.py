@@ -137,6 +137,6 @@ def test_launches(name, layers, bidirectional, dtype, monkeypatch):
     forward_steps, backward_steps = count[f"{name}_cell"], count[f"{name}_cell_backward"]
     assert (forward_steps, backward_steps) == (length * cells, length * cells)
     # None for the first state, which is 0; one for all inputs, their cotangent and each weight's.
-    assert count["gemm"] == cells * (length - 1 + length + 4)
+    assert count["gemm"] == cells * (2 * (length - 1) + 4)
     assert len(forward) <= cells * (2 * length + 5)
     assert len(backward) <= cells * (2 * length + 12)
