@@ -1918,3 +1918,30 @@ def test_a_program_that_is_dropped_frees_its_memory_at_once():
         assert [reference() for reference in dropped] == [None, None]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("length", [8, 33])
+def test_kernels_of_a_transformer(length):
+    def run(compile):
+        model = nn.TransformerEncoderLayer(
+            32, 4, 64, 0.0, "gelu", batch_first=True, norm_first=True
+        )
+        for i, p in enumerate(model.parameters()):
+            p.array[...] = 0.1 * normal(*p.shape, seed=i).array
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = (model(x, is_causal=True) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        step, losses = compile(step), []
+        for i in range(6):
+            if i == 4 and compile is gg.compile:
+                step.program(normal(16, length, 32))  # waits for the kernels
+            losses.append(step(normal(16, length, 32, seed=i)))
+        return [bits(x) for x in (*losses, *model.parameters())]
+
+    assert run(gg.compile) == run(lambda f: f)

@@ -174,19 +174,17 @@ class Segment:
 
     start, end: the numbers of its calls, which begin and end them.
     fresh: the values that it writes into new memory.
-    others: the numbers of the steps that are made after it: those that clear registers, and views
-        that others use.
+    views: the calls of views that others use.
+    others: the numbers of the steps that are made after it, which clear registers.
     """
 
     def __init__(self, program, made, units, lasting):
         self.kernel, self.fresh = made
         self.start, self.end = units[0][0], units[-1][1]
         self.first, self.stop = units[0][2], units[-1][3]
-        gone = set()
-        for call, _, first, stop in units:
-            call = program.plan.calls[call]
-            if not (call.is_view() and call.outs[0].memory in lasting):
-                gone.update(range(first, stop))
+        calls = program.plan.calls[self.start : self.end]
+        self.views = [x for x in calls if x.is_view() and x.outs[0].memory in lasting]
+        gone = {k for _, _, first, stop in units for k in range(first, stop)}
         self.others = [k for k in range(self.first, self.stop) if k not in gone]
 
 
@@ -243,6 +241,9 @@ def steps_with(program, found):
             program.steps = new
             for x in segment.fresh:
                 program._make(x)
-            new += [step, *[old[k] for k in segment.others]]
+            new.append(step)
+            for call in segment.views:
+                program._bind_call(call)
+            new += [old[k] for k in segment.others]
         i = stop
     return new[:split], new[split:]

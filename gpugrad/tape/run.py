@@ -106,6 +106,7 @@ class Program(Steps):
                 steps = steps_with(self, self.segments)
                 if steps is not None:
                     self._before, self._after = steps
+                self._end()
         except Exception as error:  # noqa: BLE001  the program goes on without kernels
             self._until_kernels = 0
             warnings.warn(
