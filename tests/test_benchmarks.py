@@ -123,6 +123,19 @@ runpy.run_path({str(ROOT / "benchmarks/op_table.py")!r})
         assert "scipy" in done.stderr
         assert "pip install" in done.stderr
 
+    def test_peers_that_are_missing_and_parts_without_time_are_named(self, tmp_path):
+        code = f"""
+import importlib.util, runpy, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "jax" else find(name)
+sys.argv = "gpu --device cpu --parts examples --minutes 0 --out".split() + [{str(tmp_path)!r}]
+runpy.run_path({str(ROOT / "benchmarks/gpu/__main__.py")!r}, run_name="__main__")
+"""
+        done = run("-c", code)
+        assert done.returncode == 1
+        assert "'jax[cuda13]'" in done.stdout.splitlines()[0]
+        assert done.stdout.count("no time left of 0 minutes") >= 20
+
     def test_without_a_gpu(self):
         done = run(ROOT / "benchmarks/gpu/gemm.py", "--short", "--libraries", "gpugrad")
         assert done.returncode == 1
