@@ -10,6 +10,7 @@ from cupy.cuda.memory import MemoryAsync, PooledMemory, pool
 
 import gpugrad as gg
 from gpugrad.autograd import grad
+from gpugrad.backends.cupy import backend as cuda
 from gpugrad.backends.cupy.kernels import zero_discarded_nans
 from gpugrad.kernels.cuda import elementwise
 
@@ -136,6 +137,22 @@ def test_attention():
     """Each launch reads what it multiplies once; weights are not stored."""
     inputs = [leaf((1, 64, 64)) for _ in range(3)]
     assert costs(gg.attention, inputs) == ((1, 4), (4, 18.1))
+
+
+def test_windows_of_a_convolution_take_the_memory_of_a_block(monkeypatch):
+    """The windows of all images are nine times as large as these, 38 MB."""
+    monkeypatch.setattr(cupy._raw, "computes", False)
+    x = gg.zeros((16, 64, 32, 32), device="cuda", requires_grad=True)
+    weight = gg.zeros((64, 64, 3, 3), device="cuda", requires_grad=True)
+    block, memory = 4 * type(cuda).column_block, cupy.get_default_memory_pool()
+    memory.free_all_blocks()
+    before = memory.used_bytes()
+    out = gg.convolution(x, weight, padding=1)
+    assert memory.total_bytes() - before <= out.array.nbytes + block + 2**20
+    g = gg.ones_like(out)
+    grads = grad(out, [x, weight], g)
+    results = sum(y.array.nbytes for y in (out, g, *grads))
+    assert memory.total_bytes() - before <= results + 2 * block + 2**20
 
 
 def test_what_has_no_kernel_is_searched_for_nan_once():
