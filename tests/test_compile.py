@@ -687,6 +687,32 @@ def test_what_cannot_be_compiled_is_said_even_after_such_a_call():
         [compiled(normal(3)) for _ in range(3)]
 
 
+def test_two_calls_that_compute_with_other_operands_are_not_taken_for_one():
+    calls = []
+
+    def f(x, y):
+        calls.append(None)  # which compile is told not to see
+        return x - y if len(calls) % 2 else y - x
+
+    compiled = gg.compile(f, state=[])
+    x, y = gg.tensor([1.0, 2.0]), gg.tensor([4.0, 3.0])
+    same(compiled(x, y), x - y)
+    with pytest.warns(UserWarning, match="call 0 is subtract, which is not the same in both"):
+        found = compiled(x, y)
+    same([found, compiled(x, y), compiled(x, y)], [y - x, x - y, y - x])
+
+
+def test_a_slice_that_ends_where_values_say_is_not_compiled():
+    def f(x, n):
+        return gg.asarray(x[:n]) * 2
+
+    compiled, x = gg.compile(f), np.arange(6.0)
+    with pytest.warns(UserWarning, match="the number of elements of a getitem depends on values"):
+        compiled(x, np.array(3))
+    for n in (3, 3, 1, 2, 4):  # one element would be broadcast
+        same(compiled(x, np.array(n)), f(x, np.array(n)))
+
+
 def test_raw_arrays_shapes_dtypes_and_strides():
     compiled = gg.compile(lambda x, y: x @ y + gg.sum(x))
     a = normal(6, 6).array

@@ -2,8 +2,10 @@
 
 import importlib.util
 import re
+import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(importlib.util.find_spec("gpugrad").origin).parent
@@ -54,16 +56,21 @@ def loader():
 
 
 def compile_for(arch, dtype, names):
-    """The PTX, compiled as CuPy does; without warnings, also of registers that are spilled."""
+    """The PTX, compiled as CuPy does, without warnings, also of registers that are spilled."""
     sources = loader()
+    options = sources.options(dtype)
+    return compile_source(arch, sources.source(*names), options, dtype != "float64")
+
+
+def compile_source(arch, text, options, warns_of_spills):
     nvrtc = pytest.importorskip("cupy_backends.cuda.libs.nvrtc")
     try:
         nvrtc.getVersion()
     except RuntimeError as error:
         pytest.skip(f"no NVRTC: {error}")
-    program = nvrtc.createProgram(sources.source(*names), f"{names[0]}.cu", (), ())
-    options = *sources.options(dtype), "-ftz=true", "--device-as-default-execution-space"
-    if dtype != "float64":  # which needs twice as many
+    program = nvrtc.createProgram(text, "kernels.cu", (), ())
+    options = *options, "-ftz=true", "--device-as-default-execution-space"
+    if warns_of_spills:  # float64 needs twice as many registers
         options = *options, "--ptxas-options=--warn-on-spills"
     try:
         nvrtc.compileProgram(program, (*options, f"--gpu-architecture={arch}"))
@@ -71,3 +78,46 @@ def compile_for(arch, dtype, names):
         pytest.fail(f"{error}:\n{nvrtc.getProgramLog(program)}", pytrace=False)
     assert nvrtc.getProgramLog(program).strip("\0 \n") == ""
     return nvrtc.getPTX(program)
+
+
+GENERATED = [
+    *DTYPES,
+    "bool",
+    *[f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)],
+]
+
+
+@pytest.mark.parametrize("layout", ["flat", "strided"])
+@pytest.mark.parametrize("dtype", GENERATED)
+def test_nvrtc_compiles_generated_kernels(dtype, layout):
+    """A kernel of all expressions of a dtype."""
+    loader()
+    from gpugrad.backends import declarations
+    from gpugrad.backends.cupy.kernels import fused
+
+    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), dtype, dtype))
+    kind = "f" if dtype.char in "eE" else dtype.kind
+    tables = declarations._ANY, *declarations.EXPRESSIONS.values(), declarations._CUDA
+    texts = {
+        (declarations.expression_of(ufunc, kind, is_logical, on_cuda=True), is_logical)
+        for table in tables for ufunc in table for is_logical in (False, True)
+    }  # fmt: skip
+    texts = sorted({x for x in texts if x[0] is not None}) + [("{0}", True)]
+    assert len(texts) > 10
+    steps = [(text, dtype, np.dtype(bool) if b else dtype, [0, 1]) for text, b in texts]
+    condition = next(k for k, (text, _) in enumerate(texts) if text == "{0} == {1}")
+    steps.append((declarations.SELECT, dtype, dtype, [2 + condition, 0, (1,)]))
+    results = [*range(len(steps))]
+    found = fused.Fused("all", (6, 8), [dtype] * 2, steps, results, [None] * len(steps))
+
+    def like(dtype, strides):
+        at = [n * dtype.itemsize for n in strides]
+        place = types.SimpleNamespace(ptr=0)
+        return types.SimpleNamespace(
+            shape=(6, 8), ndim=2, strides=at, itemsize=dtype.itemsize, data=place
+        )
+
+    second = (1, 6) if layout == "strided" else (8, 1)
+    arrays = like(dtype, (8, 1)), like(dtype, second), *[like(s[2], (8, 1)) for s in steps]
+    text, _ = found.source(arrays)
+    compile_source("sm_90", *found.whole(text), False)

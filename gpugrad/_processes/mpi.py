@@ -186,7 +186,7 @@ class MPIGroup(Group):
     def _begin(self, name, x=None):
         """Count a collective, compare it in the checked mode, and return its description."""
         if thread.recorder is not None:
-            thread.recorder.refuse_collective()
+            thread.recorder.stop("it communicates with other processes")
         self._count += 1
         operand = ""
         if type(x) is bytearray:

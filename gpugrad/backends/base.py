@@ -66,12 +66,14 @@ class Backend:
         None if they need no context.
     guard: wraps a function ``rule(xp, g, saved)`` to return 0 instead of nan where ``g`` is 0;
         None if ``zero_discarded_nans`` of its result is as fast.
-    blend: overwrites an array ``x`` with ``a * x + b * y``, ``y`` an array, and returns
-        whether it could; None if one operation after another is as fast.
+    blend: a function ``(arrays, others, a, shares)`` that overwrites one or two arrays ``x`` with
+        ``a * x + share * y`` for their others ``y``, adds 1 to an integer after them if there is
+        one, and returns whether it could; None if one operation after another is as fast.
     column_block: how many elements of the matrix of windows `windows.convolution` makes at a time;
         None for all.
     windows: a module of functions that go over windows at once, as `cupy.kernels.windows`; None if
         there is none.
+    convolutions: a module of convolution for what ``windows`` supports, as `cupy.convolution`.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
     binder: the module that binds calls to memory that is planned, as `numpy.programs`; None if each
@@ -93,6 +95,7 @@ class Backend:
     blend: Callable | None = None
     column_block: int | None = None
     windows: Any = None
+    convolutions: Any = None
     several_devices = False
     binder: Any = None
     graphs: Any = None

@@ -5,6 +5,7 @@ known of a function without one, such as a user's: it is called as it is.
 """
 
 import operator
+import platform
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, NamedTuple
@@ -33,6 +34,8 @@ class Declaration(NamedTuple):
         raises the errors that the call would raise because of values, and does nothing else.
     steps: takes the arguments and ``out``, and returns bound calls of NumPy's own functions that
         do the same as the call without a look at values, for kernels.
+    expression: the text of an element of the result in C, see `EXPRESSIONS`, or the ufunc of NumPy
+        that has the same one.
     """
 
     out: bool = False
@@ -43,6 +46,7 @@ class Declaration(NamedTuple):
     view: bool = False
     check: Callable | None = None
     steps: Callable | None = None
+    expression: Any = None
 
     def holds(self, name: str, args, kwargs) -> bool:
         """Whether the property ``name`` holds for a call with these arguments."""
@@ -72,6 +76,70 @@ UFUNCS = {
     operator.gt: np.greater, operator.ge: np.greater_equal, operator.eq: np.equal,
     operator.ne: np.not_equal,
 }  # fmt: skip
+
+
+# The expressions of functions whose results are rounded once or not at all, by the kind of their
+# operands, which have the dtype of the loop: T is its type in C. Integers wrap.
+CAST, SELECT = "{0}", "SELECT({0}, {1}, {2})"
+SUM = "sum"  # of an array along axes: not elementwise, but kernels can end with it
+_ANY = {
+    np.add: "(T)({0} + {1})", np.subtract: "(T)({0} - {1})", np.multiply: "(T)({0} * {1})",
+    np.square: "(T)({0} * {0})", np.positive: "{0}", np.conjugate: "{0}",
+    np.less: "{0} < {1}", np.less_equal: "{0} <= {1}", np.greater: "{0} > {1}",
+    np.greater_equal: "{0} >= {1}", np.equal: "{0} == {1}", np.not_equal: "{0} != {1}",
+    np.logical_and: "({0} != 0) & ({1} != 0)", np.logical_or: "({0} != 0) | ({1} != 0)",
+    np.logical_xor: "({0} != 0) ^ ({1} != 0)", np.logical_not: "{0} == 0",
+}  # fmt: skip
+_FLOATS = {
+    np.divide: "{0} / {1}", np.reciprocal: "(T)1 / {0}", np.sqrt: "SQRT({0})",
+    np.negative: "-{0}", np.absolute: "FABS({0})", np.fabs: "FABS({0})",
+    np.isnan: "{0} != {0}", np.isinf: "FABS({0}) == (T)INFINITY",
+    np.isfinite: "FABS({0}) < (T)INFINITY", np.copysign: "COPYSIGN({0}, {1})",
+    np.sign: "({0} > 0 ? (T)1 : {0} < 0 ? (T)-1 : {0} == 0 ? (T)0 : {0})",
+    np.floor: "FLOOR({0})", np.ceil: "CEIL({0})", np.trunc: "TRUNC({0})", np.rint: "RINT({0})",
+}  # fmt: skip
+_INTEGERS = {
+    np.negative: "(T)-{0}", np.absolute: "(T)({0} < 0 ? -{0} : {0})", np.invert: "(T)~{0}",
+    np.bitwise_and: "(T)({0} & {1})", np.bitwise_or: "(T)({0} | {1})",
+    np.bitwise_xor: "(T)({0} ^ {1})",
+    np.maximum: "({0} > {1} ? {0} : {1})", np.minimum: "({0} < {1} ? {0} : {1})",
+}  # fmt: skip
+_GREATER: dict[np.ufunc, str] = {
+    np.maximum: "({0} > {1} || {0} != {0} ? {0} : {1})",
+    np.minimum: "({0} < {1} || {0} != {0} ? {0} : {1})",
+}
+if platform.machine() in ("x86_64", "AMD64"):  # elsewhere, of two zeros NumPy returns another one
+    _FLOATS |= _GREATER
+_BOOLS = {
+    np.invert: "!{0}", np.maximum: "{0} | {1}", np.minimum: "{0} & {1}", np.add: "{0} | {1}",
+    np.multiply: "{0} & {1}", np.bitwise_and: "{0} & {1}", np.bitwise_or: "{0} | {1}",
+    np.bitwise_xor: "{0} ^ {1}",
+}  # fmt: skip
+# Functions of floats that each library rounds in its own way; those of CUDA.
+_CUDA = _GREATER | {
+    **{
+        getattr(np, name): f"{name.replace('arc', 'a')}({{0}})"
+        for name in (
+            "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh",
+            "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "cbrt",
+        )
+    },
+    np.power: "pow({0}, {1})", np.arctan2: "atan2({0}, {1})", np.hypot: "hypot({0}, {1})",
+}  # fmt: skip
+EXPRESSIONS = {"f": _FLOATS, "i": _INTEGERS, "u": _INTEGERS, "b": _BOOLS}
+
+
+def expression_of(function, kind, is_logical, on_cuda=False):
+    """The expression of an elementwise function for operands of a kind; None if it has none.
+
+    is_logical: whether the result is a bool.
+    """
+    found = _declared[_key(function)][1].expression if _key(function) in _declared else None
+    if type(found) is str:
+        return found
+    ufunc = function if found is None else found
+    own = EXPRESSIONS[kind].get(ufunc) or (on_cuda and kind == "f" and _CUDA.get(ufunc)) or None
+    return own or (_ANY.get(ufunc) if kind != "b" or is_logical else None)
 
 
 def _key(function):
@@ -116,19 +184,16 @@ def _kind(x):
     return getattr(dtype, "kind", "f")
 
 
-def has_array(first, kinds=None):
-    """Whether there are arrays among the arguments from the one with number ``first`` on.
-
-    kinds: those of the dtypes that count, such as ``"b"``; all by default.
-    """
+def has_array(first):
+    """Whether there are arrays among the arguments from the one with number ``first`` on."""
 
     def has(args, kwargs):
-        return _has_array((args[first:], kwargs), kinds)
+        return _has_array((args[first:], kwargs))
 
     return has
 
 
-def _has_array(x, kinds):
+def _has_array(x, kinds=None):
     if isinstance(x, (tuple, list)):
         return any(_has_array(item, kinds) for item in x)
     if isinstance(x, dict):
@@ -138,13 +203,37 @@ def _has_array(x, kinds):
     return hasattr(x, "dtype") and hasattr(x, "shape") and (kinds is None or _kind(x) in kinds)
 
 
+<<<<<<< HEAD
+def _selects_by_values(args, kwargs):
+    """Whether the values of an index say how many elements it selects."""
+    key = args[1] if type(args[1]) is tuple else (args[1],)
+    return any(_has_array(k, None if type(k) is slice else "b") for k in key)
+
+
 for _operator in UFUNCS:
     declare(_operator, out=True, elementwise=True)
+=======
+for _operator, _ufunc in UFUNCS.items():
+    declare(_operator, out=True, elementwise=True, expression=_ufunc)
+>>>>>>> w-fusion
 for _function in (operator.pow, operator.ipow, np.power):
-    declare(_function, out=True, elementwise=True, fails=are_integers)
+    declare(_function, out=True, elementwise=True, fails=are_integers, expression=np.power)
 for _function in (operator.matmul, np.matmul):
     declare(_function, out=True)
 for _function in (np.fmax, np.fmin):  # of 0 and -0 they return the one or the other, by the place
     declare(_function, out=True, elementwise=False)
+<<<<<<< HEAD
+declare(operator.getitem, view=True, fails=has_array(1), values_shape=_selects_by_values)
+declare(operator.setitem, fails=has_array(1), values_shape=_selects_by_values)
+=======
 declare(operator.getitem, view=True, fails=has_array(1), values_shape=has_array(1, "b"))
 declare(operator.setitem, fails=has_array(1))
+
+
+def declare_like_numpy(library):
+    """Declare the functions of a library that have the names of NumPy's and compute the same."""
+    known = {ufunc for table in (_ANY, _FLOATS, _INTEGERS, _BOOLS, _CUDA) for ufunc in table}
+    for name, ufunc in vars(np).items():
+        if type(ufunc) is np.ufunc and ufunc in known and hasattr(library, name):
+            declare(getattr(library, name), elementwise=True, expression=ufunc)
+>>>>>>> w-fusion

@@ -83,7 +83,7 @@ def _taps(lengths, size, counts, stride, before, dilation):
     return taps
 
 
-def _geometry(lengths, size, counts, stride, padding, dilation):
+def geometry_of(lengths, size, counts, stride, padding, dilation):
     """The arguments of `_taps`, from parameters that may be ints."""
     n = len(size)
     return (
@@ -112,7 +112,7 @@ def _slide(x_shape, size, stride, padding, dilation):
         raise ValueError(f"windows of size {size} need at least {n} axes, not shape {shape}")
     lead, lengths = shape[: len(shape) - n], shape[len(shape) - n :]
     counts = counts_of_windows(lengths, size, stride, padding, dilation)
-    return lead, _geometry(lengths, size, counts, stride, padding, dilation)
+    return lead, geometry_of(lengths, size, counts, stride, padding, dilation)
 
 
 def _wide(backend, dtype):
@@ -196,7 +196,7 @@ def add_windows(backend, values, /, *, shape, stride=1, padding=0, dilation=1):
     size, counts = values.shape[ndim - 2 * n : ndim - n], values.shape[ndim - n :]
     _check_counts(shape, size, counts, stride, padding, dilation)
     dtype = values.dtype
-    geometry = _geometry(shape, size, counts, stride, padding, dilation)
+    geometry = geometry_of(shape, size, counts, stride, padding, dilation)
     if (kernels := _kernels(backend, values, geometry)) is not None:
         out = backend.create("empty", (*lead, *shape), dtype=dtype, like=values)
         kernels.add(out, values, geometry)
@@ -337,7 +337,7 @@ def put_in_windows(backend, values, taps, /, *, shape, size, stride=1, padding=0
     lead, counts = values.shape[: ndim - n], values.shape[ndim - n :]
     _check_counts(shape, size, counts, stride, padding, dilation)
     _check_numbers(taps, values.shape)
-    geometry = _geometry(shape, size, counts, stride, padding, dilation)
+    geometry = geometry_of(shape, size, counts, stride, padding, dilation)
     if (kernels := _kernels(backend, values, geometry)) is not None:
         return kernels.put(values, taps, (*lead, *shape), geometry)
     _, _, _, stride, _, dilation = geometry
@@ -374,35 +374,31 @@ def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilati
     x, weight = _cast(backend, x, dtype), _cast(backend, weight, dtype)
     size = tuple(weight.shape[2:])
     counts = counts_of_windows(tuple(x.shape[2:]), size, stride, padding, dilation)
-    geometry = _geometry(x.shape[2:], size, counts, stride, padding, dilation)
+    geometry = geometry_of(x.shape[2:], size, counts, stride, padding, dilation)
+    if _kernels(backend, x, geometry) is not None:
+        bias = None if bias is None else _cast(backend, bias, dtype)
+        return backend.convolutions.convolve(x, weight, bias, geometry, groups)
     n, channels = x.shape[0], weight.shape[0]
     filters = xp.reshape(weight, (groups, channels // groups, prod(weight.shape[1:])))
     if bias is not None:
         bias = xp.reshape(_cast(backend, bias, dtype), (channels,) + (1,) * len(size))
     blocks = _blocks(backend, n, x.shape[1], geometry)
-    in_place = backend.windows is not None
     out = None
-    if len(blocks) != 1 or in_place:
+    if len(blocks) != 1:
         out = backend.create("empty", (n, channels, *counts), dtype=dtype, like=x)
     spare = []
 
     def compute(block):
         images, rows, place = block
         columns, memory = _columns(backend, x, place, images, groups, spare)
-        if in_place:  # a block has whole images
-            part = out[images, ...]
-            shape = part.shape[0], groups, channels // groups, prod(counts)
-            xp.matmul(filters, columns, out=xp.reshape(part, shape))
-        else:
-            part = xp.matmul(filters, columns)
-            part = xp.reshape(part, (part.shape[0], channels, *place[2]))
+        part = xp.matmul(filters, columns)
+        part = xp.reshape(part, (part.shape[0], channels, *place[2]))
         if bias is not None:
             part += bias
         spare.append(memory)
         if out is None:
             return part
-        if not in_place:
-            out[images, :, rows, ...] = part
+        out[images, :, rows, ...] = part
         return None
 
     parts = backend.run(compute, blocks)
@@ -485,7 +481,7 @@ def _blocks(backend, n, channels, geometry):
     most = None if _are_elements(geometry) else backend.column_block
     if most is not None and one * n > most:
         images = ceil(n / ceil(one * n / most))
-        if one > most and backend.windows is None:
+        if one > most:
             rows = max(1, counts[0] * most // one)
     blocks = []
     for start in range(0, n, images):
@@ -510,25 +506,23 @@ def convolution_input(backend, g, weight, /, *, shape, stride=1, padding=0, dila
     _check_counts(shape, size, g.shape[2:], stride, padding, dilation)
     dtype = _common_dtype(backend, g, weight)
     g, weight = _cast(backend, g, dtype), _cast(backend, weight, dtype)
-    geometry = _geometry(shape, size, g.shape[2:], stride, padding, dilation)
+    geometry = geometry_of(shape, size, g.shape[2:], stride, padding, dilation)
     n, out_channels = g.shape[:2]
     channels = weight.shape[1] * groups
+    if _kernels(backend, g, geometry) is not None and weight.size:
+        shapes, wanted = ((n, channels, *shape), None), (True, False, False)
+        return backend.convolutions.cotangents(g, None, weight, shapes, wanted, geometry, groups)[0]
     if prod(geometry[3]) == 1 and out_channels <= 4 * channels:
         return _by_convolution(backend, g, weight, padding, geometry, groups)
     filters = xp.reshape(weight, (groups, out_channels // groups, prod(weight.shape[1:])))
     filters = xp.matrix_transpose(filters)
-    kernels = _kernels(backend, g, geometry)
-    name, wide = ("zeros", _wide(backend, dtype)) if kernels is None else ("empty", dtype)
-    out = backend.create(name, (n, channels, *shape), dtype=wide, like=g)
+    out = backend.zeros((n, channels, *shape), _wide(backend, dtype), g)
     blocks = _blocks(backend, n, channels, geometry)
 
     def add(blocks_of_images):
         for images, rows, place in blocks_of_images:
             part = xp.matmul(filters, _in_groups(xp, g, images, rows, groups))
             part = xp.reshape(part, (part.shape[0], channels, *size, *place[2]))
-            if kernels is not None:
-                kernels.add(out[images, ...], part, place)
-                continue
             _add(backend, out, part, place, images)
 
     # Blocks of the same images overlap.
@@ -595,32 +589,17 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
     dtype = _common_dtype(backend, g, x)
     g, x = _cast(backend, g, dtype), _cast(backend, x, dtype)
     wide = _wide(backend, dtype)
-    geometry = _geometry(x.shape[2:], size, g.shape[2:], stride, padding, dilation)
+    geometry = geometry_of(x.shape[2:], size, g.shape[2:], stride, padding, dilation)
     out_channels, channels = g.shape[1], x.shape[1] // groups
     shape = (out_channels, channels, *size)
+    if _kernels(backend, x, geometry) is not None and g.size:
+        shapes, wanted = (x.shape, shape), (False, True, False)
+        return backend.convolutions.cotangents(g, x, None, shapes, wanted, geometry, groups)[1]
     blocks = _blocks(backend, x.shape[0], x.shape[1], geometry)
     spare = []
-    kernels = _kernels(backend, x, geometry)
-
-    def product_of(images):
-        """The sum over the images of a block as one product, whose inner axis they are too."""
-        count, windows = images.stop - images.start, prod(g.shape[2:])
-        columns = (x.shape[1], *size, count, *g.shape[2:])
-        columns = backend.create("empty", columns, dtype=dtype, like=x)
-        kernels.fill(columns, x[images, ...], geometry, images=count)
-        columns = xp.reshape(columns, (groups, channels * prod(size), count * windows))
-        part = xp.reshape(g[images, ...], (count, out_channels, windows))
-        part = xp.permute_dims(part, (1, 0, 2))
-        part = xp.reshape(part, (groups, out_channels // groups, count * windows))
-        return xp.matmul(columns, xp.matrix_transpose(part))
 
     def summed(some):
         total = None
-        if kernels is not None:
-            for images, _, _ in some:
-                part = _cast(backend, product_of(images), wide)
-                total = part if total is None else total + part
-            return total
         for images, rows, place in some:
             columns, memory = _columns(backend, x, place, images, groups, spare)
             part = _in_groups(xp, g, images, rows, groups)

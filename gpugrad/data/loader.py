@@ -123,7 +123,10 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         if thread.recorder is not None:
-            thread.recorder.refuse_loader()
+            thread.recorder.stop(
+                "it iterates over a DataLoader; compile the function of one batch instead, and "
+                "call it in a loop over the loader that is not compiled"
+            )
         epoch = index(self.epoch)
         progress = self._progress
         if progress.begun or progress.epoch != epoch:

@@ -17,9 +17,10 @@ from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
 from ..ops.attention import attention as _attention
 from ..ops.dropout import dropout as _dropout
-from ..ops.elementwise import sqrt, where
+from ..ops.elementwise import where
 from ..ops.indexing import take
 from ..ops.manipulation import expand_dims, reshape
+from ..ops.normalization import _by_statistics
 from ..ops.normalization import batch_norm as _batch_norm
 from ..ops.normalization import group_norm as _group_norm
 from ..ops.normalization import layer_norm as _layer_norm
@@ -408,7 +409,7 @@ def instance_norm(
             raise ValueError(
                 "instance_norm: without use_input_stats it needs running_mean and running_var"
             )
-        return _by_running(input, running_mean, running_var, weight, bias, eps)
+        return _by_statistics(input, running_mean, running_var, weight, bias, eps=eps)
     n, channels, *rest = shape
     count = math.prod(rest)
     if count == 1:
@@ -420,9 +421,9 @@ def instance_norm(
     if n and count and not (running_mean is running_var is None or is_repeated()):
         axes = tuple(range(2, len(shape)))
         values = input.detach()
-        follow(running_mean, mean(values, axis=(0, *axes)), 1, momentum, "instance_norm")
-        spread = mean(var(values, axis=axes), axis=0)
-        follow(running_var, spread, count / (count - 1), momentum, "instance_norm")
+        statistics = mean(values, axis=(0, *axes)), mean(var(values, axis=axes), axis=0)
+        running = running_mean, running_var
+        follow(running, statistics, (1, count / (count - 1)), momentum, "instance_norm")
     return out
 
 
@@ -450,6 +451,15 @@ def batch_norm(
     inside `vmap`, for shapes that do not fit, for running statistics that are missing without
     ``training``, and for a single element per channel in training.
     """
+    return counted_batch_norm(
+        input, running_mean, running_var, weight, bias, training, momentum, eps, None
+    )
+
+
+def counted_batch_norm(
+    input, running_mean, running_var, weight, bias, training, momentum, eps, batches
+):
+    """`batch_norm`, which adds 1 to the tensor ``batches`` if it updates the statistics."""
     shape = input.shape
     if len(shape) < 2:
         raise ValueError(f"batch_norm: the input must be (n, channels, ...), not {shape}")
@@ -469,7 +479,9 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm: without training it needs running_mean and running_var")
-        return as_input(input, _by_running(input, running_mean, running_var, weight, bias, eps))
+        return as_input(
+            input, _by_statistics(input, running_mean, running_var, weight, bias, eps=eps)
+        )
     count = shape[0] * math.prod(shape[2:])
     if count == 1:
         raise ValueError(
@@ -477,54 +489,57 @@ def batch_norm(
             f"shape is {shape}"
         )
     out, mean, var = _batch_norm(input, weight, bias, eps=eps)
-    if count and not is_repeated():
-        follow(running_mean, mean, 1, momentum)
-        follow(running_var, var, count / (count - 1), momentum)
+    if not is_repeated():
+        if count:
+            factors = 1, count / (count - 1)
+            follow((running_mean, running_var), (mean, var), factors, momentum, batches=batches)
+        elif batches is not None:
+            batches += 1
     return out
 
 
-def _by_running(input, mean, var, weight, bias, eps):
-    scale = 1 / sqrt(var + eps)
-    if weight is not None:
-        scale = scale * weight
-    shift = -mean * scale
-    if bias is not None:
-        shift = shift + bias
-    if input.ndim > 2:
-        column = (input.shape[1],) + (1,) * (input.ndim - 2)
-        scale, shift = reshape(scale, column), reshape(shift, column)
-    return input * scale + shift
+def follow(running, statistics, factors, momentum, name="batch_norm", batches=None):
+    """Move running statistics, in place, towards those of a batch times ``factors``.
 
-
-def follow(running, statistic, factor, momentum, name="batch_norm"):
-    """Move a running statistic, in place, towards ``factor * statistic`` of a batch."""
-    if running is None:
+    running: tensors, or None for what does not follow.
+    batches: a tensor to which to add 1, or None.
+    """
+    given = [x for x in zip(running, statistics, factors, strict=True) if x[0] is not None]
+    for mine, statistic, _ in given:
+        if not {*levels_of(statistic)} <= {*levels_of(mine)}:
+            raise ValueError(
+                f"{name}: inside vmap the examples' statistics differ, and cannot all be kept in "
+                "one running_mean and running_var; give each example its own by functional_call, "
+                "keep none (track_running_stats=False), or use those there are (eval())"
+            )
+    kept, steps = 1 - momentum, [(x, y, momentum * factor) for x, y, factor in given]
+    if steps and _blended(steps, kept, batches):
         return
-    if not {*levels_of(statistic)} <= {*levels_of(running)}:
-        raise ValueError(
-            f"{name}: inside vmap the examples' statistics differ, and cannot all be kept in "
-            "one running_mean and running_var; give each example its own by functional_call, "
-            "keep none (track_running_stats=False), or use those there are (eval())"
-        )
-    kept, share = 1 - momentum, momentum * factor
-    if not _blended(running, statistic, kept, share):
-        with no_grad():
-            running *= kept
-            running += statistic * share
+    with no_grad():
+        for mine, statistic, share in steps:
+            mine *= kept
+            mine += statistic * share
+        if batches is not None:
+            batches += 1
 
 
-def _blended(running, statistic, kept, share):
-    """Do it at once, in a copy if something else can see the memory; whether that was done.
+def _blended(steps, kept, batches):
+    """Do it at once, in copies of what something else can see; whether that was done.
 
     Either way has the same bits, and a program, which always copies, those of its function.
     """
-    if not (type(running) is type(statistic) is Tensor and isinstance(share, (int, float))):
+    running, statistics, shares = zip(*steps, strict=True)
+    written = [*running, batches] if batches is not None else [*running]
+    if {*map(type, (*written, *statistics))} != {Tensor} or not isinstance(kept, (int, float)):
         return False
-    backend = backend_of[type(running.array)]
-    if backend.blend is None or is_unshared(running):
-        return backend.blend and backend.blend(running.array, statistic.array, kept, share)
-    array = backend.asarray(running.array, copy=True)
-    is_done = backend.blend(array, statistic.array, kept, share)
+    backend = backend_of[type(running[0].array)]
+    if backend.blend is None:
+        return False
+    shared = [x for x in written if not is_unshared(x)]
+    copies = {id(x): backend.asarray(x.array, copy=True) for x in shared}
+    arrays = [copies.get(id(x), x.array) for x in written]
+    is_done = backend.blend(arrays, [x.array for x in statistics], kept, shares)
     if is_done:
-        running.array = array
+        for x in shared:
+            x.array = copies[id(x)]
     return is_done

@@ -5,12 +5,12 @@ from typing import Any
 
 from .._arguments import whole
 from .._creation import ones, zeros
-from .._draws import is_repeated
 from .._tensor import Tensor
 from ..backends import as_shape
 from ..backends.dtypes import int64
 from ..ops.manipulation import expand_dims, reshape
 from . import functional
+from .computations import counted_batch_norm
 from .module import Module, Parameter, overwrite
 
 
@@ -126,12 +126,9 @@ class _BatchNorm(_WithStatistics):
         momentum: Any = self.momentum
         if momentum is None:  # a tensor: reading the count's value would wait for the device
             momentum = 1 / (count + 1).to(mean)
-        out = functional.batch_norm(
-            input, mean, var, self.weight, self.bias, True, momentum, self.eps
+        return counted_batch_norm(
+            input, mean, var, self.weight, self.bias, True, momentum, self.eps, count
         )
-        if not is_repeated():
-            count += 1
-        return out
 
 
 class BatchNorm1d(_BatchNorm):

@@ -71,9 +71,9 @@ class SyncBatchNorm(_BatchNorm):
         if momentum is None:
             momentum = 1 / (count + 1).to(self.running_mean)
         name = type(self).__name__
-        follow(self.running_mean, mean.to(self.running_mean), 1, momentum, name)
-        follow(self.running_var, var.to(self.running_var), 1, momentum, name)
-        count += 1
+        running = self.running_mean, self.running_var
+        statistics = mean.to(running[0]), var.to(running[1])
+        follow(running, statistics, (1, 1), momentum, name, count)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module) -> Module:

@@ -42,10 +42,23 @@ def _by_weight(xp, g, x, weight_shape, stride, padding, dilation, groups):
     return xp.convolution_weight(g, x, shape=tuple(weight_shape[2:]), **options)
 
 
+def _convolution_vjp(
+    xp, g, x, weight, x_shape, weight_shape, stride, padding, dilation, groups, wanted
+):
+    static = stride, padding, dilation, groups
+    return (
+        _by_input(xp, g, weight, x_shape, *static) if wanted[0] else None,
+        _by_weight(xp, g, x, weight_shape, *static) if wanted[1] else None,
+        xp.sum(g, axis=(0, *range(2, len(x_shape)))) if any(wanted[2:]) else None,
+    )
+
+
 convolution.vjp(
-    x=_by_input,
-    weight=_by_weight,
-    bias=lambda xp, g, x_shape: xp.sum(g, axis=(0, *range(2, len(x_shape)))),
+    joint=_convolution_vjp,
+    keep_for={
+        "x": lambda wanted, **static: wanted[1],
+        "weight": lambda wanted, **static: wanted[0],
+    },
 )
 
 

@@ -310,17 +310,68 @@ def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
     given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
     if problem := _batch_norm_error(shapes[0], *given):
         raise ValueError(f"batch_norm: {problem}")
-    # One call with the channels of all examples side by side.
-    x, *parameters = equally(batched, (x, weight, bias))
+    (out, mean, var), back, shape = _side_by_side(call, batched, (x, weight, bias), eps)
+    return back(out), reshape(mean, shape), reshape(var, shape)
+
+
+def _side_by_side(call, batched, inputs, eps):
+    """One call with the channels of all examples side by side.
+
+    Returns the result, a function that separates the examples in it, and the shape of what there
+    is of each channel.
+    """
+    x, *parameters = equally(batched, inputs)
     size, n, channels, *rest = x.shape
     merged = reshape(moveaxis(x, 0, 1), (n, size * channels, *rest))
     flat = [None if p is None else reshape(p, (size * channels,)) for p in parameters]
-    out, mean, var = call(merged, *flat, eps=eps)
-    out = moveaxis(reshape(out, (n, size, channels, *rest)), 1, 0)
-    return out, reshape(mean, (size, channels)), reshape(var, (size, channels))
+
+    def back(out):
+        return moveaxis(reshape(out, (n, size, channels, *rest)), 1, 0)
+
+    return call(merged, *flat, eps=eps), back, (size, channels)
 
 
 batch_norm.vmap(_batch_norm_vmap)
+
+
+@op
+def _by_statistics(xp, x, mean, var, weight=None, bias=None, /, *, eps):
+    """`batch_norm` of ``x`` with these statistics, ``(channels,)``, in place of its own."""
+    dtype, wide = common_dtypes(xp, x, mean, var, weight, bias)
+    mean, var, weight, bias = [cast(xp, p, wide) for p in (mean, var, weight, bias)]
+    scale = 1 / xp.sqrt(var + eps)
+    if weight is not None:
+        scale = scale * weight
+    shift = -mean * scale if bias is None else bias - mean * scale
+    column = (x.shape[1],) + (1,) * (len(x.shape) - 2)
+    out = cast(xp, x, wide) * xp.reshape(scale, column)
+    out += xp.reshape(shift, column)
+    return cast(xp, out, dtype)
+
+
+def _by_statistics_vjp(xp, g, x, mean, var, weight, wanted, eps):
+    g, x, mean, var, weight = widen(xp, g, x, mean, var, weight)
+    column = (x.shape[1],) + (1,) * (len(x.shape) - 2)
+    inverse = 1 / xp.sqrt(var + eps)
+    scale = inverse if weight is None else inverse * weight
+    to_x = g * xp.reshape(scale, column) if wanted[0] else None
+    if not any(wanted[1:]):
+        return to_x, None, None, None, None
+    axes = _all_but_channels(x)
+    total = xp.sum(g, axis=axes)
+    along = xp.sum(g * (x - xp.reshape(mean, column)), axis=axes) * inverse
+    return to_x, -total * scale, along * scale * inverse / -2, along, total
+
+
+_by_statistics.vjp(joint=_by_statistics_vjp)
+
+
+def _by_statistics_vmap(call, batched, *inputs, eps):
+    out, back, _ = _side_by_side(call, batched, inputs, eps)
+    return back(out)
+
+
+_by_statistics.vmap(_by_statistics_vmap)
 
 
 # Group normalization. The channels of a group and their elements are one row of a matrix.

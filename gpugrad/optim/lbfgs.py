@@ -120,7 +120,10 @@ class LBFGS(Optimizer):
         if closure is None:
             raise TypeError("LBFGS.step: a closure is needed, which computes loss and gradients")
         if thread.recorder is not None:
-            thread.recorder.refuse_search()
+            thread.recorder.stop(
+                "the losses decide how often LBFGS calls its closure; compile the closure instead, "
+                "and call optimizer.step(closure) outside of compiled functions"
+            )
         (group,) = self.param_groups
         if [*map(group.__getitem__, self.defaults)] != self._hyper[0]:
             self._change_hyper(0, group)

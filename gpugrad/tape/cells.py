@@ -8,9 +8,12 @@ The guards of a program are rows of a few kinds, and a loop checks the rows of e
 import abc
 import decimal
 import fractions
+import operator
 import struct
 import types
 import uuid
+from dataclasses import dataclass
+from typing import Any
 
 from ..autograd.graph import Leaf
 from ..backends import backend_of, namespace_of
@@ -22,6 +25,7 @@ _BY_TEXT = frozenset({decimal.Decimal, fractions.Fraction, uuid.UUID})
 _EQUAL = frozenset({*SIMPLE, *_BY_TEXT})
 
 
+@dataclass(slots=True, eq=False)
 class Cell:
     """A place that holds a value.
 
@@ -29,27 +33,15 @@ class Cell:
         ``__dict__`` of a class.
     """
 
-    __slots__ = ("kind", "container", "key")
-
-    def __init__(self, kind, container, key=None):
-        self.kind = kind
-        self.container = container
-        self.key = key
+    kind: str
+    container: Any
+    key: Any = None
 
     def get(self):
-        if self.kind == "item":
-            return self.container[self.key]
-        if self.kind == "class":
-            return vars(self.container)[self.key]
-        return getattr(self.container, self.key)
+        return _ACCESS[self.kind][0](self.container, self.key)
 
     def set(self, value):
-        if self.kind == "item":
-            self.container[self.key] = value
-        elif self.kind == "class":
-            setattr(self.container, self.key, value)
-        else:
-            object.__setattr__(self.container, self.key, value)
+        _ACCESS[self.kind][1](self.container, self.key, value)
 
     def is_fixed(self):
         """Whether nothing else can be put into it."""
@@ -63,6 +55,13 @@ class Cell:
         if self.kind == "class":
             return f"{self.container.__name__}.{self.key}"
         return f"{type(self.container).__name__}.{self.key}"
+
+
+_ACCESS = {
+    "item": (operator.getitem, operator.setitem),
+    "attr": (getattr, object.__setattr__),
+    "class": (lambda kind, name: vars(kind)[name], setattr),
+}
 
 
 def same(x, y):
@@ -94,7 +93,7 @@ def is_compared(kind):
     return kind in _EQUAL or (kind in backend_of and kind not in namespace_of)
 
 
-class _Exactly:
+class Exactly:
     """A value that equals only what `same` says."""
 
     __slots__ = ("value",)
@@ -103,13 +102,13 @@ class _Exactly:
         self.value = value
 
     def __eq__(self, other):
-        return type(other) is _Exactly and same(self.value, other.value)
+        return type(other) is Exactly and same(self.value, other.value)
 
 
 def keys_of(x):
     """The keys of a dict, or the items of a tuple or a set, in their order, each with its type."""
     keys = [*x]  # a copy first, since another thread may add some
-    return keys if {str}.issuperset(map(type, keys)) else [*map(_Exactly, keys)]
+    return keys if {str}.issuperset(map(type, keys)) else [*map(Exactly, keys)]
 
 
 def _content_of(x):

@@ -126,7 +126,8 @@ def refill(container, values):
 def results(result):
     """The leaves of a result by name, for `differences`."""
     leaves, _ = flatten(result, none_is_leaf=True)
-    return {f"result {i}": _value(x) for i, x in enumerate(leaves)}
+    arrays = [x.array if isinstance(x, Tensor) else x for x in leaves]
+    return {f"result {i}": _copy(x) if type(x) in namespace_of else x for i, x in enumerate(arrays)}
 
 
 def differences(first, second):
@@ -136,12 +137,6 @@ def differences(first, second):
         for name in first | second
         if name not in first or name not in second or not _equal(first[name], second[name])
     ]
-
-
-def _value(x):
-    if isinstance(x, Tensor):
-        return _copy(x.array)
-    return _copy(x) if type(x) in namespace_of else x
 
 
 def _equal(x, y):

@@ -4,7 +4,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from threading import get_ident
 from types import BuiltinFunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, overload
@@ -148,9 +148,8 @@ def compile(
         if name in OPTIONS_OF_COMPILE:
             raise TypeError(f"compile: there is no option {name}: {OPTIONS_OF_COMPILE[name]}")
         raise TypeError(f"compile: got an unexpected keyword argument {name!r}")
-    if function is None:
-        return lambda function: Compiled(function, check, state, kernels)
-    return Compiled(function, check, state, kernels)
+    decorate = partial(Compiled, check=check, state=state, kernels=kernels)
+    return decorate if function is None else decorate(function)
 
 
 class Compiled(Generic[P, R]):
@@ -159,20 +158,14 @@ class Compiled(Generic[P, R]):
     __wrapped_function__: Any = None
 
     def __init__(
-        self,
-        function: Callable[P, R],
-        check: int = 0,
-        state: Sequence[Any] | None = None,
-        kernels: bool = True,
+        self, function: Callable[P, R], check: int, state: Sequence[Any] | None, kernels: bool
     ) -> None:
         if not callable(function):
             raise TypeError(
                 f"compile: the first argument must be a function, not {type(function).__name__}"
             )
-        if isinstance(function, Module):
-            self.__wrapped_function__ = function
-        else:
-            self.__wrapped_function__ = function
+        self.__wrapped_function__ = function
+        if not isinstance(function, Module):
             update_wrapper(self, function)
         if isinstance(check, bool) or not isinstance(check, int) or check < 0:
             raise ValueError(f"compile: check must be an int of at least 0, not {check!r}")
@@ -205,25 +198,33 @@ class Compiled(Generic[P, R]):
         ):
             return function(*args, **kwargs)
         leaves, structure = _leaves(args, kwargs)
-        failure = None
+        before = None
         if self._check:
             self._calls += 1
             if self._calls % self._check == 0:
-                return self._checked(args, kwargs, leaves, structure)
+                if current().size > 1:
+                    text = "check needs one process; leave it out in several"
+                    raise RuntimeError(f"gpugrad.compile: {text}")
+                before = self._snapshot(leaves, args, kwargs)
         try:
             result = self._run(leaves, structure)
         except Failed as error:
-            failure = str(error)
+            failure = error.with_traceback(None)
         else:
-            if result is not MISS:
-                return result
-            return self._record(leaves, structure, args, kwargs)
+            if result is MISS:
+                return self._record(leaves, structure, args, kwargs)
+            return result if before is None else self._compared(result, before, args, kwargs)
         failures = Op.failures
         result = function(*args, **kwargs)
-        # Without an error of an op that the function handles.
-        if failures == Op.failures and not self._has_failed:
-            self._has_failed = True
-            warn_of(failure, function)
+        if failures == Op.failures:  # otherwise the function handles an error of an op
+            if before is not None:
+                raise RuntimeError(
+                    f"gpugrad.compile: call {self._calls} of {self._name()} raises an error that "
+                    f"it does not raise without being compiled: {failure}"
+                ) from failure.__cause__
+            if not self._has_failed:
+                self._has_failed = True
+                warn_of(failure, function)
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -268,7 +269,7 @@ class Compiled(Generic[P, R]):
             start = next_order()
             with program.context():
                 found = program.run(leaves)
-                if found is MISS and program.may_follow():
+                if found is MISS and program.may_follow(leaves):
                     program.bind()
                     found = program.run(leaves)
             if found is not MISS:
@@ -300,10 +301,8 @@ class Compiled(Generic[P, R]):
             known = [t for t in self._tapes if t.structure == structure]
             known = [t for t in known if t.reach.first_change() is None]
             is_first, self._is_new = self._is_new, False
-            recorded = record(
-                function, self._state, leaves, structure, args, kwargs, known,
-                is_first,
-            )  # fmt: skip
+            call = leaves, structure, args, kwargs
+            recorded = record(function, self._state, *call, known, is_first)
             self._note(recorded, known)
         finally:
             _recording.release()
@@ -320,27 +319,20 @@ class Compiled(Generic[P, R]):
             self._has_made_objects = passing == "first"
             return
         self._has_made_objects = False
-        for other in known:
-            if other.is_alike(tape):
-                with suppress(ValueError):  # a signal handler may have done so meanwhile
-                    self._tapes.remove(other)
-                difference = first_difference(other, tape)
-                if difference is not None:
-                    self._give_up(
-                        f"two calls differ, though nothing that compile can see has changed: "
-                        f"{difference}"
-                    )
-                    return
-                try:
-                    tape.has_kernels = self._kernels
-                    program = program_of(tape)
-                except Unsupported as error:
-                    self._give_up(str(error))
-                    return
-                self._programs.insert(0, program)
-                del self._programs[_MOST:]
-                self._misses = 0
-                return
+        for other in filter(tape.is_alike, known):
+            with suppress(ValueError):  # a signal handler may have done so meanwhile
+                self._tapes.remove(other)
+            try:
+                if difference := first_difference(other, tape):
+                    what = "two calls differ, though nothing that compile can see has changed"
+                    raise Unsupported(f"{what}: {difference}")
+                tape.has_kernels = self._kernels
+                self._programs.insert(0, program_of(tape))
+            except Unsupported as error:
+                self._give_up(str(error))
+            del self._programs[_MOST:]
+            self._misses = 0
+            return
         self._misses += 1
         self._tapes.insert(0, tape)
         del self._tapes[_MOST:]
@@ -370,36 +362,21 @@ class Compiled(Generic[P, R]):
     def _warn(self, what):
         if not self._warned:
             self._warned = True
-            name = getattr(self.__wrapped_function__, "__name__", "the function")
             line = user_line()  # how many frames are between depends on who warns
             place = (line.file, line.number) if line else ("<unknown>", 1)
-            warnings.warn_explicit(f"gpugrad.compile: {name} {what}", UserWarning, *place)
+            warnings.warn_explicit(f"gpugrad.compile: {self._name()} {what}", UserWarning, *place)
 
-    def _checked(self, args, kwargs, leaves, structure):
-        """Run the program and the function, on the same state, and compare everything."""
-        if current().size > 1:
-            raise RuntimeError("gpugrad.compile: check needs one process; leave it out in several")
-        function = self.__wrapped_function__
-        before = Snapshot([function, *(self._state or ())], leaves, args, kwargs)
-        name = getattr(function, "__name__", "the function")
-        failures, failure = Op.failures, None
-        try:
-            returned = self._run(leaves, structure)
-        except Failed as error:
-            failure = error
-        if failure is None and returned is MISS:
-            return self._record(leaves, structure, args, kwargs)
-        if failure is not None:
-            result = function(*args, **kwargs)
-            if failures != Op.failures:  # errors that the function handles
-                return result
-            raise RuntimeError(
-                f"gpugrad.compile: call {self._calls} of {name} raises an error that it does "
-                f"not raise without being compiled: {failure}"
-            ) from failure.__cause__
+    def _name(self):
+        return getattr(self.__wrapped_function__, "__name__", "the function")
+
+    def _snapshot(self, leaves, args, kwargs):
+        return Snapshot([self.__wrapped_function__, *(self._state or ())], leaves, args, kwargs)
+
+    def _compared(self, returned, before, args, kwargs):
+        """Run the function too, on the state ``before`` the program, and compare everything."""
         found = results(returned) | before.values()
         before.restore()
-        result = function(*args, **kwargs)
+        result = self.__wrapped_function__(*args, **kwargs)
         expected = results(result) | before.values()
         if differing := differences(expected, found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
@@ -407,8 +384,8 @@ class Compiled(Generic[P, R]):
             if self._state is not None:
                 where = "in what `state` does not list"
             raise RuntimeError(
-                f"gpugrad.compile: in call {self._calls} of {name} these differ from what it "
-                f"gives without being compiled: {', '.join(differing[:5])}{more}; what it reads "
+                f"gpugrad.compile: in call {self._calls} of {self._name()} these differ from what "
+                f"it gives without being compiled: {', '.join(differing[:5])}{more}; what it reads "
                 f"may lie {where}"
             )
         return result
@@ -422,11 +399,11 @@ class Compiled(Generic[P, R]):
         Raises ValueError if it would run without being compiled.
         """
         leaves, structure = _leaves(args, kwargs)
-        for program in self._programs:
-            if program.tape.structure == structure and program.tape.fits(leaves):
-                return Report(program)
-        function = self.__wrapped_function__
-        before = Snapshot([function, *(self._state or ())], leaves, args, kwargs)
+        with self._lock:
+            for program in self._programs:
+                if program.tape.structure == structure and program.is_for(leaves):
+                    return Report(program)
+        function, before = self.__wrapped_function__, self._snapshot(leaves, args, kwargs)
         with _recording:
             for _ in range(3):  # the first call of an optimizer makes its state
                 try:
@@ -435,12 +412,10 @@ class Compiled(Generic[P, R]):
                     before.restore()
                 if recorded.tape is not None or recorded.passing is not True:
                     break
-            if recorded.tape is None:
-                later = "; call it once first" if recorded.passing else ""
-                raise ValueError(
-                    f"program: it would run without being compiled: {recorded.reason}{later}"
-                )
             try:
+                if recorded.tape is None:
+                    later = "; call it once first" if recorded.passing else ""
+                    raise Unsupported(recorded.reason + later)
                 recorded.tape.has_kernels = self._kernels
                 return Report(program_of(recorded.tape))
             except Unsupported as error:
@@ -482,6 +457,3 @@ def _leaves(args, kwargs):
         leaves += found
         structures.append(structure)
     return leaves + static_fields_of(nodes), structures
-
-
-__all__ = ["Compiled", "compile"]

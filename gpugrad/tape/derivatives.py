@@ -13,14 +13,15 @@ rules are guarded. It is recorded while the first sweep of its kind runs.
 
 import math
 from copy import copy
-from operator import itemgetter
+from functools import reduce
+from operator import getitem, itemgetter
 from types import SimpleNamespace
 from typing import NamedTuple
 
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, next_order, watched, writes
+from ..autograd.graph import Leaf, Node, next_order, writes
 from ..autograd.implementation import implementation_of
 from ..autograd.plan import OutputPlan
 from ..autograd.sweep import check_unchanged, sweep
@@ -34,7 +35,7 @@ from .reach import Reach
 from .run import MISS, Failed, warn_of
 from .steps import values_in
 from .tape import Input, Tape, Unsupported, Value, collect, mapped
-from .tracing import Recorder, Traced, duplicate_of
+from .tracing import Recorder, Traced
 
 _MOST = 8  # kinds of sweeps through one graph
 _STEP = 2.0**-20  # between the orders of nodes of one call
@@ -50,7 +51,7 @@ class Graph:
     nodes: for each other node its op, its parents, what it saves, its shape and its dtype.
     places: pairs of the position of a result and the number of its node.
     values: those that the nodes save.
-    kept: what the program returns for them, besides the results; see `Tape.origins`.
+    kept: what the program returns for them, besides the results.
     first_after: how many of ``nodes`` come before the first that saves what the function has
         overwritten by then.
     """
@@ -64,28 +65,26 @@ class Graph:
         self = cls()
         self.function = function
         self.outside, self.nodes, self._plans = [], [], []
-        self._labels, self._checkpoints = [], []
+        self._checkpoints = []
         holders = {x.node: x for x, *_ in stage.originals.values() if x.node is not None}
         outside, inside = _split([y.node for y in results.values()], recorder.start, holders)
-        problems = []
+        stop = recorder.stop
         for node in outside:
             x = holders.get(node, node)
             if x is node and node.order > recorder.start:
-                problems.append("a result depends on tensors that compile cannot see")
+                stop("a result depends on tensors that compile cannot see")
             self.outside.append(stage.arguments.get(id(x), node))
         numbers = {node: i for i, node in enumerate([*outside, *inside])}
-        problems += [p for node in inside if (p := self._problem(node, numbers, stage))]
         found: list = []
-        collect([leaves for *_, leaves in self._checkpoints], found)
         for node, parents in inside.items():
+            self._check(node, numbers[node], stage, stop)
             parents = tuple([numbers[parent] for parent in parents])
             saved = None if node.saved is None else mapped(tuple(node.saved), _noted)
-            if any(isinstance(x, Recomputed) for x in saved or ()):
-                saved = tuple([None if isinstance(x, Recomputed) else x for x in saved])
             collect(saved, found)
             self.nodes.append((node.plan.op, parents, saved, node.shape, node.dtype))
             self._plans.append(plan_for(node, recorder.array))
         self.places = [(i, numbers[y.node]) for i, y in results.items()]
+        collect([leaves for *_, leaves in self._checkpoints], found)
         self.values = [*dict.fromkeys(found)]
         # Nodes that save what the function overwrites, before or after them.
         is_written = [
@@ -95,57 +94,41 @@ class Graph:
         after = [i for i, w in enumerate(is_written) if w and not is_stale[i]]
         self.first_after = after[0] if after else len(self.nodes)
         if any(is_stale[self.first_after :]) or (any(is_written) and self._checkpoints):
-            problems.append("it overwrites what the gradient of a result needs")
+            stop("it overwrites what the gradient of a result needs")
         n = len(outside)
         is_open = any(row[2] is not None and min(row[1], default=n) < n for row in self.nodes)
         if is_open and any(call.communicates for call in recorder.calls):
-            problems.append(
-                "it returns a result that requires grad, and communicates with other processes"
-            )
-        for problem in problems:
-            recorder.stop(problem)
-        return None if problems else self
+            stop("it returns a result that requires grad, and communicates with other processes")
+        return None if recorder.reason else self
 
-    def _problem(self, node, numbers, stage):
-        """Why a node cannot be made anew, or None; notes its label and its checkpoint."""
-        watch = node.watch
-        if watch is not None and watch.hooks:
-            return "the gradient of a result calls hooks"
-        if watch is not None and watch.label is not None:
-            self._labels.append((numbers[node], watch.label))
+    def _check(self, node, number, stage, stop):
+        """Stop if a node cannot be made anew; note its checkpoint."""
+        if node.watch is not None and (node.watch.hooks or node.watch.label):
+            stop("the gradient of a result calls hooks, or has a label")
         for i, x in enumerate(node.saved or ()):
             if isinstance(x, CustomCall):
-                return "the gradient of a result calls a custom_vjp"
+                stop("the gradient of a result calls a custom_vjp")
             if isinstance(x, Recomputed):
                 if x.draws.states or not _is_of_state(x.f, stage):
-                    return "the gradient of a result calls a checkpoint that is not of state alone"
+                    stop("the gradient of a result calls a checkpoint that is not of state alone")
                 arguments = copy(x.arguments)
                 leaves = [(isinstance(y, Tensor), _noted(y)) for y in arguments.leaves]
                 arguments.leaves = None
                 record = x._replace(arguments=arguments, outside=None)
-                self._checkpoints.append((numbers[node], i, record, leaves))
-        return None
+                self._checkpoints.append((number, i, record, leaves))
 
-    def finish(self, tape, found, origins):
+    def finish(self, tape, found):
         """Decide what the program returns for the nodes.
 
         found: a function from values to those that replace them on the simplified tape.
-        origins: the memory that the values had before.
         """
-        shown, kept, constants = {*tape.origins}, {}, {}
-        for x in self.values:
-            y, origin = found(x), origins[x]
-            if y.constant is not None and origin not in shown:
-                constants[x] = y.constant
-            elif origin is None or origin in shown or not origin.is_own:
-                kept[x] = y, origin
-            else:
-                kept[x] = y, "graph"  # nothing else has its memory
-        at = {y: i for i, y in enumerate(dict.fromkeys(kept.values()))}
-        self.kept = [*at]
-        self._rest, self._nested = [*constants.values()], []
-        self._places = places = {x: at[y] for x, y in kept.items()}
-        places |= {x: len(at) + i for i, x in enumerate(constants)}
+        values, shown = {x: found(x) for x in self.values}, {*tape.returned()}
+        # A result is copied from a constant in each run, and a node saves that copy.
+        constants = [y for y in values.values() if y.constant is not None and y not in shown]
+        self.kept = [y for y in dict.fromkeys(values.values()) if y not in constants]
+        at = {y: i for i, y in enumerate([*self.kept, *constants])}
+        self._rest, self._nested = [y.constant for y in constants], []
+        self._places = places = {x: at[y] for x, y in values.items()}
 
         def place(x):
             """Where something that is saved will be in the list of what the nodes save."""
@@ -194,8 +177,6 @@ class Graph:
             node.dtype = dtype
             node.watch = None
             nodes.append(node)
-        for number, label in self._labels:
-            watched(nodes[number]).label = label
         for number, i, record, at in self._checkpoints:
             nodes[number].saved = _repeated(nodes[number], i, record, values[at], start)
         for i, number in self.places:
@@ -254,12 +235,7 @@ class Sweeps:
         nodes: those of the path.
         roots: pairs of a node and its cotangent.
         """
-        given = []
-        for i, where in path.places.values():
-            x = nodes[i].saved
-            for k in where:
-                x = x[k]
-            given.append(x)
+        given = [reduce(getitem, where, nodes[i].saved) for i, where in path.places.values()]
         cotangents = [self._backend.asarray(c) for _, c in roots]
         if any(not c.shape and self._backend.is_complex(c.dtype) for c in cotangents):
             return None  # NumPy rounds products of complex scalars and 0-d arrays differently
@@ -315,13 +291,10 @@ class Sweeps:
         if recorder.reason is not None:
             return None
         tape = Tape(
-            backend=self._backend, duplicate=duplicate_of(self._backend), device=self._device,
-            devices=recorder.device_of, reach=SimpleNamespace(guards=[]), argument_of={},
-            inputs=recorder.inputs, leaves=[("array", None)] * len(given), calls=recorder.calls,
-            prologue=recorder.prologue, conditions=recorder.conditions,
+            recorder, device=self._device, reach=SimpleNamespace(guards=[]), argument_of={},
+            leaves=[("array", None)] * len(given), has_kernels=self._has_kernels,
             results=[("static", None) if c is None else ("array", c.var) for c in found],
         )  # fmt: skip
-        tape.has_kernels = self._has_kernels
         recorder.forget()
         try:
             return program_of(tape)
@@ -478,6 +451,8 @@ def _split(roots, start, holders):
 
 def _noted(x):
     """What stands on the tape for something that a node saves."""
+    if isinstance(x, Recomputed):
+        return None
     if isinstance(x, Tensor):
         x = x.array
     return x.var if isinstance(x, (Traced, Key)) or type(x) is Number else x
@@ -507,6 +482,3 @@ def _repeated(node, i, record, leaves, start):
     outside = [*node.parents[len(arguments.places) :]]
     record = record._replace(arguments=arguments, outside=outside, start=start)
     return (*node.saved[:i], record, *node.saved[i + 1 :])
-
-
-__all__ = ["Graph"]

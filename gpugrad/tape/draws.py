@@ -2,8 +2,8 @@
 
 import pickle
 import random as python_random
+from functools import cache, partial
 
-from .. import random
 from .._thread_state import thread
 from ..backends.numpy.random import global_generator
 
@@ -15,75 +15,60 @@ def has_state(x):
 
 def foreign_states(generators):
     """Pairs of these generators, and of the global ones of Python and NumPy, and their states."""
-    return [(g, _state_of(g)) for g in (python_random, global_generator, *generators)]
+    return [(g, _access(g)[0]()) for g in (python_random, global_generator, *generators)]
 
 
-def _state_of(generator):
-    """The state, as a tuple of numbers or as bytes, which are equal for equal ones."""
+def _access(generator):
+    """Functions that get and set the state: a tuple of numbers, or bytes, equal for equal ones."""
     if hasattr(generator, "getstate"):
-        return generator.getstate()
-    has_method = hasattr(generator, "get_state")
-    return pickle.dumps(generator.get_state() if has_method else generator.bit_generator.state)
+        return generator.getstate, generator.setstate
+    if hasattr(generator, "get_state"):
+        get, put = generator.get_state, generator.set_state
+    else:
+        bits = generator.bit_generator
+        get, put = partial(getattr, bits, "state"), partial(setattr, bits, "state")
+    return lambda: pickle.dumps(get()), lambda state: put(pickle.loads(state))
 
 
 def restore_foreign(states):
     """Give foreign generators the states that `foreign_states` has found."""
     for generator, state in states:
-        if _state_of(generator) == state:
-            continue
-        if hasattr(generator, "setstate"):
-            generator.setstate(state)
-        elif hasattr(generator, "set_state"):
-            generator.set_state(pickle.loads(state))
-        else:
-            generator.bit_generator.state = pickle.loads(state)
+        get, put = _access(generator)
+        if get() != state:
+            put(state)
 
 
 class NotedDraws:
     """Has every generator that this thread draws from note its draws; see `_draws.note_draw`.
 
-    states: the state of each generator before it was first drawn from.
+    states: itself, which takes each generator before it is first drawn from.
+    replaced: by generator, its own source and keys, and what stands for them.
     """
 
-    def __init__(self, recorder, generators, foreign_generators):
-        self.recorder = recorder
-        self.states = _States(self)
-        self.replaced = []
-        known = {id(g): g for g in (*random._generators.values(), *generators)}
-        self.before = [(g, g.get_state()) for g in known.values()]
+    def __init__(self, recorder, foreign_generators):
+        self.recorder, self.states, self.replaced = recorder, self, {}
         self.foreign = foreign_states(foreign_generators)
 
-    def replace(self, generator, state):
-        source, keys = _Source(generator, self.recorder), _Keys(generator, self.recorder)
-        self.replaced.append((generator, generator.source, generator._keys, source, keys))
+    def __contains__(self, generator):
+        return generator in self.replaced
+
+    def __setitem__(self, generator, state):
+        source = _Source(generator, generator.source, self.recorder)
+        keys = _Keys(generator, generator._keys, self.recorder)
+        self.replaced[generator] = generator.source, generator._keys, source, keys
         generator.source, generator._keys = source, keys
 
     def end(self):
-        """Put the generators' own sources back, and stop the recording if one was set."""
-        replaced = {id(entry[0]) for entry in self.replaced}
-        for generator, source, keys, new_source, new_keys in self.replaced:
+        """Put the generators' own sources back."""
+        for generator, (source, keys, new_source, new_keys) in self.replaced.items():
             if generator.source is new_source:
                 generator.source = source
             if generator._keys is new_keys:
                 generator._keys = keys
-        for generator, state in self.before:
-            if id(generator) not in replaced and generator.get_state() != state:
-                self.recorder.refuse_seed()
-        for _, _, _, new_source, new_keys in self.replaced:
             new_source._log.drawn = new_keys._log.drawn = ()
         self.states = {}
-        if any(_state_of(g) != state for g, state in self.foreign):
+        if any(_access(g)[0]() != state for g, state in self.foreign):
             self.recorder.stop("it draws random numbers from Python or another library")
-
-
-class _States(dict):
-    def __init__(self, draws):
-        super().__init__()
-        self.draws = draws
-
-    def __setitem__(self, generator, state):
-        super().__setitem__(generator, state)
-        self.draws.replace(generator, state)
 
 
 class _Log:
@@ -107,40 +92,38 @@ class _Log:
     def state(self, real):
         """The generator's state, ``real`` if nothing is being repeated, with the position here."""
         real = self.states.setdefault(self.position, real)
-        state = (_InDict if isinstance(real, dict) else _InTuple)(real)
+        state = _positioned(dict if isinstance(real, dict) else tuple)(real)
         state.log, state.number = self, self.position
         return state
 
-    def go(self, state):
-        """Go back to a position; returns the state to set in earnest, or None."""
+    def go(self, state, restore):
+        """Go back to a position, or restore a state of another kind in earnest."""
         if getattr(state, "log", None) is self:
             self.position = state.number
-            return None
-        self.recorder.refuse_seed()
-        self.drawn, self.position, self.states = [], 0, {}
-        return state
+        else:
+            self.recorder.refuse_seed()
+            self.drawn, self.position, self.states = [], 0, {}
+            restore(state)
 
 
-class _InDict(dict):
-    """A state of a generator that knows its position in a `_Log`."""
-
-    log = number = None
-
-
-class _InTuple(tuple):
-    """The same for a state that is a tuple."""
-
-    log = number = None
+@cache
+def _positioned(kind):
+    """The type of a generator's states that know their ``number`` in a ``log``."""
+    return type("State", (kind,), {})
 
 
-class _Source:
-    """Stands for a generator's source."""
+class _Noted:
+    """Stands for a part of a generator, ``real``."""
 
-    def __init__(self, generator, recorder):
-        self.real = generator.source
+    def __init__(self, generator, real, recorder):
+        self.real = real
         self._generator = generator
         self._recorder = recorder
         self._log = _Log(recorder)
+
+
+class _Source(_Noted):
+    """Stands for a generator's source."""
 
     def __getattr__(self, name):
         function = Draw(self._generator, name)
@@ -158,9 +141,7 @@ class _Source:
         return self._log.state(self.real.get_state())
 
     def set_state(self, state):
-        real = self._log.go(state)
-        if real is not None:
-            self.real.set_state(real)
+        self._log.go(state, self.real.set_state)
 
 
 class Draw:
@@ -186,34 +167,20 @@ class Draw:
         return getattr(self._source().with_key(key), self.__name__)(*args)
 
 
-class _Keys:
+class _Keys(_Noted):
     """Stands for a generator's keys."""
-
-    def __init__(self, generator, recorder):
-        self._real = generator._keys
-        self._generator = generator
-        self._recorder = recorder
-        self._log = _Log(recorder)
 
     def fresh(self):
         if thread.recorder is not self._recorder:
-            return self._real.fresh()
+            return self.real.fresh()
         generator = self._generator
 
         def key():
             return generator._keys.fresh()
 
-        return self._log.next("key", lambda: self._recorder.key(key, self._real.fresh()))
-
-    @property
-    def state(self):
-        return self._log.state(self._real.state)
-
-    @state.setter
-    def state(self, state):
-        self.restore(state)
+        return self._log.next("key", lambda: self._recorder.key(key, self.real.fresh()))
 
     def restore(self, state):
-        real = self._log.go(state)
-        if real is not None:
-            self._real.restore(real)
+        self._log.go(state, self.real.restore)
+
+    state = property(lambda self: self._log.state(self.real.state), restore)

@@ -16,6 +16,7 @@ from functools import partial
 from math import inf
 
 from .draws import Draw
+from .fusion import fuse
 from .run import Program
 from .steps import values_in
 from .tape import Value, mapped, substituting
@@ -32,7 +33,11 @@ def program_of(tape):
     Raises Unsupported if there can be none.
     """
     tape.finish()
-    return (Program if tape.backend.graphs is None else GraphProgram)(tape)
+    if tape.backend.graphs is None:
+        return Program(tape)
+    if tape.has_kernels:
+        fuse(tape, tape.backend.graphs.Fused)
+    return GraphProgram(tape)
 
 
 class GraphProgram(Program):
@@ -270,6 +275,9 @@ class _Numbers:
             args = *args[:2], self._struct(function.updater.computed, args[2])
         elif function is operator.setitem:
             args = *args[:2], self._cell(args[2], call)
+        elif type(function) is self._backend.graphs.Fused:
+            pairs = zip(args, function.dtypes, strict=True)
+            args = tuple([self._number(x, dtype) if _has_number(x) else x for x, dtype in pairs])
         elif call.declared.elementwise:
             args = tuple([self._cell(x, call) for x in args])
         if _has_number((args, kwargs)):
@@ -300,9 +308,13 @@ class _Numbers:
         out = (call.outs or call.targets())[0].dtype
         if len(dtypes) != 1 or not (out in dtypes or str(out) == "bool"):
             raise CannotCaptureError(f"{call.name} takes a number that may change, and integers")
-        known = x, *dtypes
+        return self._number(x, *dtypes)
+
+    def _number(self, x, dtype):
+        """What stands for a 0-d array of a number."""
+        known = x, dtype
         if known not in self._known:
-            place = self.memory.place(*dtypes)
+            place = self.memory.place(dtype)
             self._places.append((place, self._getter(x)))
             self.values[value := Value("array")] = place
             self._known[known] = value

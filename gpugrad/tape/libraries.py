@@ -71,12 +71,13 @@ def computes(function):
     return all(is_own(kind.__module__) or only_computes(kind.__module__) for kind in kinds)
 
 
+@functools.lru_cache(1000)
 def slots_of(kind):
     """The names of the slots of instances of a class."""
+    found = []
     for base in kind.__mro__:
         slots = vars(base).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
-            if not name.startswith("__"):
-                yield name
-            elif not name.endswith("__"):  # a private one
-                yield f"_{base.__name__.lstrip('_')}{name}"
+            is_private = name.startswith("__") and not name.endswith("__")
+            found.append(f"_{base.__name__.lstrip('_')}{name}" if is_private else name)
+    return [name for name in found if not name.startswith("__")]

@@ -75,10 +75,6 @@ def _binary(function):
     return forward, reflected
 
 
-def _unary(function):
-    return lambda self: self.recorder.compute(function, (self,))
-
-
 _OF_PLAIN = (  # seldom used, so not noted
     "float int index round trunc floor ceil invert repr format reduce_ex divmod rdivmod and rand "
     "or ror xor rxor lshift rlshift rshift rrshift"
@@ -111,7 +107,8 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
 for _name in _OF_PLAIN:
     setattr(Number, f"__{_name}__", _of_plain(f"__{_name}__"))
 for _name in ("neg", "pos", "abs"):
-    setattr(Number, f"__{_name}__", _unary(getattr(operator, _name)))
+    _function = getattr(operator, _name)
+    setattr(Number, f"__{_name}__", lambda self, f=_function: self.recorder.compute(f, (self,)))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Number, f"__{_name}__", _comparison(getattr(operator, _name)))
 numbers.Real.register(Number)

@@ -385,6 +385,3 @@ def most_alive(plan):
         now += changes[at]
         most = max(most, now)
     return most
-
-
-__all__ = ["Group", "Plan", "Storage", "most_alive", "place"]

@@ -86,14 +86,11 @@ class Reach:
 
     def __init__(self, roots, leaves=(), nodes=(), follows_code=True):
         self.follows_code = follows_code
-        self.tensors = {}
-        self.arrays = []
-        self.guards, self.refusals = [], []
+        self.tensors, self.seen = {}, {}
+        self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
         self.modules, self.optimizers, self.schedulers = [], [], []
-        self.generators, self.foreign_generators = [], []
-        self.containers = []
+        self.generators, self.foreign_generators, self._functions = [], [], []
         self.not_imported = []  # modules that the function may import for the first time
-        self.seen = {}
         self.names = set()  # that the functions use
         self.asks_types = False  # whether they name ``type``, which sees what stands for an array
         self.strict = None  # the name of something that may take arrays of NumPy's own type only
@@ -102,7 +99,6 @@ class Reach:
         self._name = None  # by which code finds what is being looked at
         self.passed = set()  # names of what they do not only call
         self._python_modules = {}  # by name, with the names looked at
-        self._functions = []
         self._globals = {}  # by id, the globals of functions and the names they look for there
         for x in roots:
             self._walk(x)
@@ -467,6 +463,3 @@ def _a(x):
 
 def is_dtype(x):
     return hasattr(x, "itemsize") and hasattr(x, "newbyteorder")
-
-
-__all__ = ["Reach"]

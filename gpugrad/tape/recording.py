@@ -22,8 +22,8 @@ from .numbers import Number
 from .reach import Reach
 from .run import MISS
 from .stage import Stage, real_of, release
-from .tape import Input, Tape
-from .tracing import Recorder, Traced, copied, duplicate_of
+from .tape import Input, Tape, signature_of
+from .tracing import Recorder, Traced, copied
 from .witness import Witness
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
@@ -47,9 +47,7 @@ class Recorded(NamedTuple):
     passing: Any = False
 
 
-def record(
-    function, state, leaves, structure, args, kwargs, known=(), is_first=False
-):  # fmt: skip
+def record(function, state, leaves, structure, args, kwargs, known=(), is_first=False):
     """Call the function, and return what it has done as a `Recorded`.
 
     state: what the function's state is found in, or None for all that it reaches.
@@ -63,7 +61,9 @@ def record(
         reach = Reach(state, leaves, nodes, follows_code=False)
     given = Reach(nodes, follows_code=False)
     reason = reach.refusal(()) or given.refusal(())
-    backend = backend_for(reach, leaves)
+    arrays = *leaves, *reach.tensors.values()
+    arrays = [x.array if isinstance(x, Tensor) else x for x in arrays]
+    backend = next((backend_of[type(x)] for x in arrays if type(x) in namespace_of), None)
     passing = False
     if reason is None and any(map(has_more, nodes)):
         reason = "an argument has attributes that are no fields of its dataclass, or static arrays"
@@ -142,9 +142,11 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
-        draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
-        before = self._signature(leaves)
-        alike = [t.codes for t in self.known if t.signature == before and t.fits(leaves)]
+        draws = NotedDraws(recorder, reach.foreign_generators)
+        state = [x for key, x in reach.tensors.items() if key not in stage.arguments]
+        before = signature_of(leaves, state, recorder.raw, recorder.backend)
+        rows = self._leaves(leaves)
+        alike = [t.codes for t in self.known if t.is_of(before, rows)]
         outer, witness = thread.draws, Witness(recorder, *alike[:1])
         tape = None
         try:
@@ -174,7 +176,7 @@ class _Recording:
                 stage.guard_groups()
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
-                tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)
+                tape = self._tape(rows, structure, parts, result, result_structure, draws, before)
         finally:  # again, in case Ctrl-C came during the first time
             thread.recorder = None
             thread.draws = outer
@@ -203,29 +205,9 @@ class _Recording:
         self.given_traced = Reach(nodes_of(found), follows_code=False)
         return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
-    def _signature(self, leaves):
-        """What decides which program a call needs, besides the guards."""
-        found = [thread.recording]
-        for x in leaves:
-            if isinstance(x, Tensor):
-                node = type(x.node)
-                found.append((type(x), _layout(x.array), node, node is Leaf and x.grad is not None))
-            elif type(x) in namespace_of:
-                found.append((type(x), _layout(x)))
-            else:
-                found.append((type(x), None))
-        for key, x in self.reach.tensors.items():
-            if key not in self.stage.arguments:
-                found.append((key, _layout(x.array), id(x.node), x.grad is not None))
-        # Which of them share an array.
-        first = {}
-        for k, x in enumerate(self.reach.tensors.values()):
-            found.append(first.setdefault(id(x.array), k))
-        return found
-
     # The tape
 
-    def _tape(self, leaves, structure, parts, result, result_structure, draws, signature):
+    def _tape(self, rows, structure, parts, result, result_structure, draws, signature):
         """The tape of what was noted; None if the recording has stopped by now."""
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
@@ -238,63 +220,38 @@ class _Recording:
         if live and recorder.reason is None:
             graph = Graph.of(self.function, recorder, stage, live)
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
-        tensors, var_of, aliases = [], {}, []
+        tensors, aliases = [], []
         for key, (x, _, node, grad) in stage.originals.items():
-            var_of[key] = stage.traced[key].var
-            at = stage.arguments.get(key)
+            at, source = stage.arguments.get(key), stage.traced[key].var.source
             if at is None:
                 watch = node.watch if type(node) is Leaf else MISS
                 tensors.append((x, node, watch, grad is not None, key not in moving))
-            elif var_of[key].source.kind == "tensor":  # it has the array of a tensor of the state
-                aliases.append((at, var_of[key].source.holder))
-            elif var_of[key].source.holder != at:
+            elif source.kind == "tensor":  # it has the array of a tensor of the state
+                aliases.append((at, source.holder))
+            elif source.holder != at:
                 recorder.stop("two arguments have the same array", True)
         recorder.check_constants(recorder.contents)
-        devices = {*recorder.devices, *recorder.device_of.values()}
+        devices = {*recorder.used_devices, *recorder.devices.values()}
         if recorder.several_devices and len(devices) > 1:
             recorder.stop("its arrays are on several devices")
         self._own_constants(parts, results)
         if recorder.reason is not None:
             return None
+        flags = [
+            (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
+            for o in reach.optimizers
+            if o in stage.stepped
+        ]
         return Tape(
-            backend=recorder.backend,
-            duplicate=duplicate_of(recorder.backend),
-            is_recording=thread.recording,
-            structure=structure,
-            result_structure=result_structure,
-            is_leaf=len(parts) == 1 and parts[0] is result,
-            signature=signature,
-            codes=self.codes,
-            reach=reach,
-            leaves=self._leaves(leaves),
-            raw=recorder.raw,
-            calls=recorder.calls,
-            prologue=recorder.prologue,
-            conditions=recorder.conditions,
-            afterwards=recorder.afterwards,
-            inputs=recorder.inputs,
-            devices=recorder.device_of,
+            recorder, signature=signature, structure=structure, result_structure=result_structure,
+            is_recording=thread.recording, is_leaf=len(parts) == 1 and parts[0] is result,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
-            tensors=tensors,
-            var_of=var_of,
-            aliases=aliases,
-            rebound=stage.rebound,
-            gradients=[(x, value) for x, value, _ in stage.gradients],
-            number_writes=stage.number_writes,
-            changed=stage.changed,
-            skips=stage.skips,
-            results=results,
-            argument_of=stage.arguments,
-            alike=stage.alike,
-            generators=[entry[0] for entry in draws.replaced],
-            parameters={id(p): s for o in reach.optimizers for p, s in o._states.items()},
-            optimizers=[
-                (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
-                for o in reach.optimizers
-                if o in stage.stepped
-            ],
-            graph=graph,
-        )
+            codes=self.codes, reach=reach, leaves=rows, argument_of=stage.arguments,
+            tensors=tensors, aliases=aliases, alike=stage.alike, optimizers=flags,
+            generators=[*draws.replaced], rebound=stage.rebound,
+            gradients=[(x, value) for x, value, _ in stage.gradients], changed=stage.changed,
+            skips=stage.skips, results=results, graph=graph,
+        )  # fmt: skip
 
     def _leaves(self, leaves):
         """What each leaf of the arguments has to be; see `Program`."""
@@ -307,8 +264,7 @@ class _Recording:
                 elif at != i:
                     found.append(("same", at))
                 else:
-                    _, _, node, grad = self.stage.originals[id(x)]
-                    found.append(("tensor", (type(x), type(node), grad is not None)))
+                    found.append(("tensor", (type(x), type(x.node), x.grad is not None)))
             elif type(x) in namespace_of:
                 first = arrays.setdefault(id(x), i)
                 found.append(("array", None) if first == i else ("same", first))
@@ -349,50 +305,37 @@ class _Recording:
                     tensor.array = copy(x.constant)
 
     def _result(self, x, grads):
-        recorder, stage = self.recorder, self.stage
-        stop = recorder.stop
-        if isinstance(x, Tensor):
-            if type(x) is BatchedTensor:
-                stop("it returns a tensor from inside vmap")
-                return "static", None
+        stop, stage, var = self.recorder.stop, self.stage, None
+        if isinstance(x, Tensor) and type(x) is not BatchedTensor:
             if id(x) in stage.originals:
                 at = stage.arguments.get(id(x))
                 return ("same", x) if at is None else ("leaf", at)
             if id(x) in grads:
                 return "grad", grads[id(x)]
-            if isinstance(x.array, Traced):
-                if type(x.array) is not recorder.kind:
-                    stop("a result is a scalar of the library")
-                var = x.array.var
-            elif type(x.array) in recorder.backend.array_types:
-                var = self._constant(x.array)
-            else:
-                stop("a result gets an array from elsewhere")
-                return "static", None
             if type(x.node) is Leaf:
                 stop("it returns a new leaf that requires grad")
             elif x.node is not None and x.node.watch is not None and x.node.watch.leaf is not None:
                 stop("it returns a tensor of which it has called retain_grad")
+            var = self._returned(x.array)
+        if var is not None:
             return "tensor", (id(x), var)
-        if type(x) is recorder.kind:
-            return "array", x.var
-        if type(x) is recorder.scalar:
-            stop("it returns a scalar of the library")
-            return "static", None
+        if (var := self._returned(x)) is not None:
+            return "array", var
         if type(x) is Number:
             return "number", x.var
-        if type(x) in namespace_of:
-            return "array", self._constant(x)
         if isinstance(x, (*SIMPLE, type)) or type(x) in SCALARS or id(x) in self.reach.seen:
             return "static", x
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
 
-    def _constant(self, array):
+    def _returned(self, array):
+        """The value of an array that is returned; None for anything else."""
         recorder = self.recorder
-        if recorder.is_guarded(array):
-            recorder.stop("it returns a raw array that it names")
-        return recorder.constant(array).var
+        if type(array) in recorder.backend.array_types:
+            if recorder.is_guarded(array):
+                recorder.stop("it returns a raw array that it names")
+            return recorder.constant(array).var
+        return array.var if type(array) is recorder.kind else None
 
     def _real_result(self, result, parts, structure):
         """The result with real arrays, and with a graph of them."""
@@ -410,10 +353,6 @@ class _Recording:
             is_leaf = type(result) in namespace_of or type(result) is Number
             return parts[0] if is_leaf else unflatten(structure, parts)
         return result
-
-
-def _layout(array):
-    return tuple(array.shape), array.dtype, getattr(array, "strides", None)
 
 
 def make_real(node, recorder):
@@ -441,16 +380,6 @@ def make_real(node, recorder):
                     for leaf in flatten(kept)[0]:
                         if isinstance(leaf, Tensor) and isinstance(leaf.array, Traced):
                             leaf.array = leaf.array.value
-
-
-def backend_for(reach, leaves):
-    """The backend of the arrays that a function reaches or gets; None if there are none."""
-    for x in [*leaves, *reach.tensors.values()]:
-        if isinstance(x, Tensor):
-            return backend_of[type(x.array)]
-        if type(x) in namespace_of:
-            return backend_of[type(x)]
-    return None
 
 
 @lru_cache(1000)
@@ -494,6 +423,3 @@ def has_more(x):
     """Whether a node of a tree has arrays or attributes that flattening does not find."""
     is_static = any(isinstance(y, Tensor) or type(y) in namespace_of for y in static_fields_of([x]))
     return is_static or not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
-
-
-__all__ = ["Recorded", "nodes_of", "record", "static_fields_of"]

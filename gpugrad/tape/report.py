@@ -17,7 +17,8 @@ class Report:
         updated; "new": of the caller's; "view"; "value": whatever the call returns) and
         ``group`` (calls of one group run block by block) and ``kernel`` (the number of the kernel
         that takes the place of the call), or None.
-    kernels: the C source of each kernel. Asking for a report waits for the compiler.
+    kernels: the C source of each kernel that is generated; on a CUDA device that of the body that
+        follows the code that all share. Asking for a report waits for the compiler.
     planned_bytes: the size of the program's own memory.
     needed_bytes: the largest sum of the sizes of planned values that are needed at one time.
     call_by_call: on a CUDA device, why the calls are made one by one, or None if all of them are
@@ -28,7 +29,8 @@ class Report:
         self._program = program
         program.use_kernels()
         found = [segment.kernel for segment in program.segments or ()]
-        self.kernels = [kernel.text for kernel in found]
+        functions = {call.function: None for call in program.tape.calls}
+        self.kernels = [kernel.text for kernel in (*found, *functions) if hasattr(kernel, "text")]
         self._errors = [kernel.build.error for kernel in found if kernel.build.error]
         self.rows = list(_rows(program))
         self.planned_bytes = program.plan.total

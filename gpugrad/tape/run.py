@@ -23,6 +23,7 @@ from .kernels import segments, steps_with
 from .plan import Plan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
+from .tape import signature_of
 
 MISS = object()
 _ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)
@@ -134,30 +135,15 @@ class Program(Steps):
         states = [(s, s.values, group[0]) for group in self.tape.alike for s in group]
         self._tensor_rows = rows, states
 
-    def may_follow(self):
+    def may_follow(self, leaves):
         """Whether tensors have other arrays now, to which the program can be bound instead."""
-        tape, backend = self.tape, self.backend
-        tensors = [(x, array) for x, *_, array in self._tensor_rows[0] if array is not None]
-        if all(x.array is array for x, array in tensors):
+        rows, optimizers = self._tensor_rows, self.tape.reach.optimizers
+        if rows and all(array is None or x.array is array for x, *_, array in rows[0]):
             return False
-        owners, buffers, arrays = dict.fromkeys(map(backend.buffer, tape.raw)), {}, {}
-        for x, _ in tensors:
-            array, state, var = x.array, tape.parameters.get(id(x)), tape.var_of[id(x)]
-            if state is not None and state.array is not array:
-                return False
-            if (
-                type(array) is not backend.array_types[0]
-                or (array.shape, array.dtype) != (var.shape, var.dtype)
-                or getattr(array, "strides", None) != var.strides
-                or backend.device(array) != tape.devices.get(var, backend.device(array))
-            ):
-                return False
-            buffer = backend.buffer(array)
-            is_alike = owners.setdefault(buffer, var.memory) is var.memory
-            is_alike = is_alike and buffers.setdefault(var.memory, buffer) == buffer
-            if (array.size and not is_alike) or arrays.setdefault(var, array) is not array:
-                return False
-        return True
+        if any(s.array is not p.array for o in optimizers for p, s in o._states.items()):
+            return False
+        state = [x for x, *_ in self.tape.tensors]
+        return signature_of(leaves, state, self.tape.raw, self.backend) == self.tape.signature
 
     def _fits(self, leaves):
         """Whether the program is for this call; finds its arrays on the way."""
@@ -187,6 +173,13 @@ class Program(Steps):
             return False
         return True
 
+    def is_for(self, leaves):
+        """Whether a call with these arguments may run it; numbers may still decide otherwise."""
+        try:
+            return self._fits(leaves)
+        finally:
+            self.regs[:] = self.blank
+
     # Binding
 
     segments = None
@@ -210,17 +203,14 @@ class Program(Steps):
         tape, backend = self.tape, self.backend
         self._inputs = []
         for x, source in tape.floating.items():
-            holder, get = (
-                source.holder,
-                attrgetter("_grad.array" if source.kind == "grad" else "array"),
-            )
+            at, get = source.holder, attrgetter("_grad.array" if source.kind == "grad" else "array")
             if source.kind != "argument":
-                holder = self._holder(holder)
-            elif tape.leaves[holder][0] == "array":
+                at = self._holder(at)
+            elif tape.leaves[at][0] == "array":
                 get = _itself
             strides = None if x in tape.unread else x.strides
             layout = x.shape, x.dtype, strides, tape.devices.get(x)
-            self._inputs.append((get, holder, self.slot(x), *layout))
+            self._inputs.append((get, at, self.slot(x), *layout))
         owned = {x: find() for x, find in tape.pinned.items() if x.memory.is_written}
         memories = {x.memory for x in owned}
         fixed = [*owned.values(), *tape.raw]
@@ -248,13 +238,10 @@ class Program(Steps):
         ]
         found = [x for x in tape.numbers if x.source is not None]
         self._numbers = [(self._finder(*x.source.holder), self.slot(x)) for x in found]
-        self._random, random = [], set()  # random keys, and what is computed from them
+        self._random = []  # random keys, and what is computed from them
         for call in tape.prologue:
             (out,) = call.outs
-            rows = self._numbers
-            if not call.is_pure or not random.isdisjoint(call.operands()):
-                rows = self._random
-                random.add(out)
+            rows = self._random if out in tape.random else self._numbers
             rows.append((self.caller(call.function, call.args), self.slot(out)))
         self._conditions = [self.caller(function, args) for function, args, _ in tape.conditions]
         self._outcomes = [outcome for _, _, outcome in tape.conditions]
@@ -268,8 +255,7 @@ class Program(Steps):
                 return lambda: reduce(getitem, path, first._hyper[i][k])
             return lambda: first._hyper[i][k]
         if kind == "cell":
-            is_attribute = first.kind == "attr"
-            return partial(getattr, first.container, first.key) if is_attribute else first.get
+            return first.get
         if kind == "item":
             return lambda: first.get()[rest[0]]
         if kind == "leaf":
@@ -370,71 +356,62 @@ class Program(Steps):
     def _bind_effects(self):
         """Prepare what is done when all calls have been made."""
         tape, number = self.tape, self.maker
-        # By memory that has left the program its origin; the registers of copies that leave twice.
-        self._taken, self._copies, self._uses = {}, {}, Counter()
+        # The registers of copies that leave twice, and how often values leave as results.
+        self._copies, self._uses = {}, Counter(tape.returned())
         self._rebound = [(self._holder(x), what, self._leaving(y)) for x, what, y in tape.rebound]
         self._gradients = [
             (self._holder(x), None if value is None else self._leaving(value))
             for x, value in tape.gradients
         ]
-        counts: dict = {}
-        for state, name, value in tape.number_writes:
-            counts.setdefault((name, value), []).append(state)
-        self._counts = [(name, number(value), states) for (name, value), states in counts.items()]
-        self._changed = [(cell, number(value)) for cell, value in tape.changed]
+        alike: dict = {}  # places that get the same object, as the states of an optimizer do
+        for cell, value in tape.changed:
+            key = value if values_in(value) else id(cell)
+            alike.setdefault(key, (number(value), []))[1].append(cell)
+        self._changed = [*alike.values()]
         self._skips = [
             (optimizer, self._leaving(var), [(s, number(n), number(v)) for s, n, v in before])
             for optimizer, var, before in tape.skips
         ]
 
-    def _leaving(self, x, origin=None):
-        """A function that returns a value in memory of its own, or in that of its ``origin``.
-
-        A result may show state, an argument, or another result; see `Tape.origins`.
-        """
-        regs, at, memory = self.regs, self.slot(x), x.memory
+    def _leaving(self, x):
+        """A function that returns a value in memory that no later run overwrites."""
+        regs, at = self.regs, self.slot(x)
         is_given = x.kind != "array"
         if not is_given and x.constant is None:
-            storage, maker = self.plan.storage(x), x.root().call
-            is_planned = storage is not None and storage.kind == "planned"
-            # What a call returns may be an operand.
-            is_own = memory.is_own and not is_planned and not maker.declared.aliases
-            is_given = is_own and memory not in self._taken
-            shown = self._taken.get(memory) if memory.is_own else memory
-            is_given |= origin is not None and shown is origin
+            storage = self.plan.storage(x)
+            is_given = storage is None or storage.kind != "planned"
+            if x.memory.is_own and x.root().call.declared.aliases:
+                is_given = False  # what it returns may be an operand
         if is_given:
-            self._taken.setdefault(memory, origin)
             return lambda: regs[at]
-        if (x, origin) in self._copies:
-            at = self._copies[x, origin]
+        if x in self._copies:
+            at = self._copies[x]
             return lambda: regs[at]
         fixed = self.static(x)
         copy = self.caller(self.tape.duplicate, (x,))
         if hasattr(fixed, "copy"):
             copy = fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
-        if self._uses[x, origin] < 2:
+        if self._uses[x] < 2:
             return copy
-        self._copies[x, origin] = at = self._new_slot()
+        self._copies[x] = at = self._new_slot()
         return partial(_kept_in, regs, at, copy)
 
     def _bind_results(self):
         """Prepare the leaves of the result, each as a function, or the number of an equal one."""
         self._results, self._order, numbers = [], [], {}
-        rows = [*zip(self.tape.results, self.tape.origins, strict=True)]
-        self._uses.update([(v[1] if k == "tensor" else v, o) for (k, v), o in rows if o])
-        for (kind, value), origin in rows:
+        for kind, value in self.tape.results:
             key = value[0] if kind == "tensor" else object()
             if key not in numbers:
                 numbers[key] = len(self._results)
-                self._results.append(self._result(kind, value, origin))
+                self._results.append(self._result(kind, value))
             self._order.append(numbers[key])
         if len(self._results) == len(self._order):
             self._order = None
 
-    def _result(self, kind, value, origin):
+    def _result(self, kind, value):
         regs = self.regs
         if kind == "tensor":
-            find = self._leaving(value[1], origin)
+            find = self._leaving(value[1])
             return lambda: wrap(find(), None)
         if kind in ("static", "same"):
             return lambda: value
@@ -442,7 +419,7 @@ class Program(Steps):
             return lambda: regs[value]
         if kind == "grad":
             return lambda: value.grad
-        return self._leaving(value, origin)
+        return self._leaving(value)
 
     # Running
 
@@ -526,10 +503,6 @@ class Program(Steps):
     def _have_effects(self):
         """Change what the function has changed, besides what the calls have overwritten."""
         regs, tape = self.regs, self.tape
-        for name, make, states in self._counts:
-            value = make(regs)
-            for state in states:
-                setattr(state, name, value)
         for optimizer, make, counts in self._skips:
             is_skipped = self.backend.read_later(make())
             optimizer._unknown = is_skipped, [(s, n(regs), v(regs)) for s, n, v in counts]
@@ -541,8 +514,10 @@ class Program(Steps):
                 grad = Tensor()
                 grad.array, grad.node, grad._grad = make(), None, None
             regs[at]._grad = grad  # last, in case Ctrl-C comes
-        for cell, make in self._changed:
-            cell.set(make(regs))
+        for make, cells in self._changed:
+            value = make(regs)
+            for cell in cells:
+                cell.set(value)
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
 
@@ -559,6 +534,3 @@ def _free(tensors):
 
 def _itself(x):
     return x
-
-
-__all__ = ["MISS", "Failed", "Program", "warn_of"]

@@ -11,7 +11,7 @@ from weakref import ref
 
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched, writes
-from ..backends import backend_of, namespace_of
+from ..backends import backend_of
 from ..optim.optimizer import ParameterState
 from .cells import ABSENT, SIMPLE, Cell, holds, same
 from .libraries import slots_of
@@ -35,15 +35,10 @@ class Stage:
         self.originals = {}
         self.traced = {}  # by the id of a Tensor, the traced array put into it
         self.grads = {}
-        self.states = []
-        self.alike = []
+        self.states, self.alike, self.unwatched, self.boundary, self.schedulers = [], [], [], [], []
         self.groups = []  # optimizers and numbers of groups, with what was in them
         self.stepped = set()  # optimizers
-        self.unwatched = []
-        self.boundary = []
-        self.schedulers = []
-        self.is_scheduling = False
-        self.has_left = False
+        self.is_scheduling = self.has_left = False
 
     def problem(self):
         """Why there can be no recording now, as a text and whether that will pass; or None."""
@@ -206,7 +201,7 @@ class Stage:
             return
         stop = self.recorder.stop
         self.rebound, self.gradients, self.changed = [], [], []
-        self.number_writes, self.skips = [], []
+        self.skips = []
         for node, had_watch in self.boundary:
             node.watch.hooks.pop(id(self), None)
             if not had_watch and _is_watched(node.watch):
@@ -296,7 +291,7 @@ class Stage:
     def _leave_number(self, state, name, new):
         if not all(type(x) is Number for x in (new if name == "numbers" else [new])):
             self.recorder.stop("an optimizer counts its steps in another way")
-        self.number_writes.append((state, name, _var_of(new)))
+        self.changed.append((Cell("attr", state, name), _var_of(new)))
         setattr(state, name, real_of(new))
 
     def _leave_cells(self):
@@ -315,18 +310,14 @@ class Stage:
             except ABSENT:
                 stop("it takes something out of an object", "first")
                 continue
-            if type(now) is Number:
-                self.changed.append((place, now.var))
-                place.set(now.value)
-            elif isinstance(now, Traced):
+            if isinstance(now, Traced):
                 stop(f"it puts a new array into {place}")
-                place.set(now.value)
-            elif same(now, value):
-                continue
-            elif isinstance(now, SIMPLE):
-                self.changed.append((place, now))
-            else:
+            elif type(now) is Number or (isinstance(now, SIMPLE) and not same(now, value)):
+                self.changed.append((place, _var_of(now)))
+            elif not same(now, value):
                 stop(f"it puts a new object into {place}", "first")
+            if isinstance(now, Traced) or type(now) is Number:
+                place.set(now.value)
 
 
 def _swap(x, old, new):
@@ -412,6 +403,3 @@ def _replace(old, new, apart):
             for name in (*getattr(place, "__dict__", ()), *slots_of(kind)):
                 if getattr(place, name, None) is old:
                     object.__setattr__(place, name, new)
-
-
-__all__ = ["Stage", "namespace_of", "real_of", "release"]

@@ -94,9 +94,6 @@ class Steps:
         if type(x) is dict:
             named = {name: self.maker(item) for name, item in x.items()}
             return lambda regs: {name: make(regs) for name, make in named.items()}
-        if type(x) is slice:
-            parts = self.maker((x.start, x.stop, x.step))
-            return lambda regs: slice(*parts(regs))
         kind, makers = type(x), [self.maker(item) for item in x]
         return lambda regs: kind([make(regs) for make in makers])
 
@@ -223,7 +220,7 @@ class Steps:
             self.steps += found
             return
         compute = self.caller(call.function, call.args, call.kwargs)
-        if call.writes and (type(call.args[0]) is tuple or call.name == "blend"):
+        if call.writes and type(call.args[0]) is tuple:
             compute = partial(_done, compute, call.name)
         if outs:
             self._put(compute, [*map(self.slot, outs)] if call.several else self.slot(outs[0]))

@@ -6,11 +6,16 @@ and whatever changes the order of calls, or leaves one out, looks at which memor
 """
 
 import math
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, NamedTuple
 
-from ..backends import backend_of
+from .._tensor import Tensor
+from .._thread_state import thread
+from ..autograd.graph import Leaf
+from ..backends import backend_of, namespace_of
 from ..backends.declarations import declaration
-from .cells import Cell, is_compared, same
+from .cells import Cell, Exactly, is_compared, same
 
 
 class Memory:
@@ -45,7 +50,7 @@ class Value:
 
     __slots__ = (
         "kind", "shape", "dtype", "strides", "nbytes", "source", "constant", "call", "base",
-        "memory", "number",
+        "memory",
     )  # fmt: skip
 
     def __init__(self, kind, value=None, nbytes=0):
@@ -54,7 +59,7 @@ class Value:
         self.dtype = getattr(value, "dtype", None)
         self.strides = getattr(value, "strides", None)
         self.nbytes = nbytes
-        self.source = self.constant = self.call = self.base = self.memory = self.number = None
+        self.source = self.constant = self.call = self.base = self.memory = None
 
     @property
     def size(self):
@@ -67,11 +72,8 @@ class Value:
             x = x.base
         return x
 
-    def __repr__(self):
-        return f"<{self.kind} {self.number} {self.dtype} {tuple(self.shape)}>"
 
-
-class Input:
+class Input(NamedTuple):
     """Where a value is found when a tape starts.
 
     kind: "argument", "tensor" (the array of a Tensor), "grad" (the array of its ``.grad``), "held"
@@ -79,13 +81,11 @@ class Input:
     holder: the position of an argument, the Tensor, the `Cell`, or a function that reads a number.
     """
 
-    __slots__ = ("kind", "holder")
-
-    def __init__(self, kind, holder):
-        self.kind = kind
-        self.holder = holder
+    kind: str
+    holder: Any
 
 
+@dataclass(eq=False)
 class Call:
     """One call of a function: ``out = function(*args, **kwargs)``.
 
@@ -97,21 +97,14 @@ class Call:
     communicates: whether it communicates with other processes.
     """
 
-    __slots__ = (
-        "function", "args", "kwargs", "outs", "several", "is_pure", "writes", "communicates",
-        "_operands", "_declared", "_elementwise",
-    )  # fmt: skip
-
-    def __init__(self, function, args, kwargs, *, is_pure=True, writes=False):
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.outs = []
-        self.several = False
-        self.is_pure = is_pure
-        self.writes = writes
-        self.communicates = False
-        self._operands = self._declared = self._elementwise = None
+    function: Any
+    args: Any
+    kwargs: dict
+    is_pure: bool = True
+    writes: bool = False
+    outs: list = field(default_factory=list)
+    several = communicates = False
+    _operands = _declared = _elementwise = None
 
     @property
     def name(self):
@@ -212,10 +205,11 @@ def simplify(calls, outputs, duplicate):
     duplicate: the function that copies an array.
 
     Returns the calls and a dict of values that others replace. Left out are calls whose results
-    nothing needs, calls that are equal to earlier ones, and copies of what nothing overwrites.
+    nothing needs, calls that are equal to earlier ones, and copies of what nothing overwrites. Two
+    outputs that were in memory of their own stay so.
     """
     _keep_constants(calls)
-    new = _merged(_living(calls, outputs), duplicate)
+    new = _merged(_living(calls, outputs), duplicate, {x.root() for x in outputs})
     for call in calls:
         call.replace(new)
     return _living(calls, [new.get(x, x) for x in outputs]), new
@@ -261,7 +255,7 @@ def _living(calls, outputs):
     return living[::-1]
 
 
-def _merged(calls, duplicate):
+def _merged(calls, duplicate, leaving):
     """A dict from values to equal ones that are computed earlier."""
     known, new, versions = {}, {}, {}
     apart, members = _apart(calls), {}
@@ -269,8 +263,11 @@ def _merged(calls, duplicate):
     def merge(outs, firsts):
         pairs = [(out.root(), x.root()) for out, x in zip(outs, firsts, strict=True)]
         for root, first in pairs:
-            mine = members.get(root, {root})
-            if any(not mine.isdisjoint(apart.get(x, ())) for x in members.get(first, {first})):
+            mine, others = members.get(root, {root}), members.get(first, {first})
+            is_given = root.memory is not None and not first.memory.is_own
+            if not mine.isdisjoint(leaving) and (is_given or not others.isdisjoint(leaving)):
+                return False
+            if any(not mine.isdisjoint(apart.get(x, ())) for x in others):
                 return False
         for root, first in pairs:
             members.setdefault(first, {first}).update(members.get(root, {root}))
@@ -293,8 +290,12 @@ def _merged(calls, duplicate):
         key = _key(call, new, versions)
         if key is not None:
             alike = known.setdefault(key, [])
-            if not any(merge(call.outs, first.outs) for first in alike):
-                alike.append(call)
+            if any(merge(call.outs, first.outs) for first in alike):
+                continue
+            if alike and call.outs[0] in leaving and not call.several:
+                call.function, call.args, call.kwargs = duplicate, (alike[0].outs[0],), {}
+                call._operands = call._declared = call._elementwise = None
+            alike.append(call)
     return new
 
 
@@ -359,18 +360,16 @@ class Tape:
     rebound: triples of a tensor, "array" or "grad", and the value of its new array.
     gradients: pairs of a tensor and the value of its new gradient, or None.
     changed: pairs of a `Cell` and what the function has put into it.
-    number_writes: triples of a `ParameterState`, an attribute, and the numbers that it gets.
     skips: of optimizers whose step may be skipped: the value that says so, and counts before.
     afterwards: functions and arguments to call when everything else is done.
     results: pairs of a kind and a value for the leaves of the result.
     graph: the `derivatives.Graph` of the results, or None.
     has_kernels: whether kernels may take the place of calls.
-    origins: for each of ``results`` the memory that it has in the function, where it has any; two
-        that were computed alike share one value, but no memory.
 
     And after `finish`:
 
-    numbers: the numbers that something needs, each after what it is computed from.
+    numbers: the numbers that something needs.
+    random: those that are random keys, or computed from them.
     pinned: from inputs that stay in their places to functions that return their arrays.
     floating: from inputs that are found anew in each run to their `Input`; those in ``unread`` are
         not needed, but the function may have read their shapes.
@@ -379,49 +378,34 @@ class Tape:
 
     # What the tape of a sweep has not got.
     graph = is_recording = structure = result_structure = None
-    rebound = gradients = changed = number_writes = skips = afterwards = ()
-    optimizers = alike = tensors = aliases = generators = conditions = written_sources = ()
-    prologue = unread = raw = ()
+    rebound = gradients = changed = skips = optimizers = alike = tensors = aliases = ()
+    generators = written_sources = unread = ()
     communicates = is_leaf = False
     has_kernels = True
 
-    def __init__(self, **values):
+    def __init__(self, recorder, **values):
+        for name in _OF_RECORDER:
+            setattr(self, name, getattr(recorder, name))
         vars(self).update(values)
 
-    def is_alike(self, other):
-        """Whether two recordings are of the same kind of call, on state of the same kind."""
-        return (
-            self.signature == other.signature
-            and len(self.leaves) == len(other.leaves)
-            and all(map(are_alike, self.leaves, other.leaves))
-            and [*map(_described, self.conditions)] == [*map(_described, other.conditions)]
-        )
+    def is_of(self, signature, leaves):
+        """Whether a call with these `leaves` is of the same kind, on state of the same kind."""
+        return self.signature == signature and all(map(are_alike, self.leaves, leaves))
 
-    def fits(self, leaves):
-        """Whether the arguments have the shapes, dtypes and values that the tape is for."""
-        if len(leaves) != len(self.leaves):
-            return False
-        for x, (kind, value), (_, layout, *_) in zip(
-            leaves, self.leaves, self.signature[1:], strict=False
-        ):
-            array = getattr(x, "array", x)
-            if kind == "static" and not are_alike((kind, (x, value[1])), (kind, value)):
-                return False
-            if layout is not None and layout[:2] != (tuple(array.shape), array.dtype):
-                return False
-        return True
+    def is_alike(self, other):
+        """Whether two recordings are of the same kind of call, and under the same conditions."""
+        paths = [([call.outs for call in x.prologue], x.conditions) for x in (self, other)]
+        one, two = _describing(self)(paths[0]), _describing(other)(paths[1])
+        return self.is_of(other.signature, other.leaves) and one == two
 
     def finish(self):
         """Simplify the calls, and find what a program needs; raises Unsupported."""
         leaving = [value for _, _, value in self.rebound]
         leaving += [value for _, value in self.gradients if value is not None]
-        leaving += [v[1] if kind == "tensor" else v for kind, v in self.results if kind in _LEAVING]
+        leaving += self.returned()
         leaving += [var for _, var, _ in self.skips]
         if self.graph is not None:
             leaving += self.graph.values
-        origins = {x: x.memory for x in leaving}
-        self.origins = [v[1] if kind == "tensor" else v for kind, v in self.results]
-        self.origins = [origins.get(x) if type(x) is Value else None for x in self.origins]
         self.calls, new = simplify(self.calls, leaving, self.duplicate)
 
         found = substituting(new)
@@ -430,35 +414,33 @@ class Tape:
         self.skips = [(o, found(var), counts) for o, var, counts in self.skips]
         self.results = [(k, mapped(v, found) if k in _LEAVING else v) for k, v in self.results]
         if self.graph is not None:
-            self.graph.finish(self, found, origins)
-            for x, origin in self.graph.kept:
-                self.results.append(("number" if x.kind == "number" else "array", x))
-                self.origins.append(origin)
+            self.graph.finish(self, found)
+            self.results += [
+                ("number" if x.kind == "number" else "array", x) for x in self.graph.kept
+            ]
         self.communicates = any(call.communicates for call in self.calls)
         self._find_numbers()
         self._find_inputs()
 
+    def returned(self):
+        """The values of arrays among the results."""
+        return [v[1] if kind == "tensor" else v for kind, v in self.results if kind in _LEAVING]
+
     def _find_numbers(self):
-        wanted: list = []
-        for call in self.calls:
-            wanted += [x for x in call.operands() if x.kind == "number"]
-        changed = [value for _, value in self.changed], [v for _, _, v in self.number_writes]
-        counts = [[(n, *v) for _, n, v in counts] for _, _, counts in self.skips]
-        results = [value for kind, value in self.results if kind == "number"]
-        collect([args for _, args, _ in self.conditions], wanted)
-        collect([*changed, results, [[getattr(n, "var", n) for c in k for n in c] for k in counts]],
-                wanted)  # fmt: skip
-        needed, stack = {}, wanted[::-1]
+        stack: list = []
+        operands = [call.operands() for call in self.calls]
+        collect((operands, self.results, self.changed, self.conditions, self.skips), stack)
+        needed = {}
         while stack:
             x = stack.pop()
-            if x not in needed:
+            if x.kind == "number" and x not in needed:
                 needed[x] = None
                 stack += [] if x.call is None else x.call.operands()
         if any(x.source is None and x.call is None for x in needed):
             raise Unsupported("it uses what a scheduler has set, in the same call")
         self.numbers = needed
         self.prologue = [c for c in self.prologue if not c.is_pure or c.outs[0] in needed]
-        random = set()
+        self.random = random = set()
         for call in self.prologue:
             if not call.is_pure or not random.isdisjoint(call.operands()):
                 random.update(call.outs)
@@ -490,10 +472,43 @@ class Tape:
 
 
 _LEAVING = ("tensor", "array")
+_OF_RECORDER = (
+    "backend", "duplicate", "calls", "prologue", "conditions", "afterwards", "inputs", "devices",
+    "raw",
+)  # fmt: skip
 
 
 def _getter(x):
     return lambda: x.array
+
+
+def signature_of(leaves, state, raw, backend):
+    """What decides which program a call needs, besides guards and what is no array.
+
+    state: the tensors that are found without the arguments.
+    """
+
+    def layout(array):
+        strides = getattr(array, "strides", None)
+        device = backend.device(array) if has_devices else None
+        return type(array), tuple(array.shape), array.dtype, strides, device
+
+    has_devices = backend.several_devices or backend.binder is None
+    found, tensors = [thread.recording], [*state]
+    for x in leaves:
+        if isinstance(x, Tensor):
+            node = type(x.node)
+            found.append((type(x), layout(x.array), node, node is Leaf and x.grad is not None))
+            tensors.append(x)
+        else:
+            found.append((type(x), layout(x) if type(x) in namespace_of else None))
+    found += [(id(x), layout(x.array), id(x.node), x.grad is not None) for x in state]
+    # Which of them share an array, or memory.
+    first = {("memory", backend.buffer(x)): "raw" for x in raw}
+    for k, x in enumerate(tensors):
+        memory = "memory", backend.buffer(x.array)
+        found.append((first.setdefault(id(x.array), k), first.setdefault(memory, k)))
+    return found
 
 
 def are_alike(one, other):
@@ -506,87 +521,64 @@ def are_alike(one, other):
     return x[0] is y[0] or (not x[1] and same(x[0], y[0]))
 
 
-def _described(condition):
-    """A condition in terms of where its numbers come from, to be compared."""
-    function, args, outcome = condition
+def _describing(tape):
+    """A function that returns what is equal for the same things on the tapes of two recordings.
 
-    def place(x):
-        if type(x) is Cell:
-            return x.kind, id(x.container), x.key
-        if type(x) is Value:
-            return id(x.source.holder)
-        return x if type(x) in (int, tuple) else id(x)
+    Values that calls compute are told apart by the order in which the function meets them.
+    """
+    known = {}
+
+    def of_value(x):
+        if x.source is not None:
+            return x.source.kind, of(x.source.holder)
+        if x.constant is not None and x.call is None:
+            to_numpy = backend_of[type(x.constant)].to_numpy
+            return x.shape, x.dtype, to_numpy(x.constant).tobytes()
+        return len(known), x.shape, x.dtype
 
     def of(x):
-        if type(x) is not Value:
-            return type(x), x
-        if x.call is None:
-            return x.source and [*map(place, x.source.holder[1:])]
-        return x.call.function, *map(of, x.call.args)
+        kind = type(x)
+        if kind is Value:
+            if x not in known:
+                known[x] = of_value(x)
+            return known[x]
+        if kind is int or kind is str or x is None:
+            return x
+        if kind is tuple or kind is list:
+            return kind, *map(of, x)
+        if kind is dict:
+            return {name: of(item) for name, item in x.items()}
+        if kind is slice:
+            return kind, of((x.start, x.stop, x.step))
+        if kind is Cell:
+            return x.kind, id(x.container), x.key
+        if isinstance(x, Tensor):
+            return tape.argument_of.get(id(x), (kind, id(x)))
+        if callable(x):
+            return name_of(x)
+        # Dtypes and devices of libraries may be made anew; numbers have to have the same bits.
+        return kind, Exactly(x) if is_compared(kind) or hasattr(x, "shape") else x
 
-    return function, [*map(of, args)], outcome
+    return of
+
+
+def _described(tape):
+    """What was recorded, as pairs of a text and what is equal for equal recordings."""
+    of = _describing(tape)
+    for number, call in enumerate((*tape.prologue, *tape.calls)):
+        kwargs = call.kwargs and of(call.kwargs)
+        yield f"call {number} is {call.name}", (of(call.args), kwargs, of(call.outs))
+    results = [v[1] if kind == "tensor" else (kind, v) for kind, v in tape.results]
+    for what in "rebound", "gradients", "changed":
+        yield f"what it changes ({what})", of(getattr(tape, what))
+    yield "what it returns", of((results, tape.graph and (tape.graph.nodes, tape.graph.places)))
 
 
 def first_difference(one, other):
     """What differs first between two recordings of a function, as a text; None if nothing does."""
-    twin, twin_of_other = {}, {}  # by a value of one, that of the other; and the reverse
-
-    def alike(x, y):
-        kind = type(x)
-        if kind is not type(y):
-            return False
-        if kind is Value:
-            if x.constant is not None and x.call is None:
-                return y.constant is not None and _bytes_of(x) == _bytes_of(y)
-            return twin.setdefault(x, y) is y and twin_of_other.setdefault(y, x) is x
-        if kind is tuple or kind is list:
-            return all_alike(x, y)
-        if kind is dict:
-            return x.keys() == y.keys() and all(alike(x[name], y[name]) for name in x)
-        if kind is slice:
-            return alike((x.start, x.stop, x.step), (y.start, y.stop, y.step))
-        if callable(x) and name_of(x) == name_of(y):
-            return True
-        if hasattr(x, "node"):  # a tensor, which may be an argument
-            at = one.argument_of.get(id(x))
-            return x is y or (at is not None and at == other.argument_of.get(id(y)))
-        # Dtypes and devices of libraries may be made anew; numbers have to have the same bits.
-        return same(x, y) or (not (is_compared(kind) or hasattr(x, "shape")) and x == y)
-
-    def all_alike(xs, ys):
-        return len(xs) == len(ys) and all(map(alike, xs, ys))
-
-    pairs = zip((*one.prologue, *one.calls), (*other.prologue, *other.calls), strict=False)
-    for number, (a, b) in enumerate(pairs):
-        if a.function is not b.function and a.name != b.name:
-            return f"call {number} is {a.name} in one and {b.name} in the other"
-        if not (all_alike(a.args, b.args) and all_alike(a.outs, b.outs)) or (
-            (a.kwargs or b.kwargs) and not alike(a.kwargs, b.kwargs)
-        ):
-            return f"call {number}, {a.name}, gets other operands"
-        for x, y in zip(a.outs, b.outs, strict=True):
-            if x.shape != y.shape or x.dtype != y.dtype:
-                return f"call {number}, {a.name}, has a result of another shape or dtype"
-    if len(one.calls) != len(other.calls):
-        return f"one makes {len(one.calls)} calls, the other {len(other.calls)}"
-    for what in "rebound", "gradients", "number_writes", "changed", "results":
-        a, b = getattr(one, what), getattr(other, what)
-        if len(a) != len(b) or not all(map(alike, *map(_without_places, (a, b)))):
-            return f"what it changes or returns differs: {what.replace('_', ' ')}"
-    graphs = [x.graph and (x.graph.nodes, x.graph.places) for x in (one, other)]
-    if not alike(*graphs):
-        return "the graphs of what it returns differ"
+    for (a, x), (b, y) in zip(_described(one), _described(other), strict=False):
+        if a != b:
+            return f"{a} in one and {b} in the other"
+        if x != y:
+            return f"{a}, which is not the same in both"
     return None
-
-
-def _without_places(effects):
-    """Effects without what is made anew in each call."""
-    return [
-        (e[0], e[1][1]) if e[0] == "tensor"
-        else tuple([id(x.container) if hasattr(x, "container") else x for x in e])
-        for e in effects
-    ]  # fmt: skip
-
-
-def _bytes_of(x):
-    return x.shape, x.dtype, backend_of[type(x.constant)].to_numpy(x.constant).tobytes()

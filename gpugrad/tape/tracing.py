@@ -10,6 +10,7 @@ is noted can be used or not.
 import operator
 import sys
 import threading
+from functools import cache
 from types import ModuleType
 from typing import Any
 from weakref import WeakValueDictionary, ref
@@ -27,10 +28,6 @@ from .numbers import Key, Number
 from .tape import Call, Input, Memory, Value, mapped
 from .updates import RecordedUpdater
 
-_OF_VALUES = {
-    "nonzero", "argwhere", "flatnonzero", "unique_all", "unique_counts", "unique_inverse",
-    "unique_values", "unique",
-}  # fmt: skip
 _OF_SHAPES = {"ndim", "size", "shape", "can_cast", "isdtype", "result_type", "broadcast_shapes"}
 
 
@@ -53,16 +50,17 @@ class Recorder:
         self.is_open = is_open
         self.kind, self.scalar = traced_types(backend)
         self.array = backend.array_types[0]
+        self.duplicate = duplicate_of(backend)
         self.raw = [x for x in raw if type(x) in backend.array_types]
         self.several_devices = backend.several_devices
-        self.devices = set()  # of all results and constants, where there are several
+        self.used_devices = set()  # of all results and constants, where there are several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
         self.reason, self.passing = None, False
         self.watch = None  # the profile function that sees what the function calls
         self.start = 0  # an order number from before the function ran
         self.seen = {}  # the tensors that were found, by id
         self.inputs = []  # values that are there before the first call
-        self.device_of = {}  # their devices, where these matter
+        self.devices = {}  # their devices, where these matter
         self.strangers = []  # tensors that were not, and got gradients
         self.contents = {}  # by the values of raw arrays, these and what was in them
         self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # their memory
@@ -172,7 +170,7 @@ class Recorder:
                 self._kept.append(array)
             self.inputs.append(var)
             if self.several_devices or self.backend.binder is None:
-                self.device_of[var] = self.backend.device(array)
+                self.devices[var] = self.backend.device(array)
         return traced
 
     def constant(self, array):
@@ -185,7 +183,7 @@ class Recorder:
                 var.constant = copied(self.backend, array)
             var.memory = Memory()
             if self.several_devices:
-                self.devices.add(self.backend.device(array))
+                self.used_devices.add(self.backend.device(array))
             traced = self._constants[id(array)] = self._traced(array, var)
             self._kept.append(array)
             self.contents[var] = array, content_of["array"](array)
@@ -224,14 +222,22 @@ class Recorder:
             named, noted_named = self._real(kwargs, found), self._noted(kwargs)
         if thread.recorder is not self:
             return self._run(function, real, named, found)
+        call = Call(function, noted, noted_named, is_pure)
+        if call.declared.values_shape:
+            self._check_shape(call, args, kwargs)
         result = self._run(function, real, named, found)
         if self.watch is None or sys.getprofile() is not self.watch:
-            return self._note(Call(function, noted, noted_named, is_pure=is_pure), result, found)
+            return self._note(call, result, found)
         sys.setprofile(None)  # half of all that runs is in here
         try:
-            return self._note(Call(function, noted, noted_named, is_pure=is_pure), result, found)
+            return self._note(call, result, found)
         finally:
             sys.setprofile(self.watch)
+
+    def _check_shape(self, call, args, kwargs):
+        args, kwargs = mapped((args, kwargs or {}), lambda x: x if is_unknown(x) else None)
+        if call.declared.holds("values_shape", args, kwargs):
+            self.read(f"the number of elements of a {call.name} depends on values")
 
     def _note(self, call, result, found):
         """Note a call; returns its result, traced."""
@@ -290,7 +296,7 @@ class Recorder:
             else:
                 var.memory = Memory(call)
             if self.several_devices:
-                self.devices.add(backend.device(part))
+                self.used_devices.add(backend.device(part))
         if is_constant:
             var.constant = part
         var.call = call
@@ -382,9 +388,12 @@ class Recorder:
     def write(self, traced, function, args):
         """Call ``function(traced, *args)``, which overwrites ``traced``."""
         real, noted = self._both((traced, *args), [])
+        call = Call(function, noted, {}, writes=True)
+        if call.declared.values_shape and thread.recorder is self:
+            self._check_shape(call, (traced, *args), None)
         found = self._run(function, real, {}, (traced,))
         if thread.recorder is self:
-            self._note_write([traced], Call(function, noted, {}, writes=True))
+            self._note_write([traced], call)
         return found
 
     def write_together(self, arrays, function, args):
@@ -425,27 +434,9 @@ class Recorder:
             self.stop(what, passing="first")
         self.stop("its optimizer makes its state", passing=True)
 
-    def refuse_collective(self):
-        """Called when values of other processes are wanted in a way that cannot be noted."""
-        self.stop("it communicates with other processes")
-
-    def refuse_search(self):
-        """Called by an optimizer that evaluates a closure as often as values say."""
-        self.stop(
-            "the losses decide how often LBFGS calls its closure; compile the closure instead, and "
-            "call optimizer.step(closure) outside of compiled functions"
-        )
-
     def refuse_seed(self):
         """Called when a random generator is seeded, or its state is set."""
         self.stop("it seeds a random generator or sets its state")
-
-    def refuse_loader(self):
-        """Called when a `DataLoader` begins a pass, which its epoch and its seed decide on."""
-        self.stop(
-            "it iterates over a DataLoader; compile the function of one batch instead, and call it "
-            "in a loop over the loader that is not compiled"
-        )
 
     def check_leaves(self, leaves):
         """Called before leaves get gradients."""
@@ -527,11 +518,9 @@ class Traced:
         return iter([self[i] for i in range(len(self))])
 
     def __getitem__(self, key):
-        _check_key(self.recorder, key)
         return self.recorder.call(operator.getitem, (self, key))
 
     def __setitem__(self, key, value):
-        _check_key(self.recorder, key)
         self.recorder.write(self, operator.setitem, (key, value))
 
     def __getattr__(self, name):  # of a raw array in the user's own code
@@ -591,12 +580,6 @@ def _is_for_program(frame):
     return False
 
 
-def _check_key(recorder, key):
-    for k in key if type(key) is tuple else (key,):
-        if is_unknown(k) and recorder.backend.xp.isdtype(k.dtype, "bool"):
-            recorder.read("an index of bools selects what its values say")
-
-
 def is_unknown(x):
     """Whether ``x`` is a traced array whose values may differ from call to call."""
     return type(x) in _kinds and x.var.constant is None
@@ -614,13 +597,9 @@ def matrix_transposed(x):
 
 def flat(x):
     """All items of nested containers."""
-    if isinstance(x, (tuple, list)):
-        for item in x:
-            yield from flat(item)
-    elif isinstance(x, dict):
-        yield from flat(list(x.values()))
-    else:
-        yield x
+    found = []
+    mapped(x, found.append)
+    return found
 
 
 def _is_operand(kind):
@@ -707,29 +686,21 @@ class _Namespace(ModuleType):
 
     def __getattr__(self, name):
         value = getattr(self._of, name)
-        if isinstance(value, type):  # a dtype
-            pass
-        elif isinstance(value, ModuleType) or name in ("special", "linalg"):
+        if isinstance(value, ModuleType) or name in ("special", "linalg"):
             value = _Namespace(value)
-        elif callable(value) and not hasattr(value, "itemsize"):
-            value = _traced(name, value)
+        elif callable(value) and not isinstance(value, type) and not hasattr(value, "itemsize"):
+            value = _traced(value)
         setattr(self, name, value)
         return value
 
 
-def _traced(name, function):
-    depends_on_values = name in _OF_VALUES
-
+def _traced(function):
     def traced(*args, **kwargs):
         recorder = thread.recorder
         if recorder is None:
             recorder = next((x.recorder for x in flat((args, kwargs)) if type(x) in _kinds), None)
             if recorder is None:
                 return function(*args, **kwargs)
-        elif depends_on_values:
-            recorder.read(f"{name} returns as many elements as the values say")
-        elif name == "repeat" and is_unknown(args[1]):
-            recorder.read("repeat returns as many elements as the values say")
         return recorder.call(function, args, kwargs)
 
     return traced
@@ -785,7 +756,6 @@ class TracedBackend(Backend):
         self.scalar_types = (scalar,)
         self.in_single = real.in_single
         self._updaters = {}
-        self.duplicate = duplicate_of(real)
         if real.blend is not None:
             self.blend = self._blend
 
@@ -817,7 +787,7 @@ class TracedBackend(Backend):
             if dtype is copy is None and type(data) is recorder.kind:
                 return data
             if copy and dtype is None and type(data) is recorder.kind:
-                return recorder.call(self.duplicate, (data,))
+                return recorder.call(recorder.duplicate, (data,))
             return recorder.call(self.real.asarray, (data,), {"dtype": dtype, "copy": copy})
         recorder = thread.recorder
         if recorder is None:
@@ -873,15 +843,13 @@ class TracedBackend(Backend):
         updater = self.real.multi_tensor_updater(array.value)
         if updater is None:
             return None
-        if updater not in self._updaters:
-            self._updaters[updater] = RecordedUpdater(updater)
-        return self._updaters[updater]
+        return self._updaters.setdefault(updater, RecordedUpdater(updater))
 
-    def _blend(self, x, y, a, b):
-        def blend(arrays, y, a, b):
-            return self.real.blend(*arrays, y, a, b) or None
+    def _blend(self, arrays, others, a, shares):
+        def blend(arrays, others, a, shares):
+            return self.real.blend(arrays, others, a, shares) or None
 
-        return x.recorder.write_together([x], blend, (y, a, b))
+        return arrays[0].recorder.write_together(arrays, blend, (tuple(others), a, shares))
 
     def is_unshared(self, array):
         var = array.var
@@ -915,22 +883,19 @@ for _name in ("to_numpy", "host_array", "format"):
 for _name in ("dtype", "is_floating", "is_complex", "has_device", "generator"):
     setattr(TracedBackend, _name, _passed_on(_name))
 
-_duplicates: dict[Any, Any] = {}
 
-
+@cache
 def duplicate_of(backend):
     """A function that copies an array of this library, with its order in memory if possible."""
     if backend.binder is not None:
         return backend.binder.duplicate
-    if backend not in _duplicates:
 
-        def duplicate(x):
-            if hasattr(x, "strides") and hasattr(x, "copy"):
-                return x.copy("K")
-            return backend.asarray(x, copy=True)
+    def duplicate(x):
+        if hasattr(x, "strides") and hasattr(x, "copy"):
+            return x.copy("K")
+        return backend.asarray(x, copy=True)
 
-        _duplicates[backend] = duplicate
-    return _duplicates[backend]
+    return duplicate
 
 
 def copied(backend, array):

@@ -26,18 +26,6 @@ class Step:
         return arrays
 
 
-class Scale:
-    """`MultiTensorUpdater.scale`."""
-
-    __name__ = "scale"
-
-    def __init__(self, updater):
-        self.updater = updater
-
-    def __call__(self, arrays, factor):
-        return arrays if self.updater.scale(arrays, factor) else None
-
-
 class RecordedUpdater:
     """Stands for a `MultiTensorUpdater` while a function is recorded."""
 
@@ -59,7 +47,10 @@ class RecordedUpdater:
         return arrays[0].recorder.call(self.updater.norm, (tuple(arrays), most))
 
     def scale(self, arrays, factor):
-        return arrays[0].recorder.write_together(arrays, Scale(self.updater), (factor,))
+        def scale(arrays, factor):
+            return arrays if self.updater.scale(arrays, factor) else None
+
+        return arrays[0].recorder.write_together(arrays, scale, (factor,))
 
     def unscale(self, arrays, factor, found):
         return False

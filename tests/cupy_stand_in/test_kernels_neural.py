@@ -8,11 +8,11 @@ from cupy._reads import reads
 from cupy._traffic import traffic
 
 import gpugrad as gg
-import gpugrad.kernels.cuda
 from gpugrad.autograd.operation import Op
 from gpugrad.backends.cupy import xp
 from gpugrad.backends.cupy.kernels import loader
 from gpugrad.backends.numpy import backend as numpy
+from gpugrad.kernels.cuda import neural as kernels
 
 twins = {name: op.twins["cupy"] for name, op in Op.registry.items() if "cupy" in op.twins}
 
@@ -180,6 +180,25 @@ class TestRows:
         out = by_definition(name, "forward", x).astype(dtype)
         both(name, "x", numbers(*x.shape, dtype=dtype, seed=1), out, axis=-1)
 
+    @pytest.mark.parametrize("shape, axis", [((5, 7, 16), 1), ((9, 3, 5), -2), ((33, 40), 0)])
+    @pytest.mark.parametrize("columns", [1 << 14, 1])
+    @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+    def test_along_other_axes(self, name, columns, shape, axis, dtype, monkeypatch):
+        monkeypatch.setattr(kernels, "_COLUMNS", columns)
+        last = shape[axis], np.prod(shape) // shape[axis]
+        rows = special_rows(shape[axis], dtype)[: last[1]]
+        x = numbers(*last[::-1], dtype=dtype)
+        x[: len(rows)] = rows
+        x = np.moveaxis(x.reshape(*np.delete(shape, axis), shape[axis]), -1, axis).copy()
+        got = twin(name, "forward", x, axis=axis)
+        expected = by_definition(name, "forward", x, axis=axis)
+        # The tolerance is for the largest element along the last axis.
+        agree(cupy.moveaxis(got, axis, -1), np.moveaxis(expected, axis, -1), dtype)
+        out, g = expected.astype(dtype), numbers(*shape, dtype=dtype, seed=1)
+        got = twin(name, "x", g, out, axis=axis)
+        expected = by_definition(name, "x", g, out, axis=axis)
+        agree(cupy.moveaxis(got, axis, -1), np.moveaxis(expected, axis, -1), dtype)
+
     def test_blocks_have_enough_registers(self):
         """With 256 threads a kernel has 255 for each, of which the sources need up to 216."""
         for name in ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_backward"):
@@ -194,7 +213,9 @@ class TestRows:
     def test_falls_back_to_the_definition(self):
         x = cupy.zeros((3, 4))
         forward, rule = (twins["softmax"][part] for part in ("forward", "x"))
-        for axis in (0, None, (0, 1)):
+        few = cupy.zeros((1 << 17, 2))  # columns, each processed by one thread
+        assert forward(xp, few, 0) is NotImplemented
+        for axis in (None, (0, 1), 2, -3):
             assert forward(xp, x, axis) is NotImplemented
             assert rule(xp, x, x, axis) is NotImplemented
         for other in (cupy.zeros((0, 3)), cupy.zeros(()), cupy.zeros((2, 3), "complex64")):

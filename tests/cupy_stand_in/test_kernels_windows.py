@@ -7,8 +7,7 @@ from cupy._traffic import traffic
 
 import gpugrad as gg
 from gpugrad.autograd import grad
-from gpugrad.backends.cupy import backend as cuda
-from gpugrad.backends.cupy import xp
+from gpugrad.backends.cupy import convolution, xp
 from gpugrad.backends.cupy.kernels import loader
 from gpugrad.backends.numpy import backend as numpy
 
@@ -124,11 +123,11 @@ CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.parametrize("block", [1 << 22, 700, 1])
+@pytest.mark.parametrize("room", [1 << 24, 6000, 1])
 @pytest.mark.parametrize("x, weight, options", CONVOLUTIONS, ids=str)
-def test_convolution(x, weight, options, block, dtype, monkeypatch):
-    """Values and gradients, with all images at once, some, and one at a time."""
-    monkeypatch.setattr(type(cuda), "column_block", block)
+def test_convolution(x, weight, options, room, dtype, monkeypatch):
+    """Values and gradients, with all images at once, some, and parts of one at a time."""
+    monkeypatch.setattr(convolution, "_room", lambda device: room)
     bias = weight[:1]
     arrays = [drawn(*shape, dtype=dtype, seed=i) for i, shape in enumerate((x, weight, bias))]
     found = []

@@ -8,10 +8,14 @@ import cupy
 import pytest
 from cupy._traffic import traffic
 
+import gpugrad
+from gpugrad.tape import graphs
+
 ROOT = Path(__file__).resolve().parents[2]
 
-# All launches of a step, and the products among them.
-LAUNCHES = {"CNN": (41, 9), "transformer": (187, 51), "LSTM": (226, 104)}
+# All launches of a step, and the products among them; of a compiled step, of its graph.
+LAUNCHES = {"CNN": (40, 9), "transformer": (163, 51), "LSTM": (224, 104)}
+COMPILED = {"CNN": (40, 9), "transformer": (147, 51), "LSTM": (222, 104)}
 # A batch and how many MiB are read or written, without those of the optimizers, whose kernels find
 # the arrays by their addresses.
 MEBIBYTES = {"CNN": (2, 9.3), "transformer": (1, 46.5), "LSTM": (32, 75)}
@@ -37,6 +41,30 @@ def test_launches(model, monkeypatch):
     most, products = LAUNCHES[model]
     assert count.total() <= most, count
     assert count["gemm"] <= products
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("model", COMPILED)
+def test_launches_of_a_graph(model, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    import model_step
+
+    work, captured = graphs._Captured._work, []
+
+    def counted(self, *args):
+        with traffic() as launches:
+            result = work(self, *args)
+        captured.append(Counter([launch.name for launch in launches]))
+        return result
+
+    monkeypatch.setattr(cupy._raw, "computes", False)
+    monkeypatch.setattr(graphs._Captured, "_work", counted)
+    step = gpugrad.compile(model_step.step_of(model_step.Library("gpugrad", "cuda"), model))
+    for _ in range(4):
+        step()
+    most, products = COMPILED[model]
+    assert captured[-1].total() <= most, captured[-1]
+    assert captured[-1]["gemm"] <= products
 
 
 @pytest.mark.parametrize("model", MEBIBYTES)

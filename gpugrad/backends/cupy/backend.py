@@ -15,8 +15,8 @@ from cupy.cuda.pinned_memory import is_memory_pinned
 from ..base import Backend, address_range
 from ..registry import parse_device
 from ..special import cupy_function
+from . import convolution, kernels
 from . import devices as cuda_devices
-from . import kernels
 from .batches import transfer_batches
 from .kernels.optimizers import multi_tensor_updater
 from .kernels.reductions import add_rows
@@ -88,8 +88,7 @@ class CuPy(Backend):
     in_single = False
     array_types = (cupy.ndarray,)
     devices = cuda_devices  # the module of functions that take a device's number
-    windows = kernels.windows
-    column_block = 1 << 22  # 16 MB in float32, which fit into the cache of most GPUs
+    windows, convolutions = kernels.windows, convolution
 
     @property
     def graphs(self):
@@ -283,9 +282,9 @@ class CuPy(Backend):
 
         return guarded
 
-    def blend(self, x, y, a, b):
-        with x.device:
-            return kernels.blend(x, y, a, b)
+    def blend(self, arrays, others, a, shares):
+        with arrays[0].device:
+            return kernels.blend(arrays, others, a, shares)
 
     def is_unshared(self, array):
         return array.base is None and isinstance(array.data.mem, (PooledMemory, MemoryAsync))

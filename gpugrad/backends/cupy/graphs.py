@@ -11,6 +11,7 @@ from cupy.cuda.memory import OutOfMemoryError
 from ..registry import parse_device
 from .captures import capturing, if_not_capturing
 from .devices import tf32
+from .kernels.fused import Fused
 from .kernels.loader import maker
 from .kernels.random import DeviceKey
 from .kernels.transfers import Numbers, copy_arrays
@@ -305,6 +306,6 @@ def scope(device):
 
 
 __all__ = [
-    "DeviceKey", "Graph", "NotNowError", "Numbers", "addresses", "copy_arrays", "free_memory",
-    "maker", "scope",
+    "DeviceKey", "Fused", "Graph", "NotNowError", "Numbers", "addresses", "copy_arrays",
+    "free_memory", "maker", "scope",
 ]  # fmt: skip

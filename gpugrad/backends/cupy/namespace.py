@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import cupy as standard
 
 from ..bfloat16 import finfo, isdtype, result_type
-from ..declarations import declare
+from ..declarations import CAST, SELECT, SUM, declare, declare_like_numpy
 from ..dtypes import float32
 from . import kernels
 from .kernels.reductions import shape_without, sum_rows
@@ -207,5 +207,8 @@ vars(xp).update(
     zero_discarded_nans=_zero_discarded_nans,
     conj=_conj,
 )
-for _name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "where"):
-    declare(vars(xp)[_name], elementwise=True)
+declare_like_numpy(cupy)
+declare(_where, elementwise=True, expression=SELECT)
+declare(_zero_discarded_nans, elementwise=True, expression="{0} != {0} && {1} == 0 ? (T)0 : {0}")
+declare(xp.astype, expression=CAST)
+declare(_sum, expression=SUM)

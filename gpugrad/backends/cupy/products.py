@@ -113,8 +113,11 @@ def captured_on(stream):
         _handles.captured = None
 
 
-def gemm(kind, plan, a, b, out):
-    """Compute ``out = a @ b`` from pointers to the arrays and their plan.
+def gemm(kind, plan, a, b, out, leading, into, beta):
+    """Compute ``out = a @ b + beta * out`` from pointers to the arrays and their plan.
+
+    leading: how far the rows of ``out`` are apart. into: the constant for its dtype. beta: the
+    address of a factor, whose 0 means that ``out`` is not read.
 
     cuBLAS is column-major, so it computes the transposed product.
     """
@@ -133,13 +136,13 @@ def gemm(kind, plan, a, b, out):
         blas.gemmEx(
             handle, t2, t1, n, m, k,
             kind.one, b, data, ld2, a, data, ld1,
-            kind.zero, out, data, n, compute, _ALGORITHM,
+            beta, out, into, leading, compute, _ALGORITHM,
         )
     else:
         blas.gemmStridedBatchedEx(
             handle, t2, t1, n, m, k,
             kind.one, b, data, ld2, step2, a, data, ld1, step1,
-            kind.zero, out, data, n, m * n, count, compute, _ALGORITHM,
+            beta, out, into, leading, m * leading, count, compute, _ALGORITHM,
         )
     # fmt: on
 
@@ -176,10 +179,12 @@ class Plan(NamedTuple):
     copies: tuple | None = None
 
 
-def matmul(x1, x2, /, *, out=None):
+def matmul(x1, x2, /, *, out=None, add=False):
     """The standard's, for arrays on one device.
 
-    out: a contiguous array for the result, of its shape and dtype.
+    out: an array for the result, of its shape, and of its dtype or for 16-bit floats of float32. It
+        is contiguous, or such a one without the ends of its last axis.
+    add: whether to add the product to ``out``, of floats.
     """
     if x1.dtype is not x2.dtype:
         dtype = cupy.result_type(x1, x2)
@@ -210,11 +215,17 @@ def matmul(x1, x2, /, *, out=None):
     if not plan.products:
         if out is None:
             return cupy.zeros(plan.shape, dtype)
-        out[...] = 0
+        if not add:
+            out[...] = 0
         return out
+    leading, into, beta = plan.n, kind.data, kind.one if add else kind.zero
     if out is None:
         out = cupy.ndarray(plan.shape, dtype)
-    gemm(kind, plan, a.ptr, b.ptr, out.data.ptr)
+    else:
+        into = _kinds[out.dtype].data
+        if x1.ndim > 1 and x2.ndim > 1:
+            leading = out.strides[-2] // out.itemsize
+    gemm(kind, plan, a.ptr, b.ptr, out.data.ptr, leading, into, beta)
     return out
 
 

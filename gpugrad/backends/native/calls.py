@@ -5,11 +5,11 @@ shapes, dtypes and strides is chosen in one place, for calls and for kernels.
 """
 
 import math
-import platform
 from functools import partial
 
 import numpy as np
 
+from ..declarations import SELECT, expression_of
 from ..numpy import namespace, noting, threads
 from .base import in_piece, loop_of, rows, zero
 
@@ -19,42 +19,7 @@ TYPES = {
     "Q": "uint64_t", "f": "float", "d": "double",
 }  # fmt: skip
 
-# The expressions of functions whose results are rounded once or not at all, for operands of the
-# dtypes of the loop, with T for the type of the first one. Integers wrap.
-_ANY = {
-    np.add: "(T)({0} + {1})", np.subtract: "(T)({0} - {1})", np.multiply: "(T)({0} * {1})",
-    np.square: "(T)({0} * {0})", np.positive: "{0}", np.conjugate: "{0}",
-    np.less: "{0} < {1}", np.less_equal: "{0} <= {1}", np.greater: "{0} > {1}",
-    np.greater_equal: "{0} >= {1}", np.equal: "{0} == {1}", np.not_equal: "{0} != {1}",
-    np.logical_and: "({0} != 0) & ({1} != 0)", np.logical_or: "({0} != 0) | ({1} != 0)",
-    np.logical_xor: "({0} != 0) ^ ({1} != 0)", np.logical_not: "{0} == 0",
-}  # fmt: skip
-_FLOATS = {
-    np.divide: "{0} / {1}", np.reciprocal: "(T)1 / {0}", np.sqrt: "SQRT({0})",
-    np.negative: "-{0}", np.absolute: "FABS({0})", np.fabs: "FABS({0})",
-    np.isnan: "{0} != {0}", np.isinf: "FABS({0}) == (T)INFINITY",
-    np.isfinite: "FABS({0}) < (T)INFINITY", np.copysign: "COPYSIGN({0}, {1})",
-    np.sign: "({0} > 0 ? (T)1 : {0} < 0 ? (T)-1 : {0} == 0 ? (T)0 : {0})",
-    np.floor: "FLOOR({0})", np.ceil: "CEIL({0})", np.trunc: "TRUNC({0})", np.rint: "RINT({0})",
-}  # fmt: skip
-_INTEGERS = {
-    np.negative: "(T)-{0}", np.absolute: "(T)({0} < 0 ? -{0} : {0})", np.invert: "(T)~{0}",
-    np.bitwise_and: "(T)({0} & {1})", np.bitwise_or: "(T)({0} | {1})",
-    np.bitwise_xor: "(T)({0} ^ {1})",
-    np.maximum: "({0} > {1} ? {0} : {1})", np.minimum: "({0} < {1} ? {0} : {1})",
-}  # fmt: skip
-if platform.machine() in ("x86_64", "AMD64"):  # elsewhere, of two zeros NumPy returns another one
-    _FLOATS[np.maximum] = "({0} > {1} || {0} != {0} ? {0} : {1})"
-    _FLOATS[np.minimum] = "({0} < {1} || {0} != {0} ? {0} : {1})"
-_BOOLS = {
-    np.invert: "!{0}", np.maximum: "{0} | {1}", np.minimum: "{0} & {1}", np.add: "{0} | {1}",
-    np.multiply: "{0} & {1}", np.bitwise_and: "{0} & {1}", np.bitwise_or: "{0} | {1}",
-    np.bitwise_xor: "{0} ^ {1}",
-}  # fmt: skip
 LONGEST = 1 << 13  # elements of a row whose values wait in a buffer for a reduction of the row
-COPY, SELECT = "(T){0}", "SELECT({0}, {1}, {2})"
-
-
 REDUCTIONS = "rows", "columns", "total"
 
 
@@ -185,8 +150,7 @@ def _map(ufunc, inputs, out):
     kind = dtypes[0].kind
     if kind in "iu" and any(x.kind != kind for x in dtypes[1:-1]):
         raise _Cannot  # C makes an unsigned number of the negative one
-    table = {"f": _FLOATS, "b": _BOOLS}.get(kind, _INTEGERS)
-    expression = table.get(ufunc) or (_ANY.get(ufunc) if kind != "b" or types[-1] == "?" else None)
+    expression = expression_of(ufunc, kind, types[-1] == "?")
     if ufunc is noting.clip and kind == "f":
         expression = _clip(*inputs[1:], out)
     if expression is not None:

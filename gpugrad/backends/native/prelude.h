@@ -1,12 +1,7 @@
 // The beginning of the library: what all of its parts share.
 
-#include <fenv.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 // NumPy's own inner loops, whose bits nothing else has: arrays, lengths, strides in bytes, data.
 typedef void (*Loop)(char **arrays, const intptr_t *lengths, const intptr_t *steps, void *data);
@@ -27,15 +22,8 @@ void gg_set_loop(int64_t is_double, int64_t number, void *function, void *data) 
 
 void gg_set_zero(double value) { zero = value; }
 
-// The errors of floating-point operations since they were cleared, as NumPy numbers them.
-static int64_t errors(void) {
-    int found = fetestexcept(FE_ALL_EXCEPT);
-    return (found & FE_DIVBYZERO ? 1 : 0) | (found & FE_OVERFLOW ? 2 : 0) |
-           (found & FE_UNDERFLOW ? 4 : 0) | (found & FE_INVALID ? 8 : 0);
-}
-
 enum { ARRAYS = 5 };
-// More errors. Compilers exchange operands, so the sign of a nan is not that of NumPy's.
+// More than `float_errors` finds. Compilers exchange operands, so a nan's sign is not NumPy's.
 enum { NO_MEMORY = 16, NAN_AS_SUM = 32 };
 
 // A kernel's arguments. What they mean is said at each kernel.
@@ -77,7 +65,7 @@ static void work_on(void *context, int64_t number) {
     int64_t first = number * job->in_piece, last = first + job->in_piece;
     feclearexcept(FE_ALL_EXCEPT);
     job->kernel->work(&piece, first, last < job->items ? last : job->items);
-    atomic_fetch_or(&job->errors, piece.errors | errors());
+    atomic_fetch_or(&job->errors, piece.errors | float_errors());
     free(memory);
 }
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..native.base import arrivals, base, is_reported, loop_of
+from ..native.base import arrivals, base, is_reported, limits, loop_of
 from .noting import CannotNote, Noted
 
 SMALL = 4096  # elements of the operands: OpenBLAS computes smaller products without threads
@@ -568,5 +568,6 @@ if _blas.kernels.lower() not in ("skylakex", "cooperlake", "sapphirerapids"):
 _threads = _Threads(_default())
 _library: ctypes.CDLL | None = None  # see `use`
 arrivals.append(use)
+limits.append(has_several)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

@@ -12,6 +12,22 @@ from ...backends.cupy.kernels.loader import add_sources
 
 add_sources(Path(__file__).parent)
 
-from . import attention, dropout, elementwise, neural, normalization, recurrent  # noqa: E402
+from . import (  # noqa: E402
+    attention,
+    convolution,
+    dropout,
+    elementwise,
+    neural,
+    normalization,
+    recurrent,
+)
 
-__all__ = ["attention", "dropout", "elementwise", "neural", "normalization", "recurrent"]
+__all__ = [
+    "attention",
+    "convolution",
+    "dropout",
+    "elementwise",
+    "neural",
+    "normalization",
+    "recurrent",
+]

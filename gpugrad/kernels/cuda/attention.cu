@@ -201,7 +201,7 @@ struct Steps { long long row, lead[4]; };
 // keys and values. lead: the lengths of the leading axes.
 struct Sizes {
     long long lead[4], n, m, d, e, shared, is_causal, mask_kind, mask_column;
-    Steps query, key, value, g, mask, out;
+    Steps query, key, value, g, mask, out, out_key, out_value;
 };
 
 __device__ inline long long place(const Sizes& sizes, const Steps& steps, long long stack)
@@ -276,9 +276,16 @@ enum Kind { FORWARD, STATISTICS, QUERIES, KEYS, VALUES, MASK };
 
 // How many columns of 8 a block goes over at a time, so that its tiles have room on every device with
 // these tensor cores, and its threads have registers enough; as in attention.py.
-constexpr int columns(int features, bool has_slopes)
+constexpr int columns(int features, bool has_few)
 {
-    return features * sizeof(T) > 256 ? 2 : has_slopes ? 4 : 8;
+    return features * sizeof(T) > 256 ? 2 : has_few ? 4 : 8;
+}
+
+// How many blocks a multiprocessor has: no more would have room for their tiles or have registers
+// enough.
+constexpr int blocks_at_a_time(int features)
+{
+    return features == 32 || features * sizeof(T) > 256 ? 2 : 3;
 }
 
 #ifdef __CUDA_ARCH__
@@ -293,12 +300,12 @@ __shared__ Pack tiles[6400];
 template <int KIND, int FEATURES>
 __device__ void attend(const T* query, const T* key, const T* value, const T* g_out,
                        const void* mask, A* statistics, void* out, const Sizes& sizes, A scale,
-                       A rate, Key random, long long chance)
+                       A rate, Key random, long long chance, unsigned block)
 {
     constexpr bool BY_KEY = KIND == KEYS || KIND == VALUES;
     constexpr bool IS_ONLINE = KIND == FORWARD || KIND == STATISTICS;
     constexpr bool HAS_SLOPES = KIND != FORWARD && KIND != VALUES;
-    constexpr int COLUMNS = columns(FEATURES, HAS_SLOPES);
+    constexpr int COLUMNS = columns(FEATURES, HAS_SLOPES || (KIND == VALUES && FEATURES > 64));
     constexpr int ROWS = 16 * WARPS, ACROSS = 8 * COLUMNS;
     constexpr int SUMS = KIND == STATISTICS || KIND == MASK ? 1 : FEATURES / 8;
     T *own1 = (T*)tiles, *own2 = own1 + ROWS * STEP;
@@ -311,11 +318,11 @@ __device__ void attend(const T* query, const T* key, const T* value, const T* g_
     // What this block computes: rows from `start` on, and for a mask, one tile of columns.
     int tiles_down = KIND == MASK && !sizes.mask.row ? 1 : (row_count + ROWS - 1) / ROWS;
     int tiles_across = KIND == MASK ? (m + ACROSS - 1) / ACROSS : 1;
-    long long which = blockIdx.x / (tiles_down * tiles_across), stacks = 1;
-    int start = blockIdx.x / tiles_across % tiles_down * ROWS;
+    long long which = block / (tiles_down * tiles_across), stacks = 1;
+    int start = block / tiles_across % tiles_down * ROWS;
     int first = 0, stop = column_count, last_start = start;
     if (KIND == MASK) {
-        first = blockIdx.x % tiles_across * ACROSS;
+        first = block % tiles_across * ACROSS;
         stop = first + 1;
         if (!sizes.mask.row) last_start = n - 1;
 #pragma unroll
@@ -480,7 +487,10 @@ __device__ void attend(const T* query, const T* key, const T* value, const T* g_
             to[at] = sum;
         }
     } else {
-        T* to = (T*)out + place(sizes, sizes.out, BY_KEY ? which * stacks : which);
+        const Steps& steps = KIND == KEYS     ? sizes.out_key
+                             : KIND == VALUES ? sizes.out_value
+                                              : sizes.out;
+        T* to = (T*)out + place(sizes, steps, BY_KEY ? which * stacks : which);
         int columns = KIND == FORWARD || KIND == VALUES ? e : d;
         A factor[2] = {scale, scale};
         if (KIND == VALUES) factor[0] = factor[1] = rate;
@@ -493,7 +503,87 @@ __device__ void attend(const T* query, const T* key, const T* value, const T* g_
         for (int i = 0; i < SUMS * 4; i++) {
             int own = row + i % 4 / 2 * 8, at = i / 4 * 8 + 2 * t + i % 2;
             if (own < row_count && at < columns)
-                store(to + own * sizes.out.row + at, sums[i / 4][i % 4] * factor[i % 4 / 2]);
+                store(to + own * steps.row + at, sums[i / 4][i % 4] * factor[i % 4 / 2]);
         }
+    }
+}
+
+// What a block of attend_backward computes: rows of queries or keys of a group, which is a stack of
+// keys and the stacks of queries that share it.
+struct Job { unsigned group, number; int kind; };
+
+// The jobs of each group are, first, the statistics of queries, `lead` groups ahead of the others.
+__device__ inline Job job_of(unsigned number, unsigned groups, unsigned lead, unsigned down,
+                             unsigned across, bool queries, bool keys, bool values)
+{
+    unsigned others = queries * down + (keys + values) * across, both = down + others;
+    if (number < lead * down) return {number / down, number, STATISTICS};
+    number -= lead * down;
+    unsigned group = number / both;
+    if (group < groups - lead) {
+        number %= both;
+        if (number < down) return {group + lead, (group + lead) * down + number, STATISTICS};
+        number -= down;
+    } else {
+        number -= (groups - lead) * both;
+        group = groups - lead + number / others;
+        number %= others;
+    }
+    if (queries && number < down) return {group, group * down + number, QUERIES};
+    number -= queries * down;
+    if (keys && number < across) return {group, group * across + number, KEYS};
+    return {group, group * across + number - keys * across, VALUES};
+}
+
+// In a function of its own, which has all registers for itself.
+template <int KIND, int FEATURES>
+__device__ __noinline__ void attend_apart(const T* query, const T* key, const T* value,
+                                          const T* g_out, const void* mask, A* statistics,
+                                          void* out, const Sizes& sizes, A scale, A rate,
+                                          Key random, long long chance, unsigned block)
+{
+    attend<KIND, FEATURES>(query, key, value, g_out, mask, statistics, out, sizes, scale, rate,
+                           random, chance, block);
+}
+
+// The cotangents of queries, keys and values, of those that are not null, in one launch: what they
+// read is then still in the cache. A block takes the first job that none has taken. If it has to
+// wait for statistics, it waits only for blocks that run or are done. counts: the jobs taken, and
+// of each group how many statistics are done; 0 at first.
+template <int FEATURES>
+__device__ void attend_backward(const T* query, const T* key, const T* value, const T* g_out,
+                                const void* mask, A* statistics, T* out, T* out_key, T* out_value,
+                                unsigned* counts, const Sizes& sizes, A scale, A rate, Key random,
+                                long long chance, long long groups, long long lead)
+{
+    __shared__ Job job;
+    if (threadIdx.x == 0) {
+        constexpr int ROWS = 16 * WARPS;
+        unsigned down = (sizes.n + ROWS - 1) / ROWS * sizes.shared;
+        job = job_of(atomicAdd(counts, 1u), groups, lead, down, (sizes.m + ROWS - 1) / ROWS, out,
+                     out_key, out_value);
+        if (job.kind != STATISTICS)
+            while (*(volatile unsigned*)(counts + 1 + job.group) < down) {
+#ifdef __CUDA_ARCH__
+                __nanosleep(100);
+#endif
+            }
+    }
+    __syncthreads();
+    __threadfence();
+#define ATTEND(kind, out) \
+    attend_apart<kind, FEATURES>(query, key, value, g_out, mask, statistics, out, sizes, scale, \
+                                 rate, random, chance, job.number)
+    if (job.kind == QUERIES) {
+        ATTEND(QUERIES, out);
+    } else if (job.kind == KEYS) {
+        ATTEND(KEYS, out_key);
+    } else if (job.kind == VALUES) {
+        ATTEND(VALUES, out_value);
+    } else {
+        ATTEND(STATISTICS, nullptr);
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) atomicAdd(counts + 1 + job.group, 1u);
     }
 }

@@ -1,11 +1,11 @@
-"""The twin of the op in gpugrad/ops/attention.py, in one launch forward and up to five backward.
+"""The twin of the op in gpugrad/ops/attention.py, in one launch forward and few backward.
 
 The kernels multiply small matrices on tensor cores, 16-bit ones as they are, and sum them as the
 definition does; float32 factors are split into two parts of 11 bits, so that a product has the
 precision of float32. Weights exist only in registers: in 16 bits where values of 16 bits are
 multiplied by them, else as wide as the sums. Backward first computes statistics of each query, and
-then weights again for the cotangents of the queries, of the keys, and of the values. Sums are
-always added up in the same order.
+then weights again for the cotangents of the queries, of the keys, and of the values, all in one
+launch; that of a mask takes another. Sums are always added up in the same order.
 """
 
 from functools import cache, lru_cache
@@ -24,11 +24,12 @@ from ...ops.normalization import cast, common_dtypes, widen
 _FILE = Path(__file__).with_suffix(".cu")
 _AXES = 4  # leading axes that are longer than 1
 _STEPS = np.dtype([("row", "i8"), ("lead", "i8", _AXES)])
-_ARRAYS = "query", "key", "value", "g", "mask", "out"
+_ARRAYS = "query", "key", "value", "g", "mask", "out", "out_key", "out_value"
 _NUMBERS = "n", "m", "d", "e", "shared", "is_causal", "mask_kind"
 _FIELDS = [(name, "i8") for name in (*_NUMBERS, "mask_column")]
 _SIZES = np.dtype([("lead", "i8", _AXES), *_FIELDS, *[(x, _STEPS) for x in _ARRAYS]])
-_KINDS = "forward", "statistics", "queries", "keys", "values", "mask"
+_KINDS = "forward", "backward", "mask"
+_AHEAD = 1024  # blocks of statistics before the others; more than any GPU runs at a time
 _FEATURES = 32, 64, 128, 256
 _THREADS, _ROWS = 128, 64  # of a block, as in attention.cu
 
@@ -41,15 +42,22 @@ def _room(features, itemsize):
 
 def _define(kind, features):
     """The definition of a kernel."""
+    arrays = "query, key, value, g, mask, statistics"
+    numbers = "sizes, (A)scale, (A)rate, key_of(first, second, at), chance"
+    call = f"attend<{kind.upper()}, {features}>({arrays}, out, {numbers}, blockIdx.x)"
+    if kind == "backward":
+        more = f"(T*)out, out_key, out_value, counts, {numbers}, groups, lead"
+        call = f"attend_backward<{features}>({arrays}, {more})"
     return f"""
-extern "C" __global__ void __launch_bounds__(32 * WARPS, {3 if 32 < features < 256 else 2})
+constexpr int blocks_{kind}_{features} = blocks_at_a_time({features});
+extern "C" __global__ void __launch_bounds__(32 * WARPS, blocks_{kind}_{features})
 attention_{kind}_{features}(
     const T* query, const T* key, const T* value, const T* g, const void* mask, A* statistics,
-    void* out, const Sizes sizes, double scale, double rate, word first, word second,
-    const word* at, long long chance)
+    void* out, T* out_key, T* out_value, unsigned* counts, const __grid_constant__ Sizes sizes,
+    double scale, double rate, word first, word second, const word* at, long long chance,
+    long long groups, long long lead)
 {{
-    attend<{kind.upper()}, {features}>(query, key, value, g, mask, statistics, out, sizes, (A)scale,
-                                       (A)rate, key_of(first, second, at), chance);
+    {call};
 }}
 """
 
@@ -62,7 +70,7 @@ for _features in _FEATURES:
 @cache
 def _kernel(kind, features, dtype, device):
     """A kernel on a device, the columns of its tiles, and its bytes of shared memory."""
-    features, has_slopes = _room(features, dtype.itemsize), kind not in ("forward", "values")
+    features, has_slopes = _room(features, dtype.itemsize), kind != "forward"
     run = kernel(f"attention {features}", f"attention_{kind}_{features}", dtype)
     columns = 8 * (2 if features * dtype.itemsize > 256 else 4 if has_slopes else 8)
     shared = ((1 + has_slopes) * _ROWS + 2 * columns) * (features + 8) * dtype.itemsize
@@ -116,22 +124,31 @@ class _Call:
         axis = number - 1 - len(self.lead) + x.ndim - 2
         return axis >= 0 and x.shape[axis] > 1 and x.strides[axis] != 0
 
-    def launch(self, kind, blocks, g, statistics, out):
-        """Run a kernel with so many stacks of rows; return ``out``."""
+    def launch(self, kind, g, statistics, results, counts=None):
+        """Run a kernel; results: one, or those for the query, the key and the value, or None."""
         device = cupy.cuda.runtime.getDevice()
         run, across, shared = _kernel(kind, self.features, self.query.dtype, device)
-        arrays = self.query, self.key, self.value, g, self.mask, None if kind == "mask" else out
-        of = tuple([None if x is None else (x.shape, x.strides, x.itemsize) for x in arrays])
+        results = (*results, None, None)[:3]
+        arrays = self.query, self.key, self.value, g, self.mask
+        of = (*arrays, *[None if kind == "mask" else x for x in results])
+        of = tuple([None if x is None else (x.shape, x.strides, x.itemsize) for x in of])
         table = _table(self.lead, of, self.shared, self.is_causal, self.kind)
         n, m = self.query.shape[-2], self.key.shape[-2]
-        if kind == "mask":
-            blocks *= -(-m // across) * (-(-n // _ROWS) if self.mask.shape[-2] > 1 else 1)
+        groups = prod(self.of_keys)
+        down, lead = self.shared * -(-n // _ROWS), 0
+        if kind == "forward":
+            blocks = groups * down
+        elif kind == "mask":
+            blocks = prod(self.mask.shape[:-2]) * -(-m // across)
+            blocks *= -(-n // _ROWS) if self.mask.shape[-2] > 1 else 1
         else:
-            blocks *= -(-(m if kind in ("keys", "values") else n) // _ROWS)
-        arrays = self.query, self.key, self.value, g, self.mask, statistics, out
-        numbers = CPointer(table.ctypes.data), self.scale, self.rate, *self.random
-        run((blocks,), (_THREADS,), (*arrays, *numbers), shared_mem=shared)
-        return out
+            of_keys = sum([x is not None for x in results[1:]]) * -(-m // _ROWS)
+            others = (results[0] is not None) * down + of_keys
+            blocks = groups * (down + others)
+            lead = min(-(-_AHEAD // down), groups) if others else groups
+        numbers = CPointer(table.ctypes.data), self.scale, self.rate, *self.random, groups, lead
+        args = *arrays, statistics, *results, counts, *numbers
+        run((blocks,), (_THREADS,), args, shared_mem=shared)
 
 
 def _like(x, lead, columns):
@@ -218,7 +235,8 @@ def _attention(
         dtype, wide = common_dtypes(xp, query, key, value)
         return cast(xp, _Blocked(xp, query, key, value, mask, wide, *static).result(), dtype)
     out = _like(call.query, call.lead, value.shape[-1])
-    return call.launch("forward", prod(call.lead), None, None, out)
+    call.launch("forward", None, None, (out,))
+    return out
 
 
 def _attention_vjp(
@@ -237,23 +255,19 @@ def _attention_vjp(
         work = _Blocked(xp, query, key, value, mask, wide.dtype, *static)
         *results, out = work.cotangents(g, wanted)
         return *results, None if out is None else out.reshape(mask.shape)
-    lead = call.lead
-    stacks = prod(lead)
     g = _with_rows(g)
-    statistics = cupy.empty((stacks, query.shape[-2], 2), accumulator(query.dtype))
-    call.launch("statistics", stacks, g, statistics, None)
-    operands = ("queries", call.query, lead), ("keys", call.key, call.of_keys)
-    operands = *operands, ("values", call.value, call.of_keys)
-    results = []
-    for (kind, x, axes), is_wanted in zip(operands, wanted[:3], strict=True):
-        out = None
-        if is_wanted:
-            out = call.launch(kind, prod(axes), g, statistics, _like(x, axes, x.shape[-1]))
-        results.append(out)
+    statistics = cupy.empty((prod(call.lead), query.shape[-2], 2), accumulator(query.dtype))
+    operands = (call.query, call.lead), (call.key, call.of_keys), (call.value, call.of_keys)
+    results = [
+        _like(x, lead, x.shape[-1]) if is_wanted else None
+        for (x, lead), is_wanted in zip(operands, wanted[:3], strict=True)
+    ]
+    counts = cupy.zeros(1 + prod(call.of_keys), np.uint32)
+    call.launch("backward", g, statistics, results, counts)
     out = None
     if wanted[3]:
         out = cupy.empty(mask.shape, accumulator(query.dtype))
-        call.launch("mask", prod(call.mask.shape[:-2]), g, statistics, out)
+        call.launch("mask", g, statistics, (out,))
     return *results, out
 
 

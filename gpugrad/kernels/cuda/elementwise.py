@@ -26,6 +26,7 @@ from ...backends.cupy.kernels.loader import (
     kernel,
     maker,
 )
+from ...backends.declarations import expression_of
 from ...ops import elementwise as arithmetic
 from ...ops import neural, transcendental
 
@@ -71,22 +72,26 @@ RULES = {
     neural.sigmoid: ("g * out * (1 - out)",),
 }
 
+
+def _value(name):
+    """The value, in C, of the function of CuPy with this name."""
+    function = getattr(cupy, name)
+    inputs = ("x",) if function.nin == 1 else ("x1", "x2")
+    return expression_of(function, "f", False, on_cuda=True).format(*inputs).replace("(T)", "(A)")
+
+
 # For each op its value, in C, of its inputs.
 FORWARDS = {
-    arithmetic.add: "x1 + x2",
-    arithmetic.subtract: "x1 - x2",
-    arithmetic.multiply: "x1 * x2",
-    arithmetic.divide: "x1 / x2",
-    arithmetic.maximum: "maximum(x1, x2)",
-    arithmetic.minimum: "x1 < x2 || x1 != x1 ? x1 : x2",
-    arithmetic.negative: "-x",
-    arithmetic.square: "x * x",
-    arithmetic.sqrt: "sqrt(x)",
-    transcendental.exp: "exp(x)",
-    transcendental.log: "log(x)",
-    transcendental.tanh: "tanh(x)",
-    neural.relu: "maximum(x, 0)",
-}
+    getattr(ops, name): _value(name)
+    for ops, names in {
+        arithmetic: (
+            "add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "square",
+            "sqrt",
+        ),
+        transcendental: ("exp", "log", "tanh"),
+    }.items()
+    for name in names
+} | {neural.relu: "maximum(x, 0)"}  # fmt: skip
 
 LARGE = 2**20  # elements; CUDA devices take some µs for so many
 
@@ -211,6 +216,8 @@ def _twin(call, cotangents, value=None):
         source += _define(name, op.inputs, [value])
         twins["forward"] = _forward(topic, name, len(op.inputs))
     add_source(topic, _FILE, source)
+    for twin in twins.values():
+        twin.is_eager = True  # a program has generated kernels
     call.twin("cupy", **twins)
 
 

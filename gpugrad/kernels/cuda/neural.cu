@@ -73,8 +73,8 @@ extern "C" __global__ void activate_backward(const T* g, const T* y, T* out, lon
 
 template <int N>
 __device__ void sum_cotangents(const T* __restrict__ g, const T* __restrict__ y,
-                               T* __restrict__ out, T* total, A* parts, long long rows,
-                               long long columns, int activation)
+                               T* __restrict__ out, T* total, A* parts, unsigned* arrived,
+                               long long rows, long long columns, int activation)
 {
     struct alignas(N * sizeof(T)) Items { T items[N]; };
     auto cotangents = [=](long long i, long long column, A* c) {
@@ -86,19 +86,19 @@ __device__ void sum_cotangents(const T* __restrict__ g, const T* __restrict__ y,
         }
         *(Items*)(out + i) = a;
     };
-    sum_columns<N>(cotangents, total, parts, rows, columns, 1);
+    sum_columns<N>(cotangents, total, parts, arrived, rows, columns, 1);
 }
 
 // out = the cotangent of the input of the activation whose output is y. The sums of its columns go
-// to total if there is one chunk of rows, else each chunk's go to parts.
+// to total, see sum_columns.
 extern "C" __global__ void __launch_bounds__(32 * SUMMED_ROWS)
-activate_backward_and_sum(const T* g, const T* y, T* out, T* total, A* parts, long long rows,
-                          long long columns, int activation, bool packed)
+activate_backward_and_sum(const T* g, const T* y, T* out, T* total, A* parts, unsigned* arrived,
+                          long long rows, long long columns, int activation, bool packed)
 {
     if (packed)
-        sum_cotangents<PACK>(g, y, out, total, parts, rows, columns, activation);
+        sum_cotangents<PACK>(g, y, out, total, parts, arrived, rows, columns, activation);
     else
-        sum_cotangents<1>(g, y, out, total, parts, rows, columns, activation);
+        sum_cotangents<1>(g, y, out, total, parts, arrived, rows, columns, activation);
 }
 
 // Rows, each processed by a group of `width` threads: a power of 2 up to 32, or the whole block.
@@ -290,6 +290,90 @@ softmax_backward(const T* g, const T* out, T* dx, long long rows, long long colu
         softmax_cotangent<1>(g, out, dx, rows, columns, width, is_log);
 }
 
+// Softmax along another axis than the last: of columns whose elements are `inner` places apart. A
+// thread processes N neighbouring columns, whose elements it reads at a time.
+
+template <int N, class Visit>
+__device__ inline void each_column(long long columns, long long length, long long inner,
+                                   Visit visit)
+{
+    for (long long i = thread_number() * N; i < columns; i += thread_count() * N)
+        visit(i / inner * length * inner + i % inner);
+}
+
+template <int N>
+__device__ void softmax_of_columns(const T* x, T* out, long long columns, long long length,
+                                   long long inner, bool is_log)
+{
+    each_column<N>(columns, length, inner, [=](long long start) {
+        A most[N], sum[N];
+#pragma unroll
+        for (int k = 0; k < N; k++) most[k] = -infinity(), sum[k] = 0;
+        for (long long i = 0; i < length; i++) {
+            Items<N> group = *(const Items<N>*)(x + start + i * inner);
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                A value = load(group.items + k), before = most[k];
+                most[k] = maximum(before, value);
+                A base = most[k] == -infinity() ? A(0) : most[k];
+                sum[k] = sum[k] * exp(before - base) + exp(value - base);
+            }
+        }
+        for (long long i = 0; i < length; i++) {
+            Items<N> group = *(const Items<N>*)(x + start + i * inner);
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                A shifted = load(group.items + k) - most[k];
+                store(group.items + k, is_log ? shifted - log(sum[k]) : exp(shifted) / sum[k]);
+            }
+            *(Items<N>*)(out + start + i * inner) = group;
+        }
+    });
+}
+
+extern "C" __global__ void softmax_columns(const T* x, T* out, long long columns, long long length,
+                                           long long inner, bool packed, bool is_log)
+{
+    if (packed)
+        softmax_of_columns<PACK>(x, out, columns, length, inner, is_log);
+    else
+        softmax_of_columns<1>(x, out, columns, length, inner, is_log);
+}
+
+template <int N>
+__device__ void softmax_cotangent_of_columns(const T* g, const T* out, T* dx, long long columns,
+                                             long long length, long long inner, bool is_log)
+{
+    each_column<N>(columns, length, inner, [=](long long start) {
+        A sum[N] = {};
+        for (long long i = start; i < start + length * inner; i += inner) {
+            Items<N> a = *(const Items<N>*)(g + i), b = *(const Items<N>*)(out + i);
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                sum[k] += is_log ? load(a.items + k) : load(a.items + k) * load(b.items + k);
+        }
+        for (long long i = start; i < start + length * inner; i += inner) {
+            Items<N> a = *(const Items<N>*)(g + i), b = *(const Items<N>*)(out + i);
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                A slope = load(a.items + k), y = load(b.items + k);
+                store(a.items + k, is_log ? slope - exp(y) * sum[k] : (slope - sum[k]) * y);
+            }
+            *(Items<N>*)(dx + i) = a;
+        }
+    });
+}
+
+extern "C" __global__ void softmax_columns_backward(const T* g, const T* out, T* dx,
+                                                    long long columns, long long length,
+                                                    long long inner, bool packed, bool is_log)
+{
+    if (packed)
+        softmax_cotangent_of_columns<PACK>(g, out, dx, columns, length, inner, is_log);
+    else
+        softmax_cotangent_of_columns<1>(g, out, dx, columns, length, inner, is_log);
+}
+
 // A row's label; -1 if there is no such column.
 __device__ inline long long label(const void* target, bool is_long, long long row,
                                   long long columns)
@@ -303,24 +387,31 @@ __device__ inline bool counts(const void* target, bool is_long, long long row, l
     return (is_long ? ((const long long*)target)[row] : ((const int*)target)[row]) != ignored;
 }
 
-// Stores the block's part of a sum over all blocks, times `factor`: in out if it is the only block,
-// else in parts.
-__device__ inline void store_total(A total, A factor, T* out, A* parts)
+// Stores the sum of `total` over all threads, times `factor` and, if `is_mean`, divided by that of
+// `count`. If there are several blocks, the last one to arrive adds up the parts of all.
+__device__ inline void store_total(A total, A count, bool is_mean, A factor, T* out, A* parts,
+                                   unsigned* arrived)
 {
-    total = block_sum(total) * factor;
-    if (threadIdx.x) return;
-    if (gridDim.x == 1)
-        store(out, total);
-    else
-        parts[blockIdx.x] = total;
+    total = block_sum(total);
+    count = block_sum(count);
+    if (gridDim.x > 1) {
+        if (threadIdx.x == 0) parts[blockIdx.x] = total, parts[gridDim.x + blockIdx.x] = count;
+        if (!is_last(arrived, gridDim.x)) return;
+        total = count = 0;
+        for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x)
+            total += parts[i], count += parts[gridDim.x + i];
+        total = block_sum(total);
+        count = block_sum(count);
+    }
+    if (threadIdx.x == 0) store(out, is_mean ? total / count : total * factor);
 }
 
 // Stores the losses of all rows, 0 where the label is `ignored`; or, if losses is null, their sum.
-// If `is_mean` the sum is divided by the number of other labels, of which the blocks' parts follow
-// those of the sum; see store_total.
+// If `is_mean` the sum is divided by the number of other labels.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS)
-cross_entropy(const T* x, const void* target, T* losses, T* out, A* parts, long long rows,
-              long long columns, bool is_mean, int width, bool is_long, long long ignored)
+cross_entropy(const T* x, const void* target, T* losses, T* out, A* parts, unsigned* arrived,
+              long long rows, long long columns, bool is_mean, int width, bool is_long,
+              long long ignored)
 {
     A total = 0, count = 0;
     bool is_packed = columns % PACK == 0 && is_aligned(x);
@@ -338,29 +429,7 @@ cross_entropy(const T* x, const void* target, T* losses, T* out, A* parts, long 
         total += loss;
         count += counted;
     }
-    if (losses) return;
-    A factor = 1;
-    if (is_mean) {
-        count = block_sum(count);
-        if (gridDim.x == 1)
-            factor = 1 / count;
-        else if (threadIdx.x == 0)
-            parts[gridDim.x + blockIdx.x] = count;
-    }
-    store_total(total, factor, out, parts);
-}
-
-// out = the sum of n parts, divided by that of the n after them if `is_mean`.
-extern "C" __global__ void sum_losses(const A* parts, T* out, long long n, bool is_mean)
-{
-    A total = 0, count = 0;
-    for (long long i = threadIdx.x; i < n; i += blockDim.x) {
-        total += parts[i];
-        if (is_mean) count += parts[n + i];
-    }
-    total = block_sum(total);
-    if (is_mean) total /= block_sum(count);
-    if (threadIdx.x == 0) store(out, total);
+    if (!losses) store_total(total, count, is_mean, 1, out, parts, arrived);
 }
 
 // counted = how many labels are not `ignored`, by block.
@@ -396,14 +465,23 @@ __device__ void cross_entropy_cotangent(const T* x, const void* target, const T*
 }
 
 // g has one element per row or, unless per_row, a single one. It is divided by the sum of the first
-// `parts` of `counted`, up to 32, if there are any; at least by 1.
+// `parts` of `counted`, up to 32, if there are any, or by what each block counts if `counted` is null;
+// at least by 1.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS)
 cross_entropy_backward(const T* x, const void* target, const T* g, const A* counted, T* dx,
                        long long rows, long long columns, int width, bool is_long, bool per_row,
                        long long ignored, long long parts)
 {
     int place = threadIdx.x % 32;
-    A count = parts ? warp_sum(place < parts ? counted[place] : A(0)) : A(1);
+    A count = 1;
+    if (parts && counted) {
+        count = warp_sum(place < parts ? counted[place] : A(0));
+    } else if (parts) {
+        count = 0;
+        for (long long row = threadIdx.x; row < rows; row += blockDim.x)
+            count += counts(target, is_long, row, ignored);
+        count = block_sum(count);
+    }
     if (count < 1) count = 1;
     if (columns % PACK == 0 && is_aligned(x) && is_aligned(dx))
         cross_entropy_cotangent<PACK>(x, target, g, count, dx, rows, columns, width, is_long,
@@ -415,7 +493,8 @@ cross_entropy_backward(const T* x, const void* target, const T* g, const A* coun
 
 // Stores squared errors or, if losses is null, their sum times `factor`; see store_total.
 extern "C" __global__ void __launch_bounds__(1024)
-mse(const T* x, const T* target, T* losses, T* out, A* parts, long long n, double factor)
+mse(const T* x, const T* target, T* losses, T* out, A* parts, unsigned* arrived, long long n,
+    double factor)
 {
     A total = 0;
 #pragma unroll 4
@@ -425,7 +504,7 @@ mse(const T* x, const T* target, T* losses, T* out, A* parts, long long n, doubl
         if (losses) store(losses + i, loss);
         total += loss;
     }
-    if (!losses) store_total(total, (A)factor, out, parts);
+    if (!losses) store_total(total, 0, false, (A)factor, out, parts, arrived);
 }
 
 // g has one element per element of x or, unless per_element, a single one.

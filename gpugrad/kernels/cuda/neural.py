@@ -16,7 +16,7 @@ from ...backends.cupy.kernels.loader import (
     kernel,
     launch_elementwise,
 )
-from ...backends.cupy.kernels.reductions import ROWS, sum_parts, sum_rows, sums_of_columns
+from ...backends.cupy.kernels.reductions import ROWS, arrivals, sum_rows, sums_of_columns
 from ...ops.neural import (
     cross_entropy,
     dense,
@@ -125,15 +125,17 @@ def _activation_vjp_and_sums(g, y, out, activation):
     rows = g.size // columns
     grid, packed, parts = sums_of_columns(rows, columns, dtype, (g, y, out))
     total = cupy.empty(columns, dtype)
-    args = g, y, out, total, parts, rows, columns, _ACTIVATIONS[activation], packed
+    args = g, y, out, total, *parts, rows, columns, _ACTIVATIONS[activation], packed
     kernel("neural", "activate_backward_and_sum", dtype)(grid, (32, ROWS), args)
-    return sum_parts(parts, total)
+    return total
 
 
 # Rows
 
 
 _MOST_THREADS = 256  # in a block of a kernel that processes rows, as in neural.cu
+_COLUMNS = 1 << 14  # that keep a GPU busy if a thread processes each
+_FEW = 1 << 16  # elements
 
 
 @cache
@@ -151,8 +153,11 @@ def _groups(columns, dtype):
     return np.int32(threads), threads, 1
 
 
-def _is_rows(x, axis):
-    return covers(x.dtype) and x.size and x.ndim and axis in (-1, x.ndim - 1)
+def _is_along(x, axis):
+    """Whether the kernels take ``x``: along other axes than the last, of enough columns."""
+    if not (covers(x.dtype) and x.size and type(axis) is int and -x.ndim <= axis < x.ndim):
+        return False
+    return axis in (-1, x.ndim - 1) or x.size <= _FEW or x.size // x.shape[axis] >= _COLUMNS
 
 
 def _each_row(name, arrays, *options):
@@ -169,17 +174,36 @@ def _each_row(name, arrays, *options):
 
 def _softmax_twin(is_log):
     def forward(xp, x, /, axis=-1):
-        if not _is_rows(x, axis):
+        if not _is_along(x, axis):
             return NotImplemented
-        return _each_row("softmax", (contiguous(x), cupy.empty(x.shape, x.dtype)), is_log)
+        return run("softmax{}", (contiguous(x), cupy.empty(x.shape, x.dtype)), axis)
 
     def rule(xp, g, out, axis):
-        if not _is_rows(out, axis) or g.dtype != out.dtype or g.shape != out.shape:
+        if not _is_along(out, axis) or g.dtype != out.dtype or g.shape != out.shape:
             return NotImplemented
         arrays = contiguous(g), contiguous(out), cupy.empty(out.shape, out.dtype)
-        return _each_row("softmax_backward", arrays, is_log)
+        return run("softmax{}_backward", arrays, axis)
+
+    def run(name, arrays, axis):
+        is_last = axis in (-1, arrays[-1].ndim - 1)
+        if is_last:
+            return _each_row(name.format(""), arrays, is_log)
+        return _each_column(name.format("_columns"), arrays, axis, is_log)
 
     return {"forward": forward, "x": rule}
+
+
+def _each_column(name, arrays, axis, *options):
+    """Run a kernel that processes columns along an axis; return the last of the arrays."""
+    out = arrays[-1]
+    length, inner = out.shape[axis], prod(out.shape[axis:][1:])
+    columns, pack = out.size // length, 16 // out.itemsize
+    packed = columns >= pack * _COLUMNS and inner % pack == 0
+    packed = packed and not any(x.data.ptr % 16 for x in arrays)
+    blocks = min(-(-columns // (_THREADS * (pack if packed else 1))), 1 << 20)
+    args = *arrays, columns, length, inner, packed, *options
+    kernel("neural", name, out.dtype)((blocks,), (_THREADS,), args)
+    return out
 
 
 _REDUCTIONS = "mean", "sum", "none"
@@ -203,7 +227,7 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
     rows = prod(target.shape)
     width, threads, rows_at_once = _groups(columns, dtype)
     is_mean = reduction == "mean"
-    losses = out = parts = None
+    losses = out = parts = arrived = None
     if reduction == "none":
         out = losses = cupy.empty(target.shape, dtype)
         blocks = min(-(-rows // rows_at_once), 1 << 20)
@@ -213,20 +237,19 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
             blocks, threads = 1, _MOST_THREADS
         else:
             blocks = min(-(-rows // rows_at_once), 1024)
-            if blocks > 1:
-                parts = cupy.empty((1 + is_mean, blocks), accumulator(dtype))
+            parts, arrived = _parts(blocks, dtype)
     is_long = target.dtype.itemsize == 8
-    args = contiguous(logits), contiguous(target), losses, out, parts
+    args = contiguous(logits), contiguous(target), losses, out, parts, arrived
     args = *args, rows, columns, is_mean, width, is_long, ignore_index
     kernel("neural", "cross_entropy", dtype)((blocks,), (threads,), args)
-    return _sum_losses(parts, out, is_mean)
-
-
-def _sum_losses(parts, out, is_mean=False):
-    if parts is not None:
-        args = parts, out, parts.shape[-1], is_mean
-        kernel("neural", "sum_losses", out.dtype)((1,), (_THREADS,), args)
     return out
+
+
+def _parts(blocks, dtype):
+    """Memory for the parts of a sum of a kernel's blocks, and `arrivals`; None for one block."""
+    if blocks == 1:
+        return None, None
+    return cupy.empty((2, blocks), accumulator(dtype)), arrivals()
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
@@ -241,9 +264,10 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     counted, parts = None, 0
     if reduction == "mean":
         parts = min(-(-rows // 4096), 32)
-        counted = cupy.empty(parts, accumulator(out.dtype))
-        args = target, counted, rows, is_long, ignore_index
-        kernel("neural", "count_labels", out.dtype)((parts,), (1024,), args)
+        if parts > 1:
+            counted = cupy.empty(parts, accumulator(out.dtype))
+            args = target, counted, rows, is_long, ignore_index
+            kernel("neural", "count_labels", out.dtype)((parts,), (1024,), args)
     blocks = min(-(-rows // rows_at_once), 1 << 20)
     args = contiguous(logits), target, contiguous(g), counted, out
     args = *args, rows, columns, width, is_long, per_row, ignore_index, parts
@@ -260,7 +284,7 @@ def _mse(xp, x, target, /, *, reduction="mean"):
     if not _is_pair(x, target) or reduction not in _REDUCTIONS:
         return NotImplemented
     n, dtype = x.size, x.dtype
-    losses = out = parts = None
+    losses = out = parts = arrived = None
     if reduction == "none":
         out = losses = cupy.empty(x.shape, dtype)
         blocks, threads = min(-(-n // _THREADS), _BLOCKS), _THREADS
@@ -268,11 +292,11 @@ def _mse(xp, x, target, /, *, reduction="mean"):
         out = cupy.empty((), dtype)
         blocks = 1 if n <= 1 << 14 else min(-(-n // (16 * _THREADS)), 1024)
         threads = 1024 if blocks == 1 else _THREADS
-        parts = cupy.empty(blocks, accumulator(dtype)) if blocks > 1 else None
+        parts, arrived = _parts(blocks, dtype)
     factor = 1 / n if reduction == "mean" else 1.0
-    args = contiguous(x), contiguous(target), losses, out, parts, n, factor
+    args = contiguous(x), contiguous(target), losses, out, parts, arrived, n, factor
     kernel("neural", "mse", dtype)((blocks,), (threads,), args)
-    return _sum_losses(parts, out)
+    return out
 
 
 def _mse_rule(sign):
@@ -291,6 +315,8 @@ def _mse_rule(sign):
 
 
 sigmoid.twin("cupy", _sigmoid)
+for _part in (_linear, _linear_bias):  # a program's generated kernels add and sum the bias
+    _part.is_eager = True  # type: ignore[union-attr]
 linear.twin("cupy", _linear, bias=_linear_bias)
 dense.twin("cupy", _dense, joint=_dense_vjp)
 softmax.twin("cupy", **_softmax_twin(False))

@@ -275,8 +275,9 @@ struct Moments {
 };
 
 // The part of the work that a launch does: all of it, if a block has all rows of its strip; else
-// the moments of each chunk of rows and, in a second launch, the rest.
-enum Stage { WHOLE, MOMENTS, REST };
+// the moments of each chunk of rows and, in a second launch, the rest. If the statistics are GIVEN,
+// nothing is summed.
+enum Stage { WHOLE, MOMENTS, REST, GIVEN };
 
 // The elements of channels, in an array (n, channels, inner), as `rows` of each. If `inner` is 1, a
 // block of 32 by STRIP threads processes 32 channels, else a single one; of each a chunk of its rows.
@@ -314,31 +315,23 @@ struct Channels {
 };
 
 // Not in a template, each of whose instances would have memory of its own.
-__device__ inline Moments (*moments_of_block())[32]
+__device__ inline Moments* moments_of_block()
 {
-    __shared__ Moments strip[STRIP][32];
+    __shared__ Moments strip[STRIP * 32];
     return strip;
 }
 
-// Returns a channel's moments in all of its threads; the stage MOMENTS stores those of a chunk.
-// Without g, the cotangents are 0.
-template <int N>
-__device__ Moments moments_of(const T* __restrict__ g, const T* __restrict__ x, Moments* parts,
-                              const Channels& of, long long stage)
+// Adds up what the threads of a channel have, for all of them; the stage MOMENTS stores what a
+// chunk has, and REST adds up that.
+template <class S>
+__device__ S total_of(S own, S* parts, const Channels& of, long long stage)
 {
-    Moments(*strip)[32] = moments_of_block(), own = {};
+    S(*strip)[32] = (S(*)[32])moments_of_block();
     bool is_plane = of.inner != 1;
     if (of.is_valid() && stage == REST) {
         int first = is_plane ? threadIdx.y * 32 + threadIdx.x : threadIdx.y;
         for (int chunk = first; chunk < gridDim.y; chunk += is_plane ? 32 * STRIP : STRIP)
             own.add(parts[chunk * of.count + of.channel]);
-    } else if (of.is_valid()) {
-        of.each<N>([&](long long i) {
-            Items<N> xs = *(const Items<N>*)(x + i), gs = {};
-            if (g) gs = *(const Items<N>*)(g + i);
-#pragma unroll
-            for (int k = 0; k < N; k++) own.add(load(xs.items + k), g ? load(gs.items + k) : A(0));
-        });
     }
     strip[threadIdx.y][threadIdx.x] = own;
     for (int half = STRIP / 2; half; half /= 2) {
@@ -358,6 +351,22 @@ __device__ Moments moments_of(const T* __restrict__ g, const T* __restrict__ x, 
     return own;
 }
 
+// The moments of a channel; see total_of. Without g, the cotangents are 0.
+template <int N>
+__device__ Moments moments_of(const T* __restrict__ g, const T* __restrict__ x, Moments* parts,
+                              const Channels& of, long long stage)
+{
+    Moments own = {};
+    if (of.is_valid() && stage != REST)
+        of.each<N>([&](long long i) {
+            Items<N> xs = *(const Items<N>*)(x + i), gs = {};
+            if (g) gs = *(const Items<N>*)(g + i);
+#pragma unroll
+            for (int k = 0; k < N; k++) own.add(load(xs.items + k), g ? load(gs.items + k) : A(0));
+        });
+    return total_of(own, parts, of, stage);
+}
+
 // Whether this thread stores what there is once of each channel.
 __device__ inline bool stores_channel(const Channels& of)
 {
@@ -369,19 +378,25 @@ __device__ void normalize_channels(const T* x, const T* weight, const T* bias, T
                                    T* var, Moments* parts, const Channels& of, A eps,
                                    long long stage)
 {
-    Moments m = moments_of<N>(nullptr, x, parts, of, stage);
-    if (stage == MOMENTS || !of.is_valid()) return;
-    A variance = m.xx / m.count;
-    if (stores_channel(of)) {
-        store(mean + of.channel, m.x);
-        store(var + of.channel, variance);
+    A center, variance;
+    if (stage == GIVEN) {
+        if (!of.is_valid()) return;
+        center = load(mean + of.channel), variance = load(var + of.channel);
+    } else {
+        Moments m = moments_of<N>(nullptr, x, parts, of, stage);
+        if (stage == MOMENTS || !of.is_valid()) return;
+        center = m.x, variance = m.xx / m.count;
+        if (stores_channel(of)) {
+            store(mean + of.channel, center);
+            store(var + of.channel, variance);
+        }
     }
     A scale = one_of(weight, of.channel) / sqrt(variance + eps), shift = zero_of(bias, of.channel);
     of.each<N>([&](long long i) {
         Items<N> group = *(const Items<N>*)(x + i);
 #pragma unroll
         for (int k = 0; k < N; k++)
-            store(group.items + k, (load(group.items + k) - m.x) * scale + shift);
+            store(group.items + k, (load(group.items + k) - center) * scale + shift);
         *(Items<N>*)(out + i) = group;
     });
 }
@@ -438,4 +453,59 @@ batch_norm_backward(const T* g, const T* x, const T* weight, const T* dmean, con
     else
         channel_cotangents<1>(g, x, weight, dmean, dvar, out, dweight, dbias, parts, of, eps,
                               stage);
+}
+
+// The sums of cotangents, and of those times deviations.
+struct Sums {
+    A g, along;
+
+    __device__ void add(const Sums& other)
+    {
+        g += other.g;
+        along += other.along;
+    }
+};
+
+template <int N>
+__device__ void given_cotangents(const T* __restrict__ g, const T* __restrict__ x, const T* mean,
+                                 const T* var, const T* weight, T* __restrict__ out, T* dweight,
+                                 T* dbias, Sums* parts, const Channels& of, A eps, long long stage)
+{
+    Sums own = {};
+    A center = 0, scale = 0;
+    if (of.is_valid())
+        center = load(mean + of.channel), scale = 1 / sqrt(load(var + of.channel) + eps);
+    if (of.is_valid() && stage != REST) {
+        A factor = scale * one_of(weight, of.channel);
+        of.each<N>([&](long long i) {
+            Items<N> gs = *(const Items<N>*)(g + i), xs = {};
+            if (dweight) xs = *(const Items<N>*)(x + i);
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                A slope = load(gs.items + k);
+                own.g += slope;
+                if (dweight) own.along += slope * (load(xs.items + k) - center);
+                store(gs.items + k, slope * factor);
+            }
+            if (out) *(Items<N>*)(out + i) = gs;
+        });
+    }
+    if (!dweight && !dbias) return;
+    own = total_of(own, parts, of, stage);
+    if (stage == MOMENTS || !of.is_valid() || !stores_channel(of)) return;
+    if (dweight) store(dweight + of.channel, own.along * scale);
+    if (dbias) store(dbias + of.channel, own.g);
+}
+
+// The cotangents if the statistics are given; the results may be null.
+extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
+batch_norm_given_backward(const T* g, const T* x, const T* mean, const T* var, const T* weight,
+                          T* out, T* dweight, T* dbias, Sums* parts, long long rows,
+                          long long channels, long long inner, double eps, long long stage)
+{
+    Channels of(rows, channels, inner);
+    if (inner % PACK == 0 && is_aligned(x) && is_aligned(g) && is_aligned(out))
+        given_cotangents<PACK>(g, x, mean, var, weight, out, dweight, dbias, parts, of, eps, stage);
+    else
+        given_cotangents<1>(g, x, mean, var, weight, out, dweight, dbias, parts, of, eps, stage);
 }

@@ -10,13 +10,13 @@ import cupy
 
 from ...backends.cupy.kernels.loader import accumulator, contiguous, covers, kernel
 from ...backends.dtypes import float64
-from ...ops.normalization import batch_norm, group_norm, layer_norm, rms_norm
+from ...ops.normalization import _by_statistics, batch_norm, group_norm, layer_norm, rms_norm
 
 _ITEMS = 16  # elements of a row per thread, as in normalization.cu
 _ROWS = 8  # rows that a block processes at once if each takes one warp
 _STRIP = 32  # rows of threads in a block that processes columns
 _BLOCKS = 528  # keep every multiprocessor busy: an H200 has 132, for 4 blocks each
-_WHOLE, _MOMENTS, _REST = 0, 1, 2
+_WHOLE, _MOMENTS, _REST, _GIVEN = range(4)
 
 
 def _supports(x, weight, bias, shape):
@@ -159,15 +159,18 @@ def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
 # Batches
 
 
-def _over_channels(name, arrays, x, eps):
-    """Run a kernel that processes channels; in two launches if there are few with many elements."""
+def _over_channels(name, arrays, x, eps, stage=None):
+    """Run a kernel that processes channels; in two launches if there are few with many elements,
+    unless only the one of ``stage`` is asked for."""
     channels = x.shape[1]
     inner = prod(x.shape[2:])
     rows = x.size // channels
     strips, fewest = (-(-channels // 32), 512) if inner == 1 else (channels, 4096)
     chunks = max(min(_BLOCKS // 2 // strips, -(-rows // fewest)), 1)
-    parts = None if chunks == 1 else cupy.empty((chunks, channels, 5), accumulator(x.dtype))
-    for stage in (_WHOLE,) if chunks == 1 else (_MOMENTS, _REST):
+    stages, parts = (_WHOLE if stage is None else stage,), None
+    if chunks > 1 and stage is None:
+        stages, parts = (_MOMENTS, _REST), cupy.empty((chunks, channels, 5), accumulator(x.dtype))
+    for stage in stages:
         args = *arrays, parts, rows, channels, inner, float(eps), stage
         kernel("normalization", name, x.dtype)((strips, chunks), (32, _STRIP), args)
 
@@ -200,7 +203,30 @@ def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
     return results
 
 
+def _by_given(xp, x, mean, var, weight=None, bias=None, /, *, eps):
+    if not (_has_channels(x, weight, bias) and _supports(x, mean, var, x.shape[1:2])):
+        return NotImplemented
+    out = cupy.empty(x.shape, x.dtype)
+    x, weight, bias, mean, var = _contiguous_or_none(x, weight, bias, mean, var)
+    _over_channels("batch_norm", (x, weight, bias, out, mean, var), x, eps, _GIVEN)
+    return out
+
+
+def _by_given_vjp(xp, g, x, mean, var, weight, wanted, eps):
+    if not (_has_channels(x, weight, None) and _supports(x, mean, var, x.shape[1:2])):
+        return NotImplemented
+    if g.dtype != x.dtype or wanted[1] or wanted[2]:
+        return NotImplemented
+    shapes = x.shape, None, None, *[x.shape[1:2]] * 2
+    results = [cupy.empty(s, x.dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
+    arrays = _contiguous_or_none(g, x, mean, var, weight, results[0], *results[3:])
+    stage = None if wanted[3] or wanted[4] else _WHOLE
+    _over_channels("batch_norm_given_backward", arrays, x, eps, stage)
+    return results
+
+
 layer_norm.twin("cupy", _layer_norm, joint=_layer_norm_vjp)
 rms_norm.twin("cupy", _rms_norm, joint=_rms_norm_vjp)
 group_norm.twin("cupy", _group_norm, joint=_group_norm_vjp)
 batch_norm.twin("cupy", _batch_norm, joint=_batch_norm_vjp)
+_by_statistics.twin("cupy", _by_given, joint=_by_given_vjp)

@@ -16,6 +16,7 @@ from ...ops.activations import _GELU_LINEAR as LINEAR
 from ...ops.activations import elu, gelu, hardswish, leaky_relu, mish, silu, softplus
 from ...ops.neural import largest_exponent, relu, sigmoid
 from ...ops.special.logistic import expit
+from ...ops.transcendental import tanh
 
 _FEW = 2048  # elements: for fewer, the definitions take no longer
 _PIECE = 1 << 14  # elements that are computed at a time
@@ -42,6 +43,8 @@ def _result(name, x, g=None, guarded=False, **numbers):
     """What a kernel computes of x, or of the cotangent g and what the rule keeps as x."""
     if not is_expected() or x.size < _FEW or x.dtype not in (float32, float64):
         return NotImplemented
+    if type(g) is np.ndarray:
+        g = np.ascontiguousarray(g)  # such as the cotangent of a sum's operand
     if not _is_like(x, x) or not (g is None or _is_like(g, x)):
         return NotImplemented
     out = each(name, x, g, guarded=guarded, **numbers)
@@ -76,6 +79,7 @@ _eager(
     lambda xp, x: _result("sigmoid", x, s=_largest(x)),
     lambda xp, g, out, *, guarded=False: _result("expit_vjp", out, g, guarded),
 )
+_eager(tanh, None, lambda xp, g, out, *, guarded=False: _result("tanh_vjp", out, g, guarded))
 _eager(relu, None, lambda xp, g, out, *, guarded=False: _result("relu_vjp", out, g, guarded))
 _eager(
     silu,

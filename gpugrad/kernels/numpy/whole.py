@@ -1,5 +1,7 @@
 """Twins that call a kernel, or else the definition, which has the same bits."""
 
+import numpy as np
+
 
 class Whole:
     """A twin that returns what the definition returns where ``twin`` returns None.
@@ -20,7 +22,10 @@ class Whole:
         else:
             self.definition = op.joint if target == "joint" else op.rules[target]
 
-    def __call__(self, xp, *args, **static):
+    def __call__(self, xp, x, *args, **static):
+        if type(x) is np.ndarray and not x.flags.c_contiguous:
+            x = x.copy()  # such as the cotangent of a sum's operand
+        args = x, *args
         found = self.twin(xp, *args, **static)
         return self.definition(xp, *args, **static) if found is None else found
 

@@ -21,6 +21,7 @@ constexpr int warpSize = 32;
 
 #define __global__
 #define __device__
+#define __grid_constant__
 #define __host__
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
@@ -451,6 +452,7 @@ ATOMIC_CAS(int) ATOMIC_CAS(unsigned) ATOMIC_CAS(unsigned long long)
     inline float name(float x, float y) { return name##f(x, y); }
 ONE(exp) ONE(exp2) ONE(expm1) ONE(log) ONE(log2) ONE(log10) ONE(log1p) ONE(sqrt) ONE(cbrt)
 ONE(sin) ONE(cos) ONE(tan) ONE(asin) ONE(acos) ONE(atan) ONE(sinh) ONE(cosh) ONE(tanh)
+ONE(asinh) ONE(acosh) ONE(atanh)
 ONE(erf) ONE(erfc) ONE(lgamma) ONE(tgamma) ONE(fabs) ONE(floor) ONE(ceil) ONE(trunc) ONE(rint)
 ONE(round) TWO(pow) TWO(fmod) TWO(fmax) TWO(fmin) TWO(atan2) TWO(hypot) TWO(copysign)
 TWO(nextafter)

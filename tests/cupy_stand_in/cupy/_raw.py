@@ -18,7 +18,7 @@ import numpy as np
 
 from ._array import MemoryPointer, ndarray, on_current
 from ._capture import current, do
-from ._traffic import is_recorded, launched
+from ._traffic import Touched, is_recorded, launched
 from .cuda.function import CPointer
 
 computes = True  # else kernels are launched, but not run: only counted
@@ -150,10 +150,15 @@ class Kernel:
 
         if computes:
             do(work)
-        read, written = (sum(int(np.count_nonzero(x & bit)) for x in marks) for bit in (1, 2))
-        moved = (read, written) if arrays else (None, None)
-        accesses = self.accesses() if computes and current() is None else None
-        launched(self.name, *moved, int(np.prod(grid)), accesses)
+        if is_recorded():
+            starts = bounds[::3]
+            read, written = (
+                [Touched(*x) for x in zip(starts, [m & bit for m in marks], strict=True)]
+                for bit in (1, 2)
+            )
+            moved = (read, written) if arrays else (None, None)
+            accesses = self.accesses() if computes and current() is None else None
+            launched(self.name, *moved, int(np.prod(grid)), accesses)
 
     def arrays(self, args):
         """Return the arrays that the kernel may access; none if arguments may hold addresses."""

@@ -1,5 +1,6 @@
 """Functions with CuPy's signatures that run NumPy's functions of the same name."""
 
+import ctypes
 import functools
 import inspect
 import sys
@@ -82,6 +83,40 @@ def _remainder(x1, x2, **options):
 
 
 _ROUNDED = {"floor_divide": _floor_divide, "remainder": _remainder}  # for floats, like CuPy
+
+
+def _by_the_library(name):
+    """The function of floats that computes as kernels do, by the mathematical library of C."""
+    usual, name = getattr(np, name), {"power": "pow"}.get(name, name.replace("arc", "a"))
+    by_type = {}
+    for dtype, ctype, suffix in ((np.float64, "d", ""), (np.float32, "f", "f")):
+        function = getattr(ctypes.CDLL("libm.so.6"), name + suffix, None)
+        if function is None:
+            return usual
+        function.restype = {"d": ctypes.c_double, "f": ctypes.c_float}[ctype]
+        function.argtypes = [function.restype] * usual.nin
+        by_type[dtype] = np.vectorize(function, otypes=[dtype])
+
+    def call(*values, out=None, dtype=None, casting="same_kind"):
+        own = np.result_type(*values)
+        if dtype is not None or own.kind not in "fV":
+            return usual(*values, out=out, dtype=dtype, casting=casting)
+        wide = np.float64 if own == np.float64 else np.float32
+        result = by_type[wide](*[np.asarray(x, own).astype(wide) for x in values])
+        if out is None:
+            return result.astype(own)
+        np.copyto(out, result.astype(own), casting)
+        return out
+
+    return call
+
+
+_NAMES = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh",
+    "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "power", "arctan2",
+)  # fmt: skip
+if sys.platform == "linux":
+    _ROUNDED |= {name: _by_the_library(name) for name in _NAMES}
 
 
 class ufunc:

@@ -97,6 +97,16 @@ __device__ inline A infinity() { return (A)__int_as_float(0x7f800000); }
 // The greater of two numbers; nan if either is nan.
 __device__ inline A maximum(A a, A b) { return a > b || a != a ? a : b; }
 
+// What expressions in gpugrad/backends/declarations.py call in another way in C.
+#define SQRT(x) sqrt(x)
+#define FABS(x) fabs(x)
+#define FLOOR(x) floor(x)
+#define CEIL(x) ceil(x)
+#define TRUNC(x) trunc(x)
+#define RINT(x) rint(x)
+#define COPYSIGN(x, y) copysign(x, y)
+#define SELECT(c, x, y) ((c) ? (x) : (y))
+
 // This thread's number in a one-dimensional grid, and the number of threads in it.
 __device__ inline long long thread_number()
 {
@@ -142,6 +152,22 @@ __device__ inline A block_max(A x)
     if (lane == 0) parts[warp] = x;
     __syncthreads();
     return warp_max(lane < warps ? parts[lane] : -infinity());
+}
+
+// Whether this block is the last one of `count` to come here; it then sees what all of them have
+// stored before. `arrived` is 0 before and afterwards, see reductions.py.
+__device__ inline bool is_last(unsigned* arrived, unsigned count)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0 && threadIdx.y == 0) {
+        last = atomicAdd(arrived, 1u) == count - 1;
+        if (last) *arrived = 0;
+    }
+    __syncthreads();
+    __threadfence();
+    return last;
 }
 
 // Random numbers that a key determines.
@@ -223,11 +249,11 @@ __device__ void store_sums(const A* sums, S* out, long long column, long long co
 }
 
 // Sums the values of each column; `get(i, column, values)` gives the N values from element i on,
-// the first of which is in that column. The sums, divided, go to total if there is one chunk of
-// rows, else each chunk's go to parts.
+// the first of which is in that column. The sums, divided, go to total. If there are several chunks
+// of rows, each chunk's go to parts, and the last block of a strip to arrive adds them up.
 template <int N, class Get>
-__device__ void sum_columns(Get get, T* total, A* parts, long long rows, long long columns,
-                            A divisor)
+__device__ void sum_columns(Get get, T* total, A* parts, unsigned* arrived, long long rows,
+                            long long columns, A divisor)
 {
     long long column = ((long long)blockIdx.x * 32 + threadIdx.x) * N;
     long long chunk = (rows + gridDim.y - 1) / gridDim.y;
@@ -242,8 +268,16 @@ __device__ void sum_columns(Get get, T* total, A* parts, long long rows, long lo
             for (int k = 0; k < N; k++) sums[k] += values[k];
         }
     }
-    if (gridDim.y == 1)
-        store_sums<N>(sums, total, column, columns, divisor);
-    else
+    if (gridDim.y > 1) {
         store_sums<N>(sums, parts + blockIdx.y * columns, column, columns, A(1));
+        if (!is_last(arrived + blockIdx.x, gridDim.y)) return;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            sums[k] = 0;
+            if (column + k < columns)
+                for (long long row = threadIdx.y; row < gridDim.y; row += SUMMED_ROWS)
+                    sums[k] += parts[row * columns + column + k];
+        }
+    }
+    store_sums<N>(sums, total, column, columns, divisor);
 }

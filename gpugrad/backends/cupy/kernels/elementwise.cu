@@ -33,11 +33,17 @@ extern "C" __global__ void zero_discarded_nans(const T* c, const T* g, T* out, l
     }
 }
 
-// x = a * x + b * y, for the few elements of statistics.
-extern "C" __global__ void blend(T* x, const T* y, long long n, double a, double b)
+// x = a * x + b * y, for the few elements of statistics, of which there may be a second kind; if
+// there is a count, it is increased by 1.
+extern "C" __global__ void blend(T* x, const T* y, double b, T* x2, const T* y2, double b2,
+                                 long long* count, long long n, double a)
 {
-    for (long long i = thread_number(); i < n; i += thread_count())
+    long long first = thread_number();
+    if (count && first == 0) *count += 1;
+    for (long long i = first; i < n; i += thread_count()) {
         store(x + i, (A)a * load(x + i) + (A)b * load(y + i));
+        if (x2) store(x2 + i, (A)a * load(x2 + i) + (A)b2 * load(y2 + i));
+    }
 }
 
 // out[o, k, i] = x[o, i]: each row of `columns` elements of x, `repeats` times in a row.

@@ -2,6 +2,7 @@
 
 import cupy
 
+from ...dtypes import int64
 from .loader import contiguous, covers, elementwise_grid, flat, kernel
 
 
@@ -22,14 +23,19 @@ def zero_discarded_nans(c, g, in_place=False):
     return out
 
 
-def blend(x, y, a, b):
+def blend(arrays, others, a, shares):
     """`Backend.blend`, for contiguous arrays of the same shape and dtype on one device."""
-    n, dtype = x.size, x.dtype
-    if y.dtype != dtype or y.shape != x.shape or not covers(dtype) or y.device != x.device:
+    count = arrays[-1] if len(arrays) > len(others) else None
+    first, arrays = arrays[0], arrays[: len(others)]
+    n, dtype = first.size, first.dtype
+    if not (n and covers(dtype)) or any(x.device != first.device for x in (*arrays, *others)):
         return False
-    if not (x.flags.c_contiguous and y.flags.c_contiguous):
+    for x in (*arrays, *others):
+        if x.dtype != dtype or x.shape != first.shape or not x.flags.c_contiguous:
+            return False
+    if count is not None and (count.dtype != int64 or count.device != first.device):
         return False
-    if n:
-        run = kernel("elementwise", "blend", dtype)
-        run(*elementwise_grid(n, dtype), (x, y, n, float(a), float(b)))
+    more = (None, None, 0.0) if len(others) == 1 else (arrays[1], others[1], float(shares[1]))
+    args = first, others[0], float(shares[0]), *more, count, n, float(a)
+    kernel("elementwise", "blend", dtype)(*elementwise_grid(n, dtype), args)
     return True

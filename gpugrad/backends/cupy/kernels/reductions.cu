@@ -2,7 +2,7 @@
 
 template <int N>
 __device__ void sum_rows_of(const T* __restrict__ x, const T* __restrict__ mean, T* total, A* parts,
-                            long long rows, long long columns, A divisor)
+                            unsigned* arrived, long long rows, long long columns, A divisor)
 {
     struct alignas(N * sizeof(T)) Items { T items[N]; };
     auto values = [=](long long i, long long column, A* v) {
@@ -16,26 +16,18 @@ __device__ void sum_rows_of(const T* __restrict__ x, const T* __restrict__ mean,
             }
         }
     };
-    sum_columns<N>(values, total, parts, rows, columns, divisor);
+    sum_columns<N>(values, total, parts, arrived, rows, columns, divisor);
 }
 
 // The sums of the columns of x or, with their mean, of the squares of deviations from it, divided.
 extern "C" __global__ void __launch_bounds__(32 * SUMMED_ROWS)
-sum_rows(const T* x, const T* mean, T* total, A* parts, long long rows, long long columns,
-         double divisor, bool packed)
+sum_rows(const T* x, const T* mean, T* total, A* parts, unsigned* arrived, long long rows,
+         long long columns, double divisor, bool packed)
 {
     if (packed)
-        sum_rows_of<PACK>(x, mean, total, parts, rows, columns, (A)divisor);
+        sum_rows_of<PACK>(x, mean, total, parts, arrived, rows, columns, (A)divisor);
     else
-        sum_rows_of<1>(x, mean, total, parts, rows, columns, (A)divisor);
-}
-
-// The sums of the columns of parts, divided.
-extern "C" __global__ void __launch_bounds__(32 * SUMMED_ROWS)
-sum_parts(const A* parts, T* total, long long rows, long long columns, double divisor)
-{
-    auto values = [=](long long i, long long column, A* v) { *v = parts[i]; };
-    sum_columns<1>(values, total, nullptr, rows, columns, (A)divisor);
+        sum_rows_of<1>(x, mean, total, parts, arrived, rows, columns, (A)divisor);
 }
 
 // out[row] = the sum of values[order[k]] for k from starts[row] until starts[row + 1]. All threads of
@@ -52,4 +44,25 @@ extern "C" __global__ void sum_segments(const T* values, const long long* order,
             sum += load(values + order[k] * columns + column);
         store(out + i, sum);
     }
+}
+
+// out[row] = the sum of values[i] for all i at which indices[i], which wraps, is row, in their order.
+extern "C" __global__ void sum_matches(const T* values, const long long* indices, T* out,
+                                       long long count, long long rows, long long columns)
+{
+    long long row = blockIdx.x, column = (long long)blockIdx.y * blockDim.x + threadIdx.x;
+    int lane = threadIdx.x % 32;
+    A sum = 0;
+#pragma unroll 4
+    for (long long first = 0; first < count; first += 32) {
+        long long index = first + lane < count ? indices[first + lane] : -1;
+        if (index < 0) index += rows;
+        if (index < 0 || index >= rows) index = (index % rows + rows) % rows;
+        unsigned found = __ballot_sync(0xffffffff, first + lane < count && index == row);
+        for (; found; found &= found - 1) {
+            long long i = first + __ffs(found) - 1;
+            if (column < columns) sum += load(values + i * columns + column);
+        }
+    }
+    if (column < columns) store(out + row * columns + column, sum);
 }

@@ -6,8 +6,10 @@ too.
 """
 
 from math import prod
+from threading import get_ident
 
 import cupy
+import numpy as np
 
 from ...dtypes import int64
 from .loader import accumulator, contiguous, covers, kernel
@@ -42,31 +44,51 @@ def sum_rows(x, shape, divisor=1.0, mean=None):
     rows = x.size // columns
     grid, packed, parts = sums_of_columns(rows, columns, dtype, (x,))
     total = cupy.empty(shape, dtype)
-    args = x, mean, total, parts, rows, columns, float(divisor), packed
+    args = x, mean, total, *parts, rows, columns, float(divisor), packed
     kernel("reductions", "sum_rows", dtype)(grid, (32, ROWS), args)
-    return sum_parts(parts, total, divisor)
+    return total
 
 
 def sums_of_columns(rows, columns, dtype, arrays):
     """How to launch a kernel that sums columns of arrays, which are contiguous.
 
-    Returns the grid, whether to read packs of 16 bytes, and an array for the sums of each chunk of
-    rows, or None if there is one chunk. Afterwards call `sum_parts`.
+    Returns the grid, whether to read packs of 16 bytes, and arrays for the sums of each chunk of
+    rows and for `arrivals`, both None if there is one chunk.
     """
-    packed = rows * columns >= 1 << 20 and _can_pack(columns, dtype, arrays)
+    packed = rows * columns >= LARGE and _can_pack(columns, dtype, arrays)
+    grid, parts = chunks(rows, columns, dtype, packed)
+    return grid, packed, parts
+
+
+def chunks(rows, columns, dtype, packed):
+    """The grid and the arrays that `sums_of_columns` returns."""
     strips = -(-columns // (32 * (16 // dtype.itemsize if packed else 1)))
-    chunks = 1 if rows <= 256 else min(-(-rows // 64), max(528 // strips, 1))
-    parts = None if chunks == 1 else cupy.empty((chunks, columns), accumulator(dtype))
-    return (strips, chunks), packed, parts
+    chunks = 1 if rows <= 256 else min(-(-rows // 64), max(_BLOCKS // strips, 1))
+    parts = None, None
+    if chunks > 1:
+        parts = cupy.empty((chunks, columns), accumulator(dtype)), arrivals()
+    return (strips, chunks), parts
 
 
-def sum_parts(parts, total, divisor=1.0):
-    """Store the sums of the chunks' sums, divided, in ``total`` unless that has them; return it."""
-    if parts is not None:
-        chunks, columns = parts.shape
-        args = parts, total, chunks, columns, float(divisor)
-        kernel("reductions", "sum_parts", total.dtype)((-(-columns // 32),), (32, ROWS), args)
-    return total
+def arrivals():
+    """Counters for kernels of the current stream, each of which leaves them 0.
+
+    A graph's kernels have the counters of the stream in which they were captured, which no others
+    use as long as there is the graph.
+    """
+    stream = cupy.cuda.get_current_stream().ptr
+    thread = get_ident() if stream == cupy.cuda.Stream.ptds.ptr else None
+    key = cupy.cuda.runtime.getDevice(), stream, thread
+    if key not in _arrivals:
+        with cupy.cuda.using_allocator(cupy.get_default_memory_pool().malloc):
+            _arrivals[key] = cupy.zeros(_BLOCKS, np.uint32)
+    return _arrivals[key]
+
+
+LARGE = 1 << 20  # elements, of which packs are read
+_BLOCKS = 528  # that sum columns
+_MOST_COMPARED = 1 << 22  # pairs of a row and an index, which takes less time than to sort
+_arrivals: dict = {}
 
 
 def add_rows(values, indices, n):
@@ -79,7 +101,16 @@ def add_rows(values, indices, n):
     shape, dtype = (n, *values.shape[1:]), values.dtype
     if not (values.size and n):
         return cupy.zeros(shape, dtype)
-    indices = indices.astype(int64, copy=False) % n  # n may be too large for their dtype
+    indices = indices.astype(int64, copy=False)  # n may be too large for their dtype
+    if n * indices.size <= _MOST_COMPARED:
+        out = cupy.empty(shape, dtype)
+        columns = out.size // n
+        threads = min(-(-columns // 32) * 32, 256)
+        args = values, contiguous(indices), out, indices.size, n, columns
+        grid = n, -(-columns // threads)
+        kernel("reductions", "sum_matches", dtype)(grid, (threads,), args)
+        return out
+    indices = indices % n
     order = cupy.argsort(indices)  # which is stable
     starts = cupy.searchsorted(indices[order], cupy.arange(n + 1))
     out = cupy.empty(shape, dtype)

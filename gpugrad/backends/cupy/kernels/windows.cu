@@ -86,17 +86,19 @@ extern "C" __global__ void window_elements(const T* x, T* out, const Axes a, lon
     for (long long at = thread_number(), plane, place; \
          plane = at / count_, place = at % count_, at < planes * count_; at += thread_count())
 
-// out[plane, element] = the sum of values[plane, tap, window] of the windows that have it.
-extern "C" __global__ void add_elements(const T* values, T* out, const Axes a, long long planes)
+// out[plane, element] = the sum of values[plane, tap, window] of the windows that have it, or of
+// scale * values[plane, window] if those of all taps are the same.
+extern "C" __global__ void add_elements(const T* values, T* out, const Axes a, long long planes,
+                                        bool same, double scale)
 {
-    long long taps = volume(a.size), windows = volume(a.counts);
+    long long windows = volume(a.counts), step = same ? 0 : windows;
     EACH_RESULT(plane, element, lengths) {
-        const T* from = values + plane * taps * windows;
+        const T* from = values + plane * windows * (same ? 1 : volume(a.size));
         A sum = 0;
         each_window(a, element, [&](long long tap, long long window) {
-            sum += load(from + tap * windows + window);
+            sum += load(from + tap * step + window);
         });
-        store(out + at, sum);
+        store(out + at, sum * (A)scale);
     }
 }
 

@@ -47,7 +47,13 @@ def fill(out, x, geometry, images=0):
 
 def add(out, values, geometry):
     """Write the sums of the windows' values into ``out``, which is contiguous."""
-    _launch("add_elements", (values,), out, geometry)
+    _launch("add_elements", (values,), out, geometry, False, 1.0)
+
+
+def spread(values, shape, geometry, scale):
+    """The sums, times ``scale``, of the values of the windows that have an element."""
+    out = cupy.empty(shape, values.dtype)
+    return _launch("add_elements", (values,), out, geometry, True, float(scale))
 
 
 def total(x, shape, geometry, scale):

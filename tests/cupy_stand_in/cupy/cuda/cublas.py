@@ -74,7 +74,8 @@ def _multiply(
     fits = lda >= a_shape[0] > 0 and ldb >= b_shape[0] > 0 and ldc >= m > 0 and count > 0
     if (of_cupy and handle != get_cublas_handle()) or not fits or strideA < 0 or strideB < 0:
         raise CUBLASError("CUBLAS_STATUS_INVALID_VALUE")
-    if Atype != Btype or Atype != Ctype or compute not in _COMPUTE[Atype]:
+    into = (Atype, 0) if Atype in (2, 14) else (Atype,)  # 16-bit products may be float32
+    if Atype != Btype or Ctype not in into or compute not in _COMPUTE[Atype]:
         raise CUBLASError("CUBLAS_STATUS_NOT_SUPPORTED")
     if count > 1 and strideC < ldc * n:
         raise CUBLASError("products overlap")
@@ -85,23 +86,24 @@ def _multiply(
 
     def work():
         _compute(
-            transa, transb, k, A, Atype, lda, strideA, B, ldb, strideB, C, ldc, strideC,
+            transa, transb, k, A, Atype, lda, strideA, B, ldb, strideB, C, Ctype, ldc, strideC,
             a_shape, b_shape, m, n, count, compute, computed, one, zero, sums_are_exact,
         )  # fmt: skip
 
     do(work)
-    size = np.dtype(_DTYPES[Atype]).itemsize
-    ab = sum((count if step else 1) * k * x for step, x in ((strideA, m), (strideB, n)))
-    launched("gemm", size * ab, size * count * m * n)
+    a = _at(A, Atype, (count, *a_shape), (strideA, 1, lda))
+    b = _at(B, Atype, (count, *b_shape), (strideB, 1, ldb))
+    c = _at(C, Ctype, (count, m, n), (strideC, 1, ldc))
+    launched("gemm", [a, b, c] if zero else [a, b], [c])
 
 
 def _compute(
-    transa, transb, k, A, Atype, lda, strideA, B, ldb, strideB, C, ldc, strideC,
+    transa, transb, k, A, Atype, lda, strideA, B, ldb, strideB, C, Ctype, ldc, strideC,
     a_shape, b_shape, m, n, count, compute, computed, one, zero, sums_are_exact,
 ):  # fmt: skip
     a = _at(A, Atype, (count, *a_shape), (strideA, 1, lda))
     b = _at(B, Atype, (count, *b_shape), (strideB, 1, ldb))
-    c = _at(C, Atype, (count, m, n), (strideC, 1, ldc))
+    c = _at(C, Ctype, (count, m, n), (strideC, 1, ldc))
     a, b = (_rounded(x.astype(computed), compute) for x in (a, b))
     a = a.swapaxes(1, 2) if transa else a
     b = b.swapaxes(1, 2) if transb else b
@@ -109,7 +111,8 @@ def _compute(
     if Atype in (2, 14) and not sums_are_exact:
         half = k // 2  # of two sums each is rounded
         parts = np.matmul(a[..., :half], b[:, :half]), np.matmul(a[..., half:], b[:, half:])
-        out = one * sum(part.astype(c.dtype).astype(computed) for part in parts)
+        dtype = _DTYPES[Atype]
+        out = one * sum(part.astype(dtype).astype(computed) for part in parts)
     if zero:  # else the memory, which may hold nan, is not read
         out += zero * c
     c[...] = out.astype(c.dtype)

@@ -28,7 +28,8 @@ def setDevice(device):
 
 def getDeviceProperties(device):
     name = f"Stand-in {device}".encode()
-    return {"name": name, "major": 9, "minor": 0, "totalGlobalMem": memory.CAPACITY}
+    found = {"name": name, "major": 9, "minor": 0, "totalGlobalMem": memory.CAPACITY}
+    return found | {"l2CacheSize": 50 << 20}  # an H100's
 
 
 def deviceGetPCIBusId(device):

@@ -1,0 +1,198 @@
+"""Elementwise calls of a tape put together, so that a generated kernel makes several of them.
+
+Values of calls that one kernel makes go through memory only if another call needs them.
+"""
+
+from collections import Counter
+from copy import copy
+
+from ..backends.declarations import CAST, SELECT, SUM, expression_of
+from .plan import _independent, _Uses
+from .tape import Call, Memory, Value
+
+_LARGE = 1 << 20  # elements, for which the kernel of a single call is faster than the library's
+_MOST_WAITING = 16
+_MOST_INPUTS = 16
+
+
+def fuse(tape, fused):
+    """Have generated kernels make the elementwise calls of a tape.
+
+    fused: the class of functions that run such a kernel.
+    """
+    calls = _with_new_results(tape)
+    steps = {call: step for call in calls if (step := _step(call, fused.STORED)) is not None}
+    sums = {call for call in calls if _is_sum(call)}
+    uses = Counter([x for call in calls for x in call.operands()])
+    uses.update(tape.leaving)
+    tape.calls = []
+    while calls:
+        if calls[0] not in steps:
+            tape.calls.append(calls.pop(0))
+            continue
+        members, earlier, waiting = _group(calls, steps, sums)
+        stop = len(members) + len(earlier) + len(waiting)
+        if any(call in steps for call in earlier):  # which may be a group themselves
+            calls[:stop] = [*earlier, *members, *waiting]
+            continue
+        if len(members) == 1 and members[0].outs[0].size < _LARGE:
+            tape.calls.append(calls.pop(0))
+            continue
+        tape.calls += [*earlier, _fused(members, steps, uses, fused)]
+        calls[:stop] = waiting
+
+
+def _with_new_results(tape):
+    """The calls of a tape; those that overwrite a value of its own return a new one instead.
+
+    They may still write into its memory, of which nothing else is used any more.
+    """
+    calls, shown, kept = tape.calls, Counter(), {x.memory for x in tape.leaving}
+    for i, call in enumerate(calls):
+        shown.update([x.memory for x in call.outs])
+        if not (call.writes and call.declared.elementwise and type(call.args[0]) is Value):
+            continue
+        old = call.args[0]
+        if old.memory.is_own and shown[old.memory] == 1 and old.memory not in kept:
+            new = copy(old)
+            new.call, new.memory = call, Memory(call)
+            call.outs, call.writes = [new], False
+            for other in calls[i + 1 :]:
+                other.replace({old: new})
+            shown[new.memory] = 1
+    return calls
+
+
+def _step(call, known):
+    """The expression of a call, the dtype with which it computes, and its operands.
+
+    None if a kernel cannot make the call.
+
+    known: the characters of the dtypes of kernels.
+    """
+    expression = call.declared.expression
+    if expression is None or not call.is_pure or call.writes or call.kwargs.keys() - {"copy"}:
+        return None
+    out, operands = call.outs[0], call.args[:1] if expression == CAST else call.args
+    numbers = operands[1:] if expression == SELECT else operands  # of one dtype
+    arrays = [x for x in operands if type(x) is Value and x.kind == "array"]
+    dtypes = {x.dtype for x in arrays if x in numbers}
+    if not all(map(_is_operand, operands)) or len(dtypes) != 1 or 0 in out.shape or out.base:
+        return None
+    (dtype,) = dtypes
+    if not all(x.dtype.char in known for x in (out, *arrays)):
+        return None
+    kind = "f" if dtype.char in "eE" else dtype.kind
+    if not all(type(x) in _FITTING[kind] or x in arrays for x in numbers):
+        return None
+    if len(numbers) < len(operands) and not (arrays[0] is operands[0] and arrays[0].dtype == bool):
+        return None
+    is_logical = out.dtype.char == "?"
+    text = expression_of(call.function, kind, is_logical, on_cuda=True)
+    if text is None or not (is_logical or out.dtype == dtype or expression == CAST):
+        return None
+    return text, dtype, operands
+
+
+# The types of numbers that become, beside arrays of a kind, numbers of that kind.
+_FITTING = {"f": (Value, float, int), "i": (int,), "u": (int,), "b": (bool,)}
+
+
+def _is_operand(x):
+    if type(x) is Value:
+        return x.kind == "array" or (x.kind == "number" and x.dtype != "key")
+    return type(x) in (float, int, bool)
+
+
+def _is_sum(call):
+    """Whether a kernel can end with a call: it sums the leading axes of an array in C order."""
+    if call.declared.expression != SUM or len(call.args) != 1 or call.args[0].kind != "array":
+        return False
+    (x,), (out,), axes = call.args, call.outs, call.kwargs.get("axis")
+    axes = axes if type(axes) is tuple else (axes,)
+    return (
+        x.dtype == out.dtype
+        and (x.dtype.kind == "f" or x.dtype.char == "E")
+        and axes == tuple(range(len(axes)))
+        and 0 < len(axes) < len(x.shape)
+        and out.size > 1
+        and _is_dense(x)
+    )
+
+
+def _is_dense(x):
+    """Whether an array is in C order, and fills its memory."""
+    step, steps = x.dtype.itemsize, zip(x.shape[::-1], (x.strides or ())[::-1], strict=False)
+    for n, stride in steps:
+        if n > 1 and stride != step:
+            return False
+        step *= n
+    return x.strides is not None
+
+
+def _group(calls, steps, sums):
+    """The calls that one kernel makes, from the first on, and others that change places with them.
+
+    Returns three lists: the members, of which one may be a sum; views and elementwise calls of
+    fewer elements, which come before them; and calls that come after them.
+    """
+    first, members, earlier, waiting = calls[0].outs[0], [], [], []
+    uses, inputs, outs, late, has_sum = [], set(), set(), set(), False
+    for call in calls:
+        mine, operands = _Uses(call), {*call.operands()}
+        is_free = operands.isdisjoint(late) and all(_independent(mine, x) for x in uses)
+        found = inputs | (operands - outs)
+        if not is_free or len(found) > _MOST_INPUTS:
+            pass
+        elif call in steps and call.outs[0].shape == first.shape:
+            if not has_sum or _is_dense(call.outs[0]):
+                members.append(call)
+                outs.update(call.outs)
+                inputs = found
+                continue
+        elif call in sums and not has_sum and call.args[0] in outs and all(map(_is_dense, outs)):
+            members.append(call)
+            late.update(call.outs)
+            has_sum = True
+            continue
+        elif operands.isdisjoint(outs) and (
+            call.is_view() or (call in steps and call.outs[0].size < first.size)
+        ):
+            earlier.append(call)
+            continue
+        if len(waiting) == _MOST_WAITING:
+            break
+        waiting.append(call)
+        uses.append(mine)
+        late.update(call.outs)
+    return members, earlier, waiting
+
+
+def _fused(members, steps, uses, fused):
+    """The call of a kernel in the place of several calls."""
+    mine = Counter([x for call in members for x in call.operands()])
+    sums = [call for call in members if call not in steps]
+    members = [call for call in members if call in steps]
+    made = {call.outs[0]: k for k, call in enumerate(members)}
+    inputs = {x: k for k, x in enumerate([x for x in mine if x not in made])}
+    numbers = inputs | {x: len(inputs) + k for x, k in made.items()}
+    dtypes, found = {x: x.dtype for x in inputs}, []
+    for call in members:
+        text, dtype, operands = steps[call]
+        dtypes |= {x: dtype for x in operands if type(x) is Value and x.kind == "number"}
+        operands = [numbers[x] if type(x) is Value else (x,) for x in operands]
+        found.append((text, dtype, call.outs[0].dtype, operands))
+    outs = [x for x in made if uses[x] > mine[x]]
+    name = "-".join(dict.fromkeys([call.name for call in (*members, *sums)]))
+    results, strides, total = [made[x] for x in outs], [x.strides for x in outs], None
+    for call in sums:
+        (x,), (out,) = call.args, call.outs
+        total = made[x], out.shape, out.size
+        outs.append(out)
+    shape = members[0].outs[0].shape
+    function = fused(name, shape, [*dtypes.values()], found, results, strides, total)
+    call = Call(function, (*inputs,), {})
+    call.outs, call.several = outs, len(outs) > 1
+    for x in outs:
+        x.call = x.memory.maker = call
+    return call
