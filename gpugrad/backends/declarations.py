@@ -203,31 +203,22 @@ def _has_array(x, kinds=None):
     return hasattr(x, "dtype") and hasattr(x, "shape") and (kinds is None or _kind(x) in kinds)
 
 
-<<<<<<< HEAD
 def _selects_by_values(args, kwargs):
     """Whether the values of an index say how many elements it selects."""
     key = args[1] if type(args[1]) is tuple else (args[1],)
     return any(_has_array(k, None if type(k) is slice else "b") for k in key)
 
 
-for _operator in UFUNCS:
-    declare(_operator, out=True, elementwise=True)
-=======
 for _operator, _ufunc in UFUNCS.items():
     declare(_operator, out=True, elementwise=True, expression=_ufunc)
->>>>>>> w-fusion
 for _function in (operator.pow, operator.ipow, np.power):
     declare(_function, out=True, elementwise=True, fails=are_integers, expression=np.power)
 for _function in (operator.matmul, np.matmul):
     declare(_function, out=True)
 for _function in (np.fmax, np.fmin):  # of 0 and -0 they return the one or the other, by the place
     declare(_function, out=True, elementwise=False)
-<<<<<<< HEAD
 declare(operator.getitem, view=True, fails=has_array(1), values_shape=_selects_by_values)
 declare(operator.setitem, fails=has_array(1), values_shape=_selects_by_values)
-=======
-declare(operator.getitem, view=True, fails=has_array(1), values_shape=has_array(1, "b"))
-declare(operator.setitem, fails=has_array(1))
 
 
 def declare_like_numpy(library):
@@ -236,4 +227,3 @@ def declare_like_numpy(library):
     for name, ufunc in vars(np).items():
         if type(ufunc) is np.ufunc and ufunc in known and hasattr(library, name):
             declare(getattr(library, name), elementwise=True, expression=ufunc)
->>>>>>> w-fusion
