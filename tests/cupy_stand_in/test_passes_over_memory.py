@@ -143,7 +143,7 @@ def test_windows_of_a_convolution_take_the_memory_of_a_block(monkeypatch):
     monkeypatch.setattr(cupy._raw, "computes", False)
     x = gg.zeros((16, 64, 32, 32), device="cuda", requires_grad=True)
     weight = gg.zeros((64, 64, 3, 3), device="cuda", requires_grad=True)
-    block, memory = 2**24, cupy.get_default_memory_pool()
+    block, memory = 20 << 20, cupy.get_default_memory_pool()
     memory.free_all_blocks()
     before = memory.used_bytes()
     out = gg.convolution(x, weight, padding=1)

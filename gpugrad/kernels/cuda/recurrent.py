@@ -142,7 +142,8 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
     )
     to_bias_ih = _to_bias(dx) if wanted[3] else None
     to_bias_hh = _to_bias(dh) if wanted[4] else None
-    first += dstate  # which is rounded once
+    if wanted[5]:
+        first += dstate  # which is rounded once
     return to_x, to_weight_ih, to_weight_hh, to_bias_ih, to_bias_hh, first
 
 
