@@ -37,27 +37,32 @@ class Library:
 
     tensor: makes a tensor of a NumPy array, on the device.
     batch: how many of the inputs the steps take; None for all of them.
-    model, optimizer: those of the step that was prepared; Adam alone has no model.
+    dtype: the library's dtype for what is float32 here, if it is another one.
+    step: makes a step of a model, its loss and its optimizer.
+    model, inputs, labels: those of the step that was prepared; Adam alone has none.
+    parameters: if there is no model, those that Adam updates.
     """
 
-    model = optimizer = None
+    model = parameters = None
 
-    def __init__(self, name, device="cpu", batch=None):
-        self.device, self.batch = device, batch
+    def __init__(self, name, device="cpu", batch=None, dtype=None, step=None):
+        self.device, self.batch, self.dtype = device, batch, dtype
+        self.step = step or training_step
         if name == "torch":
             import torch
             from torch import nn, optim
 
-            self._array, self.no_grad = torch.from_numpy, torch.no_grad
+            self._array, self._cast = torch.from_numpy, torch.Tensor.to
         else:
             import gpugrad
             from gpugrad import nn, optim
 
-            self._array, self.no_grad = gpugrad.asarray, gpugrad.no_grad
+            self._array, self._cast = gpugrad.asarray, gpugrad.astype
         self.nn, self.optim, self.functional = nn, optim, nn.functional
 
     def tensor(self, array):
-        return self._array(array).to(self.device)
+        x = self._array(array).to(self.device)
+        return self._cast(x, self.dtype) if self.dtype and array.dtype == np.float32 else x
 
     def fill(self, model):
         """Give the model weights that depend on their names and shapes only, on the device."""
@@ -70,7 +75,24 @@ class Library:
             if len(p.shape) < 2:
                 value = 0.1 * value + np.float32("norm" in name and name.endswith("weight"))
             values[name] = self.tensor(value.astype(np.float32))
+        if self.dtype:
+            model.to(dtype=self.dtype)
         model.load_state_dict(values)
+
+
+def training_step(loss_of, model, optimizer):
+    """Return a step; without a loss it only updates the parameters."""
+    if loss_of is None:
+        return optimizer.step
+
+    def step():
+        optimizer.zero_grad()
+        loss = loss_of()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
 
 
 def prepare(name, case):
@@ -153,20 +175,12 @@ def _lstm(library):
 
 
 def _step(library, model, optimizer, inputs, labels):
-    library.model, library.optimizer = model, optimizer
     if library.batch is not None:
         labels = labels[: labels.shape[0] // inputs.shape[0] * library.batch]
         inputs = inputs[: library.batch]
+    library.model, library.inputs, library.labels = model, inputs, labels
     cross_entropy = library.functional.cross_entropy
-
-    def step():
-        optimizer.zero_grad()
-        loss = cross_entropy(model(inputs), labels)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
+    return library.step(lambda: cross_entropy(model(inputs), labels), model, optimizer)
 
 
 def _adam(library, number, size):
@@ -176,8 +190,8 @@ def _adam(library, number, size):
         p = library.tensor(rng.standard_normal(size, dtype=np.float32)).requires_grad_()
         p.grad = library.tensor(rng.standard_normal(size, dtype=np.float32))
         parameters.append(p)
-    library.optimizer = library.optim.Adam(parameters)
-    return library.optimizer.step
+    library.parameters = parameters
+    return library.step(None, None, library.optim.Adam(parameters))
 
 
 TITLES = {"speed": "training step", "busy": "training step beside a busy process"}

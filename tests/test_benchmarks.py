@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,9 @@ def run(*words, stand_in=False, cwd=ROOT):
 class TestOnGPU:
     """The scripts in benchmarks/gpu; their CUDA form runs on the stand-in for CuPy."""
 
-    @pytest.mark.parametrize("name, least", [("ops", 4), ("gemm", 4), ("mlp", 4), ("models", 2)])
+    @pytest.mark.parametrize("name, least", [
+        ("ops", 4), ("gemm", 4), ("mlp", 4), ("models", 4), ("layers", 18),
+    ])  # fmt: skip
     def test_all_cases_are_measured(self, name, least, tmp_path):
         script = ROOT / f"benchmarks/gpu/{name}.py"
         pytest.importorskip("matplotlib")
@@ -64,9 +67,15 @@ class TestOnGPU:
         rows = [r for r in results["rows"] if r["library"] == "gpugrad"]
         assert len(rows) == len({(r["section"], r["case"]) for r in rows}) >= least
         assert all(r["value"] > 0 for r in rows)
+        if name in ("mlp", "models", "layers"):
+            assert all(r["ready"] > 0 and r["memory"] > 0 for r in rows)
+        table = (tmp_path / "results.md").read_text()
+        lines = [rf"\| {re.escape(r['case'])} \| [\d.]+ µs" for r in rows]
+        assert all(re.search(line, table) for line in lines)
         if name in ("mlp", "models"):
             compiled = [r for r in results["rows"] if r["library"] == "gpugrad compiled"]
             assert [r["case"] for r in compiled] == [r["case"] for r in rows]
+            assert all(r["nodes"] >= 1 for r in compiled)
         # bfloat16 needs a package that may not be installed.
         assert all("ml_dtypes" in words for words in results["left_out"]["cases"])
         for words in ("must reach", "torch is left out: "):
@@ -79,9 +88,10 @@ sys.path[:0] = {str(ROOT / "benchmarks/gpu")!r}, {str(ROOT / "benchmarks")!r}
 import gpugrad, timing
 x = gpugrad.eye(2, device="cuda")
 for function in (lambda: x + 1, lambda: gpugrad.linalg.inv(x), lambda: (x + 1).to("cuda:1")):
-    timing._run_of = lambda task: (task[0](), types.SimpleNamespace(wait=lambda y: None))
+    clock = types.SimpleNamespace(wait=lambda y: None, memory=lambda run: None)
+    timing._clock_of, timing._run_of = lambda task: clock, lambda task: (task[0](), clock)
     task = lambda: gpugrad.compile(function), "gpugrad compiled", "cuda", True, "case"
-    print(timing._begin(task, 0, 0)[1])
+    print(timing._begin(task, 0, 0)[2])
 """
         done = run("-c", code, stand_in=True)
         graph, why, never = done.stdout.splitlines()
@@ -113,6 +123,19 @@ runpy.run_path({str(ROOT / "benchmarks/op_table.py")!r})
         assert "scipy" in done.stderr
         assert "pip install" in done.stderr
 
+    def test_peers_that_are_missing_and_parts_without_time_are_named(self, tmp_path):
+        code = f"""
+import importlib.util, runpy, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "jax" else find(name)
+sys.argv = "gpu --device cpu --parts examples --minutes 0 --out".split() + [{str(tmp_path)!r}]
+runpy.run_path({str(ROOT / "benchmarks/gpu/__main__.py")!r}, run_name="__main__")
+"""
+        done = run("-c", code)
+        assert done.returncode == 1
+        assert "'jax[cuda13]'" in done.stdout.splitlines()[0]
+        assert done.stdout.count("no time left of 0 minutes") >= 20
+
     def test_without_a_gpu(self):
         done = run(ROOT / "benchmarks/gpu/gemm.py", "--short", "--libraries", "gpugrad")
         assert done.returncode == 1
@@ -123,6 +146,32 @@ runpy.run_path({str(ROOT / "benchmarks/op_table.py")!r})
         done = run(ROOT / "benchmarks/gpu/mlp.py", "--device", "cpu", "--save")
         assert done.returncode == 2
         assert "--save keeps figures of a GPU" in done.stderr
+
+    def test_precisions_are_those_of_the_rows(self):
+        """PyTorch's convolutions use TF32 by default."""
+        torch = pytest.importorskip("torch")
+        code = f"""
+import sys
+sys.path[:0] = {str(ROOT / "benchmarks/gpu")!r}, {str(ROOT / "benchmarks")!r}
+import peers, torch
+for precision in ("fp32", "tf32", "bf16"):
+    print(peers.use("torch", precision, "cuda"), torch.backends.cudnn.allow_tf32,
+          torch.backends.cuda.matmul.allow_tf32)
+"""
+        done = run("-c", code)
+        expected = f"{torch.float32} False False", f"{torch.float32} True True"
+        expected = *expected, f"{torch.bfloat16} False False"
+        assert tuple(done.stdout.splitlines()) == expected, done.stderr
+
+    def test_results_are_written_after_each_case(self, tmp_path):
+        program = tmp_path / "program.py"
+        paths = [str(ROOT), str(ROOT / "benchmarks/gpu")]
+        program.write_text(INTERRUPTED.format(paths=paths, path=str(tmp_path / "results.json")))
+        done = run(program)
+        assert "third, all: no time left after 0 minutes" in done.stderr
+        written = done.stdout.splitlines()
+        assert [line for line in written if line] == ["[]", "['first']", "['first', 'second']"]
+        assert "| second | " in (tmp_path / "results.md").read_text()
 
     def test_a_case_that_fails_is_left_out_and_the_rest_continues(self, tmp_path):
         program = tmp_path / "program.py"
@@ -214,11 +263,54 @@ def prepare(library, device, case):
 
 
 if __name__ == "__main__":
-    options = SimpleNamespace(device="cpu", short=True, full=False, libraries=["gpugrad"])
-    with timing.Workers(options) as workers:
-        results, _ = workers.race(prepare, ["good", "beyond", "wrong", "dead", "good again"])
-    print([bool(turns) for turns in results.values()])
+    options = SimpleNamespace(
+        device="cpu", short=True, full=False, libraries=["gpugrad"], minutes=9, json=None
+    )
+    found = []
+    with timing.Workers("test", options) as workers:
+        cases = ["good", "beyond", "wrong", "dead", "good again"]
+        workers.race(prepare, cases, lambda result: found.append(bool(result.turns)) or [])
+    print(found)
     for words in workers.describe_problems():
         print(words[:38])
     print(workers.failed)
+"""
+
+
+INTERRUPTED = """
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path[:0] = {paths}
+sys.path.append(os.path.dirname({paths}[1]))
+import report
+import timing
+
+
+def prepare(library, device, case):
+    return lambda: None
+
+
+def written():
+    text = options.json.read_text() if options.json.exists() else '{{"rows": []}}'
+    return [r["case"] for r in json.loads(text)["rows"]]
+
+
+def rows_of(result):
+    print(written())
+    options.minutes *= result.case == "first"
+    return [report.row("s", result.case, "gpugrad", result.seconds()["gpugrad"], None, unit="s")]
+
+
+if __name__ == "__main__":
+    options = SimpleNamespace(
+        device="cpu", short=True, full=False, libraries=["gpugrad"], minutes=9,
+        json=Path({path!r}),
+    )
+    with timing.Workers("test", options) as workers:
+        workers.race(prepare, ["first", "second", "third"], rows_of)
+    print(written())
 """

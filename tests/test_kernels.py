@@ -1,6 +1,7 @@
 """NVRTC compiles every CUDA kernel; no GPU is needed. `cupy_stand_in` runs them on a CPU."""
 
 import importlib.util
+import re
 import types
 from pathlib import Path
 
@@ -34,9 +35,15 @@ def test_nvrtc_compiles(file, dtype, arch):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("features", [32, 128, 256])
 def test_nvrtc_compiles_attention(features, dtype, arch):
-    """The sizes that the kernels are launched in."""
+    """The sizes that the kernels are launched in; factors stay in 16 bits where they are."""
     if features <= {"float64": 64, "float32": 128}.get(dtype, 256):
-        compile_for(arch, dtype, [f"attention {features}"])
+        code = compile_for(arch, dtype, [f"attention {features}"])
+        wide, factor = {
+            "float64": ("f64", "f64"), "float32": ("f32", "tf32"),
+            "float16": ("f32", "f16"), "bfloat16": ("f32", "bf16"),
+        }[dtype]  # fmt: skip
+        kinds = re.findall(r"mma\.sync\S*row\.col\.(\S+);?", code.decode())
+        assert {x.rstrip(";") for x in kinds} == {f"{wide}.{factor}.{factor}.{wide}"}
 
 
 def loader():
@@ -49,9 +56,10 @@ def loader():
 
 
 def compile_for(arch, dtype, names):
-    """Compile in the same way as CuPy; without warnings, also of registers that are spilled."""
+    """The PTX, compiled as CuPy does, without warnings, also of registers that are spilled."""
     sources = loader()
-    compile_source(arch, sources.source(*names), sources.options(dtype), dtype != "float64")
+    options = sources.options(dtype)
+    return compile_source(arch, sources.source(*names), options, dtype != "float64")
 
 
 def compile_source(arch, text, options, warns_of_spills):
@@ -69,6 +77,7 @@ def compile_source(arch, text, options, warns_of_spills):
     except nvrtc.NVRTCError as error:
         pytest.fail(f"{error}:\n{nvrtc.getProgramLog(program)}", pytrace=False)
     assert nvrtc.getProgramLog(program).strip("\0 \n") == ""
+    return nvrtc.getPTX(program)
 
 
 GENERATED = [

@@ -1,11 +1,13 @@
 """Run everything that needs a GPU: tests, examples and benchmarks.
 
-    python benchmarks/gpu [--out FOLDER] [--parts compile tests table examples benchmarks]
-        [--device cpu] [--short | --full] [--list]
+    pip install ".[test,cuda13x]" torch "jax[cuda13]"    # torch and jax are what it compares with
+    python benchmarks/gpu [--out FOLDER] [--parts compile tests benchmarks examples table]
+        [--minutes N] [--device cpu] [--short | --full] [--list]
 
 The parts are a run of all tests on all cores ("compile"), the tests of what only a GPU can show
-("tests"), the tests of the table of ops and all others on CUDA arrays ("table"), the examples, and
-the benchmarks.
+("tests"), the benchmarks, the examples, and the tests of the table of ops and all others on CUDA
+arrays ("table"). They are run in this order, and take at most 38 minutes together, or those of
+--minutes: what has no time left is named and left out.
 
 The first part is run for what it compiles, not for its results, since tests that run at the same
 time disturb each other. CuPy compiles thousands of kernels, each in half a second to six seconds,
@@ -13,9 +15,10 @@ and keeps them in CUPY_CACHE_DIR, by default ~/.cupy/kernel_cache. If you keep t
 the first run needs this part.
 
 Each command has a time limit, and runs whether or not the one before succeeded. Its log and the
-files that it writes are in FOLDER, by default runs/gpu: pictures, and the benchmarks' gpu_*.json
-and gpu_*.png, which you can move to benchmarks/results/ to keep them. The exit status is 0 if all
-commands succeeded.
+files that it writes are in FOLDER, by default runs/gpu: pictures, and the benchmarks' gpu_*.json,
+gpu_*.md with the tables, and gpu_*.png, which you can move to benchmarks/results/ to keep them. The
+results are written after each case, so that a run that is ended keeps them. The exit status is 0
+if all commands succeeded.
 """
 
 import argparse
@@ -38,13 +41,14 @@ EXAMPLES = (
     "differentiate_scipy regression variational_autoencoder cnn long_memory character_transformer "
     "gaussian_process hidden_markov gaussian_mixture bayesian_network fluid"
 ).split()
-BENCHMARKS = "ops", "gemm", "mlp", "models"
+BENCHMARKS = "mlp", "models", "layers", "ops", "gemm"
+PEERS = {"torch": "torch", "jax": "jax[cuda13]"}
 # Modules without which pytest cannot collect the tests of a part.
 TESTS = "pytest xdist scipy ml_dtypes array_api_strict".split()
 ALL_TESTS = [*TESTS, *"matplotlib tqdm safetensors array_api_extra einops sklearn jedi".split()]
 NEEDS = {"compile": ALL_TESTS, "tests": TESTS, "table": ALL_TESTS}
 # Seconds for each command.
-LIMITS = {"compile": 1800, "tests": 900, "table": 900, "examples": 120, "benchmarks": 300}
+LIMITS = {"compile": 600, "tests": 600, "benchmarks": 400, "examples": 120, "table": 900}
 
 
 def commands(options, out):
@@ -54,13 +58,13 @@ def commands(options, out):
     if options.device == "cuda":
         yield "compile", "all", [*pytest, "-n", str(os.cpu_count()), str(ROOT / "tests")]
     yield "tests", "gpu", [*pytest, own]
-    yield "table", "ops", [*pytest, str(ROOT / "tests"), f"--ignore={own}"]
-    for name in EXAMPLES:
-        yield "examples", name, [str(ROOT / "examples" / f"{name}.py"), "--device", options.device]
     for name in BENCHMARKS:
         files = ["--json", str(out / f"gpu_{name}.json"), "--plot", str(out / f"gpu_{name}.png")]
         script = str(ROOT / "benchmarks/gpu" / f"{name}.py")
         yield "benchmarks", name, [script, "--device", options.device, *form, *files]
+    for name in EXAMPLES:
+        yield "examples", name, [str(ROOT / "examples" / f"{name}.py"), "--device", options.device]
+    yield "table", "ops", [*pytest, str(ROOT / "tests"), f"--ignore={own}"]
 
 
 def run(words, log, folder, limit):
@@ -91,6 +95,7 @@ def main():
     add("--short", action="store_true", help="benchmarks in their short form")
     add("--full", action="store_true", help="benchmarks in their full form, without a time limit")
     add("--parts", nargs="+", choices=LIMITS, default=list(LIMITS), help="default all")
+    add("--minutes", type=float, default=38, metavar="N", help="for all parts; default 38")
     add("--out", type=Path, default=Path("runs/gpu"), metavar="FOLDER", help="default runs/gpu")
     add("--list", action="store_true", help="print the commands without running them")
     options = parser.parse_args()
@@ -108,12 +113,23 @@ def main():
         if missing and part in options.parts:
             print(f"the part {part!r} needs {', '.join(missing)}; pip install '{ROOT}[test]'")
             return 1
+    if missing := [package for name, package in PEERS.items() if find_spec(name) is None]:
+        print(f"not compared: pip install {shlex.join(missing)}")
     out.mkdir(parents=True, exist_ok=True)
     failed = False
+    stop = time.perf_counter() + 60 * options.minutes
     for part, name, words in todo:
         log = out / f"{part}_{name}.log"
-        limit = None if options.full and part == "benchmarks" else LIMITS[part]
         start = time.perf_counter()
+        limit = min(LIMITS[part], stop - start)
+        if options.full and part == "benchmarks":
+            limit = None
+        elif limit < 10:
+            print(f"{part:<10}  {name:<20}  no time left of {options.minutes:g} minutes")
+            failed = True
+            continue
+        elif part == "benchmarks":  # which then still writes its tables and pictures
+            words = [*words, "--minutes", f"{0.8 * limit / 60:.2f}"]
         status = run(words, log, out, limit)
         failed |= status != 0 and part != "compile"
         outcome = "ran out of time" if status is None else f"status {status}" if status else "ok"

@@ -101,32 +101,29 @@ def main():
     options = report.arguments(
         __doc__.splitlines()[0], ["gpugrad", "torch"], precisions=list(report.PRECISIONS)
     )
-    with Workers(options) as workers:
-        results, _ = workers.race(prepare, products(options))
-    rows = rows_of(results)
-    bounds = show(options, rows)
-    sys.exit(report.finish("gemm", options, workers, rows, bounds, draw(rows)))
-
-
-def rows_of(results):
-    """Return a row for each product and library, with its rate and its share of the best rate."""
-    rows = []
-    for product, turns in results.items():
-        # On a CPU only the time of a run is known.
-        times = {n: [t["gpu"] or t["time"] for t in found] for n, found in turns.items()}
-        for library, seconds in times.items():
-            rows.append(
-                report.row(
-                    "gemm", str(product), library, seconds, times.get(report.BASELINE), unit="s",
-                    target=LIMIT if library == "gpugrad" else None,
-                    precision=product.precision, operations=product.operations,
-                    teraflops=product.operations / median(seconds) / 1e12,
-                    cpu=median(t["cpu"] or t["time"] for t in turns[library]),
-                )
-            )  # fmt: skip
-    for r in rows:
-        best = max(s["teraflops"] for s in rows if s["precision"] == r["precision"])
+    with Workers("gemm", options) as workers:
+        workers.race(prepare, products(options), rows_of)
+    for r in workers.rows:
+        best = max(s["teraflops"] for s in workers.rows if s["precision"] == r["precision"])
         r["fraction"] = r["teraflops"] / best
+    bounds = show(options, workers.rows)
+    sys.exit(report.finish(workers, bounds, draw(workers.rows)))
+
+
+def rows_of(result):
+    """Return a row for each library, with its rate."""
+    product, rows = result.case, []
+    times = result.seconds("gpu")  # on a CPU only the time of a run is known
+    for library, seconds in times.items():
+        rows.append(
+            report.row(
+                "gemm", str(product), library, seconds, times.get(report.BASELINE), unit="s",
+                target=LIMIT if library == "gpugrad" else None,
+                precision=product.precision, operations=product.operations,
+                teraflops=product.operations / median(seconds) / 1e12,
+                cpu=median(result.seconds("cpu")[library]),
+            )
+        )  # fmt: skip
     return rows
 
 

@@ -15,13 +15,14 @@ jax jit: the whole step as one program, which may overwrite the parameters it is
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.extend(map(str, Path(__file__).resolve().parents[1:3]))
 import report
 import steps
-from peers import LIBRARIES, torch_graph, use
+from peers import LIBRARIES, jax_entropy, jax_sgd, jax_step, training_step, use
 from train_step import MLP, Net, data
 
 LR = 0.01
@@ -67,104 +68,44 @@ def trainings(options):
 
 def prepare(library, device, training):
     """Return a function that does one step and returns the loss, as the library's own scalar."""
-    dtype = use(library, training.precision, device)
-    if LIBRARIES[library] == "gpugrad":
-        return _gpugrad(training.net, dtype, device, compiled=library == "gpugrad compiled")
+    net, dtype = training.net, use(library, training.precision, device)
+    x, y, values = data(net)
     if library == "jax jit":
-        return _jax(training.net, dtype)
-    return _torch(training.net, dtype, device, how=library.removeprefix("torch").strip())
+        return _jax(x.astype(dtype), y, [value.astype(dtype) for value in values])
+    if LIBRARIES[library] == "gpugrad":
+        import gpugrad as module
+        from gpugrad import nn, optim
 
+        tensor = module.asarray
+    else:
+        import torch as module
+        from torch import nn, optim
 
-def _gpugrad(net, dtype, device, *, compiled):
-    import gpugrad
-    from gpugrad import nn, optim
-
-    x, y, values = data(net)
-    x, y = gpugrad.asarray(x, device=device).astype(dtype), gpugrad.asarray(y, device=device)
-    model = nn.MLP(net.sizes[0], net.sizes[1:], activation=nn.ReLU, device=device)
-    with gpugrad.no_grad():
-        for parameter, value in zip(model.parameters(), values, strict=True):
-            parameter[...] = gpugrad.asarray(value, device=device)
-    model.to(dtype=dtype)
-    loss_of = nn.CrossEntropyLoss()
-    optimizer = optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
-
-    def step():
-        optimizer.zero_grad()
-        loss = loss_of(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return gpugrad.compile(step) if compiled else step
-
-
-def _torch(net, dtype, device, *, how):
-    import torch
-    from torch import nn
-
-    x, y, values = data(net)
-    x = torch.from_numpy(x).to(device=device, dtype=dtype)
-    y = torch.from_numpy(y).to(device)
+        tensor = module.from_numpy
+    x, y = tensor(x).to(device), tensor(y).to(device)
+    x = module.asarray(x, dtype=dtype)
     layers = []
     for n_in, n_out in zip(net.sizes, net.sizes[1:], strict=False):
         layers += [nn.Linear(n_in, n_out), nn.ReLU()]
     model = nn.Sequential(*layers[:-1])
-    with torch.no_grad():
-        for parameter, value in zip(model.parameters(), values, strict=True):
-            parameter.copy_(torch.from_numpy(value))
-    model.to(device=device, dtype=dtype)
+    names = list(model.state_dict())
+    model.load_state_dict({name: tensor(v) for name, v in zip(names, values, strict=True)})
+    model.to(device).to(dtype=dtype)
     entropy = nn.CrossEntropyLoss()
-    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
-
-    def loss_of(x, y):
-        return entropy(model(x), y)
-
-    if how == "compile":
-        torch.compiler.reset()
-        loss_of = torch.compile(loss_of, mode="reduce-overhead")
-
-    def step():
-        if how == "compile":  # the result of the last step may be overwritten
-            torch.compiler.cudagraph_mark_step_begin()
-        optimizer.zero_grad()
-        loss = loss_of(x, y)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return torch_graph(step, model, optimizer) if how == "graph" else step
+    optimizer = optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
+    return training_step(library, lambda: entropy(model(x), y), model, optimizer)
 
 
-def _jax(net, dtype):
+def _jax(x, y, parameters):
     import jax
-
-    np = jax.numpy
-    x, y, values = data(net)
-    x, y = jax.device_put((x.astype(dtype), y))
-    parameters = [np.asarray(value, dtype) for value in values]
-    momenta = [np.zeros_like(p) for p in parameters]
 
     def loss_of(parameters, x, y):
         for w, b in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
             x = jax.nn.relu(x @ w.T + b)
-        scores = jax.nn.log_softmax(x @ parameters[-2].T + parameters[-1])
-        return -np.take_along_axis(scores, y[:, None], axis=1).mean()
+        return jax_entropy(x @ parameters[-2].T + parameters[-1], y)
 
-    def update(parameters, momenta, x, y):
-        loss, grads = jax.value_and_grad(loss_of)(parameters, x, y)
-        momenta = [MOMENTUM * m + g for m, g in zip(momenta, grads, strict=True)]
-        parameters = [p - LR * m for p, m in zip(parameters, momenta, strict=True)]
-        return parameters, momenta, loss
-
-    update = jax.jit(update, donate_argnums=(0, 1))
-
-    def step():
-        nonlocal parameters, momenta
-        parameters, momenta, loss = update(parameters, momenta, x, y)
-        return loss
-
-    return step
+    update = partial(jax_sgd, lr=LR, momentum=MOMENTUM)
+    return jax_step(loss_of, update, *jax.device_put((parameters, x, y)))
 
 
 def main():

@@ -1,15 +1,20 @@
 """The time of training steps of a CNN, a transformer, an LSTM, and of Adam, compared to PyTorch.
 
     python benchmarks/gpu/models.py [--device cpu] [--short | --full] [--libraries NAME ...]
-        [--models M ...] [--json PATH] [--plot PATH] [--save]
+        [--models M ...] [--precisions P ...] [--minutes N] [--json PATH] [--plot PATH] [--save]
 
-The models and their data, in float32, are those of benchmarks/model_step.py.
+The models and their data are those of benchmarks/model_step.py. Precisions are float32, also in
+cuDNN's convolutions and LSTMs, TF32 (with --full), and bfloat16, parameters and Adam's state
+included; float16 cannot hold Adam's epsilon.
 
 gpugrad compiled: the whole step by gpugrad.compile, as one CUDA graph.
+torch compile: forward and loss by torch.compile(mode="reduce-overhead"), with CUDA graphs.
 torch graph: the whole step captured as one CUDA graph.
+jax jit: the whole step as one program.
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,51 +22,56 @@ sys.path.extend(map(str, Path(__file__).resolve().parents[1:3]))
 import model_step
 import report
 import steps
-from peers import LIBRARIES, torch_graph, use
+from peers import LIBRARIES, training_step, use
 
 # How far apart the first losses may be.
-CLOSE = {"CNN": 1e-3, "transformer": 1e-3, "LSTM": 1e-3}
+CLOSE = {"fp32": 1e-3, "tf32": 1e-2, "bf16": 5e-2}
 SHORT = "CNN", "Adam, 100 of 1000"
 
 
 class Model(NamedTuple):
     name: str
+    precision: str
     batch: int | None
 
     target = None
 
     @property
     def close(self):
-        return CLOSE.get(self.name)
+        return None if self.name.startswith("Adam") else CLOSE[self.precision]
 
     def __str__(self):
-        return self.name
+        return f"{self.name}, {self.precision}"
 
 
 def prepare(library, device, model):
     """Return a function that does one step and returns the loss, as the library's own scalar."""
-    use(library, "fp32", device)
-    made = model_step.Library(LIBRARIES[library], device, model.batch)
-    with_graph = model_step.step_of(made, model.name)
+    dtype = use(library, model.precision, device)
+    if library == "jax jit":
+        import jax_models
 
-    def step():
-        loss = with_graph()
-        return None if loss is None else loss.detach()
-
-    if library == "gpugrad compiled":
-        import gpugrad
-
-        return gpugrad.compile(step)
-    if library == "torch graph":
-        return torch_graph(step, made.model, made.optimizer)
-    return step
+        made = model_step.Library("gpugrad", "cpu", model.batch)
+        model_step.step_of(made, model.name)
+        made.dtype = dtype
+        return jax_models.step_of(model.name, made)
+    step = partial(training_step, library)
+    made = model_step.Library(LIBRARIES[library], device, model.batch, dtype, step)
+    return model_step.step_of(made, model.name)
 
 
 def main():
-    names = ["gpugrad", "gpugrad compiled", "torch", "torch graph"]
-    options = report.arguments(__doc__.splitlines()[0], names, models=list(model_step.TARGETS))
+    options = report.arguments(
+        __doc__.splitlines()[0], list(LIBRARIES), models=list(model_step.TARGETS),
+        precisions=list(CLOSE),
+    )  # fmt: skip
     names = options.models or (SHORT if options.short else model_step.TARGETS)
-    models = [Model(name, 1 if options.short else None) for name in names]
+    usual = ("fp32", "bf16") if options.device == "cpu" or not options.full else CLOSE
+    models = [
+        Model(name, p, 1 if options.short else None)
+        for p in options.precisions or usual
+        for name in names
+        if p != "tf32" or not name.startswith("Adam")
+    ]
     sys.exit(steps.run("models", options, prepare, models))
 
 

@@ -96,13 +96,11 @@ def main():
     options = report.arguments(
         __doc__.splitlines()[0], ["gpugrad", "torch"], sections=list(SECTIONS), ops=ops
     )
-    rows, bounds = [], []
-    with Workers(options) as workers:
+    bounds = []
+    with Workers("ops", options) as workers:
         for section in options.sections or SECTIONS:
-            measured = globals()[section](options, workers)
-            rows += measured[0]
-            bounds += measured[1]
-    sys.exit(report.finish("ops", options, workers, rows, bounds, draw(rows)))
+            bounds += globals()[section](options, workers)
+    sys.exit(report.finish(workers, bounds, draw(workers.rows)))
 
 
 # Overhead
@@ -126,18 +124,8 @@ def prepare_small(library, device, op):
 
 def overhead(options, workers):
     chosen = options.ops or (BY_NAME if options.full else FEW if options.short else USUAL)
-    results, _ = workers.race(prepare_small, [op for op in chosen if op in BY_NAME])
-    rows = []
-    for op, turns in results.items():
-        # On a CPU, only the time of a run is known.
-        times = {n: [1e6 * (t["cpu"] or t["time"]) for t in found] for n, found in turns.items()}
-        for library, found in times.items():
-            rows.append(
-                report.row(
-                    "overhead", op, library, found, times.get(report.BASELINE), unit="µs",
-                    time=1e6 * median(t["time"] for t in turns[library]),
-                )
-            )  # fmt: skip
+    workers.race(prepare_small, [op for op in chosen if op in BY_NAME], _overhead_rows)
+    rows = [r for r in workers.rows if r["section"] == "overhead"]
     lines = [["", "gpugrad µs", "torch µs", "ratio", "spread"]]
     for op in dict.fromkeys(r["case"] for r in rows):
         of = {r["library"]: r for r in rows if r["case"] == op}
@@ -153,7 +141,19 @@ def overhead(options, workers):
     report.table(f"CPU time of an op on {SMALL} elements, forward and backward", lines)
     if ratios:
         print(f"median ratio {median(ratios):.2f} of {len(ratios)}")
-    return rows, []
+    return []
+
+
+def _overhead_rows(result):
+    times = result.seconds("cpu")  # on a CPU, only the time of a run is known
+    return [
+        report.row(
+            "overhead", result.case, library, [1e6 * x for x in found],
+            [1e6 * x for x in times[report.BASELINE]] if report.BASELINE in times else None,
+            unit="µs", time=1e6 * median(result.seconds()[library]),
+        )
+        for library, found in times.items()
+    ]  # fmt: skip
 
 
 # Bandwidth
@@ -266,25 +266,27 @@ def bandwidth(options, workers):
         works.append(Pass(wide, "step" if wide.op in OPTIMIZERS else "forward", size))
         if wide.backward:
             works.append(Pass(wide, "backward", size))
-    results, _ = workers.race(prepare_wide, works)
-    rows = []
-    for work, turns in results.items():
-        wide, direction, _ = work
-        passes = wide.backward if direction == "backward" else wide.forward
-        moved = 4 * passes * (size if direction == "copy" else size // COLUMNS * COLUMNS)
-        times = {n: [t["gpu"] or t["time"] for t in found] for n, found in turns.items()}
-        for library, seconds in times.items():
-            rows.append(
-                report.row(
-                    "bandwidth", str(work), library, seconds, times.get(report.BASELINE), unit="s",
-                    direction=direction, elementwise=wide.elementwise, bytes=moved,
-                    gigabytes_per_second=moved / median(seconds) / 1e9,
-                )
-            )  # fmt: skip
+    workers.race(prepare_wide, works, _bandwidth_rows)
+    rows = [r for r in workers.rows if r["section"] == "bandwidth"]
     copy = max((r["gigabytes_per_second"] for r in rows if r["direction"] == "copy"), default=None)
     for r in rows:
         r["fraction"] = r["gigabytes_per_second"] / copy if copy else None
-    return rows, _show_bandwidth(rows, size, copy)
+    return _show_bandwidth(rows, size, copy)
+
+
+def _bandwidth_rows(result):
+    wide, direction, size = result.case
+    passes = wide.backward if direction == "backward" else wide.forward
+    moved = 4 * passes * (size if direction == "copy" else size // COLUMNS * COLUMNS)
+    times = result.seconds("gpu")
+    return [
+        report.row(
+            "bandwidth", str(result.case), library, seconds, times.get(report.BASELINE), unit="s",
+            direction=direction, elementwise=wide.elementwise, bytes=moved,
+            gigabytes_per_second=moved / median(seconds) / 1e9,
+        )
+        for library, seconds in times.items()
+    ]  # fmt: skip
 
 
 def _show_bandwidth(rows, size, copy):

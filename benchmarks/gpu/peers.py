@@ -3,6 +3,7 @@
 Everything except `state` is called in the library's own process.
 """
 
+import ctypes
 import importlib
 import math
 import os
@@ -120,7 +121,106 @@ def use(library, precision, device):
     import torch
 
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"  # which is on by default
     return getattr(torch, name)
+
+
+def training_step(library, loss_of, model, optimizer):
+    """Return a function that does one step of gpugrad or PyTorch and returns the loss.
+
+    loss_of: returns the loss; None for a step that only updates parameters, without a model.
+    """
+    if library == "torch compile":
+        import torch
+
+        torch.compiler.reset()
+        if loss_of is None:  # the optimizer's own loops are what there is to compile
+            optimizer.step = torch.compile(optimizer.step)
+        else:
+            loss_of = torch.compile(loss_of, mode="reduce-overhead")
+
+    def step():
+        if loss_of is None:
+            optimizer.step()
+            return None
+        if library == "torch compile":  # the result of the last step may be overwritten
+            torch.compiler.cudagraph_mark_step_begin()
+        optimizer.zero_grad()
+        loss = loss_of()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    if library == "torch graph":
+        return torch_graph(step, model, optimizer)
+    if library == "gpugrad compiled":
+        import gpugrad
+
+        return gpugrad.compile(step)
+    return step
+
+
+def jax_step(loss_of, update, parameters, *data):
+    """Return a function that does one step of JAX, as one program, and returns the loss.
+
+    loss_of: the loss of ``(parameters, *data)``; None if ``parameters`` are only updated.
+    update: ``(parameters, gradients, state) -> parameters, state``, from a state of None.
+    """
+    import jax
+
+    def zeros():
+        return jax.tree.map(jax.numpy.zeros_like, parameters)
+
+    def of_all(parameters, state, *data):
+        loss, grads = None, parameters
+        if loss_of is not None:
+            loss, grads = jax.value_and_grad(loss_of)(parameters, *data)
+        parameters, state = update(parameters, grads, state)
+        return parameters, state, loss
+
+    state = {"first": zeros(), "second": zeros(), "count": jax.numpy.zeros((), "int32")}
+    program = jax.jit(of_all, donate_argnums=(0, 1)).lower(parameters, state, *data).compile()
+    used = program.memory_analysis()
+
+    def step():
+        nonlocal parameters, state
+        parameters, state, loss = program(parameters, state, *data)
+        return parameters if loss is None else loss
+
+    kinds = "argument", "output", "temp"
+    step.memory = sum(getattr(used, f"{kind}_size_in_bytes") for kind in kinds)
+    step.memory -= used.alias_size_in_bytes
+    return step
+
+
+def jax_entropy(scores, labels):
+    import jax
+
+    scores = jax.nn.log_softmax(scores)
+    return -jax.numpy.take_along_axis(scores, labels[:, None], axis=1).mean()
+
+
+def jax_sgd(parameters, grads, state, lr, momentum):
+    import jax
+
+    moved = jax.tree.map(lambda m, g: momentum * m + g, state["first"], grads)
+    return jax.tree.map(lambda p, m: p - lr * m, parameters, moved), state | {"first": moved}
+
+
+def jax_adam(parameters, grads, state, lr=1e-3):
+    import jax
+
+    count = state["count"] + 1
+    first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state["first"], grads)
+    second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, state["second"], grads)
+    a, b = 1 - 0.9**count, 1 - 0.999**count
+
+    def updated(p, m, v):
+        return (p - lr * (m / a) / (jax.numpy.sqrt(v / b) + 1e-8)).astype(p.dtype)
+
+    return jax.tree.map(updated, parameters, first, second), {
+        "first": first, "second": second, "count": count,
+    }  # fmt: skip
 
 
 def torch_graph(step, model, optimizer):
@@ -141,9 +241,10 @@ def torch_graph(step, model, optimizer):
         for _ in range(3):
             step()
     torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
     with torch.cuda.graph(graph):
         result = step()
+    graph.instantiate()
     with torch.no_grad():
         if model is not None:
             model.load_state_dict(weights)
@@ -155,7 +256,27 @@ def torch_graph(step, model, optimizer):
         graph.replay()
         return result
 
+    replay.graph = graph
     return replay
+
+
+def nodes(library, run):
+    """How many nodes the CUDA graph of a run has; None if it is none."""
+    programs = getattr(run, "_programs", None) if library == "gpugrad compiled" else None
+    captured = getattr(programs[-1], "_captured", None) if programs else None
+    if library == "torch graph":
+        graph = run.graph.raw_cuda_graph()
+    elif captured is not None:
+        graph = captured.graph._graph.graph
+    else:
+        return None
+    count = ctypes.c_size_t()
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return None
+    status = driver.cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count))
+    return None if status else count.value
 
 
 STATE = (
@@ -182,7 +303,8 @@ def state(device):
 
 # Clocks. `asynchronous`: whether work continues after the call that started it has returned.
 # `has_events`: whether the device can record when it reaches a point in its queue. `wait`: wait
-# for a result. `release`: give back memory that no array uses.
+# for a result. `release`: give back memory that no array uses. `memory`: how many bytes the library
+# has taken for a run since then, at most; None if it does not say.
 
 
 class HostClock:
@@ -202,6 +324,9 @@ class HostClock:
     def release(self):
         pass
 
+    def memory(self, run):
+        return getattr(run, "memory", None)
+
     def copy(self):
         source, target = self._arrays
         target[...] = source
@@ -219,6 +344,9 @@ class JaxClock:
 
     def release(self):
         pass
+
+    def memory(self, run):
+        return getattr(run, "memory", None)
 
 
 class _EventClock:
@@ -249,11 +377,19 @@ class CuPyClock(_EventClock):
         import cupy
 
         self._cuda = cupy.cuda
-        self.release = cupy.get_default_memory_pool().free_all_blocks
+        self._pool = cupy.get_default_memory_pool()
+        self.release = self._pool.free_all_blocks
         self._source = cupy.ones(size, cupy.float32)
         self._target = cupy.zeros_like(self._source)
         self.copied_bytes = self._source.nbytes
         self._calibrate(10)
+
+    def memory(self, run):
+        from gpugrad.backends.cupy import cublas, graphs
+
+        taken = sum(pool.total_bytes() for pool in (self._pool, *graphs._pools))
+        taken += sum(workspace.size for _, workspace in cublas._known.values())
+        return taken - 2 * self.copied_bytes
 
     def mark(self):
         event = self._cuda.Event()
@@ -285,11 +421,17 @@ class TorchClock(_EventClock):
         import torch
 
         self._torch = torch
-        self.release = torch.cuda.empty_cache
         self._source = torch.ones(size, device="cuda")
         self._target = torch.zeros_like(self._source)
         self.copied_bytes = self._source.nbytes
         self._calibrate(10)
+
+    def release(self):
+        self._torch.cuda.empty_cache()
+        self._torch.cuda.reset_peak_memory_stats()
+
+    def memory(self, run):
+        return self._torch.cuda.max_memory_reserved() - 2 * self.copied_bytes
 
     def mark(self):
         event = self._torch.cuda.Event(enable_timing=True)

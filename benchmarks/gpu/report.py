@@ -5,6 +5,7 @@ import importlib.util
 import json
 import platform
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -34,12 +35,22 @@ def arguments(description, names, **parts):
     for name, known in parts.items():
         add(f"--{name}", nargs="+", choices=known, default=None, metavar=name[:-1].upper(),
             help=f"of {', '.join(known)}" if len(known) < 9 else "by default some")  # fmt: skip
-    add("--json", type=Path, metavar="PATH", help="write the results as JSON")
+    add("--minutes", type=float, default=inf, metavar="N", help="begin no case after these")
+    add(
+        "--json",
+        type=Path,
+        metavar="PATH",
+        help="write the results, after each case, as JSON and, with the suffix .md, as tables",
+    )
     add("--plot", type=Path, metavar="PATH", help="draw the results as a PNG")
     add("--save", action="store_true", help=f"both, in {RESULTS.parent.name}/{RESULTS.name}/")
     options = parser.parse_args()
     if options.save and (options.device == "cpu" or options.short):
         parser.error("--save keeps figures of a GPU in the usual form; use --json and --plot")
+    if options.save:
+        name = f"gpu_{Path(parser.prog).stem}"
+        options.json = options.json or RESULTS / f"{name}.json"
+        options.plot = options.plot or RESULTS / f"{name}.png"
     options.libraries = [name for name in LIBRARIES if name in options.libraries]
     return options
 
@@ -118,29 +129,61 @@ def show_bounds(options, bounds):
     table(f"must reach{where}", lines)
 
 
-def finish(name, options, workers, rows, bounds, draw):
+def write_json(workers, bounds=()):
+    """Write the results so far, and their tables, if a file was asked for."""
+    options, path = workers.options, workers.options.json
+    if not path:
+        return
+    about = machine(options, workers.about)
+    result = {
+        "benchmark": f"gpu/{workers.name}",
+        "form": "short" if options.short else "full" if options.full else "usual",
+        "environment": about,
+        "nvidia_smi": workers.states,
+        "bounds": bounds,
+        "left_out": {**workers.missing, "cases": list(workers.describe_problems())},
+        "rows": workers.rows,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for text, suffix in ((json.dumps(result, indent=1), path.suffix), (markdown(result), ".md")):
+        part = path.with_suffix(".part")
+        part.write_text(text + "\n")
+        part.replace(path.with_suffix(suffix))  # never half a file
+
+
+def markdown(result):
+    """Tables of times, for documents: a line for each case, the ratio to PyTorch in parentheses."""
+    about = result["environment"]
+    lines = [f"{about['device']}, {about['date'][:10]}; {versions(about)}"]
+    sections: dict = {}
+    for r in result["rows"]:
+        sections.setdefault(r["section"], {}).setdefault(r["case"], {})[r["library"]] = r
+    for section, cases in sections.items():
+        names = [n for n in LIBRARIES if any(n in found for found in cases.values())]
+        lines += ["", f"| {section} | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|"]
+        for case, found in cases.items():
+            cells = [_cell(found[n]) if n in found else "" for n in names]
+            lines.append(f"| {case} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(r):
+    scale = 1e6 if r["unit"] == "s" else 1
+    text = f"{number(scale * r['value'])} µs"
+    is_own = r["library"] == BASELINE or r["ratio"] is None
+    return text if is_own else f"{text} ({ratio(r['ratio'])})"
+
+
+def finish(workers, bounds, draw):
     """Show the bounds, write the files asked for, and return the exit status."""
+    options = workers.options
     show_bounds(options, bounds)
     about = machine(options, workers.about)
     print(f"\n{about['device']}; {versions(about)}")
-    if options.save:
-        options.json = options.json or RESULTS / f"gpu_{name}.json"
-        options.plot = options.plot or RESULTS / f"gpu_{name}.png"
+    write_json(workers, bounds)
     if options.json:
-        form = "short" if options.short else "full" if options.full else "usual"
-        result = {
-            "benchmark": f"gpu/{name}",
-            "form": form,
-            "environment": about,
-            "nvidia_smi": workers.states,
-            "bounds": bounds,
-            "left_out": {**workers.missing, "cases": list(workers.describe_problems())},
-            "rows": rows,
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
-        print(f"wrote {options.json}")
-    if options.plot and rows:
+        print(f"wrote {options.json} and {options.json.with_suffix('.md').name}")
+    if options.plot and workers.rows:
         _plot(options.plot, about, draw)
     if workers.problems:
         print("\nleft out:", *workers.describe_problems(), sep="\n  ")

@@ -1,4 +1,4 @@
-"""How training steps are raced and reported: their table, bounds and picture.
+"""How training steps and layers are raced and reported: their table, bounds and picture.
 
 A case has a name, ``close``, which says how far apart the first losses of the libraries may be, and
 ``target``, the bound on the time of gpugrad's step, eager, as a multiple of torch's, or None.
@@ -14,48 +14,42 @@ STEPS = 5  # whose losses are compared
 AGAINST_GRAPH = 1.0
 
 
-def run(name, options, prepare, cases):
+def run(name, options, prepare, cases, draw=None):
     """Measure the cases, report them, and return the exit status.
 
     prepare: as for `Workers.race`; the runs of a case with ``close`` return a loss.
+    draw: as for `report.finish`, of the rows; by default all times and ratios.
     """
-    with Workers(options) as workers:
-        results, losses = workers.race(prepare, [c for c in cases if c.close], values=STEPS)
-        compare(workers, losses)
-        results |= workers.race(prepare, [c for c in cases if not c.close])[0]
-    rows = rows_of(name, results)
-    bounds = show(rows)
-    return report.finish(name, options, workers, rows, bounds, draw(rows))
+    with Workers(name, options) as workers:
+        workers.race(
+            prepare, cases, lambda result: rows_of(name, workers, result),
+            values=lambda case: STEPS if case.close else 0,
+        )  # fmt: skip
+    bounds = show(name, workers.rows)
+    return report.finish(workers, bounds, (draw or draw_steps)(workers.rows))
 
 
-def compare(workers, losses):
-    """Report libraries whose losses differ from PyTorch's, which means they did different work."""
-    for case, found in losses.items():
-        if not found:
-            continue
-        expected = found.get(report.BASELINE, next(iter(found.values())))
-        for library, values in found.items():
-            apart = max(abs(a - b) / abs(b) for a, b in zip(values, expected, strict=True))
-            if not apart <= case.close:
-                workers.failed = True
-                workers.leave_out(library, case, f"its losses {values} are not {expected}")
-
-
-def rows_of(name, results):
-    rows = []
-    for case, turns in results.items():
-        times = {n: [t["time"] for t in found] for n, found in turns.items()}
-        for library, found in turns.items():
-            target = case.target if library == "gpugrad" else None
-            known = {key: [t[key] for t in found if t[key] is not None] for key in ("cpu", "gpu")}
-            rows.append(
-                report.row(
-                    name, str(case), library, times[library], times.get(report.BASELINE),
-                    unit="s", target=target,
-                    **{key: median(values) if values else None for key, values in known.items()},
-                    gpu_waits=any(t["gpu_waits"] for t in found),
-                )
-            )  # fmt: skip
+def rows_of(name, workers, result):
+    """The rows of a result, whose losses must be those of PyTorch: else it did different work."""
+    case, rows = result.case, []
+    times, losses = result.seconds(), result.firsts
+    expected = losses.get(report.BASELINE, next(iter(losses.values()), None))
+    for library, values in losses.items() if case.close else ():
+        apart = max(abs(a - b) for a, b in zip(values, expected, strict=True)) / max(expected)
+        if not apart <= case.close:
+            workers.failed = True
+            workers.leave_out(library, case, f"its losses {values} are not {expected}")
+    for library, found in result.turns.items():
+        known = {key: [t[key] for t in found if t[key] is not None] for key in ("cpu", "gpu")}
+        rows.append(
+            report.row(
+                name, str(case), library, times[library], times.get(report.BASELINE),
+                unit="s", target=case.target if library == "gpugrad" else None,
+                **{key: median(values) if values else None for key, values in known.items()},
+                gpu_waits=any(t["gpu_waits"] for t in found),
+                **result.made[library],
+            )
+        )  # fmt: skip
     return rows
 
 
@@ -72,9 +66,10 @@ def against_graph(rows):
     return found
 
 
-def show(rows):
+def show(name, rows):
     """Print the table and return the bounds."""
-    lines = [["", "library", "step µs", "spread", "CPU µs", "GPU µs", "step / torch", ""]]
+    lines = [["", "library", "µs", "spread", "CPU µs", "GPU µs", "/ torch", "ready s", "MiB",
+              "nodes", ""]]  # fmt: skip
     of_compiled = against_graph(rows)
     bounds, last = [], None
     for r in rows:
@@ -90,23 +85,26 @@ def show(rows):
             report.number(r["cpu"] and 1e6 * r["cpu"]),
             gpu,
             report.ratio(r["ratio"]),
+            report.number(r["ready"]),
+            report.number(r["memory"] and r["memory"] / 2**20),
+            report.number(r["nodes"]),
             report.verdict(here) if r["target"] else "",
         ])  # fmt: skip
         last = r["case"]
     own = [r for r in rows if r["library"] == "gpugrad" and r["gpu"]]
     waiting = sum(r["gpu_waits"] for r in own) if own else None
     bounds += of_compiled.values()
-    bounds.append(report.bound("steps in which gpugrad waits for the GPU", waiting, 0))
-    report.table("training step (* with gaps: it waits for results)", lines)
+    bounds.append(report.bound("runs in which gpugrad waits for the GPU", waiting, 0))
+    report.table(f"{name} (* with gaps: it waits for results)", lines)
     return bounds
 
 
-def draw(rows):
+def draw_steps(rows):
     def draw_on(figure):
         figure.set_size_inches(12, 1.8 + 0.9 * len({r["case"] for r in rows}))
         left, right = figure.subplots(1, 2)
         places = report.bars(
-            left, rows, key="ratio", title="time of a step against torch eager's",
+            left, rows, key="ratio", title="time against torch eager's",
             label="ratio (lower is better)",
         )  # fmt: skip
         for r in rows:
@@ -115,7 +113,7 @@ def draw(rows):
                 left.vlines(r["target"], y - 0.12, y + 0.12, color="black", lw=2, label="bound")
                 left.set_xlim(right=max(left.get_xlim()[1], 1.1 * r["target"]))
         shown = [{**r, "µs": 1e6 * r["value"]} for r in rows]
-        places = report.bars(right, shown, key="µs", title="time of a step", label="µs", log=True)
+        places = report.bars(right, shown, key="µs", title="time", label="µs", log=True)
         for key, style in (("cpu", "k|"), ("gpu", "kx")):
             known = [r for r in rows if r[key]]
             at = [places[r["case"], r["library"]] for r in known]

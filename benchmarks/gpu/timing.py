@@ -11,12 +11,15 @@ gpu: how long the GPU works on a run, between two events. Copies before the firs
 On a CPU only the first is known; for JAX on a GPU, the first two.
 """
 
+import gc
 import sys
 import time
 from statistics import median
+from typing import Any, NamedTuple
 
 import harness
 import peers
+import report
 
 # Runs are timed in batches of about this many seconds.
 BATCH = 0.02
@@ -98,23 +101,48 @@ def _time_on_gpu(run, clock, count, cpu):
     return clock.seconds(start, end) / count, waits
 
 
+class Result(NamedTuple):
+    """What was found of a case, by the names of the libraries.
+
+    turns: a `measure` for each round.
+    firsts: the first results, which must be numbers.
+    made: seconds until the run was prepared and done three times, in which programs are compiled
+        and graphs captured (``ready``); bytes of the device that the library took for it
+        (``memory``); and nodes of its CUDA graph (``nodes``); None where not known.
+    """
+
+    case: Any
+    turns: dict
+    firsts: dict
+    made: dict
+
+    def seconds(self, key="time"):
+        """The rounds' figures of each library; their times where the figure is not known."""
+        return {n: [t[key] or t["time"] for t in found] for n, found in self.turns.items()}
+
+
 class Workers:
     """A process for each library that can be used on the device; the others are reported.
 
+    name: that of the benchmark.
     about: a description of each library.
+    rows: all results so far, which are written after each case.
     missing: the reasons why libraries are left out.
     problems: cases that are left out later, ``(library, reason) -> cases``.
     states: what nvidia-smi reports about the GPU, before and four times during each race.
     failed: whether gpugrad failed with an error, as opposed to a case that it does not offer.
     """
 
-    def __init__(self, options):
+    def __init__(self, name, options):
+        self.name = name
         self.options = options
+        self.rows = []
         self.about = {}
         self.missing = {}
         self.problems = {}
         self.states = [peers.state(options.device)]
         self.failed = False
+        self._start = time.perf_counter()
         self._processes = {}
 
     def __enter__(self):
@@ -147,42 +175,46 @@ class Workers:
             self._processes.pop(library).shutdown()
         return None, error
 
-    def race(self, prepare, cases, *, only=None, values=0):
-        """Return times of runs, ``{case: {library: [a `measure` per round]}}``, and first results.
+    def race(self, prepare, cases, rows_of, *, values=lambda case: 0):
+        """Measure the cases one after the other, and add the rows of each to ``rows``.
 
         prepare: ``(library, device, case) -> run``, called in the library's process.
-        only: names of libraries; by default all that can be used.
-        values: how many first results, which must be numbers, to return for each library,
-            as ``{case: {library: [...]}}``.
+        rows_of: the rows of a `Result`.
+        values: how many first results of a case to return, which must be numbers.
 
         In each round, each library has one turn while the others sleep. A round before them
-        prepares and warms up. A library that fails has no times.
+        prepares and warms up. A library that fails has no times. The results are written after
+        each case; no case begins later than ``options.minutes`` after the start.
         """
-        rounds, seconds = effort(self.options)
-        results, firsts = {}, {}
         for number, case in enumerate(cases, 1):
-            turns = results[case] = {}
-            firsts[case] = {}
-            for library in self.about if only is None else [n for n in only if n in self.about]:
-                begun = self._turn(_begin, prepare, library, case, seconds, values)
-                if begun is not None:
-                    firsts[case][library], why_no_graph = begun
-                    turns[library] = []
-                    if why_no_graph:
-                        self.leave_out(
-                            library, case, f"measured, but no CUDA graph: {why_no_graph}"
-                        )
-            for _ in range(rounds):
-                for library in list(turns):
-                    found = self._turn(_measure, prepare, library, case, seconds)
-                    if found is None:
-                        del turns[library]
-                    else:
-                        turns[library].append(found)
-            _progress(number, len(cases), case, turns)
+            if time.perf_counter() - self._start >= 60 * self.options.minutes:
+                self.leave_out("all", case, f"no time left after {self.options.minutes:g} minutes")
+                continue
+            result = self._result(prepare, case, values(case))
+            self.rows += rows_of(result)
+            report.write_json(self)
+            _progress(number, len(cases), case, result.turns)
             if 4 * number % len(cases) < 4:
                 self.states.append(peers.state(self.options.device))
-        return results, firsts
+
+    def _result(self, prepare, case, values):
+        rounds, seconds = effort(self.options)
+        turns, firsts, made = {}, {}, {}
+        for library in self.about:
+            begun = self._turn(_begin, prepare, library, case, seconds, values)
+            if begun is not None:
+                firsts[library], made[library], why_no_graph = begun
+                turns[library] = []
+                if why_no_graph:
+                    self.leave_out(library, case, f"measured, but no CUDA graph: {why_no_graph}")
+        for _ in range(rounds):
+            for library in list(turns):
+                found = self._turn(_measure, prepare, library, case, seconds)
+                if found is None:
+                    del turns[library]
+                else:
+                    turns[library].append(found)
+        return Result(case, turns, firsts, made)
 
     def _turn(self, function, prepare, library, case, *args):
         task = prepare, library, self.options.device, self.options.short, case
@@ -219,37 +251,50 @@ _prepared: dict = {}  # the last task -> its run
 _clocks: dict = {}
 
 
-def _run_of(task):
-    prepare, library, device, short, case = task
+def _clock_of(task):
+    _, library, device, short, _ = task
     if library not in _clocks:
-        _clocks[library] = peers.clock(
-            library, device, peers.COPY_SIZE_SHORT if short else peers.COPY_SIZE
-        )
+        size = peers.COPY_SIZE_SHORT if short else peers.COPY_SIZE
+        _clocks[library] = peers.clock(library, device, size)
+    return _clocks[library]
+
+
+def _run_of(task):
+    prepare, library, device, _, case = task
     if task not in _prepared:
         _prepared.clear()
-        _clocks[library].release()  # before the next one needs the memory
+        gc.collect()
+        _clock_of(task).release()  # before the next one needs the memory
         _prepared[task] = prepare(library, device, case)
-    return _prepared[task], _clocks[library]
+    return _prepared[task], _clock_of(task)
 
 
 def _begin(task, seconds, values):
-    """Run for a while to warm up; return the first few results, and why it is no CUDA graph.
+    """Run for a while to warm up; return the first results, what `Result.made` says of a library,
+    and why it is no CUDA graph.
 
     The latter is None unless gpugrad compiled it for a GPU and makes its calls one by one.
     """
-    run, clock = _run_of(task)
-    first = [float(run()) for _ in range(values)]
+    clock = _clock_of(task)
+    start, firsts = time.perf_counter(), []
+    run, _ = _run_of(task)
+    for k in range(max(values, 3)):
+        clock.wait(result := run())
+        if k < values:
+            firsts.append(float(result))
+        if k == 2:
+            made = {"ready": time.perf_counter() - start}
     end = time.perf_counter() + seconds
-    runs = 0
-    while runs < 3 or time.perf_counter() < end:  # the third run captures CUDA graphs
+    while time.perf_counter() < end:
         clock.wait(run())
-        runs += 1
-    if task[1] != "gpugrad compiled" or task[2] == "cpu":
-        return first, None
-    try:
-        return first, run.program().call_by_call
-    except ValueError as error:  # it is not compiled
-        return first, str(error)
+    why = None
+    if task[1] == "gpugrad compiled" and task[2] != "cpu":
+        try:
+            why = run.program().call_by_call
+        except ValueError as error:  # it is not compiled
+            why = str(error)
+    made |= {"memory": clock.memory(run), "nodes": None if why else peers.nodes(task[1], run)}
+    return firsts, made, why
 
 
 def _measure(task, seconds):

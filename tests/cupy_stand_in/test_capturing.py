@@ -117,6 +117,19 @@ def test_a_graph_whose_memory_was_freed():
         launch(graph)
 
 
+def test_a_graph_whose_workspace_was_freed(monkeypatch):
+    """Each product of a graph writes into it."""
+    monkeypatch.setattr(cublas, "_known", {})
+    x = cupy.ones((2, 2), "float32")
+    graph = graphs.Graph(lambda: [products.matmul(x, x)], lambda: products.matmul(x, x))
+    graph.follow()
+    graph.launch()
+    assert (graph.kept[0].get() == 2).all()
+    cublas._known.clear()
+    with pytest.raises(RuntimeError, match="memory that the graph uses was freed"):
+        graph.launch()
+
+
 def test_an_allocation_from_the_usual_pool_is_refused():
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
@@ -166,6 +179,27 @@ def test_memory_of_the_pool_is_used_again():
     assert (twice.get() == 4).all()
     assert (again.get() == 11).all()
     assert pool.total_bytes() == 2 * 1024
+
+
+def test_work_on_another_device_is_not_captured():
+    x = cupy.zeros(3)
+    with cupy.cuda.Device(1):
+        y = cupy.zeros(3)
+
+    def work():
+        with cupy.cuda.Device(1):
+            cupy.add(y, 1, out=y)
+        with pytest.raises(ValueError, match="device"):
+            cupy.add(y, 1)
+        cupy.add(x, 1, out=x)
+
+    graph, _ = captured(work)
+    assert (x.get() == 0).all()
+    for _ in range(2):
+        launch(graph)
+    assert (x.get() == 2).all()
+    with cupy.cuda.Device(1):
+        assert (y.get() == 1).all()
 
 
 def test_results_are_garbage_until_they_are_launched():

@@ -259,23 +259,51 @@ def test_second_derivatives_have_the_same_dropout():
         assert np.allclose(a, b, rtol=1e-8, atol=1e-10)
 
 
+def test_scores_beyond_the_range_of_16_bits(dtype):
+    """They are computed and kept in float32, as their differences are."""
+    x = np.full((1, 4, 8), 256.0)
+    x[:, 1] = -256
+    x[0, :, 0] += [0, 0, 8, 16]
+    values = drawn(1, 4, 8)
+    on = [cupy.asarray(a.astype(dtype_of(dtype))) for a in (x, x, values)]
+    expected = OP.forward(numpy.xp, x, x, on[2].get().astype("float64"))
+    got = TWIN["forward"](xp, *on).get().astype("float64")
+    assert np.abs(got - expected).max() <= 2 * NEAR[dtype]
+
+
 @pytest.mark.parametrize("length", [512, 8192])
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("kind", ["plain", "causal", "mask", "dropout", "grouped"])
-def test_launches(kind, dtype, length, monkeypatch):
-    """One forward and two backward at any length, whose memory is that of rows. Not computed."""
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "kinds", ["", "causal", "bools", "numbers", "dropout", "grouped", "numbers dropout grouped"]
+)
+def test_launches(kinds, dtype, length, monkeypatch):
+    """Few at any length, and no more memory at a time than rows have. Not computed."""
     monkeypatch.setattr(cupy._raw, "computes", False)
-    heads = (2, 4) if kind == "grouped" else (8,)
-    query = cupy.empty((2, *heads, length, 64), dtype)
-    keys = cupy.empty((2, 2, 1, length, 64) if kind == "grouped" else query.shape, dtype)
-    mask = cupy.empty((length, length), bool) if kind == "mask" else None
-    static = kind == "causal", None, 0.1 if kind == "dropout" else 0.0, (1, 2)
-    names = "is_causal", "scale", "dropout_p", "dropout_key"
+    dtype, pool = dtype_of(dtype), cupy.get_default_memory_pool()
+    heads = 2 if "grouped" in kinds else 8
+    shapes = (2, 8, length, 64), (2, heads, length, 64), (2, heads, length, 64)
+    if has_slope := "numbers" in kinds:
+        shapes = *shapes, (8, 1, length)
+    inputs = [gg.empty(x, dtype=dtype, device="cuda", requires_grad=True) for x in shapes]
+    query, key, value, mask = inputs if has_slope else [*inputs, None]
+    if "bools" in kinds:
+        mask = gg.empty((length, length), dtype=bool, device="cuda")
+    options = {"is_causal": "causal" in kinds, "enable_gqa": "grouped" in kinds}
+    options |= {"attn_mask": mask, "dropout_p": 0.1 if "dropout" in kinds else 0.0}
+    pool.free_all_blocks()
+    before = pool.used_bytes()
     with traffic() as forward:
-        before = cupy.get_default_memory_pool().used_bytes()
-        out = TWIN["forward"](xp, query, keys, keys, mask, **dict(zip(names, static, strict=True)))
+        out = gg.nn.functional.scaled_dot_product_attention(query, key, value, **options)
+    assert pool.total_bytes() - before == query.array.nbytes
+    g = gg.empty(out.shape, dtype=dtype, device="cuda")
     with traffic() as backward:
-        got = TWIN["joint"](xp, out, query, keys, keys, mask, *static, (*ALL[:3], False))
-        used = cupy.get_default_memory_pool().used_bytes() - before
-    assert (len(forward), len(backward)) == (1, 2)
-    assert used == sum(x.nbytes for x in (out, *got[:3]))
+        grads = gg.autograd.grad(out, inputs, g)
+    # Two numbers of each query in float32, the counts of blocks, and the sum for a mask.
+    more = 4 * (2 * 2 * 8 * length + 8 * length * has_slope) + 512
+    # Gradients of leaves that are views of others, here of grouped heads, are copied.
+    copied = grads if heads == 2 else ()
+    arrays = [x.array.nbytes for x in (out, g, *grads, *copied)]
+    assert pool.total_bytes() - before <= sum(arrays) + more
+    kernels = [x.name for x in backward if x.name.startswith("attention")]
+    assert (len(forward), len(kernels)) == (1, 1 + has_slope)
+    assert len(backward) <= 3 + has_slope + len(copied)

@@ -3,6 +3,7 @@
 import cupy
 import numpy as np
 import pytest
+from cupy._traffic import traffic
 
 import gpugrad as gg
 from gpugrad.autograd.rules import kept_names
@@ -275,6 +276,20 @@ def test_copies_of_broadcast_arrays(dtype, monkeypatch):
             assert out.flags.c_contiguous
             assert out.dtype == values.dtype
             assert np.array_equal(out.get(), np.broadcast_to(source.get(), target))
+
+
+@pytest.mark.parametrize("dtype, start, unit", [("u1", 1, 1), ("f2", 1, 2), ("f4", 1, 4)])
+def test_arguments_are_copied_in_units_as_large_as_they_lie(dtype, start, unit):
+    own = cupy.arange(1, 101).astype(dtype)
+    own = cupy.concatenate([own] * (16000 // own.nbytes))
+    for before, size in ((start, unit), (16, 16)):
+        other = cupy.zeros(before + own.size, dtype)[before:]
+        addresses = cupy.asarray(np.array([other.data.ptr], np.uint64))
+        with traffic() as launches:
+            transfers.copy_arrays([own], addresses, np.zeros(1, np.int64), outward=True)
+        assert np.array_equal(other.get(), own.get())
+        # Each thread also reads the address.
+        assert launches[0].accesses == 2 * own.nbytes // size + 256
 
 
 def test_joined_arrays(monkeypatch):

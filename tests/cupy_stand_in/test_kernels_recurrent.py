@@ -1,5 +1,7 @@
 """The CUDA twins of recurrent layers on the stand-in for CuPy equal the definitions."""
 
+from collections import Counter
+
 import cupy
 import numpy as np
 import pytest
@@ -116,16 +118,25 @@ def test_second_derivatives(name):
         np.testing.assert_allclose(a.detach().cpu().numpy(), b.numpy(), rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("name", OPS)
-def test_launches(name):
-    """A product and a kernel for each step, and a few for all of them."""
-    length = 20
-    inputs = inputs_of(name, np.dtype("float32"), (length, 3, 4, 5), (1, 1), True)
-    inputs = [gg.tensor(x, device="cuda", requires_grad=True) for x in inputs]
+def test_launches(name, layers, bidirectional, dtype, monkeypatch):
+    """A product and a kernel for each step, and a few for all of them; not computed."""
+    monkeypatch.setattr(cupy._raw, "computes", False)
+    options = {"bidirectional": bidirectional, "device": "cuda"}
+    layer = getattr(gg.nn, name.upper())(4, 5, layers, **options).to(dtype)
+    length, cells = 20, layers * (1 + bidirectional)
+    x = gg.zeros((length, 3, 4), dtype=dtype, device="cuda", requires_grad=True)
     with traffic() as forward:
-        out = getattr(gg, name)(*inputs)[0]
-    g = gg.ones(out.shape, device="cuda")
+        out = layer(x)[0]
+    g = gg.ones(out.shape, dtype=dtype, device="cuda")
     with traffic() as backward:
-        gg.autograd.grad(out, inputs, g)
-    assert len(forward) <= 2 * length + 4
-    assert len(backward) <= 2 * length + 12
+        out.backward(g)
+    count = Counter([launch.name for launch in (*forward, *backward)])
+    forward_steps, backward_steps = count[f"{name}_cell"], count[f"{name}_cell_backward"]
+    assert (forward_steps, backward_steps) == (length * cells, length * cells)
+    # None for the first state, which is 0; one for all inputs, their cotangent and each weight's.
+    assert count["gemm"] == cells * (2 * (length - 1) + 4)
+    assert len(forward) <= cells * (2 * length + 5)
+    assert len(backward) <= cells * (2 * length + 12)

@@ -84,16 +84,18 @@ def _gru_forward(xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=Non
     return states, state.astype(x.dtype, copy=False), gates
 
 
-def _back(xp, name, g_out, g_h, carried, kept, first, weight_hh, reverse, results):
-    """Go back through all times; return the cotangent of the first state by its product."""
+def _back(xp, name, g_out, g_h, carried, kept, first, weight_hh, reverse, results, is_wanted):
+    """Go back through all times; return the cotangent of the first state by its product, if it
+    is wanted."""
     length, rows, width = kept[-1].shape
     dtype = weight_hh.dtype
     through, product = g_h, cupy.empty((rows, width), dtype)
     for t, before in reversed(_times(length, reverse)):
         args = g_out, through, carried, *kept, first, *results, t, before, length, rows, width
         _launch(name, dtype, rows * width, args)
-        through = xp.matmul(results[-1][t], weight_hh, out=product)
-    return product
+        if before >= 0 or is_wanted:
+            through = xp.matmul(results[-1][t], weight_hh, out=product)
+    return product if is_wanted else None
 
 
 def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
@@ -110,7 +112,8 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     dcell = _carried(g_c, (rows, width), x.dtype)
     d = cupy.empty((length, rows, 4 * width), x.dtype)
     kept = gates, cells
-    dh = _back(xp, "lstm_cell_backward", g_out, g_h, dcell, kept, c0, weight_hh, reverse, (d,))
+    rest = c0, weight_hh, reverse, (d,), wanted[5]
+    dh = _back(xp, "lstm_cell_backward", g_out, g_h, dcell, kept, *rest)
     to_x, to_weight_ih, to_weight_hh = _to_weights(
         xp, d, d, x, weight_ih, states, h0, wanted, reverse
     )
@@ -132,15 +135,15 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
     dstate = _carried(None, (rows, width), x.dtype)
     dx, dh = (cupy.empty((length, rows, 3 * width), x.dtype) for _ in range(2))
     kept = gates, states
-    first = _back(
-        xp, "gru_cell_backward", g_out, g_h, dstate, kept, h0, weight_hh, reverse, (dx, dh)
-    )
+    rest = h0, weight_hh, reverse, (dx, dh), wanted[5]
+    first = _back(xp, "gru_cell_backward", g_out, g_h, dstate, kept, *rest)
     to_x, to_weight_ih, to_weight_hh = _to_weights(
         xp, dx, dh, x, weight_ih, states, h0, wanted, reverse
     )
     to_bias_ih = _to_bias(dx) if wanted[3] else None
     to_bias_hh = _to_bias(dh) if wanted[4] else None
-    first += dstate  # which is rounded once
+    if wanted[5]:
+        first += dstate  # which is rounded once
     return to_x, to_weight_ih, to_weight_hh, to_bias_ih, to_bias_hh, first
 
 

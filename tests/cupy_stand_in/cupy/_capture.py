@@ -13,8 +13,11 @@ _local = threading.local()  # the capture in progress, on this thread's current 
 
 
 def current():
-    """The list of what has been captured so far; None while nothing is captured."""
-    return getattr(_local, "capture", None)
+    """The list of what has been captured so far; None while nothing is captured on this device."""
+    from .cuda.device import current_device
+
+    capture = getattr(_local, "capture", None)
+    return capture if capture is None or capture.device_id == current_device().id else None
 
 
 def switch(capture):

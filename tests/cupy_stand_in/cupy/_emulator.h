@@ -82,6 +82,7 @@ struct Array {
 char* stacks;
 const Array* arrays;  // the arguments, null if not all are known
 int array_count;
+unsigned long long accesses;  // of one launch, to memory that is not its own
 
 #define UNCHECKED __attribute__((no_sanitize_address))
 
@@ -89,7 +90,9 @@ UNCHECKED void check(void* at, size_t size, int how)
 {
     char* p = (char*)at;
 #define WITHIN(start, stop) (p >= (start) && p + size <= (stop))
-    if (!arrays || WITHIN(stacks, stacks + MOST * STACK) || WITHIN(__ehdr_start, _end)) return;
+    if (WITHIN(stacks, stacks + MOST * STACK) || WITHIN(__ehdr_start, _end)) return;
+    accesses++;
+    if (!arrays) return;
     for (int i = 0; i < array_count; i++) {
         if (!WITHIN(arrays[i].start, arrays[i].stop)) continue;
         if (arrays[i].touched)
@@ -277,6 +280,7 @@ const char* run(void (*kernel)(P...), const unsigned* grid, const unsigned* bloc
     blockDim = {block[0], block[1], block[2]};
     count = blockDim.x * blockDim.y * blockDim.z;
     launches++;
+    accesses = 0;
     arrays = nullptr;
     start_fibers();
     arrays = given;

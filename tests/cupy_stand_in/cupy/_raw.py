@@ -103,6 +103,8 @@ class Kernel:
         self.most = ctypes.c_int.in_dll(library, f"{name}__most").value
         self.run = getattr(library, f"{name}__launch")
         self.run.restype = ctypes.c_char_p
+        self.accesses = getattr(library, f"{name}__accesses")
+        self.accesses.restype = ctypes.c_ulonglong
 
     def launch(self, grid, block, args):
         grid, block = ([max(1, n) for n in (tuple(sizes) + (1, 1))[:3]] for sizes in (grid, block))
@@ -154,7 +156,9 @@ class Kernel:
                 [Touched(*x) for x in zip(starts, [m & bit for m in marks], strict=True)]
                 for bit in (1, 2)
             )
-            launched(self.name, read if arrays else None, written if arrays else None)
+            moved = (read, written) if arrays else (None, None)
+            accesses = self.accesses() if computes and current() is None else None
+            launched(self.name, *moved, int(np.prod(grid)), accesses)
 
     def arrays(self, args):
         """Return the arrays that the kernel may access; none if arguments may hold addresses."""
@@ -239,6 +243,7 @@ def compiled(code, options):
         f'extern "C" const char* {name}__launch(const unsigned* g, const unsigned* b, void** args,'
         " const emulator::Array* arrays, int count)"
         f" {{ return emulator::launch({name}, g, b, args, arrays, count); }}\n"
+        f'extern "C" unsigned long long {name}__accesses() {{ return emulator::accesses; }}\n'
         f'extern "C" void {name}__describe(char* out) {{ emulator::describe({name}, out); }}'
         for most, name in KERNEL.findall(code)
     ]

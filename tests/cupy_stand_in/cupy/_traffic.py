@@ -12,11 +12,16 @@ import numpy as np
 
 
 class Launch(NamedTuple):
-    """A kernel launched, and the bytes that it read and wrote; None where that is not known."""
+    """A kernel launched, and the bytes that it read and wrote; None where that is not known.
+
+    blocks, accesses: of a raw kernel, and how often its threads read or wrote memory.
+    """
 
     name: str
     read: int | None
     written: int | None
+    blocks: int | None = None
+    accesses: int | None = None
 
 
 class Touched(NamedTuple):
@@ -81,14 +86,15 @@ def is_recorded():
     return _launches is not None
 
 
-def launched(name, read, written):
+def launched(name, read, written, *more):
     """Record a launch that reads and writes NumPy's arrays or `Touched` memory; None if unknown."""
     if _launches is None:
         return
     if _cache is None:
-        _launches.append(Launch(name, _bytes(read), _bytes(written)))
+        moved = _bytes(read), _bytes(written)
     else:
-        _launches.append(Launch(name, _cache.moved(read, False), _cache.moved(written, True)))
+        moved = _cache.moved(read, False), _cache.moved(written, True)
+    _launches.append(Launch(name, *moved, *more))
 
 
 def _bytes(given):

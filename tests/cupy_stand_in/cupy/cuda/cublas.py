@@ -10,9 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._capture import do, refuse
+from .._capture import current, do, refuse
 from .._traffic import launched
 from .device import current_device, get_cublas_handle
+from .graph import Driver
 from .stream import get_current_stream
 
 __all__ = ["gemmEx", "gemmStridedBatchedEx", "setMathMode"]
@@ -163,11 +164,11 @@ def _cublasCreate_v2(pointer):
 
 
 def _cublasSetStream_v2(handle, stream):
-    Library._handles[handle].update(stream=stream, workspace=0)
+    Library._handles[handle].update(stream=stream, workspace=None)
 
 
 def _cublasSetWorkspace_v2(handle, address, size):
-    Library._handles[handle]["workspace"] = size
+    Library._handles[handle]["workspace"] = address
 
 
 def _cublasSetMathMode(handle, mode):
@@ -199,12 +200,16 @@ def _check_handle(handle):
         raise CUBLASError("a stream that is not the current one")
     if not known["workspace"]:
         refuse("cuBLAS without a workspace")
+    elif (capture := current()) is not None:
+        capture.memory.append(known["workspace"])
 
 
 class _CDLL(ctypes.CDLL):
     def __new__(cls, name=None, *args, **options):
         if isinstance(name, str) and name.startswith("libcublas"):
             return Library()
+        if name == "libcuda.so.1":
+            return Driver()
         return super().__new__(cls)
 
 

@@ -1,5 +1,7 @@
 """Graphs of captured work."""
 
+import weakref
+
 from .memory import freed
 from .stream import get_current_stream
 
@@ -13,6 +15,8 @@ class Graph:
         self = cls.__new__(cls)
         self._work = work
         self._memory = memory
+        self.graph = id(self)
+        _graphs[self.graph] = self
         return self
 
     def launch(self, stream=None):
@@ -26,3 +30,14 @@ class Graph:
             raise RuntimeError("memory that the graph uses was freed")
         for work in self._work:
             work()
+
+
+_graphs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+
+
+class Driver:
+    """CUDA's driver as `ctypes` finds it."""
+
+    def cuGraphGetNodes(self, graph, nodes, count):
+        count._obj.value = len(_graphs[graph.value]._work)
+        return 0

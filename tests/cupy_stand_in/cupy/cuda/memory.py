@@ -43,6 +43,7 @@ class Memory:
         self.size = size
         self.values = np.empty(size + _UNIT, np.uint8)
         self.ptr = self.values.ctypes.data
+        freed.discard(self.ptr)
 
     def _count(self, size):
         _raw[self._device] += size - self._raw
@@ -54,6 +55,8 @@ class Memory:
         return self.values
 
     def __del__(self):
+        if self._raw:
+            freed.add(self.ptr)
         self._count(0)
 
 
