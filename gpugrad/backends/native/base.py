@@ -19,6 +19,7 @@ _FILES = "prelude.h", "pool.c", "rows.c"
 _LOOPS = np.exp, np.log, np.tanh, np.expm1, np.log1p, np.maximum, np.minimum
 _HEADER = object.__basicsize__  # bytes of an array object before the pointer to its elements
 _PIECE = 1 << 15  # elements that a thread computes at a time
+_OLDEST = 4  # the minor version of NumPy 2 that it needs
 _BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 _OTHERS = 16 | 32  # no memory, and a nan whose sign is not known
@@ -31,8 +32,10 @@ _kernels: dict | None = None  # by dtype and name: the function and the kernel's
 @cache
 def is_expected():
     """Whether there will be a library, unless the compiler fails."""
-    # Where arrays and ufuncs lie in memory as the library expects it.
-    is_known = sys.implementation.name == "cpython" and np.__version__.startswith("2.")
+    # Where arrays and ufuncs lie in memory as the library expects it. The loops of older versions of
+    # NumPy add in another order, and compute small products in other ways.
+    major, minor = map(int, np.__version__.split(".")[:2])
+    is_known = sys.implementation.name == "cpython" and major == 2 and minor >= _OLDEST
     return is_known and np.intp(0).itemsize == 8 and command() is not None
 
 
