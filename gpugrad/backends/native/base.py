@@ -32,8 +32,8 @@ _kernels: dict | None = None  # by dtype and name: the function and the kernel's
 @cache
 def is_expected():
     """Whether there will be a library, unless the compiler fails."""
-    # Where arrays and ufuncs lie in memory as the library expects it. The loops of older versions of
-    # NumPy add in another order, and compute small products in other ways.
+    # Where arrays and ufuncs lie in memory as the library expects it. The loops of older versions
+    # of NumPy add in another order, and compute small products in other ways.
     major, minor = map(int, np.__version__.split(".")[:2])
     is_known = sys.implementation.name == "cpython" and major == 2 and minor >= _OLDEST
     return is_known and np.intp(0).itemsize == 8 and command() is not None
