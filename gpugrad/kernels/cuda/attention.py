@@ -124,7 +124,7 @@ class _Call:
         axis = number - 1 - len(self.lead) + x.ndim - 2
         return axis >= 0 and x.shape[axis] > 1 and x.strides[axis] != 0
 
-    def launch(self, kind, g, statistics, results, counts=None):
+    def compute(self, kind, g, statistics, results, counts=None):
         """Run a kernel; results: one, or those for the query, the key and the value, or None."""
         device = cupy.cuda.runtime.getDevice()
         run, across, shared = _kernel(kind, self.features, self.query.dtype, device)
@@ -235,7 +235,7 @@ def _attention(
         dtype, wide = common_dtypes(xp, query, key, value)
         return cast(xp, _Blocked(xp, query, key, value, mask, wide, *static).result(), dtype)
     out = _like(call.query, call.lead, value.shape[-1])
-    call.launch("forward", None, None, (out,))
+    call.compute("forward", None, None, (out,))
     return out
 
 
@@ -263,11 +263,11 @@ def _attention_vjp(
         for (x, lead), is_wanted in zip(operands, wanted[:3], strict=True)
     ]
     counts = cupy.zeros(1 + prod(call.of_keys), np.uint32)
-    call.launch("backward", g, statistics, results, counts)
+    call.compute("backward", g, statistics, results, counts)
     out = None
     if wanted[3]:
         out = cupy.empty(mask.shape, accumulator(query.dtype))
-        call.launch("mask", g, statistics, (out,))
+        call.compute("mask", g, statistics, (out,))
     return *results, out
 
 
