@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from itertools import product
 
 import numpy as np
@@ -209,11 +210,45 @@ def test_all_pieces_once(several):
         assert sorted(done) == [*range(pieces)]
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="there is one processor")
-def test_several_threads_take_pieces(several):
-    who = who_takes_pieces(4)
+@pytest.mark.skipif(len(threads.usable_processors()) < 2, reason="there is one processor")
+def test_several_threads_take_pieces():
+    with helpers_on_other_processors(4):
+        who = who_takes_pieces(4)
     assert threading.get_ident() in who
     assert 2 <= len(who) <= 4
+
+
+@contextmanager
+def helpers_on_other_processors(count):
+    """``count`` threads in the pool, which cannot be in this one's way as long as they are apart.
+
+    A helper takes no piece on the processor on which the calling thread began, and on a busy
+    machine the system may leave it there for minutes.
+    """
+    library.gg_threads(1)
+    before = numbers_of_threads()
+    processors = threads.usable_processors()
+    library.gg_threads(count)
+    in_pieces(lambda piece: None, count)  # starts them
+    try:
+        if hasattr(os, "sched_setaffinity"):
+            mine = min(processors)
+            os.sched_setaffinity(0, {mine})
+            for helper in numbers_of_threads() - before:
+                with suppress(ProcessLookupError):  # another thread, which has ended
+                    os.sched_setaffinity(helper, processors - {mine})
+        yield
+    finally:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, processors)
+        library.gg_threads(1)
+        library.gg_threads(threads._threads.number or 1)
+
+
+def numbers_of_threads():
+    """The system's numbers of the threads of this process, where it lists them."""
+    tasks = "/proc/self/task"
+    return {int(name) for name in os.listdir(tasks)} if os.path.exists(tasks) else set()
 
 
 def test_nested_calls_are_left_to_their_thread(several):
@@ -247,10 +282,7 @@ def test_products_in_several_threads(number):
 
 
 def who_takes_pieces(count):
-    """The threads that take ``count`` pieces, which wait for a second thread to take one.
-
-    It may come late: a helper leaves the processor on which the calling thread began.
-    """
+    """The threads that take ``count`` pieces, which wait for a second thread to take one."""
     who, end = set(), time.monotonic() + 60
 
     def work(piece):
@@ -279,7 +311,7 @@ def test_set_num_threads_sets_the_number_of_threads_in_c(number):
 
 def number_of_threads(expected=None):
     """How many threads the process has, which is waited for if it is expected."""
-    for _ in range(100):  # one that ends may be listed for a moment
+    for _ in range(1000):  # one that ends may be listed for a moment
         found = len(os.listdir("/proc/self/task"))
         if found == expected:
             break

@@ -130,9 +130,12 @@ class _Recording:
         if leaked:
             del leaked
             gc.collect()  # some of them may be in cycles that nothing refers to
+            recorder.wait_for_threads()
             leaked = recorder.leaked()
         if leaked:
             release(leaked)
+            if recorder.is_shared:
+                recorder.stop("another thread computes with its tensors", True)
             recorder.stop("it keeps a tensor where compile cannot see it", "first")
         if recorder.reason is not None:
             return Recorded(result, None, recorder.reason, recorder.passing)

@@ -10,6 +10,7 @@ is noted can be used or not.
 import operator
 import sys
 import threading
+import time
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -28,6 +29,7 @@ from .numbers import Key, Number
 from .tape import NESTED, Call, Input, Memory, Value, mapped
 from .updates import RecordedUpdater
 
+_PATIENCE = 0.1  # seconds
 _OF_SHAPES = {"ndim", "size", "shape", "can_cast", "isdtype", "result_type", "broadcast_shapes"}
 
 
@@ -66,6 +68,7 @@ class Recorder:
         self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # their memory
         self.has_failed = False  # whether a call has raised an error
         self.has_scheduled = False  # whether a scheduler has stepped
+        self.is_shared = False  # whether another thread has computed with a traced array
         self._conditions, self._numbers, self._constants = set(), {}, {}
         self._memories = {}
         self._passing = WeakValueDictionary()  # by the ids of arrays that the function may drop
@@ -93,6 +96,14 @@ class Recorder:
     def leaked(self):
         """The traced arrays and numbers that something still refers to."""
         return [x for x in [r() for r in self._alive] if x is not None]
+
+    def wait_for_threads(self):
+        """Give other threads that have taken a traced array the time to compute with it."""
+        end = time.monotonic() + _PATIENCE
+        while self.leaked() and not self.is_shared and time.monotonic() < end:
+            if threading.active_count() == 1:
+                break
+            time.sleep(1e-3)
 
     # Numbers
 
@@ -221,6 +232,7 @@ class Recorder:
         if kwargs:
             named, noted_named = self._real(kwargs, found), self._noted(kwargs)
         if thread.recorder is not self:
+            self.is_shared |= threading.get_ident() != self._thread
             return self._run(function, real, named, found)
         call = Call(function, noted, noted_named, is_pure)
         if call.declared.values_shape:
