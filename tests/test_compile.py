@@ -356,7 +356,7 @@ def test_gradients_add_up():
     same(run(False), run(True))
 
 
-def test_blocks_have_the_bits_of_whole_arrays():
+def test_large_arrays():
     def run(compiled):
         w = normal(300, 400).requires_grad_()
         optimizer = optim.AdamW([w], lr=0.1)
@@ -372,8 +372,6 @@ def test_blocks_have_the_bits_of_whole_arrays():
         found = []
         for i in range(3):
             found += [f(normal(400, seed=i)).detach(), w.grad, gg.tensor(w)]
-        if compiled:
-            assert f._programs[0].plan.groups
         return found
 
     same(run(False), run(True))

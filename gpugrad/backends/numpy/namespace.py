@@ -362,21 +362,14 @@ def _broadcast_to(x, /, shape):
     return out
 
 
-def _has_one_term(args, kwargs):
-    """Whether the elements of a product are products of two elements."""
-    x1, x2 = args[:2]
-    is_half = x1.dtype.char == "e"  # which is computed in float32
-    return len(x1.shape) > 1 < len(x2.shape) and x1.shape[-1] == x2.shape[-2] == 1 and not is_half
-
-
-@declare(out=True, elementwise=_has_one_term)
+@declare(out=True)
 def _matmul(x1, x2, /, out=None):
     if x1.dtype.char == "e" and x2.dtype == x1.dtype:  # BLAS has no float16
         product = _matmul(x1.astype(float32), x2.astype(float32))
         return np.asarray(product).astype(float16) if out is None else _into(out, product)
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
-            if not is_small_outer_product(x1, x2):
+            if not _is_small_outer_product(x1, x2):
                 return x1 * x2 if out is None else np.multiply(x1, x2, out)
             if out is None:
                 return np.dot(x1, x2)
@@ -399,27 +392,20 @@ def _matmul(x1, x2, /, out=None):
     return np.matmul(x1, x2) if out is None else np.matmul(x1, x2, out)
 
 
-def is_small_outer_product(x1, x2, shape=None):
+def _is_small_outer_product(x1, x2):
     """Whether `numpy.dot` is the fastest for a product with a single inner index, such as at batch
     size 1. It takes about half the time of broadcasting, but more if BLAS has to pack large
     operands. `numpy.matmul` takes several times as long.
-
-    shape: of the whole result, where the operands are for a block of it.
     """
     if len(x1.shape) != 2 or len(x2.shape) != 2:
         return False
-    m, n = (x1.shape[0], x2.shape[1]) if shape is None else shape
+    m, n = x1.shape[0], x2.shape[1]
     if not (1 < m and 1 < n <= 1024 and m * n <= 1 << 18):
         return False
     return x1.dtype in (float32, float64) and x2.dtype == x1.dtype
 
 
-def _is_plain_power(args, kwargs):
-    # For these exponents, all elements decide how each of them is computed.
-    return type(args[1]) not in (int, float) or args[1] not in (-1.5, -0.5, 1.5)
-
-
-@declare(out=True, elementwise=_is_plain_power, fails=are_integers)
+@declare(out=True, elementwise=True, fails=are_integers)
 def power(x1, x2, /, out=None):
     """``x1 ** x2``, without NumPy's power for many numbers and most small exponents.
 
