@@ -1,10 +1,10 @@
 """Adadelta."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, zeros_by_name
+from .optimizer import Optimizer, decayed, move
 
 
 class Adadelta(Optimizer):
@@ -30,6 +30,7 @@ class Adadelta(Optimizer):
     hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
     """
 
+    keeps = "square_avg", "acc_delta"
     keeps_step = True
 
     def __init__(
@@ -42,12 +43,7 @@ class Adadelta(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(
-            params, lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize
-        )
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return zeros_by_name(array, "square_avg", "acc_delta")
+        super().__init__(params, locals())
 
     def apply_single(self, array, grad, state, step, lr, rho, eps, weight_decay):
         xp = backend_of[type(array)].xp

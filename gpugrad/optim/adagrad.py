@@ -40,15 +40,7 @@ class Adagrad(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            lr_decay=lr_decay,
-            weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value,
-            eps=eps,
-            maximize=maximize,
-        )
+        super().__init__(params, locals())
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         backend = backend_of[type(array)]

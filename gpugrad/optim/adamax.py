@@ -1,10 +1,10 @@
 """Adamax."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, zeros_by_name
+from .optimizer import Optimizer, decayed, move
 
 
 class Adamax(Optimizer):
@@ -29,7 +29,7 @@ class Adamax(Optimizer):
     hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
     """
 
-    pairs = ("betas",)
+    keeps = "exp_avg", "exp_inf"
     keeps_step = True
 
     def __init__(
@@ -42,12 +42,7 @@ class Adamax(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(
-            params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize
-        )
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return zeros_by_name(array, "exp_avg", "exp_inf")
+        super().__init__(params, locals())
 
     def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay):
         xp = backend_of[type(array)].xp

@@ -1,10 +1,10 @@
 """Lion."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, zeros_by_name
+from .optimizer import Optimizer, decayed, move
 
 
 class Lion(Optimizer):
@@ -32,7 +32,7 @@ class Lion(Optimizer):
     hyper-parameters; ``lr`` and ``weight_decay`` must be finite and at least 0.
     """
 
-    pairs = ("betas",)
+    keeps = ("exp_avg",)
 
     def __init__(
         self,
@@ -43,10 +43,7 @@ class Lion(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(params, lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize)
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return zeros_by_name(array, "exp_avg")
+        super().__init__(params, locals())
 
     def apply_single(self, array, grad, state, step, lr, betas, weight_decay):
         (average,) = state

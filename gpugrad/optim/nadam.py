@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, square_root, zeros_by_name
+from .optimizer import Optimizer, decayed, move, square_root
 
 
 class NAdam(Optimizer):
@@ -37,7 +37,7 @@ class NAdam(Optimizer):
     at least 0.
     """
 
-    pairs = ("betas",)
+    keeps = "exp_avg", "exp_avg_sq"
     keeps_step = True
     numbers: ClassVar[Mapping[str, float]] = {"mu_product": 1.0}
 
@@ -53,19 +53,7 @@ class NAdam(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            momentum_decay=momentum_decay,
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-        )
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return zeros_by_name(array, "exp_avg", "exp_avg_sq")
+        super().__init__(params, locals())
 
     def next_numbers(
         self, step, values, lr, betas, eps, weight_decay, momentum_decay, decoupled

@@ -46,16 +46,7 @@ class RMSprop(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            alpha=alpha,
-            eps=eps,
-            weight_decay=weight_decay,
-            momentum=momentum,
-            centered=centered,
-            maximize=maximize,
-        )
+        super().__init__(params, locals())
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         names = ["square_avg"]

@@ -1,10 +1,9 @@
 """Stochastic gradient descent."""
 
-import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from .optimizer import Optimizer, decayed, zeros_by_name
+from .optimizer import FINITE, Optimizer, decayed, zeros_by_name
 
 
 class SGD(Optimizer):
@@ -26,6 +25,7 @@ class SGD(Optimizer):
     needs momentum and no dampening.
     """
 
+    ranges: ClassVar = {**Optimizer.ranges, "dampening": FINITE}
     splits_complex = False  # it is linear
 
     def __init__(
@@ -39,20 +39,10 @@ class SGD(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            momentum=momentum,
-            dampening=dampening,
-            weight_decay=weight_decay,
-            nesterov=nesterov,
-            maximize=maximize,
-        )
+        super().__init__(params, locals())
 
     def check(self, group: Mapping[str, Any]) -> None:
         super().check(group)
-        if not math.isfinite(group["dampening"]):
-            raise ValueError(f"SGD: dampening must be finite, not {group['dampening']}")
         if group["nesterov"] and (not group["momentum"] or group["dampening"]):
             raise ValueError("SGD: nesterov needs a momentum above 0 and a dampening of 0")
 
