@@ -152,9 +152,9 @@ class Optimizer:
 
     def check(self, group: Mapping[str, Any]) -> None:
         """Raise ValueError for invalid hyper-parameters."""
-        for name in group.keys() & self.ranges.keys():
-            what, fits = self.ranges[name]
-            require(fits(group[name]), f"{self._name}: {name} must be {what}", group[name])
+        for name, (what, fits) in self.ranges.items():
+            if name in group:
+                require(fits(group[name]), f"{self._name}: {name} must be {what}", group[name])
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays to keep for the parameter ``array``, by name."""
