@@ -1,8 +1,5 @@
 """Adadelta."""
 
-from collections.abc import Iterable
-from typing import Any
-
 from ..backends import backend_of
 from .optimizer import Optimizer, decayed, move
 
@@ -33,19 +30,7 @@ class Adadelta(Optimizer):
     keeps = "square_avg", "acc_delta"
     keeps_step = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1.0,
-        rho: float = 0.9,
-        eps: float = 1e-6,
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, locals())
-
-    def apply_single(self, array, grad, state, step, lr, rho, eps, weight_decay):
+    def apply_single(self, array, grad, state, step, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0):
         xp = backend_of[type(array)].xp
         grad = decayed(array, grad, lr, weight_decay)
         square, changes = state

@@ -1,8 +1,5 @@
 """Adamax."""
 
-from collections.abc import Iterable
-from typing import Any
-
 from ..backends import backend_of
 from .optimizer import Optimizer, decayed, move
 
@@ -32,19 +29,9 @@ class Adamax(Optimizer):
     keeps = "exp_avg", "exp_inf"
     keeps_step = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, locals())
-
-    def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay):
+    def apply_single(
+        self, array, grad, state, step, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0
+    ):
         xp = backend_of[type(array)].xp
         grad = decayed(array, grad, lr, weight_decay)
         average, greatest = state

@@ -77,8 +77,16 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
     ) -> None:
         self._history = _History()
-        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        super().__init__(params, locals())
+        super().__init__(
+            params,
+            lr=lr,
+            max_iter=max_iter,
+            max_eval=max_iter * 5 // 4 if max_eval is None else max_eval,
+            tolerance_grad=tolerance_grad,
+            tolerance_change=tolerance_change,
+            history_size=history_size,
+            line_search_fn=line_search_fn,
+        )
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         if self.param_groups:

@@ -1,8 +1,5 @@
 """Lion."""
 
-from collections.abc import Iterable
-from typing import Any
-
 from ..backends import backend_of
 from .optimizer import Optimizer, decayed, move
 
@@ -34,18 +31,7 @@ class Lion(Optimizer):
 
     keeps = ("exp_avg",)
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-4,
-        betas: tuple[float, float] = (0.9, 0.99),
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, locals())
-
-    def apply_single(self, array, grad, state, step, lr, betas, weight_decay):
+    def apply_single(self, array, grad, state, step, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0):
         (average,) = state
         beta1, beta2 = betas
         decayed(array, grad, lr, weight_decay, decoupled=True)

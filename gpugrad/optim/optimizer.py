@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
+from inspect import Parameter, Signature, signature
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from .._arguments import is_floating, require
@@ -55,8 +57,7 @@ class Hyper(NamedTuple):
 class Optimizer:
     """Base class of optimizers, which overwrite parameters in place by means of their gradients.
 
-    A subclass passes its hyper-parameters and their defaults to ``__init__``, as keyword arguments
-    or as a dict, which may be ``locals()``, and defines
+    A subclass defines
 
     - ``keeps``: the names of the arrays of zeros to keep for a parameter; or instead
       ``init_single(array, group)``, which returns such arrays by name, each of the parameter's
@@ -64,9 +65,13 @@ class Optimizer:
     - ``apply_single(array, grad, state, step, *hyper)``: makes one update in place. ``array``,
       ``grad`` and the members of the tuple ``state`` are raw arrays, or matching pieces of
       larger ones; if the parameter has 16 bits, they are float32. ``step`` is 1 at the first
-      update; ``hyper`` are the group's values, without ``maximize``.
+      update; ``hyper`` are the group's hyper-parameters, without ``maximize``.
 
-    and, where it needs to,
+    If all of these have defaults, ``__init__`` is made: it takes the parameters to optimize, the
+    hyper-parameters and ``maximize``. A subclass that defines its own passes the hyper-parameters
+    and their defaults on, as keyword arguments or as a dict.
+
+    It also defines, where it needs to,
 
     - ``ranges``: what hyper-parameters must be, by name; those with PyTorch's names are there;
     - ``check(group)``: raises ValueError for values that do not fit together.
@@ -105,15 +110,16 @@ class Optimizer:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
+        own = vars(cls)
+        if "apply_single" in own and "__init__" not in own:
+            _give_constructor(cls)
+        elif "__init__" in own and cls.__module__.startswith(f"{__package__}."):
             cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(
         self, params: Iterable[Any], defaults: Mapping[str, Any] | None = None, **hyper: Any
     ) -> None:
         given = {**(defaults or {}), **hyper}
-        for name in "self", "params", "__class__":  # which ``locals()`` has too
-            given.pop(name, None)
         self.defaults = {k: bool(x) if k in _FLAGS else x for k, x in given.items()}
         self.param_groups: list[dict[str, Any]] = []
         self._states: dict[Tensor, ParameterState] = {}
@@ -531,6 +537,29 @@ class Optimizer:
             for group in self.param_groups
         ]
         return "\n".join([f"{self._name}(", *groups, ")"])
+
+
+def _give_constructor(cls):
+    """Make a class's ``__init__`` from the defaults of its ``apply_single``, if it has them."""
+    hyper = [*signature(cls.apply_single).parameters.values()][5:]
+    hyper = [p for p in hyper if p.name not in cls.numbers]
+    if not hyper or any(p.default is p.empty for p in hyper):
+        return
+    types = {bool: bool, tuple: tuple[float, float]}
+    hyper = [p.replace(annotation=types.get(type(p.default), float)) for p in hyper]
+    own, params = (Parameter(x, Parameter.POSITIONAL_OR_KEYWORD) for x in ("self", "params"))
+    maximize = Parameter("maximize", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+    params = params.replace(annotation=Iterable[Any])
+    taken = Signature([own, params, *hyper, maximize], return_annotation=None)
+
+    def __init__(*args, **keywords):
+        given = taken.bind(*args, **keywords)
+        given.apply_defaults()
+        self, params, *_ = given.arguments.values()
+        Optimizer.__init__(self, params, dict(islice(given.arguments.items(), 2, None)))
+
+    __init__.__signature__ = taken
+    cls.__init__ = explains_arguments(__init__)
 
 
 def zeros_by_name(array, *names):

@@ -1,8 +1,5 @@
 """RAdam."""
 
-from collections.abc import Iterable
-from typing import Any
-
 from ..backends import backend_of
 from .optimizer import Optimizer, decayed, move, square_root
 
@@ -40,22 +37,12 @@ class RAdam(Optimizer):
     keeps = "exp_avg", "exp_avg_sq"
     keeps_step = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        decoupled_weight_decay: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, locals())
-
-    def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay, decoupled):
+    def apply_single(
+        self, array, grad, state, step,
+        lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled_weight_decay=False,
+    ):  # fmt: skip
         xp = backend_of[type(array)].xp
-        grad = decayed(array, grad, lr, weight_decay, decoupled)
+        grad = decayed(array, grad, lr, weight_decay, decoupled_weight_decay)
         average, square = state
         beta1, beta2 = betas
         move(average, grad, beta1)

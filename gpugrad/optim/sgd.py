@@ -1,6 +1,6 @@
 """Stochastic gradient descent."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from .optimizer import FINITE, Optimizer, decayed, zeros_by_name
@@ -28,19 +28,6 @@ class SGD(Optimizer):
     ranges: ClassVar = {**Optimizer.ranges, "dampening": FINITE}
     splits_complex = False  # it is linear
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, locals())
-
     def check(self, group: Mapping[str, Any]) -> None:
         super().check(group)
         if group["nesterov"] and (not group["momentum"] or group["dampening"]):
@@ -50,8 +37,9 @@ class SGD(Optimizer):
         return zeros_by_name(array, "momentum_buffer") if group["momentum"] else {}
 
     def apply_single(
-        self, array, grad, state, step, lr, momentum, dampening, weight_decay, nesterov
-    ):
+        self, array, grad, state, step,
+        lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False,
+    ):  # fmt: skip
         grad = decayed(array, grad, lr, weight_decay)
         if momentum:
             (buffer,) = state
