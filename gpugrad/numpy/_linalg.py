@@ -9,12 +9,10 @@ def _of_matrices(own):
     return lambda a: own(floating(a))
 
 
+for _name in "det eig eigvals inv slogdet svdvals".split():
+    enter({f"linalg.{_name}": _of_matrices(getattr(gg.linalg, _name))})
 enter(
     {
-        f"linalg.{name}": _of_matrices(getattr(gg.linalg, name))
-        for name in "det eig eigvals inv slogdet svdvals".split()
-    }
-    | {
         "linalg.cholesky": lambda a, /, *, upper=False: gg.linalg.cholesky(
             floating(a), upper=upper
         ),

@@ -14,6 +14,7 @@ from ._table import (
     flat,
     gg,
     is_true,
+    lookup,
     numpy,
     of_numpy,
     shape_along,
@@ -103,11 +104,9 @@ enter(
         "tril": lambda m, k=0: gg.tril(_as_matrices(m), k=k),
         "triu": lambda m, k=0: gg.triu(_as_matrices(m), k=k),
         "unstack": lambda x, /, *, axis=0: gg.unstack(x, axis=axis),
-        # NumPy's own are made of functions in the table.
-        "hsplit": numpy.hsplit.__wrapped__,
-        "vsplit": numpy.vsplit.__wrapped__,
-        "dsplit": numpy.dsplit.__wrapped__,
     }
+    # NumPy's own are made of functions in the table.
+    | {name: lookup(name).__wrapped__ for name in ("hsplit", "vsplit", "dsplit")}
 )
 
 

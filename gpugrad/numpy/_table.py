@@ -50,7 +50,7 @@ def of_numpy(*names, of_sequence=False, reduction=None):
     return decorated
 
 
-def enter(table, of_sequence=False):
+def enter(table: dict[str, Any], of_sequence: bool = False) -> None:
     """Enter functions for calls in which there is a Tensor, by NumPy's names; see `of_numpy`."""
     for names, own in table.items():
         first, *_ = keys = names.split()
