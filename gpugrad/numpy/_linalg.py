@@ -195,19 +195,15 @@ def _of_axes(name, own, default):
 
 def _one_by_one(name, a, s, axes, norm):
     """A transform whose axes repeat, along one axis after the other."""
+    inverse, is_real = name.startswith("i"), "rfft" in name
     lengths = s or [a.shape[axis] for axis in axes]
-    pairs = [*zip(lengths, axes, strict=True)]
-    if name.startswith("irfft"):
-        *pairs, (n, axis) = pairs
-        for length, place in pairs:
-            a = gg.fft.ifft(a, n=length, axis=place, norm=norm)
-        return gg.fft.irfft(a, n=n if s else 2 * (n - 1), axis=axis, norm=norm)
-    if name.startswith("rfft"):
-        *pairs, (n, axis) = pairs
-        a = gg.fft.rfft(a, n=n, axis=axis, norm=norm)
-    one = gg.fft.ifft if name.startswith("i") else gg.fft.fft
-    for length, place in reversed(pairs):
-        a = one(a, n=length, axis=place, norm=norm)
+    step = gg.fft.ifft if inverse else gg.fft.fft
+    steps = [(step, n, axis) for n, axis in zip(lengths, axes, strict=True)]
+    if is_real:
+        n = lengths[-1] if s or not inverse else 2 * (lengths[-1] - 1)
+        steps[-1] = (gg.fft.irfft if inverse else gg.fft.rfft), n, axes[-1]
+    for step, n, axis in steps if inverse and is_real else reversed(steps):
+        a = step(a, n=n, axis=axis, norm=norm)
     return a
 
 

@@ -158,38 +158,21 @@ def _parameters(function):
         return signature(function).parameters
     except ValueError:
         pass
-    return signature(_IN_C.get(name_of(function), _of_any)).parameters
+    return signature(_IN_C.get(name_of(function), lambda *args, **keywords: ...)).parameters
 
 
-# The signatures of functions in C that have other parameters than the function of the table.
-
-
-def _of_any(*args, **keywords): ...
-
-
-def _bincount(x, weights=None, minlength=0): ...
-
-
-def _concatenate(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
-
-
-def _copyto(dst, src, casting="same_kind", where=True): ...
-
-
-def _dot(a, b, out=None): ...
-
-
-def _empty_like(prototype, dtype=None, order="K", subok=True, shape=None, *, device=None): ...
-
-
+# Functions in C that have other parameters than the function of the table.
 _IN_C = {
-    "bincount": _bincount,
-    "concat": _concatenate,
-    "concatenate": _concatenate,
-    "copyto": _copyto,
-    "dot": _dot,
-    "empty_like": _empty_like,
-}
+    "bincount": lambda x, weights=None, minlength=0: ...,
+    "copyto": lambda dst, src, casting="same_kind", where=True: ...,
+    "dot": lambda a, b, out=None: ...,
+    "empty_like": lambda prototype, dtype=None, order="K", subok=True, shape=None, *, device=None: (
+        ...
+    ),
+} | dict.fromkeys(
+    ("concat", "concatenate"),
+    lambda arrays, axis=0, out=None, *, dtype=None, casting="same_kind": ...,
+)
 
 
 def _call(shown, own, args, keywords, theirs, raw, written):
