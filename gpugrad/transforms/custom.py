@@ -16,6 +16,7 @@ from ..autograd.sweep import conjugate
 from ..backends import backend_of
 from .pieces import (
     Call,
+    Piece,
     Rerun,
     is_recordable,
     op_of_calls,
@@ -162,13 +163,13 @@ class custom_vjp(Generic[P, R]):
         leaves, structure = flatten(result, none_is_leaf=True)
         kept, _ = flatten(residuals, none_is_leaf=True)
         for found, what in ((leaves, "result"), (kept, "residuals")):
-            for x in found:
-                if isinstance(x, Tensor) and x.node is not None and _is_from(x.node, call.start):
-                    raise ValueError(
-                        f"{self._name}: the {what} of fwd depends on a tensor from outside that "
-                        f"requires grad, whose gradient would be lost; make it an argument of "
-                        f"{self._name}, or detach() it"
-                    )
+            nodes = [x.node for x in found if isinstance(x, Tensor) and x.node is not None]
+            if Piece(nodes, (), call.start).outside:
+                raise ValueError(
+                    f"{self._name}: the {what} of fwd depends on a tensor from outside that "
+                    f"requires grad, whose gradient would be lost; make it an argument of "
+                    f"{self._name}, or detach() it"
+                )
         for i, y in enumerate(leaves):
             if not isinstance(y, Tensor) and without_graph(y) is not None:
                 self._check_number(y, structure, i)
@@ -183,7 +184,7 @@ class custom_vjp(Generic[P, R]):
         # by all examples still has a part for each example.
         levels = levels_among(self._name, [leaves[i] for i in places])
         outputs = {i: lifted(leaves[i], levels) for i in places}
-        recorded = _Recorded(self, fixed, call, end, residuals)
+        recorded = RecordedVjp(self, fixed, call, end, residuals)
         return record_outputs(self._op, call, {}, leaves, structure, outputs, recorded)
 
     def _check_number(self, y, structure, i):
@@ -199,7 +200,7 @@ class custom_vjp(Generic[P, R]):
         return f"<custom_vjp {self._name}>"
 
 
-class _Recorded(NamedTuple):
+class RecordedVjp(NamedTuple):
     """A recorded call, and its VJP.
 
     end: an order number from after ``fwd``, which may itself overwrite what it returns, by running
@@ -310,19 +311,6 @@ def _overwritten(function):
         f"called, by an optimizer step or load_state_dict; call backward before it, or compute "
         f"the forward pass again"
     )
-
-
-def _is_from(node, start):
-    """Whether a node depends on one that existed before ``start``."""
-    found, stack = set(), [node]
-    while stack:
-        node = stack.pop()
-        if node.order > start:
-            return True
-        if node not in found:
-            found.add(node)
-            stack.extend(node.parents)
-    return False
 
 
 def _a(x):

@@ -10,7 +10,7 @@ from .._batched import active_levels, behind, levels_of, physical, reentered
 from .._draws import Draws
 from .._tensor import Tensor
 from ..autograd.call import wrap, wrap_outputs
-from ..autograd.graph import make_node, next_order, writes
+from ..autograd.graph import Leaf, make_node, next_order, writes
 from ..autograd.implementation import add_instrument, implementation_of, remove_instrument
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import op
@@ -84,6 +84,32 @@ class Call:
         """The name of each leaf, given the names of the arguments in ``roots``."""
         pairs = zip(self.structures, roots, strict=True)
         return [name for structure, root in pairs for name in names(structure, root)]
+
+
+class Piece:
+    """The part of the graph between some results and the nodes that existed before ``start``.
+
+    nodes: from each node of the piece to whether it existed before ``start``.
+    outside: the nodes that existed before ``start``, besides the variables.
+    discards: whether some ops discard elements; see `op`.
+    """
+
+    def __init__(self, roots, variables, start):
+        self.nodes, self.outside, self.discards = {}, [], False
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node in self.nodes:
+                continue
+            if node in variables:
+                self.nodes[node] = False
+            elif node.order > start:
+                self.nodes[node] = True
+                self.outside.append(node)
+            elif type(node) is not Leaf:  # a leaf made inside the piece depends on nothing
+                self.nodes[node] = False
+                stack.extend(node.parents)
+                self.discards = self.discards or node.plan.discards
 
 
 class Rerun:

@@ -16,6 +16,7 @@ from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
 from .pieces import (
     Call,
+    Piece,
     is_recordable,
     op_of_calls,
     output,
@@ -89,32 +90,6 @@ def _takes_nothing(f):
     except ValueError:  # a builtin may have no signature
         pass
     return True
-
-
-class Piece:
-    """The part of the graph between some results and the nodes that existed before ``start``.
-
-    nodes: from each node of the piece to whether it existed before ``start``.
-    outside: the nodes that existed before ``start``, besides the variables.
-    discards: whether some ops discard elements; see `op`.
-    """
-
-    def __init__(self, roots, variables, start):
-        self.nodes, self.outside, self.discards = {}, [], False
-        stack = list(roots)
-        while stack:
-            node = stack.pop()
-            if node in self.nodes:
-                continue
-            if node in variables:
-                self.nodes[node] = False
-            elif node.order > start:
-                self.nodes[node] = True
-                self.outside.append(node)
-            elif type(node) is not Leaf:  # a leaf made inside the piece depends on nothing
-                self.nodes[node] = False
-                stack.extend(node.parents)
-                self.discards = self.discards or node.plan.discards
 
 
 _OVERWRITTEN = (
