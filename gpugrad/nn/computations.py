@@ -35,8 +35,8 @@ from .activations import leaky_relu as _leaky_relu
 from .activations import mish as _mish
 from .activations import relu as _relu
 from .activations import silu as _silu
+from .common import check_probability, created
 from .module import is_unshared
-from .padding import created
 
 # PyTorch's activations can write to their input. Ops never do, so that ``inplace`` is ignored.
 
@@ -219,11 +219,6 @@ def _check_dropout(name, input, p):
     check_probability(name, p)
     if not is_floating(input):
         raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
-
-
-def check_probability(name, p):
-    if not 0 <= p <= 1:
-        raise ValueError(f"{name}: the probability p must be from 0 to 1, not {p!r}")
 
 
 def scaled_dot_product_attention(
@@ -423,7 +418,7 @@ def instance_norm(
         values = input.detach()
         statistics = mean(values, axis=(0, *axes)), mean(var(values, axis=axes), axis=0)
         running = running_mean, running_var
-        follow(running, statistics, (1, count / (count - 1)), momentum, "instance_norm")
+        _follow(running, statistics, (1, count / (count - 1)), momentum, "instance_norm")
     return out
 
 
@@ -451,12 +446,12 @@ def batch_norm(
     inside `vmap`, for shapes that do not fit, for running statistics that are missing without
     ``training``, and for a single element per channel in training.
     """
-    return counted_batch_norm(
+    return _counted_batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, None
     )
 
 
-def counted_batch_norm(
+def _counted_batch_norm(
     input, running_mean, running_var, weight, bias, training, momentum, eps, batches
 ):
     """`batch_norm`, which adds 1 to the tensor ``batches`` if it updates the statistics."""
@@ -492,13 +487,13 @@ def counted_batch_norm(
     if not is_repeated():
         if count:
             factors = 1, count / (count - 1)
-            follow((running_mean, running_var), (mean, var), factors, momentum, batches=batches)
+            _follow((running_mean, running_var), (mean, var), factors, momentum, batches=batches)
         elif batches is not None:
             batches += 1
     return out
 
 
-def follow(running, statistics, factors, momentum, name="batch_norm", batches=None):
+def _follow(running, statistics, factors, momentum, name="batch_norm", batches=None):
     """Move running statistics, in place, towards those of a batch times ``factors``.
 
     running: tensors, or None for what does not follow.

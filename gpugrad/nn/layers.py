@@ -11,7 +11,7 @@ from ..ops.manipulation import reshape
 from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
-from .computations import check_probability
+from .common import check_probability
 from .init import uniform_parameters as _uniform
 from .module import Module, Parameter
 

@@ -10,7 +10,7 @@ from ..backends import as_shape
 from ..backends.dtypes import int64
 from ..ops.manipulation import expand_dims, reshape
 from . import functional
-from .computations import counted_batch_norm
+from .computations import _counted_batch_norm
 from .module import Module, Parameter, overwrite
 
 
@@ -126,7 +126,7 @@ class _BatchNorm(_WithStatistics):
         momentum: Any = self.momentum
         if momentum is None:  # a tensor: reading the count's value would wait for the device
             momentum = 1 / (count + 1).to(mean)
-        return counted_batch_norm(
+        return _counted_batch_norm(
             input, mean, var, self.weight, self.bias, True, momentum, self.eps, count
         )
 

@@ -1,22 +1,14 @@
 """Padding of the last axes of a tensor."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from .._arguments import one_of
 from .._tensor import Tensor
-from ..autograd.call import wrap
-from ..backends import backend_of
 from ..ops.indexing import scatter_add, setitem
 from ..ops.manipulation import broadcast_to, concat, flip
+from .common import created
 
 MODES = "zeros", "reflect", "replicate", "circular"  # of layers; "zeros" is "constant" here
-
-
-def created(name: str, *args: Any, dtype: Any, like: Tensor) -> Tensor:
-    """What the creation function ``name`` gives in the library and on the device of ``like``."""
-    backend = backend_of[type(like._like)]
-    array = backend.create(name, *args, dtype=backend.dtype(dtype), like=like._like)
-    return wrap(array, None)
 
 
 def pad(
@@ -45,9 +37,7 @@ def pad(
     pairs += [(widths[i], widths[i + 1]) for i in range(len(widths) - 2, -1, -2)]
     if mode == "constant":
         return _pad_by_constant(input, pairs, 0 if value is None else value)
-    if mode not in _MAKERS:
-        names = "', '".join(["constant", *_MAKERS])
-        raise ValueError(f"pad: mode must be one of '{names}', not {mode!r}")
+    one_of("pad: mode", mode, ("constant", *_MAKERS))
     make, most = _MAKERS[mode]
     for axis, (before, after) in enumerate(pairs):
         if not (before or after):

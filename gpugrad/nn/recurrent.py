@@ -4,22 +4,17 @@ import math
 import warnings
 from typing import Any
 
-from .._arguments import whole
+from .._arguments import one_of, whole
 from .._tensor import Tensor
 from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, stack
 from ..ops.recurrent import gru, lstm, rnn
 from ..random import Generator
 from . import functional
-from .computations import check_probability
+from .common import check_probability
 from .layers import _uniform as uniform_parameters
 from .module import Module, Parameter
 
 _NONLINEARITIES = "tanh", "relu"
-
-
-def _check_nonlinearity(layer, nonlinearity):
-    if nonlinearity not in _NONLINEARITIES:
-        raise ValueError(f"{layer}: nonlinearity must be 'tanh' or 'relu', not {nonlinearity!r}")
 
 
 class _Recurrent(Module):
@@ -210,8 +205,7 @@ class RNN(_Recurrent):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        _check_nonlinearity("RNN", nonlinearity)
-        self.nonlinearity = nonlinearity
+        self.nonlinearity = one_of("RNN: nonlinearity", nonlinearity, _NONLINEARITIES)
         options = batch_first, dropout, bidirectional, dtype, device, generator
         self._build(input_size, hidden_size, num_layers, bias, *options)
 
@@ -350,8 +344,7 @@ class RNNCell(_Cell):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        _check_nonlinearity("RNNCell", nonlinearity)
-        self.nonlinearity = nonlinearity
+        self.nonlinearity = one_of("RNNCell: nonlinearity", nonlinearity, _NONLINEARITIES)
         super().__init__(
             input_size, hidden_size, bias, dtype=dtype, device=device, generator=generator
         )

@@ -13,7 +13,7 @@ from ..backends.dtypes import float32
 from ..ops.elementwise import maximum, sqrt
 from ..ops.manipulation import concat, reshape
 from . import functional
-from .computations import follow
+from .computations import _follow
 from .module import Module
 from .normalization import _BatchNorm
 
@@ -73,7 +73,7 @@ class SyncBatchNorm(_BatchNorm):
         name = type(self).__name__
         running = self.running_mean, self.running_var
         statistics = mean.to(running[0]), var.to(running[1])
-        follow(running, statistics, (1, 1), momentum, name, count)
+        _follow(running, statistics, (1, 1), momentum, name, count)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module) -> Module:
