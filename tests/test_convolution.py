@@ -209,7 +209,7 @@ def test_a_small_network_trains_as_pytorchs():
     "call, message",
     [
         (lambda: nn.Conv2d(3, 4, 3)(gg.ones((2, 4, 5, 5))), r"^Conv2d: .*\(n, 3, height, width\)"),
-        (lambda: nn.Conv2d(3, 4, 3)(LINES[0]), r"^Conv2d: the input .* not \(3, 5\)"),
+        (lambda: nn.Conv2d(3, 4, 3)(LINES[0]), r"^Conv2d: the input .* not of shape \(3, 5\)"),
         (
             lambda: nn.Conv1d(3, 4, 6)(LINES),
             r"^Conv1d: .* span \(6,\), .* padded input of",

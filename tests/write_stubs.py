@@ -159,6 +159,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._tensor import Tensor
+from ..random import Generator
 """
 
 

@@ -22,21 +22,25 @@ def per_axis(name: str, value: Any, n: int, least: int = 1) -> tuple[int, ...]:
     return values
 
 
-def check_axes(name: str, input: Tensor, n: int, layout: str = "") -> None:
+def check_axes(name: str, input: Tensor, n: int, channels: Any = "channels") -> None:
     """Raise ValueError unless an input has channels and ``n`` more axes, or a batch of these.
 
-    layout: the names of the axes, if they are others.
+    channels: how many, or any number of what they are called.
     """
-    if input.ndim not in (n + 1, n + 2):
-        layout = layout or f"channels, {LENGTHS[n]}"
+    shape = input.shape
+    fits = input.ndim in (n + 1, n + 2)
+    if not fits or (type(channels) is int and shape[-n - 1] != channels):
+        layout = f"{channels}, {LENGTHS[n]}"
         raise ValueError(
-            f"{name}: the input must be (n, {layout}) or ({layout}), not of shape {input.shape}"
+            f"{name}: the input must be (n, {layout}) or ({layout}), not of shape {shape}"
         )
 
 
-def with_examples(name: str, input: Tensor, n: int, layout: str = "") -> tuple[Tensor, bool]:
+def with_examples(
+    name: str, input: Tensor, n: int, channels: Any = "channels"
+) -> tuple[Tensor, bool]:
     """``input`` with an axis of examples, and whether that is new; see `check_axes`."""
-    check_axes(name, input, n, layout)
+    check_axes(name, input, n, channels)
     is_single = input.ndim == n + 1
     return reshape(input, (1, *input.shape)) if is_single else input, is_single
 

@@ -65,6 +65,19 @@ class _List(Module):
     def __contains__(self, item: object) -> bool:
         return any(x is item for x in self._items())  # == of tensors is elementwise
 
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """The item at ``index``, or for a slice a container of those items."""
+        if not isinstance(index, slice):
+            return getattr(self, self._name_at(index))
+        # Not of the class itself, whose constructor may take other arguments.
+        part = next(base for base in type(self).__mro__ if _List in base.__bases__)()
+        part._arrange(self._named()[index])
+        return part
+
     def __setitem__(self, index: int, item: Any) -> None:
         setattr(self, self._name_at(index), self._item(item, index))
 
@@ -161,18 +174,6 @@ class Sequential(_List):
             input = layer(input)
         return input
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> "Sequential": ...
-    def __getitem__(self, index: int | slice) -> Any:
-        """The layer at ``index``, or for a slice a `Sequential` of those layers."""
-        if not isinstance(index, slice):
-            return getattr(self, self._name_at(index))
-        part = Sequential()
-        part._arrange(self._named()[index])
-        return part
-
 
 class ModuleList(_List):
     """A list of modules, whose parameters are those of the model that has it as an attribute.
@@ -184,16 +185,6 @@ class ModuleList(_List):
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         self.extend(modules)
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> "ModuleList": ...
-    def __getitem__(self, index: int | slice) -> Any:
-        """The module at ``index``, or for a slice a `ModuleList` of those modules."""
-        if isinstance(index, slice):
-            return ModuleList(self._items()[index])
-        return getattr(self, self._name_at(index))
 
 
 class ParameterList(_List):
@@ -210,16 +201,6 @@ class ParameterList(_List):
 
     def _item(self, item, index):
         return item if isinstance(item, Parameter) else Parameter(item)
-
-    @overload
-    def __getitem__(self, index: int) -> Parameter: ...
-    @overload
-    def __getitem__(self, index: slice) -> "ParameterList": ...
-    def __getitem__(self, index: int | slice) -> Any:
-        """The parameter at ``index``, or for a slice a `ParameterList` of those parameters."""
-        if isinstance(index, slice):
-            return ParameterList(self._items()[index])
-        return getattr(self, self._name_at(index))
 
     def __repr__(self) -> str:
         lines = [

@@ -11,7 +11,7 @@ from ..ops.convolution import convolution, convolution_input
 from ..ops.manipulation import reshape
 from ..ops.windows import add_windows, sliding_windows
 from ..random import Generator
-from .common import LENGTHS, Ints, per_axis, with_examples
+from .common import LENGTHS, Ints, check_axes, per_axis, with_examples
 from .function_layer import FunctionLayer, OfAxes, for_axes
 from .init import uniform_parameters
 from .padding import MODES, pad
@@ -28,6 +28,19 @@ def _convolve(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
+    """Convolution over images: ``(n, channels, height, width) -> (n, out, rows, columns)``.
+
+    input: with or without its first axis.
+    weight: the filters, ``(out, channels / groups, height, width)``.
+    bias: ``(out,)``; by default 0.
+    stride: the distance between neighbouring windows.
+    padding: how many zeros to add at each end of an axis; ``"valid"`` for none, ``"same"`` for as
+        many as keep the shape, of which an odd one is at the end.
+    dilation: the distance between neighbouring elements of a window.
+    groups: into how many parts to divide the channels; a filter sees the channels of its part.
+
+    Raises ValueError if the shapes do not fit, or a filter is larger than the padded input.
+    """
     x, is_single = with_examples(name, input, n)
     if weight.ndim != n + 2:
         raise ValueError(
@@ -63,24 +76,7 @@ def _pairs(name, padding, size, stride, dilation):
     return tuple([(p, p) for p in per_axis(f"{name}: padding", padding, n, 0)])
 
 
-conv1d, conv2d, conv3d = for_axes(
-    _convolve,
-    "conv{}d",
-    """Convolution over images: ``(n, channels, height, width) -> (n, out, rows, columns)``.
-
-    input: with or without its first axis.
-    weight: the filters, ``(out, channels / groups, height, width)``.
-    bias: ``(out,)``; by default 0.
-    stride: the distance between neighbouring windows.
-    padding: how many zeros to add at each end of an axis; ``"valid"`` for none, ``"same"`` for as
-        many as keep the shape, of which an odd one is at the end.
-    dilation: the distance between neighbouring elements of a window.
-    groups: into how many parts to divide the channels; a filter sees the channels of its part.
-
-    Raises ValueError if the shapes do not fit, or a filter is larger than the padded input.
-    """,
-    "Convolution over ``(n, channels, {})``; see `conv2d`.",
-)
+conv1d, conv2d, conv3d = for_axes(_convolve, "conv")
 
 
 def _convolve_transposed(
@@ -95,6 +91,18 @@ def _convolve_transposed(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
+    """Transposed convolution over images: the gradient of `conv2d` by its input.
+
+    ``(n, channels, height, width) -> (n, out, rows, columns)``, where the output has
+    ``(length - 1) * stride - 2 * padding + dilation * (size - 1) + output_padding + 1`` elements
+    along an axis.
+
+    weight: the filters, ``(channels, out / groups, height, width)``.
+    output_padding: how many elements to add at the end of an axis, less than the stride or the
+        dilation. Several lengths have a convolution of the input's length; this chooses one.
+
+    The other parameters are those of `conv2d`, and so are the errors.
+    """
     x, is_single = with_examples(name, input, n)
     if weight.ndim != n + 2 or weight.shape[0] != x.shape[1]:
         raise ValueError(
@@ -141,21 +149,7 @@ def _convolve_transposed(
 
 
 conv_transpose1d, conv_transpose2d, conv_transpose3d = for_axes(
-    _convolve_transposed,
-    "conv_transpose{}d",
-    """Transposed convolution over images: the gradient of `conv2d` by its input.
-
-    ``(n, channels, height, width) -> (n, out, rows, columns)``, where the output has
-    ``(length - 1) * stride - 2 * padding + dilation * (size - 1) + output_padding + 1`` elements
-    along an axis.
-
-    weight: the filters, ``(channels, out / groups, height, width)``.
-    output_padding: how many elements to add at the end of an axis, less than the stride or the
-        dilation. Several lengths have a convolution of the input's length; this chooses one.
-
-    The other parameters are those of `conv2d`, and so are the errors.
-    """,
-    "Transposed convolution over ``(n, channels, {})``; see `conv_transpose2d`.",
+    _convolve_transposed, "conv_transpose"
 )
 
 
@@ -201,7 +195,7 @@ def fold(
     It is the transpose of `unfold`, not its inverse: elements of several windows are sums. Raises
     ValueError unless the input has as many rows and columns as `unfold` gives.
     """
-    x, is_single = with_examples("fold", input, 1, "channels * taps, windows")
+    x, is_single = with_examples("fold", input, 1, "channels * taps")
     shape = per_axis("fold: output_size", output_size, 2)
     size = per_axis("fold: kernel_size", kernel_size, 2)
     counts, options = _windows("fold", shape, size, stride, padding, dilation)
@@ -290,12 +284,7 @@ class _Convolution(OfAxes):
 class _Conv(_Convolution):
     def forward(self, input: Tensor) -> Tensor:
         name, n, padding = type(self).__name__, self.axes, self.padding
-        if input.ndim not in (n + 1, n + 2) or input.shape[-n - 1] != self.in_channels:
-            lengths = LENGTHS[n]
-            raise ValueError(
-                f"{name}: the input must be (n, {self.in_channels}, {lengths}) or "
-                f"({self.in_channels}, {lengths}), not {input.shape}"
-            )
+        check_axes(name, input, n, self.in_channels)
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._pad, self.padding_mode), 0
         options = self.stride, padding, self.dilation, self.groups

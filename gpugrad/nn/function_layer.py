@@ -100,23 +100,24 @@ class LayerOfAxes(OfAxes, FunctionLayer):
         return self.function(type(self).__name__, self.axes, input, **self._kept())
 
 
-def for_axes(compute: Callable[..., Any], name: str, doc: str, others: str) -> Any:
-    """Functions ``name`` of one, two and three axes, given one of its name and their number.
+def for_axes(compute: Callable[..., Any], name: str) -> Any:
+    """Functions over one, two and three axes, given one of their name and the number of axes.
 
-    doc: the docstring of that of two axes; ``others`` that of the others.
+    Its docstring is that of the function over two axes.
     """
     given = signature(compute)
     taken = given.replace(parameters=list(given.parameters.values())[2:])
 
     def made(n):
-        own = name.format(n)
+        own = f"{name}{n}d"
 
         def function(*args, **keywords):
             return compute(own, n, *args, **keywords)
 
         function.__name__ = function.__qualname__ = own
         function.__module__ = compute.__module__
-        function.__doc__ = doc if n == 2 else others.format(LENGTHS[n])
+        others = f"`{name}2d` over the last axes of ``(n, channels, {LENGTHS[n]})``."
+        function.__doc__ = compute.__doc__ if n == 2 else others
         function.__signature__ = taken
         return explains_arguments(function)
 

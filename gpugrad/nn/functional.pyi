@@ -10,6 +10,7 @@ from .._ops import softplus as softplus
 from .._ops import softsign as softsign
 from .._ops import tanh as tanh
 from .._tensor import Tensor
+from ..random import Generator
 from .activations import celu as celu
 from .activations import glu as glu
 from .activations import hardsigmoid as hardsigmoid
@@ -23,8 +24,6 @@ from .activations import tanhshrink as tanhshrink
 from .computations import batch_norm as batch_norm
 from .computations import bilinear as bilinear
 from .computations import dropout as dropout
-from .computations import dropout1d as dropout1d
-from .computations import dropout2d as dropout2d
 from .computations import elu as elu
 from .computations import embedding as embedding
 from .computations import flatten as flatten
@@ -56,7 +55,7 @@ from .padding import pad as pad
 from .upsampling import interpolate as interpolate
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of windows that cover ``(n, channels, length)``; see `adaptive_avg_pool2d`."""
+    """`adaptive_avg_pool2d` over the last axes of ``(n, channels, length)``."""
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that cover the images: ``(n, channels, *lengths) -> (n, channels, *sizes)``.
@@ -68,10 +67,10 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of windows that cover ``(n, channels, depth, height, width)``; see `adaptive_avg_pool2d`."""
+    """`adaptive_avg_pool2d` over the last axes of ``(n, channels, depth, height, width)``."""
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima of windows that cover ``(n, channels, length)``; see `adaptive_avg_pool2d`."""
+    """`adaptive_max_pool2d` over the last axes of ``(n, channels, length)``."""
 
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of windows that cover the images; for the windows see `adaptive_avg_pool2d`.
@@ -80,7 +79,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     """
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima of windows that cover ``(n, channels, depth, height, width)``; see `adaptive_avg_pool2d`."""
+    """`adaptive_max_pool2d` over the last axes of ``(n, channels, depth, height, width)``."""
 
 def avg_pool1d(
     input: Tensor,
@@ -91,7 +90,7 @@ def avg_pool1d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean of each window of ``(n, channels, length)``; see `avg_pool2d`."""
+    """`avg_pool2d` over the last axes of ``(n, channels, length)``."""
 
 def avg_pool2d(
     input: Tensor,
@@ -119,7 +118,7 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean of each window of ``(n, channels, depth, height, width)``; see `avg_pool2d`."""
+    """`avg_pool2d` over the last axes of ``(n, channels, depth, height, width)``."""
 
 def conv1d(
     input: Tensor,
@@ -130,7 +129,7 @@ def conv1d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution over ``(n, channels, length)``; see `conv2d`."""
+    """`conv2d` over the last axes of ``(n, channels, length)``."""
 
 def conv2d(
     input: Tensor,
@@ -164,7 +163,7 @@ def conv3d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution over ``(n, channels, depth, height, width)``; see `conv2d`."""
+    """`conv2d` over the last axes of ``(n, channels, depth, height, width)``."""
 
 def conv_transpose1d(
     input: Tensor,
@@ -176,7 +175,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> Tensor:
-    """Transposed convolution over ``(n, channels, length)``; see `conv_transpose2d`."""
+    """`conv_transpose2d` over the last axes of ``(n, channels, length)``."""
 
 def conv_transpose2d(
     input: Tensor,
@@ -211,7 +210,40 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> Tensor:
-    """Transposed convolution over ``(n, channels, depth, height, width)``; see `conv_transpose2d`."""
+    """`conv_transpose2d` over the last axes of ``(n, channels, depth, height, width)``."""
+
+def dropout1d(
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """`dropout2d` over the last axes of ``(n, channels, length)``."""
+
+def dropout2d(
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Zero each channel of ``(n, channels, height, width)`` with probability ``p``, as a whole.
+
+    The other channels are scaled by ``1 / (1 - p)``. The other parameters are those of `dropout`.
+    """
+
+def dropout3d(
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """`dropout2d` over the last axes of ``(n, channels, depth, height, width)``."""
 
 def max_pool1d(
     input: Tensor,
@@ -222,7 +254,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window of ``(n, channels, length)``; see `max_pool2d`."""
+    """`max_pool2d` over the last axes of ``(n, channels, length)``."""
 
 def max_pool2d(
     input: Tensor,
@@ -254,4 +286,4 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window of ``(n, channels, depth, height, width)``; see `max_pool2d`."""
+    """`max_pool2d` over the last axes of ``(n, channels, depth, height, width)``."""

@@ -56,6 +56,17 @@ def _max_pool(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
+    """The largest element of each window: ``(n, channels, height, width) -> (n, channels, ...)``.
+
+    input: with or without its first axis.
+    stride: the distance between neighbouring windows; by default ``kernel_size``.
+    padding: how far windows reach beyond the input, at most half of their size.
+    dilation: the distance between neighbouring elements of a window.
+    ceil_mode: whether a last window may reach further beyond the end, if it begins inside.
+    return_indices: whether to return also the positions of the maxima in the flattened image.
+
+    Of equal elements the first gets the gradient. Raises ValueError for parameters that do not fit.
+    """
     options = _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode)
     out = windows_max(input, **options)
     if not return_indices:
@@ -90,22 +101,7 @@ def _flat_positions(places, lengths):
     return position
 
 
-max_pool1d, max_pool2d, max_pool3d = for_axes(
-    _max_pool,
-    "max_pool{}d",
-    """The largest element of each window: ``(n, channels, height, width) -> (n, channels, ...)``.
-
-    input: with or without its first axis.
-    stride: the distance between neighbouring windows; by default ``kernel_size``.
-    padding: how far windows reach beyond the input, at most half of their size.
-    dilation: the distance between neighbouring elements of a window.
-    ceil_mode: whether a last window may reach further beyond the end, if it begins inside.
-    return_indices: whether to return also the positions of the maxima in the flattened image.
-
-    Of equal elements the first gets the gradient. Raises ValueError for parameters that do not fit.
-    """,
-    "The largest element of each window of ``(n, channels, {})``; see `max_pool2d`.",
-)
+max_pool1d, max_pool2d, max_pool3d = for_axes(_max_pool, "max_pool")
 
 
 def _avg_pool(
@@ -119,6 +115,13 @@ def _avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
+    """The mean of each window: ``(n, channels, height, width) -> (n, channels, rows, columns)``.
+
+    count_include_pad: whether zeros of the padding count as elements.
+    divisor_override: what to divide the sums by; by default the number of elements.
+
+    The other parameters are those of `max_pool2d`, and so are the errors.
+    """
     options = _windows(name, n, input, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override is not None:
         if not divisor_override:
@@ -142,18 +145,7 @@ def _avg_pool(
     return out
 
 
-avg_pool1d, avg_pool2d, avg_pool3d = for_axes(
-    _avg_pool,
-    "avg_pool{}d",
-    """The mean of each window: ``(n, channels, height, width) -> (n, channels, rows, columns)``.
-
-    count_include_pad: whether zeros of the padding count as elements.
-    divisor_override: what to divide the sums by; by default the number of elements.
-
-    The other parameters are those of `max_pool2d`, and so are the errors.
-    """,
-    "The mean of each window of ``(n, channels, {})``; see `avg_pool2d`.",
-)
+avg_pool1d, avg_pool2d, avg_pool3d = for_axes(_avg_pool, "avg_pool")
 
 
 def _output_size(name, n, input, output_size):
@@ -173,7 +165,13 @@ def _parts(length, count):
 
 
 def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Tensor:
-    """Means of windows that cover the last ``n`` axes; ``name`` is for errors."""
+    """Means of windows that cover the images: ``(n, channels, *lengths) -> (n, channels, *sizes)``.
+
+    Window i of m along an axis of ``length`` elements goes from ``floor(i * length / m)`` to
+    ``ceil((i + 1) * length / m)``.
+
+    output_size: an int, or one for each axis, where None keeps the length.
+    """
     lengths, counts = _output_size(name, n, input, output_size)
     if all(count == 1 for count in counts):
         return mean(input, axis=tuple(range(-n, 0)), keepdims=True)
@@ -200,22 +198,17 @@ def _along_axis(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
 
 
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = for_axes(
-    _adaptive_avg_pool,
-    "adaptive_avg_pool{}d",
-    """Means of windows that cover the images: ``(n, channels, *lengths) -> (n, channels, *sizes)``.
-
-    Window i of m along an axis of ``length`` elements goes from ``floor(i * length / m)`` to
-    ``ceil((i + 1) * length / m)``.
-
-    output_size: an int, or one for each axis, where None keeps the length.
-    """,
-    "Means of windows that cover ``(n, channels, {})``; see `adaptive_avg_pool2d`.",
+    _adaptive_avg_pool, "adaptive_avg_pool"
 )
 
 
 def _adaptive_max_pool(
     name: str, n: int, input: Tensor, output_size: Any, return_indices: bool = False
 ) -> Any:
+    """Maxima of windows that cover the images; for the windows see `adaptive_avg_pool2d`.
+
+    return_indices: whether to return also the positions of the maxima in the flattened image.
+    """
     lengths, counts = _output_size(name, n, input, output_size)
     sizes: Any = []
     repeated, sources = input, {}  # by axis, which elements were repeated
@@ -237,13 +230,7 @@ def _adaptive_max_pool(
 
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = for_axes(
-    _adaptive_max_pool,
-    "adaptive_max_pool{}d",
-    """Maxima of windows that cover the images; for the windows see `adaptive_avg_pool2d`.
-
-    return_indices: whether to return also the positions of the maxima in the flattened image.
-    """,
-    "Maxima of windows that cover ``(n, channels, {})``; see `adaptive_avg_pool2d`.",
+    _adaptive_max_pool, "adaptive_max_pool"
 )
 
 

@@ -41,13 +41,6 @@ class _Recurrent(Module):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        options = batch_first, dropout, bidirectional, dtype, device, generator
-        self._build(input_size, hidden_size, num_layers, bias, *options)
-
-    def _build(
-        self, input_size, hidden_size, num_layers, bias,
-        batch_first, dropout, bidirectional, dtype, device, generator,
-    ):  # fmt: skip
         name = type(self).__name__
         self.input_size = whole(f"{name}: input_size", input_size, 1)
         self.hidden_size = whole(f"{name}: hidden_size", hidden_size, 1)
@@ -206,8 +199,9 @@ class RNN(_Recurrent):
         generator: Generator | None = None,
     ) -> None:
         self.nonlinearity = one_of("RNN: nonlinearity", nonlinearity, _NONLINEARITIES)
-        options = batch_first, dropout, bidirectional, dtype, device, generator
-        self._build(input_size, hidden_size, num_layers, bias, *options)
+        layout: Any = bias, batch_first, dropout, bidirectional
+        given: Any = {"dtype": dtype, "device": device, "generator": generator}
+        super().__init__(input_size, hidden_size, num_layers, *layout, **given)
 
     def _run(self, x, parameters, states, reverse):
         return rnn(x, *parameters, *states, nonlinearity=self.nonlinearity, reverse=reverse)
