@@ -74,6 +74,13 @@ def test_indices_of_maxima_are_pytorchs(shape):
         )
         assert y.tolist() == z.tolist()
         assert indices.tolist() == expected.tolist()
+    x = normal(2, 3, 5, 4, 6)
+    for pool, size in ("max_pool3d", (2, 3, 1)), ("adaptive_max_pool3d", (2, 3, 4)):
+        y, indices = getattr(functional, pool)(gg.tensor(x), size, return_indices=True)
+        library = torch.nn.functional
+        z, expected = getattr(library, pool)(torch.tensor(x), size, return_indices=True)
+        assert y.tolist() == z.tolist()
+        assert indices.tolist() == expected.tolist()
     for layer in nn.MaxPool1d(2, return_indices=True), nn.AdaptiveMaxPool1d(2, True):
         out, indices = layer(LINES)
         assert out.shape == indices.shape == (2, 3, 2)
@@ -134,6 +141,8 @@ def test_initial_values_are_distributed_as_pytorchs(kind):
         (nn.Dropout1d, (20, 30, 4), (20, 30)),
         (nn.Dropout1d, (200, 4), (200,)),
         (nn.Dropout2d, (20, 30, 2, 3), (20, 30)),
+        (nn.Dropout3d, (20, 30, 2, 1, 3), (20, 30)),
+        (nn.Dropout3d, (600, 2, 1, 3), (600,)),
     ],
 )
 def test_channels_are_dropped_as_a_whole(layer, shape, channels):

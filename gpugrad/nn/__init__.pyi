@@ -16,12 +16,15 @@ from .container import ParameterList as ParameterList
 from .container import Sequential as Sequential
 from .convolution import Conv1d as Conv1d
 from .convolution import Conv2d as Conv2d
+from .convolution import Conv3d as Conv3d
 from .convolution import ConvTranspose1d as ConvTranspose1d
 from .convolution import ConvTranspose2d as ConvTranspose2d
+from .convolution import ConvTranspose3d as ConvTranspose3d
 from .layers import Bilinear as Bilinear
 from .layers import Dropout as Dropout
 from .layers import Dropout1d as Dropout1d
 from .layers import Dropout2d as Dropout2d
+from .layers import Dropout3d as Dropout3d
 from .layers import Embedding as Embedding
 from .layers import Flatten as Flatten
 from .layers import Identity as Identity
@@ -31,9 +34,11 @@ from .module import Module as Module
 from .module import Parameter as Parameter
 from .normalization import BatchNorm1d as BatchNorm1d
 from .normalization import BatchNorm2d as BatchNorm2d
+from .normalization import BatchNorm3d as BatchNorm3d
 from .normalization import GroupNorm as GroupNorm
 from .normalization import InstanceNorm1d as InstanceNorm1d
 from .normalization import InstanceNorm2d as InstanceNorm2d
+from .normalization import InstanceNorm3d as InstanceNorm3d
 from .normalization import LayerNorm as LayerNorm
 from .normalization import RMSNorm as RMSNorm
 from .recurrent import GRU as GRU
@@ -64,6 +69,13 @@ class AdaptiveAvgPool2d(Module):
     def __init__(self, output_size: Any) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
+class AdaptiveAvgPool3d(Module):
+    """Means of windows that cover three axes; see `functional.adaptive_avg_pool2d`."""
+
+    output_size: Any
+    def __init__(self, output_size: Any) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
 class AdaptiveMaxPool1d(Module):
     """Maxima of windows that cover a length; see `functional.adaptive_max_pool2d`."""
 
@@ -74,6 +86,14 @@ class AdaptiveMaxPool1d(Module):
 
 class AdaptiveMaxPool2d(Module):
     """Maxima of windows that cover the images; see `functional.adaptive_max_pool2d`."""
+
+    output_size: Any
+    return_indices: bool
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None: ...
+    def forward(self, input: Tensor) -> Any: ...
+
+class AdaptiveMaxPool3d(Module):
+    """Maxima of windows that cover three axes; see `functional.adaptive_max_pool2d`."""
 
     output_size: Any
     return_indices: bool
@@ -102,6 +122,26 @@ class AvgPool1d(Module):
 
 class AvgPool2d(Module):
     """The mean of each window of images; see `functional.avg_pool2d`."""
+
+    kernel_size: int | Sequence[int]
+    stride: int | Sequence[int] | None
+    padding: int | Sequence[int]
+    ceil_mode: bool
+    count_include_pad: bool
+    divisor_override: int | None
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
+class AvgPool3d(Module):
+    """The mean of each window of three axes; see `functional.avg_pool2d`."""
 
     kernel_size: int | Sequence[int]
     stride: int | Sequence[int] | None
@@ -321,6 +361,26 @@ class MaxPool1d(Module):
 
 class MaxPool2d(Module):
     """The largest element of each window of images; see `functional.max_pool2d`."""
+
+    kernel_size: int | Sequence[int]
+    stride: int | Sequence[int] | None
+    padding: int | Sequence[int]
+    dilation: int | Sequence[int]
+    return_indices: bool
+    ceil_mode: bool
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None: ...
+    def forward(self, input: Tensor) -> Any: ...
+
+class MaxPool3d(Module):
+    """The largest element of each window of three axes; see `functional.max_pool2d`."""
 
     kernel_size: int | Sequence[int]
     stride: int | Sequence[int] | None

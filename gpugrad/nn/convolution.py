@@ -313,6 +313,10 @@ class Conv2d(_Conv, axes=2):
     """
 
 
+class Conv3d(_Conv, axes=3):
+    """`Conv2d` over ``(n, in_channels, depth, height, width)``."""
+
+
 class _ConvTranspose(_Convolution):
     is_transposed = True
 
@@ -383,6 +387,10 @@ class ConvTranspose2d(_ConvTranspose, axes=2):
 
     A call may give ``output_size``, the lengths of the output, in place of ``output_padding``.
     """
+
+
+class ConvTranspose3d(_ConvTranspose, axes=3):
+    """`ConvTranspose2d` over ``(n, in_channels, depth, height, width)``."""
 
 
 class Unfold(FunctionLayer, function=unfold):

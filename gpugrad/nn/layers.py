@@ -85,6 +85,10 @@ class Dropout2d(_DropChannels, axes=2):
     """In training, zero channels of ``(n, channels, height, width)`` as a whole."""
 
 
+class Dropout3d(_DropChannels, axes=3):
+    """In training, zero channels of ``(n, channels, depth, height, width)`` as a whole."""
+
+
 class Flatten(Module):
     """Merge the axes from ``start_dim`` to ``end_dim`` into one; by default all but the first."""
 

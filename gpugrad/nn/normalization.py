@@ -162,6 +162,10 @@ class BatchNorm2d(_BatchNorm, axes=2):
     """`BatchNorm1d` for images, ``(n, channels, height, width)``."""
 
 
+class BatchNorm3d(_BatchNorm, axes=3):
+    """`BatchNorm1d` for ``(n, channels, depth, height, width)``."""
+
+
 class GroupNorm(Module):
     """Normalize groups of channels to mean 0 and variance 1, then scale and shift each channel.
 
@@ -296,3 +300,7 @@ class InstanceNorm2d(_InstanceNorm, axes=2):
     ``(n, channels, height, width) -> (n, channels, height, width)``, or both without the first
     axis. The arguments are those of `InstanceNorm1d`.
     """
+
+
+class InstanceNorm3d(_InstanceNorm, axes=3):
+    """`InstanceNorm1d` for ``(n, channels, depth, height, width)``."""

@@ -259,6 +259,10 @@ class MaxPool2d(_MaxPool, axes=2):
     """The largest element of each window of images; see `functional.max_pool2d`."""
 
 
+class MaxPool3d(_MaxPool, axes=3):
+    """The largest element of each window of three axes; see `functional.max_pool2d`."""
+
+
 class _AvgPool(_Pool, function=_avg_pool):
     _shown = "kernel_size=", "stride=", "padding="
 
@@ -274,6 +278,10 @@ class AvgPool2d(_AvgPool, axes=2):
     """The mean of each window of images; see `functional.avg_pool2d`."""
 
 
+class AvgPool3d(_AvgPool, axes=3):
+    """The mean of each window of three axes; see `functional.avg_pool2d`."""
+
+
 class _AdaptiveAvgPool(LayerOfAxes, function=_adaptive_avg_pool):
     pass
 
@@ -286,6 +294,10 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool, axes=2):
     """Means of windows that cover the images; see `functional.adaptive_avg_pool2d`."""
 
 
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, axes=3):
+    """Means of windows that cover three axes; see `functional.adaptive_avg_pool2d`."""
+
+
 class _AdaptiveMaxPool(LayerOfAxes, function=_adaptive_max_pool):
     _shown = ("output_size=",)
 
@@ -296,3 +308,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool, axes=1):
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool, axes=2):
     """Maxima of windows that cover the images; see `functional.adaptive_max_pool2d`."""
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, axes=3):
+    """Maxima of windows that cover three axes; see `functional.adaptive_max_pool2d`."""

@@ -15,11 +15,12 @@ from .pooling import _adaptive_avg_pool, _along_axis
 
 # By mode: the numbers of axes that are resampled.
 _MODES = {
-    "nearest": (1, 2),
-    "nearest-exact": (1, 2),
+    "nearest": (1, 2, 3),
+    "nearest-exact": (1, 2, 3),
     "linear": (1,),
     "bilinear": (2,),
-    "area": (1, 2),
+    "trilinear": (3,),
+    "area": (1, 2, 3),
 }
 
 
@@ -37,8 +38,9 @@ def interpolate(
     size: the new lengths.
     scale_factor: by what to multiply the lengths, rounding down, if ``size`` is not given.
     mode: ``"nearest"``; ``"nearest-exact"``, which has no bias towards the start; ``"linear"``
-        for one axis and ``"bilinear"`` for two; or ``"area"``, the means of windows.
-    align_corners: for ``"linear"`` and ``"bilinear"``, whether the first and the last elements
+        for one axis, ``"bilinear"`` for two and ``"trilinear"`` for three; or ``"area"``, the means
+        of windows.
+    align_corners: for these linear modes, whether the first and the last elements
         keep their places, in place of the edges of the area that elements stand for.
     recompute_scale_factor: whether to use the quotient of the lengths, rather than
         ``scale_factor``, for the places at which to take values.
