@@ -79,6 +79,12 @@ def _pairs(name, padding, size, stride, dilation):
 conv1d, conv2d, conv3d = for_axes(_convolve, "conv")
 
 
+def _least_lengths(counts, size, stride, padding, dilation):
+    """The least lengths over which so many windows slide."""
+    axes = zip(counts, size, stride, padding, dilation, strict=True)
+    return [(count - 1) * s - 2 * p + d * (k - 1) + 1 for count, k, s, p, d in axes]
+
+
 def _convolve_transposed(
     name: str,
     n: int,
@@ -122,14 +128,8 @@ def _convolve_transposed(
             f"{name}: output_padding {more} must be less than stride {stride} or dilation "
             f"{dilation}"
         )
-    shape = tuple(
-        [
-            (length - 1) * s - 2 * p + d * (k - 1) + m + 1
-            for length, k, s, p, m, d in zip(
-                x.shape[2:], weight.shape[2:], stride, padding, more, dilation, strict=True
-            )
-        ]
-    )
+    least = _least_lengths(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    shape = tuple([length + m for length, m in zip(least, more, strict=True)])
     if min(shape) < 1:
         raise ValueError(f"{name}: the output would have the lengths {shape}; use less padding")
     out = convolution_input(
@@ -354,12 +354,8 @@ class _ConvTranspose(_Convolution):
 
     def _output_padding(self, shape, output_size):
         n = self.axes
-        least = [
-            (length - 1) * s - 2 * p + d * (k - 1) + 1
-            for length, k, s, p, d in zip(
-                shape[-n:], self.kernel_size, self.stride, self.padding, self.dilation, strict=True
-            )
-        ]
+        windows = self.kernel_size, self.stride, self.padding, self.dilation
+        least = _least_lengths(shape[-n:], *windows)
         more = [m - low for m, low in zip(output_size[-n:], least, strict=False)]
         if len(output_size) < n or any(
             not 0 <= m < s for m, s in zip(more, self.stride, strict=True)

@@ -3,12 +3,14 @@
 import math
 from typing import Any, NamedTuple
 
+from .._arguments import one_of
 from .._batched import equally, shifted
 from .._dtypes import isdtype
 from .._foreign_names import explains_arguments
 from .._tensor import is_recorded
 from ..autograd.operation import composite, op
 from ..backends import SCALARS, backend_of
+from .by_name import library_function
 from .elementwise import ceil, floor, isnan, maximum, minimum, where
 from .elementwise import round as rounded
 from .indexing import take
@@ -90,24 +92,17 @@ def _searchsorted_vmap(call, batched, x1, x2, sorter, *, side):
 searchsorted.vmap(_searchsorted_vmap)
 
 
-@op(differentiable=False)
-def argsort(xp, x, /, *, axis=-1, descending=False, stable=True):
+@library_function(differentiable=False, vmap=vmap_over_axis)
+def argsort(x, /, *, axis=-1, descending=False, stable=True):
     """Indices that sort ``x`` along ``axis``.
 
     If ``stable``, equal elements keep their order, even if ``descending``.
     """
-    return xp.argsort(x, axis=axis, descending=descending, stable=stable)
 
 
-argsort.vmap(vmap_over_axis)
-
-
-@op(differentiable=False)
-def _sort(xp, x, /, *, axis=-1, descending=False, stable=True):
-    return xp.sort(x, axis=axis, descending=descending, stable=stable)
-
-
-_sort.vmap(vmap_over_axis)
+@library_function(differentiable=False, vmap=vmap_over_axis)
+def _sort(x, /, *, axis=-1, descending=False, stable=True):
+    """The values of `sort`."""
 
 
 @composite
@@ -175,24 +170,24 @@ def _take_vmap(call, batched, x, order, axis):
 _take.vmap(_take_vmap)
 
 
-@op(differentiable=False)
-def _unique_all(xp, x, /):
-    return xp.unique_all(x)
+@library_function(differentiable=False)
+def _unique_all(x, /):
+    """`unique_all` without gradients."""
 
 
-@op(differentiable=False)
-def _unique_counts(xp, x, /):
-    return xp.unique_counts(x)
+@library_function(differentiable=False)
+def _unique_counts(x, /):
+    """`unique_counts` without gradients."""
 
 
-@op(differentiable=False)
-def _unique_inverse(xp, x, /):
-    return xp.unique_inverse(x)
+@library_function(differentiable=False)
+def _unique_inverse(x, /):
+    """`unique_inverse` without gradients."""
 
 
-@op(differentiable=False)
-def _unique_values(xp, x, /):
-    return xp.unique_values(x)
+@library_function(differentiable=False)
+def _unique_values(x, /):
+    """`unique_values` without gradients."""
 
 
 @composite
@@ -235,10 +230,9 @@ def unique_values(x, /):
     return unique_all(x).values if is_recorded(x) else _unique_values(x)
 
 
-@op(differentiable=False)
-def isin(xp, x1, x2, *, invert=False):
+@library_function(differentiable=False)
+def isin(x1, x2, *, invert=False):
     """Whether each element of ``x1`` equals an element of ``x2``, or none of them if ``invert``."""
-    return xp.isin(x1, x2, invert=invert)
 
 
 def _isin_vmap(call, batched, x1, x2, *, invert):
@@ -279,9 +273,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
     Where there is a nan, the result is nan. Integers become float32. Raises ValueError for numbers
     that are not from 0 to 1 and where there are no elements.
     """
-    if method not in _INTERPOLATING and method not in _BETWEEN:
-        methods = "', '".join([*_INTERPOLATING, *_BETWEEN])
-        raise ValueError(f"quantile: method must be one of '{methods}', not {method!r}")
+    one_of("quantile: method", method, (*_INTERPOLATING, *_BETWEEN))
     ndim = len(x.shape)
     if axis is None:
         x, kept = reshape(x, (-1,)), (1,) * ndim
