@@ -77,6 +77,16 @@ class _Layer(Module):
                 x = norm(x + dropout(block(x)))
         return x
 
+    def _attend(self, attention, mask, key_padding_mask, is_causal, memory=None):
+        """A block that attends to ``memory``, or to its own input."""
+
+        def attended(x):
+            keys = x if memory is None else memory
+            out, _ = attention(x, keys, keys, key_padding_mask, False, mask, is_causal=is_causal)
+            return out
+
+        return attended
+
     def _feed_forward(self, x):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
@@ -109,13 +119,7 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:
         """The masks are as in `MultiheadAttention`; ``is_causal`` needs none besides."""
-
-        def attend(x):
-            out, _ = self.self_attn(
-                x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal
-            )
-            return out
-
+        attend = self._attend(self.self_attn, src_mask, src_key_padding_mask, is_causal)
         return self._through(src, attend, self._feed_forward)
 
 
@@ -140,20 +144,9 @@ class TransformerDecoderLayer(_Layer):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """The masks are as in `MultiheadAttention`."""
-
-        def attend(x):
-            out, _ = self.self_attn(
-                x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal
-            )
-            return out
-
-        def attend_to_memory(x):
-            out, _ = self.multihead_attn(
-                x, memory, memory, memory_key_padding_mask, False, memory_mask,
-                is_causal=memory_is_causal,
-            )  # fmt: skip
-            return out
-
+        attend = self._attend(self.self_attn, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        of_memory = memory_mask, memory_key_padding_mask, memory_is_causal, memory
+        attend_to_memory = self._attend(self.multihead_attn, *of_memory)
         return self._through(tgt, attend, attend_to_memory, self._feed_forward)
 
 

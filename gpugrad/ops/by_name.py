@@ -25,35 +25,44 @@ def standard_function(*, differentiable=True, discards=False, **rules) -> Any:
     return define
 
 
-def library_function(namespace="xp", *, vmap=None, **options) -> Any:
+def library_function(namespace="xp", *, reduces=False, vmap=None, **options) -> Any:
     """Define an op that is a function of ``namespace``, to which it passes on its parameters.
 
+    reduces: whether the second parameter is the axis of a reduction; see `no_axis`.
     vmap, options: as for the op's method ``vmap``, and for `op`.
     """
 
     def define(function):
-        call = op(forward_by_name(namespace, function), **options)
+        call = op(forward_by_name(namespace, function, reduces), **options)
         return call if vmap is None else call.vmap(vmap)
 
     return define
 
 
-def forward_by_name(namespace, function):
+def no_axis(axis):
+    """``axis`` of a 0-d array, None or (). IndexError for 0 and -1, which some libraries accept."""
+    if axis is not None and axis != ():
+        axis = axis[0] if isinstance(axis, tuple) else axis
+        raise IndexError(f"axis {axis} is out of bounds for array of dimension 0")
+    return axis
+
+
+def forward_by_name(namespace, function, reduces=False):
     """An op's forward, with the name, parameters and docstring of ``function``."""
     # `op` reads the names of parameters, so a function of ``*inputs`` would not work.
     name, own = function.__name__, function.__code__
-    code = _template(namespace, own.co_argcount, own.co_varnames[own.co_argcount :])
+    code = _template(namespace, own.co_argcount, own.co_varnames[own.co_argcount :], reduces)
     code = code.replace(
         co_name=name,
         co_qualname=name,
-        co_names=(*code.co_names[:-1], name.strip("_")),
+        co_names=tuple([name.strip("_") if n == "function" else n for n in code.co_names]),
         co_posonlyargcount=own.co_posonlyargcount and own.co_posonlyargcount + 1,
         co_varnames=("xp", *own.co_varnames),
         co_filename=own.co_filename,  # `inspect.getsource` shows the definition
         co_firstlineno=own.co_firstlineno,
     )
     # An import by compiled code, such as CuPy's, needs the caller's ``__builtins__``.
-    names = {"__name__": function.__module__, "__builtins__": builtins}
+    names = {"__name__": function.__module__, "__builtins__": builtins, "no_axis": no_axis}
     forward: Any = FunctionType(code, names, name, function.__defaults__)
     forward.__kwdefaults__ = function.__kwdefaults__
     forward.__doc__ = function.__doc__
@@ -61,9 +70,11 @@ def forward_by_name(namespace, function):
 
 
 @cache  # since compiling takes longer than all the rest
-def _template(namespace, count, keywords):
+def _template(namespace, count, keywords, reduces):
     """The code of a call of a function in ``namespace`` with ``count`` inputs and keywords."""
     inputs = [f"x{i}" for i in range(count)]
     taken = ", ".join([*inputs, *(["*", *keywords] if keywords else [])])
+    if reduces:
+        inputs[1] = "axis=x1 if x0.ndim else no_axis(x1)"
     given = ", ".join([*inputs, *(f"{name}={name}" for name in keywords)])
     return eval(f"lambda xp, {taken}: {namespace}.function({given})").__code__

@@ -15,7 +15,6 @@ from .elementwise import ceil, floor, isnan, maximum, minimum, where
 from .elementwise import round as rounded
 from .indexing import take
 from .manipulation import astype, moveaxis, reshape, stack, vmap_over_axis
-from .reductions import no_axis
 
 
 def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
@@ -27,20 +26,14 @@ def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
     return reshape(out, (size, *[1] * len(shape))) if keepdims else out
 
 
-@op(differentiable=False)
-def argmax(xp, x, /, axis=None, *, keepdims=False):
+@library_function(reduces=True, vmap=_vmap_over_axis_or_all, differentiable=False)
+def argmax(x, /, axis=None, *, keepdims=False):
     """Index of the first maximum along ``axis``; None means an index into the flattened array."""
-    return xp.argmax(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
-@op(differentiable=False)
-def argmin(xp, x, /, axis=None, *, keepdims=False):
+@library_function(reduces=True, vmap=_vmap_over_axis_or_all, differentiable=False)
+def argmin(x, /, axis=None, *, keepdims=False):
     """Index of the first minimum along ``axis``; None means an index into the flattened array."""
-    return xp.argmin(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
-
-
-argmax.vmap(_vmap_over_axis_or_all)
-argmin.vmap(_vmap_over_axis_or_all)
 
 
 @op(differentiable=False)
