@@ -1,6 +1,6 @@
 """Containers of modules, as a sequence, a list or a dict; and a list of parameters."""
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Self, overload
 
 from .._tensor import Tensor
@@ -210,7 +210,7 @@ class ParameterList(_List):
         return "\n".join(["ParameterList(", *lines, ")"]) if lines else "ParameterList()"
 
 
-class ModuleDict(Module):
+class ModuleDict(Module, MutableMapping[str, Any]):
     """A dict of modules, whose parameters are those of the model that has it as an attribute.
 
     It has no ``forward``: the model's calls the modules.
@@ -234,44 +234,18 @@ class ModuleDict(Module):
         setattr(self, key, module)
 
     def __delitem__(self, key: str) -> None:
-        self.pop(key)
+        self[key]  # which raises a KeyError
+        delattr(self, key)
 
     def __len__(self) -> int:
-        return len(self.keys())
+        return len(dict(self.named_children()))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
+        return iter(dict(self.named_children()))
 
-    def __contains__(self, key: object) -> bool:
-        return key in self.keys()
-
-    def keys(self) -> Any:
-        """The names."""
-        return dict(self.named_children()).keys()
-
-    def values(self) -> Any:
-        """The modules."""
-        return dict(self.named_children()).values()
-
-    def items(self) -> ItemsView[str, Any]:
-        """Pairs of a name and a module."""
-        return dict(self.named_children()).items()
-
-    def pop(self, key: str) -> Any:
-        """Take a module out, and return it."""
-        module = self[key]
-        delattr(self, key)
-        return module
-
-    def clear(self) -> None:
-        """Take all modules out."""
-        for key in self.keys():
-            delattr(self, key)
-
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add modules, or replace those of the same names."""
-        for key, module in dict(modules).items():
-            self[key] = module
+    # As of any other module.
+    __eq__ = Module.__eq__
+    __hash__ = Module.__hash__
 
 
 class MLP(Sequential):
