@@ -15,7 +15,8 @@ from ...ops.recurrent import _added, _cotangents, _gru, _lstm, _rnn, _transposed
 from .whole import whole
 
 _LONG = 1 << 28  # multiplications after which a call returns, so that Ctrl-C can end it
-# In the order of native/recurrent.c: the kinds, with the number of gates and of arrays that are kept of them, and the arrays.
+# Of native/recurrent.c, the kinds of layers with their number of gates and of arrays that are kept
+# of all gates, and the names of the arrays:
 _KINDS = {"tanh": (1, 1), "relu": (1, 1), "lstm": (4, 4), "gru": (3, 4)}
 _ARRAYS = "gates states cells h0 c0 weight bias bias_hh products g_out d dh dc".split()
 
@@ -25,6 +26,7 @@ def _covers(kind, *arrays):
     x, _, weight_hh, *_ = arrays
     return (
         is_expected()
+        and kind in _KINDS
         and x.dtype in (float32, float64)
         and all(a is None or (a.dtype == x.dtype and a.size) for a in arrays)
         and shape_error(_KINDS[kind][0], *arrays) is None
@@ -58,6 +60,10 @@ def _go(kind, reverse, **arrays):
     return None if errors and is_reported(errors) else products
 
 
+def _in_order(array):
+    return None if array is None else np.ascontiguousarray(array)
+
+
 def _own(state, like):
     """A copy of a state, or zeros for None."""
     return np.zeros_like(like) if state is None else np.array(state, order="C")
@@ -75,11 +81,12 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
     rows = x.reshape(length * batch, features)
     xp.matmul(rows, _transposed(xp, weight_ih, number), out=projected)
     states = gates[0] if kept == 1 else np.empty_like(gates[0])
-    arrays = {"gates": gates, "states": states, "h0": h0, "bias": bias_ih, "bias_hh": bias_hh}
+    arrays = {"gates": gates, "states": states, "h0": h0}
     if kind == "gru":
-        arrays["h0"] = _own(h0, states[0])
+        arrays |= {"h0": _own(h0, states[0]), "bias_hh": _in_order(bias_hh)}
     else:
-        arrays["bias"] = _added(bias_ih, bias_hh)
+        bias_ih = _added(bias_ih, bias_hh)
+    arrays["bias"] = _in_order(bias_ih)
     cells = np.empty_like(states) if kind == "lstm" else None
     if cells is not None:
         arrays |= {"cells": cells, "c0": _own(c0, states[0])}
@@ -105,8 +112,8 @@ def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, kept, wanted):
         return NotImplemented
     if not _is_there(weight_hh):
         return None
-    g_out, g_h, g_c = (None if a is None else np.ascontiguousarray(a) for a in g)
-    states, cells, gates = (None if a is None else np.ascontiguousarray(a) for a in kept)
+    g_out, g_h, g_c = map(_in_order, g)
+    states, cells, gates = map(_in_order, kept)
     number, first = _KINDS[kind][0], states[0]
     arrays = {"states": states, "gates": gates, "g_out": g_out, "dh": _own(g_h, first)}
     arrays |= {"h0": _own(h0, first), "weight": weight_hh.reshape(number, -1, first.shape[1])}
