@@ -81,19 +81,17 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
     rows = x.reshape(length * batch, features)
     xp.matmul(rows, _transposed(xp, weight_ih, number), out=projected)
     states = gates[0] if kept == 1 else np.empty_like(gates[0])
-    arrays = {"gates": gates, "states": states, "h0": h0}
+    cells = np.empty_like(states)  # which take no memory where nothing is written
     if kind == "gru":
-        arrays |= {"h0": _own(h0, states[0]), "bias_hh": _in_order(bias_hh)}
+        h0 = _own(h0, states[0])
     else:
         bias_ih = _added(bias_ih, bias_hh)
-    arrays["bias"] = _in_order(bias_ih)
-    cells = np.empty_like(states) if kind == "lstm" else None
-    if cells is not None:
-        arrays |= {"cells": cells, "c0": _own(c0, states[0])}
-    weight = _transposed(xp, weight_hh, number)
-    if _go(kind, reverse, weight=weight, **arrays) is None:
-        return None
-    return states, _last(states, reverse), cells, gates
+    done = _go(
+        kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=_own(c0, states[0]),
+        weight=_transposed(xp, weight_hh, number), bias=_in_order(bias_ih),
+        bias_hh=_in_order(bias_hh),
+    )  # fmt: skip
+    return None if done is None else (states, _last(states, reverse), cells, gates)
 
 
 def _last(states, reverse):
@@ -114,21 +112,25 @@ def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, kept, wanted):
         return None
     g_out, g_h, g_c = map(_in_order, g)
     states, cells, gates = map(_in_order, kept)
-    number, first = _KINDS[kind][0], states[0]
-    arrays = {"states": states, "gates": gates, "g_out": g_out, "dh": _own(g_h, first)}
-    arrays |= {"h0": _own(h0, first), "weight": weight_hh.reshape(number, -1, first.shape[1])}
-    if kind == "lstm":
-        arrays |= {"cells": cells, "c0": _own(c0, first), "dc": _own(g_c, first)}
-    d = d_hh = np.empty((_KINDS[kind][1], *states.shape), x.dtype)
-    products = _go(kind, reverse, d=d, **arrays)
+    (number, kept_of_gates), like = _KINDS[kind], states[0]
+    h0_, c0, dh, dc = (_own(a, like) for a in (h0, c0, g_h, g_c))
+    d = d_hh = np.empty((kept_of_gates, *states.shape), x.dtype)
+    products = _go(
+        kind, reverse, gates=gates, states=states, cells=cells, h0=h0_, c0=c0,
+        weight=weight_hh.reshape(number, -1, like.shape[1]), g_out=g_out, d=d, dh=dh, dc=dc,
+    )  # fmt: skip
     if products is None:
         return None
-    dh = xp.sum(products, axis=0) if number > 1 else products[0]
+    to_h0 = xp.sum(products, axis=0) if number > 1 else products[0]
     if kind == "gru":
-        dh = arrays["dh"] + dh
+        to_h0 = dh + to_h0
         d, d_hh = np.concatenate([d[:2], d[3:]]), d[:3]
     found = _cotangents(xp, d, d_hh, x, weight_ih, states, h0, reverse, wanted)
-    return (*found, dh, arrays["dc"]) if kind == "lstm" else (*found, dh)
+    return *found, to_h0, dc
+
+
+def _without_cells(found):
+    return found[:-1] if isinstance(found, tuple) else found
 
 
 @whole(_rnn)
@@ -141,10 +143,8 @@ def _rnn_forward(
 
 @whole(_rnn, "joint")
 def _rnn_joint(xp, g, x, weight_ih, weight_hh, h0, out, wanted, nonlinearity, reverse):
-    kept = out[0], None, None
-    return _back(
-        xp, nonlinearity, reverse, (*g, None), x, weight_ih, weight_hh, h0, None, kept, wanted
-    )
+    given = (*g, None), x, weight_ih, weight_hh, h0, None, (out[0], None, None), wanted
+    return _without_cells(_back(xp, nonlinearity, reverse, *given))
 
 
 @whole(_lstm)
@@ -179,8 +179,8 @@ def _gru_joint(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
     *g, g_gates = g
     if g_gates is not None:
         return NotImplemented
-    kept = out[0], None, out[2]
-    return _back(xp, "gru", reverse, (*g, None), x, weight_ih, weight_hh, h0, None, kept, wanted)
+    given = (*g, None), x, weight_ih, weight_hh, h0, None, (out[0], None, out[2]), wanted
+    return _without_cells(_back(xp, "gru", reverse, *given))
 
 
 _rnn.twin("numpy", _rnn_forward, joint=_rnn_joint)
