@@ -74,7 +74,7 @@ def __array_namespace_info__() -> _Any:
 # Imported when first used: together they would add a fifth to the time of `import gpugrad`.
 _LAZY = (
     "amp cuda data distributed fft io linalg nn numpy optim random scipy special testing tools "
-    "training transforms"
+    "training transforms tree"
 ).split()
 _FROM = dict.fromkeys(
     (

@@ -27,7 +27,7 @@ FLOORS = [
     {"fft"},
     {"numpy"},
     {"tools", "transforms", "kernels"},
-    {"nn", "data", "io", "testing", "einops", "scipy"},
+    {"nn", "data", "io", "testing", "einops", "scipy", "tree"},
     {"optim"},
     {"amp", "tape"},
     {"distributed"},

@@ -123,7 +123,10 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise ValueError(f"embedding: padding_idx {padding_idx} is not one of {rows} rows")
     shape = (*input.shape, weight.shape[1])
-    out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
+    try:
+        out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
+    except IndexError as error:
+        raise IndexError(f"embedding: an index is not one of the {rows} rows ({error})") from None
     if padding_idx is None:
         return out
     padded = expand_dims(input == padding_idx % rows, -1)
