@@ -1506,7 +1506,6 @@ def test_tools_see_a_compiled_function():
 def test_large_values_wait_for_nothing(monkeypatch):
     """The gradients of two hidden layers, and the inputs of these, are never all there at once."""
     monkeypatch.setattr("gpugrad.tape.plan.LARGE", 1 << 18)
-    monkeypatch.setattr("gpugrad.tape.plan.BLOCK", 1 << 13)
     model = nn.MLP(32, [512, 512, 2], activation=nn.ReLU)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     x = normal(256, 32)

@@ -14,7 +14,6 @@ second operand is contiguous only, so its bits do not depend on who computes whi
 import ctypes
 import math
 import os
-from collections.abc import Sized
 from contextlib import suppress
 from contextvars import copy_context
 from functools import lru_cache, partial
@@ -188,26 +187,11 @@ def _product(x1, x2, out):
     return np.matmul(x1, x2, out)
 
 
-def is_divided(shape1, shape2):
-    """Whether floating arrays of these shapes are worth it to be multiplied by several threads."""
-    if not (has_several() and _blas.is_known and len(shape1) > 1 < len(shape2)):
-        return False
-    division = _division(shape1, shape2, _threads.number, False)
-    return division is not None and division.work >= _WORTH
-
-
 def run_kernel(function, *args):
     """Call a kernel with the number of threads that compute its products as its last argument."""
-    number = 1 if _is_left_to_blas() else _threads.number
-    return with_one_thread(function, *args, ctypes.c_int64(number))
-
-
-def with_one_thread(function, *args):
-    """Return ``function(*args)``, during which OpenBLAS computes with one thread.
-
-    It costs about a microsecond, which many small products can share.
-    """
-    return function(*args) if _is_left_to_blas() else _blas.with_one_thread(function, *args)
+    if _is_left_to_blas():
+        return function(*args, ctypes.c_int64(1))
+    return _blas.with_one_thread(function, *args, ctypes.c_int64(_threads.number))
 
 
 def run(function, items):
@@ -216,9 +200,7 @@ def run(function, items):
     The calls must be independent of each other, and mostly consist of functions of NumPy, which
     let other threads work. They may come in any order, and after an error some are left out.
 
-    Where ``items`` is an iterator that takes time itself, the calling thread iterates over it while
-    other threads call ``function`` with the items made so far, and then helps with those that are
-    left. The iterator must not depend on the calls.
+    items: a sequence.
     """
     if _is_left_to_blas():
         return [function(item) for item in items]
@@ -411,20 +393,15 @@ class _Threads:
     def run(self, function, items):
         """The calling thread hands out all calls, and then makes those that nobody has begun."""
         is_alone = self.number == 1 or self.busy.locked()  # by this call, if nested
-        if is_alone or (isinstance(items, Sized) and len(items) < 2):
+        if is_alone or len(items) < 2:
             return [function(item) for item in items]
-        given, futures = [], []
+        futures = []
         with self.busy:
             try:
-                for item in items:
-                    given.append(item)
-                    futures.append(self._begin(function, item))
-                own = {
-                    i: function(given[i])
-                    for i in reversed(range(len(given)))
-                    if futures[i].cancel()
-                }
-                return [own[i] if i in own else futures[i].result() for i in range(len(futures))]
+                futures += [self._begin(function, item) for item in items]
+                numbers = range(len(items))
+                own = {i: function(items[i]) for i in numbers[::-1] if futures[i].cancel()}
+                return [own[i] if i in own else futures[i].result() for i in numbers]
             finally:
                 _end(futures)
 
