@@ -9,8 +9,10 @@ from gpugrad import nn, optim
 _GIVEN = {
     "Conv1d": (3, 2, 3),
     "Conv2d": (3, 2, 3),
+    "Conv3d": (3, 2, 3),
     "ConvTranspose1d": (3, 2, 3),
     "ConvTranspose2d": (3, 2, 3),
+    "ConvTranspose3d": (3, 2, 3),
     "Fold": ((3, 4), (3, 1)),
     "GLU": (0,),
     "LogSoftmax": (1,),
@@ -23,7 +25,7 @@ _GIVEN = {
 }
 
 # Layers of inputs with three channels and so many axes of length 4. The others take inputs (n, 3).
-_AXES = {name: int(name[-2]) for name in nn.__all__ if name.endswith(("1d", "2d"))}
+_AXES = {name: int(name[-2]) for name in nn.__all__ if name.endswith(("1d", "2d", "3d"))}
 _AXES |= {"BatchNorm1d": 0, "Fold": 1, "Unfold": 2, "Upsample": 2}
 
 
@@ -59,7 +61,7 @@ def _public(module, base):
 
 # Classes that are not called with one floating tensor (n, 3).
 _OTHERS = """
-    Bilinear Embedding InstanceNorm1d InstanceNorm2d ModuleDict ModuleList MultiheadAttention
+    Bilinear Embedding InstanceNorm1d InstanceNorm2d InstanceNorm3d ModuleDict ModuleList MultiheadAttention
     ParameterList TransformerDecoder TransformerDecoderLayer
 """.split()
 

@@ -68,11 +68,14 @@ def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any
     """
     if weight is None:
         return mse(input, target, reduction=reduction)
-    _check_shapes("mse_loss", input, weight=weight)
-    return _weighted_mean("mse_loss", mse(input, target, reduction="none"), weight, reduction)
+    losses = mse(input, target, reduction="none")
+    return _weighted_mean("mse_loss", input, losses, weight, reduction)
 
 
-def _weighted_mean(name, losses, weight, reduction):
+def _weighted_mean(name, input, losses, weight, reduction):
+    if weight is None:
+        return _reduced(name, losses, reduction)
+    _check_shapes(name, input, weight=weight)
     weight = asarray(weight)
     losses = _reduced(name, losses * weight, reduction)
     # A quotient of means, because in float16 the sums could overflow.
@@ -86,11 +89,7 @@ def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any 
     For shapes, ``reduction``, ``weight`` and errors see `mse_loss`.
     """
     _check_shapes("l1_loss", input, target=target)
-    losses = _abs(input - target)
-    if weight is None:
-        return _reduced("l1_loss", losses, reduction)
-    _check_shapes("l1_loss", input, weight=weight)
-    return _weighted_mean("l1_loss", losses, weight, reduction)
+    return _weighted_mean("l1_loss", input, _abs(input - target), weight, reduction)
 
 
 @in_float32
