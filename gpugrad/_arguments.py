@@ -43,6 +43,18 @@ def between(name, value, low, high=inf):
     return float(value)
 
 
+def require(fits, what, value):
+    """Raise ValueError, which says what a value must be and what it is, unless it fits."""
+    if not fits:
+        raise ValueError(f"{what}, not {value!r}")
+
+
+def one_of(name, value, *choices):
+    """Raise ValueError unless ``value`` is one of the choices."""
+    *most, last = map(repr, choices)
+    require(value in choices, f"{name} must be {', '.join(most)} or {last}", value)
+
+
 def takes_one_shape(function: F) -> F:
     """Have a function whose only positional argument is a shape say so when it is given others.
 

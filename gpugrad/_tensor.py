@@ -384,8 +384,9 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
             text += f", shape={self.shape}"
         if dtype not in (_DEFAULT_DTYPES if self.size else ("float32",)):
             text += f", dtype={dtype}"
-        if backend.name not in ("numpy", "cupy"):  # beside which it cannot be used
-            text += f", library={backend.name}"
+        library = backend.name.removeprefix("traced ")
+        if library not in ("numpy", "cupy"):  # beside which it cannot be used
+            text += f", library={library}"
         if not self.is_leaf:
             text += f", grad_fn=<{self.grad_fn.name}>"
         elif self.requires_grad:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import gpugrad
-from gpugrad import Tensor, nn
+from gpugrad import Tensor, nn, optim
 from gpugrad.autograd.operation import Op, composites
 from gpugrad.ops.operators import COMPARISONS, OPERATORS
 
@@ -178,10 +178,11 @@ def stubs():
     }
     for room in "fft", "linalg", "special":
         texts[room] = ops_stub(import_module(f"gpugrad.{room}"))
-    found = {ROOT / f"{name}.pyi": formatted(HEAD + text) for name, text in texts.items()}
+    texts = {name: HEAD + text for name, text in texts.items()}
+    texts["optim/__init__"] = HEAD.partition("\nfrom ._typing")[0] + "\n" + optim_stub()
     for name, space in {"__init__": nn, "functional": nn.functional}.items():
-        found[ROOT / "nn" / f"{name}.pyi"] = formatted(HEAD_OF_NN + nn_stub(space))
-    return found
+        texts[f"nn/{name}"] = HEAD_OF_NN + nn_stub(space)
+    return {ROOT / f"{name}.pyi": formatted(text) for name, text in texts.items()}
 
 
 def formatted(text):
@@ -267,6 +268,29 @@ def ops_stub(module):
         elif module is not gpugrad:
             lines.append(definition(name, annotated_signature(value), value))
     return "\n".join(lines)
+
+
+def optim_stub():
+    """Return the stub of the optimizers, most of whose constructors are made from their rules."""
+    lines = []
+    for name in optim.__all__:
+        value = getattr(optim, name)
+        if isinstance(value, ModuleType):
+            lines.append(f"from . import {name} as {name}")
+        elif not hasattr(vars(value).get("__init__"), "__wrapped__") or is_written(value):
+            lines.append(f"from {value.__module__} import {name} as {name}")
+        else:
+            (base,) = value.__bases__
+            init = f"def __init__{annotated_signature(value.__init__)}: ..."
+            lines.append(definition(name, f"({base.__name__})", value).replace("def", "class", 1))
+            lines[-1] += f"\n    {init}"
+    lines.sort(key=lambda line: not line.startswith("from "))
+    return "\n".join(lines)
+
+
+def is_written(kind):
+    """Whether the constructor of a class is in the file of the class."""
+    return inspect.unwrap(kind.__init__).__code__.co_filename == inspect.getfile(kind)
 
 
 def tensor_methods_stub():
