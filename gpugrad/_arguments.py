@@ -22,15 +22,6 @@ def whole(name, value, least):
     return number
 
 
-def one_of(name, value, known):
-    """``value``; ValueError if it is not one of the strings ``known``."""
-    if value not in known:
-        *most, last = map(repr, known)
-        choice = f"{', '.join(most)} or {last}" if most else last
-        raise ValueError(f"{name} must be {choice}, not {value!r}")
-    return value
-
-
 def between(name, value, low, high=inf):
     """``value``, a number above ``low`` and below ``high``, as a float; else ValueError."""
     try:
@@ -50,9 +41,12 @@ def require(fits, what, value):
 
 
 def one_of(name, value, *choices):
-    """Raise ValueError unless ``value`` is one of the choices."""
-    *most, last = map(repr, choices)
-    require(value in choices, f"{name} must be {', '.join(most)} or {last}", value)
+    """``value``; ValueError if it is not one of the choices."""
+    if value not in choices:
+        *most, last = map(repr, choices)
+        choice = f"{', '.join(most)} or {last}" if most else last
+        raise ValueError(f"{name} must be {choice}, not {value!r}")
+    return value
 
 
 def takes_one_shape(function: F) -> F:

@@ -61,8 +61,8 @@ def _public(module, base):
 
 # Classes that are not called with one floating tensor (n, 3).
 _OTHERS = """
-    Bilinear Embedding InstanceNorm1d InstanceNorm2d InstanceNorm3d ModuleDict ModuleList MultiheadAttention
-    ParameterList TransformerDecoder TransformerDecoderLayer
+    Bilinear Embedding InstanceNorm1d InstanceNorm2d InstanceNorm3d ModuleDict ModuleList
+    MultiheadAttention ParameterList TransformerDecoder TransformerDecoderLayer
 """.split()
 
 LAYERS = [

@@ -35,7 +35,7 @@ from .activations import leaky_relu as _leaky_relu
 from .activations import mish as _mish
 from .activations import relu as _relu
 from .activations import silu as _silu
-from .common import check_axes, check_probability, created
+from .common import check_axes, check_probability, check_shape, created, row_of
 from .function_layer import for_axes
 from .module import is_unshared
 
@@ -98,8 +98,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear: inputs (..., in1) and (..., in2) need a weight (out, in1, in2), but the "
             f"shapes are {a}, {b} and {w}"
         )
-    if bias is not None and bias.shape != w[:1]:
-        raise ValueError(f"bilinear: bias must have shape {w[:1]}, not {bias.shape}")
+    check_shape("bilinear: bias", bias, w[:1])
     out = einsum("...i,oij,...j->...o", input1, weight, input2)
     return out if bias is None else out + bias
 
@@ -121,8 +120,7 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight must have shape (rows, d), not {weight.shape}")
     rows = weight.shape[0]
-    if padding_idx is not None and not -rows <= padding_idx < rows:
-        raise ValueError(f"embedding: padding_idx {padding_idx} is not one of {rows} rows")
+    padding_idx = row_of("embedding", padding_idx, rows)
     shape = (*input.shape, weight.shape[1])
     try:
         out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
@@ -130,7 +128,7 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
         raise IndexError(f"embedding: an index is not one of the {rows} rows ({error})") from None
     if padding_idx is None:
         return out
-    padded = expand_dims(input == padding_idx % rows, -1)
+    padded = expand_dims(input == padding_idx, -1)
     return where(padded, out.detach(), out)
 
 
@@ -456,11 +454,8 @@ def _counted_batch_norm(
         "bias": bias,
     }
     for name, x in parameters.items():
-        if x is not None and x.shape != (channels,):
-            raise ValueError(
-                f"batch_norm: {name} must have shape ({channels},), as the input of shape {shape} "
-                f"has {channels} channels, not {x.shape}"
-            )
+        of = f" of the channels of an input of shape {shape}"
+        check_shape(f"batch_norm: {name}", x, (channels,), of)
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm: without training it needs running_mean and running_var")

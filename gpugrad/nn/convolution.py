@@ -11,7 +11,7 @@ from ..ops.convolution import convolution, convolution_input
 from ..ops.manipulation import reshape
 from ..ops.windows import add_windows, sliding_windows
 from ..random import Generator
-from .common import LENGTHS, Ints, check_axes, per_axis, with_examples
+from .common import LENGTHS, Ints, check_axes, check_shape, per_axis, with_examples
 from .function_layer import FunctionLayer, OfAxes, for_axes
 from .init import uniform_parameters
 from .padding import MODES, pad
@@ -142,8 +142,7 @@ def _convolve_transposed(
         groups=groups,
     )
     if bias is not None:
-        if bias.shape != (out.shape[1],):
-            raise ValueError(f"{name}: bias must have shape ({out.shape[1]},), not {bias.shape}")
+        check_shape(f"{name}: bias", bias, out.shape[1:2])
         out = out + reshape(bias, (-1,) + (1,) * n)
     return reshape(out, out.shape[1:]) if is_single else out
 
@@ -246,7 +245,7 @@ class _Convolution(OfAxes):
                 f"{out_channels}"
             )
         modes = ("zeros",) if self.is_transposed else MODES
-        self.padding_mode = one_of(f"{name}: padding_mode", padding_mode, modes)
+        self.padding_mode = one_of(f"{name}: padding_mode", padding_mode, *modes)
         self.kernel_size = per_axis(f"{name}: kernel_size", kernel_size, n)
         self.stride = per_axis(f"{name}: stride", stride, n)
         self.dilation = per_axis(f"{name}: dilation", dilation, n)

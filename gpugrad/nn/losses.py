@@ -8,7 +8,7 @@ import math
 from operator import index
 from typing import Any, ClassVar
 
-from .._arguments import one_of
+from .._arguments import one_of, require
 from .._creation import asarray
 from .._dtypes import isdtype
 from .._limits import finfo
@@ -26,6 +26,7 @@ from ..ops.neural import cross_entropy as _cross_entropy
 from ..ops.neural import log_softmax, mse, nll
 from ..ops.reductions import sum as _sum
 from ..ops.transcendental import exp, log
+from .common import check_shape
 from .function_layer import FunctionLayer
 
 REDUCTIONS = "mean", "sum", "none"
@@ -40,14 +41,8 @@ def _check_shapes(name, input, **others):
             )
 
 
-def _positive(name, value):
-    if not value > 0:
-        raise ValueError(f"{name} must be positive, not {value}")
-    return value
-
-
 def _reduced(name, losses, reduction):
-    one_of(f"{name}: reduction", reduction, REDUCTIONS)
+    one_of(f"{name}: reduction", reduction, *REDUCTIONS)
     if reduction == "none":
         return losses
     return losses.mean() if reduction == "mean" else losses.sum()
@@ -110,7 +105,7 @@ def huber_loss(
 
     For shapes, ``reduction`` and errors see `mse_loss`.
     """
-    _positive("huber_loss: delta", delta)
+    require(delta > 0, "huber_loss: delta must be positive", delta)
     _check_shapes("huber_loss", input, target=target)
     losses = _huber(input - target, delta)
     if weight is not None:
@@ -134,8 +129,7 @@ def smooth_l1_loss(
     ``beta``. With a ``beta`` of 0 it is `l1_loss`; less is an error. For shapes, ``reduction`` and
     errors see `mse_loss`.
     """
-    if not beta >= 0:
-        raise ValueError(f"smooth_l1_loss: beta must be at least 0, not {beta}")
+    require(beta >= 0, "smooth_l1_loss: beta must be at least 0", beta)
     _check_shapes("smooth_l1_loss", input, target=target)
     error = input - target
     losses = _abs(error) if beta == 0 else _huber(error, beta) / beta
@@ -173,9 +167,9 @@ def cross_entropy(
     if of_labels and weight is None and label_smoothing == 0:
         return _plain(input, target, reduction, ignore_index)
     name = "cross_entropy"
-    one_of(f"{name}: reduction", reduction, REDUCTIONS)
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"{name}: label_smoothing must be from 0 to 1, not {label_smoothing}")
+    one_of(f"{name}: reduction", reduction, *REDUCTIONS)
+    is_share = 0 <= label_smoothing <= 1
+    require(is_share, f"{name}: label_smoothing must be from 0 to 1", label_smoothing)
     target, weight = asarray(target), _class_weights(name, input, weight)
     if of_labels:
         _check_labels(name, input, target)
@@ -223,7 +217,7 @@ def nll_loss(
 
     For all else see `cross_entropy`, which is this and `log_softmax` in one.
     """
-    one_of("nll_loss: reduction", reduction, REDUCTIONS)
+    one_of("nll_loss: reduction", reduction, *REDUCTIONS)
     target, weight = asarray(target), _class_weights("nll_loss", input, weight)
     _check_labels("nll_loss", input, target)
     return _of_labels(_classes_last(input), target, weight, ignore_index, reduction)
@@ -242,11 +236,7 @@ def _class_weights(name, input, weight):
     if weight is None or not len(input.shape):
         return None
     weight, classes = asarray(weight), input.shape[min(len(input.shape) - 1, 1)]
-    if weight.shape != (classes,):
-        raise ValueError(
-            f"{name}: weight must have shape ({classes},), a factor for each class, not "
-            f"{weight.shape}"
-        )
+    check_shape(f"{name}: weight", weight, (classes,), ", a factor for each class")
     return weight
 
 
@@ -368,7 +358,7 @@ def kl_div(
 
     Raises ValueError if the shapes differ.
     """
-    one_of("kl_div: reduction", reduction, ("batchmean", *REDUCTIONS))
+    one_of("kl_div: reduction", reduction, "batchmean", *REDUCTIONS)
     _check_shapes("kl_div", input, target=target)
     if log_target:
         losses = exp(target) * (target - input)
@@ -443,7 +433,7 @@ def triplet_margin_loss(
     from ..ops.linalg import vector_norm  # at the top it would slow down `import gpugrad.nn`
 
     name = "triplet_margin_loss"
-    _positive(f"{name}: margin", margin)
+    require(margin > 0, f"{name}: margin must be positive", margin)
     _check_shapes(name, anchor, positive=positive, negative=negative)
     if not len(anchor.shape):
         raise ValueError(f"{name}: the inputs must have shape (n, d) or (d,), not ()")
@@ -468,7 +458,7 @@ class _Loss(FunctionLayer):
     pos_weight: Tensor | None
 
     def _keep(self, reduction, **options):
-        one_of(f"{type(self).__name__}: reduction", reduction, self.reductions)
+        one_of(f"{type(self).__name__}: reduction", reduction, *self.reductions)
         for name in ("weight", "pos_weight"):
             if options.get(name) is not None:
                 self.register_buffer(name, asarray(options.pop(name)))
@@ -542,7 +532,8 @@ class TripletMarginLoss(_Loss, function=triplet_margin_loss):
     """Draws vectors nearer to one than to another; see `functional.triplet_margin_loss`."""
 
     def _keep(self, margin, **options):
-        super()._keep(margin=_positive("TripletMarginLoss: margin", margin), **options)
+        require(margin > 0, "TripletMarginLoss: margin must be positive", margin)
+        super()._keep(margin=margin, **options)
 
     def forward(self, anchor: Tensor, positive: Any, negative: Any) -> Tensor:  # type: ignore[override]
         return self.function(anchor, positive, negative, **self._kept())

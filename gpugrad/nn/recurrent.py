@@ -10,7 +10,7 @@ from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, 
 from ..ops.recurrent import gru, lstm, rnn
 from ..random import Generator
 from . import functional
-from .common import check_probability
+from .common import check_probability, check_shape
 from .layers import _uniform as uniform_parameters
 from .module import Module, Parameter
 
@@ -120,12 +120,9 @@ class _Recurrent(Module):
         if len(shape) == 3:
             expected = (number, shape[0 if self.batch_first else 1], self.hidden_size)
         for what, state in zip(self.states, states, strict=True):
-            if state is not None and state.shape != expected:
-                axes = "batch, hidden_size" if len(shape) == 3 else "hidden_size"
-                raise ValueError(
-                    f"{name}: for an input of shape {shape}, {what} must have the shape "
-                    f"(layers and directions, {axes}) = {expected}, not {state.shape}"
-                )
+            axes = "batch, hidden_size" if len(shape) == 3 else "hidden_size"
+            axes = f" = (layers and directions, {axes})"
+            check_shape(f"{name}: for an input of shape {shape}, {what}", state, expected, axes)
         return len(shape) == 3
 
     def extra_repr(self) -> str:
@@ -198,7 +195,7 @@ class RNN(_Recurrent):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        self.nonlinearity = one_of("RNN: nonlinearity", nonlinearity, _NONLINEARITIES)
+        self.nonlinearity = one_of("RNN: nonlinearity", nonlinearity, *_NONLINEARITIES)
         layout: Any = bias, batch_first, dropout, bidirectional
         given: Any = {"dtype": dtype, "device": device, "generator": generator}
         super().__init__(input_size, hidden_size, num_layers, *layout, **given)
@@ -298,11 +295,7 @@ class _Cell(Module):
             )
         expected = (*shape[:-1], self.hidden_size)
         for state in states:
-            if state is not None and state.shape != expected:
-                raise ValueError(
-                    f"{name}: for an input of shape {shape}, a state must have the shape "
-                    f"{expected}, not {state.shape}"
-                )
+            check_shape(f"{name}: for an input of shape {shape}, a state", state, expected)
         rows = shape[0] if len(shape) == 2 else 1
         x = reshape(input, (1, rows, self.input_size))
         states = [None if s is None else reshape(s, (rows, self.hidden_size)) for s in states]
@@ -338,7 +331,7 @@ class RNNCell(_Cell):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        self.nonlinearity = one_of("RNNCell: nonlinearity", nonlinearity, _NONLINEARITIES)
+        self.nonlinearity = one_of("RNNCell: nonlinearity", nonlinearity, *_NONLINEARITIES)
         super().__init__(
             input_size, hidden_size, bias, dtype=dtype, device=device, generator=generator
         )
