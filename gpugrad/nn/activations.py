@@ -217,7 +217,7 @@ class GELU(_Activation, function=gelu):
     """
 
     def _keep(self, approximate):
-        self.approximate = one_of("GELU: approximate", approximate, "none", "tanh")
+        self.approximate = one_of("GELU: approximate", approximate, ("none", "tanh"))
 
 
 class SiLU(_Plain, function=silu, inplace=True):

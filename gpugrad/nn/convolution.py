@@ -245,7 +245,7 @@ class _Convolution(OfAxes):
                 f"{out_channels}"
             )
         modes = ("zeros",) if self.is_transposed else MODES
-        self.padding_mode = one_of(f"{name}: padding_mode", padding_mode, *modes)
+        self.padding_mode = one_of(f"{name}: padding_mode", padding_mode, modes)
         self.kernel_size = per_axis(f"{name}: kernel_size", kernel_size, n)
         self.stride = per_axis(f"{name}: stride", stride, n)
         self.dilation = per_axis(f"{name}: dilation", dilation, n)

@@ -187,7 +187,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
 
 
 def _kaiming_std(name, tensor, a, mode, nonlinearity):
-    one_of(f"{name}: mode", mode, "fan_in", "fan_out")
+    one_of(f"{name}: mode", mode, ("fan_in", "fan_out"))
     fan = _fans(name, tensor)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 

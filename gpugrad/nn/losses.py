@@ -42,7 +42,7 @@ def _check_shapes(name, input, **others):
 
 
 def _reduced(name, losses, reduction):
-    one_of(f"{name}: reduction", reduction, *REDUCTIONS)
+    one_of(f"{name}: reduction", reduction, REDUCTIONS)
     if reduction == "none":
         return losses
     return losses.mean() if reduction == "mean" else losses.sum()
@@ -167,7 +167,7 @@ def cross_entropy(
     if of_labels and weight is None and label_smoothing == 0:
         return _plain(input, target, reduction, ignore_index)
     name = "cross_entropy"
-    one_of(f"{name}: reduction", reduction, *REDUCTIONS)
+    one_of(f"{name}: reduction", reduction, REDUCTIONS)
     is_share = 0 <= label_smoothing <= 1
     require(is_share, f"{name}: label_smoothing must be from 0 to 1", label_smoothing)
     target, weight = asarray(target), _class_weights(name, input, weight)
@@ -217,7 +217,7 @@ def nll_loss(
 
     For all else see `cross_entropy`, which is this and `log_softmax` in one.
     """
-    one_of("nll_loss: reduction", reduction, *REDUCTIONS)
+    one_of("nll_loss: reduction", reduction, REDUCTIONS)
     target, weight = asarray(target), _class_weights("nll_loss", input, weight)
     _check_labels("nll_loss", input, target)
     return _of_labels(_classes_last(input), target, weight, ignore_index, reduction)
@@ -358,7 +358,7 @@ def kl_div(
 
     Raises ValueError if the shapes differ.
     """
-    one_of("kl_div: reduction", reduction, "batchmean", *REDUCTIONS)
+    one_of("kl_div: reduction", reduction, ("batchmean", *REDUCTIONS))
     _check_shapes("kl_div", input, target=target)
     if log_target:
         losses = exp(target) * (target - input)
@@ -458,7 +458,7 @@ class _Loss(FunctionLayer):
     pos_weight: Tensor | None
 
     def _keep(self, reduction, **options):
-        one_of(f"{type(self).__name__}: reduction", reduction, *self.reductions)
+        one_of(f"{type(self).__name__}: reduction", reduction, self.reductions)
         for name in ("weight", "pos_weight"):
             if options.get(name) is not None:
                 self.register_buffer(name, asarray(options.pop(name)))

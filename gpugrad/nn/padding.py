@@ -36,7 +36,7 @@ def pad(
     pairs += [(widths[i], widths[i + 1]) for i in range(len(widths) - 2, -1, -2)]
     if mode == "constant":
         return _pad_by_constant(input, pairs, 0 if value is None else value)
-    one_of("pad: mode", mode, "constant", *_MAKERS)
+    one_of("pad: mode", mode, ("constant", *_MAKERS))
     make, most = _MAKERS[mode]
     for axis, (before, after) in enumerate(pairs):
         if not (before or after):

@@ -195,7 +195,7 @@ class RNN(_Recurrent):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        self.nonlinearity = one_of("RNN: nonlinearity", nonlinearity, *_NONLINEARITIES)
+        self.nonlinearity = one_of("RNN: nonlinearity", nonlinearity, _NONLINEARITIES)
         layout: Any = bias, batch_first, dropout, bidirectional
         given: Any = {"dtype": dtype, "device": device, "generator": generator}
         super().__init__(input_size, hidden_size, num_layers, *layout, **given)
@@ -331,7 +331,7 @@ class RNNCell(_Cell):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        self.nonlinearity = one_of("RNNCell: nonlinearity", nonlinearity, *_NONLINEARITIES)
+        self.nonlinearity = one_of("RNNCell: nonlinearity", nonlinearity, _NONLINEARITIES)
         super().__init__(
             input_size, hidden_size, bias, dtype=dtype, device=device, generator=generator
         )

@@ -40,7 +40,7 @@ class _Layer(Module):
     ) -> None:
         if isinstance(activation, str):
             named = f"{type(self).__name__}: an activation that is no function"
-            activation = getattr(functional, one_of(named, activation, "relu", "gelu"))
+            activation = getattr(functional, one_of(named, activation, ("relu", "gelu")))
         self.norm_first = norm_first
         self.activation = activation
         given: dict[str, Any] = {"dtype": dtype, "device": device}

@@ -48,7 +48,7 @@ def interpolate(
 
     Raises ValueError for other modes, and parameters that do not fit.
     """
-    one_of("interpolate: mode", mode, *_MODES)
+    one_of("interpolate: mode", mode, _MODES)
     n = input.ndim - 2
     if n not in _MODES[mode]:
         layouts = " or ".join([f"(n, channels, {LENGTHS[k]})" for k in _MODES[mode]])

@@ -57,7 +57,7 @@ def gelu(xp, x, /, approximate="none"):
     From Hendrycks and Gimpel (2016). Far from 0 no digits are lost. Raises ValueError for another
     ``approximate``.
     """
-    one_of("approximate", approximate, "none", "tanh")
+    one_of("approximate", approximate, ("none", "tanh"))
     bounded = xp.maximum(x, -40.0)
     if approximate == "tanh":
         return bounded * logistic(xp, _gelu_argument(xp.minimum(bounded, 40.0)))

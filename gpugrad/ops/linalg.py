@@ -360,7 +360,7 @@ def qr(xp, x, /, *, mode="reduced"):
     Columns of Q beyond the n-th are an arbitrary basis of the orthogonal complement.
     (Roberts and Roberts 2020, "QR and LQ decomposition matrix backpropagation algorithms")
     """
-    one_of("mode", mode, "reduced", "complete")
+    one_of("mode", mode, ("reduced", "complete"))
     return QRResult(*xp.linalg.qr(x, mode=mode))
 
 

@@ -217,7 +217,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
 
     indexing: with ``"ij"``, array i runs along axis i; with ``"xy"``, the first two are swapped.
     """
-    one_of("meshgrid: indexing", indexing, "xy", "ij")
+    one_of("meshgrid: indexing", indexing, ("xy", "ij"))
     axes = list(range(len(arrays)))
     if indexing == "xy" and len(axes) > 1:
         axes[:2] = 1, 0

@@ -185,7 +185,7 @@ def dense(xp, x, weight, bias=None, /, *, activation):
     x, weight, bias: as for `linear`.
     activation: ``"relu"``, ``"sigmoid"`` or ``"tanh"``.
     """
-    one_of("activation", activation, *_activations)
+    one_of("activation", activation, _activations)
     return _activations[activation].forward(xp, linear.op.forward(xp, x, weight, bias))
 
 
@@ -241,7 +241,7 @@ def _reduce(xp, losses, reduction, axis=None):
         return xp.mean(losses, axis=axis)
     if reduction == "sum":
         return xp.sum(losses, axis=axis)
-    one_of("reduction", reduction, "mean", "sum", "none")
+    one_of("reduction", reduction, ("mean", "sum", "none"))
     return losses
 
 

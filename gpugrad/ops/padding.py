@@ -24,7 +24,7 @@ def pad(x, /, pad_width, mode="constant", *, constant_values=0.0):
     widths = _widths(pad_width, len(x.shape))
     if mode == "constant":
         return _pad(x, widths=widths, value=constant_values)
-    one_of("pad: mode", mode, "constant", *_PLACES)
+    one_of("pad: mode", mode, ("constant", *_PLACES))
     like = getattr(x, "_like", x)
     backend = backend_of[type(like)]
     for axis, (before, after) in enumerate(widths):

@@ -266,7 +266,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
     Where there is a nan, the result is nan. Integers become float32. Raises ValueError for numbers
     that are not from 0 to 1 and where there are no elements.
     """
-    one_of("quantile: method", method, *_INTERPOLATING, *_BETWEEN)
+    one_of("quantile: method", method, (*_INTERPOLATING, *_BETWEEN))
     ndim = len(x.shape)
     if axis is None:
         x, kept = reshape(x, (-1,)), (1,) * ndim
