@@ -254,7 +254,7 @@ class MultiheadAttention(Module):
             masks.append(attn_mask)
         if key_padding_mask is not None:
             key_padding_mask = asarray(key_padding_mask)
-            check_shape("MultiheadAttention: key_padding_mask", key_padding_mask, (batch, m))
+            check_shape(key_padding_mask, (batch, m), "MultiheadAttention: key_padding_mask")
             masks.append(reshape(key_padding_mask, (batch, 1, 1, m)))
         for mask in masks:
             if not (_is_bool(mask) or is_floating(mask)):

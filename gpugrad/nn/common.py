@@ -46,10 +46,13 @@ def with_examples(
     return reshape(input, (1, *input.shape)) if is_single else input, is_single
 
 
-def check_shape(name: str, x: Any, shape: tuple[int, ...], why: str = "") -> None:
-    """Raise ValueError unless ``x`` is None or has this shape."""
+def check_shape(x: Any, shape: tuple[int, ...], message: str, *parts: Any) -> None:
+    """Raise ValueError unless ``x`` is None or has this shape.
+
+    message: how the error begins, with ``{}`` for each of the parts.
+    """
     if x is not None and x.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}{why}, not {x.shape}")
+        raise ValueError(f"{message.format(*parts)} must have shape {shape}, not {x.shape}")
 
 
 def row_of(name: str, padding_idx: int | None, rows: int) -> int | None:

@@ -142,7 +142,7 @@ def _convolve_transposed(
         groups=groups,
     )
     if bias is not None:
-        check_shape(f"{name}: bias", bias, out.shape[1:2])
+        check_shape(bias, out.shape[1:2], "{}: bias", name)
         out = out + reshape(bias, (-1,) + (1,) * n)
     return reshape(out, out.shape[1:]) if is_single else out
 

@@ -236,7 +236,7 @@ def _class_weights(name, input, weight):
     if weight is None or not len(input.shape):
         return None
     weight, classes = asarray(weight), input.shape[min(len(input.shape) - 1, 1)]
-    check_shape(f"{name}: weight", weight, (classes,), ", a factor for each class")
+    check_shape(weight, (classes,), "{}: weight, a factor for each class,", name)
     return weight
 
 

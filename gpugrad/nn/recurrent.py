@@ -121,8 +121,8 @@ class _Recurrent(Module):
             expected = (number, shape[0 if self.batch_first else 1], self.hidden_size)
         for what, state in zip(self.states, states, strict=True):
             axes = "batch, hidden_size" if len(shape) == 3 else "hidden_size"
-            axes = f" = (layers and directions, {axes})"
-            check_shape(f"{name}: for an input of shape {shape}, {what}", state, expected, axes)
+            message = "{}: for an input of shape {}, {} (layers and directions, {})"
+            check_shape(state, expected, message, name, shape, what, axes)
         return len(shape) == 3
 
     def extra_repr(self) -> str:
@@ -295,7 +295,7 @@ class _Cell(Module):
             )
         expected = (*shape[:-1], self.hidden_size)
         for state in states:
-            check_shape(f"{name}: for an input of shape {shape}, a state", state, expected)
+            check_shape(state, expected, "{}: for an input of shape {}, a state", name, shape)
         rows = shape[0] if len(shape) == 2 else 1
         x = reshape(input, (1, rows, self.input_size))
         states = [None if s is None else reshape(s, (rows, self.hidden_size)) for s in states]
