@@ -892,7 +892,7 @@ X, Y = gpugrad.ones((2, 3)), gpugrad.ones((3, 2))
         ),
         (
             lambda: functional.cross_entropy(X, np.zeros(2, int), np.ones(2)),
-            r"^cross_entropy: weight must have shape \(3,\), a factor for each class, not \(2,\)",
+            r"^cross_entropy: weight, a factor for each class, must have shape \(3,\), not \(2,\)",
         ),
         (
             lambda: functional.cross_entropy(X, X, ignore_index=1),
