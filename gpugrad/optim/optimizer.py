@@ -3,11 +3,10 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from inspect import Parameter, Signature, signature
-from itertools import islice
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from .._arguments import is_floating, require
+from .._arguments import constructor, is_floating, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._foreign_names import INSTEAD, explains_arguments, missing
@@ -110,10 +109,13 @@ class Optimizer:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        own = vars(cls)
-        if "apply_single" in own and "__init__" not in own:
-            _give_constructor(cls)
-        elif "__init__" in own and cls.__module__.startswith(f"{__package__}."):
+        if "__init__" not in vars(cls) and "apply_single" in vars(cls):
+            hyper = [*signature(cls.apply_single).parameters.values()][5:]
+            hyper = [p for p in hyper if p.name not in cls.numbers]
+            if hyper and all(p.default is not p.empty for p in hyper):
+                made = constructor(_PARAMS, hyper, _MAXIMIZE, Optimizer.__init__)
+                cls.__init__ = made  # type: ignore[method-assign]
+        elif "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
             cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(
@@ -540,27 +542,8 @@ class Optimizer:
         return "\n".join([f"{self._name}(", *groups, ")"])
 
 
-def _give_constructor(cls):
-    """Make a class's ``__init__`` from the defaults of its ``apply_single``, if it has them."""
-    hyper = [*signature(cls.apply_single).parameters.values()][5:]
-    hyper = [p for p in hyper if p.name not in cls.numbers]
-    if not hyper or any(p.default is p.empty for p in hyper):
-        return
-    types = {bool: bool, tuple: tuple[float, float]}
-    hyper = [p.replace(annotation=types.get(type(p.default), float)) for p in hyper]
-    own, params = (Parameter(x, Parameter.POSITIONAL_OR_KEYWORD) for x in ("self", "params"))
-    maximize = Parameter("maximize", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
-    params = params.replace(annotation=Iterable[Any])
-    taken = Signature([own, params, *hyper, maximize], return_annotation=None)
-
-    def __init__(*args, **keywords):
-        given = taken.bind(*args, **keywords)
-        given.apply_defaults()
-        self, params, *_ = given.arguments.values()
-        Optimizer.__init__(self, params, dict(islice(given.arguments.items(), 2, None)))
-
-    __init__.__signature__ = taken
-    cls.__init__ = explains_arguments(__init__)
+_PARAMS = Parameter("params", Parameter.POSITIONAL_OR_KEYWORD, annotation=Iterable[Any])
+_MAXIMIZE = Parameter("maximize", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
 
 
 def zeros_by_name(array, *names):

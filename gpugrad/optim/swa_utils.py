@@ -22,8 +22,8 @@ from ..autograd import no_grad
 from ..backends.dtypes import int64
 from ..backends.placement import placed_like
 from ..nn.module import Module, overwrite
-from .lr_scheduler import LRScheduler, eased
 from .optimizer import Optimizer
+from .scheduler import LRScheduler, eased
 
 __all__ = ["SWALR", "AveragedModel", "get_ema_avg_fn", "get_swa_avg_fn", "update_bn"]
 __dir__ = __all__.copy
