@@ -22,6 +22,15 @@ def whole(name, value, least):
     return number
 
 
+def one_of(name, value, known):
+    """``value``; ValueError if it is not one of the strings ``known``."""
+    if value not in known:
+        *most, last = map(repr, known)
+        choice = f"{', '.join(most)} or {last}" if most else last
+        raise ValueError(f"{name} must be {choice}, not {value!r}")
+    return value
+
+
 def between(name, value, low, high=inf):
     """``value``, a number above ``low`` and below ``high``, as a float; else ValueError."""
     try:
@@ -40,6 +49,7 @@ def require(fits, what, value):
         raise ValueError(f"{what}, not {value!r}")
 
 
+<<<<<<< HEAD
 def one_of(name, value, *choices):
     """Raise ValueError unless ``value`` is one of the choices."""
     *most, last = map(repr, choices)
@@ -68,6 +78,8 @@ def constructor(first, options, last, init):
     return explains_arguments(__init__)
 
 
+=======
+>>>>>>> main
 def takes_one_shape(function: F) -> F:
     """Have a function whose only positional argument is a shape say so when it is given others.
 

@@ -100,7 +100,7 @@ class LBFGS(Optimizer):
 
     def check(self, group: Mapping[str, Any]) -> None:
         super().check(group)
-        one_of("LBFGS: line_search_fn", group["line_search_fn"], "strong_wolfe", None)
+        one_of("LBFGS: line_search_fn", group["line_search_fn"], ("strong_wolfe", None))
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Make up to ``max_iter`` iterations; returns the loss at the beginning.

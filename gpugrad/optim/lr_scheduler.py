@@ -188,8 +188,8 @@ class CyclicLR(_WithMomentum):
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
         if scale_fn is None:
-            one_of("CyclicLR: mode", mode, "triangular", "triangular2", "exp_range")
-        one_of("CyclicLR: scale_mode", scale_mode, "cycle", "iterations")
+            one_of("CyclicLR: mode", mode, ("triangular", "triangular2", "exp_range"))
+        one_of("CyclicLR: scale_mode", scale_mode, ("cycle", "iterations"))
         up = float(step_size_up)
         down = up if step_size_down is None else float(step_size_down)
         require(up > 0 and down > 0, "CyclicLR: step sizes must be above 0", (up, down))
@@ -278,7 +278,7 @@ class OneCycleLR(_WithMomentum):
             total_steps = epochs * whole("OneCycleLR: steps_per_epoch", steps_per_epoch, 1)
         self.total_steps = whole("OneCycleLR: total_steps", total_steps, 1)
         require(0 <= pct_start <= 1, "OneCycleLR: pct_start must be from 0 to 1", pct_start)
-        one_of("OneCycleLR: anneal_strategy", anneal_strategy, "cos", "linear")
+        one_of("OneCycleLR: anneal_strategy", anneal_strategy, ("cos", "linear"))
         up = float(pct_start * self.total_steps) - 1
         ends = [  # of the phases
             (0, "initial_lr", "max_momentum"),
@@ -363,8 +363,8 @@ class ReduceLROnPlateau(LRScheduler):
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
         require(factor < 1, "ReduceLROnPlateau: factor must be below 1", factor)
-        one_of("ReduceLROnPlateau: mode", mode, "min", "max")
-        one_of("ReduceLROnPlateau: threshold_mode", threshold_mode, "rel", "abs")
+        one_of("ReduceLROnPlateau: mode", mode, ("min", "max"))
+        one_of("ReduceLROnPlateau: threshold_mode", threshold_mode, ("rel", "abs"))
         self.factor = float(factor)
         self.min_lrs = self._for_groups("min_lr", min_lr)
         self.default_min_lr = None if isinstance(min_lr, list | tuple) else float(min_lr)

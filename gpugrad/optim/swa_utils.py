@@ -172,7 +172,7 @@ class SWALR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
-        one_of("SWALR: anneal_strategy", anneal_strategy, "cos", "linear")
+        one_of("SWALR: anneal_strategy", anneal_strategy, ("cos", "linear"))
         self.anneal_epochs = whole("SWALR: anneal_epochs", anneal_epochs, 0)
         self._anneal_strategy = anneal_strategy
         rates = self._for_groups("swa_lr", swa_lr)
