@@ -49,13 +49,6 @@ def require(fits, what, value):
         raise ValueError(f"{what}, not {value!r}")
 
 
-<<<<<<< HEAD
-def one_of(name, value, *choices):
-    """Raise ValueError unless ``value`` is one of the choices."""
-    *most, last = map(repr, choices)
-    require(value in choices, f"{name} must be {', '.join(most)} or {last}", value)
-
-
 def constructor(first, options, last, init):
     """An ``__init__`` with these parameters, besides self, that passes all by name to ``init``.
 
@@ -78,8 +71,6 @@ def constructor(first, options, last, init):
     return explains_arguments(__init__)
 
 
-=======
->>>>>>> main
 def takes_one_shape(function: F) -> F:
     """Have a function whose only positional argument is a shape say so when it is given others.
 

@@ -107,8 +107,8 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         compile: bool = False,
     ) -> None:
-        one_of("Trainer: schedule_per", schedule_per, "epoch", "step")
-        one_of("Trainer: mode", mode, "min", "max")
+        one_of("Trainer: schedule_per", schedule_per, ("epoch", "step"))
+        one_of("Trainer: mode", mode, ("min", "max"))
         if isinstance(loss, _Loss):
             raise TypeError(
                 f"Trainer: loss is called with the model and a batch, which {type(loss).__name__} "
