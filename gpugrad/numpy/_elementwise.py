@@ -2,14 +2,13 @@
 
 import math
 
-from .._arguments import is_floating
+from .._arguments import is_complex, is_floating
 from ..autograd.operation import exports
 from ._table import (
     FUNCTIONS,
     enter,
     floating,
     gg,
-    is_complex,
     is_true,
     of_numpy,
     operands,

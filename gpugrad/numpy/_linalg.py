@@ -2,7 +2,8 @@
 
 import math
 
-from ._table import axes_of, enter, flat, floating, gg, is_complex, numpy, of_numpy, tensor, tensors
+from .._arguments import is_complex
+from ._table import axes_of, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
 
 linalg = gg.linalg
 

@@ -1,5 +1,6 @@
 """Differences, integrals, interpolation, convolution and polynomials."""
 
+from .._arguments import is_complex
 from .._tensor import Tensor
 from ._table import (
     FUNCTIONS,
@@ -7,7 +8,6 @@ from ._table import (
     flat,
     floating,
     gg,
-    is_complex,
     numpy,
     of_numpy,
     shape_along,

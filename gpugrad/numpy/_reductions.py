@@ -2,7 +2,7 @@
 
 import math
 
-from .._arguments import is_floating
+from .._arguments import is_complex, is_floating
 from .._tensor import Tensor
 from ._table import (
     along,
@@ -10,7 +10,6 @@ from ._table import (
     flat,
     floating,
     gg,
-    is_complex,
     numpy,
     of_numpy,
     tensor,

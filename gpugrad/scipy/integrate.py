@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import is_floating
+from .._arguments import is_complex, is_floating
 from .._creation import zeros_like
 from .._foreign_names import answer
 from .._tensor import Tensor
@@ -26,7 +26,7 @@ from ..autograd.mode import no_grad
 from ..transforms import custom_vjp, vjp
 from ..transforms.trees import flatten, unflatten
 from . import _ops as ops
-from ._tensors import floating, is_complex, values
+from ._tensors import floating, values
 
 __all__ = ["odeint", "solve_ivp"]
 __dir__ = __all__.copy

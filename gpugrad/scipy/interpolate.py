@@ -4,10 +4,11 @@ import math
 from typing import Any
 
 from .. import linalg
+from .._creation import create
 from .._foreign_names import answer
 from .._tensor import Tensor
 from . import _ops as ops
-from ._tensors import create, floating, values
+from ._tensors import floating, values
 
 __all__ = ["CubicSpline", "interp1d"]
 __dir__ = __all__.copy

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import linalg as _linalg
 from .._batched import aligned
+from .._creation import create
 from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.operation import op
@@ -23,7 +24,7 @@ from ..linalg import pinv as pinv
 from ..linalg import svdvals as svdvals
 from ..ops.manipulation import vmap_matrices
 from . import _ops as ops
-from ._tensors import again, columns_at_once, create, floating, values
+from ._tensors import again, columns_at_once, floating, values
 
 __all__ = """
     block_diag cho_factor cho_solve cholesky det expm inv logm lu pinv solve_banded

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from .._creation import create
 from .._foreign_names import answer
 from .._tensor import Tensor
 from ..transforms import hessian, hvp, jacobian, value_and_grad
-from ._tensors import create, floating, values
+from ._tensors import floating, values
 
 __all__ = ["minimize"]
 __dir__ = __all__.copy

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+from .._arguments import is_complex
 from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.operation import op
 from ..backends import backend_of
 from ..ops import fft
 from . import _ops as ops
-from ._tensors import again, floating, is_complex
+from ._tensors import again, floating
 
 __all__ = "convolve correlate fftconvolve lfilter".split()
 __dir__ = __all__.copy

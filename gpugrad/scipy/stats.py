@@ -23,12 +23,13 @@ from operator import and_
 from typing import Any
 
 from .. import linalg, special
+from .._creation import create
 from .._foreign_names import answer
 from .._limits import finfo
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from . import _ops as ops
-from ._tensors import create, floating
+from ._tensors import floating
 from .linalg import solve_triangular
 
 __all__ = """

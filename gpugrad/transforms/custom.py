@@ -6,6 +6,7 @@ from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, Generic, NamedTuple
 
+from .._arguments import is_floating
 from .._batched import behind, levels_among, lifted, physical, reentered
 from .._tensor import Tensor
 from .._typing import P, R
@@ -29,7 +30,6 @@ from .recording import (
     callable_or_error,
     fitted,
     fresh,
-    is_floating,
     like,
     parameters,
     same,
