@@ -18,12 +18,8 @@ enter(
     {
         "linalg.cholesky": lambda a, /, *, upper=False: linalg.cholesky(floating(a), upper=upper),
         "linalg.cross": lambda x1, x2, /, *, axis=-1: linalg.cross(*tensors(x1, x2), axis=axis),
-        "linalg.diagonal": lambda x, /, *, offset=0: linalg.diagonal(x, offset=offset),
         "linalg.eigh": lambda a, UPLO="L": linalg.eigh(_read_lower(a, UPLO)),
         "linalg.eigvalsh": lambda a, UPLO="L": linalg.eigvalsh(_read_lower(a, UPLO)),
-        "linalg.trace": lambda x, /, *, offset=0, dtype=None: linalg.trace(
-            x, offset=offset, dtype=dtype
-        ),
         "linalg.matmul": lambda x1, x2, /: gg.matmul(*tensors(x1, x2)),
         "linalg.matrix_power": lambda a, n: linalg.matrix_power(tensor(a), n),
         "linalg.outer": lambda x1, x2, /: linalg.outer(*tensors(x1, x2)),
