@@ -4,17 +4,7 @@ import math
 
 from .._arguments import is_complex, is_floating
 from .._tensor import Tensor
-from ._table import (
-    along,
-    enter,
-    flat,
-    floating,
-    gg,
-    numpy,
-    of_numpy,
-    tensor,
-    tensors,
-)
+from ._table import along, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
 
 
 def _masked(a, where, value):

@@ -26,15 +26,7 @@ from .pieces import (
     to_function_axes,
     to_graph_axes,
 )
-from .recording import (
-    callable_or_error,
-    fitted,
-    fresh,
-    like,
-    parameters,
-    same,
-    without_graph,
-)
+from .recording import callable_or_error, fitted, fresh, like, parameters, same, without_graph
 from .trees import as_tensor, flatten, names, shown, unflatten
 
 

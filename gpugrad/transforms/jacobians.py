@@ -11,14 +11,7 @@ from .._foreign_names import explains_arguments
 from .._typing import P
 from ..ops.manipulation import moveaxis
 from .forward import push_in
-from .recording import (
-    Inputs,
-    arguments,
-    callable_or_error,
-    check_real,
-    outward,
-    record,
-)
+from .recording import Inputs, arguments, callable_or_error, check_real, outward, record
 from .reverse import gradient_of, pull
 
 
