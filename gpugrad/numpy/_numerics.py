@@ -168,7 +168,7 @@ def _part(full, shorter, longer, mode):
     if mode not in ("same", "valid"):
         raise ValueError(f"mode must be one of 'valid', 'same', or 'full', not {mode!r}")
     length = longer if mode == "same" else longer - shorter + 1
-    start = (shorter - 1) // 2 if mode == "same" else shorter - 1
+    start = (full.size - length) // 2
     return full[start : start + length]
 
 

@@ -175,25 +175,16 @@ class _Solver:
     def states(self, y, t, args):
         """The states at the times ``t``, stacked."""
         states, length = [y], self.first_step
-        numbers = values(t.detach()).tolist()
-        for i in range(1, len(numbers)):
-            if t.requires_grad:
-                start, span = t[i - 1], t[i] - t[i - 1]
-            else:
-                start, span = numbers[i - 1], numbers[i] - numbers[i - 1]
-            y, length, _ = self.solve(y, start, span, numbers[i] - numbers[i - 1], length, args)
+        for interval in _intervals(t):
+            y, length, _ = self.solve(y, *interval, length, args)
             states.append(y)
         return ops.stack(states)
 
     def path(self, y, ends, args):
         """The shares of the time between the ends that the solver steps to; the states there."""
-        first, last = values(ends.detach()).tolist()
-        if ends.requires_grad:
-            start, span = ends[0], ends[1] - ends[0]
-        else:
-            start, span = first, last - first
-        _, _, steps = self.solve(y, start, span, last - first, self.first_step, args)
-        return [0.0, *[share for share, _ in steps]], ops.stack([y, *[state for _, state in steps]])
+        (interval,) = _intervals(ends)
+        _, _, steps = self.solve(y, *interval, self.first_step, args)
+        return [0.0, *[share for share, _ in steps]], ops.stack([y, *[y for _, y in steps]])
 
     def solve(self, y, start, span, duration, length, args):
         """The state after ``span``, the length of the next step, and the steps.
@@ -250,6 +241,14 @@ class _Solver:
         if size < 1e-5 or not 1e-5 < change < math.inf:
             return 1e-6
         return min(0.01 * size / change, 1.0)
+
+
+def _intervals(t):
+    """From each time to the next: the start and the span, which are in the graph, and the span."""
+    numbers = values(t.detach()).tolist()
+    times = t if t.requires_grad else numbers
+    for i in range(1, len(numbers)):
+        yield times[i - 1], times[i] - times[i - 1], numbers[i] - numbers[i - 1]
 
 
 def _weighted(row, slopes):

@@ -83,23 +83,18 @@ def _part(name, full, shape1, shape2, mode, axes):
     """The part of a full convolution that ``mode`` asks for."""
     if mode == "full":
         return full
-    key = [slice(None)] * full.ndim
-    if mode == "same":
-        for axis in axes:
-            start = (full.shape[axis] - shape1[axis]) // 2
-            key[axis] = slice(start, start + shape1[axis])
-    elif mode == "valid":
-        differences = [shape1[axis] - shape2[axis] for axis in axes]
-        if min(differences) < 0 < max(differences):
-            raise ValueError(
-                f"{name}: for mode 'valid' one of {shape1} and {shape2} must be at least as long "
-                f"as the other along every axis"
-            )
-        for axis in axes:
-            start = min(shape1[axis], shape2[axis]) - 1
-            key[axis] = slice(start, full.shape[axis] - start)
-    else:
+    if mode not in ("same", "valid"):
         raise ValueError(f"{name}: mode must be 'full', 'same' or 'valid', not {mode!r}")
+    key, differences = [slice(None)] * full.ndim, [shape1[i] - shape2[i] for i in axes]
+    if mode == "valid" and min(differences) < 0 < max(differences):
+        raise ValueError(
+            f"{name}: for mode 'valid' one of {shape1} and {shape2} must be at least as long "
+            f"as the other along every axis"
+        )
+    for axis, difference in zip(axes, differences, strict=True):
+        length = shape1[axis] if mode == "same" else abs(difference) + 1
+        start = (full.shape[axis] - length) // 2
+        key[axis] = slice(start, start + length)
     return full[tuple(key)]
 
 
