@@ -79,7 +79,7 @@ def odeint(
 
     Raises ArithmeticError if no step is short enough.
     """
-    f = func if tfirst else _time_first(func)
+    f = func if tfirst else lambda t, y, *args: func(y, t, *args)
     y0, t = _start("odeint", y0, t, adjoint)
     solver = _Solver("odeint", f, rtol, atol)
     return _adjoint(solver, y0, t, tuple(args)) if adjoint else solver.states(y0, t, tuple(args))
@@ -130,10 +130,6 @@ def solve_ivp(
         t = t if begins else ops.concat([ends[:1], t])
     states = _adjoint(solver, y0, t, args) if adjoint else solver.states(y0, t, args)
     return OdeResult(t[inside], ops.moveaxis(states[inside], 0, -1), solver.calls)
-
-
-def _time_first(func):
-    return lambda t, y, *args: func(y, t, *args)
 
 
 def _start(name, y0, t, adjoint):

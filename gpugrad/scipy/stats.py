@@ -274,17 +274,14 @@ gamma = _Continuous(
 )
 
 
-def _chi2_logpdf(x, df):
-    half = df / 2
-    return special.xlogy(half - 1, x) - x / 2 - special.gammaln(half) - half * LOG_2
-
-
 chi2 = _Continuous(
     "chi2",
     "The chi-square distribution with ``df`` degrees of freedom.",
     "df",
     0.0,
-    logpdf=_chi2_logpdf,
+    logpdf=lambda x, df: (
+        special.xlogy(df / 2 - 1, x) - (x + df * LOG_2) / 2 - special.gammaln(df / 2)
+    ),
     cdf=lambda x, df: special.chdtr(df, x),
     sf=lambda x, df: special.chdtrc(df, x),
     ppf=lambda q, df: 2 * special.gammaincinv(df / 2, q),
