@@ -243,7 +243,7 @@ class _Recording:
         if recorder.reason is not None:
             return None
         flags = [
-            (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
+            (o, [[(k, v) for k, v in enumerate(h.values) if isinstance(v, bool)] for h in o._hyper])
             for o in reach.optimizers
             if o in stage.stepped
         ]

@@ -14,7 +14,6 @@ second operand is contiguous only, so its bits do not depend on who computes whi
 import ctypes
 import math
 import os
-from collections.abc import Sized
 from contextlib import suppress
 from contextvars import copy_context
 from functools import lru_cache
@@ -194,29 +193,11 @@ def _product(x1, x2, out):
     return np.matmul(x1, x2, out)
 
 
-def is_divided(shape1, shape2):
-    """Whether floating arrays of these shapes are worth it to be multiplied by several threads."""
-    if not (has_several() and _blas.is_known and len(shape1) > 1 < len(shape2)):
-        return False
-    division = _division(shape1, shape2, _threads.number, False)
-    return division is not None and division.work >= _WORTH
-
-
 def run_kernel(function, *args):
     """Call a kernel with the number of threads that compute its products as its last argument."""
     if _threads.number is None or _blas.is_limited():
         return function(*args, ctypes.c_int64(1))
     return _blas.with_one_thread(function, *args, ctypes.c_int64(_threads.number))
-
-
-def with_one_thread(function, *args):
-    """Return ``function(*args)``, during which OpenBLAS computes with one thread.
-
-    It costs about a microsecond, which many small products can share.
-    """
-    if _threads.number is None or _blas.is_limited():
-        return function(*args)
-    return _blas.with_one_thread(function, *args)
 
 
 def run(function, items):
@@ -225,9 +206,7 @@ def run(function, items):
     The calls must be independent of each other, and mostly consist of functions of NumPy, which
     let other threads work. They may come in any order, and after an error some are left out.
 
-    Where ``items`` is an iterator that takes time itself, the calling thread iterates over it while
-    other threads call ``function`` with the items made so far, and then helps with those that are
-    left. The iterator must not depend on the calls.
+    items: a sequence.
     """
     if _threads.number is None or _blas.is_limited():
         return [function(item) for item in items]
@@ -400,20 +379,16 @@ class _Job:
     helpers: how many threads, besides the one that has the job done, are at work.
     """
 
-    def __init__(self, function):
+    def __init__(self, function, items):
         self.function = function
-        self.results = []
-        self.todo = []
+        self.results = [None] * len(items)
+        self.todo = [*enumerate(items)][::-1]
         self.error = None
         self.lock = Lock()
         self.helpers = 0
         self.is_closed = False
         self.left = Lock()  # released by the last helper
         self.left.acquire()
-
-    def add(self, item):
-        self.results.append(None)
-        self.todo.insert(0, (len(self.results) - 1, item))
 
     def work(self):
         """Do one call after the other until all have begun."""
@@ -476,11 +451,10 @@ class _Threads:
                 bell.release()
 
     def run(self, function, items):
-        """The calling thread adds all items to a job, whose calls have begun, and helps then."""
         is_alone = self.number == 1 or self.busy.locked()  # by this call, if nested
-        if is_alone or (isinstance(items, Sized) and len(items) < 2):
+        if is_alone or len(items) < 2:
             return [function(item) for item in items]
-        job = _Job(function)
+        job = _Job(function, items)
         with self.busy:
             if not self.bells:
                 with suppress(RuntimeError):  # the system allows no more threads
@@ -488,7 +462,7 @@ class _Threads:
             self.job = copy_context(), job
             try:
                 try:
-                    self._add(job, items)
+                    self._wake(len(items))
                     job.work()
                 finally:
                     job.todo.clear()
@@ -505,16 +479,9 @@ class _Threads:
                 job.error = None  # whose traceback refers to the job
         return job.results
 
-    def _add(self, job, items):
-        # Not in `run`: at the end of a loop's pass, Ctrl-C may skip the handlers around the loop.
-        for item in items:
-            job.add(item)
-            self._wake(len(job.todo))
-            if job.error is not None:
-                break
-
     def _wake(self, number):
-        for bell in self.bells[: max(number, 0)]:
+        # Not in `run`: at the end of a loop's pass, Ctrl-C may skip the handlers around the loop.
+        for bell in self.bells[:number]:
             if bell.locked():
                 bell.release()
 
