@@ -5,16 +5,20 @@ all times at once, before the steps and after them, is computed as in the defini
 """
 
 import ctypes
+from functools import lru_cache
 
 import numpy as np
 
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import base, is_expected, is_reported, place
-from ...backends.numpy.threads import SMALL, run_kernel
+from ...backends.numpy.threads import SMALL, number_for_products, product_of, run, run_kernel
 from ...ops.recurrent import _added, _cotangents, _gru, _lstm, _rnn, _transposed, shape_error
 from .whole import whole
 
 _LONG = 1 << 28  # multiplications after which a call returns, so that Ctrl-C can end it
+_WORTH = 1 << 21  # multiplications that are worth waking a thread
+_ROWS = 8  # and the fewest rows of a thread; others have a multiple of them
+_MOST = 1 << 22  # elements of the weights up to which threads share the rows
 # Of native/recurrent.c, the kinds of layers with their number of gates and of arrays that are kept
 # of all gates, and the names of the arrays:
 _KINDS = {"tanh": (1, 1), "relu": (1, 1), "lstm": (4, 4), "gru": (3, 4)}
@@ -40,6 +44,24 @@ def _is_there(*operands):
     return is_there and all(x is None or x.flags.c_contiguous for x in operands)
 
 
+@lru_cache(256)
+def _rows_of_a_thread(gates, batch, h, dtype, is_back, number):
+    """With how many rows a thread goes through all steps; all of them if the bits depend on it.
+
+    BLAS may compute products of fewer rows in another way, with sums in another order.
+    """
+    rows = -(-batch // (number * _ROWS)) * _ROWS
+    if rows >= batch or gates * h * h > _MOST:
+        return batch
+    rng = np.random.default_rng(0)
+    shapes = ((gates, batch, h) if is_back else (batch, h)), (gates, h, h)
+    x, weight = (rng.standard_normal(shape, dtype) for shape in shapes)
+    starts = range(0, batch, rows)
+    parts = run(lambda i: np.matmul(x[..., i : i + rows, :], weight), starts)
+    whole = product_of(x, weight)(x, weight)
+    return rows if np.array_equal(np.concatenate(parts, axis=-2), whole) else batch
+
+
 def _go(kind, reverse, **arrays):
     """Go through all steps. Returns the products of the last one, or None if NumPy would report
     an error.
@@ -51,17 +73,24 @@ def _go(kind, reverse, **arrays):
     arrays["products"] = products = np.empty((gates, batch, h), weight.dtype)
     given = (ctypes.c_void_p * len(_ARRAYS))(*[place(arrays.get(name)) for name in _ARRAYS])
     is_large = max(batch * h * (gates if is_back else 1), weight.size) > SMALL
-    layer = [*_KINDS].index(kind), is_back, reverse, is_large, gates, length, batch, h
+    number = number_for_products() if length * products.size * h >= _WORTH else 1
+    in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, number)
+    layer = [*_KINDS].index(kind), is_back, reverse, is_large, gates, length, batch, h, in_part
     function = getattr(base(), f"gg_recurrent_{'f' if weight.dtype == float32 else 'd'}")
     few, errors = _LONG // (products.size * h) or 1, 0
     for first in range(0, length, few):
-        numbers = (ctypes.c_int64 * 10)(*layer, first, min(first + few, length))
+        numbers = (ctypes.c_int64 * 11)(*layer, first, min(first + few, length))
         errors |= run_kernel(function, numbers, given)
     return None if errors and is_reported(errors) else products
 
 
 def _in_order(array):
     return None if array is None else np.ascontiguousarray(array)
+
+
+def _or_nothing(bias, weight):
+    """A bias, or what changes no number to which it is added."""
+    return np.full(len(weight), -0.0, weight.dtype) if bias is None else _in_order(bias)
 
 
 def _own(state, like):
@@ -88,8 +117,8 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
         bias_ih = _added(bias_ih, bias_hh)
     done = _go(
         kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=_own(c0, states[0]),
-        weight=_transposed(xp, weight_hh, number), bias=_in_order(bias_ih),
-        bias_hh=_in_order(bias_hh),
+        weight=_transposed(xp, weight_hh, number), bias=_or_nothing(bias_ih, weight_ih),
+        bias_hh=_or_nothing(bias_hh, weight_ih),
     )  # fmt: skip
     return None if done is None else (states, _last(states, reverse), cells, gates)
 
