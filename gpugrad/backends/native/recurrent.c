@@ -51,11 +51,19 @@ static T *NAME(at)(const NAME(Step) *s, int array, int64_t gate) {
     return s->a[array] + part * l->batch * l->width + s->start;
 }
 
+// Arrays do not overlap; an element of one is written at the place where it was read.
+#undef EACH
+#if defined(__clang__)
+#define LOOP _Pragma("clang loop vectorize(assume_safety)") for
+#else
+#define LOOP _Pragma("GCC ivdep") for
+#endif
+#define EACH LOOP(int64_t i = 0; i < n; i++)
 #define STEP(name) static void NAME(name)(const NAME(Step) *s, const int64_t n)
 #define ARRAY(name, array, gate) T *restrict name = NAME(at)(s, array, gate)
 #define EACH_ROW                                                                                   \
     for (int64_t row = 0, width = s->layer->width; row < s->rows; row++)                           \
-        for (int64_t k = 0, i = row * width; k < width; k++, i++)
+        LOOP(int64_t k = 0, i = row * width; k < width; k++, i++)
 
 // The argument of a gate times a factor, in the place of what the inputs add to it.
 static T *NAME(argument)(const NAME(Step) *s, int64_t gate, T factor) {
@@ -277,4 +285,6 @@ int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t nu
 
 #undef STEP
 #undef ARRAY
+#undef LOOP
+#undef EACH_ROW
 #endif
