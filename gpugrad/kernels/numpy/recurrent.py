@@ -12,7 +12,16 @@ import numpy as np
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import base, is_expected, is_reported, place
 from ...backends.numpy.threads import SMALL, number_for_products, product_of, run, run_kernel
-from ...ops.recurrent import _added, _cotangents, _gru, _lstm, _rnn, _transposed, shape_error
+from ...ops.recurrent import (
+    _added,
+    _before,
+    _cotangents,
+    _gru,
+    _lstm,
+    _rnn,
+    _transposed,
+    shape_error,
+)
 from .whole import whole
 
 _LONG = 1 << 28  # multiplications after which a call returns, so that Ctrl-C can end it
@@ -108,17 +117,19 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
     gates = np.empty((kept, length, batch, weight_hh.shape[1]), x.dtype)
     projected = gates[:number].reshape(number, length * batch, -1)
     rows = x.reshape(length * batch, features)
-    xp.matmul(rows, _transposed(xp, weight_ih, number), out=projected)
+    by_input, by_state = (_transposed(xp, w, number) for w in (weight_ih, weight_hh))
     states = gates[0] if kept == 1 else np.empty_like(gates[0])
     cells = np.empty_like(states)  # which take no memory where nothing is written
     if kind == "gru":
         h0 = _own(h0, states[0])
     else:
         bias_ih = _added(bias_ih, bias_hh)
+    c0 = _own(c0, states[0])
+    bias_ih, bias_hh = (_or_nothing(bias, weight_ih) for bias in (bias_ih, bias_hh))
+    xp.matmul(rows, by_input, out=projected)  # with threads that are still awake when steps begin
     done = _go(
-        kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=_own(c0, states[0]),
-        weight=_transposed(xp, weight_hh, number), bias=_or_nothing(bias_ih, weight_ih),
-        bias_hh=_or_nothing(bias_hh, weight_ih),
+        kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0, weight=by_state,
+        bias=bias_ih, bias_hh=bias_hh,
     )  # fmt: skip
     return None if done is None else (states, _last(states, reverse), cells, gates)
 
@@ -142,10 +153,11 @@ def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, kept, wanted):
     g_out, g_h, g_c = map(_in_order, g)
     states, cells, gates = map(_in_order, kept)
     (number, kept_of_gates), like = _KINDS[kind], states[0]
-    h0_, c0, dh, dc = (_own(a, like) for a in (h0, c0, g_h, g_c))
+    before = _before(xp, states, h0, reverse)
+    h0, c0, dh, dc = (_own(a, like) for a in (h0, c0, g_h, g_c))
     d = d_hh = np.empty((kept_of_gates, *states.shape), x.dtype)
     products = _go(
-        kind, reverse, gates=gates, states=states, cells=cells, h0=h0_, c0=c0,
+        kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0,
         weight=weight_hh.reshape(number, -1, like.shape[1]), g_out=g_out, d=d, dh=dh, dc=dc,
     )  # fmt: skip
     if products is None:
@@ -154,7 +166,7 @@ def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, kept, wanted):
     if kind == "gru":
         to_h0 = dh + to_h0
         d, d_hh = np.concatenate([d[:2], d[3:]]), d[:3]
-    found = _cotangents(xp, d, d_hh, x, weight_ih, states, h0, reverse, wanted)
+    found = _cotangents(xp, d, d_hh, x, weight_ih, before, wanted)
     return *found, to_h0, dc
 
 
