@@ -22,6 +22,15 @@ def whole(name, value, least):
     return number
 
 
+def one_of(name, value, known):
+    """``value``; ValueError if it is not one of the strings ``known``."""
+    if value not in known:
+        *most, last = map(repr, known)
+        choice = f"{', '.join(most)} or {last}" if most else last
+        raise ValueError(f"{name} must be {choice}, not {value!r}")
+    return value
+
+
 def between(name, value, low, high=inf):
     """``value``, a number above ``low`` and below ``high``, as a float; else ValueError."""
     try:
@@ -32,6 +41,12 @@ def between(name, value, low, high=inf):
         bound = "finite" if high == inf else f"below {high}"
         raise ValueError(f"{name} must be a number above {low} and {bound}, not {value!r}")
     return float(value)
+
+
+def require(fits, what, value):
+    """Raise ValueError, which says what a value must be and what it is, unless it fits."""
+    if not fits:
+        raise ValueError(f"{what}, not {value!r}")
 
 
 def takes_one_shape(function: F) -> F:

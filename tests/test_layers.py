@@ -186,11 +186,17 @@ LAYERS = [
         for mode in ("reflect", "replicate", "circular")
     ),
     unbatched("Conv2d", 2, 3, 3, stride=2, inputs=[normal(2, 4, 5)]),
+    R("Conv3d", 2, 3, (2, 1, 3), 1, (1, 0, 1), inputs=[normal(2, 2, 3, 2, 4)]),
+    R("Conv3d", 2, 4, 2, 2, 1, (1, 1, 2), 2, False, inputs=[normal(2, 2, 3, 4, 3)]),
+    R("Conv3d", 2, 2, 3, padding=1, padding_mode="circular", inputs=[normal(1, 2, 3, 2, 3)]),
+    unbatched("Conv3d", 2, 3, (3, 1, 1), padding="same", inputs=[normal(2, 3, 2, 2)]),
     R("ConvTranspose1d", 2, 3, 3, 2, 1, 1, inputs=[normal(2, 2, 3)]),
     R("ConvTranspose2d", 2, 3, 3, inputs=[normal(2, 2, 3, 2)]),
     R("ConvTranspose2d", 2, 4, (3, 2), 2, 1, 1, 2, False, inputs=[normal(2, 2, 3, 2)]),
     R("ConvTranspose2d", 2, 1, 2, 1, 0, (0, 1), dilation=(1, 2), inputs=[normal(2, 2, 3, 3)]),
     unbatched("ConvTranspose2d", 2, 3, 3, stride=2, inputs=[normal(2, 2, 3)]),
+    R("ConvTranspose3d", 2, 3, 2, inputs=[normal(2, 2, 2, 3, 2)]),
+    R("ConvTranspose3d", 2, 2, (1, 2, 3), 2, (0, 1, 1), 1, 2, inputs=[normal(2, 2, 2, 2, 3)]),
     R("Unfold", (2, 3), 1, 1, 2, inputs=[normal(2, 2, 4, 5)]),
     R("Fold", (4, 5), (2, 3), 1, 1, 2, inputs=[normal(2, 12, 9)]),
     unbatched("Fold", 4, 2, inputs=[normal(8, 9)]),
@@ -201,6 +207,17 @@ LAYERS = [
     R("MaxPool2d", 2, ceil_mode=True, inputs=[normal(2, 2, 3, 1)]),
     R("MaxPool2d", (2, 3), (1, 2), (0, 1), (2, 1), inputs=[normal(2, 2, 4, 5)]),
     unbatched("MaxPool2d", 2, inputs=[normal(3, 4, 4)]),
+    R("MaxPool3d", 2, inputs=[normal(2, 2, 4, 3, 5)]),
+    R(
+        "MaxPool3d",
+        (2, 3, 2),
+        2,
+        (1, 0, 1),
+        (1, 1, 2),
+        ceil_mode=True,
+        inputs=[normal(2, 1, 5, 4, 4)],
+    ),
+    unbatched("MaxPool3d", 2, 1, inputs=[normal(2, 3, 2, 3)]),
     R("AvgPool1d", 2, inputs=[normal(2, 3, 5)]),
     R("AvgPool1d", 3, 2, 1, True, False, inputs=[normal(2, 3, 6)]),
     R("AvgPool1d", 4, 3, 1, ceil_mode=True, inputs=[normal(2, 3, 1)]),
@@ -208,12 +225,18 @@ LAYERS = [
     R("AvgPool2d", 3, 2, 1, ceil_mode=True, inputs=[normal(2, 2, 6, 5)]),
     R("AvgPool2d", (2, 3), 1, (0, 1), count_include_pad=False, inputs=[normal(2, 2, 4, 5)]),
     R("AvgPool2d", 2, divisor_override=3, inputs=[normal(2, 2, 4, 5)]),
+    R("AvgPool3d", 2, inputs=[normal(2, 2, 4, 3, 5)]),
+    R("AvgPool3d", 3, 2, 1, True, False, inputs=[normal(2, 2, 4, 5, 3)]),
+    R("AvgPool3d", (1, 2, 2), divisor_override=3, inputs=[normal(2, 2, 2, 4, 5)]),
     R("AdaptiveAvgPool1d", 3, inputs=[normal(2, 3, 5)]),
     R("AdaptiveAvgPool2d", 1, inputs=[normal(2, 3, 4, 5)]),
     R("AdaptiveAvgPool2d", (2, None), inputs=[normal(2, 3, 4, 5)]),
     R("AdaptiveAvgPool2d", (3, 7), inputs=[normal(2, 3, 4, 5)]),
+    R("AdaptiveAvgPool3d", (3, None, 2), inputs=[normal(2, 2, 4, 2, 5)]),
+    R("AdaptiveAvgPool3d", 1, inputs=[normal(2, 2, 4, 2, 3)]),
     R("AdaptiveMaxPool1d", 3, inputs=[normal(2, 3, 5)]),
     R("AdaptiveMaxPool2d", (3, 2), inputs=[normal(2, 3, 7, 4)]),
+    R("AdaptiveMaxPool3d", (3, 2, 2), inputs=[normal(2, 2, 4, 2, 3)]),
     R("Upsample", scale_factor=2, inputs=[normal(2, 3, 2, 3)]),
     R("Upsample", 5, inputs=[normal(2, 3, 4)]),
     R("Upsample", scale_factor=(1.7, 0.6), inputs=[normal(2, 3, 4, 5)]),
@@ -221,6 +244,10 @@ LAYERS = [
     R("Upsample", (2, 7), mode="area", inputs=[normal(2, 3, 3, 4)]),
     R("Upsample", scale_factor=2.5, mode="linear", inputs=[normal(2, 3, 4)]),
     R("Upsample", (5, 2), mode="bilinear", inputs=[normal(2, 3, 3, 4)]),
+    R("Upsample", (3, 5, 2), mode="trilinear", inputs=[normal(2, 1, 2, 3, 4)]),
+    R("Upsample", scale_factor=2, inputs=[normal(2, 1, 2, 1, 3)]),
+    R("Upsample", (3, 5, 2), mode="nearest-exact", inputs=[normal(2, 1, 2, 3, 4)]),
+    R("Upsample", (3, 2, 2), mode="area", inputs=[normal(2, 1, 2, 3, 4)]),
     R("Upsample", (5, 1), mode="bilinear", align_corners=True, inputs=[normal(2, 3, 3, 4)]),
     R(
         "Upsample",
@@ -233,6 +260,7 @@ LAYERS = [
     tracking("BatchNorm1d", 3, 0.1, None, bias=False, inputs=[normal(4, 3, 2)]),
     tracking("BatchNorm2d", 3, momentum=0.3, inputs=[normal(2, 3, 2, 4)]),
     tracking("BatchNorm2d", 3, affine=False, inputs=[normal(2, 3, 2, 4)]),
+    tracking("BatchNorm3d", 3, inputs=[normal(2, 3, 2, 2, 3)]),
     unbatched("BatchNorm2d", 3, track_running_stats=False, inputs=[normal(2, 3, 2, 4)]),
     R("LayerNorm", (3, 2), inputs=[normal(4, 3, 2)]),
     R("GroupNorm", 2, 4, inputs=[normal(3, 4, 2)]),
@@ -243,6 +271,8 @@ LAYERS = [
     unbatched("InstanceNorm1d", 2, affine=True, bias=False, inputs=[normal(2, 4)]),
     # PyTorch's fails for an empty batch if there are parameters.
     replace(R("InstanceNorm2d", 2, affine=True, inputs=[normal(3, 2, 3, 2)]), batched=False),
+    R("InstanceNorm3d", 2, inputs=[normal(3, 2, 2, 3, 2)]),
+    unbatched("InstanceNorm3d", 2, affine=True, inputs=[normal(2, 2, 3, 2)]),
     R("RMSNorm", 4, inputs=[normal(3, 4)]),
     R("RMSNorm", (2, 4), 0.1, inputs=[normal(3, 2, 4)]),
     R("RMSNorm", 4, elementwise_affine=False, inputs=[normal(2, 3, 4)]),
@@ -520,7 +550,7 @@ def test_every_layer_and_loss_is_in_the_table():
         if getattr(nn, name).__name__ == name
         and getattr(nn, name).__module__.rpartition(".")[2] in files
     }
-    random = {"Dropout", "Dropout1d", "Dropout2d"}
+    random = {"Dropout", "Dropout1d", "Dropout2d", "Dropout3d"}
     assert kinds == {row.kind for row in ROWS} | random
 
 

@@ -36,6 +36,8 @@ class Declaration(NamedTuple):
         do the same as the call without a look at values, for kernels.
     expression: the text of an element of the result in C, see `EXPRESSIONS`, or the ufunc of NumPy
         that has the same one.
+    joint: of an op's function and of the VJP of its first input, the `Joint` that does the work of
+        both at once.
     """
 
     out: bool = False
@@ -47,11 +49,26 @@ class Declaration(NamedTuple):
     check: Callable | None = None
     steps: Callable | None = None
     expression: Any = None
+    joint: Any = None
 
     def holds(self, name: str, args, kwargs) -> bool:
         """Whether the property ``name`` holds for a call with these arguments."""
         value = getattr(self, name)
         return bool(value(args, kwargs)) if callable(value) else value
+
+
+class Joint(NamedTuple):
+    """What makes a result and a cotangent of its first input in one launch.
+
+    run: takes whether the sums of the cotangent's columns are wanted, the cotangent of the result,
+        the inputs, the static parameters and, as ``bias``, what is added to each row of the first
+        input. Returns the result, the cotangent and, if they are wanted, the sums.
+    adds, sums: for the shape and dtype of the first input, whether there can be a bias and sums.
+    """
+
+    run: Callable
+    adds: Callable = lambda shape, dtype: False
+    sums: Callable = lambda shape, dtype: False
 
 
 _UNKNOWN = Declaration()
@@ -80,10 +97,10 @@ UFUNCS = {
 
 # The expressions of functions whose results are rounded once or not at all, by the kind of their
 # operands, which have the dtype of the loop: T is its type in C. Integers wrap.
-CAST, SELECT = "{0}", "SELECT({0}, {1}, {2})"
+CAST, SELECT, ADD = "{0}", "SELECT({0}, {1}, {2})", "(T)({0} + {1})"
 SUM = "sum"  # of an array along axes: not elementwise, but kernels can end with it
 _ANY = {
-    np.add: "(T)({0} + {1})", np.subtract: "(T)({0} - {1})", np.multiply: "(T)({0} * {1})",
+    np.add: ADD, np.subtract: "(T)({0} - {1})", np.multiply: "(T)({0} * {1})",
     np.square: "(T)({0} * {0})", np.positive: "{0}", np.conjugate: "{0}",
     np.less: "{0} < {1}", np.less_equal: "{0} <= {1}", np.greater: "{0} > {1}",
     np.greater_equal: "{0} >= {1}", np.equal: "{0} == {1}", np.not_equal: "{0} != {1}",

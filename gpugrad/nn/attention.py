@@ -24,7 +24,7 @@ from ..ops.products import matmul, matrix_transpose
 from ..ops.reductions import mean
 from ..random import Generator
 from . import functional, init
-from .computations import check_probability
+from .common import check_probability
 from .layers import Linear
 from .module import Module, Parameter
 

@@ -35,8 +35,9 @@ from .activations import leaky_relu as _leaky_relu
 from .activations import mish as _mish
 from .activations import relu as _relu
 from .activations import silu as _silu
+from .common import check_axes, check_probability, created
+from .function_layer import for_axes
 from .module import is_unshared
-from .padding import created
 
 # PyTorch's activations can write to their input. Ops never do, so that ``inplace`` is ignored.
 
@@ -171,24 +172,9 @@ def _key(generator, input):
     return generator.key()
 
 
-def dropout1d(
-    input: Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Zero each channel of ``(n, channels, length)`` with probability ``p``, as a whole.
-
-    The other channels are scaled by ``1 / (1 - p)``. The input may lack its first axis. The other
-    parameters are those of `dropout`.
-    """
-    layouts = "(n, channels, length) or (channels, length)"
-    return _drop_channels("dropout1d", layouts, (2, 3), input, 1, p, training, generator)
-
-
-def dropout2d(
+def _drop_channels(
+    name: str,
+    n: int,
     input: Tensor,
     p: float = 0.5,
     training: bool = True,
@@ -200,33 +186,29 @@ def dropout2d(
 
     The other channels are scaled by ``1 / (1 - p)``. The other parameters are those of `dropout`.
     """
-    layout = "(n, channels, height, width)"
-    return _drop_channels("dropout2d", layout, (4,), input, 2, p, training, generator)
-
-
-def _drop_channels(name, layouts, ndims, input, n, p, training, generator):
-    """Drop along all axes but the last ``n``."""
-    if input.ndim not in ndims:
-        raise ValueError(f"{name}: the input must be {layouts}, not of shape {input.shape}")
+    check_axes(name, input, n)
+    if n == 2 and input.ndim == 3:
+        raise ValueError(
+            f"{name}: the input must be (n, channels, height, width), not of shape {input.shape}: "
+            f"its first axis could also count examples of one channel"
+        )
     shape = input.shape[:-n]
     _check_dropout(name, input, p)
     if not training or p == 0:
         return input
     ones = created("ones", shape, dtype=input.dtype, like=input)
     kept = dropout(ones, p, generator=generator)
-    kept = reshape(kept, (*shape, *[1] * (input.ndim - len(shape))))
+    kept = reshape(kept, (*shape, *[1] * n))
     return where(kept > 0, input * kept, 0.0)
+
+
+dropout1d, dropout2d, dropout3d = for_axes(_drop_channels, "dropout")
 
 
 def _check_dropout(name, input, p):
     check_probability(name, p)
     if not is_floating(input):
         raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
-
-
-def check_probability(name, p):
-    if not 0 <= p <= 1:
-        raise ValueError(f"{name}: the probability p must be from 0 to 1, not {p!r}")
 
 
 def scaled_dot_product_attention(
@@ -426,7 +408,7 @@ def instance_norm(
         values = input.detach()
         statistics = mean(values, axis=(0, *axes)), mean(var(values, axis=axes), axis=0)
         running = running_mean, running_var
-        follow(running, statistics, (1, count / (count - 1)), momentum, "instance_norm")
+        _follow(running, statistics, (1, count / (count - 1)), momentum, "instance_norm")
     return out
 
 
@@ -454,12 +436,12 @@ def batch_norm(
     inside `vmap`, for shapes that do not fit, for running statistics that are missing without
     ``training``, and for a single element per channel in training.
     """
-    return counted_batch_norm(
+    return _counted_batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, None
     )
 
 
-def counted_batch_norm(
+def _counted_batch_norm(
     input, running_mean, running_var, weight, bias, training, momentum, eps, batches
 ):
     """`batch_norm`, which adds 1 to the tensor ``batches`` if it updates the statistics."""
@@ -495,13 +477,13 @@ def counted_batch_norm(
     if not is_repeated():
         if count:
             factors = 1, count / (count - 1)
-            follow((running_mean, running_var), (mean, var), factors, momentum, batches=batches)
+            _follow((running_mean, running_var), (mean, var), factors, momentum, batches=batches)
         elif batches is not None:
             batches += 1
     return out
 
 
-def follow(running, statistics, factors, momentum, name="batch_norm", batches=None):
+def _follow(running, statistics, factors, momentum, name="batch_norm", batches=None):
     """Move running statistics, in place, towards those of a batch times ``factors``.
 
     running: tensors, or None for what does not follow.

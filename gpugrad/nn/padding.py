@@ -1,22 +1,13 @@
 """Padding of the last axes of a tensor."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from .._arguments import one_of
 from .._tensor import Tensor
-from ..autograd.call import wrap
-from ..backends import backend_of
-from ..ops.indexing import scatter_add, setitem
 from ..ops.manipulation import broadcast_to, concat, flip
+from ..ops.padding import _pad as pad_by_constant
 
 MODES = "zeros", "reflect", "replicate", "circular"  # of layers; "zeros" is "constant" here
-
-
-def created(name: str, *args: Any, dtype: Any, like: Tensor) -> Tensor:
-    """What the creation function ``name`` gives in the library and on the device of ``like``."""
-    backend = backend_of[type(like._like)]
-    array = backend.create(name, *args, dtype=backend.dtype(dtype), like=like._like)
-    return wrap(array, None)
 
 
 def pad(
@@ -45,9 +36,7 @@ def pad(
     pairs += [(widths[i], widths[i + 1]) for i in range(len(widths) - 2, -1, -2)]
     if mode == "constant":
         return _pad_by_constant(input, pairs, 0 if value is None else value)
-    if mode not in _MAKERS:
-        names = "', '".join(["constant", *_MAKERS])
-        raise ValueError(f"pad: mode must be one of '{names}', not {mode!r}")
+    one_of("pad: mode", mode, ("constant", *_MAKERS))
     make, most = _MAKERS[mode]
     for axis, (before, after) in enumerate(pairs):
         if not (before or after):
@@ -66,24 +55,18 @@ def pad(
 
 
 def _pad_by_constant(input, pairs, value):
-    shape, place, rest = [], [], []
     for length, (before, after) in zip(input.shape, pairs, strict=True):
-        padded = length + before + after
-        if padded < 0:
+        if length + before + after < 0:
             raise ValueError(
                 f"pad: an axis of {length} elements cannot be shortened by {-before} and {-after}"
             )
-        shape.append(padded)
-        place.append(slice(max(before, 0), padded - max(after, 0)))
-        rest.append(slice(max(-before, 0), length - max(-after, 0)))
     if any(min(pair) < 0 for pair in pairs):
-        input = input[tuple(rest)]
+        lengths = zip(input.shape, pairs, strict=True)
+        input = input[tuple([slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in lengths])]
     if not any(max(pair) > 0 for pair in pairs):
         return input
-    if value == 0:
-        return scatter_add(input, tuple(shape), tuple(place))
-    constant = created("full", tuple(shape), value, dtype=input.dtype, like=input)
-    return setitem(constant, input, tuple(place))
+    widths = tuple([(max(a, 0), max(b, 0)) for a, b in pairs])
+    return pad_by_constant(input, widths=widths, value=value)
 
 
 def _reflect(x, lead, axis, n, before):

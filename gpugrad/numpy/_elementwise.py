@@ -6,6 +6,7 @@ from .._arguments import is_floating
 from ..autograd.operation import exports
 from ._table import (
     FUNCTIONS,
+    enter,
     floating,
     gg,
     is_complex,
@@ -32,15 +33,25 @@ for _name in _NAMES:
     FUNCTIONS[_theirs] = _OPS[_own or _theirs]
 
 
-def _logical(function):
-    def own(*args):
-        return function(*map(is_true, tensors(*args)))
-
-    return own
-
-
-for _name in ("logical_and", "logical_not", "logical_or", "logical_xor"):
-    of_numpy(_name)(_logical(_OPS[_name]))
+enter(
+    {
+        "cbrt": lambda x, /: gg.special.cbrt(floating(x)),
+        "deg2rad radians": lambda x, /: floating(x) * (math.pi / 180),
+        "fabs": lambda x, /: gg.abs(floating(x)),
+        "fix": lambda x: gg.trunc(x),
+        "fmax": lambda x1, x2, /: _unless_nan(gg.maximum, x1, x2),
+        "fmin": lambda x1, x2, /: _unless_nan(gg.minimum, x1, x2),
+        "i0": lambda x: gg.special.i0(floating(x)),
+        "imag": lambda val: gg.imag(val) if is_complex(val) else gg.zeros_like(val),
+        "logical_and": lambda x1, x2, /: gg.logical_and(*map(is_true, tensors(x1, x2))),
+        "logical_not": lambda x, /: gg.logical_not(is_true(tensor(x))),
+        "logical_or": lambda x1, x2, /: gg.logical_or(*map(is_true, tensors(x1, x2))),
+        "logical_xor": lambda x1, x2, /: gg.logical_xor(*map(is_true, tensors(x1, x2))),
+        "rad2deg degrees": lambda x, /: floating(x) * (180 / math.pi),
+        "real": lambda val: gg.real(val),
+        "sinc": lambda x: gg.special.sinc(floating(x)),
+    }
+)
 
 
 @of_numpy()
@@ -57,26 +68,6 @@ def modf(x, /):
 
 
 @of_numpy()
-def fabs(x, /):
-    return gg.abs(floating(x))
-
-
-@of_numpy()
-def cbrt(x, /):
-    return gg.special.cbrt(floating(x))
-
-
-@of_numpy("deg2rad", "radians")
-def _deg2rad(x, /):
-    return floating(x) * (math.pi / 180)
-
-
-@of_numpy("rad2deg", "degrees")
-def _rad2deg(x, /):
-    return floating(x) * (180 / math.pi)
-
-
-@of_numpy()
 def exp2(x, /):
     x = floating(x)
     return gg.pow(2.0, x) if is_complex(x) else gg.special.exp2(x)
@@ -88,16 +79,6 @@ def float_power(x1, x2, /):
     complex_ = is_complex(x1) or is_complex(x2)
     dtype = gg.complex128 if complex_ else gg.float64
     return gg.pow(gg.astype(x1, dtype), gg.astype(x2, dtype))
-
-
-@of_numpy()
-def fmax(x1, x2, /):
-    return _unless_nan(gg.maximum, x1, x2)
-
-
-@of_numpy()
-def fmin(x1, x2, /):
-    return _unless_nan(gg.minimum, x1, x2)
 
 
 def _unless_nan(function, x1, x2):
@@ -161,11 +142,6 @@ def _round(a, decimals=0):
 
 
 @of_numpy()
-def fix(x):
-    return gg.trunc(x)
-
-
-@of_numpy()
 def clip(a, a_min=None, a_max=None, *, min=None, max=None):
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     return gg.clip(tensor(a), low, high)
@@ -181,16 +157,6 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 
 
 @of_numpy()
-def real(val):
-    return gg.real(val)
-
-
-@of_numpy()
-def imag(val):
-    return gg.imag(val) if is_complex(val) else gg.zeros_like(val)
-
-
-@of_numpy()
 def angle(z, deg=False):
     z = floating(z)
     turned = gg.atan2(gg.imag(z), gg.real(z)) if is_complex(z) else gg.atan2(gg.zeros_like(z), z)
@@ -203,16 +169,6 @@ def real_if_close(a, tol=100):
         return a
     tol = tol * gg.finfo(a.dtype).eps if tol > 1 else tol
     return gg.real(a) if bool(gg.all(gg.abs(gg.imag(a)) < tol)) else a
-
-
-@of_numpy()
-def sinc(x):
-    return gg.special.sinc(floating(x))
-
-
-@of_numpy()
-def i0(x):
-    return gg.special.i0(floating(x))
 
 
 @of_numpy()

@@ -2,53 +2,37 @@
 
 import math
 
-from ._table import floating, gg, is_complex, numpy, of_numpy, tensor, tensors
+from ._table import axes_of, enter, floating, gg, is_complex, numpy, of_numpy, tensor, tensors
 
 
-def _of_matrices(name):
-    """The function of this name in `gpugrad.linalg`, whose argument is the same."""
-    own = getattr(gg.linalg, name)
-    return of_numpy(f"linalg.{name}")(lambda a: own(floating(a)))
+def _of_matrices(own):
+    return lambda a: own(floating(a))
 
 
-det, eig, eigvals, inv, slogdet, svdvals = map(
-    _of_matrices, "det eig eigvals inv slogdet svdvals".split()
+for _name in "det eig eigvals inv slogdet svdvals".split():
+    enter({f"linalg.{_name}": _of_matrices(getattr(gg.linalg, _name))})
+enter(
+    {
+        "linalg.cholesky": lambda a, /, *, upper=False: gg.linalg.cholesky(
+            floating(a), upper=upper
+        ),
+        "linalg.diagonal": lambda x, /, *, offset=0: gg.linalg.diagonal(x, offset=offset),
+        "linalg.eigh": lambda a, UPLO="L": gg.linalg.eigh(_read_lower(a, UPLO)),
+        "linalg.eigvalsh": lambda a, UPLO="L": gg.linalg.eigvalsh(_read_lower(a, UPLO)),
+        "linalg.matmul": lambda x1, x2, /: gg.matmul(*tensors(x1, x2)),
+        "linalg.matrix_power": lambda a, n: gg.linalg.matrix_power(tensor(a), n),
+        "linalg.outer": lambda x1, x2, /: gg.linalg.outer(*tensors(x1, x2)),
+        "linalg.solve": lambda a, b: gg.linalg.solve(*map(floating, tensors(a, b))),
+        "linalg.vecdot": lambda x1, x2, /, *, axis=-1: gg.vecdot(*tensors(x1, x2), axis=axis),
+        "fft.fftshift": lambda x, axes=None: gg.fft.fftshift(x, axes=axes_of(axes)),
+        "fft.ifftshift": lambda x, axes=None: gg.fft.ifftshift(x, axes=axes_of(axes)),
+    }
 )
-
-
-@of_numpy("linalg.matrix_transpose")
-def matrix_transpose(x, /):
-    return gg.matrix_transpose(x)
-
-
-@of_numpy("linalg.solve")
-def solve(a, b):
-    return gg.linalg.solve(*map(floating, tensors(a, b)))
-
-
-@of_numpy("linalg.matmul")
-def matmul(x1, x2, /):
-    return gg.matmul(*tensors(x1, x2))
-
-
-@of_numpy("linalg.outer")
-def outer(x1, x2, /):
-    return gg.linalg.outer(*tensors(x1, x2))
 
 
 @of_numpy("linalg.cross")
 def cross(x1, x2, /, *, axis=-1):
     return gg.linalg.cross(*tensors(x1, x2), axis=axis)
-
-
-@of_numpy("linalg.vecdot")
-def vecdot(x1, x2, /, *, axis=-1):
-    return gg.vecdot(*tensors(x1, x2), axis=axis)
-
-
-@of_numpy("linalg.diagonal")
-def diagonal(x, /, *, offset=0):
-    return gg.linalg.diagonal(x, offset=offset)
 
 
 @of_numpy("linalg.trace")
@@ -69,7 +53,7 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
 @of_numpy("linalg.norm")
 def norm(x, ord=None, axis=None, keepdims=False):
     x = floating(x)
-    axis = tuple(axis) if isinstance(axis, list) else axis
+    axis = axes_of(axis)
     if ord is None or isinstance(axis, int) or (axis is None and x.ndim == 1):
         ord = 2 if ord is None else ord
         return gg.linalg.vector_norm(x, ord=ord, axis=axis, keepdims=keepdims)
@@ -103,21 +87,6 @@ def _read_lower(a, UPLO):
     return gg.conj(a) if is_complex(a) else a
 
 
-@of_numpy("linalg.eigh")
-def eigh(a, UPLO="L"):
-    return gg.linalg.eigh(_read_lower(a, UPLO))
-
-
-@of_numpy("linalg.eigvalsh")
-def eigvalsh(a, UPLO="L"):
-    return gg.linalg.eigvalsh(_read_lower(a, UPLO))
-
-
-@of_numpy("linalg.cholesky")
-def cholesky(a, /, *, upper=False):
-    return gg.linalg.cholesky(floating(a), upper=upper)
-
-
 @of_numpy("linalg.qr")
 def qr(a, mode="reduced"):
     a = floating(a)
@@ -138,11 +107,6 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
 def pinv(a, rcond=None, hermitian=False, *, rtol=None):
     rtol = None if rtol is numpy._NoValue else rtol
     return gg.linalg.pinv(floating(a), rtol=rcond if rtol is None else rtol)
-
-
-@of_numpy("linalg.matrix_power")
-def matrix_power(a, n):
-    return gg.linalg.matrix_power(tensor(a), n)
 
 
 @of_numpy("linalg.matrix_rank")
@@ -207,14 +171,10 @@ def lstsq(a, b, rcond=None):
 # numpy.fft
 
 
-def _of_one_axis(name):
-    own = getattr(gg.fft, name)
-
-    @of_numpy(f"fft.{name}")
-    def transform(a, n=None, axis=-1, norm=None):
-        return own(floating(a), n=n, axis=axis, norm=norm or "backward")
-
-    return transform
+def _of_one_axis(own):
+    return lambda a, n=None, axis=-1, norm=None: own(
+        floating(a), n=n, axis=axis, norm=norm or "backward"
+    )
 
 
 def _of_axes(name, own, default):
@@ -235,34 +195,20 @@ def _of_axes(name, own, default):
 
 def _one_by_one(name, a, s, axes, norm):
     """A transform whose axes repeat, along one axis after the other."""
+    inverse, is_real = name.startswith("i"), "rfft" in name
     lengths = s or [a.shape[axis] for axis in axes]
-    pairs = [*zip(lengths, axes, strict=True)]
-    if name.startswith("irfft"):
-        *pairs, (n, axis) = pairs
-        for length, place in pairs:
-            a = gg.fft.ifft(a, n=length, axis=place, norm=norm)
-        return gg.fft.irfft(a, n=n if s else 2 * (n - 1), axis=axis, norm=norm)
-    if name.startswith("rfft"):
-        *pairs, (n, axis) = pairs
-        a = gg.fft.rfft(a, n=n, axis=axis, norm=norm)
-    one = gg.fft.ifft if name.startswith("i") else gg.fft.fft
-    for length, place in reversed(pairs):
-        a = one(a, n=length, axis=place, norm=norm)
+    step = gg.fft.ifft if inverse else gg.fft.fft
+    steps = [(step, n, axis) for n, axis in zip(lengths, axes, strict=True)]
+    if is_real:
+        n = lengths[-1] if s or not inverse else 2 * (lengths[-1] - 1)
+        steps[-1] = (gg.fft.irfft if inverse else gg.fft.rfft), n, axes[-1]
+    for step, n, axis in steps if inverse and is_real else reversed(steps):
+        a = step(a, n=n, axis=axis, norm=norm)
     return a
 
 
 for _name in "fft ifft rfft irfft hfft ihfft".split():
-    _of_one_axis(_name)
+    enter({f"fft.{_name}": _of_one_axis(getattr(gg.fft, _name))})
 for _name in "fftn ifftn rfftn irfftn".split():
     _of_axes(_name, getattr(gg.fft, _name), None)
     _of_axes(_name[:-1] + "2", getattr(gg.fft, _name), (-2, -1))
-
-
-@of_numpy("fft.fftshift")
-def fftshift(x, axes=None):
-    return gg.fft.fftshift(x, axes=tuple(axes) if isinstance(axes, list) else axes)
-
-
-@of_numpy("fft.ifftshift")
-def ifftshift(x, axes=None):
-    return gg.fft.ifftshift(x, axes=tuple(axes) if isinstance(axes, list) else axes)

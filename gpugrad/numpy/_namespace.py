@@ -41,3 +41,14 @@ def found(room, name):
         raise missing(f"gpugrad.numpy.{room}" if room else "gpugrad.numpy", name)
     canonical = name_of(theirs)
     return public(canonical) if canonical in FUNCTIONS else theirs
+
+
+def module(room, values):
+    """``__all__`` and ``__dir__`` of a module with the names of NumPy's, and what finds a value."""
+    names = list(getattr(numpy, room).__all__)
+
+    def find(name):
+        value = values[name] = found(room, name)
+        return value
+
+    return names, names.copy, find

@@ -1,31 +1,25 @@
 """Differences, integrals and interpolation."""
 
 from .._tensor import Tensor
-from ._table import floating, gg, numpy, of_numpy, sliced, tensor, tensors
+from ._table import flat, floating, gg, numpy, of_numpy, shape_along, sliced, tensor, tensors
 
 
 @of_numpy()
 def diff(a, n=1, axis=-1, prepend=None, append=None):
     a = tensor(a)
-
-    def end(x):
-        """``prepend`` or ``append`` as a tensor; a number becomes a slice filled with it."""
-        if x is None or x is numpy._NoValue:
-            return None
-        x = tensor(x, a)
-        if x.ndim:
-            return x
-        return gg.broadcast_to(
-            x, tuple([1 if i == axis % a.ndim else m for i, m in enumerate(a.shape)])
-        )
-
-    return gg.diff(a, end(prepend), end(append), axis=axis, n=n)
+    if not n:  # then NumPy does not join them
+        return a
+    ends = [None if x is numpy._NoValue else x for x in (prepend, append)]
+    shape = tuple([1 if i == axis % a.ndim else m for i, m in enumerate(a.shape)])
+    ends = [x if x is None else tensor(x, a) for x in ends]
+    ends = [gg.broadcast_to(x, shape) if x is not None and not x.ndim else x for x in ends]
+    return gg.diff(a, *ends, axis=axis, n=n)
 
 
 @of_numpy()
 def ediff1d(ary, to_end=None, to_begin=None):
-    steps = gg.diff(gg.reshape(ary, (-1,)))
-    ends = [None if x is None else gg.reshape(tensor(x, ary), (-1,)) for x in (to_begin, to_end)]
+    steps = gg.diff(flat(ary))
+    ends = [None if x is None else flat(tensor(x, ary)) for x in (to_begin, to_end)]
     pieces = [x for x in (ends[0], steps, ends[1]) if x is not None]
     return gg.concat(pieces) if len(pieces) > 1 else steps
 
@@ -57,7 +51,6 @@ def _slope(f, h, axis, edge_order):
             "elements are required."
         )
     h = h if isinstance(h, (int, float)) else floating(h, f)
-    shape = tuple([-1 if i == axis else 1 for i in range(f.ndim)])
     if not getattr(h, "ndim", 0):
         before = after = first = last = h
         ends = (h, h)
@@ -66,7 +59,7 @@ def _slope(f, h, axis, edge_order):
             raise ValueError(
                 "when 1d, distances must match the length of the corresponding dimension"
             )
-        steps = gg.reshape(gg.diff(h), shape)
+        steps = gg.reshape(gg.diff(h), shape_along(axis, f.ndim))
         before, after = sliced(steps, axis, None, -1), sliced(steps, axis, 1, None)
         first, last = sliced(steps, axis, 0, 1), sliced(steps, axis, -1, None)
         ends = (sliced(steps, axis, 1, 2), sliced(steps, axis, -2, -1))
@@ -104,9 +97,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
         x = tensor(x, y)
         width = gg.diff(x, axis=axis if x.ndim > 1 else -1)
         if x.ndim == 1:
-            width = gg.reshape(
-                width, tuple([-1 if i == axis % y.ndim else 1 for i in range(y.ndim)])
-            )
+            width = gg.reshape(width, shape_along(axis, y.ndim))
     means = (sliced(y, axis, 1, None) + sliced(y, axis, None, -1)) / 2
     return gg.sum(means * width, axis=axis)
 
@@ -127,11 +118,11 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     if xp.size == 1:
         inside = gg.broadcast_to(fp[0], x.shape)
     else:
-        flat = gg.reshape(x, (-1,))
-        above = gg.clip(gg.searchsorted(xp, flat, side="right"), 1, xp.size - 1)
+        places = flat(x)
+        above = gg.clip(gg.searchsorted(xp, places, side="right"), 1, xp.size - 1)
         x1, f1 = gg.take(xp, above - 1), gg.take(fp, above - 1)
         x2, f2 = gg.take(xp, above), gg.take(fp, above)
-        inside = gg.reshape(f1 + (f2 - f1) / (x2 - x1) * (flat - x1), x.shape)
+        inside = gg.reshape(f1 + (f2 - f1) / (x2 - x1) * (places - x1), x.shape)
     low = fp[0] if left is None else tensor(left, fp)
     high = fp[-1] if right is None else tensor(right, fp)
     return gg.where(x < xp[0], low, gg.where(x > xp[-1], high, inside))

@@ -3,6 +3,7 @@
 from ._table import (
     FUNCTIONS,
     constant,
+    enter,
     flat,
     floating,
     gg,
@@ -11,6 +12,14 @@ from ._table import (
     of_numpy,
     tensor,
     tensors,
+)
+
+enter(
+    {
+        "outer": lambda a, b: gg.linalg.outer(*map(flat, tensors(a, b))),
+        "polymul": lambda a1, a2: _full_convolution(a1, a2),
+        "vdot": lambda a, b: gg.vecdot(*map(flat, tensors(a, b))),
+    }
 )
 
 
@@ -26,19 +35,9 @@ def dot(a, b):
 
 
 @of_numpy()
-def vdot(a, b):
-    return gg.vecdot(*map(flat, tensors(a, b)))
-
-
-@of_numpy()
 def inner(a, b):
     a, b = tensors(a, b)
     return gg.tensordot(a, b, axes=((-1,), (-1,))) if a.ndim and b.ndim else a * b
-
-
-@of_numpy()
-def outer(a, b):
-    return gg.linalg.outer(*map(flat, tensors(a, b)))
 
 
 @of_numpy("tensordot", "linalg.tensordot")
@@ -102,7 +101,7 @@ def _full_convolution(a, b):
     a, b = tensors(a, b)
     if a.ndim > 1 or b.ndim > 1 or not a.size or not b.size:
         raise ValueError("convolve: needs two vectors with elements")
-    a, b = gg.reshape(a, (-1,)), gg.reshape(b, (-1,))
+    a, b = flat(a), flat(b)
     a, b = (b, a) if b.size > a.size else (a, b)
     n, m = a.size, b.size
     # Windows of the longer one, as the rows of a matrix.
@@ -153,7 +152,7 @@ def polyval(p, x):
 
 @of_numpy()
 def polyadd(a1, a2):
-    a1, a2 = [gg.reshape(a, (-1,)) if not a.ndim else a for a in tensors(a1, a2)]
+    a1, a2 = [flat(a) if not a.ndim else a for a in tensors(a1, a2)]
     n = max(a1.size, a2.size)
     return gg.pad(a1, ((n - a1.size, 0),)) + gg.pad(a2, ((n - a2.size, 0),))
 
@@ -162,11 +161,6 @@ def polyadd(a1, a2):
 def polysub(a1, a2):
     a1, a2 = tensors(a1, a2)
     return polyadd(a1, -a2)
-
-
-@of_numpy()
-def polymul(a1, a2):
-    return _full_convolution(a1, a2)
 
 
 @of_numpy()

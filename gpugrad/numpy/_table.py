@@ -40,16 +40,24 @@ def of_numpy(*names, of_sequence=False, reduction=None):
         calls, which are by far the most frequent, go to the op directly.
     """
 
-    def enter(own):
+    def decorated(own):
         keys = names or (own.__name__.strip("_"),)
-        FUNCTIONS.update(dict.fromkeys(keys, own))
-        if of_sequence:
-            OF_SEQUENCES.update(keys)
+        enter({" ".join(keys): own}, of_sequence=of_sequence)
         if reduction is not None:
             REDUCTIONS.update(dict.fromkeys(keys, reduction))
         return public(keys[0])
 
-    return enter
+    return decorated
+
+
+def enter(table: dict[str, Any], of_sequence: bool = False) -> None:
+    """Enter functions for calls in which there is a Tensor, by NumPy's names; see `of_numpy`."""
+    for names, own in table.items():
+        first, *_ = keys = names.split()
+        own.__name__ = own.__qualname__ = first.rpartition(".")[2]  # for errors about arguments
+        FUNCTIONS.update(dict.fromkeys(keys, own))
+        if of_sequence:
+            OF_SEQUENCES.update(keys)
 
 
 def lookup(name):
@@ -167,6 +175,8 @@ def positional(own):
 
 # Helpers of the functions in the table
 
+axis_index = numpy.lib.array_utils.normalize_axis_index  # raises AxisError
+
 
 def tensor(x, like=None):
     """``x`` as a Tensor, in the dtype that it has in NumPy.
@@ -213,6 +223,21 @@ def operands(x1, x2):
 def flat(x):
     """The elements of a tensor in row-major order, along one axis."""
     return x if x.ndim == 1 else gg.reshape(x, (-1,))
+
+
+def along(x, axis):
+    """A tensor and the axis, which is not negative; for None, its elements and their only axis."""
+    return (flat(x), 0) if axis is None else (x, axis_index(axis, x.ndim or 1))
+
+
+def axes_of(axes):
+    """An axis or a tuple of axes; NumPy also takes lists."""
+    return tuple(axes) if isinstance(axes, list) else axes
+
+
+def shape_along(axis, ndim, length=-1):
+    """The shape that puts a vector along one of the axes."""
+    return tuple([length if i == axis % ndim else 1 for i in range(ndim)])
 
 
 def is_complex(x):

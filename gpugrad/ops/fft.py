@@ -16,6 +16,7 @@ transforms with half a spectrum, `rfft` and `hfft` are transposes of each other,
 
 from .._batched import shifted
 from ..autograd.operation import composite, op
+from .by_name import library_function
 from .manipulation import roll, vmap_over_axis
 
 
@@ -57,28 +58,24 @@ def _in_real_dtype(xp, out, x):
     return xp.astype(out, x.dtype, copy=False) if xp.isdtype(x.dtype, "real floating") else out
 
 
-@op(discards=True)
-def fft(xp, x, /, *, n=None, axis=-1, norm="backward"):
+@library_function("xp.fft", discards=True, vmap=vmap_over_axis)
+def fft(x, /, *, n=None, axis=-1, norm="backward"):
     """The discrete Fourier transform along an axis, complex."""
-    return xp.fft.fft(x, n=n, axis=axis, norm=norm)
 
 
 fft.vjp(
     x=lambda xp, g, x_shape, axis, norm: _resize(xp, xp.fft.fft(g, axis=axis, norm=norm), x_shape)
 )
-fft.vmap(vmap_over_axis)
 
 
-@op(discards=True)
-def ifft(xp, x, /, *, n=None, axis=-1, norm="backward"):
+@library_function("xp.fft", discards=True, vmap=vmap_over_axis)
+def ifft(x, /, *, n=None, axis=-1, norm="backward"):
     """The inverse of `fft`."""
-    return xp.fft.ifft(x, n=n, axis=axis, norm=norm)
 
 
 ifft.vjp(
     x=lambda xp, g, x_shape, axis, norm: _resize(xp, xp.fft.ifft(g, axis=axis, norm=norm), x_shape)
 )
-ifft.vmap(vmap_over_axis)
 
 
 @op(discards=True)

@@ -21,9 +21,11 @@ import math
 from collections import namedtuple
 from typing import Any
 
+from .._arguments import one_of
 from .._batched import BatchedTensor, aligned, shifted
 from .._tensor import is_recorded
 from ..autograd.operation import composite, op
+from .by_name import library_function
 from .elementwise import multiply
 from .manipulation import expand_dims, moveaxis, squeeze, vmap_matrices
 from .reductions import kept_shape, sum, vmap_over_axes
@@ -77,10 +79,9 @@ def _hermitian_from_lower(xp, x):
 # Solvers and determinants
 
 
-@op
-def inv(xp, x, /):
+@library_function("xp.linalg", vmap=vmap_matrices)
+def inv(x, /):
     """Inverses of square matrices. A singular matrix raises an error."""
-    return xp.linalg.inv(x)
 
 
 def _inv_vjp(xp, g, out):
@@ -89,17 +90,15 @@ def _inv_vjp(xp, g, out):
 
 
 inv.vjp(x=_inv_vjp)
-inv.vmap(vmap_matrices)
 
 
-@op
-def solve(xp, x1, x2, /):
+@library_function("xp.linalg")
+def solve(x1, x2, /):
     """The solutions of ``x1 @ x = x2``: ``(..., m, m), (..., m, k) -> (..., m, k)``.
 
     Leading axes broadcast. A 1-D ``x2`` counts as one column, whose axis is then dropped from
     the result. A singular ``x1`` raises an error.
     """
-    return xp.linalg.solve(x1, x2)
 
 
 def _solve_vjp(xp, g, x1, x2_shape, out, wanted):
@@ -132,28 +131,25 @@ def _solve_vmap(call, batched, x1, x2):
 solve.vmap(_solve_vmap)
 
 
-@op
-def det(xp, x, /):
+@library_function("xp.linalg", vmap=vmap_matrices)
+def det(x, /):
     """Determinants of square matrices.
 
     The gradient is the matrix of cofactors, `cofactor`, which is right for singular matrices too.
     """
-    return xp.linalg.det(x)
 
 
 det.vjp(x=lambda xp, g, x: xp.reshape(g, (*g.shape, 1, 1)) * xp.linalg.cofactor(x))
-det.vmap(vmap_matrices)
 
 
-@op
-def cofactor(xp, x, /):
+@library_function("xp.linalg", vmap=vmap_matrices)
+def cofactor(x, /):
     """Cofactor matrices, ``det(x) * inv(x)^T``, of square matrices, which may be singular.
 
     The gradient is right for singular matrices too. Second and higher derivatives are right
     everywhere for matrices up to 3x3; for larger ones they go through the singular value
     decomposition, `svd`, and require distinct singular values.
     """
-    return xp.linalg.cofactor(x)
 
 
 def _cofactor_vjp(xp, g, x):
@@ -187,7 +183,6 @@ def _cofactor_vjp(xp, g, x):
 
 
 cofactor.vjp(x=_cofactor_vjp)
-cofactor.vmap(vmap_matrices)
 
 
 @op
@@ -250,10 +245,9 @@ def _pinv_vmap(call, batched, x, rtol):
 pinv.vmap(_pinv_vmap)
 
 
-@op
-def matrix_power(xp, x, n, /):
+@library_function("xp.linalg")
+def matrix_power(x, n, /):
     """Integer powers of square matrices; negative powers are powers of the inverses."""
-    return xp.linalg.matrix_power(x, n)
 
 
 def _matrix_power_vjp(xp, g, x, n):
@@ -323,15 +317,14 @@ matrix_rank.vmap(_matrix_rank_vmap)
 # Decompositions
 
 
-@op
-def cholesky(xp, x, /, *, upper=False):
+@library_function("xp.linalg", vmap=vmap_matrices)
+def cholesky(x, /, *, upper=False):
     """Lower triangular L such that ``x = L @ L^H``; if ``upper``, U such that ``x = U^H @ U``.
 
     The matrices are assumed to be Hermitian, and the gradient is Hermitian too. A matrix that is
     not positive definite raises an error.
     (Murray 2016, "Differentiation of the Cholesky decomposition")
     """
-    return xp.linalg.cholesky(x, upper=upper)
 
 
 def _cholesky_vjp(xp, g, out, upper):
@@ -343,7 +336,6 @@ def _cholesky_vjp(xp, g, out, upper):
 
 
 cholesky.vjp(x=_cholesky_vjp)
-cholesky.vmap(vmap_matrices)
 
 
 def _leading_columns(xp, q, g, k):
@@ -369,8 +361,7 @@ def qr(xp, x, /, *, mode="reduced"):
     Columns of Q beyond the n-th are an arbitrary basis of the orthogonal complement.
     (Roberts and Roberts 2020, "QR and LQ decomposition matrix backpropagation algorithms")
     """
-    if mode not in ("reduced", "complete"):
-        raise ValueError(f"mode must be 'reduced' or 'complete', not {mode!r}")
+    one_of("mode", mode, ("reduced", "complete"))
     return QRResult(*xp.linalg.qr(x, mode=mode))
 
 
@@ -427,12 +418,9 @@ eigh.vjp(x=_eigh_vjp)
 eigh.vmap(vmap_matrices)
 
 
-@op(differentiable=False)
-def _eigvalsh(xp, x, /):
-    return xp.linalg.eigvalsh(x)
-
-
-_eigvalsh.vmap(vmap_matrices)
+@library_function("xp.linalg", differentiable=False, vmap=vmap_matrices)
+def _eigvalsh(x, /):
+    """The values of `eigvalsh`."""
 
 
 @composite
@@ -477,12 +465,9 @@ eig.vjp(x=_eig_vjp)
 eig.vmap(vmap_matrices)
 
 
-@op(differentiable=False)
-def _eigvals(xp, x, /):
-    return xp.linalg.eigvals(x)
-
-
-_eigvals.vmap(vmap_matrices)
+@library_function("xp.linalg", differentiable=False, vmap=vmap_matrices)
+def _eigvals(x, /):
+    """The values of `eigvals`."""
 
 
 @composite
@@ -550,12 +535,9 @@ svd.vjp(x=_svd_vjp)
 svd.vmap(vmap_matrices)
 
 
-@op(differentiable=False)
-def _svdvals(xp, x, /):
-    return xp.linalg.svdvals(x)
-
-
-_svdvals.vmap(vmap_matrices)
+@library_function("xp.linalg", differentiable=False, vmap=vmap_matrices)
+def _svdvals(x, /):
+    """The values of `svdvals`."""
 
 
 @composite
@@ -578,8 +560,8 @@ def _extreme_shares(xp, x, axis, largest):
     return hit / xp.sum(hit, axis=axis, keepdims=True)
 
 
-@op(discards=True)
-def vector_norm(xp, x, /, *, axis=None, keepdims=False, ord=2):
+@library_function("xp.linalg", discards=True, vmap=vmap_over_axes)
+def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     """Vector norms of any order, ``sum(abs(x) ** ord) ** (1 / ord)``.
 
     axis: None (all axes), an int or a tuple.
@@ -588,7 +570,6 @@ def vector_norm(xp, x, /, *, axis=None, keepdims=False, ord=2):
 
     Elements of exactly 0 have gradient 0.
     """
-    return xp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
 
 
 def _vector_norm_vjp(xp, g, x, out, axis, ord):
@@ -610,7 +591,6 @@ def _vector_norm_vjp(xp, g, x, out, axis, ord):
 
 
 vector_norm.vjp(x=_vector_norm_vjp)
-vector_norm.vmap(vmap_over_axes)
 
 
 @op(discards=True)
@@ -678,10 +658,9 @@ def _cross_vmap(call, batched, x1, x2, axis):
 cross.vmap(_cross_vmap)
 
 
-@op
-def outer(xp, x1, x2, /):
+@library_function("xp.linalg")
+def outer(x1, x2, /):
     """The outer product ``x1[i] * x2[j]`` of two vectors: ``(m,), (n,) -> (m, n)``."""
-    return xp.linalg.outer(x1, x2)
 
 
 outer.vjp(
@@ -699,14 +678,12 @@ def _outer_vmap(call, batched, x1, x2):
 outer.vmap(_outer_vmap)
 
 
-@op(discards=True)
-def diagonal(xp, x, /, *, offset=0):
+@library_function("xp.linalg", discards=True, vmap=vmap_matrices)
+def diagonal(x, /, *, offset=0):
     """A diagonal of each matrix, ``offset`` columns to the right of the main diagonal."""
-    return xp.linalg.diagonal(x, offset=offset)
 
 
 diagonal.vjp(x=lambda xp, g, x_shape, offset: _place_on_diagonal(xp, g, x_shape, offset))
-diagonal.vmap(vmap_matrices)
 
 
 @composite

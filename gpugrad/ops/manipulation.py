@@ -5,12 +5,14 @@ from functools import lru_cache
 from operator import index
 from typing import Any
 
+from .._arguments import one_of
 from .._batched import equally, shifted
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
 from ..autograd import sweep
 from ..autograd.operation import composite, op
 from ..backends import as_shape, backend_of, is_on, transfer
+from .by_name import library_function
 
 
 def _normalize_axes(axis, ndim):
@@ -126,15 +128,13 @@ def _moveaxis_vmap(call, batched, x, source, destination):
 moveaxis.vmap(_moveaxis_vmap)
 
 
-@op
-def flip(xp, x, /, *, axis=None):
+@library_function(vmap=vmap_over_axis)
+def flip(x, /, *, axis=None):
     """The elements in reverse order along one axis, several (a tuple) or all (None)."""
-    return xp.flip(x, axis=axis)
 
 
 flip.vjp(x=lambda xp, g, axis: xp.flip(g, axis=axis))
 flip.jvp(x=lambda xp, t, axis: xp.flip(t, axis=axis))
-flip.vmap(vmap_over_axis)
 
 
 @op
@@ -217,8 +217,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
 
     indexing: with ``"ij"``, array i runs along axis i; with ``"xy"``, the first two are swapped.
     """
-    if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}")
+    one_of("meshgrid: indexing", indexing, ("xy", "ij"))
     axes = list(range(len(arrays)))
     if indexing == "xy" and len(axes) > 1:
         axes[:2] = 1, 0

@@ -4,6 +4,7 @@ import math
 from operator import index
 from typing import Any
 
+from .._arguments import one_of
 from .._batched import aligned, equally, shapes_of_examples
 from ..autograd import call as calls
 from ..autograd.operation import elementwise, op
@@ -186,9 +187,7 @@ def dense(xp, x, weight, bias=None, /, *, activation):
     x, weight, bias: as for `linear`.
     activation: ``"relu"``, ``"sigmoid"`` or ``"tanh"``.
     """
-    if activation not in _activations:
-        names = "', '".join(_activations)
-        raise ValueError(f"activation must be one of '{names}', not {activation!r}")
+    one_of("activation", activation, _activations)
     return _activations[activation].forward(xp, linear.op.forward(xp, x, weight, bias))
 
 
@@ -244,9 +243,8 @@ def _reduce(xp, losses, reduction, axis=None):
         return xp.mean(losses, axis=axis)
     if reduction == "sum":
         return xp.sum(losses, axis=axis)
-    if reduction == "none":
-        return losses
-    raise ValueError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
+    one_of("reduction", reduction, ("mean", "sum", "none"))
+    return losses
 
 
 def _reduce_tangents(xp, losses, reduction):

@@ -109,11 +109,8 @@ def _as_rows(xp, x, ndim):
 def _center_rows(xp, x, eps):
     """The rows minus their means; the reciprocals of their standard deviations, as a column; and
     the number of elements in a row."""
-    count = max(x.shape[1], 1)
-    centered = x - xp.sum(x, axis=1, keepdims=True) / count
-    squares = xp.vecdot(centered, centered, axis=-1)
-    scale = math.sqrt(count) / xp.sqrt(squares + eps * count)
-    return centered, xp.reshape(scale, (-1, 1)), count
+    centered = x - xp.sum(x, axis=1, keepdims=True) / max(x.shape[1], 1)
+    return centered, *_reciprocal_rms(xp, centered, eps)
 
 
 def _sum_rows(xp, x):

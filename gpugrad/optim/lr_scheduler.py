@@ -15,15 +15,19 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._arguments import whole
+from .._arguments import one_of, require, whole
 from .._foreign_names import answer, explains_arguments
 from .._tensor import Tensor
 from .optimizer import Optimizer
 
 # Attributes of these and PyTorch's schedulers that are always False between steps.
 _TRANSIENT = {"_get_lr_called_within_step", "_is_initial"}
+
+# Attributes that are lists with an item for each group or scheduler.
+_OF_ONE_LENGTH = {"base_lrs", "_last_lr", "lr_lambdas", "_schedulers"}
 
 
 class LRScheduler:
@@ -138,11 +142,8 @@ class LRScheduler:
         """The rates that the groups have."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
-    def _scaled(self, factor):
-        return [rate * factor for rate in self._rates()]
-
-    def _for_groups(self, name, value):
-        """``value``, or the list of them, as a list with a float for each group."""
+    def _for_groups(self, name, value, kind=float):
+        """``value``, or the list of them, as a list with one for each group."""
         groups = self.optimizer.param_groups
         values = [*value] if isinstance(value, list | tuple) else [value] * len(groups)
         if len(values) != len(groups):
@@ -150,21 +151,19 @@ class LRScheduler:
                 f"{self._name}: {name} has {len(values)} values, but the optimizer "
                 f"{len(groups)} groups"
             )
-        return [float(value) for value in values]
+        return [kind(value) for value in values]
 
     # State
-
-    def _attributes(self):
-        """The attributes that are the state."""
-        return {k: v for k, v in vars(self).items() if k not in {"optimizer", *_TRANSIENT}}
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all state, the options included, under PyTorch's names.
 
         The values are numbers, strings, None, and lists and dicts of these, which `gpugrad.save`
-        can store. The optimizer has a state of its own.
+        can store. The optimizer has a state of its own. Functions have no state; that of other
+        callable objects is their attributes.
         """
-        return deepcopy(self._attributes())
+        hidden = {"optimizer", *_TRANSIENT}
+        return {name: _saved(x) for name, x in vars(self).items() if name not in hidden}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` of such a scheduler, or PyTorch's, returned.
@@ -174,26 +173,36 @@ class LRScheduler:
         Raises ValueError for the state of another kind of scheduler, or for another number of
         groups; nothing has changed then.
         """
-        self._take(self._read(state_dict))
+        for values, new in self._changes(state_dict):
+            values.update(new)
 
-    def _read(self, state):
-        """A copy of the attributes in a state that fits, for `_take`."""
+    def _changes(self, state):
+        """Pairs of a dict and the values to write into it, to take over a state that fits."""
         if not isinstance(state, Mapping):
             raise self._misfit(f"it must be a dict, not a {type(state).__name__}")
-        old = self._attributes()
-        state = {k: v for k, v in state.items() if k not in _TRANSIENT}
+        state = {name: value for name, value in state.items() if name not in _TRANSIENT}
+        old = self.state_dict()
         if state.keys() != old.keys():
             raise self._misfit(f"it has {sorted(state)}, but here {sorted(old)}")
+        changes, simple = [], {}
         for name, value in state.items():
-            if None not in (value, old[name]) and _kind(value) != _kind(old[name]):
-                raise self._misfit(f"{name} is {value!r}, but here {old[name]!r}")
-        for name in {"base_lrs", "_last_lr"} & state.keys():
-            if len(state[name]) != len(old[name]):
-                raise self._misfit(f"{name} has {len(state[name])} values, here {len(old[name])}")
-        return deepcopy(state)
-
-    def _take(self, state):
-        vars(self).update(state)
+            own, before = vars(self)[name], old[name]
+            if None not in (value, before) and _kind(value) != _kind(before):
+                raise self._misfit(f"{name} is {value!r}, but here {before!r}")
+            if name in _OF_ONE_LENGTH and len(value) != len(before):
+                raise self._misfit(f"{name} has {len(value)} values, here {len(before)}")
+            parts = own if isinstance(own, list) else [own]
+            if not any(isinstance(x, LRScheduler) or callable(x) for x in parts):
+                simple[name] = type(own)(value) if isinstance(own, Counter) else deepcopy(value)
+                continue
+            for x, new in zip(parts, value if parts is own else [value], strict=True):
+                if isinstance(x, LRScheduler):
+                    changes += x._changes(new)
+                elif (new is None) != (_saved(x) is None):
+                    raise self._misfit(f"{name} are other functions or objects")
+                elif new is not None:
+                    changes.append((vars(x), deepcopy(new)))
+        return [*changes, (vars(self), simple)]
 
     def _misfit(self, what):
         return ValueError(
@@ -202,11 +211,21 @@ class LRScheduler:
         )
 
 
-def check_choice(name, value, *choices):
-    """Raise ValueError unless ``value`` is one of the choices."""
-    if value not in choices:
-        *most, last = map(repr, choices)
-        raise ValueError(f"{name} must be {', '.join(most)} or {last}, not {value!r}")
+def _saved(value):
+    """What a state dict has for an attribute."""
+    if isinstance(value, LRScheduler):
+        return value.state_dict()
+    if isinstance(value, list):
+        return [*map(_saved, value)]
+    if callable(value):
+        has_state = hasattr(value, "__dict__") and not isinstance(value, types.FunctionType | type)
+        return deepcopy(vars(value)) if has_state else None
+    return deepcopy(value)
+
+
+def eased(share, strategy):
+    """How far a rate has gone from one end to the other, after this share of the steps."""
+    return (1 - math.cos(math.pi * share)) / 2 if strategy == "cos" else share
 
 
 def _kind(value):
@@ -214,19 +233,6 @@ def _kind(value):
         if isinstance(value, kind):
             return kind
     return type(value)
-
-
-class _Recursive(LRScheduler):
-    """A scheduler that changes the rates that the groups have."""
-
-    def _begin_later(self):
-        for group, rate in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = rate
-        self._is_initial = True
-        try:
-            self._set_epoch(0)
-        finally:
-            self._is_initial = False
 
 
 # Functions of the epoch
@@ -241,42 +247,19 @@ class _OfFunctions(LRScheduler):
         lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
         last_epoch: int = -1,
     ) -> None:
-        groups = self._check_optimizer(optimizer).param_groups
-        given: list[Any] = (
-            [*lr_lambda] if isinstance(lr_lambda, list | tuple) else [lr_lambda] * len(groups)
-        )
-        if len(given) != len(groups):
-            raise ValueError(
-                f"{self._name}: there are {len(given)} functions, but the optimizer has "
-                f"{len(groups)} groups"
-            )
-        for function in given:
-            if not callable(function):
-                raise TypeError(f"{self._name}: lr_lambda must be a function, not {function!r}")
-        self.lr_lambdas: list[Callable[[int], float]] = given
+        self.optimizer = self._check_optimizer(optimizer)
+        self.lr_lambdas: list[Callable[[int], float]]
+        self.lr_lambdas = self._for_groups("lr_lambda", lr_lambda, self._function)
         super().__init__(optimizer, last_epoch)
 
-    def _attributes(self):
-        """Functions have no state; the state of other callable objects is their attributes."""
-        return {**super()._attributes(), "lr_lambdas": [*map(_state_of, self.lr_lambdas)]}
+    def _function(self, function):
+        if not callable(function):
+            raise TypeError(f"{self._name}: lr_lambda must be a function, not {function!r}")
+        return function
 
-    def _read(self, state):
-        state = super()._read(state)
-        given = [x is None for x in state["lr_lambdas"]]
-        if given != [_state_of(function) is None for function in self.lr_lambdas]:
-            raise self._misfit("lr_lambdas are other functions or objects")
-        return state
-
-    def _take(self, state):
-        for function, own in zip(self.lr_lambdas, state["lr_lambdas"], strict=True):
-            if own is not None:
-                vars(function).update(own)
-        super()._take({**state, "lr_lambdas": self.lr_lambdas})
-
-
-def _state_of(function):
-    is_object = hasattr(function, "__dict__") and not isinstance(function, types.FunctionType)
-    return dict(vars(function)) if is_object else None
+    def _times_functions(self, rates):
+        pairs = zip(rates, self.lr_lambdas, strict=True)
+        return [rate * function(self.last_epoch) for rate, function in pairs]
 
 
 class LambdaLR(_OfFunctions):
@@ -287,10 +270,7 @@ class LambdaLR(_OfFunctions):
     """
 
     def get_lr(self) -> list[float]:
-        return [
-            base * function(self.last_epoch)
-            for base, function in zip(self.base_lrs, self.lr_lambdas, strict=True)
-        ]
+        return self._times_functions(self.base_lrs)
 
 
 class MultiplicativeLR(_OfFunctions):
@@ -300,19 +280,48 @@ class MultiplicativeLR(_OfFunctions):
     """
 
     def get_lr(self) -> list[float]:
-        if self._is_initial:
-            return self._rates()
-        return [
-            rate * function(self.last_epoch)
-            for rate, function in zip(self._rates(), self.lr_lambdas, strict=True)
-        ]
+        return self._rates() if self._is_initial else self._times_functions(self._rates())
 
 
-# Formulas, most of which multiply the rates that the groups have
+# Formulas, which change the rates that the groups have
 
 
-class StepLR(_Recursive):
+class _Formula(LRScheduler):
+    """``lr = eta_min + (initial_lr - eta_min) * share(epoch)``.
+
+    A subclass defines ``share(epoch)``. So that others can change the rates too, a step multiplies
+    the rates that the groups have by the quotient of the shares now and before.
+
+    is_stepwise: whether the first step after a given ``last_epoch`` does that too, as in PyTorch.
+    """
+
+    eta_min = 0.0
+    is_stepwise = False
+
+    def share(self, epoch):
+        raise NotImplementedError
+
+    def get_lr(self) -> list[float]:
+        epoch, low, rates = self.last_epoch, self.eta_min, self._rates()
+        if self._is_initial and epoch and not self.is_stepwise:
+            return rates
+        now, before = self.share(epoch), self.share(epoch - 1) if epoch else 1.0
+        if now == before:
+            return rates
+        if before == 0:
+            rates, before = self.base_lrs, 1.0
+        return [low + (rate - low) * (now / before) for rate in rates]
+
+    def _begin_later(self):
+        low, share = self.eta_min, self.share(0)
+        self._set_rates([low + (base - low) * share for base in self.base_lrs])
+        self.last_epoch = 0
+
+
+class StepLR(_Formula):
     """``lr = initial_lr * gamma**(epoch // step_size)``."""
+
+    is_stepwise = True
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -321,16 +330,17 @@ class StepLR(_Recursive):
         self.gamma = float(gamma)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        is_time = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
-        return self._scaled(self.gamma) if is_time else self._rates()
+    def share(self, epoch):
+        return self.gamma ** (epoch // self.step_size)
 
 
-class MultiStepLR(_Recursive):
+class MultiStepLR(_Formula):
     """``lr = initial_lr * gamma**n``, with ``n`` the number of ``milestones`` up to the epoch.
 
     milestones: epochs, in any order. One that is given twice counts twice.
     """
+
+    is_stepwise = True
 
     def __init__(
         self,
@@ -343,18 +353,17 @@ class MultiStepLR(_Recursive):
         self.gamma = float(gamma)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        return self._scaled(self.gamma ** self.milestones[self.last_epoch])
-
-    def _take(self, state):
-        super()._take({**state, "milestones": Counter(state["milestones"])})
+    def share(self, epoch):
+        return self.gamma ** sum([n for m, n in self.milestones.items() if m <= epoch])
 
 
-class ConstantLR(_Recursive):
+class ConstantLR(_Formula):
     """``lr = initial_lr * factor`` before epoch ``total_iters``, and ``initial_lr`` from there on.
 
     factor: above 0 and at most 1.
     """
+
+    is_stepwise = True
 
     def __init__(
         self,
@@ -363,19 +372,16 @@ class ConstantLR(_Recursive):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        if not 0 < factor <= 1:
-            raise ValueError(f"ConstantLR: factor must be above 0 and at most 1, not {factor}")
+        require(0 < factor <= 1, "ConstantLR: factor must be above 0 and at most 1", factor)
         self.factor = float(factor)
         self.total_iters = whole("ConstantLR: total_iters", total_iters, 0)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        if self.last_epoch == 0:
-            return self._scaled(self.factor)
-        return self._scaled(1 / self.factor if self.last_epoch == self.total_iters else 1.0)
+    def share(self, epoch):
+        return self.factor if epoch < self.total_iters or not self.total_iters else 1.0
 
 
-class LinearLR(_Recursive):
+class LinearLR(_Formula):
     """``lr = initial_lr * f``, with ``f`` linear in the epoch.
 
     ``f`` goes from ``start_factor`` at epoch 0 to ``end_factor`` at ``total_iters``, and stays.
@@ -392,60 +398,45 @@ class LinearLR(_Recursive):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        if not 0 < start_factor <= 1:
-            raise ValueError(
-                f"LinearLR: start_factor must be above 0 and at most 1, not {start_factor}"
-            )
-        if not 0 <= end_factor <= 1:
-            raise ValueError(f"LinearLR: end_factor must be from 0 to 1, not {end_factor}")
+        what = "LinearLR: start_factor must be above 0 and at most 1"
+        require(0 < start_factor <= 1, what, start_factor)
+        require(0 <= end_factor <= 1, "LinearLR: end_factor must be from 0 to 1", end_factor)
         self.start_factor = float(start_factor)
         self.end_factor = float(end_factor)
         self.total_iters = whole("LinearLR: total_iters", total_iters, 0)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        if self.last_epoch == 0:
-            return self._scaled(self.start_factor)
-        if self._is_initial or self.last_epoch > self.total_iters:
-            return self._rates()
-        change = self.end_factor - self.start_factor
-        before = self.total_iters * self.start_factor + (self.last_epoch - 1) * change
-        return self._scaled(1 + change / before)
+    def share(self, epoch):
+        way = min(epoch / self.total_iters, 1.0) if self.total_iters else 0.0
+        return self.start_factor + (self.end_factor - self.start_factor) * way
 
 
-class ExponentialLR(_Recursive):
+class ExponentialLR(_Formula):
     """``lr = initial_lr * gamma**epoch``."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = float(gamma)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        return self._rates() if self._is_initial else self._scaled(self.gamma)
+    def share(self, epoch):
+        return self.gamma**epoch
 
 
-class PolynomialLR(_Recursive):
+class PolynomialLR(_Formula):
     """``lr = initial_lr * (1 - min(epoch, total_iters) / total_iters)**power``."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        total_iters: int = 5,
-        power: float = 1.0,
-        last_epoch: int = -1,
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
     ) -> None:
         self.total_iters = whole("PolynomialLR: total_iters", total_iters, 1)
         self.power = float(power)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        if self._is_initial or self.last_epoch > self.total_iters:
-            return self._rates()
-        left = self.total_iters - self.last_epoch
-        return self._scaled((left / (left + 1)) ** self.power)
+    def share(self, epoch):
+        return (1 - min(epoch / self.total_iters, 1.0)) ** self.power
 
 
-class CosineAnnealingLR(_Recursive):
+class CosineAnnealingLR(_Formula):
     """``lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
 
     Loshchilov & Hutter 2017, "SGDR: Stochastic gradient descent with warm restarts", without the
@@ -459,20 +450,8 @@ class CosineAnnealingLR(_Recursive):
         self.eta_min = float(eta_min)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        if self._is_initial:
-            return self._rates()
-        if (self.last_epoch - 1) % (2 * self.T_max) == self.T_max:  # the cosine before was -1
-            rise = (1 - math.cos(math.pi / self.T_max)) / 2
-            return [
-                rate + (base - self.eta_min) * rise
-                for rate, base in zip(self._rates(), self.base_lrs, strict=True)
-            ]
-        now, before = (
-            1 + math.cos(math.pi * epoch / self.T_max)
-            for epoch in (self.last_epoch, self.last_epoch - 1)
-        )
-        return [now / before * (rate - self.eta_min) + self.eta_min for rate in self._rates()]
+    def share(self, epoch):
+        return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -503,23 +482,17 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Set the rates of the next epoch, or of ``epoch``, which may be between two integers."""
-        if epoch is None and self.last_epoch < 0:
-            epoch = 0
         if epoch is None:
-            epoch = self.last_epoch + 1
-            self.T_cur += 1
-            if self.T_cur >= self.T_i:
-                self.T_cur %= self.T_i
-                self.T_i *= self.T_mult
-        elif not 0 <= epoch < math.inf:
-            raise ValueError(f"{self._name}.step: epoch must be at least 0, not {epoch}")
+            epoch, self.T_cur = self.last_epoch + 1, self.T_cur + 1
         else:
+            what = f"{self._name}.step: epoch must be at least 0"
+            require(0 <= epoch < math.inf, what, epoch)
             self.T_cur, self.T_i = epoch, self.T_0
-            if self.T_mult == 1:
-                self.T_cur %= self.T_i
-            while self.T_cur >= self.T_i:
-                self.T_cur -= self.T_i
-                self.T_i *= self.T_mult
+        if self.T_mult == 1:
+            self.T_cur %= self.T_i
+        while self.T_cur >= self.T_i:
+            self.T_cur -= self.T_i
+            self.T_i *= self.T_mult
         self._set_epoch(math.floor(epoch))
 
 
@@ -532,9 +505,11 @@ class _WithMomentum(LRScheduler):
     cycle_momentum: bool
     use_beta1: bool
 
-    def _begin_momentum(self, base, most, is_new):
-        """Enter the least and the largest momentum, given for each group, in the groups."""
+    def _begin_momentum(self, base_momentum, max_momentum, is_new):
+        """Enter the least and the largest momentum in the groups; returns them for each group."""
         defaults = self.optimizer.defaults
+        base = self._for_groups("base_momentum", base_momentum)
+        most = self._for_groups("max_momentum", max_momentum)
         if not defaults.keys() & {"momentum", "betas"}:
             raise ValueError(
                 f"{self._name}: {type(self.optimizer).__name__} has neither momentum nor betas; "
@@ -545,6 +520,7 @@ class _WithMomentum(LRScheduler):
             for group, low, high in zip(self.optimizer.param_groups, base, most, strict=True):
                 group |= {"base_momentum": low, "max_momentum": high}
             self._set_momenta(most)
+        return base, most
 
     def _set_momenta(self, momenta):
         for group, momentum in zip(self.optimizer.param_groups, momenta, strict=True):
@@ -590,12 +566,11 @@ class CyclicLR(_WithMomentum):
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
         if scale_fn is None:
-            check_choice("CyclicLR: mode", mode, "triangular", "triangular2", "exp_range")
-        check_choice("CyclicLR: scale_mode", scale_mode, "cycle", "iterations")
+            one_of("CyclicLR: mode", mode, ("triangular", "triangular2", "exp_range"))
+        one_of("CyclicLR: scale_mode", scale_mode, ("cycle", "iterations"))
         up = float(step_size_up)
         down = up if step_size_down is None else float(step_size_down)
-        if not (up > 0 and down > 0):
-            raise ValueError(f"CyclicLR: step sizes must be above 0, not {up} and {down}")
+        require(up > 0 and down > 0, "CyclicLR: step sizes must be above 0", (up, down))
         base_lrs = self._for_groups("base_lr", base_lr)
         self.max_lrs = self._for_groups("max_lr", max_lr)
         self.total_size = up + down
@@ -608,9 +583,8 @@ class CyclicLR(_WithMomentum):
         self._scale_fn_custom = scale_fn
         self.cycle_momentum = bool(cycle_momentum)
         if cycle_momentum:
-            self.base_momentums = self._for_groups("base_momentum", base_momentum)
-            self.max_momentums = self._for_groups("max_momentum", max_momentum)
-            self._begin_momentum(self.base_momentums, self.max_momentums, last_epoch == -1)
+            ends = self._begin_momentum(base_momentum, max_momentum, last_epoch == -1)
+            self.base_momentums, self.max_momentums = ends
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, base_lrs, strict=True):
                 group["lr"] = rate
@@ -639,15 +613,6 @@ class CyclicLR(_WithMomentum):
             self._set_momenta([high - (high - low) * height for low, high in ends])
         ends = zip(self.base_lrs, self.max_lrs, strict=True)
         return [low + (high - low) * height for low, high in ends]
-
-    def _attributes(self):
-        return {**super()._attributes(), "_scale_fn_custom": _state_of(self._scale_fn_custom)}
-
-    def _take(self, state):
-        own = state["_scale_fn_custom"]
-        if own is not None and self._scale_fn_custom is not None:
-            vars(self._scale_fn_custom).update(own)
-        super()._take({**state, "_scale_fn_custom": self._scale_fn_custom})
 
 
 class OneCycleLR(_WithMomentum):
@@ -690,34 +655,27 @@ class OneCycleLR(_WithMomentum):
             epochs = whole("OneCycleLR: epochs", epochs, 1)
             total_steps = epochs * whole("OneCycleLR: steps_per_epoch", steps_per_epoch, 1)
         self.total_steps = whole("OneCycleLR: total_steps", total_steps, 1)
-        if not 0 <= pct_start <= 1:
-            raise ValueError(f"OneCycleLR: pct_start must be from 0 to 1, not {pct_start}")
-        check_choice("OneCycleLR: anneal_strategy", anneal_strategy, "cos", "linear")
+        require(0 <= pct_start <= 1, "OneCycleLR: pct_start must be from 0 to 1", pct_start)
+        one_of("OneCycleLR: anneal_strategy", anneal_strategy, ("cos", "linear"))
         up = float(pct_start * self.total_steps) - 1
-        names = ["initial_lr", "max_lr", "min_lr"]
-        momenta = ["max_momentum", "base_momentum", "max_momentum"]
-        stops = [up, self.total_steps - 1]
-        if three_phase:
-            names.insert(2, "initial_lr")
-            momenta.append("max_momentum")
-            stops.insert(1, 2 * up)
+        ends = [  # of the phases
+            (0, "initial_lr", "max_momentum"),
+            (up, "max_lr", "base_momentum"),
+            (2 * up, "initial_lr", "max_momentum"),
+            (self.total_steps - 1, "min_lr", "max_momentum"),
+        ]
+        if not three_phase:
+            del ends[2]
+        names = "end_step", "start_lr", "end_lr", "start_momentum", "end_momentum"
         self._schedule_phases = [
-            {
-                "end_step": stops[i],
-                "start_lr": names[i],
-                "end_lr": names[i + 1],
-                "start_momentum": momenta[i],
-                "end_momentum": momenta[i + 1],
-            }
-            for i in range(len(stops))
+            dict(zip(names, (stop, lr, end_lr, momentum, end_momentum), strict=True))
+            for (_, lr, momentum), (stop, end_lr, end_momentum) in pairwise(ends)
         ]
         self._anneal_func_type = anneal_strategy
         most = self._for_groups("max_lr", max_lr)
         self.cycle_momentum = bool(cycle_momentum)
         if cycle_momentum:
-            base_momenta = self._for_groups("base_momentum", base_momentum)
-            max_momenta = self._for_groups("max_momentum", max_momentum)
-            self._begin_momentum(base_momenta, max_momenta, last_epoch == -1)
+            self._begin_momentum(base_momentum, max_momentum, last_epoch == -1)
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, most, strict=True):
                 group["max_lr"] = rate
@@ -737,9 +695,9 @@ class OneCycleLR(_WithMomentum):
             if step <= stop or phase is self._schedule_phases[-1]:
                 break
             start = stop
-        share = (step - start) / (stop - start) if stop > start else 1.0
-        if self._anneal_func_type == "cos":
-            share = (1 - math.cos(math.pi * share)) / 2
+        share = eased(
+            (step - start) / (stop - start) if stop > start else 1.0, self._anneal_func_type
+        )
 
         def between(what):
             ends = phase[f"start_{what}"], phase[f"end_{what}"]
@@ -782,10 +740,9 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
-        if not factor < 1:
-            raise ValueError(f"ReduceLROnPlateau: factor must be below 1, not {factor}")
-        check_choice("ReduceLROnPlateau: mode", mode, "min", "max")
-        check_choice("ReduceLROnPlateau: threshold_mode", threshold_mode, "rel", "abs")
+        require(factor < 1, "ReduceLROnPlateau: factor must be below 1", factor)
+        one_of("ReduceLROnPlateau: mode", mode, ("min", "max"))
+        one_of("ReduceLROnPlateau: threshold_mode", threshold_mode, ("rel", "abs"))
         self.factor = float(factor)
         self.min_lrs = self._for_groups("min_lr", min_lr)
         self.default_min_lr = None if isinstance(min_lr, list | tuple) else float(min_lr)
@@ -862,24 +819,6 @@ class _OfSchedulers(LRScheduler):
             if scheduler.optimizer is not (optimizer or schedulers[0].optimizer):
                 raise ValueError(f"{self._name}: scheduler {i} is of another optimizer")
         return schedulers
-
-    def _attributes(self):
-        states = [scheduler._attributes() for scheduler in self._schedulers]
-        return {**super()._attributes(), "_schedulers": states}
-
-    def _read(self, state):
-        state = super()._read(state)
-        if len(state["_schedulers"]) != len(self._schedulers):
-            raise self._misfit(
-                f"it has {len(state['_schedulers'])} schedulers, but here {len(self._schedulers)}"
-            )
-        pairs = zip(self._schedulers, state["_schedulers"], strict=True)
-        return {**state, "_schedulers": [scheduler._read(own) for scheduler, own in pairs]}
-
-    def _take(self, state):
-        for scheduler, own in zip(self._schedulers, state["_schedulers"], strict=True):
-            scheduler._take(own)
-        super()._take({**state, "_schedulers": self._schedulers})
 
 
 class SequentialLR(_OfSchedulers):

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar
+from inspect import Parameter, Signature, signature
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from .._arguments import is_floating
+from .._arguments import is_floating, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._foreign_names import INSTEAD, explains_arguments, missing
@@ -28,27 +30,51 @@ _PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable"}
 # What schedulers and PyTorch keep in a group besides the hyper-parameters.
 _NOTES = set("initial_lr max_lr min_lr swa_lr base_momentum max_momentum param_names".split())
 
-# The hyper-parameters that are bools, and those that are numbers of at least 0.
+# The hyper-parameters that are bools whatever they are given as.
 _FLAGS = {"amsgrad", "centered", "decoupled_weight_decay", "maximize", "nesterov"}
-_AT_LEAST_0 = (
-    "lr lr_decay eps weight_decay momentum momentum_decay initial_accumulator_value".split()
-)
+
+# What numbers can be required to be, and whether one is.
+AT_LEAST_0 = "finite and at least 0", lambda x: 0 <= x < math.inf
+FINITE = "finite", math.isfinite
+UP_TO_1 = "from 0 to 1", lambda x: 0 <= x <= 1
+BELOW_1 = "from 0 to below 1", lambda pair: all(0 <= x < 1 for x in pair)
+
+
+class Hyper(NamedTuple):
+    """The hyper-parameters of a group, as last checked.
+
+    values: in the order of `Optimizer.defaults`.
+    maximize: whether the gradient is to be negated.
+    arguments: the values that ``apply_single`` takes. While a function is compiled, they are what
+        stands for them.
+    """
+
+    values: list
+    maximize: bool
+    arguments: list
 
 
 class Optimizer:
     """Base class of optimizers, which overwrite parameters in place by means of their gradients.
 
-    A subclass passes its hyper-parameters and their defaults to ``__init__``, as keyword arguments
-    or as a dict, and defines
+    A subclass defines
 
-    - ``check(group)``: raises ValueError for invalid hyper-parameters; by default for those that
-      have the names of PyTorch's;
-    - ``init_single(array, group)``: returns the arrays to keep for a parameter, by name, each
-      of the parameter's shape; called before its first update;
+    - ``keeps``: the names of the arrays of zeros to keep for a parameter; or instead
+      ``init_single(array, group)``, which returns such arrays by name, each of the parameter's
+      shape, and is called before its first update;
     - ``apply_single(array, grad, state, step, *hyper)``: makes one update in place. ``array``,
       ``grad`` and the members of the tuple ``state`` are raw arrays, or matching pieces of
       larger ones; if the parameter has 16 bits, they are float32. ``step`` is 1 at the first
-      update; ``hyper`` are the group's values, without ``maximize``.
+      update; ``hyper`` are the group's hyper-parameters, without ``maximize``.
+
+    If all of these have defaults, ``__init__`` is made: it takes the parameters to optimize, the
+    hyper-parameters and ``maximize``. A subclass that defines its own passes the hyper-parameters
+    and their defaults on, as keyword arguments or as a dict.
+
+    It also defines, where it needs to,
+
+    - ``ranges``: what hyper-parameters must be, by name; those with PyTorch's names are there;
+    - ``check(group)``: raises ValueError for values that do not fit together.
 
     If the hyper-parameters include ``maximize``, the base class passes the negative gradient to
     ``apply_single`` in groups where it is true.
@@ -68,7 +94,14 @@ class Optimizer:
         same class does to one, and gives the kernel's arguments: see `MultiTensorUpdater.update`.
     """
 
-    pairs: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ("betas",)
+    ranges: ClassVar[Mapping[str, tuple]] = {
+        **dict.fromkeys(("lr", "lr_decay", "eps", "weight_decay"), AT_LEAST_0),
+        **dict.fromkeys(("momentum", "momentum_decay", "initial_accumulator_value"), AT_LEAST_0),
+        **dict.fromkeys(("alpha", "rho"), UP_TO_1),
+        "betas": BELOW_1,
+    }
     keeps_step = False
     splits_complex = True
     numbers: ClassVar[Mapping[str, float]] = {}
@@ -77,7 +110,10 @@ class Optimizer:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
+        own = vars(cls)
+        if "apply_single" in own and "__init__" not in own:
+            _give_constructor(cls)
+        elif "__init__" in own and cls.__module__.startswith(f"{__package__}."):
             cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(
@@ -87,8 +123,7 @@ class Optimizer:
         self.defaults = {k: bool(x) if k in _FLAGS else x for k, x in given.items()}
         self.param_groups: list[dict[str, Any]] = []
         self._states: dict[Tensor, ParameterState] = {}
-        self._hyper: list[list] = []  # each group's values when last checked
-        self._arguments: list[tuple] = []  # each group's `maximize`, and the list of the others
+        self._hyper: list[Hyper] = []  # of each group
         self._has_stepped = False  # which schedulers look at
         # For each device, an array that is not 0 if the step in progress is to change nothing.
         self._skips: dict[str, Any] = {}
@@ -123,16 +158,13 @@ class Optimizer:
 
     def check(self, group: Mapping[str, Any]) -> None:
         """Raise ValueError for invalid hyper-parameters."""
-        self.check_at_least_0(group, *(name for name in _AT_LEAST_0 if name in group))
-        for name in "alpha", "rho":
-            if not 0 <= group.get(name, 0) <= 1:
-                raise ValueError(f"{self._name}: {name} must be from 0 to 1, not {group[name]}")
-        if not all(0 <= beta < 1 for beta in group.get("betas", ())):
-            raise ValueError(f"{self._name}: betas must be from 0 to below 1, not {group['betas']}")
+        for name, (what, fits) in self.ranges.items():
+            if name in group:
+                require(fits(group[name]), f"{self._name}: {name} must be {what}", group[name])
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays to keep for the parameter ``array``, by name."""
-        raise NotImplementedError
+        return zeros_by_name(array, *self.keeps)
 
     def apply_single(self, array: Any, grad: Any, state: tuple, step: int, *hyper: Any) -> None:
         """Update ``array`` and ``state`` in place."""
@@ -144,14 +176,6 @@ class Optimizer:
         ``apply_single`` takes them between ``step`` and ``*hyper``.
         """
         raise NotImplementedError
-
-    def check_at_least_0(self, group: Mapping[str, Any], *names: str) -> None:
-        """Raise ValueError if one of these hyper-parameters is not finite and at least 0."""
-        for name in names:
-            if not 0 <= group[name] < math.inf:
-                raise ValueError(
-                    f"{self._name}: {name} must be finite and at least 0, not {group[name]}"
-                )
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimize more parameters, with their own hyper-parameters.
@@ -212,17 +236,17 @@ class Optimizer:
 
         A NumPy number would not be weak: it would turn float32 into float64.
         """
-        hyper = {}
-        for name, default in self.defaults.items():
-            value = group[name]
-            kind = _pair if name in self.pairs else bool if isinstance(default, bool) else float
-            try:
-                hyper[name] = kind(value)
-            except (TypeError, ValueError):
-                what = "two numbers" if kind is _pair else "a number"
-                raise TypeError(f"{self._name}: {name} must be {what}, not {value!r}") from None
+        hyper = {name: self._converted(name, group[name]) for name in self.defaults}
         self.check(hyper)
         return hyper
+
+    def _converted(self, name, value):
+        kind = bool if isinstance(self.defaults[name], bool) else float
+        try:
+            return _pair(value) if name in self.pairs else kind(value)
+        except (TypeError, ValueError):
+            what = "two numbers" if name in self.pairs else "a number"
+            raise TypeError(f"{self._name}: {name} must be {what}, not {value!r}") from None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set each parameter's ``grad`` to None, or to zeros if ``set_to_none`` is False."""
@@ -246,7 +270,7 @@ class Optimizer:
                 loss = closure()
         self._has_stepped = True
         for i, group in enumerate(self.param_groups):
-            if [*map(group.__getitem__, self.defaults)] != self._hyper[i]:
+            if [*map(group.__getitem__, self.defaults)] != self._hyper[i].values:
                 self._change_hyper(i, group)
         states = self._states
         due, places = [], []
@@ -264,7 +288,7 @@ class Optimizer:
             due.append(members)
         writes.note(places)
         try:
-            for members, (maximize, hyper) in zip(due, self._arguments, strict=True):
+            for members, (_, maximize, hyper) in zip(due, self._hyper, strict=True):
                 self._update(members, maximize, hyper)
         finally:
             writes.note(places)
@@ -278,16 +302,15 @@ class Optimizer:
             updates.
         """
         self._settle()
-        counts = [(state, state.step, state.numbers) for state in self._states.values()]
-        known = {state for state, _, _ in counts}
+        before = {state: (state.step, state.numbers) for state in self._states.values()}
         array = next(iter(skips.values()))
         self._skips = {**skips}
         try:
             return self.step()
         finally:
             self._skips = {}
-            new = [state for state in self._states.values() if state not in known]
-            counts += [(state, 0, tuple(self.numbers.values())) for state in new]
+            first = 0, tuple(self.numbers.values())
+            counts = [(state, *before.get(state, first)) for state in self._states.values()]
             self._unknown = backend_of[type(array)].read_later(array), counts
 
     def _settle(self):
@@ -360,20 +383,19 @@ class Optimizer:
 
     def _change_hyper(self, i, group):
         """Take over the values that the program wrote into group ``i``."""
-        old = self._hyper[i]
+        old = self._hyper[i].values
         group |= (hyper := self._checked(group))
         self._set_hyper(i, hyper)
-        if any(bool(a) != bool(b) for a, b in zip(old, self._hyper[i], strict=True)):
+        if [*map(bool, old)] != [*map(bool, hyper.values())]:
             for p in group["params"]:  # they may need other state now
                 if p in self._states:
                     self._new_state(p, self._states[p], group)
 
     def _set_hyper(self, i, hyper):
         """Use these values, which have been checked, for group ``i`` from now on."""
-        others = [value for name, value in hyper.items() if name != "maximize"]
-        self._arguments[i : i + 1] = [(hyper.get("maximize", False), others)]
-        # Last: if an interrupt comes before it, the next step sees that there is a change.
-        self._hyper[i : i + 1] = [[*hyper.values()]]
+        arguments = [value for name, value in hyper.items() if name != "maximize"]
+        maximize = hyper.get("maximize", False)
+        self._hyper[i : i + 1] = [Hyper([*hyper.values()], maximize, arguments)]
 
     def _new_state(self, p, old, group):
         """Make the state of a parameter, at its first update or for its new array.
@@ -385,10 +407,11 @@ class Optimizer:
         arrays = self.init_single(p.array, group)
         step, numbers = 0, tuple(self.numbers.values())
         if old is not None and (old.arrays or not arrays):
-            kept = [name for name in arrays if name in old.arrays]
+            kept = arrays.keys() & old.arrays.keys()
             arrays |= {name: placed_like(old.arrays[name], p.array) for name in kept}
             step, numbers = old.step, old.numbers
-        self._states[p] = state = self._state(p, arrays, step, numbers)
+        state = ParameterState(p.array, arrays, step, numbers, self.splits_complex)
+        self._states[p] = state
         return state
 
     def _check_writeable(self, p):
@@ -397,10 +420,6 @@ class Optimizer:
                 f"{self._name}: a parameter of shape {p.shape} lies in read-only memory, which a "
                 f"step cannot update; make it of a copy, gpugrad.tensor(data)"
             )
-
-    def _state(self, p, arrays, step, numbers):
-        is_complex = backend_of[type(p.array)].is_complex(p.array.dtype)
-        return ParameterState(p.array, arrays, step, numbers, is_complex and self.splits_complex)
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of all state, laid out as PyTorch's.
@@ -445,7 +464,8 @@ class Optimizer:
         ):
             for i, p in zip(new["params"], group["params"], strict=True):
                 if arrays := saved.pop(i, None):
-                    states[p] = self._state(p, *self._copied(i, arrays, p, hyper))
+                    kept, step, numbers = self._copied(i, arrays, p, hyper)
+                    states[p] = ParameterState(p.array, kept, step, numbers, self.splits_complex)
         if saved:
             raise self._misfit(f"it has state of parameters {sorted(saved)}, which are in no group")
         self._states, self._unknown = states, None
@@ -484,17 +504,15 @@ class Optimizer:
         and the values of `numbers`.
         """
         names = [*self.init_single(p.array, hyper)]
-        expected = [*names, *self.numbers, "step"] if self.keeps_step else [*names, *self.numbers]
-        if {*arrays} != {*expected}:
+        counts = [*["step"] * self.keeps_step, *self.numbers]
+        if {*arrays} != (expected := {*names, *counts}):
             raise self._misfit(
                 f"parameter {i} has state {sorted(arrays)}, but here {sorted(expected)}"
             )
-        step = float(arrays.get("step", 1))
-        if not 0 <= step < math.inf:
-            raise self._misfit(f"step of parameter {i} is {step}")
-        numbers = tuple([float(arrays[name]) for name in self.numbers])
-        if not all(map(math.isfinite, numbers)):
-            raise self._misfit(f"{', '.join(self.numbers)} of parameter {i} is {numbers}")
+        counted = {"step": 1.0} | {name: float(arrays[name]) for name in counts}
+        for name, value in counted.items():
+            if not math.isfinite(value) or (name == "step" and value < 0):
+                raise self._misfit(f"{name} of parameter {i} is {value}")
         copies = {}
         for name in names:
             value = tensor(asarray(arrays[name]))
@@ -503,7 +521,8 @@ class Optimizer:
                     f"{name} of parameter {i} has shape {value.shape}, but the parameter {p.shape}"
                 )
             copies[name] = placed_like(value.array, p.array)
-        return copies, int(step), numbers
+        step, *numbers = counted.values()
+        return copies, int(step), tuple(numbers)
 
     def _misfit(self, what):
         return ValueError(
@@ -518,6 +537,29 @@ class Optimizer:
             for group in self.param_groups
         ]
         return "\n".join([f"{self._name}(", *groups, ")"])
+
+
+def _give_constructor(cls):
+    """Make a class's ``__init__`` from the defaults of its ``apply_single``, if it has them."""
+    hyper = [*signature(cls.apply_single).parameters.values()][5:]
+    hyper = [p for p in hyper if p.name not in cls.numbers]
+    if not hyper or any(p.default is p.empty for p in hyper):
+        return
+    types = {bool: bool, tuple: tuple[float, float]}
+    hyper = [p.replace(annotation=types.get(type(p.default), float)) for p in hyper]
+    own, params = (Parameter(x, Parameter.POSITIONAL_OR_KEYWORD) for x in ("self", "params"))
+    maximize = Parameter("maximize", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+    params = params.replace(annotation=Iterable[Any])
+    taken = Signature([own, params, *hyper, maximize], return_annotation=None)
+
+    def __init__(*args, **keywords):
+        given = taken.bind(*args, **keywords)
+        given.apply_defaults()
+        self, params, *_ = given.arguments.values()
+        Optimizer.__init__(self, params, dict(islice(given.arguments.items(), 2, None)))
+
+    __init__.__signature__ = taken
+    cls.__init__ = explains_arguments(__init__)
 
 
 def zeros_by_name(array, *names):
@@ -570,7 +612,7 @@ class ParameterState:
         "place", "is_plain", "updater", "entry",
     )  # fmt: skip
 
-    def __init__(self, array, arrays, step, numbers, is_split):
+    def __init__(self, array, arrays, step, numbers, splits_complex):
         backend = backend_of[type(array)]
         if backend.is_recorder:
             thread.recorder.refuse_state()
@@ -579,7 +621,7 @@ class ParameterState:
         self.values = tuple(arrays.values())
         self.step = step
         self.numbers = numbers
-        self.is_split = is_split
+        self.is_split = is_split = splits_complex and backend.is_complex(array.dtype)
         self.place = writes.place(array)
         is_small = math.prod(array.shape) <= _PIECE_SIZE
         is_on_cpu = backend.device(array) == "cpu"

@@ -10,13 +10,12 @@ The averaged model often generalizes better than the last one::
     update_bn(loader, averaged)
 """
 
-import math
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._arguments import whole
+from .._arguments import one_of, require, whole
 from .._creation import zeros
 from .._foreign_names import answer
 from .._tensor import Tensor
@@ -24,7 +23,7 @@ from ..autograd import no_grad
 from ..backends.dtypes import int64
 from ..backends.placement import placed_like
 from ..nn.module import Module, overwrite
-from .lr_scheduler import LRScheduler, check_choice
+from .lr_scheduler import LRScheduler, eased
 from .optimizer import Optimizer
 
 __all__ = ["SWALR", "AveragedModel", "get_ema_avg_fn", "get_swa_avg_fn", "update_bn"]
@@ -50,8 +49,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> _Average:
 
     decay: from 0 to 1, else ValueError.
     """
-    if not 0 <= decay <= 1:
-        raise ValueError(f"get_ema_avg_fn: decay must be from 0 to 1, not {decay}")
+    require(0 <= decay <= 1, "get_ema_avg_fn: decay must be from 0 to 1", decay)
 
     def average(averaged: Tensor, current: Tensor, num_averaged: int) -> Tensor:
         return decay * averaged + (1 - decay) * current
@@ -181,7 +179,7 @@ class SWALR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
-        check_choice("SWALR: anneal_strategy", anneal_strategy, "cos", "linear")
+        one_of("SWALR: anneal_strategy", anneal_strategy, ("cos", "linear"))
         self.anneal_epochs = whole("SWALR: anneal_epochs", anneal_epochs, 0)
         self._anneal_strategy = anneal_strategy
         rates = self._for_groups("swa_lr", swa_lr)
@@ -191,7 +189,7 @@ class SWALR(LRScheduler):
 
     def _share(self, step):
         share = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
-        return (1 - math.cos(math.pi * share)) / 2 if self._anneal_strategy == "cos" else share
+        return eased(share, self._anneal_strategy)
 
     def get_lr(self) -> list[float]:
         step = self._step_count - 1

@@ -11,6 +11,7 @@ from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends import backend_of
 from ..backends.dtypes import complex64, float32, float64
+from ..ops.manipulation import moveaxis
 
 
 def floating(*values: Any) -> list[Tensor]:
@@ -58,3 +59,17 @@ def values(x: Tensor) -> Any:
     """The values of a tensor, on the host and without graph; in `vmap` those of all examples."""
     array = physical(x).array
     return backend_of[type(array)].to_numpy(array)
+
+
+def again(function: Any, xp: Any, *arrays: Any, **static: Any) -> Any:
+    """Call an op of this package in a rule, whose arrays are raw or Tensors."""
+    if any(isinstance(x, Tensor) for x in arrays):
+        return function(*arrays, **static)
+    return function.op.forward(xp, *arrays, **static)
+
+
+def columns_at_once(call: Any, a: Any, b: Any, **static: Any) -> Any:
+    """A solver's batching rule for examples ``b (count, n, k)`` that share the matrix ``a``."""
+    count, n, k = b.shape
+    found = call(a, moveaxis(b, 0, 1).reshape(n, count * k), **static)
+    return moveaxis(found.reshape(n, count, k), 1, 0)

@@ -13,7 +13,7 @@ from ..ops.elementwise import conj
 from ..ops.manipulation import flip, moveaxis
 from ..ops.padding import pad
 from ..ops.windows import sliding_windows
-from ._tensors import floating, is_complex
+from ._tensors import again, floating, is_complex
 
 __all__ = "convolve correlate fftconvolve lfilter".split()
 __dir__ = __all__.copy
@@ -67,10 +67,7 @@ def fftconvolve(
     if not chosen:
         return x * y
     shape = [x.shape[axis] + y.shape[axis] - 1 for axis in chosen]
-    if is_complex(x):
-        there, back = fft.fftn, fft.ifftn
-    else:
-        there, back = fft.rfftn, fft.irfftn
+    there, back = (fft.fftn, fft.ifftn) if is_complex(x) else (fft.rfftn, fft.irfftn)
     product = there(x, s=shape, axes=chosen) * there(y, s=shape, axes=chosen)
     full = back(product, s=shape, axes=chosen)
     return _part("fftconvolve", full, x.shape, y.shape, mode, chosen)
@@ -171,12 +168,7 @@ def _recursion(xp, a, drive, /):
 
 def _recursion_vjp(xp, g, a, out):
     """The cotangent of ``drive`` is ``g``, filtered from the end to the beginning."""
-    back = xp.flip(g, axis=-1)
-    if isinstance(g, Tensor):
-        back = _recursion(a, back)
-    else:
-        back = _recursion.op.forward(xp, a, back)
-    back = xp.flip(back, axis=-1)
+    back = xp.flip(again(_recursion, xp, a, xp.flip(g, axis=-1)), axis=-1)
     delayed = xp.sliding_windows(out, size=(a.shape[0],), padding=((a.shape[0] - 1, 0),))
     products = xp.expand_dims(back, axis=-2) * delayed
     axes = (*range(products.ndim - 2), products.ndim - 1)

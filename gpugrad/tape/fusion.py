@@ -6,7 +6,7 @@ Values of calls that one kernel makes go through memory only if another call nee
 from collections import Counter
 from copy import copy
 
-from ..backends.declarations import CAST, SELECT, SUM, expression_of
+from ..backends.declarations import ADD, CAST, SELECT, SUM, expression_of
 from .plan import _independent, _Uses
 from .tape import Call, Memory, Value
 
@@ -20,7 +20,7 @@ def fuse(tape, fused):
 
     fused: the class of functions that run such a kernel.
     """
-    calls = _with_new_results(tape)
+    calls = _joined(_with_new_results(tape), tape.leaving)
     steps = {call: step for call in calls if (step := _step(call, fused.STORED)) is not None}
     sums = {call for call in calls if _is_sum(call)}
     uses = Counter([x for call in calls for x in call.operands()])
@@ -61,6 +61,84 @@ def _with_new_results(tape):
                 other.replace({old: new})
             shown[new.memory] = 1
     return calls
+
+
+def _joined(calls, leaving):
+    """The calls of a tape, with one in the place of a result and its cotangent, see `Joint`."""
+    for first in [*calls]:
+        joint, inputs = first.declared.joint, (*first.args, *first.kwargs.values())
+        if joint is None or first not in calls:
+            continue
+        made = set(first.outs)
+        for second in calls[calls.index(first) + 1 :]:
+            if second.declared.joint is joint and tuple(second.args[1:]) == inputs:
+                is_free = made.isdisjoint(second.operands())
+                is_free &= _independent(_Uses(first), _Uses(second))
+                if is_free and _may_move(second, first, calls):
+                    calls = _with_joint(joint, first, second, calls, leaving)
+                break
+            made.update(second.outs)
+    return calls
+
+
+def _may_move(call, to, calls, views=()):
+    """Whether a call may be made at the place of another one, as far as memory is concerned, with
+    these views of its result."""
+    start, stop = sorted([calls.index(call), calls.index(to)])
+    mine, between = _Uses(call), [x for x in calls[start + 1 : stop] if x not in views]
+    return all(_independent(mine, _Uses(x)) for x in between)
+
+
+def _with_joint(joint, first, second, calls, leaving):
+    """The calls, with one in the place of two, of which the second may be made with the first.
+
+    It also adds a bias to what the two are computed from, and sums the cotangent's columns.
+    """
+    x, (out,), (result,) = first.args[0], second.outs, first.outs
+    before, sums = _bias_and_views(joint, first, calls, leaving), []
+    (given, bias) = before[0].args if before else (x, None)
+    if joint.sums(x.shape, x.dtype):
+        sums = [
+            call
+            for call in calls[calls.index(second) :]
+            if _is_sum(call) and call.args[0].root() is out
+            and call.outs[0].shape == out.shape[-1:] and _may_move(call, second, calls)
+        ][:1]  # fmt: skip
+    kwargs = first.kwargs | ({"bias": bias} if before else {})
+    call = Call(joint.run, (bool(sums), second.args[0], given, *first.args[1:]), kwargs)
+    call.outs, call.several = [result, out, *[x.outs[0] for x in sums]], True
+    for x in call.outs:
+        x.call = x.memory.maker = call
+    gone = second, *sums, *before
+    return [call if x is first else x for x in calls if x not in gone]
+
+
+def _bias_and_views(joint, call, calls, leaving):
+    """The call that adds a bias to the rows of what only ``call`` and another one use, and those
+    of its views; an empty list if there is none, or it cannot be added by ``joint``."""
+    x, views, most = call.args[0], [], 2
+    uses = Counter([y for call in calls for y in call.operands()])
+    uses.update(leaving)
+    if not joint.adds(x.shape, x.dtype):
+        return []
+    while x.base is not None and uses[x] == most:
+        views.append(x.call)
+        x, most = x.base, 1
+    add = x.call
+    if add not in calls or uses[x] != most or not _is_dense(x) or not _adds_row(add):
+        return []
+    return [add, *views] if _may_move(add, call, calls, views) else []
+
+
+def _adds_row(call):
+    """Whether a call adds a row to all rows of an array of the same dtype."""
+    if expression_of(call.function, "f", False) != ADD or call.writes or len(call.args) != 2:
+        return False
+    (out,), kinds = call.outs, [getattr(x, "kind", None) for x in call.args]
+    return kinds == ["array"] * 2 and all(
+        x.dtype == out.dtype and x.shape == shape
+        for x, shape in zip(call.args, (out.shape, out.shape[-1:]), strict=True)
+    )
 
 
 def _step(call, known):

@@ -252,8 +252,8 @@ class Program(Steps):
         if kind == "hyper":
             i, (k, *path) = rest
             if path:
-                return lambda: reduce(getitem, path, first._hyper[i][k])
-            return lambda: first._hyper[i][k]
+                return lambda: reduce(getitem, path, first._hyper[i].values[k])
+            return lambda: first._hyper[i].values[k]
         if kind == "cell":
             return first.get
         if kind == "item":
@@ -453,9 +453,9 @@ class Program(Steps):
         regs = self.regs
         for optimizer, names, i, flags in self._hyper:
             now = [*map(optimizer.param_groups[i].__getitem__, names)]
-            if now != optimizer._hyper[i] and not take_hyper(optimizer):
+            if now != optimizer._hyper[i].values and not take_hyper(optimizer):
                 return False
-            hyper = optimizer._hyper[i]
+            hyper = optimizer._hyper[i].values
             for k, value in flags:
                 if hyper[k] is not value:
                     return False

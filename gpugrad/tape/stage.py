@@ -117,12 +117,13 @@ class Stage:
         """Have the kernels of an optimizer get Numbers; its groups keep what programs may read."""
         recorder = self.recorder
         for i, group in enumerate(optimizer.param_groups):
-            values = enumerate(optimizer._hyper[i])
-            hyper = [self._hyper(optimizer, i, (k,), value) for k, value in values]
-            named = dict(zip(optimizer.defaults, hyper, strict=True))
-            mine = named.pop("maximize", False), [*named.values()]
-            self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], mine))
-            optimizer._arguments[i] = mine
+            real = optimizer._hyper[i]
+            named = [*enumerate(zip(optimizer.defaults, real.values, strict=True))]
+            mine = real._replace(arguments=[
+                self._hyper(optimizer, i, (k,), x) for k, (name, x) in named if name != "maximize"
+            ])  # fmt: skip
+            self.groups.append((optimizer, i, dict(group), real, mine))
+            optimizer._hyper[i] = mine
         alike = {}
         for p, state in optimizer._states.items():
             if id(p) not in self.originals:
@@ -179,9 +180,9 @@ class Stage:
         self.schedulers.append((vars(scheduler), step))
 
     def _leave_groups(self):
-        for optimizer, i, before, arguments, mine in self.groups:
-            if optimizer._arguments[i] is mine:
-                optimizer._arguments[i] = arguments
+        for optimizer, i, before, real, mine in self.groups:
+            if optimizer._hyper[i] is mine:
+                optimizer._hyper[i] = real
             if not self.recorder.has_scheduled and _has_changed(optimizer.param_groups[i], before):
                 self.recorder.stop("it changes a hyper-parameter of an optimizer")
 
@@ -347,7 +348,7 @@ def take_hyper(optimizer):
     """
     for i, group in enumerate(optimizer.param_groups):
         values = [*map(group.__getitem__, optimizer.defaults)]
-        if values != (known := optimizer._hyper[i]):
+        if values != (known := optimizer._hyper[i].values):
             try:
                 new = optimizer._checked(group)
             except (TypeError, ValueError):

@@ -6,6 +6,7 @@ from typing import Any
 
 from .._batched import active_levels, batched, entered, examples
 from .._creation import zeros_like
+from .._foreign_names import explains_arguments
 from .._typing import P
 from ..autograd.call import wrap
 from ..backends import backend_of
@@ -24,6 +25,7 @@ from .recording import (
 from .reverse import gradient_of, pull
 
 
+@explains_arguments
 def jacobian(
     f: Callable[P, Any],
     argnums: int | str | tuple[int | str, ...] = 0,
@@ -54,6 +56,7 @@ def jacobian(
     return _jacobian("jacobian", f, argnums, has_aux, mode)
 
 
+@explains_arguments
 def hessian(
     f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
 ) -> Callable[P, Any]:

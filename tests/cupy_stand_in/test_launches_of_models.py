@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # All launches of a step, and the products among them; of a compiled step, of its graph.
 LAUNCHES = {"CNN": (38, 9), "transformer": (155, 51), "LSTM": (224, 104)}
-COMPILED = {"CNN": (38, 9), "transformer": (139, 51), "LSTM": (222, 104)}
+COMPILED = {"CNN": (35, 9), "transformer": (136, 51), "LSTM": (219, 104), "MLP": (15, 8)}
 # A batch and how many MiB are read or written, without those of the optimizers, whose kernels find
 # the arrays by their addresses.
 MEBIBYTES = {"CNN": (2, 9.3), "transformer": (1, 46.5), "LSTM": (32, 75)}
@@ -46,9 +46,8 @@ def test_launches(model, monkeypatch):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("model", COMPILED)
 def test_launches_of_a_graph(model, monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    import model_step
-
+    folders = [str(ROOT / "benchmarks"), str(ROOT / "benchmarks" / "gpu")]
+    monkeypatch.setattr(sys, "path", [*folders, *sys.path])
     work, captured = graphs._Captured._work, []
 
     def counted(self, *args):
@@ -59,7 +58,16 @@ def test_launches_of_a_graph(model, monkeypatch):
 
     monkeypatch.setattr(cupy._raw, "computes", False)
     monkeypatch.setattr(graphs._Captured, "_work", counted)
-    step = gpugrad.compile(model_step.step_of(model_step.Library("gpugrad", "cuda"), model))
+    if model == "MLP":
+        import mlp
+
+        training = mlp.Training(mlp.Net(mlp.MLP, 128), "fp32", None)
+        step = mlp.prepare("gpugrad compiled", "cuda", training)
+    else:
+        import model_step
+
+        library = model_step.Library("gpugrad", "cuda")
+        step = gpugrad.compile(model_step.step_of(library, model))
     for _ in range(4):
         step()
     most, products = COMPILED[model]

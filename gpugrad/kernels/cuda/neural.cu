@@ -165,7 +165,8 @@ __device__ inline void load_row(const T* x, long long columns, int lane, int wid
     });
 }
 
-// Stores value(x, column) for each element x of a row: the first from registers, the others loaded.
+// Stores value(x, column) for each element x of a row: the first, which it also puts in their place,
+// from registers, the others loaded.
 template <int N, class Value>
 __device__ inline void store_row(T* to, const T* from, A* values, long long columns, int lane,
                                  int width, Value value)
@@ -173,7 +174,10 @@ __device__ inline void store_row(T* to, const T* from, A* values, long long colu
     auto visit = [&](long long column, A* at) {
         Items<N> group;
 #pragma unroll
-        for (int i = 0; i < N; i++) store(group.items + i, value(at[i], column + i));
+        for (int i = 0; i < N; i++) {
+            at[i] = value(at[i], column + i);
+            store(group.items + i, at[i]);
+        }
         *(Items<N>*)(to + column) = group;
     };
     each_in_registers<N>(values, columns, lane, width, visit);
@@ -183,16 +187,21 @@ __device__ inline void store_row(T* to, const T* from, A* values, long long colu
 // What softmax needs to know about a row: its greatest element and the sum of exp(x - greatest).
 struct Scale { A most, sum; };
 
-// Computes a row's Scale and loads the thread's first elements into `values`. Every thread of the
-// block must take part.
+// Computes a row's Scale and loads the thread's first elements into `values`, with `bias` added to
+// them, if there is one. Every thread of the block must take part.
 
 template <int N>
 __device__ inline Scale scale_of(const T* x, bool valid, long long columns, int lane, int width,
-                                 A* values)
+                                 A* values, const T* bias = nullptr)
 {
     if (!valid) columns = 0;
     A most = -infinity(), sum = 0;
     load_row<N>(x, columns, lane, width, -infinity(), values);
+    if (bias)
+        each_in_registers<N>(values, columns, lane, width, [&](long long column, A* at) {
+#pragma unroll
+            for (int i = 0; i < N; i++) at[i] = stored(at[i] + load(bias + column + i));
+        });
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) most = maximum(most, values[i]);
     each_beyond<N>(x, columns, lane, width, [&](long long, A* at) {
@@ -388,48 +397,24 @@ __device__ inline bool counts(const void* target, bool is_long, long long row, l
 }
 
 // Stores the sum of `total` over all threads, times `factor` and, if `is_mean`, divided by that of
-// `count`. If there are several blocks, the last one to arrive adds up the parts of all.
-__device__ inline void store_total(A total, A count, bool is_mean, A factor, T* out, A* parts,
+// `count`. If there are several blocks, the last one to arrive adds up the parts of all; returns
+// whether it is this one.
+__device__ inline bool store_total(A total, A count, bool is_mean, A factor, T* out, A* parts,
                                    unsigned* arrived)
 {
     total = block_sum(total);
     count = block_sum(count);
     if (gridDim.x > 1) {
         if (threadIdx.x == 0) parts[blockIdx.x] = total, parts[gridDim.x + blockIdx.x] = count;
-        if (!is_last(arrived, gridDim.x)) return;
+        if (!is_last(arrived, gridDim.x)) return false;
         total = count = 0;
         for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x)
             total += parts[i], count += parts[gridDim.x + i];
         total = block_sum(total);
         count = block_sum(count);
     }
-    if (threadIdx.x == 0) store(out, is_mean ? total / count : total * factor);
-}
-
-// Stores the losses of all rows, 0 where the label is `ignored`; or, if losses is null, their sum.
-// If `is_mean` the sum is divided by the number of other labels.
-extern "C" __global__ void __launch_bounds__(MOST_THREADS)
-cross_entropy(const T* x, const void* target, T* losses, T* out, A* parts, unsigned* arrived,
-              long long rows, long long columns, bool is_mean, int width, bool is_long,
-              long long ignored)
-{
-    A total = 0, count = 0;
-    bool is_packed = columns % PACK == 0 && is_aligned(x);
-    EACH_ROW(row) {
-        bool valid = row < rows;
-        const T* from = x + row * columns;
-        A values[ITEMS];
-        Scale s = is_packed ? scale_of<PACK>(from, valid, columns, lane, width, values)
-                            : scale_of<1>(from, valid, columns, lane, width, values);
-        if (!valid || lane) continue;
-        bool counted = counts(target, is_long, row, ignored);
-        long long t = label(target, is_long, row, columns);
-        A loss = counted ? log(s.sum) - (t < 0 ? A(0) : load(from + t) - s.most) : A(0);
-        if (losses) store(losses + row, loss);
-        total += loss;
-        count += counted;
-    }
-    if (!losses) store_total(total, count, is_mean, 1, out, parts, arrived);
+    if (threadIdx.x == 0 && out) store(out, is_mean ? total / count : total * factor);
+    return true;
 }
 
 // counted = how many labels are not `ignored`, by block.
@@ -443,58 +428,123 @@ count_labels(const void* target, A* counted, long long rows, bool is_long, long 
     if (threadIdx.x == 0) counted[blockIdx.x] = count;
 }
 
-template <int N>
-__device__ void cross_entropy_cotangent(const T* x, const void* target, const T* g, A count, T* dx,
-                                        long long rows, long long columns, int width, bool is_long,
-                                        bool per_row, long long ignored)
-{
-    EACH_ROW(row) {
-        bool valid = row < rows;
-        const T* from = x + row * columns;
-        A values[ITEMS];
-        Scale s = scale_of<N>(from, valid, columns, lane, width, values);
-        if (!valid) continue;
-        bool counted = counts(target, is_long, row, ignored);
-        long long t = label(target, is_long, row, columns);
-        A slope = load(g + (per_row ? row : 0)) / count;
-        store_row<N>(dx + row * columns, from, values, columns, lane, width,
-                     [=](A x, long long column) {
-                         return counted ? slope * (exp(x - s.most) / s.sum - (column == t)) : A(0);
-                     });
-    }
-}
+// What cross_entropy_of, whose kernels neural.py defines, reads and writes; bias, losses and sums may be null.
+//
+// g: the cotangent, of each row or of the sum. counted: see divisor_of. parts: for the sums of each
+// block, see store_total, and after those for its sums of columns.
+struct Entropy {
+    const T *x, *bias, *g;
+    const void* target;
+    const A* counted;
+    T *losses, *out, *dx, *sums;
+    A* parts;
+    unsigned* arrived;
+    long long rows, columns, ignored, counting;
+    int width;
+    bool is_long, is_mean, per_row;
+};
 
-// g has one element per row or, unless per_row, a single one. It is divided by the sum of the first
-// `parts` of `counted`, up to 32, if there are any, or by what each block counts if `counted` is null;
-// at least by 1.
-extern "C" __global__ void __launch_bounds__(MOST_THREADS)
-cross_entropy_backward(const T* x, const void* target, const T* g, const A* counted, T* dx,
-                       long long rows, long long columns, int width, bool is_long, bool per_row,
-                       long long ignored, long long parts)
+// What the cotangent is divided by: the sum of the first `counting` of `counted`, up to 32, if there
+// are any, or what each block counts if `counted` is null; at least 1.
+__device__ inline A divisor_of(const Entropy& e)
 {
     int place = threadIdx.x % 32;
     A count = 1;
-    if (parts && counted) {
-        count = warp_sum(place < parts ? counted[place] : A(0));
-    } else if (parts) {
+    if (e.counting && e.counted) {
+        count = warp_sum(place < e.counting ? e.counted[place] : A(0));
+    } else if (e.counting) {
         count = 0;
-        for (long long row = threadIdx.x; row < rows; row += blockDim.x)
-            count += counts(target, is_long, row, ignored);
+        for (long long row = threadIdx.x; row < e.rows; row += blockDim.x)
+            count += counts(e.target, e.is_long, row, e.ignored);
         count = block_sum(count);
     }
-    if (count < 1) count = 1;
-    if (columns % PACK == 0 && is_aligned(x) && is_aligned(dx))
-        cross_entropy_cotangent<PACK>(x, target, g, count, dx, rows, columns, width, is_long,
-                                      per_row, ignored);
-    else
-        cross_entropy_cotangent<1>(x, target, g, count, dx, rows, columns, width, is_long, per_row,
-                                   ignored);
+    return count < 1 ? A(1) : count;
 }
 
-// Stores squared errors or, if losses is null, their sum times `factor`; see store_total.
+// Adds up what the threads of a block have of each column, and stores it.
+template <int N>
+__device__ inline void store_columns(const A* sums, A* out, long long columns, int lane, int width)
+{
+    __shared__ A strip[MOST_THREADS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        long long start = (long long)(i / N) * width * N;
+        if (start >= columns) break;
+        __syncthreads();  // until the previous columns have been read
+        strip[threadIdx.x] = sums[i];
+        __syncthreads();
+        long long column = start + lane * N + i % N;
+        if (threadIdx.x >= width || column >= columns) continue;
+        A sum = 0;
+        for (int k = lane; k < blockDim.x; k += width) sum += strip[k];
+        out[column] = sum;
+    }
+}
+
+// The losses of all rows, 0 where the label is `ignored`; or, if losses is null, their sum, if
+// `is_mean` divided by the number of other labels. Also, or only, the cotangents of the rows and, if
+// asked for, the sums of their columns, of which there must not be more than are in registers.
+template <int N, bool HAS_LOSS, bool HAS_SLOPE>
+__device__ void cross_entropy_of(const Entropy& e)
+{
+    constexpr bool HAS_BOTH = HAS_LOSS && HAS_SLOPE;
+    long long rows = e.rows, columns = e.columns;
+    int width = e.width;
+    A total = 0, count = 0, divisor = HAS_SLOPE ? divisor_of(e) : A(1);
+    A sums[HAS_BOTH ? ITEMS : 1] = {};
+    EACH_ROW(row) {
+        bool valid = row < rows;
+        const T* from = e.x + row * columns;
+        A values[ITEMS];
+        Scale s = scale_of<N>(from, valid, columns, lane, width, values,
+                              HAS_BOTH ? e.bias : nullptr);
+        if (!valid) continue;
+        bool counted = counts(e.target, e.is_long, row, e.ignored);
+        long long t = label(e.target, e.is_long, row, columns);
+        if (HAS_LOSS && lane == 0) {
+            A at = t < 0 ? A(0) : load(from + t);
+            if (HAS_BOTH && e.bias && t >= 0) at = stored(at + load(e.bias + t));
+            A loss = counted ? log(s.sum) - (t < 0 ? A(0) : at - s.most) : A(0);
+            if (e.losses) store(e.losses + row, loss);
+            total += loss;
+            count += counted;
+        }
+        if constexpr (HAS_SLOPE) {
+            A slope = load(e.g + (e.per_row ? row : 0)) / divisor;
+            store_row<N>(e.dx + row * columns, from, values, columns, lane, width,
+                         [=](A x, long long column) {
+                             A c = slope * (exp(x - s.most) / s.sum - (column == t));
+                             return counted ? stored(c) : A(0);
+                         });
+            if constexpr (HAS_BOTH)
+#pragma unroll
+                for (int i = 0; i < ITEMS; i++) sums[i] += values[i];
+        }
+    }
+    if (!HAS_LOSS || (e.losses && !e.sums)) return;
+    A* parts = e.parts + 2 * gridDim.x;
+    if constexpr (HAS_BOTH)
+        if (e.sums)
+            store_columns<N>(sums, parts + blockIdx.x * columns, columns, threadIdx.x % width,
+                             width);
+    bool last = store_total(total, count, e.is_mean, 1, e.out, e.parts, e.arrived);
+    if (!HAS_BOTH || !e.sums || !last) return;
+    __syncthreads();
+    for (long long column = threadIdx.x / 32; column < columns; column += blockDim.x / 32) {
+        A sum = 0;
+        for (unsigned i = threadIdx.x % 32; i < gridDim.x; i += 32)
+            sum += parts[i * columns + column];
+        sum = warp_sum(sum);
+        if (threadIdx.x % 32 == 0) store(e.sums + column, sum);
+    }
+}
+
+// Stores squared errors or, if losses is null, their sum times `factor`, see store_total; if there is
+// a cotangent g, also or only the cotangents of x, of which `slope` is a factor. g has one element per
+// element of x or, unless per_element, a single one.
 extern "C" __global__ void __launch_bounds__(1024)
-mse(const T* x, const T* target, T* losses, T* out, A* parts, unsigned* arrived, long long n,
-    double factor)
+mse(const T* x, const T* target, const T* g, T* losses, T* out, T* dx, A* parts, unsigned* arrived,
+    long long n, double factor, double slope, bool per_element)
 {
     A total = 0;
 #pragma unroll 4
@@ -502,18 +552,8 @@ mse(const T* x, const T* target, T* losses, T* out, A* parts, unsigned* arrived,
         A difference = load(x + i) - load(target + i);
         A loss = difference * difference;
         if (losses) store(losses + i, loss);
+        if (dx) store(dx + i, difference * (load(g + (per_element ? i : 0)) * (A)slope));
         total += loss;
     }
-    if (!losses) store_total(total, 0, false, (A)factor, out, parts, arrived);
-}
-
-// g has one element per element of x or, unless per_element, a single one.
-extern "C" __global__ void mse_backward(const T* x, const T* target, const T* g, T* dx, long long n,
-                                        double factor, bool per_element)
-{
-#pragma unroll 4
-    for (long long i = thread_number(); i < n; i += thread_count()) {
-        A slope = load(g + (per_element ? i : 0)) * (A)factor;
-        store(dx + i, (load(x + i) - load(target + i)) * slope);
-    }
+    if (out && !losses) store_total(total, 0, false, (A)factor, out, parts, arrived);
 }

@@ -5,18 +5,21 @@ Arrays that are not contiguous are copied. All arrays of a call must have the sa
 
 from functools import cache
 from math import prod
+from pathlib import Path
 
 import cupy
 import numpy as np
 
 from ...backends.cupy.kernels.loader import (
     accumulator,
+    add_source,
     contiguous,
     covers,
     kernel,
     launch_elementwise,
 )
 from ...backends.cupy.kernels.reductions import ROWS, arrivals, sum_rows, sums_of_columns
+from ...backends.declarations import Joint, declare
 from ...ops.neural import (
     cross_entropy,
     dense,
@@ -220,59 +223,108 @@ def _is_labelled(logits, target, ignore_index):
     )
 
 
-def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100):
-    if not _is_labelled(logits, target, ignore_index) or reduction not in _REDUCTIONS:
-        return NotImplemented
+def _define(name, *parts):
+    """The definition of a kernel that computes these parts, see cross_entropy_of."""
+    return f"""
+extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)
+{name}(const T* x, const T* bias, const void* target, const T* g, const A* counted, T* losses,
+    T* out, T* dx, T* sums, A* parts, unsigned* arrived, long long rows, long long columns,
+    long long ignored, long long counting, int width, bool is_long, bool is_mean, bool per_row)
+{{
+    const Entropy e = {{x, bias, g, target, counted, losses, out, dx, sums, parts, arrived, rows,
+                       columns, ignored, counting, width, is_long, is_mean, per_row}};
+    if (columns % PACK == 0 && is_aligned(x) && is_aligned(dx))
+        cross_entropy_of<PACK, {", ".join(parts)}>(e);
+    else
+        cross_entropy_of<1, {", ".join(parts)}>(e);
+}}
+"""
+
+
+_KERNELS = (
+    _define("cross_entropy", "true", "false"),
+    _define("cross_entropy_backward", "false", "true"),
+    _define("cross_entropy_and_backward", "true", "true"),
+)
+add_source("neural", Path(__file__).with_suffix(".cu"), "".join(_KERNELS))
+
+
+def _entropy(name, arrays, reduction, ignore_index, loss=None, bias=None, g=None, sums=None):
+    """Run a kernel that computes what is given of the loss, of its cotangent, or of both.
+
+    arrays: the logits, the labels, and those that become the loss and the cotangent.
+    sums: an array for the sums of the cotangent's columns.
+    """
+    logits, target, loss, out = arrays
     dtype, columns = logits.dtype, logits.shape[-1]
     rows = prod(target.shape)
     width, threads, rows_at_once = _groups(columns, dtype)
-    is_mean = reduction == "mean"
-    losses = out = parts = arrived = None
-    if reduction == "none":
-        out = losses = cupy.empty(target.shape, dtype)
-        blocks = min(-(-rows // rows_at_once), 1 << 20)
+    blocks, per_row = -(-rows // rows_at_once), reduction == "none"
+    is_mean, is_long = reduction == "mean", target.dtype.itemsize == 8
+    target = contiguous(target)
+    counted = parts = arrived = None
+    counting = min(-(-rows // 4096), 32) if is_mean and out is not None else 0
+    if counting > 1:
+        counted = cupy.empty(counting, accumulator(dtype))
+        args = target, counted, rows, is_long, ignore_index
+        kernel("neural", "count_labels", dtype)((counting,), (1024,), args)
+    if loss is None or (per_row and sums is None):
+        blocks = min(blocks, 1 << 20)
+    elif out is None and rows * int(width) <= 4096 and threads == 128:  # one block is fastest
+        blocks, threads = 1, _MOST_THREADS
     else:
-        out = cupy.empty((), dtype)
-        if rows * int(width) <= 4096 and threads == 128:  # one block is fastest
-            blocks, threads = 1, _MOST_THREADS
-        else:
-            blocks = min(-(-rows // rows_at_once), 1024)
-            parts, arrived = _parts(blocks, dtype)
-    is_long = target.dtype.itemsize == 8
-    args = contiguous(logits), contiguous(target), losses, out, parts, arrived
-    args = *args, rows, columns, is_mean, width, is_long, ignore_index
-    kernel("neural", "cross_entropy", dtype)((blocks,), (threads,), args)
-    return out
+        blocks = min(blocks, 1024)
+        parts, arrived = _parts(blocks, dtype, 2 + (columns if sums is not None else 0))
+    losses = (loss, None) if per_row else (None, loss)
+    args = contiguous(logits), bias, target, g, counted, *losses, out, sums, parts, arrived
+    args = *args, rows, columns, ignore_index, counting
+    kernel("neural", name, dtype)((blocks,), (threads,), (*args, width, is_long, is_mean, per_row))
 
 
-def _parts(blocks, dtype):
-    """Memory for the parts of a sum of a kernel's blocks, and `arrivals`; None for one block."""
-    if blocks == 1:
+def _parts(blocks, dtype, columns=2):
+    """Memory for the parts of the sums of a kernel's blocks, and `arrivals`; None for one sum of
+    one block."""
+    if blocks == 1 and columns == 2:
         return None, None
-    return cupy.empty((2, blocks), accumulator(dtype)), arrivals()
+    return cupy.empty((columns, blocks), accumulator(dtype)), arrivals()
+
+
+def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100):
+    if not _is_labelled(logits, target, ignore_index) or reduction not in _REDUCTIONS:
+        return NotImplemented
+    out = cupy.empty(target.shape if reduction == "none" else (), logits.dtype)
+    _entropy("cross_entropy", (logits, target, out, None), reduction, ignore_index)
+    return out
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     if not _is_labelled(logits, target, ignore_index) or g.dtype != logits.dtype:
         return NotImplemented
-    is_long, per_row = target.dtype.itemsize == 8, reduction == "none"
-    target = contiguous(target)
     out = cupy.empty(logits.shape, logits.dtype)
-    columns = logits.shape[-1]
-    width, threads, rows_at_once = _groups(columns, out.dtype)
-    rows = logits.size // columns
-    counted, parts = None, 0
-    if reduction == "mean":
-        parts = min(-(-rows // 4096), 32)
-        if parts > 1:
-            counted = cupy.empty(parts, accumulator(out.dtype))
-            args = target, counted, rows, is_long, ignore_index
-            kernel("neural", "count_labels", out.dtype)((parts,), (1024,), args)
-    blocks = min(-(-rows // rows_at_once), 1 << 20)
-    args = contiguous(logits), target, contiguous(g), counted, out
-    args = *args, rows, columns, width, is_long, per_row, ignore_index, parts
-    kernel("neural", "cross_entropy_backward", out.dtype)((blocks,), (threads,), args)
+    arrays = logits, target, None, out
+    _entropy("cross_entropy_backward", arrays, reduction, ignore_index, g=contiguous(g))
     return out
+
+
+def _cross_entropy_and_vjp(has_sums, g, logits, target, reduction, ignore_index, bias=None):
+    columns, dtype = logits.shape[-1], logits.dtype
+    logits = logits.reshape(*target.shape, columns)
+    loss = cupy.empty(target.shape if reduction == "none" else (), dtype)
+    out, sums = cupy.empty(logits.shape, dtype), cupy.empty(columns, dtype) if has_sums else None
+    more = {"bias": bias if bias is None else contiguous(bias), "g": contiguous(g), "sums": sums}
+    name = "cross_entropy_and_backward"
+    _entropy(name, (logits, target, loss, out), reduction, ignore_index, **more)
+    return (loss, out, sums) if has_sums else (loss, out)
+
+
+def _is_in_registers(shape, dtype):
+    return shape[-1] <= 128 // accumulator(dtype).itemsize * _groups(shape[-1], dtype)[0]
+
+
+def _sums_entropy(shape, dtype):
+    """Whether one block can add up the sums of columns of all blocks in a short time."""
+    blocks = -(-prod(shape[:-1]) // _groups(shape[-1], dtype)[2])
+    return _is_in_registers(shape, dtype) and min(blocks, 1024) * shape[-1] <= 1 << 14
 
 
 def _is_pair(x, target):
@@ -280,22 +332,26 @@ def _is_pair(x, target):
     return covers(dtype) and target.dtype == dtype and x.shape == target.shape and x.size
 
 
-def _mse(xp, x, target, /, *, reduction="mean"):
-    if not _is_pair(x, target) or reduction not in _REDUCTIONS:
-        return NotImplemented
-    n, dtype = x.size, x.dtype
-    losses = out = parts = arrived = None
-    if reduction == "none":
-        out = losses = cupy.empty(x.shape, dtype)
-        blocks, threads = min(-(-n // _THREADS), _BLOCKS), _THREADS
-    else:
-        out = cupy.empty((), dtype)
+def _squares(x, target, reduction, loss=None, g=None, out=None, sign=1):
+    """Run the kernel that computes the loss, the cotangent of one of the arrays, or both."""
+    n, dtype, per_element = x.size, x.dtype, reduction == "none"
+    blocks, threads, parts, arrived = min(-(-n // _THREADS), _BLOCKS), _THREADS, None, None
+    if not (loss is None or per_element):
         blocks = 1 if n <= 1 << 14 else min(-(-n // (16 * _THREADS)), 1024)
         threads = 1024 if blocks == 1 else _THREADS
         parts, arrived = _parts(blocks, dtype)
     factor = 1 / n if reduction == "mean" else 1.0
-    args = contiguous(x), contiguous(target), losses, out, parts, arrived, n, factor
+    args = contiguous(x), contiguous(target), g if g is None else contiguous(g)
+    args = *args, loss if per_element else None, loss, out, parts, arrived, n
+    args = *args, factor, 2 * sign * factor, per_element
     kernel("neural", "mse", dtype)((blocks,), (threads,), args)
+
+
+def _mse(xp, x, target, /, *, reduction="mean"):
+    if not _is_pair(x, target) or reduction not in _REDUCTIONS:
+        return NotImplemented
+    out = cupy.empty(x.shape if reduction == "none" else (), x.dtype)
+    _squares(x, target, reduction, out)
     return out
 
 
@@ -303,17 +359,31 @@ def _mse_rule(sign):
     def rule(xp, g, x, target, reduction):
         if not _is_pair(x, target) or g.dtype != x.dtype:
             return NotImplemented
-        n, dtype, per_element = x.size, x.dtype, reduction == "none"
-        factor = sign * (2 / n if reduction == "mean" else 2.0)
-        out = cupy.empty(x.shape, dtype)
-        args = contiguous(x), contiguous(target), contiguous(g), out, n, factor, per_element
-        blocks = min(-(-n // _THREADS), _BLOCKS)
-        kernel("neural", "mse_backward", dtype)((blocks,), (_THREADS,), args)
+        out = cupy.empty(x.shape, x.dtype)
+        _squares(x, target, reduction, None, g, out, sign)
         return out
 
     return rule
 
 
+def _mse_and_vjp(has_sums, g, x, target, reduction):
+    loss = cupy.empty(x.shape if reduction == "none" else (), x.dtype)
+    out = cupy.empty(x.shape, x.dtype)
+    _squares(x, target, reduction, loss, g, out)
+    return loss, out
+
+
+_mse_x = _mse_rule(1)
+for _joint, *_parts_of in (
+    (
+        Joint(_cross_entropy_and_vjp, _is_in_registers, _sums_entropy),
+        _cross_entropy,
+        _cross_entropy_vjp,
+    ),
+    (Joint(_mse_and_vjp), _mse, _mse_x),
+):
+    for _part in _parts_of:
+        declare(_part, joint=_joint)
 sigmoid.twin("cupy", _sigmoid)
 for _part in (_linear, _linear_bias):  # a program's generated kernels add and sum the bias
     _part.is_eager = True  # type: ignore[union-attr]
@@ -321,5 +391,5 @@ linear.twin("cupy", _linear, bias=_linear_bias)
 dense.twin("cupy", _dense, joint=_dense_vjp)
 softmax.twin("cupy", **_softmax_twin(False))
 log_softmax.twin("cupy", **_softmax_twin(True))
-mse.twin("cupy", _mse, x=_mse_rule(1), target=_mse_rule(-1))
+mse.twin("cupy", _mse, x=_mse_x, target=_mse_rule(-1))
 cross_entropy.twin("cupy", _cross_entropy, logits=_cross_entropy_vjp)
