@@ -47,6 +47,13 @@ def test_nvrtc_compiles_attention(features, dtype, arch):
         assert {x.rstrip(";") for x in kinds} == {f"{wide}.{factor}.{factor}.{wide}"}
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_nvrtc_compiles_float32_parameters(dtype, arch):
+    """Of 16-bit elements, in batch normalization."""
+    compile_for(arch, dtype, ["normalization"], "float32")
+
+
 def loader():
     pytest.importorskip("cupy")
     import gpugrad.kernels.cuda  # noqa: F401  registers the sources with the loader
@@ -56,10 +63,10 @@ def loader():
     return loader
 
 
-def compile_for(arch, dtype, names):
+def compile_for(arch, dtype, names, other=None):
     """The PTX, compiled as CuPy does, without warnings, also of registers that are spilled."""
     sources = loader()
-    options = sources.options(dtype)
+    options = sources.options(dtype, other)
     return compile_source(arch, sources.source(*names), options, dtype != "float64")
 
 
