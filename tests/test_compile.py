@@ -71,7 +71,7 @@ def state_of(model, optimizer):
     found = [gg.tensor(x) for x in (*model.parameters(), *model.buffers())]
     found += [None if p.grad is None else gg.tensor(p.grad) for p in model.parameters()]
     for state in optimizer._states.values():
-        found += [state.step, state.numbers, *[a.copy() for a in state.arrays.values()]]
+        found += [state.counts, *[a.copy() for a in state.arrays.values()]]
     return found
 
 

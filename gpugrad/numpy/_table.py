@@ -245,11 +245,6 @@ def shape_along(axis, ndim, length=-1):
     return tuple([length if i == axis % ndim else 1 for i in range(ndim)])
 
 
-def is_complex(x):
-    """Whether a tensor is complex."""
-    return gg.isdtype(x.dtype, "complex floating")
-
-
 def is_true(x):
     """Where the elements of a tensor are true: not 0."""
     return x if gg.isdtype(x.dtype, "bool") else x != 0

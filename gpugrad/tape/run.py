@@ -248,8 +248,6 @@ class Program(Steps):
             if path:
                 return lambda: reduce(getitem, path, first._hyper[i].values[k])
             return lambda: first._hyper[i].values[k]
-        if kind == "cell":
-            return first.get
         if kind == "item":
             return lambda: first.get()[rest[0]]
         if kind == "leaf":
@@ -355,7 +353,7 @@ class Program(Steps):
             alike.setdefault(key, (number(value), []))[1].append(cell)
         self._changed = [*alike.values()]
         self._skips = [
-            (optimizer, self._leaving(var), [(s, number(n), number(v)) for s, n, v in before])
+            (optimizer, self._leaving(var), [(s, number(n)) for s, n in before])
             for optimizer, var, before in tape.skips
         ]
 
@@ -491,7 +489,7 @@ class Program(Steps):
         regs, tape = self.regs, self.tape
         for optimizer, make, counts in self._skips:
             is_skipped = self.backend.read_later(make())
-            optimizer._unknown = is_skipped, [(s, n(regs), v(regs)) for s, n, v in counts]
+            optimizer._unknown = is_skipped, [(s, n(regs)) for s, n in counts]
         for at, what, make in self._rebound:
             (regs[at] if what == "array" else regs[at]._grad).array = make()
         for at, make in self._gradients:
