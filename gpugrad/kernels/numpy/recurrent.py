@@ -11,7 +11,14 @@ import numpy as np
 
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import base, is_expected, is_reported, place
-from ...backends.numpy.threads import SMALL, number_for_products, product_of, run, run_kernel
+from ...backends.numpy.threads import (
+    SMALL,
+    get_num_threads,
+    has_several,
+    product_of,
+    run,
+    run_kernel,
+)
 from ...ops.recurrent import (
     _added,
     _before,
@@ -88,7 +95,8 @@ def _go(kind, reverse, **arrays):
     arrays["products"] = products = np.empty((gates, batch, h), weight.dtype)
     given = (ctypes.c_void_p * len(_ARRAYS))(*[place(arrays.get(name)) for name in _ARRAYS])
     is_large = max(batch * h * (gates if is_back else 1), weight.size) > SMALL
-    number = number_for_products() if length * products.size * h >= _WORTH else 1
+    is_worth_it = has_several() and length * products.size * h >= _WORTH
+    number = get_num_threads() if is_worth_it else 1
     in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, number)
     layer = [*_KINDS].index(kind), is_back, reverse, is_large, gates, length, batch, h, in_part
     function = getattr(base(), f"gg_recurrent_{'f' if weight.dtype == float32 else 'd'}")
