@@ -101,6 +101,11 @@ def is_floating(x):
     return backend_of[type(x._like)].is_floating(x.dtype)
 
 
+def is_complex(x):
+    """Whether a tensor is complex."""
+    return backend_of[type(x._like)].is_complex(x.dtype)
+
+
 # By name, as NumPy takes them.
 _DTYPES = "bool bfloat16 float16 float32 float64 complex64 complex128".split()
 _DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
