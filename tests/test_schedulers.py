@@ -252,6 +252,18 @@ def test_rates_that_the_program_changes_are_the_ones_that_change():
     assert scheduler.get_last_lr() == [4.0, 0.01]
 
 
+@pytest.mark.parametrize("gamma, bound", [(2.0, min), (0.5, max)])
+def test_rates_that_the_program_bounds_go_on_beyond_the_range_of_floats(gamma, bound):
+    optimizer = new()
+    scheduler = lr_scheduler.ExponentialLR(optimizer, gamma)
+    optimizer.step()
+    for _ in range(1200):
+        scheduler.step()
+        for group in optimizer.param_groups:
+            group["lr"] = bound(group["lr"], 0.25)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.25, 0.25]
+
+
 def test_epochs_between_integers(torch):
     a, b = new(), new(torch.optim.SGD, torch.ones)
     for options in {}, {"T_mult": 2}:

@@ -69,7 +69,10 @@ class Formula(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _share(self, epoch):
-        return self.share(epoch, *[getattr(self, name) for name in self._options])
+        try:
+            return self.share(epoch, *[getattr(self, name) for name in self._options])
+        except OverflowError:
+            return math.inf
 
     def get_lr(self) -> list[float]:
         epoch, low, rates = self.last_epoch, self.eta_min, self._rates()

@@ -337,8 +337,9 @@ class Optimizer:
         """Update the parameters of a group, given as pairs of a state and a gradient."""
         apply_single = self._apply_negative if maximize else self.apply_single
         grouped: dict[Any, list] = {}
+        may_skip = bool(self._skips)
         for state, grad in members:
-            if state.is_plain and not self._skips:  # the usual case, which is spared a further call
+            if state.is_plain and not may_skip:  # the usual case, which is spared a further call
                 step = state.counts[0] + 1
                 apply_single(state.array, grad, state.values, step, *hyper)
                 state.counts = (step,)
