@@ -2,32 +2,22 @@
 
 import math
 
-from .._arguments import is_floating
+from .._arguments import is_complex, is_floating
 from ..autograd.operation import exports
-from ._table import (
-    FUNCTIONS,
-    enter,
-    floating,
-    gg,
-    is_complex,
-    is_true,
-    of_numpy,
-    operands,
-    tensor,
-    tensors,
-)
+from ._table import FUNCTIONS, enter, floating, gg, is_true, of_numpy, operands, tensor, tensors
 
-# The ops that are ufuncs of NumPy's, by NumPy's name; after `=` ours, if it is another.
+# The ops that take what NumPy's functions do, by NumPy's name; after `=` ours, if it is another.
 _NAMES = """
-    absolute=abs add arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan=atan arctan2=atan2
-    arctanh=atanh bitwise_and bitwise_or bitwise_xor ceil conjugate=conj copysign cos cosh divide
-    equal exp expm1 floor floor_divide greater greater_equal hypot invert=bitwise_invert isfinite
-    isinf isnan left_shift=bitwise_left_shift less less_equal log log10 log1p log2 logaddexp matmul
-    maximum minimum multiply negative nextafter not_equal positive power=pow reciprocal remainder
-    right_shift=bitwise_right_shift rint=round sign signbit sin sinh sqrt square subtract tan tanh
-    trunc vecdot
+    absolute=abs add arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan2=atan2 arctan=atan
+    arctanh=atanh bitwise_and bitwise_or bitwise_xor ceil conjugate=conj copysign cos cosh
+    cumulative_prod cumulative_sum divide equal exp expm1 floor floor_divide greater greater_equal
+    hypot invert=bitwise_invert isfinite isinf isnan left_shift=bitwise_left_shift less less_equal
+    linalg.diagonal linalg.matrix_transpose=matrix_transpose linalg.trace log log10 log1p log2
+    logaddexp matmul matrix_transpose maximum minimum multiply negative nextafter not_equal positive
+    power=pow reciprocal remainder right_shift=bitwise_right_shift rint=round sign signbit sin sinh
+    sqrt square subtract tan tanh trunc unstack vecdot
 """.split()
-_OPS = exports()
+_OPS = exports() | {f"linalg.{name}": op for name, op in exports("linalg").items()}
 for _name in _NAMES:
     _theirs, _, _own = _name.partition("=")
     FUNCTIONS[_theirs] = _OPS[_own or _theirs]
@@ -181,5 +171,5 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     jumps = gg.where(
         gg.abs(steps) < (half if discont is None else max(discont, half)), 0.0, folded - steps
     )
-    jumps = gg.cumulative_sum(gg.stop_gradient(jumps), axis=axis, include_initial=True)
+    jumps = gg.cumulative_sum(jumps.detach(), axis=axis, include_initial=True)
     return p + jumps

@@ -1,7 +1,7 @@
 """What `gpugrad.numpy` and its modules contain: NumPy's names, and what stands for each."""
 
 from .._foreign_names import missing
-from . import _elementwise, _linalg, _numerics, _products, _reductions, _shapes  # noqa: F401
+from . import _elementwise, _linalg, _numerics, _reductions, _shapes  # noqa: F401
 from ._creation import MAKERS, ON_DEVICES, made
 from ._table import FUNCTIONS, gg, holds_tensor, lookup, name_of, numpy, public, tensors
 

@@ -2,20 +2,9 @@
 
 import math
 
-from .._arguments import is_floating
+from .._arguments import is_complex, is_floating
 from .._tensor import Tensor
-from ._table import (
-    along,
-    enter,
-    flat,
-    floating,
-    gg,
-    is_complex,
-    numpy,
-    of_numpy,
-    tensor,
-    tensors,
-)
+from ._table import along, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
 
 
 def _masked(a, where, value):
@@ -147,6 +136,8 @@ enter(
         # Sorted elements are one of the orders that NumPy allows.
         "partition": lambda a, kth, axis=-1: _along(gg.sort, a, axis),
         "sort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.sort, a, axis),
+        "intersect1d": lambda ar1, ar2, assume_unique=False: _members(*tensors(ar1, ar2)),
+        "union1d": lambda ar1, ar2: unique(gg.concat([*map(flat, tensors(ar1, ar2))])),
         "flatnonzero": lambda a: gg.nonzero(flat(a))[0],
         "nonzero": lambda a: gg.nonzero(a),
         "argwhere": lambda a: gg.argwhere(a) if a.ndim else gg.argwhere(flat(a))[:, :0],
@@ -156,26 +147,6 @@ enter(
         "unique_values": lambda x: gg.unique_values(x),
     }
 )
-
-
-@of_numpy()
-def cumsum(a, axis=None, dtype=None):
-    return _along(gg.cumulative_sum, a, axis, dtype=dtype)
-
-
-@of_numpy()
-def cumprod(a, axis=None, dtype=None):
-    return _along(gg.cumulative_prod, a, axis, dtype=dtype)
-
-
-@of_numpy()
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
-    return gg.cumulative_sum(x, axis=axis, dtype=dtype, include_initial=include_initial)
-
-
-@of_numpy()
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
-    return gg.cumulative_prod(x, axis=axis, dtype=dtype, include_initial=include_initial)
 
 
 # Those that leave out nan
@@ -191,9 +162,11 @@ def _without_nan(function):
     )
 
 
-def _cumulative_without_nan(op, value):
+def _cumulative(op, in_place_of_nan=None):
     def own(a, axis=None, dtype=None):
-        return _along(op, gg.where(gg.isnan(a), value, a), axis, dtype=dtype)
+        if in_place_of_nan is not None:
+            a = gg.where(gg.isnan(a), in_place_of_nan, a)
+        return _along(op, a, axis, dtype=dtype)
 
     return own
 
@@ -213,8 +186,10 @@ enter(
         "nansum": _without_nan(sum),
         "nanprod": _without_nan(prod),
         "nanmean": _without_nan(mean),
-        "nancumsum": _cumulative_without_nan(gg.cumulative_sum, 0),
-        "nancumprod": _cumulative_without_nan(gg.cumulative_prod, 1),
+        "cumprod": _cumulative(gg.cumulative_prod),
+        "cumsum": _cumulative(gg.cumulative_sum),
+        "nancumprod": _cumulative(gg.cumulative_prod, 1),
+        "nancumsum": _cumulative(gg.cumulative_sum, 0),
         "nanmax": _extremum_without_nan(gg.max, -math.inf),
         "nanmin": _extremum_without_nan(gg.min, math.inf),
     }
@@ -409,16 +384,6 @@ def unique(ar, return_index=False, return_inverse=False, return_counts=False):
 
 
 @of_numpy()
-def union1d(ar1, ar2):
-    return unique(gg.concat([*map(flat, tensors(ar1, ar2))]))
-
-
-@of_numpy()
-def intersect1d(ar1, ar2, assume_unique=False):
-    return _members(*tensors(ar1, ar2), False)
-
-
-@of_numpy()
 def setdiff1d(ar1, ar2, assume_unique=False):
     return _members(*tensors(ar1, ar2), True, assume_unique)
 
@@ -429,7 +394,7 @@ def setxor1d(ar1, ar2, assume_unique=False):
     return gg.sort(gg.concat([_members(ar1, ar2, True), _members(ar2, ar1, True)]))
 
 
-def _members(ar1, ar2, invert, unique=False):
+def _members(ar1, ar2, invert=False, unique=False):
     """The values of the first, without repetitions, that are in the second, or not."""
     first = flat(ar1) if unique else gg.unique_values(ar1)
     return first[gg.isin(first, ar2, invert=invert)]

@@ -93,7 +93,6 @@ enter(
         "flip": lambda m, axis=None: gg.flip(m, axis=axis),
         "fliplr": lambda m: gg.flip(m, axis=1),
         "flipud": lambda m: gg.flip(m, axis=0),
-        "matrix_transpose linalg.matrix_transpose": lambda x, /: gg.matrix_transpose(x),
         "roll": lambda a, shift, axis=None: gg.roll(a, axes_of(shift), axis=axes_of(axis)),
         "split": lambda ary, indices_or_sections, axis=0: list(
             gg.split(ary, _positions(indices_or_sections), axis)
@@ -103,7 +102,6 @@ enter(
         "tile": lambda A, reps: gg.tile(A, _lengths(reps)),
         "tril": lambda m, k=0: gg.tril(_as_matrices(m), k=k),
         "triu": lambda m, k=0: gg.triu(_as_matrices(m), k=k),
-        "unstack": lambda x, /, *, axis=0: gg.unstack(x, axis=axis),
     }
     # NumPy's own are made of functions in the table.
     | {name: lookup(name).__wrapped__ for name in ("hsplit", "vsplit", "dsplit")}

@@ -106,11 +106,12 @@ def _unstack(xp, x, axis, length):
     return [None] * length if x is None else xp.unstack(x, axis=axis)
 
 
-def _cotangents(xp, d, d_hh, x, weight_ih, states, h0, reverse, wanted):
+def _cotangents(xp, d, d_hh, x, weight_ih, before, wanted):
     """The cotangents of ``x``, of both weights and of both biases.
 
     d, d_hh: those of the gates' parts from the inputs and from the states, ``(gates, length, batch,
         h)``, which may be one array.
+    before: the states before the steps.
     """
     gates, length, batch, h = d.shape
     flat, flat_hh = (xp.reshape(a, (gates, length * batch, h)) for a in (d, d_hh))
@@ -121,7 +122,7 @@ def _cotangents(xp, d, d_hh, x, weight_ih, states, h0, reverse, wanted):
     if wanted[1]:
         found[1] = _to_weight(xp, flat, x)
     if wanted[2]:
-        found[2] = _to_weight(xp, flat_hh, _before(xp, states, h0, reverse))
+        found[2] = _to_weight(xp, flat_hh, before)
     if wanted[3]:
         found[3] = _to_bias(xp, d)
     if wanted[4]:
@@ -210,7 +211,7 @@ def _rnn_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, nonlinearity, reve
         dh = xp.matmul(d, weight_hh)
         steps.append(d)
     d = xp.expand_dims(xp.stack(_in_order(steps, not reverse)), axis=0)
-    return *_cotangents(xp, d, d, x, weight_ih, out, h0, reverse, wanted), dh
+    return *_cotangents(xp, d, d, x, weight_ih, _before(xp, out, h0, reverse), wanted), dh
 
 
 _rnn.vjp(joint=_rnn_vjp)
@@ -319,7 +320,8 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         dh = xp.sum(xp.matmul(d, weight), axis=0)
         dc = dc * fs[t]
     d = xp.stack(_in_order(steps, not reverse), axis=1)
-    return *_cotangents(xp, d, d, x, weight_ih, states, h0, reverse, wanted), dh, dc
+    before = _before(xp, states, h0, reverse)
+    return *_cotangents(xp, d, d, x, weight_ih, before, wanted), dh, dc
 
 
 _lstm.vjp(joint=_lstm_vjp)
@@ -429,8 +431,7 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
         dh = dh * zs[t] + xp.sum(xp.matmul(d[:3, ...], weight), axis=0)
     d = xp.stack(_in_order(steps, not reverse), axis=1)
     to_inputs = xp.concat([d[:2, ...], d[3:, ...]], axis=0)
-    arrays = x, weight_ih, states, h0
-    return *_cotangents(xp, to_inputs, d[:3, ...], *arrays, reverse, wanted), dh
+    return *_cotangents(xp, to_inputs, d[:3, ...], x, weight_ih, before, wanted), dh
 
 
 _gru.vjp(joint=_gru_vjp)

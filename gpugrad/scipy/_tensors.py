@@ -3,12 +3,11 @@
 from numbers import Number
 from typing import Any
 
-from .._arguments import is_floating
+from .._arguments import is_complex, is_floating
 from .._batched import physical
-from .._creation import asarray
+from .._creation import asarray, create
 from .._dtypes import result_type
 from .._tensor import Tensor
-from ..autograd.call import wrap
 from ..backends import backend_of
 from ..backends.dtypes import complex64, float32, float64
 from ..ops.manipulation import moveaxis
@@ -36,23 +35,10 @@ def floating(*values: Any) -> list[Tensor]:
     ]
 
 
-def is_complex(x: Tensor) -> bool:
-    """Whether a tensor is complex."""
-    return backend_of[type(x._like)].is_complex(x.dtype)
-
-
 def _is_weak(x):
     if isinstance(x, (list, tuple)):
         return all(map(_is_weak, x))
     return isinstance(x, Number)
-
-
-def create(name: str, *args: Any, like: Tensor, dtype: Any = None, **keywords: Any) -> Tensor:
-    """A tensor from a function of the array library of ``like``, on its device."""
-    array = like._like
-    dtype = array.dtype if dtype is None else dtype
-    backend = backend_of[type(array)]
-    return wrap(backend.create(name, *args, dtype=dtype, like=array, **keywords), None)
 
 
 def values(x: Tensor) -> Any:

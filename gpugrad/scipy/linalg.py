@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import linalg as _linalg
 from .._batched import aligned
+from .._creation import create
 from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.operation import op
@@ -21,17 +22,9 @@ from ..linalg import det as det
 from ..linalg import inv as inv
 from ..linalg import pinv as pinv
 from ..linalg import svdvals as svdvals
-from ..ops.elementwise import abs as absolute
-from ..ops.elementwise import ceil, conj, maximum, where
-from ..ops.manipulation import broadcast_to, concat, flip, vmap_matrices
-from ..ops.padding import pad
-from ..ops.products import matrix_transpose
-from ..ops.reductions import max as max_of
-from ..ops.reductions import sum as sum_of
-from ..ops.searching import argmax
-from ..ops.transcendental import log2
-from ..ops.windows import sliding_windows
-from ._tensors import again, columns_at_once, create, floating, values
+from ..ops.manipulation import vmap_matrices
+from . import _ops as ops
+from ._tensors import again, columns_at_once, floating, values
 
 __all__ = """
     block_diag cho_factor cho_solve cholesky det expm inv logm lu pinv solve_banded
@@ -68,7 +61,7 @@ def solve_triangular(
         raise ValueError(f"solve_triangular: trans must be 0, 1 or 2, not {trans!r}")
     a, b = floating(a, b)
     if trans not in (0, "N"):
-        a, lower = matrix_transpose(conj(a) if trans in (2, "C") else a), not lower
+        a, lower = ops.matrix_transpose(ops.conj(a) if trans in (2, "C") else a), not lower
     columns = b[:, None] if b.ndim == 1 else b
     x = _triangular(a, columns, lower=bool(lower), unit_diagonal=bool(unit_diagonal))
     return x[..., 0] if b.ndim == 1 else x
@@ -212,7 +205,7 @@ def _banded_vmap(call, batched, ab, b, **static):
         return columns_at_once(call, ab, b, **static)
     count = (ab if batched[0] else b).shape[0]
     every = [
-        x if is_batched else broadcast_to(x, (count, *x.shape))
+        x if is_batched else ops.broadcast_to(x, (count, *x.shape))
         for x, is_batched in zip((ab, b), batched, strict=True)
     ]
     return call(*every, **static)
@@ -267,8 +260,8 @@ def expm(A: Any) -> Tensor:
     (a,) = floating(A)
     if not a.size:
         return a
-    norm = max_of(sum_of(absolute(a.detach()), axis=-2), axis=-1)
-    counts = ceil(log2(maximum(norm / _THETA, 1.0)))
+    norm = ops.max(ops.sum(ops.abs(a.detach()), axis=-2), axis=-1)
+    counts = ops.ceil(ops.log2(ops.maximum(norm / _THETA, 1.0)))
     largest = float(values(counts).max(initial=0))
     a = a * (2.0**-counts)[..., None, None]
     one = create("eye", a.shape[-1], like=a)
@@ -282,7 +275,7 @@ def expm(A: Any) -> Tensor:
     even = even + b[0] * one
     power = _linalg.solve(even - odd, even + odd)
     for k in range(int(largest) if math.isfinite(largest) else 0):
-        power = where((counts > k)[..., None, None], power @ power, power)
+        power = ops.where((counts > k)[..., None, None], power @ power, power)
     return power
 
 
@@ -399,7 +392,7 @@ def lu(
     if permute_l:
         return p @ lower, upper
     if p_indices:
-        return argmax(p, axis=-1), lower, upper
+        return ops.argmax(p, axis=-1), lower, upper
     return p, lower, upper
 
 
@@ -413,9 +406,9 @@ def block_diag(*arrs: Any) -> Tensor:
         raise ValueError(f"block_diag: all must be matrices, not {[x.shape for x in blocks]}")
     width, left, rows = sum(x.shape[1] for x in blocks), 0, []
     for x in blocks:
-        rows.append(pad(x, ((0, 0), (left, width - left - x.shape[1]))))
+        rows.append(ops.pad(x, ((0, 0), (left, width - left - x.shape[1]))))
         left += x.shape[1]
-    return concat(rows, axis=0)
+    return ops.concat(rows, axis=0)
 
 
 def toeplitz(c: Any, r: Any = None) -> Tensor:
@@ -425,6 +418,6 @@ def toeplitz(c: Any, r: Any = None) -> Tensor:
     """
     c, *rest = floating(c) if r is None else floating(c, r)
     c = c.reshape(-1)
-    r = rest[0].reshape(-1) if rest else conj(c)
-    diagonals = concat([flip(r[1:]), c])
-    return matrix_transpose(flip(sliding_windows(diagonals, size=(r.size,)), axis=0))
+    r = rest[0].reshape(-1) if rest else ops.conj(c)
+    diagonals = ops.concat([ops.flip(r[1:]), c])
+    return ops.matrix_transpose(ops.flip(ops.sliding_windows(diagonals, size=(r.size,)), axis=0))

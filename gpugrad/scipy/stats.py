@@ -23,20 +23,13 @@ from operator import and_
 from typing import Any
 
 from .. import linalg, special
+from .._creation import create
 from .._foreign_names import answer
 from .._limits import finfo
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
-from ..ops.elementwise import abs as absolute
-from ..ops.elementwise import ceil, floor, maximum, sqrt, where
-from ..ops.linalg import diagonal
-from ..ops.manipulation import broadcast_to, expand_dims, moveaxis
-from ..ops.products import matrix_transpose
-from ..ops.reductions import all as all_of
-from ..ops.reductions import max as max_of
-from ..ops.reductions import sum as sum_of
-from ..ops.transcendental import exp, expm1, log, log1p
-from ._tensors import create, floating
+from . import _ops as ops
+from ._tensors import floating
 from .linalg import solve_triangular
 
 __all__ = """
@@ -136,9 +129,9 @@ class _Distribution:
         y, shapes, _, valid = self._standard(x, args, keywords)
         y, upper = self._point(y), self._last(*shapes)
         inside = (y > self.lower) & (y < upper)
-        result = self._of[name](where(inside, y, self.inside), *shapes)
-        result = where(inside, result, where(y < upper, below, above))
-        return where(valid, result, math.nan)
+        result = self._of[name](ops.where(inside, y, self.inside), *shapes)
+        result = ops.where(inside, result, ops.where(y < upper, below, above))
+        return ops.where(valid, result, math.nan)
 
     def _point(self, y):
         return y
@@ -166,8 +159,8 @@ class _Distribution:
     def _quantile(self, name, q, args, keywords):
         q, shapes, loc, scale, valid = self._read(q, args, keywords)
         valid = valid & (q >= 0) & (q <= 1)
-        found = self._of[name](where(valid, q, 0.5), *shapes)
-        return where(valid, found * scale + loc, math.nan)
+        found = self._of[name](ops.where(valid, q, 0.5), *shapes)
+        return ops.where(valid, found * scale + loc, math.nan)
 
     def ppf(self, q: Any, *args: Any, **keywords: Any) -> Tensor:
         """The inverse of `cdf`: the quantile of probability ``q``."""
@@ -181,7 +174,9 @@ class _Distribution:
 def _log_of_probability(p, complement):
     """``log(p)``, by way of ``complement = 1 - p`` where that has more digits."""
     small = p < 0.5
-    return where(small, log(where(small, p, 0.5)), log1p(-where(small, 0.5, complement)))
+    return ops.where(
+        small, ops.log(ops.where(small, p, 0.5)), ops.log1p(-ops.where(small, 0.5, complement))
+    )
 
 
 class _Continuous(_Distribution):
@@ -189,13 +184,13 @@ class _Continuous(_Distribution):
         """The logarithm of the density at ``x``."""
         y, shapes, scale, valid = self._standard(x, args, keywords)
         inside = (y >= self.lower) & (y <= self.upper)
-        result = self._of["logpdf"](where(inside, y, 0.5), *shapes)
-        result = where(inside, result - log(scale), -math.inf)
-        return where(valid, result, math.nan)
+        result = self._of["logpdf"](ops.where(inside, y, 0.5), *shapes)
+        result = ops.where(inside, result - ops.log(scale), -math.inf)
+        return ops.where(valid, result, math.nan)
 
     def pdf(self, x: Any, *args: Any, **keywords: Any) -> Tensor:
         """The density at ``x``."""
-        return exp(self.logpdf(x, *args, **keywords))
+        return ops.exp(self.logpdf(x, *args, **keywords))
 
 
 def _symmetric(name, doc, shapes="", *, cdf, ppf, **functions):
@@ -219,14 +214,14 @@ norm = _symmetric(
 
 def _t_logpdf(x, df):
     # The ratio of gamma functions keeps its digits where df is large.
-    factor = log(special.poch(df / 2, 0.5)) - log(math.pi * df) / 2
-    return factor - (df + 1) / 2 * log1p(x * x / df)
+    factor = ops.log(special.poch(df / 2, 0.5)) - ops.log(math.pi * df) / 2
+    return factor - (df + 1) / 2 * ops.log1p(x * x / df)
 
 
 def _t_ppf(q, df):
     inside = (q > 0) & (q < 1)
-    result = special.stdtrit(df, where(inside, q, 0.5))
-    return where(inside, result, where(q > 0, math.inf, -math.inf))
+    result = special.stdtrit(df, ops.where(inside, q, 0.5))
+    return ops.where(inside, result, ops.where(q > 0, math.inf, -math.inf))
 
 
 t = _symmetric(
@@ -240,22 +235,22 @@ t = _symmetric(
 
 
 def _laplace_cdf(x):
-    tail = exp(-absolute(x)) / 2
-    return where(x > 0, 1 - tail, tail)
+    tail = ops.exp(-ops.abs(x)) / 2
+    return ops.where(x > 0, 1 - tail, tail)
 
 
 def _laplace_ppf(q):
     upper = q > 0.5
-    tail = log(2 * where(upper, 1 - q, q))
-    return where(upper, -tail, tail)
+    tail = ops.log(2 * ops.where(upper, 1 - q, q))
+    return ops.where(upper, -tail, tail)
 
 
 laplace = _symmetric(
     "laplace",
     "The Laplace distribution, ``exp(-abs(x)) / 2``.",
-    logpdf=lambda x: -absolute(x) - LOG_2,
+    logpdf=lambda x: -ops.abs(x) - LOG_2,
     cdf=_laplace_cdf,
-    logcdf=lambda x: where(x > 0, log1p(-exp(-absolute(x)) / 2), x - LOG_2),
+    logcdf=lambda x: ops.where(x > 0, ops.log1p(-ops.exp(-ops.abs(x)) / 2), x - LOG_2),
     ppf=_laplace_ppf,
 )
 logistic = _symmetric(
@@ -279,17 +274,14 @@ gamma = _Continuous(
 )
 
 
-def _chi2_logpdf(x, df):
-    half = df / 2
-    return special.xlogy(half - 1, x) - x / 2 - special.gammaln(half) - half * LOG_2
-
-
 chi2 = _Continuous(
     "chi2",
     "The chi-square distribution with ``df`` degrees of freedom.",
     "df",
     0.0,
-    logpdf=_chi2_logpdf,
+    logpdf=lambda x, df: (
+        special.xlogy(df / 2 - 1, x) - (x + df * LOG_2) / 2 - special.gammaln(df / 2)
+    ),
     cdf=lambda x, df: special.chdtr(df, x),
     sf=lambda x, df: special.chdtrc(df, x),
     ppf=lambda q, df: 2 * special.gammaincinv(df / 2, q),
@@ -319,19 +311,19 @@ expon = _Continuous(
     "",
     0.0,
     logpdf=lambda x: -x,
-    cdf=lambda x: -expm1(-x),
-    sf=lambda x: exp(-x),
+    cdf=lambda x: -ops.expm1(-x),
+    sf=lambda x: ops.exp(-x),
     logsf=lambda x: -x,
-    ppf=lambda q: -log1p(-q),
-    isf=lambda q: -log(q),
+    ppf=lambda q: -ops.log1p(-q),
+    isf=lambda q: -ops.log(q),
 )
 
 
 def _lognorm_logpdf(x, s):
     positive = x > 0
-    logs = log(where(positive, x, 1.0))
-    density = -((logs / s) ** 2) / 2 - logs - log(s) - LOG_2_PI / 2
-    return where(positive, density, -math.inf)
+    logs = ops.log(ops.where(positive, x, 1.0))
+    density = -((logs / s) ** 2) / 2 - logs - ops.log(s) - LOG_2_PI / 2
+    return ops.where(positive, density, -math.inf)
 
 
 lognorm = _Continuous(
@@ -340,12 +332,12 @@ lognorm = _Continuous(
     "s",
     0.0,
     logpdf=_lognorm_logpdf,
-    cdf=lambda x, s: special.ndtr(log(x) / s),
-    sf=lambda x, s: special.ndtr(-log(x) / s),
-    logcdf=lambda x, s: special.log_ndtr(log(x) / s),
-    logsf=lambda x, s: special.log_ndtr(-log(x) / s),
-    ppf=lambda q, s: exp(s * special.ndtri(q)),
-    isf=lambda q, s: exp(-s * special.ndtri(q)),
+    cdf=lambda x, s: special.ndtr(ops.log(x) / s),
+    sf=lambda x, s: special.ndtr(-ops.log(x) / s),
+    logcdf=lambda x, s: special.log_ndtr(ops.log(x) / s),
+    logsf=lambda x, s: special.log_ndtr(-ops.log(x) / s),
+    ppf=lambda q, s: ops.exp(s * special.ndtri(q)),
+    isf=lambda q, s: ops.exp(-s * special.ndtri(q)),
 )
 
 
@@ -372,16 +364,16 @@ class _Discrete(_Distribution):
     def logpmf(self, k: Any, *args: Any, **keywords: Any) -> Tensor:
         """The logarithm of the probability of ``k``; -inf where that is no count."""
         y, shapes, _, valid = self._standard(k, args, keywords)
-        inside = (y == floor(y)) & (y >= 0) & (y <= self._last(*shapes))
-        result = self._of["logpmf"](where(inside, y, 0.0), *shapes)
-        return where(valid, where(inside, result, -math.inf), math.nan)
+        inside = (y == ops.floor(y)) & (y >= 0) & (y <= self._last(*shapes))
+        result = self._of["logpmf"](ops.where(inside, y, 0.0), *shapes)
+        return ops.where(valid, ops.where(inside, result, -math.inf), math.nan)
 
     def pmf(self, k: Any, *args: Any, **keywords: Any) -> Tensor:
         """The probability of ``k``; 0 where that is no count."""
-        return exp(self.logpmf(k, *args, **keywords))
+        return ops.exp(self.logpmf(k, *args, **keywords))
 
     def _point(self, y):
-        return floor(y)
+        return ops.floor(y)
 
     def _last(self, *shapes):
         return self._of["last"](*shapes) if "last" in self._of else math.inf
@@ -399,19 +391,19 @@ class _Discrete(_Distribution):
     def _of_any(self, name, k, shapes, below, above):
         """A function of counts that may be outside the support."""
         inside = (k >= 0) & (k < self._last(*shapes))
-        found = self._of[name](where(inside, k, 0.0), *shapes)
-        return where(inside, found, where(k < 0, below, above))
+        found = self._of[name](ops.where(inside, k, 0.0), *shapes)
+        return ops.where(inside, found, ops.where(k < 0, below, above))
 
     def _search(self, is_enough, at_end, q, shapes):
         """The smallest count that is enough, by bisection; -1 where even -1 is."""
         with no_grad():
-            high = maximum(self._of["bound"](*shapes), q * 0.0)
+            high = ops.maximum(self._of["bound"](*shapes), q * 0.0)
             low = high * 0.0 - 1.0
             for _ in range(_HALVINGS):
-                middle = floor((low + high) / 2)
+                middle = ops.floor((low + high) / 2)
                 enough = is_enough(middle)
-                low, high = where(enough, low, middle), where(enough, middle, high)
-            return where(at_end, self._last(*shapes), where(is_enough(low), low, high))
+                low, high = ops.where(enough, low, middle), ops.where(enough, middle, high)
+            return ops.where(at_end, self._last(*shapes), ops.where(is_enough(low), low, high))
 
 
 _HALVINGS = 48  # float32 and float64 count no further than 2**24 and 2**53
@@ -424,7 +416,7 @@ poisson = _Discrete(
     logpmf=lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu,
     cdf=special.pdtr,
     sf=special.pdtrc,
-    bound=lambda mu: ceil(mu + 40 * sqrt(mu) + 200),
+    bound=lambda mu: ops.ceil(mu + 40 * ops.sqrt(mu) + 200),
 )
 
 
@@ -439,7 +431,7 @@ def _by_beta(function):
 
     def of_counts(k, n, p):
         n, k = n.detach(), k.detach()
-        return function(k + 1, maximum(n - k, 1.0), p)
+        return function(k + 1, ops.maximum(n - k, 1.0), p)
 
     return of_counts
 
@@ -448,7 +440,7 @@ binom = _Discrete(
     "binom",
     "The number of successes in ``n`` trials of probability ``p``; ``n`` gets no gradient.",
     "n p",
-    valid=lambda n, p: (n >= 0) & (n == floor(n)) & (p >= 0) & (p <= 1),
+    valid=lambda n, p: (n >= 0) & (n == ops.floor(n)) & (p >= 0) & (p <= 1),
     last=lambda n, p: n.detach(),
     logpmf=_binom_logpmf,
     cdf=_by_beta(special.betaincc),
@@ -490,18 +482,18 @@ class _Dirichlet:
                 f"dirichlet: x must be ({alpha.size}, ...), points along the first axis, for "
                 f"alpha {alpha.shape}, not {x.shape}; alpha must have 1 axis"
             )
-        x = moveaxis(x, 0, -1)
-        inside = all_of(x >= 0, axis=-1)
-        norm = sum_of(special.gammaln(alpha)) - special.gammaln(sum_of(alpha))
+        x = ops.moveaxis(x, 0, -1)
+        inside = ops.all(x >= 0, axis=-1)
+        norm = ops.sum(special.gammaln(alpha)) - special.gammaln(ops.sum(alpha))
         given = x.shape[-1]
-        logs = sum_of(special.xlogy(alpha[:given] - 1, x), axis=-1)
+        logs = ops.sum(special.xlogy(alpha[:given] - 1, x), axis=-1)
         if given < alpha.size:
-            logs = logs + special.xlog1py(alpha[-1] - 1, -sum_of(x, axis=-1))
-        return where(inside, logs - norm, -math.inf)
+            logs = logs + special.xlog1py(alpha[-1] - 1, -ops.sum(x, axis=-1))
+        return ops.where(inside, logs - norm, -math.inf)
 
     def pdf(self, x: Any, alpha: Any) -> Tensor:
         """The density at ``x``."""
-        return exp(self.logpdf(x, alpha))
+        return ops.exp(self.logpdf(x, alpha))
 
 
 class _MultivariateNormal:
@@ -527,7 +519,7 @@ class _MultivariateNormal:
         """The logarithm of the density at the points ``x (..., d)``, or ``(...)`` if d is 1."""
         x, mean, cov = floating(x, 0 if mean is None else mean, cov)
         d = max(mean.size, cov.shape[0] if cov.ndim else 1)
-        x = expand_dims(x, -1) if d == 1 and x.shape[-1:] != (1,) else x
+        x = ops.expand_dims(x, -1) if d == 1 and x.shape[-1:] != (1,) else x
         if x.shape[-1:] != (d,) or mean.shape not in ((), (1,), (d,)):
             raise ValueError(
                 f"multivariate_normal: x {x.shape} must be (..., {d}) for mean {mean.shape} and "
@@ -538,20 +530,20 @@ class _MultivariateNormal:
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Tensor:
         """The density at the points ``x``."""
-        return exp(self.logpdf(x, mean, cov, allow_singular))
+        return ops.exp(self.logpdf(x, mean, cov, allow_singular))
 
     def entropy(self, mean: Any = None, cov: Any = 1) -> Tensor:
         """The differential entropy."""
         mean, cov = floating(0 if mean is None else mean, cov)
         d = max(mean.size, cov.shape[0] if cov.ndim else 1)
         lower = linalg.cholesky(_square(cov, d))
-        return d * (LOG_2_PI + 1) / 2 + sum_of(log(diagonal(lower)))
+        return d * (LOG_2_PI + 1) / 2 + ops.sum(ops.log(linalg.diagonal(lower)))
 
 
 def _square(cov, d):
     """A covariance matrix from a number, a diagonal or a matrix."""
     if cov.ndim < 2:
-        return broadcast_to(cov, (d,)) * create("eye", d, like=cov)
+        return ops.broadcast_to(cov, (d,)) * create("eye", d, like=cov)
     if cov.shape != (d, d):
         raise ValueError(f"multivariate_normal: cov must be ({d}, {d}), not {cov.shape}")
     return cov
@@ -562,18 +554,18 @@ def _whitened(deviation, cov, allow_singular):
     if not allow_singular:
         lower = linalg.cholesky(cov)
         flat = deviation.reshape(-1, cov.shape[0])
-        white = solve_triangular(lower, matrix_transpose(flat), lower=True)
-        distances = sum_of(white * white, axis=0).reshape(deviation.shape[:-1])
-        return 2 * sum_of(log(diagonal(lower))), cov.shape[0], distances
+        white = solve_triangular(lower, ops.matrix_transpose(flat), lower=True)
+        distances = ops.sum(white * white, axis=0).reshape(deviation.shape[:-1])
+        return 2 * ops.sum(ops.log(linalg.diagonal(lower))), cov.shape[0], distances
     eigenvalues = linalg.eigvalsh(cov)
     rtol = 1e6 * float(finfo(cov.dtype).eps)
-    largest = max_of(absolute(eigenvalues.detach()))
+    largest = ops.max(ops.abs(eigenvalues.detach()))
     used = eigenvalues > rtol * largest
-    log_det = sum_of(log(where(used, eigenvalues, 1.0)))
+    log_det = ops.sum(ops.log(ops.where(used, eigenvalues, 1.0)))
     whitened = deviation @ linalg.pinv(cov, rtol=rtol)
-    outside = max_of(absolute(deviation - whitened @ cov), axis=-1) > rtol * largest
-    distances = where(outside, math.inf, sum_of(whitened * deviation, axis=-1))
-    return log_det, sum_of(used.astype(cov.dtype)), distances
+    outside = ops.max(ops.abs(deviation - whitened @ cov), axis=-1) > rtol * largest
+    distances = ops.where(outside, math.inf, ops.sum(whitened * deviation, axis=-1))
+    return log_det, ops.sum(used.astype(cov.dtype)), distances
 
 
 dirichlet = _Dirichlet()

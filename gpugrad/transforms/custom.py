@@ -6,6 +6,7 @@ from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, Generic, NamedTuple
 
+from .._arguments import is_floating
 from .._batched import behind, levels_among, lifted, physical, reentered
 from .._tensor import Tensor
 from .._typing import P, R
@@ -25,16 +26,7 @@ from .pieces import (
     to_function_axes,
     to_graph_axes,
 )
-from .recording import (
-    callable_or_error,
-    fitted,
-    fresh,
-    is_floating,
-    like,
-    parameters,
-    same,
-    without_graph,
-)
+from .recording import callable_or_error, fitted, fresh, like, parameters, same, without_graph
 from .trees import as_tensor, flatten, names, shown, unflatten
 
 

@@ -6,6 +6,7 @@ from threading import get_ident
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
+from .._arguments import is_floating
 from .._batched import active_levels, behind, levels_of, physical, reentered
 from .._draws import Draws
 from .._tensor import Tensor
@@ -14,7 +15,7 @@ from ..autograd.graph import Leaf, make_node, next_order, writes
 from ..autograd.implementation import add_instrument, implementation_of, remove_instrument
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import op
-from ..backends import backend_of, namespace_of
+from ..backends import namespace_of
 from ..ops.manipulation import broadcast_to
 from ..ops.reductions import sum as sum_
 from .recording import fresh, reordered
@@ -219,7 +220,7 @@ def several(g):
 
 def is_recordable(x):
     """Whether a leaf of a result can have a cotangent."""
-    return isinstance(x, Tensor) and backend_of[type(x._like)].is_floating(x.dtype)
+    return isinstance(x, Tensor) and is_floating(x)
 
 
 # In the graph, axes of vmap levels entered after recording (a batch of cotangents) come before

@@ -14,15 +14,7 @@ from ..autograd.graph import Leaf, next_order
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
-from .pieces import (
-    Call,
-    Piece,
-    is_recordable,
-    op_of_calls,
-    output,
-    record_outputs,
-    several,
-)
+from .pieces import Call, Piece, is_recordable, op_of_calls, output, record_outputs, several
 from .recording import callable_or_error, same
 from .trees import flatten, names, shown
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, overload
 
+from .._arguments import is_complex, is_floating
 from .._batched import BatchedTensor, active_levels
 from .._creation import ones_like, zeros_like
 from .._foreign_names import explains_arguments
@@ -20,8 +21,6 @@ from .recording import (
     checked,
     fresh,
     inward,
-    is_complex,
-    is_floating,
     labels_of,
     like,
     outward,
