@@ -42,7 +42,11 @@ def _sliding_windows_vjp(xp, g, x_shape, size, stride, padding, dilation):
 
 
 sliding_windows.vjp(x=_sliding_windows_vjp)
-sliding_windows.jvp(x=sliding_windows.op.forward)
+sliding_windows.jvp(
+    x=lambda xp, t, size, stride, padding, dilation: xp.sliding_windows(
+        t, size=size, stride=stride, padding=padding, dilation=dilation
+    )
+)
 
 
 @library_function(vmap=_same)
@@ -61,7 +65,11 @@ def _add_windows_vjp(xp, g, values_shape, shape, stride, padding, dilation):
 
 
 add_windows.vjp(values=_add_windows_vjp)
-add_windows.jvp(values=add_windows.op.forward)
+add_windows.jvp(
+    values=lambda xp, t, shape, stride, padding, dilation: xp.add_windows(
+        t, shape=shape, stride=stride, padding=padding, dilation=dilation
+    )
+)
 
 
 @library_function(discards=True, vmap=_same)
@@ -83,7 +91,11 @@ def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
 
 
 sum_windows.vjp(x=_sum_windows_vjp)
-sum_windows.jvp(x=sum_windows.op.forward)
+sum_windows.jvp(
+    x=lambda xp, t, size, stride, padding, dilation, scale: xp.sum_windows(
+        t, size=size, stride=stride, padding=padding, dilation=dilation, scale=scale
+    )
+)
 
 
 @library_function(discards=True, vmap=_same)
@@ -137,8 +149,13 @@ def _put_back(xp, g, x_shape, taps, size, stride, padding, dilation):
     return xp.put_in_windows(g, taps, shape=_lengths(x_shape, size), **options)
 
 
+def _take(xp, t, taps, size, stride, padding, dilation):
+    options = {"size": size, "stride": stride, "padding": padding, "dilation": dilation}
+    return xp.take_from_windows(t, taps, **options)
+
+
 take_from_windows.vjp(x=_put_back)
-take_from_windows.jvp(x=take_from_windows.op.forward)
+take_from_windows.jvp(x=_take)
 
 
 @library_function(integer=("taps",), vmap=_both)
@@ -149,8 +166,4 @@ def put_in_windows(values, taps, /, *, shape, size, stride=1, padding=0, dilatio
     """
 
 
-put_in_windows.vjp(
-    values=lambda xp, g, taps, size, stride, padding, dilation: xp.take_from_windows(
-        g, taps, size=size, stride=stride, padding=padding, dilation=dilation
-    )
-)
+put_in_windows.vjp(values=_take)
