@@ -153,7 +153,7 @@ enter(
 
 
 def _is_number(a):
-    return ~gg.isnan(a)
+    return a == a
 
 
 def _without_nan(function):
@@ -260,7 +260,7 @@ def _of_numbers(a, q, axis, *, method, keepdims):
         raise TypeError(f"numpy.nanquantile: with Tensors method is 'linear', not {method!r}")
     kept = (1,) * a.ndim if axis is None else None
     a, axis = along(a, axis)
-    is_number = ~gg.isnan(a)
+    is_number = _is_number(a)
     count = gg.count_nonzero(is_number, axis=axis, keepdims=True)
     last = gg.maximum(count - 1, 0)
     ordered = gg.sort(gg.where(is_number, a, math.inf), axis=axis)
