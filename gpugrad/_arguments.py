@@ -1,7 +1,7 @@
 """How arguments that mean the same in several places are read."""
 
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from math import inf
 from operator import index
 
@@ -47,6 +47,28 @@ def require(fits, what, value):
     """Raise ValueError, which says what a value must be and what it is, unless it fits."""
     if not fits:
         raise ValueError(f"{what}, not {value!r}")
+
+
+def constructor(first, options, last, init):
+    """An ``__init__`` with these parameters, besides self, that passes all by name to ``init``.
+
+    options: those of a function, which get annotations by their defaults.
+    """
+    types = {bool: bool, tuple: tuple[float, float]}
+    options = [
+        p.replace(annotation=types.get(type(p.default), float)) if p.annotation is p.empty else p
+        for p in options
+    ]
+    own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    taken = Signature([own, first, *options, last], return_annotation=None)
+
+    def __init__(*args, **keywords):
+        given = taken.bind(*args, **keywords)
+        given.apply_defaults()
+        init(**given.arguments)
+
+    __init__.__signature__ = taken
+    return explains_arguments(__init__)
 
 
 def takes_one_shape(function: F) -> F:

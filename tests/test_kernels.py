@@ -33,10 +33,11 @@ def test_nvrtc_compiles(file, dtype, arch):
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("features", [32, 128, 256])
+@pytest.mark.parametrize("features", ["32", "128", "256", "64s", "128s"])
 def test_nvrtc_compiles_attention(features, dtype, arch):
     """The sizes that the kernels are launched in; factors stay in 16 bits where they are."""
-    if features <= {"float64": 64, "float32": 128}.get(dtype, 256):
+    known = {"float64": ["32", "64s"], "float32": ["32", "128", "128s"]}
+    if features in known.get(dtype, ["32", "128", "256", "128s"]):
         code = compile_for(arch, dtype, [f"attention {features}"])
         wide, factor = {
             "float64": ("f64", "f64"), "float32": ("f32", "tf32"),
@@ -44,6 +45,13 @@ def test_nvrtc_compiles_attention(features, dtype, arch):
         }[dtype]  # fmt: skip
         kinds = re.findall(r"mma\.sync\S*row\.col\.(\S+);?", code.decode())
         assert {x.rstrip(";") for x in kinds} == {f"{wide}.{factor}.{factor}.{wide}"}
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_nvrtc_compiles_float32_parameters(dtype, arch):
+    """Of 16-bit elements, in batch normalization."""
+    compile_for(arch, dtype, ["normalization"], "float32")
 
 
 def loader():
@@ -55,10 +63,10 @@ def loader():
     return loader
 
 
-def compile_for(arch, dtype, names):
+def compile_for(arch, dtype, names, other=None):
     """The PTX, compiled as CuPy does, without warnings, also of registers that are spilled."""
     sources = loader()
-    options = sources.options(dtype)
+    options = sources.options(dtype, other)
     return compile_source(arch, sources.source(*names), options, dtype != "float64")
 
 

@@ -116,12 +116,12 @@ X = gg.ones((4, 2, 3))
         (
             lambda: nn.RNN(3, 2)(X, gg.ones((2, 2))),
             ValueError,
-            r"^RNN: for an input of shape \(4, 2, 3\), h_0 must .* = \(1, 2, 2\), not \(2, 2\)",
+            r"^RNN: for an input of shape \(4, 2, 3\), h_0 .* have shape \(1, 2, 2\), not \(2, 2\)",
         ),
         (
             lambda: nn.LSTM(3, 2)(X, (gg.ones((1, 2, 2)), gg.ones((1, 1, 2)))),
             ValueError,
-            r"c_0 must have the shape \(layers and directions, batch, hidden_size\) = \(1, 2, 2\)",
+            r"c_0 \(layers and directions, batch, hidden_size\) must have shape \(1, 2, 2\)",
         ),
         (lambda: nn.LSTM(3, 2)(X, X), TypeError, r"^LSTM: the initial .* tuple \(h_0, c_0\), not"),
         (
@@ -142,7 +142,7 @@ X = gg.ones((4, 2, 3))
         (
             lambda: nn.GRUCell(3, 2)(X[0], X[0]),
             ValueError,
-            r"^GRUCell: .* \(2, 3\), a state must have the shape \(2, 2\), not \(2, 3\)$",
+            r"^GRUCell: .* \(2, 3\), a state must have shape \(2, 2\), not \(2, 3\)$",
         ),
         (
             lambda: gg.gru(X, gg.ones((6, 3)), gg.ones((4, 2))),

@@ -18,6 +18,7 @@ import gpugrad
 from gpugrad import Tensor, nn, optim
 from gpugrad.autograd.operation import Op, composites
 from gpugrad.ops.operators import COMPARISONS, OPERATORS
+from gpugrad.optim import formulas
 
 ROOT = Path(gpugrad.__file__).parent
 
@@ -179,7 +180,10 @@ def stubs():
     for room in "fft", "linalg", "special":
         texts[room] = ops_stub(import_module(f"gpugrad.{room}"))
     texts = {name: HEAD + text for name, text in texts.items()}
-    texts["optim/__init__"] = HEAD.partition("\nfrom ._typing")[0] + "\n" + optim_stub()
+    head = HEAD.partition("\nfrom ._typing")[0]
+    texts["optim/__init__"] = f"{head}\n{optim_stub()}"
+    head += "\nfrom .optimizer import Optimizer\nfrom .scheduler import LRScheduler\n"
+    texts["optim/formulas"] = head + formulas_stub()
     for name, space in {"__init__": nn, "functional": nn.functional}.items():
         texts[f"nn/{name}"] = HEAD_OF_NN + nn_stub(space)
     return {ROOT / f"{name}.pyi": formatted(text) for name, text in texts.items()}
@@ -277,20 +281,32 @@ def optim_stub():
         value = getattr(optim, name)
         if isinstance(value, ModuleType):
             lines.append(f"from . import {name} as {name}")
-        elif not hasattr(vars(value).get("__init__"), "__wrapped__") or is_written(value):
+        elif is_written(value):
             lines.append(f"from {value.__module__} import {name} as {name}")
         else:
-            (base,) = value.__bases__
-            init = f"def __init__{annotated_signature(value.__init__)}: ..."
-            lines.append(definition(name, f"({base.__name__})", value).replace("def", "class", 1))
-            lines[-1] += f"\n    {init}"
+            lines.append(class_definition(value))
     lines.sort(key=lambda line: not line.startswith("from "))
     return "\n".join(lines)
+
+
+def formulas_stub():
+    """Return the stub of the schedulers whose constructors are made from their formulas."""
+    return "\n".join([class_definition(value) for value in formulas.Formula.__subclasses__()])
 
 
 def is_written(kind):
     """Whether the constructor of a class is in the file of the class."""
     return inspect.unwrap(kind.__init__).__code__.co_filename == inspect.getfile(kind)
+
+
+def class_definition(kind):
+    """Return the definition of a class with the constructor that was made for it."""
+    base = next(base for base in kind.__mro__[1:] if base is not formulas.Formula)
+    text = definition(kind.__name__, f"({base.__name__})", kind).replace("def", "class", 1)
+    taken = annotated_signature(kind.__init__)
+    attributes = [taken.parameters[name] for name in getattr(kind, "_options", ())]
+    lines = [f"    {p.name}: {p.annotation}" for p in attributes]
+    return "\n".join([text, *lines, f"    def __init__{taken}: ..."])
 
 
 def tensor_methods_stub():

@@ -131,8 +131,9 @@ class Rounding:
             return type(out)._make(parts) if hasattr(out, "_make") else tuple(parts)
         if out.dtype.kind != "f":
             return out
-        # NumPy's 0-d results are scalars.
-        return self.backend.asarray(out).astype(bfloat16())
+        if type(out) in self.backend.scalar_types:  # NumPy's 0-d results
+            out = self.backend.asarray(out)
+        return out.astype(bfloat16())
 
 
 def _widen(x):

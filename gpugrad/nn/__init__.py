@@ -14,8 +14,8 @@ _layers = _public(
     type,
     __name__,
     """
-    activations attention container convolution layers losses normalization pooling recurrent
-    synchronized transformer upsampling
+    activations attention container convolution layers likelihoods losses margin_losses
+    normalization padding pooling recurrent shuffling synchronized transformer upsampling vectors
     """,
 )
 globals().update(_layers)

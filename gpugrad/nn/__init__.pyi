@@ -41,6 +41,21 @@ from .normalization import InstanceNorm2d as InstanceNorm2d
 from .normalization import InstanceNorm3d as InstanceNorm3d
 from .normalization import LayerNorm as LayerNorm
 from .normalization import RMSNorm as RMSNorm
+from .padding import CircularPad1d as CircularPad1d
+from .padding import CircularPad2d as CircularPad2d
+from .padding import CircularPad3d as CircularPad3d
+from .padding import ConstantPad1d as ConstantPad1d
+from .padding import ConstantPad2d as ConstantPad2d
+from .padding import ConstantPad3d as ConstantPad3d
+from .padding import ReflectionPad1d as ReflectionPad1d
+from .padding import ReflectionPad2d as ReflectionPad2d
+from .padding import ReflectionPad3d as ReflectionPad3d
+from .padding import ReplicationPad1d as ReplicationPad1d
+from .padding import ReplicationPad2d as ReplicationPad2d
+from .padding import ReplicationPad3d as ReplicationPad3d
+from .padding import ZeroPad1d as ZeroPad1d
+from .padding import ZeroPad2d as ZeroPad2d
+from .padding import ZeroPad3d as ZeroPad3d
 from .recurrent import GRU as GRU
 from .recurrent import LSTM as LSTM
 from .recurrent import RNN as RNN
@@ -192,6 +207,13 @@ class CELU(Module):
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
+class ChannelShuffle(Module):
+    """Takes channels from groups in turn; see `functional.channel_shuffle`."""
+
+    groups: int
+    def __init__(self, groups: int) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
 class CosineEmbeddingLoss(Module):
     """Draws pairs of vectors together or apart; see `functional.cosine_embedding_loss`."""
 
@@ -199,6 +221,14 @@ class CosineEmbeddingLoss(Module):
     reduction: str
     def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None: ...
     def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor: ...
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between vectors; see `functional.cosine_similarity`."""
+
+    dim: int
+    eps: float
+    def __init__(self, dim: int = 1, eps: float = 1e-08) -> None: ...
+    def forward(self, x1: Tensor, x2: Any) -> Tensor: ...
 
 class CrossEntropyLoss(Module):
     """Cross entropy of logits and labels or probabilities; see `functional.cross_entropy`.
@@ -262,6 +292,24 @@ class GLU(Module):
     def __init__(self, dim: int = -1) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
+class GaussianNLLLoss(Module):
+    """Of values from normal distributions; see `functional.gaussian_nll_loss`."""
+
+    full: bool
+    eps: float
+    reduction: str
+    def __init__(
+        self, full: bool = False, eps: float = 1e-06, *, reduction: str = "mean"
+    ) -> None: ...
+    def forward(self, input: Tensor, target: Any, var: Any) -> Tensor: ...
+
+class Hardshrink(Module):
+    """``x`` where its magnitude is above ``lambd``, else 0; see `functional.hardshrink`."""
+
+    lambd: float
+    def __init__(self, lambd: float = 0.5) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
 class Hardsigmoid(Module):
     """``min(max(x + 3, 0), 6) / 6``, elementwise; see `functional.hardsigmoid`."""
     def __init__(self, inplace: bool = False) -> None: ...
@@ -286,6 +334,14 @@ class Hardtanh(Module):
         self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
     ) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
+
+class HingeEmbeddingLoss(Module):
+    """Distances that are to be small or large; see `functional.hinge_embedding_loss`."""
+
+    margin: float
+    reduction: str
+    def __init__(self, margin: float = 1.0, *, reduction: str = "mean") -> None: ...
+    def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class HuberLoss(Module):
     """Half the squared error up to ``delta``, linear beyond; see `functional.huber_loss`."""
@@ -320,6 +376,18 @@ class LeakyReLU(Module):
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
+class LocalResponseNorm(Module):
+    """Divides by what the channels around have; see `functional.local_response_norm`."""
+
+    size: int
+    alpha: float
+    beta: float
+    k: float
+    def __init__(
+        self, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0
+    ) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
 class LogSigmoid(Module):
     """``log(sigmoid(x))`` elementwise, without overflow."""
     def __init__(self) -> None: ...
@@ -338,6 +406,14 @@ class MSELoss(Module):
     reduction: str
     def __init__(self, *, reduction: str = "mean") -> None: ...
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
+
+class MarginRankingLoss(Module):
+    """Pairs of scores in their order; see `functional.margin_ranking_loss`."""
+
+    margin: float
+    reduction: str
+    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None: ...
+    def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor: ...
 
 class MaxPool1d(Module):
     """The largest element of each window of a length; see `functional.max_pool2d`."""
@@ -404,6 +480,39 @@ class Mish(Module):
     def __init__(self, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
+class MultiLabelMarginLoss(Module):
+    """Hinge loss of several labels; see `functional.multilabel_margin_loss`."""
+
+    reduction: str
+    def __init__(self, *, reduction: str = "mean") -> None: ...
+    def forward(self, input: Tensor, target: Any) -> Tensor: ...
+
+class MultiLabelSoftMarginLoss(Module):
+    """Logistic loss of several labels; see `functional.multilabel_soft_margin_loss`.
+
+    The weight, if there is one, is a buffer.
+    """
+
+    weight: Any
+    reduction: str
+    def __init__(self, weight: Any = None, *, reduction: str = "mean") -> None: ...
+    def forward(self, input: Tensor, target: Any) -> Tensor: ...
+
+class MultiMarginLoss(Module):
+    """Hinge loss of several classes; see `functional.multi_margin_loss`.
+
+    The weight, if there is one, is a buffer.
+    """
+
+    p: int
+    margin: float
+    weight: Any
+    reduction: str
+    def __init__(
+        self, p: int = 1, margin: float = 1.0, weight: Any = None, *, reduction: str = "mean"
+    ) -> None: ...
+    def forward(self, input: Tensor, target: Any) -> Tensor: ...
+
 class NLLLoss(Module):
     """Negative log-likelihood of labels; see `functional.nll_loss`.
 
@@ -417,6 +526,56 @@ class NLLLoss(Module):
         self, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean"
     ) -> None: ...
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
+
+class PairwiseDistance(Module):
+    """The distance of vectors; see `functional.pairwise_distance`."""
+
+    p: float
+    eps: float
+    keepdim: bool
+    def __init__(self, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> None: ...
+    def forward(self, x1: Tensor, x2: Any) -> Tensor: ...
+
+class PixelShuffle(Module):
+    """Makes pixels of channels; see `functional.pixel_shuffle`."""
+
+    upscale_factor: int
+    def __init__(self, upscale_factor: int) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
+class PixelUnshuffle(Module):
+    """Makes channels of pixels; see `functional.pixel_unshuffle`."""
+
+    downscale_factor: int
+    def __init__(self, downscale_factor: int) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
+class PoissonNLLLoss(Module):
+    """Of counts from Poisson distributions; see `functional.poisson_nll_loss`."""
+
+    log_input: bool
+    full: bool
+    eps: float
+    reduction: str
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        eps: float = 1e-08,
+        *,
+        reduction: str = "mean",
+    ) -> None: ...
+    def forward(self, input: Tensor, target: Any) -> Tensor: ...
+
+class RReLU(Module):
+    """A leaky ReLU with random slopes while it is trained; see `functional.rrelu`."""
+
+    lower: float
+    upper: float
+    def __init__(
+        self, lower: float = 0.125, upper: float = 0.3333333333333333, inplace: bool = False
+    ) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
 
 class ReLU(Module):
     """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
@@ -451,8 +610,22 @@ class SmoothL1Loss(Module):
     def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None: ...
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
+class SoftMarginLoss(Module):
+    """Logistic loss of scores and signs; see `functional.soft_margin_loss`."""
+
+    reduction: str
+    def __init__(self, *, reduction: str = "mean") -> None: ...
+    def forward(self, input: Tensor, target: Any) -> Tensor: ...
+
 class Softmax(Module):
     """``exp(x) / sum(exp(x))`` along the axis ``dim``; see `functional.softmax`."""
+
+    dim: int
+    def __init__(self, dim: int) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
+class Softmin(Module):
+    """The softmax of ``-x`` along the axis ``dim``; see `functional.softmin`."""
 
     dim: int
     def __init__(self, dim: int) -> None: ...
@@ -469,6 +642,13 @@ class Softplus(Module):
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
+class Softshrink(Module):
+    """``x`` moved towards 0 by ``lambd``; see `functional.softshrink`."""
+
+    lambd: float
+    def __init__(self, lambd: float = 0.5) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
 class Softsign(Module):
     """``x / (1 + abs(x))`` elementwise."""
     def __init__(self) -> None: ...
@@ -482,6 +662,14 @@ class Tanh(Module):
 class Tanhshrink(Module):
     """``x - tanh(x)`` elementwise."""
     def __init__(self) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
+class Threshold(Module):
+    """``x`` where it is above ``threshold``, else ``value``; see `functional.threshold`."""
+
+    threshold: float
+    value: float
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class TripletMarginLoss(Module):

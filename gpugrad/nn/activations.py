@@ -24,6 +24,7 @@ from ..ops.neural import log_softmax as _log_softmax
 from ..ops.neural import relu, sigmoid
 from ..ops.neural import softmax as _softmax
 from ..ops.transcendental import tanh
+from ..random import Generator, default_generator
 from .function_layer import FunctionLayer
 from .module import Module, Parameter
 
@@ -107,6 +108,58 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """``log(softmax(x))`` along the axis ``dim``, without overflow; see `softmax`."""
     return _log_softmax(input if dtype is None else input.astype(dtype), dim)
+
+
+@explains_arguments
+def softmin(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """The `softmax` of ``-x``, along the axis ``dim``."""
+    return softmax(-input, dim, dtype=dtype)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``x`` where its magnitude is above ``lambd``, else 0; the slope at ``lambd`` is 0."""
+    return where((input > lambd) | (input < -lambd), input, 0.0)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``x`` moved towards 0 by ``lambd``, or 0 where its magnitude is less; slope 0 at ``lambd``.
+
+    Raises ValueError if ``lambd`` is negative.
+    """
+    if lambd < 0:
+        raise ValueError(f"softshrink: lambd must be at least 0, not {lambd}")
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, 0.0))
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``x`` where it is above ``threshold``, else ``value``. ``inplace`` is ignored."""
+    return where(input > threshold, input, value)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """``x`` where it is positive, else ``a * x``, with a random slope ``a`` for each element.
+
+    training: whether to draw the slopes, from ``lower`` to ``upper``; else ``a`` is their mean.
+    generator: what draws them; by default the generator of the input's device.
+
+    From Xu et al. (2015). ``inplace`` is ignored. Raises ValueError if ``lower`` is above
+    ``upper``.
+    """
+    if lower > upper:
+        raise ValueError(f"rrelu: lower {lower} must be at most upper {upper}")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2)
+    generator = generator or default_generator(input.device)
+    slopes = generator.uniform(input.shape, low=lower, high=upper, dtype=input.dtype)
+    return where(input >= 0, input, slopes * input)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -281,3 +334,30 @@ class LogSoftmax(_Activation, function=log_softmax, options="dim"):
 
 class GLU(_Activation, function=glu):
     """Gated linear unit, which halves the axis ``dim``; see `functional.glu`."""
+
+
+class Softmin(_Activation, function=softmin, options="dim"):
+    """The softmax of ``-x`` along the axis ``dim``; see `functional.softmin`."""
+
+
+class Hardshrink(_Activation, function=hardshrink):
+    """``x`` where its magnitude is above ``lambd``, else 0; see `functional.hardshrink`."""
+
+    _shown = ("lambd",)
+
+
+class Softshrink(_Activation, function=softshrink):
+    """``x`` moved towards 0 by ``lambd``; see `functional.softshrink`."""
+
+    _shown = ("lambd",)
+
+
+class Threshold(_Activation, function=threshold, options="threshold value", inplace=True):
+    """``x`` where it is above ``threshold``, else ``value``; see `functional.threshold`."""
+
+
+class RReLU(_Activation, function=rrelu, options="lower upper", inplace=True):
+    """A leaky ReLU with random slopes while it is trained; see `functional.rrelu`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return rrelu(input, **self._kept(), training=self.training)

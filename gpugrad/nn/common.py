@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from .._arguments import require
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends import backend_of
@@ -45,9 +46,26 @@ def with_examples(
     return reshape(input, (1, *input.shape)) if is_single else input, is_single
 
 
+def check_shape(x: Any, shape: tuple[int, ...], message: str, *parts: Any) -> None:
+    """Raise ValueError unless ``x`` is None or has this shape.
+
+    message: how the error begins, with ``{}`` for each of the parts.
+    """
+    if x is not None and x.shape != shape:
+        raise ValueError(f"{message.format(*parts)} must have shape {shape}, not {x.shape}")
+
+
+def row_of(name: str, padding_idx: int | None, rows: int) -> int | None:
+    """``padding_idx``, counted from the start; ValueError if it is not one of the rows."""
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise ValueError(f"{name}: padding_idx {padding_idx} is not one of {rows} rows")
+    return padding_idx % rows
+
+
 def check_probability(name, p):
-    if not 0 <= p <= 1:
-        raise ValueError(f"{name}: the probability p must be from 0 to 1, not {p!r}")
+    require(0 <= p <= 1, f"{name}: the probability p must be from 0 to 1", p)
 
 
 def created(name: str, *args: Any, dtype: Any, like: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from ..ops.convolution import convolution, convolution_input
 from ..ops.manipulation import reshape
 from ..ops.windows import add_windows, sliding_windows
 from ..random import Generator
-from .common import LENGTHS, Ints, check_axes, per_axis, with_examples
+from .common import LENGTHS, Ints, check_axes, check_shape, per_axis, with_examples
 from .function_layer import FunctionLayer, OfAxes, for_axes
 from .init import uniform_parameters
 from .padding import MODES, pad
@@ -142,8 +142,7 @@ def _convolve_transposed(
         groups=groups,
     )
     if bias is not None:
-        if bias.shape != (out.shape[1],):
-            raise ValueError(f"{name}: bias must have shape ({out.shape[1]},), not {bias.shape}")
+        check_shape(bias, out.shape[1:2], "{}: bias", name)
         out = out + reshape(bias, (-1,) + (1,) * n)
     return reshape(out, out.shape[1:]) if is_single else out
 

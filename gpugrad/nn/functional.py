@@ -15,7 +15,10 @@ from .common import public as _public
 _functions = _public(
     _FunctionType,
     __package__,
-    "activations computations convolution losses padding pooling upsampling",
+    """
+    activations computations convolution likelihoods losses margin_losses padding pooling shuffling
+    upsampling vectors
+    """,
 )
 globals().update(_functions)
 _ops = "gelu linear sigmoid softplus softsign tanh".split()

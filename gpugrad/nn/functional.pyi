@@ -13,14 +13,19 @@ from .._tensor import Tensor
 from ..random import Generator
 from .activations import celu as celu
 from .activations import glu as glu
+from .activations import hardshrink as hardshrink
 from .activations import hardsigmoid as hardsigmoid
 from .activations import log_softmax as log_softmax
 from .activations import logsigmoid as logsigmoid
 from .activations import prelu as prelu
 from .activations import relu6 as relu6
+from .activations import rrelu as rrelu
 from .activations import selu as selu
 from .activations import softmax as softmax
+from .activations import softmin as softmin
+from .activations import softshrink as softshrink
 from .activations import tanhshrink as tanhshrink
+from .activations import threshold as threshold
 from .computations import batch_norm as batch_norm
 from .computations import bilinear as bilinear
 from .computations import dropout as dropout
@@ -40,6 +45,8 @@ from .computations import scaled_dot_product_attention as scaled_dot_product_att
 from .computations import silu as silu
 from .convolution import fold as fold
 from .convolution import unfold as unfold
+from .likelihoods import gaussian_nll_loss as gaussian_nll_loss
+from .likelihoods import poisson_nll_loss as poisson_nll_loss
 from .losses import binary_cross_entropy as binary_cross_entropy
 from .losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from .losses import cosine_embedding_loss as cosine_embedding_loss
@@ -51,8 +58,22 @@ from .losses import mse_loss as mse_loss
 from .losses import nll_loss as nll_loss
 from .losses import smooth_l1_loss as smooth_l1_loss
 from .losses import triplet_margin_loss as triplet_margin_loss
+from .margin_losses import hinge_embedding_loss as hinge_embedding_loss
+from .margin_losses import margin_ranking_loss as margin_ranking_loss
+from .margin_losses import multi_margin_loss as multi_margin_loss
+from .margin_losses import multilabel_margin_loss as multilabel_margin_loss
+from .margin_losses import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from .margin_losses import soft_margin_loss as soft_margin_loss
 from .padding import pad as pad
+from .shuffling import channel_shuffle as channel_shuffle
+from .shuffling import local_response_norm as local_response_norm
+from .shuffling import pixel_shuffle as pixel_shuffle
+from .shuffling import pixel_unshuffle as pixel_unshuffle
 from .upsampling import interpolate as interpolate
+from .vectors import cosine_similarity as cosine_similarity
+from .vectors import normalize as normalize
+from .vectors import one_hot as one_hot
+from .vectors import pairwise_distance as pairwise_distance
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """`adaptive_avg_pool2d` over the last axes of ``(n, channels, length)``."""

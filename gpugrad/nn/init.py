@@ -27,19 +27,10 @@ from ..ops.products import matrix_transpose
 from ..random import Generator, default_generator
 from .module import Parameter, overwrite
 
-__all__ = [
-    "calculate_gain",
-    "constant_",
-    "kaiming_normal_",
-    "kaiming_uniform_",
-    "normal_",
-    "ones_",
-    "orthogonal_",
-    "uniform_",
-    "xavier_normal_",
-    "xavier_uniform_",
-    "zeros_",
-]
+__all__ = """
+    calculate_gain constant_ kaiming_normal_ kaiming_uniform_ normal_ ones_ orthogonal_ uniform_
+    xavier_normal_ xavier_uniform_ zeros_
+""".split()
 __dir__ = __all__.copy
 
 _GAINS = {

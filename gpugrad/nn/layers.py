@@ -11,7 +11,7 @@ from ..ops.manipulation import reshape
 from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
-from .common import check_probability
+from .common import check_probability, row_of
 from .computations import _drop_channels
 from .function_layer import OfAxes
 from .init import uniform_parameters as _uniform
@@ -207,13 +207,7 @@ class Embedding(Module):
                 "limit the norms after each optimizer step instead, as in: with no_grad(): "
                 "layer.weight[...] = layer.weight * limit / maximum(norms, limit)"
             )
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(
-                    f"Embedding: padding_idx {padding_idx} is not one of {num_embeddings} rows"
-                )
-            padding_idx %= num_embeddings
-        self.padding_idx = padding_idx
+        self.padding_idx = padding_idx = row_of("Embedding", padding_idx, num_embeddings)
         generator = generator or default_generator(device)
         drawn = generator.normal((num_embeddings, embedding_dim), dtype=dtype)
         if padding_idx is not None:

@@ -8,7 +8,7 @@ import math
 from operator import index
 from typing import Any, ClassVar
 
-from .._arguments import one_of
+from .._arguments import one_of, require
 from .._creation import asarray
 from .._dtypes import isdtype
 from .._limits import finfo
@@ -26,6 +26,7 @@ from ..ops.neural import cross_entropy as _cross_entropy
 from ..ops.neural import log_softmax, mse, nll
 from ..ops.reductions import sum as _sum
 from ..ops.transcendental import exp, log
+from .common import check_shape
 from .function_layer import FunctionLayer
 
 REDUCTIONS = "mean", "sum", "none"
@@ -38,12 +39,6 @@ def _check_shapes(name, input, **others):
                 f"{name}: {other} must have the shape of the input {tuple(input.shape)}, not "
                 f"{tuple(x.shape)}; nothing is broadcast"
             )
-
-
-def _positive(name, value):
-    if not value > 0:
-        raise ValueError(f"{name} must be positive, not {value}")
-    return value
 
 
 def _reduced(name, losses, reduction):
@@ -68,11 +63,14 @@ def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any
     """
     if weight is None:
         return mse(input, target, reduction=reduction)
-    _check_shapes("mse_loss", input, weight=weight)
-    return _weighted_mean("mse_loss", mse(input, target, reduction="none"), weight, reduction)
+    losses = mse(input, target, reduction="none")
+    return _weighted_mean("mse_loss", input, losses, weight, reduction)
 
 
-def _weighted_mean(name, losses, weight, reduction):
+def _weighted_mean(name, input, losses, weight, reduction):
+    if weight is None:
+        return _reduced(name, losses, reduction)
+    _check_shapes(name, input, weight=weight)
     weight = asarray(weight)
     losses = _reduced(name, losses * weight, reduction)
     # A quotient of means, because in float16 the sums could overflow.
@@ -86,11 +84,7 @@ def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any 
     For shapes, ``reduction``, ``weight`` and errors see `mse_loss`.
     """
     _check_shapes("l1_loss", input, target=target)
-    losses = _abs(input - target)
-    if weight is None:
-        return _reduced("l1_loss", losses, reduction)
-    _check_shapes("l1_loss", input, weight=weight)
-    return _weighted_mean("l1_loss", losses, weight, reduction)
+    return _weighted_mean("l1_loss", input, _abs(input - target), weight, reduction)
 
 
 @in_float32
@@ -111,7 +105,7 @@ def huber_loss(
 
     For shapes, ``reduction`` and errors see `mse_loss`.
     """
-    _positive("huber_loss: delta", delta)
+    require(delta > 0, "huber_loss: delta must be positive", delta)
     _check_shapes("huber_loss", input, target=target)
     losses = _huber(input - target, delta)
     if weight is not None:
@@ -135,8 +129,7 @@ def smooth_l1_loss(
     ``beta``. With a ``beta`` of 0 it is `l1_loss`; less is an error. For shapes, ``reduction`` and
     errors see `mse_loss`.
     """
-    if not beta >= 0:
-        raise ValueError(f"smooth_l1_loss: beta must be at least 0, not {beta}")
+    require(beta >= 0, "smooth_l1_loss: beta must be at least 0", beta)
     _check_shapes("smooth_l1_loss", input, target=target)
     error = input - target
     losses = _abs(error) if beta == 0 else _huber(error, beta) / beta
@@ -175,8 +168,8 @@ def cross_entropy(
         return _plain(input, target, reduction, ignore_index)
     name = "cross_entropy"
     one_of(f"{name}: reduction", reduction, REDUCTIONS)
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"{name}: label_smoothing must be from 0 to 1, not {label_smoothing}")
+    is_share = 0 <= label_smoothing <= 1
+    require(is_share, f"{name}: label_smoothing must be from 0 to 1", label_smoothing)
     target, weight = asarray(target), _class_weights(name, input, weight)
     if of_labels:
         _check_labels(name, input, target)
@@ -243,11 +236,7 @@ def _class_weights(name, input, weight):
     if weight is None or not len(input.shape):
         return None
     weight, classes = asarray(weight), input.shape[min(len(input.shape) - 1, 1)]
-    if weight.shape != (classes,):
-        raise ValueError(
-            f"{name}: weight must have shape ({classes},), a factor for each class, not "
-            f"{weight.shape}"
-        )
+    check_shape(weight, (classes,), "{}: weight, a factor for each class,", name)
     return weight
 
 
@@ -444,7 +433,7 @@ def triplet_margin_loss(
     from ..ops.linalg import vector_norm  # at the top it would slow down `import gpugrad.nn`
 
     name = "triplet_margin_loss"
-    _positive(f"{name}: margin", margin)
+    require(margin > 0, f"{name}: margin must be positive", margin)
     _check_shapes(name, anchor, positive=positive, negative=negative)
     if not len(anchor.shape):
         raise ValueError(f"{name}: the inputs must have shape (n, d) or (d,), not ()")
@@ -543,7 +532,8 @@ class TripletMarginLoss(_Loss, function=triplet_margin_loss):
     """Draws vectors nearer to one than to another; see `functional.triplet_margin_loss`."""
 
     def _keep(self, margin, **options):
-        super()._keep(margin=_positive("TripletMarginLoss: margin", margin), **options)
+        require(margin > 0, "TripletMarginLoss: margin must be positive", margin)
+        super()._keep(margin=margin, **options)
 
     def forward(self, anchor: Tensor, positive: Any, negative: Any) -> Tensor:  # type: ignore[override]
         return self.function(anchor, positive, negative, **self._kept())

@@ -6,6 +6,8 @@ from .._arguments import one_of
 from .._tensor import Tensor
 from ..ops.manipulation import broadcast_to, concat, flip
 from ..ops.padding import _pad as pad_by_constant
+from .common import per_axis
+from .function_layer import OfAxes
 
 MODES = "zeros", "reflect", "replicate", "circular"  # of layers; "zeros" is "constant" here
 
@@ -72,18 +74,18 @@ def _pad_by_constant(input, pairs, value):
 def _reflect(x, lead, axis, n, before):
     length = x.shape[axis]
     part = slice(1, n + 1) if before else slice(length - 1 - n, length - 1)
-    return flip(x[*lead, part], axis=axis)
+    return flip(x[*lead, part, ...], axis=axis)
 
 
 def _replicate(x, lead, axis, n, before):
     length = x.shape[axis]
-    part = x[*lead, slice(0, 1) if before else slice(length - 1, length)]
+    part = x[*lead, slice(0, 1) if before else slice(length - 1, length), ...]
     return broadcast_to(part, (*x.shape[:axis], n, *x.shape[axis + 1 :]))
 
 
 def _circular(x, lead, axis, n, before):
     length = x.shape[axis]
-    return x[*lead, slice(length - n, length) if before else slice(0, n)]
+    return x[*lead, slice(length - n, length) if before else slice(0, n), ...]
 
 
 # By mode: what makes the elements beyond an end, and how many there can be.
@@ -92,3 +94,111 @@ _MAKERS = {
     "replicate": (_replicate, lambda length: float("inf") if length else 0),
     "circular": (_circular, lambda length: length),
 }
+
+
+class _Pad(OfAxes):
+    """Extends the last axes; see `functional.pad`.
+
+    padding: how far at every end, or at both ends of each axis, beginning with the last.
+
+    Raises ValueError for another number of ints.
+    """
+
+    mode = "constant"
+    _shown: tuple[str, ...] = ("padding",)
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        name = f"{type(self).__name__}: padding"
+        self.padding = per_axis(name, padding, 2 * self.axes, least=-(2**31))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return pad(input, self.padding, self.mode)
+
+
+class _ConstantPad(_Pad):
+    _shown = "padding=", "value="
+
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        return pad(input, self.padding, self.mode, self.value)
+
+
+class ConstantPad1d(_ConstantPad, axes=1):
+    """Extends the last axis by a ``value``; see `functional.pad`."""
+
+
+class ConstantPad2d(_ConstantPad, axes=2):
+    """Extends the last two axes by a ``value``; see `functional.pad`."""
+
+
+class ConstantPad3d(_ConstantPad, axes=3):
+    """Extends the last three axes by a ``value``; see `functional.pad`."""
+
+
+class ZeroPad1d(_Pad, axes=1):
+    """Extends the last axis by zeros; see `functional.pad`."""
+
+
+class ZeroPad2d(_Pad, axes=2):
+    """Extends the last two axes by zeros; see `functional.pad`."""
+
+
+class ZeroPad3d(_Pad, axes=3):
+    """Extends the last three axes by zeros; see `functional.pad`."""
+
+
+class ReflectionPad1d(_Pad, axes=1):
+    """Extends the last axis as in a mirror on its ends; see `functional.pad`."""
+
+    mode = "reflect"
+
+
+class ReflectionPad2d(_Pad, axes=2):
+    """Extends the last two axes as in a mirror on their ends; see `functional.pad`."""
+
+    mode = "reflect"
+
+
+class ReflectionPad3d(_Pad, axes=3):
+    """Extends the last three axes as in a mirror on their ends; see `functional.pad`."""
+
+    mode = "reflect"
+
+
+class ReplicationPad1d(_Pad, axes=1):
+    """Extends the last axis by its first and last element; see `functional.pad`."""
+
+    mode = "replicate"
+
+
+class ReplicationPad2d(_Pad, axes=2):
+    """Extends the last two axes by their first and last elements; see `functional.pad`."""
+
+    mode = "replicate"
+
+
+class ReplicationPad3d(_Pad, axes=3):
+    """Extends the last three axes by their first and last elements; see `functional.pad`."""
+
+    mode = "replicate"
+
+
+class CircularPad1d(_Pad, axes=1):
+    """Extends the last axis by the elements at its other end; see `functional.pad`."""
+
+    mode = "circular"
+
+
+class CircularPad2d(_Pad, axes=2):
+    """Extends the last two axes by the elements at their other ends; see `functional.pad`."""
+
+    mode = "circular"
+
+
+class CircularPad3d(_Pad, axes=3):
+    """Extends the last three axes by the elements at their other ends; see `functional.pad`."""
+
+    mode = "circular"

@@ -10,7 +10,7 @@ from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, 
 from ..ops.recurrent import gru, lstm, rnn
 from ..random import Generator
 from . import functional
-from .common import check_probability
+from .common import check_probability, check_shape
 from .layers import _uniform as uniform_parameters
 from .module import Module, Parameter
 
@@ -120,12 +120,9 @@ class _Recurrent(Module):
         if len(shape) == 3:
             expected = (number, shape[0 if self.batch_first else 1], self.hidden_size)
         for what, state in zip(self.states, states, strict=True):
-            if state is not None and state.shape != expected:
-                axes = "batch, hidden_size" if len(shape) == 3 else "hidden_size"
-                raise ValueError(
-                    f"{name}: for an input of shape {shape}, {what} must have the shape "
-                    f"(layers and directions, {axes}) = {expected}, not {state.shape}"
-                )
+            axes = "batch, hidden_size" if len(shape) == 3 else "hidden_size"
+            message = "{}: for an input of shape {}, {} (layers and directions, {})"
+            check_shape(state, expected, message, name, shape, what, axes)
         return len(shape) == 3
 
     def extra_repr(self) -> str:
@@ -298,11 +295,7 @@ class _Cell(Module):
             )
         expected = (*shape[:-1], self.hidden_size)
         for state in states:
-            if state is not None and state.shape != expected:
-                raise ValueError(
-                    f"{name}: for an input of shape {shape}, a state must have the shape "
-                    f"{expected}, not {state.shape}"
-                )
+            check_shape(state, expected, "{}: for an input of shape {}, a state", name, shape)
         rows = shape[0] if len(shape) == 2 else 1
         x = reshape(input, (1, rows, self.input_size))
         states = [None if s is None else reshape(s, (rows, self.hidden_size)) for s in states]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from .._arguments import whole
+from .._arguments import one_of, whole
 from .._tensor import Tensor
 from ..random import Generator
 from . import functional
@@ -13,11 +13,6 @@ from .container import ModuleList
 from .layers import Dropout, Linear
 from .module import Module
 from .normalization import LayerNorm
-
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": functional.relu,
-    "gelu": functional.gelu,
-}
 
 
 class _Layer(Module):
@@ -43,13 +38,9 @@ class _Layer(Module):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        kind = type(self).__name__
         if isinstance(activation, str):
-            if activation not in _ACTIVATIONS:
-                raise ValueError(
-                    f"{kind}: activation must be 'relu', 'gelu' or a function, not {activation!r}"
-                )
-            activation = _ACTIVATIONS[activation]
+            named = f"{type(self).__name__}: an activation that is no function"
+            activation = getattr(functional, one_of(named, activation, ("relu", "gelu")))
         self.norm_first = norm_first
         self.activation = activation
         given: dict[str, Any] = {"dtype": dtype, "device": device}

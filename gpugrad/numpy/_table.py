@@ -7,17 +7,22 @@ Both ways to a function go through it: ``gpugrad.numpy.pad(x, 2)``, which the de
 from functools import cache, update_wrapper
 from inspect import Parameter, signature
 from sys import maxsize
+from types import SimpleNamespace
 from typing import Any
 
+from .. import _creation, _dtypes, _limits, fft, linalg, special
 from .._arguments import is_floating
 from .._creation import holds_tensor
 from .._tensor import Tensor
-from ..autograd import call
-from ..backends import SCALARS, backend_of
+from ..autograd.operation import exports
+from ..backends import SCALARS, backend_of, dtypes
 from ..backends.numpy import library as numpy
 
-# The package itself, which this module is not allowed to import; see ARCHITECTURE.md.
-gg: Any = call.namespace
+# What the floors below have, under the names that it has in gpugrad.
+gg: Any = SimpleNamespace(
+    **(vars(dtypes) | vars(_limits) | vars(_dtypes) | vars(_creation) | exports()),
+    bool=dtypes.bool_, fft=fft, linalg=linalg, special=special,
+)  # fmt: skip
 
 # The functions for calls in which there is a Tensor, by NumPy's names, as "pad" or "linalg.norm".
 FUNCTIONS: dict[str, Any] = {}

@@ -25,18 +25,14 @@ def standard_function(*, differentiable=True, discards=False, **rules) -> Any:
     return define
 
 
-def library_function(namespace="xp", *, reduces=False, vmap=None, **options) -> Any:
+def library_function(namespace="xp", *, reduces=False, **options) -> Any:
     """Define an op that is a function of ``namespace``, to which it passes on its parameters.
 
     reduces: whether the second parameter is the axis of a reduction; see `no_axis`.
-    vmap, options: as for the op's method ``vmap``, and for `op`.
+    options: as for `op`.
     """
 
-    def define(function):
-        call = op(forward_by_name(namespace, function, reduces), **options)
-        return call if vmap is None else call.vmap(vmap)
-
-    return define
+    return lambda function: op(forward_by_name(namespace, function, reduces), **options)
 
 
 def no_axis(axis):

@@ -42,7 +42,7 @@ def _getitem_vmap(call, batched, x, key):
         return NotImplemented
     if is_basic(key):
         return call(x, (WHOLE, *items(key)))
-    return _get_examples(x, SplitKey(key, x.shape[1:], x._like), 1, x.shape[:1])
+    return _get_examples(x, SplitKey(key, x.shape[1:], x._like), 1, x.shape[:1], index=call)
 
 
 getitem.vmap(_getitem_vmap)
@@ -332,17 +332,6 @@ def _set_where_masked(x, value, key):
     return astype(where(mask, value, x), x.dtype, copy=False)
 
 
-@library_function(differentiable=False)
+@library_function(differentiable=False, vmap=_getitem_vmap)
 def last_written(x, /, key):
     """Bools of the shape of ``x[key]``, False for values that the same assignment overwrites."""
-
-
-def _last_written_vmap(call, batched, x, key):
-    if has_bool(key):
-        return NotImplemented
-    if is_basic(key):
-        return call(x, (WHOLE, *items(key)))
-    return _get_examples(x, SplitKey(key, x.shape[1:], x._like), 1, x.shape[:1], index=call)
-
-
-last_written.vmap(_last_written_vmap)

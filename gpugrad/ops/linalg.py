@@ -185,7 +185,7 @@ def _cofactor_vjp(xp, g, x):
 cofactor.vjp(x=_cofactor_vjp)
 
 
-@op
+@op(vmap=vmap_matrices)
 def slogdet(xp, x, /):
     """Signs of determinants (phases, for complex matrices) and logarithms of their magnitudes.
 
@@ -204,7 +204,6 @@ def _slogdet_vjp(xp, g, x, out):
 
 
 slogdet.vjp(x=_slogdet_vjp)
-slogdet.vmap(vmap_matrices)
 
 
 def _raw_array(value):
@@ -349,7 +348,7 @@ def _leading_columns(xp, q, g, k):
     return q, g - xp.matmul(rest, xp.matmul(_adjoint(xp, g_rest), q))
 
 
-@op
+@op(vmap=vmap_matrices)
 def qr(xp, x, /, *, mode="reduced"):
     """Unitary Q and upper triangular R of ``x = Q @ R``, for ``x`` (..., m, n) of any shape.
 
@@ -384,10 +383,9 @@ def _qr_vjp(xp, g, out):
 
 
 qr.vjp(x=_qr_vjp)
-qr.vmap(vmap_matrices)
 
 
-@op(materialize=False)
+@op(materialize=False, vmap=vmap_matrices)
 def eigh(xp, x, /):
     """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n), in columns, of Hermitian
     or real symmetric matrices.
@@ -415,7 +413,6 @@ def _eigh_vjp(xp, g, out):
 
 
 eigh.vjp(x=_eigh_vjp)
-eigh.vmap(vmap_matrices)
 
 
 @library_function("xp.linalg", differentiable=False, vmap=vmap_matrices)
@@ -433,7 +430,7 @@ def eigvalsh(x: Any, /) -> Any:
     return eigh(x).eigenvalues if is_recorded(x) else _eigvalsh(x)
 
 
-@op(materialize=False)
+@op(materialize=False, vmap=vmap_matrices)
 def eig(xp, x, /):
     """Eigenvalues (..., n) and eigenvectors (..., n, n), in columns of norm 1; both are complex.
 
@@ -462,7 +459,6 @@ def _eig_vjp(xp, g, out):
 
 
 eig.vjp(x=_eig_vjp)
-eig.vmap(vmap_matrices)
 
 
 @library_function("xp.linalg", differentiable=False, vmap=vmap_matrices)
@@ -479,7 +475,7 @@ def eigvals(x: Any, /) -> Any:
     return eig(x).eigenvalues if is_recorded(x) else _eigvals(x)
 
 
-@op(materialize=False)
+@op(materialize=False, vmap=vmap_matrices)
 def svd(xp, x, /, *, full_matrices=True):
     """Singular value decomposition ``x = U @ diag(S) @ Vh``, with S descending.
 
@@ -532,7 +528,6 @@ def _svd_vjp(xp, g, out):
 
 
 svd.vjp(x=_svd_vjp)
-svd.vmap(vmap_matrices)
 
 
 @library_function("xp.linalg", differentiable=False, vmap=vmap_matrices)
@@ -593,7 +588,7 @@ def _vector_norm_vjp(xp, g, x, out, axis, ord):
 vector_norm.vjp(x=_vector_norm_vjp)
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_matrices)
 def matrix_norm(xp, x, /, *, keepdims=False, ord="fro"):
     """Norms of matrices (..., m, n).
 
@@ -626,7 +621,6 @@ def _matrix_norm_vjp(xp, g, x, out, ord):
 
 
 matrix_norm.vjp(x=_matrix_norm_vjp)
-matrix_norm.vmap(vmap_matrices)
 
 
 # Products and diagonals

@@ -59,7 +59,7 @@ def _vmap_along_axis(call, batched, x, axis):
     return vmap_over_axis(call, batched, x, axis=axis)
 
 
-@op
+@op(vmap=_vmap_along_axis)
 def softmax(xp, x, /, axis=-1):
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
     if 0 in x.shape:
@@ -81,10 +81,9 @@ def _softmax_vjp(xp, g, out, axis):
 
 softmax.vjp(x=_softmax_vjp)
 softmax.jvp(x=_softmax_vjp)  # the Jacobian is symmetric
-softmax.vmap(_vmap_along_axis)
 
 
-@op
+@op(vmap=_vmap_along_axis)
 def log_softmax(xp, x, /, axis=-1):
     """``log(softmax(x))`` along ``axis``, without overflow."""
     if 0 in x.shape:
@@ -95,7 +94,6 @@ def log_softmax(xp, x, /, axis=-1):
 
 log_softmax.vjp(x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
 log_softmax.jvp(x=lambda xp, t, out, axis: t - xp.sum(xp.exp(out) * t, axis=axis, keepdims=True))
-log_softmax.vmap(_vmap_along_axis)
 
 
 @op
@@ -461,7 +459,7 @@ def _mse_vmap(call, batched, x, target, *, reduction):
 mse.vmap(_mse_vmap)
 
 
-@op(differentiable=False)
+@op(differentiable=False, vmap=vmap_unchanged)
 def one_hot(xp, labels, /, n):
     """Bools ``(..., n)`` for labels ``(...)``, True at the label's position along the last axis.
 
@@ -472,6 +470,3 @@ def one_hot(xp, labels, /, n):
     if not xp.isdtype(labels.dtype, "integral"):
         raise TypeError("labels must be integers")
     return xp.one_hot(labels, n)
-
-
-one_hot.vmap(vmap_unchanged)

@@ -77,6 +77,13 @@ def _in_order(steps, reverse):
     return steps[::-1] if reverse else steps
 
 
+def _stacked(xp, steps, reverse):
+    """One array of several arrays of each step: ``(number, length, batch, h)``."""
+    arrays = [x for kind in zip(*_in_order(steps, reverse), strict=True) for x in kind]
+    out = xp.stack(arrays)
+    return xp.reshape(out, (out.shape[0] // len(steps), len(steps), *out.shape[1:]))
+
+
 def _before(xp, states, initial, reverse):
     """The state before each step, given that after each step: ``(length, batch, h)``."""
     first = xp.zeros_like(states[:1, ...]) if initial is None else xp.expand_dims(initial, axis=0)
@@ -106,11 +113,12 @@ def _unstack(xp, x, axis, length):
     return [None] * length if x is None else xp.unstack(x, axis=axis)
 
 
-def _cotangents(xp, d, d_hh, x, weight_ih, states, h0, reverse, wanted):
+def _cotangents(xp, d, d_hh, x, weight_ih, before, wanted):
     """The cotangents of ``x``, of both weights and of both biases.
 
     d, d_hh: those of the gates' parts from the inputs and from the states, ``(gates, length, batch,
         h)``, which may be one array.
+    before: the states before the steps.
     """
     gates, length, batch, h = d.shape
     flat, flat_hh = (xp.reshape(a, (gates, length * batch, h)) for a in (d, d_hh))
@@ -121,7 +129,7 @@ def _cotangents(xp, d, d_hh, x, weight_ih, states, h0, reverse, wanted):
     if wanted[1]:
         found[1] = _to_weight(xp, flat, x)
     if wanted[2]:
-        found[2] = _to_weight(xp, flat_hh, _before(xp, states, h0, reverse))
+        found[2] = _to_weight(xp, flat_hh, before)
     if wanted[3]:
         found[3] = _to_bias(xp, d)
     if wanted[4]:
@@ -210,7 +218,7 @@ def _rnn_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, nonlinearity, reve
         dh = xp.matmul(d, weight_hh)
         steps.append(d)
     d = xp.expand_dims(xp.stack(_in_order(steps, not reverse)), axis=0)
-    return *_cotangents(xp, d, d, x, weight_ih, out, h0, reverse, wanted), dh
+    return *_cotangents(xp, d, d, x, weight_ih, _before(xp, out, h0, reverse), wanted), dh
 
 
 _rnn.vjp(joint=_rnn_vjp)
@@ -285,9 +293,9 @@ def _lstm(
         h = o * xp.tanh(c)
         states.append(h)
         cells.append(c)
-        gates.append(xp.stack([i, f, g, o]))
+        gates.append((i, f, g, o))
     states, cells = (xp.stack(_in_order(a, reverse)) for a in (states, cells))
-    gates = xp.stack(_in_order(gates, reverse), axis=1)
+    gates = _stacked(xp, gates, reverse)
     return tuple([cast(xp, a, dtype) for a in (states, h, c, cells, gates)])
 
 
@@ -319,7 +327,8 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         dh = xp.sum(xp.matmul(d, weight), axis=0)
         dc = dc * fs[t]
     d = xp.stack(_in_order(steps, not reverse), axis=1)
-    return *_cotangents(xp, d, d, x, weight_ih, states, h0, reverse, wanted), dh, dc
+    before = _before(xp, states, h0, reverse)
+    return *_cotangents(xp, d, d, x, weight_ih, before, wanted), dh, dc
 
 
 _lstm.vjp(joint=_lstm_vjp)
@@ -393,12 +402,13 @@ def _gru(
         a = steps[t]
         rz = _logistic(xp, a[:2, ...] + recurrent[:2, ...])
         q = recurrent[2, ...]
-        n = xp.tanh(a[2, ...] + rz[0, ...] * q)
-        h = n + rz[1, ...] * (h - n)
+        r, z = rz[0, ...], rz[1, ...]
+        n = xp.tanh(a[2, ...] + r * q)
+        h = n + z * (h - n)
         states.append(h)
-        gates.append(xp.stack([n, rz[0, ...], rz[1, ...], q]))
+        gates.append((n, r, z, q))
     states = xp.stack(_in_order(states, reverse))
-    gates = xp.stack(_in_order(gates, reverse), axis=1)
+    gates = _stacked(xp, gates, reverse)
     return tuple([cast(xp, a, dtype) for a in (states, h, gates)])
 
 
@@ -429,8 +439,7 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
         dh = dh * zs[t] + xp.sum(xp.matmul(d[:3, ...], weight), axis=0)
     d = xp.stack(_in_order(steps, not reverse), axis=1)
     to_inputs = xp.concat([d[:2, ...], d[3:, ...]], axis=0)
-    arrays = x, weight_ih, states, h0
-    return *_cotangents(xp, to_inputs, d[:3, ...], *arrays, reverse, wanted), dh
+    return *_cotangents(xp, to_inputs, d[:3, ...], x, weight_ih, before, wanted), dh
 
 
 _gru.vjp(joint=_gru_vjp)

@@ -200,7 +200,7 @@ max.jvp(x=_extremum_jvp)
 min.jvp(x=_extremum_jvp)
 
 
-@op
+@op(vmap=vmap_over_axes)
 def logsumexp(xp, x, /, axis=None, *, keepdims=False):
     """``log(sum(exp(x)))`` without overflow. Raises if there are no elements.
 
@@ -231,7 +231,6 @@ def _logsumexp_vjp(xp, g, x, out, axis):
 
 logsumexp.vjp(x=_logsumexp_vjp)
 logsumexp.jvp(x=lambda xp, t, x, out, axis: xp.sum(_softmax(xp, x, out, axis) * t, axis=axis))
-logsumexp.vmap(vmap_over_axes)
 
 
 @reduction(differentiable=False)
@@ -279,7 +278,7 @@ def _vmap_along_axis(call, batched, x, *, axis, **static):
     return vmap_over_axis(call, batched, x, axis=_given_or_only_axis(axis, x.shape[1:]), **static)
 
 
-@op
+@op(vmap=_vmap_along_axis)
 def cumulative_sum(xp, x, /, *, axis=None, dtype=None, include_initial=False):
     """Sums of the elements up to and including each one along ``axis``.
 
@@ -303,10 +302,9 @@ cumulative_sum.jvp(
         t, axis=_given_or_only_axis(axis, t.shape), include_initial=include_initial
     )
 )
-cumulative_sum.vmap(_vmap_along_axis)
 
 
-@op
+@op(vmap=_vmap_along_axis)
 def cumulative_prod(xp, x, /, *, axis=None, dtype=None, include_initial=False):
     """Products of the elements up to and including each one along ``axis``.
 
@@ -360,7 +358,6 @@ def _recurrence(xp, g, a):
 
 
 cumulative_prod.vjp(x=_cumulative_prod_vjp)
-cumulative_prod.vmap(_vmap_along_axis)
 
 
 @op

@@ -41,11 +41,11 @@ class NAdam(Optimizer):
     keeps_step = True
     numbers: ClassVar[Mapping[str, float]] = {"mu_product": 1.0}
 
-    def next_numbers(
-        self, step, values, lr, betas, eps, weight_decay, momentum_decay, decoupled
-    ):  # fmt: skip
-        (product,) = values
-        return (product * _mu(step, betas, momentum_decay),)
+    def next_counts(
+        self, counts, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay
+    ):
+        step, product = counts
+        return step + 1, product * _mu(step + 1, betas, momentum_decay)
 
     def apply_single(
         self, array, grad, state, step, mu_product,

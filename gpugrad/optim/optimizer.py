@@ -3,11 +3,10 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from inspect import Parameter, Signature, signature
-from itertools import islice
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from .._arguments import is_floating, require
+from .._arguments import constructor, is_floating, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._foreign_names import INSTEAD, explains_arguments, missing
@@ -86,7 +85,7 @@ class Optimizer:
     splits_complex: whether ``apply_single`` is called for the real and for the imaginary parts of
         complex parameters, rather than once.
     numbers: the names and first values of floats that are kept for a parameter; see
-        `next_numbers`.
+        `next_counts`.
     communicates: whether a step needs other processes. The updates are then those of another
         optimizer, the attribute ``optimizer``.
     fused_kernel: a static method called with ``step, *hyper``, or None. It names a CUDA kernel in
@@ -110,10 +109,13 @@ class Optimizer:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        own = vars(cls)
-        if "apply_single" in own and "__init__" not in own:
-            _give_constructor(cls)
-        elif "__init__" in own and cls.__module__.startswith(f"{__package__}."):
+        if "__init__" not in vars(cls) and "apply_single" in vars(cls):
+            hyper = [*signature(cls.apply_single).parameters.values()][5:]
+            hyper = [p for p in hyper if p.name not in cls.numbers]
+            if hyper and all(p.default is not p.empty for p in hyper):
+                made = constructor(_PARAMS, hyper, _MAXIMIZE, Optimizer.__init__)
+                cls.__init__ = made  # type: ignore[method-assign]
+        elif "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
             cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(
@@ -170,12 +172,12 @@ class Optimizer:
         """Update ``array`` and ``state`` in place."""
         raise NotImplementedError
 
-    def next_numbers(self, step: int, values: tuple, *hyper: Any) -> tuple:
-        """The values of `numbers` at update ``step``, from those at the update before.
+    def next_counts(self, counts: tuple, *hyper: Any) -> tuple:
+        """The number of updates and the values of `numbers` after the next update.
 
-        ``apply_single`` takes them between ``step`` and ``*hyper``.
+        ``apply_single`` takes them all, before ``*hyper``.
         """
-        raise NotImplementedError
+        return (counts[0] + 1,)
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimize more parameters, with their own hyper-parameters.
@@ -302,15 +304,15 @@ class Optimizer:
             updates.
         """
         self._settle()
-        before = {state: (state.step, state.numbers) for state in self._states.values()}
+        before = {state: state.counts for state in self._states.values()}
         array = next(iter(skips.values()))
         self._skips = {**skips}
         try:
             return self.step()
         finally:
             self._skips = {}
-            first = 0, tuple(self.numbers.values())
-            counts = [(state, *before.get(state, first)) for state in self._states.values()]
+            first = 0, *self.numbers.values()
+            counts = [(state, before.get(state, first)) for state in self._states.values()]
             self._unknown = backend_of[type(array)].read_later(array), counts
 
     def _settle(self):
@@ -319,8 +321,8 @@ class Optimizer:
             return
         is_skipped, counts = self._unknown
         if is_skipped():
-            for state, step, numbers in counts:
-                state.step, state.numbers = step, numbers
+            for state, before in counts:
+                state.counts = before
         self._unknown = None  # last, so that after an interrupt it is done again
 
     def __getstate__(self) -> dict[str, Any]:
@@ -337,13 +339,13 @@ class Optimizer:
         grouped: dict[Any, list] = {}
         for state, grad in members:
             if state.is_plain and not self._skips:  # the usual case, which is spared a further call
-                step = state.step + 1
+                step = state.counts[0] + 1
                 apply_single(state.array, grad, state.values, step, *hyper)
-                state.step = step
+                state.counts = (step,)
             elif state.entry is None:
                 self._update_alone(state, apply_single, grad, hyper)
             else:
-                grouped.setdefault((state.updater, state.step), []).append((state, grad))
+                grouped.setdefault((state.updater, state.counts[0]), []).append((state, grad))
         for (updater, step), together in grouped.items():
             self._update_together(updater, together, step + 1, maximize, hyper)
 
@@ -363,7 +365,7 @@ class Optimizer:
         skip = self._skip_for(grads[0])
         if fused_kernel and updater.update(entries, grads, *fused_kernel(step, *hyper), skip):
             for state in states:
-                state.step = step
+                state.counts = (step,)
         else:
             for state, grad in zip(states, grads, strict=True):
                 self._update_alone(state, self.apply_single, grad, hyper)
@@ -405,12 +407,12 @@ class Optimizer:
         self._check_writeable(p)
         self._states_made += 1
         arrays = self.init_single(p.array, group)
-        step, numbers = 0, tuple(self.numbers.values())
+        counts = 0, *self.numbers.values()
         if old is not None and (old.arrays or not arrays):
             kept = arrays.keys() & old.arrays.keys()
             arrays |= {name: placed_like(old.arrays[name], p.array) for name in kept}
-            step, numbers = old.step, old.numbers
-        state = ParameterState(p.array, arrays, step, numbers, self.splits_complex)
+            counts = old.counts
+        state = ParameterState(p.array, arrays, counts, self.splits_complex)
         self._states[p] = state
         return state
 
@@ -440,12 +442,13 @@ class Optimizer:
             groups.append({**deepcopy(others), "params": positions})
             for i, p in zip(positions, group["params"], strict=True):
                 state = self._states.get(p)
-                if state is not None and state.arrays and state.step:
+                if state is not None and state.arrays and state.counts[0]:
                     saved[i] = {name: tensor(array) for name, array in state.arrays.items()}
-                    for name, number in zip(self.numbers, state.numbers, strict=True):
+                    step, *numbers = state.counts
+                    for name, number in zip(self.numbers, numbers, strict=True):
                         saved[i][name] = tensor(number, dtype=float64)
                     if self.keeps_step:
-                        saved[i]["step"] = tensor(float(state.step))
+                        saved[i]["step"] = tensor(float(step))
         return {"state": saved, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -464,8 +467,8 @@ class Optimizer:
         ):
             for i, p in zip(new["params"], group["params"], strict=True):
                 if arrays := saved.pop(i, None):
-                    kept, step, numbers = self._copied(i, arrays, p, hyper)
-                    states[p] = ParameterState(p.array, kept, step, numbers, self.splits_complex)
+                    kept, counts = self._copied(i, arrays, p, hyper)
+                    states[p] = ParameterState(p.array, kept, counts, self.splits_complex)
         if saved:
             raise self._misfit(f"it has state of parameters {sorted(saved)}, which are in no group")
         self._states, self._unknown = states, None
@@ -500,8 +503,8 @@ class Optimizer:
     def _copied(self, i, arrays, p, hyper):
         """Copy the ``arrays`` that a state dict has for parameter ``i``, which is ``p``.
 
-        Returns the copies by name, the number of updates, which is 1 where the dict does not say,
-        and the values of `numbers`.
+        Returns the copies by name, and the number of updates, which is 1 where the dict does not
+        say, with the values of `numbers`.
         """
         names = [*self.init_single(p.array, hyper)]
         counts = [*["step"] * self.keeps_step, *self.numbers]
@@ -522,7 +525,7 @@ class Optimizer:
                 )
             copies[name] = placed_like(value.array, p.array)
         step, *numbers = counted.values()
-        return copies, int(step), tuple(numbers)
+        return copies, (int(step), *numbers)
 
     def _misfit(self, what):
         return ValueError(
@@ -539,27 +542,8 @@ class Optimizer:
         return "\n".join([f"{self._name}(", *groups, ")"])
 
 
-def _give_constructor(cls):
-    """Make a class's ``__init__`` from the defaults of its ``apply_single``, if it has them."""
-    hyper = [*signature(cls.apply_single).parameters.values()][5:]
-    hyper = [p for p in hyper if p.name not in cls.numbers]
-    if not hyper or any(p.default is p.empty for p in hyper):
-        return
-    types = {bool: bool, tuple: tuple[float, float]}
-    hyper = [p.replace(annotation=types.get(type(p.default), float)) for p in hyper]
-    own, params = (Parameter(x, Parameter.POSITIONAL_OR_KEYWORD) for x in ("self", "params"))
-    maximize = Parameter("maximize", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
-    params = params.replace(annotation=Iterable[Any])
-    taken = Signature([own, params, *hyper, maximize], return_annotation=None)
-
-    def __init__(*args, **keywords):
-        given = taken.bind(*args, **keywords)
-        given.apply_defaults()
-        self, params, *_ = given.arguments.values()
-        Optimizer.__init__(self, params, dict(islice(given.arguments.items(), 2, None)))
-
-    __init__.__signature__ = taken
-    cls.__init__ = explains_arguments(__init__)
+_PARAMS = Parameter("params", Parameter.POSITIONAL_OR_KEYWORD, annotation=Iterable[Any])
+_MAXIMIZE = Parameter("maximize", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
 
 
 def zeros_by_name(array, *names):
@@ -598,8 +582,7 @@ class ParameterState:
 
     arrays: the arrays from ``init_single``, by name.
     values: the same arrays as the tuple that ``apply_single`` takes.
-    step: the number of updates so far.
-    numbers: the values of `Optimizer.numbers` at the last update.
+    counts: the number of updates so far, and the values of `Optimizer.numbers` at the last.
     is_split: whether the real and the imaginary part are updated one after the other.
     place: the addresses of the parameter's memory; see `autograd.graph.writes`.
     is_plain: whether an update is just one call of ``apply_single``.
@@ -608,44 +591,45 @@ class ParameterState:
     """
 
     __slots__ = (
-        "array", "arrays", "values", "step", "numbers", "is_split",
-        "place", "is_plain", "updater", "entry",
+        "array", "arrays", "values", "counts", "is_split", "place", "is_plain", "updater", "entry",
     )  # fmt: skip
 
-    def __init__(self, array, arrays, step, numbers, splits_complex):
+    def __init__(self, array, arrays, counts, splits_complex):
         backend = backend_of[type(array)]
         if backend.is_recorder:
             thread.recorder.refuse_state()
         self.array = array
         self.arrays = arrays
         self.values = tuple(arrays.values())
-        self.step = step
-        self.numbers = numbers
+        self.counts = counts
         self.is_split = is_split = splits_complex and backend.is_complex(array.dtype)
         self.place = writes.place(array)
         is_small = math.prod(array.shape) <= _PIECE_SIZE
         is_on_cpu = backend.device(array) == "cpu"
-        is_one_call = is_small and not is_half(array.dtype) and not is_split and not numbers
+        is_one_call = is_small and not is_half(array.dtype) and not is_split and len(counts) == 1
         self.is_plain = is_on_cpu and is_one_call
         self.updater = backend.multi_tensor_updater(array)
         self.entry = None if self.updater is None else self.updater.entry((array, *self.values))
 
     def __reduce__(self):  # a copy has its own arrays, which lie elsewhere
-        return ParameterState, (self.array, self.arrays, self.step, self.numbers, self.is_split)
+        return ParameterState, (self.array, self.arrays, self.counts, self.is_split)
+
+    @property
+    def step(self):
+        return self.counts[0]
 
     def update(self, optimizer, apply_single, grad, hyper):
         """Update this parameter alone: piece by piece, and if it has 16 bits, in float32."""
-        step = self.step + 1
-        numbers = self.numbers and optimizer.next_numbers(step, self.numbers, *hyper)
+        counts = optimizer.next_counts(self.counts, *hyper)
         half = is_half(self.array.dtype)
         with backend_of[type(self.array)].scope(self.array):
             pieces = _pieces(self.array, grad, *self.values)
             for array, piece, *values in _parts(pieces) if self.is_split else pieces:
                 if half:
-                    _apply_in_float32(apply_single, array, piece, values, step, *numbers, *hyper)
+                    _apply_in_float32(apply_single, array, piece, values, *counts, *hyper)
                 else:
-                    apply_single(array, piece, tuple(values), step, *numbers, *hyper)
-        self.step, self.numbers = step, numbers
+                    apply_single(array, piece, tuple(values), *counts, *hyper)
+        self.counts = counts
 
 
 def _pieces(*arrays):
@@ -672,7 +656,7 @@ def _parts(pieces):
         yield [*map(xp.imag, arrays)]
 
 
-def _apply_in_float32(apply_single, array, grad, state, step, *hyper):
+def _apply_in_float32(apply_single, array, grad, state, *numbers):
     """Make an update of 16-bit arrays in float32.
 
     In 16 bits, small numbers such as Adam's ``eps`` would be 0, and adding a small update to a
@@ -681,6 +665,6 @@ def _apply_in_float32(apply_single, array, grad, state, step, *hyper):
     xp = backend_of[type(array)].xp
     arrays = array, *state
     wide, *wide_state = [xp.astype(a, xp.float32) for a in arrays]
-    apply_single(wide, xp.astype(grad, xp.float32), tuple(wide_state), step, *hyper)
+    apply_single(wide, xp.astype(grad, xp.float32), tuple(wide_state), *numbers)
     for a, w in zip(arrays, (wide, *wide_state), strict=True):
         a[...] = xp.astype(w, a.dtype)

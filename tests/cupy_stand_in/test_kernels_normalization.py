@@ -270,6 +270,42 @@ class TestBatchNorm:
         for a, b in zip(*found, strict=True):
             np.testing.assert_allclose(*(y.detach().cpu().numpy() for y in (b, a)), rtol=1e-9)
 
+    @pytest.mark.parametrize("training", [True, False])
+    @pytest.mark.parametrize("half", ["float16", "bfloat16"])
+    @pytest.mark.parametrize("shape", [(8, 3, 8, 8), (4, 3, 70, 67), (9, 40)])
+    def test_16_bits_and_float32_parameters(self, shape, half, training):
+        """As under autocast: the result and the statistics are float32."""
+        if half == "bfloat16":
+            pytest.importorskip("ml_dtypes")
+        x, g = numbers(*shape, dtype="float32"), numbers(*shape, dtype="float32", seed=1)
+        results = []
+        for device, dtype in (("cuda", "float32"), ("cpu", "float64")):
+            layer = nn.BatchNorm2d if len(shape) == 4 else nn.BatchNorm1d
+            layer = layer(shape[1], device=device).to(getattr(gg, dtype)).train(training)
+            with gg.no_grad():
+                layer.weight += 0.5
+                layer.running_mean += 2
+            on = gg.tensor(x).astype(getattr(gg, half)).to(device)
+            on = (on if device == "cuda" else on.astype(gg.float64)).requires_grad_()
+            with traffic() as forward:
+                out = layer(on)
+            with traffic() as backward:
+                slope = gg.tensor(g.astype(dtype)).to(device)
+                grads = gg.autograd.grad(out, [on, *layer.parameters()], slope)
+            results.append([out, *grads, layer.running_mean, layer.running_var])
+            if device == "cuda":
+                names = [launch.name for launch in (*forward, *backward)]
+                assert (
+                    len([n for n in names if n.startswith("batch_norm")]) == len(names) - training
+                )
+                assert len(forward) <= 3
+                assert len(backward) <= 2
+        for k, (got, expected) in enumerate(zip(*results, strict=True)):
+            assert got.dtype == (getattr(gg, half) if k == 1 else gg.float32)
+            got, expected = got.detach().cpu().numpy(), expected.detach().numpy()
+            near = NEAR[half] if k == 1 else 2e-5
+            assert np.abs(got - expected).max() <= near * max(np.abs(expected).max(), 1)
+
     def test_launches(self):
         """At most two forward and two backward, with at most three and five passes."""
         for shape in ((8, 3, 64, 64), (2, 200, 8, 8), (2000, 3)):

@@ -665,3 +665,11 @@ def test_tf32():
     assert gg.cuda.tf32_allowed()
     gg.cuda.allow_tf32(False)
     assert not gg.cuda.tf32_allowed()
+
+
+def test_bfloat16_comes_from_the_cpu_and_goes_back():
+    pytest.importorskip("ml_dtypes")
+    x = gg.tensor([1.0, 2.5], dtype=gg.bfloat16)
+    on = x.to("cuda")
+    assert (on.dtype, on.device) == (gg.bfloat16, "cuda:0")
+    assert on.cpu().tolist() == [1.0, 2.5]

@@ -1,6 +1,7 @@
 // The steps of recurrent layers, with the bits of the definitions in ops/recurrent.py. This text is
 // compiled as rows.c is, after it. A step is a product by NumPy's own loop (`gg_matmul`), and what
-// the elements need besides, in blocks of rows that stay in the cache.
+// the elements need besides, in blocks of rows that stay in the cache. No row needs another one, so
+// threads go through all steps with some rows each, and wait for each other once.
 
 #ifndef _WIN32 // where there is no gg_matmul
 #ifndef RNN
@@ -16,8 +17,8 @@ enum {
     STATE,    // (batch, width), before the first step; may be absent, but not for a GRU
     CELL,     // so too, of an LSTM; never absent
     WEIGHT,   // (gates, width, width), the right operand of a step's product
-    BIAS,     // (gates, width); may be absent
-    BIAS_HH,  // so too, of a GRU
+    BIAS,     // (gates, width), added to what comes from the inputs; -0 where there is none
+    BIAS_HH,  // so too, to the product
     PRODUCTS, // (gates, batch, width), of one step
     G,        // (length, batch, width), the cotangents of the states; may be absent
     D,        // (kept, length, batch, width), those of the arguments, which are computed
@@ -27,67 +28,59 @@ enum {
 };
 
 // first, last: which steps are to be done, counted in the order in which they are done.
-// is_large: whether a step's product may be divided.
+// is_large: whether a step's product may be divided. in_part: how many rows a thread goes with.
 typedef struct {
-    int64_t kind, is_back, is_reverse, is_large, gates, length, batch, width, first, last;
+    int64_t kind, is_back, is_reverse, is_large, gates, length, batch, width, in_part, first, last;
 } Layer;
 
-enum { STEP_PIECE = 1024 }; // elements about which a thread computes at a time
+enum { BLOCK_SIZE = 1024 }; // elements about in a block of rows
 #endif
 
 typedef struct {
     const Layer *layer;
     T *a[LAYER_ARRAYS];
-    int64_t step, time, in_piece; // rows in a piece
-    T *state, *cell;              // those before the step
-    _Atomic int64_t errors;
+    int64_t number, first, last; // of threads; the rows
+    int64_t step, time;
+    T *state, *cell;        // those before the step
+    int64_t start, rows, n; // a block of rows: its first element, rows and elements
+    _Atomic int64_t *errors;
 } NAME(Step);
 
-// A block of rows: for each kind of array, how far into the part of one time it begins.
-typedef struct {
-    int64_t start, rows, n;
-} NAME(Block);
-
-static T *NAME(at)(const NAME(Step) *s, int array, int64_t gate, NAME(Block) b) {
+// The block in an array.
+static T *NAME(at)(const NAME(Step) *s, int array, int64_t gate) {
     const Layer *l = s->layer;
-    if (array == PRODUCTS)
-        return s->a[array] + gate * l->batch * l->width + b.start;
-    return s->a[array] + (gate * l->length + s->time) * l->batch * l->width + b.start;
+    const int64_t part = array == PRODUCTS ? gate : gate * l->length + s->time;
+    return s->a[array] + part * l->batch * l->width + s->start;
 }
 
-static void NAME(add_bias)(const NAME(Step) *s, int which, int64_t gate, T *x, NAME(Block) b) {
-    const int64_t n = s->layer->width;
-    if (!s->a[which])
-        return;
-    const T *restrict bias = s->a[which] + gate * n;
-    for (int64_t row = 0; row < b.rows; row++) {
-        T *restrict y = x + row * n;
-        EACH y[i] += bias[i];
-    }
-}
+// Arrays do not overlap; an element of one is written at the place where it was read.
+#undef EACH
+#if defined(__clang__)
+#define LOOP _Pragma("clang loop vectorize(assume_safety)") for
+#else
+#define LOOP _Pragma("GCC ivdep") for
+#endif
+#define EACH LOOP(int64_t i = 0; i < n; i++)
+#define STEP(name) static void NAME(name)(const NAME(Step) *s, const int64_t n)
+#define ARRAY(name, array, gate) T *restrict name = NAME(at)(s, array, gate)
+#define EACH_ROW                                                                                   \
+    for (int64_t row = 0, width = s->layer->width; row < s->rows; row++)                           \
+        LOOP(int64_t k = 0, i = row * width; k < width; k++, i++)
 
-// The argument of a gate, in the place of what the inputs add to it.
-static T *NAME(argument)(const NAME(Step) *s, int64_t gate, NAME(Block) b) {
-    T *restrict x = NAME(at)(s, GATES, gate, b);
-    const T *restrict product = NAME(at)(s, PRODUCTS, gate, b);
-    const int64_t n = b.n;
-    NAME(add_bias)(s, BIAS, gate, x, b);
-    if (s->state)
-        EACH x[i] += product[i];
+// The argument of a gate times a factor, in the place of what the inputs add to it.
+static T *NAME(argument)(const NAME(Step) *s, int64_t gate, T factor) {
+    ARRAY(x, GATES, gate);
+    ARRAY(product, PRODUCTS, gate);
+    const T *restrict bias = s->a[BIAS] + gate * s->layer->width;
+    EACH_ROW x[i] = factor * (x[i] + bias[k] + product[i]);
     return x;
 }
 
-static void NAME(logistic)(T *restrict x, int64_t n) {
-    EACH x[i] = (T)0.5 * x[i];
-    APPLY(TANH, x);
-    EACH x[i] = (T)0.5 * x[i] + (T)0.5;
-}
-
-#define STEP(name) static void NAME(name)(const NAME(Step) *s, NAME(Block) b, int64_t n)
-#define ARRAY(name, array, gate) T *restrict name = NAME(at)(s, array, gate, b)
+// A logistic function is tanh(x / 2) / 2 + 1 / 2.
+#define FROM_TANH(x) ((T)0.5 * (x) + (T)0.5)
 
 STEP(rnn) {
-    T *restrict x = NAME(argument)(s, 0, b);
+    T *restrict x = NAME(argument)(s, 0, 1);
     if (s->layer->kind == TANH_RNN) {
         APPLY(TANH, x);
         return;
@@ -99,53 +92,59 @@ STEP(rnn) {
 }
 
 STEP(lstm) {
-    T *restrict i_ = NAME(argument)(s, 0, b), *restrict f = NAME(argument)(s, 1, b);
-    T *restrict g = NAME(argument)(s, 2, b), *restrict o = NAME(argument)(s, 3, b);
+    T *restrict i_ = NAME(argument)(s, 0, 0.5), *restrict f = NAME(argument)(s, 1, 0.5);
+    T *restrict g = NAME(argument)(s, 2, 1), *restrict o = NAME(argument)(s, 3, 0.5);
     ARRAY(c, CELLS, 0);
     ARRAY(h, STATES, 0);
-    const T *restrict before = s->cell + b.start;
-    NAME(logistic)(i_, n);
-    NAME(logistic)(f, n);
-    NAME(logistic)(o, n);
+    const T *restrict before = s->cell + s->start;
+    APPLY(TANH, i_);
+    APPLY(TANH, f);
     APPLY(TANH, g);
-    EACH h[i] = c[i] = f[i] * before[i] + i_[i] * g[i];
+    APPLY(TANH, o);
+    EACH {
+        i_[i] = FROM_TANH(i_[i]);
+        f[i] = FROM_TANH(f[i]);
+        o[i] = FROM_TANH(o[i]);
+        h[i] = c[i] = f[i] * before[i] + i_[i] * g[i];
+    }
     APPLY(TANH, h);
     EACH h[i] = o[i] * h[i];
 }
 
 STEP(gru) {
-    for (int k = 0; k < 3; k++)
-        NAME(add_bias)(s, BIAS_HH, k, NAME(at)(s, PRODUCTS, k, b), b);
-    for (int k = 0; k < 3; k++)
-        NAME(add_bias)(s, BIAS, k, NAME(at)(s, GATES, k, b), b);
     ARRAY(n_, GATES, 0);
     ARRAY(r, GATES, 1);
     ARRAY(z, GATES, 2);
     ARRAY(q, GATES, 3);
     ARRAY(h, STATES, 0);
-    ARRAY(p0, PRODUCTS, 0);
-    ARRAY(p1, PRODUCTS, 1);
-    ARRAY(p2, PRODUCTS, 2);
-    const T *restrict before = s->state + b.start;
-    EACH { // the inputs' parts are in the order r, z, n
-        T to_r = n_[i] + p0[i], to_z = r[i] + p1[i];
-        n_[i] = z[i];
-        r[i] = to_r;
-        z[i] = to_z;
-        q[i] = p2[i];
+    ARRAY(to_r, PRODUCTS, 0);
+    ARRAY(to_z, PRODUCTS, 1);
+    ARRAY(to_q, PRODUCTS, 2);
+    const T *restrict before = s->state + s->start;
+    const T *restrict b = s->a[BIAS], *restrict b_hh = s->a[BIAS_HH];
+    EACH_ROW { // the inputs' parts are in the order r, z, n
+        T by_r = n_[i] + b[k], by_z = r[i] + b[width + k], by_n = z[i] + b[2 * width + k];
+        r[i] = (T)0.5 * (by_r + (to_r[i] + b_hh[k]));
+        z[i] = (T)0.5 * (by_z + (to_z[i] + b_hh[width + k]));
+        q[i] = to_q[i] + b_hh[2 * width + k];
+        n_[i] = by_n;
     }
-    NAME(logistic)(r, n);
-    NAME(logistic)(z, n);
-    EACH n_[i] += r[i] * q[i];
+    APPLY(TANH, r);
+    APPLY(TANH, z);
+    EACH {
+        r[i] = FROM_TANH(r[i]);
+        z[i] = FROM_TANH(z[i]);
+        n_[i] += r[i] * q[i];
+    }
     APPLY(TANH, n_);
     EACH h[i] = n_[i] + z[i] * (before[i] - n_[i]);
 }
 
 // The cotangent of the states after a step: what the step after it has carried, and its own.
-static T *NAME(to_states)(const NAME(Step) *s, NAME(Block) b) {
+static T *NAME(to_states)(const NAME(Step) *s) {
     const Layer *l = s->layer;
-    const int64_t n = b.n;
-    T *restrict dh = s->a[DH] + b.start;
+    const int64_t n = s->n;
+    T *restrict dh = s->a[DH] + s->start;
     ARRAY(p, PRODUCTS, 0);
     ARRAY(p1, PRODUCTS, 1);
     ARRAY(p2, PRODUCTS, 2);
@@ -164,7 +163,7 @@ static T *NAME(to_states)(const NAME(Step) *s, NAME(Block) b) {
 }
 
 STEP(rnn_back) {
-    T *restrict dh = NAME(to_states)(s, b);
+    T *restrict dh = NAME(to_states)(s);
     ARRAY(h, STATES, 0);
     ARRAY(d, D, 0);
     if (s->layer->kind == TANH_RNN)
@@ -174,7 +173,7 @@ STEP(rnn_back) {
 }
 
 STEP(lstm_back) {
-    T *restrict dh = NAME(to_states)(s, b), *restrict dc = s->a[DC] + b.start;
+    T *restrict dh = NAME(to_states)(s), *restrict dc = s->a[DC] + s->start;
     ARRAY(i_, GATES, 0);
     ARRAY(f, GATES, 1);
     ARRAY(g, GATES, 2);
@@ -184,7 +183,7 @@ STEP(lstm_back) {
     ARRAY(to_g, D, 2);
     ARRAY(to_o, D, 3); // at first, tanh of the cells
     ARRAY(c, CELLS, 0);
-    const T *restrict before = s->cell + b.start;
+    const T *restrict before = s->cell + s->start;
     memcpy(to_o, c, n * sizeof(T));
     APPLY(TANH, to_o);
     EACH {
@@ -198,7 +197,7 @@ STEP(lstm_back) {
 }
 
 STEP(gru_back) {
-    T *restrict dh = NAME(to_states)(s, b);
+    T *restrict dh = NAME(to_states)(s);
     ARRAY(n_, GATES, 0);
     ARRAY(r, GATES, 1);
     ARRAY(z, GATES, 2);
@@ -207,7 +206,7 @@ STEP(gru_back) {
     ARRAY(to_z, D, 1);
     ARRAY(to_q, D, 2);
     ARRAY(to_n, D, 3);
-    const T *restrict before = s->state + b.start;
+    const T *restrict before = s->state + s->start;
     EACH {
         T by_n = (1 - z[i]) * (1 - n_[i] * n_[i]);
         to_r[i] = dh[i] * (by_n * q[i] * (r[i] * (1 - r[i])));
@@ -218,55 +217,89 @@ STEP(gru_back) {
     }
 }
 
-static void NAME(compute_rows)(void *context, int64_t piece) {
-    NAME(Step) *s = context;
-    const Layer *l = s->layer;
-    const int64_t first = piece * s->in_piece, left = l->batch - first;
-    const int64_t rows = left < s->in_piece ? left : s->in_piece;
-    const NAME(Block) b = {first * l->width, rows, rows * l->width};
-    feclearexcept(FE_ALL_EXCEPT);
-    if (l->is_back)
-        (RNN(l->kind) ? NAME(rnn_back) : l->kind == LSTM ? NAME(lstm_back) : NAME(gru_back))(s, b, b.n);
-    else
-        (RNN(l->kind) ? NAME(rnn) : l->kind == LSTM ? NAME(lstm) : NAME(gru))(s, b, b.n);
-    s->errors |= float_errors();
+static int64_t NAME(rows_in_block)(const Layer *l) {
+    return l->width < BLOCK_SIZE ? BLOCK_SIZE / l->width : 1;
 }
 
-// Do some steps with this number of threads. Arrays are given as for gg_rows. Returns the errors of
-// floating-point operations.
-int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t number) {
-    const int64_t size = l->batch * l->width, bytes = sizeof(T), row = bytes * l->width;
-    NAME(Step) s = {.layer = l, .in_piece = STEP_PIECE / l->width};
-    for (int i = 0; i < LAYER_ARRAYS; i++)
-        s.a[i] = given[i] ? *given[i] : NULL;
-    if (!s.in_piece)
-        s.in_piece = 1;
-    const int64_t pieces = (l->batch + s.in_piece - 1) / s.in_piece;
-    const int64_t by_gate = l->is_back ? l->length * size * bytes : 0;
-    const int64_t d[] = {sizeof(T) == 8, l->gates > 1, l->batch, l->width, l->width,
-                         row, bytes, row, bytes, row, bytes,
-                         l->gates, by_gate, l->width * row, size * bytes};
+// What the elements need in the blocks from k to end.
+static void NAME(compute)(const NAME(Step) *whole, int64_t k, int64_t end) {
+    NAME(Step) s = *whole;
+    const Layer *l = s.layer;
+    const int64_t in_block = NAME(rows_in_block)(l);
+    feclearexcept(FE_ALL_EXCEPT);
+    for (; k < end; k++) {
+        const int64_t first = s.first + k * in_block, left = s.last - first;
+        s.rows = left < in_block ? left : in_block;
+        s.start = first * l->width, s.n = s.rows * l->width;
+        if (RNN(l->kind))
+            (l->is_back ? NAME(rnn_back) : NAME(rnn))(&s, s.n);
+        else if (l->kind == LSTM)
+            (l->is_back ? NAME(lstm_back) : NAME(lstm))(&s, s.n);
+        else
+            (l->is_back ? NAME(gru_back) : NAME(gru))(&s, s.n);
+    }
+    *s.errors |= float_errors();
+}
+
+static void NAME(compute_block)(void *context, int64_t k) { NAME(compute)(context, k, k + 1); }
+
+// The products of a step.
+static void NAME(multiply)(const NAME(Step) *s) {
+    const Layer *l = s->layer;
+    const int64_t width = l->width, size = l->batch * width, bytes = sizeof(T), row = bytes * width;
+    const int64_t by_gate = l->is_back ? l->length * size * bytes : 0, rows = s->last - s->first;
+    const int64_t d[] = {sizeof(T) == 8, l->gates > 1, rows, width, width, row, bytes, row, bytes, row,
+                         bytes, l->gates, by_gate, width * row, size * bytes};
+    const T *x = l->is_back ? s->a[D] + s->time * size : s->state;
+    T *products = s->a[PRODUCTS] + s->first * width;
+    if (x) {
+        x += s->first * width;
+        *s->errors |= gg_matmul(l->is_large ? s->number : 0, d, x, s->a[WEIGHT], products);
+        return;
+    }
+    for (int64_t gate = 0; gate < l->gates; gate++)
+        for (int64_t i = 0; i < rows * width; i++)
+            products[gate * size + i] = (T)-0.0; // which changes no number
+}
+
+// Go through the steps with some rows; with all of them, other threads help in each step.
+static void NAME(go)(void *context, int64_t piece) {
+    NAME(Step) s = *(NAME(Step) *)context;
+    const Layer *l = s.layer;
+    const int64_t in_block = NAME(rows_in_block)(l), size = l->batch * l->width;
+    s.first = piece * l->in_part, s.last = s.first + l->in_part;
+    s.last = s.last < l->batch ? s.last : l->batch;
+    const int64_t blocks = (s.last - s.first + in_block - 1) / in_block;
     for (s.step = l->first; s.step < l->last; s.step++) {
         s.time = l->is_back != l->is_reverse ? l->length - 1 - s.step : s.step;
         const int64_t before = l->is_reverse ? s.time + 1 : s.time - 1;
         const int is_initial = before < 0 || before == l->length;
         s.state = is_initial ? s.a[STATE] : s.a[STATES] + before * size;
         s.cell = is_initial || !s.a[CELLS] ? s.a[CELL] : s.a[CELLS] + before * size;
-        for (int part = 0; part < 2; part++) {
-            const T *x = l->is_back ? s.a[D] + s.time * size : s.state;
-            if (part != l->is_back) {
-                if (number > 1)
-                    gg_run(NAME(compute_rows), &s, pieces);
-                else
-                    for (int64_t i = 0; i < pieces; i++)
-                        NAME(compute_rows)(&s, i);
-            } else if (x)
-                s.errors |= gg_matmul(l->is_large ? number : 0, d, x, s.a[WEIGHT], s.a[PRODUCTS]);
-        }
+        if (!l->is_back)
+            NAME(multiply)(&s);
+        if (s.number > 1)
+            gg_run(NAME(compute_block), &s, blocks);
+        else
+            NAME(compute)(&s, 0, blocks);
+        if (l->is_back)
+            NAME(multiply)(&s);
     }
-    return s.errors;
+}
+
+// Do some steps. Arrays are given as for gg_rows. Returns the errors of floating-point operations.
+int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t number) {
+    const int64_t parts = (l->batch + l->in_part - 1) / l->in_part;
+    _Atomic int64_t errors = 0;
+    NAME(Step) s = {.layer = l, .number = parts > 1 ? 1 : number, .errors = &errors};
+    for (int i = 0; i < LAYER_ARRAYS; i++)
+        s.a[i] = given[i] ? *given[i] : NULL;
+    gg_run(NAME(go), &s, parts);
+    return errors;
 }
 
 #undef STEP
 #undef ARRAY
+#undef LOOP
+#undef EACH_ROW
 #endif

@@ -133,12 +133,10 @@ __device__ inline Left left_of(const T* tile, int inner, int g, int t)
     return a;
 }
 
-// out[16][8 * COLUMNS] = rows @ other.T
+// out[16][8 * COLUMNS] += rows @ other.T
 template <int FEATURES, int COLUMNS>
 __device__ inline void multiply_rows(A (*out)[4], const T* rows, const T* other, int g, int t)
 {
-#pragma unroll
-    for (int i = 0; i < COLUMNS * 4; i++) out[i / 4][i % 4] = 0;
 #pragma unroll 2
     for (int inner = 0; inner < FEATURES; inner += INNER) {
         Left a = left_of<FEATURES>(rows, inner, g, t);
@@ -198,9 +196,9 @@ __device__ inline void add_products(A (*sums)[4], A (*weights)[4], const T* tile
 struct Steps { long long row, lead[4]; };
 
 // n queries and m keys with d features, and values with e; `shared` successive stacks have the same
-// keys and values. lead: the lengths of the leading axes.
+// keys and values. lead: the lengths of the leading axes. slices: of the features, see `attend`.
 struct Sizes {
-    long long lead[4], n, m, d, e, shared, is_causal, mask_kind, mask_column;
+    long long lead[4], n, m, d, e, slices, shared, is_causal, mask_kind, mask_column;
     Steps query, key, value, g, mask, out, out_key, out_value;
 };
 
@@ -297,7 +295,10 @@ __shared__ Pack tiles[6400];
 // A block processes rows: keys for the cotangents of keys and values, else queries. It goes over all
 // others, COLUMNS * 8 at a time. The cotangent of a mask is different: it goes over all stacks, and
 // perhaps rows, for which the mask is the same.
-template <int KIND, int FEATURES>
+//
+// If the features are in slices, a block computes one slice of its results, the `block % slices`-th,
+// and loads the tiles of each slice for its weights, those of its own slice at last.
+template <int KIND, int FEATURES, bool IS_SLICED>
 __device__ void attend(const T* query, const T* key, const T* value, const T* g_out,
                        const void* mask, A* statistics, void* out, const Sizes& sizes, A scale,
                        A rate, Key random, long long chance, unsigned block)
@@ -314,6 +315,11 @@ __device__ void attend(const T* query, const T* key, const T* value, const T* g_
     int n = sizes.n, m = sizes.m, d = sizes.d, e = sizes.e;
     int row_count = BY_KEY ? m : n, column_count = BY_KEY ? n : m;
     unsigned least = chance ? limit(random, chance) : 0;
+    int slices = IS_SLICED ? (int)sizes.slices : 1, slice = 0;
+    if (IS_SLICED && KIND != STATISTICS && KIND != MASK) {
+        slice = block % slices;
+        block /= slices;
+    }
 
     // What this block computes: rows from `start` on, and for a mask, one tile of columns.
     int tiles_down = KIND == MASK && !sizes.mask.row ? 1 : (row_count + ROWS - 1) / ROWS;
@@ -358,29 +364,41 @@ __device__ void attend(const T* query, const T* key, const T* value, const T* g_
         long long in_mask = place(sizes, sizes.mask, stack);
         for (int from = start; from <= last_start; from += ROWS) {
             if (KIND == MASK && sizes.is_causal && from + ROWS <= first) continue;
+            auto load_own = [&](int part) {
+                if (BY_KEY) {
+                    load_tile<FEATURES, ROWS>(own1, k + part, sizes.key.row, from, m, d - part);
+                    if (HAS_SLOPES)
+                        load_tile<FEATURES, ROWS>(own2, v + part, sizes.value.row, from, m, e - part);
+                } else {
+                    load_tile<FEATURES, ROWS>(own1, q + part, sizes.query.row, from, n, d - part);
+                    if (HAS_SLOPES)
+                        load_tile<FEATURES, ROWS>(own2, c + part, sizes.g.row, from, n, e - part);
+                }
+            };
             __syncthreads();
-            if (BY_KEY) {
-                load_tile<FEATURES, ROWS>(own1, k, sizes.key.row, from, m, d);
-                if (HAS_SLOPES) load_tile<FEATURES, ROWS>(own2, v, sizes.value.row, from, m, e);
-            } else {
-                load_tile<FEATURES, ROWS>(own1, q, sizes.query.row, from, n, d);
-                if (HAS_SLOPES) load_tile<FEATURES, ROWS>(own2, c, sizes.g.row, from, n, e);
-            }
+            if (!IS_SLICED) load_own(0);
             int row = from + warp * 16;
             for (int column = first; column < stop; column += ACROSS) {
-                __syncthreads();
-                if (BY_KEY) {
-                    load_tile<FEATURES, ACROSS>(other1, q, sizes.query.row, column, n, d);
-                    load_tile<FEATURES, ACROSS>(other2, c, sizes.g.row, column, n, e);
-                } else {
-                    load_tile<FEATURES, ACROSS>(other1, k, sizes.key.row, column, m, d);
-                    load_tile<FEATURES, ACROSS>(other2, v, sizes.value.row, column, m, e);
+                A weights[COLUMNS][4] = {}, slopes[HAS_SLOPES ? COLUMNS : 1][4] = {};
+                for (int turn = 1; turn <= slices; turn++) {
+                    int part = IS_SLICED ? (slice + turn) % slices * FEATURES : 0;
+                    const T *x1 = BY_KEY ? q : k, *x2 = BY_KEY ? c : v;
+                    long long step1 = BY_KEY ? sizes.query.row : sizes.key.row;
+                    long long step2 = BY_KEY ? sizes.g.row : sizes.value.row;
+                    __syncthreads();
+                    if (IS_SLICED) load_own(part);
+                    load_tile<FEATURES, ACROSS>(other1, x1 + part, step1, column, column_count,
+                                                d - part);
+                    if (HAS_SLOPES || turn == slices)
+                        load_tile<FEATURES, ACROSS>(other2, x2 + part, step2, column, column_count,
+                                                    e - part);
+                    __syncthreads();
+                    multiply_rows<FEATURES, COLUMNS>(weights, own1 + warp * 16 * STEP, other1, g,
+                                                     t);
+                    if constexpr (HAS_SLOPES)
+                        multiply_rows<FEATURES, COLUMNS>(slopes, own2 + warp * 16 * STEP, other2, g,
+                                                         t);
                 }
-                __syncthreads();
-                A weights[COLUMNS][4], slopes[HAS_SLOPES ? COLUMNS : 1][4];
-                multiply_rows<FEATURES, COLUMNS>(weights, own1 + warp * 16 * STEP, other1, g, t);
-                if constexpr (HAS_SLOPES)
-                    multiply_rows<FEATURES, COLUMNS>(slopes, own2 + warp * 16 * STEP, other2, g, t);
                 unsigned bits = ~0u;
                 if (least)
                     bits = kept_weights<COLUMNS, BY_KEY>(random, least, stack, sizes, row, column,
@@ -501,7 +519,7 @@ __device__ void attend(const T* query, const T* key, const T* value, const T* g_
             }
 #pragma unroll
         for (int i = 0; i < SUMS * 4; i++) {
-            int own = row + i % 4 / 2 * 8, at = i / 4 * 8 + 2 * t + i % 2;
+            int own = row + i % 4 / 2 * 8, at = slice * FEATURES + i / 4 * 8 + 2 * t + i % 2;
             if (own < row_count && at < columns)
                 store(to + own * steps.row + at, sums[i / 4][i % 4] * factor[i % 4 / 2]);
         }
@@ -514,9 +532,11 @@ struct Job { unsigned group, number; int kind; };
 
 // The jobs of each group are, first, the statistics of queries, `lead` groups ahead of the others.
 __device__ inline Job job_of(unsigned number, unsigned groups, unsigned lead, unsigned down,
-                             unsigned across, bool queries, bool keys, bool values)
+                             unsigned across, unsigned slices, bool queries, bool keys,
+                             bool values)
 {
-    unsigned others = queries * down + (keys + values) * across, both = down + others;
+    unsigned of_queries = queries * down * slices, of_keys = keys * across * slices;
+    unsigned others = of_queries + of_keys + values * across * slices, both = down + others;
     if (number < lead * down) return {number / down, number, STATISTICS};
     number -= lead * down;
     unsigned group = number / both;
@@ -529,28 +549,28 @@ __device__ inline Job job_of(unsigned number, unsigned groups, unsigned lead, un
         group = groups - lead + number / others;
         number %= others;
     }
-    if (queries && number < down) return {group, group * down + number, QUERIES};
-    number -= queries * down;
-    if (keys && number < across) return {group, group * across + number, KEYS};
-    return {group, group * across + number - keys * across, VALUES};
+    if (number < of_queries) return {group, group * down * slices + number, QUERIES};
+    number -= of_queries;
+    if (number < of_keys) return {group, group * across * slices + number, KEYS};
+    return {group, group * across * slices + number - of_keys, VALUES};
 }
 
 // In a function of its own, which has all registers for itself.
-template <int KIND, int FEATURES>
+template <int KIND, int FEATURES, bool IS_SLICED>
 __device__ __noinline__ void attend_apart(const T* query, const T* key, const T* value,
                                           const T* g_out, const void* mask, A* statistics,
                                           void* out, const Sizes& sizes, A scale, A rate,
                                           Key random, long long chance, unsigned block)
 {
-    attend<KIND, FEATURES>(query, key, value, g_out, mask, statistics, out, sizes, scale, rate,
-                           random, chance, block);
+    attend<KIND, FEATURES, IS_SLICED>(query, key, value, g_out, mask, statistics, out, sizes, scale,
+                                      rate, random, chance, block);
 }
 
 // The cotangents of queries, keys and values, of those that are not null, in one launch: what they
 // read is then still in the cache. A block takes the first job that none has taken. If it has to
 // wait for statistics, it waits only for blocks that run or are done. counts: the jobs taken, and
 // of each group how many statistics are done; 0 at first.
-template <int FEATURES>
+template <int FEATURES, bool IS_SLICED>
 __device__ void attend_backward(const T* query, const T* key, const T* value, const T* g_out,
                                 const void* mask, A* statistics, T* out, T* out_key, T* out_value,
                                 unsigned* counts, const Sizes& sizes, A scale, A rate, Key random,
@@ -560,8 +580,8 @@ __device__ void attend_backward(const T* query, const T* key, const T* value, co
     if (threadIdx.x == 0) {
         constexpr int ROWS = 16 * WARPS;
         unsigned down = (sizes.n + ROWS - 1) / ROWS * sizes.shared;
-        job = job_of(atomicAdd(counts, 1u), groups, lead, down, (sizes.m + ROWS - 1) / ROWS, out,
-                     out_key, out_value);
+        job = job_of(atomicAdd(counts, 1u), groups, lead, down, (sizes.m + ROWS - 1) / ROWS,
+                     IS_SLICED ? sizes.slices : 1, out, out_key, out_value);
         if (job.kind != STATISTICS)
             while (*(volatile unsigned*)(counts + 1 + job.group) < down) {
 #ifdef __CUDA_ARCH__
@@ -572,8 +592,8 @@ __device__ void attend_backward(const T* query, const T* key, const T* value, co
     __syncthreads();
     __threadfence();
 #define ATTEND(kind, out) \
-    attend_apart<kind, FEATURES>(query, key, value, g_out, mask, statistics, out, sizes, scale, \
-                                 rate, random, chance, job.number)
+    attend_apart<kind, FEATURES, IS_SLICED>(query, key, value, g_out, mask, statistics, out, sizes, \
+                                            scale, rate, random, chance, job.number)
     if (job.kind == QUERIES) {
         ATTEND(QUERIES, out);
     } else if (job.kind == KEYS) {

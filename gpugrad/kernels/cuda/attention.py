@@ -25,33 +25,38 @@ _FILE = Path(__file__).with_suffix(".cu")
 _AXES = 4  # leading axes that are longer than 1
 _STEPS = np.dtype([("row", "i8"), ("lead", "i8", _AXES)])
 _ARRAYS = "query", "key", "value", "g", "mask", "out", "out_key", "out_value"
-_NUMBERS = "n", "m", "d", "e", "shared", "is_causal", "mask_kind"
+_NUMBERS = "n", "m", "d", "e", "slices", "shared", "is_causal", "mask_kind"
 _FIELDS = [(name, "i8") for name in (*_NUMBERS, "mask_column")]
 _SIZES = np.dtype([("lead", "i8", _AXES), *_FIELDS, *[(x, _STEPS) for x in _ARRAYS]])
 _KINDS = "forward", "backward", "mask"
 _AHEAD = 1024  # blocks of statistics before the others; more than any GPU runs at a time
-_FEATURES = 32, 64, 128, 256
+_FEATURES = 32, 64, 128, 256  # that a block has room for
 _THREADS, _ROWS = 128, 64  # of a block, as in attention.cu
 
 
 @cache
 def _room(features, itemsize):
-    """The features that a kernel has room for; None if there is no kernel."""
-    return next((n for n in _FEATURES if features <= n and n * itemsize <= 512), None)
+    """The features that a block has room for, and in how many slices it takes them."""
+    for n in _FEATURES:
+        if features <= n and n * itemsize <= 512:
+            return n, 1
+    n = 512 // max(itemsize, 4)
+    return n, -(-features // n)
 
 
-def _define(kind, features):
+def _define(kind, features, is_sliced):
     """The definition of a kernel."""
     arrays = "query, key, value, g, mask, statistics"
     numbers = "sizes, (A)scale, (A)rate, key_of(first, second, at), chance"
-    call = f"attend<{kind.upper()}, {features}>({arrays}, out, {numbers}, blockIdx.x)"
+    of, name = f"{features}, {str(is_sliced).lower()}", f"{features}{'s' * is_sliced}"
+    call = f"attend<{kind.upper()}, {of}>({arrays}, out, {numbers}, blockIdx.x)"
     if kind == "backward":
         more = f"(T*)out, out_key, out_value, counts, {numbers}, groups, lead"
-        call = f"attend_backward<{features}>({arrays}, {more})"
+        call = f"attend_backward<{of}>({arrays}, {more})"
     return f"""
-constexpr int blocks_{kind}_{features} = blocks_at_a_time({features});
-extern "C" __global__ void __launch_bounds__(32 * WARPS, blocks_{kind}_{features})
-attention_{kind}_{features}(
+constexpr int blocks_{kind}_{name} = blocks_at_a_time({features});
+extern "C" __global__ void __launch_bounds__(32 * WARPS, blocks_{kind}_{name})
+attention_{kind}_{name}(
     const T* query, const T* key, const T* value, const T* g, const void* mask, A* statistics,
     void* out, T* out_key, T* out_value, unsigned* counts, const __grid_constant__ Sizes sizes,
     double scale, double rate, word first, word second, const word* at, long long chance,
@@ -62,16 +67,17 @@ attention_{kind}_{features}(
 """
 
 
-for _features in _FEATURES:
-    _more = "".join([_define(kind, _features) for kind in _KINDS])
-    add_source(f"attention {_features}", _FILE, _more)
+for _features, _is_sliced in [*[(n, False) for n in _FEATURES], (64, True), (128, True)]:
+    _more = "".join([_define(kind, _features, _is_sliced) for kind in _KINDS])
+    add_source(f"attention {_features}{'s' * _is_sliced}", _FILE, _more)
 
 
 @cache
 def _kernel(kind, features, dtype, device):
     """A kernel on a device, the columns of its tiles, and its bytes of shared memory."""
-    features, has_slopes = _room(features, dtype.itemsize), kind != "forward"
-    run = kernel(f"attention {features}", f"attention_{kind}_{features}", dtype)
+    (features, slices), has_slopes = _room(features, dtype.itemsize), kind != "forward"
+    name = f"{features}{'s' * (slices > 1)}"
+    run = kernel(f"attention {name}", f"attention_{kind}_{name}", dtype)
     columns = 8 * (2 if features * dtype.itemsize > 256 else 4 if has_slopes else 8)
     shared = ((1 + has_slopes) * _ROWS + 2 * columns) * (features + 8) * dtype.itemsize
     run.max_dynamic_shared_size_bytes = shared
@@ -84,8 +90,8 @@ def _has_tensor_cores(device):
 
 
 class _Blocked(BlockedAttention):
-    """What is computed without the kernels: on devices without such tensor cores, for several
-    dtypes and for more features."""
+    """What is computed without the kernels: on devices without such tensor cores, and for several
+    dtypes."""
 
     def elements(self):
         return 1 << 24  # so many that launches take little of the time
@@ -113,6 +119,7 @@ class _Call:
             units = random.chance_of(dropout_p, dropout_key)
             self.random = *random.words_of(dropout_key), units
         self.features = max(query.shape[-1], value.shape[-1])
+        self.slices = _room(self.features, dtype.itemsize)[1]
         # Trailing axes along which keys and values are the same for several queries.
         kept = len(self.lead)
         while kept and not (self._has_axis(self.key, kept) or self._has_axis(self.value, kept)):
@@ -132,18 +139,18 @@ class _Call:
         arrays = self.query, self.key, self.value, g, self.mask
         of = (*arrays, *[None if kind == "mask" else x for x in results])
         of = tuple([None if x is None else (x.shape, x.strides, x.itemsize) for x in of])
-        table = _table(self.lead, of, self.shared, self.is_causal, self.kind)
+        table = _table(self.lead, of, self.slices, self.shared, self.is_causal, self.kind)
         n, m = self.query.shape[-2], self.key.shape[-2]
         groups = prod(self.of_keys)
         down, lead = self.shared * -(-n // _ROWS), 0
         if kind == "forward":
-            blocks = groups * down
+            blocks = groups * down * self.slices
         elif kind == "mask":
             blocks = prod(self.mask.shape[:-2]) * -(-m // across)
             blocks *= -(-n // _ROWS) if self.mask.shape[-2] > 1 else 1
         else:
             of_keys = sum([x is not None for x in results[1:]]) * -(-m // _ROWS)
-            others = (results[0] is not None) * down + of_keys
+            others = ((results[0] is not None) * down + of_keys) * self.slices
             blocks = groups * (down + others)
             lead = min(-(-_AHEAD // down), groups) if others else groups
         numbers = CPointer(table.ctypes.data), self.scale, self.rate, *self.random, groups, lead
@@ -206,9 +213,6 @@ def _call(query, key, value, mask, *static):
     if not (covers(dtype) and dtype == key.dtype == value.dtype):
         return None
     if min(query.ndim, key.ndim, value.ndim) < 2 or not (query.size and key.size and value.size):
-        return None
-    features = max(query.shape[-1], value.shape[-1])
-    if _room(features, dtype.itemsize) is None:
         return None
     if not _has_tensor_cores(cupy.cuda.runtime.getDevice()):
         return None

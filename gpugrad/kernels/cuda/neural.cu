@@ -428,7 +428,8 @@ count_labels(const void* target, A* counted, long long rows, bool is_long, long 
     if (threadIdx.x == 0) counted[blockIdx.x] = count;
 }
 
-// What cross_entropy_of, whose kernels neural.py defines, reads and writes; bias, losses and sums may be null.
+// What cross_entropy_of, whose kernels neural.py defines, reads and writes. bias, losses and sums may
+// be null.
 //
 // g: the cotangent, of each row or of the sum. counted: see divisor_of. parts: for the sums of each
 // block, see store_total, and after those for its sums of columns.

@@ -65,8 +65,14 @@ __device__ inline long long channel(long long first, int column, int inner)
 }
 
 // Without an array, the weight is 1 and the bias 0.
-__device__ inline A one_of(const T* weight, long long i) { return weight ? load(weight + i) : A(1); }
-__device__ inline A zero_of(const T* bias, long long i) { return bias ? load(bias + i) : A(0); }
+template <class S> __device__ inline A one_of(const S* weight, long long i)
+{
+    return weight ? load(weight + i) : A(1);
+}
+template <class S> __device__ inline A zero_of(const S* bias, long long i)
+{
+    return bias ? load(bias + i) : A(0);
+}
 
 template <int N>
 __device__ void normalize_rows(const T* __restrict__ x, const T* __restrict__ weight,
@@ -243,7 +249,10 @@ group_norm_sums(const T* g, const T* x, const A* statistics, T* weight, T* bias,
     if (out) store(out + channel, sum);
 }
 
-// Batch normalization
+// Batch normalization. x and its cotangent are of T, all other arrays of O.
+
+#define OTHERS ((int)(16 / sizeof(O)))  // which are read or written at a time
+template <int N> struct alignas(N * sizeof(O)) Others { O items[N]; };
 
 // Statistics of some elements of a column and their cotangents: their number, their means, and the
 // sums of products of their deviations from the means. Updating these avoids cancellation (Chan,
@@ -353,14 +362,15 @@ __device__ S total_of(S own, S* parts, const Channels& of, long long stage)
 
 // The moments of a channel; see total_of. Without g, the cotangents are 0.
 template <int N>
-__device__ Moments moments_of(const T* __restrict__ g, const T* __restrict__ x, Moments* parts,
+__device__ Moments moments_of(const O* __restrict__ g, const T* __restrict__ x, Moments* parts,
                               const Channels& of, long long stage)
 {
     Moments own = {};
     if (of.is_valid() && stage != REST)
         of.each<N>([&](long long i) {
-            Items<N> xs = *(const Items<N>*)(x + i), gs = {};
-            if (g) gs = *(const Items<N>*)(g + i);
+            Items<N> xs = *(const Items<N>*)(x + i);
+            Others<N> gs = {};
+            if (g) gs = *(const Others<N>*)(g + i);
 #pragma unroll
             for (int k = 0; k < N; k++) own.add(load(xs.items + k), g ? load(gs.items + k) : A(0));
         });
@@ -374,8 +384,8 @@ __device__ inline bool stores_channel(const Channels& of)
 }
 
 template <int N>
-__device__ void normalize_channels(const T* x, const T* weight, const T* bias, T* out, T* mean,
-                                   T* var, Moments* parts, const Channels& of, A eps,
+__device__ void normalize_channels(const T* x, const O* weight, const O* bias, O* out, O* mean,
+                                   O* var, Moments* parts, const Channels& of, A eps,
                                    long long stage)
 {
     A center, variance;
@@ -394,28 +404,29 @@ __device__ void normalize_channels(const T* x, const T* weight, const T* bias, T
     A scale = one_of(weight, of.channel) / sqrt(variance + eps), shift = zero_of(bias, of.channel);
     of.each<N>([&](long long i) {
         Items<N> group = *(const Items<N>*)(x + i);
+        Others<N> results;
 #pragma unroll
         for (int k = 0; k < N; k++)
-            store(group.items + k, (load(group.items + k) - center) * scale + shift);
-        *(Items<N>*)(out + i) = group;
+            store(results.items + k, (load(group.items + k) - center) * scale + shift);
+        *(Others<N>*)(out + i) = results;
     });
 }
 
 extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
-batch_norm(const T* x, const T* weight, const T* bias, T* out, T* mean, T* var, Moments* parts,
+batch_norm(const T* x, const O* weight, const O* bias, O* out, O* mean, O* var, Moments* parts,
            long long rows, long long channels, long long inner, double eps, long long stage)
 {
     Channels of(rows, channels, inner);
-    if (inner % PACK == 0 && is_aligned(x) && is_aligned(out))
-        normalize_channels<PACK>(x, weight, bias, out, mean, var, parts, of, eps, stage);
+    if (inner % OTHERS == 0 && is_aligned(x) && is_aligned(out))
+        normalize_channels<OTHERS>(x, weight, bias, out, mean, var, parts, of, eps, stage);
     else
         normalize_channels<1>(x, weight, bias, out, mean, var, parts, of, eps, stage);
 }
 
 // dmean and dvar, which may be null, are the cotangents of the statistics.
 template <int N>
-__device__ void channel_cotangents(const T* g, const T* x, const T* weight, const T* dmean,
-                                   const T* dvar, T* out, T* dweight, T* dbias, Moments* parts,
+__device__ void channel_cotangents(const O* g, const T* x, const O* weight, const O* dmean,
+                                   const O* dvar, T* out, O* dweight, O* dbias, Moments* parts,
                                    const Channels& of, A eps, long long stage)
 {
     Moments m = moments_of<N>(g, x, parts, of, stage);
@@ -430,8 +441,9 @@ __device__ void channel_cotangents(const T* g, const T* x, const T* weight, cons
     if (dvar) along -= load(dvar + of.channel) * 2 / m.count;
     if (dmean) shift = load(dmean + of.channel) / m.count;
     of.each<N>([&](long long i) {
-        Items<N> xs = *(const Items<N>*)(x + i), gs = {};
-        if (g) gs = *(const Items<N>*)(g + i);
+        Items<N> xs = *(const Items<N>*)(x + i);
+        Others<N> gs = {};
+        if (g) gs = *(const Others<N>*)(g + i);
 #pragma unroll
         for (int k = 0; k < N; k++) {
             A slope = g ? (load(gs.items + k) - m.g) * factor : A(0);
@@ -442,13 +454,13 @@ __device__ void channel_cotangents(const T* g, const T* x, const T* weight, cons
 }
 
 extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
-batch_norm_backward(const T* g, const T* x, const T* weight, const T* dmean, const T* dvar, T* out,
-                    T* dweight, T* dbias, Moments* parts, long long rows, long long channels,
+batch_norm_backward(const O* g, const T* x, const O* weight, const O* dmean, const O* dvar, T* out,
+                    O* dweight, O* dbias, Moments* parts, long long rows, long long channels,
                     long long inner, double eps, long long stage)
 {
     Channels of(rows, channels, inner);
-    if (inner % PACK == 0 && is_aligned(x) && is_aligned(g) && is_aligned(out))
-        channel_cotangents<PACK>(g, x, weight, dmean, dvar, out, dweight, dbias, parts, of, eps,
+    if (inner % OTHERS == 0 && is_aligned(x) && is_aligned(g) && is_aligned(out))
+        channel_cotangents<OTHERS>(g, x, weight, dmean, dvar, out, dweight, dbias, parts, of, eps,
                                  stage);
     else
         channel_cotangents<1>(g, x, weight, dmean, dvar, out, dweight, dbias, parts, of, eps,
@@ -467,9 +479,9 @@ struct Sums {
 };
 
 template <int N>
-__device__ void given_cotangents(const T* __restrict__ g, const T* __restrict__ x, const T* mean,
-                                 const T* var, const T* weight, T* __restrict__ out, T* dweight,
-                                 T* dbias, Sums* parts, const Channels& of, A eps, long long stage)
+__device__ void given_cotangents(const O* __restrict__ g, const T* __restrict__ x, const O* mean,
+                                 const O* var, const O* weight, T* __restrict__ out, O* dweight,
+                                 O* dbias, Sums* parts, const Channels& of, A eps, long long stage)
 {
     Sums own = {};
     A center = 0, scale = 0;
@@ -478,16 +490,17 @@ __device__ void given_cotangents(const T* __restrict__ g, const T* __restrict__ 
     if (of.is_valid() && stage != REST) {
         A factor = scale * one_of(weight, of.channel);
         of.each<N>([&](long long i) {
-            Items<N> gs = *(const Items<N>*)(g + i), xs = {};
+            Others<N> gs = *(const Others<N>*)(g + i);
+            Items<N> xs = {};
             if (dweight) xs = *(const Items<N>*)(x + i);
 #pragma unroll
             for (int k = 0; k < N; k++) {
                 A slope = load(gs.items + k);
                 own.g += slope;
                 if (dweight) own.along += slope * (load(xs.items + k) - center);
-                store(gs.items + k, slope * factor);
+                store(xs.items + k, slope * factor);
             }
-            if (out) *(Items<N>*)(out + i) = gs;
+            if (out) *(Items<N>*)(out + i) = xs;
         });
     }
     if (!dweight && !dbias) return;
@@ -499,13 +512,13 @@ __device__ void given_cotangents(const T* __restrict__ g, const T* __restrict__ 
 
 // The cotangents if the statistics are given; the results may be null.
 extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
-batch_norm_given_backward(const T* g, const T* x, const T* mean, const T* var, const T* weight,
-                          T* out, T* dweight, T* dbias, Sums* parts, long long rows,
+batch_norm_given_backward(const O* g, const T* x, const O* mean, const O* var, const O* weight,
+                          T* out, O* dweight, O* dbias, Sums* parts, long long rows,
                           long long channels, long long inner, double eps, long long stage)
 {
     Channels of(rows, channels, inner);
-    if (inner % PACK == 0 && is_aligned(x) && is_aligned(g) && is_aligned(out))
-        given_cotangents<PACK>(g, x, mean, var, weight, out, dweight, dbias, parts, of, eps, stage);
+    if (inner % OTHERS == 0 && is_aligned(x) && is_aligned(g) && is_aligned(out))
+        given_cotangents<OTHERS>(g, x, mean, var, weight, out, dweight, dbias, parts, of, eps, stage);
     else
         given_cotangents<1>(g, x, mean, var, weight, out, dweight, dbias, parts, of, eps, stage);
 }

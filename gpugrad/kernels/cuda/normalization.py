@@ -1,6 +1,7 @@
 """Twins of the ops in gpugrad/ops/normalization.py.
 
-Arrays that are not contiguous are copied. All arrays of a call must have the same dtype.
+Arrays that are not contiguous are copied. All arrays of a call must have the same dtype, but batch
+normalization also takes float32 parameters and statistics of 16-bit elements.
 """
 
 from functools import cache
@@ -159,7 +160,7 @@ def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
 # Batches
 
 
-def _over_channels(name, arrays, x, eps, stage=None):
+def _over_channels(name, arrays, x, other, eps, stage=None):
     """Run a kernel that processes channels; in two launches if there are few with many elements,
     unless only the one of ``stage`` is asked for."""
     channels = x.shape[1]
@@ -172,57 +173,66 @@ def _over_channels(name, arrays, x, eps, stage=None):
         stages, parts = (_MOMENTS, _REST), cupy.empty((chunks, channels, 5), accumulator(x.dtype))
     for stage in stages:
         args = *arrays, parts, rows, channels, inner, float(eps), stage
-        kernel("normalization", name, x.dtype)((strips, chunks), (32, _STRIP), args)
+        kernel("normalization", name, x.dtype, other)((strips, chunks), (32, _STRIP), args)
 
 
-def _has_channels(x, weight, bias):
-    """Whether the kernels support the inputs; the number of a channel's element has 32 bits."""
-    if x.ndim < 2 or not x.size or x.size // x.shape[1] >= 2**31:
-        return False
-    return _supports(x, weight, bias, x.shape[1:2])
+def _other_dtype(x, given, parameters):
+    """The dtype of all arrays but ``x`` and its cotangent, which is wider than theirs if float32
+    parameters normalize 16 bits; None if the kernels do not support the inputs."""
+    if x.ndim < 2 or not x.size or x.size // x.shape[1] >= 2**31:  # an element's number has 32 bits
+        return None
+    if not covers(x.dtype) or any(p is not None and p.shape != x.shape[1:2] for p in parameters):
+        return None
+    dtypes = {p.dtype for p in (*given, *parameters) if p is not None} or {x.dtype}
+    return dtypes.pop() if len(dtypes) == 1 and dtypes <= {x.dtype, accumulator(x.dtype)} else None
+
+
+def _results(x, other, wanted):
+    """Arrays for the cotangents of ``x``, of the weight and of the bias, as far as wanted."""
+    whole = cupy.empty(x.shape, x.dtype) if wanted[0] else None
+    return whole, *[cupy.empty(x.shape[1:2], other) if w else None for w in wanted[1:]]
 
 
 def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
-    if not _has_channels(x, weight, bias):
+    other = _other_dtype(x, (), (weight, bias))
+    if other is None:
         return NotImplemented
-    channels = x.shape[1]
-    results = [cupy.empty(shape, x.dtype) for shape in (x.shape, channels, channels)]
+    results = [cupy.empty(shape, other) for shape in (x.shape, *[x.shape[1:2]] * 2)]
     x, weight, bias = _contiguous_or_none(x, weight, bias)
-    _over_channels("batch_norm", (x, weight, bias, *results), x, eps)
+    _over_channels("batch_norm", (x, weight, bias, *results), x, other, eps)
     return tuple(results)
 
 
 def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
-    if not _has_channels(x, weight, None) or any(c is not None and c.dtype != x.dtype for c in g):
+    other = _other_dtype(x, g, (weight,))
+    if other is None:
         return NotImplemented
-    shapes = x.shape, *[x.shape[1:2]] * 2
-    results = [cupy.empty(s, x.dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
+    results = _results(x, other, wanted)
     g, *of_statistics, x, weight = _contiguous_or_none(*g, x, weight)
     arrays = g, x, weight, *of_statistics, *results
-    _over_channels("batch_norm_backward", arrays, x, eps)
+    _over_channels("batch_norm_backward", arrays, x, other, eps)
     return results
 
 
 def _by_given(xp, x, mean, var, weight=None, bias=None, /, *, eps):
-    if not (_has_channels(x, weight, bias) and _supports(x, mean, var, x.shape[1:2])):
+    other = _other_dtype(x, (), (mean, var, weight, bias))
+    if other is None:
         return NotImplemented
-    out = cupy.empty(x.shape, x.dtype)
+    out = cupy.empty(x.shape, other)
     x, weight, bias, mean, var = _contiguous_or_none(x, weight, bias, mean, var)
-    _over_channels("batch_norm", (x, weight, bias, out, mean, var), x, eps, _GIVEN)
+    _over_channels("batch_norm", (x, weight, bias, out, mean, var), x, other, eps, _GIVEN)
     return out
 
 
 def _by_given_vjp(xp, g, x, mean, var, weight, wanted, eps):
-    if not (_has_channels(x, weight, None) and _supports(x, mean, var, x.shape[1:2])):
+    other = _other_dtype(x, (g,), (mean, var, weight))
+    if other is None or wanted[1] or wanted[2]:
         return NotImplemented
-    if g.dtype != x.dtype or wanted[1] or wanted[2]:
-        return NotImplemented
-    shapes = x.shape, None, None, *[x.shape[1:2]] * 2
-    results = [cupy.empty(s, x.dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
-    arrays = _contiguous_or_none(g, x, mean, var, weight, results[0], *results[3:])
+    to_x, to_weight, to_bias = _results(x, other, (wanted[0], *wanted[3:]))
+    arrays = *_contiguous_or_none(g, x, mean, var, weight), to_x, to_weight, to_bias
     stage = None if wanted[3] or wanted[4] else _WHOLE
-    _over_channels("batch_norm_given_backward", arrays, x, eps, stage)
-    return results
+    _over_channels("batch_norm_given_backward", arrays, x, other, eps, stage)
+    return to_x, None, None, to_weight, to_bias
 
 
 layer_norm.twin("cupy", _layer_norm, joint=_layer_norm_vjp)

@@ -210,7 +210,6 @@ def _has_steps(logits, target, reduction, ignore_index):
     )
 
 
-_cross_entropy.check = _check_of  # type: ignore[attr-defined]
 declare(
     _cross_entropy,
     fails=True,
@@ -260,7 +259,6 @@ def _steps_of_vjp(g, logits, target, reduction, ignore_index, /, *, out):
     return steps
 
 
-_cross_entropy_vjp.check = _check_of_vjp  # type: ignore[attr-defined]
 declare(
     _cross_entropy_vjp,
     fails=True,

@@ -5,16 +5,36 @@ all times at once, before the steps and after them, is computed as in the defini
 """
 
 import ctypes
+from functools import lru_cache, partial
 
 import numpy as np
 
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import base, is_expected, is_reported, place
-from ...backends.numpy.threads import SMALL, run_kernel
-from ...ops.recurrent import _added, _cotangents, _gru, _lstm, _rnn, _transposed, shape_error
+from ...backends.numpy.threads import (
+    SMALL,
+    get_num_threads,
+    has_several,
+    product_of,
+    run,
+    run_kernel,
+)
+from ...ops.recurrent import (
+    _added,
+    _before,
+    _cotangents,
+    _gru,
+    _lstm,
+    _rnn,
+    _transposed,
+    shape_error,
+)
 from .whole import whole
 
 _LONG = 1 << 28  # multiplications after which a call returns, so that Ctrl-C can end it
+_WORTH = 1 << 21  # multiplications that are worth waking a thread
+_ROWS = 8, 12  # threads have a multiple of the first one, or else of the second one
+_MOST = 1 << 22  # elements of the weights up to which threads share the rows
 # Of native/recurrent.c, the kinds of layers with their number of gates and of arrays that are kept
 # of all gates, and the names of the arrays:
 _KINDS = {"tanh": (1, 1), "relu": (1, 1), "lstm": (4, 4), "gru": (3, 4)}
@@ -40,6 +60,30 @@ def _is_there(*operands):
     return is_there and all(x is None or x.flags.c_contiguous for x in operands)
 
 
+@lru_cache(256)
+def _rows_of_a_thread(gates, batch, h, dtype, is_back, number):
+    """With how many rows a thread goes through all steps; all of them if the bits depend on it.
+
+    BLAS may compute products of fewer rows in another way, with sums in another order.
+    """
+    rng = np.random.default_rng(0)
+    for step in _ROWS:
+        rows = -(-batch // (number * step)) * step
+        is_uneven = 4 * rows * min(number, gates) > 5 * batch  # threads better share the gates
+        if rows >= batch or is_uneven or gates * h * h > _MOST:
+            continue
+        shapes = ((gates, batch, h) if is_back else (batch, h)), (gates, h, h)
+        x, weight = (rng.standard_normal(shape, dtype) for shape in shapes)
+        parts = run(partial(_part, x, weight, rows), range(0, batch, rows))
+        if np.array_equal(np.concatenate(parts, axis=-2), product_of(x, weight)(x, weight)):
+            return rows
+    return batch
+
+
+def _part(x, weight, rows, start):
+    return np.matmul(x[..., start : start + rows, :], weight)
+
+
 def _go(kind, reverse, **arrays):
     """Go through all steps. Returns the products of the last one, or None if NumPy would report
     an error.
@@ -51,17 +95,25 @@ def _go(kind, reverse, **arrays):
     arrays["products"] = products = np.empty((gates, batch, h), weight.dtype)
     given = (ctypes.c_void_p * len(_ARRAYS))(*[place(arrays.get(name)) for name in _ARRAYS])
     is_large = max(batch * h * (gates if is_back else 1), weight.size) > SMALL
-    layer = [*_KINDS].index(kind), is_back, reverse, is_large, gates, length, batch, h
+    is_worth_it = has_several() and length * products.size * h >= _WORTH
+    number = get_num_threads() if is_worth_it else 1
+    in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, number)
+    layer = [*_KINDS].index(kind), is_back, reverse, is_large, gates, length, batch, h, in_part
     function = getattr(base(), f"gg_recurrent_{'f' if weight.dtype == float32 else 'd'}")
     few, errors = _LONG // (products.size * h) or 1, 0
     for first in range(0, length, few):
-        numbers = (ctypes.c_int64 * 10)(*layer, first, min(first + few, length))
+        numbers = (ctypes.c_int64 * 11)(*layer, first, min(first + few, length))
         errors |= run_kernel(function, numbers, given)
     return None if errors and is_reported(errors) else products
 
 
 def _in_order(array):
     return None if array is None else np.ascontiguousarray(array)
+
+
+def _or_nothing(bias, weight):
+    """A bias, or what changes no number to which it is added."""
+    return np.full(len(weight), -0.0, weight.dtype) if bias is None else _in_order(bias)
 
 
 def _own(state, like):
@@ -79,17 +131,19 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
     gates = np.empty((kept, length, batch, weight_hh.shape[1]), x.dtype)
     projected = gates[:number].reshape(number, length * batch, -1)
     rows = x.reshape(length * batch, features)
-    xp.matmul(rows, _transposed(xp, weight_ih, number), out=projected)
+    by_input, by_state = (_transposed(xp, w, number) for w in (weight_ih, weight_hh))
     states = gates[0] if kept == 1 else np.empty_like(gates[0])
     cells = np.empty_like(states)  # which take no memory where nothing is written
     if kind == "gru":
         h0 = _own(h0, states[0])
     else:
         bias_ih = _added(bias_ih, bias_hh)
+    c0 = _own(c0, states[0])
+    bias_ih, bias_hh = (_or_nothing(bias, weight_ih) for bias in (bias_ih, bias_hh))
+    xp.matmul(rows, by_input, out=projected)  # with threads that are still awake when steps begin
     done = _go(
-        kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=_own(c0, states[0]),
-        weight=_transposed(xp, weight_hh, number), bias=_in_order(bias_ih),
-        bias_hh=_in_order(bias_hh),
+        kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0, weight=by_state,
+        bias=bias_ih, bias_hh=bias_hh,
     )  # fmt: skip
     return None if done is None else (states, _last(states, reverse), cells, gates)
 
@@ -113,10 +167,11 @@ def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, kept, wanted):
     g_out, g_h, g_c = map(_in_order, g)
     states, cells, gates = map(_in_order, kept)
     (number, kept_of_gates), like = _KINDS[kind], states[0]
-    h0_, c0, dh, dc = (_own(a, like) for a in (h0, c0, g_h, g_c))
+    before = _before(xp, states, h0, reverse)
+    h0, c0, dh, dc = (_own(a, like) for a in (h0, c0, g_h, g_c))
     d = d_hh = np.empty((kept_of_gates, *states.shape), x.dtype)
     products = _go(
-        kind, reverse, gates=gates, states=states, cells=cells, h0=h0_, c0=c0,
+        kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0,
         weight=weight_hh.reshape(number, -1, like.shape[1]), g_out=g_out, d=d, dh=dh, dc=dc,
     )  # fmt: skip
     if products is None:
@@ -125,7 +180,7 @@ def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, kept, wanted):
     if kind == "gru":
         to_h0 = dh + to_h0
         d, d_hh = np.concatenate([d[:2], d[3:]]), d[:3]
-    found = _cotangents(xp, d, d_hh, x, weight_ih, states, h0, reverse, wanted)
+    found = _cotangents(xp, d, d_hh, x, weight_ih, before, wanted)
     return *found, to_h0, dc
 
 

@@ -9,6 +9,7 @@ struct bf16 { unsigned short bits; };
 
 typedef STORED T;  // macros named T and A would break the compiler's own headers
 typedef COMPUTED A;
+typedef OTHER O;  // of arrays that may have another dtype than the others
 
 #ifndef __CUDA_ARCH__  // for tests on a CPU, which must convert as the hardware does
 

@@ -52,13 +52,15 @@ def accumulator(dtype):
 
 
 @cache
-def kernel(topic, name, dtype):
+def kernel(topic, name, dtype, other=None):
     """The kernel ``name`` of ``<topic>.cu`` for arrays of ``dtype``, compiled when first called.
+
+    other: the dtype of those arrays that the source says can have another one.
 
     Call it with a grid, a block and its arguments: ``kernel((blocks,), (threads,), args)``. The
     kernel receives a Python int as a ``long long`` and a float as a ``double``.
     """
-    return _module(topic, dtype.name).get_function(name)
+    return _module(topic, dtype.name, (other or dtype).name).get_function(name)
 
 
 def launch_elementwise(topic, name, arrays, *options):
@@ -153,13 +155,13 @@ def is_one(x):
 
 
 @cache
-def _module(topic, dtype):
-    return cupy.RawModule(code=source(topic), options=options(dtype))
+def _module(topic, dtype, other):
+    return cupy.RawModule(code=source(topic), options=options(dtype, other))
 
 
-def options(dtype):
-    stored, computed = TYPES[dtype]
-    return "-std=c++17", f"-DSTORED={stored}", f"-DCOMPUTED={computed}"
+def options(dtype, other=None):
+    (stored, computed), (other, _) = TYPES[dtype], TYPES[other or dtype]
+    return "-std=c++17", f"-DSTORED={stored}", f"-DCOMPUTED={computed}", f"-DOTHER={other}"
 
 
 def file(topic):
