@@ -8,7 +8,7 @@ drops, and the key is the same on all devices. Inside `vmap` each example has it
 from math import inf, prod
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from ._arguments import is_floating, takes_one_shape, whole
+from ._arguments import is_floating, require, takes_one_shape, whole
 from ._batched import active_levels, behind
 from ._draws import note_draw
 from ._foreign_names import answer, explains_arguments
@@ -83,8 +83,7 @@ class Generator:
         requires_grad: bool = False,
     ) -> Tensor:
         """Normal with mean ``mean`` and standard deviation ``std``."""
-        if std < 0:
-            raise ValueError(f"normal: std must be at least 0, not {std}")
+        require(not std < 0, "normal: std must be at least 0", std)
         return self._floats("normal", shape, dtype, std, mean, requires_grad)
 
     def integers(self, low: int, high: int, shape: Shape = (), *, dtype: Any = None) -> Tensor:
@@ -136,8 +135,7 @@ class Generator:
             raise ValueError(f"choice: cannot draw {count} of {n}" + " once each" * (not replace))
         if p is not None:
             p = self._taken(p)
-            if p.shape != (n,):
-                raise ValueError(f"choice: p must have the shape ({n},), not {p.shape}")
+            require(p.shape == (n,), f"choice: p must have the shape ({n},)", p.shape)
             places = self.multinomial(p, count, replacement=replace)
         elif replace:
             places = self.integers(0, max(n, 1), count)
@@ -159,8 +157,7 @@ class Generator:
         nearer of these; a number raises ValueError.
         """
         if isinstance(p, (int, float)):
-            if not 0 <= p <= 1:
-                raise ValueError(f"bernoulli: p must be from 0 to 1, not {p!r}")
+            require(0 <= p <= 1, "bernoulli: p must be from 0 to 1", p)
             shape, dtype = () if shape is None else shape, float32 if dtype is None else dtype
         else:
             p = self._taken(p)
@@ -182,8 +179,8 @@ class Generator:
         """
         weights = astype(self._taken(input).detach(), float64)
         number = whole("multinomial: num_samples", num_samples, 0)
-        if weights.ndim not in (1, 2):
-            raise ValueError(f"multinomial: input must be (n,) or (rows, n), not {weights.shape}")
+        fits = weights.ndim in (1, 2)
+        require(fits, "multinomial: input must be (n,) or (rows, n)", weights.shape)
         n = weights.shape[-1]
         if number > (n if not replacement else number if n else 0):
             raise ValueError(f"multinomial: cannot draw {number} of {n} weights")

@@ -198,7 +198,7 @@ class TestBoxes:
                 gg.draw(bad)
         with pytest.raises(TypeError, match=r"draw: names must be a module .* not a list"):
             gg.draw(leaf(1.0), names=["x"])
-        with pytest.raises(ValueError, match="draw: direction must be one of"):
+        with pytest.raises(ValueError, match="draw: direction must be 'TB', 'BT'"):
             gg.draw(leaf(1.0), direction="up")
         with pytest.raises(ValueError, match="draw: max_nodes must be an int of at least 1"):
             gg.draw(leaf(1.0), max_nodes=0)

@@ -4,7 +4,7 @@ from functools import wraps
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from .._arguments import between, is_floating, whole
+from .._arguments import between, is_floating, one_of, whole
 from .._foreign_names import explains_arguments
 from .._processes import Group, current, install, processes_launched
 from .._processes.communicating import Started, communicate, finish
@@ -116,8 +116,7 @@ def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> A
     this and the other collectives raise ValueError for tensors that require grad, and TypeError
     for bools, and for the mean of integers.
     """
-    if op not in ("sum", "mean", "max", "min"):
-        raise ValueError(f"all_reduce: op must be 'sum', 'mean', 'max' or 'min', not {op!r}")
+    one_of("all_reduce: op", op, ("sum", "mean", "max", "min"))
 
     def check(x):
         if _kind(x, "bool"):

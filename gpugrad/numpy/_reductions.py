@@ -153,12 +153,12 @@ enter(
 
 
 def _is_number(a):
-    return ~gg.isnan(a)
+    return a == a
 
 
-def _without_nan(function):
-    return lambda a, axis=None, dtype=None, *, keepdims=False: function(
-        a, axis, dtype, keepdims=keepdims, where=_is_number(a)
+def _without_nan(op, in_place_of_nan):
+    return lambda a, axis=None, dtype=None, *, keepdims=False: op(
+        gg.where(gg.isnan(a), in_place_of_nan, a), axis, dtype=dtype, keepdims=keepdims
     )
 
 
@@ -183,9 +183,8 @@ def _extremum_without_nan(op, least):
 
 enter(
     {
-        "nansum": _without_nan(sum),
-        "nanprod": _without_nan(prod),
-        "nanmean": _without_nan(mean),
+        "nansum": _without_nan(gg.sum, 0),
+        "nanprod": _without_nan(gg.prod, 1),
         "cumprod": _cumulative(gg.cumulative_prod),
         "cumsum": _cumulative(gg.cumulative_sum),
         "nancumprod": _cumulative(gg.cumulative_prod, 1),
@@ -194,6 +193,11 @@ enter(
         "nanmin": _extremum_without_nan(gg.min, math.inf),
     }
 )
+
+
+@of_numpy()
+def nanmean(a, axis=None, dtype=None, *, keepdims=False):
+    return mean(a, axis, dtype, keepdims=keepdims, where=_is_number(a))
 
 
 @of_numpy()
@@ -260,7 +264,7 @@ def _of_numbers(a, q, axis, *, method, keepdims):
         raise TypeError(f"numpy.nanquantile: with Tensors method is 'linear', not {method!r}")
     kept = (1,) * a.ndim if axis is None else None
     a, axis = along(a, axis)
-    is_number = ~gg.isnan(a)
+    is_number = _is_number(a)
     count = gg.count_nonzero(is_number, axis=axis, keepdims=True)
     last = gg.maximum(count - 1, 0)
     ordered = gg.sort(gg.where(is_number, a, math.inf), axis=axis)

@@ -14,7 +14,6 @@ from ._table import (
     flat,
     gg,
     is_true,
-    lookup,
     numpy,
     of_numpy,
     shape_along,
@@ -94,17 +93,18 @@ enter(
         "fliplr": lambda m: gg.flip(m, axis=1),
         "flipud": lambda m: gg.flip(m, axis=0),
         "roll": lambda a, shift, axis=None: gg.roll(a, axes_of(shift), axis=axes_of(axis)),
-        "split": lambda ary, indices_or_sections, axis=0: list(
-            gg.split(ary, _positions(indices_or_sections), axis)
+        "dsplit": lambda ary, indices_or_sections: _split(ary, indices_or_sections, 2, "dsplit"),
+        "hsplit": lambda ary, indices_or_sections: _split(
+            ary, indices_or_sections, int(ary.ndim > 1)
         ),
+        "split": lambda ary, indices_or_sections, axis=0: _split(ary, indices_or_sections, axis),
+        "vsplit": lambda ary, indices_or_sections: _split(ary, indices_or_sections, 0, "vsplit"),
         "squeeze": lambda a, axis=None: tensor(a).squeeze(axis),
         "swapaxes": lambda a, axis1, axis2: tensor(a).swapaxes(axis1, axis2),
         "tile": lambda A, reps: gg.tile(A, _lengths(reps)),
         "tril": lambda m, k=0: gg.tril(_as_matrices(m), k=k),
         "triu": lambda m, k=0: gg.triu(_as_matrices(m), k=k),
     }
-    # NumPy's own are made of functions in the table.
-    | {name: lookup(name).__wrapped__ for name in ("hsplit", "vsplit", "dsplit")}
 )
 
 
@@ -278,6 +278,13 @@ def _positions(indices_or_sections):
     if numpy.iterable(indices_or_sections):
         return tuple(map(index, indices_or_sections))
     return index(indices_or_sections)
+
+
+def _split(ary, indices_or_sections, axis, name=None):
+    least = {"dsplit": 3, "vsplit": 2}.get(name, 0)
+    if ary.ndim < least:
+        raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
+    return list(gg.split(ary, _positions(indices_or_sections), axis))
 
 
 @of_numpy()

@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import is_complex, is_floating
+from .._arguments import is_complex, is_floating, require
 from .._creation import zeros_like
 from .._foreign_names import answer
 from .._tensor import Tensor
@@ -108,8 +108,7 @@ def solve_ivp(
     max_step, first_step: the longest step, and the length of the first one to be tried.
     args, rtol, atol, adjoint: as for `odeint`.
     """
-    if method != "RK45":
-        raise ValueError(f"solve_ivp: method must be 'RK45', not {method!r}")
+    require(method == "RK45", "solve_ivp: method must be 'RK45'", method)
     args = () if args is None else tuple(args)
     y0, ends = _start("solve_ivp", y0, t_span, adjoint)
     solver = _Solver("solve_ivp", fun, rtol, atol, max_step, first_step)
@@ -138,8 +137,7 @@ def _start(name, y0, t, adjoint):
         if adjoint:
             raise ValueError(f"{name}: the adjoint equation is solved for real states only")
         t = ops.real(t)
-    if t.ndim != 1 or not t.size:
-        raise ValueError(f"{name}: the times must be (m,), with at least 1, not {t.shape}")
+    require(t.ndim == 1 and t.size, f"{name}: the times must be (m,), with at least 1", t.shape)
     return y0, t
 
 

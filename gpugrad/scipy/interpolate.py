@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from .. import linalg
+from .._arguments import one_of
 from .._creation import create
 from .._foreign_names import answer
 from .._tensor import Tensor
@@ -61,8 +62,7 @@ class interp1d:
         fill_value: Any = None,
         assume_sorted: bool = False,
     ) -> None:
-        if kind not in ("linear", "cubic"):
-            raise ValueError(f"interp1d: kind must be 'linear' or 'cubic', not {kind!r}")
+        one_of("interp1d: kind", kind, ("linear", "cubic"))
         x, y = _points("interp1d", x, y, axis)
         if not assume_sorted:
             order = ops.argsort(x)

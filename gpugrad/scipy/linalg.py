@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from .. import linalg as _linalg
+from .._arguments import require
 from .._batched import aligned
 from .._creation import create
 from .._foreign_names import answer
@@ -57,8 +58,7 @@ def solve_triangular(
     function, if SciPy is installed. A singular matrix raises an error there; on a GPU, where
     finding it would wait, the result has infinite elements or nan.
     """
-    if trans not in (0, 1, 2, "N", "T", "C"):
-        raise ValueError(f"solve_triangular: trans must be 0, 1 or 2, not {trans!r}")
+    require(trans in (0, 1, 2, "N", "T", "C"), "solve_triangular: trans must be 0, 1 or 2", trans)
     a, b = floating(a, b)
     if trans not in (0, "N"):
         a, lower = ops.matrix_transpose(ops.conj(a) if trans in (2, "C") else a), not lower

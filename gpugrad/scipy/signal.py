@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .._arguments import is_complex
+from .._arguments import is_complex, one_of
 from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.operation import op
@@ -28,8 +28,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Te
     method: ``"direct"`` for sums of products, ``"fft"`` for `fftconvolve`, ``"auto"`` for whichever
         is likely to be faster.
     """
-    if method not in ("auto", "direct", "fft"):
-        raise ValueError(f"convolve: method must be 'auto', 'direct' or 'fft', not {method!r}")
+    one_of("convolve: method", method, ("auto", "direct", "fft"))
     x, y = _two("convolve", in1, in2)
     if method == "fft" or (method == "auto" and min(x.size, y.size) > _MOST_IN_A_DIRECT_FILTER):
         return fftconvolve(x, y, mode)
@@ -81,10 +80,8 @@ def _two(name, in1, in2):
 
 def _part(name, full, shape1, shape2, mode, axes):
     """The part of a full convolution that ``mode`` asks for."""
-    if mode == "full":
+    if one_of(f"{name}: mode", mode, ("full", "same", "valid")) == "full":
         return full
-    if mode not in ("same", "valid"):
-        raise ValueError(f"{name}: mode must be 'full', 'same' or 'valid', not {mode!r}")
     key, differences = [slice(None)] * full.ndim, [shape1[i] - shape2[i] for i in axes]
     if mode == "valid" and min(differences) < 0 < max(differences):
         raise ValueError(

@@ -23,6 +23,7 @@ from operator import and_
 from typing import Any
 
 from .. import linalg, special
+from .._arguments import require
 from .._creation import create
 from .._foreign_names import answer
 from .._limits import finfo
@@ -544,8 +545,7 @@ def _square(cov, d):
     """A covariance matrix from a number, a diagonal or a matrix."""
     if cov.ndim < 2:
         return ops.broadcast_to(cov, (d,)) * create("eye", d, like=cov)
-    if cov.shape != (d, d):
-        raise ValueError(f"multivariate_normal: cov must be ({d}, {d}), not {cov.shape}")
+    require(cov.shape == (d, d), f"multivariate_normal: cov must be ({d}, {d})", cov.shape)
     return cov
 
 

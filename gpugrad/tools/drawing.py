@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from weakref import ref
 
-from .._arguments import whole
+from .._arguments import one_of, whole
 from .._batched import physical
 from .._tensor import Tensor, labels
 from ..autograd.graph import Leaf
@@ -60,8 +60,7 @@ def draw(
         classDef leaf fill:#e3f2e6,stroke:#4c9a5f,color:#111111
         classDef output fill:#e2ecf9,stroke:#4a7ebb,color:#111111
     """
-    if direction not in DIRECTIONS:
-        raise ValueError(f"draw: direction must be one of {DIRECTIONS}, not {direction!r}")
+    one_of("draw: direction", direction, DIRECTIONS)
     whole("draw: max_nodes", max_nodes, 1)
     outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
     roots = []

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import cached_property, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from inspect import signature
 from typing import Any, Generic, NamedTuple
 
@@ -207,13 +207,13 @@ class RecordedVjp(NamedTuple):
 
     def pull(self, g, inputs):
         """The cotangents of the inputs, given those of the outputs."""
-        cotangents = several(g)
+        call, cotangents = self.call, several(g)
         tensors = isinstance(cotangents[0], Tensor)
-        leaves = [None] * self.call.structure.num_leaves
+        leaves = [None] * call.structure.num_leaves
         # Tensors that bwd differentiates must not get axes of levels that no cotangent has.
         newer = levels_among(self.function._name, [c for c in cotangents if tensors])
-        with reentered(self.call.active, newer), nullcontext() if tensors else no_grad():
-            for first, c in zip(self.call.outputs, cotangents, strict=True):
+        with reentered(call.active, newer), nullcontext() if tensors else no_grad():
+            for first, c in zip(call.outputs, cotangents, strict=True):
                 if not tensors:
                     # NumPy's 0-d results are scalars.
                     c = wrap(backend_of[type(c)].asarray(c), None)
@@ -221,23 +221,21 @@ class RecordedVjp(NamedTuple):
                 leaves[first.leaf] = to_function_axes(c, first.levels)
             fixed = [*map(_with_own_tensors, self.fixed)]
             residuals = _with_own_tensors(self.residuals)
-            message = _overwritten(self.function)
+            message = partial(_overwritten, self.function)
             if writes.last < self.end and any(map(self._is_stale, (*fixed, residuals))):
-                raise RuntimeError(message)
+                raise RuntimeError(message())
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
-                values, _ = self.call.of(inputs)
-                with self.call.again(message):
+                values, _ = call.of(inputs)
+                with reentered(call.active), call.draws.repeated(), Rerun(call.start, message):
                     _, residuals = self.function._forward(fixed, values)
             given = [physical(c).array for c in leaves if c is not None]
             with Rerun(self.end, message, given):  # a closure may read what was overwritten
-                returned = self.function._bwd(
-                    *fixed, residuals, unflatten(self.call.structure, leaves)
-                )
+                returned = self.function._bwd(*fixed, residuals, unflatten(call.structure, leaves))
             found = self._checked(returned, inputs)
-            summed = self.call.outputs[0].levels
+            summed = call.outputs[0].levels
             results = [
-                c if c is None else to_graph_axes(conjugate(c), levels, self.call.active, summed)
-                for c, levels in zip(found, self.call.levels, strict=True)
+                c if c is None else to_graph_axes(conjugate(c), levels, call.active, summed)
+                for c, levels in zip(found, call.levels, strict=True)
             ]
         return results if tensors else [c if c is None else c.array for c in results]
 

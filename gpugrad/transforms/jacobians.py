@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from .._arguments import is_complex, is_floating
+from .._arguments import is_complex, is_floating, one_of
 from .._batched import active_levels, batched, entered, examples
 from .._creation import create, zeros_like
 from .._foreign_names import explains_arguments
@@ -66,8 +66,8 @@ def hessian(
 
 def _jacobian(name, f, argnums, has_aux, mode):
     callable_or_error(name, f)
-    if mode not in (None, "forward", "reverse"):
-        raise ValueError(f"{name}: mode must be 'forward' or 'reverse', not {mode!r}")
+    if mode is not None:
+        one_of(f"{name}: mode", mode, ("forward", "reverse"))
     choose, single = arguments(name, f, argnums)
 
     @wraps(f, updated=())

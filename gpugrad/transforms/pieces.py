@@ -1,13 +1,12 @@
 """A piece of a program recorded as one node of the graph, with a VJP given as a function."""
 
 import math
-from contextlib import contextmanager
 from threading import get_ident
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from .._arguments import is_floating
-from .._batched import active_levels, behind, levels_of, physical, reentered
+from .._batched import active_levels, behind, levels_of, physical
 from .._draws import Draws
 from .._tensor import Tensor
 from ..autograd.call import wrap, wrap_outputs
@@ -57,12 +56,6 @@ class Call:
                 # Detached, because assigning to the Tensor replaces its array.
                 self.leaves[i] = x.detach()
         self.active, self.draws, self.start = active_levels(), Draws(), next_order()
-
-    @contextmanager
-    def again(self, message):
-        """Within the block, the function does what it did at first; see `Rerun`."""
-        with reentered(self.active), self.draws.repeated(), Rerun(self.start, message):
-            yield
 
     def of(self, inputs):
         """Positional and named arguments, with ``inputs`` (hiding their vmap axes) put in."""
@@ -123,7 +116,7 @@ class Rerun:
     reports.
 
     start: an order number from before the first run.
-    message: the text of the error.
+    message: a function that returns the text of the error.
     given: arrays that the piece is given anew.
     """
 
@@ -142,7 +135,7 @@ class Rerun:
     def __exit__(self, kind, *error):
         remove_instrument(self)
         if self.stale and kind is None:
-            raise RuntimeError(self.message)
+            raise RuntimeError(self.message())
 
     def forward(self, op, forward):
         def looking(xp, *arrays, **static):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple
 
+from .._batched import reentered
 from .._foreign_names import INSTEAD
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -14,7 +15,7 @@ from ..autograd.graph import Leaf, next_order
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
-from .pieces import Call, Piece, is_recordable, op_of_calls, output, record_outputs, several
+from .pieces import Call, Piece, Rerun, is_recordable, op_of_calls, output, record_outputs, several
 from .recording import callable_or_error, same
 from .trees import flatten, names, shown
 
@@ -154,7 +155,9 @@ class Recomputed(NamedTuple):
             with (
                 enable_grad(),
                 entered(self.region and self.region.anew()),
-                self.call.again(_OVERWRITTEN),
+                reentered(self.call.active),
+                self.call.draws.repeated(),
+                Rerun(self.call.start, lambda: _OVERWRITTEN),
             ):
                 result = self.f(*args, **kwargs)
         except Exception as error:

@@ -6,7 +6,7 @@ from functools import cached_property
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
-from .._arguments import is_complex, is_floating
+from .._arguments import is_complex, is_floating, require
 from .._batched import BatchedTensor, behind, check_open, levels_of, lifted, physical
 from .._tensor import Tensor
 from ..autograd.call import wrap
@@ -272,8 +272,7 @@ def fitted(t, x, name):
     if type(t) in SCALARS and not (type(t) is complex and is_real):
         t = wrap(x.backend.asarray(t, dtype=x.dtype, device=x.device), None)
     t = as_tensor(t, name)
-    if t.shape != x.shape:
-        raise ValueError(f"{name} must have its shape {x.shape}, not {t.shape}")
+    require(t.shape == x.shape, f"{name} must have its shape {x.shape}", t.shape)
     if is_real and is_complex(t):
         raise TypeError(f"{name} must be real as that is, not {t.dtype}")
     backend = backend_of[type(t._like)]
