@@ -336,7 +336,7 @@ class _BLAS:
 
     def __exit__(self, *exc_info):
         with self.lock:
-            if self.inside <= {get_ident()}:  # before it leaves: `is_limited` looks without the lock
+            if self.inside <= {get_ident()}:  # first: `is_limited` looks without the lock
                 self.set(self.usual)
             self.inside.discard(get_ident())
 
