@@ -137,11 +137,12 @@ def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0,
     if _kernels is None and base() is None:
         return False
     function, number = _kernels[dtype, name]
-    given = [*map(place, arrays), *[None] * (5 - len(arrays))]
+    places = [None if x is None else id(x) + _HEADER for x in arrays]
+    places += [None] * (5 - len(places))
     step = in_piece(length, cost)
     if items > step and not all(allow() for allow in limits):
         step = items
-    errors = function(number, items, step, length, n, m, s, t, u, *given)
+    errors = function(number, items, step, length, n, m, s, t, u, *places)
     return not errors or not is_reported(errors)
 
 

@@ -336,9 +336,9 @@ class _BLAS:
 
     def __exit__(self, *exc_info):
         with self.lock:
-            self.inside.discard(get_ident())
-            if not self.inside:
+            if self.inside <= {get_ident()}:  # first: `is_limited` looks without the lock
                 self.set(self.usual)
+            self.inside.discard(get_ident())
 
     def after_fork(self):
         self.lock = RLock()
