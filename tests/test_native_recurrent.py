@@ -137,6 +137,7 @@ def test_memory_of_any_order(kind):
         for other in (
             args[i].copy("F"),
             np.repeat(args[i], 2, -1)[..., ::2],
+            np.repeat(args[i].T, 2, -1)[..., ::2].T,  # flattened, its transpose is a view
             args[i][::-1].copy()[::-1],
         ):
             changed = [*args[:i], other, *args[i + 1 :]]

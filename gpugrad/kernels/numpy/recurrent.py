@@ -125,13 +125,13 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
     """The states, the last of them, the cells and the gates, or what the twin is to return."""
     if not _covers(kind, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0):
         return NotImplemented
-    if not _is_there(h0):
-        return None
     (number, kept), (length, batch, features) = _KINDS[kind], x.shape
+    by_input, by_state = (_transposed(xp, w, number) for w in (weight_ih, weight_hh))
+    if not _is_there(h0, by_state):
+        return None
     gates = np.empty((kept, length, batch, weight_hh.shape[1]), x.dtype)
     projected = gates[:number].reshape(number, length * batch, -1)
     rows = x.reshape(length * batch, features)
-    by_input, by_state = (_transposed(xp, w, number) for w in (weight_ih, weight_hh))
     states = gates[0] if kept == 1 else np.empty_like(gates[0])
     cells = np.empty_like(states)  # which take no memory where nothing is written
     if kind == "gru":
