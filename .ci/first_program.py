@@ -15,6 +15,7 @@ outside = {path.parts[0] for path in installed} - {"gpugrad"}
 assert outside == {f"gpugrad-{gpugrad.__version__}.dist-info"}, outside
 
 code = re.findall(r"```python\n(.*?)```", Path(sys.argv[1]).read_text("utf-8"), re.DOTALL)
-exec(compile("\n".join(code), sys.argv[1], "exec"))
+for block in code:  # each by itself, as people copy them
+    exec(compile(block, sys.argv[1], "exec"), {"__name__": "__main__"})
 train, test = gpugrad.data.digits()
 print(f"gpugrad {gpugrad.__version__}: {len(train)} digits; the README's code runs")

@@ -181,12 +181,12 @@ def index(found, modules):
     arrays = of_topics[: of_topics.index("autograd")]
     namespaces = ["linalg", "fft", "special", "random"]
     others = [name for name in modules if name.split(".")[0] in ("numpy", "scipy")]
-    shown = [*arrays, *namespaces, *others, "testing"]
+    shown = [*arrays, *namespaces, *others, "tree", "testing"]
     for caption, pages in (
         ("Tensors and their functions", arrays),
         (
             "Gradients, derivatives and tools",
-            [p for p in of_topics if p not in arrays] + ["testing"],
+            [p for p in of_topics if p not in arrays] + ["tree", "testing"],
         ),
         ("Namespaces", namespaces),
         ("Training and devices", [name for name in modules if name not in shown]),

@@ -16,47 +16,14 @@ from . import backends as _backends
 
 # isort: split
 from . import autograd
-from ._creation import (
-    arange,
-    asarray,
-    empty,
-    empty_like,
-    eye,
-    from_dlpack,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    tensor,
-    zeros,
-    zeros_like,
-)
-from ._dtypes import can_cast, isdtype, result_type
 from ._foreign_names import missing as _missing
 from ._tensor import Tensor
 from .autograd.call import install as _install
 from .autograd.implementation import twin_modules as _twin_modules
-from .autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .autograd.operation import exports as _exports
-from .autograd.operation import op
 from .backends.dtypes import bfloat16 as _bfloat16
 from .backends.dtypes import bool_ as bool
-from .backends.dtypes import complex64 as complex64
-from .backends.dtypes import complex128 as complex128
-from .backends.dtypes import float16 as float16
-from .backends.dtypes import float32 as float32
-from .backends.dtypes import float64 as float64
-from .backends.dtypes import int8 as int8
-from .backends.dtypes import int16 as int16
-from .backends.dtypes import int32 as int32
-from .backends.dtypes import int64 as int64
-from .backends.dtypes import uint8 as uint8
-from .backends.dtypes import uint16 as uint16
-from .backends.dtypes import uint32 as uint32
-from .backends.dtypes import uint64 as uint64
 from .ops import operators as _operators
-from .ops.manipulation import broadcast_shapes
 
 __version__ = "0.1.0"
 __array_api_version__ = "2025.12"
@@ -71,28 +38,38 @@ def __array_namespace_info__() -> _Any:
     return _info
 
 
-# Imported when first used: together they would add a fifth to the time of `import gpugrad`.
+# Imported when first used: together the rooms would add a fifth to the time of `import gpugrad`.
 _LAZY = (
     "amp cuda data distributed fft io linalg nn numpy optim random scipy special testing tools "
-    "training transforms"
+    "training transforms tree"
 ).split()
-_FROM = dict.fromkeys(
-    (
-        "checkpoint custom_vjp grad hessian hvp jacobian jvp linearize stop_gradient "
-        "value_and_grad vjp vmap"
-    ).split(),
-    "transforms",
-)
-_FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "tools")
-_FROM |= {
-    "compile": "tape",
-    "finfo": "_limits",
-    "get_num_threads": "backends",
-    "iinfo": "_limits",
-    "load": "io",
-    "save": "io",
-    "set_num_threads": "backends",
-    "manual_seed": "random",
+_FROM = {
+    name: module
+    for module, names in {
+        "_creation": """
+            arange asarray empty empty_like eye from_dlpack full full_like linspace ones ones_like
+            tensor zeros zeros_like
+        """,
+        "_dtypes": "can_cast isdtype result_type",
+        "_limits": "finfo iinfo",
+        "autograd.mode": "enable_grad is_grad_enabled no_grad set_grad_enabled",
+        "autograd.operation": "op",
+        "backends": "get_num_threads set_num_threads",
+        "backends.dtypes": """
+            complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32
+            uint64
+        """,
+        "io": "load save",
+        "ops.manipulation": "broadcast_shapes",
+        "random": "manual_seed",
+        "tape": "compile",
+        "tools": "detect_anomaly draw memory_report profile",
+        "transforms": """
+            checkpoint custom_vjp grad hessian hvp jacobian jvp linearize stop_gradient
+            value_and_grad vjp vmap
+        """,
+    }.items()
+    for name in names.split()
 }
 
 # Every op is exported by being defined.

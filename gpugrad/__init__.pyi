@@ -20,6 +20,7 @@ from . import testing as testing
 from . import tools as tools
 from . import training as training
 from . import transforms as transforms
+from . import tree as tree
 from ._creation import arange as arange
 from ._creation import asarray as asarray
 from ._creation import empty as empty

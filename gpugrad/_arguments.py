@@ -1,7 +1,7 @@
 """How arguments that mean the same in several places are read."""
 
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from math import inf
 from operator import index
 
@@ -22,6 +22,15 @@ def whole(name, value, least):
     return number
 
 
+def one_of(name, value, known):
+    """``value``; ValueError if it is not one of the strings ``known``."""
+    if value not in known:
+        *most, last = map(repr, known)
+        choice = f"{', '.join(most)} or {last}" if most else last
+        raise ValueError(f"{name} must be {choice}, not {value!r}")
+    return value
+
+
 def between(name, value, low, high=inf):
     """``value``, a number above ``low`` and below ``high``, as a float; else ValueError."""
     try:
@@ -32,6 +41,34 @@ def between(name, value, low, high=inf):
         bound = "finite" if high == inf else f"below {high}"
         raise ValueError(f"{name} must be a number above {low} and {bound}, not {value!r}")
     return float(value)
+
+
+def require(fits, what, value):
+    """Raise ValueError, which says what a value must be and what it is, unless it fits."""
+    if not fits:
+        raise ValueError(f"{what}, not {value!r}")
+
+
+def constructor(first, options, last, init):
+    """An ``__init__`` with these parameters, besides self, that passes all by name to ``init``.
+
+    options: those of a function, which get annotations by their defaults.
+    """
+    types = {bool: bool, tuple: tuple[float, float]}
+    options = [
+        p.replace(annotation=types.get(type(p.default), float)) if p.annotation is p.empty else p
+        for p in options
+    ]
+    own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    taken = Signature([own, first, *options, last], return_annotation=None)
+
+    def __init__(*args, **keywords):
+        given = taken.bind(*args, **keywords)
+        given.apply_defaults()
+        init(**given.arguments)
+
+    __init__.__signature__ = taken
+    return explains_arguments(__init__)
 
 
 def takes_one_shape(function: F) -> F:
@@ -62,6 +99,11 @@ def takes_one_shape(function: F) -> F:
 def is_floating(x):
     """Whether a tensor can have a gradient."""
     return backend_of[type(x._like)].is_floating(x.dtype)
+
+
+def is_complex(x):
+    """Whether a tensor is complex."""
+    return backend_of[type(x._like)].is_complex(x.dtype)
 
 
 # By name, as NumPy takes them.

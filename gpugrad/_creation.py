@@ -236,6 +236,14 @@ def _finish(array, requires_grad):
     return result.requires_grad_() if requires_grad else result
 
 
+def create(name: str, *args: Any, like: Tensor, dtype: Any = None, **keywords: Any) -> Tensor:
+    """A tensor from a function of the array library of ``like``, on its device."""
+    array = like._like
+    dtype = array.dtype if dtype is None else dtype
+    backend = backend_of[type(array)]
+    return wrap(backend.create(name, *args, dtype=dtype, like=array, **keywords), None)
+
+
 def _create(name, args, dtype, device, requires_grad, *, like=None, **keywords):
     """A tensor from the backend's creation function, on ``device`` or else where ``like`` is."""
     try:

@@ -375,7 +375,8 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         return complex(self._number("complex"))
 
     def __repr__(self) -> str:
-        text = backend_of[type(self.array)].format(self.array, prefix="tensor(")
+        backend = backend_of[type(self.array)]
+        text = backend.format(self.array, prefix="tensor(")
         dtype = str(self.dtype).split(".")[-1]  # without the library's name, as in torch.float32
         if self.device != "cpu":
             text += f", device='{self.device}'"
@@ -383,6 +384,9 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
             text += f", shape={self.shape}"
         if dtype not in (_DEFAULT_DTYPES if self.size else ("float32",)):
             text += f", dtype={dtype}"
+        library = backend.name.removeprefix("traced ")
+        if library not in ("numpy", "cupy"):  # beside which it cannot be used
+            text += f", library={library}"
         if not self.is_leaf:
             text += f", grad_fn=<{self.grad_fn.name}>"
         elif self.requires_grad:

@@ -222,23 +222,31 @@ class TensorMethods:
         """Round each element to the nearest integer, halves to even."""
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
-    def ravel(self) -> Tensor:
-        """The elements in row-major order, along one axis."""
+    def copy(self) -> Tensor:
+        """The same values in new memory; differentiable."""
+    def cumprod(self, axis: int | None = None) -> Tensor:
+        """The products of the elements up to each one along ``axis``; None flattens the array first."""
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        """The sums of the elements up to each one along ``axis``; None flattens the array first."""
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """The elements of which the indices along two axes differ by ``offset``, along a last axis."""
+    def dot(self, other: Any) -> Tensor:
+        """The product of vectors or matrices, ``x @ other``."""
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         """The axes from ``start_dim`` to ``end_dim``, both included, merged into one; by default all.
 
         Raises ValueError unless they are axes in this order.
         """
+    def ravel(self) -> Tensor:
+        """The elements in row-major order, along one axis."""
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
         """Without the given axes, which must have length 1; by default without all such axes."""
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes in each other's place."""
-    def dot(self, other: Any) -> Tensor:
-        """The product of vectors or matrices, ``x @ other``."""
-    def cumsum(self, axis: int | None = None) -> Tensor:
-        """The sums of the elements up to each one along ``axis``; None flattens the array first."""
-    def cumprod(self, axis: int | None = None) -> Tensor:
-        """The products of the elements up to each one along ``axis``; None flattens the array first."""
+    def take(self, indices: Any, axis: int | None = None) -> Tensor:
+        """The slices at ``indices`` of any shape along ``axis``; None flattens the array first."""
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """The sums of the `diagonal`."""
     def transpose(self, *axes: int | tuple[int, ...]) -> Tensor:
         """The axes in reverse order, or in that of ``axes``, ints or a tuple, as in NumPy.
 

@@ -11,21 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 from ._foreign_names import answer
 from .backends import cuda_device, cuda_device_count, cuda_problem
 
-__all__ = [
-    "Event",
-    "MemoryStats",
-    "Stream",
-    "allow_tf32",
-    "current_stream",
-    "device_count",
-    "device_name",
-    "empty_cache",
-    "is_available",
-    "memory_stats",
-    "synchronize",
-    "tf32_allowed",
-    "why_not",
-]
+__all__ = """
+    Event MemoryStats Stream allow_tf32 current_stream device_count device_name empty_cache
+    is_available memory_stats synchronize tf32_allowed why_not
+""".split()
 __dir__ = __all__.copy
 
 Device = str | SupportsIndex | None

@@ -4,14 +4,19 @@ It supports rearrange, reduce, repeat, einsum and pack. einops looks for an arra
 among the subclasses of its backend class; this module defines the subclass for `Tensor`.
 """
 
+from types import SimpleNamespace
+from typing import Any
+
 from einops._backends import AbstractBackend
 
 from . import _arguments, _creation
 from ._tensor import Tensor
-from .autograd import call
+from .autograd.operation import exports
 
 __all__ = ["Backend"]
 __dir__ = __all__.copy
+
+_ops: Any = SimpleNamespace(**exports())
 
 
 class Backend(AbstractBackend):
@@ -32,28 +37,28 @@ class Backend(AbstractBackend):
         return _creation.arange(start, stop)
 
     def reshape(self, x, shape):
-        return call.namespace.reshape(x, tuple(shape))
+        return _ops.reshape(x, tuple(shape))
 
     def transpose(self, x, axes):
-        return call.namespace.permute_dims(x, axes)
+        return _ops.permute_dims(x, axes)
 
     def reduce(self, x, operation, axes):
-        return getattr(call.namespace, operation)(x, axis=tuple(axes))
+        return getattr(_ops, operation)(x, axis=tuple(axes))
 
     def stack_on_zeroth_dimension(self, tensors):
-        return call.namespace.stack(tensors)
+        return _ops.stack(tensors)
 
     def add_axis(self, x, new_position):
-        return call.namespace.expand_dims(x, axis=new_position)
+        return _ops.expand_dims(x, axis=new_position)
 
     def tile(self, x, repeats):
-        return call.namespace.tile(x, repeats)
+        return _ops.tile(x, repeats)
 
     def concat(self, tensors, axis):
-        return call.namespace.concat(tensors, axis=axis)
+        return _ops.concat(tensors, axis=axis)
 
     def is_float_type(self, x):
         return _arguments.is_floating(x)
 
     def einsum(self, pattern, *x):
-        return call.namespace.einsum(pattern, *x)
+        return _ops.einsum(pattern, *x)

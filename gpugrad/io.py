@@ -33,7 +33,6 @@ from ._foreign_names import explains_arguments
 from ._tensor import Tensor
 from .backends import backend_for_device, backend_of
 from .backends.dtypes import bfloat16
-from .backends.numpy import array_of_bytes
 
 __all__ = ["load", "load_metadata", "save"]
 __dir__ = __all__.copy
@@ -126,7 +125,6 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> dict[Any, A
     except (RuntimeError, ValueError) as error:
         raise type(error)(f"load: {error}") from error
     tensors = {}
-    header = None
     with _opened("load", path) as file:
         tree = (file.metadata() or {}).get(_ENTRY)
         for name in file.keys():  # noqa: SIM118  it is no mapping
@@ -137,11 +135,8 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> dict[Any, A
                     f"convert it to F32 where it was saved"
                 )
             if dtype == "BF16":
-                header = header or _header(path)
-                values = _bfloat16s(path, header, name)
-            else:
-                values = file.get_tensor(name)
-            tensors[name] = tensor(values, device=device)
+                bfloat16()  # raises ImportError if the library cannot make such arrays
+            tensors[name] = tensor(file.get_tensor(name), device=device)
     return tensors if tree is None else _read_tree(tree, tensors, path)
 
 
@@ -318,22 +313,6 @@ def _opened(name: str, path: Any) -> Iterator[Any]:
         raise ValueError(
             f"{name}: {os.fspath(path)} is truncated, or not a safetensors file ({error})"
         ) from None
-
-
-def _header(path):
-    """Where the elements begin, and what the file says of each tensor by name."""
-    with open(path, "rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        return 8 + size, json.loads(file.read(size))
-
-
-def _bfloat16s(path, header, name):
-    """An array of bfloat16, which the NumPy part of the library cannot read."""
-    origin, entries = header
-    start, stop = entries[name]["data_offsets"]
-    with open(path, "rb") as file:
-        file.seek(origin + start)
-        return array_of_bytes(file.read(stop - start), bfloat16(), entries[name]["shape"])
 
 
 def _replace_file(path, data):

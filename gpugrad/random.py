@@ -26,19 +26,10 @@ from .ops.reductions import count_nonzero, cumulative_sum
 from .ops.searching import argmax, searchsorted, topk
 from .ops.transcendental import log
 
-__all__ = [
-    "Generator",
-    "bernoulli",
-    "choice",
-    "default_generator",
-    "integers",
-    "manual_seed",
-    "multinomial",
-    "normal",
-    "permutation",
-    "shuffle",
-    "uniform",
-]
+__all__ = """
+    Generator bernoulli choice default_generator integers manual_seed multinomial normal permutation
+    shuffle uniform
+""".split()
 __dir__ = __all__.copy
 
 _seed: int | None = None

@@ -68,10 +68,8 @@ def gradcheck(
         outputs = _outputs(f, inputs)
         return [outputs[i] for i in chosen]
 
-    check, labels = f"gradcheck of {_name(f)}", _labels(inputs)
-    _compare(check, differentiable, inputs, labels, eps, atol, rtol)
-    if check_forward:
-        _compare_forward(check, differentiable, inputs, labels, eps, atol, rtol)
+    labels = [f"input {i}" for i in range(len(inputs))]
+    _check("gradcheck", f, differentiable, inputs, labels, (eps, atol, rtol), check_forward)
 
 
 def _values(inputs):
@@ -102,10 +100,8 @@ def gradgradcheck(
     if not chosen:
         raise ValueError(f"gradgradcheck: no output of {_name(f)} requires grad")
     draw = random.Random(1)
-    cotangents = []
-    for i in chosen:
-        y = outputs[i].detach()
-        cotangents.append(_from_list(_draw(draw, y), y, True))
+    own = [outputs[i].detach() for i in chosen]
+    cotangents = [_from_list(_draw(draw, y), y, True) for y in own]
 
     def gradients(*arguments):
         xs, gs = arguments[: len(inputs)], arguments[len(inputs) :]
@@ -118,11 +114,10 @@ def gradgradcheck(
             materialize_grads=True,
         )
 
-    labels = [*_labels(inputs), *(f"the cotangent of output {i}" for i in chosen)]
-    check, arguments = f"gradgradcheck of {_name(f)}", (*inputs, *cotangents)
-    _compare(check, gradients, arguments, labels, eps, atol, rtol)
-    if check_forward:
-        _compare_forward(check, gradients, arguments, labels, eps, atol, rtol)
+    labels = [f"input {i}" for i in range(len(inputs))]
+    labels += [f"the cotangent of output {i}" for i in chosen]
+    arguments = (*inputs, *cotangents)
+    _check("gradgradcheck", f, gradients, arguments, labels, (eps, atol, rtol), check_forward)
 
 
 def twincheck(
@@ -244,21 +239,16 @@ def assert_close(
     expected, expected_shape = _flat(expected)
     if actual_shape != expected_shape:
         raise AssertionError(f"shapes differ: {actual_shape}, expected {expected_shape}")
-    wrong = 0
-    worst, at = -1.0, 0
+    wrong = {}  # from the place of each element that differs to the error
     for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
-        if a == e or (equal_nan and a != a and e != e):
-            continue
         error = abs(a - e)
-        if error <= atol + rtol * abs(e) and not math.isinf(abs(e)):
-            continue
-        wrong += 1
-        error = math.inf if error != error else error
-        if error > worst:
-            worst, at = error, i
+        close = error <= atol + rtol * abs(e) and not math.isinf(abs(e))
+        if not (close or a == e or (equal_nan and a != a and e != e)):
+            wrong[i] = math.inf if error != error else error
     if wrong:
+        at = max(wrong, key=wrong.__getitem__)
         raise AssertionError(
-            f"{wrong} of {len(actual)} elements differ; the worst, at "
+            f"{len(wrong)} of {len(actual)} elements differ; the worst, at "
             f"{position(at, actual_shape)}: {actual[at]!r}, expected {expected[at]!r} "
             f"(atol {atol:g}, rtol {rtol:g})"
         )
@@ -268,7 +258,15 @@ def assert_close(
 # libraries are treated alike.
 
 
-def _compare(check, f, inputs, labels, eps, atol, rtol):
+def _check(name, checked, f, inputs, labels, tolerances, forward):
+    """Compare derivatives of ``f``, made of the function that is checked, with differences."""
+    check = f"{name} of {_name(checked)}"
+    _compare(check, f, inputs, labels, tolerances)
+    if forward:
+        _compare_forward(check, f, inputs, labels, tolerances)
+
+
+def _compare(check, f, inputs, labels, tolerances):
     """Compare gradients of ``f``, weighting all of its outputs, with central differences."""
     wanted = [i for i, x in enumerate(inputs) if _wants_grad(x)]
     if not wanted:
@@ -298,7 +296,7 @@ def _compare(check, f, inputs, labels, eps, atol, rtol):
             [_from_list(weights[k], outputs[k].detach(), False) for k in recorded],
             allow_unused=True,
         )
-    found = _Wrong(eps, atol, rtol)
+    found, eps = _Wrong(*tolerances), tolerances[0]
     for i, gradient in zip(wanted, gradients, strict=True):
         values, shape = _flat(inputs[i])
         backward = [0.0] * len(values) if gradient is None else _flat(gradient)[0]
@@ -317,9 +315,9 @@ def _compare(check, f, inputs, labels, eps, atol, rtol):
     found.report(check, "backward")
 
 
-def _compare_forward(check, f, inputs, labels, eps, atol, rtol):
+def _compare_forward(check, f, inputs, labels, tolerances):
     """Compare tangents of ``f`` along a direction of each input with central differences."""
-    found = _Wrong(eps, atol, rtol)
+    found, eps = _Wrong(*tolerances), tolerances[0]
     draw = random.Random(2)
     for i, x in enumerate(inputs):
         if not _wants_grad(x):
@@ -351,11 +349,8 @@ class _Wrong:
     """Entries whose derivative and central difference disagree."""
 
     def __init__(self, eps, atol, rtol):
-        self.eps = eps
-        self.atol = atol
-        self.rtol = rtol
-        self.seen = 0
-        self.entries = []
+        self.eps, self.atol, self.rtol = eps, atol, rtol
+        self.seen, self.entries = 0, []
 
     def see(self, what, shape, at, there, derivative, difference):
         """Compare a derivative with its difference, and note the entry if they disagree.
@@ -398,10 +393,6 @@ def _draw(draw, y):
     if "complex" in str(y.dtype):
         return [complex(draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(y.size)]
     return [draw.gauss(0, 1) for _ in range(y.size)]
-
-
-def _labels(inputs):
-    return [f"input {i}" for i in range(len(inputs))]
 
 
 def _sequence(inputs):

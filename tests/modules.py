@@ -5,26 +5,32 @@ import inspect
 import gpugrad as gg
 from gpugrad import nn, optim
 
+_PADS = "Circular Reflection Replication Zero".split()
+
 # Arguments for classes that need more than sizes.
 _GIVEN = {
-    "Conv1d": (3, 2, 3),
-    "Conv2d": (3, 2, 3),
-    "ConvTranspose1d": (3, 2, 3),
-    "ConvTranspose2d": (3, 2, 3),
+    **{f"{name}{n}d": (3, 2, 3) for name in ("Conv", "ConvTranspose") for n in (1, 2, 3)},
+    **{f"ConstantPad{n}d": (1, 0.5) for n in (1, 2, 3)},
+    **{f"{name}Pad{n}d": (1,) for name in _PADS for n in (1, 2, 3)},
     "Fold": ((3, 4), (3, 1)),
     "GLU": (0,),
     "LogSoftmax": (1,),
     "MLP": (3, [4, 2]),
+    "PixelShuffle": (1,),
+    "PixelUnshuffle": (2,),
     "Sequential": (nn.Tanh(),),
     "Softmax": (1,),
+    "Softmin": (1,),
+    "Threshold": (0.1, 0.5),
     "TransformerEncoder": (nn.TransformerEncoderLayer(3, 1, 4), 2),
     "Unflatten": (1, (3, 1)),
     "Upsample": (5,),
 }
 
 # Layers of inputs with three channels and so many axes of length 4. The others take inputs (n, 3).
-_AXES = {name: int(name[-2]) for name in nn.__all__ if name.endswith(("1d", "2d"))}
+_AXES = {name: int(name[-2]) for name in nn.__all__ if name.endswith(("1d", "2d", "3d"))}
 _AXES |= {"BatchNorm1d": 0, "Fold": 1, "Unfold": 2, "Upsample": 2}
+_AXES |= {"ChannelShuffle": 1, "LocalResponseNorm": 1, "PixelShuffle": 2, "PixelUnshuffle": 2}
 
 
 class First(nn.Module):
@@ -57,10 +63,11 @@ def _public(module, base):
     return [k for k in kinds if isinstance(k, type) and issubclass(k, base) and k is not base]
 
 
-# Classes that are not called with one floating tensor (n, 3).
+# Classes that are not called with one floating tensor (n, 3), or draw on a device of their own.
 _OTHERS = """
-    Bilinear Embedding InstanceNorm1d InstanceNorm2d ModuleDict ModuleList MultiheadAttention
-    ParameterList TransformerDecoder TransformerDecoderLayer
+    Bilinear CosineSimilarity Embedding InstanceNorm1d InstanceNorm2d InstanceNorm3d ModuleDict
+    ModuleList MultiheadAttention PairwiseDistance ParameterList RReLU TransformerDecoder
+    TransformerDecoderLayer
 """.split()
 
 LAYERS = [
@@ -75,7 +82,12 @@ _TARGETS = {
     "BCELoss": lambda x, y, labels: (gg.sigmoid(x), gg.sigmoid(y)),
     "CosineEmbeddingLoss": lambda x, y, labels: (x, y, 2 * (labels % 2) - 1),
     "CrossEntropyLoss": lambda x, y, labels: (x, labels),
+    "GaussianNLLLoss": lambda x, y, labels: (x, y, gg.sigmoid(x * y)),
+    "HingeEmbeddingLoss": lambda x, y, labels: (x, gg.sign(y)),
     "KLDivLoss": lambda x, y, labels: (x, gg.sigmoid(y)),
+    "MarginRankingLoss": lambda x, y, labels: (x, y, gg.sign(x * y)),
+    "MultiLabelMarginLoss": lambda x, y, labels: (x, gg.stack([labels, labels, labels], axis=1)),
+    "MultiMarginLoss": lambda x, y, labels: (x, labels),
     "NLLLoss": lambda x, y, labels: (x, labels),
     "TripletMarginLoss": lambda x, y, labels: (x, y, x * y),
 }

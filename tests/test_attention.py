@@ -453,7 +453,7 @@ def test_vmap_of_an_encoder():
         (
             lambda: nn.TransformerEncoderLayer(4, 2, activation="elu"),
             ValueError,
-            "TransformerEncoderLayer: activation must be 'relu', 'gelu' or a function, not 'elu'",
+            "an activation that is no function must be 'relu' or 'gelu', not 'elu'",
         ),
         (lambda: nn.TransformerEncoder(nn.ReLU, 2), TypeError, "the layer must be a Module"),
         (lambda: nn.TransformerEncoder(nn.ReLU(), 0), ValueError, "num_layers must be an int of"),

@@ -494,3 +494,15 @@ def test_a_repeated_matrix_gives_the_same_products(lead, m, k, n):
         repeated = np.broadcast_to(x2, (*lead, k, n))
         found = gpugrad.matmul(gpugrad.asarray(x1), gpugrad.asarray(repeated)).numpy()
         np.testing.assert_allclose(found, x1 @ repeated.copy(), rtol=1e-12)
+
+
+def test_a_tuple_in_a_key_is_a_list_of_indices():
+    a = gpugrad.asarray(np.arange(9.0).reshape(3, 3))
+
+    def f(p):
+        return ((a * p)[:, (0,)] ** 3).sum()
+
+    expected = np.zeros((3, 3))
+    expected[0, 0] = 6 * 2 * (0**3 + 3**3 + 6**3)
+    found = gpugrad.hessian(f)(gpugrad.tensor([2.0, 1.0, 3.0], dtype=gpugrad.float64))
+    np.testing.assert_allclose(found.array, expected)

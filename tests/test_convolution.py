@@ -74,6 +74,13 @@ def test_indices_of_maxima_are_pytorchs(shape):
         )
         assert y.tolist() == z.tolist()
         assert indices.tolist() == expected.tolist()
+    x = normal(2, 3, 5, 4, 6)
+    for pool, size in ("max_pool3d", (2, 3, 1)), ("adaptive_max_pool3d", (2, 3, 4)):
+        y, indices = getattr(functional, pool)(gg.tensor(x), size, return_indices=True)
+        library = torch.nn.functional
+        z, expected = getattr(library, pool)(torch.tensor(x), size, return_indices=True)
+        assert y.tolist() == z.tolist()
+        assert indices.tolist() == expected.tolist()
     for layer in nn.MaxPool1d(2, return_indices=True), nn.AdaptiveMaxPool1d(2, True):
         out, indices = layer(LINES)
         assert out.shape == indices.shape == (2, 3, 2)
@@ -134,6 +141,8 @@ def test_initial_values_are_distributed_as_pytorchs(kind):
         (nn.Dropout1d, (20, 30, 4), (20, 30)),
         (nn.Dropout1d, (200, 4), (200,)),
         (nn.Dropout2d, (20, 30, 2, 3), (20, 30)),
+        (nn.Dropout3d, (20, 30, 2, 1, 3), (20, 30)),
+        (nn.Dropout3d, (600, 2, 1, 3), (600,)),
     ],
 )
 def test_channels_are_dropped_as_a_whole(layer, shape, channels):
@@ -209,7 +218,7 @@ def test_a_small_network_trains_as_pytorchs():
     "call, message",
     [
         (lambda: nn.Conv2d(3, 4, 3)(gg.ones((2, 4, 5, 5))), r"^Conv2d: .*\(n, 3, height, width\)"),
-        (lambda: nn.Conv2d(3, 4, 3)(LINES[0]), r"^Conv2d: the input .* not \(3, 5\)"),
+        (lambda: nn.Conv2d(3, 4, 3)(LINES[0]), r"^Conv2d: the input .* not of shape \(3, 5\)"),
         (
             lambda: nn.Conv1d(3, 4, 6)(LINES),
             r"^Conv1d: .* span \(6,\), .* padded input of",
@@ -308,7 +317,7 @@ def test_a_small_network_trains_as_pytorchs():
         (lambda: functional.interpolate(IMAGES), "^interpolate: give either size or scale_factor"),
         (
             lambda: functional.interpolate(IMAGES, 2, mode="bicubic"),
-            "mode must be one of '",
+            "^interpolate: mode must be 'nearest', .* or 'area', not 'bicubic'",
         ),
         (
             lambda: functional.interpolate(LINES, 2, mode="bilinear"),
@@ -322,7 +331,7 @@ def test_a_small_network_trains_as_pytorchs():
         (lambda: functional.pad(LINES, (1, 0), "reflect", 1.0), "value 1.0 is for mode 'constant'"),
         (
             lambda: functional.pad(LINES, (1, 0), "wrap"),
-            "mode must be one of 'constant'",
+            "^pad: mode must be 'constant', .* or 'circular', not 'wrap'",
         ),
         (lambda: functional.pad(LINES, (-3, -3)), "an axis of 5 elements cannot be shortened by 3"),
         (lambda: functional.dropout2d(LINES), "^dropout2d: the input must be"),

@@ -208,7 +208,7 @@ class TestPlacement:
 
     def test_printing_and_reading(self, strict):
         x = on(strict, "device1")
-        assert repr(x) == "tensor([1., 2.], device='device1')"
+        assert repr(x) == "tensor([1., 2.], device='device1', library=array_api_strict)"
         assert x.tolist() == [1, 2]
         assert x[0].item() == 1
 

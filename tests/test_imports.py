@@ -27,7 +27,7 @@ FLOORS = [
     {"fft"},
     {"numpy"},
     {"tools", "transforms", "kernels"},
-    {"nn", "data", "io", "testing", "einops", "scipy"},
+    {"nn", "data", "io", "testing", "einops", "scipy", "tree"},
     {"optim"},
     {"amp", "tape"},
     {"distributed"},
@@ -35,6 +35,11 @@ FLOORS = [
     {""},  # the package itself, which imports all other rooms
     {"__main__"},
 ]
+# Modules that import by a name that is no text in the code.
+COMPUTED = {
+    "__init__.py", "autograd/implementation.py", "backends/registry.py", "nn/common.py",
+    "numpy/__init__.py", "scipy/__init__.py",
+}  # fmt: skip
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 
@@ -194,6 +199,29 @@ def test_the_reader_of_imports_sees_imports_by_string():
     """
     found = [name for _, name in imports_in(textwrap.dedent(source), ["gpugrad", "data"])]
     assert [*found] == "gpugrad.numpy gpugrad.nn torch gpugrad.optim gpugrad.data.loader".split()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_modules_do_not_reach_the_package_while_they_are_imported(path):
+    """The package is `call.namespace`, for rules that run on Tensors; it is installed last."""
+    for statement in ast.parse(path.read_text()).body:
+        if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            found = [ast.unparse(node) for node in ast.walk(statement)]
+            assert "call.namespace" not in found, f"{path.name}:{statement.lineno}"
+
+
+def test_imports_by_a_computed_name():
+    """Only these are there, which import what is registered with them or named in a table."""
+    found = set()
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(ast.Name(called) | ast.Attribute(attr=called)):
+                    if called.strip("_") in ("import_module", "import") and not named_by_string(
+                        node
+                    ):
+                        found.add(path.relative_to(ROOT).as_posix())
+    assert found == COMPUTED
 
 
 def test_importing_loads_no_other_array_library():

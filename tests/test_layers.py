@@ -55,6 +55,11 @@ def labels_and_ignored(classes, *shape):
     return draw
 
 
+def counts(*shape):
+    """From 1, of the dtype of the input."""
+    return lambda rng: rng.integers(1, 6, shape).astype("float64")
+
+
 def signs(*shape):
     return lambda rng: rng.choice([-1, 1], shape)
 
@@ -156,8 +161,40 @@ LAYERS = [
     activation("Softmax", 1),
     R("Softmax", dim=-2, inputs=[normal(4, 3, 2)]),
     activation("LogSoftmax", dim=1),
+    activation("Softmin", 1),
+    activation("Hardshrink"),
+    activation("Hardshrink", 0.2),
+    activation("Softshrink"),
+    activation("Softshrink", 0.2),
+    activation("Threshold", 0.1, -2.0),
     activation("GLU"),
     R("GLU", 1, inputs=[normal(3, 4, 2)]),
+    R("ZeroPad1d", 2, inputs=[normal(2, 3, 4)]),
+    R("ZeroPad2d", (1, 2, 0, -1), inputs=[normal(2, 3, 3, 4)]),
+    R("ZeroPad3d", 1, inputs=[normal(2, 1, 2, 3, 2)]),
+    R("ConstantPad1d", (2, -1), 0.5, inputs=[normal(2, 3, 4)]),
+    R("ConstantPad2d", 1, -1.0, inputs=[normal(2, 3, 3, 4)]),
+    R("ConstantPad3d", (1, 0, 0, 2, 1, 1), 2.0, inputs=[normal(2, 1, 2, 3, 2)]),
+    R("ReflectionPad1d", (1, 2), inputs=[normal(2, 3, 4)]),
+    R("ReflectionPad2d", 1, inputs=[normal(2, 3, 3, 4)]),
+    R("ReflectionPad3d", 1, inputs=[normal(2, 1, 2, 3, 2)]),
+    R("ReplicationPad1d", 3, inputs=[normal(2, 3, 2)]),
+    R("ReplicationPad2d", (1, 2, 0, 3), inputs=[normal(2, 3, 3, 4)]),
+    R("ReplicationPad3d", 1, inputs=[normal(2, 1, 2, 3, 2)]),
+    R("CircularPad1d", 2, inputs=[normal(2, 3, 4)]),
+    R("CircularPad2d", (1, 2, 0, 3), inputs=[normal(2, 3, 3, 4)]),
+    R("CircularPad3d", 1, inputs=[normal(2, 1, 2, 3, 2)]),
+    # PyTorch's fail for an empty batch.
+    replace(R("PixelShuffle", 2, inputs=[normal(2, 8, 3, 2)]), batched=False),
+    unbatched("PixelShuffle", 3, inputs=[normal(9, 1, 2)]),
+    replace(R("PixelUnshuffle", 2, inputs=[normal(2, 2, 4, 6)]), batched=False),
+    R("ChannelShuffle", 3, inputs=[normal(2, 6, 2, 3)]),
+    R("LocalResponseNorm", 3, inputs=[normal(2, 5, 3)]),
+    R("LocalResponseNorm", 4, 0.3, 0.5, 2.0, inputs=[normal(2, 3, 2, 2)]),
+    R("CosineSimilarity", inputs=[normal(4, 3), normal(4, 3)]),
+    R("CosineSimilarity", 2, 0.1, inputs=[normal(4, 3, 2), normal(4, 3, 2)]),
+    R("PairwiseDistance", inputs=[normal(4, 3), normal(4, 3)]),
+    R("PairwiseDistance", 1.5, 0.1, True, inputs=[normal(4, 3), normal(4, 3)]),
     R("Identity", inputs=[normal(4, 3)]),
     R("Identity", 5, inputs=[normal(4, 3)], unused=True),
     R("Linear", 3, 2, inputs=[normal(4, 3)]),
@@ -186,11 +223,17 @@ LAYERS = [
         for mode in ("reflect", "replicate", "circular")
     ),
     unbatched("Conv2d", 2, 3, 3, stride=2, inputs=[normal(2, 4, 5)]),
+    R("Conv3d", 2, 3, (2, 1, 3), 1, (1, 0, 1), inputs=[normal(2, 2, 3, 2, 4)]),
+    R("Conv3d", 2, 4, 2, 2, 1, (1, 1, 2), 2, False, inputs=[normal(2, 2, 3, 4, 3)]),
+    R("Conv3d", 2, 2, 3, padding=1, padding_mode="circular", inputs=[normal(1, 2, 3, 2, 3)]),
+    unbatched("Conv3d", 2, 3, (3, 1, 1), padding="same", inputs=[normal(2, 3, 2, 2)]),
     R("ConvTranspose1d", 2, 3, 3, 2, 1, 1, inputs=[normal(2, 2, 3)]),
     R("ConvTranspose2d", 2, 3, 3, inputs=[normal(2, 2, 3, 2)]),
     R("ConvTranspose2d", 2, 4, (3, 2), 2, 1, 1, 2, False, inputs=[normal(2, 2, 3, 2)]),
     R("ConvTranspose2d", 2, 1, 2, 1, 0, (0, 1), dilation=(1, 2), inputs=[normal(2, 2, 3, 3)]),
     unbatched("ConvTranspose2d", 2, 3, 3, stride=2, inputs=[normal(2, 2, 3)]),
+    R("ConvTranspose3d", 2, 3, 2, inputs=[normal(2, 2, 2, 3, 2)]),
+    R("ConvTranspose3d", 2, 2, (1, 2, 3), 2, (0, 1, 1), 1, 2, inputs=[normal(2, 2, 2, 2, 3)]),
     R("Unfold", (2, 3), 1, 1, 2, inputs=[normal(2, 2, 4, 5)]),
     R("Fold", (4, 5), (2, 3), 1, 1, 2, inputs=[normal(2, 12, 9)]),
     unbatched("Fold", 4, 2, inputs=[normal(8, 9)]),
@@ -201,6 +244,17 @@ LAYERS = [
     R("MaxPool2d", 2, ceil_mode=True, inputs=[normal(2, 2, 3, 1)]),
     R("MaxPool2d", (2, 3), (1, 2), (0, 1), (2, 1), inputs=[normal(2, 2, 4, 5)]),
     unbatched("MaxPool2d", 2, inputs=[normal(3, 4, 4)]),
+    R("MaxPool3d", 2, inputs=[normal(2, 2, 4, 3, 5)]),
+    R(
+        "MaxPool3d",
+        (2, 3, 2),
+        2,
+        (1, 0, 1),
+        (1, 1, 2),
+        ceil_mode=True,
+        inputs=[normal(2, 1, 5, 4, 4)],
+    ),
+    unbatched("MaxPool3d", 2, 1, inputs=[normal(2, 3, 2, 3)]),
     R("AvgPool1d", 2, inputs=[normal(2, 3, 5)]),
     R("AvgPool1d", 3, 2, 1, True, False, inputs=[normal(2, 3, 6)]),
     R("AvgPool1d", 4, 3, 1, ceil_mode=True, inputs=[normal(2, 3, 1)]),
@@ -208,12 +262,18 @@ LAYERS = [
     R("AvgPool2d", 3, 2, 1, ceil_mode=True, inputs=[normal(2, 2, 6, 5)]),
     R("AvgPool2d", (2, 3), 1, (0, 1), count_include_pad=False, inputs=[normal(2, 2, 4, 5)]),
     R("AvgPool2d", 2, divisor_override=3, inputs=[normal(2, 2, 4, 5)]),
+    R("AvgPool3d", 2, inputs=[normal(2, 2, 4, 3, 5)]),
+    R("AvgPool3d", 3, 2, 1, True, False, inputs=[normal(2, 2, 4, 5, 3)]),
+    R("AvgPool3d", (1, 2, 2), divisor_override=3, inputs=[normal(2, 2, 2, 4, 5)]),
     R("AdaptiveAvgPool1d", 3, inputs=[normal(2, 3, 5)]),
     R("AdaptiveAvgPool2d", 1, inputs=[normal(2, 3, 4, 5)]),
     R("AdaptiveAvgPool2d", (2, None), inputs=[normal(2, 3, 4, 5)]),
     R("AdaptiveAvgPool2d", (3, 7), inputs=[normal(2, 3, 4, 5)]),
+    R("AdaptiveAvgPool3d", (3, None, 2), inputs=[normal(2, 2, 4, 2, 5)]),
+    R("AdaptiveAvgPool3d", 1, inputs=[normal(2, 2, 4, 2, 3)]),
     R("AdaptiveMaxPool1d", 3, inputs=[normal(2, 3, 5)]),
     R("AdaptiveMaxPool2d", (3, 2), inputs=[normal(2, 3, 7, 4)]),
+    R("AdaptiveMaxPool3d", (3, 2, 2), inputs=[normal(2, 2, 4, 2, 3)]),
     R("Upsample", scale_factor=2, inputs=[normal(2, 3, 2, 3)]),
     R("Upsample", 5, inputs=[normal(2, 3, 4)]),
     R("Upsample", scale_factor=(1.7, 0.6), inputs=[normal(2, 3, 4, 5)]),
@@ -221,6 +281,10 @@ LAYERS = [
     R("Upsample", (2, 7), mode="area", inputs=[normal(2, 3, 3, 4)]),
     R("Upsample", scale_factor=2.5, mode="linear", inputs=[normal(2, 3, 4)]),
     R("Upsample", (5, 2), mode="bilinear", inputs=[normal(2, 3, 3, 4)]),
+    R("Upsample", (3, 5, 2), mode="trilinear", inputs=[normal(2, 1, 2, 3, 4)]),
+    R("Upsample", scale_factor=2, inputs=[normal(2, 1, 2, 1, 3)]),
+    R("Upsample", (3, 5, 2), mode="nearest-exact", inputs=[normal(2, 1, 2, 3, 4)]),
+    R("Upsample", (3, 2, 2), mode="area", inputs=[normal(2, 1, 2, 3, 4)]),
     R("Upsample", (5, 1), mode="bilinear", align_corners=True, inputs=[normal(2, 3, 3, 4)]),
     R(
         "Upsample",
@@ -233,6 +297,7 @@ LAYERS = [
     tracking("BatchNorm1d", 3, 0.1, None, bias=False, inputs=[normal(4, 3, 2)]),
     tracking("BatchNorm2d", 3, momentum=0.3, inputs=[normal(2, 3, 2, 4)]),
     tracking("BatchNorm2d", 3, affine=False, inputs=[normal(2, 3, 2, 4)]),
+    tracking("BatchNorm3d", 3, inputs=[normal(2, 3, 2, 2, 3)]),
     unbatched("BatchNorm2d", 3, track_running_stats=False, inputs=[normal(2, 3, 2, 4)]),
     R("LayerNorm", (3, 2), inputs=[normal(4, 3, 2)]),
     R("GroupNorm", 2, 4, inputs=[normal(3, 4, 2)]),
@@ -243,6 +308,8 @@ LAYERS = [
     unbatched("InstanceNorm1d", 2, affine=True, bias=False, inputs=[normal(2, 4)]),
     # PyTorch's fails for an empty batch if there are parameters.
     replace(R("InstanceNorm2d", 2, affine=True, inputs=[normal(3, 2, 3, 2)]), batched=False),
+    R("InstanceNorm3d", 2, inputs=[normal(3, 2, 2, 3, 2)]),
+    unbatched("InstanceNorm3d", 2, affine=True, inputs=[normal(2, 2, 3, 2)]),
     R("RMSNorm", 4, inputs=[normal(3, 4)]),
     R("RMSNorm", (2, 4), 0.1, inputs=[normal(3, 2, 4)]),
     R("RMSNorm", 4, elementwise_affine=False, inputs=[normal(2, 3, 4)]),
@@ -280,7 +347,30 @@ def reductions(kind, *args, inputs, also=(), **options):
     ]
 
 
+def first_order(kind, *args, inputs):
+    """Rows of losses whose second derivatives, and mean of no examples, PyTorch lacks."""
+    rows = reductions(kind, *args, inputs=inputs)
+    return [replace(x, order=1, batched=x.options["reduction"] != "mean") for x in rows]
+
+
+SIGNED = [normal(4, 3), signs(4, 3)]
+ENDED = [normal(4, 3), lambda rng: np.array([[0, -1, 2], [2, 1, 0], [-1, 0, 1], [1, 0, -1]])]
 LOSSES = [
+    *reductions("SoftMarginLoss", inputs=SIGNED),
+    *reductions("HingeEmbeddingLoss", inputs=SIGNED),
+    *reductions("HingeEmbeddingLoss", 0.3, inputs=SIGNED),
+    *reductions("MarginRankingLoss", inputs=[*PAIR, signs(4, 3)]),
+    *reductions("MarginRankingLoss", 0.5, inputs=[*PAIR, signs(4, 3)]),
+    *first_order("MultiMarginLoss", inputs=OF_LABELS),
+    *first_order("MultiMarginLoss", 2, 0.7, CLASS_WEIGHTS, inputs=OF_LABELS),
+    *first_order("MultiLabelMarginLoss", inputs=ENDED),
+    *reductions("MultiLabelSoftMarginLoss", inputs=LOGITS),
+    *reductions("MultiLabelSoftMarginLoss", CLASS_WEIGHTS, inputs=LOGITS),
+    *reductions("PoissonNLLLoss", inputs=[normal(4, 3), labels(5, 4, 3)]),
+    # Of integers, PyTorch computes the factorials in float32.
+    *reductions("PoissonNLLLoss", False, True, inputs=[probabilities(4, 3), counts(4, 3)]),
+    *reductions("GaussianNLLLoss", inputs=[*PAIR, probabilities(4, 3)]),
+    *reductions("GaussianNLLLoss", inputs=[*PAIR, probabilities(4, 1)], full=True, eps=0.3),
     *reductions("MSELoss", inputs=PAIR),
     *reductions("L1Loss", inputs=PAIR),
     *reductions("SmoothL1Loss", inputs=PAIR),
@@ -512,7 +602,8 @@ def test_vmap_is_the_loop(row):
 
 def test_every_layer_and_loss_is_in_the_table():
     files = (
-        "activations convolution layers losses normalization pooling recurrent upsampling"
+        "activations convolution layers likelihoods losses margin_losses normalization padding "
+        "pooling recurrent shuffling upsampling vectors"
     ).split()
     kinds = {
         name
@@ -520,7 +611,7 @@ def test_every_layer_and_loss_is_in_the_table():
         if getattr(nn, name).__name__ == name
         and getattr(nn, name).__module__.rpartition(".")[2] in files
     }
-    random = {"Dropout", "Dropout1d", "Dropout2d"}
+    random = {"Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "RReLU"}
     assert kinds == {row.kind for row in ROWS} | random
 
 
@@ -801,7 +892,7 @@ X, Y = gpugrad.ones((2, 3)), gpugrad.ones((3, 2))
         ),
         (
             lambda: functional.cross_entropy(X, np.zeros(2, int), np.ones(2)),
-            r"^cross_entropy: weight must have shape \(3,\), a factor for each class, not \(2,\)",
+            r"^cross_entropy: weight, a factor for each class, must have shape \(3,\), not \(2,\)",
         ),
         (
             lambda: functional.cross_entropy(X, X, ignore_index=1),
@@ -958,3 +1049,42 @@ def test_an_identity_is_its_input():
 def test_errors_of_other_layers(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_random_slopes():
+    x = gpugrad.tensor(normal(10000)(np.random.default_rng(0)), requires_grad=True)
+    layer = nn.RReLU(0.2, 0.6)
+    y = layer(x)
+    y.sum().backward()
+    slopes, is_positive = numbers(x.grad), numbers(x) > 0
+    assert_close(numbers(y), slopes * numbers(x))
+    assert (slopes[is_positive] == 1).all()
+    slopes = slopes[~is_positive]
+    assert ((0.2 <= slopes) & (slopes < 0.6)).all()
+    assert slopes.mean() == pytest.approx(0.4, abs=0.01)
+    assert slopes.std() == pytest.approx(0.4 / np.sqrt(12), rel=0.03)
+    expected = torch.nn.RReLU(0.2, 0.6).eval()(torch.tensor(numbers(x)))
+    assert_close(numbers(layer.eval()(x)), expected.numpy())
+    gpugrad.manual_seed(3)
+    first = functional.rrelu(x, training=True)
+    gpugrad.manual_seed(3)
+    assert (first == functional.rrelu(x, training=True)).all()
+    with pytest.raises(ValueError, match=r"^rrelu: lower 0.5 must be at most upper 0.4$"):
+        functional.rrelu(x, 0.5, 0.4)
+
+
+def test_functions_without_layers():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 4))
+    for options in {}, {"p": 1}, {"p": 3, "dim": 0}, {"dim": (0, 1), "eps": 10.0}:
+        expected = torch.nn.functional.normalize(torch.tensor(x), **options)
+        assert_close(numbers(functional.normalize(gpugrad.tensor(x), **options)), expected.numpy())
+    assert (functional.normalize(gpugrad.zeros((2, 3))) == 0).all()
+    labels = np.array([[0, 2], [1, 0]])
+    for options in {}, {"num_classes": 5}:
+        ours = functional.one_hot(labels, **options)
+        theirs = torch.nn.functional.one_hot(torch.tensor(labels), **options)
+        assert ours.dtype == gpugrad.int64
+        assert (numbers(ours) == theirs.numpy()).all()
+    with pytest.raises(IndexError):
+        functional.one_hot(labels, 2)

@@ -26,7 +26,7 @@ def numbers(n):
 
 
 def threads():
-    return [t for t in threading.enumerate() if t.name == "DataLoader"]
+    return [t for t in threading.enumerate() if t.name.startswith("DataLoader")]
 
 
 # Data sets

@@ -300,7 +300,7 @@ def test_a_fork_can_compute():
 def test_nothing_is_read_outside_of_arrays(tmp_path):
     if compiler.command()[0].endswith("clang"):
         pytest.skip("preloads the sanitizers of gcc")
-    other = Path(__file__).with_name("test_native_products.py")
+    others = [Path(__file__).with_name(f"test_native_{x}.py") for x in ("products", "recurrent")]
     words = [*compiler.command(), "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     files = [
         subprocess.run([words[0], f"-print-file-name={name}"], capture_output=True, text=True)
@@ -311,7 +311,7 @@ def test_nothing_is_read_outside_of_arrays(tmp_path):
         pytest.skip("needs libasan and libubsan")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rs", "-x", "-p", "no:cacheprovider",
-         "-m", "not slow", "-k", "not fork", __file__, str(other)],
+         "-m", "not slow", "-k", "not fork", __file__, *map(str, others)],
         cwd=Path(__file__).parents[1],
         env={
             **os.environ,

@@ -65,7 +65,6 @@ REFUSED = {
     "dates": "busday_count busday_offset datetime_as_string is_busday isnat",
     "integers only": "bitwise_count gcd lcm",
     "parts of floating-point numbers": "frexp spacing",
-    "the number of results depends on the values": "nanmedian nanpercentile nanquantile",
     "roots": "poly polydiv roots",
     "complex numbers have no order": "sort_complex",
 }
@@ -139,6 +138,12 @@ OTHERS = {
     ((3, 0, -2), (7, 5, 0)): """
 np.sum(x, axis=0, initial=2.0)
 np.prod(x, initial=2)
+np.nansum(x, axis=0)
+np.nanprod(x)
+np.nanmean(x, axis=1)
+np.nancumsum(x)
+np.nanmedian(x, axis=0)
+np.argwhere(x)
 np.nanmax(x, axis=1)
 np.nanmin(x)
 np.bincount(np.array([0, 1, 1]), x[0, :])
@@ -268,6 +273,32 @@ class TestValues:
         with pytest.raises(TypeError, match="weights"):
             np.histogram(A, weights=gg.tensor(A, requires_grad=True))
 
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "np.append(x, x, axis=2)",
+            "np.cumsum(x, axis=-3)",
+            "np.delete(x, 0, axis=2)",
+            "np.insert(x, 0, 1.0, axis=-3)",
+            "np.nanquantile(x, 1.5)",
+            "np.outer(x)",
+            "np.sort(x, axis=2)",
+            "np.take(x, [0], axis=2)",
+            "np.take_along_axis(x, A.astype(int), axis=2)",
+        ],
+    )
+    def test_what_numpy_refuses_is_refused(self, line):
+        for x in (A, gg.tensor(A)):
+            with pytest.raises((IndexError, TypeError, ValueError)):
+                evaluate(line, gnp, x)
+
+    def test_a_slice_without_numbers_has_no_median(self):
+        x = gg.tensor([[np.nan, np.nan], [2.0, np.nan]], requires_grad=True)
+        median = gnp.nanmedian(x, axis=1)
+        assert_array_equal(median.detach().numpy(), [np.nan, 2.0])
+        median[1].backward()
+        assert_array_equal(x.grad.numpy(), [[0.0, 0.0], [1.0, 0.0]])
+
     def test_constants_are_numpys_arrays(self):
         for value in (gnp.zeros(3), gnp.array([1, 2]), gnp.sin(A), gnp.pad(A, 1), gnp.r_[A, A]):
             assert type(value) is np.ndarray
@@ -303,6 +334,7 @@ class TestValues:
             (lambda: gnp.vectorize(abs)(x), "vectorize: abs would get single numbers"),
             (lambda: gnp.nan_to_num(x, copy=False), "does not write in place"),
             (lambda: gnp.unique(x * np.nan, return_counts=True), "if some values are nan"),
+            (lambda: gnp.nanquantile(x, 0.5, method="hazen"), "method is 'linear', not 'hazen'"),
             (lambda: gnp.pad(x, 1, "mean"), "the mode is one of .*, not 'mean';"),
             (lambda: gnp.pad(x, 1, "reflect", reflect_type="odd"), "with reflect_type=.odd.;"),
         ):
@@ -332,6 +364,20 @@ x.cumsum(1)
 x.cumsum(axis=0)
 x.cumprod()
 x.cumprod(axis=-1)
+x.copy()
+x.diagonal()
+x.diagonal(1)
+x[None, ...].diagonal(-1, 2, 0)
+x.trace()
+x[None, ...].trace(1, axis1=1, axis2=2)
+x.take([3, 0, 3])
+x.take([[1, 0], [0, 0]], 1)
+x.take([-1, 0], axis=0)
+x.take(1)
+x.take(1, axis=-1)
+x[:, (0,)]
+x[(1, 0), (0, 2)]
+x[(0, 1), ...]
 """
 
 

@@ -683,7 +683,7 @@ def test_an_invalid_product_of_momenta_is_rejected():
     before = optimizer.state_dict()["state"][0]["mu_product"].item()
     state = optimizer.state_dict()
     state["state"][0]["mu_product"] = math.nan
-    with pytest.raises(ValueError, match=r"mu_product of parameter 0 is \(nan,\)"):
+    with pytest.raises(ValueError, match=r"mu_product of parameter 0 is nan"):
         optimizer.load_state_dict(state)
     assert optimizer.state_dict()["state"][0]["mu_product"].item() == before
 

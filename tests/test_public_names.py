@@ -16,7 +16,7 @@ SPACES = """
     gpugrad.optim gpugrad.optim.lr_scheduler gpugrad.optim.swa_utils gpugrad.random gpugrad.scipy
     gpugrad.scipy.integrate gpugrad.scipy.interpolate gpugrad.scipy.linalg gpugrad.scipy.optimize
     gpugrad.scipy.signal gpugrad.scipy.special gpugrad.scipy.stats gpugrad.special gpugrad.testing
-    gpugrad.tools gpugrad.training gpugrad.transforms
+    gpugrad.tools gpugrad.training gpugrad.transforms gpugrad.tree
 """.split()
 
 # Its names are NumPy's: see test_numpy_namespace.py.

@@ -389,7 +389,7 @@ def test_more_steps_than_a_cycle_has_are_an_error():
         (lambda o: lr_scheduler.PolynomialLR(o, 0), ValueError, "total_iters must be an int of"),
         (lambda o: lr_scheduler.CosineAnnealingLR(o, 0.5), ValueError, "T_max must be an int of"),
         (lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 0), ValueError, "T_0 must be an"),
-        (lambda o: lr_scheduler.LambdaLR(o, [abs]), ValueError, "there are 1 functions, but the"),
+        (lambda o: lr_scheduler.LambdaLR(o, [abs]), ValueError, "lr_lambda has 1 values, but the"),
         (lambda o: lr_scheduler.LambdaLR(o, 0.5), TypeError, "lr_lambda must be a function, not"),
         (lambda o: lr_scheduler.OneCycleLR(o, 1.0), ValueError, "give total_steps, or epochs and"),
         (lambda o: lr_scheduler.OneCycleLR(o, 1.0, 0), ValueError, "total_steps must be an int"),
@@ -452,7 +452,7 @@ def test_a_state_that_does_not_fit_changes_nothing():
         "it has .* but here": lambda s: {**s, "gamma": 1},
         "last_epoch is 'x', but here 0": lambda s: {**s, "last_epoch": "x"},
         "_last_lr has 1 values, here 2": lambda s: {**s, "_last_lr": [1.0]},
-        "it has 1 schedulers, but here 3": lambda s: {**s, "_schedulers": s["_schedulers"][:1]},
+        "_schedulers has 1 values, here 3": lambda s: {**s, "_schedulers": s["_schedulers"][:1]},
         "ExponentialLR.load_state_dict: .* base_lrs has 1 values, here 2": lambda s: {
             **s,
             "_schedulers": [*s["_schedulers"][:2], {**s["_schedulers"][2], "base_lrs": [1.0]}],

@@ -20,7 +20,6 @@ from test_interrupts import interrupted
 import gpugrad as gg
 from gpugrad import nn
 from gpugrad.backends.numpy import threads
-from gpugrad.kernels.numpy import recurrent
 
 ROOT = Path(gg.__file__).parents[1]
 blas = threads._blas
@@ -385,61 +384,6 @@ def test_calls_that_are_over_hold_nothing(number):
     assert kept == []
 
 
-def test_items_are_worked_on_while_others_are_made(number):
-    helped = threading.Event()
-    main = threading.current_thread()
-
-    def square(i):
-        if threading.current_thread() is not main:
-            helped.set()
-        return i * i
-
-    def items(wait):
-        yield from range(3)
-        assert not wait or helped.wait(60)
-        yield from range(3, 20)
-
-    squares = [i * i for i in range(20)]
-    assert threads.run(square, items(wait=True)) == squares
-    for _ in range(300):
-        assert threads.run(square, items(wait=False)) == squares
-    assert threads.run(square, iter(())) == []
-    for found in threads.run(lambda _: threads.run(square, items(wait=False)), range(3)):
-        assert found == squares
-    gg.set_num_threads(1)
-    helped.clear()
-    assert threads.run(square, items(wait=False)) == squares
-    assert not helped.is_set()
-
-
-def test_errors_while_items_are_made(number):
-    main = threading.current_thread()
-    failed = threading.Event()
-
-    def fail(i):
-        if threading.current_thread() is not main:
-            failed.set()
-            raise KeyError("elsewhere")
-
-    def items():
-        for i in range(1000):
-            yield i
-            failed.wait(60)
-        pytest.fail("the error should have ended the iteration")
-
-    with pytest.raises(KeyError, match="elsewhere"):
-        threads.run(fail, items())
-
-    def broken():
-        yield from range(5)
-        raise ValueError("broken")
-
-    with pytest.raises(ValueError, match="broken"):
-        threads.run(str, broken())
-    assert blas.get() == blas.usual
-    assert threads.run(str, iter(range(5))) == list("01234")
-
-
 def test_settings_of_numpy_hold_in_all_threads(number):
     def overflow(i):
         time.sleep(0.002)
@@ -455,9 +399,9 @@ def test_settings_of_numpy_hold_in_all_threads(number):
     "call",
     [
         lambda: threads.matmul(*OPERANDS["rows"]),
-        lambda: np.stack(threads.run(np.exp, iter(OPERANDS["rows"][0][:4]))),
+        lambda: np.stack(threads.run(np.exp, OPERANDS["rows"][0][:4])),
     ],
-    ids=["product", "items as they are made"],
+    ids=["product", "items"],
 )
 def test_an_interrupt_anywhere(call, number, small_pieces):
     gg.set_num_threads(2)
@@ -511,16 +455,9 @@ def test_layers_have_the_same_bits_with_any_number_of_threads(name, number, monk
         assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_recurrent_layers(kind, reverse, beside, number, small_pieces, monkeypatch):
-    """``beside``: products of parts of the times are computed while others are gone through."""
-    monkeypatch.setattr(recurrent, "_FEW", 0)
-    if beside:
-        monkeypatch.setattr(recurrent, "_ROWS", 1)
-        monkeypatch.setattr(recurrent, "_WORK", 1)
-        monkeypatch.setattr(recurrent, "_IN_CACHE", 1)
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_recurrent_layers(kind, reverse, number, small_pieces):
     layer = kind(3, 5, bidirectional=reverse, dtype=gg.float64)
     inputs = drawn(7, 7, 3), *drawn(2 if kind is nn.LSTM else 1, 1 + reverse, 7, 5)
 
@@ -540,14 +477,7 @@ def test_recurrent_layers(kind, reverse, beside, number, small_pieces, monkeypat
             assert step._programs
         return [a.numpy() for a in step()]
 
-    calls = []
-    monkeypatch.setattr(
-        recurrent,
-        "run",
-        lambda *args: calls.append(1) or threads.run(*args),
-    )
     found = run()
-    assert len(calls) == 2 * beside * (1 + reverse)
     for again in (run(), run(compiled=True)):
         for a, b in zip(found, again, strict=True):
             assert_array_equal(a, b)

@@ -435,7 +435,7 @@ def test_errors():
     plateau = {"scheduler": lr_scheduler.ReduceLROnPlateau}
     for options, words in (
         ({"schedule_per": "batch"}, "schedule_per must be 'epoch' or 'step'"),
-        ({"mode": "least"}, "mode 'min' or 'max', not 'epoch' and 'least'"),
+        ({"mode": "least"}, "mode must be 'min' or 'max', not 'least'"),
         ({"patience": 3}, "need a monitor"),
         (plateau, "need a monitor"),
         ({**plateau, "monitor": "training/loss", "schedule_per": "step"}, "stepped per epoch"),

@@ -297,6 +297,11 @@ class TestArgnums:
             lambda: transform(many, "last")(),
         )
 
+    @pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
+    def test_autograds_name_of_the_option(self, transform):
+        with pytest.raises(TypeError, match=f"^{transform.__name__}: .*argnum is argnums here"):
+            transform(pair, argnum=1)
+
     @pytest.mark.parametrize("argnums", [(0, 0), (0, "x"), (1, -1), ["y", "y"]], ids=repr)
     def test_twice(self, argnums):
         raises(

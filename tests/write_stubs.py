@@ -15,9 +15,10 @@ from pathlib import Path
 from types import ModuleType
 
 import gpugrad
-from gpugrad import Tensor
+from gpugrad import Tensor, nn, optim
 from gpugrad.autograd.operation import Op, composites
 from gpugrad.ops.operators import COMPARISONS, OPERATORS
+from gpugrad.optim import formulas
 
 ROOT = Path(gpugrad.__file__).parent
 
@@ -153,6 +154,14 @@ from ._typing import Array
 from .backends.registry import Shape
 from ._tensor import Tensor as Tensor
 """
+HEAD_OF_NN = """# Written by tests/write_stubs.py.
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._tensor import Tensor
+from ..random import Generator
+"""
 
 
 class Source(str):
@@ -170,7 +179,14 @@ def stubs():
     }
     for room in "fft", "linalg", "special":
         texts[room] = ops_stub(import_module(f"gpugrad.{room}"))
-    return {ROOT / f"{name}.pyi": formatted(HEAD + text) for name, text in texts.items()}
+    texts = {name: HEAD + text for name, text in texts.items()}
+    head = HEAD.partition("\nfrom ._typing")[0]
+    texts["optim/__init__"] = f"{head}\n{optim_stub()}"
+    head += "\nfrom .optimizer import Optimizer\nfrom .scheduler import LRScheduler\n"
+    texts["optim/formulas"] = head + formulas_stub()
+    for name, space in {"__init__": nn, "functional": nn.functional}.items():
+        texts[f"nn/{name}"] = HEAD_OF_NN + nn_stub(space)
+    return {ROOT / f"{name}.pyi": formatted(text) for name, text in texts.items()}
 
 
 def formatted(text):
@@ -206,6 +222,44 @@ def package_stub():
     return "\n".join(lines)
 
 
+def nn_stub(space):
+    """Return the stub of the layers or of their functions."""
+    imports, lines = [], []
+    for name in space.__all__:
+        value = getattr(space, name)
+        if isinstance(value, ModuleType):
+            imports.append(f"from . import {name} as {name}")
+        elif is_op(value):
+            imports.append(f"from .._ops import {name} as {name}")
+        elif isinstance(value, type) and hasattr(value.__init__, "__signature__"):
+            lines.append(layer_definition(name, value))
+        elif hasattr(value, "__signature__"):
+            lines.append(definition(name, annotated_signature(value), value))
+        else:
+            module = value.__module__.rpartition(".")[2]
+            imports.append(f"from .{module} import {name} as {name}")
+    return "\n".join(dict.fromkeys(imports)) + "\n" + "\n".join(lines)
+
+
+def layer_definition(name, layer):
+    """Return the definition of a layer whose constructor follows from a function."""
+    signature = annotated_signature(layer.__init__)
+    op, parameters = getattr(layer.function, "op", None), []
+    for p in signature.parameters.values():
+        if op and p.name in layer._options:
+            p = p.replace(annotation=Source(parameter_type(op.name, op, p)))
+        parameters.append(p)
+    signature = signature.replace(parameters=parameters, return_annotation=Source("None"))
+    text = definition(name, "(Module)", layer).replace("def ", "class ", 1)
+    attributes = [f"{p.name}: {p.annotation}" for p in parameters if p.name in layer._options]
+    forward = annotated_signature(layer.forward)
+    if not op:  # what an op returns is what the method says
+        result = annotated_signature(layer.function).return_annotation
+        forward = forward.replace(return_annotation=result)
+    methods = [f"def __init__{signature}: ...", f"def forward{forward}: ..."]
+    return "\n    ".join([text, *attributes, *methods])
+
+
 def ops_stub(module):
     """Return the stub of a namespace of ops."""
     lines = []
@@ -218,6 +272,41 @@ def ops_stub(module):
         elif module is not gpugrad:
             lines.append(definition(name, annotated_signature(value), value))
     return "\n".join(lines)
+
+
+def optim_stub():
+    """Return the stub of the optimizers, most of whose constructors are made from their rules."""
+    lines = []
+    for name in optim.__all__:
+        value = getattr(optim, name)
+        if isinstance(value, ModuleType):
+            lines.append(f"from . import {name} as {name}")
+        elif is_written(value):
+            lines.append(f"from {value.__module__} import {name} as {name}")
+        else:
+            lines.append(class_definition(value))
+    lines.sort(key=lambda line: not line.startswith("from "))
+    return "\n".join(lines)
+
+
+def formulas_stub():
+    """Return the stub of the schedulers whose constructors are made from their formulas."""
+    return "\n".join([class_definition(value) for value in formulas.Formula.__subclasses__()])
+
+
+def is_written(kind):
+    """Whether the constructor of a class is in the file of the class."""
+    return inspect.unwrap(kind.__init__).__code__.co_filename == inspect.getfile(kind)
+
+
+def class_definition(kind):
+    """Return the definition of a class with the constructor that was made for it."""
+    base = next(base for base in kind.__mro__[1:] if base is not formulas.Formula)
+    text = definition(kind.__name__, f"({base.__name__})", kind).replace("def", "class", 1)
+    taken = annotated_signature(kind.__init__)
+    attributes = [taken.parameters[name] for name in getattr(kind, "_options", ())]
+    lines = [f"    {p.name}: {p.annotation}" for p in attributes]
+    return "\n".join([text, *lines, f"    def __init__{taken}: ..."])
 
 
 def tensor_methods_stub():
@@ -273,7 +362,7 @@ def annotated_signature(function):
             return annotation
         named = isinstance(annotation, type)
         text = annotation.__name__ if named else inspect.formatannotation(annotation)
-        return Source(re.sub(r"typing\.|collections\.abc\.|gpugrad\.", "", text))
+        return Source(re.sub(r"typing\.|collections\.abc\.|gpugrad\.(\w+\.)*", "", text))
 
     signature = inspect.signature(function)
     parameters = signature.parameters.values()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .._arguments import between, whole
+from .._arguments import between, require, whole
 from .._creation import asarray, full
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -184,10 +184,7 @@ class GradScaler:
         scale = self._scale_or_error("update")
         if new_scale is not None:
             value = asarray(new_scale).detach().to(scale.device, float32)
-            if value.shape != ():
-                raise ValueError(
-                    f"GradScaler.update: new_scale must be a number, not {new_scale!r}"
-                )
+            require(value.shape == (), "GradScaler.update: new_scale must be a number", new_scale)
             overwrite(scale, value.array)
         else:
             founds = [x for found in self._found.values() for x in found.values()]

@@ -495,7 +495,8 @@ def _align_all(op, arrays):
         names = " and ".join(sorted(backend_of[kind].name for kind in kinds))
         error = TypeError(
             f"inputs are arrays of different libraries, {names}; "
-            f"make one of the other with gpugrad.asarray(x.numpy())"
+            f"make one of the other with gpugrad.asarray(x.numpy()), or of a raw array with "
+            f"gpugrad.asarray(numpy.asarray(x))"
         )
         raise _failure(op, error, arrays)
     if not kinds:

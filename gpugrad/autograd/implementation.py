@@ -175,7 +175,8 @@ def _with_twin(op, twin, definition):
         try:
             result = twin(*args, **static)
         except Exception as error:
-            error.add_note(f"in a twin of {op.name}")
+            if not op.public:  # it is the user's
+                error.add_note(f"in a twin of {op.name}")
             raise
         return definition(*args, **static) if result is NotImplemented else result
 

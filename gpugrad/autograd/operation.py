@@ -31,6 +31,7 @@ def op(
     elementwise: bool = False,
     discards: bool = False,
     materialize: bool = True,
+    vmap: Callable[..., Any] | None = None,
 ) -> Any:
     """Make a differentiable operation from a function ``forward(xp, *inputs, *, **static)``.
 
@@ -92,11 +93,15 @@ def op(
         selection; upstream of it, backward turns 0 * inf into 0.
     materialize: whether rules receive zeros, rather than None, as the cotangents of outputs that
         nothing depends on.
+    vmap: the rule that the method of this name takes.
     """
     options = differentiable, integer, elementwise, discards, materialize
-    if forward is None:
-        return lambda function: Op(function, *options).call
-    return Op(forward, *options).call
+
+    def define(function):
+        call = Op(function, *options).call
+        return call if vmap is None else call.vmap(vmap)
+
+    return define if forward is None else define(forward)
 
 
 elementwise = partial(op, elementwise=True)

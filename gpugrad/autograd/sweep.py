@@ -618,20 +618,16 @@ def _accumulate(leaf, holder, create_graph):
     if tensor is None:  # nobody can read its gradient any more
         return
     with _accumulating:
-        while True:
-            old = tensor.grad
-            if create_graph:
-                with enable_grad():
-                    g = holder[0]
-                    new = call.namespace.astype(g, g.dtype) if old is None else old + g
-            elif old is None:
-                new = call.wrap(own(holder), None)
-            else:
-                g = backend_of[type(holder[0])].asarray(holder[0])
-                new = old.detach() + call.wrap(g, None)
-            if tensor.grad is old:  # no signal handler has added to it meanwhile
-                tensor._grad = new
-                return
+        old = tensor.grad
+        if create_graph:
+            with enable_grad():
+                g = holder[0]
+                tensor._grad = call.namespace.astype(g, g.dtype) if old is None else old + g
+        elif old is None:
+            tensor._grad = call.wrap(own(holder), None)
+        else:
+            g = backend_of[type(holder[0])].asarray(holder[0])
+            tensor._grad = old.detach() + call.wrap(g, None)
 
 
 def own(holder):

@@ -24,8 +24,7 @@ class Declaration(NamedTuple):
         result would have, fills and returns it, with the bits of a call without it. `numpy.bind`
         takes memory in any order.
     elementwise: each element of the result depends on the elements of the operands at the same
-        place only. So ``out`` may be an operand, and of a block of the arrays it computes that
-        block of the result. The way may depend on the size: see ``whole`` of `numpy.bind`.
+        place only. So ``out`` may be an operand.
     fails: the values of its operands may make it raise an error.
     aliases: its result may be one of its operands or a view of one, which their values decide.
     values_shape: the shape of its result depends on values.

@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from operator import index
 from typing import Any, Generic, TypeVar
 
@@ -104,10 +105,7 @@ class ConcatDataset(Dataset[Any]):
         self.datasets = list(datasets)
         if not self.datasets:
             raise ValueError("ConcatDataset: needs at least one data set")
-        self.cumulative_sizes: list[int] = []
-        for dataset in self.datasets:
-            before = self.cumulative_sizes[-1] if self.cumulative_sizes else 0
-            self.cumulative_sizes.append(before + len(dataset))
+        self.cumulative_sizes = list(accumulate(map(len, self.datasets)))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
@@ -156,11 +154,9 @@ def random_split(
             f"add up to 1, not {lengths}"
         )
     order = Generator(seed_from("random_split", generator, seed)).permutation(n).tolist()
-    parts, start = [], 0
-    for size in map(index, sizes):
-        parts.append(Subset(dataset, order[start : start + size]))
-        start += size
-    return parts
+    sizes = [*map(index, sizes)]
+    stops = accumulate(sizes)
+    return [Subset(dataset, order[b - n : b]) for n, b in zip(sizes, stops, strict=True)]
 
 
 def samples_of(dataset, indices):

@@ -13,7 +13,6 @@ from .dataset import TensorDataset
 
 _DTYPES = {0x08: uint8, 0x09: int8, 0x0B: int16, 0x0C: int32, 0x0D: float32, 0x0E: float64}
 _GZIP = b"\x1f\x8b"
-_MOST_AXES = 32  # every array library supports as many
 _CHUNK_SIZE = 1 << 20
 
 
@@ -22,7 +21,7 @@ def read_idx(path: str | os.PathLike) -> Tensor:
 
     Of a file that holds more than its header says, no more than one further byte is read or
     decompressed. Raises FileNotFoundError if there is no such file; ValueError if it is truncated,
-    too long, or not an IDX file, or if its array has more than 32 axes or could not be addressed.
+    too long, or not an IDX file, or if NumPy could not make its array.
     """
     import gzip
     import zlib
@@ -49,11 +48,6 @@ def _read_array(file, path):
         )
     dtype, ndim = _DTYPES[head[2]], head[3]
     start = 4 + 4 * ndim
-    if ndim > _MOST_AXES:
-        raise ValueError(
-            f"read_idx: {path} cannot be read as an IDX file: its array would have {ndim} axes, "
-            f"and {_MOST_AXES} are possible"
-        )
     lengths = _read(file, 4 * ndim)
     if len(lengths) < 4 * ndim:
         raise ValueError(
@@ -61,12 +55,11 @@ def _read_array(file, path):
             f"takes {start}; download it again"
         )
     shape = tuple([int.from_bytes(lengths[i : i + 4], "big") for i in range(0, 4 * ndim, 4)])
-    # The strides of an empty array must be possible too.
-    if math.prod([n or 1 for n in shape]) * dtype.itemsize >= 1 << 63:
-        raise ValueError(
-            f"read_idx: {path} cannot be read as an IDX file: the {ndim} lengths of its axes "
-            f"exceed what can be addressed"
-        )
+    try:
+        array_of_bytes(b"", dtype, (0, *shape))  # so NumPy says whether it could make the array
+    except ValueError as error:
+        message = f"read_idx: {path} cannot be read as an IDX file: {error}"
+        raise ValueError(message) from None
     size = math.prod(shape) * dtype.itemsize
     data = _read(file, size + 1)
     if len(data) != size:

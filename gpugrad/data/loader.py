@@ -116,10 +116,12 @@ class DataLoader:
         self._progress = _Progress(0, 0)
 
     def __len__(self) -> int:
-        batches: Any = self.batch_sampler
-        if batches is None:
-            batches = BatchSampler(self.sampler, self.batch_size, self.drop_last)
-        return len(batches)
+        return len(self._batches_of_indices())
+
+    def _batches_of_indices(self) -> Any:
+        if self.batch_sampler is not None:
+            return self.batch_sampler
+        return BatchSampler(self.sampler, self.batch_size, self.drop_last)
 
     def __iter__(self) -> Iterator[Any]:
         if thread.recorder is not None:
@@ -145,23 +147,17 @@ class DataLoader:
 
     @seed.setter
     def seed(self, seed: int | None) -> None:
-        self._check_seed("DataLoader", seed)
-        if seed is not None:
-            self._seeded().seed = index(seed)
-
-    def _check_seed(self, name, seed):
-        """Raise ValueError unless this loader can have this seed."""
         if (seed is None) != (self._seeded() is None):
             raise ValueError(
-                f"{name}: the seed is {seed}, but here {self.seed}; a loader has a seed if it "
+                f"DataLoader: the seed is {seed}, but here {self.seed}; a loader has a seed if it "
                 f"shuffles or its sampler has one"
             )
         if seed is not None:
-            whole(f"{name}: seed", seed, 0)
+            self._seeded().seed = whole("DataLoader: seed", seed, 0)
 
     def _seeded(self):
         """The sampler that has a seed, or None."""
-        sampler = self.sampler if self.batch_sampler is None else self.batch_sampler
+        sampler = self._batches_of_indices()
         sampler = sampler.sampler if isinstance(sampler, BatchSampler) else sampler
         return sampler if isinstance(sampler, SeededSampler) else None
 
@@ -194,7 +190,6 @@ class DataLoader:
             ) from None
         epoch = whole("DataLoader.load_state_dict: epoch", epoch, 0)
         position = whole("DataLoader.load_state_dict: position", position, 0)
-        self._check_seed("DataLoader.load_state_dict", seed)
         self.seed = seed
         self.epoch = epoch
         self._progress = _Progress(epoch, position)
@@ -248,7 +243,9 @@ class DataLoader:
             orders = ([_index_for(a, _rows(some, n, mapping)) for a in arrays] for some in lists)
             parts = (list(zip(arrays, rows, strict=True)) for rows in orders)
         else:
-            parts = _cut(arrays, keys, order if mapping is None else _chosen(mapping, order))
+            if mapping is not None:
+                order = mapping if order is None else mapping[order]
+            parts = _cut(arrays, keys, order)
         if self.transform is None:
             return zip(parts, repeat(_as_tuple))
         return (self._made(_as_tuple([take_rows(*pair) for pair in part])) for part in parts)
@@ -270,9 +267,7 @@ class DataLoader:
             if getattr(sampler, "data_source", None) is not self.dataset:
                 order = _rows(order, len(self.dataset), None)
         else:
-            batches = self.batch_sampler
-            if own:
-                batches = BatchSampler(sampler, self.batch_size, self.drop_last)
+            batches = self._batches_of_indices()
             set_epoch(batches, epoch)
             return None, None, islice(iter(batches), start, None)
         size = self.batch_size
@@ -336,10 +331,6 @@ def _whole_tensors(dataset):
     if getattr(type(dataset), "__getitem__", None) is not TensorDataset.__getitem__:
         return None, None
     return [x.array for x in dataset.tensors], mapping
-
-
-def _chosen(mapping, order):
-    return mapping if order is None else mapping[order]
 
 
 def _rows(indices, n, mapping):

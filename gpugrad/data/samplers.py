@@ -10,11 +10,7 @@ from .._creation import arange, asarray
 from .._processes import current
 from .._tensor import Tensor
 from ..backends.dtypes import float64
-from ..ops.elementwise import minimum
 from ..ops.manipulation import concat
-from ..ops.reductions import cumulative_sum
-from ..ops.searching import argsort, searchsorted
-from ..ops.transcendental import log
 from ..random import Generator, default_generator
 
 Index = TypeVar("Index", covariant=True)
@@ -148,7 +144,6 @@ class WeightedRandomSampler(SeededSampler):
             raise ValueError(
                 f"{name}: weights must be (n,), finite, at least 0 and not all 0, not {weights!r}"
             )
-        self._last = max(i for i, w in enumerate(values) if w)
         possible = sum(w > 0 for w in values)
         if not replacement and possible < self.num_samples:
             raise ValueError(
@@ -161,19 +156,7 @@ class WeightedRandomSampler(SeededSampler):
         return self.num_samples
 
     def order(self) -> Tensor:
-        generator = self._generator()
-        if self.replacement:
-            sums = cumulative_sum(self.weights)
-            points = generator.uniform(self.num_samples, dtype=float64) * sums[-1]
-            # Rounding may give the sum itself, beyond the last index that has a weight.
-            return minimum(searchsorted(sums, points, side="right"), self._last)
-        # Times of first events at these rates come in the order of such draws (Efraimidis and
-        # Spirakis, "Weighted random sampling with a reservoir", 2006).
-        numbers = generator.uniform(len(self.weights), dtype=float64)
-        with_weight = self.weights.tolist()
-        possible = [i for i, w in enumerate(with_weight) if w]
-        times = -log(1 - numbers[possible]) / self.weights[possible]
-        return asarray(possible)[argsort(times)[: self.num_samples]]
+        return self._generator().multinomial(self.weights, self.num_samples, self.replacement)
 
 
 class BatchSampler(Sampler[list[int]]):

@@ -11,7 +11,7 @@ from .._processes.communicating import Started, communicate, finish
 from .._tensor import is_recorded
 from ..autograd.call import wrap
 from ..backends import backend_of
-from ..transforms.trees import as_tensor, flatten, names, unflatten
+from ..transforms.trees import as_tensor, flatten, map_tensors, names, unflatten
 
 _initialized = False
 
@@ -128,10 +128,8 @@ def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> A
     def start_all_reduce(copy):
         return Started(copy, current().all_reduce, copy, "sum" if op == "mean" else op)
 
-    results, structure = _run("all_reduce", tree, check, start_all_reduce)
-    if op == "mean":
-        results = [x / size() for x in results]
-    return unflatten(structure, results)
+    results = _run("all_reduce", tree, start_all_reduce, check)
+    return map_tensors(lambda x: x / size(), results) if op == "mean" else results
 
 
 @explains_arguments
@@ -149,8 +147,7 @@ def broadcast(tree: Any, root: int = 0) -> Any:
     def start_broadcast(copy):
         return Started(copy, current().broadcast, copy, root)
 
-    results, structure = _run("broadcast", tree, None, start_broadcast)
-    return unflatten(structure, results)
+    return _run("broadcast", tree, start_broadcast)
 
 
 @explains_arguments
@@ -164,8 +161,7 @@ def all_gather(tree: Any) -> Any:
         out = _empty((size(), *copy.shape), copy)
         return Started(out, current().all_gather, copy, out)
 
-    results, structure = _run("all_gather", tree, None, start_all_gather)
-    return unflatten(structure, results)
+    return _run("all_gather", tree, start_all_gather)
 
 
 @explains_arguments
@@ -191,15 +187,14 @@ def reduce_scatter(tree: Any) -> Any:
         out = _empty(copy.shape[1:], copy)
         return Started(out, current().reduce_scatter, copy, out)
 
-    results, structure = _run("reduce_scatter", tree, check, start_reduce_scatter)
-    return unflatten(structure, results)
+    return _run("reduce_scatter", tree, start_reduce_scatter, check)
 
 
-def _run(name, tree, check, start):
-    """Start a collective for each tensor of a tree, then wait; the results and the structure.
+def _run(name, tree, start, check=lambda x: None):
+    """Start a collective for each tensor of a tree, then wait; the tree of the results.
 
-    check: ``check(x)`` raises an error for a tensor that the collective does not take; or None.
     start: ``start(copy)`` returns what it has `Started`, given a contiguous copy of an array.
+    check: ``check(x)`` raises an error for a tensor that the collective does not take.
     """
     leaves, structure = flatten(tree)
     tensors = [
@@ -212,8 +207,7 @@ def _run(name, tree, check, start):
                 f"{name}: a tensor of shape {x.shape} requires grad, and its gradient would be "
                 f"lost; call detach() first"
             )
-        if check is not None:
-            check(x)
+        check(x)
 
     @wraps(start)
     def start_with_copy(array):
@@ -224,7 +218,7 @@ def _run(name, tree, check, start):
 
     started = [communicate(start_with_copy, x.array) for x in tensors]
     arrays = [communicate(finish, one, results=True)[0] for one in started]
-    return [wrap(array, None) for array in arrays], structure
+    return unflatten(structure, [wrap(array, None) for array in arrays])
 
 
 def _empty(shape, like):

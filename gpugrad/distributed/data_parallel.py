@@ -193,49 +193,6 @@ class _Bucket:
         return [backend_of[type(x)].xp.astype(x, self.like.dtype) for x in parts]
 
 
-class _Pass:
-    """One reduction of all gradients.
-
-    waited_for: the numbers of the parameters whose gradients are not there yet.
-    missing: how many gradients each bucket still waits for.
-    started: the reductions that have been started, those of the first buckets.
-    """
-
-    def __init__(self, buckets, flags):
-        self._buckets = buckets
-        self._flags = communicate(partial(_start_exchange, flags))
-        self._grads = {}
-        self.waited_for = set(range(len(flags)))
-        self.missing = [len(bucket.members) for bucket in buckets]
-        self.started = []
-
-    def put(self, number, b, grad):
-        """Put a gradient, or None for zeros, into a bucket."""
-        self._grads[number] = grad
-        self.missing[b] -= 1
-
-    def start(self):
-        """Start the reduction of the next bucket."""
-        bucket = self._buckets[len(self.started)]
-        grads = [self._grads.pop(number) for number, _, _ in bucket.members]
-        self.started.append(communicate(bucket.start_mean, grads))
-
-    def poll(self):
-        """Let the reductions go on."""
-        if self.started:
-            communicate(poll, self.started)
-
-    def finish(self, parameters, mode):
-        """Wait for all reductions; the numbers of parameters, and their gradients."""
-        exchange = _Exchange([p.shape for p in parameters], mode)
-        communicate(exchange, self._flags)
-        for bucket, started in zip(self._buckets, self.started, strict=True):
-            members = [member for member in bucket.members if exchange.flags[member[0]]]
-            places = [(start, stop, parameters[n].shape) for n, start, stop in members]
-            grads = communicate(partial(bucket.end_mean, places), started, results=True)
-            yield from zip([number for number, _, _ in members], grads, strict=True)
-
-
 def _start_exchange(flags):
     flags = bytearray(flags)
     return Started(flags, current().any_of, flags)
@@ -278,9 +235,6 @@ class _Reducer(Listener):
         self._frozen = [p for p in parameters if not p.requires_grad]
         self._numbers = {id(p): i for i, p in enumerate(self.tensors)}
         self._buckets = _divided(self.tensors, bucket_bytes, sum_dtype)
-        self._bucket_of = {
-            number: b for b, bucket in enumerate(self._buckets) for number, _, _ in bucket.members
-        }
         self.mode = SimpleNamespace(enabled=True, surprises=0)
         self._pass = None
 
@@ -311,11 +265,10 @@ class _Reducer(Listener):
         now = self._pass
         if now is None:
             return
-        number = self._numbers[id(leaf.owner())]
-        if number in now.waited_for:
-            self._put(number)
-            self._start_full_buckets()
-        now.poll()
+        now.waited_for.discard(self._numbers[id(leaf.owner())])
+        self._start_full_buckets()
+        if now.reductions:
+            communicate(poll, now.reductions)
 
     def ended(self):
         if self._pass is not None:
@@ -336,26 +289,19 @@ class _Reducer(Listener):
     # The pass
 
     def _begin(self, reached):
-        """Begin a pass in which backward will set the gradients of these parameters."""
-        flags = [i in reached or p.grad is not None for i, p in enumerate(self.tensors)]
-        self._pass = now = _Pass(self._buckets, flags)
-        for number in sorted(now.waited_for - reached):
-            self._put(number)
-        self._start_full_buckets()
+        """Begin a pass in which backward will set the gradients of these parameters.
 
-    def _put(self, number):
-        """Put the gradient of a parameter, or None, into its bucket."""
-        now = self._pass
-        now.waited_for.remove(number)
-        b = self._bucket_of[number]
-        p = self.tensors[number]
-        grad = None if p.grad is None else p.grad.detach().array
-        if grad is not None and not self._buckets[b].takes(grad):
-            raise RuntimeError(
-                f"DataParallel: a parameter is now {describe(p)}; move the module first, and wrap "
-                f"it then"
-            )
-        now.put(number, b, grad)
+        waited_for: the numbers of the parameters whose gradients are not there yet.
+        flags, reductions: what has been started: the exchange of which parameters have gradients,
+            and the reductions of the first buckets.
+        """
+        flags = [i in reached or p.grad is not None for i, p in enumerate(self.tensors)]
+        self._pass = SimpleNamespace(
+            waited_for=set(reached),
+            flags=communicate(partial(_start_exchange, flags)),
+            reductions=[],
+        )
+        self._start_full_buckets()
 
     def _start_full_buckets(self):
         """Start the reductions of the next buckets if all their gradients are there.
@@ -363,17 +309,37 @@ class _Reducer(Listener):
         All ranks must do so in the same order, which that of the gradients may not be.
         """
         now = self._pass
-        while len(now.started) < len(self._buckets) and not now.missing[len(now.started)]:
-            now.start()
+        for bucket in self._buckets[len(now.reductions) :]:
+            numbers = [number for number, _, _ in bucket.members]
+            if not now.waited_for.isdisjoint(numbers):
+                break
+            grads = [self._grad(bucket, number) for number in numbers]
+            now.reductions.append(communicate(bucket.start_mean, grads))
+
+    def _grad(self, bucket, number):
+        """The gradient of a parameter, or None, for its bucket."""
+        p = self.tensors[number]
+        grad = None if p.grad is None else p.grad.detach().array
+        if grad is not None and not bucket.takes(grad):
+            raise RuntimeError(
+                f"DataParallel: a parameter is now {describe(p)}; move the module first, and wrap "
+                f"it then"
+            )
+        return grad
 
     def _finish(self):
         """Wait for all reductions, and set the gradients."""
         now = self._pass
-        for number in sorted(now.waited_for):  # backward did not reach them after all
-            self._put(number)
+        now.waited_for.clear()  # backward did not reach them after all
         self._start_full_buckets()
-        for number, grad in now.finish(self.tensors, self.mode):
-            self.tensors[number].grad = wrap(grad, None)
+        exchange = _Exchange([p.shape for p in self.tensors], self.mode)
+        communicate(exchange, now.flags)
+        for bucket, started in zip(self._buckets, now.reductions, strict=True):
+            members = [member for member in bucket.members if exchange.flags[member[0]]]
+            places = [(start, stop, self.tensors[n].shape) for n, start, stop in members]
+            grads = communicate(partial(bucket.end_mean, places), started, results=True)
+            for (number, _, _), grad in zip(members, grads, strict=True):
+                self.tensors[number].grad = wrap(grad, None)
         self._pass = None
 
 

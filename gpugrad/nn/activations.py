@@ -1,50 +1,32 @@
 """Activations: functions of `gpugrad.nn.functional`, and the layers that apply them."""
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
-from .._arguments import whole
+from .._arguments import one_of, whole
 from .._creation import full
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
+from ..ops.activations import (
+    elu,
+    gelu,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    mish,
+    silu,
+    softplus,
+    softsign,
+)
 from ..ops.elementwise import where
 from ..ops.manipulation import reshape
+from ..ops.neural import log_softmax as _log_softmax
+from ..ops.neural import relu, sigmoid
+from ..ops.neural import softmax as _softmax
+from ..ops.transcendental import tanh
+from ..random import Generator, default_generator
+from .function_layer import FunctionLayer
 from .module import Module, Parameter
-
-if TYPE_CHECKING:
-    from .._ops import (
-        elu,
-        gelu,
-        hardswish,
-        hardtanh,
-        leaky_relu,
-        mish,
-        relu,
-        sigmoid,
-        silu,
-        softplus,
-        softsign,
-        tanh,
-    )
-    from .._ops import log_softmax as _log_softmax
-    from .._ops import softmax as _softmax
-else:
-    from ..ops.activations import (
-        elu,
-        gelu,
-        hardswish,
-        hardtanh,
-        leaky_relu,
-        mish,
-        silu,
-        softplus,
-        softsign,
-    )
-    from ..ops.neural import log_softmax as _log_softmax
-    from ..ops.neural import relu, sigmoid
-    from ..ops.neural import softmax as _softmax
-    from ..ops.transcendental import tanh
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -128,6 +110,58 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return _log_softmax(input if dtype is None else input.astype(dtype), dim)
 
 
+@explains_arguments
+def softmin(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """The `softmax` of ``-x``, along the axis ``dim``."""
+    return softmax(-input, dim, dtype=dtype)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``x`` where its magnitude is above ``lambd``, else 0; the slope at ``lambd`` is 0."""
+    return where((input > lambd) | (input < -lambd), input, 0.0)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``x`` moved towards 0 by ``lambd``, or 0 where its magnitude is less; slope 0 at ``lambd``.
+
+    Raises ValueError if ``lambd`` is negative.
+    """
+    if lambd < 0:
+        raise ValueError(f"softshrink: lambd must be at least 0, not {lambd}")
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, 0.0))
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``x`` where it is above ``threshold``, else ``value``. ``inplace`` is ignored."""
+    return where(input > threshold, input, value)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """``x`` where it is positive, else ``a * x``, with a random slope ``a`` for each element.
+
+    training: whether to draw the slopes, from ``lower`` to ``upper``; else ``a`` is their mean.
+    generator: what draws them; by default the generator of the input's device.
+
+    From Xu et al. (2015). ``inplace`` is ignored. Raises ValueError if ``lower`` is above
+    ``upper``.
+    """
+    if lower > upper:
+        raise ValueError(f"rrelu: lower {lower} must be at most upper {upper}")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2)
+    generator = generator or default_generator(input.device)
+    slopes = generator.uniform(input.shape, low=lower, high=upper, dtype=input.dtype)
+    return where(input >= 0, input, slopes * input)
+
+
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """``a * sigmoid(b)``, where ``a`` and ``b`` are the halves of the input along axis ``dim``.
 
@@ -148,93 +182,47 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return a * sigmoid(b)
 
 
-class _Activation(Module):
-    """A function of a tensor, ``function``, as a layer."""
+class _Activation(FunctionLayer):
+    """An activation; its function takes its options by position."""
 
-    function: ClassVar[Callable[..., Tensor]]
+    def forward(self, input: Tensor) -> Tensor:
+        return self.function(input, *[getattr(self, name) for name in self._options])
+
+
+class _Plain(_Activation):
+    """An activation without options."""
 
     def forward(self, input: Tensor) -> Tensor:
         return self.function(input)
 
 
-class _WithOptions(_Activation):
-    """A function that also takes the values of the attributes named by ``options``."""
-
-    options: ClassVar[tuple[str, ...]]
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self.function(input, *[getattr(self, name) for name in self.options])
-
-    def extra_repr(self) -> str:
-        return ", ".join([self._as_shown(f"{name}=") for name in self.options])
-
-
-class _InPlace(_Activation):
-    """An activation that PyTorch computes in place on request.
-
-    inplace: ignored, since ops never write to their inputs.
-    """
-
-    def __init__(self, inplace: bool = False) -> None:
-        pass
-
-
-class _WithAlpha(_WithOptions):
-    """An activation with a slope or a limit ``alpha``; ``inplace`` is ignored."""
-
-    options = ("alpha",)
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        self.alpha = alpha
-
-
-class _AlongAxis(_WithOptions):
-    """A function along the axis ``dim``."""
-
-    options = ("dim",)
-
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-
-
-class ReLU(_InPlace):
+class ReLU(_Plain, function=relu, inplace=True):
     """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
 
-    function = staticmethod(relu)
     activation = "relu"  # its name in `gpugrad.dense`
 
 
-class Tanh(_Activation):
+class Tanh(_Plain, function=tanh):
     """Hyperbolic tangent, elementwise."""
 
-    function = staticmethod(tanh)
     activation = "tanh"
 
 
-class Sigmoid(_Activation):
+class Sigmoid(_Plain, function=sigmoid):
     """``1 / (1 + exp(-x))`` elementwise."""
 
-    function = staticmethod(sigmoid)
     activation = "sigmoid"
 
 
-class ReLU6(_InPlace):
+class ReLU6(_Plain, function=relu6, options="", inplace=True):
     """``min(max(x, 0), 6)``, elementwise; see `functional.relu6`."""
 
-    function = staticmethod(relu6)
 
-
-class LeakyReLU(_WithOptions):
+class LeakyReLU(_Activation, function=leaky_relu, inplace=True):
     """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`.
 
     inplace: ignored, since ops never write to their inputs.
     """
-
-    function = staticmethod(leaky_relu)
-    options = ("negative_slope",)
-
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
-        self.negative_slope = negative_slope
 
 
 class PReLU(Module):
@@ -263,72 +251,48 @@ class PReLU(Module):
         return prelu(input, self.weight)
 
 
-class ELU(_WithAlpha):
+class ELU(_Activation, function=elu, options="alpha", inplace=True):
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`."""
 
-    function = staticmethod(elu)
 
-
-class SELU(_InPlace):
+class SELU(_Plain, function=selu, options="", inplace=True):
     """Scaled exponential linear unit; see `functional.selu`."""
 
-    function = staticmethod(selu)
 
-
-class CELU(_WithAlpha):
+class CELU(_Activation, function=celu, options="alpha", inplace=True):
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`."""
 
-    function = staticmethod(celu)
 
-
-class GELU(_WithOptions):
+class GELU(_Activation, function=gelu):
     """Gaussian error linear unit; see `gpugrad.gelu`.
 
     approximate: ``"none"``, or ``"tanh"`` for a formula with the hyperbolic tangent.
     """
 
-    function = staticmethod(gelu)
-    options = ("approximate",)
-
-    def __init__(self, approximate: str = "none") -> None:
-        if approximate not in ("none", "tanh"):
-            raise ValueError(f"GELU: approximate must be 'none' or 'tanh', not {approximate!r}")
-        self.approximate = approximate
+    def _keep(self, approximate):
+        self.approximate = one_of("GELU: approximate", approximate, ("none", "tanh"))
 
 
-class SiLU(_InPlace):
+class SiLU(_Plain, function=silu, inplace=True):
     """``x * sigmoid(x)`` elementwise."""
 
-    function = staticmethod(silu)
 
-
-class Mish(_InPlace):
+class Mish(_Plain, function=mish, inplace=True):
     """``x * tanh(log(1 + exp(x)))`` elementwise."""
 
-    function = staticmethod(mish)
 
-
-class Softplus(_WithOptions):
+class Softplus(_Activation, function=softplus):
     """``log(1 + exp(beta * x)) / beta``; see `gpugrad.softplus`.
 
     Where ``beta * x`` is above ``threshold`` the result is ``x``.
     """
 
-    function = staticmethod(softplus)
-    options = "beta", "threshold"
 
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        self.beta = beta
-        self.threshold = threshold
-
-
-class Softsign(_Activation):
+class Softsign(_Plain, function=softsign):
     """``x / (1 + abs(x))`` elementwise."""
 
-    function = staticmethod(softsign)
 
-
-class Hardtanh(_WithOptions):
+class Hardtanh(_Activation, function=hardtanh, inplace=True):
     """``x`` limited to ``[min_val, max_val]``; the slope at the bounds is 0.
 
     inplace: ignored, since ops never write to their inputs.
@@ -336,58 +300,64 @@ class Hardtanh(_WithOptions):
     Raises ValueError unless ``min_val`` is less than ``max_val``.
     """
 
-    function = staticmethod(hardtanh)
-    options = "min_val", "max_val"
-
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def _keep(self, min_val, max_val):
         if not min_val < max_val:
             raise ValueError(
                 f"Hardtanh: min_val must be less than max_val, but they are {min_val} and {max_val}"
             )
-        self.min_val = min_val
-        self.max_val = max_val
+        super()._keep(min_val=min_val, max_val=max_val)
 
 
-class Hardswish(_InPlace):
+class Hardswish(_Plain, function=hardswish, inplace=True):
     """``x * min(max(x + 3, 0), 6) / 6``, elementwise; the slope is 0 at -3 and 1 at 3."""
 
-    function = staticmethod(hardswish)
 
-
-class Hardsigmoid(_InPlace):
+class Hardsigmoid(_Plain, function=hardsigmoid, options="", inplace=True):
     """``min(max(x + 3, 0), 6) / 6``, elementwise; see `functional.hardsigmoid`."""
 
-    function = staticmethod(hardsigmoid)
 
-
-class LogSigmoid(_Activation):
+class LogSigmoid(_Plain, function=logsigmoid):
     """``log(sigmoid(x))`` elementwise, without overflow."""
 
-    function = staticmethod(logsigmoid)
 
-
-class Tanhshrink(_Activation):
+class Tanhshrink(_Plain, function=tanhshrink):
     """``x - tanh(x)`` elementwise."""
 
-    function = staticmethod(tanhshrink)
 
-
-class Softmax(_AlongAxis):
+class Softmax(_Activation, function=softmax, options="dim"):
     """``exp(x) / sum(exp(x))`` along the axis ``dim``; see `functional.softmax`."""
 
-    function = staticmethod(softmax)
 
-
-class LogSoftmax(_AlongAxis):
+class LogSoftmax(_Activation, function=log_softmax, options="dim"):
     """``log(softmax(x))`` along the axis ``dim``; see `functional.log_softmax`."""
 
-    function = staticmethod(log_softmax)
 
-
-class GLU(_AlongAxis):
+class GLU(_Activation, function=glu):
     """Gated linear unit, which halves the axis ``dim``; see `functional.glu`."""
 
-    function = staticmethod(glu)
 
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__(dim)
+class Softmin(_Activation, function=softmin, options="dim"):
+    """The softmax of ``-x`` along the axis ``dim``; see `functional.softmin`."""
+
+
+class Hardshrink(_Activation, function=hardshrink):
+    """``x`` where its magnitude is above ``lambd``, else 0; see `functional.hardshrink`."""
+
+    _shown = ("lambd",)
+
+
+class Softshrink(_Activation, function=softshrink):
+    """``x`` moved towards 0 by ``lambd``; see `functional.softshrink`."""
+
+    _shown = ("lambd",)
+
+
+class Threshold(_Activation, function=threshold, options="threshold value", inplace=True):
+    """``x`` where it is above ``threshold``, else ``value``; see `functional.threshold`."""
+
+
+class RReLU(_Activation, function=rrelu, options="lower upper", inplace=True):
+    """A leaky ReLU with random slopes while it is trained; see `functional.rrelu`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return rrelu(input, **self._kept(), training=self.training)

@@ -24,7 +24,7 @@ from ..ops.products import matmul, matrix_transpose
 from ..ops.reductions import mean
 from ..random import Generator
 from . import functional, init
-from .computations import check_probability
+from .common import check_probability, check_shape
 from .layers import Linear
 from .module import Module, Parameter
 
@@ -254,11 +254,7 @@ class MultiheadAttention(Module):
             masks.append(attn_mask)
         if key_padding_mask is not None:
             key_padding_mask = asarray(key_padding_mask)
-            if key_padding_mask.shape != (batch, m):
-                raise ValueError(
-                    f"MultiheadAttention: key_padding_mask must have shape {(batch, m)}, not "
-                    f"{key_padding_mask.shape}"
-                )
+            check_shape(key_padding_mask, (batch, m), "MultiheadAttention: key_padding_mask")
             masks.append(reshape(key_padding_mask, (batch, 1, 1, m)))
         for mask in masks:
             if not (_is_bool(mask) or is_floating(mask)):

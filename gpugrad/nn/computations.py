@@ -15,28 +15,19 @@ from .._tensor import Tensor
 from ..autograd.casting import as_input
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
+from ..ops import activations, normalization
 from ..ops.attention import attention as _attention
 from ..ops.dropout import dropout as _dropout
 from ..ops.elementwise import where
 from ..ops.indexing import take
 from ..ops.manipulation import expand_dims, reshape
-from ..ops.normalization import _by_statistics
-from ..ops.normalization import batch_norm as _batch_norm
-from ..ops.normalization import group_norm as _group_norm
-from ..ops.normalization import layer_norm as _layer_norm
-from ..ops.normalization import rms_norm as _rms_norm
+from ..ops.neural import relu as _relu
 from ..ops.products import einsum
 from ..ops.reductions import mean, var
 from ..random import Generator, default_generator
-from .activations import elu as _elu
-from .activations import hardswish as _hardswish
-from .activations import hardtanh as _hardtanh
-from .activations import leaky_relu as _leaky_relu
-from .activations import mish as _mish
-from .activations import relu as _relu
-from .activations import silu as _silu
+from .common import check_axes, check_probability, check_shape, created, row_of
+from .function_layer import for_axes
 from .module import is_unshared
-from .padding import created
 
 # PyTorch's activations can write to their input. Ops never do, so that ``inplace`` is ignored.
 
@@ -48,34 +39,34 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`."""
-    return _leaky_relu(input, negative_slope)
+    return activations.leaky_relu(input, negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`."""
-    return _elu(input, alpha)
+    return activations.elu(input, alpha)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)`` elementwise; see `gpugrad.silu`."""
-    return _silu(input)
+    return activations.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(log(1 + exp(x)))`` elementwise; see `gpugrad.mish`."""
-    return _mish(input)
+    return activations.mish(input)
 
 
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
     """``x`` limited to ``[min_val, max_val]``; see `gpugrad.hardtanh`."""
-    return _hardtanh(input, min_val, max_val)
+    return activations.hardtanh(input, min_val, max_val)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * min(max(x + 3, 0), 6) / 6`` elementwise; see `gpugrad.hardswish`."""
-    return _hardswish(input)
+    return activations.hardswish(input)
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -97,8 +88,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear: inputs (..., in1) and (..., in2) need a weight (out, in1, in2), but the "
             f"shapes are {a}, {b} and {w}"
         )
-    if bias is not None and bias.shape != w[:1]:
-        raise ValueError(f"bilinear: bias must have shape {w[:1]}, not {bias.shape}")
+    check_shape(bias, w[:1], "bilinear: bias")
     out = einsum("...i,oij,...j->...o", input1, weight, input2)
     return out if bias is None else out + bias
 
@@ -120,13 +110,15 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight must have shape (rows, d), not {weight.shape}")
     rows = weight.shape[0]
-    if padding_idx is not None and not -rows <= padding_idx < rows:
-        raise ValueError(f"embedding: padding_idx {padding_idx} is not one of {rows} rows")
+    padding_idx = row_of("embedding", padding_idx, rows)
     shape = (*input.shape, weight.shape[1])
-    out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
+    try:
+        out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
+    except IndexError as error:
+        raise IndexError(f"embedding: an index is not one of the {rows} rows ({error})") from None
     if padding_idx is None:
         return out
-    padded = expand_dims(input == padding_idx % rows, -1)
+    padded = expand_dims(input == padding_idx, -1)
     return where(padded, out.detach(), out)
 
 
@@ -168,24 +160,9 @@ def _key(generator, input):
     return generator.key()
 
 
-def dropout1d(
-    input: Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Zero each channel of ``(n, channels, length)`` with probability ``p``, as a whole.
-
-    The other channels are scaled by ``1 / (1 - p)``. The input may lack its first axis. The other
-    parameters are those of `dropout`.
-    """
-    layouts = "(n, channels, length) or (channels, length)"
-    return _drop_channels("dropout1d", layouts, (2, 3), input, 1, p, training, generator)
-
-
-def dropout2d(
+def _drop_channels(
+    name: str,
+    n: int,
     input: Tensor,
     p: float = 0.5,
     training: bool = True,
@@ -197,33 +174,29 @@ def dropout2d(
 
     The other channels are scaled by ``1 / (1 - p)``. The other parameters are those of `dropout`.
     """
-    layout = "(n, channels, height, width)"
-    return _drop_channels("dropout2d", layout, (4,), input, 2, p, training, generator)
-
-
-def _drop_channels(name, layouts, ndims, input, n, p, training, generator):
-    """Drop along all axes but the last ``n``."""
-    if input.ndim not in ndims:
-        raise ValueError(f"{name}: the input must be {layouts}, not of shape {input.shape}")
+    check_axes(name, input, n)
+    if n == 2 and input.ndim == 3:
+        raise ValueError(
+            f"{name}: the input must be (n, channels, height, width), not of shape {input.shape}: "
+            f"its first axis could also count examples of one channel"
+        )
     shape = input.shape[:-n]
     _check_dropout(name, input, p)
     if not training or p == 0:
         return input
     ones = created("ones", shape, dtype=input.dtype, like=input)
     kept = dropout(ones, p, generator=generator)
-    kept = reshape(kept, (*shape, *[1] * (input.ndim - len(shape))))
+    kept = reshape(kept, (*shape, *[1] * n))
     return where(kept > 0, input * kept, 0.0)
+
+
+dropout1d, dropout2d, dropout3d = for_axes(_drop_channels, "dropout")
 
 
 def _check_dropout(name, input, p):
     check_probability(name, p)
     if not is_floating(input):
         raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
-
-
-def check_probability(name, p):
-    if not 0 <= p <= 1:
-        raise ValueError(f"{name}: the probability p must be from 0 to 1, not {p!r}")
 
 
 def scaled_dot_product_attention(
@@ -329,7 +302,7 @@ def layer_norm(
     Raises ValueError if the shapes do not fit.
     """
     ndim = _normalized_axes("layer_norm", input, normalized_shape)
-    return _layer_norm(input, weight, bias, ndim=ndim, eps=eps)
+    return normalization.layer_norm(input, weight, bias, ndim=ndim, eps=eps)
 
 
 def rms_norm(
@@ -347,7 +320,7 @@ def rms_norm(
     Raises ValueError if the shapes do not fit.
     """
     ndim = _normalized_axes("rms_norm", input, normalized_shape)
-    return _rms_norm(input, weight, ndim=ndim, eps=eps)
+    return normalization.rms_norm(input, weight, ndim=ndim, eps=eps)
 
 
 def _normalized_axes(name, input, normalized_shape):
@@ -376,7 +349,7 @@ def group_norm(
 
     Raises ValueError if the shapes do not fit.
     """
-    return _group_norm(input, weight, bias, groups=num_groups, eps=eps)
+    return normalization.group_norm(input, weight, bias, groups=num_groups, eps=eps)
 
 
 def instance_norm(
@@ -409,7 +382,7 @@ def instance_norm(
             raise ValueError(
                 "instance_norm: without use_input_stats it needs running_mean and running_var"
             )
-        return _by_statistics(input, running_mean, running_var, weight, bias, eps=eps)
+        return normalization._by_statistics(input, running_mean, running_var, weight, bias, eps=eps)
     n, channels, *rest = shape
     count = math.prod(rest)
     if count == 1:
@@ -417,13 +390,13 @@ def instance_norm(
             f"instance_norm: each channel needs more than one element, but the input's shape is "
             f"{shape}"
         )
-    out = _group_norm(input, weight, bias, groups=channels, eps=eps)
+    out = normalization.group_norm(input, weight, bias, groups=channels, eps=eps)
     if n and count and not (running_mean is running_var is None or is_repeated()):
         axes = tuple(range(2, len(shape)))
         values = input.detach()
         statistics = mean(values, axis=(0, *axes)), mean(var(values, axis=axes), axis=0)
         running = running_mean, running_var
-        follow(running, statistics, (1, count / (count - 1)), momentum, "instance_norm")
+        _follow(running, statistics, (1, count / (count - 1)), momentum, "instance_norm")
     return out
 
 
@@ -451,12 +424,12 @@ def batch_norm(
     inside `vmap`, for shapes that do not fit, for running statistics that are missing without
     ``training``, and for a single element per channel in training.
     """
-    return counted_batch_norm(
+    return _counted_batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, None
     )
 
 
-def counted_batch_norm(
+def _counted_batch_norm(
     input, running_mean, running_var, weight, bias, training, momentum, eps, batches
 ):
     """`batch_norm`, which adds 1 to the tensor ``batches`` if it updates the statistics."""
@@ -464,23 +437,15 @@ def counted_batch_norm(
     if len(shape) < 2:
         raise ValueError(f"batch_norm: the input must be (n, channels, ...), not {shape}")
     channels = shape[1]
-    parameters = {
-        "running_mean": running_mean,
-        "running_var": running_var,
-        "weight": weight,
-        "bias": bias,
-    }
-    for name, x in parameters.items():
-        if x is not None and x.shape != (channels,):
-            raise ValueError(
-                f"batch_norm: {name} must have shape ({channels},), as the input of shape {shape} "
-                f"has {channels} channels, not {x.shape}"
-            )
+    names = "running_mean", "running_var", "weight", "bias"
+    for name, x in zip(names, (running_mean, running_var, weight, bias), strict=True):
+        check_shape(x, (channels,), "batch_norm: for an input of shape {}, {}", shape, name)
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm: without training it needs running_mean and running_var")
         return as_input(
-            input, _by_statistics(input, running_mean, running_var, weight, bias, eps=eps)
+            input,
+            normalization._by_statistics(input, running_mean, running_var, weight, bias, eps=eps),
         )
     count = shape[0] * math.prod(shape[2:])
     if count == 1:
@@ -488,17 +453,17 @@ def counted_batch_norm(
             f"batch_norm: in training each channel needs more than one element, but the input's "
             f"shape is {shape}"
         )
-    out, mean, var = _batch_norm(input, weight, bias, eps=eps)
+    out, mean, var = normalization.batch_norm(input, weight, bias, eps=eps)
     if not is_repeated():
         if count:
             factors = 1, count / (count - 1)
-            follow((running_mean, running_var), (mean, var), factors, momentum, batches=batches)
+            _follow((running_mean, running_var), (mean, var), factors, momentum, batches=batches)
         elif batches is not None:
             batches += 1
     return out
 
 
-def follow(running, statistics, factors, momentum, name="batch_norm", batches=None):
+def _follow(running, statistics, factors, momentum, name="batch_norm", batches=None):
     """Move running statistics, in place, towards those of a batch times ``factors``.
 
     running: tensors, or None for what does not follow.

@@ -1,6 +1,6 @@
 """Containers of modules, as a sequence, a list or a dict; and a list of parameters."""
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Self, overload
 
 from .._tensor import Tensor
@@ -64,6 +64,19 @@ class _List(Module):
 
     def __contains__(self, item: object) -> bool:
         return any(x is item for x in self._items())  # == of tensors is elementwise
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """The item at ``index``, or for a slice a container of those items."""
+        if not isinstance(index, slice):
+            return getattr(self, self._name_at(index))
+        # Not of the class itself, whose constructor may take other arguments.
+        part = next(base for base in type(self).__mro__ if _List in base.__bases__)()
+        part._arrange(self._named()[index])
+        return part
 
     def __setitem__(self, index: int, item: Any) -> None:
         setattr(self, self._name_at(index), self._item(item, index))
@@ -161,18 +174,6 @@ class Sequential(_List):
             input = layer(input)
         return input
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> "Sequential": ...
-    def __getitem__(self, index: int | slice) -> Any:
-        """The layer at ``index``, or for a slice a `Sequential` of those layers."""
-        if not isinstance(index, slice):
-            return getattr(self, self._name_at(index))
-        part = Sequential()
-        part._arrange(self._named()[index])
-        return part
-
 
 class ModuleList(_List):
     """A list of modules, whose parameters are those of the model that has it as an attribute.
@@ -184,16 +185,6 @@ class ModuleList(_List):
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         self.extend(modules)
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> "ModuleList": ...
-    def __getitem__(self, index: int | slice) -> Any:
-        """The module at ``index``, or for a slice a `ModuleList` of those modules."""
-        if isinstance(index, slice):
-            return ModuleList(self._items()[index])
-        return getattr(self, self._name_at(index))
 
 
 class ParameterList(_List):
@@ -211,16 +202,6 @@ class ParameterList(_List):
     def _item(self, item, index):
         return item if isinstance(item, Parameter) else Parameter(item)
 
-    @overload
-    def __getitem__(self, index: int) -> Parameter: ...
-    @overload
-    def __getitem__(self, index: slice) -> "ParameterList": ...
-    def __getitem__(self, index: int | slice) -> Any:
-        """The parameter at ``index``, or for a slice a `ParameterList` of those parameters."""
-        if isinstance(index, slice):
-            return ParameterList(self._items()[index])
-        return getattr(self, self._name_at(index))
-
     def __repr__(self) -> str:
         lines = [
             f"  ({name}): Parameter of shape {p.shape}, {p.dtype} on {p.device}"
@@ -229,7 +210,7 @@ class ParameterList(_List):
         return "\n".join(["ParameterList(", *lines, ")"]) if lines else "ParameterList()"
 
 
-class ModuleDict(Module):
+class ModuleDict(Module, MutableMapping[str, Any]):
     """A dict of modules, whose parameters are those of the model that has it as an attribute.
 
     It has no ``forward``: the model's calls the modules.
@@ -253,44 +234,18 @@ class ModuleDict(Module):
         setattr(self, key, module)
 
     def __delitem__(self, key: str) -> None:
-        self.pop(key)
+        self[key]  # which raises a KeyError
+        delattr(self, key)
 
     def __len__(self) -> int:
-        return len(self.keys())
+        return len(dict(self.named_children()))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
+        return iter(dict(self.named_children()))
 
-    def __contains__(self, key: object) -> bool:
-        return key in self.keys()
-
-    def keys(self) -> Any:
-        """The names."""
-        return dict(self.named_children()).keys()
-
-    def values(self) -> Any:
-        """The modules."""
-        return dict(self.named_children()).values()
-
-    def items(self) -> ItemsView[str, Any]:
-        """Pairs of a name and a module."""
-        return dict(self.named_children()).items()
-
-    def pop(self, key: str) -> Any:
-        """Take a module out, and return it."""
-        module = self[key]
-        delattr(self, key)
-        return module
-
-    def clear(self) -> None:
-        """Take all modules out."""
-        for key in self.keys():
-            delattr(self, key)
-
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add modules, or replace those of the same names."""
-        for key, module in dict(modules).items():
-            self[key] = module
+    # As of any other module.
+    __eq__ = Module.__eq__
+    __hash__ = Module.__hash__
 
 
 class MLP(Sequential):

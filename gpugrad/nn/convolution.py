@@ -4,50 +4,44 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .._arguments import whole
+from .._arguments import one_of, whole
 from .._tensor import Tensor
 from ..backends import check_convolution, check_convolution_input, counts_of_windows
 from ..ops.convolution import convolution, convolution_input
 from ..ops.manipulation import reshape
 from ..ops.windows import add_windows, sliding_windows
 from ..random import Generator
+from .common import LENGTHS, Ints, check_axes, check_shape, per_axis, with_examples
+from .function_layer import FunctionLayer, OfAxes, for_axes
 from .init import uniform_parameters
-from .module import Module
 from .padding import MODES, pad
 
-Ints = int | Sequence[int]
 
+def _convolve(
+    name: str,
+    n: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Convolution over images: ``(n, channels, height, width) -> (n, out, rows, columns)``.
 
-def per_axis(name: str, value: Any, n: int, least: int | None = 1) -> tuple[int, ...]:
-    """``value``, an int or a sequence of one or ``n`` ints, as ``n`` ints of at least ``least``."""
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if len(values) == 1:
-        values *= n
-    is_right = len(values) == n and all(
-        isinstance(v, int) and (least is None or v >= least) for v in values
-    )
-    if not is_right:
-        kind = "ints" if least is None else f"ints of at least {least}"
-        raise ValueError(f"{name} must be one or {n} {kind}, not {value!r}")
-    return values
+    input: with or without its first axis.
+    weight: the filters, ``(out, channels / groups, height, width)``.
+    bias: ``(out,)``; by default 0.
+    stride: the distance between neighbouring windows.
+    padding: how many zeros to add at each end of an axis; ``"valid"`` for none, ``"same"`` for as
+        many as keep the shape, of which an odd one is at the end.
+    dilation: the distance between neighbouring elements of a window.
+    groups: into how many parts to divide the channels; a filter sees the channels of its part.
 
-
-def with_examples(name: str, input: Tensor, n: int, layout: str) -> tuple[Tensor, bool]:
-    """``input`` with an axis of examples, and whether that is new. ``n``: its other axes."""
-    if input.ndim == n:
-        return reshape(input, (1, *input.shape)), True
-    if input.ndim != n + 1:
-        raise ValueError(
-            f"{name}: the input must be (n, {layout}) or ({layout}), not of shape {input.shape}"
-        )
-    return input, False
-
-
-LENGTHS = "", "length", "height, width"
-
-
-def _convolve(name, n, input, weight, bias, stride, padding, dilation, groups):
-    x, is_single = with_examples(name, input, n + 1, f"channels, {LENGTHS[n]}")
+    Raises ValueError if the shapes do not fit, or a filter is larger than the padded input.
+    """
+    x, is_single = with_examples(name, input, n)
     if weight.ndim != n + 2:
         raise ValueError(
             f"{name}: weight must be (out, channels / groups, {LENGTHS[n]}) of a filter, not "
@@ -82,111 +76,18 @@ def _pairs(name, padding, size, stride, dilation):
     return tuple([(p, p) for p in per_axis(f"{name}: padding", padding, n, 0)])
 
 
-def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Convolution over a length: ``(n, channels, length) -> (n, out, count)``.
-
-    The parameters are those of `conv2d`, with one axis in place of two.
-    """
-    return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+conv1d, conv2d, conv3d = for_axes(_convolve, "conv")
 
 
-def conv2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Convolution over images: ``(n, channels, height, width) -> (n, out, rows, columns)``.
-
-    input: with or without its first axis.
-    weight: the filters, ``(out, channels / groups, height, width)``.
-    bias: ``(out,)``; by default 0.
-    stride: the distance between neighbouring windows.
-    padding: how many zeros to add at each end of an axis; ``"valid"`` for none, ``"same"`` for as
-        many as keep the shape, of which an odd one is at the end.
-    dilation: the distance between neighbouring elements of a window.
-    groups: into how many parts to divide the channels; a filter sees the channels of its part.
-
-    Raises ValueError if the shapes do not fit, or a filter is larger than the padded input.
-    """
-    return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+def _least_lengths(counts, size, stride, padding, dilation):
+    """The least lengths over which so many windows slide."""
+    axes = zip(counts, size, stride, padding, dilation, strict=True)
+    return [(count - 1) * s - 2 * p + d * (k - 1) + 1 for count, k, s, p, d in axes]
 
 
 def _convolve_transposed(
-    name, n, input, weight, bias, stride, padding, output_padding, groups, dilation
-):
-    x, is_single = with_examples(name, input, n + 1, f"channels, {LENGTHS[n]}")
-    if weight.ndim != n + 2 or weight.shape[0] != x.shape[1]:
-        raise ValueError(
-            f"{name}: weight must be (channels, out / groups, {LENGTHS[n]}) with the "
-            f"{x.shape[1]} channels of the input of shape {input.shape}, not {weight.shape}"
-        )
-    try:
-        check_convolution_input(x.shape, weight.shape, groups)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    stride = per_axis(f"{name}: stride", stride, n)
-    padding = per_axis(f"{name}: padding", padding, n, 0)
-    more = per_axis(f"{name}: output_padding", output_padding, n, 0)
-    dilation = per_axis(f"{name}: dilation", dilation, n)
-    if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation, strict=True)):
-        raise ValueError(
-            f"{name}: output_padding {more} must be less than stride {stride} or dilation "
-            f"{dilation}"
-        )
-    shape = tuple(
-        [
-            (length - 1) * s - 2 * p + d * (k - 1) + m + 1
-            for length, k, s, p, m, d in zip(
-                x.shape[2:], weight.shape[2:], stride, padding, more, dilation, strict=True
-            )
-        ]
-    )
-    if min(shape) < 1:
-        raise ValueError(f"{name}: the output would have the lengths {shape}; use less padding")
-    out = convolution_input(
-        x,
-        weight,
-        shape=shape,
-        stride=stride,
-        padding=tuple([(p, p - m) for p, m in zip(padding, more, strict=True)]),
-        dilation=dilation,
-        groups=groups,
-    )
-    if bias is not None:
-        if bias.shape != (out.shape[1],):
-            raise ValueError(f"{name}: bias must have shape ({out.shape[1]},), not {bias.shape}")
-        out = out + reshape(bias, (-1,) + (1,) * n)
-    return reshape(out, out.shape[1:]) if is_single else out
-
-
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    groups: int = 1,
-    dilation: Ints = 1,
-) -> Tensor:
-    """Transposed convolution over a length; see `conv_transpose2d`."""
-    options = stride, padding, output_padding, groups, dilation
-    return _convolve_transposed("conv_transpose1d", 1, input, weight, bias, *options)
-
-
-def conv_transpose2d(
+    name: str,
+    n: int,
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -208,8 +109,47 @@ def conv_transpose2d(
 
     The other parameters are those of `conv2d`, and so are the errors.
     """
-    options = stride, padding, output_padding, groups, dilation
-    return _convolve_transposed("conv_transpose2d", 2, input, weight, bias, *options)
+    x, is_single = with_examples(name, input, n)
+    if weight.ndim != n + 2 or weight.shape[0] != x.shape[1]:
+        raise ValueError(
+            f"{name}: weight must be (channels, out / groups, {LENGTHS[n]}) with the "
+            f"{x.shape[1]} channels of the input of shape {input.shape}, not {weight.shape}"
+        )
+    try:
+        check_convolution_input(x.shape, weight.shape, groups)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    stride = per_axis(f"{name}: stride", stride, n)
+    padding = per_axis(f"{name}: padding", padding, n, 0)
+    more = per_axis(f"{name}: output_padding", output_padding, n, 0)
+    dilation = per_axis(f"{name}: dilation", dilation, n)
+    if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation, strict=True)):
+        raise ValueError(
+            f"{name}: output_padding {more} must be less than stride {stride} or dilation "
+            f"{dilation}"
+        )
+    least = _least_lengths(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    shape = tuple([length + m for length, m in zip(least, more, strict=True)])
+    if min(shape) < 1:
+        raise ValueError(f"{name}: the output would have the lengths {shape}; use less padding")
+    out = convolution_input(
+        x,
+        weight,
+        shape=shape,
+        stride=stride,
+        padding=tuple([(p, p - m) for p, m in zip(padding, more, strict=True)]),
+        dilation=dilation,
+        groups=groups,
+    )
+    if bias is not None:
+        check_shape(bias, out.shape[1:2], "{}: bias", name)
+        out = out + reshape(bias, (-1,) + (1,) * n)
+    return reshape(out, out.shape[1:]) if is_single else out
+
+
+conv_transpose1d, conv_transpose2d, conv_transpose3d = for_axes(
+    _convolve_transposed, "conv_transpose"
+)
 
 
 def _windows(name, shape, size, stride, padding, dilation):
@@ -232,7 +172,7 @@ def unfold(
 
     A window has ``taps = height * width`` elements; the other parameters are those of `conv2d`.
     """
-    x, is_single = with_examples("unfold", input, 3, f"channels, {LENGTHS[2]}")
+    x, is_single = with_examples("unfold", input, 2)
     size = per_axis("unfold: kernel_size", kernel_size, 2)
     _, options = _windows("unfold", x.shape[2:], size, stride, padding, dilation)
     out = sliding_windows(x, size=size, **options)
@@ -254,7 +194,7 @@ def fold(
     It is the transpose of `unfold`, not its inverse: elements of several windows are sums. Raises
     ValueError unless the input has as many rows and columns as `unfold` gives.
     """
-    x, is_single = with_examples("fold", input, 2, "channels * taps, windows")
+    x, is_single = with_examples("fold", input, 1, "channels * taps")
     shape = per_axis("fold: output_size", output_size, 2)
     size = per_axis("fold: kernel_size", kernel_size, 2)
     counts, options = _windows("fold", shape, size, stride, padding, dilation)
@@ -272,10 +212,9 @@ def fold(
 # Layers
 
 
-class _Convolution(Module):
-    """What the layers of convolution share."""
+class _Convolution(OfAxes):
+    """A layer of convolution over ``axes`` axes."""
 
-    axes: int
     is_transposed = False
     # The attributes that the repr shows unless they have these values on all axes.
     _defaults: ClassVar[dict[str, int]] = {"padding": 0, "dilation": 1, "output_padding": 0}
@@ -306,9 +245,7 @@ class _Convolution(Module):
                 f"{out_channels}"
             )
         modes = ("zeros",) if self.is_transposed else MODES
-        if padding_mode not in modes:
-            names = "', '".join(modes)
-            raise ValueError(f"{name}: padding_mode must be '{names}', not {padding_mode!r}")
+        self.padding_mode = one_of(f"{name}: padding_mode", padding_mode, modes)
         self.kernel_size = per_axis(f"{name}: kernel_size", kernel_size, n)
         self.stride = per_axis(f"{name}: stride", stride, n)
         self.dilation = per_axis(f"{name}: dilation", dilation, n)
@@ -317,7 +254,6 @@ class _Convolution(Module):
             raise ValueError(f"{name}: padding must be ints, not {padding!r}")
         pairs = _pairs(name, padding, self.kernel_size, self.stride, self.dilation)
         self.padding: Any = padding if isinstance(padding, str) else tuple([p for p, _ in pairs])
-        self.padding_mode = padding_mode
         # As `functional.pad` takes it, which begins with the last axis.
         self._pad = [p for pair in reversed(pairs) for p in pair]
         first, second = out_channels, in_channels // groups
@@ -347,28 +283,21 @@ class _Convolution(Module):
 class _Conv(_Convolution):
     def forward(self, input: Tensor) -> Tensor:
         name, n, padding = type(self).__name__, self.axes, self.padding
-        if input.ndim not in (n + 1, n + 2) or input.shape[-n - 1] != self.in_channels:
-            lengths = LENGTHS[n]
-            raise ValueError(
-                f"{name}: the input must be (n, {self.in_channels}, {lengths}) or "
-                f"({self.in_channels}, {lengths}), not {input.shape}"
-            )
+        check_axes(name, input, n, self.in_channels)
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._pad, self.padding_mode), 0
         options = self.stride, padding, self.dilation, self.groups
         return _convolve(name, n, input, self.weight, self.bias, *options)
 
 
-class Conv1d(_Conv):
+class Conv1d(_Conv, axes=1):
     """Convolution over a length: ``(n, in_channels, length) -> (n, out_channels, count)``.
 
     The parameters are those of `Conv2d`, with one axis in place of two.
     """
 
-    axes = 1
 
-
-class Conv2d(_Conv):
+class Conv2d(_Conv, axes=2):
     """Convolution over images: ``(n, in_channels, height, width) -> (n, out_channels, ...)``.
 
     The input may lack its first axis.
@@ -382,7 +311,9 @@ class Conv2d(_Conv):
     dtype, device, generator: as for `Linear`.
     """
 
-    axes = 2
+
+class Conv3d(_Conv, axes=3):
+    """`Conv2d` over ``(n, in_channels, depth, height, width)``."""
 
 
 class _ConvTranspose(_Convolution):
@@ -422,12 +353,8 @@ class _ConvTranspose(_Convolution):
 
     def _output_padding(self, shape, output_size):
         n = self.axes
-        least = [
-            (length - 1) * s - 2 * p + d * (k - 1) + 1
-            for length, k, s, p, d in zip(
-                shape[-n:], self.kernel_size, self.stride, self.padding, self.dilation, strict=True
-            )
-        ]
+        windows = self.kernel_size, self.stride, self.padding, self.dilation
+        least = _least_lengths(shape[-n:], *windows)
         more = [m - low for m, low in zip(output_size[-n:], least, strict=False)]
         if len(output_size) < n or any(
             not 0 <= m < s for m, s in zip(more, self.stride, strict=True)
@@ -440,13 +367,11 @@ class _ConvTranspose(_Convolution):
         return tuple(more)
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTranspose, axes=1):
     """Transposed convolution over a length; see `ConvTranspose2d`."""
 
-    axes = 1
 
-
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTranspose, axes=2):
     """Transposed convolution over images; see `functional.conv_transpose2d`.
 
     weight: ``(in_channels, out_channels / groups, *kernel_size)``, uniform within
@@ -458,45 +383,14 @@ class ConvTranspose2d(_ConvTranspose):
     A call may give ``output_size``, the lengths of the output, in place of ``output_padding``.
     """
 
-    axes = 2
+
+class ConvTranspose3d(_ConvTranspose, axes=3):
+    """`ConvTranspose2d` over ``(n, in_channels, depth, height, width)``."""
 
 
-class Unfold(Module):
+class Unfold(FunctionLayer, function=unfold):
     """All windows of images as columns; see `functional.unfold`."""
 
-    _shown = "kernel_size=", "dilation=", "padding=", "stride="
 
-    def __init__(
-        self, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
-    ) -> None:
-        self.kernel_size = kernel_size
-        self.dilation = dilation
-        self.padding = padding
-        self.stride = stride
-
-    def forward(self, input: Tensor) -> Tensor:
-        return unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
-
-
-class Fold(Module):
+class Fold(FunctionLayer, function=fold):
     """Add up windows, given as columns, to images; see `functional.fold`."""
-
-    _shown = "output_size=", "kernel_size=", "dilation=", "padding=", "stride="
-
-    def __init__(
-        self,
-        output_size: Ints,
-        kernel_size: Ints,
-        dilation: Ints = 1,
-        padding: Ints = 0,
-        stride: Ints = 1,
-    ) -> None:
-        self.output_size = output_size
-        self.kernel_size = kernel_size
-        self.dilation = dilation
-        self.padding = padding
-        self.stride = stride
-
-    def forward(self, input: Tensor) -> Tensor:
-        windows = self.kernel_size, self.dilation, self.padding, self.stride
-        return fold(input, self.output_size, *windows)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._arguments import is_floating
+from .._arguments import is_floating, one_of
 from .._batched import behind, levels_of, physical
 from .._dtypes import is_half
 from .._foreign_names import answer
@@ -27,19 +27,10 @@ from ..ops.products import matrix_transpose
 from ..random import Generator, default_generator
 from .module import Parameter, overwrite
 
-__all__ = [
-    "calculate_gain",
-    "constant_",
-    "kaiming_normal_",
-    "kaiming_uniform_",
-    "normal_",
-    "ones_",
-    "orthogonal_",
-    "uniform_",
-    "xavier_normal_",
-    "xavier_uniform_",
-    "zeros_",
-]
+__all__ = """
+    calculate_gain constant_ kaiming_normal_ kaiming_uniform_ normal_ ones_ orthogonal_ uniform_
+    xavier_normal_ xavier_uniform_ zeros_
+""".split()
 __dir__ = __all__.copy
 
 _GAINS = {
@@ -196,8 +187,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
 
 
 def _kaiming_std(name, tensor, a, mode, nonlinearity):
-    if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"{name}: mode must be 'fan_in' or 'fan_out', not {mode!r}")
+    one_of(f"{name}: mode", mode, ("fan_in", "fan_out"))
     fan = _fans(name, tensor)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 

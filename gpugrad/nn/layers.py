@@ -11,7 +11,9 @@ from ..ops.manipulation import reshape
 from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
-from .computations import check_probability
+from .common import check_probability, row_of
+from .computations import _drop_channels
+from .function_layer import OfAxes
 from .init import uniform_parameters as _uniform
 from .module import Module, Parameter
 
@@ -69,18 +71,22 @@ class Dropout(Module):
         return functional.dropout(input, self.p, self.training, generator=self.generator)
 
 
-class Dropout1d(Dropout):
+class _DropChannels(Dropout, OfAxes):
+    def forward(self, input: Tensor) -> Tensor:
+        name, options = type(self).__name__, (self.p, self.training)
+        return _drop_channels(name, self.axes, input, *options, generator=self.generator)
+
+
+class Dropout1d(_DropChannels, axes=1):
     """In training, zero channels of ``(n, channels, length)`` as a whole, as `Dropout` elements."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.dropout1d(input, self.p, self.training, generator=self.generator)
 
-
-class Dropout2d(Dropout):
+class Dropout2d(_DropChannels, axes=2):
     """In training, zero channels of ``(n, channels, height, width)`` as a whole."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.dropout2d(input, self.p, self.training, generator=self.generator)
+
+class Dropout3d(_DropChannels, axes=3):
+    """In training, zero channels of ``(n, channels, depth, height, width)`` as a whole."""
 
 
 class Flatten(Module):
@@ -201,13 +207,7 @@ class Embedding(Module):
                 "limit the norms after each optimizer step instead, as in: with no_grad(): "
                 "layer.weight[...] = layer.weight * limit / maximum(norms, limit)"
             )
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(
-                    f"Embedding: padding_idx {padding_idx} is not one of {num_embeddings} rows"
-                )
-            padding_idx %= num_embeddings
-        self.padding_idx = padding_idx
+        self.padding_idx = padding_idx = row_of("Embedding", padding_idx, num_embeddings)
         generator = generator or default_generator(device)
         drawn = generator.normal((num_embeddings, embedding_dim), dtype=dtype)
         if padding_idx is not None:

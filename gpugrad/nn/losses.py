@@ -5,10 +5,10 @@ it says otherwise, input and target must have the same shape: nothing is broadca
 """
 
 import math
-from collections.abc import Callable
 from operator import index
 from typing import Any, ClassVar
 
+from .._arguments import one_of, require
 from .._creation import asarray
 from .._dtypes import isdtype
 from .._limits import finfo
@@ -26,17 +26,10 @@ from ..ops.neural import cross_entropy as _cross_entropy
 from ..ops.neural import log_softmax, mse, nll
 from ..ops.reductions import sum as _sum
 from ..ops.transcendental import exp, log
-from .module import Module
+from .common import check_shape
+from .function_layer import FunctionLayer
 
 REDUCTIONS = "mean", "sum", "none"
-
-
-def _check_reduction(name, reduction, known=REDUCTIONS):
-    if reduction not in known:
-        *most, last = map(repr, known)
-        raise ValueError(
-            f"{name}: reduction must be {', '.join(most)} or {last}, not {reduction!r}"
-        )
 
 
 def _check_shapes(name, input, **others):
@@ -49,7 +42,7 @@ def _check_shapes(name, input, **others):
 
 
 def _reduced(name, losses, reduction):
-    _check_reduction(name, reduction)
+    one_of(f"{name}: reduction", reduction, REDUCTIONS)
     if reduction == "none":
         return losses
     return losses.mean() if reduction == "mean" else losses.sum()
@@ -70,11 +63,14 @@ def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any
     """
     if weight is None:
         return mse(input, target, reduction=reduction)
-    _check_shapes("mse_loss", input, weight=weight)
-    return _weighted_mean("mse_loss", mse(input, target, reduction="none"), weight, reduction)
+    losses = mse(input, target, reduction="none")
+    return _weighted_mean("mse_loss", input, losses, weight, reduction)
 
 
-def _weighted_mean(name, losses, weight, reduction):
+def _weighted_mean(name, input, losses, weight, reduction):
+    if weight is None:
+        return _reduced(name, losses, reduction)
+    _check_shapes(name, input, weight=weight)
     weight = asarray(weight)
     losses = _reduced(name, losses * weight, reduction)
     # A quotient of means, because in float16 the sums could overflow.
@@ -88,11 +84,7 @@ def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any 
     For shapes, ``reduction``, ``weight`` and errors see `mse_loss`.
     """
     _check_shapes("l1_loss", input, target=target)
-    losses = _abs(input - target)
-    if weight is None:
-        return _reduced("l1_loss", losses, reduction)
-    _check_shapes("l1_loss", input, weight=weight)
-    return _weighted_mean("l1_loss", losses, weight, reduction)
+    return _weighted_mean("l1_loss", input, _abs(input - target), weight, reduction)
 
 
 @in_float32
@@ -113,8 +105,7 @@ def huber_loss(
 
     For shapes, ``reduction`` and errors see `mse_loss`.
     """
-    if not delta > 0:
-        raise ValueError(f"huber_loss: delta must be positive, not {delta}")
+    require(delta > 0, "huber_loss: delta must be positive", delta)
     _check_shapes("huber_loss", input, target=target)
     losses = _huber(input - target, delta)
     if weight is not None:
@@ -138,8 +129,7 @@ def smooth_l1_loss(
     ``beta``. With a ``beta`` of 0 it is `l1_loss`; less is an error. For shapes, ``reduction`` and
     errors see `mse_loss`.
     """
-    if not beta >= 0:
-        raise ValueError(f"smooth_l1_loss: beta must be at least 0, not {beta}")
+    require(beta >= 0, "smooth_l1_loss: beta must be at least 0", beta)
     _check_shapes("smooth_l1_loss", input, target=target)
     error = input - target
     losses = _abs(error) if beta == 0 else _huber(error, beta) / beta
@@ -177,9 +167,9 @@ def cross_entropy(
     if of_labels and weight is None and label_smoothing == 0:
         return _plain(input, target, reduction, ignore_index)
     name = "cross_entropy"
-    _check_reduction(name, reduction)
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"{name}: label_smoothing must be from 0 to 1, not {label_smoothing}")
+    one_of(f"{name}: reduction", reduction, REDUCTIONS)
+    is_share = 0 <= label_smoothing <= 1
+    require(is_share, f"{name}: label_smoothing must be from 0 to 1", label_smoothing)
     target, weight = asarray(target), _class_weights(name, input, weight)
     if of_labels:
         _check_labels(name, input, target)
@@ -227,7 +217,7 @@ def nll_loss(
 
     For all else see `cross_entropy`, which is this and `log_softmax` in one.
     """
-    _check_reduction("nll_loss", reduction)
+    one_of("nll_loss: reduction", reduction, REDUCTIONS)
     target, weight = asarray(target), _class_weights("nll_loss", input, weight)
     _check_labels("nll_loss", input, target)
     return _of_labels(_classes_last(input), target, weight, ignore_index, reduction)
@@ -246,11 +236,7 @@ def _class_weights(name, input, weight):
     if weight is None or not len(input.shape):
         return None
     weight, classes = asarray(weight), input.shape[min(len(input.shape) - 1, 1)]
-    if weight.shape != (classes,):
-        raise ValueError(
-            f"{name}: weight must have shape ({classes},), a factor for each class, not "
-            f"{weight.shape}"
-        )
+    check_shape(weight, (classes,), "{}: weight, a factor for each class,", name)
     return weight
 
 
@@ -372,7 +358,7 @@ def kl_div(
 
     Raises ValueError if the shapes differ.
     """
-    _check_reduction("kl_div", reduction, ("batchmean", *REDUCTIONS))
+    one_of("kl_div: reduction", reduction, ("batchmean", *REDUCTIONS))
     _check_shapes("kl_div", input, target=target)
     if log_target:
         losses = exp(target) * (target - input)
@@ -447,8 +433,7 @@ def triplet_margin_loss(
     from ..ops.linalg import vector_norm  # at the top it would slow down `import gpugrad.nn`
 
     name = "triplet_margin_loss"
-    if not margin > 0:
-        raise ValueError(f"{name}: margin must be positive, not {margin}")
+    require(margin > 0, f"{name}: margin must be positive", margin)
     _check_shapes(name, anchor, positive=positive, negative=negative)
     if not len(anchor.shape):
         raise ValueError(f"{name}: the inputs must have shape (n, d) or (d,), not ()")
@@ -465,185 +450,90 @@ def triplet_margin_loss(
 # Modules
 
 
-class _Loss(Module):
-    """A loss as a module.
+class _Loss(FunctionLayer):
+    """A loss as a module. Of its options, weights that are given are buffers."""
 
-    function: takes the tensors of a call, then by name the attributes named by ``options``.
-    weights: the options that are tensors; those that are given are buffers.
-    reductions: the reductions that it knows.
-    """
-
-    function: ClassVar[Callable[..., Tensor]]
-    options: ClassVar[tuple[str, ...]] = ()
-    weights: ClassVar[tuple[str, ...]] = ()
     reductions: ClassVar[tuple[str, ...]] = REDUCTIONS
+    weight: Tensor | None
+    pos_weight: Tensor | None
 
-    def __init__(self, *, reduction: str = "mean") -> None:
-        self._keep(reduction)
+    def _keep(self, reduction, **options):
+        one_of(f"{type(self).__name__}: reduction", reduction, self.reductions)
+        for name in ("weight", "pos_weight"):
+            if options.get(name) is not None:
+                self.register_buffer(name, asarray(options.pop(name)))
+        super()._keep(reduction=reduction, **options)
 
-    def _keep(self, reduction: str, **options: Any) -> None:
-        """Make the options attributes."""
-        _check_reduction(type(self).__name__, reduction, self.reductions)
-        self.reduction = reduction
-        for name, value in options.items():
-            if name in self.weights and value is not None:
-                self.register_buffer(name, asarray(value))
-            else:
-                setattr(self, name, value)
+    def forward(self, input: Tensor, target: Any) -> Tensor:  # type: ignore[override]
+        return self.function(input, target, **self._kept())
 
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return self._apply(input, target)
-
-    def _apply(self, *tensors: Any) -> Tensor:
-        options = {name: getattr(self, name) for name in self.options + self.weights}
-        return self.function(*tensors, reduction=self.reduction, **options)
+    def extra_repr(self) -> str:
+        return ""
 
 
-class MSELoss(_Loss):
+class MSELoss(_Loss, function=mse_loss, options="reduction"):
     """Squared error; see `functional.mse_loss`."""
 
-    function = staticmethod(mse_loss)
 
-
-class L1Loss(_Loss):
+class L1Loss(_Loss, function=l1_loss, options="reduction"):
     """Absolute error; see `functional.l1_loss`."""
 
-    function = staticmethod(l1_loss)
 
-
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(_Loss, function=smooth_l1_loss):
     """Squared error up to ``beta``, linear beyond; see `functional.smooth_l1_loss`."""
 
-    function = staticmethod(smooth_l1_loss)
-    options = ("beta",)
 
-    def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
-        self._keep(reduction, beta=beta)
-
-
-class HuberLoss(_Loss):
+class HuberLoss(_Loss, function=huber_loss, options="reduction delta"):
     """Half the squared error up to ``delta``, linear beyond; see `functional.huber_loss`."""
 
-    function = staticmethod(huber_loss)
-    options = ("delta",)
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        self._keep(reduction, delta=delta)
-
-
-class CrossEntropyLoss(_Loss):
+class CrossEntropyLoss(_Loss, function=cross_entropy):
     """Cross entropy of logits and labels or probabilities; see `functional.cross_entropy`.
 
     The weight, if there is one, is a buffer.
     """
 
-    weight: Tensor | None
-    function = staticmethod(cross_entropy)
-    options = "ignore_index", "label_smoothing"
-    weights = ("weight",)
 
-    def __init__(
-        self,
-        weight: Any = None,
-        *,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        options = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
-        self._keep(reduction, weight=weight, **options)
-
-
-class NLLLoss(_Loss):
+class NLLLoss(_Loss, function=nll_loss):
     """Negative log-likelihood of labels; see `functional.nll_loss`.
 
     The weight, if there is one, is a buffer.
     """
 
-    weight: Tensor | None
-    function = staticmethod(nll_loss)
-    options = ("ignore_index",)
-    weights = ("weight",)
 
-    def __init__(
-        self, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
-        self._keep(reduction, weight=weight, ignore_index=ignore_index)
-
-
-class BCELoss(_Loss):
+class BCELoss(_Loss, function=binary_cross_entropy):
     """Binary cross entropy of probabilities; see `functional.binary_cross_entropy`.
 
     The weight, if there is one, is a buffer.
     """
 
-    weight: Tensor | None
-    function = staticmethod(binary_cross_entropy)
-    weights = ("weight",)
 
-    def __init__(self, weight: Any = None, *, reduction: str = "mean") -> None:
-        self._keep(reduction, weight=weight)
-
-
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(_Loss, function=binary_cross_entropy_with_logits):
     """Binary cross entropy of logits; see `functional.binary_cross_entropy_with_logits`.
 
     The weights, if there are any, are buffers.
     """
 
-    weight: Tensor | None
-    pos_weight: Tensor | None
-    function = staticmethod(binary_cross_entropy_with_logits)
-    weights = "weight", "pos_weight"
 
-    def __init__(
-        self, weight: Any = None, *, reduction: str = "mean", pos_weight: Any = None
-    ) -> None:
-        self._keep(reduction, weight=weight, pos_weight=pos_weight)
-
-
-class KLDivLoss(_Loss):
+class KLDivLoss(_Loss, function=kl_div):
     """Kullback-Leibler divergence of log-probabilities; see `functional.kl_div`."""
 
-    function = staticmethod(kl_div)
-    options = ("log_target",)
-    reductions = ("batchmean", *REDUCTIONS)
-
-    def __init__(self, *, reduction: str = "mean", log_target: bool = False) -> None:
-        self._keep(reduction, log_target=log_target)
+    reductions = "batchmean", *REDUCTIONS
 
 
-class CosineEmbeddingLoss(_Loss):
+class CosineEmbeddingLoss(_Loss, function=cosine_embedding_loss):
     """Draws pairs of vectors together or apart; see `functional.cosine_embedding_loss`."""
 
-    function = staticmethod(cosine_embedding_loss)
-    options = ("margin",)
-
-    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
-        self._keep(reduction, margin=margin)
-
     def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor:  # type: ignore[override]
-        return self._apply(input1, input2, target)
+        return self.function(input1, input2, target, **self._kept())
 
 
-class TripletMarginLoss(_Loss):
+class TripletMarginLoss(_Loss, function=triplet_margin_loss):
     """Draws vectors nearer to one than to another; see `functional.triplet_margin_loss`."""
 
-    function = staticmethod(triplet_margin_loss)
-    options = "margin", "p", "eps", "swap"
-
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        *,
-        reduction: str = "mean",
-    ) -> None:
-        if not margin > 0:
-            raise ValueError(f"TripletMarginLoss: margin must be positive, not {margin}")
-        self._keep(reduction, margin=margin, p=p, eps=eps, swap=swap)
+    def _keep(self, margin, **options):
+        require(margin > 0, "TripletMarginLoss: margin must be positive", margin)
+        super()._keep(margin=margin, **options)
 
     def forward(self, anchor: Tensor, positive: Any, negative: Any) -> Tensor:  # type: ignore[override]
-        return self._apply(anchor, positive, negative)
+        return self.function(anchor, positive, negative, **self._kept())

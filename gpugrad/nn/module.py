@@ -1,6 +1,7 @@
 """`Module` and `Parameter`, the building blocks of models."""
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Union
 
@@ -110,7 +111,16 @@ class Module:
                 f"it: with no_grad(): module.{name}[...] = values"
             )
         changes.version += 1
+        if type(value) is Tensor and value.requires_grad and value.is_leaf:
+            self._warn_of_leaf(name)
         super().__setattr__(name, value)
+
+    def _warn_of_leaf(self, name):
+        warnings.warn(
+            f"{type(self).__name__}.{name} is a tensor that requires grad, but no parameter of the "
+            f"module: optimizers and state_dict do not see it; wrap it in nn.Parameter",
+            stacklevel=3,
+        )
 
     def __delattr__(self, name: str) -> None:
         changes.version += 1
@@ -345,6 +355,11 @@ class Module:
                 lines.append(f"missing: {_listed(missing, ', ')}")
             if strict and unexpected:
                 lines.append(f"unexpected: {_listed(unexpected, ', ')}")
+            if missing and {f"module.{name}" for name in missing} <= {*unexpected}:
+                lines.append(
+                    "all names begin with 'module.', as those of DistributedDataParallel do: load "
+                    "{name.removeprefix('module.'): x for name, x in state.items()}"
+                )
             if misfits:
                 lines.append(_listed(misfits, "\n  "))
             raise ValueError("\n  ".join([*lines, "nothing was loaded"]))

@@ -1,6 +1,6 @@
 """Normalization layers, with PyTorch's parameter names, shapes and initial values."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .._arguments import whole
@@ -8,9 +8,11 @@ from .._creation import ones, zeros
 from .._tensor import Tensor
 from ..backends import as_shape
 from ..backends.dtypes import int64
-from ..ops.manipulation import expand_dims, reshape
+from ..ops.manipulation import reshape
 from . import functional
-from .computations import counted_batch_norm
+from .common import LENGTHS, with_examples
+from .computations import _counted_batch_norm
+from .function_layer import OfAxes
 from .module import Module, Parameter, overwrite
 
 
@@ -40,15 +42,16 @@ class LayerNorm(Module):
         self.normalized_shape = _lengths("LayerNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-
-        def parameter(values: Callable[..., Tensor]) -> Parameter:
-            return Parameter(values(self.normalized_shape, dtype=dtype, device=device))
-
-        self.weight = parameter(ones) if elementwise_affine else None
-        self.bias = parameter(zeros) if elementwise_affine and bias else None
+        shape, has_bias = self.normalized_shape, elementwise_affine and bias
+        self.weight = _filled(elementwise_affine, ones, shape, dtype, device)
+        self.bias = _filled(has_bias, zeros, shape, dtype, device)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
+def _filled(is_there, values, shape, dtype, device):
+    return Parameter(values(shape, dtype=dtype, device=device)) if is_there else None
 
 
 def _lengths(name, normalized_shape):
@@ -59,7 +62,7 @@ def _lengths(name, normalized_shape):
     return tuple([whole(f"{name}: normalized_shape", n, 1) for n in shape])
 
 
-class _WithStatistics(Module):
+class _WithStatistics(OfAxes):
     """A layer that may have a weight and a bias for each channel, and running statistics."""
 
     running_mean: Tensor | None
@@ -85,14 +88,12 @@ class _WithStatistics(Module):
         self.affine = affine
         self.track_running_stats = track_running_stats
 
-        def filled(values):
-            return values(self.num_features, dtype=dtype, device=device)
-
-        self.weight = Parameter(filled(ones)) if affine else None
-        self.bias = Parameter(filled(zeros)) if affine and bias else None
+        given: Any = {"dtype": dtype, "device": device}
+        self.weight = _filled(affine, ones, num_features, dtype, device)
+        self.bias = _filled(affine and bias, zeros, num_features, dtype, device)
         if track_running_stats:
-            self.register_buffer("running_mean", filled(zeros))
-            self.register_buffer("running_var", filled(ones))
+            self.register_buffer("running_mean", zeros(num_features, **given))
+            self.register_buffer("running_var", ones(num_features, **given))
             self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device))
         else:
             self.running_mean = self.running_var = self.num_batches_tracked = None
@@ -108,15 +109,17 @@ class _WithStatistics(Module):
 class _BatchNorm(_WithStatistics):
     """What the layers of batch normalization share; `BatchNorm1d` has the parameters."""
 
-    ndims: tuple[int, ...]  # of inputs
-    layouts: tuple[str, ...]  # the axes after the channels, for errors
-
-    def forward(self, input: Tensor) -> Tensor:
-        if input.ndim not in self.ndims or input.shape[1] != self.num_features:
-            layouts = " or ".join([f"(n, {self.num_features}{axes})" for axes in self.layouts])
+    def _check(self, input):
+        n, channels = self.axes, self.num_features
+        ndims = (2, 3) if n == 1 else (n + 2,)
+        if input.ndim not in ndims or input.shape[1] != channels:
+            layouts = f"(n, {channels}) or " * (n == 1) + f"(n, {channels}, {LENGTHS[n]})"
             raise ValueError(
                 f"{type(self).__name__}: the input must be {layouts}, not {input.shape}"
             )
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check(input)
         mean, var = self.running_mean, self.running_var
         count: Any = self.num_batches_tracked
         if not self.training or count is None:
@@ -126,12 +129,12 @@ class _BatchNorm(_WithStatistics):
         momentum: Any = self.momentum
         if momentum is None:  # a tensor: reading the count's value would wait for the device
             momentum = 1 / (count + 1).to(mean)
-        return counted_batch_norm(
+        return _counted_batch_norm(
             input, mean, var, self.weight, self.bias, True, momentum, self.eps, count
         )
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(_BatchNorm, axes=1):
     """Normalize each channel to mean 0 and variance 1 over the batch, then scale and shift.
 
     ``(n, channels) -> (n, channels)``, ``(n, channels, length) -> (n, channels, length)``.
@@ -154,15 +157,13 @@ class BatchNorm1d(_BatchNorm):
     the module's own are written if they are not replaced.
     """
 
-    ndims = 2, 3
-    layouts = "", ", length"
 
-
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(_BatchNorm, axes=2):
     """`BatchNorm1d` for images, ``(n, channels, height, width)``."""
 
-    ndims = (4,)
-    layouts = (", height, width",)
+
+class BatchNorm3d(_BatchNorm, axes=3):
+    """`BatchNorm1d` for ``(n, channels, depth, height, width)``."""
 
 
 class GroupNorm(Module):
@@ -201,11 +202,8 @@ class GroupNorm(Module):
             )
         self.eps = eps
         self.affine = affine
-        self.weight = self.bias = None
-        if affine:
-            self.weight = Parameter(ones(num_channels, dtype=dtype, device=device))
-            if bias:
-                self.bias = Parameter(zeros(num_channels, dtype=dtype, device=device))
+        self.weight = _filled(affine, ones, num_channels, dtype, device)
+        self.bias = _filled(affine and bias, zeros, num_channels, dtype, device)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -235,18 +233,14 @@ class RMSNorm(Module):
         self.normalized_shape = _lengths("RMSNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.weight = None
-        if elementwise_affine:
-            self.weight = Parameter(ones(self.normalized_shape, dtype=dtype, device=device))
+        self.weight = _filled(elementwise_affine, ones, self.normalized_shape, dtype, device)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
 
 class _InstanceNorm(_WithStatistics):
-    """What the classes below share. axes: the names of the axes after the channels."""
-
-    axes: tuple[str, ...]
+    """What the classes below share."""
 
     def __init__(
         self,
@@ -264,15 +258,10 @@ class _InstanceNorm(_WithStatistics):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, **options)
 
     def forward(self, input: Tensor) -> Tensor:
-        shape, ndim = input.shape, len(self.axes)
-        single = input.ndim == ndim + 1
-        if input.ndim not in (ndim + 1, ndim + 2) or shape[-ndim - 1] != self.num_features:
-            axes = ", ".join([str(self.num_features), *self.axes])
-            raise ValueError(
-                f"{type(self).__name__}: the input must be (n, {axes}) or ({axes}), not {shape}"
-            )
+        n = self.axes
+        examples, is_single = with_examples(type(self).__name__, input, n, self.num_features)
         out = functional.instance_norm(
-            expand_dims(input, 0) if single else input,
+            examples,
             self.running_mean,
             self.running_var,
             self.weight,
@@ -281,10 +270,10 @@ class _InstanceNorm(_WithStatistics):
             self.momentum,
             self.eps,
         )
-        return reshape(out, shape) if single else out
+        return reshape(out, input.shape) if is_single else out
 
 
-class InstanceNorm1d(_InstanceNorm):
+class InstanceNorm1d(_InstanceNorm, axes=1):
     """Normalize each channel of each example to mean 0 and variance 1.
 
     ``(n, channels, length) -> (n, channels, length)``, or both without the first axis.
@@ -304,14 +293,14 @@ class InstanceNorm1d(_InstanceNorm):
     (Ulyanov, Vedaldi and Lempitsky 2016, "Instance normalization")
     """
 
-    axes = ("length",)
 
-
-class InstanceNorm2d(_InstanceNorm):
+class InstanceNorm2d(_InstanceNorm, axes=2):
     """Normalize each channel of each example to mean 0 and variance 1.
 
     ``(n, channels, height, width) -> (n, channels, height, width)``, or both without the first
     axis. The arguments are those of `InstanceNorm1d`.
     """
 
-    axes = "height", "width"
+
+class InstanceNorm3d(_InstanceNorm, axes=3):
+    """`InstanceNorm1d` for ``(n, channels, depth, height, width)``."""

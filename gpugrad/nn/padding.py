@@ -1,22 +1,15 @@
 """Padding of the last axes of a tensor."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from .._arguments import one_of
 from .._tensor import Tensor
-from ..autograd.call import wrap
-from ..backends import backend_of
-from ..ops.indexing import scatter_add, setitem
 from ..ops.manipulation import broadcast_to, concat, flip
+from ..ops.padding import _pad as pad_by_constant
+from .common import per_axis
+from .function_layer import OfAxes
 
 MODES = "zeros", "reflect", "replicate", "circular"  # of layers; "zeros" is "constant" here
-
-
-def created(name: str, *args: Any, dtype: Any, like: Tensor) -> Tensor:
-    """What the creation function ``name`` gives in the library and on the device of ``like``."""
-    backend = backend_of[type(like._like)]
-    array = backend.create(name, *args, dtype=backend.dtype(dtype), like=like._like)
-    return wrap(array, None)
 
 
 def pad(
@@ -45,9 +38,7 @@ def pad(
     pairs += [(widths[i], widths[i + 1]) for i in range(len(widths) - 2, -1, -2)]
     if mode == "constant":
         return _pad_by_constant(input, pairs, 0 if value is None else value)
-    if mode not in _MAKERS:
-        names = "', '".join(["constant", *_MAKERS])
-        raise ValueError(f"pad: mode must be one of '{names}', not {mode!r}")
+    one_of("pad: mode", mode, ("constant", *_MAKERS))
     make, most = _MAKERS[mode]
     for axis, (before, after) in enumerate(pairs):
         if not (before or after):
@@ -66,41 +57,35 @@ def pad(
 
 
 def _pad_by_constant(input, pairs, value):
-    shape, place, rest = [], [], []
     for length, (before, after) in zip(input.shape, pairs, strict=True):
-        padded = length + before + after
-        if padded < 0:
+        if length + before + after < 0:
             raise ValueError(
                 f"pad: an axis of {length} elements cannot be shortened by {-before} and {-after}"
             )
-        shape.append(padded)
-        place.append(slice(max(before, 0), padded - max(after, 0)))
-        rest.append(slice(max(-before, 0), length - max(-after, 0)))
     if any(min(pair) < 0 for pair in pairs):
-        input = input[tuple(rest)]
+        lengths = zip(input.shape, pairs, strict=True)
+        input = input[tuple([slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in lengths])]
     if not any(max(pair) > 0 for pair in pairs):
         return input
-    if value == 0:
-        return scatter_add(input, tuple(shape), tuple(place))
-    constant = created("full", tuple(shape), value, dtype=input.dtype, like=input)
-    return setitem(constant, input, tuple(place))
+    widths = tuple([(max(a, 0), max(b, 0)) for a, b in pairs])
+    return pad_by_constant(input, widths=widths, value=value)
 
 
 def _reflect(x, lead, axis, n, before):
     length = x.shape[axis]
     part = slice(1, n + 1) if before else slice(length - 1 - n, length - 1)
-    return flip(x[*lead, part], axis=axis)
+    return flip(x[*lead, part, ...], axis=axis)
 
 
 def _replicate(x, lead, axis, n, before):
     length = x.shape[axis]
-    part = x[*lead, slice(0, 1) if before else slice(length - 1, length)]
+    part = x[*lead, slice(0, 1) if before else slice(length - 1, length), ...]
     return broadcast_to(part, (*x.shape[:axis], n, *x.shape[axis + 1 :]))
 
 
 def _circular(x, lead, axis, n, before):
     length = x.shape[axis]
-    return x[*lead, slice(length - n, length) if before else slice(0, n)]
+    return x[*lead, slice(length - n, length) if before else slice(0, n), ...]
 
 
 # By mode: what makes the elements beyond an end, and how many there can be.
@@ -109,3 +94,111 @@ _MAKERS = {
     "replicate": (_replicate, lambda length: float("inf") if length else 0),
     "circular": (_circular, lambda length: length),
 }
+
+
+class _Pad(OfAxes):
+    """Extends the last axes; see `functional.pad`.
+
+    padding: how far at every end, or at both ends of each axis, beginning with the last.
+
+    Raises ValueError for another number of ints.
+    """
+
+    mode = "constant"
+    _shown: tuple[str, ...] = ("padding",)
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        name = f"{type(self).__name__}: padding"
+        self.padding = per_axis(name, padding, 2 * self.axes, least=-(2**31))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return pad(input, self.padding, self.mode)
+
+
+class _ConstantPad(_Pad):
+    _shown = "padding=", "value="
+
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        return pad(input, self.padding, self.mode, self.value)
+
+
+class ConstantPad1d(_ConstantPad, axes=1):
+    """Extends the last axis by a ``value``; see `functional.pad`."""
+
+
+class ConstantPad2d(_ConstantPad, axes=2):
+    """Extends the last two axes by a ``value``; see `functional.pad`."""
+
+
+class ConstantPad3d(_ConstantPad, axes=3):
+    """Extends the last three axes by a ``value``; see `functional.pad`."""
+
+
+class ZeroPad1d(_Pad, axes=1):
+    """Extends the last axis by zeros; see `functional.pad`."""
+
+
+class ZeroPad2d(_Pad, axes=2):
+    """Extends the last two axes by zeros; see `functional.pad`."""
+
+
+class ZeroPad3d(_Pad, axes=3):
+    """Extends the last three axes by zeros; see `functional.pad`."""
+
+
+class ReflectionPad1d(_Pad, axes=1):
+    """Extends the last axis as in a mirror on its ends; see `functional.pad`."""
+
+    mode = "reflect"
+
+
+class ReflectionPad2d(_Pad, axes=2):
+    """Extends the last two axes as in a mirror on their ends; see `functional.pad`."""
+
+    mode = "reflect"
+
+
+class ReflectionPad3d(_Pad, axes=3):
+    """Extends the last three axes as in a mirror on their ends; see `functional.pad`."""
+
+    mode = "reflect"
+
+
+class ReplicationPad1d(_Pad, axes=1):
+    """Extends the last axis by its first and last element; see `functional.pad`."""
+
+    mode = "replicate"
+
+
+class ReplicationPad2d(_Pad, axes=2):
+    """Extends the last two axes by their first and last elements; see `functional.pad`."""
+
+    mode = "replicate"
+
+
+class ReplicationPad3d(_Pad, axes=3):
+    """Extends the last three axes by their first and last elements; see `functional.pad`."""
+
+    mode = "replicate"
+
+
+class CircularPad1d(_Pad, axes=1):
+    """Extends the last axis by the elements at its other end; see `functional.pad`."""
+
+    mode = "circular"
+
+
+class CircularPad2d(_Pad, axes=2):
+    """Extends the last two axes by the elements at their other ends; see `functional.pad`."""
+
+    mode = "circular"
+
+
+class CircularPad3d(_Pad, axes=3):
+    """Extends the last three axes by the elements at their other ends; see `functional.pad`."""
+
+    mode = "circular"

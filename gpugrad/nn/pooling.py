@@ -7,23 +7,18 @@ from .._arguments import is_floating
 from .._tensor import Tensor
 from ..ops.elementwise import where
 from ..ops.indexing import take
-from ..ops.manipulation import reshape
+from ..ops.manipulation import moveaxis, reshape
 from ..ops.products import matmul, matrix_transpose
 from ..ops.reductions import mean
 from ..ops.windows import find_in_windows, sum_windows
 from ..ops.windows import max_pool as windows_max
-from .convolution import LENGTHS, Ints, per_axis
-from .module import Module
-from .padding import created
+from .common import Ints, check_axes, created, per_axis
+from .function_layer import LayerOfAxes, for_axes
 
 
 def _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
     """The parameters of the ops, given PyTorch's; ``ceil_mode`` becomes part of ``padding``."""
-    if input.ndim not in (n + 1, n + 2):
-        raise ValueError(
-            f"{name}: the input must be (n, channels, {LENGTHS[n]}) or (channels, {LENGTHS[n]}), "
-            f"not of shape {input.shape}"
-        )
+    check_axes(name, input, n)
     size = per_axis(f"{name}: kernel_size", kernel_size, n)
     stride = size if stride is None else per_axis(f"{name}: stride", stride, n)
     padding = per_axis(f"{name}: padding", padding, n, 0)
@@ -50,8 +45,29 @@ def _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
     return {"size": size, "stride": stride, "padding": tuple(pairs), "dilation": dilation}
 
 
-def _max_pool(name, n, input, return_indices, *args):
-    options = _windows(name, n, input, *args)
+def _max_pool(
+    name: str,
+    n: int,
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window: ``(n, channels, height, width) -> (n, channels, ...)``.
+
+    input: with or without its first axis.
+    stride: the distance between neighbouring windows; by default ``kernel_size``.
+    padding: how far windows reach beyond the input, at most half of their size.
+    dilation: the distance between neighbouring elements of a window.
+    ceil_mode: whether a last window may reach further beyond the end, if it begins inside.
+    return_indices: whether to return also the positions of the maxima in the flattened image.
+
+    Of equal elements the first gets the gradient. Raises ValueError for parameters that do not fit.
+    """
+    options = _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode)
     out = windows_max(input, **options)
     if not return_indices:
         return out
@@ -85,58 +101,27 @@ def _flat_positions(places, lengths):
     return position
 
 
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The largest element of each window: ``(n, channels, length) -> (n, channels, count)``.
-
-    The parameters are those of `max_pool2d`, with one axis in place of two.
-    """
-    args = kernel_size, stride, padding, dilation, ceil_mode
-    return _max_pool("max_pool1d", 1, input, return_indices, *args)
-
-
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The largest element of each window: ``(n, channels, height, width) -> (n, channels, ...)``.
-
-    input: with or without its first axis.
-    stride: the distance between neighbouring windows; by default ``kernel_size``.
-    padding: how far windows reach beyond the input, at most half of their size.
-    dilation: the distance between neighbouring elements of a window.
-    ceil_mode: whether a last window may reach further beyond the end, if it begins inside.
-    return_indices: whether to return also the positions of the maxima in the flattened image.
-
-    Of equal elements the first gets the gradient. Raises ValueError for parameters that do not fit.
-    """
-    args = kernel_size, stride, padding, dilation, ceil_mode
-    return _max_pool("max_pool2d", 2, input, return_indices, *args)
+max_pool1d, max_pool2d, max_pool3d = for_axes(_max_pool, "max_pool")
 
 
 def _avg_pool(
-    name,
-    n,
-    input,
-    kernel_size,
-    stride,
-    padding,
-    ceil_mode,
-    count_include_pad,
-    divisor_override=None,
-):
+    name: str,
+    n: int,
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean of each window: ``(n, channels, height, width) -> (n, channels, rows, columns)``.
+
+    count_include_pad: whether zeros of the padding count as elements.
+    divisor_override: what to divide the sums by; by default the number of elements.
+
+    The other parameters are those of `max_pool2d`, and so are the errors.
+    """
     options = _windows(name, n, input, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override is not None:
         if not divisor_override:
@@ -160,48 +145,11 @@ def _avg_pool(
     return out
 
 
-def avg_pool1d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Tensor:
-    """The mean of each window: ``(n, channels, length) -> (n, channels, count)``.
-
-    The parameters are those of `avg_pool2d`, with one axis in place of two.
-    """
-    args = kernel_size, stride, padding, ceil_mode, count_include_pad
-    return _avg_pool("avg_pool1d", 1, input, *args)
-
-
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """The mean of each window: ``(n, channels, height, width) -> (n, channels, rows, columns)``.
-
-    count_include_pad: whether zeros of the padding count as elements.
-    divisor_override: what to divide the sums by; by default the number of elements.
-
-    The other parameters are those of `max_pool2d`, and so are the errors.
-    """
-    args = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    return _avg_pool("avg_pool2d", 2, input, *args)
+avg_pool1d, avg_pool2d, avg_pool3d = for_axes(_avg_pool, "avg_pool")
 
 
 def _output_size(name, n, input, output_size):
-    if input.ndim not in (n + 1, n + 2):
-        raise ValueError(
-            f"{name}: the input must be (n, channels, {LENGTHS[n]}) or (channels, {LENGTHS[n]}), "
-            f"not of shape {input.shape}"
-        )
+    check_axes(name, input, n)
     lengths = input.shape[input.ndim - n :]
     if output_size is None or isinstance(output_size, (tuple, list)):
         given = tuple(output_size or (None,) * n)
@@ -216,8 +164,14 @@ def _parts(length, count):
     return [(i * length // count, -((i + 1) * length // -count)) for i in range(count)]
 
 
-def adaptive_avg_pool(name, n, input, output_size):
-    """Means of windows that cover the last ``n`` axes; ``name`` is for errors."""
+def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Tensor:
+    """Means of windows that cover the images: ``(n, channels, *lengths) -> (n, channels, *sizes)``.
+
+    Window i of m along an axis of ``length`` elements goes from ``floor(i * length / m)`` to
+    ``ceil((i + 1) * length / m)``.
+
+    output_size: an int, or one for each axis, where None keeps the length.
+    """
     lengths, counts = _output_size(name, n, input, output_size)
     if all(count == 1 for count in counts):
         return mean(input, axis=tuple(range(-n, 0)), keepdims=True)
@@ -230,32 +184,31 @@ def adaptive_avg_pool(name, n, input, output_size):
             [(start <= i < stop) / (stop - start) for i in range(length)]
             for start, stop in _parts(length, count)
         ]
-        out = along_axis(created("asarray", rows, dtype=input.dtype, like=input), out, axis - n)
+        out = _along_axis(created("asarray", rows, dtype=input.dtype, like=input), out, axis - n)
     return out
 
 
-def along_axis(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
-    """The product of ``matrix`` (m, length) and the columns of ``x`` along ``axis``, -1 or -2."""
-    return matmul(x, matrix_transpose(matrix)) if axis == -1 else matmul(matrix, x)
+def _along_axis(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
+    """The product of ``matrix`` (m, length) and the columns of ``x`` along a negative ``axis``."""
+    if axis == -1:
+        return matmul(x, matrix_transpose(matrix))
+    if axis == -2:
+        return matmul(matrix, x)
+    return moveaxis(matmul(matrix, moveaxis(x, axis, -2)), -2, axis)
 
 
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of ``output_size`` windows that cover a length; see `adaptive_avg_pool2d`."""
-    return adaptive_avg_pool("adaptive_avg_pool1d", 1, input, output_size)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = for_axes(
+    _adaptive_avg_pool, "adaptive_avg_pool"
+)
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of windows that cover the images: ``(n, channels, *lengths) -> (n, channels, *sizes)``.
+def _adaptive_max_pool(
+    name: str, n: int, input: Tensor, output_size: Any, return_indices: bool = False
+) -> Any:
+    """Maxima of windows that cover the images; for the windows see `adaptive_avg_pool2d`.
 
-    Window i of m along an axis of ``length`` elements goes from ``floor(i * length / m)`` to
-    ``ceil((i + 1) * length / m)``.
-
-    output_size: an int, or one for each axis, where None keeps the length.
+    return_indices: whether to return also the positions of the maxima in the flattened image.
     """
-    return adaptive_avg_pool("adaptive_avg_pool2d", 2, input, output_size)
-
-
-def _adaptive_max_pool(name, n, input, output_size, return_indices):
     lengths, counts = _output_size(name, n, input, output_size)
     sizes: Any = []
     repeated, sources = input, {}  # by axis, which elements were repeated
@@ -276,154 +229,86 @@ def _adaptive_max_pool(name, n, input, output_size, return_indices):
     return out, _flat_positions(places, lengths)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima of ``output_size`` windows that cover a length; see `adaptive_avg_pool2d`."""
-    return _adaptive_max_pool("adaptive_max_pool1d", 1, input, output_size, return_indices)
-
-
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima of windows that cover the images; for the windows see `adaptive_avg_pool2d`.
-
-    return_indices: whether to return also the positions of the maxima in the flattened image.
-    """
-    return _adaptive_max_pool("adaptive_max_pool2d", 2, input, output_size, return_indices)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = for_axes(
+    _adaptive_max_pool, "adaptive_max_pool"
+)
 
 
 # Layers
 
 
-class _MaxPool(Module):
-    axes: int
+class _Pool(LayerOfAxes):
+    def _keep(self, kernel_size, stride, **options):
+        stride = kernel_size if stride is None else stride
+        super()._keep(kernel_size=kernel_size, stride=stride, **options)
+
+
+class _MaxPool(
+    _Pool,
+    function=_max_pool,
+    options="kernel_size stride padding dilation return_indices ceil_mode",  # PyTorch's order
+):
     _shown = "kernel_size=", "stride=", "padding=", "dilation=", "ceil_mode="
 
-    def __init__(
-        self,
-        kernel_size: Ints,
-        stride: Ints | None = None,
-        padding: Ints = 0,
-        dilation: Ints = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
-        self.ceil_mode = ceil_mode
 
-    def forward(self, input: Tensor) -> Any:
-        args = self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
-        return _max_pool(type(self).__name__, self.axes, input, self.return_indices, *args)
-
-
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPool, axes=1):
     """The largest element of each window of a length; see `functional.max_pool2d`."""
 
-    axes = 1
 
-
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPool, axes=2):
     """The largest element of each window of images; see `functional.max_pool2d`."""
 
-    axes = 2
+
+class MaxPool3d(_MaxPool, axes=3):
+    """The largest element of each window of three axes; see `functional.max_pool2d`."""
 
 
-class _AvgPool(Module):
-    axes: int
-    divisor_override: int | None = None
+class _AvgPool(_Pool, function=_avg_pool):
     _shown = "kernel_size=", "stride=", "padding="
 
-    def __init__(
-        self,
-        kernel_size: Ints,
-        stride: Ints | None = None,
-        padding: Ints = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
 
-    def forward(self, input: Tensor) -> Tensor:
-        windows = self.kernel_size, self.stride, self.padding, self.ceil_mode
-        counts = self.count_include_pad, self.divisor_override
-        return _avg_pool(type(self).__name__, self.axes, input, *windows, *counts)
-
-
-class AvgPool1d(_AvgPool):
+class AvgPool1d(_AvgPool, axes=1):
     """The mean of each window of a length; see `functional.avg_pool2d`."""
-
-    axes = 1
 
     def _as_shown(self, name: str) -> str:  # as a tuple, as PyTorch shows those of this layer
         return f"{name}{per_axis(name, getattr(self, name[:-1]), 1, 0)}"
 
 
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPool, axes=2):
     """The mean of each window of images; see `functional.avg_pool2d`."""
 
-    axes = 2
 
-    def __init__(
-        self,
-        kernel_size: Ints,
-        stride: Ints | None = None,
-        padding: Ints = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
-        self.divisor_override = divisor_override
+class AvgPool3d(_AvgPool, axes=3):
+    """The mean of each window of three axes; see `functional.avg_pool2d`."""
 
 
-class _AdaptiveAvgPool(Module):
-    axes: int
-    _shown = ("output_size=",)
-
-    def __init__(self, output_size: Any) -> None:
-        self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Tensor:
-        return adaptive_avg_pool(type(self).__name__, self.axes, input, self.output_size)
+class _AdaptiveAvgPool(LayerOfAxes, function=_adaptive_avg_pool):
+    pass
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, axes=1):
     """Means of windows that cover a length; see `functional.adaptive_avg_pool2d`."""
 
-    axes = 1
 
-
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, axes=2):
     """Means of windows that cover the images; see `functional.adaptive_avg_pool2d`."""
 
-    axes = 2
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, axes=3):
+    """Means of windows that cover three axes; see `functional.adaptive_avg_pool2d`."""
 
 
-class _AdaptiveMaxPool(Module):
-    axes: int
+class _AdaptiveMaxPool(LayerOfAxes, function=_adaptive_max_pool):
     _shown = ("output_size=",)
 
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        self.output_size = output_size
-        self.return_indices = return_indices
 
-    def forward(self, input: Tensor) -> Any:
-        args = self.output_size, self.return_indices
-        return _adaptive_max_pool(type(self).__name__, self.axes, input, *args)
-
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, axes=1):
     """Maxima of windows that cover a length; see `functional.adaptive_max_pool2d`."""
 
-    axes = 1
 
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, axes=2):
     """Maxima of windows that cover the images; see `functional.adaptive_max_pool2d`."""
 
-    axes = 2
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, axes=3):
+    """Maxima of windows that cover three axes; see `functional.adaptive_max_pool2d`."""

@@ -4,22 +4,17 @@ import math
 import warnings
 from typing import Any
 
-from .._arguments import whole
+from .._arguments import one_of, whole
 from .._tensor import Tensor
 from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, stack
 from ..ops.recurrent import gru, lstm, rnn
 from ..random import Generator
 from . import functional
-from .computations import check_probability
+from .common import check_probability, check_shape
 from .layers import _uniform as uniform_parameters
 from .module import Module, Parameter
 
 _NONLINEARITIES = "tanh", "relu"
-
-
-def _check_nonlinearity(layer, nonlinearity):
-    if nonlinearity not in _NONLINEARITIES:
-        raise ValueError(f"{layer}: nonlinearity must be 'tanh' or 'relu', not {nonlinearity!r}")
 
 
 class _Recurrent(Module):
@@ -46,13 +41,6 @@ class _Recurrent(Module):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        options = batch_first, dropout, bidirectional, dtype, device, generator
-        self._build(input_size, hidden_size, num_layers, bias, *options)
-
-    def _build(
-        self, input_size, hidden_size, num_layers, bias,
-        batch_first, dropout, bidirectional, dtype, device, generator,
-    ):  # fmt: skip
         name = type(self).__name__
         self.input_size = whole(f"{name}: input_size", input_size, 1)
         self.hidden_size = whole(f"{name}: hidden_size", hidden_size, 1)
@@ -132,12 +120,9 @@ class _Recurrent(Module):
         if len(shape) == 3:
             expected = (number, shape[0 if self.batch_first else 1], self.hidden_size)
         for what, state in zip(self.states, states, strict=True):
-            if state is not None and state.shape != expected:
-                axes = "batch, hidden_size" if len(shape) == 3 else "hidden_size"
-                raise ValueError(
-                    f"{name}: for an input of shape {shape}, {what} must have the shape "
-                    f"(layers and directions, {axes}) = {expected}, not {state.shape}"
-                )
+            axes = "batch, hidden_size" if len(shape) == 3 else "hidden_size"
+            message = "{}: for an input of shape {}, {} (layers and directions, {})"
+            check_shape(state, expected, message, name, shape, what, axes)
         return len(shape) == 3
 
     def extra_repr(self) -> str:
@@ -210,10 +195,10 @@ class RNN(_Recurrent):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        _check_nonlinearity("RNN", nonlinearity)
-        self.nonlinearity = nonlinearity
-        options = batch_first, dropout, bidirectional, dtype, device, generator
-        self._build(input_size, hidden_size, num_layers, bias, *options)
+        self.nonlinearity = one_of("RNN: nonlinearity", nonlinearity, _NONLINEARITIES)
+        layout: Any = bias, batch_first, dropout, bidirectional
+        given: Any = {"dtype": dtype, "device": device, "generator": generator}
+        super().__init__(input_size, hidden_size, num_layers, *layout, **given)
 
     def _run(self, x, parameters, states, reverse):
         return rnn(x, *parameters, *states, nonlinearity=self.nonlinearity, reverse=reverse)
@@ -310,11 +295,7 @@ class _Cell(Module):
             )
         expected = (*shape[:-1], self.hidden_size)
         for state in states:
-            if state is not None and state.shape != expected:
-                raise ValueError(
-                    f"{name}: for an input of shape {shape}, a state must have the shape "
-                    f"{expected}, not {state.shape}"
-                )
+            check_shape(state, expected, "{}: for an input of shape {}, a state", name, shape)
         rows = shape[0] if len(shape) == 2 else 1
         x = reshape(input, (1, rows, self.input_size))
         states = [None if s is None else reshape(s, (rows, self.hidden_size)) for s in states]
@@ -350,8 +331,7 @@ class RNNCell(_Cell):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        _check_nonlinearity("RNNCell", nonlinearity)
-        self.nonlinearity = nonlinearity
+        self.nonlinearity = one_of("RNNCell: nonlinearity", nonlinearity, _NONLINEARITIES)
         super().__init__(
             input_size, hidden_size, bias, dtype=dtype, device=device, generator=generator
         )

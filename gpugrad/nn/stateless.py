@@ -110,12 +110,10 @@ def _copied(x, replacements):
             values[name] = _copied(value, replacements)
         return copy
     kind = type(x)
-    if kind is list or kind is tuple:
-        items = [_copied(item, replacements) for item in x]
-        if any(new is not old for new, old in zip(items, x, strict=True)):
-            return kind(items)
-    elif kind is dict:
-        items = [_copied(item, replacements) for item in x.values()]
-        if any(new is not old for new, old in zip(items, x.values(), strict=True)):
-            return dict(zip(x, items, strict=True))
-    return x
+    if kind not in (list, tuple, dict):
+        return x
+    values = list(x.values()) if kind is dict else x
+    items = [_copied(item, replacements) for item in values]
+    if all(new is old for new, old in zip(items, values, strict=True)):
+        return x
+    return dict(zip(x, items, strict=True)) if kind is dict else kind(items)

@@ -12,8 +12,7 @@ from .._tensor import Tensor
 from ..backends.dtypes import float32
 from ..ops.elementwise import maximum, sqrt
 from ..ops.manipulation import concat, reshape
-from . import functional
-from .computations import follow
+from .computations import _follow
 from .module import Module
 from .normalization import _BatchNorm
 
@@ -31,16 +30,16 @@ class SyncBatchNorm(_BatchNorm):
     one process if a channel has one element in training.
     """
 
-    def forward(self, input: Tensor) -> Tensor:
+    def _check(self, input):
         if input.ndim < 2 or input.shape[1] != self.num_features:
             raise ValueError(
                 f"SyncBatchNorm: the input must be (n, {self.num_features}, ...), not {input.shape}"
             )
+
+    def forward(self, input: Tensor) -> Tensor:
         if not self.training:
-            mean, var = self.running_mean, self.running_var
-            return functional.batch_norm(
-                input, mean, var, self.weight, self.bias, mean is None, 0.0, self.eps
-            )
+            return super().forward(input)
+        self._check(input)
         alone = current().size == 1
         size = input.shape[0] * math.prod(input.shape[2:])
         if alone and size == 1:
@@ -73,7 +72,7 @@ class SyncBatchNorm(_BatchNorm):
         name = type(self).__name__
         running = self.running_mean, self.running_var
         statistics = mean.to(running[0]), var.to(running[1])
-        follow(running, statistics, (1, 1), momentum, name, count)
+        _follow(running, statistics, (1, 1), momentum, name, count)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module) -> Module:

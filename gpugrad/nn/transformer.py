@@ -4,7 +4,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from .._arguments import whole
+from .._arguments import one_of, whole
 from .._tensor import Tensor
 from ..random import Generator
 from . import functional
@@ -14,16 +14,13 @@ from .layers import Dropout, Linear
 from .module import Module
 from .normalization import LayerNorm
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": functional.relu,
-    "gelu": functional.gelu,
-}
-
 
 class _Layer(Module):
     """What the layers of encoder and decoder share."""
 
     _attentions: tuple[str, ...] = ()
+    self_attn: MultiheadAttention
+    multihead_attn: MultiheadAttention
 
     def __init__(
         self,
@@ -41,13 +38,9 @@ class _Layer(Module):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        kind = type(self).__name__
         if isinstance(activation, str):
-            if activation not in _ACTIVATIONS:
-                raise ValueError(
-                    f"{kind}: activation must be 'relu', 'gelu' or a function, not {activation!r}"
-                )
-            activation = _ACTIVATIONS[activation]
+            named = f"{type(self).__name__}: an activation that is no function"
+            activation = getattr(functional, one_of(named, activation, ("relu", "gelu")))
         self.norm_first = norm_first
         self.activation = activation
         given: dict[str, Any] = {"dtype": dtype, "device": device}
@@ -76,6 +69,16 @@ class _Layer(Module):
             else:
                 x = norm(x + dropout(block(x)))
         return x
+
+    def _attend(self, attention, mask, key_padding_mask, is_causal, memory=None):
+        """A block that attends to ``memory``, or to its own input."""
+
+        def attended(x):
+            keys = x if memory is None else memory
+            out, _ = attention(x, keys, keys, key_padding_mask, False, mask, is_causal=is_causal)
+            return out
+
+        return attended
 
     def _feed_forward(self, x):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -109,13 +112,7 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:
         """The masks are as in `MultiheadAttention`; ``is_causal`` needs none besides."""
-
-        def attend(x):
-            out, _ = self.self_attn(
-                x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal
-            )
-            return out
-
+        attend = self._attend(self.self_attn, src_mask, src_key_padding_mask, is_causal)
         return self._through(src, attend, self._feed_forward)
 
 
@@ -140,30 +137,28 @@ class TransformerDecoderLayer(_Layer):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """The masks are as in `MultiheadAttention`."""
-
-        def attend(x):
-            out, _ = self.self_attn(
-                x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal
-            )
-            return out
-
-        def attend_to_memory(x):
-            out, _ = self.multihead_attn(
-                x, memory, memory, memory_key_padding_mask, False, memory_mask,
-                is_causal=memory_is_causal,
-            )  # fmt: skip
-            return out
-
+        attend = self._attend(self.self_attn, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        of_memory = memory_mask, memory_key_padding_mask, memory_is_causal, memory
+        attend_to_memory = self._attend(self.multihead_attn, *of_memory)
         return self._through(tgt, attend, attend_to_memory, self._feed_forward)
 
 
-def _copies(layer, num_layers, name):
-    if not isinstance(layer, Module):
-        raise TypeError(f"{name}: the layer must be a Module, not {layer!r}")
-    return ModuleList([deepcopy(layer) for _ in range(whole(f"{name}: num_layers", num_layers, 1))])
+class _Stack(Module):
+    def _fill(self, layer, num_layers, norm):
+        name = type(self).__name__
+        if not isinstance(layer, Module):
+            raise TypeError(f"{name}: the layer must be a Module, not {layer!r}")
+        self.num_layers = whole(f"{name}: num_layers", num_layers, 1)
+        self.layers = ModuleList([deepcopy(layer) for _ in range(num_layers)])
+        self.norm = norm
+
+    def _through(self, x, *others):
+        for layer in self.layers:
+            x = layer(x, *others)
+        return x if self.norm is None else self.norm(x)
 
 
-class TransformerEncoder(Module):
+class TransformerEncoder(_Stack):
     """A stack of copies of a layer, which all start with its values, and perhaps a norm at the end.
 
     encoder_layer: a `TransformerEncoderLayer`, or a module that is called in the same way.
@@ -179,9 +174,7 @@ class TransformerEncoder(Module):
         enable_nested_tensor: bool = True,
         mask_check: bool = True,
     ) -> None:
-        self.layers = _copies(encoder_layer, num_layers, "TransformerEncoder")
-        self.num_layers = num_layers
-        self.norm = norm
+        self._fill(encoder_layer, num_layers, norm)
 
     def forward(
         self,
@@ -191,13 +184,10 @@ class TransformerEncoder(Module):
         is_causal: bool | None = None,
     ) -> Tensor:
         """The masks are as in `MultiheadAttention`; ``is_causal`` needs none besides."""
-        out = src
-        for layer in self.layers:
-            out = layer(out, mask, src_key_padding_mask, bool(is_causal))
-        return out if self.norm is None else self.norm(out)
+        return self._through(src, mask, src_key_padding_mask, bool(is_causal))
 
 
-class TransformerDecoder(Module):
+class TransformerDecoder(_Stack):
     """A stack of copies of a layer, which all start with its values, and perhaps a norm at the end.
 
     decoder_layer: a `TransformerDecoderLayer`, or a module that is called in the same way.
@@ -205,9 +195,7 @@ class TransformerDecoder(Module):
     """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
-        self.layers = _copies(decoder_layer, num_layers, "TransformerDecoder")
-        self.num_layers = num_layers
-        self.norm = norm
+        self._fill(decoder_layer, num_layers, norm)
 
     def forward(
         self,
@@ -221,10 +209,5 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """The masks are as in `MultiheadAttention`."""
-        out = tgt
-        for layer in self.layers:
-            out = layer(
-                out, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
-                bool(tgt_is_causal), memory_is_causal,
-            )  # fmt: skip
-        return out if self.norm is None else self.norm(out)
+        masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
+        return self._through(tgt, memory, *masks, bool(tgt_is_causal), memory_is_causal)

@@ -3,23 +3,24 @@
 from collections.abc import Sequence
 from typing import Any
 
+from .._arguments import one_of
 from .._tensor import Tensor
 from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip
 from ..ops.indexing import take
 from ..ops.manipulation import repeat
-from .convolution import LENGTHS, per_axis
-from .module import Module
-from .padding import created
-from .pooling import adaptive_avg_pool, along_axis
+from .common import LENGTHS, created, per_axis
+from .function_layer import FunctionLayer
+from .pooling import _adaptive_avg_pool, _along_axis
 
 # By mode: the numbers of axes that are resampled.
 _MODES = {
-    "nearest": (1, 2),
-    "nearest-exact": (1, 2),
+    "nearest": (1, 2, 3),
+    "nearest-exact": (1, 2, 3),
     "linear": (1,),
     "bilinear": (2,),
-    "area": (1, 2),
+    "trilinear": (3,),
+    "area": (1, 2, 3),
 }
 
 
@@ -37,8 +38,9 @@ def interpolate(
     size: the new lengths.
     scale_factor: by what to multiply the lengths, rounding down, if ``size`` is not given.
     mode: ``"nearest"``; ``"nearest-exact"``, which has no bias towards the start; ``"linear"``
-        for one axis and ``"bilinear"`` for two; or ``"area"``, the means of windows.
-    align_corners: for ``"linear"`` and ``"bilinear"``, whether the first and the last elements
+        for one axis, ``"bilinear"`` for two and ``"trilinear"`` for three; or ``"area"``, the means
+        of windows.
+    align_corners: for these linear modes, whether the first and the last elements
         keep their places, in place of the edges of the area that elements stand for.
     recompute_scale_factor: whether to use the quotient of the lengths, rather than
         ``scale_factor``, for the places at which to take values.
@@ -46,9 +48,7 @@ def interpolate(
 
     Raises ValueError for other modes, and parameters that do not fit.
     """
-    if mode not in _MODES:
-        names = "', '".join(_MODES)
-        raise ValueError(f"interpolate: mode must be one of '{names}', not {mode!r}")
+    one_of("interpolate: mode", mode, _MODES)
     n = input.ndim - 2
     if n not in _MODES[mode]:
         layouts = " or ".join([f"(n, channels, {LENGTHS[k]})" for k in _MODES[mode]])
@@ -63,7 +63,7 @@ def interpolate(
     lengths = input.shape[2:]
     sizes, ratios = _sizes(lengths, size, scale_factor, recompute_scale_factor)
     if mode == "area":
-        return adaptive_avg_pool("interpolate", n, input, sizes)
+        return _adaptive_avg_pool("interpolate", n, input, sizes)
     for axis, (m, length, ratio) in enumerate(zip(sizes, lengths, ratios, strict=True)):
         if "linear" in mode:
             input = _linear(input, axis - n, m, length, ratio, align_corners)
@@ -120,40 +120,24 @@ def _linear(x, axis, m, length, ratio, align_corners):
         places = clip((places + 0.5) * ratio - 0.5, 0, length - 1)
     old = created("arange", length, dtype=wide, like=x)
     weights = clip(1 - _abs(places.reshape((m, 1)) - old), 0, None)
-    return along_axis(weights.to(x.dtype), x, axis)
+    return _along_axis(weights.to(x.dtype), x, axis)
 
 
-class Upsample(Module):
+class Upsample(
+    FunctionLayer,
+    function=interpolate,
+    options="size scale_factor mode align_corners recompute_scale_factor",
+):
     """Resample images to another size; see `functional.interpolate`, also for the parameters."""
 
-    def __init__(
-        self,
-        size: int | Sequence[int] | None = None,
-        scale_factor: float | Sequence[float] | None = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ) -> None:
+    def _keep(self, scale_factor, **options):
         if isinstance(scale_factor, Sequence):
             scale_factor = tuple([float(f) for f in scale_factor])
         elif scale_factor is not None:
             scale_factor = float(scale_factor)
-        self.size = size
-        self.scale_factor = scale_factor
-        self.mode = mode
-        self.align_corners = align_corners
-        self.recompute_scale_factor = recompute_scale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return interpolate(
-            input,
-            self.size,
-            self.scale_factor,
-            self.mode,
-            self.align_corners,
-            self.recompute_scale_factor,
-        )
+        super()._keep(scale_factor=scale_factor, **options)
 
     def extra_repr(self) -> str:
-        name = "size" if self.scale_factor is None else "scale_factor"
-        return f"{name}={getattr(self, name)}, mode={self.mode!r}"
+        kept = self._kept()
+        name = "size" if kept["scale_factor"] is None else "scale_factor"
+        return f"{name}={kept[name]}, mode={kept['mode']!r}"

@@ -28,8 +28,9 @@ ON_DEVICES = """
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, like=None):
     """NumPy's function; a Tensor with the graph of all if there are Tensors in nested sequences."""
     if not holds_tensor(object):
-        given = {} if like is None else {"like": like}
-        return numpy.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, **given)
+        return numpy.array(
+            object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, like=like
+        )
     result = gg.asarray(_with_arrays(object), dtype=dtype, copy=copy)
     missing = ndmin - result.ndim
     return gg.reshape(result, (1,) * missing + result.shape) if missing > 0 else result
@@ -46,20 +47,16 @@ def asarray(a, dtype=None, order=None, *, copy=None, like=None):
     """NumPy's function; a Tensor with the graph of all if there are Tensors in nested sequences."""
     if holds_tensor(a):
         return gg.asarray(_with_arrays(a), dtype=dtype, copy=copy)
-    given = {} if like is None else {"like": like}
-    return numpy.asarray(a, dtype, order, copy=copy, **given)
+    return numpy.asarray(a, dtype, order, copy=copy, like=like)
 
 
 def full(shape, fill_value, dtype=None, order="C", *, like=None):
     """NumPy's function; a Tensor if the value is one."""
     if holds_tensor(fill_value):
         value = tensor(fill_value)
-        filled = gg.broadcast_to(
-            value, shape if isinstance(shape, tuple) else numpy.empty(shape).shape
-        )
-        return gg.asarray(filled, dtype=dtype, copy=True)
-    given = {} if like is None else {"like": like}
-    return numpy.full(shape, fill_value, dtype, order, **given)
+        shape = shape if isinstance(shape, tuple) else numpy.empty(shape).shape
+        return gg.asarray(gg.broadcast_to(value, shape), dtype=dtype, copy=True)
+    return numpy.full(shape, fill_value, dtype, order, like=like)
 
 
 def vectorize(pyfunc, *args, **keywords):

@@ -2,45 +2,46 @@
 
 import math
 
-from .._arguments import is_floating
+from .._arguments import is_complex, is_floating
 from ..autograd.operation import exports
-from ._table import (
-    FUNCTIONS,
-    floating,
-    gg,
-    is_complex,
-    is_true,
-    of_numpy,
-    operands,
-    tensor,
-    tensors,
-)
+from ._table import FUNCTIONS, enter, floating, gg, is_true, of_numpy, operands, tensor, tensors
 
-# The ops that are ufuncs of NumPy's, by NumPy's name; after `=` ours, if it is another.
+# The ops that take what NumPy's functions do, by NumPy's name; after `=` ours, if it is another.
 _NAMES = """
-    absolute=abs add arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan=atan arctan2=atan2
-    arctanh=atanh bitwise_and bitwise_or bitwise_xor ceil conjugate=conj copysign cos cosh divide
-    equal exp expm1 floor floor_divide greater greater_equal hypot invert=bitwise_invert isfinite
-    isinf isnan left_shift=bitwise_left_shift less less_equal log log10 log1p log2 logaddexp matmul
-    maximum minimum multiply negative nextafter not_equal positive power=pow reciprocal remainder
-    right_shift=bitwise_right_shift rint=round sign signbit sin sinh sqrt square subtract tan tanh
-    trunc vecdot
+    absolute=abs add arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan2=atan2 arctan=atan
+    arctanh=atanh bitwise_and bitwise_or bitwise_xor ceil conjugate=conj copysign cos cosh
+    cumulative_prod cumulative_sum divide equal exp expm1 floor floor_divide greater greater_equal
+    hypot invert=bitwise_invert isfinite isinf isnan left_shift=bitwise_left_shift less less_equal
+    linalg.diagonal linalg.matrix_transpose=matrix_transpose linalg.trace log log10 log1p log2
+    logaddexp matmul matrix_transpose maximum minimum multiply negative nextafter not_equal positive
+    power=pow reciprocal remainder right_shift=bitwise_right_shift rint=round sign signbit sin sinh
+    sqrt square subtract tan tanh trunc unstack vecdot
 """.split()
-_OPS = exports()
+_OPS = exports() | {f"linalg.{name}": op for name, op in exports("linalg").items()}
 for _name in _NAMES:
     _theirs, _, _own = _name.partition("=")
     FUNCTIONS[_theirs] = _OPS[_own or _theirs]
 
 
-def _logical(function):
-    def own(*args):
-        return function(*map(is_true, tensors(*args)))
-
-    return own
-
-
-for _name in ("logical_and", "logical_not", "logical_or", "logical_xor"):
-    of_numpy(_name)(_logical(_OPS[_name]))
+enter(
+    {
+        "cbrt": lambda x, /: gg.special.cbrt(floating(x)),
+        "deg2rad radians": lambda x, /: floating(x) * (math.pi / 180),
+        "fabs": lambda x, /: gg.abs(floating(x)),
+        "fix": lambda x: gg.trunc(x),
+        "fmax": lambda x1, x2, /: _unless_nan(gg.maximum, x1, x2),
+        "fmin": lambda x1, x2, /: _unless_nan(gg.minimum, x1, x2),
+        "i0": lambda x: gg.special.i0(floating(x)),
+        "imag": lambda val: gg.imag(val) if is_complex(val) else gg.zeros_like(val),
+        "logical_and": lambda x1, x2, /: gg.logical_and(*map(is_true, tensors(x1, x2))),
+        "logical_not": lambda x, /: gg.logical_not(is_true(tensor(x))),
+        "logical_or": lambda x1, x2, /: gg.logical_or(*map(is_true, tensors(x1, x2))),
+        "logical_xor": lambda x1, x2, /: gg.logical_xor(*map(is_true, tensors(x1, x2))),
+        "rad2deg degrees": lambda x, /: floating(x) * (180 / math.pi),
+        "real": lambda val: gg.real(val),
+        "sinc": lambda x: gg.special.sinc(floating(x)),
+    }
+)
 
 
 @of_numpy()
@@ -57,26 +58,6 @@ def modf(x, /):
 
 
 @of_numpy()
-def fabs(x, /):
-    return gg.abs(floating(x))
-
-
-@of_numpy()
-def cbrt(x, /):
-    return gg.special.cbrt(floating(x))
-
-
-@of_numpy("deg2rad", "radians")
-def _deg2rad(x, /):
-    return floating(x) * (math.pi / 180)
-
-
-@of_numpy("rad2deg", "degrees")
-def _rad2deg(x, /):
-    return floating(x) * (180 / math.pi)
-
-
-@of_numpy()
 def exp2(x, /):
     x = floating(x)
     return gg.pow(2.0, x) if is_complex(x) else gg.special.exp2(x)
@@ -88,16 +69,6 @@ def float_power(x1, x2, /):
     complex_ = is_complex(x1) or is_complex(x2)
     dtype = gg.complex128 if complex_ else gg.float64
     return gg.pow(gg.astype(x1, dtype), gg.astype(x2, dtype))
-
-
-@of_numpy()
-def fmax(x1, x2, /):
-    return _unless_nan(gg.maximum, x1, x2)
-
-
-@of_numpy()
-def fmin(x1, x2, /):
-    return _unless_nan(gg.minimum, x1, x2)
 
 
 def _unless_nan(function, x1, x2):
@@ -161,11 +132,6 @@ def _round(a, decimals=0):
 
 
 @of_numpy()
-def fix(x):
-    return gg.trunc(x)
-
-
-@of_numpy()
 def clip(a, a_min=None, a_max=None, *, min=None, max=None):
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     return gg.clip(tensor(a), low, high)
@@ -178,16 +144,6 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     parts = (gg.real(x), gg.imag(x)) if is_complex(x) else (x,)
     found = [gg.nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf) for part in parts]
     return found[0] + 1j * found[1] if is_complex(x) else found[0]
-
-
-@of_numpy()
-def real(val):
-    return gg.real(val)
-
-
-@of_numpy()
-def imag(val):
-    return gg.imag(val) if is_complex(val) else gg.zeros_like(val)
 
 
 @of_numpy()
@@ -206,16 +162,6 @@ def real_if_close(a, tol=100):
 
 
 @of_numpy()
-def sinc(x):
-    return gg.special.sinc(floating(x))
-
-
-@of_numpy()
-def i0(x):
-    return gg.special.i0(floating(x))
-
-
-@of_numpy()
 def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     p = floating(p)
     steps = gg.diff(p, axis=axis)
@@ -225,5 +171,5 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     jumps = gg.where(
         gg.abs(steps) < (half if discont is None else max(discont, half)), 0.0, folded - steps
     )
-    jumps = gg.cumulative_sum(gg.stop_gradient(jumps), axis=axis, include_initial=True)
+    jumps = gg.cumulative_sum(jumps.detach(), axis=axis, include_initial=True)
     return p + jumps

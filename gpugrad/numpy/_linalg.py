@@ -1,82 +1,132 @@
-"""Functions of ``numpy.linalg``, and those of ``numpy.fft``."""
+"""Products of matrices and tensors, and the functions of ``numpy.linalg`` and ``numpy.fft``."""
 
 import math
 
-from ._table import floating, gg, is_complex, numpy, of_numpy, tensor, tensors
+from .._arguments import is_complex
+from ._table import axes_of, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
+
+linalg = gg.linalg
 
 
-def _of_matrices(name):
-    """The function of this name in `gpugrad.linalg`, whose argument is the same."""
-    own = getattr(gg.linalg, name)
-    return of_numpy(f"linalg.{name}")(lambda a: own(floating(a)))
+def _of_matrices(own):
+    return lambda a: own(floating(a))
 
 
-det, eig, eigvals, inv, slogdet, svdvals = map(
-    _of_matrices, "det eig eigvals inv slogdet svdvals".split()
+for _name in "det eig eigvals inv slogdet svdvals".split():
+    enter({f"linalg.{_name}": _of_matrices(getattr(linalg, _name))})
+enter(
+    {
+        "linalg.cholesky": lambda a, /, *, upper=False: linalg.cholesky(floating(a), upper=upper),
+        "linalg.cross": lambda x1, x2, /, *, axis=-1: linalg.cross(*tensors(x1, x2), axis=axis),
+        "linalg.eigh": lambda a, UPLO="L": linalg.eigh(_read_lower(a, UPLO)),
+        "linalg.eigvalsh": lambda a, UPLO="L": linalg.eigvalsh(_read_lower(a, UPLO)),
+        "linalg.matmul": lambda x1, x2, /: gg.matmul(*tensors(x1, x2)),
+        "linalg.matrix_power": lambda a, n: linalg.matrix_power(tensor(a), n),
+        "linalg.outer": lambda x1, x2, /: linalg.outer(*tensors(x1, x2)),
+        "linalg.solve": lambda a, b: linalg.solve(*map(floating, tensors(a, b))),
+        "linalg.vecdot": lambda x1, x2, /, *, axis=-1: gg.vecdot(*tensors(x1, x2), axis=axis),
+        "outer": lambda a, b: linalg.outer(*map(flat, tensors(a, b))),
+        "vdot": lambda a, b: gg.vecdot(*map(flat, tensors(a, b))),
+        "fft.fftshift": lambda x, axes=None: gg.fft.fftshift(x, axes=axes_of(axes)),
+        "fft.ifftshift": lambda x, axes=None: gg.fft.ifftshift(x, axes=axes_of(axes)),
+    }
 )
 
 
-@of_numpy("linalg.matrix_transpose")
-def matrix_transpose(x, /):
-    return gg.matrix_transpose(x)
+@of_numpy()
+def dot(a, b):
+    a, b = tensors(a, b)
+    ndim = b.ndim
+    if not (ndim and a.ndim):
+        return a * b
+    if ndim <= 2:
+        return gg.matmul(a, b)
+    return gg.tensordot(a, b, axes=((-1,), (ndim - 2,)))
 
 
-@of_numpy("linalg.solve")
-def solve(a, b):
-    return gg.linalg.solve(*map(floating, tensors(a, b)))
+@of_numpy()
+def inner(a, b):
+    a, b = tensors(a, b)
+    return gg.tensordot(a, b, axes=((-1,), (-1,))) if a.ndim and b.ndim else a * b
 
 
-@of_numpy("linalg.matmul")
-def matmul(x1, x2, /):
-    return gg.matmul(*tensors(x1, x2))
+@of_numpy("tensordot", "linalg.tensordot")
+def tensordot(a, b, axes=2):
+    if not isinstance(axes, int):
+        axes = tuple([tuple(axis) if numpy.iterable(axis) else (axis,) for axis in axes])
+    return gg.tensordot(*tensors(a, b), axes=axes)
 
 
-@of_numpy("linalg.outer")
-def outer(x1, x2, /):
-    return gg.linalg.outer(*tensors(x1, x2))
+@of_numpy(of_sequence=True)
+def einsum(*operands, optimize=None):
+    if isinstance(operands[0], str):
+        subscripts, *operands = operands
+        return gg.einsum(subscripts, *tensors(*operands))
+    *pairs, out = operands if len(operands) % 2 else (*operands, None)
+    arrays, terms = pairs[::2], pairs[1::2]
+    subscripts = ",".join(map(_letters, terms))
+    if out is not None:
+        subscripts += "->" + _letters(out)
+    return gg.einsum(subscripts, *tensors(*arrays))
 
 
-@of_numpy("linalg.cross")
-def cross(x1, x2, /, *, axis=-1):
-    return gg.linalg.cross(*tensors(x1, x2), axis=axis)
+def _letters(axes):
+    """The term of an operand whose axes have numbers; these are in the order of their letters."""
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    return "".join(["..." if axis is Ellipsis else letters[axis] for axis in axes])
 
 
-@of_numpy("linalg.vecdot")
-def vecdot(x1, x2, /, *, axis=-1):
-    return gg.vecdot(*tensors(x1, x2), axis=axis)
+@of_numpy()
+def kron(a, b):
+    a, b = tensors(a, b)
+    ndim = max(a.ndim, b.ndim)
+    shape1 = (1,) * (ndim - a.ndim) + a.shape
+    shape2 = (1,) * (ndim - b.ndim) + b.shape
+    a = gg.reshape(a, tuple([n for length in shape1 for n in (length, 1)]))
+    b = gg.reshape(b, tuple([n for length in shape2 for n in (1, length)]))
+    return gg.reshape(a * b, tuple([n * m for n, m in zip(shape1, shape2, strict=True)]))
 
 
-@of_numpy("linalg.diagonal")
-def diagonal(x, /, *, offset=0):
-    return gg.linalg.diagonal(x, offset=offset)
+@of_numpy()
+def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = tensors(a, b)
+    a, b = gg.moveaxis(a, axisa, -1), gg.moveaxis(b, axisb, -1)
+    planar = a.shape[-1] == b.shape[-1] == 2
+    a, b = _in_space(a), _in_space(b)
+    product = linalg.cross(a, b)
+    return product[..., 2] if planar else gg.moveaxis(product, -1, axisc)
 
 
-@of_numpy("linalg.trace")
-def trace(x, /, *, offset=0, dtype=None):
-    return gg.linalg.trace(x, offset=offset, dtype=dtype)
+def _in_space(x):
+    """Vectors of three elements; those of two get a third, which is 0."""
+    if x.shape[-1] not in (2, 3):
+        raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
+    return gg.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 1)]) if x.shape[-1] == 2 else x
 
 
 @of_numpy("linalg.vector_norm")
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
-    return gg.linalg.vector_norm(floating(x), axis=axis, keepdims=keepdims, ord=ord)
+    return linalg.vector_norm(floating(x), axis=axis, keepdims=keepdims, ord=ord)
 
 
 @of_numpy("linalg.matrix_norm")
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
-    return gg.linalg.matrix_norm(floating(x), keepdims=keepdims, ord=ord)
+    return linalg.matrix_norm(floating(x), keepdims=keepdims, ord=ord)
 
 
 @of_numpy("linalg.norm")
 def norm(x, ord=None, axis=None, keepdims=False):
     x = floating(x)
-    axis = tuple(axis) if isinstance(axis, list) else axis
+    axis = axes_of(axis)
     if ord is None or isinstance(axis, int) or (axis is None and x.ndim == 1):
         ord = 2 if ord is None else ord
-        return gg.linalg.vector_norm(x, ord=ord, axis=axis, keepdims=keepdims)
+        return linalg.vector_norm(x, ord=ord, axis=axis, keepdims=keepdims)
     axes = (0, 1) if axis is None else axis
     if len(axes) == 2 and (axis is not None or x.ndim == 2):
         x = gg.moveaxis(x, axes, (-2, -1))
-        found = gg.linalg.matrix_norm(x, ord=ord, keepdims=keepdims)
+        found = linalg.matrix_norm(x, ord=ord, keepdims=keepdims)
         return gg.moveaxis(found, (-2, -1), axes) if keepdims else found
     raise ValueError(f"norm: ord {ord!r} is defined for vectors and matrices; give one axis or two")
 
@@ -85,10 +135,10 @@ def norm(x, ord=None, axis=None, keepdims=False):
 def cond(x, p=None):
     x = floating(x)
     if p in (None, 2, -2):
-        values = gg.linalg.svdvals(x)
+        values = linalg.svdvals(x)
         ratio = values[..., -1] / values[..., 0]
         return ratio if p == -2 else 1 / ratio
-    both = [gg.linalg.matrix_norm(matrix, ord=p) for matrix in (x, gg.linalg.inv(x))]
+    both = [linalg.matrix_norm(matrix, ord=p) for matrix in (x, linalg.inv(x))]
     return both[0] * both[1]
 
 
@@ -103,46 +153,26 @@ def _read_lower(a, UPLO):
     return gg.conj(a) if is_complex(a) else a
 
 
-@of_numpy("linalg.eigh")
-def eigh(a, UPLO="L"):
-    return gg.linalg.eigh(_read_lower(a, UPLO))
-
-
-@of_numpy("linalg.eigvalsh")
-def eigvalsh(a, UPLO="L"):
-    return gg.linalg.eigvalsh(_read_lower(a, UPLO))
-
-
-@of_numpy("linalg.cholesky")
-def cholesky(a, /, *, upper=False):
-    return gg.linalg.cholesky(floating(a), upper=upper)
-
-
 @of_numpy("linalg.qr")
 def qr(a, mode="reduced"):
     a = floating(a)
     if mode == "r":
-        return gg.linalg.qr(a).R
-    return gg.linalg.qr(a, mode=mode)
+        return linalg.qr(a).R
+    return linalg.qr(a, mode=mode)
 
 
 @of_numpy("linalg.svd")
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     a = floating(a)
     if not compute_uv:
-        return gg.linalg.svdvals(a)
-    return gg.linalg.svd(a, full_matrices=full_matrices)
+        return linalg.svdvals(a)
+    return linalg.svd(a, full_matrices=full_matrices)
 
 
 @of_numpy("linalg.pinv")
 def pinv(a, rcond=None, hermitian=False, *, rtol=None):
     rtol = None if rtol is numpy._NoValue else rtol
-    return gg.linalg.pinv(floating(a), rtol=rcond if rtol is None else rtol)
-
-
-@of_numpy("linalg.matrix_power")
-def matrix_power(a, n):
-    return gg.linalg.matrix_power(tensor(a), n)
+    return linalg.pinv(floating(a), rtol=rcond if rtol is None else rtol)
 
 
 @of_numpy("linalg.matrix_rank")
@@ -150,8 +180,8 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     if A.ndim < 2:
         return gg.astype(gg.any(A != 0), gg.int64)
     if tol is None:
-        return gg.linalg.matrix_rank(floating(A), rtol=rtol)
-    return gg.count_nonzero(gg.linalg.svdvals(floating(A)) > tol, axis=-1)
+        return linalg.matrix_rank(floating(A), rtol=rtol)
+    return gg.count_nonzero(linalg.svdvals(floating(A)) > tol, axis=-1)
 
 
 @of_numpy("linalg.multi_dot", of_sequence=True)
@@ -176,7 +206,7 @@ def tensorsolve(a, b, axes=None):
         a = gg.permute_dims(a, tuple(order))
     shape = a.shape[b.ndim :]
     flat = gg.reshape(a, (-1, math.prod(shape)))
-    return gg.reshape(gg.linalg.solve(flat, gg.reshape(b, (-1,))), shape)
+    return gg.reshape(linalg.solve(flat, gg.reshape(b, (-1,))), shape)
 
 
 @of_numpy("linalg.tensorinv")
@@ -185,17 +215,17 @@ def tensorinv(a, ind=2):
         raise ValueError("Invalid ind argument.")
     front, back = a.shape[:ind], a.shape[ind:]
     flat = gg.reshape(floating(a), (math.prod(front), -1))
-    return gg.reshape(gg.linalg.inv(flat), (*back, *front))
+    return gg.reshape(linalg.inv(flat), (*back, *front))
 
 
 @of_numpy("linalg.lstsq")
 def lstsq(a, b, rcond=None):
     a, b = map(floating, tensors(a, b))
     m, n = a.shape
-    values = gg.linalg.svdvals(a)
+    values = linalg.svdvals(a)
     rtol = gg.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
     rank = gg.count_nonzero(values > rtol * values[0])
-    x = gg.linalg.pinv(a, rtol=rtol) @ b
+    x = linalg.pinv(a, rtol=rtol) @ b
     errors = a @ x - b
     squares = gg.real(errors * gg.conj(errors)) if is_complex(errors) else errors**2
     residuals = gg.sum(squares, axis=0, keepdims=b.ndim == 1)
@@ -207,14 +237,10 @@ def lstsq(a, b, rcond=None):
 # numpy.fft
 
 
-def _of_one_axis(name):
-    own = getattr(gg.fft, name)
-
-    @of_numpy(f"fft.{name}")
-    def transform(a, n=None, axis=-1, norm=None):
-        return own(floating(a), n=n, axis=axis, norm=norm or "backward")
-
-    return transform
+def _of_one_axis(own):
+    return lambda a, n=None, axis=-1, norm=None: own(
+        floating(a), n=n, axis=axis, norm=norm or "backward"
+    )
 
 
 def _of_axes(name, own, default):
@@ -235,34 +261,20 @@ def _of_axes(name, own, default):
 
 def _one_by_one(name, a, s, axes, norm):
     """A transform whose axes repeat, along one axis after the other."""
+    inverse, is_real = name.startswith("i"), "rfft" in name
     lengths = s or [a.shape[axis] for axis in axes]
-    pairs = [*zip(lengths, axes, strict=True)]
-    if name.startswith("irfft"):
-        *pairs, (n, axis) = pairs
-        for length, place in pairs:
-            a = gg.fft.ifft(a, n=length, axis=place, norm=norm)
-        return gg.fft.irfft(a, n=n if s else 2 * (n - 1), axis=axis, norm=norm)
-    if name.startswith("rfft"):
-        *pairs, (n, axis) = pairs
-        a = gg.fft.rfft(a, n=n, axis=axis, norm=norm)
-    one = gg.fft.ifft if name.startswith("i") else gg.fft.fft
-    for length, place in reversed(pairs):
-        a = one(a, n=length, axis=place, norm=norm)
+    step = gg.fft.ifft if inverse else gg.fft.fft
+    steps = [(step, n, axis) for n, axis in zip(lengths, axes, strict=True)]
+    if is_real:
+        n = lengths[-1] if s or not inverse else 2 * (lengths[-1] - 1)
+        steps[-1] = (gg.fft.irfft if inverse else gg.fft.rfft), n, axes[-1]
+    for step, n, axis in steps if inverse and is_real else reversed(steps):
+        a = step(a, n=n, axis=axis, norm=norm)
     return a
 
 
 for _name in "fft ifft rfft irfft hfft ihfft".split():
-    _of_one_axis(_name)
+    enter({f"fft.{_name}": _of_one_axis(getattr(gg.fft, _name))})
 for _name in "fftn ifftn rfftn irfftn".split():
     _of_axes(_name, getattr(gg.fft, _name), None)
     _of_axes(_name[:-1] + "2", getattr(gg.fft, _name), (-2, -1))
-
-
-@of_numpy("fft.fftshift")
-def fftshift(x, axes=None):
-    return gg.fft.fftshift(x, axes=tuple(axes) if isinstance(axes, list) else axes)
-
-
-@of_numpy("fft.ifftshift")
-def ifftshift(x, axes=None):
-    return gg.fft.ifftshift(x, axes=tuple(axes) if isinstance(axes, list) else axes)

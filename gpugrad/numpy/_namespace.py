@@ -1,7 +1,7 @@
 """What `gpugrad.numpy` and its modules contain: NumPy's names, and what stands for each."""
 
 from .._foreign_names import missing
-from . import _elementwise, _linalg, _numerics, _products, _reductions, _shapes  # noqa: F401
+from . import _elementwise, _linalg, _numerics, _reductions, _shapes  # noqa: F401
 from ._creation import MAKERS, ON_DEVICES, made
 from ._table import FUNCTIONS, gg, holds_tensor, lookup, name_of, numpy, public, tensors
 
@@ -41,3 +41,14 @@ def found(room, name):
         raise missing(f"gpugrad.numpy.{room}" if room else "gpugrad.numpy", name)
     canonical = name_of(theirs)
     return public(canonical) if canonical in FUNCTIONS else theirs
+
+
+def module(room, values):
+    """``__all__`` and ``__dir__`` of a module with the names of NumPy's, and what finds a value."""
+    names = list(getattr(numpy, room).__all__)
+
+    def find(name):
+        value = values[name] = found(room, name)
+        return value
+
+    return names, names.copy, find

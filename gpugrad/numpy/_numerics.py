@@ -1,31 +1,38 @@
-"""Differences, integrals and interpolation."""
+"""Differences, integrals, interpolation, convolution and polynomials."""
 
+from .._arguments import is_complex
 from .._tensor import Tensor
-from ._table import floating, gg, numpy, of_numpy, sliced, tensor, tensors
+from ._table import (
+    FUNCTIONS,
+    constant,
+    flat,
+    floating,
+    gg,
+    numpy,
+    of_numpy,
+    shape_along,
+    sliced,
+    tensor,
+    tensors,
+)
 
 
 @of_numpy()
 def diff(a, n=1, axis=-1, prepend=None, append=None):
     a = tensor(a)
-
-    def end(x):
-        """``prepend`` or ``append`` as a tensor; a number becomes a slice filled with it."""
-        if x is None or x is numpy._NoValue:
-            return None
-        x = tensor(x, a)
-        if x.ndim:
-            return x
-        return gg.broadcast_to(
-            x, tuple([1 if i == axis % a.ndim else m for i, m in enumerate(a.shape)])
-        )
-
-    return gg.diff(a, end(prepend), end(append), axis=axis, n=n)
+    if not n:  # then NumPy does not join them
+        return a
+    ends = [None if x is numpy._NoValue else x for x in (prepend, append)]
+    shape = tuple([1 if i == axis % a.ndim else m for i, m in enumerate(a.shape)])
+    ends = [x if x is None else tensor(x, a) for x in ends]
+    ends = [gg.broadcast_to(x, shape) if x is not None and not x.ndim else x for x in ends]
+    return gg.diff(a, *ends, axis=axis, n=n)
 
 
 @of_numpy()
 def ediff1d(ary, to_end=None, to_begin=None):
-    steps = gg.diff(gg.reshape(ary, (-1,)))
-    ends = [None if x is None else gg.reshape(tensor(x, ary), (-1,)) for x in (to_begin, to_end)]
+    steps = gg.diff(flat(ary))
+    ends = [None if x is None else flat(tensor(x, ary)) for x in (to_begin, to_end)]
     pieces = [x for x in (ends[0], steps, ends[1]) if x is not None]
     return gg.concat(pieces) if len(pieces) > 1 else steps
 
@@ -57,7 +64,6 @@ def _slope(f, h, axis, edge_order):
             "elements are required."
         )
     h = h if isinstance(h, (int, float)) else floating(h, f)
-    shape = tuple([-1 if i == axis else 1 for i in range(f.ndim)])
     if not getattr(h, "ndim", 0):
         before = after = first = last = h
         ends = (h, h)
@@ -66,7 +72,7 @@ def _slope(f, h, axis, edge_order):
             raise ValueError(
                 "when 1d, distances must match the length of the corresponding dimension"
             )
-        steps = gg.reshape(gg.diff(h), shape)
+        steps = gg.reshape(gg.diff(h), shape_along(axis, f.ndim))
         before, after = sliced(steps, axis, None, -1), sliced(steps, axis, 1, None)
         first, last = sliced(steps, axis, 0, 1), sliced(steps, axis, -1, None)
         ends = (sliced(steps, axis, 1, 2), sliced(steps, axis, -2, -1))
@@ -104,9 +110,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
         x = tensor(x, y)
         width = gg.diff(x, axis=axis if x.ndim > 1 else -1)
         if x.ndim == 1:
-            width = gg.reshape(
-                width, tuple([-1 if i == axis % y.ndim else 1 for i in range(y.ndim)])
-            )
+            width = gg.reshape(width, shape_along(axis, y.ndim))
     means = (sliced(y, axis, 1, None) + sliced(y, axis, None, -1)) / 2
     return gg.sum(means * width, axis=axis)
 
@@ -127,11 +131,117 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     if xp.size == 1:
         inside = gg.broadcast_to(fp[0], x.shape)
     else:
-        flat = gg.reshape(x, (-1,))
-        above = gg.clip(gg.searchsorted(xp, flat, side="right"), 1, xp.size - 1)
+        places = flat(x)
+        above = gg.clip(gg.searchsorted(xp, places, side="right"), 1, xp.size - 1)
         x1, f1 = gg.take(xp, above - 1), gg.take(fp, above - 1)
         x2, f2 = gg.take(xp, above), gg.take(fp, above)
-        inside = gg.reshape(f1 + (f2 - f1) / (x2 - x1) * (flat - x1), x.shape)
+        inside = gg.reshape(f1 + (f2 - f1) / (x2 - x1) * (places - x1), x.shape)
     low = fp[0] if left is None else tensor(left, fp)
     high = fp[-1] if right is None else tensor(right, fp)
     return gg.where(x < xp[0], low, gg.where(x > xp[-1], high, inside))
+
+
+def _full_convolution(a, b):
+    """The sums of products of two vectors, ``(n + m - 1,)``."""
+    a, b = tensors(a, b)
+    if a.ndim > 1 or b.ndim > 1 or not a.size or not b.size:
+        raise ValueError("convolve: needs two vectors with elements")
+    a, b = flat(a), flat(b)
+    a, b = (b, a) if b.size > a.size else (a, b)
+    n, m = a.size, b.size
+    # Windows of the longer one, as the rows of a matrix.
+    padded = gg.pad(a, m - 1)
+    places = numpy.add.outer(numpy.arange(n + m - 1), numpy.arange(m)).reshape(-1)
+    windows = gg.take(padded, constant(places, a), axis=0)
+    return gg.reshape(windows, (n + m - 1, m)) @ gg.flip(b)
+
+
+@of_numpy()
+def convolve(a, v, mode="full"):
+    a, v = tensors(a, v)
+    return _part(_full_convolution(a, v), *sorted([a.size, v.size]), mode)
+
+
+def _part(full, shorter, longer, mode):
+    if mode == "full":
+        return full
+    if mode not in ("same", "valid"):
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full', not {mode!r}")
+    length = longer if mode == "same" else longer - shorter + 1
+    start = (full.size - length) // 2
+    return full[start : start + length]
+
+
+@of_numpy()
+def correlate(a, v, mode="valid"):
+    a, v = tensors(a, v)
+    v = gg.conj(v) if is_complex(v) else v
+    full = _full_convolution(a, gg.flip(v))
+    if mode == "same" and v.size > a.size:
+        start = a.size // 2
+        return full[start : start + v.size]
+    return _part(full, *sorted([a.size, v.size]), mode)
+
+
+# Polynomials
+
+
+@of_numpy()
+def polymul(a1, a2):
+    return _full_convolution(a1, a2)
+
+
+@of_numpy()
+def polyval(p, x):
+    p, x = tensors(p, x)
+    value = gg.zeros_like(x)
+    for coefficient in gg.unstack(p):
+        value = value * x + coefficient
+    return value
+
+
+@of_numpy()
+def polyadd(a1, a2):
+    a1, a2 = [flat(a) if not a.ndim else a for a in tensors(a1, a2)]
+    n = max(a1.size, a2.size)
+    return gg.pad(a1, ((n - a1.size, 0),)) + gg.pad(a2, ((n - a2.size, 0),))
+
+
+@of_numpy()
+def polysub(a1, a2):
+    a1, a2 = tensors(a1, a2)
+    return polyadd(a1, -a2)
+
+
+@of_numpy()
+def polyder(p, m=1):
+    p = tensor(p)
+    for _ in range(m):
+        n = p.size - 1
+        p = p[:-1] * constant(numpy.arange(n, 0, -1), p, p.dtype)
+    return p
+
+
+@of_numpy()
+def polyint(p, m=1, k=None):
+    p = floating(p)
+    constants = numpy.zeros(m) + (0.0 if k is None else k)
+    for i in range(m):
+        terms = p / constant(numpy.arange(p.size, 0, -1), p, p.dtype)
+        p = gg.concat([terms, constant(constants[i : i + 1], p, p.dtype)])
+    return p
+
+
+@of_numpy()
+def polyfit(x, y, deg, rcond=None, *, w=None):
+    x, y, w = tensors(floating(x), y, 1.0 if w is None else w)
+    if x.ndim != 1 or y.ndim not in (1, 2) or y.shape[0] != x.shape[0] or not x.size:
+        raise TypeError(f"polyfit: needs x (n,) and y (n,) or (n, k), not {x.shape} and {y.shape}")
+    y, w = floating(y), gg.broadcast_to(floating(w, x), x.shape)
+    powers = FUNCTIONS["vander"](x, deg + 1) * w[:, None]
+    # Of columns of the same length the solution is more exact.
+    scale = gg.sqrt(gg.sum(powers * powers, axis=0))
+    rtol = x.size * gg.finfo(x.dtype).eps if rcond is None else rcond
+    weighted = y * (w if y.ndim == 1 else w[:, None])
+    solution = gg.linalg.pinv(powers / scale, rtol=rtol) @ weighted
+    return solution / (scale if y.ndim == 1 else scale[:, None])

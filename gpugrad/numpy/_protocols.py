@@ -128,11 +128,18 @@ def _check_weights(name, function, args, keywords):
         )
 
 
-def _values(x):
-    """The array of a tensor, or those of the tensors in a list or tuple."""
-    if isinstance(x, (list, tuple)):
-        return type(x)(map(_values, x)) if type(x) in (list, tuple) else x
-    return x.array if isinstance(x, Tensor) else x
+def _mapped(function, x):
+    """The same lists, tuples and dicts with ``function`` of all other values."""
+    if isinstance(x, dict):
+        return {key: _mapped(function, value) for key, value in x.items()}
+    if type(x) in (list, tuple):
+        return type(x)([_mapped(function, value) for value in x])
+    return function(x)
+
+
+_values = partial(_mapped, lambda x: x.array if isinstance(x, Tensor) else x)
+_as_tensors = partial(_mapped, lambda x: gg.asarray(x) if type(x) in namespace_of else x)
+_with_arrays = partial(_mapped, lambda x: x.__array__() if isinstance(x, Tensor) else x)
 
 
 def _of_shape(x):
@@ -140,12 +147,6 @@ def _of_shape(x):
     if type(x) in call.overriding:
         x = gg.empty_like(x)
     return _values(x)
-
-
-def _as_tensors(answer):
-    if type(answer) in (list, tuple):
-        return type(answer)(map(_as_tensors, answer))
-    return gg.asarray(answer) if type(answer) in namespace_of else answer
 
 
 _signature = cache(signature)
@@ -158,38 +159,21 @@ def _parameters(function):
         return signature(function).parameters
     except ValueError:
         pass
-    return signature(_IN_C.get(name_of(function), _of_any)).parameters
+    return signature(_IN_C.get(name_of(function), lambda *args, **keywords: ...)).parameters
 
 
-# The signatures of functions in C that have other parameters than the function of the table.
-
-
-def _of_any(*args, **keywords): ...
-
-
-def _bincount(x, weights=None, minlength=0): ...
-
-
-def _concatenate(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
-
-
-def _copyto(dst, src, casting="same_kind", where=True): ...
-
-
-def _dot(a, b, out=None): ...
-
-
-def _empty_like(prototype, dtype=None, order="K", subok=True, shape=None, *, device=None): ...
-
-
+# Functions in C that have other parameters than the function of the table.
 _IN_C = {
-    "bincount": _bincount,
-    "concat": _concatenate,
-    "concatenate": _concatenate,
-    "copyto": _copyto,
-    "dot": _dot,
-    "empty_like": _empty_like,
-}
+    "bincount": lambda x, weights=None, minlength=0: ...,
+    "copyto": lambda dst, src, casting="same_kind", where=True: ...,
+    "dot": lambda a, b, out=None: ...,
+    "empty_like": lambda prototype, dtype=None, order="K", subok=True, shape=None, *, device=None: (
+        ...
+    ),
+} | dict.fromkeys(
+    ("concat", "concatenate"),
+    lambda arrays, axis=0, out=None, *, dtype=None, casting="same_kind": ...,
+)
 
 
 def _call(shown, own, args, keywords, theirs, raw, written):
@@ -261,15 +245,6 @@ def _are_constants(x):
     if type(x) in call.overriding:
         return False
     return not isinstance(x, Tensor) or (x.node is None and not x.device.startswith("cuda"))
-
-
-def _with_arrays(x):
-    """The same containers with NumPy arrays in place of Tensors."""
-    if isinstance(x, dict):
-        return {key: _with_arrays(value) for key, value in x.items()}
-    if type(x) in (list, tuple):
-        return type(x)(map(_with_arrays, x))
-    return x.__array__() if isinstance(x, Tensor) else x
 
 
 Tensor.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]

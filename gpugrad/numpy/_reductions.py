@@ -2,9 +2,9 @@
 
 import math
 
-from .._arguments import is_floating
+from .._arguments import is_complex, is_floating
 from .._tensor import Tensor
-from ._table import flat, floating, gg, is_complex, numpy, of_numpy, tensor, tensors
+from ._table import along, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
 
 
 def _masked(a, where, value):
@@ -42,22 +42,32 @@ def mean(a, axis=None, dtype=None, *, keepdims=False, where=True):
     return sum(a, axis, keepdims=keepdims, where=where) / gg.astype(count, a.dtype)
 
 
+def _variance(a, axis, dtype, correction, keepdims, where, without_freedom=0.0):
+    """The variance, or where the degrees of freedom are not positive, that over another number."""
+    a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
+    if where is True:
+        return gg.var(a, axis, correction=correction, keepdims=keepdims)
+    chosen = gg.broadcast_to(tensor(where, a), a.shape)
+    count = gg.astype(gg.count_nonzero(chosen, axis=axis, keepdims=True), gg.real(a).dtype)
+    mean = gg.sum(gg.where(chosen, a, 0), axis, keepdims=True) / count
+    deviation = gg.where(chosen, a - mean, 0)
+    squares = gg.real(deviation * gg.conj(deviation)) if is_complex(a) else deviation**2
+    total = gg.sum(squares, axis, keepdims=keepdims)
+    freedom = gg.reshape(count - correction, total.shape)
+    return total / gg.where(freedom > 0, freedom, without_freedom)
+
+
 @of_numpy(reduction=gg.var)
 def var(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correction=None):
-    a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
-    correction = ddof if correction is None else correction
-    if where is not True:
-        total, freedom = _squares(a, tensor(where, a), axis, correction, keepdims)
-        return total / gg.maximum(freedom, 0)
-    return gg.var(a, axis, correction=correction, keepdims=keepdims)
+    return _variance(a, axis, dtype, ddof if correction is None else correction, keepdims, where)
 
 
 @of_numpy(reduction=gg.std)
 def std(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correction=None):
-    a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     correction = ddof if correction is None else correction
     if where is not True:
-        return _root(var(a, axis, ddof=correction, keepdims=keepdims, where=where))
+        return _root(_variance(a, axis, dtype, correction, keepdims, where))
+    a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     return gg.std(a, axis, correction=correction, keepdims=keepdims)
 
 
@@ -65,17 +75,6 @@ def _root(variance):
     """The square root of a variance; its gradient at 0 is 0, as that of `gpugrad.std`."""
     zero = variance == 0
     return gg.where(zero, 0.0, gg.sqrt(gg.where(zero, 1.0, variance)))
-
-
-def _squares(a, chosen, axis, ddof, keepdims):
-    """The sum of the squared deviations of the elements that a mask chooses; their freedom."""
-    chosen = gg.broadcast_to(chosen, a.shape)
-    count = gg.astype(gg.count_nonzero(chosen, axis=axis, keepdims=True), gg.real(a).dtype)
-    mean = gg.sum(gg.where(chosen, a, 0), axis, keepdims=True) / count
-    deviation = gg.where(chosen, a - mean, 0)
-    squares = gg.real(deviation * gg.conj(deviation)) if is_complex(a) else deviation**2
-    total = gg.sum(squares, axis, keepdims=keepdims)
-    return total, gg.reshape(count - ddof, total.shape)
 
 
 @of_numpy("max", "amax", reduction=gg.max)
@@ -103,6 +102,13 @@ def _extremum(reduce, combine, a, axis, keepdims, initial, where):
     return combine(reduce(a, axis, keepdims=keepdims), _like(initial, a))
 
 
+def _of_axes(op):
+    return lambda a, axis=None, *, keepdims=False: op(a, axis, keepdims=keepdims)
+
+
+enter({name: _of_axes(getattr(gg, name)) for name in ("argmax", "argmin", "count_nonzero")})
+
+
 @of_numpy()
 def ptp(a, axis=None, *, keepdims=False):
     return gg.max(a, axis, keepdims=keepdims) - gg.min(a, axis, keepdims=keepdims)
@@ -118,112 +124,86 @@ def any(a, axis=None, *, keepdims=False, where=True):
     return gg.any(_masked(a, where, 0), axis, keepdims=keepdims)
 
 
-@of_numpy()
-def count_nonzero(a, axis=None, *, keepdims=False):
-    return gg.count_nonzero(a, axis, keepdims=keepdims)
+def _along(op, a, axis, **given):
+    """An op along an axis; for None, of the elements in row-major order."""
+    a, axis = along(a, axis)
+    return op(a, axis=axis, **given)
 
 
-@of_numpy()
-def argmax(a, axis=None, *, keepdims=False):
-    return gg.argmax(a, axis, keepdims=keepdims)
-
-
-@of_numpy()
-def argmin(a, axis=None, *, keepdims=False):
-    return gg.argmin(a, axis, keepdims=keepdims)
-
-
-def _flat(a, axis):
-    """``a`` and the axis; for None, the elements in row-major order and their only axis."""
-    return (flat(a), 0) if axis is None else (a, axis)
-
-
-@of_numpy()
-def cumsum(a, axis=None, dtype=None):
-    a, axis = _flat(a, axis)
-    return gg.cumulative_sum(a, axis=axis, dtype=dtype)
-
-
-@of_numpy()
-def cumprod(a, axis=None, dtype=None):
-    a, axis = _flat(a, axis)
-    return gg.cumulative_prod(a, axis=axis, dtype=dtype)
-
-
-@of_numpy()
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
-    return gg.cumulative_sum(x, axis=axis, dtype=dtype, include_initial=include_initial)
-
-
-@of_numpy()
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
-    return gg.cumulative_prod(x, axis=axis, dtype=dtype, include_initial=include_initial)
+enter(
+    {
+        "argsort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.argsort, a, axis),
+        # Sorted elements are one of the orders that NumPy allows.
+        "partition": lambda a, kth, axis=-1: _along(gg.sort, a, axis),
+        "sort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.sort, a, axis),
+        "intersect1d": lambda ar1, ar2, assume_unique=False: _members(*tensors(ar1, ar2)),
+        "union1d": lambda ar1, ar2: unique(gg.concat([*map(flat, tensors(ar1, ar2))])),
+        "flatnonzero": lambda a: gg.nonzero(flat(a))[0],
+        "nonzero": lambda a: gg.nonzero(a),
+        "argwhere": lambda a: gg.argwhere(a) if a.ndim else gg.argwhere(flat(a))[:, :0],
+        "unique_all": lambda x: gg.unique_all(x),
+        "unique_counts": lambda x: gg.unique_counts(x),
+        "unique_inverse": lambda x: gg.unique_inverse(x),
+        "unique_values": lambda x: gg.unique_values(x),
+    }
+)
 
 
 # Those that leave out nan
 
 
-def _without_nan(a, value):
-    return gg.where(gg.isnan(a), value, a)
+def _is_number(a):
+    return ~gg.isnan(a)
 
 
-@of_numpy()
-def nansum(a, axis=None, dtype=None, *, keepdims=False):
-    return gg.sum(_without_nan(a, 0), axis, dtype=dtype, keepdims=keepdims)
+def _without_nan(function):
+    return lambda a, axis=None, dtype=None, *, keepdims=False: function(
+        a, axis, dtype, keepdims=keepdims, where=_is_number(a)
+    )
 
 
-@of_numpy()
-def nanprod(a, axis=None, dtype=None, *, keepdims=False):
-    return gg.prod(_without_nan(a, 1), axis, dtype=dtype, keepdims=keepdims)
+def _cumulative(op, in_place_of_nan=None):
+    def own(a, axis=None, dtype=None):
+        if in_place_of_nan is not None:
+            a = gg.where(gg.isnan(a), in_place_of_nan, a)
+        return _along(op, a, axis, dtype=dtype)
+
+    return own
 
 
-@of_numpy()
-def nancumsum(a, axis=None, dtype=None):
-    return cumsum(_without_nan(a, 0), axis, dtype)
+def _extremum_without_nan(op, least):
+    def own(a, axis=None, *, keepdims=False):
+        if not is_floating(a):
+            return op(a, axis, keepdims=keepdims)
+        found = op(gg.where(gg.isnan(a), least, a), axis, keepdims=keepdims)
+        return gg.where(gg.any(_is_number(a), axis, keepdims=keepdims), found, math.nan)
+
+    return own
 
 
-@of_numpy()
-def nancumprod(a, axis=None, dtype=None):
-    return cumprod(_without_nan(a, 1), axis, dtype)
-
-
-def _count(a, axis, keepdims):
-    count = gg.count_nonzero(~gg.isnan(a), axis=axis, keepdims=keepdims)
-    return gg.astype(count, gg.real(a).dtype)
-
-
-@of_numpy()
-def nanmean(a, axis=None, dtype=None, *, keepdims=False):
-    a = floating(a) if dtype is None else gg.astype(a, dtype)
-    return nansum(a, axis, keepdims=keepdims) / _count(a, axis, keepdims)
+enter(
+    {
+        "nansum": _without_nan(sum),
+        "nanprod": _without_nan(prod),
+        "nanmean": _without_nan(mean),
+        "cumprod": _cumulative(gg.cumulative_prod),
+        "cumsum": _cumulative(gg.cumulative_sum),
+        "nancumprod": _cumulative(gg.cumulative_prod, 1),
+        "nancumsum": _cumulative(gg.cumulative_sum, 0),
+        "nanmax": _extremum_without_nan(gg.max, -math.inf),
+        "nanmin": _extremum_without_nan(gg.min, math.inf),
+    }
+)
 
 
 @of_numpy()
 def nanvar(a, axis=None, dtype=None, *, ddof=0, keepdims=False):
-    a = floating(a) if dtype is None else gg.astype(a, dtype)
-    total, freedom = _squares(a, ~gg.isnan(a), axis, ddof, keepdims)
-    return total / gg.where(freedom > 0, freedom, math.nan)
+    return _variance(a, axis, dtype, ddof, keepdims, _is_number(a), math.nan)
 
 
 @of_numpy()
 def nanstd(a, axis=None, dtype=None, *, ddof=0, keepdims=False):
-    return _root(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
-
-
-@of_numpy()
-def nanmax(a, axis=None, *, keepdims=False):
-    if not is_floating(a):
-        return gg.max(a, axis, keepdims=keepdims)
-    found = gg.max(_without_nan(a, -math.inf), axis, keepdims=keepdims)
-    return gg.where(_count(a, axis, keepdims) > 0, found, math.nan)
-
-
-@of_numpy()
-def nanmin(a, axis=None, *, keepdims=False):
-    if not is_floating(a):
-        return gg.min(a, axis, keepdims=keepdims)
-    found = gg.min(_without_nan(a, math.inf), axis, keepdims=keepdims)
-    return gg.where(_count(a, axis, keepdims) > 0, found, math.nan)
+    return _root(_variance(a, axis, dtype, ddof, keepdims, _is_number(a), math.nan))
 
 
 # Statistics
@@ -240,20 +220,17 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
         if weights.shape != a.shape:
             if axis is None:
                 raise TypeError("Axis must be specified when shapes of a and weights differ.")
-            axes = axis if isinstance(axis, tuple) else (axis,)
-            axes = [place % a.ndim for place in axes]
+            axes = [place % a.ndim for place in (axis if isinstance(axis, tuple) else (axis,))]
             order = sorted(range(len(axes)), key=axes.__getitem__)
             weights = gg.permute_dims(weights, tuple(order))
-            weights = gg.reshape(
-                weights, tuple([n if i in axes else 1 for i, n in enumerate(a.shape)])
-            )
+            weights = gg.expand_dims(weights, tuple([i for i in range(a.ndim) if i not in axes]))
         weights = gg.broadcast_to(weights, a.shape)
         total = gg.sum(weights, axis, keepdims=keepdims)
         mean = gg.sum(a * weights, axis, keepdims=keepdims) / total
     return (mean, gg.astype(total, mean.dtype)) if returned else mean
 
 
-def _quantile(a, q, axis, method, keepdims):
+def _quantile(a, q, axis, method, keepdims, op=gg.quantile):
     a = floating(a)
     if isinstance(axis, (tuple, list)):
         axes = sorted({place % a.ndim for place in axis})
@@ -262,7 +239,7 @@ def _quantile(a, q, axis, method, keepdims):
         moved = gg.permute_dims(a, (*rest, *axes))
         length = math.prod([a.shape[i] for i in axes])
         flat = gg.reshape(moved, (*moved.shape[: len(rest)], length))
-        found = _quantile(flat, q, -1, method, False)
+        found = _quantile(flat, q, -1, method, False, op)
         front = found.shape[: found.ndim - len(rest)]
         return gg.reshape(found, (*front, *kept)) if keepdims else found
     if isinstance(q, (int, float)):
@@ -271,29 +248,59 @@ def _quantile(a, q, axis, method, keepdims):
         q = q if isinstance(q, Tensor) else numpy.asarray(q)
         a = gg.astype(a, gg.result_type(a.dtype, q.dtype), copy=False)
         if q.ndim > 1:
-            found = _quantile(a, q.reshape(-1), axis, method, keepdims)
+            found = _quantile(a, q.reshape(-1), axis, method, keepdims, op)
             return gg.reshape(found, q.shape + found.shape[1:])
         q = q if isinstance(q, Tensor) else q.tolist()
-    return gg.quantile(a, q, axis, method=method, keepdims=keepdims)
+    return op(a, q, axis, method=method, keepdims=keepdims)
 
 
-@of_numpy()
-def quantile(a, q, axis=None, *, method="linear", keepdims=False):
-    return _quantile(a, q, axis, method, keepdims)
+def _of_numbers(a, q, axis, *, method, keepdims):
+    """`gpugrad.quantile` of the elements that are not nan; nan where there are none."""
+    if method != "linear":
+        raise TypeError(f"numpy.nanquantile: with Tensors method is 'linear', not {method!r}")
+    kept = (1,) * a.ndim if axis is None else None
+    a, axis = along(a, axis)
+    is_number = ~gg.isnan(a)
+    count = gg.count_nonzero(is_number, axis=axis, keepdims=True)
+    last = gg.maximum(count - 1, 0)
+    ordered = gg.sort(gg.where(is_number, a, math.inf), axis=axis)
+
+    def at(q):
+        if not isinstance(q, Tensor) and not 0 <= q <= 1:
+            raise ValueError(f"quantile: q must be from 0 to 1, not {q}")
+        place = q * gg.astype(last, a.dtype)
+        below = gg.astype(gg.floor(place), last.dtype)
+        low = gg.take_along_axis(ordered, below, axis=axis)
+        high = gg.take_along_axis(ordered, gg.minimum(below + 1, last), axis=axis)
+        found = low + (high - low) * (place - gg.astype(below, a.dtype))
+        found = gg.where(count > 0, found, math.nan)
+        return gg.reshape(found, kept or found.shape) if keepdims else gg.squeeze(found, axis)
+
+    return at(q) if getattr(q, "ndim", isinstance(q, list)) == 0 else gg.stack([at(p) for p in q])
 
 
-@of_numpy()
-def percentile(a, q, axis=None, *, method="linear", keepdims=False):
-    share = q / 100 if isinstance(q, Tensor) else numpy.true_divide(q, 100)
-    return _quantile(a, share, axis, method, keepdims)
+def _quantiles(op):
+    """Functions for quantiles, percentiles and the median by an op for quantiles."""
+
+    def quantile(a, q, axis=None, *, method="linear", keepdims=False):
+        return _quantile(a, q, axis, method, keepdims, op)
+
+    def percentile(a, q, axis=None, *, method="linear", keepdims=False):
+        share = q / 100 if isinstance(q, Tensor) else numpy.true_divide(q, 100)
+        return _quantile(a, share, axis, method, keepdims, op)
+
+    def median(a, axis=None, *, keepdims=False):
+        a = floating(a)
+        if not a.size:  # nan, as the mean is
+            return gg.mean(a, axis, keepdims=keepdims)
+        return _quantile(a, 0.5, axis, "linear", keepdims, op)
+
+    return quantile, percentile, median
 
 
-@of_numpy()
-def median(a, axis=None, *, keepdims=False):
-    a = floating(a)
-    if not a.size:  # nan, as the mean is
-        return gg.mean(a, axis, keepdims=keepdims)
-    return _quantile(a, 0.5, axis, "linear", keepdims)
+for _prefix, _op in ("", gg.quantile), ("nan", _of_numbers):
+    _names = [_prefix + name for name in ("quantile", "percentile", "median")]
+    enter(dict(zip(_names, _quantiles(_op), strict=True)))
 
 
 @of_numpy()
@@ -322,8 +329,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
         freedom = total - ddof * spread if aweights is not None else total - ddof
         weighted = (m - center) * weights
     product = weighted @ gg.matrix_transpose(gg.conj(m - center) if is_complex(m) else m - center)
-    result = product / freedom
-    return squeezed(result)
+    return gg.reshape(product / freedom, ()) if product.size == 1 else product / freedom
 
 
 def _as_rows(name, x):
@@ -331,11 +337,6 @@ def _as_rows(name, x):
     if x.ndim > 2:
         raise ValueError(f"cov: {name} has more than 2 dimensions: {x.shape}")
     return gg.reshape(x, (1, x.size)) if x.ndim < 2 else x
-
-
-def squeezed(matrix):
-    """A matrix of one element as a number, as NumPy returns it."""
-    return gg.reshape(matrix, ()) if matrix.size == 1 else matrix
 
 
 @of_numpy()
@@ -347,46 +348,13 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
     return covariance / deviation[:, None] / deviation[None, :]
 
 
-# Sorting
-
-
-@of_numpy()
-def sort(a, axis=-1, kind=None, *, stable=None):
-    a, axis = _flat(a, axis)
-    return gg.sort(a, axis=axis)
-
-
-@of_numpy()
-def argsort(a, axis=-1, kind=None, *, stable=None):
-    a, axis = _flat(a, axis)
-    return gg.argsort(a, axis=axis)
-
-
-@of_numpy()
-def partition(a, kth, axis=-1):
-    # Sorted elements are one of the orders that NumPy allows.
-    return sort(a, axis)
+# Searching
 
 
 @of_numpy()
 def searchsorted(a, v, side="left", sorter=None):
     a, v = tensors(a, v)
     return gg.searchsorted(a, v, sorter, side=side)
-
-
-@of_numpy()
-def nonzero(a):
-    return gg.nonzero(a)
-
-
-@of_numpy()
-def flatnonzero(a):
-    return gg.nonzero(gg.reshape(a, (-1,)))[0]
-
-
-@of_numpy()
-def argwhere(a):
-    return gg.argwhere(a)
 
 
 @of_numpy()
@@ -416,49 +384,20 @@ def unique(ar, return_index=False, return_inverse=False, return_counts=False):
 
 
 @of_numpy()
-def unique_all(x):
-    return gg.unique_all(x)
-
-
-@of_numpy()
-def unique_counts(x):
-    return gg.unique_counts(x)
-
-
-@of_numpy()
-def unique_inverse(x):
-    return gg.unique_inverse(x)
-
-
-@of_numpy()
-def unique_values(x):
-    return gg.unique_values(x)
-
-
-@of_numpy()
-def union1d(ar1, ar2):
-    both = [gg.reshape(x, (-1,)) for x in tensors(ar1, ar2)]
-    return unique(gg.concat(both))
-
-
-@of_numpy()
-def intersect1d(ar1, ar2, assume_unique=False):
-    ar1, ar2 = tensors(ar1, ar2)
-    first = gg.unique_values(ar1)
-    return first[gg.isin(first, ar2)]
-
-
-@of_numpy()
 def setdiff1d(ar1, ar2, assume_unique=False):
-    ar1, ar2 = tensors(ar1, ar2)
-    first = gg.reshape(ar1, (-1,)) if assume_unique else gg.unique_values(ar1)
-    return first[gg.isin(first, ar2, invert=True)]
+    return _members(*tensors(ar1, ar2), True, assume_unique)
 
 
 @of_numpy()
 def setxor1d(ar1, ar2, assume_unique=False):
     ar1, ar2 = tensors(ar1, ar2)
-    return gg.sort(gg.concat([setdiff1d(ar1, ar2), setdiff1d(ar2, ar1)]))
+    return gg.sort(gg.concat([_members(ar1, ar2, True), _members(ar2, ar1, True)]))
+
+
+def _members(ar1, ar2, invert=False, unique=False):
+    """The values of the first, without repetitions, that are in the second, or not."""
+    first = flat(ar1) if unique else gg.unique_values(ar1)
+    return first[gg.isin(first, ar2, invert=invert)]
 
 
 @of_numpy()

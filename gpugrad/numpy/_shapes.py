@@ -6,7 +6,22 @@ from operator import index
 from .._tensor import Tensor
 from ..backends import SCALARS
 from ._creation import array
-from ._table import FUNCTIONS, constant, gg, is_true, numpy, of_numpy, sliced, tensor, tensors
+from ._table import (
+    along,
+    axes_of,
+    constant,
+    enter,
+    flat,
+    gg,
+    is_true,
+    lookup,
+    numpy,
+    of_numpy,
+    shape_along,
+    sliced,
+    tensor,
+    tensors,
+)
 
 
 @of_numpy()
@@ -36,12 +51,6 @@ def _reversed(a):
 
 
 @of_numpy()
-def ravel(a, order="C"):
-    a = tensor(a)
-    return gg.reshape(_reversed(a) if _in_columns(order, a) else a, (-1,))
-
-
-@of_numpy()
 def transpose(a, axes=None):
     a = tensor(a)
     if axes is None:
@@ -50,99 +59,108 @@ def transpose(a, axes=None):
 
 
 @of_numpy()
-def matrix_transpose(x, /):
-    return gg.matrix_transpose(x)
-
-
-@of_numpy()
-def swapaxes(a, axis1, axis2):
-    return tensor(a).swapaxes(axis1, axis2)
-
-
-@of_numpy()
-def moveaxis(a, source, destination):
-    source, destination = [
-        tuple(axes) if isinstance(axes, list) else axes for axes in (source, destination)
-    ]
-    return gg.moveaxis(a, source, destination)
-
-
-@of_numpy()
 def rollaxis(a, axis, start=0):
     axis, start = axis % a.ndim, start + a.ndim if start < 0 else start
     return gg.moveaxis(a, axis, start - (axis < start))
 
 
-@of_numpy()
-def expand_dims(a, axis):
-    return gg.expand_dims(a, tuple(axis) if isinstance(axis, list) else axis)
+def _at_least(ndim, args):
+    """Arrays with at least so many axes; with three, a vector becomes the middle one."""
+    found = []
+    for x in tensors(*args):
+        after = (1,) * (ndim == 3 and x.ndim in (1, 2))
+        before = (1,) * (ndim - x.ndim - len(after))
+        found.append(gg.reshape(x, (*before, *x.shape, *after)))
+    return found
+
+
+def _one_or_all(arrays):
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+enter(
+    {
+        "atleast_1d": lambda *args: _one_or_all(_at_least(1, args)),
+        "atleast_2d": lambda *args: _one_or_all(_at_least(2, args)),
+        "atleast_3d": lambda *args: _one_or_all(_at_least(3, args)),
+        "append": lambda arr, values, axis=None: concatenate([arr, values], axis),
+        "astype": lambda x, dtype, /, *, copy=True: gg.astype(x, dtype, copy=copy),
+        "broadcast_arrays": lambda *args: gg.broadcast_arrays(*tensors(*args)),
+        "broadcast_to": lambda array, shape: gg.broadcast_to(array, shape),
+        "copy": lambda a: array(a),
+        "diagflat": lambda v, k=0: diag(flat(v), k),
+        "expand_dims": lambda a, axis: gg.expand_dims(a, axes_of(axis)),
+        "flip": lambda m, axis=None: gg.flip(m, axis=axis),
+        "fliplr": lambda m: gg.flip(m, axis=1),
+        "flipud": lambda m: gg.flip(m, axis=0),
+        "roll": lambda a, shift, axis=None: gg.roll(a, axes_of(shift), axis=axes_of(axis)),
+        "split": lambda ary, indices_or_sections, axis=0: list(
+            gg.split(ary, _positions(indices_or_sections), axis)
+        ),
+        "squeeze": lambda a, axis=None: tensor(a).squeeze(axis),
+        "swapaxes": lambda a, axis1, axis2: tensor(a).swapaxes(axis1, axis2),
+        "tile": lambda A, reps: gg.tile(A, _lengths(reps)),
+        "tril": lambda m, k=0: gg.tril(_as_matrices(m), k=k),
+        "triu": lambda m, k=0: gg.triu(_as_matrices(m), k=k),
+    }
+    # NumPy's own are made of functions in the table.
+    | {name: lookup(name).__wrapped__ for name in ("hsplit", "vsplit", "dsplit")}
+)
 
 
 @of_numpy()
-def squeeze(a, axis=None):
-    return tensor(a).squeeze(axis)
-
-
-def _at_least(shape_of):
-    """A function that gives each of its arguments the shape that ``shape_of`` says."""
-
-    def own(*args):
-        found = [gg.reshape(x, shape_of(x.shape)) for x in tensors(*args)]
-        return found[0] if len(found) == 1 else tuple(found)
-
-    return own
-
-
-def _of_three(shape):
-    if len(shape) < 2:
-        return (1, *shape, 1) if shape else (1, 1, 1)
-    return (*shape, 1) if len(shape) == 2 else shape
-
-
-atleast_1d = of_numpy("atleast_1d")(_at_least(lambda shape: shape or (1,)))
-atleast_2d = of_numpy("atleast_2d")(_at_least(lambda shape: (1,) * (2 - len(shape)) + shape))
-atleast_3d = of_numpy("atleast_3d")(_at_least(_of_three))
+def moveaxis(a, source, destination):
+    return gg.moveaxis(a, axes_of(source), axes_of(destination))
 
 
 @of_numpy()
-def broadcast_to(array, shape):
-    return gg.broadcast_to(array, shape)
+def ravel(a, order="C"):
+    a = tensor(a)
+    return flat(_reversed(a) if _in_columns(order, a) else a)
 
 
 @of_numpy()
-def broadcast_arrays(*args):
-    return gg.broadcast_arrays(*tensors(*args))
+def diagonal(a, offset=0, axis1=0, axis2=1):
+    return gg.linalg.diagonal(_with_matrices_last(a, axis1, axis2), offset=offset)
+
+
+@of_numpy()
+def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
+    return gg.linalg.trace(_with_matrices_last(a, axis1, axis2), offset=offset, dtype=dtype)
+
+
+@of_numpy()
+def delete(arr, obj, axis=None):
+    arr, axis = along(arr, axis)
+    return _taken(arr, numpy.delete(numpy.arange(arr.shape[axis]), obj), axis)
+
+
+@of_numpy(of_sequence=True)
+def hstack(tup, *, dtype=None):
+    arrays = _at_least(1, tup)
+    return concatenate(arrays, 0 if arrays[0].ndim == 1 else 1, dtype=dtype)
+
+
+@of_numpy(of_sequence=True)
+def vstack(tup, *, dtype=None):
+    return concatenate(_at_least(2, tup), dtype=dtype)
+
+
+@of_numpy(of_sequence=True)
+def dstack(tup):
+    return concatenate(_at_least(3, tup), axis=2)
 
 
 @of_numpy()
 def meshgrid(*args, copy=True, sparse=False, indexing="xy"):
-    vectors = [gg.reshape(x, (-1,)) for x in tensors(*args)]
+    vectors = [flat(x) for x in tensors(*args)]
     if not sparse:
         return gg.meshgrid(*vectors, indexing=indexing)
     places = list(range(len(vectors)))
     if indexing == "xy" and len(places) > 1:
         places[:2] = 1, 0
-    return tuple(
-        [
-            gg.reshape(x, tuple([-1 if i == place else 1 for i in range(len(vectors))]))
-            for place, x in zip(places, vectors, strict=True)
-        ]
-    )
-
-
-@of_numpy()
-def flip(m, axis=None):
-    return gg.flip(m, axis=axis)
-
-
-@of_numpy()
-def fliplr(m):
-    return gg.flip(m, axis=1)
-
-
-@of_numpy()
-def flipud(m):
-    return gg.flip(m, axis=0)
+    pairs = zip(places, vectors, strict=True)
+    return tuple([gg.reshape(x, shape_along(place, len(vectors))) for place, x in pairs])
 
 
 @of_numpy()
@@ -157,18 +175,6 @@ def rot90(m, k=1, axes=(0, 1)):
 
 
 @of_numpy()
-def roll(a, shift, axis=None):
-    if type(shift) is list or type(axis) is list:
-        shift, axis = [tuple(x) if isinstance(x, list) else x for x in (shift, axis)]
-    return gg.roll(a, shift, axis=axis)
-
-
-@of_numpy()
-def tile(A, reps):
-    return gg.tile(A, (reps,) if type(reps) is int else _lengths(reps))
-
-
-@of_numpy()
 def repeat(a, repeats, axis=None):
     if isinstance(repeats, (list, tuple)):
         a, repeats = tensors(a, repeats)
@@ -178,9 +184,9 @@ def repeat(a, repeats, axis=None):
 @of_numpy()
 def resize(a, new_shape):
     shape = _lengths(new_shape)
-    flat, size = gg.reshape(a, (-1,)), math.prod(shape)
-    times = -(-size // flat.size) if flat.size else 0
-    return gg.reshape(gg.tile(flat, (times,))[:size], shape)
+    size = math.prod(shape)
+    times = -(-size // a.size) if a.size else 0
+    return gg.reshape(gg.tile(flat(a), (times,))[:size], shape)
 
 
 # Joining
@@ -198,36 +204,10 @@ def stack(arrays, axis=0, *, dtype=None):
     return joined if dtype is None else gg.astype(joined, dtype)
 
 
-def _each(function, arrays):
-    """The results of a function such as `atleast_1d` for each of the arrays."""
-    return [FUNCTIONS[function](x) for x in tensors(*arrays)]
-
-
-@of_numpy(of_sequence=True)
-def hstack(tup, *, dtype=None):
-    arrays = _each("atleast_1d", tup)
-    return concatenate(arrays, axis=0 if arrays[0].ndim == 1 else 1, dtype=dtype)
-
-
-@of_numpy(of_sequence=True)
-def vstack(tup, *, dtype=None):
-    return concatenate(_each("atleast_2d", tup), dtype=dtype)
-
-
-@of_numpy(of_sequence=True)
-def dstack(tup):
-    return concatenate(_each("atleast_3d", tup), axis=2)
-
-
 @of_numpy(of_sequence=True)
 def column_stack(tup):
     columns = [gg.reshape(x, (-1, 1)) if x.ndim < 2 else x for x in tensors(*tup)]
     return concatenate(columns, axis=1)
-
-
-@of_numpy()
-def append(arr, values, axis=None):
-    return concatenate([arr, values], axis=axis)
 
 
 @of_numpy(of_sequence=True)
@@ -259,9 +239,7 @@ def _leaves(level):
 @of_numpy()
 def insert(arr, obj, values, axis=None):
     arr, values = tensors(arr, values)
-    if axis is None:
-        arr, axis = gg.reshape(arr, (-1,)), 0
-    axis %= arr.ndim
+    arr, axis = along(arr, axis)
     n = arr.shape[axis]
     places = numpy.arange(n)[obj] if isinstance(obj, slice) else numpy.asarray(obj)
     if places.ndim:
@@ -279,14 +257,6 @@ def insert(arr, obj, values, axis=None):
 def _taken(x, places, axis):
     """``x`` at host integers ``places`` along an axis."""
     return gg.take(x, constant(places, x), axis=axis)
-
-
-@of_numpy()
-def delete(arr, obj, axis=None):
-    if axis is None:
-        arr, axis = gg.reshape(arr, (-1,)), 0
-    axis %= arr.ndim
-    return _taken(arr, numpy.delete(numpy.arange(arr.shape[axis]), obj), axis)
 
 
 @of_numpy()
@@ -311,11 +281,6 @@ def _positions(indices_or_sections):
 
 
 @of_numpy()
-def split(ary, indices_or_sections, axis=0):
-    return list(gg.split(ary, _positions(indices_or_sections), axis))
-
-
-@of_numpy()
 def array_split(ary, indices_or_sections, axis=0):
     positions = _positions(indices_or_sections)
     if isinstance(positions, int):
@@ -328,41 +293,7 @@ def array_split(ary, indices_or_sections, axis=0):
     return [sliced(ary, axis, *pair) for pair in bounds]
 
 
-@of_numpy()
-def hsplit(ary, indices_or_sections):
-    return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
-
-
-@of_numpy()
-def vsplit(ary, indices_or_sections):
-    if ary.ndim < 2:
-        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
-    return split(ary, indices_or_sections, 0)
-
-
-@of_numpy()
-def dsplit(ary, indices_or_sections):
-    if ary.ndim < 3:
-        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
-    return split(ary, indices_or_sections, 2)
-
-
-@of_numpy()
-def unstack(x, /, *, axis=0):
-    return gg.unstack(x, axis=axis)
-
-
 # Diagonals and triangles
-
-
-@of_numpy()
-def tril(m, k=0):
-    return gg.tril(_as_matrices(m), k=k)
-
-
-@of_numpy()
-def triu(m, k=0):
-    return gg.triu(_as_matrices(m), k=k)
 
 
 def _as_matrices(m):
@@ -370,21 +301,10 @@ def _as_matrices(m):
     return gg.broadcast_to(m, m.shape * 2) if m.ndim == 1 else m
 
 
-@of_numpy()
-def diagonal(a, offset=0, axis1=0, axis2=1):
-    return gg.linalg.diagonal(_with_matrices_last(a, axis1, axis2), offset=offset)
-
-
 def _with_matrices_last(a, axis1, axis2):
     if (axis1 - a.ndim, axis2 - a.ndim) == (-2, -1) or (axis1, axis2) == (-2, -1):
         return a
     return gg.moveaxis(a, (axis1, axis2), (-2, -1))
-
-
-@of_numpy()
-def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
-    a = _with_matrices_last(a, axis1, axis2)
-    return gg.linalg.trace(a, offset=offset, dtype=dtype)
 
 
 @of_numpy()
@@ -399,11 +319,6 @@ def diag(v, k=0):
     own = constant(numpy.eye(n, k=k, dtype=bool), v)
     columns = gg.pad(v, (max(k, 0), max(-k, 0)))
     return gg.where(own, columns, gg.zeros_like(columns))
-
-
-@of_numpy()
-def diagflat(v, k=0):
-    return diag(gg.reshape(v, (-1,)), k)
 
 
 @of_numpy()
@@ -519,43 +434,29 @@ def choose(a, choices):
 @of_numpy()
 def take(a, indices, axis=None):
     a, indices = tensors(a, indices)
-    if axis is None:
-        a, axis = gg.reshape(a, (-1,)), 0
-    axis %= max(a.ndim, 1)
-    taken = gg.take(a, gg.reshape(indices, (-1,)), axis=axis)
+    a, axis = along(a, axis)
+    taken = gg.take(a, flat(indices), axis=axis)
     return gg.reshape(taken, a.shape[:axis] + indices.shape + a.shape[axis + 1 :])
 
 
 @of_numpy()
 def take_along_axis(arr, indices, axis=-1):
-    if axis is None:
-        arr, axis = gg.reshape(arr, (-1,)), 0
+    arr, axis = along(arr, axis)
     return gg.take_along_axis(arr, indices, axis=axis)
 
 
 @of_numpy()
 def compress(condition, a, axis=None):
     condition, a = tensors(condition, a)
-    if axis is None:
-        a, axis = gg.reshape(a, (-1,)), 0
+    a, axis = along(a, axis)
     places = gg.nonzero(condition)[0]
     return gg.take(a, places, axis=axis)
 
 
 @of_numpy()
 def extract(condition, arr):
-    condition, arr = [gg.reshape(x, (-1,)) for x in tensors(condition, arr)]
+    condition, arr = [flat(x) for x in tensors(condition, arr)]
     return arr[gg.astype(condition, gg.bool)]
-
-
-@of_numpy()
-def astype(x, dtype, /, *, copy=True):
-    return gg.astype(x, dtype, copy=copy)
-
-
-@of_numpy()
-def copy(a):
-    return array(a)
 
 
 @of_numpy()

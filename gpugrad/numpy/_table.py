@@ -7,17 +7,22 @@ Both ways to a function go through it: ``gpugrad.numpy.pad(x, 2)``, which the de
 from functools import cache, update_wrapper
 from inspect import Parameter, signature
 from sys import maxsize
+from types import SimpleNamespace
 from typing import Any
 
+from .. import _creation, _dtypes, _limits, fft, linalg, special
 from .._arguments import is_floating
 from .._creation import holds_tensor
 from .._tensor import Tensor
-from ..autograd import call
-from ..backends import SCALARS, backend_of
+from ..autograd.operation import exports
+from ..backends import SCALARS, backend_of, dtypes
 from ..backends.numpy import library as numpy
 
-# The package itself, which this module is not allowed to import; see ARCHITECTURE.md.
-gg: Any = call.namespace
+# What the floors below have, under the names that it has in gpugrad.
+gg: Any = SimpleNamespace(
+    **(vars(dtypes) | vars(_limits) | vars(_dtypes) | vars(_creation) | exports()),
+    bool=dtypes.bool_, fft=fft, linalg=linalg, special=special,
+)  # fmt: skip
 
 # The functions for calls in which there is a Tensor, by NumPy's names, as "pad" or "linalg.norm".
 FUNCTIONS: dict[str, Any] = {}
@@ -40,16 +45,24 @@ def of_numpy(*names, of_sequence=False, reduction=None):
         calls, which are by far the most frequent, go to the op directly.
     """
 
-    def enter(own):
+    def decorated(own):
         keys = names or (own.__name__.strip("_"),)
-        FUNCTIONS.update(dict.fromkeys(keys, own))
-        if of_sequence:
-            OF_SEQUENCES.update(keys)
+        enter({" ".join(keys): own}, of_sequence=of_sequence)
         if reduction is not None:
             REDUCTIONS.update(dict.fromkeys(keys, reduction))
         return public(keys[0])
 
-    return enter
+    return decorated
+
+
+def enter(table: dict[str, Any], of_sequence: bool = False) -> None:
+    """Enter functions for calls in which there is a Tensor, by NumPy's names; see `of_numpy`."""
+    for names, own in table.items():
+        first, *_ = keys = names.split()
+        own.__name__ = own.__qualname__ = first.rpartition(".")[2]  # for errors about arguments
+        FUNCTIONS.update(dict.fromkeys(keys, own))
+        if of_sequence:
+            OF_SEQUENCES.update(keys)
 
 
 def lookup(name):
@@ -167,6 +180,8 @@ def positional(own):
 
 # Helpers of the functions in the table
 
+axis_index = numpy.lib.array_utils.normalize_axis_index  # raises AxisError
+
 
 def tensor(x, like=None):
     """``x`` as a Tensor, in the dtype that it has in NumPy.
@@ -215,9 +230,19 @@ def flat(x):
     return x if x.ndim == 1 else gg.reshape(x, (-1,))
 
 
-def is_complex(x):
-    """Whether a tensor is complex."""
-    return gg.isdtype(x.dtype, "complex floating")
+def along(x, axis):
+    """A tensor and the axis, which is not negative; for None, its elements and their only axis."""
+    return (flat(x), 0) if axis is None else (x, axis_index(axis, x.ndim or 1))
+
+
+def axes_of(axes):
+    """An axis or a tuple of axes; NumPy also takes lists."""
+    return tuple(axes) if isinstance(axes, list) else axes
+
+
+def shape_along(axis, ndim, length=-1):
+    """The shape that puts a vector along one of the axes."""
+    return tuple([length if i == axis % ndim else 1 for i in range(ndim)])
 
 
 def is_true(x):

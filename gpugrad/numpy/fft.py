@@ -2,13 +2,10 @@
 
 from typing import Any as _Any
 
-from ._namespace import found as _found
-from ._namespace import numpy as _numpy
+from ._namespace import module as _module
 
-__all__ = list(_numpy.fft.__all__)
-__dir__ = __all__.copy
+__all__, __dir__, _found = _module("fft", globals())
 
 
 def __getattr__(name: str) -> _Any:
-    value = globals()[name] = _found("fft", name)
-    return value
+    return _found(name)

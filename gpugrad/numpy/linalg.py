@@ -2,13 +2,10 @@
 
 from typing import Any as _Any
 
-from ._namespace import found as _found
-from ._namespace import numpy as _numpy
+from ._namespace import module as _module
 
-__all__ = list(_numpy.linalg.__all__)
-__dir__ = __all__.copy
+__all__, __dir__, _found = _module("linalg", globals())
 
 
 def __getattr__(name: str) -> _Any:
-    value = globals()[name] = _found("linalg", name)
-    return value
+    return _found(name)

@@ -6,13 +6,10 @@ on a GPU.
 
 from typing import Any as _Any
 
-from ._namespace import found as _found
-from ._namespace import numpy as _numpy
+from ._namespace import module as _module
 
-__all__ = list(_numpy.random.__all__)
-__dir__ = __all__.copy
+__all__, __dir__, _found = _module("random", globals())
 
 
 def __getattr__(name: str) -> _Any:
-    value = globals()[name] = _found("random", name)
-    return value
+    return _found(name)

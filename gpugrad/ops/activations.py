@@ -6,6 +6,7 @@ where PyTorch gives nan for an infinite input, most of them give the limit.
 
 import math
 
+from .._arguments import one_of
 from ..autograd.operation import elementwise
 from .neural import largest_exponent, logistic
 
@@ -56,8 +57,7 @@ def gelu(xp, x, /, approximate="none"):
     From Hendrycks and Gimpel (2016). Far from 0 no digits are lost. Raises ValueError for another
     ``approximate``.
     """
-    if approximate not in ("none", "tanh"):
-        raise ValueError(f"approximate must be 'none' or 'tanh', not {approximate!r}")
+    one_of("approximate", approximate, ("none", "tanh"))
     bounded = xp.maximum(x, -40.0)
     if approximate == "tanh":
         return bounded * logistic(xp, _gelu_argument(xp.minimum(bounded, 40.0)))

@@ -1,6 +1,6 @@
-"""Elementwise ops whose forward is the function of the same name in ``xp``.
+"""Ops whose forward is the function of the same name in ``xp``.
 
-The decorated functions have no body: they provide the op's name, inputs and docstring.
+The decorated functions have no body: they provide the op's name, parameters and docstring.
 """
 
 import builtins
@@ -8,11 +8,11 @@ from functools import cache
 from types import FunctionType
 from typing import Any
 
-from ..autograd.operation import elementwise
+from ..autograd.operation import elementwise, op
 
 
 def standard_function(*, differentiable=True, discards=False, **rules) -> Any:
-    """Define an op that is a function of the array API standard.
+    """Define an elementwise op that is a function of the array API standard.
 
     differentiable, discards, rules: as for `op` and its method ``vjp``.
     """
@@ -25,28 +25,52 @@ def standard_function(*, differentiable=True, discards=False, **rules) -> Any:
     return define
 
 
-def forward_by_name(namespace, function):
-    """An op's forward, with the name, inputs and docstring of ``function``."""
+def library_function(namespace="xp", *, reduces=False, **options) -> Any:
+    """Define an op that is a function of ``namespace``, to which it passes on its parameters.
+
+    reduces: whether the second parameter is the axis of a reduction; see `no_axis`.
+    options: as for `op`.
+    """
+
+    return lambda function: op(forward_by_name(namespace, function, reduces), **options)
+
+
+def no_axis(axis):
+    """``axis`` of a 0-d array, None or (). IndexError for 0 and -1, which some libraries accept."""
+    if axis is not None and axis != ():
+        axis = axis[0] if isinstance(axis, tuple) else axis
+        raise IndexError(f"axis {axis} is out of bounds for array of dimension 0")
+    return axis
+
+
+def forward_by_name(namespace, function, reduces=False):
+    """An op's forward, with the name, parameters and docstring of ``function``."""
     # `op` reads the names of parameters, so a function of ``*inputs`` would not work.
     name, own = function.__name__, function.__code__
-    code = _template(namespace, own.co_argcount)
+    code = _template(namespace, own.co_argcount, own.co_varnames[own.co_argcount :], reduces)
     code = code.replace(
         co_name=name,
         co_qualname=name,
-        co_names=(*code.co_names[:-1], name),
+        co_names=tuple([name.strip("_") if n == "function" else n for n in code.co_names]),
+        co_posonlyargcount=own.co_posonlyargcount and own.co_posonlyargcount + 1,
         co_varnames=("xp", *own.co_varnames),
         co_filename=own.co_filename,  # `inspect.getsource` shows the definition
         co_firstlineno=own.co_firstlineno,
     )
     # An import by compiled code, such as CuPy's, needs the caller's ``__builtins__``.
-    names = {"__name__": function.__module__, "__builtins__": builtins}
-    forward: Any = FunctionType(code, names, name)
+    names = {"__name__": function.__module__, "__builtins__": builtins, "no_axis": no_axis}
+    forward: Any = FunctionType(code, names, name, function.__defaults__)
+    forward.__kwdefaults__ = function.__kwdefaults__
     forward.__doc__ = function.__doc__
     return forward
 
 
 @cache  # since compiling takes longer than all the rest
-def _template(namespace, count):
-    """The code of a call of a function in ``namespace`` with ``count`` inputs."""
-    inputs = ", ".join([f"x{i}" for i in range(count)])
-    return eval(f"lambda xp, {inputs}: {namespace}.function({inputs})").__code__
+def _template(namespace, count, keywords, reduces):
+    """The code of a call of a function in ``namespace`` with ``count`` inputs and keywords."""
+    inputs = [f"x{i}" for i in range(count)]
+    taken = ", ".join([*inputs, *(["*", *keywords] if keywords else [])])
+    if reduces:
+        inputs[1] = "axis=x1 if x0.ndim else no_axis(x1)"
+    given = ", ".join([*inputs, *(f"{name}={name}" for name in keywords)])
+    return eval(f"lambda xp, {taken}: {namespace}.function({given})").__code__

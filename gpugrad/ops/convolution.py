@@ -5,15 +5,15 @@ its gradient by one of the three. The gradient by ``x`` is the transposed convol
 """
 
 from .._batched import aligned, equally, shapes_of_examples
-from ..autograd.operation import op
 from ..backends import check_convolution
+from .by_name import library_function
 from .elementwise import add
 from .manipulation import broadcast_to, moveaxis, reshape
 from .reductions import sum as _sum
 
 
-@op
-def convolution(xp, x, weight, bias=None, /, *, stride=1, padding=0, dilation=1, groups=1):
+@library_function()
+def convolution(x, weight, bias=None, /, *, stride=1, padding=0, dilation=1, groups=1):
     """The sum of products of each window of ``x`` with each filter, plus ``bias``.
 
     x: ``(n, channels, *lengths)``, with any number of axes for windows to slide over.
@@ -25,7 +25,6 @@ def convolution(xp, x, weight, bias=None, /, *, stride=1, padding=0, dilation=1,
     The result is ``(n, out, *counts)``. As usual in neural networks, filters are not reversed.
     Raises ValueError if the shapes do not fit, or a filter is longer than the padded input.
     """
-    return xp.convolution(x, weight, bias, **_options(stride, padding, dilation, groups))
 
 
 def _options(stride, padding, dilation, groups):
@@ -122,10 +121,8 @@ def _convolution_vmap(call, batched, x, weight, bias, *, groups, **static):
 convolution.vmap(_convolution_vmap)
 
 
-@op
-def convolution_input(
-    xp, cotangent, weight, /, *, shape, stride=1, padding=0, dilation=1, groups=1
-):
+@library_function()
+def convolution_input(cotangent, weight, /, *, shape, stride=1, padding=0, dilation=1, groups=1):
     """The gradient of `convolution` by its input, also known as the transposed convolution.
 
     cotangent: ``(n, out, *counts)``. weight: ``(out, channels / groups, *size)``.
@@ -133,8 +130,6 @@ def convolution_input(
 
     The result is ``(n, channels, *shape)``. Raises ValueError if the shapes do not fit.
     """
-    options = _options(stride, padding, dilation, groups)
-    return xp.convolution_input(cotangent, weight, shape=shape, **options)
 
 
 convolution_input.vjp(
@@ -156,8 +151,8 @@ def _convolution_input_vmap(call, batched, cotangent, weight, *, groups, **stati
 convolution_input.vmap(_convolution_input_vmap)
 
 
-@op
-def convolution_weight(xp, cotangent, x, /, *, shape, stride=1, padding=0, dilation=1, groups=1):
+@library_function()
+def convolution_weight(cotangent, x, /, *, shape, stride=1, padding=0, dilation=1, groups=1):
     """The gradient of `convolution` by its weight.
 
     cotangent: ``(n, out, *counts)``. x: ``(n, channels, *lengths)``.
@@ -165,8 +160,6 @@ def convolution_weight(xp, cotangent, x, /, *, shape, stride=1, padding=0, dilat
 
     The result is ``(out, channels / groups, *size)``. Raises ValueError if the shapes do not fit.
     """
-    options = _options(stride, padding, dilation, groups)
-    return xp.convolution_weight(cotangent, x, shape=shape, **options)
 
 
 convolution_weight.vjp(

@@ -1,11 +1,12 @@
 """Dropout and its mask. Both are functions of a key, so backward need not store the mask."""
 
 from ..autograd import call as calls
-from ..autograd.operation import elementwise, op
+from ..autograd.operation import elementwise
+from .by_name import library_function
 
 
-@op(differentiable=False)
-def dropout_mask(xp, x, /, *, shape, p, key, start=0):
+@library_function(differentiable=False)
+def dropout_mask(x, /, *, shape, p, key, start=0):
     """Bools of ``shape``, each False with probability ``p``, on the device of the array ``x``.
 
     key: two 64-bit ints, such as `gpugrad.random.Generator.key` returns. The same key gives
@@ -15,7 +16,6 @@ def dropout_mask(xp, x, /, *, shape, p, key, start=0):
     The random bits come from Philox4x64-10 (Salmon et al. 2011). Raises ValueError unless
     ``p`` is between 0 and 1.
     """
-    return xp.dropout_mask(x, shape=shape, p=p, key=key, start=start)
 
 
 def _dropout_mask_vmap(call, batched, x, *, shape, **static):

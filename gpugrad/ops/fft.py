@@ -16,6 +16,7 @@ transforms with half a spectrum, `rfft` and `hfft` are transposes of each other,
 
 from .._batched import shifted
 from ..autograd.operation import composite, op
+from .by_name import library_function
 from .manipulation import roll, vmap_over_axis
 
 
@@ -57,31 +58,27 @@ def _in_real_dtype(xp, out, x):
     return xp.astype(out, x.dtype, copy=False) if xp.isdtype(x.dtype, "real floating") else out
 
 
-@op(discards=True)
-def fft(xp, x, /, *, n=None, axis=-1, norm="backward"):
+@library_function("xp.fft", discards=True, vmap=vmap_over_axis)
+def fft(x, /, *, n=None, axis=-1, norm="backward"):
     """The discrete Fourier transform along an axis, complex."""
-    return xp.fft.fft(x, n=n, axis=axis, norm=norm)
 
 
 fft.vjp(
     x=lambda xp, g, x_shape, axis, norm: _resize(xp, xp.fft.fft(g, axis=axis, norm=norm), x_shape)
 )
-fft.vmap(vmap_over_axis)
 
 
-@op(discards=True)
-def ifft(xp, x, /, *, n=None, axis=-1, norm="backward"):
+@library_function("xp.fft", discards=True, vmap=vmap_over_axis)
+def ifft(x, /, *, n=None, axis=-1, norm="backward"):
     """The inverse of `fft`."""
-    return xp.fft.ifft(x, n=n, axis=axis, norm=norm)
 
 
 ifft.vjp(
     x=lambda xp, g, x_shape, axis, norm: _resize(xp, xp.fft.ifft(g, axis=axis, norm=norm), x_shape)
 )
-ifft.vmap(vmap_over_axis)
 
 
-@op(discards=True)
+@op(discards=True, vmap=_vmap_along_axes)
 def fftn(xp, x, /, *, s=None, axes=None, norm="backward"):
     """The discrete Fourier transform along several axes, complex."""
     return xp.fft.fftn(x, s=s, axes=_fft_axes(x.shape, s, axes), norm=norm)
@@ -93,10 +90,9 @@ def _fftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 fftn.vjp(x=_fftn_vjp)
-fftn.vmap(_vmap_along_axes)
 
 
-@op(discards=True)
+@op(discards=True, vmap=_vmap_along_axes)
 def ifftn(xp, x, /, *, s=None, axes=None, norm="backward"):
     """The inverse of `fftn`."""
     return xp.fft.ifftn(x, s=s, axes=_fft_axes(x.shape, s, axes), norm=norm)
@@ -108,7 +104,6 @@ def _ifftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 ifftn.vjp(x=_ifftn_vjp)
-ifftn.vmap(_vmap_along_axes)
 
 
 def _require_real(xp, x, instead):
@@ -119,7 +114,7 @@ def _require_real(xp, x, instead):
 # Transforms with half a spectrum; n is the length of the whole one, and of the signal.
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_over_axis)
 def rfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     """The first ``n // 2 + 1`` frequencies of the `fft` of real numbers; the rest mirror them."""
     _require_real(xp, x, "fft")
@@ -133,10 +128,9 @@ def _rfft_vjp(xp, g, x_shape, n, axis, norm):
 
 
 rfft.vjp(x=_rfft_vjp)
-rfft.vmap(vmap_over_axis)
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_over_axis)
 def irfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     """The inverse of `rfft`: ``n`` real numbers, by default ``2 * (x.shape[axis] - 1)``.
 
@@ -152,10 +146,9 @@ def _irfft_vjp(xp, g, x_shape, axis, norm):
 
 
 irfft.vjp(x=_irfft_vjp)
-irfft.vmap(vmap_over_axis)
 
 
-@op(discards=True)
+@op(discards=True, vmap=_vmap_along_axes)
 def rfftn(xp, x, /, *, s=None, axes=None, norm="backward"):
     """`rfft` along the last of the axes, then `fftn` along the others."""
     _require_real(xp, x, "fftn")
@@ -170,10 +163,9 @@ def _rfftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 rfftn.vjp(x=_rfftn_vjp)
-rfftn.vmap(_vmap_along_axes)
 
 
-@op(discards=True)
+@op(discards=True, vmap=_vmap_along_axes)
 def irfftn(xp, x, /, *, s=None, axes=None, norm="backward"):
     """The inverse of `rfftn`: real numbers.
 
@@ -192,10 +184,9 @@ def _irfftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 irfftn.vjp(x=_irfftn_vjp)
-irfftn.vmap(_vmap_along_axes)
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_over_axis)
 def hfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     """The real spectrum of a signal whose second half mirrors its first, given that first half.
 
@@ -212,10 +203,9 @@ def _hfft_vjp(xp, g, x_shape, axis, norm):
 
 
 hfft.vjp(x=_hfft_vjp)
-hfft.vmap(vmap_over_axis)
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_over_axis)
 def ihfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     """The inverse of `hfft`: the first ``n // 2 + 1`` elements of the signal, complex."""
     _require_real(xp, x, "ifft")
@@ -229,7 +219,6 @@ def _ihfft_vjp(xp, g, x_shape, n, axis, norm):
 
 
 ihfft.vjp(x=_ihfft_vjp)
-ihfft.vmap(vmap_over_axis)
 
 
 def _shift(x, axes, direction):

@@ -21,6 +21,7 @@ from .._dtypes import isdtype
 from .._tensor import Tensor
 from ..autograd.operation import op
 from ..backends import SCALARS, adopt, namespace_of
+from .by_name import library_function
 from .elementwise import where
 from .keys import WHOLE, SplitKey, basic_ndim, has_bool, is_basic, items
 from .manipulation import astype, expand_dims, moveaxis, reshape, target_dtype
@@ -41,7 +42,7 @@ def _getitem_vmap(call, batched, x, key):
         return NotImplemented
     if is_basic(key):
         return call(x, (WHOLE, *items(key)))
-    return _get_examples(x, SplitKey(key, x.shape[1:], x._like), 1, x.shape[:1])
+    return _get_examples(x, SplitKey(key, x.shape[1:], x._like), 1, x.shape[:1], index=call)
 
 
 getitem.vmap(_getitem_vmap)
@@ -84,10 +85,9 @@ def _move(x, source, destination):
     return x if source == destination else moveaxis(x, source, destination)
 
 
-@op
-def scatter_add(xp, values, /, shape, key):
+@library_function()
+def scatter_add(values, /, shape, key):
     """Zeros of ``shape`` with ``values`` added at ``key``; values at a repeated index add up."""
-    return xp.scatter_add(values, shape, key)
 
 
 scatter_add.vjp(values=lambda xp, g, key: g[key])
@@ -177,13 +177,12 @@ def _take_vmap(call, batched, x, indices, axis):
 take.vmap(_take_vmap)
 
 
-@op(integer=("indices",), discards=True)
-def take_along_axis(xp, x, indices, /, *, axis=-1):
+@library_function(integer=("indices",), discards=True)
+def take_along_axis(x, indices, /, *, axis=-1):
     """The elements at ``indices`` along ``axis``; the other axes of both inputs broadcast.
 
     Gradients of an element that is selected repeatedly add up.
     """
-    return xp.take_along_axis(x, indices, axis=axis)
 
 
 take_along_axis.vjp(
@@ -202,14 +201,13 @@ def _take_along_axis_vmap(call, batched, x, indices, axis):
 take_along_axis.vmap(_take_along_axis_vmap)
 
 
-@op(integer=("indices",))
-def add_along_axis(xp, values, indices, /, shape, axis):
+@library_function(integer=("indices",))
+def add_along_axis(values, indices, /, shape, axis):
     """Zeros of ``shape`` with ``values`` added at ``indices`` along ``axis``.
 
     Values at a repeated index add up. ``indices`` and, except along that axis, ``shape``
     broadcast to the shape of ``values``.
     """
-    return xp.add_along_axis(values, indices, shape, axis)
 
 
 add_along_axis.vjp(values=lambda xp, g, indices, axis: xp.take_along_axis(g, indices, axis=axis))
@@ -334,18 +332,6 @@ def _set_where_masked(x, value, key):
     return astype(where(mask, value, x), x.dtype, copy=False)
 
 
-@op(differentiable=False)
-def last_written(xp, x, /, key):
+@library_function(differentiable=False, vmap=_getitem_vmap)
+def last_written(x, /, key):
     """Bools of the shape of ``x[key]``, False for values that the same assignment overwrites."""
-    return xp.last_written(x, key)
-
-
-def _last_written_vmap(call, batched, x, key):
-    if has_bool(key):
-        return NotImplemented
-    if is_basic(key):
-        return call(x, (WHOLE, *items(key)))
-    return _get_examples(x, SplitKey(key, x.shape[1:], x._like), 1, x.shape[:1], index=call)
-
-
-last_written.vmap(_last_written_vmap)

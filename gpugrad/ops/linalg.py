@@ -21,9 +21,11 @@ import math
 from collections import namedtuple
 from typing import Any
 
+from .._arguments import one_of
 from .._batched import BatchedTensor, aligned, shifted
 from .._tensor import is_recorded
 from ..autograd.operation import composite, op
+from .by_name import library_function
 from .elementwise import multiply
 from .manipulation import expand_dims, moveaxis, squeeze, vmap_matrices
 from .reductions import kept_shape, sum, vmap_over_axes
@@ -77,10 +79,9 @@ def _hermitian_from_lower(xp, x):
 # Solvers and determinants
 
 
-@op
-def inv(xp, x, /):
+@library_function("xp.linalg", vmap=vmap_matrices)
+def inv(x, /):
     """Inverses of square matrices. A singular matrix raises an error."""
-    return xp.linalg.inv(x)
 
 
 def _inv_vjp(xp, g, out):
@@ -89,17 +90,15 @@ def _inv_vjp(xp, g, out):
 
 
 inv.vjp(x=_inv_vjp)
-inv.vmap(vmap_matrices)
 
 
-@op
-def solve(xp, x1, x2, /):
+@library_function("xp.linalg")
+def solve(x1, x2, /):
     """The solutions of ``x1 @ x = x2``: ``(..., m, m), (..., m, k) -> (..., m, k)``.
 
     Leading axes broadcast. A 1-D ``x2`` counts as one column, whose axis is then dropped from
     the result. A singular ``x1`` raises an error.
     """
-    return xp.linalg.solve(x1, x2)
 
 
 def _solve_vjp(xp, g, x1, x2_shape, out, wanted):
@@ -132,28 +131,25 @@ def _solve_vmap(call, batched, x1, x2):
 solve.vmap(_solve_vmap)
 
 
-@op
-def det(xp, x, /):
+@library_function("xp.linalg", vmap=vmap_matrices)
+def det(x, /):
     """Determinants of square matrices.
 
     The gradient is the matrix of cofactors, `cofactor`, which is right for singular matrices too.
     """
-    return xp.linalg.det(x)
 
 
 det.vjp(x=lambda xp, g, x: xp.reshape(g, (*g.shape, 1, 1)) * xp.linalg.cofactor(x))
-det.vmap(vmap_matrices)
 
 
-@op
-def cofactor(xp, x, /):
+@library_function("xp.linalg", vmap=vmap_matrices)
+def cofactor(x, /):
     """Cofactor matrices, ``det(x) * inv(x)^T``, of square matrices, which may be singular.
 
     The gradient is right for singular matrices too. Second and higher derivatives are right
     everywhere for matrices up to 3x3; for larger ones they go through the singular value
     decomposition, `svd`, and require distinct singular values.
     """
-    return xp.linalg.cofactor(x)
 
 
 def _cofactor_vjp(xp, g, x):
@@ -187,10 +183,9 @@ def _cofactor_vjp(xp, g, x):
 
 
 cofactor.vjp(x=_cofactor_vjp)
-cofactor.vmap(vmap_matrices)
 
 
-@op
+@op(vmap=vmap_matrices)
 def slogdet(xp, x, /):
     """Signs of determinants (phases, for complex matrices) and logarithms of their magnitudes.
 
@@ -209,7 +204,6 @@ def _slogdet_vjp(xp, g, x, out):
 
 
 slogdet.vjp(x=_slogdet_vjp)
-slogdet.vmap(vmap_matrices)
 
 
 def _raw_array(value):
@@ -250,10 +244,9 @@ def _pinv_vmap(call, batched, x, rtol):
 pinv.vmap(_pinv_vmap)
 
 
-@op
-def matrix_power(xp, x, n, /):
+@library_function("xp.linalg")
+def matrix_power(x, n, /):
     """Integer powers of square matrices; negative powers are powers of the inverses."""
-    return xp.linalg.matrix_power(x, n)
 
 
 def _matrix_power_vjp(xp, g, x, n):
@@ -323,15 +316,14 @@ matrix_rank.vmap(_matrix_rank_vmap)
 # Decompositions
 
 
-@op
-def cholesky(xp, x, /, *, upper=False):
+@library_function("xp.linalg", vmap=vmap_matrices)
+def cholesky(x, /, *, upper=False):
     """Lower triangular L such that ``x = L @ L^H``; if ``upper``, U such that ``x = U^H @ U``.
 
     The matrices are assumed to be Hermitian, and the gradient is Hermitian too. A matrix that is
     not positive definite raises an error.
     (Murray 2016, "Differentiation of the Cholesky decomposition")
     """
-    return xp.linalg.cholesky(x, upper=upper)
 
 
 def _cholesky_vjp(xp, g, out, upper):
@@ -343,7 +335,6 @@ def _cholesky_vjp(xp, g, out, upper):
 
 
 cholesky.vjp(x=_cholesky_vjp)
-cholesky.vmap(vmap_matrices)
 
 
 def _leading_columns(xp, q, g, k):
@@ -357,7 +348,7 @@ def _leading_columns(xp, q, g, k):
     return q, g - xp.matmul(rest, xp.matmul(_adjoint(xp, g_rest), q))
 
 
-@op
+@op(vmap=vmap_matrices)
 def qr(xp, x, /, *, mode="reduced"):
     """Unitary Q and upper triangular R of ``x = Q @ R``, for ``x`` (..., m, n) of any shape.
 
@@ -369,8 +360,7 @@ def qr(xp, x, /, *, mode="reduced"):
     Columns of Q beyond the n-th are an arbitrary basis of the orthogonal complement.
     (Roberts and Roberts 2020, "QR and LQ decomposition matrix backpropagation algorithms")
     """
-    if mode not in ("reduced", "complete"):
-        raise ValueError(f"mode must be 'reduced' or 'complete', not {mode!r}")
+    one_of("mode", mode, ("reduced", "complete"))
     return QRResult(*xp.linalg.qr(x, mode=mode))
 
 
@@ -393,10 +383,9 @@ def _qr_vjp(xp, g, out):
 
 
 qr.vjp(x=_qr_vjp)
-qr.vmap(vmap_matrices)
 
 
-@op(materialize=False)
+@op(materialize=False, vmap=vmap_matrices)
 def eigh(xp, x, /):
     """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n), in columns, of Hermitian
     or real symmetric matrices.
@@ -424,15 +413,11 @@ def _eigh_vjp(xp, g, out):
 
 
 eigh.vjp(x=_eigh_vjp)
-eigh.vmap(vmap_matrices)
 
 
-@op(differentiable=False)
-def _eigvalsh(xp, x, /):
-    return xp.linalg.eigvalsh(x)
-
-
-_eigvalsh.vmap(vmap_matrices)
+@library_function("xp.linalg", differentiable=False, vmap=vmap_matrices)
+def _eigvalsh(x, /):
+    """The values of `eigvalsh`."""
 
 
 @composite
@@ -445,7 +430,7 @@ def eigvalsh(x: Any, /) -> Any:
     return eigh(x).eigenvalues if is_recorded(x) else _eigvalsh(x)
 
 
-@op(materialize=False)
+@op(materialize=False, vmap=vmap_matrices)
 def eig(xp, x, /):
     """Eigenvalues (..., n) and eigenvectors (..., n, n), in columns of norm 1; both are complex.
 
@@ -474,15 +459,11 @@ def _eig_vjp(xp, g, out):
 
 
 eig.vjp(x=_eig_vjp)
-eig.vmap(vmap_matrices)
 
 
-@op(differentiable=False)
-def _eigvals(xp, x, /):
-    return xp.linalg.eigvals(x)
-
-
-_eigvals.vmap(vmap_matrices)
+@library_function("xp.linalg", differentiable=False, vmap=vmap_matrices)
+def _eigvals(x, /):
+    """The values of `eigvals`."""
 
 
 @composite
@@ -494,7 +475,7 @@ def eigvals(x: Any, /) -> Any:
     return eig(x).eigenvalues if is_recorded(x) else _eigvals(x)
 
 
-@op(materialize=False)
+@op(materialize=False, vmap=vmap_matrices)
 def svd(xp, x, /, *, full_matrices=True):
     """Singular value decomposition ``x = U @ diag(S) @ Vh``, with S descending.
 
@@ -547,15 +528,11 @@ def _svd_vjp(xp, g, out):
 
 
 svd.vjp(x=_svd_vjp)
-svd.vmap(vmap_matrices)
 
 
-@op(differentiable=False)
-def _svdvals(xp, x, /):
-    return xp.linalg.svdvals(x)
-
-
-_svdvals.vmap(vmap_matrices)
+@library_function("xp.linalg", differentiable=False, vmap=vmap_matrices)
+def _svdvals(x, /):
+    """The values of `svdvals`."""
 
 
 @composite
@@ -578,8 +555,8 @@ def _extreme_shares(xp, x, axis, largest):
     return hit / xp.sum(hit, axis=axis, keepdims=True)
 
 
-@op(discards=True)
-def vector_norm(xp, x, /, *, axis=None, keepdims=False, ord=2):
+@library_function("xp.linalg", discards=True, vmap=vmap_over_axes)
+def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     """Vector norms of any order, ``sum(abs(x) ** ord) ** (1 / ord)``.
 
     axis: None (all axes), an int or a tuple.
@@ -588,7 +565,6 @@ def vector_norm(xp, x, /, *, axis=None, keepdims=False, ord=2):
 
     Elements of exactly 0 have gradient 0.
     """
-    return xp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
 
 
 def _vector_norm_vjp(xp, g, x, out, axis, ord):
@@ -610,10 +586,9 @@ def _vector_norm_vjp(xp, g, x, out, axis, ord):
 
 
 vector_norm.vjp(x=_vector_norm_vjp)
-vector_norm.vmap(vmap_over_axes)
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_matrices)
 def matrix_norm(xp, x, /, *, keepdims=False, ord="fro"):
     """Norms of matrices (..., m, n).
 
@@ -646,7 +621,6 @@ def _matrix_norm_vjp(xp, g, x, out, ord):
 
 
 matrix_norm.vjp(x=_matrix_norm_vjp)
-matrix_norm.vmap(vmap_matrices)
 
 
 # Products and diagonals
@@ -678,10 +652,9 @@ def _cross_vmap(call, batched, x1, x2, axis):
 cross.vmap(_cross_vmap)
 
 
-@op
-def outer(xp, x1, x2, /):
+@library_function("xp.linalg")
+def outer(x1, x2, /):
     """The outer product ``x1[i] * x2[j]`` of two vectors: ``(m,), (n,) -> (m, n)``."""
-    return xp.linalg.outer(x1, x2)
 
 
 outer.vjp(
@@ -699,14 +672,12 @@ def _outer_vmap(call, batched, x1, x2):
 outer.vmap(_outer_vmap)
 
 
-@op(discards=True)
-def diagonal(xp, x, /, *, offset=0):
+@library_function("xp.linalg", discards=True, vmap=vmap_matrices)
+def diagonal(x, /, *, offset=0):
     """A diagonal of each matrix, ``offset`` columns to the right of the main diagonal."""
-    return xp.linalg.diagonal(x, offset=offset)
 
 
 diagonal.vjp(x=lambda xp, g, x_shape, offset: _place_on_diagonal(xp, g, x_shape, offset))
-diagonal.vmap(vmap_matrices)
 
 
 @composite

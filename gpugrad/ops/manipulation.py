@@ -5,12 +5,14 @@ from functools import lru_cache
 from operator import index
 from typing import Any
 
+from .._arguments import one_of
 from .._batched import equally, shifted
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
 from ..autograd import sweep
 from ..autograd.operation import composite, op
 from ..backends import as_shape, backend_of, is_on, transfer
+from .by_name import library_function
 
 
 def _normalize_axes(axis, ndim):
@@ -126,15 +128,13 @@ def _moveaxis_vmap(call, batched, x, source, destination):
 moveaxis.vmap(_moveaxis_vmap)
 
 
-@op
-def flip(xp, x, /, *, axis=None):
+@library_function(vmap=vmap_over_axis)
+def flip(x, /, *, axis=None):
     """The elements in reverse order along one axis, several (a tuple) or all (None)."""
-    return xp.flip(x, axis=axis)
 
 
 flip.vjp(x=lambda xp, g, axis: xp.flip(g, axis=axis))
 flip.jvp(x=lambda xp, t, axis: xp.flip(t, axis=axis))
-flip.vmap(vmap_over_axis)
 
 
 @op
@@ -217,8 +217,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
 
     indexing: with ``"ij"``, array i runs along axis i; with ``"xy"``, the first two are swapped.
     """
-    if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}")
+    one_of("meshgrid: indexing", indexing, ("xy", "ij"))
     axes = list(range(len(arrays)))
     if indexing == "xy" and len(axes) > 1:
         axes[:2] = 1, 0
@@ -230,7 +229,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     ])  # fmt: skip
 
 
-@op
+@op(vmap=vmap_over_axis)
 def squeeze(xp, x, /, axis):
     """``x`` without the given axis or axes, which must have length 1."""
     return xp.squeeze(x, axis=axis)
@@ -238,7 +237,6 @@ def squeeze(xp, x, /, axis):
 
 squeeze.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
 squeeze.jvp(x=_same_tangent)
-squeeze.vmap(vmap_over_axis)
 
 
 @op
@@ -335,14 +333,13 @@ def _stack_vmap(call, batched, *arrays, axis):
 stack.vmap(_stack_vmap)
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_over_axis)
 def unstack(xp, x, /, *, axis=0):
     """The slices along an axis, as a tuple of arrays."""
     return tuple(xp.unstack(x, axis=axis))
 
 
 unstack.vjp(x=lambda xp, g, axis: xp.stack(g, axis=axis))
-unstack.vmap(vmap_over_axis)
 
 
 @op(discards=True)
@@ -450,7 +447,7 @@ def tile(x, /, repetitions):
     return reshape(broadcast_to(once, tuple(pairs)), whole)
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_matrices)
 def tril(xp, x, /, *, k=0):
     """Matrices (..., m, n) with zeros above the diagonal ``k`` places above the main diagonal."""
     return xp.tril(_require_matrices(x), k=k)
@@ -458,10 +455,9 @@ def tril(xp, x, /, *, k=0):
 
 tril.vjp(x=lambda xp, g, k: xp.tril(g, k=k))
 tril.jvp(x=lambda xp, t, k: xp.tril(t, k=k))
-tril.vmap(vmap_matrices)
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_matrices)
 def triu(xp, x, /, *, k=0):
     """Matrices (..., m, n) with zeros below the diagonal ``k`` places above the main diagonal."""
     return xp.triu(_require_matrices(x), k=k)
@@ -469,7 +465,6 @@ def triu(xp, x, /, *, k=0):
 
 triu.vjp(x=lambda xp, g, k: xp.triu(g, k=k))
 triu.jvp(x=lambda xp, t, k: xp.triu(t, k=k))
-triu.vmap(vmap_matrices)
 
 
 @composite
@@ -503,21 +498,19 @@ def target_dtype(array, dtype):
     return dtype
 
 
-@op
+@op(vmap=vmap_unchanged)
 def _astype(xp, x, /, dtype, *, copy):
     return xp.astype(x, target_dtype(x, dtype), copy=copy)
 
 
 _astype.vjp(x=lambda xp, g: g)  # the sweep casts it to the dtype of x
 _astype.jvp(x=_same_tangent)
-_astype.vmap(vmap_unchanged)
 
 
-@op
+@op(vmap=vmap_unchanged)
 def to_device(xp, x, /, device):
     """The values on another device, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
     return transfer(x, device)
 
 
 to_device.vjp(x=lambda xp, g, x_device: xp.to_device(g, x_device))
-to_device.vmap(vmap_unchanged)

@@ -4,6 +4,7 @@ import math
 from operator import index
 from typing import Any
 
+from .._arguments import one_of
 from .._batched import aligned, equally, shapes_of_examples
 from ..autograd import call as calls
 from ..autograd.operation import elementwise, op
@@ -58,7 +59,7 @@ def _vmap_along_axis(call, batched, x, axis):
     return vmap_over_axis(call, batched, x, axis=axis)
 
 
-@op
+@op(vmap=_vmap_along_axis)
 def softmax(xp, x, /, axis=-1):
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
     if 0 in x.shape:
@@ -80,10 +81,9 @@ def _softmax_vjp(xp, g, out, axis):
 
 softmax.vjp(x=_softmax_vjp)
 softmax.jvp(x=_softmax_vjp)  # the Jacobian is symmetric
-softmax.vmap(_vmap_along_axis)
 
 
-@op
+@op(vmap=_vmap_along_axis)
 def log_softmax(xp, x, /, axis=-1):
     """``log(softmax(x))`` along ``axis``, without overflow."""
     if 0 in x.shape:
@@ -94,7 +94,6 @@ def log_softmax(xp, x, /, axis=-1):
 
 log_softmax.vjp(x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
 log_softmax.jvp(x=lambda xp, t, out, axis: t - xp.sum(xp.exp(out) * t, axis=axis, keepdims=True))
-log_softmax.vmap(_vmap_along_axis)
 
 
 @op
@@ -186,9 +185,7 @@ def dense(xp, x, weight, bias=None, /, *, activation):
     x, weight, bias: as for `linear`.
     activation: ``"relu"``, ``"sigmoid"`` or ``"tanh"``.
     """
-    if activation not in _activations:
-        names = "', '".join(_activations)
-        raise ValueError(f"activation must be one of '{names}', not {activation!r}")
+    one_of("activation", activation, _activations)
     return _activations[activation].forward(xp, linear.op.forward(xp, x, weight, bias))
 
 
@@ -244,9 +241,8 @@ def _reduce(xp, losses, reduction, axis=None):
         return xp.mean(losses, axis=axis)
     if reduction == "sum":
         return xp.sum(losses, axis=axis)
-    if reduction == "none":
-        return losses
-    raise ValueError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
+    one_of("reduction", reduction, ("mean", "sum", "none"))
+    return losses
 
 
 def _reduce_tangents(xp, losses, reduction):
@@ -463,7 +459,7 @@ def _mse_vmap(call, batched, x, target, *, reduction):
 mse.vmap(_mse_vmap)
 
 
-@op(differentiable=False)
+@op(differentiable=False, vmap=vmap_unchanged)
 def one_hot(xp, labels, /, n):
     """Bools ``(..., n)`` for labels ``(...)``, True at the label's position along the last axis.
 
@@ -474,6 +470,3 @@ def one_hot(xp, labels, /, n):
     if not xp.isdtype(labels.dtype, "integral"):
         raise TypeError("labels must be integers")
     return xp.one_hot(labels, n)
-
-
-one_hot.vmap(vmap_unchanged)

@@ -64,8 +64,7 @@ def layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
     float16, intermediate values are computed in float32.
     (Ba, Kiros and Hinton 2016, "Layer normalization")
     """
-    if problem := _layer_norm_error(x.shape, weight, bias, ndim):
-        raise ValueError(problem)
+    _check_layer_norm(x.shape, weight, bias, ndim)
     shape = tuple(x.shape)
     dtype, wide = common_dtypes(xp, x, weight, bias)
     y, scale, _ = _center_rows(xp, _as_rows(xp, cast(xp, x, wide), ndim), eps)
@@ -78,24 +77,27 @@ def layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
     return cast(xp, y, dtype, shape)
 
 
-def _layer_norm_error(x_shape, weight, bias, ndim):
-    """An error message if the shapes do not fit, else None."""
+def _check_layer_norm(x_shape, weight, bias, ndim, of=""):
+    """Raise ValueError if the shapes do not fit; ``of`` is what the message begins with."""
     if not 1 <= ndim <= len(x_shape):
-        return (
-            f"ndim, the number of normalized axes, must be from 1 to the number of axes of x, "
+        raise ValueError(
+            f"{of}ndim, the number of normalized axes, must be from 1 to the number of axes of x, "
             f"but is {ndim} for x of shape {tuple(x_shape)}"
         )
-    return _parameter_error(
-        weight, bias, tuple(x_shape[len(x_shape) - ndim :]), "the last axes of x"
-    )
+    last = tuple(x_shape[len(x_shape) - ndim :])
+    _check_parameters(weight, bias, last, "the last axes of x", of)
 
 
-def _parameter_error(weight, bias, shape, of):
+def _check_parameters(weight, bias, shape, owner, of):
     for name, x in (("weight", weight), ("bias", bias)):
         given = x if x is None or isinstance(x, tuple) else tuple(x.shape)
         if given is not None and given != shape:
-            return f"{name} must have the shape {shape} of {of}, not {given}"
-    return None
+            raise ValueError(f"{of}{name} must have the shape {shape} of {owner}, not {given}")
+
+
+def _shapes_of_examples(batched, inputs):
+    shapes = shapes_of_examples(batched, inputs)
+    return [None if x is None else shape for x, shape in zip(inputs, shapes, strict=True)]
 
 
 def _as_rows(xp, x, ndim):
@@ -109,11 +111,8 @@ def _as_rows(xp, x, ndim):
 def _center_rows(xp, x, eps):
     """The rows minus their means; the reciprocals of their standard deviations, as a column; and
     the number of elements in a row."""
-    count = max(x.shape[1], 1)
-    centered = x - xp.sum(x, axis=1, keepdims=True) / count
-    squares = xp.vecdot(centered, centered, axis=-1)
-    scale = math.sqrt(count) / xp.sqrt(squares + eps * count)
-    return centered, xp.reshape(scale, (-1, 1)), count
+    centered = x - xp.sum(x, axis=1, keepdims=True) / max(x.shape[1], 1)
+    return centered, *_reciprocal_rms(xp, centered, eps)
 
 
 def _sum_rows(xp, x):
@@ -193,10 +192,8 @@ layer_norm.jvp(
 
 
 def _layer_norm_vmap(call, batched, x, weight, bias, *, ndim, eps):
-    shapes = shapes_of_examples(batched, (x, weight, bias))
-    given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
-    if problem := _layer_norm_error(shapes[0], *given, ndim):
-        raise ValueError(f"layer_norm: {problem}")
+    shapes = _shapes_of_examples(batched, (x, weight, bias))
+    _check_layer_norm(*shapes, ndim, of="layer_norm: ")
     if not batched[1] and not batched[2]:
         return call(x, weight, bias, ndim=ndim, eps=eps)
     x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
@@ -230,8 +227,7 @@ def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     (Ioffe and Szegedy 2015, "Batch normalization: accelerating deep network training by
     reducing internal covariate shift")
     """
-    if problem := _batch_norm_error(x.shape, weight, bias):
-        raise ValueError(problem)
+    _check_batch_norm(x.shape, weight, bias)
     dtype, wide = common_dtypes(xp, x, weight, bias)
     y, mean, var, scale, _ = _center_channels(xp, cast(xp, x, wide), eps)
     shape = tuple(mean.shape)
@@ -243,11 +239,11 @@ def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     return cast(xp, y, dtype), *statistics
 
 
-def _batch_norm_error(x_shape, weight, bias):
-    """An error message if the shapes do not fit, else None."""
+def _check_batch_norm(x_shape, weight, bias, of=""):
+    """Raise ValueError if the shapes do not fit; ``of`` is what the message begins with."""
     if len(x_shape) < 2:
-        return f"x must have the shape (n, channels, ...), not {tuple(x_shape)}"
-    return _parameter_error(weight, bias, tuple(x_shape[1:2]), "the channels of x")
+        raise ValueError(f"{of}x must have the shape (n, channels, ...), not {tuple(x_shape)}")
+    _check_parameters(weight, bias, tuple(x_shape[1:2]), "the channels of x", of)
 
 
 def _center_channels(xp, x, eps):
@@ -306,10 +302,8 @@ batch_norm.vjp(joint=_batch_norm_vjp)
 
 
 def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
-    shapes = shapes_of_examples(batched, (x, weight, bias))
-    given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
-    if problem := _batch_norm_error(shapes[0], *given):
-        raise ValueError(f"batch_norm: {problem}")
+    shapes = _shapes_of_examples(batched, (x, weight, bias))
+    _check_batch_norm(*shapes, of="batch_norm: ")
     (out, mean, var), back, shape = _side_by_side(call, batched, (x, weight, bias), eps)
     return back(out), reshape(mean, shape), reshape(var, shape)
 
@@ -389,8 +383,7 @@ def group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5):
     float16, intermediate values are computed in float32.
     (Wu and He 2018, "Group normalization")
     """
-    if problem := _group_norm_error(x.shape, weight, bias, groups):
-        raise ValueError(problem)
+    _check_group_norm(x.shape, weight, bias, groups)
     shape = tuple(x.shape)
     n, channels = shape[:2]
     dtype, wide = common_dtypes(xp, x, weight, bias)
@@ -408,16 +401,16 @@ def group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5):
     return cast(xp, y, dtype, shape)
 
 
-def _group_norm_error(x_shape, weight, bias, groups):
-    """An error message if the shapes do not fit, else None."""
+def _check_group_norm(x_shape, weight, bias, groups, of=""):
+    """Raise ValueError if the shapes do not fit; ``of`` is what the message begins with."""
     if len(x_shape) < 2:
-        return f"x must have the shape (n, channels, ...), not {tuple(x_shape)}"
+        raise ValueError(f"{of}x must have the shape (n, channels, ...), not {tuple(x_shape)}")
     if groups < 1 or x_shape[1] % groups:
-        return (
-            f"the channels of x must be a multiple of groups, {groups}, but the shape of x is "
+        raise ValueError(
+            f"{of}the channels of x must be a multiple of groups, {groups}, but the shape of x is "
             f"{tuple(x_shape)}"
         )
-    return _parameter_error(weight, bias, tuple(x_shape[1:2]), "the channels of x")
+    _check_parameters(weight, bias, tuple(x_shape[1:2]), "the channels of x", of)
 
 
 def _group_rows(xp, x, groups):
@@ -461,10 +454,8 @@ group_norm.vjp(joint=_group_norm_vjp)
 
 
 def _group_norm_vmap(call, batched, x, weight, bias, *, groups, eps):
-    shapes = shapes_of_examples(batched, (x, weight, bias))
-    given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
-    if problem := _group_norm_error(shapes[0], *given, groups):
-        raise ValueError(f"group_norm: {problem}")
+    shapes = _shapes_of_examples(batched, (x, weight, bias))
+    _check_group_norm(*shapes, groups, of="group_norm: ")
     x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
     inside = [None if b else p for p, b in zip((weight, bias), batched[1:], strict=True)]
     if batched[1]:  # the bias is added after this weight
@@ -500,8 +491,7 @@ def rms_norm(xp, x, weight=None, /, *, ndim=1, eps=None):
     For float16, intermediate values are computed in float32.
     (Zhang and Sennrich 2019, "Root mean square layer normalization")
     """
-    if problem := _layer_norm_error(x.shape, weight, None, ndim):
-        raise ValueError(problem)
+    _check_layer_norm(x.shape, weight, None, ndim)
     shape = tuple(x.shape)
     dtype, wide = common_dtypes(xp, x, weight)
     eps = _rms_eps(xp, cast(xp, x, wide) if xp.isdtype(x.dtype, "integral") else x, eps)
@@ -550,9 +540,8 @@ rms_norm.vjp(joint=_rms_norm_vjp)
 
 
 def _rms_norm_vmap(call, batched, x, weight, *, ndim, eps):
-    shapes = shapes_of_examples(batched, (x, weight))
-    if problem := _layer_norm_error(shapes[0], None if weight is None else shapes[1], None, ndim):
-        raise ValueError(f"rms_norm: {problem}")
+    x_shape, weight_shape = _shapes_of_examples(batched, (x, weight))
+    _check_layer_norm(x_shape, weight_shape, None, ndim, of="rms_norm: ")
     if not batched[1]:
         return call(x, weight, ndim=ndim, eps=eps)
     eps = _rms_eps(calls.namespace, x, eps)

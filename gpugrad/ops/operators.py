@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from importlib import import_module
 from operator import index
 from typing import Any
 
@@ -18,7 +17,7 @@ from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
 from ..backends import SCALARS, Shape, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.dtypes import int64
-from . import elementwise, manipulation, products, reductions
+from . import elementwise, linalg, manipulation, products, reductions
 from .indexing import getitem, getitem_batched, setitem, setitem_batched
 
 OPERATORS = {
@@ -122,8 +121,8 @@ def _replace(tensor, result, stays_leaf):
 
 def _key(key, array):
     """An index into ``array`` as ops take it: tensors, lists, foreign integers in it made raw."""
-    if type(key) is tuple:
-        return tuple([_key(k, array) for k in key])
+    if type(key) is tuple:  # a tuple in it is a list of indices, as in NumPy
+        return tuple([_key([*k] if type(k) is tuple else k, array) for k in key])
     if type(key) in (int, slice, bool) or key is None or key is ...:
         return key
     if type(key) is BatchedTensor:
@@ -261,6 +260,30 @@ def _swapaxes(self, axis1: int, axis2: int) -> Tensor:
     return manipulation.permute_dims(self, tuple(order))
 
 
+def _diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The elements of which the indices along two axes differ by ``offset``, along a last axis."""
+    return linalg.diagonal(manipulation.moveaxis(self, (axis1, axis2), (-2, -1)), offset=offset)
+
+
+def _trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The sums of the `diagonal`."""
+    return reductions.sum(_diagonal(self, offset, axis1, axis2), axis=-1)
+
+
+def _take(self, indices: Any, axis: int | None = None) -> Tensor:
+    """The slices at ``indices`` of any shape along ``axis``; None flattens the array first."""
+    if axis is None:
+        return _ravel(self)[indices]
+    if not -self.ndim <= axis < self.ndim:
+        raise IndexError(f"take: axis {axis} is out of bounds for {self.ndim} axes")
+    return self[(*[slice(None)] * (axis % self.ndim), indices)]
+
+
+def _copy(self) -> Tensor:
+    """The same values in new memory; differentiable."""
+    return manipulation.astype(self, self.dtype, copy=True)
+
+
 def _dot(self, other: Any) -> Tensor:
     """The product of vectors or matrices, ``x @ other``."""
     if not 0 < self.ndim < 3 or not 0 < getattr(other, "ndim", 0) < 3:
@@ -339,12 +362,17 @@ def _array_function(self, *args):
 
 def _load_protocols():
     """Replace the two above, which only the first call of a NumPy function with a Tensor runs."""
-    import_module(f"{call.namespace.__name__}.numpy")
+    return call.namespace.numpy  # which the package imports
 
 
 def _put(name, operator):
     operator.__name__, operator.__qualname__ = name, f"Tensor.{name}"
     setattr(Tensor, name, operator)
+
+
+_METHODS = (
+    _copy, _cumprod, _cumsum, _diagonal, _dot, _flatten, _ravel, _squeeze, _swapaxes, _take, _trace,
+)  # fmt: skip
 
 
 def install():
@@ -369,7 +397,7 @@ def install():
     Tensor.__iter__ = _iter
     Tensor.__round__ = _round
     Tensor.reshape = _reshape
-    for method in (_ravel, _flatten, _squeeze, _swapaxes, _dot, _cumsum, _cumprod):
+    for method in _METHODS:
         _put(method.__name__.strip("_"), method)
     _put("transpose", _permuted)
     Tensor.to = _to

@@ -2,6 +2,7 @@
 
 from operator import index
 
+from .._arguments import one_of
 from ..autograd.operation import composite, op
 from ..backends import backend_of
 from .indexing import take
@@ -23,9 +24,7 @@ def pad(x, /, pad_width, mode="constant", *, constant_values=0.0):
     widths = _widths(pad_width, len(x.shape))
     if mode == "constant":
         return _pad(x, widths=widths, value=constant_values)
-    if mode not in _PLACES:
-        modes = "', '".join(["constant", *_PLACES])
-        raise ValueError(f"pad: mode must be one of '{modes}', not {mode!r}")
+    one_of("pad: mode", mode, ("constant", *_PLACES))
     like = getattr(x, "_like", x)
     backend = backend_of[type(like)]
     for axis, (before, after) in enumerate(widths):

@@ -7,6 +7,7 @@ from typing import Any
 from .._batched import aligned, shapes_of_examples, shifted
 from ..autograd.operation import composite, op
 from ..backends import diagonal_step, parse_einsum, unused_letters
+from .by_name import library_function
 from .manipulation import moveaxis, permute_dims, reshape, vmap_matrices
 
 
@@ -101,15 +102,13 @@ def matmul_vmap(call, batched, x1, x2):
 matmul.vmap(matmul_vmap)
 
 
-@op
-def matrix_transpose(xp, x, /):
+@library_function(vmap=vmap_matrices)
+def matrix_transpose(x, /):
     """The last two axes swapped: ``(..., m, n) -> (..., n, m)``."""
-    return xp.matrix_transpose(x)
 
 
 matrix_transpose.vjp(x=lambda xp, g: xp.matrix_transpose(g))
 matrix_transpose.jvp(x=lambda xp, t: xp.matrix_transpose(t))
-matrix_transpose.vmap(vmap_matrices)
 
 
 @op

@@ -106,27 +106,33 @@ def _unstack(xp, x, axis, length):
     return [None] * length if x is None else xp.unstack(x, axis=axis)
 
 
-def _to_input(xp, d, x, weight, wanted):
-    """The cotangents of ``x`` and of its weight, from those of the projections of all times."""
+def _cotangents(xp, d, d_hh, x, weight_ih, before, wanted):
+    """The cotangents of ``x``, of both weights and of both biases.
+
+    d, d_hh: those of the gates' parts from the inputs and from the states, ``(gates, length, batch,
+        h)``, which may be one array.
+    before: the states before the steps.
+    """
     gates, length, batch, h = d.shape
-    flat = xp.reshape(d, (gates, length * batch, h))
-    to_x = to_weight = None
+    flat, flat_hh = (xp.reshape(a, (gates, length * batch, h)) for a in (d, d_hh))
+    found = [None] * 5
     if wanted[0]:
-        to_x = xp.sum(xp.matmul(flat, _by_gate(xp, weight, gates)), axis=0)
-        to_x = xp.reshape(to_x, x.shape)
+        to_x = xp.sum(xp.matmul(flat, _by_gate(xp, weight_ih, gates)), axis=0)
+        found[0] = xp.reshape(to_x, x.shape)
     if wanted[1]:
-        to_weight = _to_weight(xp, flat, xp.reshape(x, (length * batch, x.shape[2])))
-    return to_x, to_weight
-
-
-def _to_recurrent_weight(xp, d, before):
-    gates, length, batch, h = d.shape
-    flat = xp.reshape(d, (gates, length * batch, h))
-    return _to_weight(xp, flat, xp.reshape(before, (length * batch, h)))
+        found[1] = _to_weight(xp, flat, x)
+    if wanted[2]:
+        found[2] = _to_weight(xp, flat_hh, before)
+    if wanted[3]:
+        found[3] = _to_bias(xp, d)
+    if wanted[4]:
+        found[4] = found[3] if wanted[3] and d is d_hh else _to_bias(xp, d_hh)
+    return found
 
 
 def _to_weight(xp, flat, x):
-    out = xp.matmul(xp.matrix_transpose(flat), x)
+    rows = xp.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
+    out = xp.matmul(xp.matrix_transpose(flat), rows)
     return xp.reshape(out, (out.shape[0] * out.shape[1], out.shape[2]))
 
 
@@ -198,22 +204,14 @@ def _rnn_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, nonlinearity, reve
     tanh = nonlinearity == "tanh"
     slopes = xp.unstack(1 - out * out if tanh else out > 0, axis=0)
     gs = _unstack(xp, g_out, 0, length)
-    dh, steps = g_h, []
+    dh, steps = _initial(xp, g_h, out[0, ...]), []
     for t in _times(length, not reverse):
         dh = _added(dh, gs[t])
-        if dh is None:  # nothing depends on later times
-            d = xp.zeros_like(out[t, ...])
-        else:
-            d = dh * slopes[t] if tanh else xp.where(slopes[t], dh, 0.0)
-            dh = xp.matmul(d, weight_hh)
+        d = dh * slopes[t] if tanh else xp.where(slopes[t], dh, 0.0)
+        dh = xp.matmul(d, weight_hh)
         steps.append(d)
     d = xp.expand_dims(xp.stack(_in_order(steps, not reverse)), axis=0)
-    to_weight_hh = to_bias = None
-    if wanted[2]:
-        to_weight_hh = _to_recurrent_weight(xp, d, _before(xp, out, h0, reverse))
-    if wanted[3] or wanted[4]:
-        to_bias = _to_bias(xp, d)
-    return *_to_input(xp, d, x, weight_ih, wanted), to_weight_hh, to_bias, to_bias, dh
+    return *_cotangents(xp, d, d, x, weight_ih, _before(xp, out, h0, reverse), wanted), dh
 
 
 _rnn.vjp(joint=_rnn_vjp)
@@ -322,12 +320,8 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         dh = xp.sum(xp.matmul(d, weight), axis=0)
         dc = dc * fs[t]
     d = xp.stack(_in_order(steps, not reverse), axis=1)
-    to_weight_hh = to_bias = None
-    if wanted[2]:
-        to_weight_hh = _to_recurrent_weight(xp, d, _before(xp, states, h0, reverse))
-    if wanted[3] or wanted[4]:
-        to_bias = _to_bias(xp, d)
-    return *_to_input(xp, d, x, weight_ih, wanted), to_weight_hh, to_bias, to_bias, dh, dc
+    before = _before(xp, states, h0, reverse)
+    return *_cotangents(xp, d, d, x, weight_ih, before, wanted), dh, dc
 
 
 _lstm.vjp(joint=_lstm_vjp)
@@ -437,16 +431,7 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
         dh = dh * zs[t] + xp.sum(xp.matmul(d[:3, ...], weight), axis=0)
     d = xp.stack(_in_order(steps, not reverse), axis=1)
     to_inputs = xp.concat([d[:2, ...], d[3:, ...]], axis=0)
-    recurrent = d[:3, ...]
-    to_weight_hh = to_bias_ih = to_bias_hh = None
-    if wanted[2]:
-        to_weight_hh = _to_recurrent_weight(xp, recurrent, before)
-    if wanted[3]:
-        to_bias_ih = _to_bias(xp, to_inputs)
-    if wanted[4]:
-        to_bias_hh = _to_bias(xp, recurrent)
-    to_x, to_weight_ih = _to_input(xp, to_inputs, x, weight_ih, wanted)
-    return to_x, to_weight_ih, to_weight_hh, to_bias_ih, to_bias_hh, dh
+    return *_cotangents(xp, to_inputs, d[:3, ...], x, weight_ih, before, wanted), dh
 
 
 _gru.vjp(joint=_gru_vjp)

@@ -5,9 +5,11 @@ stay, with length 1.
 """
 
 import math
+from functools import partial
 
 from .._batched import equally, shifted
 from ..autograd.operation import composite, op
+from .by_name import library_function, no_axis
 from .elementwise import isclose
 from .manipulation import reshape, vmap_over_axis
 
@@ -17,14 +19,6 @@ def _axes(axis, ndim):
     if axis is None:
         return tuple(range(ndim))
     return tuple(a % ndim for a in (axis if isinstance(axis, tuple) else (axis,)))
-
-
-def no_axis(axis):
-    """``axis`` of a 0-d array, None or (). IndexError for 0 and -1, which some libraries accept."""
-    if axis is not None and axis != ():
-        axis = axis[0] if isinstance(axis, tuple) else axis
-        raise IndexError(f"axis {axis} is out of bounds for array of dimension 0")
-    return axis
 
 
 def kept_shape(shape, axis):
@@ -51,21 +45,21 @@ def vmap_over_axes(call, batched, x, *, axis, **static):
     return vmap_over_axis(call, batched, x, axis=axis, **static)
 
 
-@op
-def sum(xp, x, /, axis=None, *, dtype=None, keepdims=False):
+reduction = partial(library_function, reduces=True, vmap=vmap_over_axes)
+
+
+@reduction()
+def sum(x, /, axis=None, *, dtype=None, keepdims=False):
     """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
-    return xp.sum(x, axis=axis if x.ndim else no_axis(axis), dtype=dtype, keepdims=keepdims)
 
 
 sum.vjp(x=lambda xp, g, x_shape, axis: _broadcast_back(xp, g, x_shape, axis))
 sum.jvp(x=lambda xp, t, axis: xp.sum(t, axis=axis))
-sum.vmap(vmap_over_axes)
 
 
-@op
-def mean(xp, x, /, axis=None, *, keepdims=False):
+@reduction()
+def mean(x, /, axis=None, *, keepdims=False):
     """Mean of the elements, in a floating dtype; nan if there are none."""
-    return xp.mean(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
 def _mean_vjp(xp, g, x_shape, axis):
@@ -80,16 +74,14 @@ def _mean_jvp(xp, t, x_shape, axis):
 
 mean.vjp(x=_mean_vjp)
 mean.jvp(x=_mean_jvp)
-mean.vmap(vmap_over_axes)
 
 
-@op
-def prod(xp, x, /, axis=None, *, dtype=None, keepdims=False):
+@reduction()
+def prod(x, /, axis=None, *, dtype=None, keepdims=False):
     """Product of the elements, accumulated and returned in ``dtype`` if given; 1 if there are none.
 
     Derivatives of every order are right even where elements are 0, since no rule divides.
     """
-    return xp.prod(x, axis=axis if x.ndim else no_axis(axis), dtype=dtype, keepdims=keepdims)
 
 
 def _prod_vjp(xp, g, x, axis):
@@ -127,18 +119,15 @@ def _prod_jvp(xp, t, x, axis):
 
 prod.vjp(x=_prod_vjp)
 prod.jvp(x=_prod_jvp)
-prod.vmap(vmap_over_axes)
 
 
-@op
-def var(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
+@reduction()
+def var(x, /, axis=None, *, correction=0.0, keepdims=False):
     """Variance of the elements: the sum of squared deviations over ``count - correction``.
 
     If this divisor is not positive it counts as 0, as in PyTorch: a single element with
     ``correction=1`` gives nan.
     """
-    axis = axis if x.ndim else no_axis(axis)
-    return xp.var(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
 def _var_vjp(xp, g, x, axis, correction):
@@ -157,17 +146,14 @@ def _var_jvp(xp, t, x, axis, correction):
 
 var.vjp(x=_var_vjp)
 var.jvp(x=_var_jvp)
-var.vmap(vmap_over_axes)
 
 
-@op
-def std(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
+@reduction()
+def std(x, /, axis=None, *, correction=0.0, keepdims=False):
     """Standard deviation of the elements: the square root of `var`.
 
     At 0, where all elements are equal, the gradient is 0, as in PyTorch.
     """
-    axis = axis if x.ndim else no_axis(axis)
-    return xp.std(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
 def _std_vjp(xp, g, x, out, axis, correction):
@@ -183,19 +169,16 @@ def _std_jvp(xp, t, x, out, axis, correction):
 
 std.vjp(x=_std_vjp)
 std.jvp(x=_std_jvp)
-std.vmap(vmap_over_axes)
 
 
-@op(discards=True)
-def max(xp, x, /, axis=None, *, keepdims=False):
+@reduction(discards=True)
+def max(x, /, axis=None, *, keepdims=False):
     """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
-    return xp.max(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
-@op(discards=True)
-def min(xp, x, /, axis=None, *, keepdims=False):
+@reduction(discards=True)
+def min(x, /, axis=None, *, keepdims=False):
     """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none."""
-    return xp.min(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
 def _extremum_vjp(xp, g, x, out, axis):
@@ -215,11 +198,9 @@ max.vjp(x=_extremum_vjp)
 min.vjp(x=_extremum_vjp)
 max.jvp(x=_extremum_jvp)
 min.jvp(x=_extremum_jvp)
-max.vmap(vmap_over_axes)
-min.vmap(vmap_over_axes)
 
 
-@op
+@op(vmap=vmap_over_axes)
 def logsumexp(xp, x, /, axis=None, *, keepdims=False):
     """``log(sum(exp(x)))`` without overflow. Raises if there are no elements.
 
@@ -250,13 +231,11 @@ def _logsumexp_vjp(xp, g, x, out, axis):
 
 logsumexp.vjp(x=_logsumexp_vjp)
 logsumexp.jvp(x=lambda xp, t, x, out, axis: xp.sum(_softmax(xp, x, out, axis) * t, axis=axis))
-logsumexp.vmap(vmap_over_axes)
 
 
-@op(differentiable=False)
-def all(xp, x, /, axis=None, *, keepdims=False):
+@reduction(differentiable=False)
+def all(x, /, axis=None, *, keepdims=False):
     """Whether all elements are true."""
-    return xp.all(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
 @composite
@@ -268,21 +247,14 @@ def allclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
     return all(isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
 
-@op(differentiable=False)
-def any(xp, x, /, axis=None, *, keepdims=False):
+@reduction(differentiable=False)
+def any(x, /, axis=None, *, keepdims=False):
     """Whether any element is true."""
-    return xp.any(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
-@op(differentiable=False)
-def count_nonzero(xp, x, /, axis=None, *, keepdims=False):
+@reduction(differentiable=False)
+def count_nonzero(x, /, axis=None, *, keepdims=False):
     """The number of elements that are not 0."""
-    return xp.count_nonzero(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
-
-
-all.vmap(vmap_over_axes)
-any.vmap(vmap_over_axes)
-count_nonzero.vmap(vmap_over_axes)
 
 
 def _given_or_only_axis(axis, shape):
@@ -306,7 +278,7 @@ def _vmap_along_axis(call, batched, x, *, axis, **static):
     return vmap_over_axis(call, batched, x, axis=_given_or_only_axis(axis, x.shape[1:]), **static)
 
 
-@op
+@op(vmap=_vmap_along_axis)
 def cumulative_sum(xp, x, /, *, axis=None, dtype=None, include_initial=False):
     """Sums of the elements up to and including each one along ``axis``.
 
@@ -330,10 +302,9 @@ cumulative_sum.jvp(
         t, axis=_given_or_only_axis(axis, t.shape), include_initial=include_initial
     )
 )
-cumulative_sum.vmap(_vmap_along_axis)
 
 
-@op
+@op(vmap=_vmap_along_axis)
 def cumulative_prod(xp, x, /, *, axis=None, dtype=None, include_initial=False):
     """Products of the elements up to and including each one along ``axis``.
 
@@ -387,7 +358,6 @@ def _recurrence(xp, g, a):
 
 
 cumulative_prod.vjp(x=_cumulative_prod_vjp)
-cumulative_prod.vmap(_vmap_along_axis)
 
 
 @op

@@ -3,17 +3,18 @@
 import math
 from typing import Any, NamedTuple
 
+from .._arguments import one_of
 from .._batched import equally, shifted
 from .._dtypes import isdtype
 from .._foreign_names import explains_arguments
 from .._tensor import is_recorded
 from ..autograd.operation import composite, op
 from ..backends import SCALARS, backend_of
+from .by_name import library_function
 from .elementwise import ceil, floor, isnan, maximum, minimum, where
 from .elementwise import round as rounded
 from .indexing import take
 from .manipulation import astype, moveaxis, reshape, stack, vmap_over_axis
-from .reductions import no_axis
 
 
 def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
@@ -25,20 +26,14 @@ def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
     return reshape(out, (size, *[1] * len(shape))) if keepdims else out
 
 
-@op(differentiable=False)
-def argmax(xp, x, /, axis=None, *, keepdims=False):
+@library_function(reduces=True, vmap=_vmap_over_axis_or_all, differentiable=False)
+def argmax(x, /, axis=None, *, keepdims=False):
     """Index of the first maximum along ``axis``; None means an index into the flattened array."""
-    return xp.argmax(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
-@op(differentiable=False)
-def argmin(xp, x, /, axis=None, *, keepdims=False):
+@library_function(reduces=True, vmap=_vmap_over_axis_or_all, differentiable=False)
+def argmin(x, /, axis=None, *, keepdims=False):
     """Index of the first minimum along ``axis``; None means an index into the flattened array."""
-    return xp.argmin(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
-
-
-argmax.vmap(_vmap_over_axis_or_all)
-argmin.vmap(_vmap_over_axis_or_all)
 
 
 @op(differentiable=False)
@@ -90,24 +85,17 @@ def _searchsorted_vmap(call, batched, x1, x2, sorter, *, side):
 searchsorted.vmap(_searchsorted_vmap)
 
 
-@op(differentiable=False)
-def argsort(xp, x, /, *, axis=-1, descending=False, stable=True):
+@library_function(differentiable=False, vmap=vmap_over_axis)
+def argsort(x, /, *, axis=-1, descending=False, stable=True):
     """Indices that sort ``x`` along ``axis``.
 
     If ``stable``, equal elements keep their order, even if ``descending``.
     """
-    return xp.argsort(x, axis=axis, descending=descending, stable=stable)
 
 
-argsort.vmap(vmap_over_axis)
-
-
-@op(differentiable=False)
-def _sort(xp, x, /, *, axis=-1, descending=False, stable=True):
-    return xp.sort(x, axis=axis, descending=descending, stable=stable)
-
-
-_sort.vmap(vmap_over_axis)
+@library_function(differentiable=False, vmap=vmap_over_axis)
+def _sort(x, /, *, axis=-1, descending=False, stable=True):
+    """The values of `sort`."""
 
 
 @composite
@@ -175,24 +163,24 @@ def _take_vmap(call, batched, x, order, axis):
 _take.vmap(_take_vmap)
 
 
-@op(differentiable=False)
-def _unique_all(xp, x, /):
-    return xp.unique_all(x)
+@library_function(differentiable=False)
+def _unique_all(x, /):
+    """`unique_all` without gradients."""
 
 
-@op(differentiable=False)
-def _unique_counts(xp, x, /):
-    return xp.unique_counts(x)
+@library_function(differentiable=False)
+def _unique_counts(x, /):
+    """`unique_counts` without gradients."""
 
 
-@op(differentiable=False)
-def _unique_inverse(xp, x, /):
-    return xp.unique_inverse(x)
+@library_function(differentiable=False)
+def _unique_inverse(x, /):
+    """`unique_inverse` without gradients."""
 
 
-@op(differentiable=False)
-def _unique_values(xp, x, /):
-    return xp.unique_values(x)
+@library_function(differentiable=False)
+def _unique_values(x, /):
+    """`unique_values` without gradients."""
 
 
 @composite
@@ -235,10 +223,9 @@ def unique_values(x, /):
     return unique_all(x).values if is_recorded(x) else _unique_values(x)
 
 
-@op(differentiable=False)
-def isin(xp, x1, x2, *, invert=False):
+@library_function(differentiable=False)
+def isin(x1, x2, *, invert=False):
     """Whether each element of ``x1`` equals an element of ``x2``, or none of them if ``invert``."""
-    return xp.isin(x1, x2, invert=invert)
 
 
 def _isin_vmap(call, batched, x1, x2, *, invert):
@@ -279,9 +266,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
     Where there is a nan, the result is nan. Integers become float32. Raises ValueError for numbers
     that are not from 0 to 1 and where there are no elements.
     """
-    if method not in _INTERPOLATING and method not in _BETWEEN:
-        methods = "', '".join([*_INTERPOLATING, *_BETWEEN])
-        raise ValueError(f"quantile: method must be one of '{methods}', not {method!r}")
+    one_of("quantile: method", method, (*_INTERPOLATING, *_BETWEEN))
     ndim = len(x.shape)
     if axis is None:
         x, kept = reshape(x, (-1,)), (1,) * ndim

@@ -8,7 +8,7 @@ for the end of the axis. The axes before these, of any number, count images, cha
 """
 
 from .._batched import equally
-from ..autograd.operation import op
+from .by_name import library_function
 
 
 def _same(call, batched, x, **static):
@@ -19,8 +19,8 @@ def _both(call, batched, x1, x2, **static):
     return call(*equally(batched, (x1, x2)), **static)
 
 
-@op(discards=True)
-def sliding_windows(xp, x, /, *, size, stride=1, padding=0, dilation=1):
+@library_function(discards=True, vmap=_same)
+def sliding_windows(x, /, *, size, stride=1, padding=0, dilation=1):
     """The elements of all windows: ``(..., *lengths) -> (..., *size, *counts)``.
 
     size: the lengths of a window, a tuple. ``counts`` are the numbers of windows,
@@ -30,7 +30,6 @@ def sliding_windows(xp, x, /, *, size, stride=1, padding=0, dilation=1):
 
     Raises ValueError if a window is longer than the padded array.
     """
-    return xp.sliding_windows(x, size=size, stride=stride, padding=padding, dilation=dilation)
 
 
 def _lengths(x_shape, size):
@@ -43,23 +42,17 @@ def _sliding_windows_vjp(xp, g, x_shape, size, stride, padding, dilation):
 
 
 sliding_windows.vjp(x=_sliding_windows_vjp)
-sliding_windows.jvp(
-    x=lambda xp, t, size, stride, padding, dilation: xp.sliding_windows(
-        t, size=size, stride=stride, padding=padding, dilation=dilation
-    )
-)
-sliding_windows.vmap(_same)
+sliding_windows.jvp(x=sliding_windows.op.forward)
 
 
-@op
-def add_windows(xp, values, /, *, shape, stride=1, padding=0, dilation=1):
+@library_function(vmap=_same)
+def add_windows(values, /, *, shape, stride=1, padding=0, dilation=1):
     """Zeros of ``(..., *shape)``, to which windows are added: the transpose of `sliding_windows`.
 
     values: ``(..., *size, *counts)``, as `sliding_windows` returns them for ``(..., *shape)``.
 
     Raises ValueError if there are not as many windows as slide over ``shape``.
     """
-    return xp.add_windows(values, shape=shape, stride=stride, padding=padding, dilation=dilation)
 
 
 def _add_windows_vjp(xp, g, values_shape, shape, stride, padding, dilation):
@@ -68,23 +61,15 @@ def _add_windows_vjp(xp, g, values_shape, shape, stride, padding, dilation):
 
 
 add_windows.vjp(values=_add_windows_vjp)
-add_windows.jvp(
-    values=lambda xp, t, shape, stride, padding, dilation: xp.add_windows(
-        t, shape=shape, stride=stride, padding=padding, dilation=dilation
-    )
-)
-add_windows.vmap(_same)
+add_windows.jvp(values=add_windows.op.forward)
 
 
-@op(discards=True)
-def sum_windows(xp, x, /, *, size, stride=1, padding=0, dilation=1, scale=1.0):
+@library_function(discards=True, vmap=_same)
+def sum_windows(x, /, *, size, stride=1, padding=0, dilation=1, scale=1.0):
     """The sum of each window, times ``scale``: ``(..., *lengths) -> (..., *counts)``.
 
     The other parameters are those of `sliding_windows`. float16 is summed in float32.
     """
-    return xp.sum_windows(
-        x, size=size, stride=stride, padding=padding, dilation=dilation, scale=scale
-    )
 
 
 def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
@@ -98,22 +83,16 @@ def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
 
 
 sum_windows.vjp(x=_sum_windows_vjp)
-sum_windows.jvp(
-    x=lambda xp, t, size, stride, padding, dilation, scale: xp.sum_windows(
-        t, size=size, stride=stride, padding=padding, dilation=dilation, scale=scale
-    )
-)
-sum_windows.vmap(_same)
+sum_windows.jvp(x=sum_windows.op.forward)
 
 
-@op(discards=True)
-def max_pool(xp, x, /, *, size, stride=1, padding=0, dilation=1):
+@library_function(discards=True, vmap=_same)
+def max_pool(x, /, *, size, stride=1, padding=0, dilation=1):
     """The largest element of each window: ``(..., *lengths) -> (..., *counts)``.
 
     The parameters are those of `sliding_windows`, but padding counts as minus infinity. Of equal
     elements the first, in row-major order, gets the gradient. A window with a nan gives nan.
     """
-    return xp.max_pool(x, size=size, stride=stride, padding=padding, dilation=dilation)
 
 
 def _max_pool_vjp(xp, g, x, out, size, stride, padding, dilation):
@@ -129,11 +108,10 @@ def _max_pool_jvp(xp, t, x, out, size, stride, padding, dilation):
 
 max_pool.vjp(x=_max_pool_vjp)
 max_pool.jvp(x=_max_pool_jvp)
-max_pool.vmap(_same)
 
 
-@op(differentiable=False)
-def find_in_windows(xp, x, values, /, *, size, stride=1, padding=0, dilation=1):
+@library_function(differentiable=False, vmap=_both)
+def find_in_windows(x, values, /, *, size, stride=1, padding=0, dilation=1):
     """The tap of each window at which its element equals ``values``, as a number; else 0.
 
     Taps are numbered from 0 in row-major order; of several the first counts.
@@ -141,16 +119,10 @@ def find_in_windows(xp, x, values, /, *, size, stride=1, padding=0, dilation=1):
     x: ``(..., *lengths)``. values: ``(..., *counts)``, for example from `max_pool` with the same
         parameters. The result is ``(..., *counts)``, int8, or int32 for 128 taps or more.
     """
-    return xp.find_in_windows(
-        x, values, size=size, stride=stride, padding=padding, dilation=dilation
-    )
 
 
-find_in_windows.vmap(_both)
-
-
-@op(integer=("taps",), discards=True)
-def take_from_windows(xp, x, taps, /, *, size, stride=1, padding=0, dilation=1):
+@library_function(integer=("taps",), discards=True, vmap=_both)
+def take_from_windows(x, taps, /, *, size, stride=1, padding=0, dilation=1):
     """The element of each window at one of its taps: ``(..., *lengths) -> (..., *counts)``.
 
     taps: ``(..., *counts)``, numbers of taps as `find_in_windows` returns them. At a tap in the
@@ -158,9 +130,6 @@ def take_from_windows(xp, x, taps, /, *, size, stride=1, padding=0, dilation=1):
 
     The other parameters are those of `sliding_windows`.
     """
-    return xp.take_from_windows(
-        x, taps, size=size, stride=stride, padding=padding, dilation=dilation
-    )
 
 
 def _put_back(xp, g, x_shape, taps, size, stride, padding, dilation):
@@ -168,26 +137,20 @@ def _put_back(xp, g, x_shape, taps, size, stride, padding, dilation):
     return xp.put_in_windows(g, taps, shape=_lengths(x_shape, size), **options)
 
 
-def _take(xp, t, taps, size, stride, padding, dilation):
-    options = {"size": size, "stride": stride, "padding": padding, "dilation": dilation}
-    return xp.take_from_windows(t, taps, **options)
-
-
 take_from_windows.vjp(x=_put_back)
-take_from_windows.jvp(x=_take)
-take_from_windows.vmap(_both)
+take_from_windows.jvp(x=take_from_windows.op.forward)
 
 
-@op(integer=("taps",))
-def put_in_windows(xp, values, taps, /, *, shape, size, stride=1, padding=0, dilation=1):
+@library_function(integer=("taps",), vmap=_both)
+def put_in_windows(values, taps, /, *, shape, size, stride=1, padding=0, dilation=1):
     """Zeros of ``(..., *shape)``, to which each value is added at one tap of its window.
 
     values, taps: ``(..., *counts)``; the transpose of `take_from_windows`.
     """
-    return xp.put_in_windows(
-        values, taps, shape=shape, size=size, stride=stride, padding=padding, dilation=dilation
+
+
+put_in_windows.vjp(
+    values=lambda xp, g, taps, size, stride, padding, dilation: xp.take_from_windows(
+        g, taps, size=size, stride=stride, padding=padding, dilation=dilation
     )
-
-
-put_in_windows.vjp(values=_take)
-put_in_windows.vmap(_both)
+)

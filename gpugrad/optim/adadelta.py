@@ -1,10 +1,7 @@
 """Adadelta."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, zeros_by_name
+from .optimizer import Optimizer, decayed, move
 
 
 class Adadelta(Optimizer):
@@ -30,26 +27,10 @@ class Adadelta(Optimizer):
     hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
     """
 
+    keeps = "square_avg", "acc_delta"
     keeps_step = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1.0,
-        rho: float = 0.9,
-        eps: float = 1e-6,
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params, lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize
-        )
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return zeros_by_name(array, "square_avg", "acc_delta")
-
-    def apply_single(self, array, grad, state, step, lr, rho, eps, weight_decay):
+    def apply_single(self, array, grad, state, step, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0):
         xp = backend_of[type(array)].xp
         grad = decayed(array, grad, lr, weight_decay)
         square, changes = state

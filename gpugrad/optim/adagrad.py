@@ -1,6 +1,6 @@
 """Adagrad."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..backends import backend_of
@@ -29,27 +29,6 @@ class Adagrad(Optimizer):
 
     keeps_step = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-2,
-        lr_decay: float = 0.0,
-        weight_decay: float = 0.0,
-        initial_accumulator_value: float = 0.0,
-        eps: float = 1e-10,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            lr_decay=lr_decay,
-            weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value,
-            eps=eps,
-            maximize=maximize,
-        )
-
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         backend = backend_of[type(array)]
         total = backend.zeros(array.shape, array.dtype, array)
@@ -60,7 +39,7 @@ class Adagrad(Optimizer):
 
     def apply_single(
         self, array, grad, state, step,
-        lr, lr_decay, weight_decay, initial_accumulator_value, eps,
+        lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10,
     ):  # fmt: skip
         grad = decayed(array, grad, lr, weight_decay)
         (total,) = state

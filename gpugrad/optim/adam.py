@@ -32,41 +32,19 @@ class Adam(Optimizer):
     hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
     """
 
-    pairs = ("betas",)
     keeps_step = True
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        decoupled_weight_decay: bool = False,
-    ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            amsgrad=amsgrad,
-            maximize=maximize,
-            decoupled_weight_decay=decoupled_weight_decay,
-        )
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
         return zeros_by_name(array, *names)
 
     def apply_single(
-        self, array, grad, state, step, lr, betas, eps, weight_decay, amsgrad, decoupled
-    ):
+        self, array, grad, state, step,
+        lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False,
+        decoupled_weight_decay=False,
+    ):  # fmt: skip
         backend = backend_of[type(array)]
-        grad = decayed(array, grad, lr, weight_decay, decoupled)
+        grad = decayed(array, grad, lr, weight_decay, decoupled_weight_decay)
         average, square, *greatest = state
         beta1, beta2 = betas
         average *= beta1 / (1 - beta1)  # in this order no line allocates a temporary array
@@ -122,6 +100,6 @@ class AdamW(Adam):
         maximize: bool = False,
     ) -> None:
         super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad,
+            params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
             maximize=maximize, decoupled_weight_decay=True,
         )  # fmt: skip

@@ -1,10 +1,7 @@
 """Adamax."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, zeros_by_name
+from .optimizer import Optimizer, decayed, move
 
 
 class Adamax(Optimizer):
@@ -29,27 +26,12 @@ class Adamax(Optimizer):
     hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
     """
 
-    pairs = ("betas",)
+    keeps = "exp_avg", "exp_inf"
     keeps_step = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize
-        )
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return zeros_by_name(array, "exp_avg", "exp_inf")
-
-    def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay):
+    def apply_single(
+        self, array, grad, state, step, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0
+    ):
         xp = backend_of[type(array)].xp
         grad = decayed(array, grad, lr, weight_decay)
         average, greatest = state

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from functools import partial
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple
 
-from .._arguments import whole
+from .._arguments import one_of, whole
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._tensor import Tensor
@@ -17,7 +19,7 @@ from ..nn.module import overwrite
 from ..ops.elementwise import imag, real
 from ..ops.manipulation import concat, reshape, stack
 from ..ops.products import vecdot
-from .optimizer import Optimizer
+from .optimizer import AT_LEAST_0, Optimizer
 
 _SUFFICIENT_DECREASE = 1e-4  # c1 and c2 of the Wolfe conditions
 _CURVATURE = 0.9
@@ -58,6 +60,11 @@ class LBFGS(Optimizer):
     and for invalid hyper-parameters.
     """
 
+    ranges: ClassVar = {
+        **Optimizer.ranges,
+        **dict.fromkeys(("tolerance_grad", "tolerance_change"), AT_LEAST_0),
+    }
+
     def __init__(
         self,
         params: Iterable[Any],
@@ -86,28 +93,14 @@ class LBFGS(Optimizer):
             raise ValueError("LBFGS: all parameters must be in one group")
         super().add_param_group(group)
 
-    def _checked(self, group):
-        hyper = {}
-        for name in self.defaults:
-            value = group[name]
-            if name in ("max_iter", "max_eval", "history_size"):
-                value = whole(f"LBFGS: {name}", value, 1)
-            elif name != "line_search_fn":
-                try:
-                    value = float(value)
-                except (TypeError, ValueError):
-                    raise TypeError(f"LBFGS: {name} must be a number, not {value!r}") from None
-            hyper[name] = value
-        self.check(hyper)
-        return hyper
+    def _converted(self, name, value):
+        if name in ("max_iter", "max_eval", "history_size"):
+            return whole(f"LBFGS: {name}", value, 1)
+        return value if name == "line_search_fn" else super()._converted(name, value)
 
     def check(self, group: Mapping[str, Any]) -> None:
-        self.check_at_least_0(group, "lr", "tolerance_grad", "tolerance_change")
-        if group["line_search_fn"] not in (None, "strong_wolfe"):
-            raise ValueError(
-                f"LBFGS: line_search_fn must be 'strong_wolfe' or None, "
-                f"not {group['line_search_fn']!r}"
-            )
+        super().check(group)
+        one_of("LBFGS: line_search_fn", group["line_search_fn"], ("strong_wolfe", None))
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Make up to ``max_iter`` iterations; returns the loss at the beginning.
@@ -125,14 +118,14 @@ class LBFGS(Optimizer):
                 "and call optimizer.step(closure) outside of compiled functions"
             )
         (group,) = self.param_groups
-        if [*map(group.__getitem__, self.defaults)] != self._hyper[0]:
+        if [*map(group.__getitem__, self.defaults)] != self._hyper[0].values:
             self._change_hyper(0, group)
         for p in group["params"]:
             self._check_writeable(p)
         self._has_stepped = True
         with no_grad():
             problem = _Problem(group["params"], closure)
-            return self._minimize(problem, **dict(zip(self.defaults, self._hyper[0], strict=True)))
+            return self._minimize(problem, *self._hyper[0].values)
 
     def _minimize(
         self, problem, lr, max_iter, max_eval, tolerance_grad, tolerance_change,
@@ -159,14 +152,14 @@ class LBFGS(Optimizer):
             start = problem.point()
             history.length = 0.0  # in case the closure raises
             if line_search_fn:
-                line = _Line(problem, start, history.direction)
-                found = line.search(
+                length, loss, gradient, _ = _search(
+                    partial(problem.at, start, history.direction),
                     first=_Point(0.0, loss, gradient, slope),
                     length=length,
+                    scale=_largest(history.direction),
                     tolerance=tolerance_change,
                     most=max_eval - problem.calls,
                 )
-                length, loss, gradient, _ = found
             problem.move(start, length, history.direction)
             history.length = length
             if not line_search_fn and iteration < max_iter:
@@ -272,83 +265,76 @@ class _Problem:
                 overwrite(p, x.array)
             offset += size
 
-
-class _Line:
-    """The points ``start + length * direction``."""
-
-    def __init__(self, problem, start, direction):
-        self.problem = problem
-        self.start = start
-        self.direction = direction
-
-    def at(self, length):
+    def at(self, start, direction, length):
+        """The point ``start + length * direction``; the parameters are left at ``start``."""
         try:
-            self.problem.move(self.start, length, self.direction)
-            loss, gradient = self.problem.evaluate()
+            self.move(start, length, direction)
+            loss, gradient = self.evaluate()
         finally:
-            self.problem.move(self.start)
-        return _Point(length, _number(loss), gradient, float(vecdot(gradient, self.direction)))
+            self.move(start)
+        return _Point(length, _number(loss), gradient, float(vecdot(gradient, direction)))
 
-    def search(self, first, length, tolerance, most):
-        """A point that fulfills the strong Wolfe conditions, or the best that was found.
 
-        first: the point at 0.
-        length: the length to try first.
-        tolerance: by how much parameters have to change at least between two points.
-        most: how many points may be tried after the first one.
-        """
+def _search(at, first, length, scale, tolerance, most):
+    """A point on a line that fulfills the strong Wolfe conditions, or the best that was found.
 
-        def is_too_high(point):
-            return point.loss > first.loss + _SUFFICIENT_DECREASE * point.length * first.slope
+    at: a function of a length that returns the point there.
+    first: the point at 0.
+    length: the length to try first.
+    scale, tolerance: two points are at least a length of ``tolerance / scale`` apart.
+    most: how many points may be tried after the first one.
+    """
 
-        def is_flat(point):
-            return abs(point.slope) <= -_CURVATURE * first.slope
+    def is_too_high(point):
+        return point.loss > first.loss + _SUFFICIENT_DECREASE * point.length * first.slope
 
-        # Go on until a minimum lies between two points.
-        previous, point = first, self.at(length)
-        tries = 0
-        while tries < most:
-            if is_too_high(point) or (tries > 1 and point.loss >= previous.loss):
-                break
-            if is_flat(point):
-                return point
-            if point.slope >= 0:
-                break
-            least = point.length + 0.01 * (point.length - previous.length)
-            length = _minimum_of_cubic(previous, point, least, 10 * point.length)
-            previous, point = point, self.at(length)
-            tries += 1
+    def is_flat(point):
+        return abs(point.slope) <= -_CURVATURE * first.slope
+
+    # Go on until a minimum lies between two points.
+    previous, point = first, at(length)
+    tries = 0
+    while tries < most:
+        if is_too_high(point) or (tries > 1 and point.loss >= previous.loss):
+            break
+        if is_flat(point):
+            return point
+        if point.slope >= 0:
+            break
+        least = point.length + 0.01 * (point.length - previous.length)
+        length = _minimum_of_cubic(previous, point, least, 10 * point.length)
+        previous, point = point, at(length)
+        tries += 1
+    else:
+        return point if point.loss < first.loss else first
+
+    # Narrow the interval down.
+    ends = [previous, point]
+    low = int(point.loss < previous.loss)  # which end is the lower one
+    is_near_end = False
+    while tries < most and abs(ends[1].length - ends[0].length) * scale >= tolerance:
+        left, right = sorted([ends[0].length, ends[1].length])
+        length = _minimum_of_cubic(*ends, left, right)
+        margin = 0.1 * (right - left)
+        if min(right - length, length - left) >= margin:
+            is_near_end = False
+        elif is_near_end or not left < length < right:
+            is_near_end = False
+            length = right - margin if right - length < length - left else left + margin
+        else:  # a second such point in a row would make little progress
+            is_near_end = True
+        point = at(length)
+        tries += 1
+        if is_too_high(point) or point.loss >= ends[low].loss:
+            ends[1 - low] = point
+            low = int(ends[1].loss < ends[0].loss)
+        elif is_flat(point):
+            return point
         else:
-            return point if point.loss < first.loss else first
-
-        # Narrow the interval down.
-        ends = [previous, point]
-        low = int(point.loss < previous.loss)  # which end is the lower one
-        scale = _largest(self.direction)
-        is_near_end = False
-        while tries < most and abs(ends[1].length - ends[0].length) * scale >= tolerance:
-            left, right = sorted([ends[0].length, ends[1].length])
-            length = _minimum_of_cubic(*ends, left, right)
-            margin = 0.1 * (right - left)
-            if min(right - length, length - left) >= margin:
-                is_near_end = False
-            elif is_near_end or not left < length < right:
-                is_near_end = False
-                length = right - margin if right - length < length - left else left + margin
-            else:  # a second such point in a row would make little progress
-                is_near_end = True
-            point = self.at(length)
-            tries += 1
-            if is_too_high(point) or point.loss >= ends[low].loss:
-                ends[1 - low] = point
-                low = int(ends[1].loss < ends[0].loss)
-            elif is_flat(point):
-                return point
-            else:
-                if point.slope * (ends[1 - low].length - ends[low].length) >= 0:
-                    ends[1 - low] = ends[low]
-                ends[low] = point
-        return ends[low]
+            if point.slope * (ends[1 - low].length - ends[low].length) >= 0:
+                ends[1 - low] = ends[low]
+            ends[low] = point
+    return ends[low]
 
 
 def _minimum_of_cubic(a, b, least, most):
@@ -369,90 +355,89 @@ def _minimum_of_cubic(a, b, least, most):
 class _History:
     """What is remembered between iterations.
 
-    iterations, calls: how many there have been in all steps.
-    changes: pairs of the changes of the point and of the gradient, and 1 over their product.
+    calls, iterations: how many there have been in all steps.
+    moves, turns, rates: the last changes of the point and of the gradient, and 1 over their
+        products.
     scale: what the approximation of the inverse Hessian begins with.
     direction, length: of the last iteration.
     gradient, loss: before the last iteration.
     """
 
     def __init__(self):
-        self.iterations = self.calls = 0
-        self.changes = []
+        self.calls = self.iterations = 0
+        self.moves, self.turns, self.rates = [], [], []
         self.scale = 1.0
         self.direction = self.gradient = None
         self.length = self.loss = 0.0
 
     def to(self, like):
         """Move all vectors to the device and dtype of ``like``."""
-        if self.direction is not None:
-            self.changes = [(s.to(like), y.to(like), rate) for s, y, rate in self.changes]
-            self.direction, self.gradient = self.direction.to(like), self.gradient.to(like)
+        for name in _VECTORS:
+            setattr(self, name, _each(lambda x: x.to(like), getattr(self, name)))
 
     def update(self, gradient, most):
         """Remember the last change, of which there are ``most``, and find a new direction."""
         self.iterations += 1
         if self.direction is not None:
-            s = self.direction * self.length
-            y = gradient - self.gradient
-            product = float(vecdot(y, s))
+            move = self.direction * self.length
+            turn = gradient - self.gradient
+            product = float(vecdot(turn, move))
             if product > 1e-10:
-                del self.changes[: max(0, len(self.changes) + 1 - most)]
-                self.changes.append((s, y, 1 / product))
-                self.scale = product / float(vecdot(y, y))
+                news = (self.moves, move), (self.turns, turn), (self.rates, 1 / product)
+                last = ([*changes, new][-most:] for changes, new in news)
+                self.moves, self.turns, self.rates = last
+                self.scale = product / float(vecdot(turn, turn))
+        changes = [*zip(self.moves, self.turns, self.rates, strict=True)]
         direction = -gradient
         shares = []
-        for s, y, rate in reversed(self.changes):
-            shares.append(rate * vecdot(s, direction))
-            direction = direction - shares[-1] * y
+        for move, turn, rate in reversed(changes):
+            shares.append(rate * vecdot(move, direction))
+            direction = direction - shares[-1] * turn
         direction = self.scale * direction
-        for s, y, rate in self.changes:
-            direction = direction + (shares.pop() - rate * vecdot(y, direction)) * s
+        for move, turn, rate in changes:
+            direction = direction + (shares.pop() - rate * vecdot(turn, direction)) * move
         self.gradient, self.direction = gradient, direction
 
     def state_dict(self, history_size):
-        state: dict[str, Any] = {"func_evals": self.calls, "n_iter": self.iterations}
-        if self.direction is not None:
-            state |= {
-                "d": tensor(self.direction),
-                "t": self.length,
-                "old_dirs": [tensor(y) for _, y, _ in self.changes],
-                "old_stps": [tensor(s) for s, _, _ in self.changes],
-                "ro": [rate for _, _, rate in self.changes],
-                "H_diag": self.scale,
-                "prev_flat_grad": tensor(self.gradient),
-                "prev_loss": self.loss,
-                "al": [None] * history_size,  # PyTorch's scratch memory
-            }
-        return state
+        if self.direction is None:
+            return {"func_evals": self.calls, "n_iter": self.iterations}
+        state = {theirs: _each(tensor, getattr(self, name)) for name, theirs in _NAMES.items()}
+        return {**state, "al": [None] * history_size}  # PyTorch's scratch memory
 
     def load_state_dict(self, state, like):
         """Take over a state of vectors like this one, or raise TypeError or ValueError."""
-        expected = _NAMES if "d" in state else _NAMES[:2]
-        if {*state} - {"al"} != {*expected}:
-            raise ValueError(f"it has state {sorted(state)}, but here {sorted(expected)}")
-        calls, iterations, *rest = (state[name] for name in expected)
-        self.calls, self.iterations = int(calls), int(iterations)
-        if rest:
-            direction, length, ys, ss, rates, scale, gradient, loss = rest
-            if not len(ys) == len(ss) == len(rates):
-                raise ValueError("old_dirs, old_stps and ro have different lengths")
-            vectors = [tensor(asarray(x)) for x in (direction, gradient, *ss, *ys)]
-            for x in vectors:
-                if x.shape != like.shape:
-                    raise ValueError(f"it has a vector of shape {x.shape}, not {like.shape}")
-            self.direction, self.gradient, *vectors = (
-                asarray(placed_like(x.array, like.array)) for x in vectors
-            )
-            n = len(rates)
-            self.changes = [*zip(vectors[:n], vectors[n:], map(float, rates), strict=True)]
-            self.length, self.scale, self.loss = float(length), float(scale), float(loss)
+        names = dict(islice(_NAMES.items(), None if "d" in state else 2))
+        if {*state} - {"al"} != {*names.values()}:
+            raise ValueError(f"it has state {sorted(state)}, but here {sorted(names.values())}")
+
+        def vector(x):
+            x = tensor(asarray(x))
+            if x.shape != like.shape:
+                raise ValueError(f"it has a vector of shape {x.shape}, not {like.shape}")
+            return asarray(placed_like(x.array, like.array))
+
+        for name, theirs in names.items():
+            old, value = getattr(self, name), state[theirs]
+            kind = vector if name in _VECTORS else float if name == "rates" else type(old)
+            setattr(self, name, [*map(kind, value)] if isinstance(old, list) else kind(value))
+        if not len(self.moves) == len(self.turns) == len(self.rates):
+            raise ValueError("old_dirs, old_stps and ro have different lengths")
 
 
-_NAMES = (
-    "func_evals", "n_iter", "d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad",
-    "prev_loss",
-)  # fmt: skip
+# The attributes of a `_History`, with PyTorch's names, and those that are vectors.
+_NAMES = {
+    "calls": "func_evals", "iterations": "n_iter", "direction": "d", "length": "t",
+    "turns": "old_dirs", "moves": "old_stps", "rates": "ro", "scale": "H_diag",
+    "gradient": "prev_flat_grad", "loss": "prev_loss",
+}  # fmt: skip
+_VECTORS = ("direction", "turns", "moves", "gradient")
+
+
+def _each(function, x):
+    """``x`` with ``function`` applied to the vector, or to those in the list."""
+    if isinstance(x, list):
+        return [_each(function, item) for item in x]
+    return function(x) if isinstance(x, Tensor) else x
 
 
 def _number(loss):

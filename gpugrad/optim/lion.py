@@ -1,10 +1,7 @@
 """Lion."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, zeros_by_name
+from .optimizer import Optimizer, decayed, move
 
 
 class Lion(Optimizer):
@@ -32,23 +29,9 @@ class Lion(Optimizer):
     hyper-parameters; ``lr`` and ``weight_decay`` must be finite and at least 0.
     """
 
-    pairs = ("betas",)
+    keeps = ("exp_avg",)
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-4,
-        betas: tuple[float, float] = (0.9, 0.99),
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize)
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return zeros_by_name(array, "exp_avg")
-
-    def apply_single(self, array, grad, state, step, lr, betas, weight_decay):
+    def apply_single(self, array, grad, state, step, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0):
         (average,) = state
         beta1, beta2 = betas
         decayed(array, grad, lr, weight_decay, decoupled=True)

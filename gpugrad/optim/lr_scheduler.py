@@ -9,225 +9,24 @@ program, can change it too. The formulas hold where nothing else does.
 """
 
 import math
-import types
-import warnings
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._arguments import whole
-from .._foreign_names import answer, explains_arguments
+from .._arguments import one_of, require, whole
+from .._foreign_names import answer
 from .._tensor import Tensor
+from .formulas import ConstantLR as ConstantLR
+from .formulas import CosineAnnealingLR as CosineAnnealingLR
+from .formulas import ExponentialLR as ExponentialLR
+from .formulas import LinearLR as LinearLR
+from .formulas import MultiStepLR as MultiStepLR
+from .formulas import PolynomialLR as PolynomialLR
+from .formulas import StepLR as StepLR
 from .optimizer import Optimizer
-
-# Attributes of these and PyTorch's schedulers that are always False between steps.
-_TRANSIENT = {"_get_lr_called_within_step", "_is_initial"}
-
-
-class LRScheduler:
-    """Base class of schedulers. A subclass defines ``get_lr()``.
-
-    ``get_lr`` returns the rates of all groups at ``last_epoch``. A subclass sets its attributes
-    before it calls ``super().__init__``, which makes the first step. They are part of the state.
-
-    optimizer: the optimizer whose groups are changed. ``"initial_lr"`` in a group is the rate from
-        which a schedule starts; it is set to ``lr`` unless an earlier scheduler has set it.
-    last_epoch: -1 to start; or the last epoch of an earlier run, to go on after it with an
-        optimizer whose groups have ``"initial_lr"``. It is simpler to load the states of the
-        optimizer and the scheduler.
-    base_lrs: the groups' initial rates.
-
-    Raises TypeError if ``optimizer`` is not an optimizer and ValueError for options that cannot be.
-    """
-
-    _is_initial = False
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
-            cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        self.optimizer = self._check_optimizer(optimizer)
-        for i, group in enumerate(optimizer.param_groups):
-            if last_epoch == -1:
-                group.setdefault("initial_lr", float(group["lr"]))
-            elif "initial_lr" not in group:
-                raise ValueError(
-                    f"{self._name}: group {i} has no initial_lr, from which a schedule goes on at "
-                    f"last_epoch={last_epoch}; load the optimizer's state first"
-                )
-        self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
-        self._begin()
-
-    @property
-    def _name(self):
-        return type(self).__name__
-
-    def _check_optimizer(self, optimizer):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(
-                f"{self._name}: optimizer must be an Optimizer, not {type(optimizer).__name__}"
-            )
-        return optimizer
-
-    def _begin(self):
-        """Make the first step, which the constructor makes."""
-        self._step_count = 0
-        self._is_initial = True
-        try:
-            self.step()
-        finally:
-            self._is_initial = False
-
-    def _unbegin(self):
-        """Go back to before the first step."""
-        self.last_epoch -= 1
-
-    def _begin_later(self):
-        """Set the rates of epoch 0, in the middle of a `SequentialLR`."""
-        self._set_epoch(0)
-
-    def get_lr(self) -> list[float]:
-        """The rates of all groups at ``last_epoch``; called by `step`, not by programs."""
-        raise NotImplementedError(f"{self._name} defines no get_lr")
-
-    def get_last_lr(self) -> list[float]:
-        """The rates of all groups after the last step."""
-        return list(self._last_lr)
-
-    def step(self) -> None:
-        """Set the rates of the next epoch. Call it after the optimizer's ``step``.
-
-        The first call warns if the optimizer has made no step: the first rate of the schedule is
-        then never used. As in PyTorch this is not an error.
-        """
-        if self._step_count == 1 and not self.optimizer._has_stepped:
-            warnings.warn(
-                f"{self._name}.step was called before the optimizer's step, which skips the first "
-                f"rate of the schedule; call optimizer.step() first",
-                stacklevel=2,
-            )
-        self._step_count += 1
-        self._set_epoch(self.last_epoch + 1)
-
-    def _set_epoch(self, epoch):
-        before, self.last_epoch = self.last_epoch, epoch
-        try:
-            rates = self.get_lr()
-            self._set_rates(rates)
-        except BaseException:
-            self.last_epoch = before
-            raise
-
-    def _set_rates(self, rates):
-        groups = self.optimizer.param_groups
-        if len(rates) != len(groups):
-            raise ValueError(
-                f"{self._name}: the optimizer has {len(groups)} groups now, but the schedule "
-                f"{len(rates)} rates; add groups before you make the scheduler"
-            )
-        for group, rate in zip(groups, rates, strict=True):
-            group["lr"] = float(rate)
-        self._last_lr = self._rates()
-
-    def _rates(self):
-        """The rates that the groups have."""
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def _scaled(self, factor):
-        return [rate * factor for rate in self._rates()]
-
-    def _for_groups(self, name, value):
-        """``value``, or the list of them, as a list with a float for each group."""
-        groups = self.optimizer.param_groups
-        values = [*value] if isinstance(value, list | tuple) else [value] * len(groups)
-        if len(values) != len(groups):
-            raise ValueError(
-                f"{self._name}: {name} has {len(values)} values, but the optimizer "
-                f"{len(groups)} groups"
-            )
-        return [float(value) for value in values]
-
-    # State
-
-    def _attributes(self):
-        """The attributes that are the state."""
-        return {k: v for k, v in vars(self).items() if k not in {"optimizer", *_TRANSIENT}}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all state, the options included, under PyTorch's names.
-
-        The values are numbers, strings, None, and lists and dicts of these, which `gpugrad.save`
-        can store. The optimizer has a state of its own.
-        """
-        return deepcopy(self._attributes())
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` of such a scheduler, or PyTorch's, returned.
-
-        The rates of the optimizer's groups stay: they are part of the optimizer's state.
-
-        Raises ValueError for the state of another kind of scheduler, or for another number of
-        groups; nothing has changed then.
-        """
-        self._take(self._read(state_dict))
-
-    def _read(self, state):
-        """A copy of the attributes in a state that fits, for `_take`."""
-        if not isinstance(state, Mapping):
-            raise self._misfit(f"it must be a dict, not a {type(state).__name__}")
-        old = self._attributes()
-        state = {k: v for k, v in state.items() if k not in _TRANSIENT}
-        if state.keys() != old.keys():
-            raise self._misfit(f"it has {sorted(state)}, but here {sorted(old)}")
-        for name, value in state.items():
-            if None not in (value, old[name]) and _kind(value) != _kind(old[name]):
-                raise self._misfit(f"{name} is {value!r}, but here {old[name]!r}")
-        for name in {"base_lrs", "_last_lr"} & state.keys():
-            if len(state[name]) != len(old[name]):
-                raise self._misfit(f"{name} has {len(state[name])} values, here {len(old[name])}")
-        return deepcopy(state)
-
-    def _take(self, state):
-        vars(self).update(state)
-
-    def _misfit(self, what):
-        return ValueError(
-            f"{self._name}.load_state_dict: the state is not one of this scheduler: {what}; "
-            f"nothing was loaded"
-        )
-
-
-def check_choice(name, value, *choices):
-    """Raise ValueError unless ``value`` is one of the choices."""
-    if value not in choices:
-        *most, last = map(repr, choices)
-        raise ValueError(f"{name} must be {', '.join(most)} or {last}, not {value!r}")
-
-
-def _kind(value):
-    for kind in int | float, str, list | tuple, Mapping:
-        if isinstance(value, kind):
-            return kind
-    return type(value)
-
-
-class _Recursive(LRScheduler):
-    """A scheduler that changes the rates that the groups have."""
-
-    def _begin_later(self):
-        for group, rate in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = rate
-        self._is_initial = True
-        try:
-            self._set_epoch(0)
-        finally:
-            self._is_initial = False
-
+from .scheduler import LRScheduler as LRScheduler
+from .scheduler import eased
 
 # Functions of the epoch
 
@@ -241,42 +40,19 @@ class _OfFunctions(LRScheduler):
         lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
         last_epoch: int = -1,
     ) -> None:
-        groups = self._check_optimizer(optimizer).param_groups
-        given: list[Any] = (
-            [*lr_lambda] if isinstance(lr_lambda, list | tuple) else [lr_lambda] * len(groups)
-        )
-        if len(given) != len(groups):
-            raise ValueError(
-                f"{self._name}: there are {len(given)} functions, but the optimizer has "
-                f"{len(groups)} groups"
-            )
-        for function in given:
-            if not callable(function):
-                raise TypeError(f"{self._name}: lr_lambda must be a function, not {function!r}")
-        self.lr_lambdas: list[Callable[[int], float]] = given
+        self.optimizer = self._check_optimizer(optimizer)
+        self.lr_lambdas: list[Callable[[int], float]]
+        self.lr_lambdas = self._for_groups("lr_lambda", lr_lambda, self._function)
         super().__init__(optimizer, last_epoch)
 
-    def _attributes(self):
-        """Functions have no state; the state of other callable objects is their attributes."""
-        return {**super()._attributes(), "lr_lambdas": [*map(_state_of, self.lr_lambdas)]}
+    def _function(self, function):
+        if not callable(function):
+            raise TypeError(f"{self._name}: lr_lambda must be a function, not {function!r}")
+        return function
 
-    def _read(self, state):
-        state = super()._read(state)
-        given = [x is None for x in state["lr_lambdas"]]
-        if given != [_state_of(function) is None for function in self.lr_lambdas]:
-            raise self._misfit("lr_lambdas are other functions or objects")
-        return state
-
-    def _take(self, state):
-        for function, own in zip(self.lr_lambdas, state["lr_lambdas"], strict=True):
-            if own is not None:
-                vars(function).update(own)
-        super()._take({**state, "lr_lambdas": self.lr_lambdas})
-
-
-def _state_of(function):
-    is_object = hasattr(function, "__dict__") and not isinstance(function, types.FunctionType)
-    return dict(vars(function)) if is_object else None
+    def _times_functions(self, rates):
+        pairs = zip(rates, self.lr_lambdas, strict=True)
+        return [rate * function(self.last_epoch) for rate, function in pairs]
 
 
 class LambdaLR(_OfFunctions):
@@ -287,10 +63,7 @@ class LambdaLR(_OfFunctions):
     """
 
     def get_lr(self) -> list[float]:
-        return [
-            base * function(self.last_epoch)
-            for base, function in zip(self.base_lrs, self.lr_lambdas, strict=True)
-        ]
+        return self._times_functions(self.base_lrs)
 
 
 class MultiplicativeLR(_OfFunctions):
@@ -300,179 +73,7 @@ class MultiplicativeLR(_OfFunctions):
     """
 
     def get_lr(self) -> list[float]:
-        if self._is_initial:
-            return self._rates()
-        return [
-            rate * function(self.last_epoch)
-            for rate, function in zip(self._rates(), self.lr_lambdas, strict=True)
-        ]
-
-
-# Formulas, most of which multiply the rates that the groups have
-
-
-class StepLR(_Recursive):
-    """``lr = initial_lr * gamma**(epoch // step_size)``."""
-
-    def __init__(
-        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
-    ) -> None:
-        self.step_size = whole("StepLR: step_size", step_size, 1)
-        self.gamma = float(gamma)
-        super().__init__(optimizer, last_epoch)
-
-    def get_lr(self) -> list[float]:
-        is_time = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
-        return self._scaled(self.gamma) if is_time else self._rates()
-
-
-class MultiStepLR(_Recursive):
-    """``lr = initial_lr * gamma**n``, with ``n`` the number of ``milestones`` up to the epoch.
-
-    milestones: epochs, in any order. One that is given twice counts twice.
-    """
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        milestones: Iterable[int],
-        gamma: float = 0.1,
-        last_epoch: int = -1,
-    ) -> None:
-        self.milestones = Counter([whole("MultiStepLR: a milestone", m, 0) for m in milestones])
-        self.gamma = float(gamma)
-        super().__init__(optimizer, last_epoch)
-
-    def get_lr(self) -> list[float]:
-        return self._scaled(self.gamma ** self.milestones[self.last_epoch])
-
-    def _take(self, state):
-        super()._take({**state, "milestones": Counter(state["milestones"])})
-
-
-class ConstantLR(_Recursive):
-    """``lr = initial_lr * factor`` before epoch ``total_iters``, and ``initial_lr`` from there on.
-
-    factor: above 0 and at most 1.
-    """
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        factor: float = 1.0 / 3,
-        total_iters: int = 5,
-        last_epoch: int = -1,
-    ) -> None:
-        if not 0 < factor <= 1:
-            raise ValueError(f"ConstantLR: factor must be above 0 and at most 1, not {factor}")
-        self.factor = float(factor)
-        self.total_iters = whole("ConstantLR: total_iters", total_iters, 0)
-        super().__init__(optimizer, last_epoch)
-
-    def get_lr(self) -> list[float]:
-        if self.last_epoch == 0:
-            return self._scaled(self.factor)
-        return self._scaled(1 / self.factor if self.last_epoch == self.total_iters else 1.0)
-
-
-class LinearLR(_Recursive):
-    """``lr = initial_lr * f``, with ``f`` linear in the epoch.
-
-    ``f`` goes from ``start_factor`` at epoch 0 to ``end_factor`` at ``total_iters``, and stays.
-
-    start_factor: above 0 and at most 1.
-    end_factor: from 0 to 1.
-    """
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        start_factor: float = 1.0 / 3,
-        end_factor: float = 1.0,
-        total_iters: int = 5,
-        last_epoch: int = -1,
-    ) -> None:
-        if not 0 < start_factor <= 1:
-            raise ValueError(
-                f"LinearLR: start_factor must be above 0 and at most 1, not {start_factor}"
-            )
-        if not 0 <= end_factor <= 1:
-            raise ValueError(f"LinearLR: end_factor must be from 0 to 1, not {end_factor}")
-        self.start_factor = float(start_factor)
-        self.end_factor = float(end_factor)
-        self.total_iters = whole("LinearLR: total_iters", total_iters, 0)
-        super().__init__(optimizer, last_epoch)
-
-    def get_lr(self) -> list[float]:
-        if self.last_epoch == 0:
-            return self._scaled(self.start_factor)
-        if self._is_initial or self.last_epoch > self.total_iters:
-            return self._rates()
-        change = self.end_factor - self.start_factor
-        before = self.total_iters * self.start_factor + (self.last_epoch - 1) * change
-        return self._scaled(1 + change / before)
-
-
-class ExponentialLR(_Recursive):
-    """``lr = initial_lr * gamma**epoch``."""
-
-    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
-        self.gamma = float(gamma)
-        super().__init__(optimizer, last_epoch)
-
-    def get_lr(self) -> list[float]:
-        return self._rates() if self._is_initial else self._scaled(self.gamma)
-
-
-class PolynomialLR(_Recursive):
-    """``lr = initial_lr * (1 - min(epoch, total_iters) / total_iters)**power``."""
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        total_iters: int = 5,
-        power: float = 1.0,
-        last_epoch: int = -1,
-    ) -> None:
-        self.total_iters = whole("PolynomialLR: total_iters", total_iters, 1)
-        self.power = float(power)
-        super().__init__(optimizer, last_epoch)
-
-    def get_lr(self) -> list[float]:
-        if self._is_initial or self.last_epoch > self.total_iters:
-            return self._rates()
-        left = self.total_iters - self.last_epoch
-        return self._scaled((left / (left + 1)) ** self.power)
-
-
-class CosineAnnealingLR(_Recursive):
-    """``lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
-
-    Loshchilov & Hutter 2017, "SGDR: Stochastic gradient descent with warm restarts", without the
-    restarts. After ``T_max`` epochs the rate rises again.
-    """
-
-    def __init__(
-        self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
-    ) -> None:
-        self.T_max = whole("CosineAnnealingLR: T_max", T_max, 1)
-        self.eta_min = float(eta_min)
-        super().__init__(optimizer, last_epoch)
-
-    def get_lr(self) -> list[float]:
-        if self._is_initial:
-            return self._rates()
-        if (self.last_epoch - 1) % (2 * self.T_max) == self.T_max:  # the cosine before was -1
-            rise = (1 - math.cos(math.pi / self.T_max)) / 2
-            return [
-                rate + (base - self.eta_min) * rise
-                for rate, base in zip(self._rates(), self.base_lrs, strict=True)
-            ]
-        now, before = (
-            1 + math.cos(math.pi * epoch / self.T_max)
-            for epoch in (self.last_epoch, self.last_epoch - 1)
-        )
-        return [now / before * (rate - self.eta_min) + self.eta_min for rate in self._rates()]
+        return self._rates() if self._is_initial else self._times_functions(self._rates())
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -503,23 +104,17 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Set the rates of the next epoch, or of ``epoch``, which may be between two integers."""
-        if epoch is None and self.last_epoch < 0:
-            epoch = 0
         if epoch is None:
-            epoch = self.last_epoch + 1
-            self.T_cur += 1
-            if self.T_cur >= self.T_i:
-                self.T_cur %= self.T_i
-                self.T_i *= self.T_mult
-        elif not 0 <= epoch < math.inf:
-            raise ValueError(f"{self._name}.step: epoch must be at least 0, not {epoch}")
+            epoch, self.T_cur = self.last_epoch + 1, self.T_cur + 1
         else:
+            what = f"{self._name}.step: epoch must be at least 0"
+            require(0 <= epoch < math.inf, what, epoch)
             self.T_cur, self.T_i = epoch, self.T_0
-            if self.T_mult == 1:
-                self.T_cur %= self.T_i
-            while self.T_cur >= self.T_i:
-                self.T_cur -= self.T_i
-                self.T_i *= self.T_mult
+        if self.T_mult == 1:
+            self.T_cur %= self.T_i
+        while self.T_cur >= self.T_i:
+            self.T_cur -= self.T_i
+            self.T_i *= self.T_mult
         self._set_epoch(math.floor(epoch))
 
 
@@ -532,9 +127,11 @@ class _WithMomentum(LRScheduler):
     cycle_momentum: bool
     use_beta1: bool
 
-    def _begin_momentum(self, base, most, is_new):
-        """Enter the least and the largest momentum, given for each group, in the groups."""
+    def _begin_momentum(self, base_momentum, max_momentum, is_new):
+        """Enter the least and the largest momentum in the groups; returns them for each group."""
         defaults = self.optimizer.defaults
+        base = self._for_groups("base_momentum", base_momentum)
+        most = self._for_groups("max_momentum", max_momentum)
         if not defaults.keys() & {"momentum", "betas"}:
             raise ValueError(
                 f"{self._name}: {type(self.optimizer).__name__} has neither momentum nor betas; "
@@ -545,6 +142,7 @@ class _WithMomentum(LRScheduler):
             for group, low, high in zip(self.optimizer.param_groups, base, most, strict=True):
                 group |= {"base_momentum": low, "max_momentum": high}
             self._set_momenta(most)
+        return base, most
 
     def _set_momenta(self, momenta):
         for group, momentum in zip(self.optimizer.param_groups, momenta, strict=True):
@@ -590,12 +188,11 @@ class CyclicLR(_WithMomentum):
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
         if scale_fn is None:
-            check_choice("CyclicLR: mode", mode, "triangular", "triangular2", "exp_range")
-        check_choice("CyclicLR: scale_mode", scale_mode, "cycle", "iterations")
+            one_of("CyclicLR: mode", mode, ("triangular", "triangular2", "exp_range"))
+        one_of("CyclicLR: scale_mode", scale_mode, ("cycle", "iterations"))
         up = float(step_size_up)
         down = up if step_size_down is None else float(step_size_down)
-        if not (up > 0 and down > 0):
-            raise ValueError(f"CyclicLR: step sizes must be above 0, not {up} and {down}")
+        require(up > 0 and down > 0, "CyclicLR: step sizes must be above 0", (up, down))
         base_lrs = self._for_groups("base_lr", base_lr)
         self.max_lrs = self._for_groups("max_lr", max_lr)
         self.total_size = up + down
@@ -608,9 +205,8 @@ class CyclicLR(_WithMomentum):
         self._scale_fn_custom = scale_fn
         self.cycle_momentum = bool(cycle_momentum)
         if cycle_momentum:
-            self.base_momentums = self._for_groups("base_momentum", base_momentum)
-            self.max_momentums = self._for_groups("max_momentum", max_momentum)
-            self._begin_momentum(self.base_momentums, self.max_momentums, last_epoch == -1)
+            ends = self._begin_momentum(base_momentum, max_momentum, last_epoch == -1)
+            self.base_momentums, self.max_momentums = ends
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, base_lrs, strict=True):
                 group["lr"] = rate
@@ -639,15 +235,6 @@ class CyclicLR(_WithMomentum):
             self._set_momenta([high - (high - low) * height for low, high in ends])
         ends = zip(self.base_lrs, self.max_lrs, strict=True)
         return [low + (high - low) * height for low, high in ends]
-
-    def _attributes(self):
-        return {**super()._attributes(), "_scale_fn_custom": _state_of(self._scale_fn_custom)}
-
-    def _take(self, state):
-        own = state["_scale_fn_custom"]
-        if own is not None and self._scale_fn_custom is not None:
-            vars(self._scale_fn_custom).update(own)
-        super()._take({**state, "_scale_fn_custom": self._scale_fn_custom})
 
 
 class OneCycleLR(_WithMomentum):
@@ -690,34 +277,27 @@ class OneCycleLR(_WithMomentum):
             epochs = whole("OneCycleLR: epochs", epochs, 1)
             total_steps = epochs * whole("OneCycleLR: steps_per_epoch", steps_per_epoch, 1)
         self.total_steps = whole("OneCycleLR: total_steps", total_steps, 1)
-        if not 0 <= pct_start <= 1:
-            raise ValueError(f"OneCycleLR: pct_start must be from 0 to 1, not {pct_start}")
-        check_choice("OneCycleLR: anneal_strategy", anneal_strategy, "cos", "linear")
+        require(0 <= pct_start <= 1, "OneCycleLR: pct_start must be from 0 to 1", pct_start)
+        one_of("OneCycleLR: anneal_strategy", anneal_strategy, ("cos", "linear"))
         up = float(pct_start * self.total_steps) - 1
-        names = ["initial_lr", "max_lr", "min_lr"]
-        momenta = ["max_momentum", "base_momentum", "max_momentum"]
-        stops = [up, self.total_steps - 1]
-        if three_phase:
-            names.insert(2, "initial_lr")
-            momenta.append("max_momentum")
-            stops.insert(1, 2 * up)
+        ends = [  # of the phases
+            (0, "initial_lr", "max_momentum"),
+            (up, "max_lr", "base_momentum"),
+            (2 * up, "initial_lr", "max_momentum"),
+            (self.total_steps - 1, "min_lr", "max_momentum"),
+        ]
+        if not three_phase:
+            del ends[2]
+        names = "end_step", "start_lr", "end_lr", "start_momentum", "end_momentum"
         self._schedule_phases = [
-            {
-                "end_step": stops[i],
-                "start_lr": names[i],
-                "end_lr": names[i + 1],
-                "start_momentum": momenta[i],
-                "end_momentum": momenta[i + 1],
-            }
-            for i in range(len(stops))
+            dict(zip(names, (stop, lr, end_lr, momentum, end_momentum), strict=True))
+            for (_, lr, momentum), (stop, end_lr, end_momentum) in pairwise(ends)
         ]
         self._anneal_func_type = anneal_strategy
         most = self._for_groups("max_lr", max_lr)
         self.cycle_momentum = bool(cycle_momentum)
         if cycle_momentum:
-            base_momenta = self._for_groups("base_momentum", base_momentum)
-            max_momenta = self._for_groups("max_momentum", max_momentum)
-            self._begin_momentum(base_momenta, max_momenta, last_epoch == -1)
+            self._begin_momentum(base_momentum, max_momentum, last_epoch == -1)
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, most, strict=True):
                 group["max_lr"] = rate
@@ -737,9 +317,9 @@ class OneCycleLR(_WithMomentum):
             if step <= stop or phase is self._schedule_phases[-1]:
                 break
             start = stop
-        share = (step - start) / (stop - start) if stop > start else 1.0
-        if self._anneal_func_type == "cos":
-            share = (1 - math.cos(math.pi * share)) / 2
+        share = eased(
+            (step - start) / (stop - start) if stop > start else 1.0, self._anneal_func_type
+        )
 
         def between(what):
             ends = phase[f"start_{what}"], phase[f"end_{what}"]
@@ -782,10 +362,9 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
-        if not factor < 1:
-            raise ValueError(f"ReduceLROnPlateau: factor must be below 1, not {factor}")
-        check_choice("ReduceLROnPlateau: mode", mode, "min", "max")
-        check_choice("ReduceLROnPlateau: threshold_mode", threshold_mode, "rel", "abs")
+        require(factor < 1, "ReduceLROnPlateau: factor must be below 1", factor)
+        one_of("ReduceLROnPlateau: mode", mode, ("min", "max"))
+        one_of("ReduceLROnPlateau: threshold_mode", threshold_mode, ("rel", "abs"))
         self.factor = float(factor)
         self.min_lrs = self._for_groups("min_lr", min_lr)
         self.default_min_lr = None if isinstance(min_lr, list | tuple) else float(min_lr)
@@ -862,24 +441,6 @@ class _OfSchedulers(LRScheduler):
             if scheduler.optimizer is not (optimizer or schedulers[0].optimizer):
                 raise ValueError(f"{self._name}: scheduler {i} is of another optimizer")
         return schedulers
-
-    def _attributes(self):
-        states = [scheduler._attributes() for scheduler in self._schedulers]
-        return {**super()._attributes(), "_schedulers": states}
-
-    def _read(self, state):
-        state = super()._read(state)
-        if len(state["_schedulers"]) != len(self._schedulers):
-            raise self._misfit(
-                f"it has {len(state['_schedulers'])} schedulers, but here {len(self._schedulers)}"
-            )
-        pairs = zip(self._schedulers, state["_schedulers"], strict=True)
-        return {**state, "_schedulers": [scheduler._read(own) for scheduler, own in pairs]}
-
-    def _take(self, state):
-        for scheduler, own in zip(self._schedulers, state["_schedulers"], strict=True):
-            scheduler._take(own)
-        super()._take({**state, "_schedulers": self._schedulers})
 
 
 class SequentialLR(_OfSchedulers):
@@ -972,8 +533,8 @@ class ChainedScheduler(_OfSchedulers):
         self._last_lr = self._rates()
 
 
-_own = [x for x in globals().values() if isinstance(x, type) and x.__module__ == __name__]
-__all__ = sorted([kind.__name__ for kind in _own if kind.__name__[0] != "_"])
+_kinds = [x for x in globals().values() if isinstance(x, type) and issubclass(x, LRScheduler)]
+__all__ = sorted([kind.__name__ for kind in _kinds if kind.__name__[0] != "_"])
 __dir__ = __all__.copy
 if not TYPE_CHECKING:
     __getattr__ = answer(__name__)

@@ -1,10 +1,10 @@
 """NAdam."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, square_root, zeros_by_name
+from .optimizer import Optimizer, decayed, move, square_root
 
 
 class NAdam(Optimizer):
@@ -37,48 +37,23 @@ class NAdam(Optimizer):
     at least 0.
     """
 
-    pairs = ("betas",)
+    keeps = "exp_avg", "exp_avg_sq"
     keeps_step = True
     numbers: ClassVar[Mapping[str, float]] = {"mu_product": 1.0}
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        momentum_decay: float = 4e-3,
-        decoupled_weight_decay: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            momentum_decay=momentum_decay,
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-        )
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return zeros_by_name(array, "exp_avg", "exp_avg_sq")
-
-    def next_numbers(
-        self, step, values, lr, betas, eps, weight_decay, momentum_decay, decoupled
-    ):  # fmt: skip
-        (product,) = values
-        return (product * _mu(step, betas, momentum_decay),)
+    def next_counts(
+        self, counts, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay
+    ):
+        step, product = counts
+        return step + 1, product * _mu(step + 1, betas, momentum_decay)
 
     def apply_single(
-        self, array, grad, state, step, product,
-        lr, betas, eps, weight_decay, momentum_decay, decoupled,
+        self, array, grad, state, step, mu_product,
+        lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3,
+        decoupled_weight_decay=False,
     ):  # fmt: skip
         xp = backend_of[type(array)].xp
-        grad = decayed(array, grad, lr, weight_decay, decoupled)
+        grad = decayed(array, grad, lr, weight_decay, decoupled_weight_decay)
         average, square = state
         beta1, beta2 = betas
         move(average, grad, beta1)
@@ -87,8 +62,8 @@ class NAdam(Optimizer):
         divisor /= square_root(1 - beta2**step)
         divisor += eps
         mu, next_mu = (_mu(t, betas, momentum_decay) for t in (step, step + 1))
-        change = grad * ((1 - mu) / (1 - product))
-        change += average * (next_mu / (1 - product * next_mu))
+        change = grad * ((1 - mu) / (1 - mu_product))
+        change += average * (next_mu / (1 - mu_product * next_mu))
         change /= divisor
         change *= lr
         array -= change

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from .._arguments import is_floating
+from .._arguments import constructor, is_floating, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._foreign_names import INSTEAD, explains_arguments, missing
@@ -28,27 +29,51 @@ _PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable"}
 # What schedulers and PyTorch keep in a group besides the hyper-parameters.
 _NOTES = set("initial_lr max_lr min_lr swa_lr base_momentum max_momentum param_names".split())
 
-# The hyper-parameters that are bools, and those that are numbers of at least 0.
+# The hyper-parameters that are bools whatever they are given as.
 _FLAGS = {"amsgrad", "centered", "decoupled_weight_decay", "maximize", "nesterov"}
-_AT_LEAST_0 = (
-    "lr lr_decay eps weight_decay momentum momentum_decay initial_accumulator_value".split()
-)
+
+# What numbers can be required to be, and whether one is.
+AT_LEAST_0 = "finite and at least 0", lambda x: 0 <= x < math.inf
+FINITE = "finite", math.isfinite
+UP_TO_1 = "from 0 to 1", lambda x: 0 <= x <= 1
+BELOW_1 = "from 0 to below 1", lambda pair: all(0 <= x < 1 for x in pair)
+
+
+class Hyper(NamedTuple):
+    """The hyper-parameters of a group, as last checked.
+
+    values: in the order of `Optimizer.defaults`.
+    maximize: whether the gradient is to be negated.
+    arguments: the values that ``apply_single`` takes. While a function is compiled, they are what
+        stands for them.
+    """
+
+    values: list
+    maximize: bool
+    arguments: list
 
 
 class Optimizer:
     """Base class of optimizers, which overwrite parameters in place by means of their gradients.
 
-    A subclass passes its hyper-parameters and their defaults to ``__init__``, as keyword arguments
-    or as a dict, and defines
+    A subclass defines
 
-    - ``check(group)``: raises ValueError for invalid hyper-parameters; by default for those that
-      have the names of PyTorch's;
-    - ``init_single(array, group)``: returns the arrays to keep for a parameter, by name, each
-      of the parameter's shape; called before its first update;
+    - ``keeps``: the names of the arrays of zeros to keep for a parameter; or instead
+      ``init_single(array, group)``, which returns such arrays by name, each of the parameter's
+      shape, and is called before its first update;
     - ``apply_single(array, grad, state, step, *hyper)``: makes one update in place. ``array``,
       ``grad`` and the members of the tuple ``state`` are raw arrays, or matching pieces of
       larger ones; if the parameter has 16 bits, they are float32. ``step`` is 1 at the first
-      update; ``hyper`` are the group's values, without ``maximize``.
+      update; ``hyper`` are the group's hyper-parameters, without ``maximize``.
+
+    If all of these have defaults, ``__init__`` is made: it takes the parameters to optimize, the
+    hyper-parameters and ``maximize``. A subclass that defines its own passes the hyper-parameters
+    and their defaults on, as keyword arguments or as a dict.
+
+    It also defines, where it needs to,
+
+    - ``ranges``: what hyper-parameters must be, by name; those with PyTorch's names are there;
+    - ``check(group)``: raises ValueError for values that do not fit together.
 
     If the hyper-parameters include ``maximize``, the base class passes the negative gradient to
     ``apply_single`` in groups where it is true.
@@ -60,7 +85,7 @@ class Optimizer:
     splits_complex: whether ``apply_single`` is called for the real and for the imaginary parts of
         complex parameters, rather than once.
     numbers: the names and first values of floats that are kept for a parameter; see
-        `next_numbers`.
+        `next_counts`.
     communicates: whether a step needs other processes. The updates are then those of another
         optimizer, the attribute ``optimizer``.
     fused_kernel: a static method called with ``step, *hyper``, or None. It names a CUDA kernel in
@@ -68,7 +93,14 @@ class Optimizer:
         same class does to one, and gives the kernel's arguments: see `MultiTensorUpdater.update`.
     """
 
-    pairs: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ("betas",)
+    ranges: ClassVar[Mapping[str, tuple]] = {
+        **dict.fromkeys(("lr", "lr_decay", "eps", "weight_decay"), AT_LEAST_0),
+        **dict.fromkeys(("momentum", "momentum_decay", "initial_accumulator_value"), AT_LEAST_0),
+        **dict.fromkeys(("alpha", "rho"), UP_TO_1),
+        "betas": BELOW_1,
+    }
     keeps_step = False
     splits_complex = True
     numbers: ClassVar[Mapping[str, float]] = {}
@@ -77,7 +109,13 @@ class Optimizer:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
+        if "__init__" not in vars(cls) and "apply_single" in vars(cls):
+            hyper = [*signature(cls.apply_single).parameters.values()][5:]
+            hyper = [p for p in hyper if p.name not in cls.numbers]
+            if hyper and all(p.default is not p.empty for p in hyper):
+                made = constructor(_PARAMS, hyper, _MAXIMIZE, Optimizer.__init__)
+                cls.__init__ = made  # type: ignore[method-assign]
+        elif "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
             cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(
@@ -87,8 +125,7 @@ class Optimizer:
         self.defaults = {k: bool(x) if k in _FLAGS else x for k, x in given.items()}
         self.param_groups: list[dict[str, Any]] = []
         self._states: dict[Tensor, ParameterState] = {}
-        self._hyper: list[list] = []  # each group's values when last checked
-        self._arguments: list[tuple] = []  # each group's `maximize`, and the list of the others
+        self._hyper: list[Hyper] = []  # of each group
         self._has_stepped = False  # which schedulers look at
         # For each device, an array that is not 0 if the step in progress is to change nothing.
         self._skips: dict[str, Any] = {}
@@ -123,35 +160,24 @@ class Optimizer:
 
     def check(self, group: Mapping[str, Any]) -> None:
         """Raise ValueError for invalid hyper-parameters."""
-        self.check_at_least_0(group, *(name for name in _AT_LEAST_0 if name in group))
-        for name in "alpha", "rho":
-            if not 0 <= group.get(name, 0) <= 1:
-                raise ValueError(f"{self._name}: {name} must be from 0 to 1, not {group[name]}")
-        if not all(0 <= beta < 1 for beta in group.get("betas", ())):
-            raise ValueError(f"{self._name}: betas must be from 0 to below 1, not {group['betas']}")
+        for name, (what, fits) in self.ranges.items():
+            if name in group:
+                require(fits(group[name]), f"{self._name}: {name} must be {what}", group[name])
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays to keep for the parameter ``array``, by name."""
-        raise NotImplementedError
+        return zeros_by_name(array, *self.keeps)
 
     def apply_single(self, array: Any, grad: Any, state: tuple, step: int, *hyper: Any) -> None:
         """Update ``array`` and ``state`` in place."""
         raise NotImplementedError
 
-    def next_numbers(self, step: int, values: tuple, *hyper: Any) -> tuple:
-        """The values of `numbers` at update ``step``, from those at the update before.
+    def next_counts(self, counts: tuple, *hyper: Any) -> tuple:
+        """The number of updates and the values of `numbers` after the next update.
 
-        ``apply_single`` takes them between ``step`` and ``*hyper``.
+        ``apply_single`` takes them all, before ``*hyper``.
         """
-        raise NotImplementedError
-
-    def check_at_least_0(self, group: Mapping[str, Any], *names: str) -> None:
-        """Raise ValueError if one of these hyper-parameters is not finite and at least 0."""
-        for name in names:
-            if not 0 <= group[name] < math.inf:
-                raise ValueError(
-                    f"{self._name}: {name} must be finite and at least 0, not {group[name]}"
-                )
+        return (counts[0] + 1,)
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimize more parameters, with their own hyper-parameters.
@@ -212,17 +238,17 @@ class Optimizer:
 
         A NumPy number would not be weak: it would turn float32 into float64.
         """
-        hyper = {}
-        for name, default in self.defaults.items():
-            value = group[name]
-            kind = _pair if name in self.pairs else bool if isinstance(default, bool) else float
-            try:
-                hyper[name] = kind(value)
-            except (TypeError, ValueError):
-                what = "two numbers" if kind is _pair else "a number"
-                raise TypeError(f"{self._name}: {name} must be {what}, not {value!r}") from None
+        hyper = {name: self._converted(name, group[name]) for name in self.defaults}
         self.check(hyper)
         return hyper
+
+    def _converted(self, name, value):
+        kind = bool if isinstance(self.defaults[name], bool) else float
+        try:
+            return _pair(value) if name in self.pairs else kind(value)
+        except (TypeError, ValueError):
+            what = "two numbers" if name in self.pairs else "a number"
+            raise TypeError(f"{self._name}: {name} must be {what}, not {value!r}") from None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set each parameter's ``grad`` to None, or to zeros if ``set_to_none`` is False."""
@@ -246,7 +272,7 @@ class Optimizer:
                 loss = closure()
         self._has_stepped = True
         for i, group in enumerate(self.param_groups):
-            if [*map(group.__getitem__, self.defaults)] != self._hyper[i]:
+            if [*map(group.__getitem__, self.defaults)] != self._hyper[i].values:
                 self._change_hyper(i, group)
         states = self._states
         due, places = [], []
@@ -264,7 +290,7 @@ class Optimizer:
             due.append(members)
         writes.note(places)
         try:
-            for members, (maximize, hyper) in zip(due, self._arguments, strict=True):
+            for members, (_, maximize, hyper) in zip(due, self._hyper, strict=True):
                 self._update(members, maximize, hyper)
         finally:
             writes.note(places)
@@ -278,16 +304,15 @@ class Optimizer:
             updates.
         """
         self._settle()
-        counts = [(state, state.step, state.numbers) for state in self._states.values()]
-        known = {state for state, _, _ in counts}
+        before = {state: state.counts for state in self._states.values()}
         array = next(iter(skips.values()))
         self._skips = {**skips}
         try:
             return self.step()
         finally:
             self._skips = {}
-            new = [state for state in self._states.values() if state not in known]
-            counts += [(state, 0, tuple(self.numbers.values())) for state in new]
+            first = 0, *self.numbers.values()
+            counts = [(state, before.get(state, first)) for state in self._states.values()]
             self._unknown = backend_of[type(array)].read_later(array), counts
 
     def _settle(self):
@@ -296,8 +321,8 @@ class Optimizer:
             return
         is_skipped, counts = self._unknown
         if is_skipped():
-            for state, step, numbers in counts:
-                state.step, state.numbers = step, numbers
+            for state, before in counts:
+                state.counts = before
         self._unknown = None  # last, so that after an interrupt it is done again
 
     def __getstate__(self) -> dict[str, Any]:
@@ -314,13 +339,13 @@ class Optimizer:
         grouped: dict[Any, list] = {}
         for state, grad in members:
             if state.is_plain and not self._skips:  # the usual case, which is spared a further call
-                step = state.step + 1
+                step = state.counts[0] + 1
                 apply_single(state.array, grad, state.values, step, *hyper)
-                state.step = step
+                state.counts = (step,)
             elif state.entry is None:
                 self._update_alone(state, apply_single, grad, hyper)
             else:
-                grouped.setdefault((state.updater, state.step), []).append((state, grad))
+                grouped.setdefault((state.updater, state.counts[0]), []).append((state, grad))
         for (updater, step), together in grouped.items():
             self._update_together(updater, together, step + 1, maximize, hyper)
 
@@ -340,7 +365,7 @@ class Optimizer:
         skip = self._skip_for(grads[0])
         if fused_kernel and updater.update(entries, grads, *fused_kernel(step, *hyper), skip):
             for state in states:
-                state.step = step
+                state.counts = (step,)
         else:
             for state, grad in zip(states, grads, strict=True):
                 self._update_alone(state, self.apply_single, grad, hyper)
@@ -360,20 +385,19 @@ class Optimizer:
 
     def _change_hyper(self, i, group):
         """Take over the values that the program wrote into group ``i``."""
-        old = self._hyper[i]
+        old = self._hyper[i].values
         group |= (hyper := self._checked(group))
         self._set_hyper(i, hyper)
-        if any(bool(a) != bool(b) for a, b in zip(old, self._hyper[i], strict=True)):
+        if [*map(bool, old)] != [*map(bool, hyper.values())]:
             for p in group["params"]:  # they may need other state now
                 if p in self._states:
                     self._new_state(p, self._states[p], group)
 
     def _set_hyper(self, i, hyper):
         """Use these values, which have been checked, for group ``i`` from now on."""
-        others = [value for name, value in hyper.items() if name != "maximize"]
-        self._arguments[i : i + 1] = [(hyper.get("maximize", False), others)]
-        # Last: if an interrupt comes before it, the next step sees that there is a change.
-        self._hyper[i : i + 1] = [[*hyper.values()]]
+        arguments = [value for name, value in hyper.items() if name != "maximize"]
+        maximize = hyper.get("maximize", False)
+        self._hyper[i : i + 1] = [Hyper([*hyper.values()], maximize, arguments)]
 
     def _new_state(self, p, old, group):
         """Make the state of a parameter, at its first update or for its new array.
@@ -383,12 +407,13 @@ class Optimizer:
         self._check_writeable(p)
         self._states_made += 1
         arrays = self.init_single(p.array, group)
-        step, numbers = 0, tuple(self.numbers.values())
+        counts = 0, *self.numbers.values()
         if old is not None and (old.arrays or not arrays):
-            kept = [name for name in arrays if name in old.arrays]
+            kept = arrays.keys() & old.arrays.keys()
             arrays |= {name: placed_like(old.arrays[name], p.array) for name in kept}
-            step, numbers = old.step, old.numbers
-        self._states[p] = state = self._state(p, arrays, step, numbers)
+            counts = old.counts
+        state = ParameterState(p.array, arrays, counts, self.splits_complex)
+        self._states[p] = state
         return state
 
     def _check_writeable(self, p):
@@ -397,10 +422,6 @@ class Optimizer:
                 f"{self._name}: a parameter of shape {p.shape} lies in read-only memory, which a "
                 f"step cannot update; make it of a copy, gpugrad.tensor(data)"
             )
-
-    def _state(self, p, arrays, step, numbers):
-        is_complex = backend_of[type(p.array)].is_complex(p.array.dtype)
-        return ParameterState(p.array, arrays, step, numbers, is_complex and self.splits_complex)
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of all state, laid out as PyTorch's.
@@ -421,12 +442,13 @@ class Optimizer:
             groups.append({**deepcopy(others), "params": positions})
             for i, p in zip(positions, group["params"], strict=True):
                 state = self._states.get(p)
-                if state is not None and state.arrays and state.step:
+                if state is not None and state.arrays and state.counts[0]:
                     saved[i] = {name: tensor(array) for name, array in state.arrays.items()}
-                    for name, number in zip(self.numbers, state.numbers, strict=True):
+                    step, *numbers = state.counts
+                    for name, number in zip(self.numbers, numbers, strict=True):
                         saved[i][name] = tensor(number, dtype=float64)
                     if self.keeps_step:
-                        saved[i]["step"] = tensor(float(state.step))
+                        saved[i]["step"] = tensor(float(step))
         return {"state": saved, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -445,7 +467,8 @@ class Optimizer:
         ):
             for i, p in zip(new["params"], group["params"], strict=True):
                 if arrays := saved.pop(i, None):
-                    states[p] = self._state(p, *self._copied(i, arrays, p, hyper))
+                    kept, counts = self._copied(i, arrays, p, hyper)
+                    states[p] = ParameterState(p.array, kept, counts, self.splits_complex)
         if saved:
             raise self._misfit(f"it has state of parameters {sorted(saved)}, which are in no group")
         self._states, self._unknown = states, None
@@ -480,21 +503,19 @@ class Optimizer:
     def _copied(self, i, arrays, p, hyper):
         """Copy the ``arrays`` that a state dict has for parameter ``i``, which is ``p``.
 
-        Returns the copies by name, the number of updates, which is 1 where the dict does not say,
-        and the values of `numbers`.
+        Returns the copies by name, and the number of updates, which is 1 where the dict does not
+        say, with the values of `numbers`.
         """
         names = [*self.init_single(p.array, hyper)]
-        expected = [*names, *self.numbers, "step"] if self.keeps_step else [*names, *self.numbers]
-        if {*arrays} != {*expected}:
+        counts = [*["step"] * self.keeps_step, *self.numbers]
+        if {*arrays} != (expected := {*names, *counts}):
             raise self._misfit(
                 f"parameter {i} has state {sorted(arrays)}, but here {sorted(expected)}"
             )
-        step = float(arrays.get("step", 1))
-        if not 0 <= step < math.inf:
-            raise self._misfit(f"step of parameter {i} is {step}")
-        numbers = tuple([float(arrays[name]) for name in self.numbers])
-        if not all(map(math.isfinite, numbers)):
-            raise self._misfit(f"{', '.join(self.numbers)} of parameter {i} is {numbers}")
+        counted = {"step": 1.0} | {name: float(arrays[name]) for name in counts}
+        for name, value in counted.items():
+            if not math.isfinite(value) or (name == "step" and value < 0):
+                raise self._misfit(f"{name} of parameter {i} is {value}")
         copies = {}
         for name in names:
             value = tensor(asarray(arrays[name]))
@@ -503,7 +524,8 @@ class Optimizer:
                     f"{name} of parameter {i} has shape {value.shape}, but the parameter {p.shape}"
                 )
             copies[name] = placed_like(value.array, p.array)
-        return copies, int(step), numbers
+        step, *numbers = counted.values()
+        return copies, (int(step), *numbers)
 
     def _misfit(self, what):
         return ValueError(
@@ -518,6 +540,10 @@ class Optimizer:
             for group in self.param_groups
         ]
         return "\n".join([f"{self._name}(", *groups, ")"])
+
+
+_PARAMS = Parameter("params", Parameter.POSITIONAL_OR_KEYWORD, annotation=Iterable[Any])
+_MAXIMIZE = Parameter("maximize", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
 
 
 def zeros_by_name(array, *names):
@@ -556,8 +582,7 @@ class ParameterState:
 
     arrays: the arrays from ``init_single``, by name.
     values: the same arrays as the tuple that ``apply_single`` takes.
-    step: the number of updates so far.
-    numbers: the values of `Optimizer.numbers` at the last update.
+    counts: the number of updates so far, and the values of `Optimizer.numbers` at the last.
     is_split: whether the real and the imaginary part are updated one after the other.
     place: the addresses of the parameter's memory; see `autograd.graph.writes`.
     is_plain: whether an update is just one call of ``apply_single``.
@@ -566,44 +591,45 @@ class ParameterState:
     """
 
     __slots__ = (
-        "array", "arrays", "values", "step", "numbers", "is_split",
-        "place", "is_plain", "updater", "entry",
+        "array", "arrays", "values", "counts", "is_split", "place", "is_plain", "updater", "entry",
     )  # fmt: skip
 
-    def __init__(self, array, arrays, step, numbers, is_split):
+    def __init__(self, array, arrays, counts, splits_complex):
         backend = backend_of[type(array)]
         if backend.is_recorder:
             thread.recorder.refuse_state()
         self.array = array
         self.arrays = arrays
         self.values = tuple(arrays.values())
-        self.step = step
-        self.numbers = numbers
-        self.is_split = is_split
+        self.counts = counts
+        self.is_split = is_split = splits_complex and backend.is_complex(array.dtype)
         self.place = writes.place(array)
         is_small = math.prod(array.shape) <= _PIECE_SIZE
         is_on_cpu = backend.device(array) == "cpu"
-        is_one_call = is_small and not is_half(array.dtype) and not is_split and not numbers
+        is_one_call = is_small and not is_half(array.dtype) and not is_split and len(counts) == 1
         self.is_plain = is_on_cpu and is_one_call
         self.updater = backend.multi_tensor_updater(array)
         self.entry = None if self.updater is None else self.updater.entry((array, *self.values))
 
     def __reduce__(self):  # a copy has its own arrays, which lie elsewhere
-        return ParameterState, (self.array, self.arrays, self.step, self.numbers, self.is_split)
+        return ParameterState, (self.array, self.arrays, self.counts, self.is_split)
+
+    @property
+    def step(self):
+        return self.counts[0]
 
     def update(self, optimizer, apply_single, grad, hyper):
         """Update this parameter alone: piece by piece, and if it has 16 bits, in float32."""
-        step = self.step + 1
-        numbers = self.numbers and optimizer.next_numbers(step, self.numbers, *hyper)
+        counts = optimizer.next_counts(self.counts, *hyper)
         half = is_half(self.array.dtype)
         with backend_of[type(self.array)].scope(self.array):
             pieces = _pieces(self.array, grad, *self.values)
             for array, piece, *values in _parts(pieces) if self.is_split else pieces:
                 if half:
-                    _apply_in_float32(apply_single, array, piece, values, step, *numbers, *hyper)
+                    _apply_in_float32(apply_single, array, piece, values, *counts, *hyper)
                 else:
-                    apply_single(array, piece, tuple(values), step, *numbers, *hyper)
-        self.step, self.numbers = step, numbers
+                    apply_single(array, piece, tuple(values), *counts, *hyper)
+        self.counts = counts
 
 
 def _pieces(*arrays):
@@ -630,7 +656,7 @@ def _parts(pieces):
         yield [*map(xp.imag, arrays)]
 
 
-def _apply_in_float32(apply_single, array, grad, state, step, *hyper):
+def _apply_in_float32(apply_single, array, grad, state, *numbers):
     """Make an update of 16-bit arrays in float32.
 
     In 16 bits, small numbers such as Adam's ``eps`` would be 0, and adding a small update to a
@@ -639,6 +665,6 @@ def _apply_in_float32(apply_single, array, grad, state, step, *hyper):
     xp = backend_of[type(array)].xp
     arrays = array, *state
     wide, *wide_state = [xp.astype(a, xp.float32) for a in arrays]
-    apply_single(wide, xp.astype(grad, xp.float32), tuple(wide_state), step, *hyper)
+    apply_single(wide, xp.astype(grad, xp.float32), tuple(wide_state), *numbers)
     for a, w in zip(arrays, (wide, *wide_state), strict=True):
         a[...] = xp.astype(w, a.dtype)

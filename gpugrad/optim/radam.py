@@ -1,10 +1,7 @@
 """RAdam."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, square_root, zeros_by_name
+from .optimizer import Optimizer, decayed, move, square_root
 
 
 class RAdam(Optimizer):
@@ -37,36 +34,15 @@ class RAdam(Optimizer):
     hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
     """
 
-    pairs = ("betas",)
+    keeps = "exp_avg", "exp_avg_sq"
     keeps_step = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        decoupled_weight_decay: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-        )
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return zeros_by_name(array, "exp_avg", "exp_avg_sq")
-
-    def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay, decoupled):
+    def apply_single(
+        self, array, grad, state, step,
+        lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled_weight_decay=False,
+    ):  # fmt: skip
         xp = backend_of[type(array)].xp
-        grad = decayed(array, grad, lr, weight_decay, decoupled)
+        grad = decayed(array, grad, lr, weight_decay, decoupled_weight_decay)
         average, square = state
         beta1, beta2 = betas
         move(average, grad, beta1)

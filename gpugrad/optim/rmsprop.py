@@ -1,6 +1,6 @@
 """RMSprop."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..backends import backend_of
@@ -34,37 +34,15 @@ class RMSprop(Optimizer):
 
     keeps_step = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-2,
-        alpha: float = 0.99,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        momentum: float = 0.0,
-        centered: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            alpha=alpha,
-            eps=eps,
-            weight_decay=weight_decay,
-            momentum=momentum,
-            centered=centered,
-            maximize=maximize,
-        )
-
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         names = ["square_avg"]
         names += ["momentum_buffer"] * bool(group["momentum"]) + ["grad_avg"] * group["centered"]
         return zeros_by_name(array, *names)
 
     def apply_single(
-        self, array, grad, state, step, lr, alpha, eps, weight_decay, momentum, centered
-    ):
+        self, array, grad, state, step,
+        lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False,
+    ):  # fmt: skip
         xp = backend_of[type(array)].xp
         grad = decayed(array, grad, lr, weight_decay)
         square, *others = state

@@ -1,10 +1,9 @@
 """Stochastic gradient descent."""
 
-import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from .optimizer import Optimizer, decayed, zeros_by_name
+from .optimizer import FINITE, Optimizer, decayed, zeros_by_name
 
 
 class SGD(Optimizer):
@@ -26,33 +25,11 @@ class SGD(Optimizer):
     needs momentum and no dampening.
     """
 
+    ranges: ClassVar = {**Optimizer.ranges, "dampening": FINITE}
     splits_complex = False  # it is linear
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            momentum=momentum,
-            dampening=dampening,
-            weight_decay=weight_decay,
-            nesterov=nesterov,
-            maximize=maximize,
-        )
 
     def check(self, group: Mapping[str, Any]) -> None:
         super().check(group)
-        if not math.isfinite(group["dampening"]):
-            raise ValueError(f"SGD: dampening must be finite, not {group['dampening']}")
         if group["nesterov"] and (not group["momentum"] or group["dampening"]):
             raise ValueError("SGD: nesterov needs a momentum above 0 and a dampening of 0")
 
@@ -60,8 +37,9 @@ class SGD(Optimizer):
         return zeros_by_name(array, "momentum_buffer") if group["momentum"] else {}
 
     def apply_single(
-        self, array, grad, state, step, lr, momentum, dampening, weight_decay, nesterov
-    ):
+        self, array, grad, state, step,
+        lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False,
+    ):  # fmt: skip
         grad = decayed(array, grad, lr, weight_decay)
         if momentum:
             (buffer,) = state

@@ -10,13 +10,11 @@ The averaged model often generalizes better than the last one::
     update_bn(loader, averaged)
 """
 
-import math
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._arguments import whole
+from .._arguments import one_of, require, whole
 from .._creation import zeros
 from .._foreign_names import answer
 from .._tensor import Tensor
@@ -24,8 +22,8 @@ from ..autograd import no_grad
 from ..backends.dtypes import int64
 from ..backends.placement import placed_like
 from ..nn.module import Module, overwrite
-from .lr_scheduler import LRScheduler, check_choice
 from .optimizer import Optimizer
+from .scheduler import LRScheduler, eased
 
 __all__ = ["SWALR", "AveragedModel", "get_ema_avg_fn", "get_swa_avg_fn", "update_bn"]
 __dir__ = __all__.copy
@@ -50,8 +48,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> _Average:
 
     decay: from 0 to 1, else ValueError.
     """
-    if not 0 <= decay <= 1:
-        raise ValueError(f"get_ema_avg_fn: decay must be from 0 to 1, not {decay}")
+    require(0 <= decay <= 1, "get_ema_avg_fn: decay must be from 0 to 1", decay)
 
     def average(averaged: Tensor, current: Tensor, num_averaged: int) -> Tensor:
         return decay * averaged + (1 - decay) * current
@@ -104,26 +101,20 @@ class AveragedModel(Module):
         Raises ValueError if the model has other parameters or buffers than the copy; nothing has
         changed then.
         """
-        averaged, current = (
-            [*chain(m.parameters(), m.buffers())] if self.use_buffers else [*m.parameters()]
-            for m in (self.module, model)
-        )
-        copied = [] if self.use_buffers else [*self.module.buffers()]
-        latest = [] if self.use_buffers else [*model.buffers()]
-        shapes, others = ([x.shape for x in xs] for xs in (averaged + copied, current + latest))
-        if shapes != others:
+        own, others = ([*m.parameters(), *m.buffers()] for m in (self.module, model))
+        shapes, new_shapes = ([x.shape for x in xs] for xs in (own, others))
+        if shapes != new_shapes:
             raise ValueError(
-                f"update_parameters: the model has tensors of shapes {others}, but the average "
+                f"update_parameters: the model has tensors of shapes {new_shapes}, but the average "
                 f"{shapes}; it must be the model that was given to AveragedModel, or like it"
             )
         count = self.n_averaged.item()
-        for mean, x in zip(averaged, current, strict=True):
+        averaged = len(own) if self.use_buffers else len([*self.module.parameters()])
+        for i, (mean, x) in enumerate(zip(own, others, strict=True)):
             new = x.detach().to(mean.device)
-            if count:
+            if count and i < averaged:
                 new = self.avg_fn(mean.detach(), new, count)
             overwrite(mean, placed_like(new.array, mean.array))
-        for buffer, x in zip(copied, latest, strict=True):
-            overwrite(buffer, placed_like(x.array, buffer.array))
         overwrite(self.n_averaged, count + 1)
 
 
@@ -181,7 +172,7 @@ class SWALR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
-        check_choice("SWALR: anneal_strategy", anneal_strategy, "cos", "linear")
+        one_of("SWALR: anneal_strategy", anneal_strategy, ("cos", "linear"))
         self.anneal_epochs = whole("SWALR: anneal_epochs", anneal_epochs, 0)
         self._anneal_strategy = anneal_strategy
         rates = self._for_groups("swa_lr", swa_lr)
@@ -191,7 +182,7 @@ class SWALR(LRScheduler):
 
     def _share(self, step):
         share = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
-        return (1 - math.cos(math.pi * share)) / 2 if self._anneal_strategy == "cos" else share
+        return eased(share, self._anneal_strategy)
 
     def get_lr(self) -> list[float]:
         step = self._step_count - 1

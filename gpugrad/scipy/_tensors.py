@@ -3,14 +3,14 @@
 from numbers import Number
 from typing import Any
 
-from .._arguments import is_floating
+from .._arguments import is_complex, is_floating
 from .._batched import physical
-from .._creation import asarray
+from .._creation import asarray, create
 from .._dtypes import result_type
 from .._tensor import Tensor
-from ..autograd.call import wrap
 from ..backends import backend_of
 from ..backends.dtypes import complex64, float32, float64
+from ..ops.manipulation import moveaxis
 
 
 def floating(*values: Any) -> list[Tensor]:
@@ -35,26 +35,27 @@ def floating(*values: Any) -> list[Tensor]:
     ]
 
 
-def is_complex(x: Tensor) -> bool:
-    """Whether a tensor is complex."""
-    return backend_of[type(x._like)].is_complex(x.dtype)
-
-
 def _is_weak(x):
     if isinstance(x, (list, tuple)):
         return all(map(_is_weak, x))
     return isinstance(x, Number)
 
 
-def create(name: str, *args: Any, like: Tensor, dtype: Any = None, **keywords: Any) -> Tensor:
-    """A tensor from a function of the array library of ``like``, on its device."""
-    array = like._like
-    dtype = array.dtype if dtype is None else dtype
-    backend = backend_of[type(array)]
-    return wrap(backend.create(name, *args, dtype=dtype, like=array, **keywords), None)
-
-
 def values(x: Tensor) -> Any:
     """The values of a tensor, on the host and without graph; in `vmap` those of all examples."""
     array = physical(x).array
     return backend_of[type(array)].to_numpy(array)
+
+
+def again(function: Any, xp: Any, *arrays: Any, **static: Any) -> Any:
+    """Call an op of this package in a rule, whose arrays are raw or Tensors."""
+    if any(isinstance(x, Tensor) for x in arrays):
+        return function(*arrays, **static)
+    return function.op.forward(xp, *arrays, **static)
+
+
+def columns_at_once(call: Any, a: Any, b: Any, **static: Any) -> Any:
+    """A solver's batching rule for examples ``b (count, n, k)`` that share the matrix ``a``."""
+    count, n, k = b.shape
+    found = call(a, moveaxis(b, 0, 1).reshape(n, count * k), **static)
+    return moveaxis(found.reshape(n, count, k), 1, 0)

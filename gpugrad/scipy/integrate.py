@@ -18,19 +18,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import is_floating
+from .._arguments import is_complex, is_floating
 from .._creation import zeros_like
 from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
-from ..ops.elementwise import abs as absolute
-from ..ops.elementwise import maximum, real
-from ..ops.manipulation import concat, moveaxis, stack
-from ..ops.reductions import mean
-from ..ops.reductions import sum as sum_of
 from ..transforms import custom_vjp, vjp
 from ..transforms.trees import flatten, unflatten
-from ._tensors import floating, is_complex, values
+from . import _ops as ops
+from ._tensors import floating, values
 
 __all__ = ["odeint", "solve_ivp"]
 __dir__ = __all__.copy
@@ -83,7 +79,7 @@ def odeint(
 
     Raises ArithmeticError if no step is short enough.
     """
-    f = func if tfirst else _time_first(func)
+    f = func if tfirst else lambda t, y, *args: func(y, t, *args)
     y0, t = _start("odeint", y0, t, adjoint)
     solver = _Solver("odeint", f, rtol, atol)
     return _adjoint(solver, y0, t, tuple(args)) if adjoint else solver.states(y0, t, tuple(args))
@@ -122,7 +118,7 @@ def solve_ivp(
             shares, states = solver.path(y0, ends, args)
         t = ends[0] + floating(shares, ends)[0] * (ends[1] - ends[0])
         if not adjoint:
-            return OdeResult(t, moveaxis(states, 0, -1), solver.calls)
+            return OdeResult(t, ops.moveaxis(states, 0, -1), solver.calls)
         inside = slice(None)
     else:
         t = floating(t_eval, ends)[0]
@@ -131,13 +127,9 @@ def solve_ivp(
             raise ValueError(f"solve_ivp: t_eval must be inside t_span, from {first} to {last}")
         begins = bool(numbers) and numbers[0] == first
         inside = slice(0 if begins else 1, None)
-        t = t if begins else concat([ends[:1], t])
+        t = t if begins else ops.concat([ends[:1], t])
     states = _adjoint(solver, y0, t, args) if adjoint else solver.states(y0, t, args)
-    return OdeResult(t[inside], moveaxis(states[inside], 0, -1), solver.calls)
-
-
-def _time_first(func):
-    return lambda t, y, *args: func(y, t, *args)
+    return OdeResult(t[inside], ops.moveaxis(states[inside], 0, -1), solver.calls)
 
 
 def _start(name, y0, t, adjoint):
@@ -145,7 +137,7 @@ def _start(name, y0, t, adjoint):
     if is_complex(y0):
         if adjoint:
             raise ValueError(f"{name}: the adjoint equation is solved for real states only")
-        t = real(t)
+        t = ops.real(t)
     if t.ndim != 1 or not t.size:
         raise ValueError(f"{name}: the times must be (m,), with at least 1, not {t.shape}")
     return y0, t
@@ -167,7 +159,7 @@ class _Solver:
         result = self.f(t, y, *args)
         if not isinstance(result, Tensor):
             result = (
-                stack([floating(x, y)[0] for x in result]) if y.ndim else floating(result, y)[0]
+                ops.stack([floating(x, y)[0] for x in result]) if y.ndim else floating(result, y)[0]
             )
         if result.shape != y.shape:
             raise ValueError(
@@ -179,25 +171,16 @@ class _Solver:
     def states(self, y, t, args):
         """The states at the times ``t``, stacked."""
         states, length = [y], self.first_step
-        numbers = values(t.detach()).tolist()
-        for i in range(1, len(numbers)):
-            if t.requires_grad:
-                start, span = t[i - 1], t[i] - t[i - 1]
-            else:
-                start, span = numbers[i - 1], numbers[i] - numbers[i - 1]
-            y, length, _ = self.solve(y, start, span, numbers[i] - numbers[i - 1], length, args)
+        for interval in _intervals(t):
+            y, length, _ = self.solve(y, *interval, length, args)
             states.append(y)
-        return stack(states)
+        return ops.stack(states)
 
     def path(self, y, ends, args):
         """The shares of the time between the ends that the solver steps to; the states there."""
-        first, last = values(ends.detach()).tolist()
-        if ends.requires_grad:
-            start, span = ends[0], ends[1] - ends[0]
-        else:
-            start, span = first, last - first
-        _, _, steps = self.solve(y, start, span, last - first, self.first_step, args)
-        return [0.0, *[share for share, _ in steps]], stack([y, *[state for _, state in steps]])
+        (interval,) = _intervals(ends)
+        _, _, steps = self.solve(y, *interval, self.first_step, args)
+        return [0.0, *[share for share, _ in steps]], ops.stack([y, *[y for _, y in steps]])
 
     def solve(self, y, start, span, duration, length, args):
         """The state after ``span``, the length of the next step, and the steps.
@@ -244,9 +227,9 @@ class _Solver:
 
     def norm(self, off, y, new):
         """The error of a step, relative to the tolerance; the largest one, in `vmap`."""
-        size = maximum(absolute(y.detach()), absolute(new.detach()))
-        ratio = absolute(off.detach()) / (self.atol + self.rtol * size)
-        return float(values(mean(ratio * ratio)).max()) ** 0.5 if y.size else 0.0
+        size = ops.maximum(ops.abs(y.detach()), ops.abs(new.detach()))
+        ratio = ops.abs(off.detach()) / (self.atol + self.rtol * size)
+        return float(values(ops.mean(ratio * ratio)).max()) ** 0.5 if y.size else 0.0
 
     def first_length(self, slope, y):
         """A length at which the state changes by about a hundredth of itself."""
@@ -254,6 +237,14 @@ class _Solver:
         if size < 1e-5 or not 1e-5 < change < math.inf:
             return 1e-6
         return min(0.01 * size / change, 1.0)
+
+
+def _intervals(t):
+    """From each time to the next: the start and the span, which are in the graph, and the span."""
+    numbers = values(t.detach()).tolist()
+    times = t if t.requires_grad else numbers
+    for i in range(1, len(numbers)):
+        yield times[i - 1], times[i] - times[i - 1], numbers[i] - numbers[i - 1]
 
 
 def _weighted(row, slopes):
@@ -303,7 +294,7 @@ def _adjoint_backward(solver, residuals, g):
     of_times, length = [], None
     numbers = values(t.detach()).tolist()
     for i in range(len(numbers) - 1, 0, -1):
-        of_times.append(sum_of(g[i] * solver.slope(t[i], states[i], args)))
+        of_times.append(ops.sum(g[i] * solver.slope(t[i], states[i], args)))
         joint = _packed([states[i], adjoint, *totals])
         span = t[i - 1] - t[i]
         joint, length, _ = back.solve(joint, t[i], span, numbers[i - 1] - numbers[i], length, ())
@@ -312,14 +303,14 @@ def _adjoint_backward(solver, residuals, g):
             adjoint = adjoint + g[i - 1]
     if not of_times:
         return g[0], zeros_like(t), None
-    of_times.append(-sum_of(adjoint * solver.slope(t[0], states[0], args)))
+    of_times.append(-ops.sum(adjoint * solver.slope(t[0], states[0], args)))
     found = iter(totals)
     of_args = unflatten(structure, [next(found) if chosen else None for chosen in is_variable])
-    return adjoint + g[0], stack(of_times[::-1]), of_args
+    return adjoint + g[0], ops.stack(of_times[::-1]), of_args
 
 
 def _packed(tensors):
-    return concat([x.reshape(x.size) for x in tensors])
+    return ops.concat([x.reshape(x.size) for x in tensors])
 
 
 def _unpacked(joint, shapes):

@@ -4,16 +4,11 @@ import math
 from typing import Any
 
 from .. import linalg
+from .._creation import create
 from .._foreign_names import answer
 from .._tensor import Tensor
-from ..ops.elementwise import clip, where
-from ..ops.indexing import take
-from ..ops.manipulation import concat, flip, moveaxis, roll, stack
-from ..ops.padding import pad
-from ..ops.reductions import any as any_of
-from ..ops.reductions import diff
-from ..ops.searching import argsort, searchsorted
-from ._tensors import create, floating, values
+from . import _ops as ops
+from ._tensors import floating, values
 
 __all__ = ["CubicSpline", "interp1d"]
 __dir__ = __all__.copy
@@ -28,12 +23,12 @@ def _points(name, x, y, axis):
             f"{name}: x must be (n,) with n at least 2, and y of length n along axis {axis}, "
             f"not {x.shape} and {y.shape}"
         )
-    return x, moveaxis(y, axis, 0)
+    return x, ops.moveaxis(y, axis, 0)
 
 
 def _pieces(x, places):
     """The number of the interval that each of the places ``(m,)`` is in, or of the nearest one."""
-    return clip(searchsorted(x, places, side="right") - 1, 0, x.size - 2)
+    return ops.clip(ops.searchsorted(x, places, side="right") - 1, 0, x.size - 2)
 
 
 def _column(x, like):
@@ -70,8 +65,8 @@ class interp1d:
             raise ValueError(f"interp1d: kind must be 'linear' or 'cubic', not {kind!r}")
         x, y = _points("interp1d", x, y, axis)
         if not assume_sorted:
-            order = argsort(x)
-            x, y = take(x, order), take(y, order, axis=0)
+            order = ops.argsort(x)
+            x, y = ops.take(x, order), ops.take(y, order, axis=0)
         extrapolates = isinstance(fill_value, str)
         if extrapolates and (fill_value != "extrapolate" or bounds_error):
             raise ValueError(
@@ -89,22 +84,22 @@ class interp1d:
         places, points, y = floating(x, self.x, self.y)
         flat = places.reshape(places.size)
         below, above = flat < points[0], flat > points[-1]
-        if self._checks and values(any_of(below | above)).any():
+        if self._checks and values(ops.any(below | above)).any():
             raise ValueError(
                 "interp1d: a place is outside the points; give fill_value, or bounds_error=False"
             )
         if self._spline is None:
             piece = _pieces(points, flat)
-            left, right = take(points, piece), take(points, piece + 1)
-            first, second = take(y, piece, axis=0), take(y, piece + 1, axis=0)
+            left, right = ops.take(points, piece), ops.take(points, piece + 1)
+            first, second = ops.take(y, piece, axis=0), ops.take(y, piece + 1, axis=0)
             share = _column((flat - left) / (right - left), first)
             result = first + share * (second - first)
         else:
             result = self._spline(flat)
         if self._fill is not None:
             low, high = floating(*self._fill, result)[:2]
-            result = where(_column(below, result), low, result)
-            result = where(_column(above, result), high, result)
+            result = ops.where(_column(below, result), low, result)
+            result = ops.where(_column(above, result), high, result)
         return _placed(result, places.shape, self.axis, self.y.ndim)
 
 
@@ -112,7 +107,7 @@ def _placed(result, shape, axis, ndim):
     """``(m, ...)`` with the first axis in the ``shape`` of the places, at the values' ``axis``."""
     result = result.reshape(*shape, *result.shape[1:])
     at = axis % ndim
-    return moveaxis(result, tuple(range(len(shape))), tuple(range(at, at + len(shape))))
+    return ops.moveaxis(result, tuple(range(len(shape))), tuple(range(at, at + len(shape))))
 
 
 class CubicSpline:
@@ -141,15 +136,15 @@ class CubicSpline:
         periodic = isinstance(bc_type, str) and bc_type == "periodic"
         extrapolate = True if extrapolate is None else extrapolate
         self.extrapolate = "periodic" if periodic and extrapolate is True else extrapolate
-        h = diff(x)
-        slope = diff(y, axis=0) / _column(h, y)
+        h = ops.diff(x)
+        slope = ops.diff(y, axis=0) / _column(h, y)
         if periodic:
             s = _periodic_slopes(h, slope)
         else:
             s = _slopes(h, slope, _conditions(bc_type))
         column = _column(h, y)
         curve = (s[:-1, ...] + s[1:, ...] - 2 * slope) / column
-        self.c = stack(
+        self.c = ops.stack(
             [curve / column, (slope - s[:-1, ...]) / column - curve, s[:-1, ...], y[:-1, ...]]
         )
 
@@ -161,14 +156,14 @@ class CubicSpline:
         if extrapolate == "periodic":
             flat = points[0] + (flat - points[0]) % (points[-1] - points[0])
         piece = _pieces(points, flat)
-        c = take(c, piece, axis=1)
-        t = _column(flat - take(points, piece), c[0, ...])
+        c = ops.take(c, piece, axis=1)
+        t = _column(flat - ops.take(points, piece), c[0, ...])
         result = c[0, ...] * 0
         for power in range(3, nu - 1, -1):  # Horner's scheme
             result = result * t + c[3 - power, ...] * math.perm(power, nu)
         if not extrapolate:
             outside = (flat < points[0]) | (flat > points[-1])
-            result = where(_column(outside, result), math.nan, result)
+            result = ops.where(_column(outside, result), math.nan, result)
         return _placed(result, places.shape, self.axis, self._ndim)
 
 
@@ -200,7 +195,7 @@ def _slopes(h, slope, conditions):
         bend = (slope[1, ...] - slope[0, ...]) / (h[0] + h[1])
         conditions = [(1, slope[0, ...] - bend * h[0]), (1, slope[1, ...] + bend * h[1])]
     first, first_value = _end(h, slope, conditions[0], 1)
-    last, last_value = _end(flip(h), flip(slope, axis=0), conditions[1], -1)
+    last, last_value = _end(ops.flip(h), ops.flip(slope, axis=0), conditions[1], -1)
     rows, right = [_row(first, n)], [first_value]
     if n > 2:
         before, after = h[:-1], h[1:]
@@ -210,8 +205,8 @@ def _slopes(h, slope, conditions):
         right.append(
             3 * (_column(after, like) * slope[:-1, ...] + _column(before, like) * slope[1:, ...])
         )
-    matrix = concat([*rows, flip(_row(last, n), axis=1)])
-    return _solve(matrix, concat([right[0][None, ...], *right[1:], last_value[None, ...]]))
+    matrix = ops.concat([*rows, ops.flip(_row(last, n), axis=1)])
+    return _solve(matrix, ops.concat([right[0][None, ...], *right[1:], last_value[None, ...]]))
 
 
 def _end(h, slope, condition, sign):
@@ -232,28 +227,28 @@ def _end(h, slope, condition, sign):
 
 def _row(coefficients, n):
     """A row ``(1, n)`` that begins with coefficients."""
-    return pad(stack(coefficients), (0, n - len(coefficients)))[None, :]
+    return ops.pad(ops.stack(coefficients), (0, n - len(coefficients)))[None, :]
 
 
 def _tridiagonal(columns, n):
     """The matrix ``(n - 2, n)`` with three diagonals of length n - 2."""
     one = create("eye", n - 2, like=columns[0])
-    shifted = [pad(one, ((0, 0), (k, 2 - k))) * c[:, None] for k, c in enumerate(columns)]
+    shifted = [ops.pad(one, ((0, 0), (k, 2 - k))) * c[:, None] for k, c in enumerate(columns)]
     return shifted[0] + shifted[1] + shifted[2]
 
 
 def _periodic_slopes(h, slope):
     """As `_slopes`, with a last point that is the first."""
     n = h.size
-    before, after = roll(h, 1), h
+    before, after = ops.roll(h, 1), h
     one = create("eye", n, like=h)
-    previous, following = roll(one, 1, axis=0), roll(one, -1, axis=0)
+    previous, following = ops.roll(one, 1, axis=0), ops.roll(one, -1, axis=0)
     matrix = after[:, None] * previous + before[:, None] * following
     matrix = matrix + 2 * (before + after)[:, None] * one
-    earlier = roll(slope, 1, axis=0)
+    earlier = ops.roll(slope, 1, axis=0)
     right = 3 * (_column(after, slope) * earlier + _column(before, slope) * slope)
     s = _solve(matrix, right)
-    return concat([s, s[:1, ...]])
+    return ops.concat([s, s[:1, ...]])
 
 
 def _solve(matrix, right):

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import linalg as _linalg
 from .._batched import aligned
+from .._creation import create
 from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.operation import op
@@ -21,17 +22,9 @@ from ..linalg import det as det
 from ..linalg import inv as inv
 from ..linalg import pinv as pinv
 from ..linalg import svdvals as svdvals
-from ..ops.elementwise import abs as absolute
-from ..ops.elementwise import ceil, conj, maximum, where
-from ..ops.manipulation import broadcast_to, concat, flip, moveaxis, vmap_matrices
-from ..ops.padding import pad
-from ..ops.products import matrix_transpose
-from ..ops.reductions import max as max_of
-from ..ops.reductions import sum as sum_of
-from ..ops.searching import argmax
-from ..ops.transcendental import log2
-from ..ops.windows import sliding_windows
-from ._tensors import create, floating, values
+from ..ops.manipulation import vmap_matrices
+from . import _ops as ops
+from ._tensors import again, columns_at_once, floating, values
 
 __all__ = """
     block_diag cho_factor cho_solve cholesky det expm inv logm lu pinv solve_banded
@@ -68,11 +61,10 @@ def solve_triangular(
         raise ValueError(f"solve_triangular: trans must be 0, 1 or 2, not {trans!r}")
     a, b = floating(a, b)
     if trans not in (0, "N"):
-        a, lower = matrix_transpose(conj(a) if trans in (2, "C") else a), not lower
-    static = {"lower": bool(lower), "unit_diagonal": bool(unit_diagonal)}
-    return (
-        _triangular(a, b[:, None], **static)[..., 0] if b.ndim == 1 else _triangular(a, b, **static)
-    )
+        a, lower = ops.matrix_transpose(ops.conj(a) if trans in (2, "C") else a), not lower
+    columns = b[:, None] if b.ndim == 1 else b
+    x = _triangular(a, columns, lower=bool(lower), unit_diagonal=bool(unit_diagonal))
+    return x[..., 0] if b.ndim == 1 else x
 
 
 @op
@@ -81,11 +73,8 @@ def _triangular(xp, a, b, /, *, lower, unit_diagonal):
 
 
 def _triangular_vjp(xp, g, a, out, lower, unit_diagonal, wanted):
-    transposed, static = (
-        xp.matrix_transpose(a),
-        {"lower": not lower, "unit_diagonal": unit_diagonal},
-    )
-    g_b = _again(_triangular, xp, transposed, g, **static)
+    static = {"lower": not lower, "unit_diagonal": unit_diagonal}
+    g_b = again(_triangular, xp, xp.matrix_transpose(a), g, **static)
     if not wanted[0]:
         return None, g_b
     product, offset = -xp.matmul(g_b, xp.matrix_transpose(out)), int(unit_diagonal)
@@ -98,10 +87,7 @@ _triangular.vjp(joint=_triangular_vjp)
 def _triangular_vmap(call, batched, a, b, **static):
     if batched[0] or b.ndim > 3:
         return call(*aligned(batched, (a, b)), **static)
-    # A single matrix: the columns of all examples are solved at once.
-    n = b.shape[1]
-    found = call(a, moveaxis(b, 0, 1).reshape(n, b.size // max(n, 1)), **static)
-    return moveaxis(found.reshape(n, b.shape[0], b.shape[2]), 1, 0)
+    return columns_at_once(call, a, b, **static)
 
 
 _triangular.vmap(_triangular_vmap)
@@ -154,13 +140,6 @@ def _on_host(function, *arrays):
     return tuple(stacks) if isinstance(results[0], tuple) else stacks[0]
 
 
-def _again(function, xp, *arrays, **static):
-    """Call an op of this module in a rule, whose arrays are raw or Tensors."""
-    if any(isinstance(x, Tensor) for x in arrays):
-        return function(*arrays, **static)
-    return function.op.forward(xp, *arrays, **static)
-
-
 def solve_banded(
     l_and_u: tuple[int, int],
     ab: Any,
@@ -186,9 +165,8 @@ def solve_banded(
             f"solve_banded: ab must be (..., {lower + upper + 1}, n) for {lower} and {upper} "
             f"diagonals, and b (n,) or (..., n, k), not {ab.shape} and {b.shape}"
         )
-    if b.ndim == 1:
-        return _banded(ab, b[:, None], lower=lower, upper=upper)[..., 0]
-    return _banded(ab, b, lower=lower, upper=upper)
+    x = _banded(ab, b[:, None] if b.ndim == 1 else b, lower=lower, upper=upper)
+    return x[..., 0] if b.ndim == 1 else x
 
 
 @op
@@ -201,7 +179,7 @@ def _banded(xp, ab, b, /, *, lower, upper):
 def _banded_vjp(xp, g, ab, out, lower, upper, wanted):
     # The diagonals of the transposed matrix are those of the matrix, shifted to other columns.
     rows = [_moved(xp, ab[..., lower + upper - r, :], r - lower) for r in range(lower + upper + 1)]
-    g_b = _again(_banded, xp, xp.stack(rows, axis=-2), g, lower=upper, upper=lower)
+    g_b = again(_banded, xp, xp.stack(rows, axis=-2), g, lower=upper, upper=lower)
     if not wanted[0]:
         return None, g_b
     g_columns, columns = xp.matrix_transpose(g_b), xp.matrix_transpose(out)
@@ -224,13 +202,10 @@ _banded.vjp(joint=_banded_vjp)
 
 def _banded_vmap(call, batched, ab, b, **static):
     if batched[1] and not batched[0] and len(ab.shape) == 2 and len(b.shape) == 3:
-        # A single matrix: the columns of all examples are solved at once.
-        count, n, k = b.shape
-        found = call(ab, moveaxis(b, 0, 1).reshape(n, count * k), **static)
-        return moveaxis(found.reshape(n, count, k), 1, 0)
+        return columns_at_once(call, ab, b, **static)
     count = (ab if batched[0] else b).shape[0]
     every = [
-        x if is_batched else broadcast_to(x, (count, *x.shape))
+        x if is_batched else ops.broadcast_to(x, (count, *x.shape))
         for x, is_batched in zip((ab, b), batched, strict=True)
     ]
     return call(*every, **static)
@@ -248,7 +223,7 @@ def _sylvester(xp, a, b, q, /):
 
 def _sylvester_vjp(xp, g, a, b, out):
     transposed = [xp.matrix_transpose(x) for x in (a, b)]
-    s, x = _again(_sylvester, xp, *transposed, g), xp.matrix_transpose(out)
+    s, x = again(_sylvester, xp, *transposed, g), xp.matrix_transpose(out)
     return -xp.matmul(s, x), -xp.matmul(x, s), s
 
 
@@ -285,8 +260,8 @@ def expm(A: Any) -> Tensor:
     (a,) = floating(A)
     if not a.size:
         return a
-    norm = max_of(sum_of(absolute(a.detach()), axis=-2), axis=-1)
-    counts = ceil(log2(maximum(norm / _THETA, 1.0)))
+    norm = ops.max(ops.sum(ops.abs(a.detach()), axis=-2), axis=-1)
+    counts = ops.ceil(ops.log2(ops.maximum(norm / _THETA, 1.0)))
     largest = float(values(counts).max(initial=0))
     a = a * (2.0**-counts)[..., None, None]
     one = create("eye", a.shape[-1], like=a)
@@ -300,7 +275,7 @@ def expm(A: Any) -> Tensor:
     even = even + b[0] * one
     power = _linalg.solve(even - odd, even + odd)
     for k in range(int(largest) if math.isfinite(largest) else 0):
-        power = where((counts > k)[..., None, None], power @ power, power)
+        power = ops.where((counts > k)[..., None, None], power @ power, power)
     return power
 
 
@@ -318,7 +293,7 @@ def sqrtm(xp, A, /):
 
 def _sqrtm_vjp(xp, g, out):
     root = xp.matrix_transpose(out)
-    return _again(_sylvester, xp, root, root, g)
+    return again(_sylvester, xp, root, root, g)
 
 
 sqrtm.vjp(A=_sqrtm_vjp)
@@ -346,7 +321,7 @@ def _logm_vjp(xp, g, A):
     scale = xp.where(top > 0, 2.0 ** xp.ceil(xp.log2(xp.where(top > 0, top, 1.0))), 1.0)
     upper = xp.concat([a, g / scale], axis=-1)
     lower = xp.concat([xp.zeros_like(a), a], axis=-1)
-    block = _again(logm, xp, xp.concat([upper, lower], axis=-2))
+    block = again(logm, xp, xp.concat([upper, lower], axis=-2))
     return block[..., :n, n:] * scale
 
 
@@ -417,7 +392,7 @@ def lu(
     if permute_l:
         return p @ lower, upper
     if p_indices:
-        return argmax(p, axis=-1), lower, upper
+        return ops.argmax(p, axis=-1), lower, upper
     return p, lower, upper
 
 
@@ -431,9 +406,9 @@ def block_diag(*arrs: Any) -> Tensor:
         raise ValueError(f"block_diag: all must be matrices, not {[x.shape for x in blocks]}")
     width, left, rows = sum(x.shape[1] for x in blocks), 0, []
     for x in blocks:
-        rows.append(pad(x, ((0, 0), (left, width - left - x.shape[1]))))
+        rows.append(ops.pad(x, ((0, 0), (left, width - left - x.shape[1]))))
         left += x.shape[1]
-    return concat(rows, axis=0)
+    return ops.concat(rows, axis=0)
 
 
 def toeplitz(c: Any, r: Any = None) -> Tensor:
@@ -443,6 +418,6 @@ def toeplitz(c: Any, r: Any = None) -> Tensor:
     """
     c, *rest = floating(c) if r is None else floating(c, r)
     c = c.reshape(-1)
-    r = rest[0].reshape(-1) if rest else conj(c)
-    diagonals = concat([flip(r[1:]), c])
-    return matrix_transpose(flip(sliding_windows(diagonals, size=(r.size,)), axis=0))
+    r = rest[0].reshape(-1) if rest else ops.conj(c)
+    diagonals = ops.concat([ops.flip(r[1:]), c])
+    return ops.matrix_transpose(ops.flip(ops.sliding_windows(diagonals, size=(r.size,)), axis=0))

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from .._creation import create
 from .._foreign_names import answer
 from .._tensor import Tensor
 from ..transforms import hessian, hvp, jacobian, value_and_grad
-from ._tensors import create, floating, values
+from ._tensors import floating, values
 
 __all__ = ["minimize"]
 __dir__ = __all__.copy
@@ -65,26 +66,16 @@ def minimize(
         jac = problem.array(jac) if callable(jac) else jac
     if hess is None and hessp is None and name in _WITH_PRODUCTS:
         product = hvp(lambda x: fun(x, *args))
-        hessp = lambda x, v: problem.flat(product(problem.tensor(x), problem.tensor(v)))  # noqa: E731
+        hessp = problem.product(lambda x, v, *args: product(x, v))
     else:
         if hess is None and hessp is None and name in _WITH_HESSIAN:
             hess = hessian(fun)
         hess = problem.array(hess, square=True) if callable(hess) else hess
         if callable(hessp):
             hessp = problem.product(hessp)
+    x0, constraints = problem.flat(start), problem.constraints(constraints)
     done = optimize.minimize(
-        objective,
-        problem.flat(start),
-        (),
-        method,
-        jac,
-        hess,
-        hessp,
-        bounds,
-        problem.constraints(constraints),
-        tol,
-        callback,
-        options,
+        objective, x0, (), method, jac, hess, hessp, bounds, constraints, tol, callback, options
     )
     done.x = problem.tensor(done.x)
     gradient = done.get("jac")
@@ -125,17 +116,11 @@ class _Problem:
         return call
 
     def array(self, function, square=False):
-        def call(x):
-            flat = self.flat(function(self.tensor(x), *self.args))
-            return flat.reshape(self.start.size, self.start.size) if square else flat
-
-        return call
+        shape = (self.start.size,) * 2 if square else (-1,)
+        return lambda x: self.flat(function(self.tensor(x), *self.args)).reshape(shape)
 
     def product(self, hessp):
-        def call(x, v):
-            return self.flat(hessp(self.tensor(x), self.tensor(v), *self.args))
-
-        return call
+        return lambda x, v: self.flat(hessp(self.tensor(x), self.tensor(v), *self.args))
 
     def constraints(self, constraints):
         """Constraints in dicts, with functions of arrays."""
@@ -147,15 +132,12 @@ class _Problem:
 
     def _constraint(self, constraint):
         function, args = constraint["fun"], tuple(constraint.get("args", ()))
-        slope = constraint.get("jac") or jacobian(function)
-
-        def value(x):
-            return self.flat(function(self.tensor(x), *args))
-
-        def gradient(x):
-            return self.flat(slope(self.tensor(x), *args)).reshape(-1, self.start.size)
-
-        return {"type": constraint["type"], "fun": value, "jac": gradient}
+        slope, shape = constraint.get("jac") or jacobian(function), (-1, self.start.size)
+        return {
+            "type": constraint["type"],
+            "fun": lambda x: self.flat(function(self.tensor(x), *args)),
+            "jac": lambda x: self.flat(slope(self.tensor(x), *args)).reshape(shape),
+        }
 
 
 def _number(value):

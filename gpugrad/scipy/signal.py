@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+from .._arguments import is_complex
 from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.operation import op
 from ..backends import backend_of
 from ..ops import fft
-from ..ops.convolution import convolution
-from ..ops.elementwise import conj
-from ..ops.manipulation import flip, moveaxis
-from ..ops.padding import pad
-from ..ops.windows import sliding_windows
-from ._tensors import floating, is_complex
+from . import _ops as ops
+from ._tensors import again, floating
 
 __all__ = "convolve correlate fftconvolve lfilter".split()
 __dir__ = __all__.copy
@@ -39,9 +36,9 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Te
     if not x.ndim:
         return x * y
     signal, kernel = (x, y) if x.size >= y.size else (y, x)
-    full = convolution(
+    full = ops.convolution(
         signal[None, None, ...],
-        flip(kernel)[None, None, ...],
+        ops.flip(kernel)[None, None, ...],
         padding=tuple([n - 1 for n in kernel.shape]),
     )
     return _part("convolve", full[0, 0, ...], x.shape, y.shape, mode, range(x.ndim))
@@ -50,7 +47,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Te
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Tensor:
     """The cross-correlation: `convolve` with the conjugate of ``in2`` in reverse order."""
     x, y = _two("correlate", in1, in2)
-    return convolve(x, conj(flip(y)), mode, method)
+    return convolve(x, ops.conj(ops.flip(y)), mode, method)
 
 
 def fftconvolve(
@@ -67,10 +64,7 @@ def fftconvolve(
     if not chosen:
         return x * y
     shape = [x.shape[axis] + y.shape[axis] - 1 for axis in chosen]
-    if is_complex(x):
-        there, back = fft.fftn, fft.ifftn
-    else:
-        there, back = fft.rfftn, fft.irfftn
+    there, back = (fft.fftn, fft.ifftn) if is_complex(x) else (fft.rfftn, fft.irfftn)
     product = there(x, s=shape, axes=chosen) * there(y, s=shape, axes=chosen)
     full = back(product, s=shape, axes=chosen)
     return _part("fftconvolve", full, x.shape, y.shape, mode, chosen)
@@ -89,23 +83,18 @@ def _part(name, full, shape1, shape2, mode, axes):
     """The part of a full convolution that ``mode`` asks for."""
     if mode == "full":
         return full
-    key = [slice(None)] * full.ndim
-    if mode == "same":
-        for axis in axes:
-            start = (full.shape[axis] - shape1[axis]) // 2
-            key[axis] = slice(start, start + shape1[axis])
-    elif mode == "valid":
-        differences = [shape1[axis] - shape2[axis] for axis in axes]
-        if min(differences) < 0 < max(differences):
-            raise ValueError(
-                f"{name}: for mode 'valid' one of {shape1} and {shape2} must be at least as long "
-                f"as the other along every axis"
-            )
-        for axis in axes:
-            start = min(shape1[axis], shape2[axis]) - 1
-            key[axis] = slice(start, full.shape[axis] - start)
-    else:
+    if mode not in ("same", "valid"):
         raise ValueError(f"{name}: mode must be 'full', 'same' or 'valid', not {mode!r}")
+    key, differences = [slice(None)] * full.ndim, [shape1[i] - shape2[i] for i in axes]
+    if mode == "valid" and min(differences) < 0 < max(differences):
+        raise ValueError(
+            f"{name}: for mode 'valid' one of {shape1} and {shape2} must be at least as long "
+            f"as the other along every axis"
+        )
+    for axis, difference in zip(axes, differences, strict=True):
+        length = shape1[axis] if mode == "same" else abs(difference) + 1
+        start = (full.shape[axis] - length) // 2
+        key[axis] = slice(start, start + length)
     return full[tuple(key)]
 
 
@@ -125,23 +114,23 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
             f"lfilter: b and a must have 1 axis, and x at least 1, not {b.shape}, {a.shape}, "
             f"{x.shape}"
         )
-    b, a, x = b / a[0], a / a[0], moveaxis(x, axis, -1)
+    b, a, x = b / a[0], a / a[0], ops.moveaxis(x, axis, -1)
     n, order = x.shape[-1], max(a.size, b.size) - 1
     drive = _moving_sum(b, x)
     if state:
-        first = moveaxis(state[0], axis, -1)
+        first = ops.moveaxis(state[0], axis, -1)
         drive = drive + _fitted(first, n)
     y = _recursion(a, drive) if a.size > 1 and n else drive
     if not state:
-        return moveaxis(y, -1, axis)
+        return ops.moveaxis(y, -1, axis)
     after = _moving_sum(b, _after(x, order)) - _moving_sum(a, _after(y, order))
     rest = after[..., n:] + _fitted(first[..., min(n, order) :], order)
-    return moveaxis(y, -1, axis), moveaxis(rest, -1, axis)
+    return ops.moveaxis(y, -1, axis), ops.moveaxis(rest, -1, axis)
 
 
 def _after(x, count):
     """The signal, with zeros after it."""
-    return pad(x, [(0, 0)] * (x.ndim - 1) + [(0, count)])
+    return ops.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, count)])
 
 
 def _fitted(x, length):
@@ -154,8 +143,8 @@ def _moving_sum(b, x):
     """``sum(b[k] x[n-k])`` along the last axis."""
     if not x.shape[-1]:
         return x
-    before = pad(x, [(0, 0)] * (x.ndim - 1) + [(b.size - 1, 0)])
-    return flip(b) @ sliding_windows(before, size=(b.size,))
+    before = ops.pad(x, [(0, 0)] * (x.ndim - 1) + [(b.size - 1, 0)])
+    return ops.flip(b) @ ops.sliding_windows(before, size=(b.size,))
 
 
 @op
@@ -171,12 +160,7 @@ def _recursion(xp, a, drive, /):
 
 def _recursion_vjp(xp, g, a, out):
     """The cotangent of ``drive`` is ``g``, filtered from the end to the beginning."""
-    back = xp.flip(g, axis=-1)
-    if isinstance(g, Tensor):
-        back = _recursion(a, back)
-    else:
-        back = _recursion.op.forward(xp, a, back)
-    back = xp.flip(back, axis=-1)
+    back = xp.flip(again(_recursion, xp, a, xp.flip(g, axis=-1)), axis=-1)
     delayed = xp.sliding_windows(out, size=(a.shape[0],), padding=((a.shape[0] - 1, 0),))
     products = xp.expand_dims(back, axis=-2) * delayed
     axes = (*range(products.ndim - 2), products.ndim - 1)

@@ -18,23 +18,18 @@ Distributions" (2005), in SciPy's parameters.
 """
 
 import math
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from .. import linalg, special
+from .._creation import create
 from .._foreign_names import answer
 from .._limits import finfo
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
-from ..ops.elementwise import abs as absolute
-from ..ops.elementwise import ceil, floor, maximum, sqrt, where
-from ..ops.linalg import diagonal
-from ..ops.manipulation import broadcast_to, expand_dims, moveaxis
-from ..ops.products import matrix_transpose
-from ..ops.reductions import all as all_of
-from ..ops.reductions import max as max_of
-from ..ops.reductions import sum as sum_of
-from ..ops.transcendental import exp, expm1, log, log1p
-from ._tensors import create, floating
+from . import _ops as ops
+from ._tensors import floating
 from .linalg import solve_triangular
 
 __all__ = """
@@ -62,16 +57,34 @@ class _Frozen:
 class _Distribution:
     """What continuous and discrete distributions share.
 
-    A subclass defines the functions of the standard form, in which ``loc`` is 0 and ``scale`` 1.
-
+    name, doc: its name and docstring.
     shapes: the names of the shape parameters.
     lower, upper: the ends of the support.
+    functions: those of the standard form, in which ``loc`` is 0 and ``scale`` 1, by the names of
+        the methods. They take points inside the support, and the shape parameters. Besides,
+        ``valid`` tells where these are valid; by default where they are positive.
     """
 
-    shapes: tuple[str, ...] = ()
-    lower = -math.inf
-    upper = math.inf
     parameters: tuple[str, ...] = ("loc", "scale")
+    inside = 0.5  # a point inside every support
+
+    def __init__(
+        self,
+        name: str,
+        doc: str,
+        shapes: str = "",
+        lower: float = -math.inf,
+        upper: float = math.inf,
+        **functions: Any,
+    ) -> None:
+        self._name, self.__doc__, self.shapes = name, doc, tuple(shapes.split())
+        self.lower, self.upper = lower, upper
+        cdf, sf = functions["cdf"], functions["sf"]
+        self._of = {
+            "logcdf": lambda x, *shapes: _log_of_probability(cdf(x, *shapes), sf(x, *shapes)),
+            "logsf": lambda x, *shapes: _log_of_probability(sf(x, *shapes), cdf(x, *shapes)),
+            "valid": lambda *shapes: reduce(and_, [shape > 0 for shape in shapes], True),
+        } | functions
 
     def __call__(self, *args: Any, **keywords: Any) -> _Frozen:
         self._bind(args, keywords)
@@ -79,10 +92,6 @@ class _Distribution:
 
     def __repr__(self) -> str:
         return f"<distribution {self._name}>"
-
-    @property
-    def _name(self):
-        return type(self).__name__.strip("_").lower()
 
     def _bind(self, args, keywords):
         """The shape parameters, the location and the scale."""
@@ -104,95 +113,70 @@ class _Distribution:
         """Points, shapes, location and scale as tensors, and where the parameters are valid."""
         shapes, loc, scale = self._bind(args, keywords)
         x, loc, scale, *shapes = floating(x, loc, scale, *shapes)
-        return x, shapes, loc, scale, self._valid(*shapes) & (scale > 0)
-
-    def _valid(self, *shapes):
-        """Where the shape parameters are valid; by default where they are positive."""
-        valid = True
-        for shape in shapes:
-            valid = valid & (shape > 0)
-        return valid
+        return x, shapes, loc, scale, self._of["valid"](*shapes) & (scale > 0)
 
     def _standard(self, x, args, keywords):
-        """Points in standard form, shape parameters, and where points and parameters are valid.
-
-        Points outside the support are replaced by 1/2, so that they have no infinite slopes.
-        """
+        """Points in standard form, shapes, scale, and where points and parameters are valid."""
         x, shapes, loc, scale, valid = self._read(x, args, keywords)
         y = (x - loc) / scale
         return y, shapes, scale, valid & (y == y)
 
-    def _distributed(self, function, x, args, keywords, below, above):
-        """A function of the distribution function, which has known values outside the support."""
+    def _distributed(self, name, x, args, keywords, below, above):
+        """A function of the distribution function, which has known values outside the support.
+
+        Points outside are replaced by one inside, so that they have no infinite slopes.
+        """
         y, shapes, _, valid = self._standard(x, args, keywords)
-        y = self._point(y)
-        upper = self._upper(*shapes)
+        y, upper = self._point(y), self._last(*shapes)
         inside = (y > self.lower) & (y < upper)
-        result = function(where(inside, y, self._inside(*shapes)), *shapes)
-        result = where(inside, result, where(y < upper, below, above))
-        return where(valid, result, math.nan)
+        result = self._of[name](ops.where(inside, y, self.inside), *shapes)
+        result = ops.where(inside, result, ops.where(y < upper, below, above))
+        return ops.where(valid, result, math.nan)
 
     def _point(self, y):
         return y
 
-    def _upper(self, *shapes):
+    def _last(self, *shapes):
+        """The upper end of the support."""
         return self.upper
-
-    def _inside(self, *shapes):
-        return 0.5
 
     def cdf(self, x: Any, *args: Any, **keywords: Any) -> Tensor:
         """The probability of at most ``x``."""
-        return self._distributed(self._cdf, x, args, keywords, 0.0, 1.0)
+        return self._distributed("cdf", x, args, keywords, 0.0, 1.0)
 
     def sf(self, x: Any, *args: Any, **keywords: Any) -> Tensor:
         """The probability of more than ``x``, with all its digits where it is small."""
-        return self._distributed(self._sf, x, args, keywords, 1.0, 0.0)
+        return self._distributed("sf", x, args, keywords, 1.0, 0.0)
 
     def logcdf(self, x: Any, *args: Any, **keywords: Any) -> Tensor:
         """The logarithm of `cdf`."""
-        return self._distributed(self._logcdf, x, args, keywords, -math.inf, 0.0)
+        return self._distributed("logcdf", x, args, keywords, -math.inf, 0.0)
 
     def logsf(self, x: Any, *args: Any, **keywords: Any) -> Tensor:
         """The logarithm of `sf`."""
-        return self._distributed(self._logsf, x, args, keywords, 0.0, -math.inf)
+        return self._distributed("logsf", x, args, keywords, 0.0, -math.inf)
 
-    def _quantile(self, function, q, args, keywords):
+    def _quantile(self, name, q, args, keywords):
         q, shapes, loc, scale, valid = self._read(q, args, keywords)
         valid = valid & (q >= 0) & (q <= 1)
-        return where(valid, function(where(valid, q, 0.5), *shapes) * scale + loc, math.nan)
+        found = self._of[name](ops.where(valid, q, 0.5), *shapes)
+        return ops.where(valid, found * scale + loc, math.nan)
 
     def ppf(self, q: Any, *args: Any, **keywords: Any) -> Tensor:
         """The inverse of `cdf`: the quantile of probability ``q``."""
-        return self._quantile(self._ppf, q, args, keywords)
+        return self._quantile("ppf", q, args, keywords)
 
     def isf(self, q: Any, *args: Any, **keywords: Any) -> Tensor:
         """The inverse of `sf`."""
-        return self._quantile(self._isf, q, args, keywords)
-
-    def _cdf(self, x, *shapes):
-        raise NotImplementedError
-
-    def _sf(self, x, *shapes):
-        raise NotImplementedError
-
-    def _ppf(self, q, *shapes):
-        raise NotImplementedError
-
-    def _isf(self, q, *shapes):
-        raise NotImplementedError
-
-    def _logcdf(self, x, *shapes):
-        return _log_of_probability(self._cdf(x, *shapes), self._sf(x, *shapes))
-
-    def _logsf(self, x, *shapes):
-        return _log_of_probability(self._sf(x, *shapes), self._cdf(x, *shapes))
+        return self._quantile("isf", q, args, keywords)
 
 
 def _log_of_probability(p, complement):
     """``log(p)``, by way of ``complement = 1 - p`` where that has more digits."""
     small = p < 0.5
-    return where(small, log(where(small, p, 0.5)), log1p(-where(small, 0.5, complement)))
+    return ops.where(
+        small, ops.log(ops.where(small, p, 0.5)), ops.log1p(-ops.where(small, 0.5, complement))
+    )
 
 
 class _Continuous(_Distribution):
@@ -200,222 +184,161 @@ class _Continuous(_Distribution):
         """The logarithm of the density at ``x``."""
         y, shapes, scale, valid = self._standard(x, args, keywords)
         inside = (y >= self.lower) & (y <= self.upper)
-        result = self._logpdf(where(inside, y, 0.5), *shapes)
-        result = where(inside, result - log(scale), -math.inf)
-        return where(valid, result, math.nan)
+        result = self._of["logpdf"](ops.where(inside, y, 0.5), *shapes)
+        result = ops.where(inside, result - ops.log(scale), -math.inf)
+        return ops.where(valid, result, math.nan)
 
     def pdf(self, x: Any, *args: Any, **keywords: Any) -> Tensor:
         """The density at ``x``."""
-        return exp(self.logpdf(x, *args, **keywords))
-
-    def _logpdf(self, x, *shapes):
-        raise NotImplementedError
+        return ops.exp(self.logpdf(x, *args, **keywords))
 
 
-class _Symmetric(_Continuous):
+def _symmetric(name, doc, shapes="", *, cdf, ppf, **functions):
     """A distribution whose density is even."""
-
-    def _sf(self, x, *shapes):
-        return self._cdf(-x, *shapes)
-
-    def _logsf(self, x, *shapes):
-        return self._logcdf(-x, *shapes)
-
-    def _isf(self, q, *shapes):
-        return -self._ppf(q, *shapes)
-
-
-class _Norm(_Symmetric):
-    """The normal distribution."""
-
-    def _logpdf(self, x):
-        return -x * x / 2 - LOG_2_PI / 2
-
-    def _cdf(self, x):
-        return special.ndtr(x)
-
-    def _logcdf(self, x):
-        return special.log_ndtr(x)
-
-    def _ppf(self, q):
-        return special.ndtri(q)
-
-
-class _T(_Symmetric):
-    """Student's t distribution with ``df`` degrees of freedom."""
-
-    shapes = ("df",)
-
-    def _logpdf(self, x, df):
-        # The ratio of gamma functions keeps its digits where df is large.
-        norm = log(special.poch(df / 2, 0.5)) - log(math.pi * df) / 2
-        return norm - (df + 1) / 2 * log1p(x * x / df)
-
-    def _cdf(self, x, df):
-        return special.stdtr(df, x)
-
-    def _ppf(self, q, df):
-        inside = (q > 0) & (q < 1)
-        result = special.stdtrit(df, where(inside, q, 0.5))
-        return where(inside, result, where(q > 0, math.inf, -math.inf))
-
-
-class _Laplace(_Symmetric):
-    """The Laplace distribution, ``exp(-abs(x)) / 2``."""
-
-    def _logpdf(self, x):
-        return -absolute(x) - LOG_2
-
-    def _cdf(self, x):
-        tail = exp(-absolute(x)) / 2
-        return where(x > 0, 1 - tail, tail)
-
-    def _logcdf(self, x):
-        return where(x > 0, log1p(-exp(-absolute(x)) / 2), x - LOG_2)
-
-    def _ppf(self, q):
-        upper = q > 0.5
-        tail = log(2 * where(upper, 1 - q, q))
-        return where(upper, -tail, tail)
-
-
-class _Logistic(_Symmetric):
-    """The logistic distribution."""
-
-    def _logpdf(self, x):
-        return special.log_expit(x) + special.log_expit(-x)
-
-    def _cdf(self, x):
-        return special.expit(x)
-
-    def _logcdf(self, x):
-        return special.log_expit(x)
-
-    def _ppf(self, q):
-        return special.logit(q)
-
-
-class _Gamma(_Continuous):
-    """The gamma distribution with shape ``a``."""
-
-    shapes = ("a",)
-    lower = 0.0
-
-    def _logpdf(self, x, a):
-        return special.xlogy(a - 1, x) - x - special.gammaln(a)
-
-    def _cdf(self, x, a):
-        return special.gammainc(a, x)
-
-    def _sf(self, x, a):
-        return special.gammaincc(a, x)
-
-    def _ppf(self, q, a):
-        return special.gammaincinv(a, q)
-
-    def _isf(self, q, a):
-        return special.gammainccinv(a, q)
-
-
-class _Chi2(_Continuous):
-    """The chi-square distribution with ``df`` degrees of freedom."""
-
-    shapes = ("df",)
-    lower = 0.0
-
-    def _logpdf(self, x, df):
-        half = df / 2
-        return special.xlogy(half - 1, x) - x / 2 - special.gammaln(half) - half * LOG_2
-
-    def _cdf(self, x, df):
-        return special.chdtr(df, x)
-
-    def _sf(self, x, df):
-        return special.chdtrc(df, x)
-
-    def _ppf(self, q, df):
-        return 2 * special.gammaincinv(df / 2, q)
-
-    def _isf(self, q, df):
-        return special.chdtri(df, q)
-
-
-class _Beta(_Continuous):
-    """The beta distribution with shapes ``a`` and ``b``, between 0 and 1."""
-
-    shapes = ("a", "b")
-    lower, upper = 0.0, 1.0
-
-    def _logpdf(self, x, a, b):
-        logs = special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x)
-        return logs - special.betaln(a, b)
-
-    def _cdf(self, x, a, b):
-        return special.betainc(a, b, x)
-
-    def _sf(self, x, a, b):
-        return special.betaincc(a, b, x)
-
-    def _ppf(self, q, a, b):
-        return special.betaincinv(a, b, q)
-
-    def _isf(self, q, a, b):
-        return 1 - special.betaincinv(b, a, q)
-
-
-class _Expon(_Continuous):
-    """The exponential distribution, ``exp(-x)`` for positive ``x``."""
-
-    lower = 0.0
-
-    def _logpdf(self, x):
-        return -x
-
-    def _cdf(self, x):
-        return -expm1(-x)
-
-    def _sf(self, x):
-        return exp(-x)
-
-    def _logsf(self, x):
-        return -x
-
-    def _ppf(self, q):
-        return -log1p(-q)
-
-    def _isf(self, q):
-        return -log(q)
-
-
-class _LogNorm(_Continuous):
-    """The distribution of ``exp(s * z)`` for a standard normal ``z``."""
-
-    shapes = ("s",)
-    lower = 0.0
-
-    def _logpdf(self, x, s):
-        positive = x > 0
-        logs = log(where(positive, x, 1.0))
-        density = -((logs / s) ** 2) / 2 - logs - log(s) - LOG_2_PI / 2
-        return where(positive, density, -math.inf)
-
-    def _cdf(self, x, s):
-        return special.ndtr(log(x) / s)
-
-    def _sf(self, x, s):
-        return special.ndtr(-log(x) / s)
-
-    def _logcdf(self, x, s):
-        return special.log_ndtr(log(x) / s)
-
-    def _logsf(self, x, s):
-        return special.log_ndtr(-log(x) / s)
-
-    def _ppf(self, q, s):
-        return exp(s * special.ndtri(q))
-
-    def _isf(self, q, s):
-        return exp(-s * special.ndtri(q))
+    functions["sf"] = lambda x, *shapes: cdf(-x, *shapes)
+    functions["isf"] = lambda q, *shapes: -ppf(q, *shapes)
+    if logcdf := functions.get("logcdf"):
+        functions["logsf"] = lambda x, *shapes: logcdf(-x, *shapes)
+    return _Continuous(name, doc, shapes, cdf=cdf, ppf=ppf, **functions)
+
+
+norm = _symmetric(
+    "norm",
+    "The normal distribution.",
+    logpdf=lambda x: -x * x / 2 - LOG_2_PI / 2,
+    cdf=special.ndtr,
+    logcdf=special.log_ndtr,
+    ppf=special.ndtri,
+)
+
+
+def _t_logpdf(x, df):
+    # The ratio of gamma functions keeps its digits where df is large.
+    factor = ops.log(special.poch(df / 2, 0.5)) - ops.log(math.pi * df) / 2
+    return factor - (df + 1) / 2 * ops.log1p(x * x / df)
+
+
+def _t_ppf(q, df):
+    inside = (q > 0) & (q < 1)
+    result = special.stdtrit(df, ops.where(inside, q, 0.5))
+    return ops.where(inside, result, ops.where(q > 0, math.inf, -math.inf))
+
+
+t = _symmetric(
+    "t",
+    "Student's t distribution with ``df`` degrees of freedom.",
+    "df",
+    logpdf=_t_logpdf,
+    cdf=lambda x, df: special.stdtr(df, x),
+    ppf=_t_ppf,
+)
+
+
+def _laplace_cdf(x):
+    tail = ops.exp(-ops.abs(x)) / 2
+    return ops.where(x > 0, 1 - tail, tail)
+
+
+def _laplace_ppf(q):
+    upper = q > 0.5
+    tail = ops.log(2 * ops.where(upper, 1 - q, q))
+    return ops.where(upper, -tail, tail)
+
+
+laplace = _symmetric(
+    "laplace",
+    "The Laplace distribution, ``exp(-abs(x)) / 2``.",
+    logpdf=lambda x: -ops.abs(x) - LOG_2,
+    cdf=_laplace_cdf,
+    logcdf=lambda x: ops.where(x > 0, ops.log1p(-ops.exp(-ops.abs(x)) / 2), x - LOG_2),
+    ppf=_laplace_ppf,
+)
+logistic = _symmetric(
+    "logistic",
+    "The logistic distribution.",
+    logpdf=lambda x: special.log_expit(x) + special.log_expit(-x),
+    cdf=special.expit,
+    logcdf=special.log_expit,
+    ppf=special.logit,
+)
+gamma = _Continuous(
+    "gamma",
+    "The gamma distribution with shape ``a``.",
+    "a",
+    0.0,
+    logpdf=lambda x, a: special.xlogy(a - 1, x) - x - special.gammaln(a),
+    cdf=lambda x, a: special.gammainc(a, x),
+    sf=lambda x, a: special.gammaincc(a, x),
+    ppf=lambda q, a: special.gammaincinv(a, q),
+    isf=lambda q, a: special.gammainccinv(a, q),
+)
+
+
+chi2 = _Continuous(
+    "chi2",
+    "The chi-square distribution with ``df`` degrees of freedom.",
+    "df",
+    0.0,
+    logpdf=lambda x, df: (
+        special.xlogy(df / 2 - 1, x) - (x + df * LOG_2) / 2 - special.gammaln(df / 2)
+    ),
+    cdf=lambda x, df: special.chdtr(df, x),
+    sf=lambda x, df: special.chdtrc(df, x),
+    ppf=lambda q, df: 2 * special.gammaincinv(df / 2, q),
+    isf=lambda q, df: special.chdtri(df, q),
+)
+
+
+def _beta_logpdf(x, a, b):
+    return special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - special.betaln(a, b)
+
+
+beta = _Continuous(
+    "beta",
+    "The beta distribution with shapes ``a`` and ``b``, between 0 and 1.",
+    "a b",
+    0.0,
+    1.0,
+    logpdf=_beta_logpdf,
+    cdf=lambda x, a, b: special.betainc(a, b, x),
+    sf=lambda x, a, b: special.betaincc(a, b, x),
+    ppf=lambda q, a, b: special.betaincinv(a, b, q),
+    isf=lambda q, a, b: 1 - special.betaincinv(b, a, q),
+)
+expon = _Continuous(
+    "expon",
+    "The exponential distribution, ``exp(-x)`` for positive ``x``.",
+    "",
+    0.0,
+    logpdf=lambda x: -x,
+    cdf=lambda x: -ops.expm1(-x),
+    sf=lambda x: ops.exp(-x),
+    logsf=lambda x: -x,
+    ppf=lambda q: -ops.log1p(-q),
+    isf=lambda q: -ops.log(q),
+)
+
+
+def _lognorm_logpdf(x, s):
+    positive = x > 0
+    logs = ops.log(ops.where(positive, x, 1.0))
+    density = -((logs / s) ** 2) / 2 - logs - ops.log(s) - LOG_2_PI / 2
+    return ops.where(positive, density, -math.inf)
+
+
+lognorm = _Continuous(
+    "lognorm",
+    "The distribution of ``exp(s * z)`` for a standard normal ``z``.",
+    "s",
+    0.0,
+    logpdf=_lognorm_logpdf,
+    cdf=lambda x, s: special.ndtr(ops.log(x) / s),
+    sf=lambda x, s: special.ndtr(-ops.log(x) / s),
+    logcdf=lambda x, s: special.log_ndtr(ops.log(x) / s),
+    logsf=lambda x, s: special.log_ndtr(-ops.log(x) / s),
+    ppf=lambda q, s: ops.exp(s * special.ndtri(q)),
+    isf=lambda q, s: ops.exp(-s * special.ndtri(q)),
+)
 
 
 class _Discrete(_Distribution):
@@ -423,144 +346,118 @@ class _Discrete(_Distribution):
 
     Quantiles are step functions, and so is the distribution function of the points; their gradients
     are 0.
+
+    functions: besides those of other distributions, ``bound`` gives a count at which the
+        distribution function is 1, up to rounding, and ``last`` the largest count; by default there
+        is none.
     """
 
     parameters = ("loc",)
-    lower = -0.5  # between counts, so that 0 is inside
+    inside = 0.0
+
+    def __init__(self, name: str, doc: str, shapes: str, **functions: Any) -> None:
+        functions |= {"ppf": self._ppf, "isf": self._isf}
+        super().__init__(
+            name, doc, shapes, -0.5, **functions
+        )  # between counts, so that 0 is inside
 
     def logpmf(self, k: Any, *args: Any, **keywords: Any) -> Tensor:
         """The logarithm of the probability of ``k``; -inf where that is no count."""
         y, shapes, _, valid = self._standard(k, args, keywords)
-        inside = (y == floor(y)) & (y >= 0) & (y <= self._last(*shapes))
-        result = self._logpmf(where(inside, y, 0.0), *shapes)
-        return where(valid, where(inside, result, -math.inf), math.nan)
+        inside = (y == ops.floor(y)) & (y >= 0) & (y <= self._last(*shapes))
+        result = self._of["logpmf"](ops.where(inside, y, 0.0), *shapes)
+        return ops.where(valid, ops.where(inside, result, -math.inf), math.nan)
 
     def pmf(self, k: Any, *args: Any, **keywords: Any) -> Tensor:
         """The probability of ``k``; 0 where that is no count."""
-        return exp(self.logpmf(k, *args, **keywords))
+        return ops.exp(self.logpmf(k, *args, **keywords))
 
     def _point(self, y):
-        return floor(y)
-
-    def _inside(self, *shapes):
-        return 0.0
+        return ops.floor(y)
 
     def _last(self, *shapes):
-        """The largest count."""
-        return math.inf
-
-    def _upper(self, *shapes):
-        return self._last(*shapes)
+        return self._of["last"](*shapes) if "last" in self._of else math.inf
 
     def _ppf(self, q, *shapes):
-        return self._search(lambda k: self._cdf_of_any(k, *shapes) >= q, q == 1, q, shapes)
+        return self._search(
+            lambda k: self._of_any("cdf", k, shapes, 0.0, 1.0) >= q, q == 1, q, shapes
+        )
 
     def _isf(self, q, *shapes):
-        return self._search(lambda k: self._sf_of_any(k, *shapes) <= q, q == 0, q, shapes)
+        return self._search(
+            lambda k: self._of_any("sf", k, shapes, 1.0, 0.0) <= q, q == 0, q, shapes
+        )
 
-    def _cdf_of_any(self, k, *shapes):
+    def _of_any(self, name, k, shapes, below, above):
+        """A function of counts that may be outside the support."""
         inside = (k >= 0) & (k < self._last(*shapes))
-        return where(inside, self._cdf(where(inside, k, 0.0), *shapes), where(k < 0, 0.0, 1.0))
-
-    def _sf_of_any(self, k, *shapes):
-        inside = (k >= 0) & (k < self._last(*shapes))
-        return where(inside, self._sf(where(inside, k, 0.0), *shapes), where(k < 0, 1.0, 0.0))
+        found = self._of[name](ops.where(inside, k, 0.0), *shapes)
+        return ops.where(inside, found, ops.where(k < 0, below, above))
 
     def _search(self, is_enough, at_end, q, shapes):
         """The smallest count that is enough, by bisection; -1 where even -1 is."""
         with no_grad():
-            high = maximum(self._bound(*shapes), q * 0.0)
+            high = ops.maximum(self._of["bound"](*shapes), q * 0.0)
             low = high * 0.0 - 1.0
             for _ in range(_HALVINGS):
-                middle = floor((low + high) / 2)
+                middle = ops.floor((low + high) / 2)
                 enough = is_enough(middle)
-                low, high = where(enough, low, middle), where(enough, middle, high)
-            return where(at_end, self._last(*shapes), where(is_enough(low), low, high))
-
-    def _logpmf(self, k, *shapes):
-        raise NotImplementedError
-
-    def _bound(self, *shapes):
-        """A count at which the distribution function is 1, up to rounding."""
-        raise NotImplementedError
+                low, high = ops.where(enough, low, middle), ops.where(enough, middle, high)
+            return ops.where(at_end, self._last(*shapes), ops.where(is_enough(low), low, high))
 
 
 _HALVINGS = 48  # float32 and float64 count no further than 2**24 and 2**53
 
-
-class _Poisson(_Discrete):
-    """The Poisson distribution of mean ``mu``."""
-
-    shapes = ("mu",)
-
-    def _valid(self, mu):
-        return mu >= 0
-
-    def _logpmf(self, k, mu):
-        return special.xlogy(k, mu) - special.gammaln(k + 1) - mu
-
-    def _cdf(self, k, mu):
-        return special.pdtr(k, mu)
-
-    def _sf(self, k, mu):
-        return special.pdtrc(k, mu)
-
-    def _bound(self, mu):
-        return ceil(mu + 40 * sqrt(mu) + 200)
+poisson = _Discrete(
+    "poisson",
+    "The Poisson distribution of mean ``mu``.",
+    "mu",
+    valid=lambda mu: mu >= 0,
+    logpmf=lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu,
+    cdf=special.pdtr,
+    sf=special.pdtrc,
+    bound=lambda mu: ops.ceil(mu + 40 * ops.sqrt(mu) + 200),
+)
 
 
-class _Binom(_Discrete):
-    """The number of successes in ``n`` trials of probability ``p``; ``n`` gets no gradient."""
+def _binom_logpmf(k, n, p):
+    n = n.detach()
+    ways = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+    return ways + special.xlogy(k, p) + special.xlog1py(n - k, -p)
 
-    shapes: tuple[str, ...] = ("n", "p")
 
-    def _valid(self, n, p):
-        return (n >= 0) & (n == floor(n)) & (p >= 0) & (p <= 1)
+def _by_beta(function):
+    """The incomplete beta function of ``p``, since k successes are as many as n - k failures."""
 
-    def _last(self, n, p):
-        return n.detach()
-
-    def _logpmf(self, k, n, p):
-        n = n.detach()
-        ways = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
-        return ways + special.xlogy(k, p) + special.xlog1py(n - k, -p)
-
-    # By the incomplete beta function, since k successes are as many as n - k failures.
-
-    def _cdf(self, k, n, p):
+    def of_counts(k, n, p):
         n, k = n.detach(), k.detach()
-        return special.betaincc(k + 1, maximum(n - k, 1.0), p)
+        return function(k + 1, ops.maximum(n - k, 1.0), p)
 
-    def _sf(self, k, n, p):
-        n, k = n.detach(), k.detach()
-        return special.betainc(k + 1, maximum(n - k, 1.0), p)
-
-    def _bound(self, n, p):
-        return n + 0 * p
+    return of_counts
 
 
-class _Bernoulli(_Binom):
-    """One trial of probability ``p``: 1 for a success, 0 for a failure."""
-
-    shapes: tuple[str, ...] = ("p",)
-
-    def _valid(self, p):
-        return (p >= 0) & (p <= 1)
-
-    def _last(self, p):
-        return 1.0
-
-    def _logpmf(self, k, p):
-        return special.xlogy(k, p) + special.xlog1py(1 - k, -p)
-
-    def _cdf(self, k, p):
-        return 1 - p + 0 * k
-
-    def _sf(self, k, p):
-        return p + 0 * k
-
-    def _bound(self, p):
-        return 0 * p + 1
+binom = _Discrete(
+    "binom",
+    "The number of successes in ``n`` trials of probability ``p``; ``n`` gets no gradient.",
+    "n p",
+    valid=lambda n, p: (n >= 0) & (n == ops.floor(n)) & (p >= 0) & (p <= 1),
+    last=lambda n, p: n.detach(),
+    logpmf=_binom_logpmf,
+    cdf=_by_beta(special.betaincc),
+    sf=_by_beta(special.betainc),
+    bound=lambda n, p: n + 0 * p,
+)
+bernoulli = _Discrete(
+    "bernoulli",
+    "One trial of probability ``p``: 1 for a success, 0 for a failure.",
+    "p",
+    valid=lambda p: (p >= 0) & (p <= 1),
+    last=lambda p: 1.0,
+    logpmf=lambda k, p: special.xlogy(k, p) + special.xlog1py(1 - k, -p),
+    cdf=lambda k, p: 1 - p + 0 * k,
+    sf=lambda k, p: p + 0 * k,
+    bound=lambda p: 0 * p + 1,
+)
 
 
 class _Dirichlet:
@@ -585,18 +482,18 @@ class _Dirichlet:
                 f"dirichlet: x must be ({alpha.size}, ...), points along the first axis, for "
                 f"alpha {alpha.shape}, not {x.shape}; alpha must have 1 axis"
             )
-        x = moveaxis(x, 0, -1)
-        inside = all_of(x >= 0, axis=-1)
-        norm = sum_of(special.gammaln(alpha)) - special.gammaln(sum_of(alpha))
+        x = ops.moveaxis(x, 0, -1)
+        inside = ops.all(x >= 0, axis=-1)
+        norm = ops.sum(special.gammaln(alpha)) - special.gammaln(ops.sum(alpha))
         given = x.shape[-1]
-        logs = sum_of(special.xlogy(alpha[:given] - 1, x), axis=-1)
+        logs = ops.sum(special.xlogy(alpha[:given] - 1, x), axis=-1)
         if given < alpha.size:
-            logs = logs + special.xlog1py(alpha[-1] - 1, -sum_of(x, axis=-1))
-        return where(inside, logs - norm, -math.inf)
+            logs = logs + special.xlog1py(alpha[-1] - 1, -ops.sum(x, axis=-1))
+        return ops.where(inside, logs - norm, -math.inf)
 
     def pdf(self, x: Any, alpha: Any) -> Tensor:
         """The density at ``x``."""
-        return exp(self.logpdf(x, alpha))
+        return ops.exp(self.logpdf(x, alpha))
 
 
 class _MultivariateNormal:
@@ -622,7 +519,7 @@ class _MultivariateNormal:
         """The logarithm of the density at the points ``x (..., d)``, or ``(...)`` if d is 1."""
         x, mean, cov = floating(x, 0 if mean is None else mean, cov)
         d = max(mean.size, cov.shape[0] if cov.ndim else 1)
-        x = expand_dims(x, -1) if d == 1 and x.shape[-1:] != (1,) else x
+        x = ops.expand_dims(x, -1) if d == 1 and x.shape[-1:] != (1,) else x
         if x.shape[-1:] != (d,) or mean.shape not in ((), (1,), (d,)):
             raise ValueError(
                 f"multivariate_normal: x {x.shape} must be (..., {d}) for mean {mean.shape} and "
@@ -633,20 +530,20 @@ class _MultivariateNormal:
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Tensor:
         """The density at the points ``x``."""
-        return exp(self.logpdf(x, mean, cov, allow_singular))
+        return ops.exp(self.logpdf(x, mean, cov, allow_singular))
 
     def entropy(self, mean: Any = None, cov: Any = 1) -> Tensor:
         """The differential entropy."""
         mean, cov = floating(0 if mean is None else mean, cov)
         d = max(mean.size, cov.shape[0] if cov.ndim else 1)
         lower = linalg.cholesky(_square(cov, d))
-        return d * (LOG_2_PI + 1) / 2 + sum_of(log(diagonal(lower)))
+        return d * (LOG_2_PI + 1) / 2 + ops.sum(ops.log(linalg.diagonal(lower)))
 
 
 def _square(cov, d):
     """A covariance matrix from a number, a diagonal or a matrix."""
     if cov.ndim < 2:
-        return broadcast_to(cov, (d,)) * create("eye", d, like=cov)
+        return ops.broadcast_to(cov, (d,)) * create("eye", d, like=cov)
     if cov.shape != (d, d):
         raise ValueError(f"multivariate_normal: cov must be ({d}, {d}), not {cov.shape}")
     return cov
@@ -657,31 +554,19 @@ def _whitened(deviation, cov, allow_singular):
     if not allow_singular:
         lower = linalg.cholesky(cov)
         flat = deviation.reshape(-1, cov.shape[0])
-        white = solve_triangular(lower, matrix_transpose(flat), lower=True)
-        distances = sum_of(white * white, axis=0).reshape(deviation.shape[:-1])
-        return 2 * sum_of(log(diagonal(lower))), cov.shape[0], distances
+        white = solve_triangular(lower, ops.matrix_transpose(flat), lower=True)
+        distances = ops.sum(white * white, axis=0).reshape(deviation.shape[:-1])
+        return 2 * ops.sum(ops.log(linalg.diagonal(lower))), cov.shape[0], distances
     eigenvalues = linalg.eigvalsh(cov)
     rtol = 1e6 * float(finfo(cov.dtype).eps)
-    largest = max_of(absolute(eigenvalues.detach()))
+    largest = ops.max(ops.abs(eigenvalues.detach()))
     used = eigenvalues > rtol * largest
-    log_det = sum_of(log(where(used, eigenvalues, 1.0)))
+    log_det = ops.sum(ops.log(ops.where(used, eigenvalues, 1.0)))
     whitened = deviation @ linalg.pinv(cov, rtol=rtol)
-    outside = max_of(absolute(deviation - whitened @ cov), axis=-1) > rtol * largest
-    distances = where(outside, math.inf, sum_of(whitened * deviation, axis=-1))
-    return log_det, sum_of(used.astype(cov.dtype)), distances
+    outside = ops.max(ops.abs(deviation - whitened @ cov), axis=-1) > rtol * largest
+    distances = ops.where(outside, math.inf, ops.sum(whitened * deviation, axis=-1))
+    return log_det, ops.sum(used.astype(cov.dtype)), distances
 
 
-bernoulli = _Bernoulli()
-beta = _Beta()
-binom = _Binom()
-chi2 = _Chi2()
 dirichlet = _Dirichlet()
-expon = _Expon()
-gamma = _Gamma()
-laplace = _Laplace()
-logistic = _Logistic()
-lognorm = _LogNorm()
 multivariate_normal = _MultivariateNormal()
-norm = _Norm()
-poisson = _Poisson()
-t = _T()

@@ -235,7 +235,7 @@ def tensors_hold(tensors, states):
 
     tensors: tuples of a Tensor, its node, that node if it is a leaf or None, its ``watch``, whether
         the Tensor has a gradient, and its array, or None if it gets another one.
-    states: tuples of a `ParameterState`, its arrays, and one that must have the same numbers.
+    states: tuples of a `ParameterState`, its arrays, and one that must have the same counts.
     """
     for x, node, leaf, watch, has_grad, array in tensors:
         if (
@@ -249,8 +249,6 @@ def tensors_hold(tensors, states):
         if state.values is not values:
             return False
         # Programs give all of them the same objects.
-        if state.step is not first.step and state.step != first.step:
-            return False
-        if state.numbers is not first.numbers and state.numbers != first.numbers:
+        if state.counts is not first.counts and state.counts != first.counts:
             return False
     return True

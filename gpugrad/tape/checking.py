@@ -101,7 +101,7 @@ class Snapshot:
             o._settle()
             for i, s in enumerate(o._states.values()):
                 where = f"optimizer {k}, parameter {i}"
-                found[f"{where}, step"] = s.step, s.numbers
+                found[f"{where}, counts"] = s.counts
                 for name, array in s.arrays.items():
                     found[f"{where}, {name}"] = _copy(array)
             for i, group in enumerate(o.param_groups):

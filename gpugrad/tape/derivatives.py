@@ -26,7 +26,7 @@ from ..autograd.implementation import implementation_of
 from ..autograd.plan import OutputPlan
 from ..autograd.sweep import check_unchanged, sweep
 from ..backends import namespace_of
-from ..transforms.custom import _Call as CustomCall
+from ..transforms.custom import RecordedVjp
 from ..transforms.recomputing import Recomputed
 from .graphs import program_of
 from .libraries import is_own
@@ -106,15 +106,15 @@ class Graph:
         if node.watch is not None and (node.watch.hooks or node.watch.label):
             stop("the gradient of a result calls hooks, or has a label")
         for i, x in enumerate(node.saved or ()):
-            if isinstance(x, CustomCall):
+            if isinstance(x, RecordedVjp):
                 stop("the gradient of a result calls a custom_vjp")
             if isinstance(x, Recomputed):
-                if x.draws.states or not _is_of_state(x.f, stage):
+                if x.call.draws.states or not _is_of_state(x.f, stage):
                     stop("the gradient of a result calls a checkpoint that is not of state alone")
-                arguments = copy(x.arguments)
-                leaves = [(isinstance(y, Tensor), _noted(y)) for y in arguments.leaves]
-                arguments.leaves = None
-                record = x._replace(arguments=arguments, outside=None)
+                call = copy(x.call)
+                leaves = [(isinstance(y, Tensor), _noted(y)) for y in call.leaves]
+                call.leaves = None
+                record = x._replace(call=call, outside=None)
                 self._checkpoints.append((number, i, record, leaves))
 
     def finish(self, tape, found):
@@ -477,8 +477,8 @@ def _is_of_state(function, stage):
 
 def _repeated(node, i, record, leaves, start):
     """What a node of `checkpoint` saves: its ``i``-th value is ``record``, of this call."""
-    arguments = copy(record.arguments)
-    arguments.leaves = [wrap(x, None) if is_tensor else x for is_tensor, x in leaves]
-    outside = [*node.parents[len(arguments.places) :]]
-    record = record._replace(arguments=arguments, outside=outside, start=start)
+    call = copy(record.call)
+    call.leaves = [wrap(x, None) if is_tensor else x for is_tensor, x in leaves]
+    call.start = start
+    record = record._replace(call=call, outside=[*node.parents[len(call.places) :]])
     return (*node.saved[:i], record, *node.saved[i + 1 :])

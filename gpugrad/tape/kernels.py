@@ -5,6 +5,8 @@ and that kernels can make become one kernel. A compiler makes it in the backgrou
 kernels are there, they take the place of the steps. The bits of the results are the same.
 """
 
+from itertools import groupby
+
 from .steps import values_in
 from .tape import Value, mapped
 
@@ -178,33 +180,29 @@ class Segment:
     others: the numbers of the steps that are made after it, which clear registers.
     """
 
-    def __init__(self, program, made, units, lasting):
+    def __init__(self, program, made, start, end, lasting):
         self.kernel, self.fresh = made
-        self.start, self.end = units[0][0], units[-1][1]
-        self.first, self.stop = units[0][2], units[-1][3]
-        calls = program.plan.calls[self.start : self.end]
+        self.start, self.end = start, end
+        parts = program.parts[start:end]
+        self.first, self.stop = parts[0][0], parts[-1][1]
+        calls = program.plan.calls[start:end]
         self.views = [x for x in calls if x.is_view() and x.outs[0].memory in lasting]
-        gone = {k for _, _, first, stop in units for k in range(first, stop)}
+        gone = {k for first, stop in parts for k in range(first, stop)}
         self.others = [k for k in range(self.first, self.stop) if k not in gone]
 
 
 def segments(program, native):
     """The parts of a program for which kernels are made, in their order."""
     lowering, calls = Lowering(program, native), program.plan.calls
-    runs: list = [[]]
-    for unit in program.units:
-        are_lowered = [lowering.lower(call) for call in calls[unit[0] : unit[1]]]
-        if all(are_lowered):
-            runs[-1].append(unit)
-        else:
-            runs.append([])
+    is_lowered = [lowering.lower(call) for call in calls]
     last_use, found = _last_uses(program, lowering), []
-    for units in filter(None, runs):
-        start, stop = units[0][0], units[-1][1]
+    for can, numbers in groupby(range(len(calls)), is_lowered.__getitem__):
+        start, *rest = numbers
+        stop = start + len(rest) + 1
         lasting = {memory for memory, last in last_use.items() if last >= stop}
-        made = lowering.kernel(calls[start:stop], lasting)
+        made = lowering.kernel(calls[start:stop], lasting) if can else None
         if made is not None:
-            found.append(Segment(program, made, units, lasting))
+            found.append(Segment(program, made, start, stop, lasting))
     return found
 
 

@@ -1,23 +1,13 @@
-"""The plan of a program: the order of its calls, and where their results lie from when to when.
+"""The plan of a program: the order of its calls, and where their results lie from when to when."""
 
-Chains of elementwise calls on large arrays become groups: divided into blocks that stay in the
-cache, they go through memory once.
-"""
-
-import math
 from bisect import bisect_left, insort
-from collections import Counter
-from operator import attrgetter
 
 from .tape import Memory
 
 _ALIGNED = 64  # bytes
 SMALL = 2048  # bytes that are copied in about the time that a new array takes
 LARGE = 1 << 23  # bytes of a value for whose sake calls are moved
-BLOCK = 1 << 16  # elements
 _NOT_COMPLEX = "fiub"  # scalars and 0-d arrays of complex numbers are rounded differently
-_LEAST = 1 << 17  # bytes of an array that is divided
-_MOST_WAITING = 16
 
 
 class Storage:
@@ -39,141 +29,36 @@ class Storage:
         self.offset = 0
 
 
-class Group:
-    """The calls from ``start`` to ``stop``, which run block by block.
-
-    shape: of all their results.
-    axis, length: along which axis the arrays are divided, and how many rows are in a block.
-    inner: the values that no other call uses; they exist for one block only.
-    """
-
-    def __init__(self, start, stop, shape, axis):
-        self.start = start
-        self.stop = stop
-        self.shape = shape
-        self.axis = axis
-        self.length = max(1, BLOCK * shape[axis] // math.prod(shape))
-        self.inner = set()
-
-    def slices(self):
-        """The bounds of each block in an array of ``shape``."""
-        n = self.shape[self.axis]
-        return [(i, min(i + self.length, n)) for i in range(0, n, self.length)]
-
-    def axis_of(self, shape):
-        """The axis along which an operand of ``shape``, which broadcasts, is divided, or None."""
-        axis = self.axis - (len(self.shape) - len(shape))
-        return axis if axis >= 0 and shape[axis] != 1 else None
-
-    def block_shape(self):
-        return (*self.shape[: self.axis], self.length, *self.shape[self.axis + 1 :])
-
-
 class Plan:
     """An order of calls, and the storage of their results.
 
     calls: in their order.
-    groups: the `Group`s among them.
     of: from the `Memory` of a value that a call makes to its `Storage`.
     total: bytes of the program's own memory.
 
     leaving: values that leave the program; small ones are copied at its end.
     can_bind: whether a call can write its result into memory that is given.
-    whole: calls that are not to be divided into blocks.
     """
 
-    def __init__(self, calls, leaving, can_bind, whole=()):
-        self.calls = [*calls]
+    def __init__(self, calls, leaving, can_bind):
+        self.calls = calls
         self._can_bind = {*filter(can_bind, calls)}
-        # Those that are elementwise on large arrays, so that they may run block by block.
-        self._fitting = {
-            call for call in self._can_bind
-            if call not in whole and _result(call).nbytes >= _LEAST and call.is_elementwise
-        }  # fmt: skip
-        self.groups = self._find_groups({x.memory for x in leaving}) if self._fitting else []
         self._place(leaving)
 
     @classmethod
-    def best(cls, calls, leaving, can_bind, whole):
+    def best(cls, calls, leaving, can_bind):
         """A plan that needs little memory for large values."""
-        first = cls(calls, leaving, can_bind, whole)
+        first = cls(calls, leaving, can_bind)
         other = narrowed(calls, {x.memory for x in leaving}, first._can_bind)
         if other is None:
             return first
-        second = cls(other, leaving, can_bind, whole)
+        second = cls(other, leaving, can_bind)
         return second if second.total <= 0.9 * first.total else first
-
-    def _find_groups(self, lasting):
-        found, i = [], 0
-        while i < len(self.calls):
-            group = self._group_at(i)
-            found += [group] if group else []
-            i = group.stop if group else i + 1
-        uses = Counter(map(_memory_of, _values(self.calls)))
-        for group in found:
-            inside = self.calls[group.start : group.stop]
-            mine = Counter(map(_memory_of, _values(inside)))
-            others = {memory for memory, n in mine.items() if n < uses[memory]}
-            views = {x.memory for x in _values(inside) if x.base is not None}
-            made = {out for call in inside for out in call.outs if out.base is None}
-            group.inner = {x for x in made if x.memory not in others | views | lasting}
-        return found
-
-    def _group_at(self, start):
-        """The group that begins with a call, or None.
-
-        What is small, or cannot be part of it, is moved behind it. A sum at the end of a forward,
-        for example, is not needed for the backward chain, which is then computed in the same
-        blocks.
-        """
-        if self.calls[start] not in self._fitting:
-            return None
-        first = _result(self.calls[start])
-        axes = [k for k, n in enumerate(first.shape) if n > 1]
-        axis = max(axes, key=lambda k: abs(first.strides[k]), default=None)  # blocks have no gaps
-        if axis is None or math.prod(first.shape) // first.shape[axis] > BLOCK:
-            return None
-        members, waiting, uses, written, read = [], [], [], {}, {}
-        for call in self.calls[start:]:
-            mine = _Uses(call)
-            is_free = all(_independent(mine, other) for other in uses)
-            if is_free and self._may_join(call, first.shape, written, read):
-                members.append(call)
-            elif len(waiting) < _MOST_WAITING and _may_wait(call, first.shape):
-                waiting.append(call)
-                uses.append(mine)
-            else:
-                break
-        if len(self._fitting.intersection(members)) < 2:
-            return None
-        stop = start + len(members)
-        self.calls[start : stop + len(waiting)] = [*members, *waiting]
-        return Group(start, stop, first.shape, axis)
-
-    def _may_join(self, call, shape, written, read):
-        """Whether a call may be part of a group; notes what it writes and reads if it is.
-
-        Of what the group writes it may see, in each block, that block only.
-        """
-        if call.is_view():  # which takes no time
-            return not any(out.memory in written for out in call.outs)
-        if call not in self._fitting or _result(call).shape != shape:
-            return False
-        out = _result(call)
-        operands = [x for x in call.operands() if x.memory is not None]
-        seen = {x for x in operands if x.memory is out.memory} | read.get(out.memory, set())
-        if not seen <= {out} or any(written.get(x.memory, x) is not x for x in operands):
-            return False
-        for x in operands:
-            read.setdefault(x.memory, set()).add(x)
-        written[out.memory] = out
-        return True
 
     def _place(self, leaving):
         end = len(self.calls)
         self.of = {}
         self.last_use = last_use = {}
-        group_of = {i: g for g in self.groups for i in range(g.start, g.stop)}
         for i, call in enumerate(self.calls):
             last = end if call.declared.aliases else i  # what it returns may be an operand
             for x in call.operands():
@@ -185,7 +70,6 @@ class Plan:
         # Small ones are copied, so that they always lie in the same place before.
         own = {x.memory for x in leaving if x.nbytes > SMALL or x.base is not None}
         for i, call in enumerate(self.calls):
-            group = group_of.get(i)
             for out in call.outs:
                 if out.base is not None or out.memory is None or out.memory in self.of:
                     continue
@@ -195,22 +79,12 @@ class Plan:
                     kind = "fresh"
                 else:
                     kind = "planned"
-                    taken = self._take(i, call, out, group)
+                    taken = self._take(i, call, out)
                     if taken is not None:
                         self.of[out.memory] = taken
                         taken.last = max(taken.last, last_use[out.memory])
                         continue
-                storage = Storage(kind, out.nbytes, i, last_use[out.memory])
-                if group is not None and out in group.inner:
-                    storage.nbytes = out.nbytes * group.length // group.shape[group.axis]
-                self.of[out.memory] = storage
-        for group in self.groups:
-            for call in self.calls[group.start : group.stop]:
-                for x in (*call.operands(), *call.outs):
-                    storage = self.storage(x)
-                    if storage is not None and x not in group.inner:
-                        storage.first = min(storage.first, group.start)
-                        storage.last = max(storage.last, group.stop - 1)
+                self.of[out.memory] = Storage(kind, out.nbytes, i, last_use[out.memory])
         self.total = place({s for s in self.of.values() if s.kind == "planned"})
 
     def storage(self, x):
@@ -220,7 +94,7 @@ class Plan:
             return None
         return self.of.get(root.memory)
 
-    def _take(self, i, call, out, group):
+    def _take(self, i, call, out):
         """The storage of an operand that dies in call i and can have the result; else None."""
         if not call.is_elementwise:
             return None
@@ -235,17 +109,9 @@ class Plan:
                 and self.last_use[x.memory] == i
                 and _alike(x, out)
                 and all(y is x or y.memory is not x.memory for y in operands)
-                and (group is None or (x in group.inner) == (out in group.inner))
             ):
                 return storage
         return None
-
-
-def _values(calls):
-    return [x for call in calls for x in (*call.operands(), *call.outs)]
-
-
-_memory_of = attrgetter("memory")
 
 
 class _Uses:
@@ -274,14 +140,6 @@ def _independent(one, other):
 def _result(call):
     """The array that a call, which can be bound, makes or overwrites."""
     return call.outs[0] if call.outs else call.targets()[0]
-
-
-def _may_wait(call, shape):
-    """Whether a call, which is small, may be made behind a group. A collective starts early."""
-    if not call.is_pure:
-        return False
-    results = call.outs or call.targets()
-    return all(x.kind != "token" and x.size * 4 <= math.prod(shape) for x in results)
 
 
 def _alike(x, out):

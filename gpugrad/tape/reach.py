@@ -69,7 +69,7 @@ _OF_SCHEDULES = (
     "last_epoch", "_last_lr", "_step_count", "best", "num_bad_epochs", "cooldown_counter", "T_cur",
     "T_i", "get_last_lr", "get_lr", "state_dict", "load_state_dict", "__dict__",
 )  # fmt: skip
-_OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_arguments", "_unknown", "_skips"}
+_OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_unknown", "_skips"}
 
 
 class Reach:

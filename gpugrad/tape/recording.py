@@ -13,6 +13,8 @@ from .._thread_state import restores_state, set_recording, thread
 from ..autograd.graph import Leaf, Node, next_order
 from ..backends import SCALARS, backend_of, namespace_of
 from ..optim.optimizer import Optimizer
+from ..transforms.custom import RecordedVjp
+from ..transforms.recomputing import Recomputed
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE
 from .derivatives import Graph, plan_for
@@ -241,7 +243,7 @@ class _Recording:
         if recorder.reason is not None:
             return None
         flags = [
-            (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
+            (o, [[(k, v) for k, v in enumerate(h.values) if isinstance(v, bool)] for h in o._hyper])
             for o in reach.optimizers
             if o in stage.stepped
         ]
@@ -378,8 +380,8 @@ def make_real(node, recorder):
         if at.saved:
             at.saved = tuple([real_of(x) for x in at.saved])
             for x in at.saved:  # calls of checkpoint and custom_vjp, which keep tensors
-                if hasattr(x, "arguments"):
-                    kept = x.arguments.leaves, getattr(x, "fixed", ()), getattr(x, "residuals", ())
+                if isinstance(x, (Recomputed, RecordedVjp)):
+                    kept = x.call.leaves, getattr(x, "fixed", ()), getattr(x, "residuals", ())
                     for leaf in flatten(kept)[0]:
                         if isinstance(leaf, Tensor) and isinstance(leaf.array, Traced):
                             leaf.array = leaf.array.value

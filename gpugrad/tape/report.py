@@ -14,9 +14,8 @@ class Report:
     rows: a dict for each call: its number, the name of its function, the shape, dtype and bytes of
         its result, ``lifetime`` (the numbers of the first and the last call that use the memory),
         ``memory`` ("planned": a part of the program's own memory; "state": the array that is
-        updated; "new": of the caller's; "view"; "value": whatever the call returns) and
-        ``group`` (calls of one group run block by block) and ``kernel`` (the number of the kernel
-        that takes the place of the call), or None.
+        updated; "new": of the caller's; "view"; "value": whatever the call returns), and
+        ``kernel`` (the number of the kernel that takes the place of the call, or None).
     kernels: the C source of each kernel that is generated; on a CUDA device that of the body that
         follows the code that all share. Asking for a report waits for the compiler.
     planned_bytes: the size of the program's own memory.
@@ -40,7 +39,7 @@ class Report:
     def __repr__(self) -> str:
         columns = {
             "call": "d", "function": None, "shape": None, "dtype": None, "bytes": ",d",
-            "lifetime": None, "memory": None, "group": None, "kernel": None,
+            "lifetime": None, "memory": None, "kernel": None,
         }  # fmt: skip
         rows = [
             [row[name] if row[name] is not None else "" for name in columns] for row in self.rows
@@ -96,7 +95,6 @@ _NAMES = {"fresh": "new", "loose": "value"}
 
 
 def _rows(program):
-    group_of = {i: k for k, g in enumerate(program.plan.groups) for i in range(g.start, g.stop)}
     kernel_of = {i: k for k, s in enumerate(program.segments or ()) for i in range(s.start, s.end)}
     generated = [i for i, call in enumerate(program.plan.calls) if _is_generated(call)]
     kernel_of |= {i: k for k, i in enumerate(generated)}
@@ -122,6 +120,5 @@ def _rows(program):
             "bytes": out.nbytes,
             "lifetime": lifetime,
             "memory": memory,
-            "group": group_of.get(i),
             "kernel": kernel_of.get(i),
         }

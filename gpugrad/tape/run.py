@@ -9,7 +9,6 @@ import warnings
 from collections import Counter
 from contextlib import nullcontext
 from functools import partial, reduce
-from math import inf
 from operator import attrgetter, getitem
 from operator import call as call_it
 from threading import RLock, get_ident
@@ -65,7 +64,6 @@ class Program(Steps):
         self.native = self.binder.native() if self.binder and tape.has_kernels else None
         self.context = self.backend.sweep_context or nullcontext
         self._owner, self._lock = None, RLock()
-        self._whole = set()  # calls that cannot be divided into blocks
         self._guards = rows_of(tape.reach.guards)
         changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
         changed += [s.holder for s in tape.written_sources if s.kind in ("tensor", "grad")]
@@ -75,13 +73,9 @@ class Program(Steps):
         calls = tape.calls
         if self.binder is not None:
             calls = without_scalars(calls, tape.leaving, self.backend)
-        while True:
-            self.plan = Plan.best(calls, tape.leaving, self._can_bind, self._whole)
-            self.arena = None if self.binder is None else self.binder.arena(self.plan.total)
-            known = len(self._whole)
-            self.bind()
-            if len(self._whole) == known:
-                break
+        self.plan = Plan.best(calls, tape.leaving, self._can_bind)
+        self.arena = None if self.binder is None else self.binder.arena(self.plan.total)
+        self.bind()
 
     def _can_bind(self, call):
         """Whether a call can write its result into planned memory."""
@@ -252,10 +246,8 @@ class Program(Steps):
         if kind == "hyper":
             i, (k, *path) = rest
             if path:
-                return lambda: reduce(getitem, path, first._hyper[i][k])
-            return lambda: first._hyper[i][k]
-        if kind == "cell":
-            return first.get
+                return lambda: reduce(getitem, path, first._hyper[i].values[k])
+            return lambda: first._hyper[i].values[k]
         if kind == "item":
             return lambda: first.get()[rest[0]]
         if kind == "leaf":
@@ -271,35 +263,27 @@ class Program(Steps):
         self._checks, self.steps = self.steps, []
         fallible = [i for i, c in enumerate(calls) if c.may_fail and c not in self._checked_calls]
         written = [i for i, c in enumerate(calls) if any(not x.memory.is_own for x in c.targets())]
-        for group in self.plan.groups:  # whose blocks are written before its later calls are made
-            if any(group.start <= i < group.stop for i in written):
-                written.append(group.start)
         at_write = min(written, default=len(calls))
         free_at = fallible[-1] + 1 if fallible else 0
         self._is_fallible, self._undo = bool(fallible), []
         if free_at > at_write + 1:
             targets = dict.fromkeys([x.root() for i in written for x in calls[i].targets()])
             self._undo = [self.slot(x) for x in targets if not x.memory.is_own]
-        starts, last = {group.start: group for group in self.plan.groups}, self._last_uses()
-        i = first_write = 0
-        self.units = []
-        while i <= len(calls):
-            if i >= free_at:
-                free_at = inf
+        last, first_write = self._last_uses(), 0
+        self.parts = []
+        for i in range(len(calls) + 1):
+            if i == free_at:
                 self._free_gradients()
-            if i >= at_write:
-                at_write, first_write = inf, len(self.steps)
-            stop, before = i + 1, len(self.steps)
-            if i in starts:
-                stop = starts[i].stop
-                self._bind_group(starts[i])
-            elif i < len(calls):
-                self._bind_call(calls[i])
-            self.units.append((i, min(stop, len(calls)), before, len(self.steps)))
-            for at in [at for k in range(i, stop) for at in last.get(k, ())]:
+            if i == at_write:
+                first_write = len(self.steps)
+            if i == len(calls):
+                break
+            before = len(self.steps)
+            self._bind_call(calls[i])
+            self.parts.append((before, len(self.steps)))
+            for at in last.get(i, ()):
                 self.steps.append(partial(self.regs.__setitem__, at, None))
-            i = stop
-        self.units, self.all_steps, self.first_write = self.units[:-1], self.steps, first_write
+        self.all_steps, self.first_write = self.steps, first_write
         self._before, self._after = self.steps[:first_write], self.steps[first_write:]
         if self._undo:
             self._before += [partial(writes.note, self._places), *self._after]
@@ -369,7 +353,7 @@ class Program(Steps):
             alike.setdefault(key, (number(value), []))[1].append(cell)
         self._changed = [*alike.values()]
         self._skips = [
-            (optimizer, self._leaving(var), [(s, number(n), number(v)) for s, n, v in before])
+            (optimizer, self._leaving(var), [(s, number(n)) for s, n in before])
             for optimizer, var, before in tape.skips
         ]
 
@@ -453,9 +437,9 @@ class Program(Steps):
         regs = self.regs
         for optimizer, names, i, flags in self._hyper:
             now = [*map(optimizer.param_groups[i].__getitem__, names)]
-            if now != optimizer._hyper[i] and not take_hyper(optimizer):
+            if now != optimizer._hyper[i].values and not take_hyper(optimizer):
                 return False
-            hyper = optimizer._hyper[i]
+            hyper = optimizer._hyper[i].values
             for k, value in flags:
                 if hyper[k] is not value:
                     return False
@@ -505,7 +489,7 @@ class Program(Steps):
         regs, tape = self.regs, self.tape
         for optimizer, make, counts in self._skips:
             is_skipped = self.backend.read_later(make())
-            optimizer._unknown = is_skipped, [(s, n(regs), v(regs)) for s, n, v in counts]
+            optimizer._unknown = is_skipped, [(s, n(regs)) for s, n in counts]
         for at, what, make in self._rebound:
             (regs[at] if what == "array" else regs[at]._grad).array = make()
         for at, make in self._gradients:

@@ -117,12 +117,13 @@ class Stage:
         """Have the kernels of an optimizer get Numbers; its groups keep what programs may read."""
         recorder = self.recorder
         for i, group in enumerate(optimizer.param_groups):
-            values = enumerate(optimizer._hyper[i])
-            hyper = [self._hyper(optimizer, i, (k,), value) for k, value in values]
-            named = dict(zip(optimizer.defaults, hyper, strict=True))
-            mine = named.pop("maximize", False), [*named.values()]
-            self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], mine))
-            optimizer._arguments[i] = mine
+            real = optimizer._hyper[i]
+            named = [*enumerate(zip(optimizer.defaults, real.values, strict=True))]
+            mine = real._replace(arguments=[
+                self._hyper(optimizer, i, (k,), x) for k, (name, x) in named if name != "maximize"
+            ])  # fmt: skip
+            self.groups.append((optimizer, i, dict(group), real, mine))
+            optimizer._hyper[i] = mine
         alike = {}
         for p, state in optimizer._states.items():
             if id(p) not in self.originals:
@@ -132,21 +133,20 @@ class Stage:
                 name: recorder.input(array, Input("held", Cell("item", state.arrays, name)))
                 for name, array in state.arrays.items()
             }
-            known = alike.get((state.step, state.numbers))
+            known = alike.get(state.counts)
             if known is None:
                 self.alike.append([])
-                first = Cell("attr", state, "step"), Cell("attr", state, "numbers")
-                step = recorder.number(Input("number", ("cell", first[0])), state.step)
-                step.is_unique = True  # parameters are grouped by it
-                numbers = tuple([
-                    recorder.number(Input("number", ("item", first[1], k)), value)
-                    for k, value in enumerate(state.numbers)
+                first = Cell("attr", state, "counts")
+                counts = tuple([
+                    recorder.number(Input("number", ("item", first, k)), value)
+                    for k, value in enumerate(state.counts)
                 ])  # fmt: skip
-                known = alike[state.step, state.numbers] = step, numbers, self.alike[-1]
-            known[2].append(state)
-            self.states.append((optimizer, state, before, traced, known[:2]))
+                counts[0].is_unique = True  # parameters are grouped by it
+                known = alike[state.counts] = counts, self.alike[-1]
+            known[1].append(state)
+            self.states.append((optimizer, state, before, traced, known[0]))
             state.array, state.arrays, state.values = p.array, traced, tuple(traced.values())
-            state.step, state.numbers = known[:2]
+            state.counts = known[0]
             state.place = writes.place(p.array)
             if state.entry is not None:
                 state.updater = backend_of[type(p.array)].multi_tensor_updater(p.array)
@@ -179,9 +179,9 @@ class Stage:
         self.schedulers.append((vars(scheduler), step))
 
     def _leave_groups(self):
-        for optimizer, i, before, arguments, mine in self.groups:
-            if optimizer._arguments[i] is mine:
-                optimizer._arguments[i] = arguments
+        for optimizer, i, before, real, mine in self.groups:
+            if optimizer._hyper[i] is mine:
+                optimizer._hyper[i] = real
             if not self.recorder.has_scheduled and _has_changed(optimizer.param_groups[i], before):
                 self.recorder.stop("it changes a hyper-parameter of an optimizer")
 
@@ -263,36 +263,31 @@ class Stage:
             if optimizer._unknown is not None:
                 outcome, counts = optimizer._unknown
                 if isinstance(outcome, Outcome):
-                    noted = [(s, _var_of(n), _var_of(x)) for s, n, x in counts]
+                    noted = [(s, _var_of(before)) for s, before in counts]
                     self.skips.append((optimizer, outcome.var, noted))
-                    counts = [(s, real_of(step), real_of(values)) for s, step, values in counts]
+                    counts = [(s, real_of(before)) for s, before in counts]
                     optimizer._unknown = outcome.real, counts
             for state in optimizer._states.values():
                 if state not in known and isinstance(state.array, Traced):
                     stop("its optimizer makes its state", True)
                     arrays = {name: real_of(a) for name, a in state.arrays.items()}
                     ParameterState.__init__(
-                        state, real_of(state.array), arrays, real_of(state.step),
-                        real_of(state.numbers), state.is_split,
-                    )  # fmt: skip
-        for optimizer, state, before, traced, (step, numbers) in self.states:
+                        state, real_of(state.array), arrays, real_of(state.counts), state.is_split
+                    )
+        for optimizer, state, before, traced, counts in self.states:
             if state.arrays is not traced:
                 stop("its optimizer makes its state", True)
                 continue
-            new = state.step, state.numbers
+            new = state.counts
             for name, value in before.items():
                 setattr(state, name, value)
-            if new[0] is not step:
-                self.stepped.add(optimizer)
-                self._leave_number(state, "step", new[0])
-            if new[1] is not numbers:
-                self._leave_number(state, "numbers", new[1])
-
-    def _leave_number(self, state, name, new):
-        if not all(type(x) is Number for x in (new if name == "numbers" else [new])):
-            self.recorder.stop("an optimizer counts its steps in another way")
-        self.changed.append((Cell("attr", state, name), _var_of(new)))
-        setattr(state, name, real_of(new))
+            if new is counts:
+                continue
+            self.stepped.add(optimizer)
+            if not all(type(x) is Number for x in new):
+                stop("an optimizer counts its steps in another way")
+            self.changed.append((Cell("attr", state, "counts"), _var_of(new)))
+            state.counts = real_of(new)
 
     def _leave_cells(self):
         """Note which places hold something else now."""
@@ -347,7 +342,7 @@ def take_hyper(optimizer):
     """
     for i, group in enumerate(optimizer.param_groups):
         values = [*map(group.__getitem__, optimizer.defaults)]
-        if values != (known := optimizer._hyper[i]):
+        if values != (known := optimizer._hyper[i].values):
             try:
                 new = optimizer._checked(group)
             except (TypeError, ValueError):

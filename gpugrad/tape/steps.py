@@ -31,8 +31,7 @@ class Steps:
 
     def _end(self):
         """Keep no more memory than the steps need."""
-        self._static = {}
-        self._stand_ins, self._views = {}, {}
+        self._static, self._stand_ins = {}, {}
 
     # Registers and what never changes
 
@@ -69,11 +68,7 @@ class Steps:
         storage = self.plan.storage(x)
         if storage is None or storage.kind != "planned":
             return None
-        shape, strides = x.shape, x.strides
-        for group in self.plan.groups:
-            if x in group.inner:
-                shape, strides = group.block_shape(), None
-        return self.binder.place(self.arena, storage.offset, shape, x.dtype, strides)
+        return self.binder.place(self.arena, storage.offset, x.shape, x.dtype, x.strides)
 
     def _is_fixed(self, x):
         """Whether nested containers have only what is the same in each run."""
@@ -126,14 +121,11 @@ class Steps:
 
     # Binding to memory
 
-    def _bound(self, call, out, find=None, **how):
-        """Steps that make a call into the memory of ``out``; None if there are none.
-
-        find: a function of a value and the call: an array, and the register for which it stands.
-        """
-        arrays, slots, find = [], {}, find or self._operand
+    def _bound(self, call, out, **how):
+        """Steps that make a call into the memory of ``out``; None if there are none."""
+        arrays, slots = [], {}
         for x in (*call.operands(), out):
-            array, at = find(x, call)
+            array, at = self._operand(x, call)
             if array is None:
                 return None
             arrays.append(array)
@@ -249,49 +241,6 @@ class Steps:
         """Make new memory for a value in each run."""
         self._put(self.binder.maker(x.shape, x.dtype, x.strides), self.slot(x))
 
-    # Groups
-
-    def _bind_group(self, group):
-        """Bind the calls of a group to each block in turn."""
-        calls = self.plan.calls[group.start : group.stop]
-        for call in calls:
-            if call.is_view():
-                self._bind_call(call)
-            elif call.outs and self.plan.storage(call.outs[0]).kind == "fresh":
-                self._make(call.outs[0])
-        self._views = {}
-        for bounds in group.slices():
-            find = partial(self._rows, group, bounds)
-            for call in calls:
-                if not call.is_view():
-                    out = call.outs[0] if call.outs else call.args[0]
-                    found = self._bound(call, out, find, whole=group.shape)
-                    self.steps += found or []
-                    if not found:
-                        self._whole.add(call)  # the program will have another plan
-        slots = [at for _, at in self._views.values() if at is not None]
-        if slots:
-            self.steps.append(partial(_clear, self.regs, slots))
-
-    def _rows(self, group, bounds, x, call):
-        """The rows of an operand in a block, as `_operand` returns them."""
-        i, j = bounds
-        axis = group.axis_of(x.shape) if x.kind == "array" else None
-        if axis is None:
-            return self._operand(x, call)
-        if (x, i) not in self._views:
-            array, at = self._operand(x, call)
-            if array is None:
-                return None, None
-            rows = slice(0, j - i) if x in group.inner else slice(i, j)
-            rows = (*[slice(None)] * axis, rows)
-            if at is not None:
-                take = on_registers(operator.getitem, self.regs, [at, self.slot(rows)])
-                at = self._new_slot()
-                self._put(take, at)
-            self._views[x, i] = array[rows], at
-        return self._views[x, i]
-
 
 def values_in(x):
     """The values in nested containers."""
@@ -332,8 +281,3 @@ def step_name(step):
 def _done(step, name):
     if step() is None:
         raise RuntimeError(f"{name}: it cannot be repeated")
-
-
-def _clear(regs, slots):
-    for at in slots:
-        regs[at] = None

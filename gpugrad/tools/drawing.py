@@ -101,17 +101,13 @@ def draw(
 
 def _nearest(roots, most):
     """The ``most`` nodes nearest to the roots, and the number of all nodes."""
-    found = dict.fromkeys(roots)
-    level = list(found)
-    while level:
-        following = []
-        for node in level:
-            for parent in node.parents:
-                if parent not in found:
-                    found[parent] = None
-                    following.append(parent)
-        level = following
-    return list(found)[:most], len(found)
+    found = list(dict.fromkeys(roots))
+    seen = set(found)
+    for node in found:  # which grows meanwhile
+        new = [parent for parent in dict.fromkeys(node.parents) if parent not in seen]
+        seen.update(new)
+        found += new
+    return found[:most], len(found)
 
 
 class _Known:

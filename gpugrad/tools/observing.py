@@ -11,6 +11,7 @@ import sys
 import threading
 from dataclasses import dataclass, field
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from .._batched import physical
@@ -142,15 +143,8 @@ class Saved(tuple):
         return saved
 
 
-class _Active:
-    """The tools that are on, in the order of their ranks."""
-
-    def __init__(self):
-        self.lock = threading.RLock()
-        self.tools = ()
-
-
-_active = _Active()
+# The tools that are on, in the order of their ranks.
+_active = SimpleNamespace(lock=threading.RLock(), tools=())
 
 
 def _switch(tools):

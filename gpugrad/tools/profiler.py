@@ -46,12 +46,6 @@ class _Run(NamedTuple):
     line: Any
 
 
-class _Clock:
-    """When a run began, and how long those within it took."""
-
-    __slots__ = ("start", "within")
-
-
 class profile(Tool):
     """Time each op, forward and backward, in all threads.
 
@@ -101,27 +95,26 @@ class profile(Tool):
     def before(self, event):
         if self.sync:
             _synchronize(event.inputs)
-        event.notes[self] = clock = _Clock()
-        clock.within = 0
-        clock.start = time.perf_counter_ns()
+        # How long the runs within it took, and when it began.
+        event.notes[self] = note = [0, 0]
+        note[1] = time.perf_counter_ns()
 
     def after(self, event):
         if self.sync:
             _synchronize(event.inputs if event.out is None else event.out)
-        clock = event.notes[self]
-        duration = time.perf_counter_ns() - clock.start
-        parent = event.parent and event.parent.notes.get(self)
-        if parent is not None:
-            parent.within += duration
+        within, start = event.notes[self]
+        duration = time.perf_counter_ns() - start
+        if event.parent and self in event.parent.notes:
+            event.parent.notes[self][0] += duration
         results = list(arrays_in(event.out))
         thread = threading.current_thread()
         self._runs.append(
             _Run(
                 event.op.name,
                 event.phase,
-                clock.start,
+                start,
                 duration,
-                duration - clock.within,
+                duration - within,
                 not _is_within_itself(event),
                 sum(backend_of[type(x)].nbytes(x) for x in results),
                 (thread.native_id, thread.name),

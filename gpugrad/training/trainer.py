@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
-from .._arguments import whole
+from .._arguments import one_of, whole
 from .._creation import asarray
 from .._foreign_names import explains_arguments
 from .._processes import Group, current
@@ -107,11 +107,8 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         compile: bool = False,
     ) -> None:
-        if schedule_per not in ("epoch", "step") or mode not in ("min", "max"):
-            raise ValueError(
-                f"Trainer: schedule_per must be 'epoch' or 'step', and mode 'min' or 'max', "
-                f"not {schedule_per!r} and {mode!r}"
-            )
+        one_of("Trainer: schedule_per", schedule_per, ("epoch", "step"))
+        one_of("Trainer: mode", mode, ("min", "max"))
         if isinstance(loss, _Loss):
             raise TypeError(
                 f"Trainer: loss is called with the model and a batch, which {type(loss).__name__} "

@@ -6,8 +6,8 @@ from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, Generic, NamedTuple
 
-from .._batched import active_levels, behind, levels_among, lifted, physical, reentered
-from .._draws import Draws
+from .._arguments import is_floating
+from .._batched import behind, levels_among, lifted, physical, reentered
 from .._tensor import Tensor
 from .._typing import P, R
 from ..autograd.call import wrap
@@ -16,27 +16,17 @@ from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
 from .pieces import (
-    Arguments,
-    Output,
+    Call,
+    Piece,
     Rerun,
     is_recordable,
     op_of_calls,
-    output,
-    recorded_outputs,
+    record_outputs,
     several,
     to_function_axes,
     to_graph_axes,
 )
-from .recording import (
-    callable_or_error,
-    fitted,
-    fresh,
-    is_floating,
-    like,
-    parameters,
-    same,
-    without_graph,
-)
+from .recording import callable_or_error, fitted, fresh, like, parameters, same, without_graph
 from .trees import as_tensor, flatten, names, shown, unflatten
 
 
@@ -115,10 +105,8 @@ class custom_vjp(Generic[P, R]):
         fixed = tuple([args[i] for i in self._nondiff])
         for i, value in zip(self._nondiff, fixed, strict=True):
             self._check_fixed(i, value)
-        arguments = Arguments([x for i, x in enumerate(args) if i not in self._nondiff], {})
-        if not arguments.places:
-            return self.f(*args)
-        return self._record(fixed, arguments)
+        call = Call([x for i, x in enumerate(args) if i not in self._nondiff], {})
+        return self._record(fixed, call) if call.places else self.f(*args)
 
     def _positional(self, args, kwargs):
         try:
@@ -158,23 +146,22 @@ class custom_vjp(Generic[P, R]):
             )
         return result
 
-    def _record(self, fixed, arguments):
-        draws, start = Draws(), next_order()
+    def _record(self, fixed, call):
         # With detached arguments, whatever still gets recorded depends on tensors from outside.
-        values, _ = arguments.detached()
-        with draws.noted():
+        values, _ = call.detached()
+        with call.draws.noted():
             result, residuals = self._forward(fixed, values)
         end = next_order()
         leaves, structure = flatten(result, none_is_leaf=True)
         kept, _ = flatten(residuals, none_is_leaf=True)
         for found, what in ((leaves, "result"), (kept, "residuals")):
-            for x in found:
-                if isinstance(x, Tensor) and x.node is not None and _is_from(x.node, start):
-                    raise ValueError(
-                        f"{self._name}: the {what} of fwd depends on a tensor from outside that "
-                        f"requires grad, whose gradient would be lost; make it an argument of "
-                        f"{self._name}, or detach() it"
-                    )
+            nodes = [x.node for x in found if isinstance(x, Tensor) and x.node is not None]
+            if Piece(nodes, (), call.start).outside:
+                raise ValueError(
+                    f"{self._name}: the {what} of fwd depends on a tensor from outside that "
+                    f"requires grad, whose gradient would be lost; make it an argument of "
+                    f"{self._name}, or detach() it"
+                )
         for i, y in enumerate(leaves):
             if not isinstance(y, Tensor) and without_graph(y) is not None:
                 self._check_number(y, structure, i)
@@ -185,30 +172,12 @@ class custom_vjp(Generic[P, R]):
         if self._op is None:
             # A zero that bwd returns may mean that an element is discarded.
             self._op = op_of_calls(self._name, discards=True)
-        arrays = [x.array for x in arguments.inputs]
-        parents = [x.node for x in arguments.inputs]
-        arguments.let_go()
         # Give every output the same vmap levels, so that the cotangent of an output shared
         # by all examples still has a part for each example.
-        outputs = [leaves[i] for i in places]
-        levels = levels_among(self._name, outputs)
-        outputs = [lifted(y, levels) for y in outputs]
-        call = _Call(
-            self,
-            fixed,
-            arguments,
-            draws,
-            start,
-            end,
-            active_levels(),
-            residuals,
-            structure,
-            [output(i, y) for i, y in zip(places, outputs, strict=True)],
-        )
-        results = recorded_outputs(self._op, arrays, parents, outputs, call, start)
-        for i, y in zip(places, results, strict=True):
-            leaves[i] = y
-        return unflatten(structure, leaves)
+        levels = levels_among(self._name, [leaves[i] for i in places])
+        outputs = {i: lifted(leaves[i], levels) for i in places}
+        recorded = RecordedVjp(self, fixed, call, end, residuals)
+        return record_outputs(self._op, call, {}, leaves, structure, outputs, recorded)
 
     def _check_number(self, y, structure, i):
         """Raise if leaf ``i`` of the result, a number or an array, should have had a cotangent."""
@@ -223,33 +192,28 @@ class custom_vjp(Generic[P, R]):
         return f"<custom_vjp {self._name}>"
 
 
-class _Call(NamedTuple):
+class RecordedVjp(NamedTuple):
     """A recorded call, and its VJP.
 
-    start, end: order numbers from before and after ``fwd``, which may itself overwrite what it
-        returns, by running an optimizer for example.
+    end: an order number from after ``fwd``, which may itself overwrite what it returns, by running
+        an optimizer for example.
     """
 
     function: custom_vjp
     fixed: list[Any]
-    arguments: Arguments
-    draws: Draws
-    start: int
+    call: Call
     end: int
-    levels: tuple[Any, ...]
     residuals: Any
-    structure: Any
-    outputs: list[Output]
 
     def pull(self, g, inputs):
         """The cotangents of the inputs, given those of the outputs."""
         cotangents = several(g)
         tensors = isinstance(cotangents[0], Tensor)
-        leaves = [None] * self.structure.num_leaves
+        leaves = [None] * self.call.structure.num_leaves
         # Tensors that bwd differentiates must not get axes of levels that no cotangent has.
         newer = levels_among(self.function._name, [c for c in cotangents if tensors])
-        with reentered(self.levels, newer), nullcontext() if tensors else no_grad():
-            for first, c in zip(self.outputs, cotangents, strict=True):
+        with reentered(self.call.active, newer), nullcontext() if tensors else no_grad():
+            for first, c in zip(self.call.outputs, cotangents, strict=True):
                 if not tensors:
                     # NumPy's 0-d results are scalars.
                     c = wrap(backend_of[type(c)].asarray(c), None)
@@ -257,24 +221,23 @@ class _Call(NamedTuple):
                 leaves[first.leaf] = to_function_axes(c, first.levels)
             fixed = [*map(_with_own_tensors, self.fixed)]
             residuals = _with_own_tensors(self.residuals)
+            message = _overwritten(self.function)
             if writes.last < self.end and any(map(self._is_stale, (*fixed, residuals))):
-                raise RuntimeError(_overwritten(self.function))
+                raise RuntimeError(message)
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
-                values, _ = self.arguments.of(inputs)
-                with reentered(self.levels), self.draws.repeated(), Rerun(self.start) as rerun:
+                values, _ = self.call.of(inputs)
+                with self.call.again(message):
                     _, residuals = self.function._forward(fixed, values)
-                if rerun.stale:
-                    raise RuntimeError(_overwritten(self.function))
             given = [physical(c).array for c in leaves if c is not None]
-            with Rerun(self.end, given) as rerun:
-                returned = self.function._bwd(*fixed, residuals, unflatten(self.structure, leaves))
-            if rerun.stale:  # by a closure, for example
-                raise RuntimeError(_overwritten(self.function))
+            with Rerun(self.end, message, given):  # a closure may read what was overwritten
+                returned = self.function._bwd(
+                    *fixed, residuals, unflatten(self.call.structure, leaves)
+                )
             found = self._checked(returned, inputs)
-            summed = self.outputs[0].levels
+            summed = self.call.outputs[0].levels
             results = [
-                c if c is None else to_graph_axes(conjugate(c), levels, self.levels, summed)
-                for c, levels in zip(found, self.arguments.levels, strict=True)
+                c if c is None else to_graph_axes(conjugate(c), levels, self.call.active, summed)
+                for c, levels in zip(found, self.call.levels, strict=True)
             ]
         return results if tensors else [c if c is None else c.array for c in results]
 
@@ -287,7 +250,7 @@ class _Call(NamedTuple):
     def _checked(self, returned, inputs):
         """The cotangents of the inputs that ``bwd`` returned, as Tensors or None."""
         name = self.function._name
-        structures = self.arguments.structures
+        structures = self.call.structures
         if not isinstance(returned, (tuple, list)):
             raise TypeError(
                 f"{name}: bwd must return a tuple with a cotangent for each argument, "
@@ -310,13 +273,13 @@ class _Call(NamedTuple):
                     f"its structure {shown(structure)}, not {shown(own)}"
                 )
             found += leaves
-        arguments = self.arguments
+        call = self.call
         results = []
-        for k, (place, levels) in enumerate(zip(arguments.places, arguments.levels, strict=True)):
+        for k, (place, levels) in enumerate(zip(call.places, call.levels, strict=True)):
             c, x = found[place], inputs[k]
             x = behind(x if isinstance(x, Tensor) else wrap(x, None), levels)
             if c is not None and not (type(c) is Tensor and like(c) == like(x)):
-                label = arguments.names(self._labels())[place]
+                label = call.names(self._labels())[place]
                 c = fitted(c, like(x), f"{name}: the cotangent of {label} that bwd returned")
             results.append(c)
         return results
@@ -324,7 +287,7 @@ class _Call(NamedTuple):
     def _labels(self):
         """The names of the arguments that have cotangents."""
         label = self.function._parameters[0]
-        n = len(self.arguments.structures) + len(self.fixed)
+        n = len(self.call.structures) + len(self.fixed)
         return [label(i) for i in range(n) if i not in self.function._nondiff]
 
 
@@ -340,19 +303,6 @@ def _overwritten(function):
         f"called, by an optimizer step or load_state_dict; call backward before it, or compute "
         f"the forward pass again"
     )
-
-
-def _is_from(node, start):
-    """Whether a node depends on one that existed before ``start``."""
-    found, stack = set(), [node]
-    while stack:
-        node = stack.pop()
-        if node.order > start:
-            return True
-        if node not in found:
-            found.add(node)
-            stack.extend(node.parents)
-    return False
 
 
 def _a(x):

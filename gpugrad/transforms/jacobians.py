@@ -4,26 +4,18 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from .._arguments import is_complex, is_floating
 from .._batched import active_levels, batched, entered, examples
-from .._creation import zeros_like
+from .._creation import create, zeros_like
+from .._foreign_names import explains_arguments
 from .._typing import P
-from ..autograd.call import wrap
-from ..backends import backend_of
 from ..ops.manipulation import moveaxis
 from .forward import push_in
-from .recording import (
-    Inputs,
-    arguments,
-    callable_or_error,
-    check_real,
-    is_complex,
-    is_floating,
-    outward,
-    record,
-)
+from .recording import Inputs, arguments, callable_or_error, check_real, outward, record
 from .reverse import gradient_of, pull
 
 
+@explains_arguments
 def jacobian(
     f: Callable[P, Any],
     argnums: int | str | tuple[int | str, ...] = 0,
@@ -54,6 +46,7 @@ def jacobian(
     return _jacobian("jacobian", f, argnums, has_aux, mode)
 
 
+@explains_arguments
 def hessian(
     f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
 ) -> Callable[P, Any]:
@@ -88,7 +81,7 @@ def _jacobian(name, f, argnums, has_aux, mode):
             mode is None and (_count(xs) < _count(ys) or any(map(is_complex, ys)))
         )
         if not _count(xs if by_forward else ys):
-            table = [[_zeros((*y.shape, *x.shape), y) for x in xs] for y in ys]
+            table = [[create("zeros", (*y.shape, *x.shape), like=y) for x in xs] for y in ys]
         else:
             table = (_columns if by_forward else _rows)(inputs, outputs)
         trees = [inputs.trees(row) for row in table]
@@ -135,11 +128,6 @@ def _columns(inputs, outputs):
     ]
 
 
-def _zeros(shape, y):
-    array = y._like
-    return wrap(backend_of[type(array)].zeros(shape, y.dtype, array), None)
-
-
 def _count(tensors):
     return sum(x.size for x in tensors)
 
@@ -156,7 +144,5 @@ def _units(tensors):
     """For each tensor, its parts of all the unit vectors, stacked along a new first axis."""
     n, units = _count(tensors), []
     for x, part in _parts(tensors):
-        array = x._like
-        eye = wrap(backend_of[type(array)].create("eye", n, dtype=x.dtype, like=array), None)
-        units.append(eye[:, part].reshape(n, *x.shape))
+        units.append(create("eye", n, like=x)[:, part].reshape(n, *x.shape))
     return units

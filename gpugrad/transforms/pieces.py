@@ -1,37 +1,43 @@
 """A piece of a program recorded as one node of the graph, with a VJP given as a function."""
 
 import math
+from contextlib import contextmanager
 from threading import get_ident
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from .._batched import behind, levels_of, physical
+from .._arguments import is_floating
+from .._batched import active_levels, behind, levels_of, physical, reentered
+from .._draws import Draws
 from .._tensor import Tensor
 from ..autograd.call import wrap, wrap_outputs
-from ..autograd.graph import make_node, next_order, writes
+from ..autograd.graph import Leaf, make_node, next_order, writes
 from ..autograd.implementation import add_instrument, implementation_of, remove_instrument
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import op
-from ..backends import backend_of, namespace_of
+from ..backends import namespace_of
 from ..ops.manipulation import broadcast_to
 from ..ops.reductions import sum as sum_
 from .recording import fresh, reordered
-from .trees import flatten, grouped, names
+from .trees import flatten, grouped, names, unflatten
 
 
-class Arguments:
-    """The arguments of a call, flattened into leaves.
+class Call:
+    """A call of a function that is recorded as one node: the arguments, flattened into leaves.
 
     leaves: everything the function was given, with Tensors detached from their graph.
     places: the positions in ``leaves`` of the recorded tensors, which are the node's inputs.
     inputs: those tensors, with their graph.
     levels: the `vmap` levels of each input.
+    active: the levels that the call is made in.
+    draws: the random numbers drawn in it, once the function has run within ``draws.noted()``.
+    start: the node's order number, from before the function runs.
+    structure, outputs: the structure of the result, and an `Output` for each of the node's.
 
-    Call `let_go` once the node holds the inputs' arrays; `of` then puts inputs back in their
-    places. `of` and `detached` return new objects, which the function may change in place.
+    `record_outputs` sets the last two, and lets go of the inputs, whose arrays the node holds; `of`
+    then puts inputs back in their places. `of` and `detached` return new objects, which the
+    function may change in place.
     """
-
-    __slots__ = ("leaves", "structures", "keywords", "places", "inputs", "levels")
 
     def __init__(self, args, kwargs):
         self.leaves, self.structures = [], []
@@ -50,11 +56,13 @@ class Arguments:
                     self.levels.append(levels_of(x))
                 # Detached, because assigning to the Tensor replaces its array.
                 self.leaves[i] = x.detach()
+        self.active, self.draws, self.start = active_levels(), Draws(), next_order()
 
-    def let_go(self):
-        self.inputs = None
-        for i in self.places:
-            self.leaves[i] = None
+    @contextmanager
+    def again(self, message):
+        """Within the block, the function does what it did at first; see `Rerun`."""
+        with reentered(self.active), self.draws.repeated(), Rerun(self.start, message):
+            yield
 
     def of(self, inputs):
         """Positional and named arguments, with ``inputs`` (hiding their vmap axes) put in."""
@@ -64,7 +72,7 @@ class Arguments:
         return self._given(leaves)
 
     def detached(self):
-        """Positional and named arguments without any graph; only before `let_go`."""
+        """Positional and named arguments without any graph; only before `record_outputs`."""
         return self._given(self.leaves)
 
     def _given(self, leaves):
@@ -79,23 +87,48 @@ class Arguments:
         return [name for structure, root in pairs for name in names(structure, root)]
 
 
+class Piece:
+    """The part of the graph between some results and the nodes that existed before ``start``.
+
+    nodes: from each node of the piece to whether it existed before ``start``.
+    outside: the nodes that existed before ``start``, besides the variables.
+    discards: whether some ops discard elements; see `op`.
+    """
+
+    def __init__(self, roots, variables, start):
+        self.nodes, self.outside, self.discards = {}, [], False
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node in self.nodes:
+                continue
+            if node in variables:
+                self.nodes[node] = False
+            elif node.order > start:
+                self.nodes[node] = True
+                self.outside.append(node)
+            elif type(node) is not Leaf:  # a leaf made inside the piece depends on nothing
+                self.nodes[node] = False
+                stack.extend(node.parents)
+                self.discards = self.discards or node.plan.discards
+
+
 class Rerun:
     """A context manager around a piece of a program that is run once more.
 
-    stale: whether an op has read memory there that had been overwritten in place since the piece
-        ran for the first time.
-
-    If nothing was overwritten, this does nothing. Otherwise, ops run inside an instrument that
-    looks at what they read, except for results of other ops in the piece. These may lie in memory
-    that was overwritten before it was freed, which not every library reports.
+    It raises RuntimeError if an op has read memory there that had been overwritten in place since
+    the piece ran for the first time. If nothing was overwritten, this does nothing. Otherwise, ops
+    run inside an instrument that looks at what they read, except for results of other ops in the
+    piece. These may lie in memory that was overwritten before it was freed, which not every library
+    reports.
 
     start: an order number from before the first run.
+    message: the text of the error.
     given: arrays that the piece is given anew.
     """
 
-    def __init__(self, start, given=()):
-        self.start = start
-        self.given = given
+    def __init__(self, start, message, given=()):
+        self.start, self.message, self.given = start, message, given
         self.stale = False
 
     def __enter__(self):
@@ -105,10 +138,11 @@ class Rerun:
             # Results, and what is given, by their identities.
             self.made = WeakValueDictionary({id(array): array for array in self.given})
             add_instrument(self)
-        return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, kind, *error):
         remove_instrument(self)
+        if self.stale and kind is None:
+            raise RuntimeError(self.message)
 
     def forward(self, op, forward):
         def looking(xp, *arrays, **static):
@@ -143,7 +177,7 @@ def output(i, y):
 
 
 def op_of_calls(name, **options):
-    """An op for the nodes of `recorded_outputs`; its VJP calls ``record.pull(g, inputs)``."""
+    """An op for the nodes of `record_outputs`; its VJP calls ``record.pull(g, inputs)``."""
 
     def forward(xp, *inputs, record):
         raise NotImplementedError  # the results have been computed already
@@ -152,23 +186,31 @@ def op_of_calls(name, **options):
     return op(forward, **options).vjp(joint=lambda xp, g, inputs, record: record.pull(g, inputs)).op
 
 
-def recorded_outputs(op, arrays, parents, outputs, record, order):
-    """Tensors with the values of ``outputs``, as results of one new node of ``op``.
+def record_outputs(op, call, outside, leaves, structure, outputs, record):
+    """The result of a call, in which some leaves are results of one new node of ``op``.
 
-    arrays: the array of each of the node's inputs, or None; passed to the op's VJP, as Tensors
-        if the backward pass is recorded.
-    parents: the node of each input.
-    outputs: Tensors, batched or not.
+    outside: the node's inputs besides those of the call: nodes, with the array of each, or None.
+        The op's VJP gets the arrays, as Tensors if the backward pass is recorded.
+    leaves, structure: the result.
+    outputs: from a leaf's position to the Tensor, batched or not, that has its value.
     record: the object whose ``pull`` is the VJP; see `op_of_calls`.
-    order: the node's, taken before the outputs were computed.
     """
+    call.structure = structure
+    call.outputs = [output(i, y) for i, y in outputs.items()]
+    arrays = [x.array for x in call.inputs] + list(outside.values())
+    parents = (*[x.node for x in call.inputs], *outside)
+    call.inputs = None
+    for i in call.places:
+        call.leaves[i] = None
     n = len(parents)
-    raw = tuple([physical(y).array for y in outputs])
+    raw = tuple([physical(y).array for y in outputs.values()])
     plan = implementation_of(op, type(raw[0])).plan(((1 << n) - 1, n))
     saved = plan.pick((*arrays, None, {"record": record}))
-    node = make_node(plan, tuple(parents), saved, raw if len(raw) > 1 else raw[0], order)
+    node = make_node(plan, parents, saved, raw if len(raw) > 1 else raw[0], call.start)
     tensors = wrap_outputs(raw, node) if len(raw) > 1 else [wrap(raw[0], node)]
-    return [behind(x, levels_of(y)) for x, y in zip(tensors, outputs, strict=True)]
+    for (i, y), x in zip(outputs.items(), tensors, strict=True):
+        leaves[i] = behind(x, levels_of(y))
+    return unflatten(structure, leaves)
 
 
 def several(g):
@@ -178,7 +220,7 @@ def several(g):
 
 def is_recordable(x):
     """Whether a leaf of a result can have a cotangent."""
-    return isinstance(x, Tensor) and backend_of[type(x._like)].is_floating(x.dtype)
+    return isinstance(x, Tensor) and is_floating(x)
 
 
 # In the graph, axes of vmap levels entered after recording (a batch of cotangents) come before

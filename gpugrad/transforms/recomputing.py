@@ -4,8 +4,6 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple
 
-from .._batched import active_levels, reentered
-from .._draws import Draws
 from .._foreign_names import INSTEAD
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -16,18 +14,9 @@ from ..autograd.graph import Leaf, next_order
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
-from .pieces import (
-    Arguments,
-    Output,
-    Rerun,
-    is_recordable,
-    op_of_calls,
-    output,
-    recorded_outputs,
-    several,
-)
+from .pieces import Call, Piece, is_recordable, op_of_calls, output, record_outputs, several
 from .recording import callable_or_error, same
-from .trees import flatten, names, shown, unflatten
+from .trees import flatten, names, shown
 
 
 def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -66,32 +55,23 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         )
     if not is_grad_enabled():
         return f(*args, **kwargs)
-    arguments = Arguments(args, kwargs)
-    draws = Draws()
-    start = next_order()
-    variables = [variable(x) for x in arguments.inputs]
-    args, kwargs = arguments.of(variables)
+    call = Call(args, kwargs)
+    variables = [variable(x) for x in call.inputs]
+    args, kwargs = call.of(variables)
     region = thread.autocast
     # The region is entered anew because casts from outside would not be made again in backward.
-    with draws.noted(), entered(region and region.anew()):
+    with call.draws.noted(), entered(region and region.anew()):
         result = f(*args, **kwargs)
     leaves, structure = flatten(result, none_is_leaf=True)
     places = [i for i, y in enumerate(leaves) if is_recordable(y) and y.node is not None]
     if not places:
         return result
-    piece = Piece([leaves[i].node for i in places], {x.node for x in variables}, start)
-    arrays = [x.array for x in arguments.inputs] + [_array(node) for node in piece.outside]
-    parents = [x.node for x in arguments.inputs] + piece.outside
-    arguments.let_go()
-    outputs = [output(i, leaves[i]) for i in places]
-    recomputed = Recomputed(
-        f, arguments, draws, active_levels(), region, start, piece.outside, structure, outputs
-    )
+    piece = Piece([leaves[i].node for i in places], {x.node for x in variables}, call.start)
+    recomputed = Recomputed(f, call, region, piece.outside)
+    outside = {node: _array(node) for node in piece.outside}
     op = _discarding if piece.discards else _checkpoint
-    results = recorded_outputs(op, arrays, parents, [leaves[i] for i in places], recomputed, start)
-    for i, y in zip(places, results, strict=True):
-        leaves[i] = y
-    return unflatten(structure, leaves)
+    outputs = {i: leaves[i] for i in places}
+    return record_outputs(op, call, outside, leaves, structure, outputs, recomputed)
 
 
 def _takes_nothing(f):
@@ -102,32 +82,6 @@ def _takes_nothing(f):
     except ValueError:  # a builtin may have no signature
         pass
     return True
-
-
-class Piece:
-    """The part of the graph between some results and the nodes that existed before ``start``.
-
-    nodes: from each node of the piece to whether it existed before ``start``.
-    outside: the nodes that existed before ``start``, besides the variables.
-    discards: whether some ops discard elements; see `op`.
-    """
-
-    def __init__(self, roots, variables, start):
-        self.nodes, self.outside, self.discards = {}, [], False
-        stack = list(roots)
-        while stack:
-            node = stack.pop()
-            if node in self.nodes:
-                continue
-            if node in variables:
-                self.nodes[node] = False
-            elif node.order > start:
-                self.nodes[node] = True
-                self.outside.append(node)
-            elif type(node) is not Leaf:  # a leaf made inside the piece depends on nothing
-                self.nodes[node] = False
-                stack.extend(node.parents)
-                self.discards = self.discards or node.plan.discards
 
 
 _OVERWRITTEN = (
@@ -146,14 +100,9 @@ class Recomputed(NamedTuple):
     """Everything needed to recompute a piece of the graph for its VJP."""
 
     f: Callable[..., Any]
-    arguments: Arguments
-    draws: Draws
-    levels: tuple[Any, ...]
+    call: Call
     region: Any
-    start: int
     outside: list[Any]
-    structure: Any
-    outputs: list[Output]
 
     def pull(self, g, inputs):
         """The cotangents of the inputs and of ``outside``, given those of the outputs."""
@@ -180,7 +129,7 @@ class Recomputed(NamedTuple):
         return [arrived.get(node) for node in (*own, *self.outside)]
 
     def _recomputed(self, inputs, tensors):
-        n = len(self.arguments.places)
+        n = len(self.call.places)
         inputs, values = inputs[:n], inputs[n:]
         variables = [variable(x if tensors else wrap(x, None)) for x in inputs]
         start = next_order()
@@ -200,34 +149,30 @@ class Recomputed(NamedTuple):
 
     def _again(self, variables):
         """The nodes of the outputs after running ``f`` again."""
-        args, kwargs = self.arguments.of(variables)
+        args, kwargs = self.call.of(variables)
         try:
             with (
-                reentered(self.levels),
                 enable_grad(),
-                self.draws.repeated(),
                 entered(self.region and self.region.anew()),
-                Rerun(self.start) as rerun,
+                self.call.again(_OVERWRITTEN),
             ):
                 result = self.f(*args, **kwargs)
         except Exception as error:
             error.add_note(f"while checkpoint computed {_name(self.f)} again for backward")
             raise
-        if rerun.stale:
-            raise RuntimeError(_OVERWRITTEN)
         leaves, structure = flatten(result, none_is_leaf=True)
-        if not same(structure, self.structure):
-            raise self._differs(shown(structure), shown(self.structure))
-        for first in self.outputs:
+        if not same(structure, self.call.structure):
+            raise self._differs(shown(structure), shown(self.call.structure))
+        for first in self.call.outputs:
             y = leaves[first.leaf]
             if not is_recordable(y) or y.node is None or output(first.leaf, y) != first:
                 raise self._differs(_described(y), _described(first), first.leaf)
-        return [leaves[first.leaf].node for first in self.outputs]
+        return [leaves[first.leaf].node for first in self.call.outputs]
 
     def _differs(self, now, before, leaf=None):
         what = ""
         if leaf is not None:
-            what = f" for {names(self.structure, 'the result')[leaf]}"
+            what = f" for {names(self.call.structure, 'the result')[leaf]}"
         return RuntimeError(
             f"checkpoint: computed again for backward, {_name(self.f)} returned {now}{what}, but "
             f"{before} at first; it must do the same each time"

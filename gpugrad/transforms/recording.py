@@ -6,6 +6,7 @@ from functools import cached_property
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
+from .._arguments import is_complex, is_floating
 from .._batched import BatchedTensor, behind, check_open, levels_of, lifted, physical
 from .._tensor import Tensor
 from ..autograd.call import wrap
@@ -27,7 +28,7 @@ class Like(NamedTuple):
 
 
 def like(x):
-    return Like(x.shape, x.dtype, x.device, _backend(x))
+    return Like(x.shape, x.dtype, x.device, backend_of[type(x._like)])
 
 
 class Inputs:
@@ -214,19 +215,6 @@ def without_graph(x):
     return None
 
 
-def is_floating(x):
-    return _backend(x).is_floating(x.dtype)
-
-
-def is_complex(x):
-    return _backend(x).is_complex(x.dtype)
-
-
-def _backend(x):
-    """The backend of a Tensor or `Like`."""
-    return x.backend if type(x) is Like else backend_of[type(x._like)]
-
-
 # Nodes of the graph hide the vmap levels that were active when it was recorded, and tangents and
 # cotangents must do the same. Levels entered later are not in the graph: a sweep treats them as
 # a batch of tangents or cotangents.
@@ -270,7 +258,7 @@ def checked(transform, what, leaves, structure, expected, expected_structure, of
         )
     result = []
     for i, (t, x) in enumerate(zip(leaves, expected, strict=True)):
-        if t is None or not is_floating(x):
+        if t is None or not x.backend.is_floating(x.dtype):
             t = None
         elif type(t) is not Tensor or like(t) != x:
             t = fitted(t, x, f"{transform}: the {what} {of.names[i]}")
@@ -280,14 +268,15 @@ def checked(transform, what, leaves, structure, expected, expected_structure, of
 
 def fitted(t, x, name):
     """A tangent or cotangent as a Tensor with the dtype of `Like` x; raises unless it fits."""
-    if type(t) in SCALARS and not (type(t) is complex and not is_complex(x)):
+    is_real = not x.backend.is_complex(x.dtype)
+    if type(t) in SCALARS and not (type(t) is complex and is_real):
         t = wrap(x.backend.asarray(t, dtype=x.dtype, device=x.device), None)
     t = as_tensor(t, name)
     if t.shape != x.shape:
         raise ValueError(f"{name} must have its shape {x.shape}, not {t.shape}")
-    if is_complex(t) and not is_complex(x):
+    if is_real and is_complex(t):
         raise TypeError(f"{name} must be real as that is, not {t.dtype}")
-    backend = _backend(t)
+    backend = backend_of[type(t._like)]
     if backend is not x.backend or t.device != x.device:
         raise ValueError(
             f"{name} must be an array of {x.backend.name} on {x.device} as that is, not of "

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, overload
 
+from .._arguments import is_complex, is_floating
 from .._batched import BatchedTensor, active_levels
 from .._creation import ones_like, zeros_like
+from .._foreign_names import explains_arguments
 from .._typing import A, P, R
 from ..autograd import call
 from ..autograd.mode import is_grad_enabled
@@ -19,8 +21,6 @@ from .recording import (
     checked,
     fresh,
     inward,
-    is_complex,
-    is_floating,
     labels_of,
     like,
     outward,
@@ -30,6 +30,7 @@ from .recording import (
 from .trees import LEAF, flatten, map_tensors
 
 
+@explains_arguments
 def value_and_grad(
     f: Callable[P, R], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
 ) -> Callable[P, tuple[R, Any]]:
@@ -41,6 +42,7 @@ def value_and_grad(
     return _value_and_grad("value_and_grad", f, argnums, has_aux)
 
 
+@explains_arguments
 def grad(
     f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
 ) -> Callable[P, Any]:

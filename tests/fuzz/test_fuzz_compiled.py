@@ -288,7 +288,7 @@ class Run:
         self.found += [gg.tensor(b) for b in self.model.buffers()]
         self.optimizer._settle()
         for state in self.optimizer._states.values():
-            self.found += [state.step, state.numbers]
+            self.found.append(state.counts)
             self.found += [gg.tensor(array) for array in state.arrays.values()]
         self.found += [group["lr"] for group in self.optimizer.param_groups]
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..dtypes import float32, float64
 from .compiler import build, command
 
-_FILES = "prelude.h", "pool.c", "rows.c"
+_FILES = "pool.c", "prelude.h", "rows.c", "recurrent.c"
 _LOOPS = np.exp, np.log, np.tanh, np.expm1, np.log1p, np.maximum, np.minimum
 _HEADER = object.__basicsize__  # bytes of an array object before the pointer to its elements
 _PIECE = 1 << 15  # elements that a thread computes at a time
@@ -41,9 +41,9 @@ def is_expected():
 
 @cache
 def _source():
-    prelude, pool, rows = (_text(name) for name in _FILES)
+    pool, prelude, *kernels = (_text(name) for name in _FILES)
     both = [
-        f"#define T {t}\n#define NAME(x) x##_{t[0]}\n{rows}\n#undef T\n#undef NAME\n"
+        "\n".join((f"#define T {t}\n#define NAME(x) x##_{t[0]}", *kernels, "#undef T\n#undef NAME"))
         for t in ("float", "double")
     ]
     return "\n".join((pool, prelude, *both))
@@ -137,13 +137,17 @@ def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0,
     if _kernels is None and base() is None:
         return False
     function, number = _kernels[dtype, name]
-    places = [None if x is None else id(x) + _HEADER for x in arrays]
-    places += [None] * (5 - len(places))
+    given = [*map(place, arrays), *[None] * (5 - len(arrays))]
     step = in_piece(length, cost)
     if items > step and not all(allow() for allow in limits):
         step = items
-    errors = function(number, items, step, length, n, m, s, t, u, *places)
+    errors = function(number, items, step, length, n, m, s, t, u, *given)
     return not errors or not is_reported(errors)
+
+
+def place(array):
+    """The address of the pointer to the elements, or None."""
+    return None if array is None else id(array) + _HEADER
 
 
 def in_piece(length, cost=None):

@@ -19,15 +19,13 @@ _WITH_NUMBERS = namespace.power, namespace._maximum, namespace._minimum, *_POWER
 _OPERANDS = np.ndarray, bool, int, float, complex, np.generic
 
 
-def bind(function, args, kwargs, out, *, whole=None, checked=False):
+def bind(function, args, kwargs, out, *, checked=False):
     """A function without arguments that fills ``out`` with ``function(*args, **kwargs)``.
 
     args, kwargs: arrays, whose memory stays the same while their values may change; numbers, also
         as 0-d arrays of the dtype of the operands; tuples and other constants.
     out: an array of the dtype and the shape of the result, in any order in memory. It may be an
         operand where `declaration` says that the function is elementwise.
-    whole: the shape of the whole result, where ``out`` and the operands are blocks of larger
-        arrays: what is chosen by the size is chosen for the whole.
     checked: whether the values have been checked, by the ``check`` that is declared.
 
     The bits are those of ``function(*args, **kwargs)``. Returns None if it cannot be done. What
@@ -36,26 +34,20 @@ def bind(function, args, kwargs, out, *, whole=None, checked=False):
     declared = declaration(function)
     if not declared.out or (kwargs and "out" in kwargs):
         return None
-    if whole is not None and not declared.holds("elementwise", args, kwargs):
-        return None
-    if function in _WITH_NUMBERS and _may_be_number(function, *args, whole):
+    if function in _WITH_NUMBERS and _may_be_number(function, *args):
         return None
     if function in UFUNCS or function in _POWERS:
-        return _bound_ufunc(_ufunc_of(function, args), args, out, whole)
+        return _bound_ufunc(_ufunc_of(function, args), args, out)
     if type(function) is np.ufunc and function.signature is None:
-        return None if kwargs else _bound_ufunc(function, args, out, whole)
+        return None if kwargs else _bound_ufunc(function, args, out)
     if not out.size:
         return _nothing
-    if function is namespace._matmul and whole is not None:
-        return _block_of_product(*args, out, whole)
     function = np.matmul if function is operator.matmul else function
     is_any = out.flags.c_contiguous or declared.holds("elementwise", args, kwargs)
     target = out if is_any else np.empty(out.shape, out.dtype)
     try:
-        calls = note(function, args, kwargs, target, whole)
+        calls = note(function, args, kwargs, target)
     except CannotNote:
-        if whole is not None:
-            return None
         calls = [partial(function, *args, **kwargs, out=target)]
     if checked:
         calls = [f for f in calls if getattr(f, "func", None) is not namespace.check_labels]
@@ -69,12 +61,12 @@ def flat(bounds):
     return [call for bound in bounds for call in getattr(bound, "calls", (bound,))]
 
 
-def _may_be_number(function, x1, x2, whole):
+def _may_be_number(function, x1, x2):
     """Whether an operand may stand for a number with which the function does something else."""
     if not isinstance(x2, np.ndarray) or x2.ndim or not isinstance(x1, np.ndarray):
         return False
     is_bound = function in (namespace._maximum, namespace._minimum)
-    return not is_bound or whole is not None or namespace._is_large(x1)
+    return not is_bound or namespace._is_large(x1)
 
 
 def _ufunc_of(function, args):
@@ -89,7 +81,7 @@ def _ufunc_of(function, args):
     return {2: np.square, -1: np.reciprocal, 0.5: np.sqrt}.get(n, np.power)
 
 
-def _bound_ufunc(ufunc, args, out, whole):
+def _bound_ufunc(ufunc, args, out):
     if ufunc is None or len(args) < ufunc.nin or out.dtype.char == "O":
         return None
     args = args[: ufunc.nin]
@@ -103,19 +95,9 @@ def _bound_ufunc(ufunc, args, out, whole):
         if any(np.may_share_memory(x, out) for x in arrays):
             return None
     try:
-        return bound_ufunc(ufunc, args, out, whole is not None)
+        return bound_ufunc(ufunc, args, out)
     except CannotNote:
         return None
-
-
-def _block_of_product(x1, x2, out, whole):
-    """The product of a column and a row, for a block of the result."""
-    if x1.dtype.char == "e":
-        return None
-    if namespace.is_small_outer_product(x1, x2, whole):
-        # Both have the same bits; matmul takes any part of an array, dot a tenth of the time.
-        return partial(np.dot if out.flags.c_contiguous else np.matmul, x1, x2, out)
-    return _bound_ufunc(np.multiply, (x1, x2), out, whole)
 
 
 def _nothing():

@@ -20,7 +20,6 @@ from ..base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS
 from ..bfloat16 import finfo, isdtype, result_type
 from ..declarations import are_integers, declare, has_array
 from ..dtypes import bool_, float16, float32, float64
-from ..native.base import is_expected
 from ..native.reductions import SMALL as FEW
 from ..native.reductions import reduced
 from .linalg import linalg
@@ -28,7 +27,8 @@ from .noting import Noted
 from .threads import SMALL, product_of
 from .threads import matmul as _large_product
 
-# numpy.sum and similar functions spend 1 to 3 µs in Python before the reduction.
+# numpy.sum and similar functions spend 1 to 3 µs in Python before the reduction. With a compiler,
+# those of more than a few elements are divided among threads.
 
 
 def _into(out, result):
@@ -41,43 +41,14 @@ def _into(out, result):
 
 @declare(out=True)
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False, out=None):
-    if x.size >= 64 and (dtype is None or dtype == x.dtype):
-        if is_expected():
-            total = reduced("sum", x, axis, keepdims) if x.size >= FEW and out is None else None
-            if total is not None:
-                return total
-        # For bias gradients, normalization and softmax: BLAS takes a third of the time or less.
-        # NumPy's pairwise sum of one column, or of long rows, is more exact.
-        elif axis in (0, (0,)) and _is_long(x) and x.shape[1] > 1:
-            target = out if out is None or not keepdims else out[0]
-            total = product_of(x, x)(np.ones(x.shape[0], x.dtype), x, target)
-            return out if out is not None else total[None] if keepdims else total
-        elif axis is not None and _has_rows(x, axis) and x.shape[-1] <= 128:
-            rows = x.reshape(-1, x.shape[-1])
-            target = None if out is None else out.reshape(-1)
-            total = product_of(x, x)(rows, np.ones(x.shape[-1], x.dtype), target)
-            return _shaped(total, x, keepdims) if out is None else out
-    if x.dtype.char in "eE" and (dtype is None or dtype == x.dtype):  # NumPy sums in 16 bits
-        return _into(out, np.add.reduce(x, axis, np.float32, None, keepdims).astype(x.dtype))
+    if dtype is None or dtype == x.dtype:
+        if x.dtype.char in "eE":  # NumPy sums in 16 bits
+            total = np.add.reduce(x, axis, float32, None, keepdims)
+            return _into(out, total.astype(x.dtype))
+        total = reduced("sum", x, axis, keepdims) if x.size >= FEW and out is None else None
+        if total is not None:
+            return total
     return np.add.reduce(x, axis, dtype, out, keepdims)
-
-
-def _is_long(x):
-    return x.ndim == 2 and x.shape[0] >= 64 and x.dtype in (float32, float64)
-
-
-def _has_rows(x, axis):
-    """Whether the axis is the last one of an array of many rows in the order of memory."""
-    if x.ndim < 2 or axis not in (-1, x.ndim - 1, (-1,), (x.ndim - 1,)):
-        return False
-    length = x.shape[-1]
-    many = x.size >= (64 if length <= 64 else 256) * length > 0
-    return many and x.dtype in (float32, float64) and x.flags.c_contiguous
-
-
-def _shaped(y, x, keepdims):
-    """What was computed for each row of ``x``, in the shape of a reduction along the last axis."""
-    return y.reshape((*x.shape[:-1], 1) if keepdims else x.shape[:-1])
 
 
 # With a number, the loops of maximum and minimum are three times slower than that of clip.
@@ -101,39 +72,23 @@ def _is_large(x):
     return isinstance(x, np.ndarray) and x.size > 4096 and x.dtype in (float32, float64)
 
 
-def _extremum(name, ufunc, place):
+def _extremum(name, ufunc):
     @declare(out=True)
     def extremum(x, /, *, axis=None, keepdims=False, out=None):
-        if x.size < 64:
-            return ufunc.reduce(x, axis, None, out, keepdims)
-        if is_expected():
-            found = reduced(name, x, axis, keepdims) if x.size >= FEW and out is None else None
-            return ufunc.reduce(x, axis, None, out, keepdims) if found is None else found
-        # Short rows are seven times faster as the columns of a transposed copy, which vectorise.
-        if axis in (1, -1) and _is_long(x) and x.shape[1] <= 64:
-            columns = x.T if x.flags.f_contiguous else x.T.copy()
-            target = out if out is None or not keepdims else out[:, 0]
-            found = ufunc.reduce(columns, 0, None, target)
-            return out if out is not None else found[:, None] if keepdims else found
-        # The place of the extremum of a longer row takes NumPy a third of the time.
-        if _has_rows(x, axis) and 64 < x.shape[-1] <= 512:
-            rows = x.reshape(-1, x.shape[-1])
-            found = x.reshape(-1).take(place(rows, 1) + np.arange(0, x.size, x.shape[-1]))
-            return _into(out, _shaped(found, x, keepdims))
-        return ufunc.reduce(x, axis, None, out, keepdims)
+        found = reduced(name, x, axis, keepdims) if x.size >= FEW and out is None else None
+        return ufunc.reduce(x, axis, None, out, keepdims) if found is None else found
 
     return extremum
 
 
-_max = _extremum("max", np.maximum, np.ndarray.argmax)
-_min = _extremum("min", np.minimum, np.ndarray.argmin)
+_max, _min = _extremum("max", np.maximum), _extremum("min", np.minimum)
 
 
 @declare(out=True)
 def _vecdot(x1, x2, /, *, axis=-1, out=None):
     # In the order of sums, which kernels of rows keep, too.
     is_plain = axis == -1 and x1.dtype == x2.dtype and x1.dtype in (float32, float64)
-    if is_expected() and is_plain and x1.ndim and x1.shape[-1:] == x2.shape[-1:]:
+    if is_plain and x1.ndim and x1.shape[-1:] == x2.shape[-1:]:
         shape = x1.shape if x1.shape == x2.shape else np.broadcast_shapes(x1.shape, x2.shape)
         products = np.empty_like(x1, order="C", shape=shape)
         return _sum(np.multiply(x1, x2, out=products), axis=-1, out=out)
@@ -149,28 +104,18 @@ def _mean(x, /, *, axis=None, keepdims=False, out=None):
     return total
 
 
-def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
-    if x.dtype == float16:  # its sums and squares overflow
-        out = np.var(x, axis, np.float32, correction=correction, keepdims=keepdims)
-        return out.astype(float16)
-    if x.dtype not in (float32, float64) or not x.size:
-        return np.var(x, axis=axis, correction=correction, keepdims=keepdims)
-    deviation = x - _mean(x, axis=axis, keepdims=True)
-    if axis is None and not keepdims:
-        flat = deviation.reshape(-1)
-        total = product_of(flat, flat)(flat, flat)
-    else:
-        deviation *= deviation
-        total = _sum(deviation, axis=axis, keepdims=keepdims)
-    total /= max(x.size // total.size - correction, 0)
-    return total
+def _wide(function):
+    """NumPy's `var` or `std`; of float16 computed in float32, as squares and sums overflow."""
+
+    def wide(x, /, *, axis=None, correction=0.0, keepdims=False):
+        dtype = float32 if x.dtype == float16 else None
+        out = function(x, axis, dtype, correction=correction, keepdims=keepdims)
+        return out if dtype is None else out.astype(float16)
+
+    return wide
 
 
-def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
-    if x.dtype == float16:  # the variance may overflow where the result does not
-        out = np.std(x, axis, np.float32, correction=correction, keepdims=keepdims)
-        return out.astype(float16)
-    return np.sqrt(_var(x, axis=axis, correction=correction, keepdims=keepdims))
+_var, _std = _wide(np.var), _wide(np.std)
 
 
 def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
@@ -302,7 +247,7 @@ def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
     return tuple(x if axis == 0 else np.moveaxis(x, axis, 0))
 
 
-# numpy.stack, roll, tril, triu and take_along_axis each spend 5 to 10 µs in Python.
+# numpy.stack, roll and take_along_axis each spend 5 to 10 µs in Python.
 
 
 def _stack(arrays, /, *, axis=0):
@@ -324,20 +269,6 @@ def _roll(x, /, shift, axis=None):
             ends = x[*before, -by:], x[*before, :-by]
             x = np.concatenate(ends, a)
     return x
-
-
-def _triangle(comparison):
-    """A function that returns ``x`` where ``comparison(row + k, column)`` is True, else 0."""
-
-    def triangle(x, /, *, k=0):
-        rows, columns = x.shape[-2:]
-        mask = comparison(np.arange(k, k + rows)[:, None], np.arange(columns))
-        return _where(mask, x, 0.0 if x.dtype.kind == "f" else x.dtype.type(0))
-
-    return triangle
-
-
-_tril, _triu = _triangle(np.greater_equal), _triangle(np.less_equal)
 
 
 @declare(fails=True)
@@ -431,21 +362,14 @@ def _broadcast_to(x, /, shape):
     return out
 
 
-def _has_one_term(args, kwargs):
-    """Whether the elements of a product are products of two elements."""
-    x1, x2 = args[:2]
-    is_half = x1.dtype.char == "e"  # which is computed in float32
-    return len(x1.shape) > 1 < len(x2.shape) and x1.shape[-1] == x2.shape[-2] == 1 and not is_half
-
-
-@declare(out=True, elementwise=_has_one_term)
+@declare(out=True)
 def _matmul(x1, x2, /, out=None):
     if x1.dtype.char == "e" and x2.dtype == x1.dtype:  # BLAS has no float16
         product = _matmul(x1.astype(float32), x2.astype(float32))
         return np.asarray(product).astype(float16) if out is None else _into(out, product)
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
-            if not is_small_outer_product(x1, x2):
+            if not _is_small_outer_product(x1, x2):
                 return x1 * x2 if out is None else np.multiply(x1, x2, out)
             if out is None:
                 return np.dot(x1, x2)
@@ -468,27 +392,20 @@ def _matmul(x1, x2, /, out=None):
     return np.matmul(x1, x2) if out is None else np.matmul(x1, x2, out)
 
 
-def is_small_outer_product(x1, x2, shape=None):
+def _is_small_outer_product(x1, x2):
     """Whether `numpy.dot` is the fastest for a product with a single inner index, such as at batch
     size 1. It takes about half the time of broadcasting, but more if BLAS has to pack large
     operands. `numpy.matmul` takes several times as long.
-
-    shape: of the whole result, where the operands are for a block of it.
     """
     if len(x1.shape) != 2 or len(x2.shape) != 2:
         return False
-    m, n = (x1.shape[0], x2.shape[1]) if shape is None else shape
+    m, n = x1.shape[0], x2.shape[1]
     if not (1 < m and 1 < n <= 1024 and m * n <= 1 << 18):
         return False
     return x1.dtype in (float32, float64) and x2.dtype == x1.dtype
 
 
-def _is_plain_power(args, kwargs):
-    # For these exponents, all elements decide how each of them is computed.
-    return type(args[1]) not in (int, float) or args[1] not in (-1.5, -0.5, 1.5)
-
-
-@declare(out=True, elementwise=_is_plain_power, fails=are_integers)
+@declare(out=True, elementwise=True, fails=are_integers)
 def power(x1, x2, /, out=None):
     """``x1 ** x2``, without NumPy's power for many numbers and most small exponents.
 
@@ -717,8 +634,8 @@ def _conj(x, /):
 _DEFINED = """
     sum maximum minimum max min mean var std prod cumulative_sum cumulative_prod sort argsort
     unique_values reshape permute_dims matrix_transpose expand_dims squeeze unstack stack roll
-    tril triu take take_along_axis astype broadcast_to matmul where logaddexp scatter_add
-    one_hot zero_discarded_nans conj vecdot
+    take take_along_axis astype broadcast_to matmul where logaddexp scatter_add one_hot
+    zero_discarded_nans conj vecdot
 """.split()
 
 

@@ -9,7 +9,6 @@ No value is computed and no memory written while a function is noted. What canno
 a look at a value, raises `CannotNote`.
 """
 
-import math
 from functools import partial
 
 import numpy as np
@@ -23,32 +22,22 @@ class Noted(np.ndarray):
     """A view of an array, which notes calls in the list ``calls``.
 
     plain: the array itself, or a view of it like this one; None until it is needed.
-    whole: the number of elements of the result, if the arrays are blocks of larger ones, and the
-        shape of the block; else None.
     """
 
     plain: np.ndarray | None
     calls: list
-    whole: tuple | None
 
     def __array_finalize__(self, source):
         if type(source) is not Noted:
             return
         if not np.may_share_memory(self.view(np.ndarray), source.view(np.ndarray)):
             raise CannotNote  # it is no view: NumPy has computed it unseen
-        self.plain, self.calls, self.whole = None, source.calls, source.whole
-
-    @property
-    def size(self):
-        # Functions choose by the size; for a block as for the whole.
-        if self.whole is not None and self.shape == self.whole[1]:
-            return self.whole[0]
-        return math.prod(self.shape)
+        self.plain, self.calls = None, source.calls
 
     def noted(self, array):
         """A view of an array, which notes calls in the same list."""
         view = array.view(Noted)
-        view.plain, view.calls, view.whole = array, self.calls, self.whole
+        view.plain, view.calls = array, self.calls
         return view
 
     def note(self, function, *args, **kwargs):
@@ -71,7 +60,7 @@ class Noted(np.ndarray):
             if ufunc.signature is not None:
                 raise CannotNote
             out = self.noted(_result(ufunc, inputs))
-        self.calls.append(bound_ufunc(ufunc, inputs, _plain(out), self.whole is not None))
+        self.calls.append(bound_ufunc(ufunc, inputs, _plain(out)))
         return out
 
     def __array_function__(self, function, types, args, kwargs):
@@ -148,18 +137,15 @@ def _result(ufunc, inputs):
     return np.empty(shape, dtype) if like is None else np.empty_like(like, dtype)
 
 
-def bound_ufunc(ufunc, inputs, out, is_block=False):
+def bound_ufunc(ufunc, inputs, out):
     """A function without arguments that computes a ufunc into ``out``.
 
     NumPy computes most functions in another way, with other last bits, where the elements of a
     loop lie apart, and some of its versions even return wrong bools for `numpy.isnan`. So those go
-    into such memory by way of a copy, and only blocks that a loop goes through as it goes through
-    the whole are computed as blocks.
+    into such memory by way of a copy.
     """
     inputs = _with_arrays(ufunc, inputs)
     if ufunc not in _EXACT:
-        if is_block and not all(map(_is_contiguous, (out, *inputs))):
-            raise CannotNote
         steps = [step for n, step in zip(out.shape, out.strides, strict=True) if n > 1]
         if steps and min(steps) != out.itemsize:
             return partial(_by_copy, out, ufunc, *inputs)
@@ -175,10 +161,6 @@ def _named_out(ufunc, x1, x2, out):  # a partial would merge its keywords each t
 
 def _by_copy(out, function, *args):
     np.copyto(out, function(*args), "same_kind")
-
-
-def _is_contiguous(x):
-    return not isinstance(x, np.ndarray) or x.flags.c_contiguous or x.flags.f_contiguous
 
 
 def _with_arrays(ufunc, inputs):
@@ -222,14 +204,10 @@ def bound_reduction(ufunc, x, out, axis=0, dtype=None, keepdims=False, **others)
     return partial(ufunc.reduce, x, axis, dtype, out, keepdims)
 
 
-def note(function, args, kwargs, out, whole):
-    """The calls by which a function fills ``out``, to be made in this order.
-
-    whole: the shape of the whole result, if ``out`` is a block of it; else None.
-    """
+def note(function, args, kwargs, out):
+    """The calls by which a function fills ``out``, to be made in this order."""
     target = out.view(Noted)
     target.plain, target.calls = out, (calls := [])
-    target.whole = None if whole is None else (math.prod(whole), out.shape)
     args = [_noted(x, target) for x in args]
     kwargs = {name: _noted(x, target) for name, x in kwargs.items()}
     result = function(*args, **kwargs, out=target)

@@ -14,12 +14,12 @@ second operand is contiguous only, so its bits do not depend on who computes whi
 import ctypes
 import math
 import os
-from collections.abc import Sized
 from contextlib import suppress
 from contextvars import copy_context
-from functools import lru_cache
+from functools import lru_cache, partial
 from glob import glob
 from operator import index
+from queue import SimpleQueue
 from threading import Lock, RLock, Thread, get_ident
 from typing import NamedTuple
 
@@ -89,19 +89,12 @@ def usable_processors():
 
 def get_num_threads() -> int:
     """The number of threads that compute large products on the CPU; see `set_num_threads`."""
-    if _threads.number is None or _blas.is_limited():
-        return _blas.get()
-    return _threads.number
+    return _blas.get() if _is_left_to_blas() else _threads.number
 
 
 def has_several():
     """Whether `run` has several threads."""
-    return (_threads.number or 1) > 1 and not _blas.is_limited()
-
-
-def number_for_products():
-    """Into how many threads' pieces `matmul` divides products now; 1 if it leaves them whole."""
-    return _threads.number if has_several() and _blas.is_known else 1
+    return _threads.number != 1 and not _is_left_to_blas()
 
 
 def description(x1, x2, out):
@@ -194,29 +187,11 @@ def _product(x1, x2, out):
     return np.matmul(x1, x2, out)
 
 
-def is_divided(shape1, shape2):
-    """Whether floating arrays of these shapes are worth it to be multiplied by several threads."""
-    if not (has_several() and _blas.is_known and len(shape1) > 1 < len(shape2)):
-        return False
-    division = _division(shape1, shape2, _threads.number, False)
-    return division is not None and division.work >= _WORTH
-
-
 def run_kernel(function, *args):
     """Call a kernel with the number of threads that compute its products as its last argument."""
-    if _threads.number is None or _blas.is_limited():
+    if _is_left_to_blas():
         return function(*args, ctypes.c_int64(1))
     return _blas.with_one_thread(function, *args, ctypes.c_int64(_threads.number))
-
-
-def with_one_thread(function, *args):
-    """Return ``function(*args)``, during which OpenBLAS computes with one thread.
-
-    It costs about a microsecond, which many small products can share.
-    """
-    if _threads.number is None or _blas.is_limited():
-        return function(*args)
-    return _blas.with_one_thread(function, *args)
 
 
 def run(function, items):
@@ -225,13 +200,16 @@ def run(function, items):
     The calls must be independent of each other, and mostly consist of functions of NumPy, which
     let other threads work. They may come in any order, and after an error some are left out.
 
-    Where ``items`` is an iterator that takes time itself, the calling thread iterates over it while
-    other threads call ``function`` with the items made so far, and then helps with those that are
-    left. The iterator must not depend on the calls.
+    items: a sequence.
     """
-    if _threads.number is None or _blas.is_limited():
+    if _is_left_to_blas():
         return [function(item) for item in items]
     return _blas.with_one_thread(_threads.run, function, items)
+
+
+def _is_left_to_blas():
+    """Whether the program or its user has decided with how many threads BLAS computes."""
+    return _threads.number is None or _blas.is_limited()
 
 
 class _Division(NamedTuple):
@@ -326,7 +304,7 @@ class _BLAS:
         self.is_known = functions is not None
         self.get, self.set, self.kernels = functions or (lambda: 1, lambda number: None, "")
         self.first = self.usual = self.get()
-        self.inside = {}
+        self.inside = set()
         self.lock = RLock()  # a signal handler may use it too
 
     def is_limited(self):
@@ -346,31 +324,26 @@ class _BLAS:
 
     def with_one_thread(self, function, *args):
         """Return ``function(*args)``, during which OpenBLAS computes with one thread."""
-        me = get_ident()
-        if me in self.inside:
+        if get_ident() in self.inside:
             return function(*args)
-        try:
-            with self.lock:
-                self.inside[me] = None
-                self.set(1)
+        with self:
             return function(*args)
-        finally:
-            try:
-                self._leave(me)
-            except BaseException:  # Ctrl-C
-                self._leave(me)
-                raise
 
-    def _leave(self, me):
+    def __enter__(self):
         with self.lock:
-            if len(self.inside) == 1 and me in self.inside:
+            self.inside.add(get_ident())
+            self.set(1)
+
+    def __exit__(self, *exc_info):
+        with self.lock:
+            self.inside.discard(get_ident())
+            if not self.inside:
                 self.set(self.usual)
-            self.inside.pop(me, None)
 
     def after_fork(self):
         self.lock = RLock()
         if self.inside:
-            self.inside = {}
+            self.inside = set()
             self.set(self.usual)
 
 
@@ -393,153 +366,80 @@ def _functions_of_openblas():
     return None
 
 
-class _Job:
-    """Calls of a function with each of several items.
-
-    todo: the items whose calls have not begun, of which the last is next, with their numbers.
-    helpers: how many threads, besides the one that has the job done, are at work.
-    """
-
-    def __init__(self, function):
-        self.function = function
-        self.results = []
-        self.todo = []
-        self.error = None
-        self.lock = Lock()
-        self.helpers = 0
-        self.is_closed = False
-        self.left = Lock()  # released by the last helper
-        self.left.acquire()
-
-    def add(self, item):
-        self.results.append(None)
-        self.todo.insert(0, (len(self.results) - 1, item))
-
-    def work(self):
-        """Do one call after the other until all have begun."""
-        while self.todo:
-            try:
-                i, item = self.todo.pop()
-            except IndexError:  # another thread has taken the last one
-                break
-            self.results[i] = self.function(item)
-
-    def help(self):
-        """Work as a helper, unless the job is closed."""
-        with self.lock:
-            if self.is_closed:
-                return
-            self.helpers += 1
-        try:
-            self.work()
-        except BaseException as error:  # noqa: BLE001, raised in the thread that waits
-            self.todo.clear()
-            self.error = error
-        with self.lock:
-            self.helpers -= 1
-            if not self.helpers and self.left.locked():
-                self.left.release()
-
-    def close(self):
-        """Wait for the helpers. May be called again after an interrupt."""
-        with self.lock:
-            self.is_closed = True
-        while self.helpers:
-            self.left.acquire()
-
-
 class _Threads:
-    """A number of threads, of which all but the calling one sleep until there is a job.
+    """A number of threads, of which all but the calling one sleep until there are calls.
 
     number: None if all work is left to the calling thread and to BLAS.
-    bells: for each thread a lock, which is released to wake it up.
+    busy: held by the thread that the others help.
+    calls: what the others do next, as functions; None while there are no others.
     """
 
     def __init__(self, number):
         self.number = number
-        self.bells = []
-        self.busy = Lock()
-        self.job = None
+        self.after_fork()
+
+    def after_fork(self):  # the child has only the thread that called fork
+        self.busy, self.calls = Lock(), None
 
     def resize(self, number):
         with self.busy:
-            self.stop()
-            self.number = number
+            if self.calls is not None:
+                for _ in range(self.number - 1):
+                    self.calls.put(None)
+            self.calls, self.number = None, number
             if _library is not None:
                 _library.gg_threads(number or 1)
 
-    def stop(self):
-        """Let the threads end."""
-        bells, self.bells, self.job = self.bells, [], None
-        for bell in bells:
-            if bell.locked():
-                bell.release()
-
     def run(self, function, items):
-        """The calling thread adds all items to a job, whose calls have begun, and helps then."""
+        """The calling thread hands out all calls, and then makes those that nobody has begun."""
         is_alone = self.number == 1 or self.busy.locked()  # by this call, if nested
-        if is_alone or (isinstance(items, Sized) and len(items) < 2):
+        if is_alone or len(items) < 2:
             return [function(item) for item in items]
-        job = _Job(function)
+        futures = []
         with self.busy:
-            if not self.bells:
-                with suppress(RuntimeError):  # the system allows no more threads
-                    self._start()
-            self.job = copy_context(), job
             try:
-                try:
-                    self._add(job, items)
-                    job.work()
-                finally:
-                    job.todo.clear()
-                    job.close()
-            except BaseException:
-                job.close()  # for Ctrl-C in the lines above
-                raise
+                futures += [self._begin(function, item) for item in items]
+                numbers = range(len(items))
+                own = {i: function(items[i]) for i in numbers[::-1] if futures[i].cancel()}
+                return [own[i] if i in own else futures[i].result() for i in numbers]
             finally:
-                self.job = None
-        if job.error is not None:
-            try:
-                raise job.error
-            finally:
-                job.error = None  # whose traceback refers to the job
-        return job.results
+                _end(futures)
 
-    def _add(self, job, items):
-        # Not in `run`: at the end of a loop's pass, Ctrl-C may skip the handlers around the loop.
-        for item in items:
-            job.add(item)
-            self._wake(len(job.todo))
-            if job.error is not None:
-                break
+    def _begin(self, function, item):
+        from concurrent.futures import Future  # here, since it takes time to import
 
-    def _wake(self, number):
-        for bell in self.bells[: max(number, 0)]:
-            if bell.locked():
-                bell.release()
+        if self.calls is None:
+            self.calls = SimpleQueue()
+            with suppress(RuntimeError):  # the system allows no more threads
+                for i in range(self.number - 1):
+                    name, args = f"gpugrad {i}", (self.calls,)
+                    Thread(target=_serve, args=args, name=name, daemon=True).start()
+        future: Future = Future()
+        self.calls.put(partial(copy_context().run, _call, future, function, item))
+        return future
 
-    def _start(self):
-        for i in range(self.number - 1):
-            bell = Lock()
-            bell.acquire()
-            Thread(target=self._loop, args=(bell,), name=f"gpugrad {i}", daemon=True).start()
-            self.bells.append(bell)
 
-    def _loop(self, bell):
-        while True:
-            bell.acquire()
-            if bell not in self.bells:
-                return
-            job = self.job
-            if job is not None:
-                context, job = job
-                context.copy().run(job.help)
-            context = job = None  # so that what they refer to can be freed
+def _serve(calls):
+    while (call := calls.get()) is not None:
+        call()
+        call = None  # so that what it refers to can be freed
 
-    def after_fork(self):  # the child has only the thread that called fork
-        self.bells = []
-        self.busy = Lock()
-        self.job = None
+
+def _call(future, function, item):
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(function(item))
+        except BaseException as error:  # noqa: BLE001, raised in the thread that waits
+            future.set_exception(error)
+            del future  # which the error refers to
+
+
+def _end(futures):
+    """Wait until no call is under way; empty the list, to which errors of the calls refer."""
+    while futures:
+        if not futures[-1].cancel():
+            futures[-1].exception()
+        futures.pop()
 
 
 def _processors():

@@ -42,28 +42,22 @@ def _of_rows(name, *arrays):
     return out if rows(name, x.dtype, x.size // n, n, *arrays, out) else None
 
 
-@whole(softmax)
-def _softmax(xp, x, /, axis=-1):
-    return _of_rows("softmax", x) if _is_of_rows(axis, x) else NotImplemented
+def _define_twin(call):
+    name = call.op.name
+
+    @whole(call)
+    def forward(xp, x, /, axis=-1):
+        return _of_rows(name, x) if _is_of_rows(axis, x) else NotImplemented
+
+    @whole(call, "x")
+    def rule(xp, g, out, axis):
+        return _of_rows(f"{name}_vjp", g, out) if _is_of_rows(axis, out, g) else NotImplemented
+
+    call.twin("numpy", forward, x=rule)
 
 
-@whole(softmax, "x")
-def _softmax_vjp(xp, g, out, axis):
-    return _of_rows("softmax_vjp", g, out) if _is_of_rows(axis, out, g) else NotImplemented
-
-
-@whole(log_softmax)
-def _log_softmax(xp, x, /, axis=-1):
-    return _of_rows("log_softmax", x) if _is_of_rows(axis, x) else NotImplemented
-
-
-@whole(log_softmax, "x")
-def _log_softmax_vjp(xp, g, out, axis):
-    return _of_rows("log_softmax_vjp", g, out) if _is_of_rows(axis, out, g) else NotImplemented
-
-
-softmax.twin("numpy", _softmax, x=_softmax_vjp)
-log_softmax.twin("numpy", _log_softmax, x=_log_softmax_vjp)
+_define_twin(softmax)
+_define_twin(log_softmax)
 
 # Cross-entropy
 
@@ -216,7 +210,6 @@ def _has_steps(logits, target, reduction, ignore_index):
     )
 
 
-_cross_entropy.check = _check_of  # type: ignore[attr-defined]
 declare(
     _cross_entropy,
     fails=True,
@@ -266,7 +259,6 @@ def _steps_of_vjp(g, logits, target, reduction, ignore_index, /, *, out):
     return steps
 
 
-_cross_entropy_vjp.check = _check_of_vjp  # type: ignore[attr-defined]
 declare(
     _cross_entropy_vjp,
     fails=True,

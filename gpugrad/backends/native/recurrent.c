@@ -1,0 +1,290 @@
+// The steps of recurrent layers, with the bits of the definitions in ops/recurrent.py. This text is
+// compiled as rows.c is, after it. A step is a product by NumPy's own loop (`gg_matmul`), and what
+// the elements need besides, in blocks of rows that stay in the cache. No row needs another one, so
+// threads go through all steps with some rows each, and wait for each other once.
+
+#ifndef _WIN32 // where there is no gg_matmul
+#ifndef RNN
+#define RNN(x) ((x) < LSTM)
+enum { TANH_RNN, RELU_RNN, LSTM, GRU };
+
+// All arrays are in C order. `kept` are the gates that the definition returns; the LSTM's lie in
+// the order i, f, g, o, the GRU's n, r, z, q, and d has r, z, q, n then.
+enum {
+    GATES,    // (kept, length, batch, width); at first what the inputs add to the arguments
+    STATES,   // (length, batch, width), after each step
+    CELLS,    // so too, of an LSTM
+    STATE,    // (batch, width), before the first step; may be absent, but not for a GRU
+    CELL,     // so too, of an LSTM; never absent
+    WEIGHT,   // (gates, width, width), the right operand of a step's product
+    BIAS,     // (gates, width), added to what comes from the inputs; -0 where there is none
+    BIAS_HH,  // so too, to the product
+    PRODUCTS, // (gates, batch, width), of one step
+    G,        // (length, batch, width), the cotangents of the states; may be absent
+    D,        // (kept, length, batch, width), those of the arguments, which are computed
+    DH,       // (batch, width), of the state after the last step, and what is carried from it
+    DC,       // so too, of an LSTM's cells
+    LAYER_ARRAYS
+};
+
+// first, last: which steps are to be done, counted in the order in which they are done.
+// is_large: whether a step's product may be divided. in_part: how many rows a thread goes with.
+typedef struct {
+    int64_t kind, is_back, is_reverse, is_large, gates, length, batch, width, in_part, first, last;
+} Layer;
+
+enum { BLOCK_SIZE = 1024 }; // elements about in a block of rows
+#endif
+
+typedef struct {
+    const Layer *layer;
+    T *a[LAYER_ARRAYS];
+    int64_t number, step, time;
+    T *state, *cell;         // those before the step
+    int64_t start, rows, n;  // a block of rows: its first element, rows and elements
+} NAME(Step);
+
+// The block in an array.
+static T *NAME(at)(const NAME(Step) *s, int array, int64_t gate) {
+    const Layer *l = s->layer;
+    const int64_t part = array == PRODUCTS ? gate : gate * l->length + s->time;
+    return s->a[array] + part * l->batch * l->width + s->start;
+}
+
+// Arrays do not overlap; an element of one is written at the place where it was read.
+#undef EACH
+#if defined(__clang__)
+#define LOOP _Pragma("clang loop vectorize(assume_safety)") for
+#else
+#define LOOP _Pragma("GCC ivdep") for
+#endif
+#define EACH LOOP(int64_t i = 0; i < n; i++)
+#define STEP(name) static void NAME(name)(const NAME(Step) *s, const int64_t n)
+#define ARRAY(name, array, gate) T *restrict name = NAME(at)(s, array, gate)
+#define EACH_ROW                                                                                   \
+    for (int64_t row = 0, width = s->layer->width; row < s->rows; row++)                           \
+        LOOP(int64_t k = 0, i = row * width; k < width; k++, i++)
+
+// The argument of a gate times a factor, in the place of what the inputs add to it.
+static T *NAME(argument)(const NAME(Step) *s, int64_t gate, T factor) {
+    ARRAY(x, GATES, gate);
+    ARRAY(product, PRODUCTS, gate);
+    const T *restrict bias = s->a[BIAS] + gate * s->layer->width;
+    EACH_ROW x[i] = factor * (x[i] + bias[k] + product[i]);
+    return x;
+}
+
+// A logistic function is tanh(x / 2) / 2 + 1 / 2.
+#define FROM_TANH(x) ((T)0.5 * (x) + (T)0.5)
+
+STEP(rnn) {
+    T *restrict x = NAME(argument)(s, 0, 1);
+    if (s->layer->kind == TANH_RNN) {
+        APPLY(TANH, x);
+        return;
+    }
+    T none = 0; // NumPy's loop decides which of two zeros is larger
+    char *arrays[] = {(char *)x, (char *)&none, (char *)x};
+    intptr_t length = n, steps[] = {sizeof(T), 0, sizeof(T)};
+    NAME(loops)[MAXIMUM].function(arrays, &length, steps, NAME(loops)[MAXIMUM].data);
+}
+
+STEP(lstm) {
+    T *restrict i_ = NAME(argument)(s, 0, 0.5), *restrict f = NAME(argument)(s, 1, 0.5);
+    T *restrict g = NAME(argument)(s, 2, 1), *restrict o = NAME(argument)(s, 3, 0.5);
+    ARRAY(c, CELLS, 0);
+    ARRAY(h, STATES, 0);
+    const T *restrict before = s->cell + s->start;
+    APPLY(TANH, i_);
+    APPLY(TANH, f);
+    APPLY(TANH, g);
+    APPLY(TANH, o);
+    EACH {
+        i_[i] = FROM_TANH(i_[i]);
+        f[i] = FROM_TANH(f[i]);
+        o[i] = FROM_TANH(o[i]);
+        h[i] = c[i] = f[i] * before[i] + i_[i] * g[i];
+    }
+    APPLY(TANH, h);
+    EACH h[i] = o[i] * h[i];
+}
+
+STEP(gru) {
+    ARRAY(n_, GATES, 0);
+    ARRAY(r, GATES, 1);
+    ARRAY(z, GATES, 2);
+    ARRAY(q, GATES, 3);
+    ARRAY(h, STATES, 0);
+    ARRAY(to_r, PRODUCTS, 0);
+    ARRAY(to_z, PRODUCTS, 1);
+    ARRAY(to_q, PRODUCTS, 2);
+    const T *restrict before = s->state + s->start;
+    const T *restrict b = s->a[BIAS], *restrict b_hh = s->a[BIAS_HH];
+    EACH_ROW { // the inputs' parts are in the order r, z, n
+        T by_r = n_[i] + b[k], by_z = r[i] + b[width + k], by_n = z[i] + b[2 * width + k];
+        r[i] = (T)0.5 * (by_r + (to_r[i] + b_hh[k]));
+        z[i] = (T)0.5 * (by_z + (to_z[i] + b_hh[width + k]));
+        q[i] = to_q[i] + b_hh[2 * width + k];
+        n_[i] = by_n;
+    }
+    APPLY(TANH, r);
+    APPLY(TANH, z);
+    EACH {
+        r[i] = FROM_TANH(r[i]);
+        z[i] = FROM_TANH(z[i]);
+        n_[i] += r[i] * q[i];
+    }
+    APPLY(TANH, n_);
+    EACH h[i] = n_[i] + z[i] * (before[i] - n_[i]);
+}
+
+// The cotangent of the states after a step: what the step after it has carried, and its own.
+static T *NAME(to_states)(const NAME(Step) *s) {
+    const Layer *l = s->layer;
+    const int64_t n = s->n;
+    T *restrict dh = s->a[DH] + s->start;
+    ARRAY(p, PRODUCTS, 0);
+    ARRAY(p1, PRODUCTS, 1);
+    ARRAY(p2, PRODUCTS, 2);
+    ARRAY(p3, PRODUCTS, 3);
+    if (s->step && RNN(l->kind))
+        EACH dh[i] = p[i];
+    else if (s->step && l->kind == LSTM)
+        EACH dh[i] = (((T)zero + p[i]) + p1[i] + p2[i]) + p3[i];
+    else if (s->step)
+        EACH dh[i] += ((T)zero + p[i]) + p1[i] + p2[i];
+    if (s->a[G]) {
+        ARRAY(g, G, 0);
+        EACH dh[i] += g[i];
+    }
+    return dh;
+}
+
+STEP(rnn_back) {
+    T *restrict dh = NAME(to_states)(s);
+    ARRAY(h, STATES, 0);
+    ARRAY(d, D, 0);
+    if (s->layer->kind == TANH_RNN)
+        EACH d[i] = dh[i] * (1 - h[i] * h[i]);
+    else
+        EACH d[i] = h[i] > 0 ? dh[i] : 0;
+}
+
+STEP(lstm_back) {
+    T *restrict dh = NAME(to_states)(s), *restrict dc = s->a[DC] + s->start;
+    ARRAY(i_, GATES, 0);
+    ARRAY(f, GATES, 1);
+    ARRAY(g, GATES, 2);
+    ARRAY(o, GATES, 3);
+    ARRAY(to_i, D, 0);
+    ARRAY(to_f, D, 1);
+    ARRAY(to_g, D, 2);
+    ARRAY(to_o, D, 3); // at first, tanh of the cells
+    ARRAY(c, CELLS, 0);
+    const T *restrict before = s->cell + s->start;
+    memcpy(to_o, c, n * sizeof(T));
+    APPLY(TANH, to_o);
+    EACH {
+        T tanh = to_o[i], carried = dc[i] + dh[i] * (o[i] * (1 - tanh * tanh));
+        to_i[i] = carried * (g[i] * (i_[i] * (1 - i_[i])));
+        to_f[i] = carried * (before[i] * (f[i] * (1 - f[i])));
+        to_g[i] = carried * (i_[i] * (1 - g[i] * g[i]));
+        to_o[i] = dh[i] * (tanh * (o[i] * (1 - o[i])));
+        dc[i] = carried * f[i];
+    }
+}
+
+STEP(gru_back) {
+    T *restrict dh = NAME(to_states)(s);
+    ARRAY(n_, GATES, 0);
+    ARRAY(r, GATES, 1);
+    ARRAY(z, GATES, 2);
+    ARRAY(q, GATES, 3);
+    ARRAY(to_r, D, 0);
+    ARRAY(to_z, D, 1);
+    ARRAY(to_q, D, 2);
+    ARRAY(to_n, D, 3);
+    const T *restrict before = s->state + s->start;
+    EACH {
+        T by_n = (1 - z[i]) * (1 - n_[i] * n_[i]);
+        to_r[i] = dh[i] * (by_n * q[i] * (r[i] * (1 - r[i])));
+        to_z[i] = dh[i] * ((before[i] - n_[i]) * (z[i] * (1 - z[i])));
+        to_q[i] = dh[i] * (by_n * r[i]);
+        to_n[i] = dh[i] * by_n;
+        dh[i] *= z[i];
+    }
+}
+
+// Go through the steps with some rows.
+static int64_t NAME(go)(NAME(Step) s, int64_t first, int64_t rows) {
+    const Layer *l = s.layer;
+    const int64_t width = l->width, size = l->batch * width, bytes = sizeof(T), row = bytes * width;
+    const int64_t by_gate = l->is_back ? l->length * size * bytes : 0;
+    const int64_t d[] = {sizeof(T) == 8, l->gates > 1, rows, width, width, row, bytes, row, bytes, row,
+                         bytes, l->gates, by_gate, width * row, size * bytes};
+    const int64_t in_block = width < BLOCK_SIZE ? BLOCK_SIZE / width : 1;
+    int64_t errors = 0;
+    for (s.step = l->first; s.step < l->last; s.step++) {
+        s.time = l->is_back != l->is_reverse ? l->length - 1 - s.step : s.step;
+        const int64_t before = l->is_reverse ? s.time + 1 : s.time - 1;
+        const int is_initial = before < 0 || before == l->length;
+        s.state = is_initial ? s.a[STATE] : s.a[STATES] + before * size;
+        s.cell = is_initial || !s.a[CELLS] ? s.a[CELL] : s.a[CELLS] + before * size;
+        for (int part = 0; part < 2; part++) {
+            const T *x = l->is_back ? s.a[D] + s.time * size : s.state;
+            T *products = s.a[PRODUCTS] + first * width;
+            if (part == l->is_back && x)
+                errors |= gg_matmul(l->is_large ? s.number : 0, d, x + first * width, s.a[WEIGHT],
+                                    products);
+            else if (part == l->is_back) // 0 would change the sign of -0
+                for (int64_t gate = 0; gate < l->gates; gate++)
+                    for (int64_t i = 0; i < rows * width; i++)
+                        products[gate * size + i] = (T)-0.0;
+            else {
+                feclearexcept(FE_ALL_EXCEPT);
+                for (int64_t done = 0; done < rows; done += in_block) {
+                    s.rows = rows - done < in_block ? rows - done : in_block;
+                    s.start = (first + done) * width, s.n = s.rows * width;
+                    if (l->is_back)
+                        (RNN(l->kind)       ? NAME(rnn_back)
+                         : l->kind == LSTM ? NAME(lstm_back)
+                                           : NAME(gru_back))(&s, s.n);
+                    else
+                        (RNN(l->kind)       ? NAME(rnn)
+                         : l->kind == LSTM ? NAME(lstm)
+                                           : NAME(gru))(&s, s.n);
+                }
+                errors |= float_errors();
+            }
+        }
+    }
+    return errors;
+}
+
+typedef struct {
+    NAME(Step) step;
+    _Atomic int64_t errors;
+} NAME(Parts);
+
+static void NAME(go_part)(void *context, int64_t piece) {
+    NAME(Parts) *p = context;
+    const Layer *l = p->step.layer;
+    const int64_t first = piece * l->in_part, left = l->batch - first;
+    p->errors |= NAME(go)(p->step, first, left < l->in_part ? left : l->in_part);
+}
+
+// Do some steps. Arrays are given as for gg_rows. Returns the errors of floating-point operations.
+int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t number) {
+    const int64_t parts = (l->batch + l->in_part - 1) / l->in_part;
+    NAME(Parts) p = {{.layer = l, .number = parts > 1 ? 1 : number}};
+    for (int i = 0; i < LAYER_ARRAYS; i++)
+        p.step.a[i] = given[i] ? *given[i] : NULL;
+    gg_run(NAME(go_part), &p, parts);
+    return p.errors;
+}
+
+#undef STEP
+#undef ARRAY
+#undef LOOP
+#undef EACH_ROW
+#endif

@@ -1,0 +1,85 @@
+"""What several layers share: checks of arguments, and tensors that are made like others."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from .._arguments import require
+from .._tensor import Tensor
+from ..autograd.call import wrap
+from ..backends import backend_of
+from ..ops.manipulation import reshape
+
+Ints = int | Sequence[int]
+LENGTHS = "", "length", "height, width", "depth, height, width"  # by the number of axes
+
+
+def per_axis(name: str, value: Any, n: int, least: int = 1) -> tuple[int, ...]:
+    """``value``, an int or a sequence of one or ``n`` ints, as ``n`` ints of at least ``least``."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    values = values * n if len(values) == 1 else values
+    if len(values) != n or not all(isinstance(v, int) and v >= least for v in values):
+        raise ValueError(f"{name} must be one or {n} ints of at least {least}, not {value!r}")
+    return values
+
+
+def check_axes(name: str, input: Tensor, n: int, channels: Any = "channels") -> None:
+    """Raise ValueError unless an input has channels and ``n`` more axes, or a batch of these.
+
+    channels: how many, or any number of what they are called.
+    """
+    shape = input.shape
+    fits = input.ndim in (n + 1, n + 2)
+    if not fits or (type(channels) is int and shape[-n - 1] != channels):
+        layout = f"{channels}, {LENGTHS[n]}"
+        raise ValueError(
+            f"{name}: the input must be (n, {layout}) or ({layout}), not of shape {shape}"
+        )
+
+
+def with_examples(
+    name: str, input: Tensor, n: int, channels: Any = "channels"
+) -> tuple[Tensor, bool]:
+    """``input`` with an axis of examples, and whether that is new; see `check_axes`."""
+    check_axes(name, input, n, channels)
+    is_single = input.ndim == n + 1
+    return reshape(input, (1, *input.shape)) if is_single else input, is_single
+
+
+def check_shape(x: Any, shape: tuple[int, ...], message: str, *parts: Any) -> None:
+    """Raise ValueError unless ``x`` is None or has this shape.
+
+    message: how the error begins, with ``{}`` for each of the parts.
+    """
+    if x is not None and x.shape != shape:
+        raise ValueError(f"{message.format(*parts)} must have shape {shape}, not {x.shape}")
+
+
+def row_of(name: str, padding_idx: int | None, rows: int) -> int | None:
+    """``padding_idx``, counted from the start; ValueError if it is not one of the rows."""
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise ValueError(f"{name}: padding_idx {padding_idx} is not one of {rows} rows")
+    return padding_idx % rows
+
+
+def check_probability(name, p):
+    require(0 <= p <= 1, f"{name}: the probability p must be from 0 to 1", p)
+
+
+def created(name: str, *args: Any, dtype: Any, like: Tensor) -> Tensor:
+    """What the creation function ``name`` gives in the library and on the device of ``like``."""
+    backend = backend_of[type(like._like)]
+    array = backend.create(name, *args, dtype=backend.dtype(dtype), like=like._like)
+    return wrap(array, None)
+
+
+def public(kind: type, package: str, modules: str) -> dict[str, Any]:
+    """The objects of a type that modules define, but for those with a leading underscore."""
+    found = {}
+    for module in [import_module(f"{package}.{name}") for name in modules.split()]:
+        for name, x in vars(module).items():
+            if isinstance(x, kind) and x.__module__ == module.__name__ and name[0] != "_":
+                found[name] = x
+    return found

@@ -1,0 +1,101 @@
+"""Layers that move elements between channels and pixels, and one that compares channels."""
+
+from .._arguments import whole
+from .._tensor import Tensor
+from ..ops.manipulation import permute_dims, reshape
+from .common import check_axes
+from .function_layer import FunctionLayer
+from .padding import pad
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """Make squares of ``r * r`` pixels of as many channels, for the ``upscale_factor`` r.
+
+    input: ``(..., channels * r * r, height, width)``. The result is ``(..., channels, height * r,
+    width * r)``. From Shi et al. (2016). Raises ValueError for other channels.
+    """
+    r = whole("pixel_shuffle: upscale_factor", upscale_factor, 1)
+    *lead, channels, height, width = _image("pixel_shuffle", input)
+    if channels % r**2:
+        raise ValueError(f"pixel_shuffle: {channels} channels are no multiple of {r} * {r}")
+    x = reshape(input, (*lead, channels // r**2, r, r, height, width))
+    n = len(lead)
+    x = permute_dims(x, (*range(n + 1), n + 3, n + 1, n + 4, n + 2))
+    return reshape(x, (*lead, channels // r**2, height * r, width * r))
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """The inverse of `pixel_shuffle`: channels of squares of pixels.
+
+    input: ``(..., channels, height * r, width * r)``. The result is ``(..., channels * r * r,
+    height, width)``. Raises ValueError for other heights and widths.
+    """
+    r = whole("pixel_unshuffle: downscale_factor", downscale_factor, 1)
+    *lead, channels, height, width = _image("pixel_unshuffle", input)
+    if height % r or width % r:
+        raise ValueError(f"pixel_unshuffle: {height} x {width} pixels are no multiples of {r}")
+    x = reshape(input, (*lead, channels, height // r, r, width // r, r))
+    n = len(lead)
+    x = permute_dims(x, (*range(n + 1), n + 2, n + 4, n + 1, n + 3))
+    return reshape(x, (*lead, channels * r**2, height // r, width // r))
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Take the channels, the second axis, from each of the ``groups`` in turn.
+
+    From Zhang et al. (2018). Raises ValueError unless their number is a multiple of ``groups``.
+    """
+    groups = whole("channel_shuffle: groups", groups, 1)
+    if input.ndim < 3 or input.shape[1] % groups:
+        raise ValueError(
+            f"channel_shuffle: the input must be (n, channels, ...), with a multiple of {groups} "
+            f"channels, not {input.shape}"
+        )
+    n, channels, *rest = input.shape
+    x = reshape(input, (n, groups, channels // groups, *rest))
+    return reshape(permute_dims(x, (0, 2, 1, *range(3, x.ndim))), input.shape)
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """``x / (k + alpha * m) ** beta``, where m is the mean of ``x * x`` over ``size`` channels.
+
+    The channels, of the second axis, lie around the element's own; those beyond the ends count 0.
+
+    From Krizhevsky et al. (2012). Raises ValueError for an input without a third axis.
+    """
+    size = whole("local_response_norm: size", size, 1)
+    if input.ndim < 3:
+        shape = input.shape
+        raise ValueError(f"local_response_norm: the input must be (n, channels, ...), not {shape}")
+    channels = input.shape[1]
+    x = pad(input * input, (*[0, 0] * (input.ndim - 2), size // 2, (size - 1) // 2))
+    total = x[:, :channels, ...]
+    for i in range(1, size):
+        total = total + x[:, i : i + channels, ...]
+    return input / (k + alpha * total / size) ** beta
+
+
+def _image(name, input):
+    if input.ndim < 3:
+        check_axes(name, input, 2)
+    return input.shape
+
+
+class PixelShuffle(FunctionLayer, function=pixel_shuffle):
+    """Makes pixels of channels; see `functional.pixel_shuffle`."""
+
+
+class PixelUnshuffle(FunctionLayer, function=pixel_unshuffle):
+    """Makes channels of pixels; see `functional.pixel_unshuffle`."""
+
+
+class ChannelShuffle(FunctionLayer, function=channel_shuffle):
+    """Takes channels from groups in turn; see `functional.channel_shuffle`."""
+
+
+class LocalResponseNorm(FunctionLayer, function=local_response_norm):
+    """Divides by what the channels around have; see `functional.local_response_norm`."""
+
+    _shown = "size", "alpha=", "beta=", "k="

@@ -1,0 +1,78 @@
+"""Lengths, distances and angles of vectors along an axis: functions and modules."""
+
+from typing import Any
+
+from .._creation import asarray
+from .._tensor import Tensor
+from ..autograd.casting import in_float32
+from ..backends.dtypes import int64
+from ..ops.elementwise import maximum
+from ..ops.manipulation import astype
+from ..ops.neural import one_hot as _one_hot
+from ..ops.reductions import sum as _sum
+from .function_layer import FunctionLayer
+
+
+def _norm(x, axis, p, keepdims=False):
+    from ..ops.linalg import vector_norm  # at the top it would slow down `import gpugrad.nn`
+
+    return vector_norm(x, axis=axis, ord=p, keepdims=keepdims)
+
+
+@in_float32
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
+) -> Tensor:
+    """``x / max(norm(x), eps)``, for norms of order ``p`` along the axis ``dim`` or several."""
+    return input / maximum(_norm(input, dim, p, True), eps)
+
+
+@in_float32
+def cosine_similarity(x1: Tensor, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along ``dim``; each length is at least ``eps``.
+
+    ``x1`` and ``x2`` are broadcast together.
+    """
+    lengths = [maximum(_norm(x, dim, 2.0, True), eps) for x in (x1, asarray(x2))]
+    return _sum((x1 / lengths[0]) * (x2 / lengths[1]), axis=dim)
+
+
+@in_float32
+def pairwise_distance(
+    x1: Tensor, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """The norm of order ``p`` of ``x1 - x2 + eps`` along the last axis.
+
+    ``x1`` and ``x2`` are broadcast together. keepdim: whether the last axis stays, of length 1.
+    """
+    return _norm(x1 - x2 + eps, -1, p, keepdim)
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
+    """1 at the label and 0 elsewhere, along a new last axis of int64; see `gpugrad.one_hot`.
+
+    tensor: labels, of integers. num_classes: how many there are; -1 reads the largest one.
+    """
+    labels = asarray(tensor)
+    n = int(labels.max()) + 1 if num_classes == -1 else num_classes
+    return astype(_one_hot(labels, n), int64)
+
+
+class CosineSimilarity(FunctionLayer, function=cosine_similarity):
+    """The cosine of the angle between vectors; see `functional.cosine_similarity`."""
+
+    def forward(self, x1: Tensor, x2: Any) -> Tensor:  # type: ignore[override]
+        return self.function(x1, x2, **self._kept())
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class PairwiseDistance(FunctionLayer, function=pairwise_distance):
+    """The distance of vectors; see `functional.pairwise_distance`."""
+
+    def forward(self, x1: Tensor, x2: Any) -> Tensor:  # type: ignore[override]
+        return self.function(x1, x2, **self._kept())
+
+    def extra_repr(self) -> str:
+        return ""

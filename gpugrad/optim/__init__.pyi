@@ -1,0 +1,328 @@
+# Written by tests/write_stubs.py.
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpugrad.optim.adam import AdamW as AdamW
+from gpugrad.optim.lbfgs import LBFGS as LBFGS
+from gpugrad.optim.optimizer import Optimizer as Optimizer
+
+from . import lr_scheduler as lr_scheduler
+from . import swa_utils as swa_utils
+
+class Adadelta(Optimizer):
+    """Adadelta (Zeiler 2012, "ADADELTA: An adaptive learning rate method"), as PyTorch has it.
+
+    An update of a parameter ``p`` with gradient ``g``, where the average ``v`` of the squares of
+    gradients and ``u`` of the squares of changes start at 0::
+
+        g = g + weight_decay * p
+        v = rho * v + (1 - rho) * g**2
+        d = sqrt(u + eps) / sqrt(v + eps) * g
+        u = rho * u + (1 - rho) * d**2
+        p = p - lr * d
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    rho: the decay of the averages, from 0 to 1.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-06,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
+class Adagrad(Optimizer):
+    """Adagrad (Duchi, Hazan & Singer 2011, "Adaptive subgradient methods"), as PyTorch has it.
+
+    Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g`` and with the sum ``s``
+    of squares, which starts at ``initial_accumulator_value``::
+
+        g = g + weight_decay * p
+        s = s + g**2
+        p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters, which must be finite and at least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.01,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
+class Adam(Optimizer):
+    """Adam (Kingma & Ba 2015, "Adam: A method for stochastic optimization"), as PyTorch has it.
+
+    Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g`` and with the averages
+    ``m`` and ``v``, which start at 0::
+
+        g = g + weight_decay * p
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g**2
+        p = p - lr * m / (1 - beta1**t) / (sqrt(v / (1 - beta2**t)) + eps)
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    betas: the decays of the averages of gradients and of their squares, from 0 to below 1.
+    amsgrad: divide by the greatest ``v`` so far (Reddi, Kale & Kumar 2018).
+    maximize: go up: use ``-g`` in place of ``g``.
+    decoupled_weight_decay: replace the first line by ``p = (1 - lr * weight_decay) * p``, as
+        `AdamW` does.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.001,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-08,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
+class Adamax(Optimizer):
+    """Adamax (Kingma & Ba 2015, "Adam: A method for stochastic optimization"), as PyTorch has it.
+
+    Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g``, its average ``m`` and
+    its decaying greatest magnitude ``u``, which start at 0::
+
+        g = g + weight_decay * p
+        m = beta1 * m + (1 - beta1) * g
+        u = max(beta2 * u, abs(g) + eps)
+        p = p - lr * m / (1 - beta1**t) / u
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    betas: the decays of ``m`` and of ``u``, from 0 to below 1.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.002,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-08,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
+class Lion(Optimizer):
+    """Lion (Chen et al. 2023, "Symbolic discovery of optimization algorithms").
+
+    An update of a parameter ``p`` with gradient ``g`` and with the average ``m`` of gradients,
+    which starts at 0::
+
+        p = (1 - lr * weight_decay) * p
+        p = p - lr * sign(beta1 * m + (1 - beta1) * g)
+        m = beta2 * m + (1 - beta2) * g
+
+    The sign of 0 is 0. The real and the imaginary parts of complex parameters are treated as
+    separate numbers. PyTorch has no Lion; ``exp_avg`` is the name of ``m`` in the state dict, as
+    in the authors' implementation.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    lr: about a third to a tenth of what is right for `AdamW`, with a ``weight_decay`` that is
+        larger by the same factor.
+    betas: the decays of what the sign is taken of, and of the average, from 0 to below 1.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr`` and ``weight_decay`` must be finite and at least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.0001,
+        betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
+class NAdam(Optimizer):
+    """Adam with Nesterov momentum (Dozat 2016, "Incorporating Nesterov momentum into Adam").
+
+    As PyTorch has it. Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g`` and
+    with the averages ``m`` and ``v``, which start at 0::
+
+        g = g + weight_decay * p
+        mu(t) = beta1 * (1 - 0.96**(t * momentum_decay) / 2)
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g**2
+        c(t) = mu(1) * ... * mu(t)
+        n = mu(t + 1) * m / (1 - c(t + 1)) + (1 - mu(t)) * g / (1 - c(t))
+        p = p - lr * n / (sqrt(v / (1 - beta2**t)) + eps)
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    betas: the decays of the averages of gradients and of their squares, from 0 to below 1.
+    decoupled_weight_decay: replace the first line by ``p = (1 - lr * weight_decay) * p``, as
+        `AdamW` does.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    The state dict has ``c(t)`` as ``mu_product``, in float64, where PyTorch has float32.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps``, ``weight_decay`` and ``momentum_decay`` must be finite and
+    at least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.002,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-08,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 0.004,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
+class RAdam(Optimizer):
+    """Rectified Adam (Liu et al. 2020, "On the variance of the adaptive learning rate and beyond").
+
+    As PyTorch has it. Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g`` and
+    with the averages ``m`` and ``v``, which start at 0::
+
+        g = g + weight_decay * p
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g**2
+        n = 2 / (1 - beta2) - 1
+        r = n - 2 * t * beta2**t / (1 - beta2**t)
+        if r > 5:
+            c = sqrt((r - 4) * (r - 2) * n / ((n - 4) * (n - 2) * r))
+            p = p - lr * c * m / (1 - beta1**t) * sqrt(1 - beta2**t) / (sqrt(v) + eps)
+        else:
+            p = p - lr * m / (1 - beta1**t)
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    betas: the decays of the averages of gradients and of their squares, from 0 to below 1.
+    decoupled_weight_decay: replace the first line by ``p = (1 - lr * weight_decay) * p``, as
+        `AdamW` does.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.001,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-08,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
+class RMSprop(Optimizer):
+    """RMSprop (Tieleman & Hinton 2012, lecture 6.5 of "Neural networks for machine learning").
+
+    As PyTorch has it. An update of a parameter ``p`` with gradient ``g``, where the averages
+    ``v`` and ``m`` and the momentum buffer ``b`` start at 0::
+
+        g = g + weight_decay * p
+        v = alpha * v + (1 - alpha) * g**2
+        m = alpha * m + (1 - alpha) * g
+        b = momentum * b + g / (sqrt(v - m**2 if centered else v) + eps)
+        p = p - lr * b
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    alpha: the decay of the averages, from 0 to 1.
+    centered: divide by an estimate of the gradient's standard deviation (Graves 2013).
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps``, ``weight_decay`` and ``momentum`` must be finite and at
+    least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.01,
+        alpha: float = 0.99,
+        eps: float = 1e-08,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
+class SGD(Optimizer):
+    """Stochastic gradient descent with momentum, as PyTorch defines it.
+
+    For a parameter ``p`` with gradient ``g`` and momentum buffer ``b``, which the first
+    update sets to ``g``::
+
+        g = g + weight_decay * p
+        b = momentum * b + (1 - dampening) * g
+        p = p - lr * (g + momentum * b if nesterov else b)
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters: all must be finite, and all but ``dampening`` at least 0; ``nesterov``
+    needs momentum and no dampening.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.001,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None: ...

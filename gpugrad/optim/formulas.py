@@ -1,0 +1,164 @@
+"""Schedulers that are a formula of the epoch, which change the rates that the groups have."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from inspect import Parameter, signature
+from typing import Any, ClassVar
+
+from .._arguments import constructor, require, whole
+from .optimizer import Optimizer
+from .scheduler import LRScheduler
+
+_OPTIMIZER = Parameter("optimizer", Parameter.POSITIONAL_OR_KEYWORD, annotation=Optimizer)
+_LAST_EPOCH = Parameter("last_epoch", Parameter.POSITIONAL_OR_KEYWORD, default=-1, annotation=int)
+
+
+def _at_least(least):
+    return lambda name, value: whole(name, value, least)
+
+
+def _factor(name, value):
+    require(0 < value <= 1, f"{name} must be above 0 and at most 1", value)
+    return float(value)
+
+
+def _end_factor(name, value):
+    require(0 <= value <= 1, f"{name} must be from 0 to 1", value)
+    return float(value)
+
+
+def _milestones(name, value):
+    return Counter([whole(name.replace("milestones", "a milestone"), m, 0) for m in value])
+
+
+class Formula(LRScheduler):
+    """``lr = eta_min + (initial_lr - eta_min) * share(epoch, *options)``.
+
+    A subclass defines ``share``, from whose parameters ``__init__`` is made. So that others can
+    change the rates too, a step multiplies the rates that the groups have by the quotient of the
+    shares now and before.
+
+    read: functions of a name and a value that return an option; the others become floats.
+    is_stepwise: whether the first step after a given ``last_epoch`` does that too, as in PyTorch.
+    """
+
+    read: ClassVar[dict[str, Callable[[str, Any], Any]]] = {
+        "step_size": _at_least(1), "total_iters": _at_least(0), "T_max": _at_least(1),
+        "factor": _factor, "start_factor": _factor, "end_factor": _end_factor,
+        "milestones": _milestones,
+    }  # fmt: skip
+    eta_min = 0.0
+    is_stepwise = False
+    share: Callable[..., float]
+    _options: ClassVar[list[str]]
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "share" in vars(cls) and "__init__" not in vars(cls):
+            _, _, *options = signature(cls.share).parameters.values()
+            cls._options = [p.name for p in options]
+            made = constructor(_OPTIMIZER, options, _LAST_EPOCH, Formula.__init__)
+            cls.__init__ = made  # type: ignore[method-assign]
+
+    def __init__(self, optimizer, last_epoch, **options):
+        for name, value in options.items():
+            read = self.read.get(name)
+            value = read(f"{self._name}: {name}", value) if read else float(value)
+            setattr(self, name, value)
+        super().__init__(optimizer, last_epoch)
+
+    def _share(self, epoch):
+        return self.share(epoch, *[getattr(self, name) for name in self._options])
+
+    def get_lr(self) -> list[float]:
+        epoch, low, rates = self.last_epoch, self.eta_min, self._rates()
+        if self._is_initial and epoch and not self.is_stepwise:
+            return rates
+        now, before = self._share(epoch), self._share(epoch - 1) if epoch else 1.0
+        if now == before:
+            return rates
+        if before == 0:
+            rates, before = self.base_lrs, 1.0
+        return [low + (rate - low) * (now / before) for rate in rates]
+
+    def _begin_later(self):
+        low, share = self.eta_min, self._share(0)
+        self._set_rates([low + (base - low) * share for base in self.base_lrs])
+        self.last_epoch = 0
+
+
+class StepLR(Formula):
+    """``lr = initial_lr * gamma**(epoch // step_size)``."""
+
+    is_stepwise = True
+
+    def share(self, epoch, step_size: int, gamma: float = 0.1):
+        return gamma ** (epoch // step_size)
+
+
+class MultiStepLR(Formula):
+    """``lr = initial_lr * gamma**n``, with ``n`` the number of ``milestones`` up to the epoch.
+
+    milestones: epochs, in any order. One that is given twice counts twice.
+    """
+
+    is_stepwise = True
+
+    def share(self, epoch, milestones: Iterable[int], gamma: float = 0.1):
+        return gamma ** sum([n for m, n in Counter(milestones).items() if m <= epoch])
+
+
+class ConstantLR(Formula):
+    """``lr = initial_lr * factor`` before epoch ``total_iters``, and ``initial_lr`` from there on.
+
+    factor: above 0 and at most 1.
+    """
+
+    is_stepwise = True
+
+    def share(self, epoch, factor: float = 1.0 / 3, total_iters: int = 5):
+        return factor if epoch < total_iters or not total_iters else 1.0
+
+
+class LinearLR(Formula):
+    """``lr = initial_lr * f``, with ``f`` linear in the epoch.
+
+    ``f`` goes from ``start_factor`` at epoch 0 to ``end_factor`` at ``total_iters``, and stays.
+
+    start_factor: above 0 and at most 1.
+    end_factor: from 0 to 1.
+    """
+
+    def share(
+        self, epoch, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5
+    ):
+        way = min(epoch / total_iters, 1.0) if total_iters else 0.0
+        return start_factor + (end_factor - start_factor) * way
+
+
+class ExponentialLR(Formula):
+    """``lr = initial_lr * gamma**epoch``."""
+
+    def share(self, epoch, gamma: float):
+        return gamma**epoch
+
+
+class PolynomialLR(Formula):
+    """``lr = initial_lr * (1 - min(epoch, total_iters) / total_iters)**power``."""
+
+    read: ClassVar = {**Formula.read, "total_iters": _at_least(1)}
+
+    def share(self, epoch, total_iters: int = 5, power: float = 1.0):
+        return (1 - min(epoch / total_iters, 1.0)) ** power
+
+
+class CosineAnnealingLR(Formula):
+    """``lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
+
+    Loshchilov & Hutter 2017, "SGDR: Stochastic gradient descent with warm restarts", without the
+    restarts. After ``T_max`` epochs the rate rises again.
+    """
+
+    def share(self, epoch, T_max: int, eta_min: float = 0.0):
+        return (1 + math.cos(math.pi * epoch / T_max)) / 2

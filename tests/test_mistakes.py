@@ -1,0 +1,119 @@
+"""Mistakes that people make in their first days, and errors that say what was wrong and what to do.
+
+Each line is a mistake and, after ``#``, the type of the error and words that it must have.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad import nn, optim
+from gpugrad.data import DataLoader, TensorDataset
+from gpugrad.nn import functional as F
+from gpugrad.transforms import grad, vmap
+
+MISTAKES = """
+leaf.numpy()  # RuntimeError: call detach() first
+leaf.backward()  # ValueError: make it one number first, such as its sum() or mean()
+[loss.backward() for _ in range(2)]  # RuntimeError: pass retain_graph=True to the first backward
+leaf.__iadd__(1)  # RuntimeError: only under no_grad(); or write to a copy, x = x + 0
+leaf.__setitem__(0, 1.0)  # RuntimeError: only under no_grad()
+gg.tensor([1, 2], requires_grad=True)  # TypeError: only floating tensors have gradients, not int64
+gg.tensor([[1, 2], [3]])  # ValueError: tensor: setting an array element with a sequence
+gg.tensor("abc")  # TypeError: tensor: the values must be numbers or bools
+leaf + "abc"  # TypeError: add: cannot take a str; give a Tensor, an array or a number
+gg.ones((2, 3)) + gg.ones((2, 4))  # ValueError: float32 (2, 3) on cpu, float32 (2, 4) on cpu
+gg.ones((2, 3)) @ gg.ones((2, 3))  # ValueError: x1 (2, 3) and x2 (2, 3) do not align: 3 != 2
+gg.ones((2, 3)).reshape(4, 2)  # ValueError: cannot reshape array of size 6 into shape (4,2)
+gg.ones((2, 3)).view(6)  # AttributeError: write x.reshape(shape)
+gg.ones((2, 3))[5]  # IndexError: index 5 is out of bounds for axis 0 with size 2
+gg.ones((2, 3)).item()  # ValueError: item: the tensor has 6 elements, not 1; use tolist()
+gg.ones((2, 2, 2)).T  # ValueError: T: needs 2 axes, not 3; use mT or permute_dims
+gg.ones((2, 2)).sum(dim=0)  # TypeError: dim is axis here; it takes x, axis, dtype, keepdims
+gg.ones((2, 2)).sum(axis=2)  # IndexError: axis 2 is out of bounds
+gg.ones(3).take(0, 1)  # IndexError: take: axis 1 is out of bounds for 1 axes
+gg.tensor([1.0], device="gpu")  # ValueError: use 'cpu', 'cuda' or 'cuda:N'
+gg.tensor([1.0], dtype="float31")  # TypeError: data type 'float31' not understood
+gg.cat([leaf, leaf])  # AttributeError: write gpugrad.concat
+gg.from_numpy(np.ones(2))  # AttributeError: write gpugrad.asarray
+gg.clamp(leaf, 0, 1)  # AttributeError: write gpugrad.clip
+gg.jit(abs)  # AttributeError: write gpugrad.compile
+gg.sinn(leaf)  # AttributeError: did you mean gpugrad.sin?
+leaf.unsqueeze(0)  # AttributeError: write gpugrad.expand_dims(x, axis)
+leaf.sort()  # AttributeError: write gpugrad.sort(x, axis=axis)
+leaf.repeat(2)  # AttributeError: write gpugrad.repeat(x, n), or gpugrad.tile(x, repetitions)
+bool(leaf > 0)  # ValueError: has no single truth value; use any or all
+float(loss)  # RuntimeError: use item(), or call detach() first
+gg.where(leaf > 0, leaf)  # TypeError: where: needs condition, x1, x2
+gg.einsum("ij,jk", gg.ones((2, 3)), gg.ones((2, 3)))  # ValueError: lengths 3 and 2 for 'j'
+gg.save({"a": object()}, "x.safetensors")  # TypeError: save: state['a'] is a
+gg.load("nowhere/model.safetensors")  # FileNotFoundError: there is no file nowhere/model
+nn.Linear(2, 3)(gg.ones((4, 3)))  # ValueError: must be the in_features of weight (out, in) = (3, 2)
+nn.Linear(2)  # TypeError: missing a required argument: 'out_features'
+nn.Linear(-1, 3)  # ValueError: Linear: in_features must be an int of at least 1, not -1
+nn.ReLu()  # AttributeError: did you mean gpugrad.nn.ReLU?
+nn.Conv2d(3, 4, 3)(gg.ones((2, 1, 8, 8)))  # ValueError: (3, height, width), not (2, 1, 8, 8)
+nn.Conv2d(3, 4, 3)(gg.ones((2, 3, 2, 2)))  # ValueError: more than the padded input of (2, 2)
+nn.Sequential([nn.Linear(2, 2)])  # TypeError: write Sequential(*layers)
+nn.BatchNorm1d(3)(gg.ones((2, 4)))  # ValueError: must be (n, 3) or (n, 3, length), not (2, 4)
+nn.LSTM(3, 4)(gg.ones((5, 2, 6)))  # ValueError: (length, batch, 3) or (length, 3), not (5, 2, 6)
+nn.Embedding(3, 2)(gg.tensor([5]))  # IndexError: embedding: an index is not one of the 3 rows
+nn.Embedding(3, 2)(gg.tensor([1.0]))  # TypeError: the indices must be integers, not float32
+nn.MultiheadAttention(5, 2)  # ValueError: embed_dim 5 must be a multiple of num_heads 2
+nn.Dropout(1.5)  # ValueError: the probability p must be from 0 to 1, not 1.5
+Unregistered()  # UserWarning: Unregistered.w is a tensor that requires grad, but no parameter
+linear.load_state_dict({"weight": np.ones((1, 2))})  # ValueError: missing: bias
+linear.load_state_dict({"weight": np.ones((2, 2)), "bias": np.ones(1)})  # ValueError: (2, 2), not
+linear.load_state_dict(parallel)  # ValueError: load {name.removeprefix('module.'): x for name
+linear.load_state_dict("model.pt")  # TypeError: must be a dict of tensors by name, not a str
+F.cross_entropy(logits, gg.tensor([0, 3]))  # IndexError: from 0 to 2, but go from 0 to 3; given
+F.cross_entropy(logits, gg.tensor([0.0, 1.0]))  # ValueError: by target.astype(gpugrad.int64)
+F.mse_loss(gg.ones((2, 1)), gg.ones(2))  # ValueError: target.reshape((2, 1)) would fit
+optim.SGD(linear, lr=0.1)  # TypeError: params is a module; pass model.parameters()
+optim.SGD([], lr=0.1)  # ValueError: there are no parameters to optimize
+optim.SGD([leaf], lr=-1)  # ValueError: lr must be finite and at least 0, not -1.0
+optim.Adam([leaf * 2])  # ValueError: is a result of multiply, not a leaf
+optim.Adam([leaf], learning_rate=0.1)  # TypeError: unexpected keyword argument 'learning_rate'
+optim.Adam([leaf], betas=(1.0, 0.9))  # ValueError: betas must be from 0 to below 1, not (1.0, 0.9)
+optim.Adm([leaf])  # AttributeError: did you mean gpugrad.optim.Adam?
+grad(lambda x: x * 2)(leaf)  # TypeError: take its sum or mean, or use jacobian or vjp
+grad(lambda x: x.item() ** 2)(gg.tensor(1.0))  # TypeError: do not call item(), float() or numpy()
+vmap(abs)(gg.tensor(1.0))  # ValueError: give None in in_axes for what all examples share
+vmap(lambda x: x.item())(leaf)  # TypeError: inside vmap a tensor stands for all examples
+DataLoader([], batch_size=0)  # ValueError: batch_size must be an int of at least 1, not 0
+TensorDataset(np.ones(3), np.ones(4))  # ValueError: needs tensors (n, ...) of one length n
+np.eye(2).view(np.matrix) @ leaf  # TypeError: make it an array, numpy.asarray(x)
+""".strip().splitlines()
+
+
+class Unregistered(nn.Module):
+    def __init__(self):
+        self.w = gg.ones(3, requires_grad=True)
+
+
+NAMES = {
+    "gg": gg, "np": np, "nn": nn, "F": F, "optim": optim, "grad": grad, "vmap": vmap,
+    "DataLoader": DataLoader, "TensorDataset": TensorDataset, "Unregistered": Unregistered,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", MISTAKES, ids=[line.partition("  # ")[0] for line in MISTAKES])
+def test_the_error_says_what_to_do(line):
+    leaf, linear = gg.tensor([1.0, 2.0], requires_grad=True), nn.Linear(2, 1)
+    names = {
+        "leaf": leaf,
+        "loss": gg.exp(leaf).sum(),
+        "linear": linear,
+        "logits": gg.ones((2, 3)),
+        "parallel": {f"module.{name}": x for name, x in linear.state_dict().items()},
+    }
+    mistake, _, expected = line.partition("  # ")
+    kind, _, words = expected.partition(": ")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        with pytest.raises((Exception, Warning)) as error:
+            eval(mistake, NAMES | names)
+    assert type(error.value).__name__ == kind
+    assert words in str(error.value)

@@ -1,0 +1,247 @@
+"""The steps of recurrent layers by the library have the bits of the definitions."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from test_native_rows import assert_same, library, values  # noqa: F401, a fixture
+from test_threads_of_numpy import number  # noqa: F401, a fixture
+
+import gpugrad as gg
+from gpugrad import nn
+from gpugrad.backends.native import base
+from gpugrad.backends.numpy import threads
+from gpugrad.backends.numpy.namespace import xp
+from gpugrad.kernels.numpy import recurrent
+from gpugrad.ops.recurrent import _gru, _lstm, _rnn
+
+# The op, its gates, its states and its static arguments.
+KINDS = {
+    "tanh": (_rnn, 1, 1, {"nonlinearity": "tanh"}),
+    "relu": (_rnn, 1, 1, {"nonlinearity": "relu"}),
+    "lstm": (_lstm, 4, 2, {}),
+    "gru": (_gru, 3, 1, {}),
+}
+# Length, batch, inputs and states. Elements are computed by several threads in the last ones.
+SHAPES = [
+    (1, 1, 3, 2),
+    (5, 2, 3, 4),
+    (7, 3, 1, 5),
+    (6, 1, 30, 70),
+    (3, 40, 64, 128),
+    (3, 300, 8, 33),
+]
+GIVEN = {"all": (1, 1, 1), "none": (0, 0, 0), "one bias": (1, 0, 1), "no states": (0, 1, 0)}
+
+
+def arguments(kind, shape, dtype, given, values_of):
+    _, gates, states, _ = KINDS[kind]
+    length, batch, features, h = shape
+    shapes = [(length, batch, features), (gates * h, features), (gates * h, h)]
+    arrays = [
+        values(s, dtype, values_of if len(s) == 3 else "ordinary", i) for i, s in enumerate(shapes)
+    ]
+    more = [(gates * h,), (gates * h,), *[(batch, h)] * states]
+    is_given = [*given[:2], *given[2:] * states]
+    return [arrays[0], *[a / 8 for a in arrays[1:]]] + [
+        values(s, dtype, "ordinary", 3 + i) if is_there else None
+        for i, (s, is_there) in enumerate(zip(more, is_given, strict=True))
+    ]
+
+
+def same(found, expected):
+    assert isinstance(found, tuple)
+    for x, y in zip(found, expected, strict=True):
+        assert (x is None) == (y is None)
+        if x is not None:
+            assert_same(x, y)
+
+
+def compare(kind, args, cotangents, reverse):
+    """Compare the twin's results and cotangents with those of the definition."""
+    op, _, states, static = KINDS[kind]
+    op, twins = op.op, op.op.twins["numpy"]
+    expected = op.forward(xp, *args, reverse=reverse, **static)
+    same(twins["forward"].twin(xp, *args, reverse=reverse, **static), expected)
+    g = [*cotangents, *[None] * (len(expected) - len(cotangents))]
+    for wanted in ((True,) * (5 + states), (False, True, False, False, True, *[False] * states)):
+        given = g, *args[:3], *args[5:], expected, wanted, *static.values(), reverse
+        same(twins["joint"].twin(xp, *given), op.joint(xp, *given))
+
+
+@pytest.mark.parametrize("threads_", [1, 3])
+@pytest.mark.parametrize("values_of", ["ordinary", "some special", "zeros"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_bits(kind, dtype, values_of, threads_, number):  # noqa: F811
+    gg.set_num_threads(threads_)
+    for reverse in (False, True):
+        for given in GIVEN.values():
+            for shape in SHAPES:
+                length, batch, _, h = shape
+                args = arguments(kind, shape, dtype, given, values_of)
+                whole, *last = (
+                    values(s, dtype, "ordinary", 9 + i)
+                    for i, s in enumerate([(length, batch, h), (batch, h), (batch, h)])
+                )
+                last = last[: 1 + (kind == "lstm")]
+                for g in ([whole, *last], [None, *last], [whole]):
+                    compare(kind, args, g, reverse)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_of_any_order(kind):
+    args = arguments(kind, (4, 3, 5, 6), np.float32, (1, 1, 1), "ordinary")
+    g = values((3, 4, 6), np.float32, "ordinary", 7).swapaxes(0, 1)
+    twins = KINDS[kind][0].op.twins["numpy"]
+    static = {"reverse": False, **KINDS[kind][3]}
+    expected = twins["forward"](xp, *args, **static)
+    for i in range(len(args)):
+        for other in (
+            args[i].copy("F"),
+            np.repeat(args[i], 2, -1)[..., ::2],
+            args[i][::-1].copy()[::-1],
+        ):
+            changed = [*args[:i], other, *args[i + 1 :]]
+            same(
+                twins["forward"](xp, *changed, **static),
+                KINDS[kind][0].op.forward(xp, *changed, **static),
+            )
+            compare_joint(kind, changed, expected, g)
+
+
+def compare_joint(kind, args, out, g):
+    op, _, states, static = KINDS[kind]
+    given = [g, *[None] * (len(out) - 1)], *args[:3], *args[5:], out, (True,) * (5 + states)
+    given = *given, *static.values(), False
+    same(tuple(op.op.twins["numpy"]["joint"](xp, *given)), op.op.joint(xp, *given))
+
+
+@pytest.mark.parametrize("dtype", [gg.float32, gg.float64])
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_layers_with_and_without_the_library(kind, dtype, batch_first, monkeypatch):
+    layer = kind(5, 7, 2, bidirectional=True, batch_first=batch_first, dtype=dtype)
+    rng = np.random.default_rng(0)
+    x = gg.tensor(rng.standard_normal((3, 4, 5)), dtype=dtype, requires_grad=True)
+
+    def run(compiled):
+        def step():
+            out, last = layer(x)
+            last = last if isinstance(last, tuple) else (last,)
+            loss = (out * out).sum() + sum((s * s * s).sum() for s in last)
+            return loss.detach(), *gg.autograd.grad(loss, [x, *layer.parameters()])
+
+        step = gg.compile(step) if compiled else step
+        for _ in range(3):
+            found = step()
+        return [a.numpy() for a in found]
+
+    calls = []
+    go = recurrent._go
+    monkeypatch.setattr(
+        recurrent, "_go", lambda *args, **more: calls.append(1) or go(*args, **more)
+    )
+    found = run(False), run(True)
+    assert len(calls) >= 2 * 3 * 4
+    monkeypatch.setattr(recurrent, "base", lambda: None)
+    calls.clear()
+    for other in (*found, run(True)):
+        for a, b in zip(run(False), other, strict=True):
+            assert_same(a, b)
+    assert not calls
+
+
+def test_what_is_left_to_the_definitions():
+    args = arguments("lstm", (4, 3, 5, 6), np.float32, (1, 1, 1), "ordinary")
+    twin = _lstm.op.twins["numpy"]["forward"].twin
+    assert isinstance(twin(xp, *args, reverse=False), tuple)
+    for dtype in (np.float16, np.int64):
+        assert twin(xp, *[a.astype(dtype) for a in args], reverse=False) is NotImplemented
+    mixed = [*args[:5], args[5].astype(np.float64), args[6]]
+    assert twin(xp, *mixed, reverse=False) is NotImplemented
+    for shape in ((4, 0, 5, 6), (4, 3, 0, 6), (4, 3, 5, 1), (0, 3, 5, 6)):
+        other = arguments("lstm", shape, np.float32, (1, 1, 1), "ordinary")
+        assert twin(xp, *other, reverse=False) is NotImplemented
+    out, *_ = gg.lstm(*map(gg.asarray, arguments("lstm", (4, 0, 5, 6), "f", (1, 1, 1), "ordinary")))
+    assert out.shape == (4, 0, 6)
+
+
+def test_errors_are_reported_as_by_numpy():
+    args = arguments("gru", (4, 3, 5, 6), np.float32, (1, 1, 1), "ordinary")
+    args[5][1, :2] = np.inf, -np.inf
+    with np.errstate(invalid="warn"), pytest.warns(RuntimeWarning, match="invalid value"):
+        gg.gru(*map(gg.asarray, args))
+    with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+        gg.gru(*map(gg.asarray, args))
+
+
+class Interrupted(BaseException):
+    pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such timer")
+def test_ctrl_c_ends_a_long_sequence(number, monkeypatch):  # noqa: F811
+    calls, run_kernel = [], recurrent.run_kernel
+
+    def interrupt(*args):
+        raise Interrupted
+
+    def counted(*args):
+        if not calls:
+            signal.setitimer(signal.ITIMER_REAL, 1e-3)
+        calls.append(1)
+        return run_kernel(*args)
+
+    monkeypatch.setattr(recurrent, "run_kernel", counted)
+    x, weight = gg.ones((2000, 64, 8)), gg.ones((4 * 512, 512))
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(Interrupted):
+            gg.lstm(x, weight[:, :8], weight)
+        assert len(calls) < 100  # of 500
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert threads._blas.get() == threads._blas.usual
+
+
+def test_other_threads_of_python_go_on_meanwhile(monkeypatch):
+    began, ended = threading.Event(), threading.Event()
+    run_kernel = recurrent.run_kernel
+
+    def signalled(*args):
+        began.set()
+        found = run_kernel(*args)
+        ended.set()
+        return found
+
+    monkeypatch.setattr(recurrent, "run_kernel", signalled)
+    monkeypatch.setattr(recurrent, "_LONG", 1 << 40)
+    x, weight = gg.ones((50, 64, 8)), gg.ones((4 * 256, 256))
+    thread = threading.Thread(target=gg.lstm, args=(x, weight[:, :8], weight))
+    thread.start()
+    began.wait(60)
+    count = 0
+    while not ended.is_set():
+        count += 1
+    thread.join()
+    assert count > 1000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Python 3.12, about threads and fork
+def test_a_fork_can_compute(number):  # noqa: F811
+    args = arguments("lstm", (9, 64, 32, 128), np.float32, (1, 1, 1), "ordinary")
+    twin = _lstm.op.twins["numpy"]["forward"].twin
+    expected = twin(xp, *args, reverse=False)[0]
+    child = os.fork()
+    if not child:
+        os._exit(0 if np.array_equal(twin(xp, *args, reverse=False)[0], expected) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_the_library_is_there():
+    assert hasattr(base.base(), "gg_recurrent_f")
