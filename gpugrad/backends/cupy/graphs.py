@@ -297,7 +297,7 @@ def _without_garbage_collection():
 
 
 def copy_as_it_lies(x):
-    """A copy with the same strides, and as many bytes behind a multiple of 16, as kernels see it."""
+    """A copy with the same strides, as many bytes behind a multiple of 16."""
     ends = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
     before = -sum([end for end in ends if end < 0])
     size = before + sum([end for end in ends if end > 0]) + x.itemsize
