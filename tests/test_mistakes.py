@@ -54,7 +54,7 @@ nn.Linear(2, 3)(gg.ones((4, 3)))  # ValueError: must be the in_features of weigh
 nn.Linear(2)  # TypeError: missing a required argument: 'out_features'
 nn.Linear(-1, 3)  # ValueError: Linear: in_features must be an int of at least 1, not -1
 nn.ReLu()  # AttributeError: did you mean gpugrad.nn.ReLU?
-nn.Conv2d(3, 4, 3)(gg.ones((2, 1, 8, 8)))  # ValueError: (3, height, width), not (2, 1, 8, 8)
+nn.Conv2d(3, 4, 3)(gg.ones((2, 1, 8, 8)))  # ValueError: width), not of shape (2, 1, 8, 8)
 nn.Conv2d(3, 4, 3)(gg.ones((2, 3, 2, 2)))  # ValueError: more than the padded input of (2, 2)
 nn.Sequential([nn.Linear(2, 2)])  # TypeError: write Sequential(*layers)
 nn.BatchNorm1d(3)(gg.ones((2, 4)))  # ValueError: must be (n, 3) or (n, 3, length), not (2, 4)

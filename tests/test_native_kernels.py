@@ -19,7 +19,7 @@ import gpugrad  # noqa: F401  the namespaces declare what they are
 from gpugrad.backends.native.calls import TYPES, operations
 from gpugrad.backends.native.loops import owner_of
 from gpugrad.backends.numpy import noting
-from gpugrad.backends.numpy.binding import bind, flat
+from gpugrad.backends.numpy.binding import bind
 from gpugrad.backends.numpy.namespace import xp
 
 pytestmark = pytest.mark.skipif(not kernels.has_kernels, reason="there is no compiler")
@@ -268,9 +268,9 @@ class Program:
             self.bind(xp.multiply, (first, second), {}, first)
 
     def bind(self, function, args, kwargs, out):
-        step = bind(function, args, kwargs, out)
-        if step is not None:
-            self.add(flat([step]), out)
+        steps = bind(function, args, kwargs, out)
+        if steps is not None:
+            self.add(steps, out)
 
     def add(self, steps, out):
         if any(operations(step) is None for step in steps):

@@ -91,6 +91,41 @@ def test_bits(kind, dtype, values_of, threads_, number):  # noqa: F811
                     compare(kind, args, g, reverse)
 
 
+def test_threads_share_rows_only_where_products_keep_their_bits(number, monkeypatch):  # noqa: F811
+    rows = recurrent._rows_of_a_thread.__wrapped__
+    given = 4, 960, 32, np.dtype(np.float32), False
+    assert rows(*given, 1) == 960
+    assert rows(4, 960, 2048, *given[3:], 2) == 960
+    assert rows(*given, 2) in (480, 960)
+    monkeypatch.setattr(recurrent, "_part", lambda x, weight, rows, i: np.zeros((4, 480, 32)))
+    assert rows(*given, 2) == 960
+    one_after_the_other = np.einsum(
+        "bi,gij->gbj", *[np.ones(s, "f") for s in ((960, 32), (4, 32, 32))]
+    )
+    monkeypatch.setattr(
+        recurrent, "_part", lambda x, weight, rows, i: one_after_the_other[:, i : i + rows]
+    )
+    monkeypatch.setattr(recurrent, "product_of", lambda *_: lambda *_: one_after_the_other)
+    assert rows(*given, 2) == 480
+
+
+@pytest.mark.parametrize("rows", [3, 16, 300])
+@pytest.mark.parametrize("kind", KINDS)
+def test_bits_do_not_depend_on_the_rows_of_a_thread(kind, rows, number, monkeypatch):  # noqa: F811
+    args = arguments(kind, (5, 300, 8, 33), np.float32, (1, 1, 1), "ordinary")
+    twin = KINDS[kind][0].op.twins["numpy"]["forward"].twin
+    static = {"reverse": True, **KINDS[kind][3]}
+    expected = twin(xp, *args, **static)
+    seen = []
+    monkeypatch.setattr(recurrent, "_rows_of_a_thread", lambda *a: seen.append(a) or rows)
+    found = twin(xp, *args, **static)
+    assert seen
+    for x, y in zip(found, expected, strict=True):  # these parts of products may add otherwise
+        assert x is y is None or np.allclose(x, y, 1e-4, 1e-5)
+    if rows == 300:
+        same(found, expected)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_of_any_order(kind):
     args = arguments(kind, (4, 3, 5, 6), np.float32, (1, 1, 1), "ordinary")

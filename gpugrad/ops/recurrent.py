@@ -77,6 +77,13 @@ def _in_order(steps, reverse):
     return steps[::-1] if reverse else steps
 
 
+def _stacked(xp, steps, reverse):
+    """One array of several arrays of each step: ``(number, length, batch, h)``."""
+    arrays = [x for kind in zip(*_in_order(steps, reverse), strict=True) for x in kind]
+    out = xp.stack(arrays)
+    return xp.reshape(out, (out.shape[0] // len(steps), len(steps), *out.shape[1:]))
+
+
 def _before(xp, states, initial, reverse):
     """The state before each step, given that after each step: ``(length, batch, h)``."""
     first = xp.zeros_like(states[:1, ...]) if initial is None else xp.expand_dims(initial, axis=0)
@@ -286,9 +293,9 @@ def _lstm(
         h = o * xp.tanh(c)
         states.append(h)
         cells.append(c)
-        gates.append(xp.stack([i, f, g, o]))
+        gates.append((i, f, g, o))
     states, cells = (xp.stack(_in_order(a, reverse)) for a in (states, cells))
-    gates = xp.stack(_in_order(gates, reverse), axis=1)
+    gates = _stacked(xp, gates, reverse)
     return tuple([cast(xp, a, dtype) for a in (states, h, c, cells, gates)])
 
 
@@ -395,12 +402,13 @@ def _gru(
         a = steps[t]
         rz = _logistic(xp, a[:2, ...] + recurrent[:2, ...])
         q = recurrent[2, ...]
-        n = xp.tanh(a[2, ...] + rz[0, ...] * q)
-        h = n + rz[1, ...] * (h - n)
+        r, z = rz[0, ...], rz[1, ...]
+        n = xp.tanh(a[2, ...] + r * q)
+        h = n + z * (h - n)
         states.append(h)
-        gates.append(xp.stack([n, rz[0, ...], rz[1, ...], q]))
+        gates.append((n, r, z, q))
     states = xp.stack(_in_order(states, reverse))
-    gates = xp.stack(_in_order(gates, reverse), axis=1)
+    gates = _stacked(xp, gates, reverse)
     return tuple([cast(xp, a, dtype) for a in (states, h, gates)])
 
 

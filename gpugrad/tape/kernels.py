@@ -72,8 +72,7 @@ class Lowering:
         if call.declared.steps is not None:
             return call.declared.steps(*args, out=out, **kwargs)
         is_checked = call in program._checked_calls
-        step = program.binder.bind(call.function, args, kwargs, out, checked=is_checked)
-        return step and program.binder.flat([step])
+        return program.binder.bind(call.function, args, kwargs, out, checked=is_checked)
 
     # Arrays
 

@@ -121,7 +121,7 @@ class Steps:
 
     # Binding to memory
 
-    def _bound(self, call, out, **how):
+    def _bound(self, call, out, checked=False):
         """Steps that make a call into the memory of ``out``; None if there are none."""
         arrays, slots = [], {}
         for x in (*call.operands(), out):
@@ -137,11 +137,8 @@ class Steps:
             return next(values) if type(x) is Value else x
 
         args, kwargs = mapped(call.args, fill), mapped(call.kwargs, fill)
-        step = self.binder.bind(call.function, args, kwargs, arrays[-1], **how)
-        if step is None:
-            return None
-        steps = self.binder.flat([step])
-        return self._with_registers(steps, slots) if slots else steps
+        steps = self.binder.bind(call.function, args, kwargs, arrays[-1], checked=checked)
+        return self._with_registers(steps, slots) if slots and steps else steps
 
     def _with_registers(self, steps, slots):
         """The steps with registers in the place of arrays; None if that cannot be done.

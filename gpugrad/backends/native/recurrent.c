@@ -39,9 +39,11 @@ enum { BLOCK_SIZE = 1024 }; // elements about in a block of rows
 typedef struct {
     const Layer *layer;
     T *a[LAYER_ARRAYS];
-    int64_t number, step, time;
-    T *state, *cell;         // those before the step
-    int64_t start, rows, n;  // a block of rows: its first element, rows and elements
+    int64_t number, first, last; // of threads; the rows
+    int64_t step, time;
+    T *state, *cell;        // those before the step
+    int64_t start, rows, n; // a block of rows: its first element, rows and elements
+    _Atomic int64_t *errors;
 } NAME(Step);
 
 // The block in an array.
@@ -215,72 +217,85 @@ STEP(gru_back) {
     }
 }
 
-// Go through the steps with some rows.
-static int64_t NAME(go)(NAME(Step) s, int64_t first, int64_t rows) {
+static int64_t NAME(rows_in_block)(const Layer *l) {
+    return l->width < BLOCK_SIZE ? BLOCK_SIZE / l->width : 1;
+}
+
+// What the elements need in the blocks from k to end.
+static void NAME(compute)(const NAME(Step) *whole, int64_t k, int64_t end) {
+    NAME(Step) s = *whole;
     const Layer *l = s.layer;
+    const int64_t in_block = NAME(rows_in_block)(l);
+    feclearexcept(FE_ALL_EXCEPT);
+    for (; k < end; k++) {
+        const int64_t first = s.first + k * in_block, left = s.last - first;
+        s.rows = left < in_block ? left : in_block;
+        s.start = first * l->width, s.n = s.rows * l->width;
+        if (RNN(l->kind))
+            (l->is_back ? NAME(rnn_back) : NAME(rnn))(&s, s.n);
+        else if (l->kind == LSTM)
+            (l->is_back ? NAME(lstm_back) : NAME(lstm))(&s, s.n);
+        else
+            (l->is_back ? NAME(gru_back) : NAME(gru))(&s, s.n);
+    }
+    *s.errors |= float_errors();
+}
+
+static void NAME(compute_block)(void *context, int64_t k) { NAME(compute)(context, k, k + 1); }
+
+// The products of a step.
+static void NAME(multiply)(const NAME(Step) *s) {
+    const Layer *l = s->layer;
     const int64_t width = l->width, size = l->batch * width, bytes = sizeof(T), row = bytes * width;
-    const int64_t by_gate = l->is_back ? l->length * size * bytes : 0;
+    const int64_t by_gate = l->is_back ? l->length * size * bytes : 0, rows = s->last - s->first;
     const int64_t d[] = {sizeof(T) == 8, l->gates > 1, rows, width, width, row, bytes, row, bytes, row,
                          bytes, l->gates, by_gate, width * row, size * bytes};
-    const int64_t in_block = width < BLOCK_SIZE ? BLOCK_SIZE / width : 1;
-    int64_t errors = 0;
+    const T *x = l->is_back ? s->a[D] + s->time * size : s->state;
+    T *products = s->a[PRODUCTS] + s->first * width;
+    if (x) {
+        x += s->first * width;
+        *s->errors |= gg_matmul(l->is_large ? s->number : 0, d, x, s->a[WEIGHT], products);
+        return;
+    }
+    for (int64_t gate = 0; gate < l->gates; gate++)
+        for (int64_t i = 0; i < rows * width; i++)
+            products[gate * size + i] = (T)-0.0; // which changes no number
+}
+
+// Go through the steps with some rows; with all of them, other threads help in each step.
+static void NAME(go)(void *context, int64_t piece) {
+    NAME(Step) s = *(NAME(Step) *)context;
+    const Layer *l = s.layer;
+    const int64_t in_block = NAME(rows_in_block)(l), size = l->batch * l->width;
+    s.first = piece * l->in_part, s.last = s.first + l->in_part;
+    s.last = s.last < l->batch ? s.last : l->batch;
+    const int64_t blocks = (s.last - s.first + in_block - 1) / in_block;
     for (s.step = l->first; s.step < l->last; s.step++) {
         s.time = l->is_back != l->is_reverse ? l->length - 1 - s.step : s.step;
         const int64_t before = l->is_reverse ? s.time + 1 : s.time - 1;
         const int is_initial = before < 0 || before == l->length;
         s.state = is_initial ? s.a[STATE] : s.a[STATES] + before * size;
         s.cell = is_initial || !s.a[CELLS] ? s.a[CELL] : s.a[CELLS] + before * size;
-        for (int part = 0; part < 2; part++) {
-            const T *x = l->is_back ? s.a[D] + s.time * size : s.state;
-            T *products = s.a[PRODUCTS] + first * width;
-            if (part == l->is_back && x)
-                errors |= gg_matmul(l->is_large ? s.number : 0, d, x + first * width, s.a[WEIGHT],
-                                    products);
-            else if (part == l->is_back) // 0 would change the sign of -0
-                for (int64_t gate = 0; gate < l->gates; gate++)
-                    for (int64_t i = 0; i < rows * width; i++)
-                        products[gate * size + i] = (T)-0.0;
-            else {
-                feclearexcept(FE_ALL_EXCEPT);
-                for (int64_t done = 0; done < rows; done += in_block) {
-                    s.rows = rows - done < in_block ? rows - done : in_block;
-                    s.start = (first + done) * width, s.n = s.rows * width;
-                    if (l->is_back)
-                        (RNN(l->kind)       ? NAME(rnn_back)
-                         : l->kind == LSTM ? NAME(lstm_back)
-                                           : NAME(gru_back))(&s, s.n);
-                    else
-                        (RNN(l->kind)       ? NAME(rnn)
-                         : l->kind == LSTM ? NAME(lstm)
-                                           : NAME(gru))(&s, s.n);
-                }
-                errors |= float_errors();
-            }
-        }
+        if (!l->is_back)
+            NAME(multiply)(&s);
+        if (s.number > 1)
+            gg_run(NAME(compute_block), &s, blocks);
+        else
+            NAME(compute)(&s, 0, blocks);
+        if (l->is_back)
+            NAME(multiply)(&s);
     }
-    return errors;
-}
-
-typedef struct {
-    NAME(Step) step;
-    _Atomic int64_t errors;
-} NAME(Parts);
-
-static void NAME(go_part)(void *context, int64_t piece) {
-    NAME(Parts) *p = context;
-    const Layer *l = p->step.layer;
-    const int64_t first = piece * l->in_part, left = l->batch - first;
-    p->errors |= NAME(go)(p->step, first, left < l->in_part ? left : l->in_part);
 }
 
 // Do some steps. Arrays are given as for gg_rows. Returns the errors of floating-point operations.
 int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t number) {
     const int64_t parts = (l->batch + l->in_part - 1) / l->in_part;
-    NAME(Parts) p = {{.layer = l, .number = parts > 1 ? 1 : number}};
+    _Atomic int64_t errors = 0;
+    NAME(Step) s = {.layer = l, .number = parts > 1 ? 1 : number, .errors = &errors};
     for (int i = 0; i < LAYER_ARRAYS; i++)
-        p.step.a[i] = given[i] ? *given[i] : NULL;
-    gg_run(NAME(go_part), &p, parts);
-    return p.errors;
+        s.a[i] = given[i] ? *given[i] : NULL;
+    gg_run(NAME(go), &s, parts);
+    return errors;
 }
 
 #undef STEP

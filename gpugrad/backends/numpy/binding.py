@@ -20,7 +20,7 @@ _OPERANDS = np.ndarray, bool, int, float, complex, np.generic
 
 
 def bind(function, args, kwargs, out, *, checked=False):
-    """A function without arguments that fills ``out`` with ``function(*args, **kwargs)``.
+    """Functions without arguments, which fill ``out`` with ``function(*args, **kwargs)``.
 
     args, kwargs: arrays, whose memory stays the same while their values may change; numbers, also
         as 0-d arrays of the dtype of the operands; tuples and other constants.
@@ -28,8 +28,8 @@ def bind(function, args, kwargs, out, *, checked=False):
         operand where `declaration` says that the function is elementwise.
     checked: whether the values have been checked, by the ``check`` that is declared.
 
-    The bits are those of ``function(*args, **kwargs)``. Returns None if it cannot be done. What
-    takes several calls has them in its attribute ``calls``, see `flat`.
+    The bits are those of ``function(*args, **kwargs)``. Returns None if it cannot be done, else
+    a list of the functions in the order in which they are to be called.
     """
     declared = declaration(function)
     if not declared.out or (kwargs and "out" in kwargs):
@@ -41,7 +41,7 @@ def bind(function, args, kwargs, out, *, checked=False):
     if type(function) is np.ufunc and function.signature is None:
         return None if kwargs else _bound_ufunc(function, args, out)
     if not out.size:
-        return _nothing
+        return []
     function = np.matmul if function is operator.matmul else function
     is_any = out.flags.c_contiguous or declared.holds("elementwise", args, kwargs)
     target = out if is_any else np.empty(out.shape, out.dtype)
@@ -53,12 +53,7 @@ def bind(function, args, kwargs, out, *, checked=False):
         calls = [f for f in calls if getattr(f, "func", None) is not namespace.check_labels]
     if target is not out:
         calls.append(partial(np.copyto, out, target))
-    return _together(calls)
-
-
-def flat(bounds):
-    """A list of the calls that bound functions make, so that one loop can make all of them."""
-    return [call for bound in bounds for call in getattr(bound, "calls", (bound,))]
+    return calls
 
 
 def _may_be_number(function, x1, x2):
@@ -94,24 +89,4 @@ def _bound_ufunc(ufunc, args, out):
             return None
         if any(np.may_share_memory(x, out) for x in arrays):
             return None
-    try:
-        return bound_ufunc(ufunc, args, out)
-    except CannotNote:
-        return None
-
-
-def _nothing():
-    pass
-
-
-def _together(calls):
-    """A function that makes all of the calls."""
-    if len(calls) == 1:
-        return calls[0]
-
-    def call_all():
-        for call in calls:
-            call()
-
-    call_all.calls = calls
-    return call_all
+    return [bound_ufunc(ufunc, args, out)]

@@ -5,11 +5,11 @@ from functools import partial
 import numpy as np
 
 from ..declarations import UFUNCS
-from .binding import bind, flat
+from .binding import bind
 from .namespace import duplicate, owner
 
 __all__ = [
-    "arena", "bind", "copy_into", "duplicate", "flat", "maker", "ones_with_strides", "place",
+    "arena", "bind", "copy_into", "duplicate", "maker", "ones_with_strides", "place",
     "scalar", "shares_memory", "sharing", "stand_in", "takes_arrays", "ufunc_of",
 ]  # fmt: skip
 

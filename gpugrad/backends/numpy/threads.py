@@ -419,7 +419,7 @@ class _Threads:
                 for i in range(self.number - 1):
                     name, args = f"gpugrad {i}", (self.calls,)
                     Thread(target=_serve, args=args, name=name, daemon=True).start()
-        future: Future = Future()
+        future = Future()
         self.calls.put(partial(copy_context().run, _call, future, function, item))
         return future
 

@@ -5,13 +5,20 @@ all times at once, before the steps and after them, is computed as in the defini
 """
 
 import ctypes
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import base, is_expected, is_reported, place
-from ...backends.numpy.threads import SMALL, number_for_products, product_of, run, run_kernel
+from ...backends.numpy.threads import (
+    SMALL,
+    get_num_threads,
+    has_several,
+    product_of,
+    run,
+    run_kernel,
+)
 from ...ops.recurrent import (
     _added,
     _before,
@@ -26,7 +33,7 @@ from .whole import whole
 
 _LONG = 1 << 28  # multiplications after which a call returns, so that Ctrl-C can end it
 _WORTH = 1 << 21  # multiplications that are worth waking a thread
-_ROWS = 8  # and the fewest rows of a thread; others have a multiple of them
+_ROWS = 8, 12  # threads have a multiple of the first one, or else of the second one
 _MOST = 1 << 22  # elements of the weights up to which threads share the rows
 # Of native/recurrent.c, the kinds of layers with their number of gates and of arrays that are kept
 # of all gates, and the names of the arrays:
@@ -59,16 +66,22 @@ def _rows_of_a_thread(gates, batch, h, dtype, is_back, number):
 
     BLAS may compute products of fewer rows in another way, with sums in another order.
     """
-    rows = -(-batch // (number * _ROWS)) * _ROWS
-    if rows >= batch or gates * h * h > _MOST:
-        return batch
     rng = np.random.default_rng(0)
-    shapes = ((gates, batch, h) if is_back else (batch, h)), (gates, h, h)
-    x, weight = (rng.standard_normal(shape, dtype) for shape in shapes)
-    starts = range(0, batch, rows)
-    parts = run(lambda i: np.matmul(x[..., i : i + rows, :], weight), starts)
-    whole = product_of(x, weight)(x, weight)
-    return rows if np.array_equal(np.concatenate(parts, axis=-2), whole) else batch
+    for step in _ROWS:
+        rows = -(-batch // (number * step)) * step
+        is_uneven = 4 * rows * min(number, gates) > 5 * batch  # threads better share the gates
+        if rows >= batch or is_uneven or gates * h * h > _MOST:
+            continue
+        shapes = ((gates, batch, h) if is_back else (batch, h)), (gates, h, h)
+        x, weight = (rng.standard_normal(shape, dtype) for shape in shapes)
+        parts = run(partial(_part, x, weight, rows), range(0, batch, rows))
+        if np.array_equal(np.concatenate(parts, axis=-2), product_of(x, weight)(x, weight)):
+            return rows
+    return batch
+
+
+def _part(x, weight, rows, start):
+    return np.matmul(x[..., start : start + rows, :], weight)
 
 
 def _go(kind, reverse, **arrays):
@@ -82,7 +95,8 @@ def _go(kind, reverse, **arrays):
     arrays["products"] = products = np.empty((gates, batch, h), weight.dtype)
     given = (ctypes.c_void_p * len(_ARRAYS))(*[place(arrays.get(name)) for name in _ARRAYS])
     is_large = max(batch * h * (gates if is_back else 1), weight.size) > SMALL
-    number = number_for_products() if length * products.size * h >= _WORTH else 1
+    is_worth_it = has_several() and length * products.size * h >= _WORTH
+    number = get_num_threads() if is_worth_it else 1
     in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, number)
     layer = [*_KINDS].index(kind), is_back, reverse, is_large, gates, length, batch, h, in_part
     function = getattr(base(), f"gg_recurrent_{'f' if weight.dtype == float32 else 'd'}")
