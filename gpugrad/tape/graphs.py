@@ -147,7 +147,8 @@ class _Captured:
 
     def _warm_up(self):
         copied = [x for x in self._tape.pinned if x.memory.is_written]
-        copies = {x: self._tape.duplicate(self._sources[x]) for x in copied}
+        # In the same layout, so that the same kernels are compiled as are captured.
+        copies = {x: self._graphs.copy_as_it_lies(self._sources[x]) for x in copied}
         self._numbers.memory.send()  # whose addresses are 0, so that nothing is copied in or out
         self._work(copies)
 

@@ -11,6 +11,7 @@ import pytest
 
 import gpugrad as gg
 from gpugrad.backends.cupy import cublas, graphs, products
+from gpugrad.backends.cupy.kernels import fused
 
 
 def captured(work):
@@ -581,3 +582,47 @@ def test_memory_that_stays_exhausted_while_capturing(monkeypatch):
     with pytest.raises(RuntimeError, match="Out of memory allocating 16,384 bytes"):
         graphs.Graph(work, warm_up=lambda: None)
     assert len(calls) == graphs._ATTEMPTS
+
+
+@pytest.mark.parametrize("layout", ["unaligned", "transposed", "reversed", "steps"])
+def test_no_kernel_is_compiled_while_capturing(layout, monkeypatch):
+    """What a graph overwrites lies in its warm-up as in its capture, on which kernels depend."""
+    compile_, compiled = cupy.RawModule.__init__, []
+
+    def noted(self, *args, **kwargs):
+        compiled.append(cupy.cuda.get_current_stream().is_capturing())
+        compile_(self, *args, **kwargs)
+
+    fused._module.cache_clear()
+    monkeypatch.setattr(cupy.RawModule, "__init__", noted)
+    memory = cupy.arange(200, dtype="float32") / 200
+    view = {
+        "unaligned": memory[1:61].reshape(6, 10),
+        "transposed": memory[:60].reshape(10, 6).T,
+        "reversed": memory[60:0:-1].reshape(6, 10)[::-1],
+        "steps": memory[:120].reshape(6, 20)[:, ::2],
+    }[layout]
+    host = gg.tensor(view.get(), requires_grad=True)
+    x = gg.asarray(view).requires_grad_()
+    assert x.array.data.ptr == view.data.ptr
+
+    def step_of(x, y):
+        optimizer = gg.optim.SGD([x], lr=0.1)
+
+        def step():
+            optimizer.zero_grad()
+            loss = (gg.tanh(x) * y + gg.exp(x)).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    run, eager = gg.compile(step_of(x, on("cuda", [0.25] * 10))), step_of(host, 0.25)
+    for _ in range(5):
+        np.testing.assert_allclose(run().item(), eager().item(), rtol=1e-5)
+    assert run.program().call_by_call is None
+    assert x.array.data.ptr == view.data.ptr
+    assert compiled
+    assert not any(compiled)
+    np.testing.assert_allclose(view.get(), host.detach().numpy(), rtol=1e-5)

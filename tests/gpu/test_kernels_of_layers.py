@@ -15,7 +15,7 @@ pytestmark = on_gpu
 
 NEAR = {"float64": 1e-10, "float32": 3e-5, "float16": 1e-2, "bfloat16": 8e-2}
 LENGTHS = [(20, 35)] if IS_STAND_IN else [(1, 1), (64, 64), (70, 200), (513, 300)]
-FEATURES = [8] if IS_STAND_IN else [8, 32, 40, 64, 100, 128, 256]
+FEATURES = [8] if IS_STAND_IN else [8, 32, 40, 64, 100, 128, 200, 256, 300]
 
 
 @pytest.fixture(params=NEAR)

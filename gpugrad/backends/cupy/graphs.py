@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager, suppress
 
 import cupy
+import numpy as np
 from cupy.cuda.memory import OutOfMemoryError
 
 from ..registry import parse_device
@@ -295,6 +296,17 @@ def _without_garbage_collection():
             gc.enable()
 
 
+def copy_as_it_lies(x):
+    """A copy with the same strides, as many bytes behind a multiple of 16."""
+    ends = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
+    before = -sum([end for end in ends if end < 0])
+    size = before + sum([end for end in ends if end > 0]) + x.itemsize
+    memory = cupy.empty(size + 15, np.uint8).data + before
+    out = cupy.ndarray(x.shape, x.dtype, memory + (x.data.ptr - memory.ptr) % 16, x.strides)
+    out[...] = x
+    return out
+
+
 def addresses(arrays):
     """Where the elements of each array begin."""
     return [x.data.ptr for x in arrays]
@@ -307,5 +319,5 @@ def scope(device):
 
 __all__ = [
     "DeviceKey", "Fused", "Graph", "NotNowError", "Numbers", "addresses", "copy_arrays",
-    "free_memory", "maker", "scope",
+    "copy_as_it_lies", "free_memory", "maker", "scope",
 ]  # fmt: skip

@@ -1,5 +1,6 @@
 """CuPy's array class on top of NumPy: its devices, errors and memory."""
 
+import copy
 import ctypes
 
 import numpy as np
@@ -19,6 +20,12 @@ class MemoryPointer:
         self.ptr = array._values.__array_interface__["data"][0]
         self.device_id = array.device.id
         self.mem = kind(_owner(array._values))
+        self._array = array
+
+    def __add__(self, offset):
+        out = copy.copy(self)
+        out.ptr += offset
+        return out
 
 
 class Capsule:
@@ -46,8 +53,12 @@ class ndarray:
     __slots__ = ("__weakref__", "_held", "_values", "base", "device")
     __hash__ = None
 
-    def __init__(self, shape, dtype=float):
-        self._set(np.empty(shape, dtype), current_device(), None)
+    def __init__(self, shape, dtype=float, memptr=None, strides=None):
+        if memptr is None:
+            self._set(np.empty(shape, dtype), current_device(), None)
+            return
+        values = _values_at(memptr.ptr, shape, np.dtype(dtype), strides)
+        self._set(values, memptr._array.device, None, memptr._array)
 
     def _set(self, values, device, base, owner=None):
         self._values = values
@@ -373,12 +384,19 @@ def from_interface(x):
         note("the stream of __cuda_array_interface__")
     pointer, _ = interface["data"]
     dtype, shape = np.dtype(interface["typestr"]), interface["shape"]
-    strides = interface.get("strides")
-    ends = [(n - 1) * abs(step) for n, step in zip(shape, strides or (), strict=bool(strides))]
-    size = sum(ends) + dtype.itemsize if strides else dtype.itemsize * np.prod(shape, dtype=int)
-    memory = (ctypes.c_byte * size).from_address(pointer) if pointer else bytes(size)
-    values = np.ndarray(shape, dtype, memory, 0, strides)
+    values = _values_at(pointer, shape, dtype, interface.get("strides"))
     return borrowed(values, Device(owners.get(pointer)), x)
+
+
+def _values_at(pointer, shape, dtype, strides):
+    """NumPy's array over memory, the first of whose elements is at an address."""
+    ends = [(n - 1) * step for n, step in zip(shape, strides or (), strict=bool(strides))]
+    before = -sum([end for end in ends if end < 0])
+    size = before + sum([end for end in ends if end > 0]) + dtype.itemsize
+    if not strides:
+        size = dtype.itemsize * np.prod(shape, dtype=int)
+    memory = (ctypes.c_byte * size).from_address(pointer - before) if pointer else bytes(size)
+    return np.ndarray(shape, dtype, memory, before, strides)
 
 
 def borrowed(values, device, owner):
