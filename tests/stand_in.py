@@ -31,7 +31,10 @@ STAND_IN = TESTS / "cupy_stand_in"
 GPU_TESTS = STAND_IN / "test_as_on_a_gpu.py"
 GPU_ARGUMENTS = (
     *(str(TESTS), "-m", "gpu", f"--ignore={STAND_IN}"),
-    *(f"--deselect=tests/test_ops.py::{x}[" for x in ("test_gradients", "test_second_gradients")),
+    *(
+        f"--deselect=tests/ops/test_ops.py::{x}["
+        for x in ("test_gradients", "test_second_gradients")
+    ),
 )
 OWN_ARGUMENTS = (str(STAND_IN),)
 

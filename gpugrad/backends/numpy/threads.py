@@ -97,11 +97,6 @@ def has_several():
     return _threads.number != 1 and not _is_left_to_blas()
 
 
-def number_for_products():
-    """Into how many threads' pieces `matmul` divides products now; 1 if it leaves them whole."""
-    return _threads.number if has_several() and _blas.is_known else 1
-
-
 def description(x1, x2, out):
     """The numbers that describe a product to `gg_matmul`, see native/pool.c."""
     steps = [step for x in (x1, x2, out) for step in x.strides[-2:]]

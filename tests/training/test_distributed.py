@@ -30,7 +30,7 @@ def environment(**variables):
     """The environment of a process that tests start."""
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(TESTS.parents[1]), os.environ.get("PYTHONPATH", "")]),
         "OPENBLAS_NUM_THREADS": "1",
         # Open MPI refuses to run as root, and more processes than there are processors.
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -97,7 +97,7 @@ def test_faults_end_all_processes(fault):
 @needs_mpi
 @pytest.mark.slow
 def test_the_example(tmp_path):
-    example = TESTS.parent / "examples" / "train_mlp.py"
+    example = TESTS.parents[1] / "examples" / "train_mlp.py"
     done = run(2, example, "--epochs", 1, "--hidden", 8, "--device", "auto", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for word in ("device: ", "digits: ", "epoch 1/1 ", "weights: ", "picture: "):
@@ -186,7 +186,7 @@ class TestOneProcess:
             "distributed.DataParallel(nn.Linear(2, 2)); print('mpi4py' in sys.modules)"
         )
         done = subprocess.run(
-            [sys.executable, "-c", code], cwd=TESTS.parent, capture_output=True, text=True
+            [sys.executable, "-c", code], cwd=TESTS.parents[1], capture_output=True, text=True
         )
         assert done.stdout.split() == ["False"], done.stderr
 

@@ -312,7 +312,7 @@ def test_nothing_is_read_outside_of_arrays(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rs", "-x", "-p", "no:cacheprovider",
          "-m", "not slow", "-k", "not fork", __file__, *map(str, others)],
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         env={
             **os.environ,
             "CC": " ".join(words),

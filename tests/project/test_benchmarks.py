@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cases import CASES
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 STAND_IN = ROOT / "tests/cupy_stand_in"
 
 

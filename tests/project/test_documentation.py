@@ -16,7 +16,7 @@ import pytest
 
 import gpugrad
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SITE = "https://gpugrad.github.io/gpugrad/"
 REPOSITORY = "https://github.com/gpugrad/gpugrad/blob/main/"

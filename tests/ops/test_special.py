@@ -24,7 +24,7 @@ from gpugrad.autograd import grad
 from gpugrad.backends.special import cupy_function, scipy_function
 from gpugrad.testing import assert_close, gradcheck
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 inf, pi = np.inf, np.pi
 CASE_OF = {case.op.removeprefix("special."): case for case in CASES}

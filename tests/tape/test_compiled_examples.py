@@ -135,7 +135,7 @@ def test_programs_of_a_first_day(name, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["CNN", "transformer", "LSTM", "Adam, 100 of 1000"])
 def test_steps_of_benchmarks(name, monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     import model_step
 
     eager, compiled = model_step.Library("gpugrad"), model_step.Library("gpugrad")

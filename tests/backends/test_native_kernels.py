@@ -1,7 +1,7 @@
 """Kernels have the bits of the bound calls in whose place they are.
 
 Every operation by itself is compared here, and random programs of calls. More random programs are
-made with ``GPUGRAD_PROGRAMS=5000 pytest tests/test_native_kernels.py -m fuzz``.
+made with ``GPUGRAD_PROGRAMS=5000 pytest tests/backends/test_native_kernels.py -m fuzz``.
 """
 
 import contextlib

@@ -16,7 +16,7 @@ import gpugrad
 from gpugrad import data, nn, optim
 from gpugrad.training import Trainer, callbacks
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # NumPy's products use one thread, since other tests may keep the machine's other cores busy.
 ENVIRONMENT = {
     **os.environ,

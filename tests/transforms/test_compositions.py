@@ -3,7 +3,7 @@
 JAX takes minutes to compile them, so its values are kept in a file. To write it again after
 changing the functions below:
 
-    XLA_FLAGS=--xla_backend_optimization_level=0 python tests/test_compositions.py
+    XLA_FLAGS=--xla_backend_optimization_level=0 python tests/transforms/test_compositions.py
 """
 
 import json
