@@ -48,6 +48,8 @@ class Judged(NamedTuple):
     reads_groups: bool
 
 
+# Modules whose code changes the numbers of optimizers in steps that are noted as a whole.
+_SCHEDULERS = {f"gpugrad.optim.{name}" for name in ("scheduler", "lr_scheduler", "formulas")}
 _judged: dict[int, Judged] = {}  # by the id of the code, which it keeps alive
 
 
@@ -61,7 +63,7 @@ def _judge(frame):
         facts = facts_of(code)
         reads = "param_groups" in facts.names or facts.computes_names
     elif is_inside and (code.co_name == "__getstate__" or "param_groups" in code.co_names):
-        reads = code.co_name not in _STEPS and not name.endswith("lr_scheduler")
+        reads = code.co_name not in _STEPS and name not in _SCHEDULERS
     if len(_judged) > 10_000:
         _judged.clear()
     found = _judged[id(code)] = Judged(code, is_inside, is_owned, is_foreign, reads)

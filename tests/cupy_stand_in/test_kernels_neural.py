@@ -163,7 +163,7 @@ class TestDense:
         with pytest.raises(ValueError, match="must be the in_features"):
             gg.dense(x, weight, None, activation="relu")
         for other in ("gelu", "none"):
-            with pytest.raises(ValueError, match="activation must be one of"):
+            with pytest.raises(ValueError, match="activation must be 'relu', 'sigmoid' or 'tanh'"):
                 gg.dense(x, weight[:, :3], None, activation=other)
         with pytest.raises(ValueError, match="bias must have shape"):
             gg.linear(x, weight[:, :3], gg.ones(3, device="cuda"))

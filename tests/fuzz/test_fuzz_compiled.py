@@ -321,9 +321,7 @@ def test_random_training_programs_have_the_bits_of_eager_ones():
 
 
 @pytest.mark.filterwarnings("error")
-def test_random_training_programs_in_small_blocks(monkeypatch):
-    monkeypatch.setattr(plan, "BLOCK", 64)
-    monkeypatch.setattr(plan, "_LEAST", 200)
+def test_random_training_programs_that_save_memory(monkeypatch):
     monkeypatch.setattr(plan, "LARGE", 200)
     examples(make, check, 8)
 

@@ -353,21 +353,15 @@ def test_compiled_programs_with_kernels():
 
 @pytest.mark.filterwarnings("ignore:gpugrad.compile")
 def test_compiled_programs(monkeypatch):
-    monkeypatch.setattr(plan, "BLOCK", 8)
-    monkeypatch.setattr(plan, "_LEAST", 16)
     monkeypatch.setattr(plan, "LARGE", 16)
-
     examples(draw_program, check_compiled, 40)
 
 
 @pytest.mark.fuzz
 @pytest.mark.filterwarnings("ignore:gpugrad.compile")
-@pytest.mark.parametrize("block", [8, 1 << 15])
-def test_a_thousand_compiled_programs(monkeypatch, block):
-    monkeypatch.setattr(plan, "BLOCK", block)
-    monkeypatch.setattr(plan, "_LEAST", 16)
-    monkeypatch.setattr(plan, "LARGE", 16)
-
+@pytest.mark.parametrize("large", [16, plan.LARGE])
+def test_a_thousand_compiled_programs(monkeypatch, large):
+    monkeypatch.setattr(plan, "LARGE", large)
     examples(draw_program, check_compiled, 1000)
 
 
