@@ -68,7 +68,14 @@ def constructor(first, options, last, init):
         init(**given.arguments)
 
     __init__.__signature__ = taken
-    return explains_arguments(__init__)
+    made = explains_arguments(__init__)
+    made.is_made = True
+    return made
+
+
+def is_made(cls, base):
+    """Whether a class inherits the ``__init__`` of ``base``, or one by `constructor`."""
+    return cls.__init__ is base.__init__ or hasattr(cls.__init__, "is_made")
 
 
 def takes_one_shape(function: F) -> F:

@@ -157,7 +157,7 @@ class DataLoader:
 
     def _seeded(self):
         """The sampler that has a seed, or None."""
-        sampler = self._batches_of_indices()
+        sampler = self.sampler if self.batch_sampler is None else self.batch_sampler
         sampler = sampler.sampler if isinstance(sampler, BatchSampler) else sampler
         return sampler if isinstance(sampler, SeededSampler) else None
 

@@ -1,6 +1,7 @@
 """Preparing batches ahead in a thread."""
 
-from collections import deque
+import threading
+from queue import SimpleQueue
 
 _END = object()
 
@@ -11,13 +12,40 @@ def prefetched(batches, ahead):
     An error of the iterator is raised where its item would have come. When this generator is
     closed, deleted or interrupted, it waits for the item in preparation, and the thread ends.
     """
-    from concurrent.futures import ThreadPoolExecutor  # here, since the import takes long
-
-    pool = ThreadPoolExecutor(1, "DataLoader")
+    room = threading.Semaphore(ahead)
+    results: SimpleQueue = SimpleQueue()
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=_prepare, args=(batches, room, results, stop), name="DataLoader", daemon=True
+    )
     try:
-        waiting = deque([pool.submit(next, batches, _END) for _ in range(ahead)])
-        while (batch := waiting.popleft().result()) is not _END:
-            waiting.append(pool.submit(next, batches, _END))
+        thread.start()
+        while True:
+            batch, error = results.get()
+            if error is not None:
+                raise error
+            if batch is _END:
+                return
+            room.release()
             yield batch
     finally:
-        pool.shutdown(cancel_futures=True)
+        error = None  # its traceback holds this frame
+        stop.set()
+        room.release()
+        if thread.ident is not None:  # else an interrupt came before it was started
+            thread.join()
+
+
+def _prepare(batches, room, results, stop):
+    while True:
+        room.acquire()
+        if stop.is_set():
+            return
+        try:
+            batch = next(batches, _END)
+        except BaseException as error:  # noqa: BLE001  # for the thread that waits for the item
+            results.put((None, error))
+            return
+        results.put((batch, None))
+        if batch is _END:
+            return

@@ -118,7 +118,7 @@ def softmin(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``x`` where its magnitude is above ``lambd``, else 0; the slope at ``lambd`` is 0."""
-    return where((input > lambd) | (input < -lambd), input, 0.0)
+    return where((input >= -lambd) & (input <= lambd), 0.0, input)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -128,12 +128,12 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if lambd < 0:
         raise ValueError(f"softshrink: lambd must be at least 0, not {lambd}")
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, 0.0))
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0.0))
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """``x`` where it is above ``threshold``, else ``value``. ``inplace`` is ignored."""
-    return where(input > threshold, input, value)
+    return where(input <= threshold, value, input)
 
 
 def rrelu(

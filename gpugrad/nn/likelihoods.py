@@ -6,7 +6,7 @@ from typing import Any
 from .._creation import asarray
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
-from ..ops.elementwise import clip, where
+from ..ops.elementwise import where
 from ..ops.manipulation import astype
 from ..ops.transcendental import exp, log
 from .losses import _check_shapes, _Loss, _reduced
@@ -69,7 +69,7 @@ def gaussian_nll_loss(
             f"{name}: var must have the shape of the input {input.shape}, in which the last axis "
             f"may be 1 or left out, not {var.shape}"
         )
-    var = var + (clip(var, eps) - var).detach()
+    var = where(var < eps, eps + (var - var.detach()), var)
     losses = 0.5 * (log(var) + (input - target) ** 2 / var)
     return _reduced(name, losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
 

@@ -1,14 +1,16 @@
 """Losses of scores that are to lie apart: functions of `gpugrad.nn.functional`, and modules.
 
-Where a hinge ``max(z, 0)`` is at its kink, its slope is 1.
+Where a hinge ``max(z, 0)`` is at its kink, its slope is 1, and 0 in the losses of several classes.
 """
 
 import math
 from typing import Any
 
+from .._batched import levels_of
 from .._creation import arange, asarray
 from .._dtypes import isdtype
 from .._tensor import Tensor
+from .._thread_state import thread
 from ..autograd.casting import in_float32
 from ..ops.activations import softplus
 from ..ops.elementwise import clip, where
@@ -26,7 +28,7 @@ def soft_margin_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> 
     Raises ValueError if the shapes differ.
     """
     _check_shapes("soft_margin_loss", input, target=target)
-    losses = softplus(-asarray(target) * input, threshold=math.inf)
+    losses = softplus(asarray(target) * -input, threshold=math.inf)
     return _reduced("soft_margin_loss", losses, reduction)
 
 
@@ -77,11 +79,17 @@ def multi_margin_loss(
     Raises ValueError for shapes that do not fit, and IndexError for a label that is no class, where
     finding it does not wait for a device.
     """
-    labels = _labels("multi_margin_loss", input, target, input.shape[:-1])
+    name = "multi_margin_loss"
+    labels = _labels(name, input, target, input.shape[:-1], 0)
     own = take_along_axis(input, labels[..., None], axis=-1)
-    losses = clip(margin - own + input, 0) ** p
+    losses = margin - own + input
+    losses = where(losses > 0, losses, 0.0) ** p  # at the kink, PyTorch's slope is 0 here
     if weight is not None:
-        losses = losses * asarray(weight)[labels][..., None]
+        weight = asarray(weight)
+        if weight.shape != input.shape[-1:]:
+            given = f"{input.shape[-1:]}, not {weight.shape}"
+            raise ValueError(f"{name}: weight must have the shape of the classes, {given}")
+        losses = losses * weight[labels][..., None]
     others = arange(input.shape[-1], device=input.device) != labels[..., None]
     return _reduced("multi_margin_loss", mean(where(others, losses, 0.0), axis=-1), reduction)
 
@@ -98,15 +106,16 @@ def multilabel_margin_loss(input: Tensor, target: Any, *, reduction: str = "mean
     Raises ValueError for shapes that do not fit, and IndexError for a label that is no class, where
     finding it does not wait for a device.
     """
-    labels = _labels("multilabel_margin_loss", input, target, input.shape)
+    labels = _labels("multilabel_margin_loss", input, target, input.shape, -1)
     classes = arange(input.shape[-1], device=input.device)
-    ends = where(labels < 0, classes, input.shape[-1]).min(axis=-1, keepdims=True)
+    ends = where(labels == -1, classes, input.shape[-1]).min(axis=-1, keepdims=True)
     is_label = classes < ends  # by the position in the target
     labels = where(is_label, labels, 0)
     own = take_along_axis(input, labels, axis=-1)[..., :, None]
     is_target = (labels[..., :, None] == classes) & is_label[..., :, None]
     counts = is_label[..., :, None] & ~_any(is_target, axis=-2, keepdims=True)
-    losses = where(counts, clip(1 - own + input[..., None, :], 0), 0.0)
+    losses = 1 - own + input[..., None, :]
+    losses = where(counts & (losses > 0), losses, 0.0)
     losses = _sum(losses, axis=(-2, -1)) / input.shape[-1]
     return _reduced("multilabel_margin_loss", losses, reduction)
 
@@ -128,8 +137,8 @@ def multilabel_soft_margin_loss(
     return _reduced("multilabel_soft_margin_loss", mean(losses, axis=-1), reduction)
 
 
-def _labels(name, input, target, shape):
-    """The target as integers of this shape; else an error."""
+def _labels(name, input, target, shape, least):
+    """The target as integers of this shape, from ``least`` to the last class; else an error."""
     target = asarray(target)
     if input.ndim not in (1, 2) or target.shape != shape:
         raise ValueError(
@@ -138,6 +147,12 @@ def _labels(name, input, target, shape):
         )
     if not isdtype(target.dtype, "integral"):
         raise TypeError(f"{name}: the labels must be integers, not {target.dtype}")
+    if target.size and target.device == "cpu" and not levels_of(target) and thread.recorder is None:
+        low, high = int(target.min()), int(target.max())
+        if low < least or high >= input.shape[-1]:
+            most = input.shape[-1] - 1
+            what = f"the labels must be from {least} to {most}, but go from {low} to {high}"
+            raise IndexError(f"{name}: {what}")
     return target
 
 

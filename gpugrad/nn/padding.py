@@ -58,7 +58,7 @@ def pad(
 
 def _pad_by_constant(input, pairs, value):
     for length, (before, after) in zip(input.shape, pairs, strict=True):
-        if length + before + after < 0:
+        if length + min(before, 0) + min(after, 0) < 0:
             raise ValueError(
                 f"pad: an axis of {length} elements cannot be shortened by {-before} and {-after}"
             )

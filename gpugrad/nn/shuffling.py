@@ -11,8 +11,10 @@ from .padding import pad
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Make squares of ``r * r`` pixels of as many channels, for the ``upscale_factor`` r.
 
-    input: ``(..., channels * r * r, height, width)``. The result is ``(..., channels, height * r,
-    width * r)``. From Shi et al. (2016). Raises ValueError for other channels.
+    input: ``(..., channels * r * r, height, width)``.
+
+    Returns a tensor ``(..., channels, height * r, width * r)``. From Shi et al. (2016). Raises
+    ValueError for other channels.
     """
     r = whole("pixel_shuffle: upscale_factor", upscale_factor, 1)
     *lead, channels, height, width = _image("pixel_shuffle", input)
@@ -27,8 +29,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """The inverse of `pixel_shuffle`: channels of squares of pixels.
 
-    input: ``(..., channels, height * r, width * r)``. The result is ``(..., channels * r * r,
-    height, width)``. Raises ValueError for other heights and widths.
+    input: ``(..., channels, height * r, width * r)``.
+
+    Returns a tensor ``(..., channels * r * r, height, width)``. Raises ValueError for other heights
+    and widths.
     """
     r = whole("pixel_unshuffle: downscale_factor", downscale_factor, 1)
     *lead, channels, height, width = _image("pixel_unshuffle", input)

@@ -70,11 +70,11 @@ class _Layer(Module):
                 x = norm(x + dropout(block(x)))
         return x
 
-    def _attend(self, attention, mask, key_padding_mask, is_causal, memory=None):
-        """A block that attends to ``memory``, or to its own input."""
+    def _attend(self, attention, mask, key_padding_mask, is_causal, *memory):
+        """A block that attends to ``memory``, if that is given, or to its own input."""
 
         def attended(x):
-            keys = x if memory is None else memory
+            (keys,) = memory or (x,)
             out, _ = attention(x, keys, keys, key_padding_mask, False, mask, is_causal=is_causal)
             return out
 

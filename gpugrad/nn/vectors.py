@@ -7,7 +7,7 @@ from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends.dtypes import int64
 from ..ops.elementwise import maximum
-from ..ops.manipulation import astype
+from ..ops.manipulation import astype, broadcast_shapes, broadcast_to
 from ..ops.neural import one_hot as _one_hot
 from ..ops.reductions import sum as _sum
 from .function_layer import FunctionLayer
@@ -33,8 +33,10 @@ def cosine_similarity(x1: Tensor, x2: Any, dim: int = 1, eps: float = 1e-8) -> T
 
     ``x1`` and ``x2`` are broadcast together.
     """
-    lengths = [maximum(_norm(x, dim, 2.0, True), eps) for x in (x1, asarray(x2))]
-    return _sum((x1 / lengths[0]) * (x2 / lengths[1]), axis=dim)
+    shape = broadcast_shapes(x1.shape, asarray(x2).shape)
+    x1, x2 = (broadcast_to(x, shape) for x in (x1, asarray(x2)))
+    first, second = (x / maximum(_norm(x, dim, 2.0, True), eps) for x in (x1, x2))
+    return _sum(first * second, axis=dim)
 
 
 @in_float32

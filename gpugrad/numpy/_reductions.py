@@ -264,6 +264,8 @@ def _of_numbers(a, q, axis, *, method, keepdims):
         raise TypeError(f"numpy.nanquantile: with Tensors method is 'linear', not {method!r}")
     kept = (1,) * a.ndim if axis is None else None
     a, axis = along(a, axis)
+    if not a.shape[axis]:
+        a = gg.full((*a.shape[:axis], 1, *a.shape[axis:][1:]), math.nan, dtype=a.dtype)
     is_number = _is_number(a)
     count = gg.count_nonzero(is_number, axis=axis, keepdims=True)
     last = gg.maximum(count - 1, 0)
@@ -272,11 +274,13 @@ def _of_numbers(a, q, axis, *, method, keepdims):
     def at(q):
         if not isinstance(q, Tensor) and not 0 <= q <= 1:
             raise ValueError(f"quantile: q must be from 0 to 1, not {q}")
-        place = q * gg.astype(last, a.dtype)
+        place = q * gg.astype(last, gg.float64)  # also where 16 bits cannot count the elements
         below = gg.astype(gg.floor(place), last.dtype)
         low = gg.take_along_axis(ordered, below, axis=axis)
         high = gg.take_along_axis(ordered, gg.minimum(below + 1, last), axis=axis)
-        found = low + (high - low) * (place - gg.astype(below, a.dtype))
+        share = gg.astype(place - gg.astype(below, gg.float64), a.dtype)
+        differ = gg.isfinite(high) | ((share > 0) & (low != high))  # else inf - inf, or inf * 0
+        found = low + gg.where(differ, (high - low) * share, 0.0)
         found = gg.where(count > 0, found, math.nan)
         return gg.reshape(found, kept or found.shape) if keepdims else gg.squeeze(found, axis)
 

@@ -273,7 +273,7 @@ def _trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 def _take(self, indices: Any, axis: int | None = None) -> Tensor:
     """The slices at ``indices`` of any shape along ``axis``; None flattens the array first."""
     if axis is None:
-        return _ravel(self)[indices]
+        return _ravel(self)[(indices,)]
     if not -self.ndim <= axis < self.ndim:
         raise IndexError(f"take: axis {axis} is out of bounds for {self.ndim} axes")
     return self[(*[slice(None)] * (axis % self.ndim), indices)]

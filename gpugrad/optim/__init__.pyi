@@ -106,8 +106,8 @@ class Adam(Optimizer):
         eps: float = 1e-08,
         weight_decay: float = 0.0,
         amsgrad: bool = False,
-        decoupled_weight_decay: bool = False,
         *,
+        decoupled_weight_decay: bool = False,
         maximize: bool = False,
     ) -> None: ...
 

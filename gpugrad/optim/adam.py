@@ -33,6 +33,7 @@ class Adam(Optimizer):
     """
 
     keeps_step = True
+    keyword_only = ("decoupled_weight_decay",)
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
 from typing import Any, ClassVar
 
-from .._arguments import constructor, require, whole
+from .._arguments import constructor, is_made, require, whole
 from .optimizer import Optimizer
 from .scheduler import LRScheduler
 
@@ -55,7 +55,7 @@ class Formula(LRScheduler):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        if "share" in vars(cls) and "__init__" not in vars(cls):
+        if "share" in vars(cls) and "__init__" not in vars(cls) and is_made(cls, Formula):
             _, _, *options = signature(cls.share).parameters.values()
             cls._options = [p.name for p in options]
             made = constructor(_OPTIMIZER, options, _LAST_EPOCH, Formula.__init__)
@@ -78,17 +78,26 @@ class Formula(LRScheduler):
         epoch, low, rates = self.last_epoch, self.eta_min, self._rates()
         if self._is_initial and epoch and not self.is_stepwise:
             return rates
-        now, before = self._share(epoch), self._share(epoch - 1) if epoch else 1.0
+        quotient = self._quotient(epoch) if epoch else self._share(0)
+        if quotient is None:  # the share was 0: what others have added to the rate stays
+            pairs = zip(rates, self.base_lrs, strict=True)
+            return [rate + (base - low) * self._share(epoch) for rate, base in pairs]
+        return [low + (rate - low) * quotient if quotient != 1 else rate for rate in rates]
+
+    def _quotient(self, epoch):
+        """The share of an epoch divided by the one before; None if that is 0 and this is not."""
+        now, before = self._share(epoch), self._share(epoch - 1)
         if now == before:
-            return rates
-        if before == 0:
-            rates, before = self.base_lrs, 1.0
-        return [low + (rate - low) * (now / before) for rate in rates]
+            return 1.0
+        return now / before if before else None
 
     def _begin_later(self):
-        low, share = self.eta_min, self._share(0)
-        self._set_rates([low + (base - low) * share for base in self.base_lrs])
-        self.last_epoch = 0
+        self._set_rates(self.base_lrs)
+        self._is_initial = True
+        try:
+            self._set_epoch(0)
+        finally:
+            self._is_initial = False
 
 
 class StepLR(Formula):
@@ -98,6 +107,9 @@ class StepLR(Formula):
 
     def share(self, epoch, step_size: int, gamma: float = 0.1):
         return gamma ** (epoch // step_size)
+
+    def _quotient(self, epoch):
+        return self.gamma ** (epoch // self.step_size - (epoch - 1) // self.step_size)
 
 
 class MultiStepLR(Formula):
@@ -110,6 +122,9 @@ class MultiStepLR(Formula):
 
     def share(self, epoch, milestones: Iterable[int], gamma: float = 0.1):
         return gamma ** sum([n for m, n in Counter(milestones).items() if m <= epoch])
+
+    def _quotient(self, epoch):
+        return self.gamma ** self.milestones.get(epoch, 0)
 
 
 class ConstantLR(Formula):
@@ -145,6 +160,9 @@ class ExponentialLR(Formula):
 
     def share(self, epoch, gamma: float):
         return gamma**epoch
+
+    def _quotient(self, epoch):
+        return self.gamma
 
 
 class PolynomialLR(Formula):

@@ -104,6 +104,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Set the rates of the next epoch, or of ``epoch``, which may be between two integers."""
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
         if epoch is None:
             epoch, self.T_cur = self.last_epoch + 1, self.T_cur + 1
         else:

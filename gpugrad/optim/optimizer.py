@@ -6,7 +6,7 @@ from copy import deepcopy
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from .._arguments import constructor, is_floating, require
+from .._arguments import constructor, is_floating, is_made, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._foreign_names import INSTEAD, explains_arguments, missing
@@ -84,6 +84,7 @@ class Optimizer:
     keeps_step: whether the number of updates is part of a parameter's state.
     splits_complex: whether ``apply_single`` is called for the real and for the imaginary parts of
         complex parameters, rather than once.
+    keyword_only: hyper-parameters that ``__init__`` takes by name only.
     numbers: the names and first values of floats that are kept for a parameter; see
         `next_counts`.
     communicates: whether a step needs other processes. The updates are then those of another
@@ -103,15 +104,20 @@ class Optimizer:
     }
     keeps_step = False
     splits_complex = True
+    keyword_only: tuple[str, ...] = ()
     numbers: ClassVar[Mapping[str, float]] = {}
     communicates = False
     fused_kernel: ClassVar[Callable[..., tuple] | None] = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        if "__init__" not in vars(cls) and "apply_single" in vars(cls):
+        if "__init__" not in vars(cls) and "apply_single" in vars(cls) and is_made(cls, Optimizer):
             hyper = [*signature(cls.apply_single).parameters.values()][5:]
-            hyper = [p for p in hyper if p.name not in cls.numbers]
+            hyper = [
+                p.replace(kind=p.KEYWORD_ONLY) if p.name in cls.keyword_only else p
+                for p in hyper
+                if p.name not in cls.numbers
+            ]
             if hyper and all(p.default is not p.empty for p in hyper):
                 made = constructor(_PARAMS, hyper, _MAXIMIZE, Optimizer.__init__)
                 cls.__init__ = made  # type: ignore[method-assign]

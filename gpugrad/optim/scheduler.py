@@ -169,7 +169,7 @@ class LRScheduler:
         if not isinstance(state, Mapping):
             raise self._misfit(f"it must be a dict, not a {type(state).__name__}")
         state = {name: value for name, value in state.items() if name not in _TRANSIENT}
-        old = self.state_dict()
+        old = LRScheduler.state_dict(self)  # what is loaded, whatever a subclass adds
         if state.keys() != old.keys():
             raise self._misfit(f"it has {sorted(state)}, but here {sorted(old)}")
         changes, simple = [], {}

@@ -374,6 +374,8 @@ x.take([3, 0, 3])
 x.take([[1, 0], [0, 0]], 1)
 x.take([-1, 0], axis=0)
 x.take(1)
+x.take((0, 1))
+x.take(())
 x.take(1, axis=-1)
 x[:, (0,)]
 x[(1, 0), (0, 2)]
@@ -470,3 +472,19 @@ def number(line, x, **constants):
             term = gg.sum(gg.sin(part * (1.3 + k / 10)))
             total = term if total is None else total + term
     return total
+
+
+def test_nan_quantiles_of_infinities_and_of_many_numbers():
+    for values, expected in (
+        ([1.0, 2.0, np.inf], [1, 2, np.inf]),
+        ([1.0, np.nan, np.inf, 3.0], [1, 3, np.inf]),
+        ([-np.inf, 1.0, 2.0], [-np.inf, 1, 2]),
+    ):
+        found = [gnp.nanquantile(gg.tensor(values), q).item() for q in (0.0, 0.5, 1.0)]
+        assert found == expected
+    many = np.random.default_rng(0).standard_normal(70_000).astype("float16")
+    expected = np.quantile(many.astype("float64"), 0.3)
+    assert_allclose(gnp.nanquantile(gg.asarray(many), 0.3).array, expected, rtol=1e-3)
+    empty = gg.zeros((0, 3))
+    assert np.isnan(gnp.nanmedian(empty, axis=0).array).all()
+    assert gnp.nanmedian(empty, axis=1).shape == (0,)

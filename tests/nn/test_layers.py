@@ -1088,3 +1088,56 @@ def test_functions_without_layers():
         assert (numbers(ours) == theirs.numpy()).all()
     with pytest.raises(IndexError):
         functional.one_hot(labels, 2)
+
+
+def test_cosines_of_what_is_broadcast():
+    rng = np.random.default_rng(0)
+    for shapes, dim in (((3, 1), (3, 4)), 1), (((3, 2), (2,)), 0), (((3, 2), (2,)), 1):
+        x, y = (rng.standard_normal(shape) for shape in shapes)
+        expected = torch.nn.functional.cosine_similarity(torch.tensor(x), torch.tensor(y), dim)
+        found = functional.cosine_similarity(gpugrad.tensor(x), y, dim)
+        assert_close(numbers(found), expected.numpy())
+
+
+def test_variances_that_are_too_small_or_infinite():
+    var = gpugrad.tensor([-1.0, -1e4, 0.0, np.inf], requires_grad=True)
+    x, target = gpugrad.zeros(4), np.ones(4, "float32")
+    losses = functional.gaussian_nll_loss(x, target, var, reduction="none")
+    theirs = torch.tensor([0.0, 0.0, 0.0, np.inf])  # which refuses negative ones
+    expected = torch.nn.functional.gaussian_nll_loss(
+        torch.zeros(4), torch.ones(4), theirs, reduction="none"
+    )
+    assert_close(numbers(losses), expected.numpy(), rtol=1e-6)
+    losses[:3].sum().backward()
+    assert np.isfinite(numbers(var.grad)).all()
+
+
+def test_labels_and_weights_that_do_not_fit():
+    x = gpugrad.zeros((2, 3))
+    for loss, labels in (
+        (functional.multi_margin_loss, [-1, 0]),
+        (functional.multi_margin_loss, [3, 0]),
+        (functional.multilabel_margin_loss, [[-5, 1, 0], [0, 0, 0]]),
+    ):
+        with pytest.raises(IndexError, match=r"margin_loss: the labels must be from -?\d to 2"):
+            loss(x, np.asarray(labels))
+    with pytest.raises(ValueError, match=r"weight must have the shape of the classes, \(3,\)"):
+        functional.multi_margin_loss(x, np.asarray([0, 1]), weight=np.ones(7))
+    small = functional.soft_margin_loss(gpugrad.tensor([1.0, 2.0]), np.asarray([1, 1], "uint8"))
+    assert small.item() == pytest.approx(0.2201, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["Hardshrink", "Softshrink", "Threshold"])
+def test_nan_stays(kind):
+    args = (0.1, 0.5) if kind == "Threshold" else ()
+    assert np.isnan(numbers(getattr(nn, kind)(*args)(gpugrad.tensor([np.nan])))).all()
+
+
+def test_padding_cannot_take_away_more_than_there_is():
+    with pytest.raises(ValueError, match=r"^pad: an axis of 3 elements cannot be shortened by 4"):
+        functional.pad(gpugrad.ones(3), (-4, 5))
+
+
+def test_a_decoder_needs_a_memory():
+    with pytest.raises((TypeError, AttributeError)):
+        nn.TransformerDecoderLayer(4, 2, 8)(gpugrad.ones((3, 1, 4)), None)

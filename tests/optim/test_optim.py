@@ -727,3 +727,21 @@ def test_a_copy_of_model_and_optimizer_trains_by_itself(monkeypatch, copied, kin
     assert (values(twin.weight) != start).any()
     step(model, optimizer)
     np.testing.assert_array_equal(values(model.weight), values(twin.weight))
+
+
+def test_made_constructors_and_those_of_users():
+    class Tagged(optim.SGD):
+        def __init__(self, params, lr=0.1, tag="none"):
+            self.tag = tag
+            super().__init__(params, lr=lr)
+
+    class Mine(Tagged):
+        def apply_single(
+            self, array, grad, state, step,
+            lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False,
+        ):  # fmt: skip
+            array -= lr * grad
+
+    assert Mine([gpugrad.ones(1).requires_grad_()], tag="mine").tag == "mine"
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        optim.Adam([gpugrad.ones(1).requires_grad_()], 1e-3, (0.9, 0.99), 1e-8, 0.0, False, True)

@@ -498,3 +498,70 @@ def test_a_state_is_a_copy():
     state["base_lrs"].append(3)
     assert scheduler.milestones == Counter([3])
     assert scheduler.base_lrs == [0.1, 0.02]
+
+
+def rates(library, make, steps=10, change=None):
+    """The rates of a schedule, which ``change`` may change by hand after each step."""
+    import torch
+
+    optim = gpugrad.optim if library is gpugrad else torch.optim
+    p = gpugrad.ones(1).requires_grad_() if library is gpugrad else torch.ones(1).requires_grad_()
+    optimizer = optim.SGD([p], lr=1.0)
+    scheduler, found = make(optim.lr_scheduler, optimizer), []
+    for i in range(steps):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+        if change is not None:
+            optimizer.param_groups[0]["lr"] = change(i, optimizer.param_groups[0]["lr"])
+    return found
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s, o: s.SequentialLR(
+            o, [s.CosineAnnealingWarmRestarts(o, 4), s.ExponentialLR(o, 0.9)], [6]
+        ),
+        lambda s, o: s.ChainedScheduler([s.CosineAnnealingLR(o, 5, 0.01), s.ExponentialLR(o, 0.9)]),
+        lambda s, o: s.SequentialLR(o, [s.ConstantLR(o, 0.5, 2), s.LinearLR(o, 0.25)], [3]),
+        lambda s, o: s.MultiStepLR(o, [2, 2, 5], 0.0),
+    ],
+    ids=["restarts", "chained", "sequential", "zero"],
+)
+def test_schedules_of_several_are_pytorchs(make):
+    torch = pytest.importorskip("torch")
+    assert rates(gpugrad, make) == pytest.approx(rates(torch, make), rel=1e-12)
+
+
+def test_a_rate_set_by_hand_follows_the_next_step_of_the_schedule():
+    torch = pytest.importorskip("torch")
+
+    def make(schedulers, optimizer):
+        return schedulers.StepLR(optimizer, 3, 0.0)
+
+    def change(i, rate):
+        return 0.33 if i == 3 else rate
+
+    found = rates(gpugrad, make, change=change)
+    assert found == rates(torch, make, change=change)
+    assert found[4] == 0.33
+    assert found[6] == 0
+
+
+def test_a_subclass_may_save_more():
+    class Mine(lr_scheduler.LRScheduler):
+        def get_lr(self):
+            return self.base_lrs
+
+        def state_dict(self):
+            return {**super().state_dict(), "extra": 1}
+
+        def load_state_dict(self, state_dict):
+            super().load_state_dict({k: x for k, x in state_dict.items() if k != "extra"})
+
+    scheduler = Mine(optim.SGD([gpugrad.ones(1).requires_grad_()]))
+    scheduler.step()
+    other = Mine(optim.SGD([gpugrad.ones(1).requires_grad_()]))
+    other.load_state_dict(scheduler.state_dict())
+    assert other.last_epoch == 1

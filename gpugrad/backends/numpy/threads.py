@@ -326,15 +326,19 @@ class _BLAS:
         """Return ``function(*args)``, during which OpenBLAS computes with one thread."""
         if get_ident() in self.inside:
             return function(*args)
-        with self:
-            return function(*args)
+        try:
+            try:
+                with self.lock:
+                    self.inside.add(get_ident())
+                    self.set(1)
+                return function(*args)
+            finally:
+                self._leave()
+        except BaseException:
+            self._leave()  # for Ctrl-C in the line above
+            raise
 
-    def __enter__(self):
-        with self.lock:
-            self.inside.add(get_ident())
-            self.set(1)
-
-    def __exit__(self, *exc_info):
+    def _leave(self):
         with self.lock:
             if self.inside <= {get_ident()}:  # first: `is_limited` looks without the lock
                 self.set(self.usual)
@@ -395,17 +399,22 @@ class _Threads:
         is_alone = self.number == 1 or self.busy.locked()  # by this call, if nested
         if is_alone or len(items) < 2:
             return [function(item) for item in items]
-        futures = []
+        futures: list = []
         with self.busy:
             try:
-                futures += [self._begin(function, item) for item in items]
-                numbers = range(len(items))
-                own = {i: function(items[i]) for i in numbers[::-1] if futures[i].cancel()}
-                return [own[i] if i in own else futures[i].result() for i in numbers]
-            finally:
-                _end(futures)
+                try:
+                    for item in items:
+                        self._begin(futures, function, item)
+                    numbers = range(len(items))
+                    own = {i: function(items[i]) for i in numbers[::-1] if futures[i].cancel()}
+                    return [own[i] if i in own else futures[i].result() for i in numbers]
+                finally:
+                    _end(futures)
+            except BaseException:
+                _end(futures)  # for Ctrl-C in the line above
+                raise
 
-    def _begin(self, function, item):
+    def _begin(self, futures, function, item):
         from concurrent.futures import Future  # here, since it takes time to import
 
         if self.calls is None:
@@ -414,9 +423,9 @@ class _Threads:
                 for i in range(self.number - 1):
                     name, args = f"gpugrad {i}", (self.calls,)
                     Thread(target=_serve, args=args, name=name, daemon=True).start()
-        future = Future()
+        future: Future = Future()
+        futures.append(future)  # first, so that Ctrl-C leaves none that `_end` does not know
         self.calls.put(partial(copy_context().run, _call, future, function, item))
-        return future
 
 
 def _serve(calls):
