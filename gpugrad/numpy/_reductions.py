@@ -279,7 +279,7 @@ def _of_numbers(a, q, axis, *, method, keepdims):
         low = gg.take_along_axis(ordered, below, axis=axis)
         high = gg.take_along_axis(ordered, gg.minimum(below + 1, last), axis=axis)
         share = gg.astype(place - gg.astype(below, gg.float64), a.dtype)
-        differ = gg.isfinite(high) | ((share > 0) & (low != high))  # else inf - inf, or inf * 0
+        differ = gg.isfinite(high - low) | ((share > 0) & (low != high))
         found = low + gg.where(differ, (high - low) * share, 0.0)
         found = gg.where(count > 0, found, math.nan)
         return gg.reshape(found, kept or found.shape) if keepdims else gg.squeeze(found, axis)
