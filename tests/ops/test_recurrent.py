@@ -6,25 +6,12 @@ from test_batching import shapes_of_calls
 
 import gpugrad as gg
 from gpugrad import nn
-from gpugrad.ops.recurrent import _gru, _lstm
-from gpugrad.testing import assert_close, twincheck
+from gpugrad.testing import assert_close
 
 
 def normal(*shape, seed=0, **options):
     rng = np.random.default_rng(seed)
     return gg.tensor(rng.standard_normal(shape), **{"dtype": gg.float64, **options})
-
-
-@pytest.mark.parametrize("op, gates, number", [(_lstm, 4, 2), (_gru, 3, 1)], ids=["lstm", "gru"])
-def test_numpys_twins_agree_with_the_definitions(op, gates, number):
-    x, states = normal(5, 2, 3), [normal(2, 4, seed=1), normal(2, 4, seed=2)][:number]
-    weights = normal(gates * 4, 3, seed=3), normal(gates * 4, 4, seed=4)
-    biases = normal(gates * 4, seed=5), normal(gates * 4, seed=6)
-    for reverse in (False, True):
-        twincheck(op, x, *weights, *biases, *states, reverse=reverse)
-        twincheck(op, x, *weights, None, biases[1], reverse=reverse)
-        twincheck(op, x, *weights, biases[0], None, *states, reverse=reverse)
-        twincheck(op, x, *weights, reverse=reverse)
 
 
 @pytest.mark.parametrize("op", [gg.rnn, gg.lstm, gg.gru], ids=lambda op: op.__name__)
