@@ -70,7 +70,8 @@ def compile(
     says why. The first calls run the function while the array calls that it makes are noted. When
     two calls have made the same ones, they are repeated from then on, without running it, in memory
     that is planned once: no Python between one array call and the next, nothing computed twice, and
-    chains of elementwise calls in blocks that stay in the cache. Usually it is a training step::
+    calls that follow each other in one kernel if there is a compiler. Usually it is a training
+    step::
 
         @gpugrad.compile
         def step(x, y):
