@@ -31,6 +31,9 @@ def outside(*cotangents):
     return decorate
 
 
+G = normal(3, 3, seed=99)
+
+
 def fails(backward):
     """Whether a pass raises; its message names an operation, which may be the compiled one."""
     try:
@@ -38,6 +41,16 @@ def fails(backward):
     except RuntimeError:
         return True
     return False
+
+
+@outside(G, G.T, G[:, ::-1], gg.broadcast_to(G[0], (3, 3)))
+def layouts_of_cotangents_of_a_softmax(w, x):
+    return gg.softmax(w * x, -1) + gg.softmax(w, 0)
+
+
+@outside(None, gg.asarray(0.0), gg.asarray(float("inf")), gg.ones((1,)), gg.asarray(1))
+def cotangents_that_may_not_fit(w, x):
+    return (w * x).sum()
 
 
 @program
@@ -178,27 +191,6 @@ def a_custom_vjp_whose_rule_is_replaced(world):
 
 
 @program
-def rules_of_an_op_that_read_what_changes_in_between(world):
-    table, w = {"k": 1.0}, leaf(3)
-
-    @gg.op
-    def scaled_for_test(xp, x):
-        return x * 2
-
-    scaled_for_test.vjp(x=lambda xp, g: g * table["k"])
-    f = world.compile(lambda x: scaled_for_test(w * x).sum())
-
-    def whole(x, k):
-        w.grad, table["k"] = None, 1.0
-        y = f(x)
-        table["k"] = k
-        y.backward()
-
-    world.watch(w)
-    world.play(whole, lambda i: (normal(3, seed=i), [1.0, 5.0, 5, 2.0][i % 4]), calls=12)
-
-
-@program
 def a_hook_on_a_leaf_between_forward_and_backward(world):
     w = leaf(3)
     f = world.compile(lambda x: (w * x).sum())
@@ -263,6 +255,23 @@ def only_some_inputs_of_backward(world):
 
     world.watch(w, v)
     world.play(whole, lambda i: (normal(3, seed=i), [(0,), (1,), (0, 1), ()][i % 4]), calls=12)
+
+
+@program
+def requires_grad_that_changes_before_backward(world):
+    w, v = leaf(3), leaf(3, seed=1)
+    f = world.compile(lambda x: (w * v * x).sum())
+
+    def whole(x, freeze):
+        w.requires_grad_()
+        w.grad = v.grad = None
+        y = f(x)
+        if freeze:
+            w.requires_grad_(False)
+        y.backward()
+
+    world.watch(w, v)
+    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 2), calls=9)
 
 
 @program

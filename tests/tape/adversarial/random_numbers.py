@@ -27,19 +27,6 @@ def the_default_generator(world):
 
 
 @program
-def a_generator_that_is_replaced(world):
-    holder = {"generator": gg.random.Generator(3)}
-    world.watch(lambda: holder["generator"])
-    world.play(
-        world.compile(lambda x: x + holder["generator"].normal(3)),
-        changes=[
-            lambda: holder.update(generator=gg.random.Generator(4)),
-            lambda: holder.update(generator=gg.random.default_generator()),
-        ],
-    )
-
-
-@program
 def draws_of_each_kind(world):
     @world.compile
     def f(x):
@@ -64,15 +51,3 @@ def a_state_that_is_saved_and_restored_inside(world):
 
     world.watch(generator)
     world.play(f)
-
-
-@program
-def a_bound_that_changes(world):
-    table = {"high": 3.0, "n": 5}
-
-    @world.compile
-    def f(x):
-        return x + gg.random.uniform(3, high=table["high"]), gg.random.integers(0, table["n"], 3)
-
-    world.watch(gg.random.default_generator)
-    world.play(f, changes=[lambda: table.update(high=9.0), lambda: table.update(n=100)])
