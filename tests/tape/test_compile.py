@@ -645,6 +645,31 @@ def test_reductions_of_rows(shape):
     assert is_replayed(compiled)
 
 
+def test_arrays_that_are_made_inside_the_function():
+    places, key = gg.asarray([2, 0]), (np.array([1, 0]), slice(None))
+
+    def written(x):
+        y, z = gg.zeros((3, 2)), x * 1
+        y[gg.argmax(x, axis=0)] = x[0]
+        y[0] = 1.0
+        y += x
+        z[np.arange(2), 0] = 5.0
+        z[key] = 2.0
+        return y, z
+
+    for f in (
+        written,
+        lambda x: x[places] + x[key] + x[np.arange(2), np.array([[1], [0]])],
+        lambda x: gg.arange(6.0)[gg.argmax(x, axis=0)] + x[np.array([True, False, True])][0],
+        lambda x: gg.stack([x[0], gg.ones(2)]) * np.ones(2, np.float32) + np.float32(2),
+        lambda x: gg.where(np.array([[True, False]]), x, 0.0) @ np.ones((2, 3), np.float32),
+    ):
+        compiled = gg.compile(f)
+        for i in range(3):
+            same(compiled(normal(3, 2, seed=i)), f(normal(3, 2, seed=i)))
+        assert is_replayed(compiled)
+
+
 @pytest.mark.parametrize("shape", [(), (1, 1), (3,)])
 def test_complex_numbers(shape):
     def f(x):
@@ -966,6 +991,20 @@ def test_the_arguments_of_compile():
     for seed in range(4):
         same(model.f(normal(3, seed=seed)), normal(3, seed=seed) * 2)
     assert repr(gg.compile(nn.Linear(2, 1))).startswith("gpugrad.compile(Linear(")
+
+
+def test_functions_and_methods_of_numpy():
+    x = np.full(3, 4, np.float32)
+    for function in (np.sqrt, lambda x: np.add(x, x) * np.float32(2)):
+        compiled = gg.compile(lambda x, f=function: gg.asarray(f(x)))
+        for _ in range(4):
+            same(compiled(x), gg.asarray(function(x)))
+        assert is_replayed(compiled)
+    for function in (np.sum, lambda x: x.sum(), lambda x: np.add.reduce(x)):
+        compiled = gg.compile(lambda x, f=function: gg.asarray(f(x)))
+        with pytest.warns(UserWarning, match="make the array a tensor first"):
+            same(compiled(x), gg.asarray(function(x)))
+    same(gg.compile(lambda x: np.sqrt(gg.asarray(x)))(x), gg.sqrt(gg.asarray(x)))
 
 
 # Derivatives and transforms

@@ -4,6 +4,7 @@ Each case calls functions, and changes what they read in between. It is run twic
 functions compiled and as they are, and has to return the same.
 """
 
+import copy
 import dataclasses
 import enum
 import functools
@@ -25,6 +26,7 @@ import pytest
 import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import data, nn, optim
+from gpugrad.optim import swa_utils
 
 CASES = []
 
@@ -185,6 +187,30 @@ def rules_of_custom_ops(compile):
 # Arguments
 
 
+@case
+def model_and_optimizer_as_arguments(compile):
+    model = nn.Linear(3, 3)
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+
+    def step(model, optimizer, x):
+        optimizer.zero_grad()
+        loss = (model(x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step = compile(step)
+
+    def both(x):
+        return step(model, optimizer, x), gg.tensor(model.weight)
+
+    return after(
+        both,
+        lambda: optimizer.param_groups[0].update(lr=0.5),
+        lambda: model.bias.requires_grad_(False),
+    )
+
+
 @dataclasses.dataclass
 class Scaled:
     k: float = 2.0
@@ -219,6 +245,17 @@ class Pair(typing.NamedTuple):
 
     def scaled(self):
         return self.x * self.k * Config.scale
+
+
+@case
+def methods_of_arguments(compile):
+    f = compile(lambda batch: batch.scaled())
+    found = []
+    for kind in (Batch, Pair):
+        for Config.scale in (2.0, 3.0):
+            found += [f(kind(normal(3))), f(kind(normal(3), 3.0))]
+    del Config.scale
+    return found
 
 
 @dataclasses.dataclass
@@ -268,6 +305,13 @@ def arguments_that_the_function_changes(compile):
         found += [takes(table), appends(items), assigns(batch), writes(array)]
         found += [table, items, batch.x, array.tolist()]
     return found
+
+
+@case
+@runs_uncompiled
+def iterators_as_arguments(compile):
+    f = compile(lambda numbers: sum(numbers))
+    return [f(normal(3, seed=k) for k in range(i)) for i in (1, 2, 3)]
 
 
 @case
@@ -351,6 +395,18 @@ def random_numbers_of_others(compile):
 
 
 @case
+def errors_that_are_handled(compile):
+    def f(x):
+        try:
+            return gg.linalg.cholesky(x)
+        except Exception:  # noqa: BLE001
+            return gg.linalg.cholesky(x + 100 * gg.eye(3))
+
+    f = compile(f)
+    return [f(x) for x in (gg.eye(3), -gg.eye(3), gg.eye(3) * 4, -2 * gg.eye(3))]
+
+
+@case
 def errors_in_later_calls(compile):
     model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 4))
     optimizer = optim.Adam(model.parameters())
@@ -411,6 +467,31 @@ def elements_of_state(compile):
         return (x if n < 3 else -x) * (n + 1) / k.item()
 
     return [*after(compile(f), lambda: count.__setitem__(..., 0)), count]
+
+
+@case
+def averaged_models(compile):
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+    found = []
+    for options in ({}, {"avg_fn": swa_utils.get_ema_avg_fn(0.9)}, {"use_buffers": True}):
+        averaged = swa_utils.AveragedModel(model, **options)
+
+        def step(x, averaged=averaged):
+            optimizer.zero_grad()
+            (model(x) ** 2).sum().backward()
+            optimizer.step()
+            averaged.update_parameters(model)
+
+        step = compile(step)
+        for i in range(6):
+            step(normal(4, 3, seed=i))
+            found += [gg.tensor(x) for x in (*averaged.parameters(), *averaged.buffers())]
+            if i == 2:
+                saved = averaged.state_dict()
+            if i == 4:
+                averaged.load_state_dict(saved)
+    return found
 
 
 @case
@@ -485,9 +566,29 @@ def passes_through_loaders(compile):
     return [*found, w.detach(), loader.state_dict(), shuffled.state_dict()]
 
 
+@case
+def copies_of_models_with_compiled_methods(compile):
+    class Net(nn.Module):
+        def __init__(self):
+            self.layer = nn.Linear(3, 3)
+            self.fast = compile(self.slow)
+
+        def slow(self, x):
+            return self.layer(x).detach()
+
+        def forward(self, x):
+            return self.fast(x)
+
+    net = Net()
+    found = [net(normal(4, 3))]
+    other = copy.deepcopy(net)
+    other.layer.weight.detach().__imul__(2)
+    return [*found, net(normal(4, 3)), other(normal(4, 3))]
+
+
 # Those of which a check, which runs the function too, must leave no trace.
 CHECKED = [
-    arguments_that_the_function_changes, hooks_that_a_function_adds,
+    arguments_that_the_function_changes, iterators_as_arguments, hooks_that_a_function_adds,
     random_numbers_of_others, errors_in_later_calls, hyper_parameters_that_make_the_state_anew,
 ]  # fmt: skip
 

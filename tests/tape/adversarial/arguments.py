@@ -4,6 +4,8 @@ import collections
 import dataclasses
 import typing
 
+import numpy as np
+
 import gpugrad as gg
 
 from .harness import leaf, normal, program
@@ -35,6 +37,11 @@ def positions_and_names(x, y):
     return x - y * 2
 
 
+@script((X,), (X, 2.0), ((X,), {"k": 3.0}), (X, 2), (X, True), (X, Y))
+def defaults(x, k=2.0):
+    return x * k
+
+
 class Point(typing.NamedTuple):
     a: typing.Any
     b: typing.Any
@@ -57,6 +64,11 @@ def records(record):
 @script((X, slice(0, 2)), (X, slice(1, 3)), (X, 1), (X, ...), (X, None), (X, [0, 2]))
 def indices(x, place):
     return x[place] * 2
+
+
+@script((X, (0, 1)), (X, [0, 1]), (X, np.array([0, 1])), (X, gg.asarray([1, 2])))
+def indices_in_containers(x, place):
+    return x[[*place] if isinstance(place, tuple) else place] * 2
 
 
 @script((X,), (X.astype(gg.float64),), (X.reshape(3, 1),), (X[:2],), (X.array,), (leaf(3),))
@@ -103,6 +115,19 @@ def a_list_that_the_function_writes(world):
     items = []
     world.watch(items)
     world.play(f, lambda i: (normal(3, seed=i), items), changes=[items.clear])
+
+
+@program
+def a_dict_that_the_function_writes(world):
+    @world.compile
+    def f(x, table):
+        table["n"] = table.get("n", 0) + 1
+        table["x"] = x
+        return x * table["n"]
+
+    table = {}
+    world.watch(table)
+    world.play(f, lambda i: (normal(3, seed=i), table), changes=[table.clear])
 
 
 @program

@@ -43,9 +43,19 @@ def fails(backward):
     return False
 
 
+@outside(G, G.T, G[::-1], gg.broadcast_to(G[0], (3, 3)), gg.asarray(G.numpy().T.copy()).T)
+def layouts_of_cotangents_of_a_product(w, x):
+    return w @ x
+
+
 @outside(G, G.T, G[:, ::-1], gg.broadcast_to(G[0], (3, 3)))
 def layouts_of_cotangents_of_a_softmax(w, x):
     return gg.softmax(w * x, -1) + gg.softmax(w, 0)
+
+
+@outside(G, G.T, G * 0, gg.ones((3, 3)), gg.zeros((3, 3)))
+def layouts_of_cotangents_of_a_sum(w, x):
+    return w * x + w.sum(0) + w.mean(1, keepdims=True)
 
 
 @outside(None, gg.asarray(0.0), gg.asarray(float("inf")), gg.ones((1,)), gg.asarray(1))
@@ -103,6 +113,38 @@ def gradients_that_were_aliased_before(world):
 
     world.watch(a, b, lambda: a.grad is b.grad)
     world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 0), calls=12)
+
+
+@program
+def gradients_that_are_another_tensor_of_the_program(world):
+    w, total = leaf(3), gg.zeros(3)
+
+    @world.compile
+    def f(x):
+        (w * x).sum().backward()
+        return total * 2
+
+    def assign():
+        w.grad = total
+
+    world.watch(w, total)
+    world.play(f, changes=[assign, lambda: setattr(w, "grad", None), assign])
+
+
+@program
+def gradients_that_are_views(world):
+    w, all_of_them = leaf(3), normal(2, 3, seed=5)
+
+    @world.compile
+    def f(x):
+        (w * x).sum().backward()
+        return w.grad * 2
+
+    def assign(i):
+        w.grad = all_of_them[i]
+
+    world.watch(w, all_of_them)
+    world.play(f, changes=[lambda: assign(0), lambda: assign(1)])
 
 
 @program
@@ -191,6 +233,27 @@ def a_custom_vjp_whose_rule_is_replaced(world):
 
 
 @program
+def rules_of_an_op_that_read_what_changes_in_between(world):
+    table, w = {"k": 1.0}, leaf(3)
+
+    @gg.op
+    def scaled_for_test(xp, x):
+        return x * 2
+
+    scaled_for_test.vjp(x=lambda xp, g: g * table["k"])
+    f = world.compile(lambda x: scaled_for_test(w * x).sum())
+
+    def whole(x, k):
+        w.grad, table["k"] = None, 1.0
+        y = f(x)
+        table["k"] = k
+        y.backward()
+
+    world.watch(w)
+    world.play(whole, lambda i: (normal(3, seed=i), [1.0, 5.0, 5, 2.0][i % 4]), calls=12)
+
+
+@program
 def a_hook_on_a_leaf_between_forward_and_backward(world):
     w = leaf(3)
     f = world.compile(lambda x: (w * x).sum())
@@ -255,23 +318,6 @@ def only_some_inputs_of_backward(world):
 
     world.watch(w, v)
     world.play(whole, lambda i: (normal(3, seed=i), [(0,), (1,), (0, 1), ()][i % 4]), calls=12)
-
-
-@program
-def requires_grad_that_changes_before_backward(world):
-    w, v = leaf(3), leaf(3, seed=1)
-    f = world.compile(lambda x: (w * v * x).sum())
-
-    def whole(x, freeze):
-        w.requires_grad_()
-        w.grad = v.grad = None
-        y = f(x)
-        if freeze:
-            w.requires_grad_(False)
-        y.backward()
-
-    world.watch(w, v)
-    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 2), calls=9)
 
 
 @program

@@ -4,7 +4,7 @@ import abc
 import functools
 import sys
 
-from .harness import program
+from .harness import normal, program
 
 
 @program
@@ -16,6 +16,29 @@ def a_compiled_class_method(world):
     world.play(
         lambda x: Thing.make(x),
         changes=[lambda: setattr(Thing, "k", 3.0), lambda: setattr(Thing, "k", 3)],
+    )
+
+
+@program
+def a_compiled_method(world):
+    class Thing:
+        k = 2.0
+
+        @world.compile
+        def scaled(self, x):
+            self.n = getattr(self, "n", 0) + 1
+            return x * self.k + self.n
+
+    one, two = Thing(), Thing()
+    two.k = 5.0
+    world.watch(one, two)
+    world.play(
+        lambda x: (one.scaled(x), two.scaled(x)),
+        changes=[
+            lambda: setattr(Thing, "k", 3.0),
+            lambda: setattr(one, "k", 9.0),
+            lambda: setattr(two, "n", 40),
+        ],
     )
 
 
@@ -32,6 +55,18 @@ def a_class_that_is_registered_later(world):
         world.compile(lambda x: x * 2 if isinstance(circle, Shape) else x),
         changes=[lambda: Shape.register(Circle)],
     )
+
+
+@program
+def calls_counted_on_the_compiled_function(world):
+    @world.compile
+    def step(x):
+        step.calls += 1
+        return x * step.calls
+
+    step.calls = 0
+    world.watch(lambda: step.calls)
+    world.play(step, changes=[lambda: setattr(step, "calls", 20)])
 
 
 @program
@@ -57,6 +92,18 @@ def a_cache_whose_hits_are_counted(world):
 
     world.watch(lambda: lookup.cache_info())
     world.play(world.compile(lambda x: x * lookup("k")), changes=[lambda: lookup("m")])
+
+
+@program
+def a_cache_that_forgets_the_oldest(world):
+    @functools.lru_cache(maxsize=2)
+    def weight(n):
+        return normal(3, seed=n) * 2
+
+    numbers = [0]
+    f = world.compile(lambda x: x * weight(numbers[-1]))
+    world.watch(lambda: weight.cache_info())
+    world.play(f, changes=[lambda k=k: numbers.append(k) for k in (1, 2, 0, 0, 1)])
 
 
 @program

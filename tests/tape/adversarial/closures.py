@@ -6,6 +6,24 @@ from .harness import normal, program
 
 
 @program
+def keeps_the_last_result_in_a_nonlocal(world):
+    last = gg.zeros(3)
+
+    @world.compile
+    def f(x):
+        nonlocal last
+        last = last * 0.5 + x
+        return last
+
+    def change():
+        nonlocal last
+        last = normal(3, seed=50)
+
+    world.watch(lambda: last)
+    world.play(f, changes=[change])
+
+
+@program
 def keeps_an_intermediate_value_in_a_nonlocal(world):
     seen = None
 
@@ -43,6 +61,32 @@ def a_global_that_is_deleted_and_comes_back(world):
         del module.k
 
     world.play(world.compile(module.f), changes=[remove, lambda: setattr(module, "k", 4.0)])
+
+
+@program
+def a_global_that_shadows_a_builtin_later(world):
+    module = world.module("def f(x):\n    return x * max(2, 3) + len('ab')")
+
+    def unshadow():
+        del module.max
+
+    world.play(
+        world.compile(module.f),
+        changes=[
+            lambda: setattr(module, "max", min),
+            lambda: setattr(module, "len", lambda text: 7),
+            unshadow,
+        ],
+    )
+
+
+@program
+def a_global_that_appears_after_a_name_error(world):
+    module = world.module("def f(x):\n    return x * appears_later")
+    world.play(
+        world.compile(module.f),
+        changes=[lambda: setattr(module, "appears_later", 3.0)],
+    )
 
 
 @program

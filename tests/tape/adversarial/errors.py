@@ -101,6 +101,16 @@ def labels_that_are_out_of_range_and_unused(world):
 
 
 @program
+def a_matrix_that_is_singular(world):
+    @world.compile
+    def f(x):
+        gg.linalg.inv(x)
+        return gg.linalg.solve(x, GOOD)
+
+    world.play(f, lambda i: (gg.zeros((3, 3)) if i in (1, 4, 5) else GOOD * (i + 1.0),), calls=9)
+
+
+@program
 def shapes_that_do_not_fit(world):
     w, calls = normal(3), []
 
@@ -111,6 +121,28 @@ def shapes_that_do_not_fit(world):
 
     world.watch(calls)
     world.play(f, lambda i: (normal(4 if i in (1, 2, 5) else 3, seed=i),), calls=9)
+
+
+@program
+def an_error_in_a_hook(world):
+    w, state = leaf(3), {"fails": False}
+
+    def hook(g):
+        if state["fails"]:
+            raise ValueError("own")
+        return g * 2
+
+    w.register_hook(hook)
+
+    @world.compile
+    def f(x):
+        (w * x).sum().backward()
+
+    def switch():
+        state["fails"] = not state["fails"]
+
+    world.watch(w)
+    world.play(f, changes=[switch, switch, switch])
 
 
 @program

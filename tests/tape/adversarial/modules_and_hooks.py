@@ -137,6 +137,17 @@ def an_attribute_that_is_added(world):
 
 
 @program
+def a_forward_of_a_class_is_replaced(world):
+    class Net(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    net = Net()
+    f = world.compile(lambda x: net.forward(x))
+    world.play(f, changes=[lambda: setattr(Net, "forward", lambda self, x: x * 3)])
+
+
+@program
 def forward_hooks_that_come_and_go(world):
     net, log, handles = model(3, 3), [], []
 

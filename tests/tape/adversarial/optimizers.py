@@ -7,7 +7,7 @@ import math
 
 from gpugrad import optim
 
-from .harness import leaf, program
+from .harness import leaf, normal, program
 
 
 def setting(make=None):
@@ -47,6 +47,11 @@ def learning_rates(*rates):
     return decorate
 
 
+@learning_rates(0.5, 0.0, 0.1)
+def rates_of_adam(params):
+    return optim.Adam(params, lr=0.1)
+
+
 @learning_rates(-1.0, 0.1)
 def rates_that_are_invalid(params):
     return optim.AdamW(params, lr=0.1)
@@ -55,6 +60,20 @@ def rates_that_are_invalid(params):
 @learning_rates("0.5", math.nan, 0.1)
 def rates_that_are_no_numbers(params):
     return optim.AdamW(params, lr=0.1)
+
+
+@program
+def momentum_on_and_off(world):
+    w, optimizer = setting(functools.partial(optim.SGD, lr=0.1, momentum=0.9))
+    world.play(
+        training(world, w, optimizer),
+        changes=[
+            put(optimizer, momentum=0.0),
+            put(optimizer, momentum=0.5),
+            put(optimizer, nesterov=True),
+            put(optimizer, weight_decay=0.1),
+        ],
+    )
 
 
 @program
@@ -113,6 +132,29 @@ def a_state_that_is_loaded(world):
 
 
 @program
+def an_optimizer_that_is_replaced(world):
+    w = leaf(3)
+    holder = {"optimizer": optim.SGD([w], lr=0.1)}
+
+    @world.compile
+    def step(x):
+        optimizer = holder["optimizer"]
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    world.watch(w, lambda: holder["optimizer"])
+    world.play(
+        step,
+        changes=[
+            lambda: holder.update(optimizer=optim.SGD([w], lr=0.5)),
+            lambda: holder.update(optimizer=optim.Adam([w], lr=0.1)),
+            lambda: holder.update(optimizer=optim.Adam([w], lr=0.1)),
+        ],
+    )
+
+
+@program
 def a_rate_that_the_function_changes(world):
     w, optimizer = setting()
 
@@ -146,6 +188,27 @@ def gradients_that_are_missing_at_times(world):
 
 
 @program
+def gradients_that_are_not_reset(world):
+    w, optimizer = setting()
+
+    @world.compile
+    def step(x):
+        (w * x).sum().backward()
+        optimizer.step()
+
+    world.watch(w)
+    world.play(
+        step,
+        changes=[
+            optimizer.zero_grad,
+            lambda: optimizer.zero_grad(set_to_none=False),
+            lambda: setattr(w, "grad", normal(3, seed=9)),
+            lambda: setattr(w, "requires_grad", False),
+        ],
+    )
+
+
+@program
 def a_step_with_a_closure(world):
     w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
     table = {"calls": 0, "k": 1.0}
@@ -163,6 +226,55 @@ def a_step_with_a_closure(world):
 
     world.watch(w, optimizer, table)
     world.play(step, changes=[lambda: table.update(k=2.0), lambda: table.update(calls=0)])
+
+
+@program
+def a_compiled_closure_of_a_step(world):
+    w, optimizer = setting(functools.partial(optim.LBFGS, lr=0.5, max_iter=3))
+    table = {"k": 1.0}
+
+    @world.compile
+    def closure():
+        optimizer.zero_grad()
+        loss = ((w * table["k"] - 1) ** 2).sum()
+        loss.backward()
+        return loss
+
+    world.watch(w)
+    world.play(
+        lambda: optimizer.step(closure).detach(),
+        lambda i: (),
+        changes=[lambda: table.update(k=2.0), lambda: w.detach().__imul__(0)],
+    )
+
+
+@program
+def an_optimizer_of_the_program(world):
+    class Plain(optim.Optimizer):
+        gain = 1.0
+
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+
+        def check(self, group):
+            pass
+
+        def init_single(self, array, group):
+            return {"total": array * 0}
+
+        def apply_single(self, array, grad, state, step, lr):
+            state[0][...] += grad
+            array -= lr * self.gain * state[0] / step
+
+    w, optimizer = setting(functools.partial(Plain, lr=0.1))
+    world.play(
+        training(world, w, optimizer),
+        changes=[
+            put(optimizer, lr=0.5),
+            lambda: setattr(optimizer, "gain", 2.0),
+            lambda: setattr(Plain, "gain", 9.0),
+        ],
+    )
 
 
 @program
@@ -211,6 +323,11 @@ def a_rate_in_containers_as_a_result(lr):
 @looking
 def a_rate_converted(lr):
     return int(lr), float(lr), round(lr), round(lr, 1), complex(lr), decimal.Decimal(lr), bool(lr)
+
+
+@looking
+def a_branch_on_a_rate(lr):
+    return "low" if lr < 0.3 else "high"
 
 
 @program

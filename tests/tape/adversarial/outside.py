@@ -152,6 +152,22 @@ def second_derivatives(w):
     return lambda x: (gg.tanh(w @ x) * x).sum(), play
 
 
+@scenario(SHAPE, SHAPE)
+def second_derivatives_of_some_results(w, v):
+    def f(x):
+        h = w * x
+        return gg.exp(h).sum(), (h * v).sum(), h
+
+    def play(f, x, _):
+        a, b, h = f(x)
+        (g,) = gg.autograd.grad([a], [h], create_graph=True)
+        (g * g).sum().backward(retain_graph=True)
+        b.backward()
+        return error_of(a.backward)
+
+    return f, play
+
+
 @scenario(SHAPE, SHAPE, choices=range(5))
 def gradients_with_respect_to_some_inputs(w, v):
     def play(f, x, k):
@@ -231,6 +247,64 @@ def hooks_on_results_of_which_others_are_made(w):
             (h, a, b)[k].register_hook(lambda g: seen.append(g * 1) or g * 3)
         (a + b + h.sum()).backward(retain_graph=k % 2)
         return seen, error_of(a.backward)
+
+    return f, play
+
+
+@scenario(SHAPE, choices=(False, True))
+def gradients_of_results_that_are_retained(w):
+    def f(x):
+        h = gg.exp(w * x)
+        return h, (h * h).sum()
+
+    def play(f, x, both):
+        h, loss = f(x)
+        h.retain_grad()
+        if both:
+            loss.retain_grad()
+        loss.backward()
+        return h.grad, loss.grad
+
+    return f, play
+
+
+@scenario(SHAPE, choices=(1, 2, 3))
+def several_calls_in_one_graph(w):
+    def play(f, x, n):
+        y = x
+        for _ in range(n):
+            y = f(y) + (w * w) * 0.5
+        y.sum().backward()
+
+    return lambda x: gg.tanh(w @ x), play
+
+
+@scenario(SHAPE, choices=((False, False), (False, True), (True, False), (True, True)))
+def passes_with_and_without_retain_graph(w):
+    def f(x):
+        h = gg.exp(w * x)
+        return h.sum(), (h @ h).sum(), gg.linalg.qr(h)[1].sum()
+
+    def play(f, x, choice):
+        a, b, c = f(x)
+        return [
+            error_of(y.backward, retain_graph=r) for y, r in zip((a, b), choice, strict=True)
+        ] + [error_of(y.backward) for y in (c, a, b)]
+
+    return f, play
+
+
+@scenario(SHAPE, choices=range(3))
+def one_of_several_outputs_of_an_op(w):
+    def f(x):
+        q, r = gg.linalg.qr(w @ x + 3 * gg.eye(3))
+        return q, r, gg.unstack(w * x)
+
+    def play(f, x, k):
+        q, r, rows = f(x)
+        loss = [q.sum(), (r * r).sum(), (rows[0] * rows[2]).sum()][k]
+        loss.backward()
+        return error_of(q.sum().backward), error_of(rows[1].sum().backward)
 
     return f, play
 

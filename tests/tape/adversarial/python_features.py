@@ -3,12 +3,23 @@
 import decimal
 import sys
 import types
+import warnings
 
 import numpy as np
 
 import gpugrad as gg
 
 from .harness import program
+
+
+@program
+def a_warning_of_the_program(world):
+    @world.compile
+    def f(x):
+        warnings.warn("own: called", stacklevel=1)
+        return x * 2
+
+    world.play(f)
 
 
 @program

@@ -313,6 +313,23 @@ def raw_arrays_in_objects(world):
 
 
 @program
+def scratch_memory_that_is_named(world):
+    scratch = np.empty(3, np.float32)
+
+    @world.compile
+    def f(x):
+        scratch[:] = 1
+        y = x * scratch
+        scratch[:] = 2
+        z = x * scratch
+        scratch[:] = 0
+        return y, z
+
+    world.watch(scratch)
+    world.play(f, changes=[lambda: scratch.fill(5)])
+
+
+@program
 def scratch_memory_made_inside(world):
     @world.compile
     def f(x):
@@ -326,6 +343,30 @@ def scratch_memory_made_inside(world):
         return y, z, u, x[::2] * view
 
     world.play(f)
+
+
+@program
+def an_array_over_the_memory_of_a_tensor(world):
+    raw = raw_numbers()
+    w = gg.asarray(raw)
+
+    @world.compile
+    def reads(x):
+        w.__iadd__(x)
+        return x * float(raw[0]) + raw
+
+    @world.compile
+    def writes(x):
+        raw[:] += 1
+        y = x * w
+        raw[:] -= 1
+        return y
+
+    def both(x):
+        return writes(x), reads(x)
+
+    world.watch(raw, w)
+    world.play(both, changes=[lambda: raw.fill(2)])
 
 
 @program

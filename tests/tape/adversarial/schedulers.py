@@ -52,6 +52,11 @@ def cosine_inside(optimizer):
 
 
 @stepping(inside=True)
+def linear_inside(optimizer):
+    return schedules.LinearLR(optimizer, 0.1, 1.0, 4)
+
+
+@stepping(inside=True)
 def cyclic_inside(optimizer):
     return schedules.CyclicLR(optimizer, 0.1, 1.0, 2)
 

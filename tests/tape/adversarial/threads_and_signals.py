@@ -474,6 +474,18 @@ def beside(prepare):
 
 
 @beside
+def a_thread_that_appends_to_a_list(world):
+    log, table = [], {"k": 2.0}
+    f = world.compile(lambda x: worked(x * table["k"], 30) if log is not None else x)
+    table["log"] = log
+
+    def change():
+        table["k"] += 1
+
+    return f, lambda: log.append(1), lambda n: len(log) == n, change
+
+
+@beside
 def a_thread_that_counts_in_a_tensor(world):
     table = {"k": 2.0, "n": gg.zeros((), dtype=gg.int64)}
     f = world.compile(lambda x: worked(x * table["k"], 30))
@@ -525,3 +537,44 @@ def a_thread_that_draws_from_the_default_generator(world):
         lambda n: len(drawn) - len({*drawn}),
         lambda: table.update(k=table["k"] + 1),
     )
+
+
+@program
+def a_thread_that_computes_for_the_function(world):
+    @world.compile
+    def f(x):
+        found = []
+
+        def work():
+            with contextlib.suppress(RuntimeError):
+                found.append(x * 3)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(20)
+        return found[0] + x
+
+    world.play(f)
+
+
+@program
+def the_grad_mode_of_another_thread(world):
+    w = leaf(3)
+    f = world.compile(lambda x: w * x)
+
+    def whole(x):
+        found = []
+
+        def work():
+            with gg.no_grad():
+                found.append(f(x))
+            found.append(f(x))
+
+        with gg.no_grad():
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join(20)
+            found.append(f(x))
+        return found, [y.requires_grad for y in found]
+
+    world.play(whole)
