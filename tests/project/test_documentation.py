@@ -140,8 +140,9 @@ def test_the_pictures_are_those_that_their_script_draws(tmp_path, monkeypatch):
     for theme in pictures.THEMES:
         pictures.overview(theme)
         pictures.speed(theme)
+        pictures.rooms(theme)
     drawn = sorted(tmp_path.iterdir())
-    assert len(drawn) == 4
+    assert len(drawn) == 6
     for path in drawn:
         assert path.read_text() == (DOCS / "_static" / path.name).read_text(), (
             f"run docs/pictures.py: {path.name} differs"
