@@ -348,9 +348,12 @@ def reductions(kind, *args, inputs, also=(), **options):
 
 
 def first_order(kind, *args, inputs):
-    """Rows of losses whose second derivatives, and mean of no examples, PyTorch lacks."""
+    """Rows of losses whose second derivatives, and mean and sum of no examples, PyTorch lacks.
+
+    For a sum of no examples it returns memory that it has not set.
+    """
     rows = reductions(kind, *args, inputs=inputs)
-    return [replace(x, order=1, batched=x.options["reduction"] != "mean") for x in rows]
+    return [replace(x, order=1, batched=x.options["reduction"] == "none") for x in rows]
 
 
 SIGNED = [normal(4, 3), signs(4, 3)]
@@ -587,6 +590,17 @@ def test_float16_is_kept(row):
 def test_an_empty_batch(row):
     ours, theirs = with_the_same_state(row)
     compare(row, ours, theirs, [x[:0] for x in row.arrays()], order=1)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in LOSSES if row.order == 1 and row.options["reduction"] == "sum"], ids=str
+)
+def test_the_sum_of_no_examples_is_zero(row):
+    inputs = [of_ours(x[:0], "float64") for x in row.arrays()]
+    loss = row.ours()(*inputs)
+    assert loss.shape == ()
+    assert loss.item() == 0
+    assert gpugrad.autograd.grad(loss, inputs[:1])[0].shape == inputs[0].shape
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if not row.tracks], ids=str)
