@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from .._arguments import is_complex
 from .._limits import finfo
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, square_root
+from .optimizer import Optimizer, decayed, move
 
 
 def _eps(value):
@@ -75,7 +75,7 @@ class Adafactor(Optimizer):
             return  # there are no means
         xp = backend_of[type(array)].xp
         least = finfo(array.dtype).eps if eps[0] is None else eps[0]
-        rate = xp.maximum(_rms(xp, array), eps[1]) * min(lr, 1 / square_root(float(step)))
+        rate = xp.maximum(_rms(xp, array), eps[1]) * min(lr, 1 / step**0.5)
         decayed(array, grad, lr, weight_decay, decoupled=True)
         decay = 1 - step**beta2_decay
         square = grad * grad
