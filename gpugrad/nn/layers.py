@@ -204,8 +204,8 @@ class Embedding(Module):
         if max_norm is not None:
             raise ValueError(
                 f"{type(self).__name__}: max_norm is not supported, because forward would "
-                "overwrite the weight; limit the norms after each optimizer step instead, as in: with no_grad(): "
-                "layer.weight[...] = layer.weight * limit / maximum(norms, limit)"
+                "overwrite the weight; limit the norms after each optimizer step instead, as in: "
+                "with no_grad(): layer.weight[...] = layer.weight * limit / maximum(norms, limit)"
             )
         self.padding_idx = padding_idx = row_of(type(self).__name__, padding_idx, num_embeddings)
         generator = generator or default_generator(device)
@@ -277,7 +277,7 @@ class EmbeddingBag(Embedding):
         place: Any = {"dtype": dtype, "device": device, "generator": generator}
         super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, **place)
 
-    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:  # type: ignore[override]
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
         return functional.embedding_bag(
             input,
             self.weight,

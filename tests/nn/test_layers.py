@@ -1220,6 +1220,28 @@ def test_second_derivatives_of_functions(name, draws, options):
     gradgradcheck(function, [inputs[i] for i in leaves])
 
 
+@pytest.mark.parametrize("name, draws, options", FUNCTIONS)
+def test_functions_on_every_library(library, name, draws, options):
+    inputs = [draw(np.random.default_rng(0)) for draw in draws]
+    found = []
+    for make in (gpugrad.tensor, library.tensor):
+        tensors = [make(x) for x in inputs]
+        leaves = [
+            x.requires_grad_() for x, y in zip(tensors, inputs, strict=True) if is_floating(y)
+        ]
+        out = getattr(functional, name)(*tensors, **options)
+        grads = gpugrad.autograd.grad((out * out).sum(), leaves, materialize_grads=True)
+        assert {type(x.array) for x in (out, *grads)} == {type(tensors[0].array)}
+        found.append(
+            [
+                np.asarray(library.values(x) if make == library.tensor else numbers(x))
+                for x in (out, *grads)
+            ]
+        )
+    for own, other in zip(*found, strict=True):
+        assert_close(other, own, rtol=1e-10, atol=1e-12)
+
+
 def test_an_alignment_that_does_not_exist_has_no_gradient():
     x = of_ours(normal(3, 1, 2)(np.random.default_rng(0)), "float64")
     for zero, expected in ((False, math.inf), (True, 0.0)):
