@@ -24,7 +24,7 @@ from .numbers import Number
 from .reach import Reach
 from .recorder import Recorder
 from .run import MISS
-from .stage import Stage, real_of, release
+from .stage import Stage, can_vary, real_of, release
 from .tape import Input, Tape, signature_of
 from .tracing import Traced, copied
 from .witness import Witness
@@ -244,7 +244,7 @@ class _Recording:
         if recorder.reason is not None:
             return None
         flags = [
-            (o, [[(k, v) for k, v in enumerate(h.values) if isinstance(v, bool)] for h in o._hyper])
+            (o, [[(k, v) for k, v in enumerate(h.values) if not can_vary(v)] for h in o._hyper])
             for o in reach.optimizers
             if o in stage.stepped
         ]
