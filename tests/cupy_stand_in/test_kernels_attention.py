@@ -231,7 +231,10 @@ class TestTwin:
 def test_older_devices(shared, features, dtype, monkeypatch):
     """They have less shared memory for a block, and so take smaller slices of features."""
     properties = cupy.cuda.runtime.getDeviceProperties
-    of_device = lambda device: properties(device) | {"sharedMemPerBlockOptin": shared << 10}
+
+    def of_device(device):
+        return properties(device) | {"sharedMemPerBlockOptin": shared << 10}
+
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", of_device)
     monkeypatch.setattr(cupy._raw, "getDeviceProperties", of_device)
     for cached in (kernels._room, kernels._kernel):
@@ -254,9 +257,7 @@ def test_several_dtypes(names, result):
     """They are promoted to that of the result, and the gradients have those of their inputs."""
     dtypes = [dtype_of(name) for name in names]
     arrays = [(2 * drawn(2, 5, 4, seed=i)).astype(x) for i, x in enumerate(dtypes)]
-    inputs = [
-        gg.tensor(x, device="cuda", requires_grad=x.dtype.kind != "i") for x in arrays
-    ]
+    inputs = [gg.tensor(x, device="cuda", requires_grad=x.dtype.kind != "i") for x in arrays]
     leaves = [x for x in inputs if x.requires_grad]
     g = drawn(2, 5, 4, seed=9)
     with traffic() as launches:
