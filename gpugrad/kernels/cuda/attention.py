@@ -5,7 +5,8 @@ definition does; float32 factors are split into two parts of 11 bits, so that a 
 precision of float32. GPUs without tensor cores for a dtype take their usual units. Weights exist
 only in registers: in 16 bits where values of 16 bits are multiplied by them, else as wide as the
 sums. Backward first computes statistics of each query, and then weights again for the cotangents of
-the queries, of the keys, and of the values, all in one launch; that of a mask takes another. Sums are always added up in the same order.
+the queries, of the keys, and of the values, all in one launch; that of a mask takes another. Sums
+are always added up in the same order.
 """
 
 from functools import cache, lru_cache
