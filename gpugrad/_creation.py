@@ -257,9 +257,7 @@ def _create(name, args, dtype, device, requires_grad, *, like=None, **keywords):
         dtype = backend.dtype(float32 if dtype is None else dtype)
         array = backend.create(name, *args, dtype=dtype, device=device, like=like, **keywords)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        ragged = "inhomogeneous shape" in str(error)
-        remedy = " Pad its lists to one length, or make a tensor of each." if ragged else ""
-        raise type(error)(f"{name}: {error}{remedy}") from error
+        raise type(error)(f"{name}: {error}") from error
     except MemoryError as error:
         raise MemoryError(f"{name}: {explain(error, device, like)}") from error
     return _finish(array, requires_grad)
