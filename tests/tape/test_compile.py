@@ -153,6 +153,10 @@ OPTIMIZERS = [
     optim.AdamW,
     optim.NAdam,
     optim.RAdam,
+    optim.Rprop,
+    functools.partial(optim.ASGD, lambd=0.1, t0=3),
+    functools.partial(optim.Adafactor, weight_decay=0.1),
+    lambda params: optim.Muon([p for p in params if p.ndim == 2]),
 ]
 
 

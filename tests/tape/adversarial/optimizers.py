@@ -77,6 +77,31 @@ def momentum_on_and_off(world):
 
 
 @program
+def an_option_that_is_a_number_or_none(world):
+    w, optimizer = setting(functools.partial(optim.Adafactor, lr=0.1))
+    world.play(
+        training(world, w, optimizer),
+        changes=[put(optimizer, eps=eps) for eps in ((0.1, 1e-3), (0.1, 0.5), (None, 0.5))],
+    )
+
+
+@program
+def an_option_that_is_a_name(world):
+    w = leaf(3, 2)
+    optimizer = optim.Muon([w], lr=0.1)
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        ((w * x[:, None]) ** 2).sum().backward()
+        optimizer.step()
+
+    world.watch(w, optimizer)
+    names = "match_rms_adamw", "original", None, "match_rms_adamw", "adam"
+    world.play(step, changes=[put(optimizer, adjust_lr_fn=name) for name in names])
+
+
+@program
 def options_of_adam(world):
     w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
     world.play(
