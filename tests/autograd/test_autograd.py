@@ -19,38 +19,6 @@ def overwrite(tensor, value):
     writes.note([writes.place(tensor.array)])
 
 
-class TestReferencePrograms:
-    def test_chain_with_all_gradients(self):
-        a, b = leaf(2.0), leaf(3.0)
-        c = a * b
-        d = c + a
-        e = d**2
-        for t in (c, d, e):
-            t.retain_grad()
-        e.backward()
-        assert e.item() == 64
-        assert [t.grad.item() for t in (e, d, c, a, b)] == [1, 16, 16, 64, 32]
-
-    def test_square_of_an_affine_map(self):
-        a, b, c = leaf(2.0), leaf(3.0), leaf(1.0)
-        loss = (a * b + c) ** 2
-        loss.backward()
-        assert loss.item() == 49
-        assert [t.grad.item() for t in (a, b, c)] == [42, 28, 14]
-
-    def test_leaf_on_two_paths(self):
-        a, b = leaf(2.0), leaf(3.0)
-        loss = 2 * (a * b + b)
-        loss.backward()
-        assert loss.item() == 18
-        assert (a.grad.item(), b.grad.item()) == (6, 6)
-
-    def test_mean(self):
-        x = leaf(list(range(10)))
-        x.mean().backward()
-        assert_array_equal(x.grad.numpy(), np.full(10, 0.1))
-
-
 class TestBackward:
     def test_accumulates_until_cleared(self):
         x = leaf(3.0)
