@@ -85,6 +85,12 @@ def check(
     return got
 
 
+def some_pairs(first, second):
+    """Pair each of the first with two of the second, so that each of the second has some."""
+    second = [*second]
+    return [(x, second[(i + k) % len(second)]) for i, x in enumerate(first) for k in range(2)]
+
+
 @pytest.fixture(params=loader.TYPES)
 def dtype(request):
     return request.param
@@ -107,12 +113,15 @@ class TestTwin:
         keys = [(2, 1, *shape[2:]) for shape in QUERIES[1:]]
         check((QUERIES[0], *keys), wanted=wanted)
 
-    @pytest.mark.parametrize("features", [1, 32, 33, 70, 130])
+    @pytest.mark.parametrize("features, dtype", some_pairs([1, 32, 33, 70, 130], loader.TYPES))
     def test_features(self, dtype, features):
         check(((1, 20, features), (1, 30, features), (1, 30, features)), dtype=dtype)
 
-    @pytest.mark.parametrize("d, e", [(8, 40), (300, 20), (20, 300), (257, 257)])
-    def test_different_features(self, d, e, dtype):
+    @pytest.mark.parametrize(
+        "sizes, dtype", some_pairs([(8, 40), (300, 20), (20, 300), (257, 257)], loader.TYPES)
+    )
+    def test_different_features(self, sizes, dtype):
+        d, e = sizes
         check(((2, 20, d), (2, 30, d), (2, 30, e)), dtype=dtype)
 
     @pytest.mark.parametrize("wanted", [(1, 1, 1, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0)])
@@ -328,13 +337,14 @@ def test_scores_beyond_the_range_of_16_bits(dtype):
     assert np.abs(got - expected).max() <= 2 * NEAR[dtype]
 
 
-@pytest.mark.parametrize("length, features", [(512, 64), (8192, 64), (2048, 512)])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize(
-    "kinds", ["", "causal", "bools", "numbers", "dropout", "grouped", "numbers dropout grouped"]
-)
-def test_launches(kinds, dtype, length, features, monkeypatch):
+KINDS = ["", "causal", "bools", "numbers", "dropout", "grouped", "numbers dropout grouped"]
+
+
+@pytest.mark.parametrize("sizes", [(512, 64), (8192, 64), (2048, 512)])
+@pytest.mark.parametrize("kinds, dtype", some_pairs(KINDS, ["float32", "float16", "bfloat16"]))
+def test_launches(kinds, dtype, sizes, monkeypatch):
     """Few at any length, and no more memory at a time than rows have. Not computed."""
+    length, features = sizes
     monkeypatch.setattr(cupy._raw, "computes", False)
     dtype, pool = dtype_of(dtype), cupy.get_default_memory_pool()
     heads = 2 if "grouped" in kinds else 8
