@@ -93,3 +93,13 @@ def a_plateau_inside(world):
 
     world.watch(w, optimizer)
     world.play(step, calls=9)
+
+
+@stepping(inside=True)
+def milestones_inside(optimizer):
+    return schedules.MultiStepLR(optimizer, [2, 3, 5], 0.5)
+
+
+@stepping(inside=True)
+def restarts_inside(optimizer):
+    return schedules.CosineAnnealingWarmRestarts(optimizer, 2, 2)
