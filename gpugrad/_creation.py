@@ -46,7 +46,8 @@ def tensor(
     Raises ValueError for ragged sequences, TypeError for values that are not numbers, and
     RuntimeError for sequences of tensors that require grad, for which there is `asarray`.
 
-    >>> tensor([1, 2.5])
+    >>> import gpugrad
+    >>> gpugrad.tensor([1, 2.5])
     tensor([1. , 2.5])
     """
     if type(data) is BatchedTensor:
@@ -187,7 +188,9 @@ def _array(name, data, dtype, device, copy):
         dtype = None if dtype is None else target_dtype(data, dtype)
         return backend.asarray(data, dtype=dtype, copy=copy)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise type(error)(f"{name}: {error}") from error
+        ragged = "inhomogeneous shape" in str(error)
+        remedy = " Pad its lists to one length, or make a tensor of each." if ragged else ""
+        raise type(error)(f"{name}: {error}{remedy}") from error
     except MemoryError as error:
         raise MemoryError(f"{name}: {explain(error, device, data)}") from error
 

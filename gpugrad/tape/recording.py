@@ -22,10 +22,11 @@ from .draws import NotedDraws
 from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import Reach
+from .recorder import Recorder
 from .run import MISS
 from .stage import Stage, can_vary, real_of, release
 from .tape import Input, Tape, signature_of
-from .tracing import Recorder, Traced, copied
+from .tracing import Traced, copied
 from .witness import Witness
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees

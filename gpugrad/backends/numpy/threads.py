@@ -422,15 +422,19 @@ class _Threads:
     def _begin(self, futures, function, item):
         from concurrent.futures import Future  # here, since it takes time to import
 
-        if self.calls is None:
+        if self.calls is None and self.number > 1:
             self.calls = SimpleQueue()
-            with suppress(RuntimeError):  # the system allows no more threads
+            try:
                 for i in range(self.number - 1):
                     name, args = f"gpugrad {i}", (self.calls,)
                     Thread(target=_serve, args=args, name=name, daemon=True).start()
+            except RuntimeError:  # the system allows no more threads
+                if i == 0:  # nobody would take calls off the queue
+                    self.calls, self.number = None, 1
         future: Future = Future()
         futures.append(future)  # first, so that Ctrl-C leaves none that `_end` does not know
-        self.calls.put(partial(copy_context().run, _call, future, function, item))
+        if self.calls is not None:
+            self.calls.put(partial(copy_context().run, _call, future, function, item))
 
 
 def _serve(calls):
