@@ -48,8 +48,9 @@ class DataLoader:
         ``shuffle``, ``sampler`` and ``drop_last``.
     collate_fn: a function of the list of a batch's samples that returns the batch, by default
         `default_collate`.
-    transform: a function of the batch that returns the batch to use. It runs before the batch is
-        moved to ``device``.
+    transform: a function of the batch that returns the batch to use, such as those of
+        `gpugrad.data.images`. It runs before the batch is moved to ``device``. If it has a method
+        ``for_batch(epoch, number)``, this gives the function for that batch of that epoch.
     drop_last: leave out a last batch that is smaller than the others.
     seed: an int of at least 0; by default one from the default generator, which
         `gpugrad.manual_seed` seeds.
@@ -237,7 +238,8 @@ class DataLoader:
                 indices = range(len(self.dataset)) if order is None else order.tolist()
                 lists = (indices[key] for key in keys)
             collate = self.collate_fn or default_collate
-            return (self._made(collate(samples_of(self.dataset, some))) for some in lists)
+            made = (collate(samples_of(self.dataset, some)) for some in lists)
+            return (self._made(epoch, i, batch) for i, batch in enumerate(made, start))
         if lists is not None:
             n = len(self.dataset)
             orders = ([_index_for(a, _rows(some, n, mapping)) for a in arrays] for some in lists)
@@ -248,7 +250,8 @@ class DataLoader:
             parts = _cut(arrays, keys, order)
         if self.transform is None:
             return zip(parts, repeat(_as_tuple))
-        return (self._made(_as_tuple([take_rows(*pair) for pair in part])) for part in parts)
+        made = (_as_tuple([take_rows(*pair) for pair in part]) for part in parts)
+        return (self._made(epoch, i, batch) for i, batch in enumerate(made, start))
 
     def _order(self, epoch, start):
         """The batches of an epoch from ``start`` on: slices of an order, or lists of indices.
@@ -274,10 +277,13 @@ class DataLoader:
         stop = n - n % size if self.drop_last else n
         return [slice(i, min(i + size, n)) for i in range(start * size, stop, size)], order, None
 
-    def _made(self, batch):
+    def _made(self, epoch, number, batch):
         """A part, see `_parts`, for a batch that has been put together."""
-        if self.transform is not None:
-            batch = self.transform(batch)
+        transform = self.transform
+        if transform is not None:
+            if hasattr(transform, "for_batch"):
+                transform = transform.for_batch(epoch, number)
+            batch = transform(batch)
         if self.device is None:
             return (), lambda arrays: batch
         pairs: list = []
