@@ -11,6 +11,10 @@ sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 os.environ["PYTHONPATH"] = str(DOCS.parent)  # for the notebooks
 
 import write_reference  # noqa: E402
+from docutils import nodes  # noqa: E402
+from sphinx import addnodes  # noqa: E402
+from sphinx.transforms import SphinxTransform  # noqa: E402
+from sphinx.transforms.post_transforms import SphinxPostTransform  # noqa: E402
 
 import gpugrad  # noqa: E402
 
@@ -22,7 +26,6 @@ version = release = gpugrad.__version__
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinxcontrib.mermaid",
@@ -51,15 +54,14 @@ default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
-autosummary_generate = False
-add_module_names = False
 toc_object_entries = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "gpugrad"
 html_static_path = ["_static"]
 html_css_files = ["gpugrad.css"]
-html_sidebars = {"benchmarks": [], "index": []}  # they have no pages below
+# Without a list of pages: those with none below, and those of the reference, which are too many.
+html_sidebars = {"benchmarks": [], "index": [], "reference/gpugrad.*": []}
 mermaid_fullscreen = False
 html_show_sourcelink = False
 html_copy_source = False
@@ -117,7 +119,40 @@ def include_pages_of_the_root():
         (DOCS / "development" / page).write_text(text, "utf-8")
 
 
+class Keywords(SphinxTransform):
+    """Index entries for the ``keywords`` of a page's front matter, by which the search finds it."""
+
+    default_priority = 700
+
+    def apply(self, **others):
+        for field in list(self.document.findall(nodes.field)):
+            if field[0].astext() == "keywords":
+                words = [word.strip() for word in field[1].astext().split(",")]
+                entries = [("single", word, "", "main", None) for word in words]
+                self.document.append(addnodes.index(entries=entries))
+
+
+class BreakNames(SphinxPostTransform):
+    """Let the browser break names at their dots and underscores, where they are code."""
+
+    default_priority = 900
+    formats = ("html",)
+
+    def run(self, **others):
+        code = (nodes.literal, nodes.title, addnodes.desc_name, addnodes.desc_addname)
+        for text in list(self.document.findall(nodes.Text)):
+            parts = re.split(r"(?<=[_.])(?=\w)", text)
+            if len(parts) > 1 and isinstance(text.parent, code) and " " not in text:
+                broken = [nodes.Text(parts[0])]
+                for part in parts[1:]:
+                    broken += [nodes.raw("", "<wbr>", format="html"), nodes.Text(part)]
+                place = text.parent.index(text)
+                text.parent[place : place + 1] = broken
+
+
 def setup(app):
+    app.add_transform(Keywords)
+    app.add_post_transform(BreakNames)
     app.connect("autodoc-process-docstring", describe_parameters)
     write_reference.write(DOCS / "reference")
     include_pages_of_the_root()

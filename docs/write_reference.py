@@ -1,22 +1,29 @@
 """Writes the pages of the reference from the public names of the package.
 
 The build calls it; nothing that it writes is committed. A name is public if it is in the `__all__`
-of a public module; there is nothing to add here for a new one.
+of a public module; there is nothing to add here for a new one. Each function and each class has a
+page of its own, ``reference/gpugrad.nn.Conv2d``, with an example from `EXAMPLES` if its docstring
+has none. Pages of modules and of topics have tables of them, grouped by the files that define them.
 """
 
 import importlib
 import inspect
+import re
 import shutil
+from functools import cache
 from pathlib import Path
+
+import numpy
+
+import gpugrad
+
+EXAMPLES = Path(__file__).parent / "examples"
 
 # The page of each name of `gpugrad` itself, by the module in which it is defined.
 TOPICS = {
     "tensor": ("The tensor", ["Tensor"]),
     "creation": ("Making tensors", ["gpugrad._creation"]),
-    "dtypes": (
-        "Dtypes and constants",
-        ["gpugrad._dtypes", "gpugrad._limits"],
-    ),
+    "dtypes": ("Dtypes and constants", ["gpugrad._dtypes", "gpugrad._limits"]),
     "elementwise": (
         "Elementwise functions",
         ["gpugrad.ops.elementwise", "gpugrad.ops.transcendental"],
@@ -48,27 +55,57 @@ TOPICS = {
     "transforms": ("Derivatives of functions", ["gpugrad.transforms"]),
     "compile": ("Compiling", ["gpugrad.tape"]),
     "tools": ("Tools", ["gpugrad.tools"]),
+    "files": ("Files and seeds", ["gpugrad.io", "gpugrad.random"]),
     "more": ("Other functions", ["gpugrad"]),  # all that is left
 }
 
-# Of these modules only the names are shown.
-LISTS = {"numpy", "numpy.fft", "numpy.linalg", "numpy.random", "scipy.special"}
+# The headings of the tables, in their order, by the files that define the names. Names of other
+# files come under the file's own name.
+GROUPS = {
+    "Modules and containers": "nn.module nn.container nn.stateless nn.summaries",
+    "Linear layers, embeddings, dropout": "nn.layers",
+    "Convolution": "nn.convolution",
+    "Pooling": "nn.pooling",
+    "Padding": "nn.padding",
+    "Resizing and rearranging": "nn.upsampling nn.shuffling",
+    "Normalization": "nn.normalization nn.synchronized",
+    "Activations": "nn.activations ops.activations ops.neural ops.transcendental",
+    "Recurrent layers": "nn.recurrent",
+    "Attention and transformers": "nn.attention nn.transformer",
+    "Layers as functions": "nn.computations",
+    "Distances and similarities": "nn.vectors",
+    "Losses": "nn.losses nn.likelihoods nn.margin_losses",
+    "Schedules": "optim.lr_scheduler optim.formulas optim.scheduler",
+    "Datasets": "data.dataset data.digits data.idx",
+    "Loading": "data.loader data.collate",
+    "Sampling": "data.samplers",
+}
+
+ORIGINALS = {
+    "numpy.random": "https://numpy.org/doc/stable/reference/random/generated/",
+    "numpy": "https://numpy.org/doc/stable/reference/generated/",
+    "scipy": "https://docs.scipy.org/doc/scipy/reference/generated/",
+}
 
 DTYPES = """
     bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64
     complex64 complex128
 """.split()
-CONSTANTS = "e inf nan newaxis pi".split()
 
 
 def write(folder):
-    """Write all pages, in place of those that were there."""
+    """Write all pages, and remove those that are left from before.
+
+    A page that stays as it was is not touched, so that Sphinx need not read it again.
+    """
     folder = Path(folder)
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir()
-    for name, text in pages().items():
-        (folder / f"{name}.rst").write_text(text, "utf-8")
+    folder.mkdir(exist_ok=True)
+    texts = {folder / f"{name}.rst": text for name, text in pages().items()}
+    for path in {*folder.rglob("*")} - texts.keys():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path, text in texts.items():
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
 
 
 def pages():
@@ -76,7 +113,8 @@ def pages():
     found = topics()
     modules = [name for name in public_modules() if name not in TOPICS]
     found |= {name: module_page(name) for name in modules}
-    return {**found, "index": index(found, modules)}
+    found |= {names[0]: name_page(names) for names in own_pages().values()}
+    return {**found, "foreign_names": foreign_page(), "index": index(found, modules)}
 
 
 def public_modules(name=""):
@@ -91,77 +129,293 @@ def public_modules(name=""):
             yield from public_modules(inner)
 
 
-def topics():
-    """The pages of the names of `gpugrad` itself, each on one page."""
-    import gpugrad
-
-    elsewhere = {*DTYPES, *CONSTANTS, "load", "save", "manual_seed"}
-    left = {
-        name
-        for name in {*gpugrad.__all__} - elsewhere
-        if not inspect.ismodule(getattr(gpugrad, name))
-    }
+@cache
+def public_names():
+    """Each public name that is no module, whole, and its value."""
     found = {}
-    for page, (title, homes) in TOPICS.items():
-        names = sorted(name for name in left if _belongs(name, getattr(gpugrad, name), homes))
-        left -= set(names)
-        first = dtypes() if page == "dtypes" else ""
-        if names:
-            found[page] = heading(title) + first + entries("gpugrad", names)
+    for space in ["gpugrad", *(f"gpugrad.{name}" for name in public_modules())]:
+        module = importlib.import_module(space)
+        for name in module.__all__:
+            value = getattr(module, name)
+            if not inspect.ismodule(value):
+                found[f"{space}.{name}"] = value
     return found
 
 
-def _belongs(name, value, homes):
-    home = getattr(value, "__module__", "")
-    return name in homes or any(f"{home}.".startswith(f"{h}.") for h in homes)
+@cache
+def own_pages():
+    """The names of each function and class that has a page, whose name is the first of them."""
+    found = {}
+    for name, value in public_names().items():
+        if callable(value) and not passed_on(name, value):
+            found.setdefault(id(value), []).append(name)
+    return found
+
+
+def passed_on(name, value):
+    """Whether a name is NumPy's own object: a class or a constant."""
+    inside, _, last = name.removeprefix("gpugrad.").rpartition(".")
+    if inside.split(".")[0] != "numpy":
+        return False
+    return getattr(importlib.import_module(inside), last, None) is value
+
+
+def page_of(name):
+    """The name of the page that describes a public name."""
+    names = own_pages().get(id(public_names()[name]), [])
+    return names[0] if name in names else None
+
+
+def topics():
+    """The pages of the names of `gpugrad` itself, by what they are for."""
+    spaces = {"gpugrad", *(f"gpugrad.{topic}" for topic in TOPICS)}
+    left = {n for n in public_names() if n.rpartition(".")[0] in spaces and page_of(n) == n}
+    found = {}
+    for page, (title, homes) in TOPICS.items():
+        names = sorted(n for n in left if _belongs(n, homes))
+        left -= set(names)
+        first = dtypes() if page == "dtypes" else ""
+        if names:
+            found[page] = heading(title) + first + table(names)
+    return found
+
+
+def _belongs(name, homes):
+    home = getattr(public_names()[name], "__module__", "")
+    return name.rpartition(".")[2] in homes or any(f"{home}.".startswith(f"{h}.") for h in homes)
 
 
 def dtypes():
-    """A list of the dtypes and the constants, which have no docstrings."""
+    """The dtypes and the constants, which have no docstrings."""
+    constants = [n for n in gpugrad.__all__ if isinstance(getattr(gpugrad, n), float)]
     return (
-        "The dtypes are " + ", ".join(f"``{name}``" for name in DTYPES) + ", all attributes of "
-        "``gpugrad``. Each is equal to its name, and to NumPy's dtype of this name. ``bfloat16`` "
-        "needs the package ``ml_dtypes``, which the extra ``bf16`` installs.\n\n"
-        "The constants are " + ", ".join(f"``{name}``" for name in CONSTANTS) + ".\n\n"
+        "Each dtype is equal to its name, and to NumPy's dtype of this name. Tensors of Python "
+        "numbers are float32, unless ``dtype=`` says otherwise: ``gpugrad.tensor([1.0], "
+        'dtype=gpugrad.float64)``. ``x.astype("float64")`` and ``gpugrad.astype(x, '
+        "gpugrad.float64)`` convert, and ``model.astype`` a module. ``bfloat16`` needs the package "
+        "``ml_dtypes``, which the extra ``bf16`` installs.\n\n"
+        + data("gpugrad", DTYPES)
+        + "``newaxis`` in an index inserts an axis; the other constants are numbers:\n\n"
+        + data("gpugrad", [*constants, "newaxis"])
     )
 
 
+def data(space, names):
+    return f".. currentmodule:: {space}\n\n" + "".join(f".. py:data:: {n}\n\n" for n in names)
+
+
 def module_page(name):
-    """The page of a public module: its docstring, a table of its names, then each name."""
+    """The page of a public module: its docstring, and tables of its names."""
     path = f"gpugrad.{name}"
-    module = importlib.import_module(path)
-    names = [n for n in module.__all__ if not inspect.ismodule(getattr(module, n))]
     text = heading(path) + f".. automodule:: {path}\n   :no-members:\n\n"
-    if name in LISTS:
-        return text + ", ".join(f"``{n}``" for n in sorted(names)) + "\n"
-    if name in ("io", "random"):
-        at_the_top = "save and load" if name == "io" else "manual_seed"
-        text += f"The package itself has {at_the_top} too.\n\n"
-    return text + entries(path, names)
+    inside = [n for n in public_names() if n.rpartition(".")[0] == path]
+    shown = [n for n in inside if page_of(n)]
+    groups = {}
+    for public in shown:
+        groups.setdefault(group(public), []).append(public)
+    places = [*GROUPS, *groups]
+    for title in sorted(groups, key=places.index):
+        if len(groups) > 1 and name != "random":
+            text += f"{title}\n{'-' * len(title)}\n\n"
+        text += table(sorted(groups[title]))
+    if rest := [n.rpartition(".")[2] for n in inside if n not in shown]:
+        text += f"NumPy's own\n-----------\n\nThese are the same as in ``{name}``.\n\n"
+        text += data(path, rest)
+    return text
 
 
-def entries(space, names):
-    """A table of names with the first lines of their docstrings, then each whole."""
-    if not names:
-        return ""
-    module = importlib.import_module(space)
-    text = f".. currentmodule:: {space}\n\n.. autosummary::\n   :nosignatures:\n\n"
-    text += "".join(f"   {name}\n" for name in names) + "\n"
+def group(name):
+    """The heading under which a name is listed on the page of its module."""
+    value = public_names()[name]
+    space = name.removeprefix("gpugrad.").rpartition(".")[0]
+    if space.startswith("numpy"):
+        original = _original(name)
+        if isinstance(original, numpy.ufunc):
+            return "Elementwise functions"
+        return "Classes" if inspect.isclass(value) else "Functions"
+    home = value.__module__.removeprefix("gpugrad.")
+    for title, homes in GROUPS.items():
+        if home in homes.split():
+            return title
+    return home.rpartition(".")[2].replace("_", " ").capitalize() if "special" in home else "Names"
+
+
+def table(names):
+    """A table of names with the first paragraphs of their docstrings."""
+    text = ".. list-table::\n   :widths: 30 70\n   :class: names\n\n"
     for name in names:
-        value = getattr(module, name)
-        if inspect.isclass(value):
-            members = "\n   :members:" if _documented_members(value) else ""
-            inherited = "\n   :inherited-members:" if name in ("Tensor",) else ""
-            text += f".. autoclass:: {name}{members}{inherited}\n\n"
-        elif callable(value):
-            text += f".. autofunction:: {name}\n\n"
-        else:
-            text += f".. autodata:: {name}\n   :no-value:\n\n"
+        value = public_names()[name]
+        short = of_numpy(value)[0] if _from_numpy(value) else inspect.getdoc(value) or ""
+        short = " ".join(short.partition("\n\n")[0].split())
+        text += f"   * - :py:obj:`~{name}`\n     - {short}\n"
+    text += "\n.. toctree::\n   :hidden:\n\n"
+    return text + "".join(f"   {name}\n" for name in names if page_of(name) == name) + "\n"
+
+
+def name_page(names):
+    """The page of one object, which may have several names."""
+    first, *others = names
+    space, _, last = first.rpartition(".")
+    value = public_names()[first]
+    text = heading(first.removeprefix("gpugrad."))
+    if foreign := foreign_names().get(first):
+        text += f".. index:: {', '.join(f'! {n}' for n in sorted(foreign))}\n\n"
+    text += f".. currentmodule:: {space}\n\n"
+    if _from_numpy(value):
+        kind = "class" if inspect.isclass(value) else "function"
+        summary, taken = of_numpy(value)
+        text += (
+            f".. py:{kind}:: {last}{taken}\n\n   {summary}\n\n   This is NumPy's {kind} for "
+            "tensors and arrays, with the arguments and the result of the original. If NumPy's "
+            "result depends smoothly on an argument, the gradient reaches it.\n"
+        )
+    else:
+        kind = "class" if inspect.isclass(value) else "function"
+        text += f".. auto{kind}:: {last}\n"
+        if kind == "class" and _documented_members(value):
+            text += "   :members:\n" + "   :inherited-members:\n" * (last == "Tensor")
+    text += "\n"
+    for other in others:
+        text += f".. py:function:: {other}()\n   :no-typesetting:\n\n"
+    if others:
+        text += f"The same is ``{'``, ``'.join(others)}``.\n\n"
+    if example := examples().get(first):
+        text += f".. rubric:: Example\n\n{imports(example)}{example}\n\n"
+    if foreign:
+        shown = ", ".join(f"``{n}``" for n in sorted(foreign))
+        text += f"Other libraries call it, or something close to it, {shown}.\n\n"
+    if _original(first) is not None:
+        text += "The original, with its documentation: `{} <{}>`__.\n\n".format(*_address(first))
     return text
 
 
 def _documented_members(kind):
     return any(name[0] != "_" and callable(value) for name, value in vars(kind).items())
+
+
+def of_numpy(value):
+    """The summary of a docstring that is NumPy's, and the signature."""
+    paragraphs = inspect.getdoc(value).split("\n\n")
+    summary = next(p for p in paragraphs if not re.match(r"[\w.]+\(|\s|[^a-z]*->", p))
+    try:
+        taken = str(inspect.signature(value)).replace("<no value>", "...")
+    except ValueError:  # NumPy has no signature either
+        taken = "(...)"
+    return re.sub(r"[`*|\\]", "", summary.replace("\n", " ")), taken
+
+
+def _from_numpy(value):
+    """Whether the docstring is NumPy's, which has sections with underlined headings."""
+    return bool(re.search(r"^ *-{4,}$", value.__doc__ or "", re.MULTILINE)) or (
+        getattr(value, "__module__", None) or "numpy"
+    ).startswith("numpy")
+
+
+def _original(name):
+    """The object of NumPy or SciPy of this name, if there is one."""
+    inside, _, last = name.removeprefix("gpugrad.").rpartition(".")
+    if inside.split(".")[0] not in ("numpy", "scipy"):
+        return None
+    return getattr(importlib.import_module(inside), last, None)
+
+
+def _address(name):
+    """The name of the original, and the address of its page."""
+    original = name.removeprefix("gpugrad.")
+    for prefix, place in ORIGINALS.items():
+        if original.startswith(prefix):
+            return original, f"{place}{original}.html"
+    raise ValueError(name)
+
+
+@cache
+def examples():
+    """The examples of functions whose docstrings have none, by their names.
+
+    The files in `EXAMPLES` have paragraphs of a name and a doctest.
+    """
+    found = {}
+    for path in sorted(EXAMPLES.glob("*.txt")):
+        for paragraph in path.read_text("utf-8").strip().split("\n\n"):
+            name, _, example = paragraph.partition("\n")
+            assert name not in found, name
+            found[name] = example
+    return found
+
+
+# What an example can use without importing it, and the lines that import it.
+IMPORTED = {
+    "gpugrad": "import gpugrad",
+    "np": "import numpy as np",
+    "data": "from gpugrad import data",
+    "nn": "from gpugrad import nn",
+    "optim": "from gpugrad import optim",
+    "training": "from gpugrad import training",
+    "lr_scheduler": "from gpugrad.optim import lr_scheduler",
+    "swa_utils": "from gpugrad.optim import swa_utils",
+    "F": "import gpugrad.nn.functional as F",
+}
+
+
+def imports(example):
+    """The lines that import what an example uses."""
+    used = [line for name, line in IMPORTED.items() if re.search(rf"(?<![\w.]){name}\.", example)]
+    return "".join(f">>> {line}\n" for line in used)
+
+
+@cache
+def foreign_names():
+    """What other libraries call each public name, from the file that errors read."""
+    found = {}
+    for name, _, target in foreign_rows():
+        if target:
+            found.setdefault(target, set()).add(name)
+    return found
+
+
+@cache
+def foreign_rows():
+    """Triples of a foreign name, what to write in its place, and a public name in that."""
+    lines = Path(gpugrad.__file__).with_name("_foreign_names.ini").read_text("utf-8").splitlines()
+    rows, section = [], ""
+    for line in lines:
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line and (section in ("Tensor", "Module") or section.startswith("gpugrad")):
+            name, _, remedy = line.partition(" = ")
+            targets = [n for n in re.findall(r"gpugrad(?:\.\w+)+", remedy) if n in public_names()]
+            target = page_of(targets[0]) if targets else None
+            if not target or (name, target) not in {(row[0], row[2]) for row in rows}:
+                rows.append((name, remedy, target))
+    return sorted(rows, key=lambda row: (row[0].lower(), row[:2]))
+
+
+def foreign_page():
+    """The table of names of other libraries, and what to write in their place."""
+    title = "Names of other libraries"
+    text = heading(title) + (
+        "What PyTorch, NumPy and JAX call differently, or what they have and gpugrad lacks. "
+        "An error that such a name raises says the same. The :ref:`index of all names "
+        "<genindex>` has these and gpugrad's own.\n\n"
+    )
+    found = {name for name, _, target in foreign_rows() if target}
+    lost = sorted({name for name, _, _ in foreign_rows()} - found)
+    text += f".. index:: {', '.join(f'! {name}' for name in lost)}\n\n"
+    text += ".. list-table::\n   :header-rows: 1\n   :class: names\n\n   * - there\n     - here\n"
+    for name, remedy, _ in foreign_rows():
+        text += f"   * - ``{name}``\n     - {_linked(remedy)}\n"
+    return text
+
+
+def _linked(text):
+    """Text with links from the public names in it."""
+    parts = re.split(r"(gpugrad(?:\.\w+)+)", text.replace("`", ""))
+    for i, part in enumerate(parts):
+        if part in public_names():
+            parts[i] = rf":py:obj:`{part}`\ "
+        else:
+            parts[i] = re.sub(r"([*|_])", r"\\\1", part)
+    return "".join(parts).removesuffix("\\ ")
 
 
 def heading(title):
@@ -172,17 +426,19 @@ def index(found, modules):
     """The list of all pages: those that were found, of topics and of modules."""
     text = heading("Reference")
     text += (
-        "Everything public, from the docstrings. Functions of arrays are named as in the `Python "
-        "array API standard <https://data-apis.org/array-api/latest/>`__; gradients, layers, "
-        "optimizers and loaders as in PyTorch; transforms as in JAX. What is not listed here is "
-        "private and may change.\n\n"
+        "Everything public, from the docstrings, with an example each. Functions of arrays are "
+        "named as in the `Python array API standard <https://data-apis.org/array-api/latest/>`__; "
+        "gradients, layers, optimizers and loaders as in PyTorch; transforms as in JAX. "
+        ":doc:`foreign_names` says what is called otherwise than in PyTorch, NumPy and JAX, and "
+        "the :ref:`index <genindex>` lists all names. What is not listed here is private and may "
+        "change.\n\n"
     )
     of_topics = [page for page in TOPICS if page in found]
     arrays = of_topics[: of_topics.index("autograd")]
     namespaces = ["linalg", "fft", "special", "random"]
     others = [name for name in modules if name.split(".")[0] in ("numpy", "scipy")]
     shown = [*arrays, *namespaces, *others, "tree", "testing"]
-    for caption, pages in (
+    for caption, names in (
         ("Tensors and their functions", arrays),
         (
             "Gradients, derivatives and tools",
@@ -190,8 +446,8 @@ def index(found, modules):
         ),
         ("Namespaces", namespaces),
         ("Training and devices", [name for name in modules if name not in shown]),
-        ("Other libraries", others),
+        ("Other libraries", [*others, "foreign_names"]),
     ):
         text += f".. toctree::\n   :maxdepth: 1\n   :caption: {caption}\n\n"
-        text += "".join(f"   {page}\n" for page in pages) + "\n"
+        text += "".join(f"   {page}\n" for page in names) + "\n"
     return text

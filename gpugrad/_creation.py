@@ -46,7 +46,8 @@ def tensor(
     Raises ValueError for ragged sequences, TypeError for values that are not numbers, and
     RuntimeError for sequences of tensors that require grad, for which there is `asarray`.
 
-    >>> tensor([1, 2.5])
+    >>> import gpugrad
+    >>> gpugrad.tensor([1, 2.5])
     tensor([1. , 2.5])
     """
     if type(data) is BatchedTensor:

@@ -32,7 +32,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         ``"real floating"`` (including float16 and bfloat16), ``"complex floating"``, and
         ``"numeric"`` for all but bool.
 
-    >>> isdtype(float32, ("integral", "real floating"))
+    >>> import gpugrad
+    >>> gpugrad.isdtype(gpugrad.float32, ("integral", "real floating"))
     True
     """
     if isinstance(kind, tuple):
@@ -58,7 +59,8 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
     floats and floats into complex numbers, of the default dtype if the other operands do not
     determine one. NumPy's promotion tables decide the rest.
 
-    >>> result_type(float32, int64)
+    >>> import gpugrad
+    >>> gpugrad.result_type(gpugrad.float32, gpugrad.int64)
     dtype('float32')
     """
     if not arrays_and_dtypes:

@@ -22,7 +22,8 @@ def fftfreq(
 ) -> _Tensor:
     """The frequencies of `fft` of ``n`` samples ``d`` apart, in cycles per unit of ``d``.
 
-    >>> fftfreq(5, d=0.1)
+    >>> import gpugrad
+    >>> gpugrad.fft.fftfreq(5, d=0.1)
     tensor([ 0.,  2.,  4., -4., -2.])
     """
     count = _whole("fftfreq: n", n, 1)
@@ -35,7 +36,8 @@ def rfftfreq(
 ) -> _Tensor:
     """The frequencies of `rfft` of ``n`` samples ``d`` apart, in cycles per unit of ``d``.
 
-    >>> rfftfreq(5, d=0.1)
+    >>> import gpugrad
+    >>> gpugrad.fft.rfftfreq(5, d=0.1)
     tensor([0., 2., 4.])
     """
     count = _whole("rfftfreq: n", n, 1)

@@ -56,8 +56,9 @@ def gradcheck(
     if the gradients disagree or if ``f`` changes its inputs; TypeError for an input of lower
     precision; and ValueError if no input or no output requires grad.
 
-    >>> from gpugrad import tensor, float64, tanh
-    >>> gradcheck(tanh, tensor([0.5, -2.0], dtype=float64, requires_grad=True))
+    >>> import gpugrad
+    >>> x = gpugrad.tensor([0.5, -2.0], dtype=gpugrad.float64, requires_grad=True)
+    >>> gpugrad.testing.gradcheck(gpugrad.tanh, x)
     True
     """
     inputs = _sequence(inputs)
@@ -103,8 +104,9 @@ def gradgradcheck(
     computed with ``create_graph=True``. Arguments and errors are those of `gradcheck`;
     ``check_forward`` checks forward over reverse mode.
 
-    >>> from gpugrad import tensor, float64, tanh
-    >>> gradgradcheck(tanh, tensor([0.5, -2.0], dtype=float64, requires_grad=True))
+    >>> import gpugrad
+    >>> x = gpugrad.tensor([0.5, -2.0], dtype=gpugrad.float64, requires_grad=True)
+    >>> gpugrad.testing.gradgradcheck(gpugrad.tanh, x)
     True
     """
     inputs = _sequence(inputs)

@@ -19,7 +19,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves of a tree and its structure, of which `unflatten` makes the tree again.
 
     >>> import gpugrad
-    >>> leaves, structure = gpugrad.tree.flatten({"w": [1.0, 2.0], "b": 3.0})
+    >>> leaves, structure = gpugrad.tree.flatten({"b": 3.0, "w": [1.0, 2.0]})
     >>> leaves
     [3.0, 1.0, 2.0]
     >>> gpugrad.tree.unflatten(structure, [30.0, 10.0, 20.0])
@@ -54,7 +54,7 @@ def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     Raises ValueError if a tree has another structure.
 
     >>> import gpugrad
-    >>> parameters = {"w": gpugrad.ones(2), "b": gpugrad.tensor(1.0)}
+    >>> parameters = {"b": gpugrad.tensor(1.0), "w": gpugrad.ones(2)}
     >>> gradients = gpugrad.grad(lambda p: (p["w"] * p["b"]).sum())(parameters)
     >>> gpugrad.tree.map(lambda p, g: p - 0.1 * g, parameters, gradients)
     {'b': tensor(0.8), 'w': tensor([0.9, 0.9])}

@@ -21,7 +21,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
     Raises ValueError if the samples differ in keys, lengths or shapes, and TypeError for values of
     other types.
 
-    >>> default_collate([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}])
+    >>> from gpugrad import data
+    >>> data.default_collate([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}])
     {'x': tensor([1., 2.]), 'name': ['a', 'b']}
     """
     if not batch:

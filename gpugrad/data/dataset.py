@@ -138,7 +138,8 @@ def random_split(
 
     Raises ValueError for other lengths.
 
-    >>> train, test = random_split(range(10), [0.8, 0.2], seed=0)
+    >>> from gpugrad import data
+    >>> train, test = data.random_split(range(10), [0.8, 0.2], seed=0)
     >>> len(train), len(test)
     (8, 2)
     """

@@ -69,7 +69,9 @@ def summary(model: Module, *inputs: Any, **keywords: Any) -> Summary:
     A parameter that several modules share counts for the first. Of a layer that is called several
     times the last outputs are shown.
 
-    >>> summary(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), gpugrad.ones((2, 3)))
+    >>> import gpugrad
+    >>> from gpugrad import nn
+    >>> nn.summary(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), gpugrad.ones((2, 3)))
     layer         outputs  parameters  bytes
     Sequential    (2, 4)            0      0
       0: Linear   (2, 4)           16     64

@@ -17,7 +17,6 @@ import os
 from contextlib import suppress
 from contextvars import copy_context
 from functools import lru_cache, partial
-from glob import glob
 from operator import index
 from queue import SimpleQueue
 from threading import Lock, RLock, Thread, get_ident
@@ -352,10 +351,7 @@ class _BLAS:
 
 
 def _functions_of_openblas():
-    # Symbols are looked up in what NumPy's own module is linked with, but not on Windows.
-    modules = getattr(np, "_core", None), *glob(f"{os.path.dirname(np.__file__)}.libs/*openblas*")
-    for module in modules:
-        path = module if isinstance(module, str) else module._multiarray_umath.__file__
+    for path in _files_with_openblas():
         for name in ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}"):
             try:
                 library = ctypes.PyDLL(path)  # does not let other threads of Python in
@@ -368,6 +364,15 @@ def _functions_of_openblas():
             set_.restype, kernels.restype = None, ctypes.c_char_p
             return (get, set_, kernels().decode()) if kind() == 1 else None  # 2 for OpenMP
     return None
+
+
+def _files_with_openblas():
+    if hasattr(np, "_core"):
+        yield np._core._multiarray_umath.__file__
+    # Symbols are looked up in what NumPy's own module is linked with, but not on Windows.
+    from glob import glob
+
+    yield from glob(f"{os.path.dirname(np.__file__)}.libs/*openblas*")
 
 
 class _Threads:

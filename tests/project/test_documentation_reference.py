@@ -1,0 +1,98 @@
+"""The reference: each public name has a page and an example, and the examples do what they say."""
+
+import doctest
+import importlib
+import math
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpugrad
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "docs"))
+reference = importlib.import_module("write_reference")
+PAGES = {names[0]: names for names in reference.own_pages().values()}
+# gpugrad.numpy and gpugrad.scipy link to the originals, which have examples.
+DESCRIBED = [name for name in PAGES if not name.startswith(("gpugrad.numpy", "gpugrad.scipy"))]
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
+
+
+class Checker(doctest.OutputChecker):
+    """Compares numbers up to rounding, which differs between processors."""
+
+    def check_output(self, want, got, optionflags):
+        if super().check_output(want, got, optionflags | doctest.NORMALIZE_WHITESPACE):
+            return True
+        texts = [re.sub(r"\s+", "", NUMBER.sub("0", text)) for text in (want, got)]
+        numbers = [[float(n) for n in NUMBER.findall(text)] for text in (want, got)]
+        return texts[0] == texts[1] and all(
+            math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-4) for a, b in zip(*numbers, strict=True)
+        )
+
+
+def example(name):
+    """The example of a name: from its docstring, or from the files in docs/examples."""
+    text = reference.public_names()[name].__doc__ or ""
+    if ">>>" not in text:
+        text = reference.examples().get(name, "")
+        text = reference.imports(text) + text
+    return doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_each_name_has_an_example_that_does_what_it_says(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gpugrad.manual_seed(0)
+    test = example(name)
+    assert test.examples, f"{name} needs an example: `>>>` in its docstring or in docs/examples"
+    report = []
+    runner = doctest.DocTestRunner(Checker(), verbose=False)
+    runner.run(test, out=report.append)
+    assert not runner.failures, "".join(report)
+
+
+def test_no_example_is_of_a_name_that_is_gone_or_has_one_in_its_docstring():
+    names = reference.public_names()
+    for name in reference.examples():
+        assert name in PAGES, name
+        assert ">>>" not in (names[name].__doc__ or ""), name
+
+
+def test_each_public_name_is_on_one_page():
+    pages = reference.pages()
+    for name, value in reference.public_names().items():
+        page = reference.page_of(name)
+        if page is None:
+            assert not callable(value) or reference.passed_on(name, value), name
+            last = name.rpartition(".")[2]
+            space = name.removeprefix("gpugrad.").rpartition(".")[0] or "dtypes"
+            assert re.search(rf"^.. py:data:: {last}$", pages[space], re.MULTILINE), name
+        elif page == name:
+            assert re.search(rf":: {name.rpartition('.')[2]}\b", pages[page]), name
+        else:
+            assert f":: {name}()\n   :no-typesetting:" in pages[page], name
+
+
+def test_each_page_is_listed_once():
+    pages = reference.pages()
+    listed = re.findall(r"^   ([\w.]+)$", "\n".join(pages.values()), re.MULTILINE)
+    assert sorted(listed) == sorted(pages.keys() - {"index"})
+
+
+@pytest.mark.parametrize(
+    "foreign, name",
+    [
+        ("clamp", "gpugrad.clip"),
+        ("permute", "gpugrad.permute_dims"),
+        ("jit", "gpugrad.compile"),
+        ("unsqueeze", "gpugrad.expand_dims"),
+        ("DistributedDataParallel", "gpugrad.distributed.DataParallel"),
+    ],
+)
+def test_foreign_names_lead_to_the_page_of_what_to_use(foreign, name):
+    pages = reference.pages()
+    assert re.search(rf"^.. index::.*! {foreign}\b", pages[name], re.MULTILINE)
+    assert f"``{foreign}``\n     - :py:obj:`{name}`" in pages["foreign_names"]
