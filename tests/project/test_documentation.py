@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import io
+import itertools
 import json
 import os
 import re
@@ -123,11 +124,11 @@ def test_the_pictures_are_those_that_their_script_draws(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
     pictures = importlib.import_module("pictures")
     monkeypatch.setattr(pictures, "OUT", tmp_path)
-    for theme in pictures.THEMES:
-        pictures.overview(theme)
-        pictures.speed(theme)
+    for theme, narrow in itertools.product(pictures.THEMES, (False, True)):
+        pictures.overview(theme, narrow)
+        pictures.speed(theme, narrow)
     drawn = sorted(tmp_path.iterdir())
-    assert len(drawn) == 4
+    assert len(drawn) == 8
     for path in drawn:
         assert path.read_text() == (DOCS / "_static" / path.name).read_text(), (
             f"run docs/pictures.py: {path.name} differs"

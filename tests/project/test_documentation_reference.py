@@ -94,5 +94,5 @@ def test_each_page_is_listed_once():
 )
 def test_foreign_names_lead_to_the_page_of_what_to_use(foreign, name):
     pages = reference.pages()
-    assert re.search(rf"^.. index::.*! {foreign}\b", pages[name], re.MULTILINE)
+    assert re.search(rf"^:keywords:.*\b{foreign}\b", pages[name], re.MULTILINE)
     assert f"``{foreign}``\n     - :py:obj:`{name}`" in pages["foreign_names"]
