@@ -116,6 +116,7 @@ def pages():
     found |= {names[0]: name_page(names) for names in own_pages().values()}
     found |= {"foreign_names": foreign_page(), "index": index(found, modules)}
     for name, words in keywords().items():
+        words = words.replace("_", r"\_")  # at the end of a word it would make a link
         found[name] = f":keywords: {words}\n\n{found[name]}"
     return found
 
@@ -126,7 +127,6 @@ def keywords():
     found = dict(line.split(": ", 1) for line in lines)
     for name, foreign in foreign_names().items():
         found[name] = ", ".join([*filter(None, [found.get(name)]), *sorted(foreign)])
-    found["foreign_names"] = ", ".join(names_without_page())
     return found
 
 
@@ -287,7 +287,8 @@ def name_page(names):
             text += "   :members:\n" + "   :inherited-members:\n" * (last == "Tensor")
     text += "\n"
     for other in others:
-        text += f".. py:function:: {other}()\n   :no-typesetting:\n\n"
+        module, _, last = other.rpartition(".")
+        text += f".. py:function:: {last}()\n   :module: {module}\n   :no-typesetting:\n\n"
     if others:
         text += f"The same is ``{'``, ``'.join(others)}``.\n\n"
     if example := examples().get(first):
@@ -409,6 +410,8 @@ def foreign_page():
         "An error that such a name raises says the same. The :ref:`index of all names "
         "<genindex>` has these and gpugrad's own.\n\n"
     )
+    # The search shows these after the pages of which they are keywords.
+    text += f".. index:: {', '.join(names_without_page())}\n\n"
     text += ".. list-table::\n   :header-rows: 1\n   :class: names\n\n   * - there\n     - here\n"
     for name, remedy, _ in foreign_rows():
         text += f"   * - ``{name}``\n     - {_linked(remedy)}\n"
