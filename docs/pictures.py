@@ -1,15 +1,25 @@
-"""Draws the pictures of the README and the first page: `python docs/pictures.py`.
+"""Draws the pictures of the README, of the first page and of ARCHITECTURE.md.
 
+<<<<<<< HEAD
 Each is drawn for light and dark pages, and for wide pages and for phones, 420 pixels wide.
 
 The figures of `speed` are read from benchmarks/results; run this again when they change.
+=======
+Run ``python docs/pictures.py`` when the results in benchmarks/results change, from which `speed`
+reads its figures, or when a room imports another one, which `rooms` shows.
+>>>>>>> main
 """
 
+import itertools
 import json
 import math
+import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tests" / "project")]
+from test_imports import FLOOR_OF, FLOORS, graph, room  # noqa: E402
+
 RESULTS = DOCS.parent / "benchmarks" / "results"
 OUT = DOCS / "_static"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif"
@@ -86,6 +96,19 @@ class Picture:
             f'<path d="M{x1:.1f} {y1:g}L{x2:.1f} {y2:g}" stroke="{self.colors[color]}" '
             f'stroke-width="{width}"/>'
         )
+
+    def arrow(self, points):
+        """A curve through points ``(x, top, bottom)``, with a head at the last."""
+        (x, _, y), *others = points
+        path = f"M{x:.1f} {y:g}"
+        for point in others:
+            middle, next_x = (y + point[1]) / 2, point[0]
+            path += f"C{x:.1f} {middle:g} {next_x:.1f} {middle:g} {next_x:.1f} {point[1]:g}"
+            path += f"V{point[2]:g}" if point is not others[-1] else ""
+            x, _, y = point
+        path += "m-3 -6l3 6l3 -6"
+        color = self.colors["quiet"]
+        self.parts.append(f'<path d="{path}" fill="none" stroke="{color}" stroke-opacity="0.7"/>')
 
     def save(self, path):
         path.write_text("\n".join([*self.parts, "</svg>", ""]), "utf-8")
@@ -225,8 +248,92 @@ def speed(theme, narrow=False):
     picture.save(OUT / f"speed-{theme}{'-narrow' * narrow}.svg")
 
 
+def imports():
+    """For each room the rooms that it imports, but for those that others of these import.
+
+    Imports for type checkers do not count.
+    """
+    stubs = {"_ops", "_tensor_methods"}
+    found = {room: set() for room in sorted(FLOOR_OF.keys() - stubs)}
+    for name, targets in graph().items():
+        found[room(name)] |= {room(target) for target in targets} - {room(name)}
+
+    def below(name):
+        return {name}.union(*map(below, found[name]))
+
+    return {
+        name: sorted(t for t in targets if not any(t in below(o) for o in targets - {t}))
+        for name, targets in found.items()
+    }
+
+
+def places(chains, width_of, width):
+    """An order and places in each floor such that arrows are short and cross seldom.
+
+    chains: the neighbours of each box on the floors above and below.
+    """
+    floors = {}
+    for box in sorted(chains, key=str):
+        floors.setdefault(box[0], []).append(box)
+    x = {box: (i + 0.5) * width / len(row) for row in floors.values() for i, box in enumerate(row)}
+    for step in range(60):
+        for floor in sorted(floors, reverse=step % 2):
+            row = floors[floor]
+            wanted = {b: sum(x[n] for n in chains[b]) / len(chains[b]) for b in row if chains[b]}
+            row.sort(key=lambda b, wanted=wanted: (wanted.get(b, x[b]), str(b)))
+            gap = (width - sum(map(width_of, row))) / (len(row) + 1)
+            start, least = 0.0, min(gap, 14)
+            for box in row:  # as far to the left as there is room, or where it wants to be
+                half = width_of(box) / 2
+                x[box] = max(start + least + half, wanted.get(box, x[box]))
+                start = x[box] + half
+            end = width
+            for box in reversed(row):
+                half = width_of(box) / 2
+                x[box] = min(end - least - half, x[box])
+                end = x[box] - half
+    return x
+
+
+def rooms(theme):
+    """The rooms of the package by floor, and which import which, read from the code."""
+    width, height, between, left = 736, 26, 30, 24
+    edges, floor_of = imports(), FLOOR_OF
+    chains = {(floor_of[name], name): [] for name in edges}
+    arrows = []
+    for name, targets in edges.items():
+        for target in targets:  # an arrow goes by way of a point on each floor that it passes
+            passed = range(floor_of[name] - 1, floor_of[target], -1)
+            ways = [(floor, f"{name} {target}") for floor in passed]
+            arrow = [(floor_of[name], name), *ways, (floor_of[target], target)]
+            arrows.append(arrow)
+            for box, next_box in itertools.pairwise(arrow):
+                chains.setdefault(box, []).append(next_box)
+                chains.setdefault(next_box, []).append(box)
+
+    def width_of(box):
+        return 6 if " " in box[1] else 20 + 7.6 * len(box[1] or "gpugrad")
+
+    def top(box):
+        return 8 + (len(FLOORS) - 1 - box[0]) * (height + between)
+
+    x = {box: left + place for box, place in places(chains, width_of, width).items()}
+    picture = Picture(left + width, top((0,)) + height + 8, theme, "The rooms of gpugrad")
+    for floor in range(len(FLOORS)):
+        picture.text(0, top((floor,)) + 18, floor, size=12, color="quiet")
+    for arrow in arrows:
+        picture.arrow([(x[box], top(box), top(box) + height) for box in arrow])
+    for name in edges:
+        box = floor_of[name], name
+        fill, wide = "fill" if name.startswith("_") else "blue", width_of(box)
+        picture.box(x[box] - wide / 2, top(box), wide, height, fill=fill)
+        picture.text(x[box], top(box) + 18, name or "gpugrad", size=13, anchor="middle")
+    picture.save(OUT / f"rooms-{theme}.svg")
+
+
 if __name__ == "__main__":
     for theme in THEMES:
         for narrow in (False, True):
             overview(theme, narrow)
             speed(theme, narrow)
+        rooms(theme)

@@ -188,7 +188,9 @@ def _array(name, data, dtype, device, copy):
         dtype = None if dtype is None else target_dtype(data, dtype)
         return backend.asarray(data, dtype=dtype, copy=copy)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise type(error)(f"{name}: {error}") from error
+        ragged = "inhomogeneous shape" in str(error)
+        remedy = " Pad its lists to one length, or make a tensor of each." if ragged else ""
+        raise type(error)(f"{name}: {error}{remedy}") from error
     except MemoryError as error:
         raise MemoryError(f"{name}: {explain(error, device, data)}") from error
 

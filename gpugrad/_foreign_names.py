@@ -8,7 +8,7 @@ for the keywords of each function, ``[numpy]`` for functions of NumPy that refus
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
-from pathlib import Path
+from os.path import splitext
 from sys import modules
 from typing import Any, TypeVar
 
@@ -27,7 +27,8 @@ def _read(lines):
 
 # Read at once, because Tensor has an attribute for each name; that takes 0.2 ms. The entries of
 # gpugrad also serve all of its modules.
-INSTEAD = _read(Path(__file__).with_suffix(".ini").read_text("utf-8").splitlines())
+with open(splitext(__file__)[0] + ".ini", encoding="utf-8") as _file:
+    INSTEAD = _read(_file.read().splitlines())
 RENAMED = INSTEAD["keywords"]
 OPTIONS_OF_COMPILE = INSTEAD["compile()"]
 

@@ -4,6 +4,8 @@ State and its properties only. The operators and methods that compute are ops,
 put on the class by `gpugrad.ops.operators`.
 """
 
+from __future__ import annotations  # from Python 3.14 on they would find int as Tensor.int
+
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -138,12 +140,12 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         return None if self.is_leaf else self.node
 
     @property
-    def grad(self) -> "Tensor | None":
+    def grad(self) -> Tensor | None:
         """The accumulated gradient, of this shape, dtype and device; None until there is one."""
         return getattr(self, "_grad", None)
 
     @grad.setter
-    def grad(self, value: "Tensor | None") -> None:
+    def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if self.node is None:
                 raise ValueError(
@@ -167,7 +169,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         if not self.is_leaf and watched(self.node).leaf is None:
             self.node.watch.leaf = Leaf(self)
 
-    def register_hook(self, hook: Callable[["Tensor"], "Tensor | None"]) -> Handle:
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
         """Have each backward pass call ``hook`` with the gradient of this tensor, once it is whole.
 
         A Tensor that the hook returns, of the gradient's shape and device, replaces the gradient:
@@ -193,7 +195,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
             )
         return Handle(attach(watched(self.node).hooks, hook, "register_hook"))
 
-    def register_post_accumulate_grad_hook(self, hook: Callable[["Tensor"], None]) -> Handle:
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Handle:
         """Have `backward` call ``hook`` with this leaf once every leaf's ``.grad`` is set.
 
         The hook may, for example, make an optimizer's step for this one parameter. Nothing in
@@ -224,7 +226,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         *,
         retain_graph: bool | None = None,
         create_graph: bool = False,
-        inputs: "Tensor | Sequence[Tensor] | None" = None,
+        inputs: Tensor | Sequence[Tensor] | None = None,
     ) -> None:
         """Add this tensor's gradient to ``.grad`` of the leaves it was computed from.
 
@@ -248,7 +250,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
             inputs=inputs,
         )
 
-    def detach(self) -> "Tensor":
+    def detach(self) -> Tensor:
         """The same array without the graph. Shares memory: an optimizer's step shows in both."""
         result = Tensor()
         result.array = self.array

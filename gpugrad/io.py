@@ -95,7 +95,7 @@ def save(
     names and values other than tensors; OSError if the file cannot be written. The file is then
     unchanged.
     """
-    library = _safetensors("save")
+    library = safetensors_for("save")
     arrays, entries = _arrays_and_metadata(state, {} if metadata is None else metadata)
     try:
         data = library.numpy.save(arrays, metadata=entries or None)
@@ -148,7 +148,8 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     return metadata
 
 
-def _safetensors(name):
+def safetensors_for(name):
+    """The library of that name; an error that ``name`` begins if it is not installed."""
     try:
         import safetensors
         import safetensors.numpy
@@ -295,7 +296,7 @@ def _host_array(where, x):
 
 @contextmanager
 def _opened(name: str, path: Any) -> Iterator[Any]:
-    library = _safetensors(name)
+    library = safetensors_for(name)
     if not os.path.isfile(path):
         raise FileNotFoundError(f"{name}: there is no file {os.fspath(path)}")
     try:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._creation import asarray
+from ._foreign_names import explains_arguments
 from ._tensor import Tensor
 from .autograd import grad
 from .autograd.call import wrap
@@ -19,11 +20,13 @@ from .backends import adopt, backend_of, namespace_of
 from .backends.dtypes import complex128, float64
 from .backends.numpy import position
 from .backends.registry import sweep_context
+from .transforms.recording import parameters
 
 __all__ = ["assert_close", "gradcheck", "gradgradcheck", "twincheck"]
 __dir__ = __all__.copy
 
 
+@explains_arguments
 def gradcheck(
     f: Callable[..., Any],
     inputs: Any,
@@ -32,7 +35,7 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-4,
     check_forward: bool = False,
-) -> None:
+) -> bool:
     """Compare the gradients that backward gives for ``f(*inputs)`` with central differences.
 
     Each output that requires grad is weighted with fixed random cotangents, and the
@@ -41,21 +44,22 @@ def gradcheck(
 
     f: a function of Tensors (and anything else in ``inputs``) that returns a Tensor or a
         sequence of Tensors. It is called several times, so it must be deterministic.
-    inputs: a Tensor or a sequence; Tensors that require grad must be float64 or complex128.
-        Real and imaginary parts are stepped separately: the gradient for a complex input is
-        dL/dx + i dL/dy, as in PyTorch.
+    inputs: a Tensor, or the arguments as a tuple, ``(x, y)``; Tensors that require grad must be
+        float64 or complex128. Real and imaginary parts are stepped separately: the gradient for a
+        complex input is dL/dx + i dL/dy, as in PyTorch.
     eps: half the step of the differences.
     atol, rtol: a gradient ``a`` and its difference ``d`` agree if ``|a - d| <= atol + rtol * |d|``.
     check_forward: also compare forward mode with differences: the tangent of every output along
         one random direction of each input.
 
-    Raises AssertionError, showing the entries that are furthest off, if the gradients disagree
-    or if ``f`` changes its inputs; TypeError for an input of lower precision; and ValueError if
-    no input or no output requires grad.
+    Returns True, as PyTorch's. Raises AssertionError, showing the entries that are furthest off,
+    if the gradients disagree or if ``f`` changes its inputs; TypeError for an input of lower
+    precision; and ValueError if no input or no output requires grad.
 
     >>> import gpugrad
     >>> x = gpugrad.tensor([0.5, -2.0], dtype=gpugrad.float64, requires_grad=True)
-    >>> passed = gpugrad.testing.gradcheck(gpugrad.tanh, x)
+    >>> gpugrad.testing.gradcheck(gpugrad.tanh, x)
+    True
     """
     inputs = _sequence(inputs)
     before = _values(inputs)
@@ -69,14 +73,22 @@ def gradcheck(
         outputs = _outputs(f, inputs)
         return [outputs[i] for i in chosen]
 
-    labels = [f"input {i}" for i in range(len(inputs))]
-    _check("gradcheck", f, differentiable, inputs, labels, (eps, atol, rtol), check_forward)
+    labels = _labels(f, inputs)
+    return _check("gradcheck", f, differentiable, inputs, labels, (eps, atol, rtol), check_forward)
+
+
+def _labels(f, inputs):
+    """What errors call the inputs: their numbers and, of several, their names in ``f``."""
+    label, _ = parameters(f)
+    several = len(inputs) > 1
+    return [f"input {i} ({label(i)})" if several else f"input {i}" for i in range(len(inputs))]
 
 
 def _values(inputs):
     return [repr(x.detach().tolist()) for x in inputs if isinstance(x, Tensor)]
 
 
+@explains_arguments
 def gradgradcheck(
     f: Callable[..., Any],
     inputs: Any,
@@ -85,7 +97,7 @@ def gradgradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-4,
     check_forward: bool = False,
-) -> None:
+) -> bool:
     """Compare second derivatives of ``f(*inputs)`` with central differences of its gradients.
 
     Applies `gradcheck` to the function from inputs and cotangents to gradients, which are
@@ -94,7 +106,8 @@ def gradgradcheck(
 
     >>> import gpugrad
     >>> x = gpugrad.tensor([0.5, -2.0], dtype=gpugrad.float64, requires_grad=True)
-    >>> passed = gpugrad.testing.gradgradcheck(gpugrad.tanh, x)
+    >>> gpugrad.testing.gradgradcheck(gpugrad.tanh, x)
+    True
     """
     inputs = _sequence(inputs)
     outputs = _outputs(f, inputs)
@@ -116,10 +129,12 @@ def gradgradcheck(
             materialize_grads=True,
         )
 
-    labels = [f"input {i}" for i in range(len(inputs))]
+    labels = _labels(f, inputs)
     labels += [f"the cotangent of output {i}" for i in chosen]
     arguments = (*inputs, *cotangents)
-    _check("gradgradcheck", f, gradients, arguments, labels, (eps, atol, rtol), check_forward)
+    return _check(
+        "gradgradcheck", f, gradients, arguments, labels, (eps, atol, rtol), check_forward
+    )
 
 
 def twincheck(
@@ -266,6 +281,7 @@ def _check(name, checked, f, inputs, labels, tolerances, forward):
     _compare(check, f, inputs, labels, tolerances)
     if forward:
         _compare_forward(check, f, inputs, labels, tolerances)
+    return True
 
 
 def _compare(check, f, inputs, labels, tolerances):

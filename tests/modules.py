@@ -15,6 +15,7 @@ _GIVEN = {
     "Fold": ((3, 4), (3, 1)),
     "GLU": (0,),
     "LogSoftmax": (1,),
+    **{f"LPPool{n}d": (2, 3) for n in (1, 2, 3)},
     "MLP": (3, [4, 2]),
     "PixelShuffle": (1,),
     "PixelUnshuffle": (2,),
@@ -65,9 +66,9 @@ def _public(module, base):
 
 # Classes that are not called with one floating tensor (n, 3), or draw on a device of their own.
 _OTHERS = """
-    Bilinear CosineSimilarity Embedding InstanceNorm1d InstanceNorm2d InstanceNorm3d ModuleDict
-    ModuleList MultiheadAttention PairwiseDistance ParameterList RReLU TransformerDecoder
-    TransformerDecoderLayer
+    Bilinear CosineSimilarity Embedding EmbeddingBag InstanceNorm1d InstanceNorm2d InstanceNorm3d
+    ModuleDict ModuleList MultiheadAttention PairwiseDistance ParameterList RReLU Transformer
+    TransformerDecoder TransformerDecoderLayer
 """.split()
 
 LAYERS = [
@@ -80,6 +81,7 @@ LOSSES = [kind for kind in _public(nn, nn.Module) if kind.__name__.endswith("Los
 # What losses are called with, unless it is the inputs x and y.
 _TARGETS = {
     "BCELoss": lambda x, y, labels: (gg.sigmoid(x), gg.sigmoid(y)),
+    "CTCLoss": lambda x, y, labels: (gg.log_softmax(x), labels[1:3], x.shape[0], 2),
     "CosineEmbeddingLoss": lambda x, y, labels: (x, y, 2 * (labels % 2) - 1),
     "CrossEntropyLoss": lambda x, y, labels: (x, labels),
     "GaussianNLLLoss": lambda x, y, labels: (x, y, gg.sigmoid(x * y)),
@@ -98,8 +100,10 @@ def given_to(kind, x, y, labels):
     return _TARGETS.get(kind.__name__, lambda x, y, labels: (x, y))(x, y, labels)
 
 
-# L-BFGS needs a closure and has no weight_decay; `test_lbfgs` has its tests.
-OPTIMIZERS = [kind for kind in _public(optim, optim.Optimizer) if kind is not optim.LBFGS]
+# L-BFGS needs a closure and has no weight_decay, as Rprop; Muon takes matrices alone. They have
+# tests of their own in `tests/optim`.
+_OWN = optim.LBFGS, optim.Rprop, optim.Muon
+OPTIMIZERS = [kind for kind in _public(optim, optim.Optimizer) if kind not in _OWN]
 
 # Each takes a function from vectors to numbers, and a vector.
 TRANSFORMS = {

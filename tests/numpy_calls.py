@@ -413,6 +413,9 @@ np.linalg.matrix_transpose(x)
 np.linalg.multi_dot([x, A.T, x])
 np.linalg.multi_dot([x[0, :], A.T, x, A[1, :]])
 np.linalg.norm(x)
+np.lib.stride_tricks.sliding_window_view(x, (2, 2), axis=(1, 0))
+np.lib.stride_tricks.sliding_window_view(x, 2, axis=-1)
+np.lib.stride_tricks.sliding_window_view(x, (1, 2))
 np.linalg.norm(x, 1)
 np.linalg.norm(x, axis=1, keepdims=True)
 np.linalg.norm(x[0, :], np.inf)
@@ -467,7 +470,7 @@ np.fft.rfftn(x, axes=(1, 1))
 
 def function_of(line):
     """Return the name of the function that a line is about, such as "linalg.norm"."""
-    return re.match(r"np\.((?:linalg\.|fft\.)?\w+)", line)[1]
+    return re.match(r"np\.((?:linalg\.|fft\.|lib\.stride_tricks\.)?\w+)", line)[1]
 
 
 def lines(text):

@@ -115,6 +115,57 @@ def lion(t, p, g, s, lr=1e-4, betas=(0.9, 0.99), weight_decay=0):
     return p
 
 
+def rprop(t, p, g, s, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50)):
+    size = s["size"] if t > 1 else np.full_like(p, lr)
+    sign = np.sign(g * s["h"])
+    size = np.clip(
+        np.choose(1 + sign.astype(int), [etas[0] * size, size, etas[1] * size]), *step_sizes
+    )
+    s["size"], s["h"] = size, np.where(sign < 0, 0, g)
+    return p - size * np.sign(s["h"])
+
+
+def asgd(t, p, g, s, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0):
+    eta = lr / (1 + lambd * lr * (t - 1)) ** alpha
+    return (1 - lambd * eta) * p - eta * (g + weight_decay * p)
+
+
+def adafactor(t, p, g, s, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1, weight_decay=0):
+    def rms(x):
+        return np.sqrt((x**2).mean())
+
+    least = np.finfo(p.dtype).eps if eps[0] is None else eps[0]
+    b = t**beta2_decay
+    a = max(eps[1], rms(p)) * min(lr, t**-0.5)
+    square = g**2
+    if p.ndim > 1:
+        s["r"] = (1 - b) * s["r"] + b * square.mean(-1, keepdims=True)
+        s["c"] = (1 - b) * s["c"] + b * square.mean(-2, keepdims=True)
+        v = s["r"] * s["c"] / np.maximum(s["r"].mean(-2, keepdims=True), least)
+    else:
+        v = s["v"] = (1 - b) * s["v"] + b * square
+    u = g / np.maximum(np.sqrt(v), least)
+    return (1 - lr * weight_decay) * p - a * u / max(1, rms(u) / d)
+
+
+def muon(
+    t, p, g, s, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
+    ns_coefficients=(3.4445, -4.7750, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None,
+):  # fmt: skip
+    s["b"] = momentum * s["b"] + (1 - momentum) * g
+    x = momentum * s["b"] + (1 - momentum) * g if nesterov else s["b"]
+    # The iteration is a polynomial of the singular values.
+    u, x, v = np.linalg.svd(x, full_matrices=False)
+    x = x / max(np.sqrt((x**2).sum()), eps)
+    for _ in range(ns_steps):
+        x = sum(k * x ** (2 * i + 1) for i, k in enumerate(ns_coefficients))
+    rows, columns = p.shape
+    factor = max(1, rows / columns) ** 0.5
+    if adjust_lr_fn == "match_rms_adamw":
+        factor = 0.2 * max(rows, columns) ** 0.5
+    return (1 - lr * weight_decay) * p - lr * factor * (u * x) @ v
+
+
 def each_and_all(**options):
     """No options, each one alone, and all together."""
     return {
@@ -180,6 +231,14 @@ OTHERS = {
         adamax,
         each_and_all(lr=0.05, betas=(0.6, 0.95), eps=1e-3, weight_decay=0.1, maximize=True),
     ),
+    optim.ASGD: (
+        asgd,
+        each_and_all(lr=0.05, lambd=0.3, alpha=0.5, t0=3, weight_decay=0.1, maximize=True),
+    ),
+    optim.Rprop: (
+        rprop,
+        each_and_all(lr=0.03, etas=(0.3, 1.4), step_sizes=(0.02, 0.08), maximize=True),
+    ),
     optim.Lion: (
         lion,
         each_and_all(lr=0.01, betas=(0.6, 0.95), weight_decay=0.1, maximize=True),
@@ -217,6 +276,32 @@ OTHERS = {
 }  # fmt: skip
 
 
+# Optimizers of whole arrays.
+WHOLE = {
+    optim.Adafactor: (
+        adafactor,
+        each_and_all(
+            lr=0.4, beta2_decay=-0.5, eps=(0.1, 0.5), d=1.5, weight_decay=0.1, maximize=True
+        ),
+    ),
+    optim.Muon: (
+        muon,
+        {
+            **each_and_all(
+                lr=0.005, weight_decay=0.3, momentum=0.6, nesterov=False,
+                ns_coefficients=(2, -1.5, 0.5), eps=2, ns_steps=3, adjust_lr_fn="match_rms_adamw",
+            ),
+            "original": {"lr": 0.005, "adjust_lr_fn": "original"},
+        },
+    ),
+}  # fmt: skip
+
+
+def shapes_for(kind):
+    """Shapes of parameters that a kind can update; Muon takes matrices."""
+    return [(3, 4), (5, 2), (1, 3)] if kind is optim.Muon else [(3, 4), (4,), ()]
+
+
 def params(table):
     """The kinds and options of a table, for ``parametrize``."""
     return [
@@ -226,12 +311,13 @@ def params(table):
     ]
 
 
-ALL = params({**FUSED, **OTHERS})
+TABLE = {**FUSED, **OTHERS, **WHOLE}
+ALL = params(TABLE)
 
 
 def expected(kind, p, gradient, steps, *, maximize=False, **options):
     """What ``p`` is after some steps, by the formula."""
-    update, _ = {**FUSED, **OTHERS}[kind]
+    update, _ = TABLE[kind]
     state = defaultdict(float)
     for t in range(1, steps + 1):
         g = gradient(p)

@@ -83,7 +83,7 @@ class StandInFile(pytest.File):
 
     def collect(self):
         self.add_marker(pytest.mark.slow)
-        if self.config.option.markexpr == "not slow":  # collecting them takes as long as all others
+        if "not slow" in self.config.option.markexpr:  # collecting them takes as long as all others
             return
         if not shutil.which("g++"):
             pytest.skip("g++, which compiles kernels, is not found", allow_module_level=True)

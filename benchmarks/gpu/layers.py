@@ -5,11 +5,13 @@
 
 Each is measured forward, and forward and backward with the gradients of all inputs. Attention is
 ``(batch, heads, tokens, features)``; "grouped" has a key and a value for four heads. PyTorch
-chooses which of its kernels computes it. In TF32 only convolutions are measured.
+chooses which of its kernels computes it; without a mask in 16 bits, FlashAttention or a faster one. In
+TF32 only convolutions are measured.
 """
 
 import sys
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +32,9 @@ LAYERS = {
     ],
     "batch norm": [((64, 64, 56, 56), ""), ((64, 512, 7, 7), "")],
 }  # fmt: skip
+# Bounds on the time of attention: of masked float16 as a multiple of that of PyTorch's without a mask,
+# which is FlashAttention's, and of float32 as a multiple of PyTorch's for the same.
+MASKED, WIDE = 3, 1.2
 SHORT = {
     "attention": [((1, 4, 32, 16), "causal grouped")],
     "convolution": [((2, 3, 8, 8), "4 of 3x3")],
@@ -111,7 +116,26 @@ def main():
         __doc__.splitlines()[0], ["gpugrad", "torch"], layers=list(LAYERS),
         precisions=list(report.PRECISIONS),
     )  # fmt: skip
-    sys.exit(steps.run("layers", options, prepare, layers(options), draw))
+    sys.exit(steps.run("layers", options, prepare, layers(options), draw, bounds_of))
+
+
+def bounds_of(rows):
+    """The bounds on attention."""
+    rounds = {(r["case"], r["library"]): r["rounds"] for r in rows}
+
+    def ratio(layer, other):
+        pair = rounds.get((str(layer), "gpugrad")), rounds.get((str(other), "torch"))
+        return median(a / b for a, b in zip(*pair, strict=True)) if all(pair) else None
+
+    bounds = []
+    for is_backward in (False, True):
+        masked = Layer("attention", HEADS, "mask", "fp16", is_backward)
+        figure = ratio(masked, masked._replace(how=""))
+        bounds.append(report.bound(f"{masked}, against torch without a mask", figure, MASKED))
+        wide = [Layer("attention", *case, "fp32", is_backward) for case in LAYERS["attention"]]
+        for layer in wide:
+            bounds.append(report.bound(f"{layer}, against torch", ratio(layer, layer), WIDE))
+    return bounds
 
 
 def draw(rows):

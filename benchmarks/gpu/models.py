@@ -26,6 +26,7 @@ from peers import LIBRARIES, training_step, use
 
 # How far apart the first losses may be.
 CLOSE = {"fp32": 1e-3, "tf32": 1e-2, "bf16": 5e-2}
+OF_GRAPH = {"CNN": 1.5, "LSTM": 1.2}  # and 1 for the others
 SHORT = "CNN", "Adam, 100 of 1000"
 
 
@@ -34,7 +35,11 @@ class Model(NamedTuple):
     precision: str
     batch: int | None
 
-    target = None
+    target = most = None
+
+    @property
+    def of_graph(self):
+        return OF_GRAPH.get(self.name, 1.0)
 
     @property
     def close(self):

@@ -122,6 +122,7 @@ def use(library, precision, device):
 
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = precision == "tf32"  # which is on by default
+    torch.backends.cudnn.benchmark = True  # the fastest of cuDNN's algorithms
     return getattr(torch, name)
 
 

@@ -14,6 +14,7 @@ from peers import LIBRARIES, PRECISIONS
 
 RESULTS = Path(__file__).parents[1] / "results"
 BASELINE = "torch"
+MET = {None: "not measured", True: "met", False: "missed"}
 COLORS = {
     **harness.COLORS,
     "gpugrad compiled": "#7fbf7b",
@@ -124,8 +125,8 @@ def show_bounds(options, bounds):
     where = "" if options.device == "cuda" else " on a GPU; the figures are a CPU's"
     lines = [["", "figure", "bound", ""]]
     for b in bounds:
-        met = {None: "not measured", True: "met", False: "missed"}[b["met"]]
-        lines.append([b["what"], ratio(b["figure"]), f"{b['relation']} {b['limit']:g}", met])
+        limit = f"{b['relation']} {b['limit']:g}"
+        lines.append([b["what"], ratio(b["figure"]), limit, MET[b["met"]]])
     table(f"must reach{where}", lines)
 
 
@@ -152,7 +153,10 @@ def write_json(workers, bounds=()):
 
 
 def markdown(result):
-    """Tables of times, for documents: a line for each case, the ratio to PyTorch in parentheses."""
+    """Tables for documents: of times, with the ratio to PyTorch in parentheses, and what follows.
+
+    That is how long each library took to prepare a run, and its memory and graph; and the bounds.
+    """
     about = result["environment"]
     lines = [f"{about['device']}, {about['date'][:10]}; {versions(about)}"]
     sections: dict = {}
@@ -164,6 +168,20 @@ def markdown(result):
         for case, found in cases.items():
             cells = [_cell(found[n]) if n in found else "" for n in names]
             lines.append(f"| {case} | {' | '.join(cells)} |")
+    if made := [r for r in result["rows"] if r.get("ready")]:
+        lines += [
+            "",
+            "| | library | s until the third run | MiB | nodes of the graph |",
+            "|---" * 5 + "|",
+        ]
+        for r in made:
+            cells = r["ready"], r["memory"] and r["memory"] / 2**20, r["nodes"]
+            lines.append(f"| {r['case']} | {r['library']} | {' | '.join(map(number, cells))} |")
+    if result["bounds"]:
+        lines += ["", "| bound | figure | | |", "|---" * 4 + "|"]
+        for b in result["bounds"]:
+            limit = f"{b['relation']} {b['limit']:g}"
+            lines.append(f"| {b['what']} | {ratio(b['figure'])} | {limit} | {MET[b['met']]} |")
     return "\n".join(lines)
 
 

@@ -1,8 +1,9 @@
 """How training steps and layers are raced and reported: their table, bounds and picture.
 
 A case has a name, ``close``, which says how far apart the first losses of the libraries may be, and
-``target``, the bound on the time of gpugrad's step, eager, as a multiple of torch's, or None.
-Compiled, gpugrad's is compared to torch's as one CUDA graph.
+``target``, the bound on the time of gpugrad's step, eager, as a multiple of torch's, or None. A step
+also has ``of_graph``, the bound on gpugrad's time, compiled, as a multiple of that of torch's as one
+CUDA graph, and ``most``, that on its milliseconds on an H100 or H200, or None.
 """
 
 from statistics import median
@@ -11,21 +12,21 @@ import report
 from timing import Workers
 
 STEPS = 5  # whose losses are compared
-AGAINST_GRAPH = 1.0
 
 
-def run(name, options, prepare, cases, draw=None):
+def run(name, options, prepare, cases, draw=None, bounds_of=lambda rows: ()):
     """Measure the cases, report them, and return the exit status.
 
     prepare: as for `Workers.race`; the runs of a case with ``close`` return a loss.
     draw: as for `report.finish`, of the rows; by default all times and ratios.
+    bounds_of: the further bounds of the rows.
     """
     with Workers(name, options) as workers:
         workers.race(
             prepare, cases, lambda result: rows_of(name, workers, result),
             values=lambda case: STEPS if case.close else 0,
         )  # fmt: skip
-    bounds = show(name, workers.rows)
+    bounds = [*show(name, workers.rows), *bounds_of(workers.rows)]
     return report.finish(workers, bounds, (draw or draw_steps)(workers.rows))
 
 
@@ -47,22 +48,27 @@ def rows_of(name, workers, result):
                 unit="s", target=case.target if library == "gpugrad" else None,
                 **{key: median(values) if values else None for key, values in known.items()},
                 gpu_waits=any(t["gpu_waits"] for t in found),
+                of_graph=getattr(case, "of_graph", None), most=getattr(case, "most", None),
                 **result.made[library],
             )
         )  # fmt: skip
     return rows
 
 
-def against_graph(rows):
-    """Return the bounds on gpugrad's compiled steps, by case."""
+def of_compiled(rows):
+    """Return the bounds on gpugrad's compiled steps."""
     rounds = {(r["case"], r["library"]): r["rounds"] for r in rows}
-    found = {}
-    for (case, library), mine in rounds.items():
-        graph = rounds.get((case, "torch graph"))
-        if library == "gpugrad compiled" and graph:
-            ratio = median(a / b for a, b in zip(mine, graph, strict=True))
-            what = f"{case}, compiled, against torch graph"
-            found[case] = report.bound(what, ratio, AGAINST_GRAPH)
+    found = []
+    for r in rows:
+        if r["library"] != "gpugrad compiled":
+            continue
+        if graph := rounds.get((r["case"], "torch graph")):
+            ratio = median(a / b for a, b in zip(r["rounds"], graph, strict=True))
+            what = f"{r['case']}, compiled, against torch graph"
+            found.append(report.bound(what, ratio, r["of_graph"]))
+        if r["most"]:
+            what = f"{r['case']}, compiled, ms on an H100 or H200"
+            found.append(report.bound(what, 1e3 * r["value"], r["most"]))
     return found
 
 
@@ -70,7 +76,6 @@ def show(name, rows):
     """Print the table and return the bounds."""
     lines = [["", "library", "µs", "spread", "CPU µs", "GPU µs", "/ torch", "ready s", "MiB",
               "nodes", ""]]  # fmt: skip
-    of_compiled = against_graph(rows)
     bounds, last = [], None
     for r in rows:
         here = report.bound(f"{r['case']}, against torch eager", r["ratio"], r["target"] or 0)
@@ -93,7 +98,7 @@ def show(name, rows):
         last = r["case"]
     own = [r for r in rows if r["library"] == "gpugrad" and r["gpu"]]
     waiting = sum(r["gpu_waits"] for r in own) if own else None
-    bounds += of_compiled.values()
+    bounds += of_compiled(rows)
     bounds.append(report.bound("runs in which gpugrad waits for the GPU", waiting, 0))
     report.table(f"{name} (* with gaps: it waits for results)", lines)
     return bounds

@@ -1,6 +1,7 @@
 """Preparing batches ahead in a thread."""
 
 import threading
+from contextlib import suppress
 from queue import SimpleQueue
 
 _END = object()
@@ -19,7 +20,11 @@ def prefetched(batches, ahead):
         target=_prepare, args=(batches, room, results, stop), name="DataLoader", daemon=True
     )
     try:
-        thread.start()
+        with suppress(RuntimeError):  # no thread can be started, as in a browser
+            thread.start()
+        if thread.ident is None:
+            yield from batches
+            return
         while True:
             batch, error = results.get()
             if error is not None:

@@ -15,7 +15,8 @@ _layers = _public(
     __name__,
     """
     activations attention container convolution layers likelihoods losses margin_losses
-    normalization padding pooling recurrent shuffling synchronized transformer upsampling vectors
+    normalization padding pooling recurrent sequence_losses shuffling synchronized transformer
+    upsampling vectors
     """,
 )
 globals().update(_layers)

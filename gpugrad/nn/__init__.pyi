@@ -26,6 +26,7 @@ from .layers import Dropout1d as Dropout1d
 from .layers import Dropout2d as Dropout2d
 from .layers import Dropout3d as Dropout3d
 from .layers import Embedding as Embedding
+from .layers import EmbeddingBag as EmbeddingBag
 from .layers import Flatten as Flatten
 from .layers import Identity as Identity
 from .layers import Linear as Linear
@@ -65,6 +66,7 @@ from .recurrent import RNNCell as RNNCell
 from .stateless import functional_call as functional_call
 from .summaries import summary as summary
 from .synchronized import SyncBatchNorm as SyncBatchNorm
+from .transformer import Transformer as Transformer
 from .transformer import TransformerDecoder as TransformerDecoder
 from .transformer import TransformerDecoderLayer as TransformerDecoderLayer
 from .transformer import TransformerEncoder as TransformerEncoder
@@ -206,6 +208,19 @@ class CELU(Module):
     alpha: float
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
+
+class CTCLoss(Module):
+    """Loss of sequences that are not aligned; see `functional.ctc_loss`."""
+
+    blank: int
+    reduction: str
+    zero_infinity: bool
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None: ...
+    def forward(
+        self, log_probs: Tensor, targets: Any, input_lengths: Any, target_lengths: Any
+    ) -> Tensor: ...
 
 class ChannelShuffle(Module):
     """Takes channels from groups in turn; see `functional.channel_shuffle`."""
@@ -365,6 +380,54 @@ class L1Loss(Module):
     reduction: str
     def __init__(self, *, reduction: str = "mean") -> None: ...
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
+
+class LPPool1d(Module):
+    """The norm of each window of a length; see `functional.lp_pool2d`."""
+
+    norm_type: float
+    kernel_size: int | Sequence[int]
+    stride: int | Sequence[int] | None
+    ceil_mode: bool
+    def __init__(
+        self,
+        norm_type: float,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        ceil_mode: bool = False,
+    ) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
+class LPPool2d(Module):
+    """The norm of each window of images; see `functional.lp_pool2d`."""
+
+    norm_type: float
+    kernel_size: int | Sequence[int]
+    stride: int | Sequence[int] | None
+    ceil_mode: bool
+    def __init__(
+        self,
+        norm_type: float,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        ceil_mode: bool = False,
+    ) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
+class LPPool3d(Module):
+    """The norm of each window of three axes; see `functional.lp_pool2d`."""
+
+    norm_type: float
+    kernel_size: int | Sequence[int]
+    stride: int | Sequence[int] | None
+    ceil_mode: bool
+    def __init__(
+        self,
+        norm_type: float,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        ceil_mode: bool = False,
+    ) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
 
 class LeakyReLU(Module):
     """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`.

@@ -5,7 +5,9 @@ from importlib import import_module
 from typing import Any
 
 from .._arguments import require
+from .._batched import levels_of
 from .._tensor import Tensor
+from .._thread_state import thread
 from ..autograd.call import wrap
 from ..backends import backend_of
 from ..ops.manipulation import reshape
@@ -62,6 +64,13 @@ def row_of(name: str, padding_idx: int | None, rows: int) -> int | None:
     if not -rows <= padding_idx < rows:
         raise ValueError(f"{name}: padding_idx {padding_idx} is not one of {rows} rows")
     return padding_idx % rows
+
+
+def most(x: Tensor, bound: int) -> int:
+    """The largest of the integers ``x``; the bound if there are none, or they cannot be read."""
+    if not x.size or levels_of(x) or thread.recorder is not None:
+        return bound
+    return int(x.max())
 
 
 def check_probability(name, p):

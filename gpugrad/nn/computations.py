@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from .._arguments import is_floating
+from .._arguments import is_floating, one_of
 from .._batched import behind, levels_among, levels_now, levels_of, lifted, physical
 from .._creation import asarray
 from .._draws import is_repeated
@@ -15,17 +15,21 @@ from .._tensor import Tensor
 from ..autograd.casting import as_input
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
+from ..backends.dtypes import int64
 from ..ops import activations, normalization
 from ..ops.attention import attention as _attention
 from ..ops.dropout import dropout as _dropout
-from ..ops.elementwise import where
-from ..ops.indexing import take
+from ..ops.elementwise import maximum, where
+from ..ops.indexing import add_along_axis, take
 from ..ops.manipulation import expand_dims, reshape
 from ..ops.neural import relu as _relu
 from ..ops.products import einsum
+from ..ops.reductions import max as _max
 from ..ops.reductions import mean, var
+from ..ops.reductions import sum as _sum
+from ..ops.searching import searchsorted
 from ..random import Generator, default_generator
-from .common import check_axes, check_probability, check_shape, created, row_of
+from .common import check_axes, check_probability, check_shape, created, most, row_of
 from .function_layer import for_axes
 from .module import is_unshared
 
@@ -120,6 +124,78 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
         return out
     padded = expand_dims(input == padding_idx, -1)
     return where(padded, out.detach(), out)
+
+
+def embedding_bag(
+    input: Any,
+    weight: Tensor,
+    offsets: Any = None,
+    mode: str = "mean",
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sum, mean or maximum of the rows of ``weight`` at the indices of each bag.
+
+    input: ``(bags, n)``, integers; or ``(n,)``, with bags one after the other.
+    weight: ``(rows, d)``. The result is ``(bags, d)``; of an empty bag it is 0.
+    offsets: for ``(n,)``, where each bag begins, ``(bags,)``.
+    mode: ``"sum"``, ``"mean"`` or ``"max"``.
+    per_sample_weights: factors of the rows in a sum, of the shape of ``input``.
+    include_last_offset: whether ``offsets`` has one number more, where the last bag ends.
+    padding_idx: a row that counts in no bag; negative counts from the end.
+
+    With ``"max"`` and ``offsets``, a device is waited for, to find the longest bag.
+    Raises ValueError for shapes that do not fit; for the other errors see `embedding`.
+    """
+    one_of("embedding_bag: mode", mode, ("sum", "mean", "max"))
+    input, name = asarray(input), "embedding_bag"
+    if input.ndim != (2 if offsets is None else 1):
+        given = f"{input.shape}, {'without' if offsets is None else 'with'} offsets"
+        raise ValueError(f"{name}: input must be (bags, n), or (n,) with offsets, not {given}")
+    if per_sample_weights is not None and mode != "sum":
+        raise ValueError(f"{name}: per_sample_weights are for mode 'sum', not {mode!r}")
+    padding_idx = row_of(name, padding_idx, weight.shape[0])
+    counts = input == input if padding_idx is None else input != padding_idx
+    factors = counts.astype(weight.dtype)
+    if per_sample_weights is not None:
+        per_sample_weights = asarray(per_sample_weights)
+        check_shape(per_sample_weights, input.shape, "{}: per_sample_weights", name)
+        factors = factors * per_sample_weights
+    rows = embedding(input, weight)
+    if offsets is None:
+
+        def total(x):
+            return _sum(x, axis=1)
+    else:
+        offsets = asarray(offsets)
+        offsets = offsets[: offsets.shape[0] - include_last_offset]
+        places = created("arange", input.shape[0], dtype=offsets.dtype, like=input)
+        bag = searchsorted(offsets, places, side="right") - 1
+
+        def total(x):
+            return _at(x, bag, offsets.shape[0])
+
+    number = expand_dims(total(counts.astype(int64)), -1)
+    if mode != "max":
+        sums = total(rows * expand_dims(factors, -1))
+        return sums if mode == "sum" else sums / maximum(number, 1).astype(sums.dtype)
+    if offsets is not None:  # as a table of bags, all of which are as long as the longest
+        place = places - offsets[bag]
+        longest = most(place, input.shape[0] - 1) + 1
+        shape, at = (offsets.shape[0], longest), bag * longest + place
+        counts = reshape(_at(counts.astype(int64), at, math.prod(shape)), shape) > 0
+        rows = reshape(_at(rows, at, math.prod(shape)), (*shape, -1))
+    if not rows.shape[1]:
+        return _sum(rows, axis=1)
+    greatest = _max(where(expand_dims(counts, -1), rows, -math.inf), axis=1)
+    return where(number > 0, greatest, 0.0)
+
+
+def _at(values, indices, n):
+    """Zeros of the length n, with values added at these indices along the first axis."""
+    indices = reshape(indices, (-1, *[1] * (values.ndim - 1)))
+    return add_along_axis(values, indices, (n, *values.shape[1:]), axis=0)
 
 
 def dropout(

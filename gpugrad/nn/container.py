@@ -11,9 +11,13 @@ from .layers import Linear
 from .module import Module, Parameter
 
 
-def _check_free(module, name):
-    """Raise ValueError for a name under which ``module`` cannot hold a child."""
+def _check_free(module, name, hidden=()):
+    """Raise ValueError for a name under which ``module`` cannot hold a child.
+
+    hidden: names of methods that a child may hide.
+    """
     is_free = isinstance(vars(module).get(name), Module) or not hasattr(module, name)
+    is_free = is_free or name in hidden
     if not name or "." in name or not is_free:
         raise ValueError(
             f"{type(module).__name__}: {name!r} cannot name a module: names are not empty, have no "
@@ -230,7 +234,7 @@ class ModuleDict(Module, MutableMapping[str, Any]):
             raise TypeError(f"ModuleDict: a key must be a str, not {key!r}")
         if not isinstance(module, Module):
             raise TypeError(f"ModuleDict: {key!r} must be a Module, not {module!r}")
-        _check_free(self, key)
+        _check_free(self, key, ("get", "setdefault", "popitem"))  # as in PyTorch, which lacks them
         setattr(self, key, module)
 
     def __delitem__(self, key: str) -> None:

@@ -16,8 +16,8 @@ _functions = _public(
     _FunctionType,
     __package__,
     """
-    activations computations convolution likelihoods losses margin_losses padding pooling shuffling
-    upsampling vectors
+    activations computations convolution likelihoods losses margin_losses padding pooling sampling
+    sequence_losses shuffling upsampling vectors
     """,
 )
 globals().update(_functions)

@@ -31,6 +31,7 @@ from .computations import bilinear as bilinear
 from .computations import dropout as dropout
 from .computations import elu as elu
 from .computations import embedding as embedding
+from .computations import embedding_bag as embedding_bag
 from .computations import flatten as flatten
 from .computations import group_norm as group_norm
 from .computations import hardswish as hardswish
@@ -65,6 +66,9 @@ from .margin_losses import multilabel_margin_loss as multilabel_margin_loss
 from .margin_losses import multilabel_soft_margin_loss as multilabel_soft_margin_loss
 from .margin_losses import soft_margin_loss as soft_margin_loss
 from .padding import pad as pad
+from .sampling import affine_grid as affine_grid
+from .sampling import grid_sample as grid_sample
+from .sequence_losses import ctc_loss as ctc_loss
 from .shuffling import channel_shuffle as channel_shuffle
 from .shuffling import local_response_norm as local_response_norm
 from .shuffling import pixel_shuffle as pixel_shuffle
@@ -265,6 +269,37 @@ def dropout3d(
     generator: Generator | None = None,
 ) -> Tensor:
     """`dropout2d` over the last axes of ``(n, channels, depth, height, width)``."""
+
+def lp_pool1d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """`lp_pool2d` over the last axes of ``(n, channels, length)``."""
+
+def lp_pool2d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """The norm of each window, ``sum(x**p)**(1/p)`` with the power ``p``, ``norm_type``.
+
+    Where the sum is 0, the gradient is 0. A window that ``ceil_mode`` lets reach beyond the end has
+    the sum of its mean times its size. All else is as in `max_pool2d`.
+    """
+
+def lp_pool3d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """`lp_pool2d` over the last axes of ``(n, channels, depth, height, width)``."""
 
 def max_pool1d(
     input: Tensor,

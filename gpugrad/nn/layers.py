@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
-from .._arguments import whole
+from .._arguments import one_of, whole
 from .._creation import asarray
 from .._tensor import Tensor
 from ..ops.manipulation import reshape
@@ -199,15 +199,15 @@ class Embedding(Module):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        self.num_embeddings = whole("Embedding: num_embeddings", num_embeddings, 1)
-        self.embedding_dim = whole("Embedding: embedding_dim", embedding_dim, 1)
+        self.num_embeddings = whole(f"{type(self).__name__}: num_embeddings", num_embeddings, 1)
+        self.embedding_dim = whole(f"{type(self).__name__}: embedding_dim", embedding_dim, 1)
         if max_norm is not None:
             raise ValueError(
-                "Embedding: max_norm is not supported, because forward would overwrite the weight; "
-                "limit the norms after each optimizer step instead, as in: with no_grad(): "
-                "layer.weight[...] = layer.weight * limit / maximum(norms, limit)"
+                f"{type(self).__name__}: max_norm is not supported, because forward would "
+                "overwrite the weight; limit the norms after each optimizer step instead, as in: "
+                "with no_grad(): layer.weight[...] = layer.weight * limit / maximum(norms, limit)"
             )
-        self.padding_idx = padding_idx = row_of("Embedding", padding_idx, num_embeddings)
+        self.padding_idx = padding_idx = row_of(type(self).__name__, padding_idx, num_embeddings)
         generator = generator or default_generator(device)
         drawn = generator.normal((num_embeddings, embedding_dim), dtype=dtype)
         if padding_idx is not None:
@@ -216,21 +216,27 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None
+        cls,
+        embeddings: Any,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        **options: Any,
     ) -> Self:
         """A layer with the weight ``embeddings``, ``(num_embeddings, embedding_dim)``.
 
         freeze: whether the weight is not trained.
+        options: others of the class.
         """
         embeddings = asarray(embeddings)
         if embeddings.ndim != 2:
             raise ValueError(
-                f"Embedding.from_pretrained: embeddings must have shape (rows, d), not "
+                f"{cls.__name__}.from_pretrained: embeddings must have shape (rows, d), not "
                 f"{embeddings.shape}"
             )
         rows, width = embeddings.shape
         # With a generator of its own, so that the default one is not drawn from.
-        layer = cls(rows, width, padding_idx, generator=Generator(0))
+        options |= {"padding_idx": padding_idx, "generator": Generator(0)}
+        layer = cls(rows, width, **options)
         layer.weight = Parameter(embeddings, requires_grad=not freeze)
         return layer
 
@@ -240,3 +246,48 @@ class Embedding(Module):
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+class EmbeddingBag(Embedding):
+    """The sum, mean or maximum of rows of a table: ``(bags, n) -> (bags, embedding_dim)``.
+
+    Called with indices ``(bags, n)``, or with ``(n,)`` and ``offsets``, and perhaps with
+    ``per_sample_weights``; see `functional.embedding_bag`.
+
+    mode: ``"sum"``, ``"mean"`` or ``"max"``.
+    include_last_offset, padding_idx: see `functional.embedding_bag`. All others are those of
+        `Embedding`.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: None = None,
+        *,
+        mode: str = "mean",
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        self.mode = one_of("EmbeddingBag: mode", mode, ("sum", "mean", "max"))
+        self.include_last_offset = include_last_offset
+        place: Any = {"dtype": dtype, "device": device, "generator": generator}
+        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, **place)
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
+        return functional.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.mode,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{padding}"

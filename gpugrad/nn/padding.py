@@ -18,7 +18,7 @@ def pad(
     """Extend the last axes at both ends.
 
     pad: how far, beginning with the last axis: ``(left, right, top, bottom, ...)``. Negative
-        numbers shorten the axis.
+        numbers shorten the axis: before it is extended if that is circular, else after it.
     mode: ``"constant"``; ``"reflect"``, as in a mirror on the last element; ``"replicate"``, by
         the last element; or ``"circular"``, by the elements at the other end.
     value: the constant; by default 0.
@@ -43,28 +43,38 @@ def pad(
     for axis, (before, after) in enumerate(pairs):
         if not (before or after):
             continue
+        if mode == "circular":
+            input = _shortened(input, axis, before, after)
         length = input.shape[axis]
-        if min(before, after) < 0 or max(before, after) > most(length):
+        if max(before, after) > max(most(length), 0):
             raise ValueError(
                 f"pad: in mode {mode!r} an axis of {length} elements can be extended by 0 to "
                 f"{max(most(length), 0)}, not by {before} and {after}"
             )
         lead = (slice(None),) * axis
-        parts = [make(input, lead, axis, before, True), input]
-        parts.append(make(input, lead, axis, after, False))
-        input = concat([part for part in parts if part.shape[axis]], axis=axis)
+        parts = [make(input, lead, axis, max(before, 0), True), input]
+        parts.append(make(input, lead, axis, max(after, 0), False))
+        input = concat([part for part in parts if part.shape[axis]] or [input], axis=axis)
+        if mode != "circular":
+            input = _shortened(input, axis, before, after)
     return input
 
 
+def _shortened(x, axis, before, after):
+    """Without as many elements at the ends of an axis as negative numbers say."""
+    if min(before, after) >= 0:
+        return x
+    length = x.shape[axis]
+    if length + min(before, 0) + min(after, 0) < 0:
+        raise ValueError(
+            f"pad: an axis of {length} elements cannot be shortened by {-before} and {-after}"
+        )
+    return x[*(slice(None),) * axis, slice(max(-before, 0), length - max(-after, 0)), ...]
+
+
 def _pad_by_constant(input, pairs, value):
-    for length, (before, after) in zip(input.shape, pairs, strict=True):
-        if length + min(before, 0) + min(after, 0) < 0:
-            raise ValueError(
-                f"pad: an axis of {length} elements cannot be shortened by {-before} and {-after}"
-            )
-    if any(min(pair) < 0 for pair in pairs):
-        lengths = zip(input.shape, pairs, strict=True)
-        input = input[tuple([slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in lengths])]
+    for axis, pair in enumerate(pairs):
+        input = _shortened(input, axis, *pair)
     if not any(max(pair) > 0 for pair in pairs):
         return input
     widths = tuple([(max(a, 0), max(b, 0)) for a, b in pairs])

@@ -148,6 +148,29 @@ def _avg_pool(
 avg_pool1d, avg_pool2d, avg_pool3d = for_axes(_avg_pool, "avg_pool")
 
 
+def _lp_pool(
+    name: str,
+    n: int,
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """The norm of each window, ``sum(x**p)**(1/p)`` with the power ``p``, ``norm_type``.
+
+    Where the sum is 0, the gradient is 0. A window that ``ceil_mode`` lets reach beyond the end has
+    the sum of its mean times its size. All else is as in `max_pool2d`.
+    """
+    means = _avg_pool(name, n, input**norm_type, kernel_size, stride, 0, ceil_mode)
+    sums = means * math.prod(per_axis(f"{name}: kernel_size", kernel_size, n))
+    is_zero = sums == 0
+    return where(is_zero, 0.0, where(is_zero, 1.0, sums) ** (1 / norm_type))
+
+
+lp_pool1d, lp_pool2d, lp_pool3d = for_axes(_lp_pool, "lp_pool")
+
+
 def _output_size(name, n, input, output_size):
     check_axes(name, input, n)
     lengths = input.shape[input.ndim - n :]
@@ -280,6 +303,22 @@ class AvgPool2d(_AvgPool, axes=2):
 
 class AvgPool3d(_AvgPool, axes=3):
     """The mean of each window of three axes; see `functional.avg_pool2d`."""
+
+
+class _LPPool(LayerOfAxes, function=_lp_pool):
+    pass
+
+
+class LPPool1d(_LPPool, axes=1):
+    """The norm of each window of a length; see `functional.lp_pool2d`."""
+
+
+class LPPool2d(_LPPool, axes=2):
+    """The norm of each window of images; see `functional.lp_pool2d`."""
+
+
+class LPPool3d(_LPPool, axes=3):
+    """The norm of each window of three axes; see `functional.lp_pool2d`."""
 
 
 class _AdaptiveAvgPool(LayerOfAxes, function=_adaptive_avg_pool):

@@ -7,10 +7,12 @@ from typing import Any
 from .._arguments import one_of, whole
 from .._tensor import Tensor
 from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, stack
+from ..ops.neural import linear
+from ..ops.products import matmul
 from ..ops.recurrent import gru, lstm, rnn
 from ..random import Generator
 from . import functional
-from .common import check_probability, check_shape
+from .common import check_probability, check_shape, created
 from .layers import _uniform as uniform_parameters
 from .module import Module, Parameter
 
@@ -26,6 +28,7 @@ class _Recurrent(Module):
 
     gates: int
     states: tuple[str, ...] = ("h_0",)
+    proj_size = 0
 
     def __init__(
         self,
@@ -57,13 +60,15 @@ class _Recurrent(Module):
                 stacklevel=4,  # past the constructor and what explains its arguments
             )
         parameter = uniform_parameters(1 / math.sqrt(hidden_size), dtype, device, generator)
-        rows = self.gates * hidden_size
+        rows, columns = self.gates * hidden_size, self.proj_size or hidden_size
         for layer, suffix in self._places():
-            features = hidden_size * (1 + bidirectional) if layer else input_size
+            features = columns * (1 + bidirectional) if layer else input_size
             setattr(self, f"weight_ih_l{layer}{suffix}", parameter(rows, features))
-            setattr(self, f"weight_hh_l{layer}{suffix}", parameter(rows, hidden_size))
+            setattr(self, f"weight_hh_l{layer}{suffix}", parameter(rows, columns))
             for kind in ("ih", "hh") if bias else ():
                 setattr(self, f"bias_{kind}_l{layer}{suffix}", parameter(rows))
+            if self.proj_size:
+                setattr(self, f"weight_hr_l{layer}{suffix}", parameter(columns, hidden_size))
 
     def _places(self):
         """The number of the layer, and the suffix for the direction, of each pair of weights."""
@@ -91,6 +96,8 @@ class _Recurrent(Module):
             names = [f"{kind}_l{layer}{suffix}" for kind in ("weight_ih", "weight_hh")]
             names += [f"{kind}_l{layer}{suffix}" for kind in ("bias_ih", "bias_hh") if self.bias]
             parameters = [getattr(self, name) for name in names] + [None] * (4 - len(names))
+            if self.proj_size:
+                parameters.append(getattr(self, f"weight_hr_l{layer}{suffix}"))
             own = [None if s is None else s[number, ...] for s in states]
             out, *last = self._run(x, parameters, own, bool(suffix))
             directions.append(out)
@@ -115,18 +122,19 @@ class _Recurrent(Module):
                 f"{name}: the input must be {batched}, {self.input_size}) or "
                 f"(length, {self.input_size}), not {shape}"
             )
-        number = self.num_layers * (1 + self.bidirectional)
-        expected: tuple[int, ...] = (number, self.hidden_size)
+        lead = (self.num_layers * (1 + self.bidirectional),)
         if len(shape) == 3:
-            expected = (number, shape[0 if self.batch_first else 1], self.hidden_size)
+            lead = (*lead, shape[0 if self.batch_first else 1])
         for what, state in zip(self.states, states, strict=True):
-            axes = "batch, hidden_size" if len(shape) == 3 else "hidden_size"
+            is_projected = what == "h_0" and self.proj_size
+            size = "proj_size" if is_projected else "hidden_size"
+            axes = f"batch, {size}" if len(shape) == 3 else size
             message = "{}: for an input of shape {}, {} (layers and directions, {})"
-            check_shape(state, expected, message, name, shape, what, axes)
+            check_shape(state, (*lead, getattr(self, size)), message, name, shape, what, axes)
         return len(shape) == 3
 
     def extra_repr(self) -> str:
-        names = "num_layers", "bias", "batch_first", "dropout", "bidirectional"
+        names = "proj_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"
         shown = ((name, getattr(self, name)) for name in names)
         others = [f"{name}={x}" for name, x in shown if x != (name in ("num_layers", "bias"))]
         return ", ".join([str(self.input_size), str(self.hidden_size), *others])
@@ -215,15 +223,55 @@ class LSTM(_Recurrent):
     g and o are the quarters of ``W_ih x + b_ih + W_hh h + b_hh``.
 
     The arguments, the input, the output and the parameters are those of `RNN`. The initial and the
-    last states are tuples ``(h, c)``. There is no ``proj_size``, a projection of h: take a smaller
-    ``hidden_size``, or apply a `Linear` to the output.
+    last states are tuples ``(h, c)``.
+
+    proj_size: if it is not 0, h is projected to this many elements, fewer than ``hidden_size``:
+        ``h = W_hr (sigmoid(o) * tanh(c))``, where W_hr is ``weight_hr_l0`` and so on. The outputs
+        and ``h``, but not ``c``, then have ``proj_size`` elements (Sak et al. 2014).
     """
 
     gates = 4
     states = "h_0", "c_0"
 
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        self.proj_size = whole("LSTM: proj_size", proj_size, 0)
+        if proj_size >= hidden_size:
+            raise ValueError(
+                f"LSTM: proj_size {proj_size} must be less than hidden_size {hidden_size}"
+            )
+        layout: Any = bias, batch_first, dropout, bidirectional
+        given: Any = {"dtype": dtype, "device": device, "generator": generator}
+        super().__init__(input_size, hidden_size, num_layers, *layout, **given)
+
     def _run(self, x, parameters, states, reverse):
-        return lstm(x, *parameters, *states, reverse=reverse)
+        if not self.proj_size:
+            return lstm(x, *parameters, *states, reverse=reverse)
+        # Without the projection, `W_hh h` is `(W_hh W_hr) m`, where m is not projected. For the
+        # initial h there is no m: it is further inputs of the first step, with the weights W_hh.
+        w_ih, w_hh, *biases, w_hr = parameters
+        h, c = states
+        if h is not None:
+            zeros = created("zeros", (x.shape[0] - 1, *h.shape), dtype=h.dtype, like=h)
+            parts = [zeros, expand_dims(h, 0)] if reverse else [expand_dims(h, 0), zeros]
+            x = concat([x, concat(parts, axis=0)], axis=-1)
+            w_ih = concat([w_ih, w_hh], axis=1)
+        out, _, c = lstm(x, w_ih, matmul(w_hh, w_hr), *biases, None, c, reverse=reverse)
+        out = linear(out, w_hr)
+        return out, out[0 if reverse else -1, ...], c
 
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None

@@ -1,13 +1,16 @@
 """Layers and stacks of transformers, with PyTorch's parameter names, shapes and initial values."""
 
+import math
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 from .._arguments import one_of, whole
+from .._creation import full
 from .._tensor import Tensor
+from ..ops.manipulation import triu
 from ..random import Generator
-from . import functional
+from . import functional, init
 from .attention import MultiheadAttention
 from .container import ModuleList
 from .layers import Dropout, Linear
@@ -211,3 +214,87 @@ class TransformerDecoder(_Stack):
         """The masks are as in `MultiheadAttention`."""
         masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
         return self._through(tgt, memory, *masks, bool(tgt_is_causal), memory_is_causal)
+
+
+class Transformer(Module):
+    """An encoder, and a decoder that attends to its result (Vaswani et al. 2017).
+
+    ``src (m, batch, d_model), tgt (n, batch, d_model) -> (n, batch, d_model)``; with
+    ``batch_first`` the first two axes change places. Inputs without the axis of the batch are one
+    example. At first, all matrices are from the distribution of `init.xavier_uniform_`.
+
+    num_encoder_layers, num_decoder_layers: how many layers each has, and a norm after the last.
+    custom_encoder, custom_decoder: modules in place of `TransformerEncoder` and
+        `TransformerDecoder`, which are called in the same way.
+
+    The other arguments are those of `TransformerEncoderLayer`. Raises ValueError for shapes that do
+    not fit.
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = functional.relu,
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        place: Any = {"dtype": dtype, "device": device}
+        options: Any = (dim_feedforward, dropout, activation, layer_norm_eps, batch_first)
+        options = (*options, norm_first, bias)
+
+        def stack(kind, layer, count):
+            made = layer(d_model, nhead, *options, **place, generator=generator)
+            return kind(made, count, LayerNorm(d_model, layer_norm_eps, bias=bias, **place))
+
+        self.encoder = custom_encoder or stack(
+            TransformerEncoder, TransformerEncoderLayer, num_encoder_layers
+        )
+        self.decoder = custom_decoder or stack(
+            TransformerDecoder, TransformerDecoderLayer, num_decoder_layers
+        )
+        for p in self.parameters():
+            if p.ndim > 1:
+                init.xavier_uniform_(p, generator=generator)
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """The masks are as in `MultiheadAttention`."""
+        memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
+        masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
+        return self.decoder(tgt, memory, *masks, tgt_is_causal, memory_is_causal)
+
+    @staticmethod
+    def generate_square_subsequent_mask(
+        sz: int, *, dtype: Any = None, device: str | None = None
+    ) -> Tensor:
+        """``(sz, sz)``: -inf where a position must ignore a later one, else 0; to be added.
+
+        ``is_causal=True`` in place of such a mask is faster.
+        """
+        return triu(full((sz, sz), -math.inf, dtype=dtype, device=device), k=1)

@@ -6,12 +6,13 @@ from typing import Any
 from .._arguments import one_of
 from .._tensor import Tensor
 from ..ops.elementwise import abs as _abs
-from ..ops.elementwise import clip
+from ..ops.elementwise import clip, floor, where
 from ..ops.indexing import take
 from ..ops.manipulation import repeat
 from .common import LENGTHS, created, per_axis
 from .function_layer import FunctionLayer
 from .pooling import _adaptive_avg_pool, _along_axis
+from .sampling import _cubic_weights
 
 # By mode: the numbers of axes that are resampled.
 _MODES = {
@@ -20,6 +21,7 @@ _MODES = {
     "linear": (1,),
     "bilinear": (2,),
     "trilinear": (3,),
+    "bicubic": (2,),
     "area": (1, 2, 3),
 }
 
@@ -38,9 +40,9 @@ def interpolate(
     size: the new lengths.
     scale_factor: by what to multiply the lengths, rounding down, if ``size`` is not given.
     mode: ``"nearest"``; ``"nearest-exact"``, which has no bias towards the start; ``"linear"``
-        for one axis, ``"bilinear"`` for two and ``"trilinear"`` for three; or ``"area"``, the means
-        of windows.
-    align_corners: for these linear modes, whether the first and the last elements
+        for one axis, ``"bilinear"`` for two and ``"trilinear"`` for three; ``"bicubic"`` for two;
+        or ``"area"``, the means of windows.
+    align_corners: for linear modes and the cubic one, whether the first and the last elements
         keep their places, in place of the edges of the area that elements stand for.
     recompute_scale_factor: whether to use the quotient of the lengths, rather than
         ``scale_factor``, for the places at which to take values.
@@ -58,15 +60,16 @@ def interpolate(
         )
     if antialias:
         raise ValueError("interpolate: antialias is not supported; mode 'area' takes means")
-    if align_corners is not None and "linear" not in mode:
+    is_smooth = "linear" in mode or mode == "bicubic"
+    if align_corners is not None and not is_smooth:
         raise ValueError(f"interpolate: align_corners is not for mode {mode!r}")
     lengths = input.shape[2:]
     sizes, ratios = _sizes(lengths, size, scale_factor, recompute_scale_factor)
     if mode == "area":
         return _adaptive_avg_pool("interpolate", n, input, sizes)
     for axis, (m, length, ratio) in enumerate(zip(sizes, lengths, ratios, strict=True)):
-        if "linear" in mode:
-            input = _linear(input, axis - n, m, length, ratio, align_corners)
+        if is_smooth:
+            input = _smooth(input, axis - n, m, length, ratio, align_corners, mode)
         elif mode == "nearest" and m % length == 0 and ratio == length / m:
             input = repeat(input, m // length, axis=axis + 2)
         else:
@@ -108,7 +111,7 @@ def _sizes(lengths, size, scale_factor, recompute):
     return sizes, [length / m for m, length in zip(sizes, lengths, strict=True)]
 
 
-def _linear(x, axis, m, length, ratio, align_corners):
+def _smooth(x, axis, m, length, ratio, align_corners, mode):
     """Interpolate along an axis, by a product with the matrix of weights (m, length)."""
     if m == length and (align_corners or ratio == 1):
         return x
@@ -117,9 +120,15 @@ def _linear(x, axis, m, length, ratio, align_corners):
     if align_corners:
         places = places * ((length - 1) / max(m - 1, 1))
     else:
-        places = clip((places + 0.5) * ratio - 0.5, 0, length - 1)
+        places = (places + 0.5) * ratio - 0.5
+    places = places.reshape((m, 1))
     old = created("arange", length, dtype=wide, like=x)
-    weights = clip(1 - _abs(places.reshape((m, 1)) - old), 0, None)
+    if mode == "bicubic":
+        first = floor(places)
+        taps = enumerate(_cubic_weights(places - first), -1)
+        weights = sum([where(clip(first + i, 0, length - 1) == old, w, 0.0) for i, w in taps])
+    else:
+        weights = clip(1 - _abs(clip(places, 0, length - 1) - old), 0, None)
     return _along_axis(weights.to(x.dtype), x, axis)
 
 

@@ -485,3 +485,15 @@ def apply_over_axes(func, a, axes):
         result = func(a, axis)
         a = result if result.ndim == a.ndim else gg.expand_dims(result, axis)
     return a
+
+
+@of_numpy("lib.stride_tricks.sliding_window_view")
+def sliding_window_view(x, window_shape, axis=None):
+    x, size = tensor(x), _lengths(window_shape)
+    axes = tuple([a % x.ndim for a in (range(x.ndim) if axis is None else _lengths(axis))])
+    if len(axes) != len(size):
+        raise ValueError(f"window_shape {size} must have a length for each of the axes {axes}")
+    last = tuple(range(-len(size), 0))
+    windows = gg.sliding_windows(gg.moveaxis(x, axes, last), size=size)
+    counts = gg.moveaxis(windows, last, tuple(range(x.ndim - len(size), x.ndim)))
+    return gg.moveaxis(counts, tuple(range(x.ndim - len(size), x.ndim)), axes)

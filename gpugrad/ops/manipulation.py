@@ -476,6 +476,8 @@ def astype(x: Any, /, dtype: Any, *, copy: bool = True, device: str | None = Non
 
     copy: False to return ``x`` itself if it already has that dtype and device.
     """
+    if not isinstance(x, Tensor) and type(x) in backend_of:
+        x = backend_of[type(x)].asarray(x)  # a number of NumPy's, which its functions take
     if device is not None:
         moved = x if is_on(getattr(x, "_like", x), device) else to_device(x, device)
         copy = copy and moved is x

@@ -10,6 +10,44 @@ from gpugrad.optim.optimizer import Optimizer as Optimizer
 from . import lr_scheduler as lr_scheduler
 from . import swa_utils as swa_utils
 
+class ASGD(Optimizer):
+    """Averaged gradient descent (Polyak & Juditsky 1992, "Acceleration of stochastic approximation
+    by averaging"), as PyTorch has it.
+
+    Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g``::
+
+        g = g + weight_decay * p
+        p = (1 - lambd * eta) * p - eta * g
+        ax = ax + mu * (p - ax)
+        eta = lr / (1 + lambd * lr * t)**alpha
+        mu = 1 / max(1, t - t0)
+
+    At first ``eta`` is ``lr`` and ``mu`` is 1. The average ``ax`` is in the state: use
+    ``optimizer.state_dict()["state"][i]["ax"]`` in place of parameter i at the end, after more than
+    ``t0`` updates. See `gpugrad.optim.swa_utils` for averages of a whole model.
+
+    The state dict has ``eta`` and ``mu`` in float64, where PyTorch has float32.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    t0: after how many updates the average begins.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters: all must be finite, and all but ``alpha`` and ``t0`` at least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.01,
+        lambd: float = 0.0001,
+        alpha: float = 0.75,
+        t0: float = 1000000.0,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
 class Adadelta(Optimizer):
     """Adadelta (Zeiler 2012, "ADADELTA: An adaptive learning rate method"), as PyTorch has it.
 
@@ -38,6 +76,45 @@ class Adadelta(Optimizer):
         lr: float = 1.0,
         rho: float = 0.9,
         eps: float = 1e-06,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
+class Adafactor(Optimizer):
+    """Adafactor (Shazeer & Stern 2018), with little state: sums over rows and columns.
+
+    As PyTorch has it. Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g``,
+    where RMS is the root of the mean square::
+
+        b = t**beta2_decay
+        a = max(eps[1], RMS(p)) * min(lr, 1 / sqrt(t))
+        p = (1 - lr * weight_decay) * p
+        r = (1 - b) * r + b * mean(g**2, axis=-1)    # row_var
+        c = (1 - b) * c + b * mean(g**2, axis=-2)    # col_var
+        v = r * c / max(mean(r), eps[0])
+        u = g / max(sqrt(v), eps[0])
+        p = p - a * u / max(1, RMS(u) / d)
+
+    Of a parameter with fewer than two axes, ``v`` itself, ``variance``, is such an average.
+
+    params: real leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    eps: the first may be None, for the distance from 1 to the next number of the dtype in which
+        updates are computed, which is float32 for 16 bits.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters: ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0,
+    ``beta2_decay`` at most 0 and ``d`` at least 1.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.01,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 0.001),
+        d: float = 1.0,
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
@@ -177,6 +254,50 @@ class Lion(Optimizer):
         maximize: bool = False,
     ) -> None: ...
 
+class Muon(Optimizer):
+    """Momentum whose matrix is made orthogonal (Jordan et al. 2024), as PyTorch has it.
+
+    For the matrices of hidden layers: give embeddings, biases and the last layer to another
+    optimizer, such as `AdamW`. An update of a matrix ``p`` with gradient ``g`` and the average
+    ``b``, which starts at 0::
+
+        b = momentum * b + (1 - momentum) * g
+        u = momentum * b + (1 - momentum) * g if nesterov else b
+        x = u / max(norm(u), eps)
+        repeat ns_steps times, with the ns_coefficients k0, k1 and k2:
+            a = x @ x.T
+            x = k0 * x + (k1 * a + k2 * a @ a) @ x
+        p = (1 - lr * weight_decay) * p - lr * factor * x
+
+    The iteration brings the singular values of ``x`` near 1. Its products are in the parameter's
+    dtype, or float32 for 16 bits; PyTorch's are in bfloat16.
+
+    params: matrices that require grad, or dicts of these and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    adjust_lr_fn: ``"original"``, also if None, for the factor ``sqrt(max(1, rows / columns))``, or
+        ``"match_rms_adamw"`` for ``0.2 * sqrt(max(rows, columns))``, with which rates and decays
+        that are good for `AdamW` are good here (Liu et al. 2025).
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that are no real matrices and for invalid
+    hyper-parameters; ``lr``, ``eps``, ``weight_decay`` and ``momentum`` must be finite and at
+    least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.001,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-07,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
 class NAdam(Optimizer):
     """Adam with Nesterov momentum (Dozat 2016, "Incorporating Nesterov momentum into Adam").
 
@@ -293,6 +414,39 @@ class RMSprop(Optimizer):
         weight_decay: float = 0.0,
         momentum: float = 0.0,
         centered: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None: ...
+
+class Rprop(Optimizer):
+    """Rprop (Riedmiller & Braun 1993, "A direct adaptive method for faster backpropagation").
+
+    As PyTorch has it: for whole batches, because only the signs of gradients matter. An update of
+    an element ``p`` with gradient ``g``, the one before it ``h``, at first 0, and a step size
+    ``s``, at first ``lr``::
+
+        s = s * (etas[1] if g * h > 0 else etas[0] if g * h < 0 else 1), limited to step_sizes
+        g = 0 if g * h < 0 else g
+        p = p - s * sign(g)
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    lr: the first step size; later changes of it have no effect.
+    etas: by what a step size becomes smaller and larger; one is below 1 and one above.
+    step_sizes: the smallest and the largest.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr`` must be finite and at least 0.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.01,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-06, 50.0),
         *,
         maximize: bool = False,
     ) -> None: ...

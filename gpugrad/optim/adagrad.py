@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed
+from .optimizer import Optimizer, decayed, filled
 
 
 class Adagrad(Optimizer):
@@ -30,12 +30,7 @@ class Adagrad(Optimizer):
     keeps_step = True
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        backend = backend_of[type(array)]
-        total = backend.zeros(array.shape, array.dtype, array)
-        if start := group["initial_accumulator_value"]:
-            with backend.scope(array):
-                total += complex(start, start) if backend.is_complex(array.dtype) else start
-        return {"sum": total}
+        return {"sum": filled(array, group["initial_accumulator_value"])}
 
     def apply_single(
         self, array, grad, state, step,

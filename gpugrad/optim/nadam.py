@@ -62,6 +62,7 @@ class NAdam(Optimizer):
         divisor /= square_root(1 - beta2**step)
         divisor += eps
         mu, next_mu = (_mu(t, betas, momentum_decay) for t in (step, step + 1))
+        mu_product = mu_product * mu
         change = grad * ((1 - mu) / (1 - mu_product))
         change += average * (next_mu / (1 - mu_product * next_mu))
         change /= divisor

@@ -39,6 +39,14 @@ UP_TO_1 = "from 0 to 1", lambda x: 0 <= x <= 1
 BELOW_1 = "from 0 to below 1", lambda pair: all(0 <= x < 1 for x in pair)
 
 
+def _pair(value):
+    first, second = value
+    return float(first), float(second)
+
+
+PAIR = "two numbers", _pair  # see `Optimizer.kinds`
+
+
 class Hyper(NamedTuple):
     """The hyper-parameters of a group, as last checked.
 
@@ -59,8 +67,8 @@ class Optimizer:
     A subclass defines
 
     - ``keeps``: the names of the arrays of zeros to keep for a parameter; or instead
-      ``init_single(array, group)``, which returns such arrays by name, each of the parameter's
-      shape, and is called before its first update;
+      ``init_single(array, group)``, which returns such arrays by name and is called before its
+      first update;
     - ``apply_single(array, grad, state, step, *hyper)``: makes one update in place. ``array``,
       ``grad`` and the members of the tuple ``state`` are raw arrays, or matching pieces of
       larger ones; if the parameter has 16 bits, they are float32. ``step`` is 1 at the first
@@ -80,7 +88,10 @@ class Optimizer:
 
     param_groups: dicts with ``"params"`` and the hyper-parameters, which may be changed
         between steps.
-    pairs: the hyper-parameters that are two numbers; the others are a number or a bool.
+    kinds: what hyper-parameters that are neither a number nor a bool are, by name, and a function
+        that reads one.
+    is_elementwise: whether an update of each element depends on that element alone. Only then may
+        ``apply_single`` be called for pieces of a parameter, whose state has its shape.
     keeps_step: whether the number of updates is part of a parameter's state.
     splits_complex: whether ``apply_single`` is called for the real and for the imaginary parts of
         complex parameters, rather than once.
@@ -95,7 +106,8 @@ class Optimizer:
     """
 
     keeps: tuple[str, ...] = ()
-    pairs: tuple[str, ...] = ("betas",)
+    kinds: ClassVar[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {"betas": PAIR}
+    is_elementwise = True
     ranges: ClassVar[Mapping[str, tuple]] = {
         **dict.fromkeys(("lr", "lr_decay", "eps", "weight_decay"), AT_LEAST_0),
         **dict.fromkeys(("momentum", "momentum_decay", "initial_accumulator_value"), AT_LEAST_0),
@@ -181,7 +193,8 @@ class Optimizer:
     def next_counts(self, counts: tuple, *hyper: Any) -> tuple:
         """The number of updates and the values of `numbers` after the next update.
 
-        ``apply_single`` takes them all, before ``*hyper``.
+        Before ``*hyper``, ``apply_single`` takes this number of updates, and the values of
+        `numbers` as they were before.
         """
         return (counts[0] + 1,)
 
@@ -250,10 +263,10 @@ class Optimizer:
 
     def _converted(self, name, value):
         kind = bool if isinstance(self.defaults[name], bool) else float
+        what, read = self.kinds.get(name, ("a number", kind))
         try:
-            return _pair(value) if name in self.pairs else kind(value)
+            return read(value)
         except (TypeError, ValueError):
-            what = "two numbers" if name in self.pairs else "a number"
             raise TypeError(f"{self._name}: {name} must be {what}, not {value!r}") from None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -493,6 +506,8 @@ class Optimizer:
             )
         groups = []
         for group, new in zip(self.param_groups, given, strict=True):
+            if "maximize" in group:
+                new = {"maximize": False, **new}  # PyTorch's Muon has none
             notes = {k: v for k, v in new.items() if k in _NOTES or k in group}
             notes = {k: v for k, v in notes.items() if k != "params" and k not in self.defaults}
             used = {k for k, v in new.items() if v not in (None, False) or k in group}
@@ -513,9 +528,9 @@ class Optimizer:
         Returns the copies by name, and the number of updates, which is 1 where the dict does not
         say, with the values of `numbers`.
         """
-        names = [*self.init_single(p.array, hyper)]
+        shapes = {name: x.shape for name, x in self.init_single(p.array, hyper).items()}
         counts = [*["step"] * self.keeps_step, *self.numbers]
-        if {*arrays} != (expected := {*names, *counts}):
+        if {*arrays} != (expected := {*shapes, *counts}):
             raise self._misfit(
                 f"parameter {i} has state {sorted(arrays)}, but here {sorted(expected)}"
             )
@@ -524,11 +539,11 @@ class Optimizer:
             if not math.isfinite(value) or (name == "step" and value < 0):
                 raise self._misfit(f"{name} of parameter {i} is {value}")
         copies = {}
-        for name in names:
+        for name, shape in shapes.items():
             value = tensor(asarray(arrays[name]))
-            if value.shape != p.shape:
+            if value.shape != shape:
                 raise self._misfit(
-                    f"{name} of parameter {i} has shape {value.shape}, but the parameter {p.shape}"
+                    f"{name} of parameter {i} has shape {value.shape}, but here {shape}"
                 )
             copies[name] = placed_like(value.array, p.array)
         step, *numbers = counted.values()
@@ -555,8 +570,17 @@ _MAXIMIZE = Parameter("maximize", Parameter.KEYWORD_ONLY, default=False, annotat
 
 def zeros_by_name(array, *names):
     """Arrays of zeros like ``array``, as most algorithms keep at first for a parameter."""
-    zeros = backend_of[type(array)].zeros
-    return {name: zeros(array.shape, array.dtype, array) for name in names}
+    return {name: filled(array, 0.0) for name in names}
+
+
+def filled(array, value):
+    """An array like ``array`` whose elements, or their real and imaginary parts, are ``value``."""
+    backend = backend_of[type(array)]
+    made = backend.zeros(array.shape, array.dtype, array)
+    if value:
+        with backend.scope(array):
+            made += complex(value, value) if backend.is_complex(array.dtype) else value
+    return made
 
 
 def decayed(array, grad, lr, weight_decay, decoupled=False):
@@ -577,11 +601,6 @@ def move(average, values, decay):
 def square_root(x):
     """The square root of a float, or of what stands for one while a function is recorded."""
     return math.sqrt(x) if type(x) is float else x.sqrt()
-
-
-def _pair(value):
-    first, second = value
-    return float(first), float(second)
 
 
 class ParameterState:
@@ -628,14 +647,16 @@ class ParameterState:
     def update(self, optimizer, apply_single, grad, hyper):
         """Update this parameter alone: piece by piece, and if it has 16 bits, in float32."""
         counts = optimizer.next_counts(self.counts, *hyper)
+        numbers = counts[0], *self.counts[1:]
         half = is_half(self.array.dtype)
         with backend_of[type(self.array)].scope(self.array):
-            pieces = _pieces(self.array, grad, *self.values)
+            pieces = _pieces if optimizer.is_elementwise else _as_one_piece
+            pieces = pieces(self.array, grad, *self.values)
             for array, piece, *values in _parts(pieces) if self.is_split else pieces:
                 if half:
-                    _apply_in_float32(apply_single, array, piece, values, *counts, *hyper)
+                    _apply_in_float32(apply_single, array, piece, values, *numbers, *hyper)
                 else:
-                    apply_single(array, piece, tuple(values), *counts, *hyper)
+                    apply_single(array, piece, tuple(values), *numbers, *hyper)
         self.counts = counts
 
 
@@ -653,6 +674,10 @@ def _pieces(*arrays):
     rows = max(1, _PIECE_SIZE * shape[0] // size)
     for i in range(0, shape[0], rows):
         yield [array[i : i + rows] for array in arrays]
+
+
+def _as_one_piece(*arrays):
+    yield arrays
 
 
 def _parts(pieces):

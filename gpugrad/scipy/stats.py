@@ -1,9 +1,10 @@
 """Probability distributions, with SciPy's names, parameters and values.
 
 Each has ``pdf`` or, if it is discrete, ``pmf``; ``cdf``, and ``sf``, which is 1 - cdf; the
-logarithms of these, such as ``logpdf``; and ``ppf`` and ``isf``, the inverses of ``cdf`` and
-``sf``. All take the points first, then the distribution's shape parameters, then ``loc`` and, if it
-is continuous, ``scale``, by position or by name, and broadcast them:
+logarithms of these, such as ``logpdf``; ``ppf`` and ``isf``, the inverses of ``cdf`` and ``sf``;
+and ``rvs``, which draws. All but this take the points first, then the distribution's shape
+parameters, then ``loc`` and, if it is continuous, ``scale``, by position or by name, and broadcast
+them:
 
     gamma.logpdf(x, a, loc=0, scale=1) is gamma(a, loc, scale).logpdf(x)
 
@@ -29,6 +30,8 @@ from .._foreign_names import answer
 from .._limits import finfo
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
+from ..ops.manipulation import broadcast_shapes
+from ..random import Generator, default_generator
 from . import _ops as ops
 from ._tensors import floating
 from .linalg import solve_triangular
@@ -53,6 +56,26 @@ class _Frozen:
     def __getattr__(self, name):
         method = getattr(self._distribution, name)
         return lambda *points: method(*points, *self._args, **self._keywords)
+
+    def rvs(self, size: Any = None, random_state: Any = None) -> Tensor:
+        """Random numbers; see the distribution's ``rvs``."""
+        drawn = {"size": size, "random_state": random_state}
+        return self._distribution.rvs(*self._args, **self._keywords, **drawn)
+
+
+def _uniform(shape, like, random_state):
+    """Random numbers between 0 and 1, and neither of them, in the dtype and on the device."""
+    if not isinstance(random_state, Generator):
+        given = random_state is not None
+        random_state = (
+            Generator(random_state, like.device) if given else default_generator(like.device)
+        )
+    u = random_state.uniform(shape, dtype=like.dtype)
+    return ops.maximum(u, float(finfo(like.dtype).eps) / 4)
+
+
+def _shape(size):
+    return () if size is None else size if isinstance(size, tuple) else (size,)
 
 
 class _Distribution:
@@ -170,6 +193,30 @@ class _Distribution:
     def isf(self, q: Any, *args: Any, **keywords: Any) -> Tensor:
         """The inverse of `sf`."""
         return self._quantile("isf", q, args, keywords)
+
+    def rvs(
+        self, *args: Any, size: Any = None, random_state: Any = None, **keywords: Any
+    ) -> Tensor:
+        """Random numbers: quantiles of uniform ones, so that they have gradients by parameters.
+
+        size: the shape, which may also stand behind the last parameter; by default that of the
+            parameters together.
+        random_state: a `gpugrad.random.Generator`, or a seed; by default the default generator of
+            the parameters' device.
+        """
+        most = len(self.shapes) + len(self.parameters)
+        if len(args) == most + 1 and size is None:
+            *args, size = args  # type: ignore[assignment]
+        _, shapes, loc, scale, _ = self._read(0.5, args, keywords)
+        common = broadcast_shapes(loc.shape, scale.shape, *[x.shape for x in shapes])
+        shape = common if size is None else _shape(size)
+        drawn = self.ppf(_uniform(shape, loc, random_state), *args, **keywords)
+        require(
+            drawn.shape == shape,
+            f"{self._name}.rvs: size must be a shape to which the parameters broadcast",
+            shape,
+        )
+        return drawn
 
 
 def _log_of_probability(p, complement):
@@ -496,6 +543,13 @@ class _Dirichlet:
         """The density at ``x``."""
         return ops.exp(self.logpdf(x, alpha))
 
+    def rvs(self, alpha: Any, size: Any = None, random_state: Any = None) -> Tensor:
+        """Random points ``(*size, k)``; without a size, SciPy's ``(1, k)``."""
+        (alpha,) = floating(alpha)
+        shape = (*_shape(1 if size is None else size), *alpha.shape)
+        draws = gamma.rvs(alpha, size=shape, random_state=random_state)
+        return draws / ops.sum(draws, axis=-1, keepdims=True)
+
 
 class _MultivariateNormal:
     """The multivariate normal distribution.
@@ -509,7 +563,7 @@ class _MultivariateNormal:
     """
 
     def __call__(self, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> _Frozen:
-        return _Frozen(self, (mean, cov, allow_singular), {})
+        return _Frozen(self, (mean, cov), {"allow_singular": True} if allow_singular else {})
 
     def __repr__(self) -> str:
         return "<distribution multivariate_normal>"
@@ -532,6 +586,16 @@ class _MultivariateNormal:
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Tensor:
         """The density at the points ``x``."""
         return ops.exp(self.logpdf(x, mean, cov, allow_singular))
+
+    def rvs(
+        self, mean: Any = None, cov: Any = 1, size: Any = None, random_state: Any = None
+    ) -> Tensor:
+        """Random points ``(*size, d)`` by the Cholesky factor; axes of length 1 are left out."""
+        mean, cov = floating(0 if mean is None else mean, cov)
+        d = max(mean.size, cov.shape[0] if cov.ndim else 1)
+        z = special.ndtri(_uniform((*_shape(size), d), cov, random_state))
+        points = mean + z @ ops.matrix_transpose(linalg.cholesky(_square(cov, d)))
+        return points.reshape([n for n in points.shape if n != 1])
 
     def entropy(self, mean: Any = None, cov: Any = 1) -> Tensor:
         """The differential entropy."""

@@ -32,10 +32,11 @@ from .graphs import program_of
 from .libraries import is_own
 from .numbers import Key, Number
 from .reach import Reach
+from .recorder import Recorder
 from .run import MISS, Failed, warn_of
 from .steps import values_in
 from .tape import Input, Tape, Unsupported, Value, collect, mapped
-from .tracing import Recorder, Traced
+from .tracing import Traced
 
 _MOST = 8  # kinds of sweeps through one graph
 _STEP = 2.0**-20  # between the orders of nodes of one call

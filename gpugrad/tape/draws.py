@@ -15,7 +15,7 @@ def has_state(x):
 
 def foreign_states(generators):
     """Pairs of these generators, and of the global ones of Python and NumPy, and their states."""
-    return [(g, _access(g)[0]()) for g in (python_random, global_generator, *generators)]
+    return [(g, _access(g)[0]()) for g in (python_random, global_generator(), *generators)]
 
 
 def _access(generator):

@@ -22,10 +22,11 @@ from .draws import NotedDraws
 from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import Reach
+from .recorder import Recorder
 from .run import MISS
-from .stage import Stage, real_of, release
+from .stage import Stage, can_vary, real_of, release
 from .tape import Input, Tape, signature_of
-from .tracing import Recorder, Traced, copied
+from .tracing import Traced, copied
 from .witness import Witness
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
@@ -243,7 +244,7 @@ class _Recording:
         if recorder.reason is not None:
             return None
         flags = [
-            (o, [[(k, v) for k, v in enumerate(h.values) if isinstance(v, bool)] for h in o._hyper])
+            (o, [[(k, v) for k, v in enumerate(h.values) if not can_vary(v)] for h in o._hyper])
             for o in reach.optimizers
             if o in stage.stepped
         ]

@@ -441,7 +441,7 @@ class Program(Steps):
                 return False
             hyper = optimizer._hyper[i].values
             for k, value in flags:
-                if hyper[k] is not value:
+                if hyper[k] != value:
                     return False
         try:
             for find, at in self._numbers:

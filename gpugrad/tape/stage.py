@@ -153,10 +153,10 @@ class Stage:
                 state.entry = (p.array, *state.values)
 
     def _hyper(self, optimizer, i, path, value):
-        if isinstance(value, bool):
-            return value
         if isinstance(value, tuple):
             return tuple([self._hyper(optimizer, i, (*path, k), v) for k, v in enumerate(value)])
+        if not can_vary(value):
+            return value
         return self.recorder.number(Input("number", ("hyper", optimizer, i, path)), value)
 
     def _enter_scheduler(self, scheduler):
@@ -333,6 +333,13 @@ def _take_out(x):
         now = x.array
         if _swap(x, now, real_of(now)):
             return now
+
+
+def can_vary(value):
+    """Whether a hyper-parameter, or all of its members, are numbers: tapes take any for these."""
+    if isinstance(value, tuple):
+        return all(map(can_vary, value))
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def take_hyper(optimizer):

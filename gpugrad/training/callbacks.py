@@ -45,7 +45,9 @@ class Callback:
 
 
 class Progress(Callback):
-    """Prints a line for each epoch, and shows a bar on standard error if tqdm is installed.
+    """Prints a line for each epoch, and at the end how long it took and which epoch was best.
+
+    If tqdm is installed, it also shows a bar on standard error.
 
     every: print only every so many epochs, and the last one.
 
@@ -60,6 +62,7 @@ class Progress(Callback):
     def on_start(self, trainer: "Trainer") -> None:
         self._bar = None
         self._pace = Pace()
+        self._begun = time.perf_counter(), len(trainer.history), trainer.steps
         try:
             from tqdm import tqdm
         except ImportError:
@@ -94,6 +97,17 @@ class Progress(Callback):
         self._print(" ".join(words))
 
     def on_end(self, trainer: "Trainer") -> None:
+        start, epochs, steps = self._begun
+        line = (
+            f"{len(trainer.history) - epochs} epochs, {trainer.steps - steps} steps in "
+            f"{_duration(time.perf_counter() - start)}"
+        )
+        if trainer.best is not None:
+            epoch = trainer.best["epoch"]
+            value = trainer.history[epoch - 1][trainer.monitor]
+            line += f"; best {trainer.monitor} {value:.4g} in epoch {epoch}"
+        if trainer.steps > steps:
+            self._print(line)
         if self._bar is not None:
             self._bar.close()
 
@@ -102,6 +116,13 @@ class Progress(Callback):
             print(line)
         else:
             self._bar.write(line)
+
+
+def _duration(seconds):
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class Pace:

@@ -15,7 +15,7 @@ from .._processes import Group, current
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..distributed import DataParallel, all_reduce
-from ..io import load, save
+from ..io import load, safetensors_for, save
 from ..nn.losses import _Loss
 from ..nn.module import Module
 from ..nn.utils import clip_grad_norm_
@@ -60,6 +60,7 @@ class Trainer:
     patience: stop when the monitor has not become better for so many epochs.
     checkpoint: a safetensors file that is written after each epoch, and after every
         ``checkpoint_steps`` steps if that is given, for which the loader needs a ``state_dict``.
+        Raises ImportError if safetensors is not installed.
     notes: further entries of the checkpoint, for instance the program's options.
     compile: record the computation of the loss and the gradients and the optimizer's update once,
         and replay it, with `gpugrad.compile`. The weights are the same, to the bit.
@@ -126,6 +127,8 @@ class Trainer:
                     "Trainer: checkpoint_steps needs a checkpoint and a loader with a state_dict, "
                     "which says where in the epoch it is; leave it out to save after each epoch"
                 )
+        if checkpoint is not None:
+            safetensors_for("Trainer: checkpoint")
         if taken := sorted({*(notes or {})} & {*_PARTS}):
             raise ValueError(f"Trainer: {taken} in notes are the trainer's own; rename them")
         self.model = model

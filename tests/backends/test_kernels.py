@@ -1,7 +1,11 @@
 """NVRTC compiles every CUDA kernel; no GPU is needed. `cupy_stand_in` runs them on a CPU."""
 
+import ast
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 import types
 from pathlib import Path
 
@@ -31,20 +35,30 @@ def test_nvrtc_compiles(file, dtype, arch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("features", ["32", "128", "256", "64s", "128s"])
-def test_nvrtc_compiles_attention(features, dtype, arch):
-    """The sizes that the kernels are launched in; factors stay in 16 bits where they are."""
-    known = {"float64": ["32", "64s"], "float32": ["32", "128", "128s"]}
-    if features in known.get(dtype, ["32", "128", "256", "128s"]):
-        code = compile_for(arch, dtype, [f"attention {features}"])
-        wide, factor = {
-            "float64": ("f64", "f64"), "float32": ("f32", "tf32"),
-            "float16": ("f32", "f16"), "bfloat16": ("f32", "bf16"),
-        }[dtype]  # fmt: skip
+def test_nvrtc_compiles_attention(dtype, arch, monkeypatch):
+    """In each size that is launched on such a device; factors stay in 16 bits where they are."""
+    loader()
+    from gpugrad.kernels.cuda import attention
+
+    shared = 64 << 10 if arch == "sm_75" else 99 << 10
+    known = {"sharedMemPerBlockOptin": shared}
+    monkeypatch.setattr(attention.cupy.cuda.runtime, "getDeviceProperties", lambda device: known)
+    itemsize = {"float64": 8, "float32": 4}.get(dtype, 2)
+    rooms = [attention._room.__wrapped__(n, itemsize, 0) for n in (*range(1, 300), 1000)]
+    sizes = dict.fromkeys([f"{n}{'s' * (slices > 1)}" for n, slices in rooms])
+    assert len(sizes) >= 2
+    expected = {
+        "float64": {"f64.f64.f64.f64"}, "float32": {"f32.tf32.tf32.f32"},
+        "float16": {"f32.f16.f16.f32"}, "bfloat16": {"f32.bf16.bf16.f32"},
+    }[dtype]  # fmt: skip
+    if arch == "sm_75" and dtype != "float16":  # which have no such units
+        expected = set()
+    for size in sizes:
+        code = compile_for(arch, dtype, [f"attention {size}"])
         kinds = re.findall(r"mma\.sync\S*row\.col\.(\S+);?", code.decode())
-        assert {x.rstrip(";") for x in kinds} == {f"{wide}.{factor}.{factor}.{wide}"}
+        assert {x.rstrip(";") for x in kinds} == expected
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -96,12 +110,18 @@ GENERATED = [
 
 
 @pytest.mark.parametrize("layout", ["flat", "strided"])
-@pytest.mark.parametrize("dtype", GENERATED)
-def test_nvrtc_compiles_generated_kernels(dtype, layout):
-    """A kernel of all expressions of a dtype."""
+@pytest.mark.parametrize(
+    "dtype, arch",
+    [(dtype, "sm_90") for dtype in GENERATED]
+    + [
+        pytest.param(dtype, arch, marks=pytest.mark.slow)
+        for arch in ("sm_80", "sm_100") for dtype in DTYPES
+    ],
+)  # fmt: skip
+def test_nvrtc_compiles_generated_kernels(dtype, layout, arch):
+    """A kernel of each expression of a dtype."""
     loader()
     from gpugrad.backends import declarations
-    from gpugrad.backends.cupy.kernels import fused
 
     dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), dtype, dtype))
     kind = "f" if dtype.char in "eE" else dtype.kind
@@ -112,11 +132,31 @@ def test_nvrtc_compiles_generated_kernels(dtype, layout):
     }  # fmt: skip
     texts = sorted({x for x in texts if x[0] is not None}) + [("{0}", True)]
     assert len(texts) > 10
-    steps = [(text, dtype, np.dtype(bool) if b else dtype, [0, 1]) for text, b in texts]
-    condition = next(k for k, (text, _) in enumerate(texts) if text == "{0} == {1}")
-    steps.append((declarations.SELECT, dtype, dtype, [2 + condition, 0, (1,)]))
-    results = [*range(len(steps))]
-    found = fused.Fused("all", (6, 8), [dtype] * 2, steps, results, [None] * len(steps))
+    steps = [[(text, dtype, np.dtype(bool) if b else dtype, [0, 1])] for text, b in texts]
+    condition = [("{0} == {1}", dtype, np.dtype(bool), [0, 1])]
+    steps.append([*condition, (declarations.SELECT, dtype, dtype, [2, 0, (1,)])])
+    compile_generated(arch, [(2, found, [len(found) - 1]) for found in steps], layout)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("count", [1, 64, 200])
+def test_generated_kernels_of_many_arrays(count, dtype, arch):
+    """Of as many inputs as there may be, and many results."""
+    loader()
+    from gpugrad.tape import fusion
+
+    inputs, dtype = fusion._MOST_INPUTS, np.dtype(dtype)
+    steps = [
+        ("{0} * {1} - {0}", dtype, dtype, [k % inputs, inputs + k - 1 if k else 1])
+        for k in range(max(count, inputs))
+    ]
+    compile_generated(arch, [(inputs, steps, [*range(len(steps))][-count:])], "flat")
+
+
+def compile_generated(arch, kernels, layout):
+    """Compile kernels, each with a number of inputs, steps and results, as one program."""
+    from gpugrad.backends.cupy.kernels import fused
 
     def like(dtype, strides):
         at = [n * dtype.itemsize for n in strides]
@@ -125,7 +165,64 @@ def test_nvrtc_compiles_generated_kernels(dtype, layout):
             shape=(6, 8), ndim=2, strides=at, itemsize=dtype.itemsize, data=place
         )
 
-    second = (1, 6) if layout == "strided" else (8, 1)
-    arrays = like(dtype, (8, 1)), like(dtype, second), *[like(s[2], (8, 1)) for s in steps]
-    text, _ = found.source(arrays)
-    compile_source("sm_90", *found.whole(text), False)
+    program, second = "", (1, 6) if layout == "strided" else (8, 1)
+    for number, (inputs, steps, results) in enumerate(kernels):
+        dtype = steps[0][1]
+        found = fused.Fused("", (6, 8), [dtype] * inputs, steps, results, [None] * len(results))
+        arrays = [like(dtype, second if k == 1 else (8, 1)) for k in range(inputs)]
+        text, _ = found.source((*arrays, *[like(steps[k][2], (8, 1)) for k in results]))
+        text = text.replace(" fused(", f" fused_{number}(")
+        program += f"namespace kernel_{number} {{{text}}}\n"
+    text, options = found.whole(program)
+    compile_source(arch, text, options, dtype.name in ("float32", "float16", "bfloat16"))
+
+
+GENERATED_BY_MODELS = """
+import sys
+import types
+
+sys.path[:0] = {paths}
+import cupy
+import gpugrad
+import model_step
+from gpugrad.backends.cupy.kernels import fused
+cupy._raw.computes = False
+module, found = fused._module, {{}}
+
+def recorded(text, dtype):
+    found[text, dtype] = None
+    return module(text, dtype)
+
+fused._module = recorded
+for dtype in (None, gpugrad.float16):
+    for model in ("CNN", "transformer", "LSTM"):
+        made = model_step.Library("gpugrad", "cuda", 8, dtype)
+        step = model_step.step_of(made, model)
+        step()
+        compiled = gpugrad.compile(step)
+        for _ in range(4):
+            compiled()
+assert len(found) > 10
+for key in found:
+    print(repr(key))
+"""
+
+
+@pytest.mark.slow
+def test_generated_kernels_of_models_do_not_spill():
+    """Those of the compiled training steps of the benchmarks, as the stand-in for CuPy has them."""
+    loader()
+    from gpugrad.backends.cupy.kernels import fused
+
+    root = ROOT.parent
+    code = GENERATED_BY_MODELS.format(paths=[str(root / "benchmarks")])
+    paths = [str(root / "tests/cupy_stand_in"), str(root)]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    kernels = [ast.literal_eval(line) for line in done.stdout.splitlines()]
+    for arch in ("sm_80", "sm_90", "sm_100"):
+        for text, dtype in kernels:
+            compile_source(arch, fused._whole(text), fused._options(dtype), dtype != "float64")

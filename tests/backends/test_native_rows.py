@@ -12,7 +12,7 @@ import pytest
 import gpugrad as gg
 from gpugrad.autograd.rules import kept_names
 from gpugrad.backends.native import base, compiler
-from gpugrad.backends.native.reductions import reduced
+from gpugrad.backends.native.reductions import outer_product, reduced
 from gpugrad.backends.numpy import threads
 from gpugrad.backends.numpy.namespace import xp
 from gpugrad.kernels.numpy import activations, neural
@@ -31,7 +31,7 @@ KINDS = "ordinary", "some special", "zeros"
 def library():
     if not base.is_expected():
         pytest.skip("there is no C compiler")
-    build = base.build(base._source(), "base")
+    build = base._build()
     build.wait(300)
     assert base.base() is not None, build.error
     with np.errstate(all="ignore"):
@@ -102,6 +102,20 @@ def test_reductions(dtype, kind):
 def test_sums_of_many_elements(size):
     x = values(size, np.float32, "ordinary", size)
     assert_same(reduced("sum", x, None, False), np.add.reduce(x))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_outer_products(dtype, kind):
+    for m, n in (1, 8192), (8192, 1), (819, 11), (11, 819), (300, 100), (1000, 300):
+        x, y = values((m, 1), dtype, kind, m), values((1, n), dtype, kind, n)
+        if kind == "ordinary" or m * n < 8192:
+            assert_same(outer_product(x, y), np.multiply(x, y))
+        assert_same(xp.matmul(x, y), np.multiply(x, y))
+        out = np.empty((n, m), dtype).T
+        assert_same(xp.matmul(x, y, out=out), np.multiply(x, y))
+    assert outer_product(x, y.astype(np.float16)) is None
+    assert outer_product(x[::2], y) is None
 
 
 def test_what_reductions_leave_to_numpy():

@@ -349,6 +349,21 @@ class Held:
     """An object that a weak reference can follow."""
 
 
+def test_where_no_thread_can_start_nothing_is_held(monkeypatch):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    pool = threads._Threads(3)
+    held = Held()
+    reference = weakref.ref(held)
+    assert pool.run(lambda item: item[1], [(held, 1), (held, 2), (held, 3)]) == [1, 2, 3]
+    del held
+    gc.collect()
+    assert reference() is None
+    assert pool.run(str, [1, 2]) == ["1", "2"]
+
+
 def test_calls_that_are_over_hold_nothing(number):
     """What they referred to is freed at once, without the garbage collector."""
     main, variable = threading.current_thread(), ContextVar("variable")

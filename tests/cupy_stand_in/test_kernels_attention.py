@@ -66,7 +66,7 @@ def check(
     with traffic() as backward:
         got = [out, *TWIN["joint"](xp, cupy.asarray(g), *on, *rest)]
     assert reads == []
-    room, slices = kernels._room(max(x.shape[-1] for x in on[:3]), dtype.itemsize)
+    room, slices = kernels._room(max(x.shape[-1] for x in on[:3]), dtype.itemsize, 0)
     assert [x.name for x in forward] == [f"attention_forward_{room}{'s' * (slices > 1)}"]
     assert len(backward) == 2 + wanted[3]  # with the counts of jobs, which are 0 at first
     for x, e in zip(got, expected, strict=True):
@@ -186,6 +186,11 @@ class TestTwin:
         check(((5, 4), (2, 6, 4), (3, 1, 6, 4)))
         check(((3, 5, 4), (1, 6, 4), (1, 6, 4)), drawn(2, 1, 5, 6))
 
+    def test_many_leading_axes(self, dtype):
+        shapes = (2, 1, 2, 3, 1, 2, 2, 5, 4), (2, 2, 1, 3, 2, 1, 2, 6, 4), (3, 2, 2, 1, 6, 4)
+        check(shapes, dtype=dtype, is_causal=True)
+        check(shapes, drawn(2, 1, 1, 3, 1, 2, 1, 5, 6), dtype)
+
     @pytest.mark.parametrize("wanted", [(True, False, False, False), (False, True, True, False)])
     def test_wanted(self, wanted):
         check(SMALL, wanted=wanted)
@@ -221,31 +226,72 @@ class TestTwin:
         assert np.allclose(got, expected, atol=1e-5, equal_nan=True)
 
 
-@pytest.mark.parametrize("why", ["dtypes", "no keys", "integers", "an old device"])
-def test_without_the_kernels(why, monkeypatch):
-    """In blocks of many weights, as the definition computes them."""
-    query = drawn(2, 5, 4)
-    key = drawn(2, 0 if why == "no keys" else 6, query.shape[-1])
-    if why == "integers":
-        query, key = (10 * query).astype("int32"), (10 * key).astype("int32")
-    if why == "an old device":
-        monkeypatch.setattr(kernels, "_has_tensor_cores", lambda device: False)
-    on = (
-        cupy.asarray(query.astype("float32") if why == "dtypes" else query),
-        *[cupy.asarray(key)] * 2,
-    )
+@pytest.mark.parametrize("features", [8, 70, 130])
+@pytest.mark.parametrize("shared", [48, 64])
+def test_older_devices(shared, features, dtype, monkeypatch):
+    """They have less shared memory for a block, and so take smaller slices of features."""
+    properties = cupy.cuda.runtime.getDeviceProperties
+
+    def of_device(device):
+        return properties(device) | {"sharedMemPerBlockOptin": shared << 10}
+
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", of_device)
+    monkeypatch.setattr(cupy._raw, "getDeviceProperties", of_device)
+    for cached in (kernels._room, kernels._kernel):
+        monkeypatch.setattr(kernels, cached.__name__, cached.__wrapped__)
+    shapes = (2, 70, features), (2, 75, features), (2, 75, features)
+    check(shapes, drawn(75), dtype, is_causal=True, dropout=(0.4, (1, 2)))
+
+
+@pytest.mark.parametrize(
+    "names, result",
+    [
+        (("float32", "float64", "float64"), "float64"),
+        (("float16", "float32", "float16"), "float32"),
+        (("float16", "float16", "bfloat16"), "float32"),
+        (("int32", "int32", "float16"), "float16"),
+    ],
+    ids=str,
+)
+def test_several_dtypes(names, result):
+    """They are promoted to that of the result, and the gradients have those of their inputs."""
+    dtypes = [dtype_of(name) for name in names]
+    arrays = [(2 * drawn(2, 5, 4, seed=i)).astype(x) for i, x in enumerate(dtypes)]
+    inputs = [gg.tensor(x, device="cuda", requires_grad=x.dtype.kind != "i") for x in arrays]
+    leaves = [x for x in inputs if x.requires_grad]
+    g = drawn(2, 5, 4, seed=9)
     with traffic() as launches:
-        got = TWIN["forward"](xp, *on)
-    assert not [x for x in launches if x.name.startswith("attention")]
-    expected = OP.forward(numpy.xp, query, key, key)
-    assert np.allclose(got.get(), expected, atol=1e-6)
-    if why == "integers":
-        return
-    g = np.ones_like(expected)
-    rest = None, False, None, 0.0, (0, 0), (True, True, True, False)
-    cotangents = TWIN["joint"](xp, cupy.asarray(g), *on, *rest)
-    for a, b in zip(cotangents[:3], OP.joint(numpy.xp, g, query, key, key, *rest)[:3], strict=True):
-        assert np.allclose(a.get(), b, atol=1e-6)
+        out = gg.attention(*inputs)
+        if leaves:
+            got = gg.autograd.grad(out, leaves, gg.asarray(g.astype(result), device="cuda"))
+    names = [x.name for x in launches if x.name.startswith("attention")]
+    assert names == ["attention_forward_16", "attention_backward_16"][: 1 + bool(leaves)]
+    assert out.dtype == getattr(gg, result)
+    wide = [gg.tensor(x.astype("float64"), requires_grad=True) for x in arrays]
+    expected = gg.attention(*wide)
+    assert np.allclose(out.detach().cpu().numpy(), expected.detach().numpy(), atol=NEAR[result] * 3)
+    for x, leaf, e in zip(
+        got if leaves else (),
+        leaves,
+        gg.autograd.grad(
+            expected, [x for x, y in zip(wide, inputs, strict=True) if y.requires_grad],
+            gg.asarray(g),
+        ) if leaves else (),
+        strict=True,
+    ):  # fmt: skip
+        assert x.dtype == leaf.dtype
+        near = NEAR[str(leaf.dtype).split(".")[-1]] * 4
+        assert np.allclose(x.cpu().numpy().astype("float64"), e.numpy(), atol=near)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 4), (0, 5, 4)], ids=str)
+def test_nothing_to_sum(shape):
+    """The definition says what it is."""
+    query = gg.ones((shape[0], 3, 4), device="cuda", requires_grad=True)
+    key, value = gg.ones(shape, device="cuda"), gg.ones((*shape[:2], 2), device="cuda")
+    out = gg.attention(query, key, value)
+    assert_array_equal(out.detach().cpu().numpy(), np.zeros((shape[0], 3, 2)))
+    assert not gg.autograd.grad(out.sum(), query)[0].cpu().numpy().any()
 
 
 def test_a_mask_with_one_column():

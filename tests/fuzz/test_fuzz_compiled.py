@@ -48,6 +48,10 @@ OPTIMIZERS = {
     "radam": lambda p: optim.RAdam(p),
     "adamax": lambda p: optim.Adamax(p),
     "adadelta": lambda p: optim.Adadelta(p),
+    "rprop": lambda p: optim.Rprop(p),
+    "asgd": lambda p: optim.ASGD(p, lambd=0.1, t0=2),
+    "adafactor": lambda p: optim.Adafactor(p, weight_decay=0.1),
+    "muon": lambda p: optim.Muon([x for x in p if x.ndim == 2]),
     "lion": lambda p: optim.Lion(p, weight_decay=0.1),
 }
 SCHEDULES = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, interpolate, linalg, signal, stats
 
 import gpugrad as gg
@@ -356,6 +356,66 @@ def test_derivatives_of_continuous_distributions(name):
         gradcheck(getattr(own, method), inputs)
         if method in ("logpdf", "cdf", "logsf"):
             gradgradcheck(getattr(own, method), inputs, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS | DISCRETE)
+def test_random_numbers(name):
+    own, reference = getattr(gg.scipy.stats, name), getattr(stats, name)
+    parameters = (*CONTINUOUS[name], 0.3, 1.2) if name in CONTINUOUS else (*DISCRETE[name], 2)
+    drawn = own.rvs(*parameters, size=(40, 100), random_state=3)
+    assert drawn.shape == (40, 100)
+    expected = reference(*parameters)
+    if name in CONTINUOUS:
+        assert stats.kstest(drawn.numpy().ravel(), expected.cdf).pvalue > 0.01
+    else:
+        counts, found = np.unique(drawn.numpy(), return_counts=True)
+        assert_allclose(found / drawn.size, expected.pmf(counts), atol=0.02)
+    for again in (own.rvs(*parameters, 4000, random_state=3), own(*parameters).rvs(4000, 3)):
+        assert_array_equal(again.numpy(), drawn.reshape(-1).numpy())
+    generator = gg.random.Generator(3)
+    again = own.rvs(*parameters, (40, 100), random_state=generator)
+    assert_array_equal(again.numpy(), drawn.numpy())
+    gg.manual_seed(3)
+    first = own(*parameters).rvs(3)
+    gg.manual_seed(3)
+    assert_array_equal(own.rvs(*parameters, size=3).numpy(), first.numpy())
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_random_numbers_have_gradients(name):
+    own = getattr(gg.scipy.stats, name)
+    inputs = [np.array(x) for x in (*CONTINUOUS[name], [0.05, 0.1], 1.2)]
+    inputs = [gg.tensor(x, requires_grad=True) for x in inputs]
+    assert gradcheck(lambda *parameters: own.rvs(*parameters, random_state=1), inputs)
+    found = own.rvs(*inputs, size=(3, 2))
+    assert found.shape == (3, 2)
+    with pytest.raises(ValueError, match=r"broadcast"):
+        own.rvs(*inputs, size=3)
+
+
+def test_random_numbers_near_the_ends_are_finite(monkeypatch):
+    monkeypatch.setattr(gg.random.Generator, "uniform", lambda self, shape, dtype: gg.zeros(shape))
+    norm = gg.scipy.stats.norm
+    assert_allclose(norm.rvs(gg.tensor(0.0)).item(), stats.norm.ppf(2.0**-25), rtol=1e-6)
+
+
+def test_random_points():
+    alpha, cov = [0.5, 2.0, 3.0], np.array([[2.0, 0.5], [0.5, 1.0]])
+    found = gg.scipy.stats.dirichlet.rvs(alpha, size=20000, random_state=0).numpy()
+    assert_allclose(found.sum(axis=1), 1)
+    assert_allclose(found.mean(axis=0), stats.dirichlet.mean(alpha), atol=0.01)
+    assert_allclose(found.var(axis=0), stats.dirichlet.var(alpha), atol=0.01)
+    normal = gg.scipy.stats.multivariate_normal
+    found = normal.rvs([1.0, 2.0], cov, size=20000, random_state=0).numpy()
+    assert_allclose(found.mean(axis=0), [1, 2], atol=0.05)
+    assert_allclose(np.cov(found.T), cov, atol=0.05)
+    frozen, reference = normal([1.0, 2.0], cov), stats.multivariate_normal([1.0, 2.0], cov)
+    for size in (None, 1, 4, (3, 4)):
+        assert frozen.rvs(size).shape == np.shape(reference.rvs(1 if size is None else size))
+    assert_allclose(frozen.entropy().item(), reference.entropy())
+    for size in (1, 5, (3, 4)):
+        own, reference = gg.scipy.stats.dirichlet(alpha), stats.dirichlet(alpha)
+        assert own.rvs(size).shape == np.shape(reference.rvs(size))
 
 
 def test_quantiles_of_small_probabilities():

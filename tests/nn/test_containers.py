@@ -208,6 +208,11 @@ def test_module_dict_is_a_dict():
         heads[1] = left
     with pytest.raises(ValueError, match="ModuleDict: 'keys' cannot name a module"):
         heads["keys"] = left
+    for name in ("get", "setdefault", "popitem"):  # which PyTorch takes, as it has no such methods
+        heads[name] = left
+        assert heads[name] is left
+    assert list(heads) == ["get", "setdefault", "popitem"]
+    assert {f"get.{name}" for name in left.state_dict()} < heads.state_dict().keys()
 
 
 def test_parameter_list_is_a_list_of_parameters():

@@ -1,12 +1,16 @@
 """A table of layers and losses, each compared with PyTorch's of the same name.
 
-A new layer or loss without state of its own needs one row here, and no other test.
+A new layer or loss without state of its own needs one row here, and no other test. Without
+PyTorch, its values and derivatives are those that `write_layer_values.py` stored.
 """
 
+import collections
+import json
 import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +18,22 @@ import pytest
 import gpugrad
 from gpugrad import nn, optim
 from gpugrad.nn import functional
-from gpugrad.testing import assert_close
+from gpugrad.testing import assert_close, gradcheck, gradgradcheck
 
-torch = pytest.importorskip("torch")
 
+class Absent:
+    """Skips a test that uses PyTorch."""
+
+    def __getattr__(self, name):
+        if name in ("autograd", "nn", "optim", "tensor", "zeros"):
+            pytest.skip("PyTorch is not installed")
+        raise AttributeError(name)
+
+
+try:
+    import torch
+except ImportError:
+    torch = Absent()
 
 # Inputs: functions of a generator, which return an array. The first axis counts the examples.
 
@@ -58,6 +74,10 @@ def labels_and_ignored(classes, *shape):
 def counts(*shape):
     """From 1, of the dtype of the input."""
     return lambda rng: rng.integers(1, 6, shape).astype("float64")
+
+
+def ends(*numbers):
+    return lambda rng: np.array(numbers)
 
 
 def signs(*shape):
@@ -209,6 +229,23 @@ LAYERS = [
     R("Embedding", 5, 3, inputs=[labels(5, 4)]),
     R("Embedding", 5, 3, padding_idx=1, inputs=[labels(5, 4, 2)]),
     R("Embedding", 5, 3, -1, inputs=[labels(5, 4, 2)]),
+    *(R("EmbeddingBag", 5, 3, mode=m, inputs=[labels(5, 4, 2)]) for m in ("sum", "mean", "max")),
+    R("EmbeddingBag", 5, 3, padding_idx=-4, inputs=[labels(5, 4, 3)]),
+    unbatched("EmbeddingBag", 5, 3, inputs=[labels(5, 6), ends(0, 2, 2)]),
+    unbatched(
+        "EmbeddingBag",
+        5,
+        3,
+        mode="sum",
+        include_last_offset=True,
+        padding_idx=1,
+        inputs=[labels(5, 6), ends(0, 2, 2, 6)],
+    ),
+    replace(
+        R("EmbeddingBag", 5, 3, mode="sum", inputs=[labels(5, 6), ends(0, 3, 6), normal(6)]),
+        order=1,
+        batched=False,
+    ),
     R("Conv1d", 2, 3, 3, inputs=[normal(2, 2, 5)]),
     R("Conv1d", 2, 4, 2, 2, "valid", 2, 2, False, inputs=[normal(2, 2, 7)]),
     R("Conv1d", 2, 3, 4, padding="same", padding_mode="circular", inputs=[normal(2, 2, 5)]),
@@ -265,6 +302,11 @@ LAYERS = [
     R("AvgPool3d", 2, inputs=[normal(2, 2, 4, 3, 5)]),
     R("AvgPool3d", 3, 2, 1, True, False, inputs=[normal(2, 2, 4, 5, 3)]),
     R("AvgPool3d", (1, 2, 2), divisor_override=3, inputs=[normal(2, 2, 2, 4, 5)]),
+    R("LPPool1d", 2, 2, inputs=[normal(2, 3, 5)]),
+    R("LPPool1d", 3.0, 3, 2, True, inputs=[probabilities(2, 3, 6)]),
+    R("LPPool2d", 2, (2, 3), inputs=[normal(2, 3, 4, 5)]),
+    R("LPPool2d", 1.5, 3, stride=(1, 2), inputs=[probabilities(2, 3, 4, 5)]),
+    R("LPPool3d", 2, 2, 1, inputs=[normal(2, 2, 3, 2, 3)]),
     R("AdaptiveAvgPool1d", 3, inputs=[normal(2, 3, 5)]),
     R("AdaptiveAvgPool2d", 1, inputs=[normal(2, 3, 4, 5)]),
     R("AdaptiveAvgPool2d", (2, None), inputs=[normal(2, 3, 4, 5)]),
@@ -282,6 +324,9 @@ LAYERS = [
     R("Upsample", scale_factor=2.5, mode="linear", inputs=[normal(2, 3, 4)]),
     R("Upsample", (5, 2), mode="bilinear", inputs=[normal(2, 3, 3, 4)]),
     R("Upsample", (3, 5, 2), mode="trilinear", inputs=[normal(2, 1, 2, 3, 4)]),
+    R("Upsample", (5, 2), mode="bicubic", inputs=[normal(2, 3, 3, 4)]),
+    R("Upsample", (7, 1), mode="bicubic", align_corners=True, inputs=[normal(2, 3, 3, 4)]),
+    R("Upsample", scale_factor=(1.7, 2.5), mode="bicubic", inputs=[normal(2, 1, 3, 2)]),
     R("Upsample", scale_factor=2, inputs=[normal(2, 1, 2, 1, 3)]),
     R("Upsample", (3, 5, 2), mode="nearest-exact", inputs=[normal(2, 1, 2, 3, 4)]),
     R("Upsample", (3, 2, 2), mode="area", inputs=[normal(2, 1, 2, 3, 4)]),
@@ -318,6 +363,18 @@ LAYERS = [
     unbatched("LSTM", 3, 2, bidirectional=True, inputs=[normal(4, 3)]),
     unbatched("LSTM", 3, 2, 2, inputs=[normal(4, 2, 3), *[normal(2, 2, 2)] * 2]),
     R("LSTM", 3, 2, batch_first=True, bias=False, inputs=[normal(4, 2, 3)]),
+    unbatched("LSTM", 3, 4, 2, bidirectional=True, proj_size=2, inputs=[normal(4, 2, 3)]),
+    unbatched(
+        "LSTM",
+        3,
+        4,
+        2,
+        False,
+        bidirectional=True,
+        proj_size=2,
+        inputs=[normal(4, 2, 3), normal(4, 2, 2), normal(4, 2, 4)],
+    ),
+    R("LSTM", 3, 4, batch_first=True, proj_size=3, inputs=[normal(4, 2, 3)]),
     unbatched("GRU", 3, 2, inputs=[normal(4, 3), normal(1, 2)]),
     unbatched(
         "GRU", 3, 2, 2, False, True, bidirectional=True, inputs=[normal(2, 4, 3), normal(4, 2, 2)]
@@ -348,14 +405,31 @@ def reductions(kind, *args, inputs, also=(), **options):
 
 
 def first_order(kind, *args, inputs):
-    """Rows of losses whose second derivatives, and mean of no examples, PyTorch lacks."""
+    """Rows of losses whose second derivatives, and mean and sum of no examples, PyTorch lacks.
+
+    For a sum of no examples it returns memory that it has not set.
+    """
     rows = reductions(kind, *args, inputs=inputs)
-    return [replace(x, order=1, batched=x.options["reduction"] != "mean") for x in rows]
+    return [replace(x, order=1, batched=x.options["reduction"] == "none") for x in rows]
 
 
+def aligned(*args, **options):
+    """Rows of a loss whose inputs' first axis is time, and of which PyTorch has one derivative."""
+    return [replace(x, order=1, batched=False) for x in reductions(*args, **options)]
+
+
+# Too long for its input is the target of the second example, in which equal labels follow another.
+ALIGNED = [
+    normal(6, 4, 3), ends([1, 2, 1, 0], [2, 2, 2, 0], [2, 0, 0, 0], [1, 1, 0, 0]),
+    ends(6, 4, 5, 0), ends(3, 3, 1, 0),
+]  # fmt: skip
+JOINED = [normal(6, 3, 4), ends(1, 3, 2, 1), ends(6, 5, 6), ends(2, 0, 2)]
 SIGNED = [normal(4, 3), signs(4, 3)]
 ENDED = [normal(4, 3), lambda rng: np.array([[0, -1, 2], [2, 1, 0], [-1, 0, 1], [1, 0, -1]])]
 LOSSES = [
+    *aligned("CTCLoss", 0, inputs=ALIGNED, zero_infinity=True),
+    *aligned("CTCLoss", blank=0, inputs=JOINED),
+    *aligned("CTCLoss", 2, inputs=[normal(5, 3), ends(1, 0, 0), ends(5), ends(3)]),
     *reductions("SoftMarginLoss", inputs=SIGNED),
     *reductions("HingeEmbeddingLoss", inputs=SIGNED),
     *reductions("HingeEmbeddingLoss", 0.3, inputs=SIGNED),
@@ -456,11 +530,16 @@ def numbers(x):
     return np.asarray(x.detach().numpy())
 
 
-def outputs(module, *inputs):
+def outputs(module, *inputs, **options):
     """All outputs of a module, as a tuple. The states of an LSTM are a tuple, in and out."""
     if type(module).__name__.startswith("LSTM") and inputs[1:]:
         inputs = inputs[0], inputs[1:]
-    return flattened(module(*inputs))
+    if "CTCLoss" in str(module) or "ctc_loss" in str(
+        module
+    ):  # its gradients in PyTorch are those of this
+        x = inputs[0]
+        inputs = x - x.exp().sum(-1, keepdims=True).log(), *inputs[1:]
+    return flattened(module(*inputs, **options))
 
 
 def flattened(out):
@@ -504,6 +583,42 @@ def with_the_same_state(row, dtype="float64"):
     ours, theirs = row.ours(dtype), row.theirs(dtype)
     ours.load_state_dict(theirs.state_dict())
     return ours, theirs
+
+
+STORED = Path(__file__).with_name("layer_values.json")
+
+
+def named_rows():
+    """The rows by name; of several with the same one, the second ends in #2, and so on."""
+    seen, named = collections.Counter(), {}
+    for row in ROWS:
+        name = str(row)
+        seen[name] += 1
+        named[f"{name}#{seen[name]}" if seen[name] > 1 else name] = row
+    return named
+
+
+NAMED = named_rows()
+
+
+def digest(library, make, row, module):
+    """Sums with random weights of a layer's outputs, their derivatives, and its buffers."""
+    rng = np.random.default_rng(2)
+    state = {
+        name: library.tensor(rng.standard_normal(tuple(p.shape)))
+        for name, p in module.named_parameters()
+    }
+    module.load_state_dict(state, strict=False)
+    found = derivatives(library, make, module, row.arrays(), "float64", row.order)
+    arrays = map(numbers, [*found, *module.buffers()])
+    return [float((x * rng.standard_normal(x.shape)).sum()) for x in arrays]
+
+
+@pytest.mark.parametrize("name, row", NAMED.items(), ids=NAMED)
+def test_values_and_derivatives_are_those_stored(name, row):
+    expected = json.loads(STORED.read_text("utf-8"))[name]
+    found = digest(gpugrad, of_ours, row, row.ours())
+    assert_close(np.array(found), np.array(expected), rtol=row.rtol, atol=1e-7)
 
 
 # PyTorch imports 800 modules for its first second derivative of an activation.
@@ -589,6 +704,19 @@ def test_an_empty_batch(row):
     compare(row, ours, theirs, [x[:0] for x in row.arrays()], order=1)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [row for row in LOSSES if row.kind.startswith("Multi") and row.options["reduction"] == "sum"],
+    ids=str,
+)
+def test_the_sum_of_no_examples_is_zero(row):
+    inputs = [of_ours(x[:0], "float64") for x in row.arrays()]
+    loss = row.ours()(*inputs)
+    assert loss.shape == ()
+    assert loss.item() == 0
+    assert gpugrad.autograd.grad(loss, inputs[:1])[0].shape == inputs[0].shape
+
+
 @pytest.mark.parametrize("row", [row for row in ROWS if not row.tracks], ids=str)
 def test_vmap_is_the_loop(row):
     module = with_the_same_state(row)[0]
@@ -603,7 +731,7 @@ def test_vmap_is_the_loop(row):
 def test_every_layer_and_loss_is_in_the_table():
     files = (
         "activations convolution layers likelihoods losses margin_losses normalization padding "
-        "pooling recurrent shuffling upsampling vectors"
+        "pooling recurrent sequence_losses shuffling upsampling vectors"
     ).split()
     kinds = {
         name
@@ -1071,6 +1199,120 @@ def test_random_slopes():
     assert (first == functional.rrelu(x, training=True)).all()
     with pytest.raises(ValueError, match=r"^rrelu: lower 0.5 must be at most upper 0.4$"):
         functional.rrelu(x, 0.5, 0.4)
+
+
+def places(*shape):
+    """Places of a grid, some of which lie beyond the ends."""
+    return lambda rng: rng.uniform(-2.6, 2.6, shape)
+
+
+IMAGES = [normal(2, 3, 4, 5), places(2, 3, 6, 2)]
+VOLUMES = [normal(2, 1, 2, 3, 4), places(2, 2, 3, 1, 3)]
+BAGS = [labels(5, 7), normal(5, 3), ends(0, 0, 2, 2, 6)]
+FUNCTIONS = [
+    *(
+        ("grid_sample", inputs, {"mode": mode, "padding_mode": padding, "align_corners": align})
+        for padding in ("zeros", "border", "reflection")
+        for align in (False, True)
+        for mode, inputs in (
+            ("bilinear", IMAGES), ("nearest", IMAGES), ("bicubic", IMAGES),
+            ("bilinear", VOLUMES), ("nearest", VOLUMES),
+        )
+    ),
+    ("grid_sample", [normal(1, 2, 1, 1), places(1, 4, 4, 2)],
+     {"padding_mode": "reflection", "align_corners": True}),
+    *(
+        ("affine_grid", [normal(2, d, d + 1)], {"size": (2, 3, *size), "align_corners": align})
+        for d, size in ((2, (3, 4)), (2, (1, 2)), (3, (2, 3, 1)))
+        for align in (False, True)
+    ),
+    *(("embedding_bag", BAGS, {"mode": mode}) for mode in ("sum", "mean", "max")),
+    ("embedding_bag", BAGS, {"mode": "max", "include_last_offset": True, "padding_idx": 2}),
+    ("ctc_loss", [normal(4, 2, 3), ends(1, 0, 1), ends(4, 3), ends(2, 1)], {"blank": 2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, draws, options", FUNCTIONS)
+def test_values_and_gradients_of_functions(name, draws, options):
+    rng = np.random.default_rng(0)
+    inputs = [draw(rng) for draw in draws]
+    results = []
+    for library, make in ((torch, of_theirs), (gpugrad, of_ours)):
+        tensors = [make(x, "float64") for x in inputs]
+        y = outputs(getattr(library.nn.functional, name), *tensors, **options)[0]
+        weights = np.random.default_rng(1).standard_normal(tuple(y.shape))
+        leaves = [x for x in tensors if x.requires_grad]
+        total = (y * make(weights, "float64").detach()).sum()
+        grads = library.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)
+        results.append([numbers(x) for x in (y, *grads)])
+    for theirs, ours in zip(*results, strict=True):
+        assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, draws, options", [x for x in FUNCTIONS if x[0] in ("grid_sample", "ctc_loss")]
+)
+def test_second_derivatives_of_functions(name, draws, options):
+    rng = np.random.default_rng(0)
+    inputs = [draw(rng) for draw in draws]
+    if name == "grid_sample":
+        inputs = [x[:1, :2, :3] for x in inputs]
+    inputs = [of_ours(x, "float64") for x in inputs]
+    leaves = [i for i, x in enumerate(inputs) if x.requires_grad]
+    if options.get("mode") == "nearest":
+        leaves = leaves[:1]  # the places do not matter
+
+    def function(*given):
+        now = list(inputs)
+        for i, x in zip(leaves, given, strict=True):
+            now[i] = x
+        return getattr(functional, name)(*now, **options)
+
+    gradcheck(function, [inputs[i] for i in leaves])
+    gradgradcheck(function, [inputs[i] for i in leaves])
+
+
+@pytest.mark.parametrize("name, draws, options", FUNCTIONS)
+def test_functions_on_every_library(library, name, draws, options):
+    inputs = [draw(np.random.default_rng(0)) for draw in draws]
+    found = []
+    for make in (gpugrad.tensor, library.tensor):
+        tensors = [make(x) for x in inputs]
+        leaves = [
+            x.requires_grad_() for x, y in zip(tensors, inputs, strict=True) if is_floating(y)
+        ]
+        out = getattr(functional, name)(*tensors, **options)
+        grads = gpugrad.autograd.grad((out * out).sum(), leaves, materialize_grads=True)
+        assert {type(x.array) for x in (out, *grads)} == {type(tensors[0].array)}
+        found.append(
+            [
+                np.asarray(library.values(x) if make == library.tensor else numbers(x))
+                for x in (out, *grads)
+            ]
+        )
+    for own, other in zip(*found, strict=True):
+        assert_close(other, own, rtol=1e-10, atol=1e-12)
+
+
+def test_an_alignment_that_does_not_exist_has_no_gradient():
+    x = of_ours(normal(3, 1, 2)(np.random.default_rng(0)), "float64")
+    for zero, expected in ((False, math.inf), (True, 0.0)):
+        loss = functional.ctc_loss(x, [[1, 1]], [2], [2], zero_infinity=zero)
+        assert loss.item() == expected
+        assert (gpugrad.autograd.grad(loss, [x])[0] == 0).all()
+    x = gpugrad.tensor([[-math.inf, 0.0], [0.0, -math.inf]], requires_grad=True)
+    loss = functional.ctc_loss(x, [1], 2, 1)
+    loss.backward()
+    assert loss.item() == 0
+    assert x.grad.tolist() == [[0.0, -1.0], [-1.0, 0.0]]
+
+
+def test_bags_without_indices_are_zeros():
+    none = gpugrad.zeros((2, 0), dtype=gpugrad.int64)
+    for mode in ("sum", "mean", "max"):
+        assert (
+            functional.embedding_bag(none, gpugrad.ones((3, 2)), mode=mode).tolist() == [[0, 0]] * 2
+        )
 
 
 def test_functions_without_layers():

@@ -36,6 +36,7 @@ def some(*shape):
 
 
 FUTURE = np.triu(np.ones((N, N), bool), 1)
+INFINITE = np.where(FUTURE, -np.inf, 0.0)
 
 
 # Scaled dot-product attention
@@ -239,8 +240,8 @@ def attention_row(inputs=SELF, call=None, **options):
     return "MultiheadAttention", (WIDTH, HEADS), options, inputs, call or {}
 
 
-def layer_row(kind, inputs, call=None, **options):
-    return kind, (WIDTH, HEADS, 5, 0.0), options, inputs, call or {}
+def layer_row(kind, inputs, call=None, before=(), **options):
+    return kind, (WIDTH, HEADS, *before, 5, 0.0), options, inputs, call or {}
 
 
 def encoder(library, norm):
@@ -299,6 +300,23 @@ ROWS = [
     (encoder, (False,), {}, [X], {}),
     (encoder, (True,), {}, [X.swapaxes(0, 1)], {"mask": FUTURE, "is_causal": True}),
     (decoder, (True,), {}, [X, MEMORY], {"tgt_mask": FUTURE}),
+    layer_row("Transformer", [MEMORY, X], before=(2, 1)),
+    layer_row(
+        "Transformer",
+        [MEMORY.swapaxes(0, 1), X.swapaxes(0, 1)],
+        {
+            "src_key_padding_mask": some(BATCH, M),
+            "tgt_mask": FUTURE,
+            "tgt_is_causal": True,
+            "memory_key_padding_mask": some(BATCH, M),
+        },
+        before=(1, 2),
+        activation="gelu",
+        batch_first=True,
+        norm_first=True,
+        bias=False,
+    ),
+    layer_row("Transformer", [MEMORY[:, 0], X[:, 0]], {"tgt_mask": INFINITE}, before=(1, 1)),
 ]
 
 
@@ -365,6 +383,12 @@ def test_layers_start_as_pytorchs():
     assert not layer.in_proj_bias.detach().numpy().any()
     assert not layer.out_proj.bias.detach().numpy().any()
     assert layer.bias_k.detach().numpy().all()
+
+
+def test_the_mask_of_a_transformer_is_pytorchs():
+    mask = nn.Transformer.generate_square_subsequent_mask(N, dtype=gg.float64)
+    theirs = torch.nn.Transformer.generate_square_subsequent_mask(N, dtype=torch.float64)
+    np.testing.assert_array_equal(mask.numpy(), theirs.numpy())
 
 
 def test_is_causal_needs_no_mask():

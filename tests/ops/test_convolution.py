@@ -97,9 +97,9 @@ def test_indices_of_nan_and_infinity_are_in_the_image():
 def test_padding_is_pytorchs(mode):
     torch = pytest.importorskip("torch")
     x = normal(3, 4, 5)
-    widths = [(1, 2), (0, 1, 2, 0), (4, 3, 1, 3)]
+    widths = [(1, 2), (0, 1, 2, 0), (4, 3, 1, 3), (-1, 2), (3, -1), (-2, -1, 1, -3), (-1, 2, 2, -1)]
     if mode == "constant":
-        widths += [(), (-1, 2), (-2, -1, 1, -3), (1, 0, 0, 2, 3, 0)]
+        widths += [(), (1, 0, 0, 2, 3, 0)]
     for pad in widths:
         for value in (None, 1.5) if mode == "constant" else (None,):
             a = gg.tensor(x, requires_grad=True)
@@ -316,8 +316,8 @@ def test_a_small_network_trains_as_pytorchs():
         (lambda: functional.unfold(IMAGES, 6), r"^unfold: windows of size \(6, 6\)"),
         (lambda: functional.interpolate(IMAGES), "^interpolate: give either size or scale_factor"),
         (
-            lambda: functional.interpolate(IMAGES, 2, mode="bicubic"),
-            "^interpolate: mode must be 'nearest', .* or 'area', not 'bicubic'",
+            lambda: functional.interpolate(IMAGES, 2, mode="cubic"),
+            "^interpolate: mode must be 'nearest', .* or 'area', not 'cubic'",
         ),
         (
             lambda: functional.interpolate(LINES, 2, mode="bilinear"),
@@ -327,7 +327,8 @@ def test_a_small_network_trains_as_pytorchs():
         (lambda: functional.interpolate(IMAGES, scale_factor=-1), "must be one or 2 positive num"),
         (lambda: functional.pad(LINES, (1,)), r"^pad: pad must have two ints for each"),
         (lambda: functional.pad(LINES, (5, 0), "reflect"), "by 0 to 4, not by 5 and 0"),
-        (lambda: functional.pad(LINES, (-1, 0), "circular"), "not by -1 and 0"),
+        (lambda: functional.pad(LINES, (-1, 5), "circular"), "an axis of 4 .*, not by -1 and 5"),
+        (lambda: functional.pad(LINES, (-6, 0), "reflect"), "cannot be shortened by 6 and 0"),
         (lambda: functional.pad(LINES, (1, 0), "reflect", 1.0), "value 1.0 is for mode 'constant'"),
         (
             lambda: functional.pad(LINES, (1, 0), "wrap"),

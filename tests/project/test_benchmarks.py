@@ -1,5 +1,6 @@
 """Benchmarks: the samples they take from the table of ops, and GPU scripts without a GPU."""
 
+import importlib
 import json
 import os
 import re
@@ -46,6 +47,96 @@ def run(*words, stand_in=False, cwd=ROOT):
     return subprocess.run(
         [sys.executable, *map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True
     )
+
+
+def made_up(slower):
+    """What stands for the libraries' processes; the times of gpugrad are multiplied by ``slower``."""
+    times = {"gpugrad": 0.7e-3, "gpugrad compiled": 0.09e-3, "torch graph": 0.1e-3}
+
+    def seconds(library, case):
+        if str(case) == "copy":
+            return 2e-3
+        own = slower if library.startswith("gpugrad") else 1
+        if hasattr(case, "wide"):
+            passes = case.wide.backward if case.direction == "backward" else case.wide.forward
+            return own * passes * 1e-3 / 0.92
+        if library == "torch" and str(case).startswith("fp16 attention") and not case.how:
+            return 0.25e-3  # FlashAttention
+        return own * times.get(library, 1e-3)
+
+    def ask(workers, library, function, *args):
+        if function.__name__ == "start":
+            return {"version": "1.2", "device": "Made-up H200"}, None
+        (*_, case), *more = args
+        if function.__name__ == "_begin":
+            made = {"ready": 2.5, "memory": 3 << 20, "nodes": 15 if "graph" in library else None}
+            return ([2.3, 2.2, 2.1, 2.0, 1.9][: more[-1]], made, None), None
+        time = seconds(library, case)
+        gpu = None if library == "jax jit" else time
+        return {"time": time, "cpu": time / 2, "gpu": gpu, "gpu_waits": False}, None
+
+    return ask
+
+
+SMALL = "784-256-128-10, batch 128, fp32"
+BOUNDS = {
+    "mlp": {
+        f"{SMALL}, against torch eager": (0.7, 1.5),
+        f"{SMALL}, compiled, against torch graph": (0.9, 1.0),
+        f"{SMALL}, compiled, ms on an H100 or H200": (0.09, 0.1),
+    },
+    "models": {
+        "transformer, fp32, compiled, against torch graph": (0.9, 1.0),
+        "LSTM, fp32, compiled, against torch graph": (0.9, 1.2),
+        "CNN, bf16, compiled, against torch graph": (0.9, 1.5),
+    },
+    "layers": {
+        "fp16 attention 8x12x1024x64, mask, against torch without a mask": (2.8, 3),
+        "fp32 attention 8x12x1024x64, mask, backward too, against torch": (0.7, 1.2),
+    },
+    "ops": {
+        "softmax forward, share of the copy's bandwidth": (0.92, 0.85),
+        "cross_entropy backward, share of the copy's bandwidth": (0.92, 0.85),
+        "elementwise forward, share of the copy's bandwidth (worst: add)": (0.92, 0.9),
+    },
+    "gemm": {},
+}
+
+
+@pytest.mark.parametrize("slower", [1, 100], ids=["met", "missed"])
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_tables_and_pictures(name, slower, tmp_path, monkeypatch, capsys):
+    """Of all cases that are measured on a GPU, from made-up figures."""
+    pytest.importorskip("matplotlib")
+    for folder in ("benchmarks", "benchmarks/gpu"):
+        monkeypatch.syspath_prepend(ROOT / folder)
+    timing, module = importlib.import_module("timing"), importlib.import_module(name)
+    monkeypatch.setattr(timing.Workers, "_ask", made_up(slower))
+    monkeypatch.setattr(timing.peers, "state", lambda device: None)
+    files = "--json", str(tmp_path / "results.json"), "--plot", str(tmp_path / "plot.png")
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *files])
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert not ended.value.code
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    results = json.loads((tmp_path / "results.json").read_text())
+    table, printed = (tmp_path / "results.md").read_text(), capsys.readouterr().out
+    bounds = {b["what"]: b for b in results["bounds"]}
+    waiting = bounds.pop("runs in which gpugrad waits for the GPU", {"met": True})
+    assert waiting["met"]
+    assert {b["met"] for b in bounds.values()} == {slower == 1}
+    for what, (figure, limit) in BOUNDS[name].items():
+        figure *= 1 / slower if "share" in what else slower
+        assert bounds[what]["figure"] == pytest.approx(figure, rel=1e-4)
+        assert bounds[what]["limit"] == limit
+        assert f"| {what} | {figure:.2f} | " in table
+        assert f"{what}  " in printed
+    libraries = {r["library"] for r in results["rows"]}
+    if name in ("mlp", "models"):
+        assert libraries == {*timing.peers.LIBRARIES}
+        assert "| torch graph | 2.5 | 3 | 15 |" in table
+    else:
+        assert libraries == {"gpugrad", "torch"}
 
 
 @pytest.mark.slow

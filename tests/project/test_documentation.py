@@ -127,8 +127,9 @@ def test_the_pictures_are_those_that_their_script_draws(tmp_path, monkeypatch):
     for theme, narrow in itertools.product(pictures.THEMES, (False, True)):
         pictures.overview(theme, narrow)
         pictures.speed(theme, narrow)
+        pictures.rooms(theme)  # for wide pages only
     drawn = sorted(tmp_path.iterdir())
-    assert len(drawn) == 8
+    assert len(drawn) == 10
     for path in drawn:
         assert path.read_text() == (DOCS / "_static" / path.name).read_text(), (
             f"run docs/pictures.py: {path.name} differs"

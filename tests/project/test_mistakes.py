@@ -21,7 +21,7 @@ leaf.backward()  # ValueError: make it one number first, such as its sum() or me
 leaf.__iadd__(1)  # RuntimeError: only under no_grad(); or write to a copy, x = x + 0
 leaf.__setitem__(0, 1.0)  # RuntimeError: only under no_grad()
 gg.tensor([1, 2], requires_grad=True)  # TypeError: only floating tensors have gradients, not int64
-gg.tensor([[1, 2], [3]])  # ValueError: tensor: setting an array element with a sequence
+gg.tensor([[1, 2], [3]])  # ValueError: Pad its lists to one length, or make a tensor of each
 gg.tensor("abc")  # TypeError: tensor: the values must be numbers or bools
 leaf + "abc"  # TypeError: add: cannot take a str; give a Tensor, an array or a number
 gg.ones((2, 3)) + gg.ones((2, 4))  # ValueError: float32 (2, 3) on cpu, float32 (2, 4) on cpu
@@ -46,6 +46,8 @@ leaf.sort()  # AttributeError: write gpugrad.sort(x, axis=axis)
 leaf.repeat(2)  # AttributeError: write gpugrad.repeat(x, n), or gpugrad.tile(x, repetitions)
 bool(leaf > 0)  # ValueError: has no single truth value; use any or all
 float(loss)  # RuntimeError: use item(), or call detach() first
+gg.linalg.svd(gg.tensor([[1.0, np.inf]]))  # LinAlgError: svd: a matrix has inf or nan
+gg.linalg.pinv(gg.tensor([[1.0, np.inf]]))  # LinAlgError: pinv: a matrix has inf or nan
 gg.where(leaf > 0, leaf)  # TypeError: where: needs condition, x1, x2
 gg.einsum("ij,jk", gg.ones((2, 3)), gg.ones((2, 3)))  # ValueError: lengths 3 and 2 for 'j'
 gg.save({"a": object()}, "x.safetensors")  # TypeError: save: state['a'] is a

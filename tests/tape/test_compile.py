@@ -153,6 +153,10 @@ OPTIMIZERS = [
     optim.AdamW,
     optim.NAdam,
     optim.RAdam,
+    optim.Rprop,
+    functools.partial(optim.ASGD, lambd=0.1, t0=3),
+    functools.partial(optim.Adafactor, weight_decay=0.1),
+    lambda params: optim.Muon([p for p in params if p.ndim == 2]),
 ]
 
 
@@ -337,46 +341,6 @@ def test_gradients_share_no_memory():
     assert not np.shares_memory(w.grad.array, v.grad.array)
 
 
-def test_gradients_add_up():
-    def run(compiled):
-        w = normal(3).requires_grad_()
-
-        def f(x):
-            gg.sin(w * x).sum().backward()
-
-        f = gg.compile(f) if compiled else f
-        found = []
-        for i in range(5):
-            f(normal(3, seed=i))
-            found.append(w.grad)
-            if i == 2:
-                w.grad = None
-        return found
-
-    same(run(False), run(True))
-
-
-def test_large_arrays():
-    def run(compiled):
-        w = normal(300, 400).requires_grad_()
-        optimizer = optim.AdamW([w], lr=0.1)
-
-        def f(x):
-            optimizer.zero_grad()
-            loss = (gg.tanh(w * x) * gg.exp(-w * w) + x).sum()
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        f = gg.compile(f) if compiled else f
-        found = []
-        for i in range(3):
-            found += [f(normal(400, seed=i)).detach(), w.grad, gg.tensor(w)]
-        return found
-
-    same(run(False), run(True))
-
-
 def test_a_graph_from_before_a_step_raises():
     model, _, step = trainer(mlp, optim.SGD)
     step = gg.compile(step)
@@ -436,103 +400,6 @@ def test_globals_are_never_stale(monkeypatch):
     assert is_replayed(compiled)
 
 
-def test_closures_are_never_stale():
-    factor, w = 1.0, gg.ones(3)
-
-    def helper(x):
-        return x * factor
-
-    def f(x):
-        return helper(x) + w
-
-    compiled = gg.compile(f)
-    for factor in (1.0, 2.0, 2, True):  # noqa: B007  the closure reads it
-        for _ in range(3):
-            same(compiled(normal(3)), f(normal(3)))
-    for w in (gg.zeros(3), gg.full(3, 2.0)):  # noqa: B007
-        for _ in range(3):
-            same(compiled(normal(3)), f(normal(3)))
-    assert is_replayed(compiled)
-
-
-def test_tensors_that_share_memory():
-    whole = normal(6)
-    first = gg.asarray(whole.array[:3])
-    compiled = gg.compile(lambda x: x * whole[3:] + first)
-    for _ in range(2):
-        same(compiled(normal(3)), normal(3) * whole[3:] + first)
-    assert is_replayed(compiled)
-
-    def run(compiled):
-        w = normal(6).requires_grad_()
-        part = gg.asarray(w.array[:3])
-        optimizer = optim.SGD([w], lr=0.1)
-
-        def f():
-            optimizer.zero_grad()
-            (w * w).sum().backward()
-            optimizer.step()
-            return part * 1
-
-        f = gg.compile(f) if compiled else f
-        found = [f() for _ in range(5)]
-        assert not compiled or is_replayed(f)
-        return found
-
-    same(run(False), run(True))
-
-
-def test_objects_of_the_programs_own_classes_are_state():
-    class Trainer:
-        def __init__(self):
-            self.scale = 2.0
-            self.model = nn.Linear(3, 2)
-
-        def forward(self, x):
-            return self.model(x) * self.scale
-
-    trainer = Trainer()
-    compiled = gg.compile(trainer.forward)
-    with gg.no_grad():
-        for change in (
-            lambda: None,
-            lambda: setattr(trainer, "scale", 3.0),
-            lambda: trainer.model.weight.__setitem__(..., 1.0),
-            lambda: setattr(trainer, "model", nn.Linear(3, 2)),
-        ):
-            change()
-            same(compiled(normal(4, 3)), trainer.forward(normal(4, 3)))
-            same(compiled(normal(4, 3)), trainer.forward(normal(4, 3)))
-    partial = gg.compile(functools.partial(lambda k, x: x * k, 5.0))
-    same(partial(normal(3)), normal(3) * 5.0)
-
-
-def test_attributes_of_classes_are_seen():
-    class Net(nn.Module):
-        scale = 2.0
-        table = gg.ones(3)
-
-        def __init__(self):
-            self.layer = nn.Linear(3, 3)
-
-        def forward(self, x):
-            return self.layer(x) * self.scale * self.table
-
-    net = Net()
-    compiled = gg.compile(net)
-    with gg.no_grad():
-        for change in (
-            lambda: None,
-            lambda: setattr(Net, "scale", 3.0),
-            lambda: Net.table.__setitem__(0, 5.0),
-            lambda: setattr(net, "scale", 4.0),
-        ):
-            change()
-            same(compiled(normal(2, 3)), net(normal(2, 3)))
-            same(compiled(normal(2, 3)), net(normal(2, 3)))
-    assert is_replayed(compiled)
-
-
 def test_hooks_are_seen():
     w = normal(3).requires_grad_()
     layer = nn.Linear(3, 3)
@@ -557,26 +424,6 @@ def test_hooks_are_seen():
         found = w.grad
         f(normal(3))
         same(found, w.grad)
-
-
-def test_what_the_function_writes_is_written():
-    counts, total = {"calls": 0}, gg.zeros(3)
-
-    def f(x):
-        nonlocal total
-        counts["last"] = 3
-        total += x
-        x[1] = 7.0
-        return total * 1
-
-    compiled = gg.compile(f)
-    counts["last"] = 0
-    for i in range(3):
-        x = normal(3, seed=i)
-        before = gg.tensor(total)
-        same(compiled(x)[0], before[0] + normal(3, seed=i)[0])
-        assert x[1].item() == 7.0
-    assert counts["last"] == 3
 
 
 def test_a_counter_is_counted_with_a_warning():
@@ -610,24 +457,6 @@ def test_random_numbers_and_their_state():
     same(run(f), run(gg.compile(f)))
 
 
-def test_functions_that_seed_run_as_they_are():
-    """Also if they set the seed or the state that a generator has already."""
-    generator = gg.random.Generator(0)
-    state = generator.get_state()
-    for seed in (
-        lambda: gg.manual_seed(0) or gg.random,
-        lambda: gg.random.Generator(0),
-        lambda: generator.reseed(0) or generator,
-        lambda: generator.set_state(state) or generator,
-    ):
-        compiled = gg.compile(lambda x, seed=seed: x * seed().normal(3))
-        gg.manual_seed(0)
-        generator.reseed(0)
-        with pytest.warns(UserWarning, match="it seeds a random generator or sets its state"):
-            first = compiled(normal(3))
-        same(first, compiled(normal(3)))
-
-
 def test_a_generator_that_the_function_is_first_to_use(monkeypatch):
     monkeypatch.setattr(gg.random, "_generators", {})
     gg.manual_seed(0)
@@ -651,20 +480,6 @@ def test_draws_that_a_checkpoint_repeats():
 
 
 # Arguments and results
-
-
-def test_arguments_are_trees():
-    def f(data, k=2, *, name=None):
-        return {"sum": data["a"] + data["b"][0] * k, "rest": [data["a"], name]}
-
-    compiled = gg.compile(f)
-    data = {"a": normal(3), "b": (normal(3, seed=1),)}
-    for k in (2, 3, 2.0, True, 2):
-        found, expected = compiled(data, k, name="x"), f(data, k, name="x")
-        same(found["sum"], expected["sum"])
-        assert found["rest"][0] is data["a"]
-        assert found["rest"][1] == "x"
-    assert compiled(data, name="y")["rest"][1] == "y"
 
 
 def test_a_call_without_tensors_runs_as_it_is():
@@ -760,19 +575,6 @@ def test_an_argument_that_is_a_parameters_memory():
     same(run(False), run(True))
 
 
-def test_leaves_among_the_arguments():
-    def f(x):
-        loss = (x * x).sum()
-        loss.backward()
-        return loss
-
-    compiled = gg.compile(f)
-    a, b = normal(3).requires_grad_(), normal(3).requires_grad_()
-    for _ in range(4):
-        same(f(a), compiled(b))
-        same(a.grad, b.grad)
-
-
 def test_grad_mode_is_part_of_what_is_recorded():
     layer = nn.Linear(3, 3)
     compiled = gg.compile(lambda x: layer(x))
@@ -780,22 +582,6 @@ def test_grad_mode_is_part_of_what_is_recorded():
         with gg.no_grad():
             assert not compiled(normal(3)).requires_grad
         assert compiled(normal(3)).requires_grad
-
-
-def test_arrays_are_made_of_numbers_that_the_function_reads():
-    optimizer = optim.SGD([normal(3).requires_grad_()], lr=0.5)
-
-    def f(x):
-        lr = optimizer.param_groups[0]["lr"]
-        assert type(lr) is float
-        return x * gg.full((2,), lr) + gg.asarray([lr, 1.0])
-
-    f = gg.compile(f)
-    for lr in (0.5, 0.25, 3.0, 0.25):
-        optimizer.param_groups[0]["lr"] = lr
-        for _ in range(3):
-            same(f(normal(2)), normal(2) * lr + gg.asarray([lr, 1.0]))
-    assert len(f._programs) == 3
 
 
 def test_views_and_functions_of_several_results():
@@ -1099,32 +885,6 @@ def test_functions_that_read_values_run_as_they_are(read):
             same(one, other)
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_while_recording_leaves_what_the_function_leaves(error):
-    def run(compile):
-        model, optimizer, step = trainer(mlp, optim.Adam)
-        broken = False
-
-        @compile
-        def f(x, y):
-            loss = step(x, y)
-            if broken:
-                raise error
-            return loss
-
-        found = []
-        for i in range(6):
-            broken = i in (1, 4)
-            with suppress(error):
-                f(normal(4, 3, seed=i), normal(4, 1, seed=i))
-            found += [*state_of(model, optimizer)]
-            found += [type(p.array) for p in model.parameters()]
-            found.append(repr(gg.random.default_generator().get_state()))
-        return found
-
-    same(run(gg.compile), run(lambda f: f))
-
-
 @pytest.mark.slow
 def test_an_interrupt_anywhere_while_recording_changes_nothing():
     model, optimizer, step = trainer(mlp, optim.Adam)
@@ -1142,15 +902,6 @@ def test_an_interrupt_anywhere_while_recording_changes_nothing():
         assert repr(gg.random.default_generator().get_state()) == random_state
         assert thread.recorder is None
     compiled(*inputs)
-
-
-def test_objects_that_cannot_be_seen_into():
-    hidden = type("Hidden", (), {"__module__": "numpy.unseen"})()
-    hidden.kept = []
-    compiled = gg.compile(lambda x: hidden.kept.append(x * 2))
-    with pytest.warns(UserWarning, match="it names a Hidden, into which compile cannot look"):
-        compiled(normal(3))
-    same(hidden.kept[0] + 1, normal(3) * 2 + 1)
 
 
 def test_a_tensor_that_is_kept_unseen():
@@ -1309,13 +1060,6 @@ def test_transforms_of_compiled_functions_and_compiled_transforms():
         same(gg.compile(gg.vmap(f))(normal(4, 3)), gg.vmap(f)(normal(4, 3)))
 
 
-def test_compiled_inside_compiled():
-    inner = gg.compile(lambda x: gg.sin(x) * scale)
-    outer = gg.compile(lambda x: inner(x) + 1)
-    for _ in range(2):
-        same(outer(normal(3)), gg.sin(normal(3)) * scale + 1)
-
-
 def test_a_graph_through_a_compiled_function_is_freed_and_checked():
     layer = nn.Linear(3, 3)
     compiled = gg.compile(lambda x: layer(x))
@@ -1347,29 +1091,6 @@ LOSSES = {
     "of what saves values": lambda w, v, x: [f(gg.tanh(w * v)).sum() for f in (gg.exp, gg.sin)],
     "of each other": lambda w, v, x: ((y := gg.exp(w * v)), (z := y * y), gg.sin(z).sum()),
 }
-
-
-@pytest.mark.parametrize("retain", [False, True])
-@pytest.mark.parametrize("name", LOSSES)
-def test_losses_of_one_call_go_backward_one_after_the_other(name, retain):
-    """What one pass has freed, and no more, is missing in the next one."""
-
-    def run(compiled):
-        w, v = normal(3, seed=1).requires_grad_(), normal(3, seed=2).requires_grad_()
-
-        def f(x):
-            return LOSSES[name](w, v, x)
-
-        f, found = gg.compile(f) if compiled else f, []
-        for i in range(8):
-            w.grad = v.grad = None
-            losses = [y.sum() for y in f(normal(3, seed=i))]
-            found.append(one_after_the_other(*losses[:: 1 if i % 2 else -1], retain=retain))
-            found += [w.grad, v.grad]
-        assert not compiled or is_replayed(f)
-        return found
-
-    same(run(False), run(True))
 
 
 @pytest.mark.parametrize("saves", [False, True])
@@ -1475,23 +1196,6 @@ def test_results_share_memory_as_those_of_the_function_do():
     assert is_replayed(compiled)
 
 
-def test_an_optimizer_that_steps_before_backward_inside():
-    """What it overwrites is missed while the function is recorded, too."""
-    w = normal(3).requires_grad_()
-    optimizer = optim.SGD([w], lr=0.1)
-
-    def f(x):
-        loss = (w * w * x).sum()
-        optimizer.step()
-        loss.backward()
-        return loss
-
-    compiled, w.grad = gg.compile(f), gg.ones(3)
-    for _ in range(4):
-        with pytest.raises(RuntimeError, match="overwritten in place"):
-            compiled(normal(3))
-
-
 # Tools, threads, libraries
 
 
@@ -1557,14 +1261,6 @@ def test_the_calls_grow_no_faster_than_the_arguments():
         return len(compiled.program(*[normal(2, seed=i) for i in range(n)]).rows)
 
     assert calls(80) < 2.5 * calls(40)
-
-
-def test_tensors_given_twice_are_told_from_two():
-    compiled = gg.compile(lambda x, y, z: (x is y, y is z, x * y + z))
-    x, y, z = [normal(3, seed=i) for i in range(3)]
-    for given in ((x, y, z), (x, x, y), (x, y, y), (x, y, x), (z, y, x)):
-        same(compiled(*given)[2], given[0] * given[1] + given[2])
-        assert compiled(*given)[:2] == (given[0] is given[1], given[1] is given[2])
 
 
 def test_a_comparison_with_a_scalar_waits_for_the_scalar(monkeypatch):

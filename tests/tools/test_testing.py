@@ -130,9 +130,14 @@ def test_one_wrong_input_of_many_is_named(x, library):
 
     weigh.vjp(x1=lambda xp, g, x2: g * x2, x2=lambda xp, g, x1: g * x1, x3=lambda xp, g: -g)
     y, z = (library.tensor(np.array(X) + k, requires_grad=True) for k in (1, 2))
-    with pytest.raises(AssertionError, match="gradcheck of weigh: the gradient to input 2, of"):
+    with pytest.raises(
+        AssertionError, match=r"gradcheck of weigh: the gradient to input 2 \(x3\), of"
+    ):
         gradcheck(weigh, (x, y, z))
-    gradcheck(weigh, (x, y, z.detach()))  # checks only inputs that require grad
+    assert gradcheck(weigh, (x, y, z.detach())) is True  # only of inputs that require grad
+    assert gradgradcheck(weigh, (x, y, z.detach())) is True
+    with pytest.raises(TypeError, match=r"gradcheck: .*it takes f, inputs, eps"):
+        gradcheck(weigh, x, y, z)
 
 
 def test_one_wrong_output_of_several_is_found(x):

@@ -10,6 +10,7 @@ import gpugrad
 from gpugrad import data, nn, optim
 from gpugrad.optim import lr_scheduler
 from gpugrad.training import Callback, CSVLog, Progress, TensorBoardLog, Trainer, curves
+from gpugrad.training.callbacks import _duration
 
 F64 = gpugrad.float64
 
@@ -340,16 +341,35 @@ def test_progress(with_tqdm, monkeypatch, capsys):
         monkeypatch.setitem(sys.modules, "tqdm", None)
     loader = data.DataLoader(regression_set(), 6)
     callbacks = [Rate(), Monitor(0, 2, 1e-9), Progress(2)]
-    _, second, last = regression(loader, evaluate_on={"t": loader}, callbacks=callbacks).fit(3)
+    clock = iter([100.0, 107.25])
+    time = types.SimpleNamespace(perf_counter=clock.__next__)
+    monkeypatch.setattr("gpugrad.training.callbacks.time", time)
+    trainer = regression(loader, evaluate_on={"t": loader}, callbacks=callbacks, monitor="t/loss")
+    _, second, last = history = trainer.fit(3)
     printed, bar = capsys.readouterr()
+    losses = [row["t/loss"] for row in history]
+    best = losses.index(min(losses)) + 1
     parts = "   ".join(
         f"{part} loss {{{part}/loss:.4f}} error {{{part}/error:.4f}}" for part in ("training", "t")
     )
     assert printed.splitlines() == [
         f"epoch 2/3   {parts.format(**second)}   lr 0.0200 value 2.0000",
         f"epoch 3/3   {parts.format(**last)}   lr 0.0200 value 1.0e-09",
+        f"3 epochs, {3 * len(loader)} steps in 7.2 s; "
+        f"best t/loss {min(losses):.4g} in epoch {best}",
     ]
     assert ("step/s" in bar) == with_tqdm
+
+
+def test_durations():
+    found = [_duration(seconds) for seconds in (0.04, 59.9, 60, 75.4, 3599.7, 7500)]
+    assert found == ["0.0 s", "59.9 s", "1 min 0 s", "1 min 15 s", "1 h 0 min", "2 h 5 min"]
+
+
+def test_a_checkpoint_needs_safetensors_when_the_trainer_is_made(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(ImportError, match=r"^Trainer: checkpoint: .*pip install safetensors"):
+        regression(data.DataLoader(regression_set(), 6), checkpoint=tmp_path / "run.safetensors")
 
 
 def test_curves(tmp_path):

@@ -5,15 +5,14 @@ whose inner loops it calls itself. So it does not matter when the library arrive
 """
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 
 from ..dtypes import float32, float64
-from .compiler import build, command
 
 _FILES = "pool.c", "prelude.h", "rows.c", "recurrent.c"
 _LOOPS = np.exp, np.log, np.tanh, np.expm1, np.log1p, np.maximum, np.minimum
@@ -32,6 +31,8 @@ _kernels: dict | None = None  # by dtype and name: the function and the kernel's
 @cache
 def is_expected():
     """Whether there will be a library, unless the compiler fails."""
+    from .compiler import command  # here, since it takes time to import
+
     # Where arrays and ufuncs lie in memory as the library expects it. The loops of older versions
     # of NumPy add in another order, and compute small products in other ways.
     major, minor = map(int, np.__version__.split(".")[:2])
@@ -50,7 +51,14 @@ def _source():
 
 
 def _text(name):
-    return Path(__file__).with_name(name).read_text("utf-8")
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        return file.read()
+
+
+def _build():
+    from .compiler import build
+
+    return build(_source(), "base")
 
 
 def base():
@@ -58,7 +66,7 @@ def base():
     global _kernels
     if not is_expected():
         return None
-    library = build(_source(), "base").library
+    library = _build().library
     if library is not None and _kernels is None:
         _kernels = _set_up(library)
         for function in arrivals:
@@ -68,13 +76,13 @@ def base():
 
 def is_done():
     """Whether it is known whether there is a library."""
-    return not is_expected() or build(_source(), "base").is_done
+    return not is_expected() or _build().is_done
 
 
 def wait():
     """Return the library once that is known."""
     if is_expected():
-        build(_source(), "base").wait()
+        _build().wait()
     return base()
 
 

@@ -101,7 +101,7 @@ def _operations(step):
             return _copy(*args[:2])
         if function is noting._by_copy:
             return _by_copy(*args)
-        if function in (np.matmul, np.dot, threads.matmul):
+        if function in (np.matmul, threads.matmul):
             return _product(function, *args)
         if function is np.ndarray.take and args[2] is None and args[4] == "clip":
             return _gather(args[0], args[1], args[3])
@@ -245,10 +245,6 @@ def _product(function, x1, x2, out):
     types = _types(x1.dtype, x2.dtype, out.dtype)
     if types not in ("fff", "ddd") or x1.ndim < 2 or x2.ndim < 2 or not out.size:
         raise _Cannot
-    if function is np.dot:
-        if x1.shape[1] != 1 or x1.ndim != 2 or x2.ndim != 2:
-            raise _Cannot
-        return [Operation("map", "{0} * {1} + (T)0", [x1, x2], out, types)]
     if not x1.shape[-1]:
         raise _Cannot
     return [Operation("product", function is threads.matmul, [x1, x2], out, types)]

@@ -163,6 +163,17 @@ KERNEL(sum) {
     NAME(look_for_nan)(piece, (T *)job->a[1] + first, last - first);
 }
 
+// a: x (items), y (length), out (items, length)
+KERNEL(outer_product) {
+    JOB;
+    const T *restrict y = job->a[1];
+    for (int64_t row = first; row < last; row++) {
+        const T x = ((T *)job->a[0])[row];
+        T *restrict out = ROW(2);
+        EACH out[i] = x * y[i];
+    }
+}
+
 // Parts of a pairwise sum, as many as a power of two. a: x (n), out (items)
 KERNEL(sum_part) {
     const Job *job = piece->job;
@@ -576,7 +587,7 @@ ELEMENTWISE(gelu_vjp) {
 
 #ifndef KERNELS
 #define KERNELS(X)                                                                                 \
-    X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0)                                  \
+    X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0) X(outer_product, 0)               \
     X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0)                        \
     X(cross_entropy, 1) X(cross_entropy_vjp, 0) X(layer_norm, 2) X(layer_norm_vjp, 3)              \
     X(sigmoid, 2) X(sigmoid_vjp, 2) X(expit_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)  \

@@ -1,5 +1,6 @@
 """Replacements for NumPy's linear algebra where it deviates from the standard or is slow."""
 
+from functools import wraps
 from types import ModuleType
 from typing import Any
 
@@ -44,7 +45,23 @@ def _vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
 def _matrix_norm(x, /, *, keepdims=False, ord="fro"):
     if ord == "fro" and x.ndim == 2:
         return _vector_norm(x, keepdims=keepdims)
-    return np.linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
+    norm = np.linalg.matrix_norm
+    by_svd = ord in (2, -2, "nuc")
+    return (_of_finite(norm) if by_svd else norm)(x, keepdims=keepdims, ord=ord)
+
+
+def _of_finite(function):
+    """A function by singular values, for which LAPACK may search for ever where there is inf."""
+
+    @wraps(function)
+    def call(x, /, **options):
+        if not np.isfinite(x).all():
+            raise np.linalg.LinAlgError(
+                "a matrix has inf or nan, and so no singular values; replace these by nan_to_num(x)"
+            )
+        return function(x, **options)
+
+    return call
 
 
 def _diagonal(x, /, *, offset=0):
@@ -62,5 +79,7 @@ def _cofactor(x, /):
 
 linalg: Any = ModuleType("gpugrad.backends.numpy.linalg.linalg")
 vars(linalg).update({n: getattr(np.linalg, n) for n in dir(np.linalg) if not n.startswith("_")})
+for _name in "matrix_rank pinv svd svdvals".split():
+    setattr(linalg, _name, _of_finite(getattr(np.linalg, _name)))
 _DEFINED = "cofactor cross diagonal eig eigvals matrix_norm vector_norm".split()
 vars(linalg).update({name: globals()[f"_{name}"] for name in _DEFINED})

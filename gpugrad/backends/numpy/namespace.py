@@ -21,7 +21,7 @@ from ..bfloat16 import finfo, isdtype, result_type
 from ..declarations import are_integers, declare, has_array
 from ..dtypes import bool_, float16, float32, float64
 from ..native.reductions import SMALL as FEW
-from ..native.reductions import reduced
+from ..native.reductions import outer_product, reduced
 from .linalg import linalg
 from .noting import Noted
 from .threads import SMALL, product_of
@@ -369,12 +369,7 @@ def _matmul(x1, x2, /, out=None):
         return np.asarray(product).astype(float16) if out is None else _into(out, product)
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
-            if not _is_small_outer_product(x1, x2):
-                return x1 * x2 if out is None else np.multiply(x1, x2, out)
-            if out is None:
-                return np.dot(x1, x2)
-            # With the same bits, 0 in place of -0, matmul fills any memory.
-            return (np.dot if out.flags.c_contiguous else np.matmul)(x1, x2, out)
+            return _outer_product(x1, x2, out)
         # A single product of all rows takes half the time of one for each matrix. vmap repeats a
         # matrix without copies when a gradient is by a weight the examples share.
         if x1.ndim > 2 == x2.ndim:
@@ -392,17 +387,15 @@ def _matmul(x1, x2, /, out=None):
     return np.matmul(x1, x2) if out is None else np.matmul(x1, x2, out)
 
 
-def _is_small_outer_product(x1, x2):
-    """Whether `numpy.dot` is the fastest for a product with a single inner index, such as at batch
-    size 1. It takes about half the time of broadcasting, but more if BLAS has to pack large
-    operands. `numpy.matmul` takes several times as long.
+def _outer_product(x1, x2, out):
+    """A product with a single inner index, such as at batch size 1, without BLAS.
+
+    The sign of its zeros would depend on the processor and the shape.
     """
-    if len(x1.shape) != 2 or len(x2.shape) != 2:
-        return False
-    m, n = x1.shape[0], x2.shape[1]
-    if not (1 < m and 1 < n <= 1024 and m * n <= 1 << 18):
-        return False
-    return x1.dtype in (float32, float64) and x2.dtype == x1.dtype
+    if out is None:
+        product = outer_product(x1, x2)
+        return x1 * x2 if product is None else product
+    return np.multiply(x1, x2, out)
 
 
 @declare(out=True, elementwise=True, fails=are_integers)

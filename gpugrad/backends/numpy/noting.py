@@ -66,7 +66,7 @@ class Noted(np.ndarray):
     def __array_function__(self, function, types, args, kwargs):
         if function is np.empty_like:
             return self.noted(np.empty_like(_plain(args[0]), *args[1:], **kwargs))
-        if function is np.copyto or (function is np.dot and len(args) == 3):
+        if function is np.copyto:
             self.note(function, *args, **kwargs)
             return args[-1]
         raise CannotNote

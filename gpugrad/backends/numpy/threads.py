@@ -17,7 +17,6 @@ import os
 from contextlib import suppress
 from contextvars import copy_context
 from functools import lru_cache, partial
-from glob import glob
 from operator import index
 from queue import SimpleQueue
 from threading import Lock, RLock, Thread, get_ident
@@ -369,10 +368,7 @@ def describe_kernels(kernels=None, features=None):
 
 
 def _functions_of_openblas():
-    # Symbols are looked up in what NumPy's own module is linked with, but not on Windows.
-    modules = getattr(np, "_core", None), *glob(f"{os.path.dirname(np.__file__)}.libs/*openblas*")
-    for module in modules:
-        path = module if isinstance(module, str) else module._multiarray_umath.__file__
+    for path in _files_with_openblas():
         for name in ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}"):
             try:
                 library = ctypes.PyDLL(path)  # does not let other threads of Python in
@@ -385,6 +381,15 @@ def _functions_of_openblas():
             set_.restype, kernels.restype = None, ctypes.c_char_p
             return (get, set_, kernels().decode()) if kind() == 1 else None  # 2 for OpenMP
     return None
+
+
+def _files_with_openblas():
+    if hasattr(np, "_core"):
+        yield np._core._multiarray_umath.__file__
+    # Symbols are looked up in what NumPy's own module is linked with, but not on Windows.
+    from glob import glob
+
+    yield from glob(f"{os.path.dirname(np.__file__)}.libs/*openblas*")
 
 
 class _Threads:
@@ -434,15 +439,19 @@ class _Threads:
     def _begin(self, futures, function, item):
         from concurrent.futures import Future  # here, since it takes time to import
 
-        if self.calls is None:
+        if self.calls is None and self.number > 1:
             self.calls = SimpleQueue()
-            with suppress(RuntimeError):  # the system allows no more threads
+            try:
                 for i in range(self.number - 1):
                     name, args = f"gpugrad {i}", (self.calls,)
                     Thread(target=_serve, args=args, name=name, daemon=True).start()
+            except RuntimeError:  # the system allows no more threads
+                if i == 0:  # nobody would take calls off the queue
+                    self.calls, self.number = None, 1
         future: Future = Future()
         futures.append(future)  # first, so that Ctrl-C leaves none that `_end` does not know
-        self.calls.put(partial(copy_context().run, _call, future, function, item))
+        if self.calls is not None:
+            self.calls.put(partial(copy_context().run, _call, future, function, item))
 
 
 def _serve(calls):

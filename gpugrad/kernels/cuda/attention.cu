@@ -1,21 +1,28 @@
 // Attention, in tiles: no weight is ever stored. attention.py launches the kernels, which it defines
 // after this source for a number of features, and says what each kind computes.
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 700
+#undef __grid_constant__
+#define __grid_constant__  // which these devices do not have
+#endif
+
 // Products of small matrices by a warp. Thread `lane` has of the result, 16 by 8, the rows g and
 // g + 8, g = lane / 4, and the columns 2 t and 2 t + 1, t = lane % 4. It gives the same rows of the
 // left factor, and the column g of the right one; of both, of every 8 inner places, 2 t and 2 t + 1.
 // Since the order in which products are added is free, these are the places that the hardware
 // takes, in some order, for each type, and a result can be the left factor of the next product.
 
+#define WARPS 4  // of a block
 #define INNER (sizeof(T) == 2 ? 16 : 8)
 struct alignas(2 * sizeof(T)) Pair { T items[2]; };
 struct Left { Pair pairs[INNER / 8][2]; };  // row g and row g + 8
 struct Right { Pair pairs[INNER / 8]; };
 
-#ifdef __CUDA_ARCH__
-#if __CUDA_ARCH__ >= 800
-
+#if __CUDA_ARCH__ >= 750
 __device__ inline unsigned word_of(const Pair& pair) { return *(const unsigned*)&pair; }
+#endif
+
+#if __CUDA_ARCH__ >= 800
 
 #define MULTIPLY_16_BITS(type, name) \
     __device__ inline void multiply(float* c, const Left& a, const Right& b, const type*) \
@@ -70,22 +77,34 @@ __device__ inline void multiply(double* c, const Left& a, const Right& b, const 
               "d"((double)load(b.pairs[0].items + i % 2)));
 }
 
-#else  // attention.py does not launch the kernels on such devices
-__device__ inline void multiply(A*, const Left&, const Right&, const T*) {}
+#else
+
+#if __CUDA_ARCH__ >= 750
+__device__ inline void multiply(float* c, const Left& a, const Right& b, const half*)
+{
+#pragma unroll
+    for (int i = 0; i < INNER / 8; i++)
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, "
+            "{%6}, {%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(word_of(a.pairs[i][0])), "r"(word_of(a.pairs[i][1])), "r"(word_of(b.pairs[i])));
+}
 #endif
 
-#else  // for tests on a CPU
-
-__device__ inline void multiply(A* c, const Left& a, const Right& b, const T*)
+// Without tensor cores for the type, the threads exchange what they give; on a CPU, too.
+template <class Factor>
+__device__ inline void multiply(A* c, const Left& a, const Right& b, const Factor*)
 {
-    __shared__ struct { Left left[32]; Right right[32]; } given[32];  // of each warp
+    __shared__ struct { Left left[32]; Right right[32]; } given[WARPS];
     auto& own = given[threadIdx.x / 32];
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     own.left[lane] = a;
     own.right[lane] = b;
     __syncwarp();
-    for (int i = 0; i < 4; i++)
-        for (int k = 0; k < INNER; k++) {
+#pragma unroll 2
+    for (int k = 0; k < INNER; k++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
             const Pair& x = own.left[g * 4 + k % 8 / 2].pairs[k / 8][i / 2];
             const Pair& y = own.right[(2 * t + i % 2) * 4 + k % 8 / 2].pairs[k / 8];
             c[i] += load(x.items + k % 2) * load(y.items + k % 2);
@@ -157,7 +176,7 @@ template <int FEATURES>
 __device__ inline Right right_of(const T* tile, int g, int t)
 {
     Right b;
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 750
     if constexpr (sizeof(T) == 2) {
         unsigned* words = (unsigned*)b.pairs;
         unsigned row = (unsigned)__cvta_generic_to_shared(tile + threadIdx.x % 16 * STEP);
@@ -192,21 +211,22 @@ __device__ inline void add_products(A (*sums)[4], A (*weights)[4], const T* tile
     }
 }
 
+#define AXES 30  // leading axes; as in attention.py
+
 // Numbers of elements between the rows of an array, and along the leading axes.
-struct Steps { long long row, lead[4]; };
+struct Steps { long long row, lead[AXES]; };
 
 // n queries and m keys with d features, and values with e; `shared` successive stacks have the same
 // keys and values. lead: the lengths of the leading axes. slices: of the features, see `attend`.
 struct Sizes {
-    long long lead[4], n, m, d, e, slices, shared, is_causal, mask_kind, mask_column;
+    long long lead[AXES], axes, n, m, d, e, slices, shared, is_causal, mask_kind, mask_column;
     Steps query, key, value, g, mask, out, out_key, out_value;
 };
 
 __device__ inline long long place(const Sizes& sizes, const Steps& steps, long long stack)
 {
     long long at = 0;
-#pragma unroll
-    for (int axis = 3; axis >= 0; axis--) {
+    for (int axis = sizes.axes; axis--;) {
         at += stack % sizes.lead[axis] * steps.lead[axis];
         stack /= sizes.lead[axis];
     }
@@ -270,8 +290,6 @@ __device__ inline unsigned kept_weights(Key key, unsigned least, long long stack
 // cotangents. MASK: out = that of the mask.
 enum Kind { FORWARD, STATISTICS, QUERIES, KEYS, VALUES, MASK };
 
-#define WARPS 4  // of a block
-
 // How many columns of 8 a block goes over at a time, so that its tiles have room on every device with
 // these tensor cores, and its threads have registers enough; as in attention.py.
 constexpr int columns(int features, bool has_few)
@@ -283,7 +301,7 @@ constexpr int columns(int features, bool has_few)
 // enough.
 constexpr int blocks_at_a_time(int features)
 {
-    return features == 32 || features * sizeof(T) > 256 ? 2 : 3;
+    return features <= 32 || features * sizeof(T) > 256 ? 2 : 3;
 }
 
 #ifdef __CUDA_ARCH__
@@ -331,8 +349,7 @@ __device__ void attend(const T* query, const T* key, const T* value, const T* g_
         first = block % tiles_across * ACROSS;
         stop = first + 1;
         if (!sizes.mask.row) last_start = n - 1;
-#pragma unroll
-        for (int axis = 0; axis < 4; axis++)
+        for (int axis = 0; axis < sizes.axes; axis++)
             if (!sizes.mask.lead[axis]) stacks *= sizes.lead[axis];
     } else if (BY_KEY) {
         stacks = sizes.shared;
@@ -348,8 +365,7 @@ __device__ void attend(const T* query, const T* key, const T* value, const T* g_
         if (KIND == MASK) {  // the mask's stack, and that of those which share it
             long long own = which, rest = other, step = 1;
             stack = 0;
-#pragma unroll
-            for (int axis = 3; axis >= 0; axis--) {
+            for (int axis = sizes.axes; axis--;) {
                 long long length = sizes.lead[axis];
                 bool is_own = sizes.mask.lead[axis];
                 stack += (is_own ? own : rest) % length * step;
@@ -584,7 +600,7 @@ __device__ void attend_backward(const T* query, const T* key, const T* value, co
                      IS_SLICED ? sizes.slices : 1, out, out_key, out_value);
         if (job.kind != STATISTICS)
             while (*(volatile unsigned*)(counts + 1 + job.group) < down) {
-#ifdef __CUDA_ARCH__
+#if __CUDA_ARCH__ >= 700
                 __nanosleep(100);
 #endif
             }

@@ -2,10 +2,11 @@
 
 The kernels multiply small matrices on tensor cores, 16-bit ones as they are, and sum them as the
 definition does; float32 factors are split into two parts of 11 bits, so that a product has the
-precision of float32. Weights exist only in registers: in 16 bits where values of 16 bits are
-multiplied by them, else as wide as the sums. Backward first computes statistics of each query, and
-then weights again for the cotangents of the queries, of the keys, and of the values, all in one
-launch; that of a mask takes another. Sums are always added up in the same order.
+precision of float32. GPUs without tensor cores for a dtype take their usual units. Weights exist
+only in registers: in 16 bits where values of 16 bits are multiplied by them, else as wide as the
+sums. Backward first computes statistics of each query, and then weights again for the cotangents of
+the queries, of the keys, and of the values, all in one launch; that of a mask takes another. Sums
+are always added up in the same order.
 """
 
 from functools import cache, lru_cache
@@ -17,31 +18,42 @@ import numpy as np
 from cupy.cuda.function import CPointer
 
 from ...backends.cupy.kernels import random
-from ...backends.cupy.kernels.loader import accumulator, add_source, contiguous, covers, kernel
-from ...ops.attention import BlockedAttention, attention, leading_axes
-from ...ops.normalization import cast, common_dtypes, widen
+from ...backends.cupy.kernels.loader import accumulator, add_source, contiguous, kernel
+from ...ops.attention import attention, leading_axes
+from ...ops.normalization import cast, common_dtypes
 
 _FILE = Path(__file__).with_suffix(".cu")
-_AXES = 4  # leading axes that are longer than 1
+_AXES = 30  # leading axes longer than 1; a launch has fewer blocks than 31 of them would take
 _STEPS = np.dtype([("row", "i8"), ("lead", "i8", _AXES)])
 _ARRAYS = "query", "key", "value", "g", "mask", "out", "out_key", "out_value"
-_NUMBERS = "n", "m", "d", "e", "slices", "shared", "is_causal", "mask_kind"
+_NUMBERS = "axes", "n", "m", "d", "e", "slices", "shared", "is_causal", "mask_kind"
 _FIELDS = [(name, "i8") for name in (*_NUMBERS, "mask_column")]
 _SIZES = np.dtype([("lead", "i8", _AXES), *_FIELDS, *[(x, _STEPS) for x in _ARRAYS]])
 _KINDS = "forward", "backward", "mask"
 _AHEAD = 1024  # blocks of statistics before the others; more than any GPU runs at a time
-_FEATURES = 32, 64, 128, 256  # that a block has room for
+_FEATURES = 16, 32, 64, 128, 256  # that a block has room for
+_SLICES = 128, 64, 32, 16  # the same of kernels for more, which take them in slices
+_EXCHANGE = 8 << 10  # bytes of shared memory more, at most, on GPUs without tensor cores
 _THREADS, _ROWS = 128, 64  # of a block, as in attention.cu
 
 
 @cache
-def _room(features, itemsize):
+def _room(features, itemsize, device):
     """The features that a block has room for, and in how many slices it takes them."""
+    most = cupy.cuda.runtime.getDeviceProperties(device)["sharedMemPerBlockOptin"] - _EXCHANGE
     for n in _FEATURES:
-        if features <= n and n * itemsize <= 512:
+        if features <= n and n * itemsize <= 512 and _tiles(n, itemsize, True)[1] <= most:
             return n, 1
-    n = 512 // max(itemsize, 4)
+    fitting = [n for n in _SLICES if _tiles(n, itemsize, True)[1] <= most]
+    n = next(n for n in fitting if n * max(itemsize, 4) <= 512)
     return n, -(-features // n)
+
+
+def _tiles(features, itemsize, has_slopes):
+    """The columns of a block's tiles, and their bytes of shared memory."""
+    columns = 8 * (2 if features * itemsize > 256 else 4 if has_slopes else 8)
+    rows = (1 + has_slopes) * _ROWS + 2 * columns
+    return columns, rows * (features + 8) * itemsize
 
 
 def _define(kind, features, is_sliced):
@@ -67,7 +79,7 @@ attention_{kind}_{name}(
 """
 
 
-for _features, _is_sliced in [*[(n, False) for n in _FEATURES], (64, True), (128, True)]:
+for _features, _is_sliced in [(n, False) for n in _FEATURES] + [(n, True) for n in _SLICES]:
     _more = "".join([_define(kind, _features, _is_sliced) for kind in _KINDS])
     add_source(f"attention {_features}{'s' * _is_sliced}", _FILE, _more)
 
@@ -75,26 +87,12 @@ for _features, _is_sliced in [*[(n, False) for n in _FEATURES], (64, True), (128
 @cache
 def _kernel(kind, features, dtype, device):
     """A kernel on a device, the columns of its tiles, and its bytes of shared memory."""
-    (features, slices), has_slopes = _room(features, dtype.itemsize), kind != "forward"
+    features, slices = _room(features, dtype.itemsize, device)
     name = f"{features}{'s' * (slices > 1)}"
     run = kernel(f"attention {name}", f"attention_{kind}_{name}", dtype)
-    columns = 8 * (2 if features * dtype.itemsize > 256 else 4 if has_slopes else 8)
-    shared = ((1 + has_slopes) * _ROWS + 2 * columns) * (features + 8) * dtype.itemsize
+    columns, shared = _tiles(features, dtype.itemsize, kind != "forward")
     run.max_dynamic_shared_size_bytes = shared
     return run, columns, shared
-
-
-@cache
-def _has_tensor_cores(device):
-    return cupy.cuda.runtime.getDeviceProperties(device)["major"] >= 8
-
-
-class _Blocked(BlockedAttention):
-    """What is computed without the kernels: on devices without such tensor cores, and for several
-    dtypes."""
-
-    def elements(self):
-        return 1 << 24  # so many that launches take little of the time
 
 
 class _Call:
@@ -119,7 +117,8 @@ class _Call:
             units = random.chance_of(dropout_p, dropout_key)
             self.random = *random.words_of(dropout_key), units
         self.features = max(query.shape[-1], value.shape[-1])
-        self.slices = _room(self.features, dtype.itemsize)[1]
+        device = cupy.cuda.runtime.getDevice()
+        self.slices = _room(self.features, dtype.itemsize, device)[1]
         # Trailing axes along which keys and values are the same for several queries.
         kept = len(self.lead)
         while kept and not (self._has_axis(self.key, kept) or self._has_axis(self.value, kept)):
@@ -190,7 +189,7 @@ def _table(lead, arrays, *numbers):
     """The numbers for a kernel, from the shapes, strides and item sizes of the arrays."""
     axes = [axis for axis, length in enumerate(lead) if length > 1]
     table = np.zeros(1, _SIZES)
-    table["lead"] = [1] * (_AXES - len(axes)) + [lead[axis] for axis in axes]
+    table["lead"][0, : len(axes)] = [lead[axis] for axis in axes]
     for name, given in zip(_ARRAYS, arrays, strict=True):
         if given is None:
             continue
@@ -198,26 +197,21 @@ def _table(lead, arrays, *numbers):
         steps = [0 if n == 1 else step // itemsize for n, step in zip(shape, strides, strict=True)]
         steps = [0] * (len(lead) + 2 - len(steps)) + steps
         table[name]["row"] = steps[-2]
-        table[name]["lead"] = [0] * (_AXES - len(axes)) + [steps[axis] for axis in axes]
+        table[name]["lead"][0, : len(axes)] = [steps[axis] for axis in axes]
         if name == "mask":
             table["mask_column"] = steps[-1]
     (*_, n, d), (*_, m, e) = arrays[0][0], arrays[2][0]
-    for name, number in zip(_NUMBERS, (n, m, d, e, *numbers), strict=True):
+    for name, number in zip(_NUMBERS, (len(axes), n, m, d, e, *numbers), strict=True):
         table[name] = number
     return table
 
 
-def _call(query, key, value, mask, *static):
-    """The `_Call`; None if the kernels do not support the inputs."""
-    dtype = query.dtype
-    if not (covers(dtype) and dtype == key.dtype == value.dtype):
-        return None
+def _call(xp, query, key, value, mask, *static):
+    """The `_Call`, of operands with the dtype of the result; None if nothing is to be summed."""
     if min(query.ndim, key.ndim, value.ndim) < 2 or not (query.size and key.size and value.size):
         return None
-    if not _has_tensor_cores(cupy.cuda.runtime.getDevice()):
-        return None
-    call = _Call(query, key, value, mask, *static)
-    return call if sum([n > 1 for n in call.lead]) <= _AXES else None
+    dtype, _ = common_dtypes(xp, query, key, value)
+    return _Call(*[cast(xp, x, dtype) for x in (query, key, value)], mask, *static)
 
 
 def _attention(
@@ -233,11 +227,9 @@ def _attention(
     dropout_p=0.0,
     dropout_key=(0, 0),
 ):
-    static = is_causal, scale, dropout_p, dropout_key
-    call = _call(query, key, value, mask, *static)
+    call = _call(xp, query, key, value, mask, is_causal, scale, dropout_p, dropout_key)
     if call is None:
-        dtype, wide = common_dtypes(xp, query, key, value)
-        return cast(xp, _Blocked(xp, query, key, value, mask, wide, *static).result(), dtype)
+        return NotImplemented
     out = _like(call.query, call.lead, value.shape[-1])
     call.compute("forward", None, None, (out,))
     return out
@@ -246,31 +238,27 @@ def _attention(
 def _attention_vjp(
     xp, g, query, key, value, mask, is_causal, scale, dropout_p, dropout_key, wanted
 ):
-    static = is_causal, scale, dropout_p, dropout_key
-    call = _call(query, key, value, mask, *static)
-    if call is not None and wanted[3]:
-        call.mask = contiguous(call.mask)
-    if (
-        call is None
-        or g.dtype != query.dtype
-        or (wanted[3] and call.mask.shape[-1] != key.shape[-2])  # then 0, but for rounding
-    ):
-        g, wide = widen(xp, g, query)
-        work = _Blocked(xp, query, key, value, mask, wide.dtype, *static)
-        *results, out = work.cotangents(g, wanted)
-        return *results, None if out is None else out.reshape(mask.shape)
-    g = _with_rows(g)
-    statistics = cupy.empty((prod(call.lead), query.shape[-2], 2), accumulator(query.dtype))
+    call = _call(xp, query, key, value, mask, is_causal, scale, dropout_p, dropout_key)
+    if call is None:
+        return NotImplemented
+    g = _with_rows(cast(xp, g, call.query.dtype))
+    statistics = cupy.empty((prod(call.lead), query.shape[-2], 2), accumulator(g.dtype))
     operands = (call.query, call.lead), (call.key, call.of_keys), (call.value, call.of_keys)
     results = [
         _like(x, lead, x.shape[-1]) if is_wanted else None
         for (x, lead), is_wanted in zip(operands, wanted[:3], strict=True)
     ]
-    counts = cupy.zeros(1 + prod(call.of_keys), np.uint32)
-    call.compute("backward", g, statistics, results, counts)
+    # Weights stay the same if a number is added to all scores of a query.
+    is_constant = mask is not None and call.mask.shape[-1] != key.shape[-2]
+    if any(wanted[:3]) or not is_constant:
+        counts = cupy.zeros(1 + prod(call.of_keys), np.uint32)
+        call.compute("backward", g, statistics, results, counts)
     out = None
-    if wanted[3]:
-        out = cupy.empty(mask.shape, accumulator(query.dtype))
+    if wanted[3] and is_constant:
+        out = cupy.zeros(mask.shape, mask.dtype)
+    elif wanted[3]:
+        call.mask = contiguous(call.mask)
+        out = cupy.empty(mask.shape, accumulator(g.dtype))
         call.compute("mask", g, statistics, (out,))
     return *results, out
 

@@ -20,6 +20,7 @@ from ._array import MemoryPointer, ndarray, on_current
 from ._capture import current, do
 from ._traffic import Touched, is_recorded, launched
 from .cuda.function import CPointer
+from .cuda.runtime import getDevice, getDeviceProperties
 
 computes = True  # else kernels are launched, but not run: only counted
 EMULATOR = Path(__file__).with_name("_emulator.h")
@@ -29,7 +30,6 @@ FLAGS = [
     *("--param", "asan-instrumentation-with-call-threshold=0"),
     *("--param", "asan-stack=0", "--param", "asan-globals=0"),
 ]
-SHARED = 99 << 10  # bytes that a block has on every GPU since compute capability 8.0
 KINDS = {"float": "f", "int": "iu", "bool": "b"}
 KERNEL = re.compile(
     r"__global__\s+void\s+(?:__launch_bounds__\s*\(((?:[^,()]|\([^()]*\))*)[^)]*\)\s*)?(\w+)\s*\("
@@ -60,7 +60,8 @@ class RawKernel:
         return Kernel(compiled(self.code, self.options), self.name)
 
     def __call__(self, grid, block, args, *, shared_mem=0):
-        allowed = min(self.max_dynamic_shared_size_bytes, SHARED)
+        room = getDeviceProperties(getDevice())["sharedMemPerBlockOptin"]
+        allowed = min(self.max_dynamic_shared_size_bytes, room)
         if shared_mem > allowed:
             raise ValueError(f"{self.name}: {shared_mem} bytes of shared memory, of {allowed}")
         self.kernel.launch(grid, block, args)

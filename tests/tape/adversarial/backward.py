@@ -2,7 +2,7 @@
 
 import gpugrad as gg
 
-from .harness import leaf, model, normal, program
+from .harness import leaf, normal, program
 
 
 def outside(*cotangents):
@@ -31,9 +31,6 @@ def outside(*cotangents):
     return decorate
 
 
-G = normal(3, 3, seed=99)
-
-
 def fails(backward):
     """Whether a pass raises; its message names an operation, which may be the compiled one."""
     try:
@@ -41,127 +38,6 @@ def fails(backward):
     except RuntimeError:
         return True
     return False
-
-
-@outside(G, G.T, G[::-1], gg.broadcast_to(G[0], (3, 3)), gg.asarray(G.numpy().T.copy()).T)
-def layouts_of_cotangents_of_a_product(w, x):
-    return w @ x
-
-
-@outside(G, G.T, G[:, ::-1], gg.broadcast_to(G[0], (3, 3)))
-def layouts_of_cotangents_of_a_softmax(w, x):
-    return gg.softmax(w * x, -1) + gg.softmax(w, 0)
-
-
-@outside(G, G.T, G * 0, gg.ones((3, 3)), gg.zeros((3, 3)))
-def layouts_of_cotangents_of_a_sum(w, x):
-    return w * x + w.sum(0) + w.mean(1, keepdims=True)
-
-
-@outside(None, gg.asarray(0.0), gg.asarray(-0.0), gg.asarray(2.0), gg.asarray(float("nan")))
-def cotangents_of_a_number(w, x):
-    return (gg.log(gg.abs(w)) * x).sum()
-
-
-@outside(None, gg.asarray(0.0), gg.asarray(float("inf")), gg.ones((1,)), gg.asarray(1))
-def cotangents_that_may_not_fit(w, x):
-    return (w * x).sum()
-
-
-@program
-def only_some_of_the_results_are_swept(world):
-    w, v = leaf(3), leaf(3, seed=1)
-    f = world.compile(lambda x: (w * x, v * x, (w * v).sum(), x * 2))
-
-    def whole(x, which):
-        w.grad = v.grad = None
-        results = f(x)
-        total = sum(results[k].sum() for k in which)
-        total.backward()
-
-    world.watch(w, v)
-    choices = (0,), (1,), (0, 2), (2,), (0, 1, 2), (0,), (2,)
-    world.play(whole, lambda i: (normal(3, seed=i), choices[i % 7]), calls=14)
-
-
-@program
-def the_same_result_is_swept_twice(world):
-    w = leaf(3)
-    f = world.compile(lambda x: (gg.exp(w) * x).sum())
-
-    def whole(x, retain):
-        y = f(x)
-        y.backward(retain_graph=retain)
-        return fails(y.backward)
-
-    world.watch(w)
-    world.play(whole, lambda i: (normal(3, seed=i), i % 3 > 0), calls=9)
-
-
-@program
-def two_results_are_swept_one_after_the_other(world):
-    w = leaf(3)
-
-    @world.compile
-    def f(x):
-        y = gg.exp(w) * x
-        return y.sum(), (y * y).sum()
-
-    def whole(x, retain):
-        a, b = f(x)
-        a.backward(retain_graph=retain)
-        return fails(b.backward)
-
-    world.watch(w)
-    world.play(whole, lambda i: (normal(3, seed=i), i % 3 > 0), calls=9)
-
-
-@program
-def calls_are_swept_in_another_order(world):
-    w = leaf(3)
-    f = world.compile(lambda x: (gg.exp(w * x)).sum())
-
-    def whole(x):
-        w.grad = None
-        first, second, third = f(x), f(x * 2), f(x * 3)
-        second.backward()
-        first.backward()
-        third.backward()
-
-    world.watch(w)
-    world.play(whole)
-
-
-@program
-def a_weight_changes_before_backward(world):
-    w = leaf(3)
-    f = world.compile(lambda x: (gg.exp(w) * w * x).sum())
-
-    def whole(x, write):
-        w.grad = None
-        y = f(x)
-        if write:
-            w.detach().__imul__(2)
-        y.backward()
-
-    world.watch(w)
-    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 2), calls=10)
-
-
-@program
-def an_argument_changes_before_backward(world):
-    w = leaf(3)
-    f = world.compile(lambda x: (w * x * x).sum())
-
-    def whole(x, write):
-        w.grad = None
-        y = f(x)
-        if write:
-            x.__imul__(2)
-        y.backward()
-
-    world.watch(w)
-    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 2), calls=10)
 
 
 @program
@@ -177,40 +53,6 @@ def gradients_with_a_graph(world):
 
     world.watch(w)
     world.play(whole)
-
-
-@program
-def gradients_with_a_graph_after_a_change(world):
-    table, w = {"k": 2.0}, leaf(3)
-    f = world.compile(lambda x: (gg.exp(w * x) * table["k"]).sum())
-
-    def whole(x, change):
-        table["k"], w.grad = 2.0, None
-        y = f(x)
-        if change:
-            table["k"] = 7.0
-        (g,) = gg.autograd.grad(y, [w], create_graph=True)
-        (g * g).sum().backward()
-        return g.detach()
-
-    world.watch(w)
-    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 2), calls=9)
-
-
-@program
-def second_derivatives_inside(world):
-    w = leaf(3)
-
-    @world.compile
-    def f(x):
-        w.grad = None
-        y = (gg.exp(w * x)).sum()
-        (g,) = gg.autograd.grad(y, [w], create_graph=True)
-        (g * g).sum().backward()
-        return g.detach()
-
-    world.watch(w)
-    world.play(f)
 
 
 @program
@@ -233,27 +75,6 @@ def backward_inside_from_a_graph_outside(world):
 
 
 @program
-def retain_graph_inside(world):
-    w = leaf(3)
-
-    @world.compile
-    def f(x):
-        w.grad = None
-        y = (gg.exp(w) * x).sum()
-        y.backward(retain_graph=True)
-        first = w.grad * 1
-        y.backward()
-        return first, w.grad * 1, y
-
-    def whole(x):
-        *_, y = f(x)
-        return fails(y.backward)
-
-    world.watch(w)
-    world.play(whole)
-
-
-@program
 def gradients_that_were_aliased_before(world):
     a, b = leaf(3), leaf(3, seed=1)
 
@@ -269,38 +90,6 @@ def gradients_that_were_aliased_before(world):
 
     world.watch(a, b, lambda: a.grad is b.grad)
     world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 0), calls=12)
-
-
-@program
-def gradients_that_are_another_tensor_of_the_program(world):
-    w, total = leaf(3), gg.zeros(3)
-
-    @world.compile
-    def f(x):
-        (w * x).sum().backward()
-        return total * 2
-
-    def assign():
-        w.grad = total
-
-    world.watch(w, total)
-    world.play(f, changes=[assign, lambda: setattr(w, "grad", None), assign])
-
-
-@program
-def gradients_that_are_views(world):
-    w, all_of_them = leaf(3), normal(2, 3, seed=5)
-
-    @world.compile
-    def f(x):
-        (w * x).sum().backward()
-        return w.grad * 2
-
-    def assign(i):
-        w.grad = all_of_them[i]
-
-    world.watch(w, all_of_them)
-    world.play(f, changes=[lambda: assign(0), lambda: assign(1)])
 
 
 @program
@@ -410,21 +199,6 @@ def rules_of_an_op_that_read_what_changes_in_between(world):
 
 
 @program
-def a_hook_on_a_result_outside(world):
-    table, w = {"k": 2.0}, leaf(3)
-    f = world.compile(lambda x: w * x)
-
-    def whole(x):
-        w.grad = None
-        y = f(x)
-        y.register_hook(lambda g: g * table["k"])
-        (y * y).sum().backward()
-
-    world.watch(w)
-    world.play(whole, changes=[lambda: table.update(k=3.0)])
-
-
-@program
 def a_hook_on_a_leaf_between_forward_and_backward(world):
     w = leaf(3)
     f = world.compile(lambda x: (w * x).sum())
@@ -492,39 +266,6 @@ def only_some_inputs_of_backward(world):
 
 
 @program
-def requires_grad_that_changes_before_backward(world):
-    w, v = leaf(3), leaf(3, seed=1)
-    f = world.compile(lambda x: (w * v * x).sum())
-
-    def whole(x, freeze):
-        w.requires_grad_()
-        w.grad = v.grad = None
-        y = f(x)
-        if freeze:
-            w.requires_grad_(False)
-        y.backward()
-
-    world.watch(w, v)
-    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 2), calls=9)
-
-
-@program
-def the_array_of_a_weight_is_rebound_before_backward(world):
-    w = leaf(3)
-    f = world.compile(lambda x: (gg.exp(w) * x).sum())
-
-    def whole(x, rebind):
-        w.grad = None
-        y = f(x)
-        if rebind:
-            w.array = normal(3, seed=77).array
-        y.backward()
-
-    world.watch(w)
-    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 2), calls=9)
-
-
-@program
 def backward_inside_of_backward(world):
     w, v = leaf(3), leaf(3, seed=1)
     f = world.compile(lambda x: (v * x).sum())
@@ -567,60 +308,6 @@ def backward_of_the_same_function_inside_of_its_backward(world):
 
     world.watch(w, state)
     world.play(whole)
-
-
-@program
-def gradients_of_a_model_that_accumulate(world):
-    net = model(3, 4, 2)
-
-    @world.compile
-    def f(x):
-        return (net(x) ** 2).mean()
-
-    def whole(x, reset):
-        if reset:
-            net.zero_grad()
-        y = f(x) * 0.5
-        y.backward()
-        return y.detach()
-
-    world.watch(net)
-    world.play(whole, lambda i: (normal(4, 3, seed=i), i % 3 == 0), calls=9)
-
-
-@program
-def a_gradient_of_another_dtype_outside(world):
-    w = leaf(3)
-    f = world.compile(lambda x: w * x)
-
-    def whole(x, dtype):
-        w.grad = None
-        (f(x).astype(dtype) * 3).sum().backward()
-
-    dtypes = gg.float32, gg.float64, gg.float16, gg.float32
-    world.watch(w)
-    world.play(whole, lambda i: (normal(3, seed=i), dtypes[i % 4]), calls=8)
-
-
-@program
-def compiled_functions_in_compiled_ones_with_backward_outside(world):
-    w = leaf(4, 4)
-    number = [2.0]
-    inner = world.compile(lambda x: (x @ w) @ x.T * number[0])
-    twice = world.compile(lambda x: inner(x).sum() + inner(x * 2)[0].sum())
-
-    def step(x):
-        w.grad = None
-        loss = twice(x)
-        loss.backward()
-        return loss.detach()
-
-    world.watch(w)
-    world.play(
-        step,
-        lambda i: (normal(2, 4, seed=i),),
-        changes=[lambda: number.__setitem__(0, 3.0), lambda: inner(normal(2, 4))],
-    )
 
 
 @program

@@ -27,84 +27,6 @@ def every(function):
     return function
 
 
-@every
-def a_factor_that_nothing_uses(world, inputs):
-    @world.compile
-    def f(x):
-        gg.linalg.cholesky(x)
-        return x * 2
-
-    world.play(f, inputs, calls=10)
-
-
-@every
-def an_error_that_is_handled(world, inputs):
-    handled = []
-
-    @world.compile
-    def f(x):
-        try:
-            return gg.linalg.cholesky(x)
-        except Exception as error:  # noqa: BLE001
-            handled.append(str(error))
-            return x * 3
-
-    world.watch(handled)
-    world.play(f, inputs, calls=10)
-
-
-@every
-def an_error_after_writes(world, inputs):
-    w, table = normal(3, 3), {"calls": 0}
-
-    @world.compile
-    def f(x):
-        table["calls"] += 1
-        w.__iadd__(1)
-        y = gg.linalg.cholesky(x)
-        w.__iadd__(y)
-        table["calls"] += 100
-        return w * 2
-
-    world.watch(w, table)
-    world.play(f, inputs, calls=10)
-
-
-@program
-def an_index_that_is_out_of_range_and_unused(world):
-    @world.compile
-    def f(x, i):
-        x[i]
-        return x * 2
-
-    places = [gg.asarray(k) for k in (0, 1, 2, 5, 0, -9, 1, 2)]
-    world.play(f, lambda i: (normal(3, seed=i), places[i]), calls=8)
-
-
-@program
-def indices_that_are_out_of_range_and_unused(world):
-    @world.compile
-    def f(x, i):
-        gg.take(x, i, axis=0)
-        return x * 2
-
-    places = [gg.asarray([k, 0]) for k in (0, 1, 2, 5, 0, -9, 1, 2)]
-    world.play(f, lambda i: (normal(3, seed=i), places[i]), calls=8)
-
-
-@program
-def a_python_index_that_grows_out_of_range(world):
-    state = {"i": 0}
-
-    @world.compile
-    def f(x):
-        state["i"] += 1
-        return x[state["i"] - 1] * 2
-
-    world.watch(state)
-    world.play(f, calls=7)
-
-
 @program
 def labels_that_are_out_of_range(world):
     w = leaf(3)
@@ -146,21 +68,6 @@ def a_matrix_that_is_singular(world):
 
 
 @program
-def an_embedding_of_an_index_that_is_out_of_range(world):
-    table = leaf(4, 3)
-
-    @world.compile
-    def f(i):
-        table.grad = None
-        y = functional.embedding(i, table)
-        y.sum().backward()
-        return y.detach()
-
-    world.watch(table)
-    world.play(f, lambda i: (gg.asarray([0, 7 if i in (2, 5) else 3]),), calls=8)
-
-
-@program
 def shapes_that_do_not_fit(world):
     w, calls = normal(3), []
 
@@ -171,54 +78,6 @@ def shapes_that_do_not_fit(world):
 
     world.watch(calls)
     world.play(f, lambda i: (normal(4 if i in (1, 2, 5) else 3, seed=i),), calls=9)
-
-
-@program
-def an_error_of_the_program_itself(world):
-    state = {"calls": 0}
-
-    @world.compile
-    def f(x):
-        state["calls"] += 1
-        if state["calls"] % 3 == 0:
-            raise KeyError("own", state["calls"])
-        return x * state["calls"]
-
-    world.watch(state)
-    world.play(f, calls=10)
-
-
-@program
-def an_error_in_a_finally(world):
-    log = []
-
-    @world.compile
-    def f(x):
-        try:
-            log.append("try")
-            return gg.linalg.cholesky(x)
-        finally:
-            log.append("finally")
-
-    world.watch(log)
-    world.play(f, at(2, 5), calls=8)
-
-
-@program
-def an_error_that_a_context_manager_swallows(world):
-    import contextlib
-
-    log = []
-
-    @world.compile
-    def f(x):
-        with contextlib.suppress(Exception):
-            y = gg.linalg.cholesky(x)
-            log.append(y)
-        return x * len(log)
-
-    world.watch(log)
-    world.play(f, at(1, 5), calls=8)
 
 
 @program
@@ -262,23 +121,4 @@ def an_error_in_the_step_of_an_optimizer(world):
         f,
         lambda i: (normal(4, 3, seed=i),),
         changes=[lambda: spoil(-1.0), lambda: spoil(0.5), lambda: spoil("a"), lambda: spoil(0)],
-    )
-
-
-@program
-def recursion_without_an_end(world):
-    state = {"endless": False}
-
-    def deeper(x):
-        return deeper(x) if state["endless"] else x * 2
-
-    def whole(x):
-        try:
-            return f(x)
-        except RecursionError:
-            return "too deep"
-
-    f = world.compile(deeper)
-    world.play(
-        whole, changes=[lambda: state.update(endless=True), lambda: state.update(endless=False)]
     )

@@ -1,17 +1,11 @@
 """Optimizers: hyper-parameters, groups, state that is loaded, numbers that are looked at."""
 
 import copy
-import decimal
 import functools
-import json
-import math
-import pickle
-import struct
 
-import gpugrad as gg
-from gpugrad import nn, optim
+from gpugrad import optim
 
-from .harness import leaf, model, normal, program
+from .harness import leaf, normal, program
 
 
 def setting(make=None):
@@ -36,51 +30,6 @@ def put(optimizer, **values):
     return lambda: optimizer.param_groups[0].update(values)
 
 
-def learning_rates(*rates):
-    """A program that trains with an optimizer whose learning rate changes."""
-
-    def decorate(make):
-        def runs(world):
-            w, optimizer = setting(make)
-            changes = [put(optimizer, lr=lr) for lr in rates]
-            world.play(training(world, w, optimizer), changes=changes)
-
-        runs.__name__, runs.__module__ = make.__name__, make.__module__
-        return program(runs)
-
-    return decorate
-
-
-@learning_rates(0.5, 0.0, 0.1)
-def rates_of_sgd(params):
-    return optim.SGD(params, lr=0.1)
-
-
-@learning_rates(0.5, 0, 1)
-def rates_of_sgd_that_are_integers(params):
-    return optim.SGD(params, lr=1)
-
-
-@learning_rates(0.5, 0.0, 0.1)
-def rates_of_adam(params):
-    return optim.Adam(params, lr=0.1)
-
-
-@learning_rates(-0.0, 0.0, -0.0)
-def rates_that_are_zeros_of_both_signs(params):
-    return optim.SGD(params, lr=0.1)
-
-
-@learning_rates(-1.0, 0.1)
-def rates_that_are_invalid(params):
-    return optim.AdamW(params, lr=0.1)
-
-
-@learning_rates("0.5", math.nan, 0.1)
-def rates_that_are_no_numbers(params):
-    return optim.AdamW(params, lr=0.1)
-
-
 @program
 def momentum_on_and_off(world):
     w, optimizer = setting(functools.partial(optim.SGD, lr=0.1, momentum=0.9))
@@ -93,6 +42,31 @@ def momentum_on_and_off(world):
             put(optimizer, weight_decay=0.1),
         ],
     )
+
+
+@program
+def an_option_that_is_a_number_or_none(world):
+    w, optimizer = setting(functools.partial(optim.Adafactor, lr=0.1))
+    world.play(
+        training(world, w, optimizer),
+        changes=[put(optimizer, eps=eps) for eps in ((0.1, 1e-3), (0.1, 0.5), (None, 0.5))],
+    )
+
+
+@program
+def an_option_that_is_a_name(world):
+    w = leaf(3, 2)
+    optimizer = optim.Muon([w], lr=0.1)
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        ((w * x[:, None]) ** 2).sum().backward()
+        optimizer.step()
+
+    world.watch(w, optimizer)
+    names = "match_rms_adamw", "original", None, "match_rms_adamw", "adam"
+    world.play(step, changes=[put(optimizer, adjust_lr_fn=name) for name in names])
 
 
 @program
@@ -174,22 +148,6 @@ def an_optimizer_that_is_replaced(world):
 
 
 @program
-def an_optimizer_made_inside(world):
-    w = leaf(3)
-
-    @world.compile
-    def step(x):
-        optimizer = optim.Adam([w], lr=0.1)
-        w.grad = None
-        (w * x).sum().backward()
-        optimizer.step()
-        return w.detach() * 1
-
-    world.watch(w)
-    world.play(step, changes=[lambda: w.detach().__imul__(2)])
-
-
-@program
 def a_rate_that_the_function_changes(world):
     w, optimizer = setting()
 
@@ -202,35 +160,6 @@ def a_rate_that_the_function_changes(world):
 
     world.watch(w, optimizer)
     world.play(step, changes=[put(optimizer, lr=1.0), put(optimizer, lr=1)])
-
-
-@program
-def two_optimizers_of_one_model(world):
-    net = model(3, 3, 1)
-    first = optim.SGD(net[0].parameters(), lr=0.1)
-    second = optim.Adam(net[1].parameters(), lr=0.1)
-    use = {"second": True}
-
-    @world.compile
-    def step(x):
-        net.zero_grad()
-        loss = (net(x) ** 2).mean()
-        loss.backward()
-        first.step()
-        if use["second"]:
-            second.step()
-        return loss.detach()
-
-    world.watch(net, first, second)
-    world.play(
-        step,
-        lambda i: (normal(4, 3, seed=i),),
-        changes=[
-            lambda: use.update(second=False),
-            put(first, lr=0.01),
-            lambda: use.update(second=1),
-        ],
-    )
 
 
 @program
@@ -270,21 +199,6 @@ def gradients_that_are_not_reset(world):
             lambda: setattr(w, "requires_grad", False),
         ],
     )
-
-
-@program
-def gradients_set_to_zeros(world):
-    w, optimizer = setting(functools.partial(optim.SGD, lr=0.1, momentum=0.9))
-    kept = []
-
-    @world.compile
-    def step(x):
-        optimizer.zero_grad(set_to_none=False)
-        (w * x).sum().backward()
-        optimizer.step()
-
-    world.watch(w, optimizer, kept)
-    world.play(step, changes=[lambda: kept.append(w.grad), lambda: kept[0].__imul__(3)])
 
 
 @program
@@ -394,97 +308,6 @@ def looking(look):
     return program(runs)
 
 
-@looking
-def the_type_of_a_rate(lr):
-    return type(lr).__name__, type(lr) is float, isinstance(lr, float), isinstance(lr, int)
-
-
-@looking
-def a_rate_itself_as_a_result(lr):
-    return lr
-
-
-@looking
-def a_rate_in_containers_as_a_result(lr):
-    return [lr, (lr * 2, -lr), {"lr": lr}]
-
-
-@looking
-def mathematics_of_a_rate(lr):
-    return math.log(lr), math.exp(-lr), math.isclose(lr, 0.1), math.floor(lr), lr.hex()
-
-
-@looking
-def a_rate_in_text(lr):
-    return f"{lr:.3f} {lr} {lr!r} {lr:>10}", "%g" % lr, str(lr), json.dumps({"lr": lr})  # noqa: UP031
-
-
-@looking
-def a_rate_in_comparisons(lr):
-    return lr == 0.1, lr > 0.3, lr in (0.5, 2), sorted([0.3, lr]), max(lr, 0.4), bool(lr - 0.5)
-
-
-@looking
-def a_rate_as_a_key(lr):
-    return {0.1: "low", 0.5: "high", 1: "one"}.get(lr), hash(lr), lr in {0.5, 2.0}
-
-
-@looking
-def a_rate_converted(lr):
-    return int(lr), float(lr), round(lr), round(lr, 1), complex(lr), decimal.Decimal(lr), bool(lr)
-
-
-@looking
-def a_rate_packed_and_copied(lr):
-    return (
-        struct.pack("d", lr),
-        pickle.loads(pickle.dumps(lr)),
-        copy.copy(lr),
-        lr.as_integer_ratio(),
-    )
-
-
-@looking
-def a_rate_that_is_matched(lr):
-    match lr:
-        case 0.1:
-            return "low"
-        case int():
-            return "integer"
-        case float():
-            return "float"
-    return None
-
-
-@looking
-def a_branch_on_a_rate(lr):
-    return "low" if lr < 0.3 else "high"
-
-
-@program
-def a_rate_as_the_argument_of_a_layer(world):
-    _, optimizer = setting()
-
-    @world.compile
-    def f(x):
-        lr = optimizer.param_groups[0]["lr"]
-        return nn.functional.leaky_relu(x, lr), x.clip(-lr, lr), gg.full((2,), lr)
-
-    world.play(f, changes=[put(optimizer, lr=lr) for lr in (0.5, 1, 0.25)])
-
-
-@program
-def the_type_of_what_a_rate_makes(world):
-    _, optimizer = setting()
-
-    @world.compile
-    def f(x):
-        lr = optimizer.param_groups[0]["lr"]
-        return gg.asarray([1, 2]) * lr, gg.tensor(lr), gg.asarray([lr, 1])
-
-    world.play(f, changes=[put(optimizer, lr=lr) for lr in (2, 0.5, True, 1.0)])
-
-
 @program
 def a_step_count_that_is_looked_at(world):
     w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
@@ -522,26 +345,3 @@ def a_change_after_so_many_steps(world):
 
     world.watch(w)
     world.play(f, calls=10)
-
-
-@program
-def other_entries_of_a_group(world):
-    _, optimizer = setting()
-    optimizer.param_groups[0]["initial_lr"] = 2.0
-    f = world.compile(lambda x: x * optimizer.param_groups[0]["initial_lr"])
-    world.play(f, changes=[put(optimizer, initial_lr=3.0), put(optimizer, initial_lr=3)])
-
-
-@program
-def averages_of_a_model(world):
-    net = model(3, 3)
-    averaged = optim.swa_utils.AveragedModel(net)
-
-    @world.compile
-    def f(x):
-        net[0].weight.detach().__iadd__(x)
-        averaged.update_parameters(net)
-        return averaged(x).detach()
-
-    world.watch(averaged)
-    world.play(f, lambda i: (normal(3, 3, seed=i),))

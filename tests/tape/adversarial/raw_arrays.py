@@ -12,7 +12,6 @@ import importlib.util
 import operator
 import os
 import pickle
-import threading
 import weakref
 
 import numpy as np
@@ -250,19 +249,6 @@ def an_array_over_other_memory(world):
 
 
 @program
-def two_names_of_one_array(world):
-    raw = raw_numbers()
-    pair, table, box = (raw,), {id(raw): 2.0}, [raw]
-
-    @world.compile
-    def f(x):
-        same = (pair[0] is raw) + 2 * (box[0] is raw)
-        return x * table.get(id(raw), 7.0) + same + raw
-
-    world.play(f, changes=[lambda: raw.fill(2), lambda: box.__setitem__(0, raw.copy())])
-
-
-@program
 def an_argument_that_is_also_named(world):
     raw = raw_numbers()
     other = raw_numbers(3, 4, 5)
@@ -360,69 +346,6 @@ def scratch_memory_made_inside(world):
 
 
 @program
-def results_of_numpy_by_out(world):
-    raw, into = raw_numbers(), np.zeros(3, np.float32)
-
-    @world.compile
-    def f(x):
-        np.exp(raw, out=into)
-        np.add(into, 1, out=into)
-        return x * into
-
-    world.watch(into)
-    world.play(f, changes=[lambda: raw.fill(2), lambda: into.fill(7)])
-
-
-@program
-def results_of_numpy_by_out_of_arguments(world):
-    into = np.zeros(3, np.float32)
-
-    @world.compile
-    def f(x, a):
-        np.exp(a, out=into)
-        return x * into
-
-    world.watch(into)
-    world.play(f, lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)))
-
-
-@program
-def an_array_counted_in_place(world):
-    count, total = np.zeros((), np.int64), np.zeros(3, np.float32)
-
-    @world.compile
-    def f(x):
-        count[...] += 1
-        np.add(total, count, out=total)
-        return x * total
-
-    world.watch(count, total)
-    world.play(f, changes=[lambda: total.fill(0)])
-
-
-@program
-def values_of_tensors_written_into_an_array(world):
-    total, kept = np.zeros(3, np.float32), np.zeros(3, np.float32)
-
-    def add(x):
-        total.__iadd__(x.array)
-
-    def put(x):
-        kept[:] = x.array
-
-    def copyto(x):
-        np.copyto(kept, x.array)
-
-    def element(x):
-        kept[0] = x[0]
-
-    for write in (add, put, copyto, element):
-        f = world.compile(lambda x, write=write: (write(x), x * 2)[1])
-        world.watch(total, kept)
-        world.play(f)
-
-
-@program
 def an_array_over_the_memory_of_a_tensor(world):
     raw = raw_numbers()
     w = gg.asarray(raw)
@@ -500,50 +423,6 @@ def an_argument_that_shows_a_named_array(world):
 
 
 @program
-def another_thread_that_reads_while_a_call_is_recorded(world):
-    raw = raw_numbers()
-    found, turns = [], (threading.Semaphore(0), threading.Semaphore(0))
-
-    def read():
-        for _ in range(7):
-            turns[0].acquire()
-            found.append((type(raw).__name__, float(np.ndarray.sum(raw)), bytes(memoryview(raw))))
-            turns[1].release()
-
-    def meet():
-        turns[0].release()
-        turns[1].acquire()
-
-    f = world.compile(lambda x: (x * raw, meet())[0])
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    world.watch(found)
-    world.play(f)
-    thread.join()
-
-
-@program
-def raw_arrays_and_a_learning_rate(world):
-    w = leaf(3)
-    scale = np.array([1.0, 0.5, 0.25], np.float32)
-    optimizer = optim.SGD([w], lr=0.1)
-
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        (w * x).sum().backward()
-        optimizer.step()
-        lr = optimizer.param_groups[0]["lr"]
-        return x * (scale * lr) + lr * scale
-
-    def change():
-        optimizer.param_groups[0]["lr"] = 0.5
-
-    world.watch(w)
-    world.play(step, changes=[change, lambda: scale.fill(1)])
-
-
-@program
 def arrays_that_are_returned(world):
     raw = raw_numbers()
     f = world.compile(lambda x: (x, raw * 2, raw[1:] + 0, np.exp(raw)))
@@ -587,34 +466,6 @@ def tensors_as_arrays_of_numpy(world):
 
 
 @program
-def listed_raw_arrays(world):
-    raw, other = raw_numbers(), raw_numbers(3, 4, 5)
-    f = world.compile(lambda x: x * raw + np.exp(raw) + float(raw[0]), state=[raw])
-    g = world.compile(lambda x: (raw.__iadd__(1), x * raw)[1], state=[raw])
-    h = world.compile(lambda x: x * other[::2].sum() * 2, state=[[other]])
-
-    def all_three(x):
-        return f(x), g(x), h(x)
-
-    world.watch(raw)
-    world.play(all_three, changes=[lambda: raw.fill(2), lambda: other.fill(1)])
-
-
-@program
-def arguments_in_trees_with_raw_arrays(world):
-    @world.compile
-    def f(x, tree):
-        a, holder = tree["a"], tree["h"]
-        return x * a + holder.a * len(memoryview(holder.a)), [x[0] * b for b in tree["list"]]
-
-    def inputs(i):
-        a = raw_numbers(i, 1, 2)
-        return normal(3, seed=i), {"a": a, "h": Holder(a), "list": [a, a[::2], a.copy()]}
-
-    world.play(f, inputs)
-
-
-@program
 def many_raw_arrays_and_large_ones(world):
     small = [np.full(3, k, np.float32) for k in range(20)]
     large = np.ones(9_000_000, np.float32)
@@ -624,48 +475,6 @@ def many_raw_arrays_and_large_ones(world):
         lambda x: (f(x), g(x)),
         changes=[lambda: small[7].fill(9), lambda: large.__setitem__(-1, 4)],
     )
-
-
-@program
-def arrays_that_a_call_resizes(world):
-    raw = raw_numbers()
-    world.play(
-        world.compile(lambda x: x * raw.sum() * raw.size),
-        changes=[lambda: raw.resize(5, refcheck=False), lambda: raw.resize(2, refcheck=False)],
-    )
-
-
-@program
-def properties_that_make_raw_arrays(world):
-    class Model:
-        def __init__(self):
-            self.raw = raw_numbers()
-
-        @property
-        def doubled(self):
-            return self.raw * 2
-
-        @functools.cached_property
-        def tripled(self):
-            return self.raw * 3
-
-    model = Model()
-    world.play(
-        world.compile(lambda x: x * model.doubled + model.tripled),
-        changes=[lambda: model.raw.fill(1), lambda: model.__dict__.pop("tripled")],
-    )
-
-
-@program
-def branches_on_raw_arguments(world):
-    def f(x, a):
-        if a[0] > 2:
-            return x * a
-        if bytes(a)[0]:
-            return x - a
-        return x + a.max()
-
-    world.play(world.compile(f), lambda i: (normal(3, seed=i), raw_numbers(i % 4, i % 3, 2)))
 
 
 @program
@@ -689,14 +498,6 @@ def constants_that_are_returned_and_written(world):
             after = write if number == world.first else None
             world.play(f, lambda i, k=number: (normal(3, seed=k),), after=after, calls=1)
             world.play(g, lambda i, k=number: (normal(3, seed=k),), after=after, calls=1)
-
-
-@program
-def leaves_made_inside_of_raw_arrays(world):
-    raw = raw_numbers()
-    f = world.compile(lambda x: x * gg.tensor(raw, requires_grad=True))
-    g = world.compile(lambda x: (lambda c: (x * c, (c * c).sum().backward(), c.grad))(leaf(3)))
-    world.play(lambda x: (f(x), g(x)), changes=[lambda: raw.fill(2)])
 
 
 @program
@@ -732,51 +533,6 @@ def an_own_optimizer_with_raw_arrays(world):
 
     world.watch(w, optimizer)
     world.play(step, changes=[change, lambda: optimizer.scale.fill(1), change])
-
-
-@program
-def modules_with_raw_arrays(world):
-    class Scaling(gg.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.mean, self.count = raw_numbers(), np.zeros((), int)
-            self.weight = gg.nn.Parameter(gg.ones(3))
-
-        def forward(self, x):
-            if self.training and self.count < 3:
-                self.count += 1
-            return (x - self.mean) * self.weight
-
-    net = Scaling()
-    world.watch(lambda: net.count.copy())
-    world.play(world.compile(net), changes=[lambda: net.mean.fill(2), net.eval])
-
-
-@program
-def what_a_view_does_not_show(world):
-    whole = np.arange(9, dtype=np.float32)
-    raw = whole[::3]
-    f = world.compile(lambda x: x * raw.base[1])
-    g = world.compile(lambda x: x * float(np.lib.stride_tricks.as_strided(raw, (9,), (4,))[1]))
-    world.play(lambda x: (f(x), g(x)), changes=[lambda: whole.put(1, 7), lambda: whole.fill(2)])
-
-
-@program
-def gradients_that_are_constants_and_written(world):
-    w, v = leaf(3), leaf(3, seed=1)
-
-    @world.compile
-    def step(x):
-        w.grad = v.grad = None
-        (w.sum() + (v * gg.asarray(np.arange(3, dtype=np.float32))).sum()).backward()
-        return x * 2
-
-    def clip():
-        w.grad.array[...] *= 0.5
-        v.grad.array[...] *= 0.5
-
-    world.watch(w, v)
-    world.play(step, changes=[clip, clip])
 
 
 @program
@@ -895,16 +651,6 @@ def arguments_that_share_memory(world):
     world.watch(w, raw)
     world.play(f, lambda i: pairs[i % 4], calls=12)
     world.play(g, lambda i: ([raw[:3], w.array, w.array[::-1], raw[3:6]][i // 2 % 4],), calls=12)
-
-
-@program
-def compiled_functions_in_each_other_with_raw_arrays(world):
-    raw = raw_numbers()
-    inner = world.compile(lambda x, a: x * a + raw)
-    outer = world.compile(lambda x, a: inner(x, a) + inner(x, raw) * float(raw[0]))
-    world.play(
-        outer, lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)), changes=[lambda: raw.fill(2)]
-    )
 
 
 @program

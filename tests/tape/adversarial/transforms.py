@@ -2,9 +2,7 @@
 
 import gpugrad as gg
 
-from .harness import leaf, model, normal, program
-
-V = normal(3, seed=30)
+from .harness import leaf, normal, program
 
 
 def transformed(apply):
@@ -41,148 +39,8 @@ def transformed(apply):
 
 
 @transformed
-def the_gradient(f):
-    return gg.grad(f)
-
-
-@transformed
-def the_value_and_the_gradient(f):
-    return gg.value_and_grad(f)
-
-
-@transformed
-def the_hessian(f):
-    return gg.hessian(f)
-
-
-@transformed
-def the_jacobian(f):
-    return gg.jacobian(f)
-
-
-@transformed
-def forward_mode(f):
-    return lambda x: gg.jvp(f, (x,), (V,))
-
-
-@transformed
-def reverse_mode(f):
-    def both(x):
-        y, pull = gg.vjp(f, x)
-        return y, pull(y * 2)
-
-    return both
-
-
-@transformed
-def a_map_over_examples(f):
-    return lambda x: gg.vmap(f)(gg.stack([x, x * 2]))
-
-
-@transformed
-def gradients_of_examples(f):
-    return lambda x: gg.vmap(gg.grad(f))(gg.stack([x, x * 2]))
-
-
-@transformed
-def the_gradient_of_the_gradient(f):
-    return gg.grad(lambda x: (gg.grad(f)(x) ** 2).sum())
-
-
-@transformed
-def a_product_with_the_hessian(f):
-    return lambda x: gg.hvp(f)(x, V)
-
-
-@transformed
 def a_checkpoint(f):
     return lambda x: gg.grad(lambda x: gg.checkpoint(f, x))(x)
-
-
-@program
-def a_compiled_function_in_a_compiled_one(world):
-    table = {"k": 2.0, "calls": 0}
-
-    @world.compile
-    def inner(x):
-        table["calls"] += 1
-        return x * table["k"]
-
-    @world.compile
-    def outer(x):
-        return inner(x) + inner(x * 2)
-
-    world.watch(table)
-    world.play(
-        lambda x: (outer(x), inner(x)),
-        changes=[lambda: table.update(k=3.0), lambda: table.update(calls=0)],
-    )
-
-
-@program
-def a_compiled_function_that_is_called_by_itself_and_inside(world):
-    total = gg.zeros(3)
-
-    @world.compile
-    def add(x):
-        total.__iadd__(x)
-        return total * 1
-
-    outer = world.compile(lambda x: add(x) * add(x))
-    calls = add, outer, outer, add, outer, add, outer, outer
-    world.watch(total)
-    world.play(lambda i: calls[i](normal(3, seed=i)), lambda i: (i,), calls=8)
-
-
-@program
-def two_compiled_functions_that_share_state(world):
-    net = model(3, 3)
-    optimizer = gg.optim.Adam(net.parameters(), lr=0.1)
-
-    @world.compile
-    def train(x):
-        optimizer.zero_grad()
-        (net(x) ** 2).mean().backward()
-        optimizer.step()
-
-    evaluate = world.compile(lambda x: net(x).detach())
-
-    def whole(x):
-        train(x)
-        y = evaluate(x)
-        train(x * 2)
-        return y, evaluate(x)
-
-    world.watch(net)
-    world.play(whole, lambda i: (normal(4, 3, seed=i),))
-
-
-@program
-def a_compiled_function_that_replaces_another(world):
-    table = {"f": world.compile(lambda x: x * 2)}
-    f = world.compile(lambda x: table["f"](x) + 1)
-    world.play(
-        f,
-        changes=[
-            lambda: table.update(f=world.compile(lambda x: x * 3)),
-            lambda: table.update(f=lambda x: x * 4),
-            lambda: table.update(f=world.compile(lambda x: x * 5)),
-        ],
-    )
-
-
-@program
-def a_function_compiled_twice(world):
-    table = {"n": 0}
-
-    @world.compile
-    @world.compile
-    def f(x):
-        table["n"] += 1
-        return x * table["n"]
-
-    world.watch(table)
-    world.play(f, changes=[lambda: table.update(n=10)])
 
 
 @program
@@ -197,40 +55,6 @@ def a_function_compiled_in_each_call(world):
 
 
 @program
-def a_compiled_function_inside_of_a_map(world):
-    log = []
-
-    @world.compile
-    def f(x):
-        log.append(x.shape)
-        return x * len(log)
-
-    world.watch(log)
-    world.play(
-        lambda i: gg.vmap(f)(normal(2, 3, seed=i)) if i % 3 == 2 else f(normal(3, seed=i)),
-        lambda i: (i,),
-        calls=9,
-    )
-
-
-@program
-def a_compiled_function_inside_of_a_gradient_at_times(world):
-    w = leaf(3)
-    f = world.compile(lambda x: (gg.exp(w * x)).sum())
-
-    def whole(i):
-        w.grad, x = None, normal(3, seed=i)
-        if i % 3 == 2:
-            return gg.grad(f)(x)
-        y = f(x)
-        y.backward()
-        return y.detach()
-
-    world.watch(w)
-    world.play(whole, lambda i: (i,), calls=9)
-
-
-@program
 def draws_inside_of_a_map(world):
     @world.compile
     def f(x):
@@ -238,23 +62,6 @@ def draws_inside_of_a_map(world):
 
     world.watch(gg.random.default_generator)
     world.play(f, lambda i: (normal(2, 3, seed=i),), changes=[lambda: gg.manual_seed(2)])
-
-
-@program
-def a_checkpoint_inside_with_state(world):
-    w, table = leaf(3), {"k": 2.0, "calls": 0}
-
-    def piece(x):
-        table["calls"] += 1
-        return gg.exp(w * x) * table["k"]
-
-    @world.compile
-    def f(x):
-        w.grad = None
-        gg.checkpoint(piece, x).sum().backward()
-
-    world.watch(w, table)
-    world.play(f, changes=[lambda: table.update(k=3.0), lambda: table.update(calls=0)])
 
 
 @program

@@ -19,6 +19,7 @@ STORED = {
     "Q": "unsigned long long", "e": "half", "E": "bf16", "f": "float", "d": "double",
 }  # fmt: skip
 COMPUTED = STORED | {"e": "float", "E": "float"}
+_MOST_IN_PACKS = 80  # arrays; the packs of more would not fit into a thread's registers
 
 
 class Fused:
@@ -87,6 +88,8 @@ class Fused:
     def source(self, arrays):
         """The text of the kernel for inputs and results that lie so, and their `_Layout`."""
         layout = _Layout(self.shape, arrays, self._total is not None)
+        if len(arrays) > _MOST_IN_PACKS:
+            layout.pack = 1
         if self._total is not None:
             packs = [layout.pack == 16 // self._dtype.itemsize, self._size >= LARGE]
             layout.pack = layout.pack if all(packs) else 1

@@ -29,7 +29,8 @@ def setDevice(device):
 def getDeviceProperties(device):
     name = f"Stand-in {device}".encode()
     found = {"name": name, "major": 9, "minor": 0, "totalGlobalMem": memory.CAPACITY}
-    return found | {"l2CacheSize": 50 << 20}  # an H100's
+    # An H100's cache, and the shared memory that every GPU since compute capability 8.0 has.
+    return found | {"l2CacheSize": 50 << 20, "sharedMemPerBlockOptin": 99 << 10}
 
 
 def deviceGetPCIBusId(device):

@@ -4,4 +4,5 @@ import os
 
 from .flatten import flatten  # noqa: F401
 
-__path__.append(os.path.join(os.environ["AUTOGRAD_CHECKOUT"], "autograd", "misc"))
+if "AUTOGRAD_CHECKOUT" in os.environ:
+    __path__.append(os.path.join(os.environ["AUTOGRAD_CHECKOUT"], "autograd", "misc"))

@@ -1,0 +1,161 @@
+"""Images at the places of a grid: `grid_sample` and `affine_grid` of `gpugrad.nn.functional`."""
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from .._arguments import one_of
+from .._tensor import Tensor
+from ..autograd.casting import in_float32
+from ..backends.dtypes import int64
+from ..ops.elementwise import abs as _abs
+from ..ops.elementwise import clip, floor, remainder, where
+from ..ops.elementwise import round as _round
+from ..ops.indexing import take
+from ..ops.manipulation import (
+    astype,
+    broadcast_to,
+    expand_dims,
+    moveaxis,
+    reshape,
+    stack,
+)
+from ..ops.products import matmul, matrix_transpose
+from .common import created
+
+
+@in_float32
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """The values of images at the places of a grid, between elements interpolated.
+
+    input: ``(n, channels, height, width)`` or ``(n, channels, depth, height, width)``.
+    grid: ``(n, *lengths, 2)`` or ``(n, *lengths, 3)``: for each element of the result, ``(n,
+        channels, *lengths)``, a place in the input, first along the last axis. -1 and 1 are the
+        ends of an axis.
+    mode: ``"bilinear"``, also for three axes; ``"nearest"``; or for two ``"bicubic"``.
+    padding_mode: what lies beyond the ends: ``"zeros"``; ``"border"``, the last element; or
+        ``"reflection"``, as in a mirror at the ends.
+    align_corners: whether the ends are the centres of the first and the last elements, rather than
+        the edges of the area that these stand for.
+
+    Raises ValueError for other modes, and for shapes that do not fit.
+    """
+    name = "grid_sample"
+    one_of(f"{name}: mode", mode, ("bilinear", "nearest", "bicubic"))
+    one_of(f"{name}: padding_mode", padding_mode, ("zeros", "border", "reflection"))
+    d = input.ndim - 2
+    fits = d in (2, 3) and grid.ndim == d + 2 and grid.shape[0] == input.shape[0]
+    if not fits or grid.shape[-1] != d or (mode == "bicubic" and d == 3):
+        raise ValueError(
+            f"{name}: for mode {mode!r} the input must be (n, channels, height, width) and the "
+            f"grid (n, rows, columns, 2)"
+            + ", or both with one axis and 3 more" * (mode != "bicubic")
+            + f", but the shapes are {input.shape} and {grid.shape}"
+        )
+    n, channels, *lengths = input.shape
+    if 0 in lengths:
+        raise ValueError(f"{name}: the input has no elements, its shape is {input.shape}")
+    taps = []
+    for axis, length in enumerate(lengths):
+        x = (grid[..., d - 1 - axis] + 1) / 2
+        x = x * (length - 1) if align_corners else x * length - 0.5
+        taps.append(_taps(x, length, mode, padding_mode, bool(align_corners)))
+    rows = reshape(moveaxis(input, 1, -1), (-1, channels))  # of all pixels of all examples
+    example = created("arange", n, dtype="int64", like=input)
+    example = reshape(example, (n, *[1] * d))
+    out: Any = 0.0
+    for corner in product(*taps):
+        at, weight = example, 1.0
+        for (index, share), length in zip(corner, lengths, strict=True):
+            at, weight = at * length + index, weight * share
+        values = reshape(take(rows, reshape(at, (-1,)), axis=0), (*at.shape, channels))
+        out = out + values * expand_dims(weight, -1)
+    return moveaxis(out, -1, 1)
+
+
+def _taps(x, length, mode, padding_mode, align_corners):
+    """Pairs of indices along an axis and their weights, for the coordinates ``x``."""
+
+    def inside(x):
+        if padding_mode == "reflection":
+            x = _reflected(x, length, align_corners)
+        return x if padding_mode == "zeros" else clip(x, 0, length - 1)
+
+    if mode == "bicubic":
+        first = floor(x)
+        weights, first = _cubic_weights(x - first), first - 1
+    else:
+        x = inside(x)
+        first = _round(x) if mode == "nearest" else floor(x)
+        share = x - first
+        weights = [share * 0 + 1] if mode == "nearest" else [1 - share, share]
+    pairs = []
+    for i, weight in enumerate(weights):
+        place = first.detach() + i
+        if mode == "bicubic":
+            place = inside(place)
+        index = clip(place, 0, length - 1)
+        pairs.append((astype(index, int64), where(index == place, weight, 0.0)))
+    return pairs
+
+
+def _reflected(x, length, align_corners):
+    """Coordinates in a mirror at both ends."""
+    low = 0.0 if align_corners else -0.5
+    span = length - 1 - 2 * low
+    if span == 0:
+        return x * 0
+    return low + span - _abs(remainder(x - low, 2 * span) - span)
+
+
+def _cubic_weights(share):
+    """The weights of four neighbours of a place, ``share`` beyond the second of them.
+
+    Those of Keys (1981) with ``a = -0.75``, as PyTorch has them.
+    """
+    a = -0.75
+
+    def near(x):  # up to 1
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x):  # from 1 to 2
+        return ((x - 5) * x + 8) * x * a - 4 * a
+
+    return [far(share + 1), near(share), near(1 - share), far(2 - share)]
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The grid for `grid_sample` that maps each place ``x`` of the result to ``theta @ (x, 1)``.
+
+    theta: ``(n, 2, 3)``, or ``(n, 3, 4)`` for three axes.
+    size: the shape of the result of `grid_sample`, ``(n, channels, *lengths)``.
+
+    The grid is ``(n, *lengths, 2)`` or ``(n, *lengths, 3)``. For ``align_corners`` see
+    `grid_sample`. Raises ValueError for shapes that do not fit.
+    """
+    size = tuple(size)
+    n, d = size[0], len(size) - 2
+    if d not in (2, 3) or theta.shape != (n, d, d + 1):
+        raise ValueError(
+            f"affine_grid: theta must be (n, 2, 3) for a size (n, channels, height, width), or "
+            f"(n, 3, 4) for one axis more, but they are {theta.shape} and {size}"
+        )
+    lengths = size[2:]
+    axes = []
+    for axis, length in enumerate(lengths):
+        x = created("arange", length, dtype=theta.dtype, like=theta)
+        if align_corners:
+            x = (2 * x - (length - 1)) / max(length - 1, 1)
+        else:
+            x = (2 * x + 1) / length - 1
+        axes.append(broadcast_to(reshape(x, (-1, *[1] * (d - 1 - axis))), lengths))
+    ones = created("ones", lengths, dtype=theta.dtype, like=theta)
+    places = reshape(stack([*axes[::-1], ones], axis=-1), (math.prod(lengths), d + 1))
+    return reshape(matmul(places, matrix_transpose(theta)), (n, *lengths, d))

@@ -1,0 +1,127 @@
+"""The loss of sequences that are not aligned: a function of `gpugrad.nn.functional`, a module."""
+
+from typing import Any
+
+from .._arguments import whole
+from .._creation import asarray
+from .._tensor import Tensor
+from ..autograd.casting import in_float32
+from ..backends.dtypes import int64
+from ..ops.elementwise import clip, maximum, where
+from ..ops.indexing import take, take_along_axis
+from ..ops.manipulation import (
+    astype,
+    broadcast_to,
+    concat,
+    expand_dims,
+    reshape,
+    squeeze,
+    stack,
+    unstack,
+)
+from ..ops.reductions import cumulative_sum, logsumexp
+from .common import created, most
+from .losses import _Loss, _reduced
+
+_LEAST = -1e30  # for the logarithm of 0: with -inf, differences would be nan
+
+
+@in_float32
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Any,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Connectionist temporal classification (Graves et al. 2006): ``-log p(target)``.
+
+    The probability is summed over all alignments, in which each label of the target may be
+    repeated, and blanks may lie between labels; they must between equal ones.
+
+    log_probs: ``(time, n, classes)`` or ``(time, classes)``, such as of `log_softmax`.
+    targets: labels, ``(n, most)``, or all one after the other; ``(length,)`` without a batch.
+    input_lengths, target_lengths: ``(n,)``, or a number without a batch.
+    blank: the class that stands for no label.
+    reduction: ``"none"``, ``"sum"``, or ``"mean"`` over the examples of losses that are divided by
+        the targets' lengths.
+    zero_infinity: whether the loss of a target that is too long for its input is 0, and not inf.
+
+    Gradients are derivatives of this formula, of any order, and 0 where it is infinite. PyTorch's
+    are those of ``log_softmax(log_probs)``, which is the same number if they are normalized.
+    Raises ValueError for shapes that do not fit.
+    """
+    blank = whole("ctc_loss: blank", blank, 0)
+    is_single = log_probs.ndim == 2
+    targets = asarray(targets)
+    lengths = [reshape(asarray(x), (-1,)) for x in (input_lengths, target_lengths)]
+    if is_single:
+        log_probs, targets = expand_dims(log_probs, 1), reshape(targets, (1, -1))
+    fits = log_probs.ndim == 3 and all(x.shape == log_probs.shape[1:2] for x in lengths)
+    if not fits or targets.ndim not in (1, 2) or blank >= log_probs.shape[2]:
+        raise ValueError(
+            f"ctc_loss: log_probs must be (time, n, classes), with more than {blank} classes, both "
+            f"lengths (n,), and targets (n, most) or one after the other, but the shapes are "
+            f"{log_probs.shape}, {lengths[0].shape}, {lengths[1].shape} and {targets.shape}"
+        )
+    input_lengths, target_lengths = (x.to(log_probs.device, int64) for x in lengths)
+    targets = _padded(targets.to(log_probs.device, int64), target_lengths, blank)
+    losses = _negative_log(log_probs, targets, input_lengths, target_lengths, blank)
+    losses = where(losses < -_LEAST / 2, losses, 0.0 if zero_infinity else float("inf"))
+    if is_single:
+        losses, target_lengths = squeeze(losses, 0), squeeze(target_lengths, 0)
+    if reduction == "mean":
+        losses = losses / astype(maximum(target_lengths, 1), losses.dtype)
+    return _reduced("ctc_loss", losses, reduction)
+
+
+def _padded(targets, lengths, blank):
+    """Targets as ``(n, most)``, with blanks after the end of each."""
+    longest = targets.shape[-1] if targets.ndim == 2 else most(lengths, targets.shape[0])
+    places = created("arange", longest, dtype="int64", like=targets)
+    if targets.ndim == 1 and longest:
+        starts = cumulative_sum(lengths) - lengths
+        at = clip(starts[:, None] + places, 0, targets.shape[0] - 1)
+        targets = reshape(take(targets, reshape(at, (-1,)), axis=0), at.shape)
+    return where(places < lengths[:, None], reshape(targets, (-1, longest)), blank)
+
+
+def _negative_log(log_probs, targets, input_lengths, target_lengths, blank):
+    """The losses ``(n,)``, of at least ``-_LEAST`` where there is no alignment.
+
+    The states are a blank, the first label, a blank, the second label, and so on to a blank. Before
+    the first input, each example is in the first state.
+    """
+    n, longest = targets.shape
+    blanks = created("full", (n, longest), blank, dtype="int64", like=targets)
+    states = reshape(stack([blanks, targets], axis=-1), (n, 2 * longest))
+    states = concat([states, created("full", (n, 1), blank, dtype="int64", like=targets)], axis=1)
+    before = concat([states[:, :1], states[:, :1], states], axis=1)[:, : 2 * longest + 1]
+    skipping = where((states != blank) & (states != before), 0.0, _LEAST)
+    shape = (log_probs.shape[0], *states.shape)
+    own = take_along_axis(clip(log_probs, _LEAST), broadcast_to(states, shape), axis=-1)
+    nowhere = created("full", (n, 2), _LEAST, dtype=own.dtype, like=own)
+    skipping = astype(skipping, own.dtype)
+    here = created("arange", 2 * longest + 1, dtype="int64", like=own)
+    alpha = astype(where(here == 0, 0.0, _LEAST), own.dtype)
+    alphas = [broadcast_to(alpha, states.shape)]
+    for log_p in unstack(own):
+        reached = concat([nowhere, alphas[-1]], axis=1)
+        ways = [reached[:, 2:], reached[:, 1:-1], reached[:, :-2] + skipping]
+        alphas.append(logsumexp(stack(ways), axis=0) + log_p)
+    at = broadcast_to(input_lengths[None, :, None], (1, *states.shape))
+    last = squeeze(take_along_axis(stack(alphas), at, axis=0), 0)
+    # An alignment ends with the last label or with a blank after it.
+    is_end = (here == 2 * target_lengths[:, None]) | (here == 2 * target_lengths[:, None] - 1)
+    return -logsumexp(where(is_end, last, _LEAST), axis=1)
+
+
+class CTCLoss(_Loss, function=ctc_loss, options="blank reduction zero_infinity"):
+    """Loss of sequences that are not aligned; see `functional.ctc_loss`."""
+
+    def forward(  # type: ignore[override]
+        self, log_probs: Tensor, targets: Any, input_lengths: Any, target_lengths: Any
+    ) -> Tensor:
+        return self.function(log_probs, targets, input_lengths, target_lengths, **self._kept())
