@@ -1,6 +1,6 @@
 // How the search ranks pages: Sphinx's numbers, but pages for the library's developers come after
-// those for its users, and pages that only have the word in a sentence after all others.
-const Scorer = {
+// those for its users.
+var Scorer = {
   score: ([page, , , , score]) => (page.startsWith("development/") ? score - 4 : score),
   objNameMatch: 11,
   objPartialMatch: 6,
