@@ -67,14 +67,14 @@ GROUPS = {
     "Convolution": "nn.convolution",
     "Pooling": "nn.pooling",
     "Padding": "nn.padding",
-    "Resizing and rearranging": "nn.upsampling nn.shuffling",
+    "Resizing and rearranging": "nn.upsampling nn.sampling nn.shuffling",
     "Normalization": "nn.normalization nn.synchronized",
     "Activations": "nn.activations ops.activations ops.neural ops.transcendental",
     "Recurrent layers": "nn.recurrent",
     "Attention and transformers": "nn.attention nn.transformer",
     "Layers as functions": "nn.computations",
     "Distances and similarities": "nn.vectors",
-    "Losses": "nn.losses nn.likelihoods nn.margin_losses",
+    "Losses": "nn.losses nn.likelihoods nn.margin_losses nn.sequence_losses",
     "Schedules": "optim.lr_scheduler optim.formulas optim.scheduler",
     "Datasets": "data.dataset data.digits data.idx",
     "Loading": "data.loader data.collate",
@@ -250,12 +250,12 @@ def group(name):
     for title, homes in GROUPS.items():
         if home in homes.split():
             return title
-    return home.rpartition(".")[2].replace("_", " ").capitalize() if "special" in home else "Names"
+    return home.rpartition(".")[2].replace("_", " ").capitalize() if "special" in home else "Others"
 
 
 def table(names):
     """A table of names with the first paragraphs of their docstrings."""
-    text = ".. list-table::\n   :widths: 30 70\n   :class: names\n\n"
+    text = ".. list-table::\n   :widths: auto\n   :class: names\n\n"
     for name in names:
         value = public_names()[name]
         short = of_numpy(value)[0] if _from_numpy(value) else inspect.getdoc(value) or ""
