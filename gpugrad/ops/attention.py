@@ -9,7 +9,8 @@ from ..backends.philox import LANES
 from .normalization import cast, common_dtypes, widen
 
 # Weights that are computed at a time. They then stay in the processor's cache, and memory grows
-# only linearly with the number of queries and keys. On a GPU, launches must take little of the time.
+# only linearly with the number of queries and keys. On a GPU they are more, so that launches take
+# little of the time.
 _BLOCK = 1 << 17
 _BLOCK_ON_GPU = 1 << 24
 _ROWS = 32  # the fewest queries in a block, unless there are fewer
