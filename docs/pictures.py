@@ -10,6 +10,7 @@ reads its figures, or when a room imports another one, which `rooms` shows.
 >>>>>>> main
 """
 
+import functools
 import itertools
 import json
 import math
@@ -248,6 +249,7 @@ def speed(theme, narrow=False):
     picture.save(OUT / f"speed-{theme}{'-narrow' * narrow}.svg")
 
 
+@functools.cache
 def imports():
     """For each room the rooms that it imports, but for those that others of these import.
 

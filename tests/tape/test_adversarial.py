@@ -46,6 +46,7 @@ for name, function in PROGRAMS.items():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernels, feature",
     [("Haswell", "AVX2"), ("Sandybridge", "AVX"), ("SkylakeX", "AVX512F"), ("Prescott", "SSE3")],
