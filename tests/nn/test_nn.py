@@ -810,3 +810,33 @@ def test_softmax_in_another_dtype():
         out = function(x, dim=0, dtype=gpugrad.float64)
         assert out.dtype == gpugrad.float64
         assert out.tolist() == function(x.to(gpugrad.float64), dim=0).tolist()
+
+
+def test_attention_and_an_encoder_layer_are_their_formulas():
+    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True).to(gpugrad.float64)
+    for i, p in enumerate(layer.parameters()):
+        p.array[...] = np.random.default_rng(i).normal(size=p.shape)
+    w = {name: values(x) for name, x in layer.state_dict().items()}
+    x = np.random.default_rng(99).normal(size=(2, 3, 4))
+
+    def linear(x, name):
+        return x @ w[f"{name}weight"].T + w[f"{name}bias"]
+
+    def norm(x, name):
+        x = x - x.mean(-1, keepdims=True)
+        x = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+        return x * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    joined = linear(x, "self_attn.in_proj_").reshape(2, 3, 3, 2, 2)  # of queries, keys, values
+    query, key, value = (joined[:, :, i].swapaxes(1, 2) for i in range(3))
+    weights = np.exp(query @ key.swapaxes(2, 3) / np.sqrt(2))
+    weights /= weights.sum(-1, keepdims=True)
+    attended = (weights @ value).swapaxes(1, 2).reshape(2, 3, 4)
+    attended = linear(attended, "self_attn.out_proj.")
+    t = gpugrad.tensor(x)
+    found, means = layer.self_attn(t, t, t)
+    np.testing.assert_allclose(values(found), attended, rtol=1e-10)
+    np.testing.assert_allclose(values(means), weights.mean(1), rtol=1e-10)
+    y = norm(x + attended, "norm1")
+    y = norm(y + linear(np.maximum(linear(y, "linear1."), 0), "linear2."), "norm2")
+    np.testing.assert_allclose(values(layer(t)), y, rtol=1e-9, atol=1e-12)
