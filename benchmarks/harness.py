@@ -313,7 +313,9 @@ def _describe(library):
     elif library != "jax" and importlib.util.find_spec("threadpoolctl"):
         from threadpoolctl import threadpool_info
 
-        known["threads"] = max((pool["num_threads"] for pool in threadpool_info()), default=None)
+        pools = threadpool_info()
+        known["threads"] = max((pool["num_threads"] for pool in pools), default=None)
+        known["kernels"] = ", ".join(p["architecture"] for p in pools if p.get("architecture"))
     return known
 
 
@@ -363,6 +365,9 @@ def plot(path, title, environment, panels):
 def save_plot(figure, path, environment, title=""):
     """Write a figure to a file; its heading names the processor and the libraries."""
     versions = ", ".join(f"{n} {d['version']}" for n, d in environment["libraries"].items())
+    kernels = {d.get("kernels") for d in environment["libraries"].values()} - {None, ""}
+    if kernels:
+        versions += f"; OpenBLAS's kernels: {', '.join(sorted(kernels))}"
     processor = f"{environment['processor']}, {environment['cpus']} CPUs"
     figure.suptitle(f"{title}{processor}; {versions}", fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -384,7 +389,7 @@ def _draw(ax, title, rows):
         for x, r in zip(at, mine, strict=True):
             if key == "ratio" and r["target"] is not None:
                 edges = x - width / 2, x + width / 2
-                ax.hlines(r["target"], *edges, color="black", lw=2, label="target")
+                ax.hlines(r["target"], *edges, color="black", lw=2, label="the project's aim")
     ax.set_xticks(range(len(cases)), cases, fontsize=8)
     ax.set_yscale("log")
     ax.yaxis.set_minor_formatter("")

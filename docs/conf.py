@@ -61,6 +61,7 @@ html_title = "gpugrad"
 html_static_path = ["_static"]
 html_css_files = ["gpugrad.css"]
 # Without a list of pages: those with none below, and those of the reference, which are too many.
+html_search_scorer = str(DOCS / "search_scorer.js")
 html_sidebars = {"benchmarks": [], "index": [], "reference/gpugrad.*": []}
 mermaid_fullscreen = False
 html_show_sourcelink = False

@@ -1,7 +1,13 @@
 """Draws the pictures of the README, of the first page and of ARCHITECTURE.md.
 
+<<<<<<< HEAD
+Each is drawn for light and dark pages, and for wide pages and for phones, 420 pixels wide.
+
+The figures of `speed` are read from benchmarks/results; run this again when they change.
+=======
 Run ``python docs/pictures.py`` when the results in benchmarks/results change, from which `speed`
 reads its figures, or when a room imports another one, which `rooms` shows.
+>>>>>>> main
 """
 
 import itertools
@@ -108,9 +114,10 @@ class Picture:
         path.write_text("\n".join([*self.parts, "</svg>", ""]), "utf-8")
 
 
-def overview(theme):
+def overview(theme, narrow=False):
     """What gpugrad is made of, from the user's programs down to the array libraries."""
-    picture = Picture(760, 396, theme, "What gpugrad is made of")
+    size = (400, 760) if narrow else (760, 396)
+    picture = Picture(*size, theme, "What gpugrad is made of")
     rows = [
         (
             "Use it for",
@@ -152,15 +159,23 @@ def overview(theme):
     y = 8
     for caption, boxes in rows:
         height = 92 if len(boxes[0][1]) == 2 else 70
-        picture.text(0, y + height / 2 + 5, caption, size=13, color="quiet")
-        for i, (title, lines, fill) in enumerate(boxes):
-            x = 124 + i * 158
-            picture.box(x, y, 150, height, fill=fill)
-            picture.text(x + 75, y + 28, title, size=14, anchor="middle", bold=True)
-            for j, line in enumerate(lines):
-                picture.text(x + 75, y + 52 + 20 * j, line, size=13, color="quiet", anchor="middle")
-        y += height + 10
-    picture.save(OUT / f"overview-{theme}.svg")
+        if narrow:
+            height -= 14
+            picture.text(4, y + 12, caption, size=14, color="quiet")
+            places = [(4 + i % 2 * 200, y + 20 + i // 2 * (height + 6), 192) for i in range(4)]
+            y += 2 * height + 36
+        else:
+            picture.text(0, y + height / 2 + 5, caption, size=13, color="quiet")
+            places = [(124 + i * 158, y, 150) for i in range(4)]
+            y += height + 10
+        for (x, top, width), (title, lines, fill) in zip(places, boxes, strict=True):
+            picture.box(x, top, width, height, fill=fill)
+            middle, first = x + width / 2, top + (20 if narrow else 28)
+            picture.text(middle, first, title, size=14, anchor="middle", bold=True)
+            for j, line in enumerate(lines, 1):
+                baseline = first + 4 + 20 * j
+                picture.text(middle, baseline, line, size=13, color="quiet", anchor="middle")
+    picture.save(OUT / f"overview-{theme}{'-narrow' * narrow}.svg")
 
 
 def ratios():
@@ -181,27 +196,36 @@ def ratios():
     }
 
 
-def speed(theme):
+def speed(theme, narrow=False):
     """Times of gpugrad as ratios to PyTorch's, on a logarithmic axis around 1."""
     measured = ratios()
-    low, high, left, right, top = 0.25, 4, 280, 735, 44
-    height = top + 26 * len(measured) + 56
+    low, high = 0.25, 4
+    width, left, right, step = (400, 8, 392, 40) if narrow else (760, 280, 735, 26)
+    top, notes = (80 if narrow else 44), 84 if narrow else 66
+    height = top + step * len(measured) + notes
 
     def at(ratio):
         share = math.log(ratio / low) / math.log(high / low)
         return left + (right - left) * min(max(share, 0), 1)
 
-    picture = Picture(760, height, theme, "Time of gpugrad as a share of PyTorch's")
-    picture.text(8, 20, "Time as a share of eager PyTorch's", size=15, bold=True)
-    picture.text(at(0.97), 20, "gpugrad is faster", color="faster", anchor="end")
-    picture.text(at(1.03), 20, "PyTorch is faster", color="slower")
-    bottom = height - 48
+    picture = Picture(width, height, theme, "Time of gpugrad as a share of PyTorch's")
+    picture.text(
+        left if narrow else 8, 20, "Time as a share of eager PyTorch's", size=15, bold=True
+    )
+    picture.text(at(0.97), top - 24, "gpugrad is faster", color="faster", anchor="end")
+    picture.text(at(1.03), top - 24, "PyTorch is faster", color="slower")
+    bottom = height - notes + 8
     for tick in (0.25, 0.5, 1, 2, 4):
         picture.line(at(tick), top - 12, at(tick), bottom, width=2 if tick == 1 else 1)
-        picture.text(at(tick), bottom + 18, f"{tick:g}", size=12, color="quiet", anchor="middle")
+        anchor = {low: "start", high: "end"}.get(tick, "middle") if narrow else "middle"
+        picture.text(at(tick), bottom + 18, f"{tick:g}", size=13, color="quiet", anchor=anchor)
     for i, (name, ratio) in enumerate(measured.items()):
-        y = top + 26 * i
-        picture.text(left - 14, y + 9, name, size=13, anchor="end")
+        y = top + step * i
+        if narrow:
+            picture.text(left, y + 6, name, size=13)
+            y += 18
+        else:
+            picture.text(left - 14, y + 9, name, size=13, anchor="end")
         first, last = sorted((at(1), at(ratio)))
         picture.bar(first, y - 4, last - first, 16, "faster" if ratio < 1 else "slower")
         if name in XEON:
@@ -209,18 +233,19 @@ def speed(theme):
             picture.bar(first - 2, y, last - first + 4, 8, "range")
         beyond = max(at(ratio), *(map(at, XEON[name]) if name in XEON else (0,)))
         x, anchor = (at(ratio) - 6, "end") if ratio < 1 else (beyond + 8, "start")
-        picture.text(x, y + 9, f"{ratio:.2f}", size=12, color="quiet", anchor=anchor)
-    x, y = 8, height - 10
-    picture.text(x, y, "Bars: two cores of an AMD EPYC.", size=12, color="quiet")
-    picture.bar(x + 216, y - 8, 16, 8, "range")
-    picture.text(
-        x + 240,
-        y,
-        "Two cores of an Intel Xeon, where it was measured. PyTorch 2.13, float32.",
-        size=12,
-        color="quiet",
+        picture.text(x, y + 9, f"{ratio:.2f}", size=13, color="quiet", anchor=anchor)
+    legend = (
+        ("faster", "Two cores of an AMD EPYC, OpenBLAS's kernels for Haswell."),
+        ("range", "Two cores of an Intel Xeon, where it was measured."),
+        (None, "PyTorch 2.13, float32. A bar ends at the ratio beside it."),
     )
-    picture.save(OUT / f"speed-{theme}.svg")
+    for i, (fill, text) in enumerate(legend[: 3 if narrow else 2]):
+        y = bottom + 36 + 18 * i
+        if fill:
+            picture.bar(8, y - 9, 16, 10 if fill == "faster" else 8, fill)
+        text += " PyTorch 2.13, float32." if i == 1 and not narrow else ""
+        picture.text(32, y, text, size=12, color="quiet")
+    picture.save(OUT / f"speed-{theme}{'-narrow' * narrow}.svg")
 
 
 def imports():
@@ -308,6 +333,7 @@ def rooms(theme):
 
 if __name__ == "__main__":
     for theme in THEMES:
-        overview(theme)
-        speed(theme)
+        for narrow in (False, True):
+            overview(theme, narrow)
+            speed(theme, narrow)
         rooms(theme)

@@ -114,7 +114,20 @@ def pages():
     modules = [name for name in public_modules() if name not in TOPICS]
     found |= {name: module_page(name) for name in modules}
     found |= {names[0]: name_page(names) for names in own_pages().values()}
-    return {**found, "foreign_names": foreign_page(), "index": index(found, modules)}
+    found |= {"foreign_names": foreign_page(), "index": index(found, modules)}
+    for name, words in keywords().items():
+        words = words.replace("_", r"\_")  # at the end of a word it would make a link
+        found[name] = f":keywords: {words}\n\n{found[name]}"
+    return found
+
+
+def keywords():
+    """What users may search for, by the page that answers it, from a file with a line for each."""
+    lines = Path(__file__).with_name("keywords.txt").read_text("utf-8").splitlines()
+    found = dict(line.split(": ", 1) for line in lines)
+    for name, foreign in foreign_names().items():
+        found[name] = ", ".join([*filter(None, [found.get(name)]), *sorted(foreign)])
+    return found
 
 
 def public_modules(name=""):
@@ -237,12 +250,12 @@ def group(name):
     for title, homes in GROUPS.items():
         if home in homes.split():
             return title
-    return home.rpartition(".")[2].replace("_", " ").capitalize() if "special" in home else "Names"
+    return home.rpartition(".")[2].replace("_", " ").capitalize() if "special" in home else "Others"
 
 
 def table(names):
     """A table of names with the first paragraphs of their docstrings."""
-    text = ".. list-table::\n   :widths: 30 70\n   :class: names\n\n"
+    text = ".. list-table::\n   :widths: auto\n   :class: names\n\n"
     for name in names:
         value = public_names()[name]
         short = of_numpy(value)[0] if _from_numpy(value) else inspect.getdoc(value) or ""
@@ -258,8 +271,6 @@ def name_page(names):
     space, _, last = first.rpartition(".")
     value = public_names()[first]
     text = heading(first.removeprefix("gpugrad."))
-    if foreign := foreign_names().get(first):
-        text += f".. index:: {', '.join(f'! {n}' for n in sorted(foreign))}\n\n"
     text += f".. currentmodule:: {space}\n\n"
     if _from_numpy(value):
         kind = "class" if inspect.isclass(value) else "function"
@@ -276,12 +287,13 @@ def name_page(names):
             text += "   :members:\n" + "   :inherited-members:\n" * (last == "Tensor")
     text += "\n"
     for other in others:
-        text += f".. py:function:: {other}()\n   :no-typesetting:\n\n"
+        module, _, last = other.rpartition(".")
+        text += f".. py:function:: {last}()\n   :module: {module}\n   :no-typesetting:\n\n"
     if others:
         text += f"The same is ``{'``, ``'.join(others)}``.\n\n"
     if example := examples().get(first):
         text += f".. rubric:: Example\n\n{imports(example)}{example}\n\n"
-    if foreign:
+    if foreign := foreign_names().get(first):
         shown = ", ".join(f"``{n}``" for n in sorted(foreign))
         text += f"Other libraries call it, or something close to it, {shown}.\n\n"
     if _original(first) is not None:
@@ -398,13 +410,18 @@ def foreign_page():
         "An error that such a name raises says the same. The :ref:`index of all names "
         "<genindex>` has these and gpugrad's own.\n\n"
     )
-    found = {name for name, _, target in foreign_rows() if target}
-    lost = sorted({name for name, _, _ in foreign_rows()} - found)
-    text += f".. index:: {', '.join(f'! {name}' for name in lost)}\n\n"
+    # The search shows these after the pages of which they are keywords.
+    text += f".. index:: {', '.join(names_without_page())}\n\n"
     text += ".. list-table::\n   :header-rows: 1\n   :class: names\n\n   * - there\n     - here\n"
     for name, remedy, _ in foreign_rows():
         text += f"   * - ``{name}``\n     - {_linked(remedy)}\n"
     return text
+
+
+def names_without_page():
+    """The foreign names in whose place no public name stands."""
+    found = {name for name, _, target in foreign_rows() if target}
+    return sorted({name for name, _, _ in foreign_rows()} - found)
 
 
 def _linked(text):

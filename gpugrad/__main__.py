@@ -16,7 +16,8 @@ _OPTIONAL = (
     "cupy torch ml_dtypes optree opt_einsum safetensors scipy graphviz matplotlib tqdm einops"
 ).split()
 _VARIABLES = "CUDA_VISIBLE_DEVICES CUPY_CACHE_DIR CUPY_TF32 SCIPY_ARRAY_API".split()
-_VARIABLES += "OPENBLAS_NUM_THREADS MKL_NUM_THREADS OMP_NUM_THREADS CC GPUGRAD_NATIVE".split()
+_VARIABLES += "OPENBLAS_CORETYPE OPENBLAS_NUM_THREADS MKL_NUM_THREADS OMP_NUM_THREADS".split()
+_VARIABLES += ["CC", "GPUGRAD_NATIVE"]
 
 
 def report():

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice, repeat
 from operator import index
-from typing import Any, Never
+from typing import Any, Generic, Never, TypeVar, overload
 
 from .._arguments import whole
 from .._creation import asarray
 from .._dtypes import isdtype
 from .._foreign_names import INSTEAD
+from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..backends import backend_of, explain
@@ -32,7 +33,10 @@ from .samplers import (
 _WHOLE = slice(None)  # all rows of an array, which is already one batch
 
 
-class DataLoader:
+Batch = TypeVar("Batch")
+
+
+class DataLoader(Generic[Batch]):
     """Batches of a data set, ``(batch_size, ...)``; one pass is an epoch.
 
     dataset: a `TensorDataset`, whose batches are cut out as a whole and are tuples of tensors, or
@@ -64,8 +68,40 @@ class DataLoader:
         generator of their own.
 
     epoch: the number of epochs begun; set it to begin with another.
+
+    In annotations it has the type of its batches, as in ``DataLoader[tuple[Tensor, ...]]``.
     """
 
+    @overload
+    def __init__(
+        self: "DataLoader[tuple[Tensor, ...]]",
+        dataset: TensorDataset,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        drop_last: bool = False,
+        seed: int | None = None,
+        device: str | None = None,
+        prefetch: int = 0,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "DataLoader[Any]",
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        collate_fn: Callable[[list], Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        drop_last: bool = False,
+        seed: int | None = None,
+        device: str | None = None,
+        prefetch: int = 0,
+    ) -> None: ...
     def __init__(
         self,
         dataset: Any,
@@ -124,7 +160,7 @@ class DataLoader:
             return self.batch_sampler
         return BatchSampler(self.sampler, self.batch_size, self.drop_last)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch]:
         if thread.recorder is not None:
             thread.recorder.stop(
                 "it iterates over a DataLoader; compile the function of one batch instead, and "

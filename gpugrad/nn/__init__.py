@@ -1,7 +1,4 @@
-"""Layers, losses and models, with PyTorch's names and shapes.
-
-The classes of the modules named below are exported, but for those with a leading underscore.
-"""
+"""Layers, losses and models, with PyTorch's names and shapes."""
 
 from .._foreign_names import answer as _answer
 from . import functional, init, utils
@@ -10,6 +7,7 @@ from .module import Module, Parameter
 from .stateless import functional_call
 from .summaries import summary
 
+# The classes of these modules are exported, but for those with a leading underscore.
 _layers = _public(
     type,
     __name__,

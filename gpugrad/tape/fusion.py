@@ -20,7 +20,7 @@ def fuse(tape, fused):
 
     fused: the class of functions that run such a kernel.
     """
-    calls = _joined(_with_new_results(tape), tape.leaving)
+    calls = joined(_with_new_results(tape), tape.leaving)
     steps = {call: step for call in calls if (step := _step(call, fused.STORED)) is not None}
     sums = {call for call in calls if _is_sum(call)}
     uses = Counter([x for call in calls for x in call.operands()])
@@ -63,7 +63,7 @@ def _with_new_results(tape):
     return calls
 
 
-def _joined(calls, leaving):
+def joined(calls, leaving):
     """The calls of a tape, with one in the place of a result and its cotangent, see `Joint`."""
     for first in [*calls]:
         joint, inputs = first.declared.joint, (*first.args, *first.kwargs.values())
@@ -72,7 +72,7 @@ def _joined(calls, leaving):
         made = set(first.outs)
         for second in calls[calls.index(first) + 1 :]:
             if second.declared.joint is joint and tuple(second.args[1:]) == inputs:
-                is_free = made.isdisjoint(second.operands())
+                is_free = made.isdisjoint(second.operands()) and first.outs[0].kind == "array"
                 is_free &= _independent(_Uses(first), _Uses(second))
                 if is_free and _may_move(second, first, calls):
                     calls = _with_joint(joint, first, second, calls, leaving)

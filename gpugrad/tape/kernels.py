@@ -39,7 +39,7 @@ class Lowering:
         return found is not None
 
     def _lowered(self, call):
-        if not call.is_pure or call.several:
+        if not call.is_pure or (call.several and call.declared.steps is None):
             return None
         if call.is_view():
             return None if self.array(call.outs[0]) is None else []
@@ -48,9 +48,11 @@ class Lowering:
             is_ufunc = self.program.binder.ufunc_of(call.function) is not None
             out = self.array(first) if is_ufunc and type(first) is Value else None
         else:
-            (x,) = call.outs
-            out = self._stand_in(x)
-        if out is None or not out.size:
+            outs = [self._stand_in(x) for x in call.outs]
+            out = outs[0] if not call.several and outs[0] is not None and outs[0].size else None
+            if call.several and not any(x is None for x in outs):
+                out = outs
+        if out is None:
             return None
         found: list = []
         if call.may_fail and call not in self.program._checked_calls:

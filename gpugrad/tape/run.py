@@ -18,6 +18,7 @@ from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import writes
 from .cells import all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
+from .fusion import joined
 from .kernels import segments, steps_with
 from .plan import Plan, without_scalars
 from .stage import take_hyper
@@ -73,6 +74,8 @@ class Program(Steps):
         calls = tape.calls
         if self.binder is not None:
             calls = without_scalars(calls, tape.leaving, self.backend)
+        if self.native is not None:
+            calls = joined(calls, tape.leaving)
         self.plan = Plan.best(calls, tape.leaving, self._can_bind)
         self.arena = None if self.binder is None else self.binder.arena(self.plan.total)
         self.bind()

@@ -241,6 +241,41 @@ def test_cross_entropy(reduction, dtype, kind, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(neural, "_by_kernel", lambda *args: False)
             assert_same(found, both())
+        if reduction == "none":
+            together = np.empty(number, dtype), np.empty((number, n), dtype)
+            arrays = x, labels.astype(np.int64), *together, to_loss
+            if base.rows("cross_entropy_and_vjp", x.dtype, number, n, *arrays, n=ignored, m=1):
+                assert_same(together, found)
+
+
+@pytest.mark.parametrize("ignored", [-100, 1])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_compiled_cross_entropy_is_one_call_with_its_gradient(reduction, ignored):
+    x = gg.tensor(values((50, 7), np.float32, "ordinary", 0), requires_grad=True)
+    labels = gg.asarray(np.arange(50) % 7)
+
+    def f(labels):
+        loss = gg.nn.functional.cross_entropy(
+            x * 2, labels, reduction=reduction, ignore_index=ignored
+        )
+        x.grad = None
+        loss.backward()
+        return loss.detach()
+
+    expected, gradient = f(labels).numpy(), x.grad.numpy()
+    compiled = gg.compile(f)
+    for _ in range(9):
+        assert_same(compiled(labels).numpy(), expected)
+        assert_same(x.grad.numpy(), gradient)
+        for program in compiled._programs:
+            program.use_kernels()
+    (program,) = compiled._programs
+    names = [call.name for call in program.plan.calls]
+    assert [name for name in names if "entropy" in name] == ["cross_entropy_and_vjp"]
+    assert program.segments[0].start == 0
+    assert program.segments[0].end == len(names)
+    with pytest.raises(IndexError, match="labels must be from 0 to 6"):
+        compiled(labels + 7)
 
 
 @pytest.mark.parametrize("name", ["layer_norm_vjp", "softmax_vjp", "gelu_vjp"])

@@ -19,6 +19,7 @@ from test_interrupts import interrupted
 
 import gpugrad as gg
 from gpugrad import nn
+from gpugrad.__main__ import report
 from gpugrad.backends.numpy import threads
 
 ROOT = Path(gg.__file__).parents[1]
@@ -528,3 +529,24 @@ def test_numbers():
         gg.set_num_threads(1.5)
     assert gg.get_num_threads() == before
     assert gg.get_num_threads() >= 1
+
+
+@pytest.mark.parametrize(
+    "kernels, features, described",
+    [
+        ("SkylakeX", {"AVX2": True, "AVX512_SKX": True}, "SkylakeX"),
+        ("Haswell", {"AVX2": True, "AVX512_SKX": False}, "Haswell"),
+        ("Haswell", {"AVX2": True, "AVX512_SKX": True}, "OPENBLAS_CORETYPE=SkylakeX"),
+        ("Prescott", {"AVX2": True}, "OPENBLAS_CORETYPE=Haswell"),
+        ("Prescott", {"AVX2": False}, "Prescott"),
+        ("neoversen1", {}, "neoversen1"),
+        ("", {"AVX2": True}, "are not known"),
+    ],
+)
+def test_better_kernels_are_named_where_the_processor_has_them(kernels, features, described):
+    assert threads.describe_kernels(kernels, features).endswith(described)
+
+
+@is_openblas
+def test_the_report_names_the_kernels_of_openblas():
+    assert dict(report())["kernels of OpenBLAS"].startswith(blas.kernels)

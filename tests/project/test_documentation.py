@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import io
+import itertools
 import json
 import os
 import re
@@ -123,12 +124,12 @@ def test_the_pictures_are_those_that_their_script_draws(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
     pictures = importlib.import_module("pictures")
     monkeypatch.setattr(pictures, "OUT", tmp_path)
-    for theme in pictures.THEMES:
-        pictures.overview(theme)
-        pictures.speed(theme)
-        pictures.rooms(theme)
+    for theme, narrow in itertools.product(pictures.THEMES, (False, True)):
+        pictures.overview(theme, narrow)
+        pictures.speed(theme, narrow)
+        pictures.rooms(theme)  # for wide pages only
     drawn = sorted(tmp_path.iterdir())
-    assert len(drawn) == 6
+    assert len(drawn) == 10
     for path in drawn:
         assert path.read_text() == (DOCS / "_static" / path.name).read_text(), (
             f"run docs/pictures.py: {path.name} differs"

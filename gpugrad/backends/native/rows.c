@@ -311,6 +311,27 @@ KERNEL(cross_entropy_vjp) {
     }
 }
 
+// Both at once. a: logits, labels, losses, to_logits, the cotangents as above.
+KERNEL(cross_entropy_and_vjp) {
+    JOB;
+    for (int64_t row = first; row < last; row++) {
+        int64_t label = ((int64_t *)job->a[1])[row];
+        T *restrict y = ROW(3), g = ((T *)job->a[4])[row * job->m], most, log_of;
+        T total = NAME(exponentials)(piece, ROW(0), y, n, &most);
+        log_of = total;
+        NAME(apply)(LOG, &log_of, 1);
+        if (label == job->n) {
+            ((T *)job->a[2])[row] = 0;
+            memset(y, 0, n * sizeof(T));
+            continue;
+        }
+        ((T *)job->a[2])[row] = log_of - (ROW(0)[label] - most);
+        T at_label = (y[label] / total - 1) * g;
+        EACH y[i] = y[i] / total * g;
+        y[label] = at_label;
+    }
+}
+
 // Normalization. s: eps. n: whether the mean is subtracted.
 
 // The mean of x, or 0 if it is not subtracted, and the reciprocal of the standard deviation.
@@ -589,7 +610,7 @@ ELEMENTWISE(gelu_vjp) {
 #define KERNELS(X)                                                                                 \
     X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0) X(outer_product, 0)               \
     X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0)                        \
-    X(cross_entropy, 1) X(cross_entropy_vjp, 0) X(layer_norm, 2) X(layer_norm_vjp, 3)              \
+    X(cross_entropy, 1) X(cross_entropy_vjp, 0) X(cross_entropy_and_vjp, 0) X(layer_norm, 2) X(layer_norm_vjp, 3)              \
     X(sigmoid, 2) X(sigmoid_vjp, 2) X(expit_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)  \
     X(leaky_relu, 2) X(leaky_relu_vjp, 2) X(elu, 2) X(elu_vjp, 2) X(softplus, 2)                   \
     X(softplus_vjp, 2) X(mish, 2) X(mish_vjp, 2) X(hardswish, 2) X(hardswish_vjp, 2)               \

@@ -13,7 +13,7 @@ from ..dtypes import float32, is_bfloat16
 from ..special import scipy_function
 from .namespace import add_at, owner, pick, places_along, power, xp
 from .random import Random
-from .threads import get_num_threads, run
+from .threads import describe_kernels, get_num_threads, run
 
 # The variable of what `errstate` sets, which NumPy itself takes 0.7 µs to describe; None if it has
 # another place in this version.
@@ -153,6 +153,7 @@ class NumPy(Backend):
         return [
             ("numpy", np.__version__),
             ("BLAS of numpy", blas),
+            ("kernels of OpenBLAS", describe_kernels()),
             ("threads for products", str(get_num_threads())),
         ]
 

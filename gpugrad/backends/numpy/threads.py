@@ -40,6 +40,9 @@ _ROWS, _ALIGNED = 64, 16  # the fewest rows or columns in other pieces; all are 
 _DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
 _MOST = 1024  # threads; a mistyped number is not to take all that the system has
 _VARIABLES = "OPENBLAS_NUM_THREADS GOTO_NUM_THREADS OMP_NUM_THREADS".split()
+# Kernels of OpenBLAS that use these instructions, by the processors that they are named after.
+_OF_AVX512 = ("skylakex", "cooperlake", "sapphirerapids")
+_OF_AVX2 = ("haswell", "zen", *_OF_AVX512)
 
 
 def set_num_threads(number: int) -> None:
@@ -350,6 +353,20 @@ class _BLAS:
             self.set(self.usual)
 
 
+def describe_kernels(kernels=None, features=None):
+    """Which kernels OpenBLAS uses, and the variable for better ones if the processor has them."""
+    kernels = _blas.kernels if kernels is None else kernels
+    if features is None:
+        features = getattr(np._core._multiarray_umath, "__cpu_features__", {})
+    for instructions, better, feature, enough in (
+        ("AVX-512", "SkylakeX", "AVX512_SKX", _OF_AVX512),
+        ("AVX2", "Haswell", "AVX2", _OF_AVX2),
+    ):
+        if kernels and features.get(feature) and kernels.lower() not in enough:
+            return f"{kernels}; this processor has {instructions}: try OPENBLAS_CORETYPE={better}"
+    return kernels or "are not known"
+
+
 def _functions_of_openblas():
     for path in _files_with_openblas():
         for name in ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}"):
@@ -483,7 +500,7 @@ def _after_fork():
 
 
 _blas = _BLAS()
-if _blas.kernels.lower() not in ("skylakex", "cooperlake", "sapphirerapids"):
+if _blas.kernels.lower() not in _OF_AVX512:
     _SMALL = 0
 _threads = _Threads(_default())
 _library: ctypes.CDLL | None = None  # see `use`

@@ -9,10 +9,10 @@ from functools import partial
 
 import numpy as np
 
-from ...backends.declarations import declare
+from ...backends.declarations import Joint, declare
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import is_expected, rows, step_of_rows
-from ...backends.numpy.namespace import check_labels
+from ...backends.numpy.namespace import check_labels, xp
 from ...ops.neural import cross_entropy, log_softmax, softmax
 from .whole import whole
 
@@ -166,27 +166,43 @@ def _check(target, classes, ignore_index):
 
 
 # What a program calls, and with which arguments, before it changes anything.
-def _check_of(logits, target, *, reduction="mean", ignore_index=-100):
+def _check_of(logits, target, reduction="mean", ignore_index=-100):
     return _check, (target, logits.shape[-1], ignore_index)
 
 
-def _steps_of(logits, target, /, *, reduction="mean", ignore_index=-100, out):
-    """Calls that fill ``out``, where all labels are known to be classes or the ignored number."""
+def _steps_of(
+    logits, target, reduction="mean", ignore_index=-100, loss=None, g=None, to_logits=None
+):
+    """Calls that fill ``loss``, ``to_logits`` or both, where all labels are known to be classes or
+    the ignored number."""
     if not _has_steps(logits, target, reduction, ignore_index):
         return None
-    labels, losses = np.empty(target.shape, np.int64), np.empty(target.shape, logits.dtype)
-    losses = out if reduction == "none" else losses
-    arrays, options = (logits, labels, losses), {"n": ignore_index}
+    if g is not None and g.dtype != logits.dtype:
+        return None
+    dtype = logits.dtype
+    labels, count = np.empty(target.shape, np.int64), np.empty((), dtype)
     steps = [partial(np.copyto, labels, target)]
-    steps.append(
-        step_of_rows((2,), "cross_entropy", logits.dtype, *logits.shape, *arrays, **options)
-    )
-    if reduction != "none":
-        steps.append(partial(np.add.reduce, losses, None, None, out, False))
-    if reduction == "mean":
-        steps += [*_count(labels, ignore_index, count := np.empty((), out.dtype)),
-                  partial(np.divide, out, count, out)]  # fmt: skip
-    return steps
+    steps += _count(labels, ignore_index, count) if reduction == "mean" else []
+    arrays, options, after = [logits, labels], {"n": ignore_index}, []
+    if loss is not None:
+        losses = loss if reduction == "none" else np.empty(target.shape, dtype)
+        after += [partial(np.add.reduce, losses, None, None, loss, False)] * (reduction != "none")
+        after += [partial(np.divide, loss, count, loss)] * (reduction == "mean")
+        arrays.append(losses)
+    if g is not None:
+        weight, least = np.empty(g.shape, dtype), np.empty((), dtype)
+        if reduction == "mean":
+            steps.append(partial(np.maximum, count, np.ones((), dtype), least))
+            steps.append(partial(np.divide, g, least, weight))
+        else:
+            steps.append(partial(np.copyto, weight, g))
+        arrays += [to_logits, weight]
+        options["m"] = int(g.size > 1)
+    name, written = "cross_entropy_and_vjp", (2, 3)
+    if g is None or loss is None:
+        name, written = "cross_entropy" if g is None else "cross_entropy_vjp", (2,)
+    steps.append(step_of_rows(written, name, dtype, *logits.shape, *arrays, **options))
+    return steps + after
 
 
 def _count(labels, ignore_index, count):
@@ -210,14 +226,6 @@ def _has_steps(logits, target, reduction, ignore_index):
     )
 
 
-declare(
-    _cross_entropy,
-    fails=True,
-    check=lambda args, kwargs: _check_of(*args, **kwargs),
-    steps=_steps_of,
-)
-
-
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     if not _covers(logits, target, reduction, ignore_index) or g.dtype != logits.dtype:
         return NotImplemented
@@ -236,35 +244,32 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     return np.ascontiguousarray(p.T)
 
 
-def _check_of_vjp(g, logits, target, reduction, ignore_index):
-    return _check_of(logits, target, ignore_index=ignore_index)
+def _cross_entropy_and_vjp(has_sums, g, logits, target, /, *, reduction, ignore_index):
+    loss = _cross_entropy(xp, logits, target, reduction=reduction, ignore_index=ignore_index)
+    return np.asarray(loss), _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index)
 
 
-def _steps_of_vjp(g, logits, target, reduction, ignore_index, /, *, out):
-    if not _has_steps(logits, target, reduction, ignore_index) or g.dtype != logits.dtype:
-        return None
-    labels, weight = np.empty(target.shape, np.int64), np.empty(g.shape, g.dtype)
-    steps = [partial(np.copyto, labels, target)]
-    if reduction == "mean":
-        count = np.empty((), g.dtype)
-        steps += _count(labels, ignore_index, count)
-        steps.append(partial(np.maximum, count, np.ones((), g.dtype), count))
-        steps.append(partial(np.divide, g, count, weight))
-    else:
-        steps.append(partial(np.copyto, weight, g))
-    arrays, options = (logits, labels, out, weight), {"n": ignore_index, "m": int(g.size > 1)}
-    steps.append(
-        step_of_rows((2,), "cross_entropy_vjp", logits.dtype, *logits.shape, *arrays, **options)
-    )
-    return steps
-
-
+_both = Joint(_cross_entropy_and_vjp)
+declare(
+    _cross_entropy,
+    fails=True,
+    check=lambda args, kwargs: _check_of(*args, **kwargs),
+    steps=lambda *args, out, **static: _steps_of(*args, **static, loss=out),
+    joint=_both,
+)
 declare(
     _cross_entropy_vjp,
     fails=True,
-    check=lambda args, kwargs: _check_of_vjp(*args, **kwargs),
-    steps=_steps_of_vjp,
+    check=lambda args, kwargs: _check_of(*args[1:]),
+    steps=lambda g, *args, out: _steps_of(*args, g=g, to_logits=out),
+    joint=_both,
 )
-
-
+declare(
+    _cross_entropy_and_vjp,
+    fails=True,
+    check=lambda args, kwargs: _check_of(*args[2:], **kwargs),
+    steps=lambda _, g, *args, out, **static: _steps_of(
+        *args, **static, loss=out[0], g=g, to_logits=out[1]
+    ),
+)
 cross_entropy.twin("numpy", _cross_entropy, logits=_cross_entropy_vjp)
