@@ -126,7 +126,7 @@ def test_loss(kind):
 
 def bags(x, mode):
     rows, offsets = (gg.tensor(i, device=x.device) for i in ([0, 7, 3, 3, 2], [0, 2, 2]))
-    return functional.embedding_bag(rows, gg.reshape(x, (8, 6)), offsets, mode)
+    return functional.embedding_bag(rows, gg.reshape(x, (8, 6)), offsets, mode=mode)
 
 
 # Of images (2, 2, 3, 4).
