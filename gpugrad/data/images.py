@@ -57,9 +57,8 @@ class Compose:
 
     def for_batch(self, epoch: int, number: int) -> "Compose":
         """The functions for a batch of a `DataLoader`, with their own random numbers."""
-        own = [getattr(t, "for_batch", None) for t in self.transforms]
-        pairs = zip(self.transforms, own, strict=True)
-        return Compose([f(epoch, number) if f else transform for transform, f in pairs])
+        kept = (getattr(t, "for_batch", lambda *_, t=t: t) for t in self.transforms)
+        return Compose([made(epoch, number) for made in kept])
 
 
 class _Change:

@@ -130,6 +130,7 @@ def embedding_bag(
     input: Any,
     weight: Tensor,
     offsets: Any = None,
+    *,
     mode: str = "mean",
     per_sample_weights: Any = None,
     include_last_offset: bool = False,

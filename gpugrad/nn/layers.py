@@ -282,10 +282,10 @@ class EmbeddingBag(Embedding):
             input,
             self.weight,
             offsets,
-            self.mode,
-            per_sample_weights,
-            self.include_last_offset,
-            self.padding_idx,
+            mode=self.mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
         )
 
     def extra_repr(self) -> str:

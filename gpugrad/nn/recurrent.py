@@ -28,7 +28,6 @@ class _Recurrent(Module):
 
     gates: int
     states: tuple[str, ...] = ("h_0",)
-    proj_size = 0
 
     def __init__(
         self,
@@ -39,6 +38,7 @@ class _Recurrent(Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         *,
         dtype: Any = None,
         device: str | None = None,
@@ -48,6 +48,10 @@ class _Recurrent(Module):
         self.input_size = whole(f"{name}: input_size", input_size, 1)
         self.hidden_size = whole(f"{name}: hidden_size", hidden_size, 1)
         self.num_layers = whole(f"{name}: num_layers", num_layers, 1)
+        self.proj_size = whole(f"{name}: proj_size", proj_size, 0)
+        if proj_size and (self.gates != 4 or proj_size >= hidden_size):
+            least = f"be less than hidden_size {hidden_size}" if self.gates == 4 else "be 0"
+            raise ValueError(f"{name}: proj_size {proj_size} must {least}; it is for LSTM alone")
         self.bias = bias
         self.batch_first = batch_first
         check_probability(f"{name}: dropout", dropout)
@@ -232,30 +236,6 @@ class LSTM(_Recurrent):
 
     gates = 4
     states = "h_0", "c_0"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        self.proj_size = whole("LSTM: proj_size", proj_size, 0)
-        if proj_size >= hidden_size:
-            raise ValueError(
-                f"LSTM: proj_size {proj_size} must be less than hidden_size {hidden_size}"
-            )
-        layout: Any = bias, batch_first, dropout, bidirectional
-        given: Any = {"dtype": dtype, "device": device, "generator": generator}
-        super().__init__(input_size, hidden_size, num_layers, *layout, **given)
 
     def _run(self, x, parameters, states, reverse):
         if not self.proj_size:

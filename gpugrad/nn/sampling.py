@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from .._arguments import one_of
+from .._arguments import one_of, require
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends.dtypes import int64
@@ -13,14 +13,7 @@ from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, floor, remainder, where
 from ..ops.elementwise import round as _round
 from ..ops.indexing import take
-from ..ops.manipulation import (
-    astype,
-    broadcast_to,
-    expand_dims,
-    moveaxis,
-    reshape,
-    stack,
-)
+from ..ops.manipulation import broadcast_to, moveaxis, stack
 from ..ops.products import matmul, matrix_transpose
 from .common import created
 
@@ -53,30 +46,28 @@ def grid_sample(
     d = input.ndim - 2
     fits = d in (2, 3) and grid.ndim == d + 2 and grid.shape[0] == input.shape[0]
     if not fits or grid.shape[-1] != d or (mode == "bicubic" and d == 3):
+        also = ", or both with one axis and 3 more" * (mode != "bicubic")
         raise ValueError(
             f"{name}: for mode {mode!r} the input must be (n, channels, height, width) and the "
-            f"grid (n, rows, columns, 2)"
-            + ", or both with one axis and 3 more" * (mode != "bicubic")
-            + f", but the shapes are {input.shape} and {grid.shape}"
+            f"grid (n, rows, columns, 2){also}, but the shapes are {input.shape} and {grid.shape}"
         )
     n, channels, *lengths = input.shape
-    if 0 in lengths:
-        raise ValueError(f"{name}: the input has no elements, its shape is {input.shape}")
+    require(0 not in lengths, f"{name}: the input must have elements", input.shape)
     taps = []
     for axis, length in enumerate(lengths):
         x = (grid[..., d - 1 - axis] + 1) / 2
         x = x * (length - 1) if align_corners else x * length - 0.5
         taps.append(_taps(x, length, mode, padding_mode, bool(align_corners)))
-    rows = reshape(moveaxis(input, 1, -1), (-1, channels))  # of all pixels of all examples
-    example = created("arange", n, dtype="int64", like=input)
-    example = reshape(example, (n, *[1] * d))
+    rows = moveaxis(input, 1, -1).reshape((-1, channels))  # of all pixels of all examples
+    example = created("arange", n, dtype="int64", like=input).reshape((n, *[1] * d))
     out: Any = 0.0
     for corner in product(*taps):
-        at, weight = example, 1.0
+        at: Any = example
+        weight: Any = 1.0
         for (index, share), length in zip(corner, lengths, strict=True):
             at, weight = at * length + index, weight * share
-        values = reshape(take(rows, reshape(at, (-1,)), axis=0), (*at.shape, channels))
-        out = out + values * expand_dims(weight, -1)
+        values = take(rows, at.reshape((-1,)), axis=0).reshape((*at.shape, channels))
+        out = out + values * weight[..., None]
     return moveaxis(out, -1, 1)
 
 
@@ -102,7 +93,7 @@ def _taps(x, length, mode, padding_mode, align_corners):
         if mode == "bicubic":
             place = inside(place)
         index = clip(place, 0, length - 1)
-        pairs.append((astype(index, int64), where(index == place, weight, 0.0)))
+        pairs.append((index.astype(int64), where(index == place, weight, 0.0)))
     return pairs
 
 
@@ -155,7 +146,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             x = (2 * x - (length - 1)) / max(length - 1, 1)
         else:
             x = (2 * x + 1) / length - 1
-        axes.append(broadcast_to(reshape(x, (-1, *[1] * (d - 1 - axis))), lengths))
+        axes.append(broadcast_to(x.reshape((-1, *[1] * (d - 1 - axis))), lengths))
     ones = created("ones", lengths, dtype=theta.dtype, like=theta)
-    places = reshape(stack([*axes[::-1], ones], axis=-1), (math.prod(lengths), d + 1))
-    return reshape(matmul(places, matrix_transpose(theta)), (n, *lengths, d))
+    places = stack([*axes[::-1], ones], axis=-1).reshape((math.prod(lengths), d + 1))
+    return matmul(places, matrix_transpose(theta)).reshape((n, *lengths, d))

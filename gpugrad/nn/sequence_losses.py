@@ -9,16 +9,7 @@ from ..autograd.casting import in_float32
 from ..backends.dtypes import int64
 from ..ops.elementwise import clip, maximum, where
 from ..ops.indexing import take, take_along_axis
-from ..ops.manipulation import (
-    astype,
-    broadcast_to,
-    concat,
-    expand_dims,
-    reshape,
-    squeeze,
-    stack,
-    unstack,
-)
+from ..ops.manipulation import broadcast_to, concat, stack, unstack
 from ..ops.reductions import cumulative_sum, logsumexp
 from .common import created, most
 from .losses import _Loss, _reduced
@@ -56,9 +47,9 @@ def ctc_loss(
     blank = whole("ctc_loss: blank", blank, 0)
     is_single = log_probs.ndim == 2
     targets = asarray(targets)
-    lengths = [reshape(asarray(x), (-1,)) for x in (input_lengths, target_lengths)]
+    lengths = [asarray(x).reshape((-1,)) for x in (input_lengths, target_lengths)]
     if is_single:
-        log_probs, targets = expand_dims(log_probs, 1), reshape(targets, (1, -1))
+        log_probs, targets = log_probs[:, None], targets.reshape((1, -1))
     fits = log_probs.ndim == 3 and all(x.shape == log_probs.shape[1:2] for x in lengths)
     if not fits or targets.ndim not in (1, 2) or blank >= log_probs.shape[2]:
         raise ValueError(
@@ -71,9 +62,9 @@ def ctc_loss(
     losses = _negative_log(log_probs, targets, input_lengths, target_lengths, blank)
     losses = where(losses < -_LEAST / 2, losses, 0.0 if zero_infinity else float("inf"))
     if is_single:
-        losses, target_lengths = squeeze(losses, 0), squeeze(target_lengths, 0)
+        losses, target_lengths = losses[0, ...], target_lengths[0, ...]
     if reduction == "mean":
-        losses = losses / astype(maximum(target_lengths, 1), losses.dtype)
+        losses = losses / maximum(target_lengths, 1).astype(losses.dtype)
     return _reduced("ctc_loss", losses, reduction)
 
 
@@ -84,8 +75,8 @@ def _padded(targets, lengths, blank):
     if targets.ndim == 1 and longest:
         starts = cumulative_sum(lengths) - lengths
         at = clip(starts[:, None] + places, 0, targets.shape[0] - 1)
-        targets = reshape(take(targets, reshape(at, (-1,)), axis=0), at.shape)
-    return where(places < lengths[:, None], reshape(targets, (-1, longest)), blank)
+        targets = take(targets, at.reshape((-1,)), axis=0).reshape(at.shape)
+    return where(places < lengths[:, None], targets.reshape((-1, longest)), blank)
 
 
 def _negative_log(log_probs, targets, input_lengths, target_lengths, blank):
@@ -96,23 +87,23 @@ def _negative_log(log_probs, targets, input_lengths, target_lengths, blank):
     """
     n, longest = targets.shape
     blanks = created("full", (n, longest), blank, dtype="int64", like=targets)
-    states = reshape(stack([blanks, targets], axis=-1), (n, 2 * longest))
+    states = stack([blanks, targets], axis=-1).reshape((n, 2 * longest))
     states = concat([states, created("full", (n, 1), blank, dtype="int64", like=targets)], axis=1)
     before = concat([states[:, :1], states[:, :1], states], axis=1)[:, : 2 * longest + 1]
     skipping = where((states != blank) & (states != before), 0.0, _LEAST)
     shape = (log_probs.shape[0], *states.shape)
     own = take_along_axis(clip(log_probs, _LEAST), broadcast_to(states, shape), axis=-1)
     nowhere = created("full", (n, 2), _LEAST, dtype=own.dtype, like=own)
-    skipping = astype(skipping, own.dtype)
+    skipping = skipping.astype(own.dtype)
     here = created("arange", 2 * longest + 1, dtype="int64", like=own)
-    alpha = astype(where(here == 0, 0.0, _LEAST), own.dtype)
+    alpha = where(here == 0, 0.0, _LEAST).astype(own.dtype)
     alphas = [broadcast_to(alpha, states.shape)]
     for log_p in unstack(own):
         reached = concat([nowhere, alphas[-1]], axis=1)
         ways = [reached[:, 2:], reached[:, 1:-1], reached[:, :-2] + skipping]
         alphas.append(logsumexp(stack(ways), axis=0) + log_p)
     at = broadcast_to(input_lengths[None, :, None], (1, *states.shape))
-    last = squeeze(take_along_axis(stack(alphas), at, axis=0), 0)
+    last = take_along_axis(stack(alphas), at, axis=0)[0, ...]
     # An alignment ends with the last label or with a blank after it.
     is_end = (here == 2 * target_lengths[:, None]) | (here == 2 * target_lengths[:, None] - 1)
     return -logsumexp(where(is_end, last, _LEAST), axis=1)

@@ -1,5 +1,7 @@
 """Ops, layers and optimizers give the same results on a GPU as on the CPU."""
 
+import copy
+
 import numpy as np
 import pytest
 from cases import CASES
@@ -11,6 +13,8 @@ from test_ops import Call, quiet, samples
 
 import gpugrad as gg
 from gpugrad import nn
+from gpugrad.data import images
+from gpugrad.nn import functional
 from gpugrad.testing import assert_close
 
 pytestmark = on_gpu
@@ -117,6 +121,44 @@ def test_loss(kind):
         out = loss(*given_to(kind, x, y, labels))
         out.backward()
         made.append([out, x.grad])
+    assert_same(*made)
+
+
+def bags(x, mode):
+    rows, offsets = (gg.tensor(i, device=x.device) for i in ([0, 7, 3, 3, 2], [0, 2, 2]))
+    return functional.embedding_bag(rows, gg.reshape(x, (8, 6)), offsets, mode=mode)
+
+
+# Of images (2, 2, 3, 4).
+FUNCTIONS = {
+    "grid": lambda x: functional.grid_sample(
+        x, functional.affine_grid(gg.reshape(x[:, 0, :2, :3], (2, 2, 3)), (2, 2, 5, 3))
+    ),
+    "reflected": lambda x: functional.grid_sample(
+        x, 2 * gg.reshape(x, (2, 3, 4, 2)), "bicubic", "reflection"
+    ),
+    "bicubic": lambda x: functional.interpolate(x, (5, 7), mode="bicubic"),
+    "sums": lambda x: bags(x, "sum"),
+    "maxima": lambda x: bags(x, "max"),
+    "changes": images.Compose([
+        images.Normalize(0.5, 2.0),
+        images.RandomCrop((3, 2), 1, generator=gg.random.Generator(0)),
+        images.RandomHorizontalFlip(generator=gg.random.Generator(1)),
+        images.RandomRotation(40, "bilinear", generator=gg.random.Generator(2)),
+    ]),
+    "mixed": lambda x: images.MixUp(generator=gg.random.Generator(3))((x, x[:, 0, 0]))[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function(name):
+    made = []
+    x = np.random.default_rng(0).standard_normal((2, 2, 3, 4)).astype("float32")
+    for device in ("cuda", "cpu"):
+        given = gg.tensor(x, device=device, requires_grad=True)
+        out = copy.deepcopy(FUNCTIONS[name])(given)
+        gg.sin(out).sum().backward()
+        made.append([out, given.grad])
     assert_same(*made)
 
 
