@@ -33,7 +33,11 @@ def places(code):
     found, before, after_call = set(), None, False
     for instruction in dis.get_instructions(code):
         name = instruction.opname
-        if name == "RESUME" or name.startswith("JUMP_BACKWARD"):
+        is_jump = name.startswith("JUMP_BACKWARD")
+        if is_jump and sys.version_info >= (3, 14):
+            # It has jumps inside a ``with`` block that do not belong to the block.
+            is_jump = handler(before) == handler(instruction.offset)
+        if name == "RESUME" or is_jump:
             found.add(instruction.offset)
         elif after_call and handler(before) == handler(instruction.offset):
             found.add(instruction.offset)  # the interrupt goes where one of the call itself would

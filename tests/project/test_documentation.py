@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -68,6 +69,23 @@ def test_the_code_of_a_page_runs_and_prints_what_it_promises(page, tmp_path, mon
     for promised in re.findall(r"^ *print\(.*\)  # (.*)", program, re.MULTILINE):
         # In this order, possibly with other lines between them.
         assert any(line == promised for line in lines), f"{promised}\n{printed.getvalue()}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1])
+def test_each_program_of_the_readme_runs_by_itself(number, tmp_path):
+    programs = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL
+    )
+    assert len(programs) == 2
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", programs[number]],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert not run.returncode, run.stderr
 
 
 def links(page):

@@ -36,7 +36,7 @@ assert_type(t, Tensor)
 assert_type(gpugrad.sin(np.ones(3)), Tensor)
 assert_type(1 - t @ np.ones((2, 2)) * 2, Tensor)
 # NumPy's stubs say that an array times anything with ``__array__`` is an array, before a checker
-# looks at ``__rmul__``, which makes it a Tensor. Without ``__array__`` it would refuse numpy.sum(t).
+# looks at ``__rmul__``, which makes it a Tensor. Without ``__array__`` it would refuse np.sum(t).
 assert_type(t * np.ones(2), Tensor)
 assert_type(gnp.sum(gnp.add(np.ones(2), t), axis=0), Tensor)
 assert_type(gnp.concatenate([t, t]), Tensor)

@@ -428,8 +428,14 @@ class _Threads:
                     for item in items:
                         self._begin(futures, function, item)
                     numbers = range(len(items))
-                    own = {i: function(items[i]) for i in numbers[::-1] if futures[i].cancel()}
-                    return [own[i] if i in own else futures[i].result() for i in numbers]
+                    # With an ``if`` behind ``for``, Python 3.14 has a jump there at which Ctrl-C
+                    # would not leave the ``with`` block, and keep it locked.
+                    own = [
+                        function(items[i]) if futures[i].cancel() else None for i in numbers[::-1]
+                    ]
+                    return [
+                        own[~i] if futures[i].cancelled() else futures[i].result() for i in numbers
+                    ]
                 finally:
                     _end(futures)
             except BaseException:
