@@ -14,7 +14,8 @@ def fftfreq(
 ) -> Tensor:
     """The frequencies of `fft` of ``n`` samples ``d`` apart, in cycles per unit of ``d``.
 
-    >>> fftfreq(5, d=0.1)
+    >>> import gpugrad
+    >>> gpugrad.fft.fftfreq(5, d=0.1)
     tensor([ 0.,  2.,  4., -4., -2.])
     """
 
@@ -84,7 +85,8 @@ def rfftfreq(
 ) -> Tensor:
     """The frequencies of `rfft` of ``n`` samples ``d`` apart, in cycles per unit of ``d``.
 
-    >>> rfftfreq(5, d=0.1)
+    >>> import gpugrad
+    >>> gpugrad.fft.rfftfreq(5, d=0.1)
     tensor([0., 2., 4.])
     """
 
