@@ -4,6 +4,7 @@ from common import Parser, add_data_set, load_data_set, positive, save_figure
 
 import gpugrad
 from gpugrad import data, nn, optim
+from gpugrad.data import images
 from gpugrad.training import Progress, Trainer, curves
 
 
@@ -23,9 +24,9 @@ def network(side):
     )
 
 
-def loss(model, images, labels):
+def loss(model, x, labels):
     """Return the mean loss and the share of right answers."""
-    logits = model(images)
+    logits = model(x)
     right = logits.argmax(axis=1) == labels
     return nn.functional.cross_entropy(logits, labels), {"accuracy": right.mean()}
 
@@ -36,11 +37,19 @@ def load(parser, options):
     mean, deviation = train.tensors[0].mean(), gpugrad.sqrt(train.tensors[0].var())
     side = round(train.tensors[0].shape[1] ** 0.5)
     return (
-        data.TensorDataset(((images - mean) / deviation).reshape(-1, 1, side, side), labels).to(
+        data.TensorDataset(((x - mean) / deviation).reshape(-1, 1, side, side), labels).to(
             options.device
         )
-        for images, labels in (train.tensors, test.tensors)
+        for x, labels in (train.tensors, test.tensors)
     )
+
+
+def augmentation(options, side):
+    """Return random changes of images: shifts, and of clothes mirror images too."""
+    changes = [images.RandomCrop(side, padding=side // 14 + 1)]
+    if options.dataset != "digits":
+        changes.append(images.RandomHorizontalFlip())
+    return images.Compose(changes)
 
 
 def main():
@@ -48,6 +57,7 @@ def main():
     add_data_set(parser)
     parser.add_argument("--epochs", type=positive, help="default 20 for digits, else 4")
     parser.add_argument("--batch-size", type=positive, default=64, help="default 64")
+    parser.add_argument("--augment", action="store_true", help="shift and mirror images at random")
     parser.add_argument("--quick", action="store_true", help="train for 3 epochs, as a test")
     options = parser.parse_args()
     options.epochs = options.epochs or (20 if options.dataset == "digits" else 4)
@@ -55,8 +65,15 @@ def main():
         options.epochs = 3
     train, test = load(parser, options)
     gpugrad.manual_seed(options.seed)
-    model = network(train.tensors[0].shape[2]).to(options.device)
-    loader = data.DataLoader(train, options.batch_size, shuffle=True)
+    side = train.tensors[0].shape[2]
+    model = network(side).to(options.device)
+    loader = data.DataLoader(
+        train,
+        options.batch_size,
+        shuffle=True,
+        transform=augmentation(options, side) if options.augment else None,
+        prefetch=2 if options.augment and options.device == "cpu" else 0,
+    )
     optimizer = optim.AdamW(model.parameters(), weight_decay=0.01)
     trainer = Trainer(
         model,

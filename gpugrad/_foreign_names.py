@@ -55,6 +55,11 @@ def explains_arguments(function: _F) -> _F:
     return call  # type: ignore[return-value]
 
 
+def set_constructor(cls: type, made: Callable[..., None]) -> None:
+    """Give a class an ``__init__``, for which editors would take an assignment in its methods."""
+    cls.__init__ = made  # type: ignore[misc]
+
+
 def _misfit(name, function, args, keywords):
     """What is wrong with the arguments; None if they fit, and the error was another."""
     taken = signature(function)

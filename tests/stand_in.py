@@ -27,13 +27,20 @@ ROOT = TESTS.parent
 STAND_IN = TESTS / "cupy_stand_in"
 
 # What the second process collects. For this file, it collects all tests that need a GPU, except
-# the comparisons with differences, for which NumPy is enough. For the others, it collects STAND_IN.
+# comparisons with differences and under create_graph, which run definitions rather than twins, so
+# that NumPy is enough, and those of float32 with float64, which gpu/test_against_cpu.py compares
+# with NumPy's. For the others, it collects STAND_IN.
 GPU_TESTS = STAND_IN / "test_as_on_a_gpu.py"
 GPU_ARGUMENTS = (
     *(str(TESTS), "-m", "gpu", f"--ignore={STAND_IN}"),
     *(
         f"--deselect=tests/ops/test_ops.py::{x}["
-        for x in ("test_gradients", "test_second_gradients")
+        for x in (
+            "test_gradients",
+            "test_second_gradients",
+            "test_gradients_with_create_graph_are_the_same",
+            "test_gradients_in_low_precision",
+        )
     ),
 )
 OWN_ARGUMENTS = (str(STAND_IN),)

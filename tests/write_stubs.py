@@ -17,10 +17,21 @@ from types import ModuleType
 import gpugrad
 from gpugrad import Tensor, nn, optim
 from gpugrad.autograd.operation import Op, composites
+from gpugrad.numpy._namespace import FUNCTIONS
+from gpugrad.numpy._table import OF_SEQUENCES
 from gpugrad.ops.operators import COMPARISONS, OPERATORS
 from gpugrad.optim import formulas
 
 ROOT = Path(gpugrad.__file__).parent
+
+# Functions of `gpugrad.numpy` that may return several tensors or none, or take them elsewhere.
+NOT_ONE_TENSOR = """
+    allclose apply_along_axis apply_over_axes array_split atleast_1d atleast_2d atleast_3d average
+    block broadcast_arrays compress divmod dsplit einsum empty_like extract gradient hsplit
+    intersect1d linspace meshgrid modf nonzero polyfit select split unique unique_all unique_counts
+    unique_inverse unstack vsplit where
+    linalg.eig linalg.eigh linalg.lstsq linalg.qr linalg.slogdet linalg.svd
+""".split()
 
 # The types of parameters, for all ops or for one of them. Inputs that are not listed are arrays,
 # or also numbers if the op takes those. A parameter whose default is None may be None.
@@ -163,6 +174,24 @@ from .._tensor import Tensor
 from ..random import Generator
 """
 
+# NumPy's ufuncs have methods, such as ``numpy.add.reduce``.
+UFUNCS = """
+class _OfOne:
+    @overload
+    def __call__(self, x: Tensor, /) -> Tensor: ...
+    @overload
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...
+class _OfTwo:
+    @overload
+    def __call__(self, x1: Tensor, x2: Any, /) -> Tensor: ...
+    @overload
+    def __call__(self, x1: Any, x2: Tensor, /) -> Tensor: ...
+    @overload
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...
+"""
+
 
 class Source(str):
     """An annotation whose repr is its source text."""
@@ -186,6 +215,8 @@ def stubs():
     texts["optim/formulas"] = head + formulas_stub()
     for name, space in {"__init__": nn, "functional": nn.functional}.items():
         texts[f"nn/{name}"] = HEAD_OF_NN + nn_stub(space)
+    for room in "", "linalg", "fft":
+        texts[f"numpy/{room or '__init__'}"] = numpy_stub(room)
     return {ROOT / f"{name}.pyi": formatted(text) for name, text in texts.items()}
 
 
@@ -201,6 +232,40 @@ def formatted(text):
             check=True,
         ).stdout
     return text
+
+
+def numpy_stub(room):
+    """Return the stub of `gpugrad.numpy` or of one of its modules.
+
+    A call has a Tensor as its result where one is its first argument, or the second of two. What
+    other calls return depends on where Tensors are in them, and calls of constants are NumPy's own.
+    """
+    lines = ["# Written by tests/write_stubs.py.", "from collections.abc import Sequence"]
+    lines += ["from typing import Any, overload", "from .._tensor import Tensor"]
+    if not room:
+        lines += [f"from . import {name} as {name}" for name in ("fft", "linalg", "random")]
+        lines.append(UFUNCS)
+    for key, function in sorted(FUNCTIONS.items()):
+        space, _, name = key.rpartition(".")
+        if space != room or key in NOT_ONE_TENSOR:
+            continue
+        first, *others = inspect.signature(function).parameters.values()
+        names = [first.name, *(p.name for p in others)]
+        if names in (["x"], ["x1", "x2"]) and not room:
+            lines.append(f"{name}: {'_OfTwo' if others else '_OfOne'}")
+            continue
+        kind = "Sequence[Tensor]" if key in OF_SEQUENCES else "Tensor"
+        others = [p.replace(annotation=Source("Any")) for p in others]
+        ways = [[first.replace(annotation=Source(kind)), *others]]
+        if others and others[0].name in ("x2", "b", "a2", "ar2"):
+            second = others[0].replace(annotation=Source(kind))
+            ways.append([first.replace(annotation=Source("Any")), second, *others[1:]])
+        for parameters in ways:
+            taken = inspect.Signature(parameters, return_annotation=Source("Tensor"))
+            lines += ["@overload", f"def {name}{taken}: ..."]
+        lines += ["@overload", f"def {name}(*args: Any, **kwargs: Any) -> Any: ..."]
+    lines.append("def __getattr__(name: str) -> Any: ...")
+    return "\n".join(lines)
 
 
 def package_stub():

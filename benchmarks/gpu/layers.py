@@ -5,8 +5,8 @@
 
 Each is measured forward, and forward and backward with the gradients of all inputs. Attention is
 ``(batch, heads, tokens, features)``; "grouped" has a key and a value for four heads. PyTorch
-chooses which of its kernels computes it; without a mask in 16 bits, FlashAttention or a faster one. In
-TF32 only convolutions are measured.
+chooses which of its kernels computes it, FlashAttention or a faster one in 16 bits without a mask.
+In TF32 only convolutions are measured.
 """
 
 import sys
@@ -32,8 +32,8 @@ LAYERS = {
     ],
     "batch norm": [((64, 64, 56, 56), ""), ((64, 512, 7, 7), "")],
 }  # fmt: skip
-# Bounds on the time of attention: of masked float16 as a multiple of that of PyTorch's without a mask,
-# which is FlashAttention's, and of float32 as a multiple of PyTorch's for the same.
+# Bounds on the time of attention: of masked float16 as a multiple of that of PyTorch's without a
+# mask, which is FlashAttention's, and of float32 as a multiple of PyTorch's for the same.
 MASKED, WIDE = 3, 1.2
 SHORT = {
     "attention": [((1, 4, 32, 16), "causal grouped")],

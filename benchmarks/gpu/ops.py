@@ -339,7 +339,8 @@ def draw(rows):
             else:
                 report.bars(
                     ax, panel, key="fraction", label="share of the copy's bandwidth",
-                    title="large arrays, by the minimum of bytes", mark=(SHARE, "bound of elementwise ops"),
+                    title="large arrays, by the minimum of bytes",
+                    mark=(SHARE, "bound of elementwise ops"),
                 )  # fmt: skip
 
     return draw_on

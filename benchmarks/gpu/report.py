@@ -169,11 +169,8 @@ def markdown(result):
             cells = [_cell(found[n]) if n in found else "" for n in names]
             lines.append(f"| {case} | {' | '.join(cells)} |")
     if made := [r for r in result["rows"] if r.get("ready")]:
-        lines += [
-            "",
-            "| | library | s until the third run | MiB | nodes of the graph |",
-            "|---" * 5 + "|",
-        ]
+        names = "", "library", "s until the third run", "MiB", "nodes of the graph"
+        lines += ["", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
         for r in made:
             cells = r["ready"], r["memory"] and r["memory"] / 2**20, r["nodes"]
             lines.append(f"| {r['case']} | {r['library']} | {' | '.join(map(number, cells))} |")

@@ -1,9 +1,9 @@
 """How training steps and layers are raced and reported: their table, bounds and picture.
 
-A case has a name, ``close``, which says how far apart the first losses of the libraries may be, and
-``target``, the bound on the time of gpugrad's step, eager, as a multiple of torch's, or None. A step
-also has ``of_graph``, the bound on gpugrad's time, compiled, as a multiple of that of torch's as one
-CUDA graph, and ``most``, that on its milliseconds on an H100 or H200, or None.
+A case has a name, ``close``, which says how far apart the first losses of the libraries may be,
+and ``target``, the bound on the time of gpugrad's step, eager, as a multiple of torch's, or None.
+A step also has ``of_graph``, the bound on gpugrad's time, compiled, as a multiple of that of
+torch's as one CUDA graph, and ``most``, that on its milliseconds on an H100 or H200, or None.
 """
 
 from statistics import median

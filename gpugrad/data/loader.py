@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice, repeat
 from operator import index
-from typing import Any, Never
+from typing import Any, Generic, Never, TypeVar, overload
 
 from .._arguments import whole
 from .._creation import asarray
 from .._dtypes import isdtype
 from .._foreign_names import INSTEAD
+from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..backends import backend_of, explain
@@ -32,7 +33,10 @@ from .samplers import (
 _WHOLE = slice(None)  # all rows of an array, which is already one batch
 
 
-class DataLoader:
+Batch = TypeVar("Batch")
+
+
+class DataLoader(Generic[Batch]):
     """Batches of a data set, ``(batch_size, ...)``; one pass is an epoch.
 
     dataset: a `TensorDataset`, whose batches are cut out as a whole and are tuples of tensors, or
@@ -48,8 +52,9 @@ class DataLoader:
         ``shuffle``, ``sampler`` and ``drop_last``.
     collate_fn: a function of the list of a batch's samples that returns the batch, by default
         `default_collate`.
-    transform: a function of the batch that returns the batch to use. It runs before the batch is
-        moved to ``device``.
+    transform: a function of the batch that returns the batch to use, such as those of
+        `gpugrad.data.images`. It runs before the batch is moved to ``device``. If it has a method
+        ``for_batch(epoch, number)``, this gives the function for that batch of that epoch.
     drop_last: leave out a last batch that is smaller than the others.
     seed: an int of at least 0; by default one from the default generator, which
         `gpugrad.manual_seed` seeds.
@@ -63,8 +68,40 @@ class DataLoader:
         generator of their own.
 
     epoch: the number of epochs begun; set it to begin with another.
+
+    In annotations it has the type of its batches, as in ``DataLoader[tuple[Tensor, ...]]``.
     """
 
+    @overload
+    def __init__(
+        self: "DataLoader[tuple[Tensor, ...]]",
+        dataset: TensorDataset,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        drop_last: bool = False,
+        seed: int | None = None,
+        device: str | None = None,
+        prefetch: int = 0,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "DataLoader[Any]",
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        collate_fn: Callable[[list], Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        drop_last: bool = False,
+        seed: int | None = None,
+        device: str | None = None,
+        prefetch: int = 0,
+    ) -> None: ...
     def __init__(
         self,
         dataset: Any,
@@ -123,7 +160,7 @@ class DataLoader:
             return self.batch_sampler
         return BatchSampler(self.sampler, self.batch_size, self.drop_last)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch]:
         if thread.recorder is not None:
             thread.recorder.stop(
                 "it iterates over a DataLoader; compile the function of one batch instead, and "
@@ -237,7 +274,8 @@ class DataLoader:
                 indices = range(len(self.dataset)) if order is None else order.tolist()
                 lists = (indices[key] for key in keys)
             collate = self.collate_fn or default_collate
-            return (self._made(collate(samples_of(self.dataset, some))) for some in lists)
+            made = (collate(samples_of(self.dataset, some)) for some in lists)
+            return (self._made(epoch, i, batch) for i, batch in enumerate(made, start))
         if lists is not None:
             n = len(self.dataset)
             orders = ([_index_for(a, _rows(some, n, mapping)) for a in arrays] for some in lists)
@@ -248,7 +286,8 @@ class DataLoader:
             parts = _cut(arrays, keys, order)
         if self.transform is None:
             return zip(parts, repeat(_as_tuple))
-        return (self._made(_as_tuple([take_rows(*pair) for pair in part])) for part in parts)
+        made = (_as_tuple([take_rows(*pair) for pair in part]) for part in parts)
+        return (self._made(epoch, i, batch) for i, batch in enumerate(made, start))
 
     def _order(self, epoch, start):
         """The batches of an epoch from ``start`` on: slices of an order, or lists of indices.
@@ -274,10 +313,13 @@ class DataLoader:
         stop = n - n % size if self.drop_last else n
         return [slice(i, min(i + size, n)) for i in range(start * size, stop, size)], order, None
 
-    def _made(self, batch):
+    def _made(self, epoch, number, batch):
         """A part, see `_parts`, for a batch that has been put together."""
-        if self.transform is not None:
-            batch = self.transform(batch)
+        transform = self.transform
+        if transform is not None:
+            if hasattr(transform, "for_batch"):
+                transform = transform.for_batch(epoch, number)
+            batch = transform(batch)
         if self.device is None:
             return (), lambda arrays: batch
         pairs: list = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Unio
 
 from .._arguments import device_and_dtype, moved
 from .._creation import asarray, tensor, zeros_like
-from .._foreign_names import INSTEAD, explains_arguments, missing
+from .._foreign_names import INSTEAD, explains_arguments, missing, set_constructor
 from .._tensor import Tensor
 from .._typing import P
 from ..autograd.call import wrap
@@ -93,7 +93,7 @@ class Module:
         if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:
             cls.__call__ = cls.forward  # type: ignore[assignment, method-assign]
         if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
-            cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
+            set_constructor(cls, explains_arguments(cls.__init__))
 
     if not TYPE_CHECKING:
 

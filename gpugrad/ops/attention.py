@@ -9,8 +9,10 @@ from ..backends.philox import LANES
 from .normalization import cast, common_dtypes, widen
 
 # Weights that are computed at a time. They then stay in the processor's cache, and memory grows
-# only linearly with the number of queries and keys.
+# only linearly with the number of queries and keys. On a GPU they are more, so that launches take
+# little of the time.
 _BLOCK = 1 << 17
+_BLOCK_ON_GPU = 1 << 24
 _ROWS = 32  # the fewest queries in a block, unless there are fewer
 
 
@@ -86,7 +88,7 @@ class BlockedAttention:
 
     def elements(self):
         """How many weights a block has, if it has enough queries."""
-        return _BLOCK
+        return _BLOCK if self.query.device == "cpu" else _BLOCK_ON_GPU
 
     def run(self, function, items):
         """Call ``function`` with each of the items, which are independent of each other."""

@@ -7,6 +7,7 @@ from inspect import Parameter, signature
 from typing import Any, ClassVar
 
 from .._arguments import constructor, is_made, require, whole
+from .._foreign_names import set_constructor
 from .optimizer import Optimizer
 from .scheduler import LRScheduler
 
@@ -59,7 +60,7 @@ class Formula(LRScheduler):
             _, _, *options = signature(cls.share).parameters.values()
             cls._options = [p.name for p in options]
             made = constructor(_OPTIMIZER, options, _LAST_EPOCH, Formula.__init__)
-            cls.__init__ = made  # type: ignore[method-assign]
+            set_constructor(cls, made)
 
     def __init__(self, optimizer, last_epoch, **options):
         for name, value in options.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from .._arguments import constructor, is_floating, is_made, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
-from .._foreign_names import INSTEAD, explains_arguments, missing
+from .._foreign_names import INSTEAD, explains_arguments, missing, set_constructor
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd import enable_grad
@@ -132,9 +132,9 @@ class Optimizer:
             ]
             if hyper and all(p.default is not p.empty for p in hyper):
                 made = constructor(_PARAMS, hyper, _MAXIMIZE, Optimizer.__init__)
-                cls.__init__ = made  # type: ignore[method-assign]
+                set_constructor(cls, made)
         elif "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
-            cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
+            set_constructor(cls, explains_arguments(cls.__init__))
 
     def __init__(
         self, params: Iterable[Any], defaults: Mapping[str, Any] | None = None, **hyper: Any

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from .._foreign_names import explains_arguments
+from .._foreign_names import explains_arguments, set_constructor
 from .optimizer import Optimizer
 
 # Attributes of these and PyTorch's schedulers that are always False between steps.
@@ -39,7 +39,7 @@ class LRScheduler:
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
-            cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
+            set_constructor(cls, explains_arguments(cls.__init__))
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = self._check_optimizer(optimizer)

@@ -42,6 +42,21 @@ def value_and_grad(
     return _value_and_grad("value_and_grad", f, argnums, has_aux)
 
 
+@overload
+def grad(
+    f: Callable[P, tuple[Any, A]],
+    argnums: int | str | tuple[int | str, ...] = 0,
+    *,
+    has_aux: Literal[True],
+) -> Callable[P, tuple[Any, A]]: ...
+@overload
+def grad(
+    f: Callable[P, Any], argnums: tuple[int | str, ...], has_aux: Literal[False] = False
+) -> Callable[P, tuple[Any, ...]]: ...
+@overload
+def grad(
+    f: Callable[P, Any], argnums: int | str = 0, has_aux: bool = False
+) -> Callable[P, Any]: ...
 @explains_arguments
 def grad(
     f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False

@@ -103,7 +103,11 @@ def derivatives(library, discard, f, data, order, dtype="float64"):
 def test_discarded_elements_have_gradient_0(library, name):
     f, bad, (a, b) = STEEP[name]
     alone = derivatives(library, lambda y, _: y, f, [a, b], 3)
-    for how, checked in every(DISCARD):
+    ways = [*DISCARD]
+    if library.name != "numpy":  # each way with some of the functions
+        number = [*STEEP].index(name) % len(ways)
+        ways = ways[number : number + 1]
+    for how, checked in every(ways):
         with checked:
             mixed = derivatives(library, DISCARD[how], f, [bad, a, bad, b], 3)
             for found, expected in zip(mixed, alone, strict=True):

@@ -98,7 +98,7 @@ def cell(kind, gates, states):
     return of(function, *shapes, launches=(6, 14), least=(forward, backward), cache=1 << 22)
 
 
-IMAGES = (4, 8, 32, 48)
+MASK = np.random.default_rng(4).random((96, 96)) < 0.8
 LAYERS = {
     "BatchNorm2d": batch_norm((4, 8, 32, 48), (3, 5), (3, 5)),
     "BatchNorm2d, few": batch_norm((4, 8, 8, 8), (3, 5), (3, 5)),
@@ -129,6 +129,14 @@ LAYERS = {
     ),
     "attention": of(
         gg.attention,
+        *[(4, 96, 64)] * 3,
+        launches=(1, 4),
+        least=(lambda *arrays: arrays, lambda *arrays: [*arrays, *arrays[:-1]]),
+    ),
+    "attention, masked and dropped": of(
+        lambda *inputs: gg.attention(
+            *inputs, gg.asarray(MASK, device="cuda"), dropout_p=0.2, dropout_key=(1, 2)
+        ),
         *[(4, 96, 64)] * 3,
         launches=(1, 4),
         least=(lambda *arrays: arrays, lambda *arrays: [*arrays, *arrays[:-1]]),

@@ -117,7 +117,17 @@ X = gg.ones((4, 2, 3))
             "^RNN: the input must be a Tensor, not a list",
         ),
         (lambda: nn.RNN(3, 2)(X[:0]), ValueError, "^rnn: x has no times"),
-        (lambda: nn.LSTM(3, 2, proj_size=1), TypeError, "^LSTM: .* argument 'proj_size'; it takes"),
+        (lambda: nn.GRU(3, 2, proj_size=1), TypeError, "^GRU: .* argument 'proj_size'; it takes"),
+        (
+            lambda: nn.LSTM(3, 2, proj_size=2),
+            ValueError,
+            "^LSTM: proj_size 2 must be less than hid",
+        ),
+        (
+            lambda: nn.LSTM(3, 4, proj_size=2)(X, (gg.ones((1, 2, 4)), gg.ones((1, 2, 4)))),
+            ValueError,
+            r"h_0 \(layers and directions, batch, proj_size\) must have shape \(1, 2, 2\)",
+        ),
         (lambda: nn.RNN(3, 0), ValueError, "^RNN: hidden_size must be an int of at least 1, not 0"),
         (lambda: nn.GRU(3, 2, 2, dropout=2), ValueError, "^GRU: dropout: the probability"),
         (

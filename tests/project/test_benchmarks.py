@@ -50,7 +50,7 @@ def run(*words, stand_in=False, cwd=ROOT):
 
 
 def made_up(slower):
-    """What stands for the libraries' processes; the times of gpugrad are multiplied by ``slower``."""
+    """What stands for the libraries' processes; gpugrad's times are multiplied by ``slower``."""
     times = {"gpugrad": 0.7e-3, "gpugrad compiled": 0.09e-3, "torch graph": 0.1e-3}
 
     def seconds(library, case):

@@ -434,9 +434,11 @@ QUICK = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", QUICK)
-def test_quick_examples(program, tmp_path):
-    done = run(program, "--quick", "--device", "cpu", cwd=tmp_path)
+@pytest.mark.parametrize(
+    "program, options", [*((name, ()) for name in QUICK), ("cnn", ("--augment",))]
+)
+def test_quick_examples(program, options, tmp_path):
+    done = run(program, "--quick", *options, "--device", "cpu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for pattern, least, most in QUICK[program]:
         found = map(float, re.search(pattern, done.stdout).groups())

@@ -11,12 +11,13 @@ import gpugrad
 from gpugrad._foreign_names import INSTEAD
 
 SPACES = """
-    gpugrad gpugrad.amp gpugrad.autograd gpugrad.cuda gpugrad.data gpugrad.distributed gpugrad.fft
-    gpugrad.io gpugrad.linalg gpugrad.nn gpugrad.nn.functional gpugrad.nn.init gpugrad.nn.utils
-    gpugrad.optim gpugrad.optim.lr_scheduler gpugrad.optim.swa_utils gpugrad.random gpugrad.scipy
-    gpugrad.scipy.integrate gpugrad.scipy.interpolate gpugrad.scipy.linalg gpugrad.scipy.optimize
-    gpugrad.scipy.signal gpugrad.scipy.special gpugrad.scipy.stats gpugrad.special gpugrad.testing
-    gpugrad.tools gpugrad.training gpugrad.transforms gpugrad.tree
+    gpugrad gpugrad.amp gpugrad.autograd gpugrad.cuda gpugrad.data gpugrad.data.images
+    gpugrad.distributed gpugrad.fft gpugrad.io gpugrad.linalg gpugrad.nn gpugrad.nn.functional
+    gpugrad.nn.init gpugrad.nn.utils gpugrad.optim gpugrad.optim.lr_scheduler
+    gpugrad.optim.swa_utils gpugrad.random gpugrad.scipy gpugrad.scipy.integrate
+    gpugrad.scipy.interpolate gpugrad.scipy.linalg gpugrad.scipy.optimize gpugrad.scipy.signal
+    gpugrad.scipy.special gpugrad.scipy.stats gpugrad.special gpugrad.testing gpugrad.tools
+    gpugrad.training gpugrad.transforms gpugrad.tree
 """.split()
 
 # Its names are NumPy's: see test_numpy_namespace.py.

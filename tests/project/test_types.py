@@ -1,6 +1,8 @@
 """What type checkers and editors know about the library: mypy, pyright and jedi."""
 
+import ast
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -8,11 +10,13 @@ from itertools import chain
 
 import jedi
 import numpy as np
+import numpy_calls
 import pytest
 from cases import CASES
 from write_stubs import ROOT, stubs
 
 import gpugrad
+import gpugrad.numpy as gnp
 from gpugrad import Tensor
 from gpugrad.ops.operators import METHODS
 
@@ -22,6 +26,7 @@ from typing import Any, assert_type
 import numpy as np
 
 import gpugrad
+import gpugrad.numpy as gnp
 from gpugrad import Tensor, nn, optim
 from gpugrad.data import DataLoader, TensorDataset
 from gpugrad.nn import functional as F
@@ -30,6 +35,17 @@ t = gpugrad.tensor([1.0, 2.0], requires_grad=True)
 assert_type(t, Tensor)
 assert_type(gpugrad.sin(np.ones(3)), Tensor)
 assert_type(1 - t @ np.ones((2, 2)) * 2, Tensor)
+# NumPy's stubs say that an array times anything with ``__array__`` is an array, before a checker
+# looks at ``__rmul__``, which makes it a Tensor. Without ``__array__`` it would refuse numpy.sum(t).
+assert_type(t * np.ones(2), Tensor)
+assert_type(gnp.sum(gnp.add(np.ones(2), t), axis=0), Tensor)
+assert_type(gnp.concatenate([t, t]), Tensor)
+assert_type(gnp.linalg.norm(gnp.fft.rfft(t)), Tensor)
+assert_type(gnp.pad(t, 2, mode="edge"), Tensor)
+assert_type(gnp.sin(np.ones(2)), Any)  # NumPy's
+assert_type(gnp.where(t > 0, t, gnp.pi), Any)
+assert_type(gnp.add.reduce(t), Any)
+assert_type(gnp.ones(3, device="cpu"), Any)
 assert_type(t == 1, Tensor)
 assert_type(t[..., None, 0], Tensor)
 assert_type([row for row in t], list[Tensor])
@@ -66,8 +82,14 @@ def predict(model: nn.Module) -> Tensor:
 optimizer = optim.Adam(net.parameters(), lr=1e-3)
 for x, y in DataLoader(TensorDataset(t, t), batch_size=2, shuffle=True):
     optimizer.zero_grad()
+    assert_type(x, Tensor)
     F.mse_loss(net(x)[0], y).backward()
     optimizer.step()
+
+loader = DataLoader(TensorDataset(t, t), batch_size=2)
+assert_type(loader, DataLoader[tuple[Tensor, ...]])
+assert_type(next(iter(loader)), tuple[Tensor, ...])
+assert_type(next(iter(DataLoader([1.0], collate_fn=gpugrad.stack))), Any)  # of samples of any kind
 
 
 @gpugrad.no_grad()
@@ -97,6 +119,18 @@ assert_type(gpugrad.value_and_grad(g)(t)[0], Tensor)
 assert_type(gpugrad.jvp(gpugrad.sin, (t,), (t,)), tuple[Tensor, Tensor])
 assert_type(gpugrad.vjp(g, t)[0], Tensor)
 assert_type(gpugrad.linearize(lambda x: gpugrad.sin(x), t)[1](t), Tensor)
+
+
+def with_aux(x: Tensor, y: Tensor) -> tuple[Tensor, int]:
+    return (x * y).sum(), 3
+
+
+# A gradient has the structure of its argument, which no type can say of all functions: where the
+# result had the type of the first parameter, checkers would reject lambdas and arguments by name.
+assert_type(gpugrad.grad(g)(t, k=2), Any)
+assert_type(gpugrad.grad(with_aux, has_aux=True)(t, t), tuple[Any, int])
+assert_type(gpugrad.grad(g, (0,))(t), tuple[Any, ...])
+assert_type(gpugrad.value_and_grad(with_aux, has_aux=True)(t, t)[0], tuple[Tensor, int])
 gradient: Tensor = gpugrad.grad(lambda x: (x**2).sum())(t)
 matrix: Tensor = gpugrad.hessian(g)(t, k=2) + gpugrad.jacobian(g, mode="forward")(t)
 """
@@ -104,6 +138,7 @@ matrix: Tensor = gpugrad.hessian(g)(t, k=2) + gpugrad.jacobian(g, mode="forward"
 WRONG = """
 import gpugrad
 from gpugrad import nn, optim
+from gpugrad.data import DataLoader, TensorDataset
 from gpugrad.data import DataSet  # wrong
 from gpugrad.nn import functional as F
 from gpugrad.transforms import jacfwd  # wrong
@@ -142,6 +177,8 @@ nn.Linear(2)  # wrong
 net(t, t)  # wrong
 net("t")  # wrong
 gpugrad.grad(F.mse_loss)(t)  # wrong
+gpugrad.grad(F.mse_loss, (0, 1))(t)  # wrong
+DataLoader(TensorDataset(t), batchsize=2)  # wrong
 gpugrad.checkpoint(gpugrad.sum, t, dim=0)  # wrong
 
 
@@ -247,6 +284,26 @@ def test_a_program(checker, project):
     assert sorted({line for _, line, _ in errors}) == wrong
 
 
+@pytest.mark.parametrize("room", ["", "linalg", "fft"])
+def test_functions_of_numpy_return_what_their_stubs_say(room):
+    """Calls with a tensor in the first place return one tensor."""
+    stub = (ROOT / "numpy" / f"{room or '__init__'}.pyi").read_text("utf-8")
+    typed = re.findall(r"^(?:def )?(\w+)(?:\(|: _Of)", stub, re.MULTILINE)
+    seen = set()
+    for line in numpy_calls.lines(numpy_calls.BOTH):
+        call = ast.parse(line, mode="eval").body
+        if not isinstance(call, ast.Call) or numpy_calls.SINCE.keys() & {line}:
+            continue
+        space, _, name = ast.unparse(call.func).removeprefix("np.").rpartition(".")
+        if space == room and name in typed and "x" in ast.unparse(call.args[:1]):
+            x = gpugrad.tensor(numpy_calls.A)
+            with warnings.catch_warnings(action="ignore"):
+                value = eval(line, {**numpy_calls.CONSTANTS, "np": gnp, "x": x})
+            assert type(value) is Tensor, line
+            seen.add(name)
+    assert len(seen) > {"": 100, "linalg": 15, "fft": 10}[room]
+
+
 def test_the_stubs_are_up_to_date():
     for path, text in stubs().items():
         assert path.read_text() == text, "run python tests/write_stubs.py"
@@ -314,6 +371,12 @@ def test_completion(text, expected):
         ),
         ("t.cos(", "cos() -> Tensor", "Elementwise cosine."),
         ("gpugrad.linalg.inv(", "inv(x: Array, /) -> Tensor", "Inverses of square matrices."),
+        ("nn.Linear(", "Linear(in_features: int, out_features: int, bias: bool=True", "Affine"),
+        ("nn.ReLU(", "ReLU(inplace: bool=False)", "``max(x, 0)``"),
+        ("nn.CrossEntropyLoss(", "CrossEntropyLoss(weight: Any=None, *, ", "Cross entropy"),
+        ("optim.AdamW(", "AdamW(params: Iterable[Any], lr: float=1e-3", "Adam with decoupled"),
+        ("optim.SGD(", "SGD(params: Iterable[Any], lr: float=", "Stochastic"),
+        ("optim.lr_scheduler.StepLR(", "StepLR(optimizer: Optimizer, step_size: int", "``lr ="),
         ("gpugrad.tensor(", "tensor(data: Any, *, dtype: Any=None, ", "A new leaf"),
     ],
 )

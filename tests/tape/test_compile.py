@@ -341,6 +341,25 @@ def test_gradients_share_no_memory():
     assert not np.shares_memory(w.grad.array, v.grad.array)
 
 
+def test_gradients_add_up():
+    def run(compiled):
+        w = normal(3).requires_grad_()
+
+        def f(x):
+            gg.sin(w * x).sum().backward()
+
+        f = gg.compile(f) if compiled else f
+        found = []
+        for i in range(5):
+            f(normal(3, seed=i))
+            found.append(w.grad)
+            if i == 2:
+                w.grad = None
+        return found
+
+    same(run(False), run(True))
+
+
 def test_a_graph_from_before_a_step_raises():
     model, _, step = trainer(mlp, optim.SGD)
     step = gg.compile(step)

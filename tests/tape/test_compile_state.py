@@ -4,14 +4,12 @@ Each case calls functions, and changes what they read in between. It is run twic
 functions compiled and as they are, and has to return the same.
 """
 
-import collections
 import copy
 import dataclasses
 import enum
 import functools
 import gc
 import importlib.util
-import itertools
 import math
 import random
 import sys
@@ -81,162 +79,6 @@ class Config:
 
 
 @case
-def objects_in_modules(compile):
-    class Net(nn.Module):
-        def __init__(self):
-            self.config, self.parts, self.names = Config(), ([1.0],), {"a"}
-
-        def forward(self, x):
-            x = x * self.config.scale * self.config.inner.k * self.parts[0][0]
-            return x * (5.0 if "b" in self.names else 1.0)
-
-    net = Net()
-    return after(
-        compile(net),
-        lambda: setattr(net.config, "scale", 3.0),
-        lambda: setattr(net.config.inner, "k", 5.0),
-        lambda: net.parts[0].__setitem__(0, 7.0),
-        lambda: net.names.add("b"),
-        lambda: setattr(net, "config", Config()),
-    )
-
-
-@case
-def sets_deques_and_the_order_of_dicts(compile):
-    flags, queue, table = {"a"}, collections.deque([1.0, 2.0]), {"a": 0.1, "b": 0.2}
-
-    def f(x):
-        for value in table.values():
-            x = x * 10 + value
-        return x * (2.0 if "a" in flags else 3.0) * queue[0] + len(flags)
-
-    return after(
-        compile(f),
-        lambda: flags.add("b"),
-        lambda: (flags.remove("a"), flags.add("c")),
-        lambda: queue.rotate(),
-        lambda: queue.append(1.0),
-        lambda: table.update(a=table.pop("a")),
-    )
-
-
-@case
-def attributes_of_classes(compile):
-    class Inner:
-        scale = 2.0
-
-    class Base(nn.Module):
-        inner, parts, array, k = Inner(), ([1.0],), np.ones(3, np.float32), 2.0
-
-        def forward(self, x):
-            return x * self.inner.scale * self.parts[0][0] * self.array * self.k
-
-    class Net(Base):
-        pass
-
-    return after(
-        compile(Net()),
-        lambda: setattr(Base.inner, "scale", 4.0),
-        lambda: Base.parts[0].__setitem__(0, 3.0),
-        lambda: Base.array.__setitem__(0, 8.0),
-        lambda: setattr(Base, "inner", Inner()),
-        lambda: setattr(Inner, "scale", 11.0),
-        lambda: setattr(Net, "k", 5.0),
-        lambda: delattr(Net, "k"),
-    )
-
-
-@case
-def methods_of_classes(compile):
-    class Reader:
-        k = 2.0
-
-        def __call__(self, x):
-            return self.static(x) * self.get() * self.value
-
-        @classmethod
-        def get(cls):
-            return cls.k
-
-        @staticmethod
-        def static(x):
-            return x * Reader.k
-
-        @property
-        def value(self):
-            return self.k + 1
-
-    return after(
-        compile(Reader()),
-        lambda: setattr(Reader, "k", 3.0),
-        lambda: setattr(Reader, "get", classmethod(lambda cls: 9.0)),
-        lambda: setattr(Reader, "value", property(lambda self: 4.0)),
-        lambda: setattr(Reader, "static", staticmethod(lambda x: x * 2)),
-        lambda: setattr(Reader, "__call__", lambda self, x: x + 1),
-    )
-
-
-class Table:
-    def __init__(self):
-        self.items = {"k": 2.0}
-
-    def __getattr__(self, name):
-        return self.items[name]  # raises a KeyError for an attribute that does not exist
-
-
-@case
-def attributes_that_are_computed(compile):
-    table = Table()
-    return after(compile(lambda x: x * table.k), lambda: table.items.update(k=3.0))
-
-
-class OneSlot:
-    __slots__ = "value"
-
-
-class PrivateSlot:
-    __slots__ = ("__value",)
-
-    def set(self, value):
-        self.__value = value
-
-    def get(self):
-        return self.__value
-
-
-@case
-def slots(compile):
-    one, private = OneSlot(), PrivateSlot()
-    one.value = 2.0
-    private.set(3.0)
-    return after(
-        compile(lambda x: x * one.value + private.get()),
-        lambda: setattr(one, "value", 3.0),
-        lambda: private.set(4.0),
-    )
-
-
-@case
-def attributes_of_functions(compile):
-    def helper(x, a=[2.0], *, b={"a": 1.0}):  # noqa: B006
-        return x * helper.k * a[0] * b["a"]
-
-    helper.k = 2.0
-
-    def other(x, *args, **kwargs):
-        return x - 1 if helper else x
-
-    return after(
-        compile(lambda x: helper(x)),
-        lambda: setattr(helper, "k", 3.0),
-        lambda: helper.__defaults__[0].__setitem__(0, 5.0),
-        lambda: helper.__kwdefaults__["b"].update(a=7.0),
-        lambda: setattr(helper, "__defaults__", ([6.0],)),
-        lambda: setattr(helper, "__code__", other.__code__),
-    )
-
-
-@case
 def attributes_of_the_compiled_function(compile):
     def step(x):
         return x * step.k
@@ -246,29 +88,8 @@ def attributes_of_the_compiled_function(compile):
     return after(step, lambda: setattr(step, "k", 3.0))
 
 
-@case
-def arguments_of_partial(compile):
-    partial = functools.partial(lambda x, k, table: x * k * table[0], k=2.0, table=[1.0])
-    return after(
-        compile(lambda x: partial(x)),
-        lambda: partial.keywords.update(k=3.0),
-        lambda: partial.keywords["table"].__setitem__(0, 5.0),
-    )
-
-
 class Named(dict):
     k = 1.0
-
-
-@case
-def attributes_of_a_dict(compile):
-    named = Named(a=1.0)
-    named.k = 2.0
-    return after(
-        compile(lambda x: x * named.k * named["a"]),
-        lambda: setattr(named, "k", 3.0),
-        lambda: named.update(a=2.0),
-    )
 
 
 class Color(enum.StrEnum):
@@ -277,38 +98,6 @@ class Color(enum.StrEnum):
 
 class Place(enum.IntEnum):
     FIRST = 1
-
-
-@case
-def members_of_enums_as_keys(compile):
-    table = {Color.RED: 2.0, Place.FIRST: 3.0}
-    return after(
-        compile(lambda x: x * table[Color.RED] * table[Place.FIRST]),
-        lambda: table.update({Color.RED: 5.0}),
-        lambda: table.update({Place.FIRST: 7.0}),
-    )
-
-
-@case
-def modules_of_python_that_name_each_other(compile):
-    # One has the name of a module of the standard library.
-    first, second = types.ModuleType("profile"), types.ModuleType("program_second")
-    first.__file__ = "/home/me/profile.py"
-    first.second, second.first, second.config, second.k = second, first, Config(), 1.0
-    exec("def f(x): return x * second.first.second.config.scale * second.k", vars(first))
-    before = sys.modules.get("profile")
-    sys.modules["profile"] = first
-    try:
-        return after(
-            compile(first.f),
-            lambda: setattr(second.config, "scale", 3.0),
-            lambda: setattr(second, "config", Config()),
-            lambda: setattr(second, "k", 3.0),
-        )
-    finally:
-        del sys.modules["profile"]
-        if before is not None:
-            sys.modules["profile"] = before
 
 
 @case
@@ -357,19 +146,6 @@ def by_full_name(x):
 
 
 @case
-def negative_zeros_and_nan(compile):
-    x = normal(2)
-    f = compile(lambda x, factor: x * factor)
-    signs = [complex(0, 0), complex(-0.0, -0.0), np.float32(0), np.float32(-0.0)]
-    found = [f(x, factor) for factor in (*signs, *[np.float32("nan")] * 30)]
-    factor = complex(0, 0)
-    f = compile(lambda x: x * factor)
-    found.append(f(x))
-    factor = complex(-0.0, -0.0)
-    return [*found, f(x)]
-
-
-@case
 @runs_uncompiled
 def cached_functions(compile):
     table = {"k": 2.0}
@@ -379,54 +155,6 @@ def cached_functions(compile):
     table["k"] = 3.0
     cached.cache_clear()
     return [*found, f(normal(2))]
-
-
-@case
-def containers_and_decorators_of_the_standard_library(compile):
-    class Model:
-        scale = 2.0
-
-    model, chained = Model(), collections.ChainMap({}, {"k": 1.0})
-    named = collections.UserDict(k=2.0)
-
-    @functools.singledispatch
-    def scaled(x):
-        return x * chained["k"]
-
-    @scaled.register
-    def _(x: gg.Tensor):
-        return x * model.scale * named["k"] * chained["k"]
-
-    return after(
-        compile(lambda x: scaled(x)),
-        lambda: setattr(model, "scale", 3.0),
-        lambda: named.update(k=5.0),
-        lambda: chained.update(k=3.0),
-        lambda: scaled.register(gg.Tensor, lambda x: x + 1),
-    )
-
-
-@case
-def functions_made_of_text(compile):
-    names = {"k": 2.0}
-    exec("def f(x): return x * k", names)
-    return after(compile(names["f"]), lambda: names.update(k=3.0))
-
-
-@case
-def modules_with_a_setattr_of_their_own(compile):
-    class Net(nn.Module):
-        def __init__(self):
-            self.k = 2.0
-
-        def __setattr__(self, name, value):
-            vars(self)[name] = value
-
-        def forward(self, x):
-            return x * self.k
-
-    net = Net()
-    return after(compile(net), lambda: setattr(net, "k", 3.0))
 
 
 @case
@@ -457,26 +185,6 @@ def rules_of_custom_ops(compile):
 
 
 # Arguments
-
-
-@case
-def modules_and_objects_as_arguments(compile):
-    net = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5), nn.BatchNorm1d(3))
-    config = Config()
-
-    def f(model, config, x):
-        with gg.no_grad():
-            return model(x) * config.scale
-
-    f = compile(f)
-    return after(
-        lambda x: f(net, config, x),
-        net.eval,
-        lambda: net[0].weight.detach().__imul__(2),
-        lambda: setattr(config, "scale", 3.0),
-        net.train,
-        lambda: setattr(net, "2", nn.Tanh()),
-    )
 
 
 @case
@@ -522,22 +230,6 @@ def weak_references(compile):
     return after(compile(lambda x: x * reference().scale), lambda: setattr(model, "scale", 3.0))
 
 
-@case
-def equal_objects_as_arguments(compile):
-    class Same:
-        def __init__(self, k):
-            self.k = k
-
-        def __eq__(self, other):
-            return True
-
-        __hash__ = None
-
-    f = compile(lambda x, s: x * s.k)
-    found = [f(normal(3), s) for s in (Scaled(), Scaled(3.0), Same(1.0), Same(2.0))]
-    return found + [f(normal(3), types.SimpleNamespace(k=np.float32(k))) for k in (1, 2)]
-
-
 @dataclasses.dataclass
 class Batch:
     x: gg.Tensor
@@ -566,50 +258,6 @@ def methods_of_arguments(compile):
     return found
 
 
-@case
-def order_and_types_of_keys(compile):
-    def f(table):
-        total = 0
-        for place, (key, x) in enumerate(table.items()):
-            total = total + x * key * (place + 1)
-        return total, [*table]
-
-    f = compile(f)
-    a, b = gg.asarray([1, 2]), gg.asarray([3, 5])
-    found = []
-    for table in ({1: a, 2: b}, {2: b, 1: a}, {1.0: a, 2: b}, {True: a, 2: b}):
-        found.append(f(table))
-        found.append(f({"a": table, "b": 1}["a"]))
-    return found
-
-
-@case
-def shapes_of_arguments_without_their_values(compile):
-    f = compile(lambda x, y: x * y.shape[0])
-    found = [f(normal(3), y) for n in (2, 4) for y in (normal(n), np.zeros(n))]
-    g = compile(lambda x, y: x * (2 if y.dtype == gg.float32 else 3))
-    return [*found, g(normal(3), normal(2)), g(normal(3), gg.asarray([1, 2]))]
-
-
-@case
-def arguments_that_are_state(compile):
-    total, w, v = normal(3), normal(3).requires_grad_(), normal(3, seed=1).requires_grad_()
-
-    def adds(x):
-        total[0] = 7.0
-        total.__iadd__(x)
-        return x * 2
-
-    def differentiates(x):
-        w.grad = x.grad = None
-        (w * x).sum().backward()
-        return w.grad * 2
-
-    adds, differentiates = compile(adds), compile(differentiates)
-    found = [adds(x) for x in (normal(3), total, normal(3), total)]
-    return [*found, total, *[differentiates(x) for x in (v, w, v, w)], w.grad, v.grad]
-
-
 @dataclasses.dataclass
 class WithOptions:
     x: gg.Tensor
@@ -623,34 +271,6 @@ def static_fields_of_arguments(compile):
     options = types.SimpleNamespace(k=2.0)
     found = after(lambda x: f(WithOptions(x, options)), lambda: setattr(options, "k", 3.0))
     return [*found, *[g(WithOptions(gg.asarray([1, 2]), k)) for k in (1, 1.0, True)]]
-
-
-@case
-def keys_of_dicts_and_items_of_sets(compile):
-    x, layer, ints = normal(3), nn.Linear(3, 3), gg.asarray([1, 2, 3])
-    tensors, layers, table, numbers = {x: 2.0}, {layer: 3.0}, {1: 1}, {2}
-    parameters = {nn.Parameter(gg.ones(1)): gg.asarray(k) for k in (2.0, 3.0)}
-
-    def f(y):
-        for key, k in tensors.items():
-            y = y + key * k
-        for key, k in parameters.items():
-            y = (y + k) * 2 * key
-        for key, k in layers.items():
-            y = key(y) * k
-        return y.detach(), [ints * k for k in (*table, *numbers)]
-
-    def replace_a_parameter():
-        layer.weight = nn.Parameter(normal(3, 3))
-
-    return after(
-        compile(f),
-        lambda: x.__setitem__(0, 5.0),
-        replace_a_parameter,
-        lambda: (table.clear(), table.update({1.0: 1})),
-        lambda: (numbers.clear(), numbers.add(2.0)),
-        lambda: parameters.update([(key := next(iter(parameters)), parameters.pop(key))]),
-    )
 
 
 # What a function writes and returns
@@ -757,88 +377,9 @@ def hooks_that_a_function_adds(compile):
     return found
 
 
-@case
-def attributes_that_a_module_writes(compile):
-    class Net(nn.Module):
-        def __init__(self):
-            self.k, self.calls = 1.0, 0
-
-        def forward(self, x):
-            y, self.k = x * self.k, 3.0
-            return y
-
-    net = Net()
-    reads, writes = compile(lambda x: x * net.k), compile(net)
-    found = []
-    for _ in range(2):
-        found += [f(normal(3)) for f in (reads, writes, reads, writes, reads)]
-        net.k = 1.0
-    return found
-
-
-@case
-def counters(compile):
-    class Net(nn.Module):
-        def __init__(self):
-            self.calls = 0
-
-        def forward(self, x):
-            self.calls += 1
-            helper.calls += 2
-            return x * self.calls + helper.calls
-
-    def helper():
-        pass
-
-    helper.calls, net = 0, Net()
-    return [*after(compile(net)), net.calls, helper.calls]
-
-
-@case
-def what_is_made_in_the_first_call(compile):
-    class Net(nn.Module):
-        def __init__(self):
-            self.places, self.table = None, {}
-
-        @functools.cached_property
-        def k(self):
-            return 3.0
-
-        def forward(self, x):
-            if self.places is None:
-                self.places = gg.arange(3.0)
-            self.table.setdefault("k", 2.0)
-            return x * self.k + self.places * self.table["k"]
-
-    net = Net()
-    return after(compile(net), lambda: net.table.update(k=5.0), lambda: setattr(net, "places", 1.0))
-
-
 class Output:
     def __init__(self, loss):
         self.loss = loss
-
-
-@case
-@runs_uncompiled
-def results_that_are_no_trees(compile):
-    f = compile(lambda x: Output(x * 2))
-    g = compile(lambda x: [x, iter([1, 2])])
-    h = compile(lambda x: [x, {1, 2}])
-    found = []
-    for i in range(3):
-        found.append(f(normal(3, seed=i)).loss)
-        found += g(normal(3))[1]
-        h(normal(3))[1].add(3)
-        found.append(h(normal(3))[1])
-    return found
-
-
-@case
-@runs_uncompiled
-def iterators(compile):
-    numbers = itertools.count(1)
-    return after(compile(lambda x: x * next(numbers)))
 
 
 @case
@@ -863,18 +404,6 @@ def errors_that_are_handled(compile):
 
     f = compile(f)
     return [f(x) for x in (gg.eye(3), -gg.eye(3), gg.eye(3) * 4, -2 * gg.eye(3))]
-
-
-@case
-def errors_that_are_handled_at_first(compile):
-    def f(x):
-        try:
-            return gg.linalg.cholesky(x)
-        except Exception:  # noqa: BLE001
-            return gg.linalg.cholesky(x + 100 * gg.eye(3))
-
-    f = compile(f)
-    return [f(x) for x in (-gg.eye(3), gg.eye(3), -gg.eye(3))]
 
 
 @case
@@ -905,33 +434,6 @@ def errors_in_later_calls(compile):
 
 
 @case
-def methods_of_numbers(compile):
-    optimizer = optim.SGD([normal(3).requires_grad_()], lr=4.0)
-
-    def f(x):
-        lr = optimizer.param_groups[0]["lr"]
-        k = math.floor(lr) + math.ceil(lr) + divmod(lr, 3)[0] + divmod(7, lr)[1] + (int(lr) & 1)
-        return x * k + (1.0 if lr.is_integer() else 2.0) + min(lr, 2.0) + round(lr) + lr**2
-
-    return after(compile(f), lambda: optimizer.param_groups[0].update(lr=2.5))
-
-
-@case
-def arrays_of_numbers(compile):
-    optimizer = optim.SGD([normal(3).requires_grad_()], lr=0.5)
-
-    def f(x):
-        lr = optimizer.param_groups[0]["lr"]
-        made = [gg.asarray(lr), gg.tensor([lr, [1, 2 * lr][1], 3]), gg.full((3,), lr)]
-        made += [gg.full((3,), lr * 2, dtype=gg.float64), gg.full_like(x, lr)]
-        made += [gg.linspace(0, lr, 3), gg.arange(lr, 3 * lr, lr).sum()]
-        return [y * x[: y.size] for y in made]
-
-    f = compile(f)
-    return [y for lr in (0.5, 0.25, 1.5, 2) for y in after(f, lambda lr=lr: set_lr(optimizer, lr))]
-
-
-@case
 def hyper_parameters_that_make_the_state_anew(compile):
     found = []
     for make, name, values in (
@@ -953,10 +455,6 @@ def hyper_parameters_that_make_the_state_anew(compile):
             step(normal(3, seed=i))
             found += [gg.tensor(w), optimizer._states[w].step, optimizer.state_dict()["state"]]
     return found
-
-
-def set_lr(optimizer, lr):
-    optimizer.param_groups[0]["lr"] = lr
 
 
 @case

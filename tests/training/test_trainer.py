@@ -348,15 +348,14 @@ def test_progress(with_tqdm, monkeypatch, capsys):
     _, second, last = history = trainer.fit(3)
     printed, bar = capsys.readouterr()
     losses = [row["t/loss"] for row in history]
-    best = losses.index(min(losses)) + 1
+    best = f"best t/loss {min(losses):.4g} in epoch {losses.index(min(losses)) + 1}"
     parts = "   ".join(
         f"{part} loss {{{part}/loss:.4f}} error {{{part}/error:.4f}}" for part in ("training", "t")
     )
     assert printed.splitlines() == [
         f"epoch 2/3   {parts.format(**second)}   lr 0.0200 value 2.0000",
         f"epoch 3/3   {parts.format(**last)}   lr 0.0200 value 1.0e-09",
-        f"3 epochs, {3 * len(loader)} steps in 7.2 s; "
-        f"best t/loss {min(losses):.4g} in epoch {best}",
+        f"3 epochs, {3 * len(loader)} steps in 7.2 s; {best}",
     ]
     assert ("step/s" in bar) == with_tqdm
 

@@ -192,22 +192,6 @@ class TestJacobian:
         for key in keys:
             self.compare(found[key], expected[key])
 
-    @pytest.mark.slow
-    def test_jax(self):
-        jax = pytest.importorskip("jax")
-
-        def f(xp, x, y):
-            return xp.sin(x[:, None] * y) @ xp.exp(y), xp.stack([x[0] * y[0], y[1]])
-
-        x, y = random(3), random(4, seed=1)
-        with jax.enable_x64(True):
-            for mode, transform in ("forward", jax.jacfwd), ("reverse", jax.jacrev):
-                theirs = transform(functools.partial(f, jax.numpy), argnums=(0, 1))
-                expected = theirs(jax.numpy.asarray(x.numpy()), jax.numpy.asarray(y.numpy()))
-                self.compare(
-                    gg.jacobian(functools.partial(f, gg), (0, 1), mode=mode)(x, y), expected
-                )
-
     def test_complex_results(self):
         jax = pytest.importorskip("jax")
 

@@ -4,6 +4,8 @@ import collections
 import dataclasses
 import typing
 
+import numpy as np
+
 import gpugrad as gg
 
 from .harness import leaf, normal, program
@@ -30,6 +32,11 @@ def script(*arguments):
 X, Y = normal(3), normal(3, seed=1)
 
 
+@script((X, Y), ((X,), {"y": Y}), ((), {"x": X, "y": Y}), ((), {"y": Y, "x": X}), (Y, X))
+def positions_and_names(x, y):
+    return x - y * 2
+
+
 @script((X,), (X, 2.0), ((X,), {"k": 3.0}), (X, 2), (X, True), (X, Y))
 def defaults(x, k=2.0):
     return x * k
@@ -49,9 +56,34 @@ class Batch:
 Other = collections.namedtuple("Other", "a b")
 
 
+@script((Point(X, 2),), (Batch(X, 2),), (Other(X, 2),), (Point(X, 2.0),), (Batch(X, Y),))
+def records(record):
+    return record.a * record.b, type(record).__name__
+
+
 @script((X, slice(0, 2)), (X, slice(1, 3)), (X, 1), (X, ...), (X, None), (X, [0, 2]))
 def indices(x, place):
     return x[place] * 2
+
+
+@script((X, (0, 1)), (X, [0, 1]), (X, np.array([0, 1])), (X, gg.asarray([1, 2])))
+def indices_in_containers(x, place):
+    return x[[*place] if isinstance(place, tuple) else place] * 2
+
+
+@script((X,), (X.astype(gg.float64),), (X.reshape(3, 1),), (X[:2],), (X.array,), (leaf(3),))
+def shapes_and_dtypes(x):
+    return x * 2 + gg.ones(x.shape, dtype=x.dtype), x.ndim
+
+
+@script((3.0,), (2,), (True,), (None,), ("a",))
+def no_tensor_at_all(value):
+    return [value, gg.ones(2) * (value if isinstance(value, (int, float)) else 1)]
+
+
+@script((), (1,), (X, X, X), ((X,), {"z": 1}), (X, Y))
+def arguments_that_do_not_fit(x, y):
+    return x + y
 
 
 @program
@@ -83,6 +115,19 @@ def a_list_that_the_function_writes(world):
     items = []
     world.watch(items)
     world.play(f, lambda i: (normal(3, seed=i), items), changes=[items.clear])
+
+
+@program
+def a_dict_that_the_function_writes(world):
+    @world.compile
+    def f(x, table):
+        table["n"] = table.get("n", 0) + 1
+        table["x"] = x
+        return x * table["n"]
+
+    table = {}
+    world.watch(table)
+    world.play(f, lambda i: (normal(3, seed=i), table), changes=[table.clear])
 
 
 @program

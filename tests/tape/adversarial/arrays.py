@@ -11,6 +11,20 @@ from .harness import normal, program
 NO_BFLOAT16 = None if importlib.util.find_spec("ml_dtypes") else "ml_dtypes is not installed"
 
 
+@program
+def an_argument_that_aliases_state(world):
+    w = normal(3, seed=3)
+
+    @world.compile
+    def f(x):
+        w.__iadd__(1)
+        return x * w
+
+    arguments = [normal(3), w, w.detach(), w[::-1], normal(3, seed=2), w, gg.asarray(w.numpy())]
+    world.watch(w)
+    world.play(f, lambda i: (arguments[i % 7],), calls=10)
+
+
 LAYOUTS = {
     "contiguous": lambda x: x,
     "transposed": lambda x: x.T,
@@ -117,6 +131,19 @@ def complex_numbers(world):
 
     world.watch(z)
     world.play(f, changes=[lambda: z.detach().__imul__(1j)])
+
+
+@program
+def a_raw_argument_that_is_written(world):
+    @world.compile
+    def f(x):
+        x *= 2
+        x[0] = 7.0
+        return gg.asarray(x) + 1
+
+    inputs = [normal(3, seed=i).numpy().copy() for i in range(8)]
+    world.watch(inputs)
+    world.play(f, lambda i: (inputs[i],))
 
 
 @program

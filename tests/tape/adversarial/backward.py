@@ -31,6 +31,9 @@ def outside(*cotangents):
     return decorate
 
 
+G = normal(3, 3, seed=99)
+
+
 def fails(backward):
     """Whether a pass raises; its message names an operation, which may be the compiled one."""
     try:
@@ -38,6 +41,26 @@ def fails(backward):
     except RuntimeError:
         return True
     return False
+
+
+@outside(G, G.T, G[::-1], gg.broadcast_to(G[0], (3, 3)), gg.asarray(G.numpy().T.copy()).T)
+def layouts_of_cotangents_of_a_product(w, x):
+    return w @ x
+
+
+@outside(G, G.T, G[:, ::-1], gg.broadcast_to(G[0], (3, 3)))
+def layouts_of_cotangents_of_a_softmax(w, x):
+    return gg.softmax(w * x, -1) + gg.softmax(w, 0)
+
+
+@outside(G, G.T, G * 0, gg.ones((3, 3)), gg.zeros((3, 3)))
+def layouts_of_cotangents_of_a_sum(w, x):
+    return w * x + w.sum(0) + w.mean(1, keepdims=True)
+
+
+@outside(None, gg.asarray(0.0), gg.asarray(float("inf")), gg.ones((1,)), gg.asarray(1))
+def cotangents_that_may_not_fit(w, x):
+    return (w * x).sum()
 
 
 @program
@@ -90,6 +113,38 @@ def gradients_that_were_aliased_before(world):
 
     world.watch(a, b, lambda: a.grad is b.grad)
     world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 0), calls=12)
+
+
+@program
+def gradients_that_are_another_tensor_of_the_program(world):
+    w, total = leaf(3), gg.zeros(3)
+
+    @world.compile
+    def f(x):
+        (w * x).sum().backward()
+        return total * 2
+
+    def assign():
+        w.grad = total
+
+    world.watch(w, total)
+    world.play(f, changes=[assign, lambda: setattr(w, "grad", None), assign])
+
+
+@program
+def gradients_that_are_views(world):
+    w, all_of_them = leaf(3), normal(2, 3, seed=5)
+
+    @world.compile
+    def f(x):
+        (w * x).sum().backward()
+        return w.grad * 2
+
+    def assign(i):
+        w.grad = all_of_them[i]
+
+    world.watch(w, all_of_them)
+    world.play(f, changes=[lambda: assign(0), lambda: assign(1)])
 
 
 @program

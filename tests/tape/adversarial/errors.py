@@ -27,6 +27,49 @@ def every(function):
     return function
 
 
+@every
+def a_factor_that_nothing_uses(world, inputs):
+    @world.compile
+    def f(x):
+        gg.linalg.cholesky(x)
+        return x * 2
+
+    world.play(f, inputs, calls=10)
+
+
+@every
+def an_error_that_is_handled(world, inputs):
+    handled = []
+
+    @world.compile
+    def f(x):
+        try:
+            return gg.linalg.cholesky(x)
+        except Exception as error:  # noqa: BLE001
+            handled.append(str(error))
+            return x * 3
+
+    world.watch(handled)
+    world.play(f, inputs, calls=10)
+
+
+@every
+def an_error_after_writes(world, inputs):
+    w, table = normal(3, 3), {"calls": 0}
+
+    @world.compile
+    def f(x):
+        table["calls"] += 1
+        w.__iadd__(1)
+        y = gg.linalg.cholesky(x)
+        w.__iadd__(y)
+        table["calls"] += 100
+        return w * 2
+
+    world.watch(w, table)
+    world.play(f, inputs, calls=10)
+
+
 @program
 def labels_that_are_out_of_range(world):
     w = leaf(3)

@@ -19,6 +19,42 @@ def training_and_evaluation(world):
 
 
 @program
+def a_mode_that_the_function_sets(world):
+    net = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.3))
+
+    @world.compile
+    def f(x):
+        net.train(not net.training)
+        return net(x).detach()
+
+    world.watch(net)
+    world.play(f, batches, changes=[net.eval, net.train])
+
+
+@program
+def a_buffer_that_is_rebound_inside(world):
+    class Net(nn.Module):
+        def __init__(self):
+            self.register_buffer("mean", gg.zeros(3))
+
+        def forward(self, x):
+            self.mean = self.mean * 0.5 + x.mean(0)
+            return x - self.mean
+
+    net = Net()
+    world.watch(net)
+    world.play(
+        world.compile(net),
+        batches,
+        changes=[
+            lambda: setattr(net, "mean", normal(3, seed=5)),
+            lambda: net.mean.__iadd__(1),
+            lambda: net.load_state_dict({"mean": gg.ones(3)}),
+        ],
+    )
+
+
+@program
 def parameters_that_become_shared(world):
     net = model(3, 3, 3)
     other = net[1].weight
@@ -101,6 +137,17 @@ def an_attribute_that_is_added(world):
 
 
 @program
+def a_forward_of_a_class_is_replaced(world):
+    class Net(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    net = Net()
+    f = world.compile(lambda x: net.forward(x))
+    world.play(f, changes=[lambda: setattr(Net, "forward", lambda self, x: x * 3)])
+
+
+@program
 def forward_hooks_that_come_and_go(world):
     net, log, handles = model(3, 3), [], []
 
@@ -180,25 +227,6 @@ def hooks_on_results_inside(world):
 
     world.watch(w)
     world.play(f, changes=[lambda: table.update(k=3.0)])
-
-
-@program
-def a_state_that_is_loaded(world):
-    net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
-    net[0].weight.array[...] = normal(3, 3).array
-    net[0].bias.array[...] = 0
-    saved = {k: gg.tensor(v) for k, v in net.state_dict().items()}
-
-    @world.compile
-    def f(x):
-        net.zero_grad()
-        y = (net(x) ** 3).sum()
-        y.backward()
-        net[0].weight.detach().__isub__(net[0].weight.grad * 0.01)
-        return y.detach()
-
-    world.watch(net)
-    world.play(f, batches, changes=[lambda: net.load_state_dict(saved)] * 2)
 
 
 @program

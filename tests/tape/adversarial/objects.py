@@ -1,6 +1,7 @@
 """Objects of the program's own classes: their attributes, read and written."""
 
 import dataclasses
+import functools
 import weakref
 
 from .harness import program
@@ -91,6 +92,18 @@ def a_slot_that_is_empty_at_first(world):
 
 class Base:
     __slots__ = ("a",)
+
+
+class Derived(Base):
+    __slots__ = ("__dict__", "b")
+
+
+@program
+def slots_of_a_base_class_and_a_dict(world):
+    state = Derived()
+    state.a, state.b, state.c = 2.0, 3.0, 5.0
+    f = world.compile(lambda x: x * state.a + state.b * state.c)
+    world.play(f, changes=[functools.partial(setattr, state, name, 7.0) for name in "abc"])
 
 
 class Reading:

@@ -1,7 +1,9 @@
 """Optimizers: hyper-parameters, groups, state that is loaded, numbers that are looked at."""
 
 import copy
+import decimal
 import functools
+import math
 
 from gpugrad import optim
 
@@ -28,6 +30,36 @@ def training(world, w, optimizer):
 
 def put(optimizer, **values):
     return lambda: optimizer.param_groups[0].update(values)
+
+
+def learning_rates(*rates):
+    """A program that trains with an optimizer whose learning rate changes."""
+
+    def decorate(make):
+        def runs(world):
+            w, optimizer = setting(make)
+            changes = [put(optimizer, lr=lr) for lr in rates]
+            world.play(training(world, w, optimizer), changes=changes)
+
+        runs.__name__, runs.__module__ = make.__name__, make.__module__
+        return program(runs)
+
+    return decorate
+
+
+@learning_rates(0.5, 0.0, 0.1)
+def rates_of_adam(params):
+    return optim.Adam(params, lr=0.1)
+
+
+@learning_rates(-1.0, 0.1)
+def rates_that_are_invalid(params):
+    return optim.AdamW(params, lr=0.1)
+
+
+@learning_rates("0.5", math.nan, 0.1)
+def rates_that_are_no_numbers(params):
+    return optim.AdamW(params, lr=0.1)
 
 
 @program
@@ -306,6 +338,21 @@ def looking(look):
 
     runs.__name__, runs.__module__ = look.__name__, look.__module__
     return program(runs)
+
+
+@looking
+def a_rate_in_containers_as_a_result(lr):
+    return [lr, (lr * 2, -lr), {"lr": lr}]
+
+
+@looking
+def a_rate_converted(lr):
+    return int(lr), float(lr), round(lr), round(lr, 1), complex(lr), decimal.Decimal(lr), bool(lr)
+
+
+@looking
+def a_branch_on_a_rate(lr):
+    return "low" if lr < 0.3 else "high"
 
 
 @program

@@ -98,8 +98,231 @@ def writes(w, x, choice):
         x.array[...] = 2
 
 
+WRITES = None, "step", "in place", "argument", "raw", "raw argument"
+
+
+@scenario(SHAPE, choices=WRITES)
+def writes_before_backward_to_what_is_saved(w):
+    def play(f, x, choice):
+        y = f(x)
+        writes(w, x, choice)
+        return error_of(y.backward)
+
+    return lambda x: (w * w * x).sum(), play
+
+
+@scenario(SHAPE, choices=WRITES)
+def writes_before_backward_to_what_was_copied(w):
+    def f(x):
+        copied = gg.asarray(x, copy=True)
+        return (w * copied + gg.asarray(w.detach(), copy=True) * w).sum()
+
+    def play(f, x, choice):
+        y = f(x)
+        writes(w, x, choice)
+        return error_of(y.backward)
+
+    return f, play
+
+
 COTANGENTS = normal(3, 3, seed=50), normal(3, 3, seed=51).T, normal(3, 3, seed=52)[::-1]
 COTANGENTS += gg.broadcast_to(normal(3, seed=53), (3, 3)), gg.zeros((3, 3))
+
+
+@scenario(SHAPE, choices=COTANGENTS)
+def layouts_of_two_cotangents(w):
+    def play(f, x, g):
+        a, b = f(x)
+        return gg.autograd.grad([a, b], [w], [g, g.T])
+
+    return lambda x: (gg.softmax(w @ x, -1), (w @ x).T), play
+
+
+@scenario(SHAPE, choices=(False, True))
+def second_derivatives(w):
+    def play(f, x, retain):
+        x = x.requires_grad_()
+        y = f(x)
+        first = gg.autograd.grad([y], [w, x], create_graph=True)
+        total = sum([(g * g).sum() for g in first])
+        second = gg.autograd.grad([total], [w, x], create_graph=True)
+        sum([g.sum() for g in second]).backward(retain_graph=retain)
+        return x.grad, error_of(y.backward), [g.detach() for g in (*first, *second)]
+
+    return lambda x: (gg.tanh(w @ x) * x).sum(), play
+
+
+@scenario(SHAPE, SHAPE)
+def second_derivatives_of_some_results(w, v):
+    def f(x):
+        h = w * x
+        return gg.exp(h).sum(), (h * v).sum(), h
+
+    def play(f, x, _):
+        a, b, h = f(x)
+        (g,) = gg.autograd.grad([a], [h], create_graph=True)
+        (g * g).sum().backward(retain_graph=True)
+        b.backward()
+        return error_of(a.backward)
+
+    return f, play
+
+
+@scenario(SHAPE, SHAPE, choices=range(5))
+def gradients_with_respect_to_some_inputs(w, v):
+    def play(f, x, k):
+        y = f(x.requires_grad_())
+        inputs = [[w], [v], [x, v], [w, x], [w, v, x]][k]
+        first = gg.autograd.grad([y], inputs)
+        rest = [t for t in (w, v, x) if not any(t is i for i in inputs)] or [w]
+        return first, error_of(gg.autograd.grad, [y], rest), error_of(y.backward)
+
+    return lambda x: (gg.exp(w) * x + gg.sin(v)).sum(), play
+
+
+@scenario(SHAPE)
+def gradients_with_respect_to_results(w):
+    def f(x):
+        h = gg.exp(w * x)
+        y = h * h
+        return y.sum(), h, y
+
+    def play(f, x, _):
+        loss, h, y = f(x)
+        found = gg.autograd.grad([loss], [y, h, w], retain_graph=True)
+        return found, gg.autograd.grad([y], [h], [x], retain_graph=True), error_of(loss.backward)
+
+    return f, play
+
+
+@scenario(SHAPE)
+def an_unused_input(w):
+    def play(f, x, _):
+        y = f(x)
+        other = leaf(3)
+        found = gg.autograd.grad([y], [w, other], allow_unused=True, retain_graph=True)
+        return found, error_of(gg.autograd.grad, [y], [other]), error_of(y.backward)
+
+    return lambda x: (w * x).sum(), play
+
+
+@scenario(SHAPE, choices=range(4))
+def the_same_tensor_twice(w):
+    def f(x):
+        y = gg.exp(w) * x
+        return y, y, [y, (y,)]
+
+    def play(f, x, k):
+        a, b, (c, (d,)) = f(x)
+        seen = []
+        (a, b, c, d)[k].register_hook(lambda g: seen.append(g * 1))
+        (a.sum() + (b * b).sum()).backward(retain_graph=True)
+        c.sum().backward()
+        return [y is a for y in (b, c, d)], seen, error_of(d.sum().backward)
+
+    return f, play
+
+
+@scenario(SHAPE, choices=(False, True))
+def results_that_are_inputs(w):
+    def play(f, x, requires_grad):
+        x = x.requires_grad_(requires_grad)
+        y, given, own = f(x)
+        (y + (given * own).sum()).backward()
+        return given is x, own is w, x.grad
+
+    return lambda x: ((w * x).sum(), x, w), play
+
+
+@scenario(SHAPE, choices=range(4))
+def hooks_on_results_of_which_others_are_made(w):
+    def f(x):
+        h = gg.exp(w * x)
+        return h, (h * h).sum(), gg.sin(h).sum()
+
+    def play(f, x, k):
+        h, a, b = f(x)
+        seen = []
+        if k != 3:
+            (h, a, b)[k].register_hook(lambda g: seen.append(g * 1) or g * 3)
+        (a + b + h.sum()).backward(retain_graph=k % 2)
+        return seen, error_of(a.backward)
+
+    return f, play
+
+
+@scenario(SHAPE, choices=(False, True))
+def gradients_of_results_that_are_retained(w):
+    def f(x):
+        h = gg.exp(w * x)
+        return h, (h * h).sum()
+
+    def play(f, x, both):
+        h, loss = f(x)
+        h.retain_grad()
+        if both:
+            loss.retain_grad()
+        loss.backward()
+        return h.grad, loss.grad
+
+    return f, play
+
+
+@scenario(SHAPE, choices=(1, 2, 3))
+def several_calls_in_one_graph(w):
+    def play(f, x, n):
+        y = x
+        for _ in range(n):
+            y = f(y) + (w * w) * 0.5
+        y.sum().backward()
+
+    return lambda x: gg.tanh(w @ x), play
+
+
+@scenario(SHAPE, choices=((False, False), (False, True), (True, False), (True, True)))
+def passes_with_and_without_retain_graph(w):
+    def f(x):
+        h = gg.exp(w * x)
+        return h.sum(), (h @ h).sum(), gg.linalg.qr(h)[1].sum()
+
+    def play(f, x, choice):
+        a, b, c = f(x)
+        return [
+            error_of(y.backward, retain_graph=r) for y, r in zip((a, b), choice, strict=True)
+        ] + [error_of(y.backward) for y in (c, a, b)]
+
+    return f, play
+
+
+@scenario(SHAPE, choices=range(3))
+def one_of_several_outputs_of_an_op(w):
+    def f(x):
+        q, r = gg.linalg.qr(w @ x + 3 * gg.eye(3))
+        return q, r, gg.unstack(w * x)
+
+    def play(f, x, k):
+        q, r, rows = f(x)
+        loss = [q.sum(), (r * r).sum(), (rows[0] * rows[2]).sum()][k]
+        loss.backward()
+        return error_of(q.sum().backward), error_of(rows[1].sum().backward)
+
+    return f, play
+
+
+@scenario(SHAPE, choices=(False, True))
+def zeros_beside_infinite_slopes(w):
+    def f(x):
+        y = gg.sqrt(gg.abs(w) * 0 * x)
+        return y, F.relu(y), gg.max(w * x, axis=0)
+
+    def play(f, x, explicit):
+        a, b, c = f(x)
+        if explicit:
+            return a.backward(gg.zeros((3, 3)), retain_graph=True), c.sum().backward()
+        ((a * 0).sum() + (b * 0).sum() + c.sum()).backward()
+        return None
+
+    return f, play
 
 
 @program
@@ -120,6 +343,23 @@ def batch_normalization_and_dropout(world):
     world.play(whole, lambda i: (normal(5, 3, seed=i),))
 
 
+@scenario(SHAPE, SHAPE)
+def a_function_that_goes_backward_itself(w, v):
+    def f(x):
+        first = (gg.exp(w) * x).sum()
+        first.backward()
+        h = gg.sin(v) * w
+        return first, (h * x).sum() + w.sum(), h, w.sum() + first
+
+    def play(f, x, _):
+        first, second, h, mixed = f(x)
+        found = error_of(first.backward), error_of(mixed.backward)
+        second.backward()
+        return found, error_of(h.sum().backward), error_of(gg.autograd.grad, [mixed], [v])
+
+    return f, play
+
+
 @scenario(SHAPE, choices=(None, "w"))
 def a_checkpoint(w):
     def f(x):
@@ -129,6 +369,18 @@ def a_checkpoint(w):
         y, other = f(x.requires_grad_())
         writes(w, x, "in place" if choice else None)
         return error_of(y.sum().backward), error_of(other.backward), x.grad
+
+    return f, play
+
+
+@scenario(SHAPE, choices=(1.0, 2.0))
+def a_checkpoint_that_reads_an_argument(w):
+    def f(x):
+        return gg.checkpoint(lambda h: gg.tanh(h @ x) * w, w * 2).sum()
+
+    def play(f, x, scale):
+        y = f(x * scale)
+        y.backward()
 
     return f, play
 

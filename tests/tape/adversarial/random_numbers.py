@@ -18,6 +18,20 @@ def a_generator_of_numpy(world):
 
 
 @program
+def a_generator_of_numpy_in_an_object(world):
+    class Holder:
+        def __init__(self):
+            self.rng = np.random.default_rng(3)
+
+    holder = Holder()
+    world.watch(lambda: holder.rng)
+    world.play(
+        world.compile(lambda x: x * holder.rng.normal()),
+        changes=[lambda: setattr(holder, "rng", np.random.default_rng(9))],
+    )
+
+
+@program
 def the_default_generator(world):
     world.watch(gg.random.default_generator)
     world.play(

@@ -46,6 +46,33 @@ def stepping(inside):
     return decorate
 
 
+@stepping(inside=True)
+def cosine_inside(optimizer):
+    return schedules.CosineAnnealingLR(optimizer, 5)
+
+
+@stepping(inside=True)
+def linear_inside(optimizer):
+    return schedules.LinearLR(optimizer, 0.1, 1.0, 4)
+
+
+@stepping(inside=True)
+def cyclic_inside(optimizer):
+    return schedules.CyclicLR(optimizer, 0.1, 1.0, 2)
+
+
+@stepping(inside=True)
+def a_sequence_inside(optimizer):
+    first = schedules.ConstantLR(optimizer, 0.5, 2)
+    return schedules.SequentialLR(optimizer, [first, schedules.ExponentialLR(optimizer, 0.9)], [3])
+
+
+@stepping(inside=True)
+def a_chain_inside(optimizer):
+    first = schedules.ConstantLR(optimizer, 0.5, 2)
+    return schedules.ChainedScheduler([first, schedules.ExponentialLR(optimizer, 0.9)])
+
+
 CALLS = []
 
 

@@ -8,8 +8,9 @@ import threading
 import numpy as np
 
 import gpugrad as gg
+from gpugrad import optim
 
-from .harness import leaf, missing, model, normal, program, wait_for
+from .harness import leaf, missing, model, normal, nothing, program, wait_for
 
 NO_SIGNALS = missing(signal, "SIGUSR1", "raise_signal", "setitimer")
 
@@ -28,11 +29,170 @@ def ring():
     signal.raise_signal(signal.SIGUSR1)
 
 
+def rung_in_between(prepare):
+    """A program whose function a timer interrupts once in each call.
+
+    ``prepare`` returns the function that is called, one for the handler, what to watch, and a
+    change. What the handler writes is reached by the function, but no result depends on when.
+    """
+
+    def runs(world):
+        function, handler, watched, change = prepare(world)
+        rung = []
+
+        def handle():
+            rung.append(None)
+            handler()
+
+        def whole(x):
+            n = len(rung)
+            signal.setitimer(signal.ITIMER_REAL, 0.0002 * (1 + n % 5))
+            try:
+                y = function(x)
+                wait_for(lambda: len(rung) > n)
+                return y
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+
+        world.watch(watched)
+        with handling(handle, signal.SIGALRM):
+            world.play(whole, changes=[change, nothing, change])
+
+    runs.__name__, runs.__module__ = prepare.__name__, prepare.__module__
+    return program(runs, needs=NO_SIGNALS, in_child=True)
+
+
 def worked(x, n=80):
     """Some work that takes a millisecond or more."""
     for _ in range(n):
         x = gg.tanh(x * 1.5) + x * 0.5
     return x
+
+
+@rung_in_between
+def a_timer_that_sets_a_flag_of_an_object(world):
+    class State:
+        k, rung = 2.0, 0
+
+    state = State()
+    f = world.compile(lambda x: worked(x * state.k))
+
+    def handler():
+        state.rung += 1
+
+    return f, handler, state, lambda: setattr(state, "k", state.k + 1)
+
+
+@rung_in_between
+def a_timer_that_appends_to_a_list(world):
+    log = [2.0]
+    f = world.compile(lambda x: worked(x * log[0]))
+    return f, lambda: log.append(len(log)), log, lambda: log.__setitem__(0, log[0] + 1)
+
+
+@rung_in_between
+def a_timer_that_writes_to_a_dict(world):
+    table = {"k": 2.0, "rung": 0}
+    f = world.compile(lambda x: worked(x * table["k"]))
+
+    def handler():
+        table["rung"] += 1
+
+    return f, handler, table, lambda: table.update(k=table["k"] + 1)
+
+
+@rung_in_between
+def a_timer_that_counts_in_a_tensor(world):
+    table = {"k": 2.0, "rung": gg.zeros(())}
+    f = world.compile(lambda x: worked(x * table["k"]))
+    return (
+        f,
+        lambda: table["rung"].__iadd__(1),
+        table,
+        lambda: table.update(k=table["k"] + 1),
+    )
+
+
+@rung_in_between
+def a_timer_that_counts_in_a_variable(world):
+    k, rung = 2.0, 0
+
+    @world.compile
+    def f(x):
+        return worked(x * (k if rung >= 0 else 0.0))
+
+    def handler():
+        nonlocal rung
+        rung += 1
+
+    def change():
+        nonlocal k
+        k += 1
+
+    return f, handler, lambda: rung, change
+
+
+@rung_in_between
+def a_timer_that_counts_while_the_function_counts(world):
+    table = {"calls": 0, "rung": 0}
+
+    @world.compile
+    def f(x):
+        table["calls"] += 1
+        return worked(x * table["calls"])
+
+    def handler():
+        table["rung"] += 1
+
+    return f, handler, table, lambda: table.update(calls=0)
+
+
+@rung_in_between
+def a_timer_that_changes_the_rate(world):
+    w = leaf(3)
+    optimizer = optim.SGD([w], lr=0.1)
+    optimizer.param_groups[0]["initial_lr"] = 0.0
+
+    @world.compile
+    def f(x):
+        optimizer.zero_grad()
+        worked(w * x).sum().backward()
+        optimizer.step()
+
+    def handler():
+        optimizer.param_groups[0]["initial_lr"] += 1.0
+
+    return f, handler, lambda: (w, optimizer), lambda: optimizer.param_groups[0].update(lr=0.5)
+
+
+@rung_in_between
+def a_timer_that_calls_the_function(world):
+    kept, state = [], {"inside": False, "k": 2.0}
+
+    f = world.compile(lambda x: worked(x * state["k"]))
+
+    def handler():
+        kept.append(f(normal(4, seed=len(kept))))
+
+    return f, handler, kept, lambda: state.update(k=3.0)
+
+
+@rung_in_between
+def a_timer_that_goes_backward(world):
+    w, v, kept = leaf(3), leaf(3, seed=1), []
+    table = {"k": 2.0}
+    f = world.compile(lambda w, x: worked(w * x * table["k"]).sum())
+
+    def whole(x):
+        w.grad = None
+        f(w, x).backward()
+
+    def handler():
+        v.grad = None
+        f(v, normal(3, seed=len(kept))).backward()
+        kept.append(v.grad)
+
+    return whole, handler, lambda: (w, kept), lambda: table.update(k=3.0)
 
 
 @program(needs=NO_SIGNALS, in_child=True)
@@ -146,6 +306,92 @@ def interrupted(where):
     return where
 
 
+@interrupted
+def an_interrupt_before_a_step(world, stop):
+    net = model(3, 3, 1)
+    optimizer = optim.Adam(net.parameters(), lr=0.1)
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        stop()
+        optimizer.step()
+        return loss.detach()
+
+    return lambda x: step(normal(4, 3, seed=int(x.size))), [net, optimizer]
+
+
+@interrupted
+def an_interrupt_in_a_hook(world, stop):
+    w, v = leaf(3), leaf(3, seed=1)
+    v.register_hook(lambda g: stop())
+
+    @world.compile
+    def step(x):
+        (w * v * x).sum().backward()
+        return w.detach() * 2
+
+    return step, [w, v]
+
+
+@interrupted
+def an_interrupt_in_a_hook_outside(world, stop):
+    w, v = leaf(3), leaf(3, seed=1)
+    v.register_hook(lambda g: stop())
+    f = world.compile(lambda x: (w * v * x).sum())
+    return lambda x: f(x).backward(), [w, v]
+
+
+@interrupted
+def an_interrupt_after_writes(world, stop):
+    w, log = normal(3), []
+
+    @world.compile
+    def f(x):
+        w.__iadd__(x)
+        log.append(len(log))
+        stop()
+        w.__imul__(2)
+        log.append("whole")
+        return w * 1
+
+    return f, [w, log]
+
+
+@interrupted
+def an_interrupt_after_a_draw(world, stop):
+    @world.compile
+    def f(x):
+        y = x + gg.random.normal(3)
+        stop()
+        return y + gg.random.normal(3)
+
+    return f, [gg.random.default_generator]
+
+
+@interrupted
+def an_interrupt_in_a_custom_vjp(world, stop):
+    w = leaf(3)
+
+    @gg.custom_vjp
+    def stopping(x):
+        return x * 2
+
+    def backward(_, g):
+        stop()
+        return (g * 2,)
+
+    stopping.defvjp(lambda x: (x * 2, None), backward)
+
+    @world.compile
+    def f(x):
+        (stopping(gg.exp(w)) * x).sum().backward()
+
+    return f, [w]
+
+
 @program(needs=NO_SIGNALS, in_child=True)
 def interrupts_at_any_time_leave_whole_gradients(world):
     net = model(3, 8, 8, 1)
@@ -225,6 +471,72 @@ def beside(prepare):
 
     runs.__name__, runs.__module__ = prepare.__name__, prepare.__module__
     return program(runs)
+
+
+@beside
+def a_thread_that_appends_to_a_list(world):
+    log, table = [], {"k": 2.0}
+    f = world.compile(lambda x: worked(x * table["k"], 30) if log is not None else x)
+    table["log"] = log
+
+    def change():
+        table["k"] += 1
+
+    return f, lambda: log.append(1), lambda n: len(log) == n, change
+
+
+@beside
+def a_thread_that_counts_in_a_tensor(world):
+    table = {"k": 2.0, "n": gg.zeros((), dtype=gg.int64)}
+    f = world.compile(lambda x: worked(x * table["k"], 30))
+    return (
+        f,
+        lambda: table["n"].__iadd__(1),
+        lambda n: table["n"].item() == n,
+        lambda: table.update(k=table["k"] + 1),
+    )
+
+
+@beside
+def a_thread_that_draws_numbers(world):
+    drawn, table = [], {"k": 2.0}
+    generator = gg.random.Generator(3)
+
+    def f(x):
+        y = worked(x * table["k"], 30)
+        return y, generator.uniform(4, dtype="float64")
+
+    f = world.compile(f)
+
+    def whole(x):
+        drawn.extend(f(x)[1].tolist())
+
+    return (
+        whole,
+        lambda: drawn.append(generator.uniform(dtype="float64").item()),
+        lambda n: len(drawn) - len({*drawn}),
+        lambda: table.update(k=table["k"] + 1),
+    )
+
+
+@beside
+def a_thread_that_draws_from_the_default_generator(world):
+    drawn, table = [], {"k": 2.0}
+
+    def f(x):
+        return worked(x * table["k"], 30), gg.random.uniform(4, dtype="float64")
+
+    f = world.compile(f)
+
+    def whole(x):
+        drawn.extend(f(x)[1].tolist())
+
+    return (
+        whole,
+        lambda: drawn.append(gg.random.uniform(dtype="float64").item()),
+        lambda n: len(drawn) - len({*drawn}),
+        lambda: table.update(k=table["k"] + 1),
+    )
 
 
 @program

@@ -4,6 +4,8 @@ import gpugrad as gg
 
 from .harness import leaf, normal, program
 
+V = normal(3, seed=30)
+
 
 def transformed(apply):
     """Two programs: a transform of a compiled function, and a compiled transform."""
@@ -36,6 +38,60 @@ def transformed(apply):
         one.__module__ = apply.__module__
         program(one)
     return apply
+
+
+@transformed
+def the_gradient(f):
+    return gg.grad(f)
+
+
+@transformed
+def the_value_and_the_gradient(f):
+    return gg.value_and_grad(f)
+
+
+@transformed
+def the_hessian(f):
+    return gg.hessian(f)
+
+
+@transformed
+def the_jacobian(f):
+    return gg.jacobian(f)
+
+
+@transformed
+def forward_mode(f):
+    return lambda x: gg.jvp(f, (x,), (V,))
+
+
+@transformed
+def reverse_mode(f):
+    def both(x):
+        y, pull = gg.vjp(f, x)
+        return y, pull(y * 2)
+
+    return both
+
+
+@transformed
+def a_map_over_examples(f):
+    return lambda x: gg.vmap(f)(gg.stack([x, x * 2]))
+
+
+@transformed
+def gradients_of_examples(f):
+    return lambda x: gg.vmap(gg.grad(f))(gg.stack([x, x * 2]))
+
+
+@transformed
+def the_gradient_of_the_gradient(f):
+    return gg.grad(lambda x: (gg.grad(f)(x) ** 2).sum())
+
+
+@transformed
+def a_product_with_the_hessian(f):
+    return lambda x: gg.hvp(f)(x, V)
 
 
 @transformed

@@ -1,0 +1,282 @@
+"""Random changes of batches of images, named as in torchvision's ``transforms.v2``.
+
+Each is a function of images ``(n, channels, height, width)``, or of a tuple or list that begins
+with them, such as ``(images, labels)``, and each image gets a change of its own. They run on the
+device of the images; in a `DataLoader` that prefetches, in its thread::
+
+    from gpugrad.data import images
+
+    augment = images.Compose([images.RandomCrop(28, padding=2), images.RandomHorizontalFlip()])
+    loader = data.DataLoader(train, 64, shuffle=True, transform=augment, prefetch=2)
+
+Those that are random take a ``generator``. Without one they have a seed, which is drawn from the
+default generator when they are made, and what a `DataLoader` does to a batch depends on this seed,
+the epoch and the number of the batch alone, also after a loop that was left or continued in its
+middle. The same seed draws the same on all devices.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, Self
+
+from .. import special
+from .._arguments import is_floating, one_of, require
+from .._creation import asarray
+from .._tensor import Tensor
+from ..backends.dtypes import float32, float64
+from ..nn import functional
+from ..nn.common import Ints, created, per_axis
+from ..ops.elementwise import round as _round
+from ..ops.elementwise import where
+from ..ops.indexing import take
+from ..ops.manipulation import astype, flip, reshape, roll, stack
+from ..ops.transcendental import cos, sin
+from ..random import Generator
+from .samplers import seed_from
+
+__all__ = """
+    Compose MixUp Normalize RandomCrop RandomHorizontalFlip RandomRotation RandomVerticalFlip
+""".split()
+__dir__ = __all__.copy
+
+
+class Compose:
+    """One function after the other, each of what the one before it returns.
+
+    transforms: of this module, or any other functions of a batch.
+    """
+
+    def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
+        self.transforms = list(transforms)
+
+    def __call__(self, batch: Any) -> Any:
+        for transform in self.transforms:
+            batch = transform(batch)
+        return batch
+
+    def for_batch(self, epoch: int, number: int) -> "Compose":
+        """The functions for a batch of a `DataLoader`, with their own random numbers."""
+        own = [getattr(t, "for_batch", None) for t in self.transforms]
+        pairs = zip(self.transforms, own, strict=True)
+        return Compose([f(epoch, number) if f else transform for transform, f in pairs])
+
+
+class _Change:
+    """A function of images, or of a tuple or list of images and others, which it keeps."""
+
+    def __call__(self, batch: Any) -> Any:
+        if not isinstance(batch, (tuple, list)):
+            return self._images(self._checked(batch))
+        kept = getattr(type(batch), "_make", type(batch))
+        return kept(self._all(self._checked(batch[0]), *batch[1:]))
+
+    def _checked(self, images):
+        images = asarray(images)
+        layout = f"{type(self).__name__}: the images must be (n, channels, height, width)"
+        require(images.ndim == 4, layout, images.shape)
+        return images
+
+    def _all(self, images, *others):
+        return self._images(images), *others
+
+    def _images(self, images: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class _RandomChange(_Change):
+    def __init__(self, generator: Generator | None) -> None:
+        self._seed = None if generator else seed_from(type(self).__name__, None, None)
+        self.generator = generator or Generator(self._seed)
+
+    def for_batch(self, epoch: int, number: int) -> Self:
+        """The function for a batch of a `DataLoader`, with its own random numbers."""
+        if self._seed is None:
+            return self
+        made = copy(self)
+        made.generator = Generator((self._seed << 64) + (epoch << 32) + number)
+        return made
+
+    def _drawn(self, images, low=0.0, high=1.0):
+        """A random number for each image, in its library and on its device."""
+        drawn = self.generator.uniform(images.shape[0], low=low, high=high, dtype=float64)
+        if drawn.device == images.device and type(drawn._like) is type(images._like):
+            return drawn
+        return created("asarray", drawn.tolist(), dtype="float64", like=images)
+
+
+class Normalize(_Change):
+    """``(images - mean) / std``, for floating images.
+
+    mean, std: numbers, or one for each channel.
+    """
+
+    def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
+        self.mean, self.std = asarray(mean).tolist(), asarray(std).tolist()
+
+    def _images(self, images: Tensor) -> Tensor:
+        if not is_floating(images):
+            raise TypeError(
+                f"Normalize: the images must be floating, not {images.dtype}; divide them by 255"
+            )
+        mean, std = (
+            reshape(created("asarray", x, dtype=images.dtype, like=images), (-1, 1, 1))
+            for x in (self.mean, self.std)
+        )
+        return (images - mean) / std
+
+
+class RandomCrop(_RandomChange):
+    """A part of each image, at a random place: ``(n, channels, *size)``.
+
+    size: height and width, or one number for both.
+    padding: by how many elements of the value ``fill`` to extend the images first: one number, one
+        for left and right and one for top and bottom, or one each for left, top, right and bottom.
+
+    Raises ValueError for images that are smaller than ``size``.
+    """
+
+    def __init__(
+        self,
+        size: Ints,
+        padding: Ints = 0,
+        *,
+        fill: float = 0,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(generator)
+        self.size = per_axis("RandomCrop: size", size, 2)
+        is_pair = isinstance(padding, Sequence) and len(padding) == 2
+        four = (*padding, *padding) if is_pair else padding  # type: ignore[misc]
+        self.padding = per_axis("RandomCrop: padding", four, 4, 0)
+        self.fill = fill
+
+    def _images(self, images: Tensor) -> Tensor:
+        left, top, right, bottom = self.padding
+        images = functional.pad(images, (left, right, top, bottom), value=self.fill)
+        places = []
+        for length, size in zip(images.shape[2:], self.size, strict=True):
+            require(
+                length >= size, f"RandomCrop: images must be at least {self.size}", images.shape
+            )
+            first = astype(self._drawn(images, 0, length - size + 1), "int64")
+            first = where(first > length - size, length - size, first)  # by rounding
+            places.append(first[:, None] + created("arange", size, dtype="int64", like=images))
+        rows, columns = places
+        n, channels, height, width = images.shape
+        at = created("arange", n * channels, dtype="int64", like=images)
+        at = reshape(at, (n, channels, 1, 1)) * height
+        at = (at + rows[:, None, :, None]) * width + columns[:, None, None, :]
+        return reshape(take(reshape(images, (-1,)), reshape(at, (-1,)), axis=0), at.shape)
+
+
+class _RandomFlip(_RandomChange):
+    axis: int
+
+    def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:
+        super().__init__(generator)
+        require(0 <= p <= 1, f"{type(self).__name__}: p must be from 0 to 1", p)
+        self.p = p
+
+    def _images(self, images: Tensor) -> Tensor:
+        is_turned = self._drawn(images) < self.p
+        return where(reshape(is_turned, (-1, 1, 1, 1)), flip(images, axis=self.axis), images)
+
+
+class RandomHorizontalFlip(_RandomFlip):
+    """Each image, or with probability ``p`` its mirror image, with left and right exchanged."""
+
+    axis = -1
+
+
+class RandomVerticalFlip(_RandomFlip):
+    """Each image, or with probability ``p`` its mirror image, with top and bottom exchanged."""
+
+    axis = -2
+
+
+class RandomRotation(_RandomChange):
+    """Each image, turned about its centre by a random angle; its size stays.
+
+    degrees: the least and the largest angle, counter-clockwise, or the largest in both directions.
+    interpolation: ``"nearest"`` or ``"bilinear"``.
+    fill: the value of what comes from outside.
+    """
+
+    def __init__(
+        self,
+        degrees: float | tuple[float, float],
+        interpolation: str = "nearest",
+        *,
+        fill: float = 0,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(generator)
+        low, high = degrees if isinstance(degrees, (tuple, list)) else (-degrees, degrees)
+        require(low <= high, "RandomRotation: degrees must be at least 0, or in order", degrees)
+        self.degrees = low, high
+        known = "nearest", "bilinear"
+        self.interpolation = one_of("RandomRotation: interpolation", interpolation, known)
+        self.fill = fill
+
+    def _images(self, images: Tensor) -> Tensor:
+        angles = self._drawn(images, *self.degrees) * (math.pi / 180)
+        height, width = images.shape[2:]
+        across, along = sin(angles), cos(angles)
+        zeros = across * 0
+        rows = (along, -across * (height / width), zeros), (across * (width / height), along, zeros)
+        theta = stack([stack(row, axis=-1) for row in rows], axis=1)
+        dtype = images.dtype
+        x = images if is_floating(images) else astype(images, float32)
+        grid = astype(functional.affine_grid(theta, images.shape), x.dtype)
+        x = functional.grid_sample(x - self.fill, grid, self.interpolation) + self.fill
+        return x if x.dtype == dtype else astype(_round(x), dtype)
+
+
+class MixUp(_RandomChange):
+    """Each image mixed with the one before it in the batch, and their labels too.
+
+    Of a batch ``(images, labels)`` it returns ``share * images + (1 - share) * others``, and the
+    same of the labels as probabilities, ``(n, classes)``, which `cross_entropy` takes. The first
+    image is mixed with the last (Zhang et al. 2018).
+
+    alpha: each image's share is from the beta distribution with both parameters ``alpha``; the
+        smaller, the closer to 0 or 1. Other values than 1 need SciPy.
+    num_classes: how many classes there are, if the labels are integers ``(n,)``.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        num_classes: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(generator)
+        require(alpha > 0, "MixUp: alpha must be above 0", alpha)
+        self.alpha = alpha
+        self.num_classes = num_classes
+
+    def _images(self, images: Tensor) -> Tensor:
+        raise TypeError("MixUp: needs a batch (images, labels), not images alone")
+
+    def _all(self, images, *others):
+        labels, *rest = others
+        labels = asarray(labels)
+        if not is_floating(images):
+            raise TypeError(
+                f"MixUp: the images must be floating, not {images.dtype}; divide them by 255"
+            )
+        if not is_floating(labels):
+            if self.num_classes is None:
+                raise ValueError("MixUp: integer labels need num_classes")
+            labels = astype(functional.one_hot(labels, self.num_classes), images.dtype)
+        share = self._drawn(images)
+        if self.alpha != 1:
+            share = special.betaincinv(self.alpha, self.alpha, share)
+
+        def mixed(x):
+            own = astype(reshape(share, (-1, *[1] * (x.ndim - 1))), x.dtype)
+            return own * x + (1 - own) * roll(x, 1, axis=0)
+
+        return mixed(images), mixed(labels), *rest
