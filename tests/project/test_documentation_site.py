@@ -38,7 +38,7 @@ QUERIES = {
     "per-sample gradients": "how_to/derivatives reference/gpugrad.vmap",
     "categorical": "reference/gpugrad.random.multinomial",
     "one-hot encoding": "reference/gpugrad.one_hot reference/gpugrad.nn.functional.one_hot",
-    "data augmentation": "tutorials/images",
+    "data augmentation": "tutorials/images reference/data.images",
     "checkpoint": "start/save_and_resume reference/gpugrad.checkpoint",
     "gradient checkpointing": "reference/gpugrad.checkpoint",
     "save model": "start/save_and_resume",
