@@ -179,7 +179,6 @@ def compile_generated(arch, kernels, layout):
 
 GENERATED_BY_MODELS = """
 import sys
-import types
 
 sys.path[:0] = {paths}
 import cupy
@@ -202,7 +201,7 @@ for dtype in (None, gpugrad.float16):
         compiled = gpugrad.compile(step)
         for _ in range(4):
             compiled()
-assert len(found) > 10
+assert len(found) >= 8
 for key in found:
     print(repr(key))
 """
