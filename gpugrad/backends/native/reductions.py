@@ -76,10 +76,10 @@ def outer_product(x1, x2):
     """A column times a row; None if the library does not compute it."""
     if type(x1) is not np.ndarray or type(x2) is not np.ndarray or x1.ndim != 2 or x2.ndim != 2:
         return None
-    items, length = x1.shape[0], x2.shape[1]
-    if items * length < 2 * SMALL or x1.dtype != x2.dtype or x1.dtype not in (float32, float64):
+    if x1.dtype != x2.dtype or x1.dtype not in (float32, float64):
         return None
     if not (x1.flags.c_contiguous and x2.flags.c_contiguous):
         return None
+    items, length = x1.shape[0], x2.shape[1]
     out = np.empty((items, length), x1.dtype)
     return out if base.rows("outer_product", x1.dtype, items, length, x1, x2, out) else None

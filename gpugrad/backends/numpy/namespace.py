@@ -369,7 +369,11 @@ def _matmul(x1, x2, /, out=None):
         return np.asarray(product).astype(float16) if out is None else _into(out, product)
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
-            return _outer_product(x1, x2, out)
+            # BLAS would choose the sign of zeros, by the processor and the shape.
+            if out is not None:
+                return np.multiply(x1, x2, out)
+            product = outer_product(x1, x2) if x1.size * x2.size >= 2 * FEW else None
+            return x1 * x2 if product is None else product
         # A single product of all rows takes half the time of one for each matrix. vmap repeats a
         # matrix without copies when a gradient is by a weight the examples share.
         if x1.ndim > 2 == x2.ndim:
@@ -385,17 +389,6 @@ def _matmul(x1, x2, /, out=None):
     if x1.size > SMALL or x2.size > SMALL:
         return _large_product(x1, x2, out)
     return np.matmul(x1, x2) if out is None else np.matmul(x1, x2, out)
-
-
-def _outer_product(x1, x2, out):
-    """A product with a single inner index, such as at batch size 1, without BLAS.
-
-    The sign of its zeros would depend on the processor and the shape.
-    """
-    if out is None:
-        product = outer_product(x1, x2)
-        return x1 * x2 if product is None else product
-    return np.multiply(x1, x2, out)
 
 
 @declare(out=True, elementwise=True, fails=are_integers)

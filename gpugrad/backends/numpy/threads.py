@@ -18,7 +18,6 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import lru_cache, partial
 from operator import index
-from queue import SimpleQueue
 from threading import Lock, RLock, Thread, get_ident
 from typing import NamedTuple
 
@@ -443,7 +442,8 @@ class _Threads:
                 raise
 
     def _begin(self, futures, function, item):
-        from concurrent.futures import Future  # here, since it takes time to import
+        from concurrent.futures import Future  # here, since they take time to import
+        from queue import SimpleQueue
 
         if self.calls is None and self.number > 1:
             self.calls = SimpleQueue()

@@ -254,22 +254,24 @@ declare(
     _cross_entropy,
     fails=True,
     check=lambda args, kwargs: _check_of(*args, **kwargs),
-    steps=lambda *args, out, **static: _steps_of(*args, **static, loss=out),
+    steps=lambda x, target, out, **static: _steps_of(x, target, loss=out, **static),
     joint=_both,
 )
 declare(
     _cross_entropy_vjp,
     fails=True,
     check=lambda args, kwargs: _check_of(*args[1:]),
-    steps=lambda g, *args, out: _steps_of(*args, g=g, to_logits=out),
+    steps=lambda g, x, target, reduction, ignore_index, out: _steps_of(
+        x, target, reduction, ignore_index, g=g, to_logits=out
+    ),
     joint=_both,
 )
 declare(
     _cross_entropy_and_vjp,
     fails=True,
     check=lambda args, kwargs: _check_of(*args[2:], **kwargs),
-    steps=lambda _, g, *args, out, **static: _steps_of(
-        *args, **static, loss=out[0], g=g, to_logits=out[1]
+    steps=lambda _, g, x, target, out, **static: _steps_of(
+        x, target, loss=out[0], g=g, to_logits=out[1], **static
     ),
 )
 cross_entropy.twin("numpy", _cross_entropy, logits=_cross_entropy_vjp)
