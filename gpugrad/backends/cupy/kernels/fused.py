@@ -277,9 +277,9 @@ class _Layout:
             self.lines.append("Index rest = i;")
             for k in range(len(lengths) - 1, 0, -1):
                 n = self._add(f"n{k}", lengths[k])
-                self.lines.append(f"const Index i{k} = rest % (Index){n};")
+                self.lines.append(f"[[maybe_unused]] const Index i{k} = rest % (Index){n};")
                 self.lines.append(f"rest /= (Index){n};")
-            self.lines.append("const Index i0 = rest;")
+            self.lines.append("[[maybe_unused]] const Index i0 = rest;")
         found = iter([self._access(k, x, *row) for k, (x, *row) in enumerate(
             [(x.itemsize, row, dense) for x, row in zip(given, rows, strict=True)]
         )])  # fmt: skip
