@@ -233,8 +233,9 @@ def _roots(name, outputs, gradients, create_graph):
         else:
             if not isinstance(gradient, call.Tensor):
                 gradient = call.namespace.asarray(gradient, dtype=y.dtype, device=y.device)
-            same_kind = type(gradient.array) is type(y.array) and gradient.device == y.device
-            if gradient.shape != y.shape or not same_kind:
+            libraries = {backend_of[type(x.array)].real for x in (gradient, y)}
+            is_there = len(libraries) == 1 and gradient.device == y.device
+            if gradient.shape != y.shape or not is_there:
                 raise ValueError(
                     f"{name}: the gradient ({describe(gradient)}) must have the shape and device "
                     f"of the tensor ({describe(y)})"

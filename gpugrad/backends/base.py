@@ -83,6 +83,7 @@ class Backend:
     reports_errors: a function that returns whether floating-point errors are to do more than warn,
         in this thread; None if they cannot.
     is_recorder: whether its arrays note what is done with them, for a program.
+    real: the backend of the arrays for which those stand, or this one.
     """
 
     name: str
@@ -104,7 +105,7 @@ class Backend:
 
     def __init__(self, xp):
         """Add the functions that all libraries share to ``xp``, a module of the library's own."""
-        self.xp = xp
+        self.xp, self.real = xp, self
         vars(xp).update(
             to_device=transfer,
             isdtype=cache(xp.isdtype),  # NumPy's takes longer than a small op

@@ -275,10 +275,10 @@ def fitted(t, x, name):
     require(t.shape == x.shape, f"{name} must have its shape {x.shape}", t.shape)
     if is_real and is_complex(t):
         raise TypeError(f"{name} must be real as that is, not {t.dtype}")
-    backend = backend_of[type(t._like)]
-    if backend is not x.backend or t.device != x.device:
+    backend, expected = backend_of[type(t._like)].real, x.backend.real
+    if backend is not expected or t.device != x.device:
         raise ValueError(
-            f"{name} must be an array of {x.backend.name} on {x.device} as that is, not of "
+            f"{name} must be an array of {expected.name} on {x.device} as that is, not of "
             f"{backend.name} on {t.device}"
         )
     return t.to(x.dtype)

@@ -364,6 +364,25 @@ def test_where_no_thread_can_start_nothing_is_held(monkeypatch):
     assert pool.run(str, [1, 2]) == ["1", "2"]
 
 
+def test_an_interrupt_while_the_first_thread_starts(monkeypatch):
+    """Later work is divided, and nothing waits in a queue that no thread reads."""
+
+    class Interrupted(threading.Thread):
+        def start(self):
+            raise KeyboardInterrupt
+
+    pool = threads._Threads(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(threads, "Thread", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pool.run(lambda x: x, [1, 2])
+    assert pool.calls is None
+    assert pool.run(lambda x: 2 * x, [1, 2]) == [2, 4]
+    assert pool.calls is not None
+    pool.calls.put(None)
+
+
+
 def test_calls_that_are_over_hold_nothing(number):
     """What they referred to is freed at once, without the garbage collector."""
     main, variable = threading.current_thread(), ContextVar("variable")

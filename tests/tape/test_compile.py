@@ -1679,3 +1679,43 @@ def test_kernels_of_a_transformer(length):
         return [bits(x) for x in (*losses, *model.parameters())]
 
     assert run(gg.compile) == run(lambda f: f)
+
+
+_OUTER = gg.tensor([2.0, 3.0, 4.0])
+_SEEDS = {
+    "ones": lambda: gg.ones(3),
+    "arange": lambda: gg.arange(3.0),
+    "outer tensor": lambda: _OUTER,
+    "NumPy array": lambda: np.arange(3, dtype=np.float32),
+}
+
+
+@pytest.mark.parametrize("seed", _SEEDS.values(), ids=_SEEDS)
+def test_derivatives_along_what_the_function_makes(seed):
+    """Arrays that are not traced, beside those that are."""
+    w = gg.tensor(np.array([1.0, -2.0, 0.5], np.float32), requires_grad=True)
+
+    def backward(x):
+        w.grad = None
+        (w * x).backward(gg.asarray(seed()))
+        return w.grad
+
+    def scaled(x):
+        w.grad = None
+        (w * x).sum().backward(gg.asarray(seed())[1])
+        return w.grad
+
+    for function in (
+        backward,
+        scaled,
+        lambda x: gg.autograd.grad(w * x, [w], gg.asarray(seed()))[0],
+        lambda x: gg.vjp(lambda a: a * a, x)[1](seed())[0],
+        lambda x: gg.jvp(lambda a: a * a, (x,), (seed(),))[1],
+        lambda x: gg.linearize(lambda a: a**3, x)[1](seed()),
+    ):
+        x = gg.tensor(np.array([0.5, 1.5, -1.0], np.float32))
+        expected = function(x).detach().numpy()
+        compiled = gg.compile(function)
+        for _ in range(4):
+            np.testing.assert_array_equal(compiled(x).detach().numpy(), expected)
+        assert compiled._programs

@@ -446,14 +446,14 @@ class _Threads:
         from queue import SimpleQueue
 
         if self.calls is None and self.number > 1:
-            self.calls = SimpleQueue()
+            calls: SimpleQueue = SimpleQueue()
             try:
                 for i in range(self.number - 1):
-                    name, args = f"gpugrad {i}", (self.calls,)
-                    Thread(target=_serve, args=args, name=name, daemon=True).start()
+                    Thread(target=_serve, args=(calls,), name=f"gpugrad {i}", daemon=True).start()
+                    self.calls = calls  # now that somebody takes calls off it
             except RuntimeError:  # the system allows no more threads
-                if i == 0:  # nobody would take calls off the queue
-                    self.calls, self.number = None, 1
+                if self.calls is None:
+                    self.number = 1
         future: Future = Future()
         futures.append(future)  # first, so that Ctrl-C leaves none that `_end` does not know
         if self.calls is not None:
