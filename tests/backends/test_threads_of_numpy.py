@@ -382,7 +382,6 @@ def test_an_interrupt_while_the_first_thread_starts(monkeypatch):
     pool.calls.put(None)
 
 
-
 def test_calls_that_are_over_hold_nothing(number):
     """What they referred to is freed at once, without the garbage collector."""
     main, variable = threading.current_thread(), ContextVar("variable")
