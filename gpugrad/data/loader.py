@@ -54,7 +54,8 @@ class DataLoader(Generic[Batch]):
         `default_collate`.
     transform: a function of the batch that returns the batch to use, such as those of
         `gpugrad.data.images`. It runs before the batch is moved to ``device``. If it has a method
-        ``for_batch(epoch, number)``, this gives the function for that batch of that epoch.
+        ``for_batch(epoch, number, seed)``, this gives the function for that batch of that
+        epoch, with random numbers that depend on these alone.
     drop_last: leave out a last batch that is smaller than the others.
     seed: an int of at least 0; by default one from the default generator, which
         `gpugrad.manual_seed` seeds.
@@ -146,6 +147,9 @@ class DataLoader(Generic[Batch]):
         self.batch_sampler = batch_sampler
         self.collate_fn = collate_fn
         self.transform = transform
+        if seed is None and hasattr(transform, "for_batch"):
+            seed = seed_from("DataLoader", None, None)
+        self._transform_seed = seed
         self.drop_last = drop_last
         self.device = device
         self.prefetch = whole("DataLoader: prefetch", prefetch, 0)
@@ -201,14 +205,20 @@ class DataLoader(Generic[Batch]):
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is: ``"epoch"``, ``"position"`` and ``"seed"``, for `load_state_dict`.
 
+        Besides, there is ``"transform_seed"`` if the transform has a method ``for_batch``.
+
         epoch: the number of the epoch in progress, counted from 0.
         position: how many of its batches the latest iterator has returned. As long as the loop has
             not come to its end, this may be all of them.
         """
         progress = self._progress
-        if progress.done or progress.epoch + progress.begun != self.epoch:
-            return {"epoch": index(self.epoch), "position": 0, "seed": self.seed}
-        return {"epoch": progress.epoch, "position": progress.position, "seed": self.seed}
+        epoch, position = progress.epoch, progress.position
+        if progress.done or epoch + progress.begun != self.epoch:
+            epoch, position = index(self.epoch), 0
+        state = {"epoch": epoch, "position": position, "seed": self.seed}
+        if hasattr(self.transform, "for_batch"):
+            state["transform_seed"] = self._transform_seed
+        return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue where another loader, of the same data set and options, was.
@@ -227,7 +237,11 @@ class DataLoader(Generic[Batch]):
             ) from None
         epoch = whole("DataLoader.load_state_dict: epoch", epoch, 0)
         position = whole("DataLoader.load_state_dict: position", position, 0)
+        transform_seed = state_dict.get("transform_seed", self._transform_seed)
+        if transform_seed is not None:
+            whole("DataLoader.load_state_dict: transform_seed", transform_seed, 0)
         self.seed = seed
+        self._transform_seed = transform_seed
         self.epoch = epoch
         self._progress = _Progress(epoch, position)
 
@@ -318,7 +332,7 @@ class DataLoader(Generic[Batch]):
         transform = self.transform
         if transform is not None:
             if hasattr(transform, "for_batch"):
-                transform = transform.for_batch(epoch, number)
+                transform = transform.for_batch(epoch, number, self._transform_seed)
             batch = transform(batch)
         if self.device is None:
             return (), lambda arrays: batch
