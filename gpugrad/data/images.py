@@ -263,7 +263,9 @@ class RandomRotation(_RandomChange):
             outside = 1 - functional.grid_sample(inside, grid, self.interpolation)
             # What is outside by rounding alone gets nothing of a fill that may be infinite.
             is_outside = outside > float(finfo(x.dtype).eps) ** 0.5
-            sampled = sampled + outside * where(is_outside, self.fill, 0.0)
+            sampled = where(
+                is_outside, sampled + where(is_outside, outside, 1.0) * self.fill, sampled
+            )
         return sampled if sampled.dtype == dtype else astype(_round(sampled), dtype)
 
 

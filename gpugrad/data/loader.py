@@ -147,9 +147,8 @@ class DataLoader(Generic[Batch]):
         self.batch_sampler = batch_sampler
         self.collate_fn = collate_fn
         self.transform = transform
-        if seed is None and hasattr(transform, "for_batch"):
-            seed = seed_from("DataLoader", None, None)
         self._transform_seed = seed
+        self._seed_transform()
         self.drop_last = drop_last
         self.device = device
         self.prefetch = whole("DataLoader: prefetch", prefetch, 0)
@@ -170,6 +169,7 @@ class DataLoader(Generic[Batch]):
                 "it iterates over a DataLoader; compile the function of one batch instead, and "
                 "call it in a loop over the loader that is not compiled"
             )
+        self._seed_transform()
         epoch = index(self.epoch)
         progress = self._progress
         if progress.begun or progress.epoch != epoch:
@@ -196,6 +196,13 @@ class DataLoader(Generic[Batch]):
         if seed is not None:
             self._seeded().seed = whole("DataLoader: seed", seed, 0)
 
+    def _seed_transform(self):
+        """Whether the transform needs a seed; draw one if it does and there is none."""
+        is_random = hasattr(self.transform, "for_batch")
+        if is_random and self._transform_seed is None:
+            self._transform_seed = seed_from("DataLoader", None, None)
+        return is_random
+
     def _seeded(self):
         """The sampler that has a seed, or None."""
         sampler = self.sampler if self.batch_sampler is None else self.batch_sampler
@@ -216,7 +223,7 @@ class DataLoader(Generic[Batch]):
         if progress.done or epoch + progress.begun != self.epoch:
             epoch, position = index(self.epoch), 0
         state = {"epoch": epoch, "position": position, "seed": self.seed}
-        if hasattr(self.transform, "for_batch"):
+        if self._seed_transform():
             state["transform_seed"] = self._transform_seed
         return state
 

@@ -554,7 +554,7 @@ class _Dirichlet:
         """Random points ``(*size, k)``; without a size, SciPy's ``(1, k)``."""
         (alpha,) = floating(alpha)
         shape = (*_shape(1 if size is None else size), *alpha.shape)
-        # By logarithms, since most gamma numbers of a small alpha underflow (Marsaglia, Tsang 2000).
+        # By logarithms, since gamma numbers of a small alpha underflow (Marsaglia, Tsang 2000).
         u, v = _uniform((2, *shape), alpha, random_state)
         logs = ops.log(gamma.ppf(u, alpha + 1)) + ops.log(v) / alpha
         return special.softmax(logs, axis=-1)
