@@ -9,10 +9,10 @@ device of the images; in a `DataLoader` that prefetches, in its thread::
     augment = images.Compose([images.RandomCrop(28, padding=2), images.RandomHorizontalFlip()])
     loader = data.DataLoader(train, 64, shuffle=True, transform=augment, prefetch=2)
 
-Those that are random take a ``generator``. Without one they have a seed, which is drawn from the
-default generator when they are made, and what a `DataLoader` does to a batch depends on this seed,
-the epoch and the number of the batch alone, also after a loop that was left or continued in its
-middle. The same seed draws the same on all devices.
+Those that are random take a ``generator``. Without one, what a `DataLoader` does to a batch depends
+on the seed of the loader, the epoch and the number of the batch alone, also after a loop that was
+left or continued in its middle, or in another process; outside a loader they have a generator whose
+seed is drawn from the default one when they are made. The same seed draws the same on all devices.
 """
 
 import math
@@ -23,6 +23,8 @@ from typing import Any, Self
 from .. import special
 from .._arguments import is_floating, one_of, require
 from .._creation import asarray
+from .._dtypes import isdtype
+from .._limits import finfo, iinfo
 from .._tensor import Tensor
 from ..backends.dtypes import float32, float64
 from ..nn import functional
@@ -55,16 +57,21 @@ class Compose:
             batch = transform(batch)
         return batch
 
-    def for_batch(self, epoch: int, number: int) -> "Compose":
-        """The functions for a batch of a `DataLoader`, with their own random numbers."""
+    def for_batch(self, epoch: int, number: int, seed: int) -> "Compose":
+        """The functions for a batch of a `DataLoader`, each with its own random numbers."""
         kept = (getattr(t, "for_batch", lambda *_, t=t: t) for t in self.transforms)
-        return Compose([made(epoch, number) for made in kept])
+        return Compose([made(epoch, number, (seed << 16) + i) for i, made in enumerate(kept, 1)])
 
 
 class _Change:
     """A function of images, or of a tuple or list of images and others, which it keeps."""
 
     def __call__(self, batch: Any) -> Any:
+        if isinstance(batch, dict):
+            raise TypeError(
+                f"{type(self).__name__}: takes images, or a tuple or list that begins with them, "
+                f"not a dict; call it on the dict's images in a function of your own"
+            )
         if not isinstance(batch, (tuple, list)):
             return self._images(self._checked(batch))
         kept = getattr(type(batch), "_make", type(batch))
@@ -85,15 +92,21 @@ class _Change:
 
 class _RandomChange(_Change):
     def __init__(self, generator: Generator | None) -> None:
-        self._seed = None if generator else seed_from(type(self).__name__, None, None)
-        self.generator = generator or Generator(self._seed)
+        name = type(self).__name__
+        if not isinstance(generator, Generator | None):
+            raise TypeError(
+                f"{name}: generator must be a gpugrad.random.Generator, not {generator!r}"
+            )
+        self._has_own = generator is None
+        self.generator = generator or Generator(seed_from(name, None, None))
 
-    def for_batch(self, epoch: int, number: int) -> Self:
+    def for_batch(self, epoch: int, number: int, seed: int) -> Self:
         """The function for a batch of a `DataLoader`, with its own random numbers."""
-        if self._seed is None:
+        if not self._has_own:
             return self
         made = copy(self)
-        made.generator = Generator((self._seed << 64) + (epoch << 32) + number)
+        # Never a seed of an order of samples, see `SeededSampler`, in which nothing is added.
+        made.generator = Generator(((2 * seed + 1) << 64) + (epoch << 32) + number)
         return made
 
     def _drawn(self, images, low=0.0, high=1.0):
@@ -111,6 +124,11 @@ class Normalize(_Change):
     """
 
     def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
+        shapes = asarray(mean).shape, asarray(std).shape
+        fits = all(len(s) < 2 for s in shapes) and len({s[0] for s in shapes if s}) < 2
+        require(
+            fits, "Normalize: mean and std must be numbers, or as many as channels", (mean, std)
+        )
         self.mean, self.std = asarray(mean).tolist(), asarray(std).tolist()
 
     def _images(self, images: Tensor) -> Tensor:
@@ -121,6 +139,12 @@ class Normalize(_Change):
         mean, std = (
             reshape(created("asarray", x, dtype=images.dtype, like=images), (-1, 1, 1))
             for x in (self.mean, self.std)
+        )
+        channels = max(mean.shape[0], std.shape[0])
+        require(
+            channels in (1, images.shape[1]),
+            f"Normalize: the images must have {channels} channels",
+            images.shape,
         )
         return (images - mean) / std
 
@@ -211,7 +235,9 @@ class RandomRotation(_RandomChange):
         generator: Generator | None = None,
     ) -> None:
         super().__init__(generator)
-        low, high = degrees if isinstance(degrees, (tuple, list)) else (-degrees, degrees)
+        pair = degrees if isinstance(degrees, (tuple, list)) else (-degrees, degrees)
+        require(len(pair) == 2, "RandomRotation: degrees must be a number or two", degrees)
+        low, high = pair
         require(low <= high, "RandomRotation: degrees must be at least 0, or in order", degrees)
         self.degrees = low, high
         known = "nearest", "bilinear"
@@ -228,8 +254,19 @@ class RandomRotation(_RandomChange):
         dtype = images.dtype
         x = images if is_floating(images) else astype(images, float32)
         grid = astype(functional.affine_grid(theta, images.shape), x.dtype)
-        x = functional.grid_sample(x - self.fill, grid, self.interpolation) + self.fill
-        return x if x.dtype == dtype else astype(_round(x), dtype)
+        if isdtype(dtype, "integral"):
+            fits = iinfo(dtype).min <= self.fill <= iinfo(dtype).max
+            require(fits, f"RandomRotation: fill must fit {dtype}", self.fill)
+        sampled = functional.grid_sample(x, grid, self.interpolation)
+        if self.fill:
+            inside = created("ones", (images.shape[0], 1, height, width), dtype=x.dtype, like=x)
+            outside = 1 - functional.grid_sample(inside, grid, self.interpolation)
+            # What is outside by rounding alone gets nothing of a fill that may be infinite.
+            is_outside = outside > float(finfo(x.dtype).eps) ** 0.5
+            sampled = where(
+                is_outside, sampled + where(is_outside, outside, 1.0) * self.fill, sampled
+            )
+        return sampled if sampled.dtype == dtype else astype(_round(sampled), dtype)
 
 
 class MixUp(_RandomChange):
@@ -260,6 +297,8 @@ class MixUp(_RandomChange):
         raise TypeError("MixUp: needs a batch (images, labels), not images alone")
 
     def _all(self, images, *others):
+        if not others:
+            self._images(images)
         labels, *rest = others
         labels = asarray(labels)
         if not is_floating(images):
@@ -269,6 +308,7 @@ class MixUp(_RandomChange):
         if not is_floating(labels):
             if self.num_classes is None:
                 raise ValueError("MixUp: integer labels need num_classes")
+            require(labels.ndim == 1, "MixUp: integer labels must be (n,)", labels.shape)
             labels = astype(functional.one_hot(labels, self.num_classes), images.dtype)
         share = self._drawn(images)
         if self.alpha != 1:

@@ -54,7 +54,8 @@ class DataLoader(Generic[Batch]):
         `default_collate`.
     transform: a function of the batch that returns the batch to use, such as those of
         `gpugrad.data.images`. It runs before the batch is moved to ``device``. If it has a method
-        ``for_batch(epoch, number)``, this gives the function for that batch of that epoch.
+        ``for_batch(epoch, number, seed)``, this gives the function for that batch of that
+        epoch, with random numbers that depend on these alone.
     drop_last: leave out a last batch that is smaller than the others.
     seed: an int of at least 0; by default one from the default generator, which
         `gpugrad.manual_seed` seeds.
@@ -146,6 +147,8 @@ class DataLoader(Generic[Batch]):
         self.batch_sampler = batch_sampler
         self.collate_fn = collate_fn
         self.transform = transform
+        self._transform_seed = seed
+        self._seed_transform()
         self.drop_last = drop_last
         self.device = device
         self.prefetch = whole("DataLoader: prefetch", prefetch, 0)
@@ -166,6 +169,7 @@ class DataLoader(Generic[Batch]):
                 "it iterates over a DataLoader; compile the function of one batch instead, and "
                 "call it in a loop over the loader that is not compiled"
             )
+        self._seed_transform()
         epoch = index(self.epoch)
         progress = self._progress
         if progress.begun or progress.epoch != epoch:
@@ -192,6 +196,13 @@ class DataLoader(Generic[Batch]):
         if seed is not None:
             self._seeded().seed = whole("DataLoader: seed", seed, 0)
 
+    def _seed_transform(self):
+        """Whether the transform needs a seed; draw one if it does and there is none."""
+        is_random = hasattr(self.transform, "for_batch")
+        if is_random and self._transform_seed is None:
+            self._transform_seed = seed_from("DataLoader", None, None)
+        return is_random
+
     def _seeded(self):
         """The sampler that has a seed, or None."""
         sampler = self.sampler if self.batch_sampler is None else self.batch_sampler
@@ -201,14 +212,20 @@ class DataLoader(Generic[Batch]):
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is: ``"epoch"``, ``"position"`` and ``"seed"``, for `load_state_dict`.
 
+        Besides, there is ``"transform_seed"`` if the transform has a method ``for_batch``.
+
         epoch: the number of the epoch in progress, counted from 0.
         position: how many of its batches the latest iterator has returned. As long as the loop has
             not come to its end, this may be all of them.
         """
         progress = self._progress
-        if progress.done or progress.epoch + progress.begun != self.epoch:
-            return {"epoch": index(self.epoch), "position": 0, "seed": self.seed}
-        return {"epoch": progress.epoch, "position": progress.position, "seed": self.seed}
+        epoch, position = progress.epoch, progress.position
+        if progress.done or epoch + progress.begun != self.epoch:
+            epoch, position = index(self.epoch), 0
+        state = {"epoch": epoch, "position": position, "seed": self.seed}
+        if self._seed_transform():
+            state["transform_seed"] = self._transform_seed
+        return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue where another loader, of the same data set and options, was.
@@ -227,7 +244,11 @@ class DataLoader(Generic[Batch]):
             ) from None
         epoch = whole("DataLoader.load_state_dict: epoch", epoch, 0)
         position = whole("DataLoader.load_state_dict: position", position, 0)
+        transform_seed = state_dict.get("transform_seed", self._transform_seed)
+        if transform_seed is not None:
+            whole("DataLoader.load_state_dict: transform_seed", transform_seed, 0)
         self.seed = seed
+        self._transform_seed = transform_seed
         self.epoch = epoch
         self._progress = _Progress(epoch, position)
 
@@ -318,7 +339,7 @@ class DataLoader(Generic[Batch]):
         transform = self.transform
         if transform is not None:
             if hasattr(transform, "for_batch"):
-                transform = transform.for_batch(epoch, number)
+                transform = transform.for_batch(epoch, number, self._transform_seed)
             batch = transform(batch)
         if self.device is None:
             return (), lambda arrays: batch

@@ -9,6 +9,7 @@ from ._creation import array
 from ._table import (
     along,
     axes_of,
+    axis_index,
     constant,
     enter,
     flat,
@@ -490,9 +491,18 @@ def apply_over_axes(func, a, axes):
 @of_numpy("lib.stride_tricks.sliding_window_view")
 def sliding_window_view(x, window_shape, axis=None):
     x, size = tensor(x), _lengths(window_shape)
-    axes = tuple([a % x.ndim for a in (range(x.ndim) if axis is None else _lengths(axis))])
+    axes = range(x.ndim) if axis is None else _lengths(axis)
+    axes = tuple([axis_index(a, x.ndim) for a in axes])
     if len(axes) != len(size):
         raise ValueError(f"window_shape {size} must have a length for each of the axes {axes}")
+    if len({*axes}) < len(axes):  # windows of windows
+        for length, a in zip(size, axes, strict=True):
+            x = sliding_window_view(x, length, a)
+        return x
+    if not size:
+        return x
+    if min(size) < 1:
+        raise ValueError(f"the lengths of windows of Tensors must be at least 1, not {size}")
     last = tuple(range(-len(size), 0))
     windows = gg.sliding_windows(gg.moveaxis(x, axes, last), size=size)
     counts = gg.moveaxis(windows, last, tuple(range(x.ndim - len(size), x.ndim)))

@@ -66,6 +66,10 @@ class _Frozen:
 def _uniform(shape, like, random_state):
     """Random numbers between 0 and 1, and neither of them, in the dtype and on the device."""
     if not isinstance(random_state, Generator):
+        if not isinstance(random_state, int | None) and not hasattr(random_state, "__index__"):
+            raise TypeError(
+                f"random_state must be a gpugrad.random.Generator, or a seed, not {random_state!r}"
+            )
         given = random_state is not None
         random_state = (
             Generator(random_state, like.device) if given else default_generator(like.device)
@@ -75,7 +79,7 @@ def _uniform(shape, like, random_state):
 
 
 def _shape(size):
-    return () if size is None else size if isinstance(size, tuple) else (size,)
+    return () if size is None else tuple(size) if isinstance(size, (tuple, list)) else (size,)
 
 
 class _Distribution:
@@ -199,6 +203,9 @@ class _Distribution:
     ) -> Tensor:
         """Random numbers: quantiles of uniform ones, so that they have gradients by parameters.
 
+        Those of discrete distributions are floating too, and where SciPy raises an error, for
+        invalid parameters, they are nan.
+
         size: the shape, which may also stand behind the last parameter; by default that of the
             parameters together.
         random_state: a `gpugrad.random.Generator`, or a seed; by default the default generator of
@@ -210,13 +217,13 @@ class _Distribution:
         _, shapes, loc, scale, _ = self._read(0.5, args, keywords)
         common = broadcast_shapes(loc.shape, scale.shape, *[x.shape for x in shapes])
         shape = common if size is None else _shape(size)
-        drawn = self.ppf(_uniform(shape, loc, random_state), *args, **keywords)
+        pairs = zip(reversed(common), reversed(shape), strict=False)
         require(
-            drawn.shape == shape,
+            len(common) <= len(shape) and all(n in (1, m) for n, m in pairs),
             f"{self._name}.rvs: size must be a shape to which the parameters broadcast",
             shape,
         )
-        return drawn
+        return self.ppf(_uniform(shape, loc, random_state), *args, **keywords)
 
 
 def _log_of_probability(p, complement):
@@ -547,8 +554,10 @@ class _Dirichlet:
         """Random points ``(*size, k)``; without a size, SciPy's ``(1, k)``."""
         (alpha,) = floating(alpha)
         shape = (*_shape(1 if size is None else size), *alpha.shape)
-        draws = gamma.rvs(alpha, size=shape, random_state=random_state)
-        return draws / ops.sum(draws, axis=-1, keepdims=True)
+        # By logarithms, since gamma numbers of a small alpha underflow (Marsaglia, Tsang 2000).
+        u, v = _uniform((2, *shape), alpha, random_state)
+        logs = ops.log(gamma.ppf(u, alpha + 1)) + ops.log(v) / alpha
+        return special.softmax(logs, axis=-1)
 
 
 class _MultivariateNormal:
@@ -588,13 +597,28 @@ class _MultivariateNormal:
         return ops.exp(self.logpdf(x, mean, cov, allow_singular))
 
     def rvs(
-        self, mean: Any = None, cov: Any = 1, size: Any = None, random_state: Any = None
+        self,
+        mean: Any = None,
+        cov: Any = 1,
+        size: Any = None,
+        random_state: Any = None,
+        *,
+        allow_singular: bool = False,
     ) -> Tensor:
-        """Random points ``(*size, d)`` by the Cholesky factor; axes of length 1 are left out."""
+        """Random points ``(*size, d)`` by the Cholesky factor; axes of length 1 are left out.
+
+        For a matrix that may be singular it is by the eigenvectors instead.
+        """
         mean, cov = floating(0 if mean is None else mean, cov)
         d = max(mean.size, cov.shape[0] if cov.ndim else 1)
         z = special.ndtri(_uniform((*_shape(size), d), cov, random_state))
-        points = mean + z @ ops.matrix_transpose(linalg.cholesky(_square(cov, d)))
+        if allow_singular:
+            values, vectors = linalg.eigh(_square(cov, d))
+            used = values > 0
+            root = vectors * ops.where(used, ops.sqrt(ops.where(used, values, 1.0)), 0.0)
+        else:
+            root = linalg.cholesky(_square(cov, d))
+        points = mean + z @ ops.matrix_transpose(root)
         return points.reshape([n for n in points.shape if n != 1])
 
     def entropy(self, mean: Any = None, cov: Any = 1) -> Tensor:

@@ -492,3 +492,16 @@ def test_nan_quantiles_of_infinities_and_of_many_numbers():
     empty = gg.zeros((0, 3))
     assert np.isnan(gnp.nanmedian(empty, axis=0).array).all()
     assert gnp.nanmedian(empty, axis=1).shape == (0,)
+
+
+def test_axes_of_sliding_windows():
+    x = np.arange(60.0).reshape(3, 4, 5)
+    windows, own = np.lib.stride_tricks.sliding_window_view, gnp.lib.stride_tricks
+    for size, axis in ((2, 1), ((2, 2), (1, 1)), ((2, 3, 2), (-1, 0, 2)), ((), ())):
+        found = own.sliding_window_view(gg.tensor(x), size, axis)
+        assert_array_equal(found.numpy(), windows(x, size, axis))
+    for axis in (5, -4):
+        with pytest.raises(np.exceptions.AxisError):
+            own.sliding_window_view(gg.tensor(x), 2, axis)
+    with pytest.raises(ValueError, match="must be at least 1"):
+        own.sliding_window_view(gg.tensor(x), 0, 1)

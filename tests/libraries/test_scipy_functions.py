@@ -393,6 +393,32 @@ def test_random_numbers_have_gradients(name):
         own.rvs(*inputs, size=3)
 
 
+def test_arguments_of_random_numbers():
+    own = gg.scipy.stats
+    assert own.norm.rvs(size=[2, 3]).shape == (2, 3)
+    assert own.dirichlet.rvs([1.0, 2.0], size=[2, 3]).shape == (2, 3, 2)
+    with pytest.raises(ValueError, match=r"^norm.rvs: size must be a shape"):
+        own.norm.rvs(gg.zeros(3), size=2)
+    for wrong in (np.random.default_rng(0), "x"):
+        with pytest.raises(TypeError, match=r"must be a gpugrad\.random\.Generator"):
+            own.norm.rvs(random_state=wrong)
+    assert_array_equal(own.gamma.rvs(-1.0).numpy(), np.nan)
+    cov = np.array([[1.0, 2.0], [2.0, 4.0]])
+    drawn = own.multivariate_normal([1.0, 2.0], cov, True).rvs(20000, 0).numpy()
+    assert_allclose(drawn[:, 1], 2 * drawn[:, 0], atol=1e-6)
+    assert_allclose(np.cov(drawn.T), cov, atol=0.1)
+
+
+def test_points_of_dirichlet_with_small_parameters():
+    alpha = gg.tensor([0.01, 0.02], dtype=gg.float32, requires_grad=True)
+    drawn = gg.scipy.stats.dirichlet.rvs(alpha, size=20000, random_state=0)
+    assert_allclose(drawn.detach().numpy().mean(axis=0), [1 / 3, 2 / 3], atol=0.02)
+    (drawn[:, 0] ** 2).sum().backward()
+    assert np.isfinite(alpha.grad.numpy()).all()
+    alpha = gg.tensor([0.4, 2.0, 3.0], dtype=gg.float64, requires_grad=True)
+    assert gradcheck(lambda a: gg.scipy.stats.dirichlet.rvs(a, 3, 1), [alpha])
+
+
 def test_random_numbers_near_the_ends_are_finite(monkeypatch):
     monkeypatch.setattr(gg.random.Generator, "uniform", lambda self, shape, dtype: gg.zeros(shape))
     norm = gg.scipy.stats.norm

@@ -11,6 +11,7 @@ from gpugrad.testing import assert_close
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3, 5, 4))
+BYTES = RNG.integers(0, 256, (4, 3, 5, 4), dtype=np.uint8)
 LABELS = RNG.integers(0, 7, 40)
 
 MADE = {
@@ -124,7 +125,7 @@ def test_a_generator_repeats_its_draws(make):
     own = make()
     gg.manual_seed(0)
     np.testing.assert_array_equal(changed(own)[0], changed(make())[0])
-    assert first.for_batch(0, 0) is first
+    assert first.for_batch(0, 0, 0) is first
 
 
 def batches(loader, stop=None):
@@ -170,6 +171,46 @@ def test_a_loader_draws_by_epoch_and_batch_alone(make, is_whole):
     same(batches(resumed), second)
 
 
+@pytest.mark.parametrize("options", [{}, {"seed": 1}, {"shuffle": True}], ids=repr)
+def test_a_resumed_process_draws_the_same(options):
+    pairs = data.TensorDataset(gg.tensor(X), gg.tensor(LABELS))
+
+    def loader(seed):
+        gg.manual_seed(seed)
+        made = [images.RandomHorizontalFlip() for _ in range(2)]
+        return data.DataLoader(pairs, 16, transform=images.Compose(made), **options)
+
+    whole = loader(4)
+    batches(whole)
+    state = whole.state_dict()
+    resumed = loader(7)
+    resumed.load_state_dict(state)
+    same(batches(resumed), batches(whole))
+    late = data.DataLoader(pairs, 16)
+    late.transform = resumed.transform
+    assert len(batches(late)) == 3
+    # Neither flip undoes the other, and each loader has draws of its own.
+    one = data.DataLoader(pairs, 40, transform=loader(4).transform, seed=1)
+    assert (batches(one)[0][0] != X).any()
+    if "seed" in options:
+        same(batches(loader(3)), batches(loader(5)))
+    with pytest.raises(ValueError, match="transform_seed must be an int"):
+        resumed.load_state_dict(state | {"transform_seed": "x"})
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_fills_of_rotations(interpolation):
+    x = X[..., :3].astype(np.float32)
+    for fill in (-1e9, np.inf, np.nan):
+        still = images.RandomRotation((0, 0), interpolation, fill=fill)(x)
+        assert still.dtype == gg.float32
+        np.testing.assert_allclose(still.numpy(), x, atol=1e-5)
+        turned = images.RandomRotation((90, 90), interpolation, fill=fill)(x).numpy()
+        np.testing.assert_allclose(turned[..., [0, -1], :], fill, rtol=1e-5)
+        inner = np.rot90(x[..., 1:4, :], axes=(2, 3))
+        np.testing.assert_allclose(turned[..., 1:4, :], inner, atol=1e-5)
+
+
 def test_other_members_of_a_batch_are_kept():
     flip = images.RandomHorizontalFlip(1.0)
     x, label, name = flip([gg.tensor(X), 3, "a"])
@@ -192,6 +233,14 @@ def test_other_members_of_a_batch_are_kept():
         (lambda: images.MixUp()(X), TypeError, r"needs a batch \(images, labels\)"),
         (lambda: images.MixUp(0.0), ValueError, "alpha must be above 0"),
         (lambda: images.MixUp(num_classes=7)((X.astype(int), LABELS)), TypeError, "by 255"),
+        (lambda: images.RandomHorizontalFlip(generator=3), TypeError, "must be a gpugrad.random.G"),
+        (lambda: images.RandomRotation((1, 2, 3)), ValueError, "must be a number or two"),
+        (lambda: images.RandomRotation(3, fill=300)(BYTES), ValueError, "fill must fit uint8"),
+        (lambda: images.MixUp()((X,)), TypeError, r"needs a batch \(images, labels\)"),
+        (lambda: images.MixUp(num_classes=7)((X, LABELS[:, None])), ValueError, r"must be \(n,\)"),
+        (lambda: images.Normalize([0, 0, 0], [1, 1]), ValueError, "as many as channels"),
+        (lambda: images.Normalize([0, 0, 0], 1)(X[:, :1]), ValueError, "must have 3 channels"),
+        (lambda: images.RandomHorizontalFlip()({"x": X}), TypeError, "with them, not a dict"),
     ],
 )  # fmt: skip
 def test_errors(call, kind, message):
