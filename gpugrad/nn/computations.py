@@ -186,7 +186,7 @@ def embedding_bag(
         longest = most(place, input.shape[0] - 1) + 1
         shape, at = (offsets.shape[0], longest), bag * longest + place
         counts = reshape(_at(counts.astype(int64), at, math.prod(shape)), shape) > 0
-        rows = reshape(_at(rows, at, math.prod(shape)), (*shape, -1))
+        rows = reshape(_at(rows, at, math.prod(shape)), (*shape, weight.shape[1]))
     if not rows.shape[1]:
         return _sum(rows, axis=1)
     greatest = _max(where(expand_dims(counts, -1), rows, -math.inf), axis=1)

@@ -58,7 +58,9 @@ def grid_sample(
         x = (grid[..., d - 1 - axis] + 1) / 2
         x = x * (length - 1) if align_corners else x * length - 0.5
         taps.append(_taps(x, length, mode, padding_mode, bool(align_corners)))
-    rows = moveaxis(input, 1, -1).reshape((-1, channels))  # of all pixels of all examples
+    rows = moveaxis(input, 1, -1).reshape(
+        (n * math.prod(lengths), channels)
+    )  # of all pixels of all examples
     example = created("arange", n, dtype="int64", like=input).reshape((n, *[1] * d))
     out: Any = 0.0
     for corner in product(*taps):

@@ -76,7 +76,7 @@ def _padded(targets, lengths, blank):
         starts = cumulative_sum(lengths) - lengths
         at = clip(starts[:, None] + places, 0, targets.shape[0] - 1)
         targets = take(targets, at.reshape((-1,)), axis=0).reshape(at.shape)
-    return where(places < lengths[:, None], targets.reshape((-1, longest)), blank)
+    return where(places < lengths[:, None], targets.reshape((lengths.shape[0], longest)), blank)
 
 
 def _negative_log(log_probs, targets, input_lengths, target_lengths, blank):

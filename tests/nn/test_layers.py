@@ -1230,6 +1230,9 @@ FUNCTIONS = [
     *(("embedding_bag", BAGS, {"mode": mode}) for mode in ("sum", "mean", "max")),
     ("embedding_bag", BAGS, {"mode": "max", "include_last_offset": True, "padding_idx": 2}),
     ("ctc_loss", [normal(4, 2, 3), ends(1, 0, 1), ends(4, 3), ends(2, 1)], {"blank": 2}),
+    ("ctc_loss", [normal(3, 1, 4), lambda rng: np.zeros((1, 0), int), ends(3), ends(0)], {}),
+    ("grid_sample", [normal(2, 0, 4, 5), places(2, 3, 6, 2)], {}),
+    ("embedding_bag", [labels(5, 0), normal(5, 3), ends(0, 0)], {"mode": "max"}),
 ]  # fmt: skip
 
 
