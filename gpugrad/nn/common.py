@@ -66,11 +66,14 @@ def row_of(name: str, padding_idx: int | None, rows: int) -> int | None:
     return padding_idx % rows
 
 
+def can_be_read(x: Tensor) -> bool:
+    """Whether values may be looked at: not in `vmap`, and not while a function is recorded."""
+    return not levels_of(x) and thread.recorder is None
+
+
 def most(x: Tensor, bound: int) -> int:
     """The largest of the integers ``x``; the bound if there are none, or they cannot be read."""
-    if not x.size or levels_of(x) or thread.recorder is not None:
-        return bound
-    return int(x.max())
+    return int(x.max()) if x.size and can_be_read(x) else bound
 
 
 def check_probability(name, p):

@@ -29,7 +29,15 @@ from ..ops.reductions import mean, var
 from ..ops.reductions import sum as _sum
 from ..ops.searching import searchsorted
 from ..random import Generator, default_generator
-from .common import check_axes, check_probability, check_shape, created, most, row_of
+from .common import (
+    can_be_read,
+    check_axes,
+    check_probability,
+    check_shape,
+    created,
+    most,
+    row_of,
+)
 from .function_layer import for_axes
 from .module import is_unshared
 
@@ -157,20 +165,20 @@ def embedding_bag(
     if per_sample_weights is not None and mode != "sum":
         raise ValueError(f"{name}: per_sample_weights are for mode 'sum', not {mode!r}")
     padding_idx = row_of(name, padding_idx, weight.shape[0])
-    counts = input == input if padding_idx is None else input != padding_idx
-    factors = counts.astype(weight.dtype)
+    rows, counts = embedding(input, weight), input == input
+    if padding_idx is not None:
+        counts = input != padding_idx
+        rows = where(expand_dims(counts, -1), rows, 0.0)
     if per_sample_weights is not None:
         per_sample_weights = asarray(per_sample_weights)
         check_shape(per_sample_weights, input.shape, "{}: per_sample_weights", name)
-        factors = factors * per_sample_weights
-    rows = embedding(input, weight)
+        rows = rows * expand_dims(per_sample_weights, -1)
     if offsets is None:
 
         def total(x):
             return _sum(x, axis=1)
     else:
-        offsets = asarray(offsets)
-        offsets = offsets[: offsets.shape[0] - include_last_offset]
+        offsets = _checked_offsets(asarray(offsets), input.shape[0], include_last_offset)
         places = created("arange", input.shape[0], dtype=offsets.dtype, like=input)
         bag = searchsorted(offsets, places, side="right") - 1
 
@@ -179,7 +187,7 @@ def embedding_bag(
 
     number = expand_dims(total(counts.astype(int64)), -1)
     if mode != "max":
-        sums = total(rows * expand_dims(factors, -1))
+        sums = total(rows)
         return sums if mode == "sum" else sums / maximum(number, 1).astype(sums.dtype)
     if offsets is not None:  # as a table of bags, all of which are as long as the longest
         place = places - offsets[bag]
@@ -191,6 +199,23 @@ def embedding_bag(
         return _sum(rows, axis=1)
     greatest = _max(where(expand_dims(counts, -1), rows, -math.inf), axis=1)
     return where(number > 0, greatest, 0.0)
+
+
+def _checked_offsets(offsets, n, include_last_offset):
+    """Where bags begin among n indices; raises for what cannot be, if values can be read."""
+    if not isdtype(offsets.dtype, "integral") or offsets.ndim != 1:
+        given = f"{offsets.dtype} {offsets.shape}"
+        raise TypeError(f"embedding_bag: offsets must be integers of one axis, not {given}")
+    if offsets.shape[0] < include_last_offset:
+        raise ValueError("embedding_bag: include_last_offset needs an offset at least")
+    if offsets.shape[0] and can_be_read(offsets):
+        found = offsets.tolist()
+        if found[0] != 0 or found != sorted(found) or found[-1] > n:
+            raise ValueError(
+                f"embedding_bag: offsets must begin with 0, go up, and end with at most the number "
+                f"of indices, {n}, not {found[:8]}"
+            )
+    return offsets[: offsets.shape[0] - include_last_offset]
 
 
 def _at(values, indices, n):

@@ -157,11 +157,14 @@ def _lp_pool(
     stride: Ints | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The norm of each window, ``sum(x**p)**(1/p)`` with the power ``p``, ``norm_type``.
+    """The norm of each window, ``sum(x**p)**(1/p)`` with the power ``p``, ``norm_type``;
+    for ``inf`` the largest absolute value.
 
     Where the sum is 0, the gradient is 0. A window that ``ceil_mode`` lets reach beyond the end has
     the sum of its mean times its size. All else is as in `max_pool2d`.
     """
+    if norm_type == math.inf:
+        return _max_pool(name, n, abs(input), kernel_size, stride, ceil_mode=ceil_mode)
     means = _avg_pool(name, n, input**norm_type, kernel_size, stride, 0, ceil_mode)
     sums = means * math.prod(per_axis(f"{name}: kernel_size", kernel_size, n))
     is_zero = sums == 0

@@ -86,6 +86,8 @@ def _taps(x, length, mode, padding_mode, align_corners):
         weights, first = _cubic_weights(x - first), first - 1
     else:
         x = inside(x)
+        if padding_mode != "zeros":
+            x = where(x == x, x, 0.0)  # as PyTorch has it
         first = _round(x) if mode == "nearest" else floor(x)
         share = x - first
         weights = [share * 0 + 1] if mode == "nearest" else [1 - share, share]
@@ -94,8 +96,12 @@ def _taps(x, length, mode, padding_mode, align_corners):
         place = first.detach() + i
         if mode == "bicubic":
             place = inside(place)
-        index = clip(place, 0, length - 1)
-        pairs.append((index.astype(int64), where(index == place, weight, 0.0)))
+        is_nan = place != place
+        index = where(is_nan, 0.0, clip(place, 0, length - 1))
+        is_inside = index == place
+        if mode != "nearest":
+            is_inside = is_inside | is_nan  # the weight is nan, too
+        pairs.append((index.astype(int64), where(is_inside, weight, 0.0)))
     return pairs
 
 

@@ -11,7 +11,7 @@ from ..ops.elementwise import clip, maximum, where
 from ..ops.indexing import take, take_along_axis
 from ..ops.manipulation import broadcast_to, concat, stack, unstack
 from ..ops.reductions import cumulative_sum, logsumexp
-from .common import created, most
+from .common import can_be_read, created, most
 from .losses import _Loss, _reduced
 
 _LEAST = -1e30  # for the logarithm of 0: with -inf, differences would be nan
@@ -58,7 +58,10 @@ def ctc_loss(
             f"{log_probs.shape}, {lengths[0].shape}, {lengths[1].shape} and {targets.shape}"
         )
     input_lengths, target_lengths = (x.to(log_probs.device, int64) for x in lengths)
-    targets = _padded(targets.to(log_probs.device, int64), target_lengths, blank)
+    targets = targets.to(log_probs.device, int64)
+    if all(map(can_be_read, (targets, input_lengths, target_lengths))):
+        _check_numbers(log_probs, targets, input_lengths, target_lengths)
+    targets = _padded(targets, target_lengths, blank)
     losses = _negative_log(log_probs, targets, input_lengths, target_lengths, blank)
     losses = where(losses < -_LEAST / 2, losses, 0.0 if zero_infinity else float("inf"))
     if is_single:
@@ -66,6 +69,26 @@ def ctc_loss(
     if reduction == "mean":
         losses = losses / maximum(target_lengths, 1).astype(losses.dtype)
     return _reduced("ctc_loss", losses, reduction)
+
+
+def _check_numbers(log_probs, targets, input_lengths, target_lengths):
+    """Raise ValueError for lengths and labels that cannot be."""
+    steps, n, classes = log_probs.shape
+    longest = targets.shape[-1]
+    for name, lengths, bound in (
+        ("input_lengths", input_lengths.tolist(), steps),
+        ("target_lengths", target_lengths.tolist(), longest),
+    ):
+        if n and not 0 <= min(lengths) <= max(lengths) <= bound:
+            raise ValueError(f"ctc_loss: {name} must be from 0 to {bound}, not {lengths[:8]}")
+    if targets.ndim == 1 and sum(lengths) != longest:
+        raise ValueError(
+            f"ctc_loss: target_lengths add up to {sum(lengths)}, but there are {longest} targets"
+        )
+    rows = targets.tolist() if targets.ndim == 2 else [targets.tolist()]
+    used = rows if targets.ndim == 1 else [x[:m] for x, m in zip(rows, lengths, strict=True)]
+    if not all(0 <= label < classes for row in used for label in row):
+        raise ValueError(f"ctc_loss: targets must be from 0 to {classes - 1}")
 
 
 def _padded(targets, lengths, blank):

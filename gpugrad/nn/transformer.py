@@ -260,10 +260,10 @@ class Transformer(Module):
             made = layer(d_model, nhead, *options, **place, generator=generator)
             return kind(made, count, LayerNorm(d_model, layer_norm_eps, bias=bias, **place))
 
-        self.encoder = custom_encoder
+        self.encoder: Any = custom_encoder
         if custom_encoder is None:
             self.encoder = stack(TransformerEncoder, TransformerEncoderLayer, num_encoder_layers)
-        self.decoder = custom_decoder
+        self.decoder: Any = custom_decoder
         if custom_decoder is None:
             self.decoder = stack(TransformerDecoder, TransformerDecoderLayer, num_decoder_layers)
         for p in self.parameters():

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .._arguments import one_of
+from .._arguments import is_floating, one_of
 from .._tensor import Tensor
 from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, floor, where
@@ -115,6 +115,8 @@ def _smooth(x, axis, m, length, ratio, align_corners, mode):
     """Interpolate along an axis, by a product with the matrix of weights (m, length)."""
     if m == length and (align_corners or ratio == 1):
         return x
+    if not is_floating(x):
+        raise TypeError(f"interpolate: for mode {mode!r} the input must be floating, not {x.dtype}")
     wide: Any = "float64" if str(x.dtype).endswith("float64") else "float32"
     places = created("arange", m, dtype=wide, like=x)
     if align_corners:

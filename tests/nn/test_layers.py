@@ -1387,3 +1387,63 @@ def test_padding_cannot_take_away_more_than_there_is():
 def test_a_decoder_needs_a_memory():
     with pytest.raises((TypeError, AttributeError)):
         nn.TransformerDecoderLayer(4, 2, 8)(gpugrad.ones((3, 1, 4)), None)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_places_that_are_nan(mode, padding_mode, axis):
+    rng = np.random.default_rng(0)
+    x, grid = rng.random((2, 1, 3, 4)), rng.random((2, 2, 2, 2))
+    grid[0, 0, 0, axis] = np.nan
+    options = {"mode": mode, "padding_mode": padding_mode, "align_corners": False}
+    ours = functional.grid_sample(gpugrad.asarray(x), gpugrad.asarray(grid), **options)
+    theirs = torch.nn.functional.grid_sample(torch.tensor(x), torch.tensor(grid), **options)
+    assert_close(ours, theirs.numpy())
+
+
+@pytest.mark.parametrize(
+    "targets, inputs, lengths, message",
+    [
+        ([[1, 2]], [-1], [2], "input_lengths must be from 0 to 5"),
+        ([[1, 2]], [6], [2], "input_lengths must be from 0 to 5"),
+        ([[1, 2]], [5], [-1], "target_lengths must be from 0 to 2"),
+        ([[1, 2]], [5], [9], "target_lengths must be from 0 to 2"),
+        ([1, 2], [5], [1], "target_lengths add up to 1, but there are 2 targets"),
+        ([[-1, 2]], [5], [2], "targets must be from 0 to 3"),
+        ([[1, 4]], [5], [2], "targets must be from 0 to 3"),
+    ],
+)
+def test_ctc_refuses_what_cannot_be(targets, inputs, lengths, message):
+    with pytest.raises(ValueError, match=message):
+        functional.ctc_loss(gpugrad.zeros((5, 1, 4)), gpugrad.tensor(targets), inputs, lengths)
+    not_used = gpugrad.tensor([[1, 9]])
+    functional.ctc_loss(gpugrad.zeros((5, 1, 4)), not_used, [5], [1])
+
+
+@pytest.mark.parametrize("offsets", [[1, 3], [0, 3, 2], [0, 5], [-1, 2]])
+def test_bags_that_cannot_be(offsets):
+    with pytest.raises(ValueError, match="offsets must begin with 0, go up, and end with at most"):
+        functional.embedding_bag(gpugrad.arange(4), gpugrad.eye(4), gpugrad.tensor(offsets))
+
+
+def test_a_row_that_does_not_count_may_be_infinite():
+    weight = gpugrad.tensor([[1.0, 2.0], [math.inf, math.nan]])
+    for mode in ("sum", "mean", "max"):
+        found = functional.embedding_bag(gpugrad.tensor([[0, 1]]), weight, mode=mode, padding_idx=1)
+        assert found.tolist() == [[1.0, 2.0]]
+
+
+def test_the_norm_inf_of_windows_is_the_largest():
+    x = gpugrad.tensor([[[1.0, -3.0, 2.0, 0.5]]])
+    assert functional.lp_pool1d(x, math.inf, 2).tolist() == [[[3.0, 2.0]]]
+
+
+def test_integers_are_not_interpolated():
+    with pytest.raises(TypeError, match="must be floating"):
+        functional.interpolate(gpugrad.ones((1, 1, 2, 2), dtype="uint8"), (3, 3), mode="bilinear")
+
+
+def test_an_empty_custom_encoder_is_kept():
+    empty = gpugrad.nn.Sequential()
+    assert gpugrad.nn.Transformer(4, 2, 1, 1, 8, custom_encoder=empty).encoder is empty
