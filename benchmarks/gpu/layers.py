@@ -18,7 +18,7 @@ import numpy as np
 
 sys.path.extend(map(str, Path(__file__).resolve().parents[1:3]))
 import report
-import steps
+import races
 from peers import use
 
 # For each layer its cases: shapes of the input and, of convolutions, of the weight; and options.
@@ -116,7 +116,7 @@ def main():
         __doc__.splitlines()[0], ["gpugrad", "torch"], layers=list(LAYERS),
         precisions=list(report.PRECISIONS),
     )  # fmt: skip
-    sys.exit(steps.run("layers", options, prepare, layers(options), draw, bounds_of))
+    sys.exit(races.run("layers", options, prepare, layers(options), draw, bounds_of))
 
 
 def bounds_of(rows):

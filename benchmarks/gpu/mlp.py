@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 sys.path.extend(map(str, Path(__file__).resolve().parents[1:3]))
 import report
-import steps
+import races
 from peers import LIBRARIES, jax_entropy, jax_sgd, jax_step, training_step, use
 from train_step import MLP, Net, data
 
@@ -119,7 +119,7 @@ def main():
     options = report.arguments(
         __doc__.splitlines()[0], list(LIBRARIES), precisions=list(report.PRECISIONS)
     )
-    sys.exit(steps.run("mlp", options, prepare, trainings(options)))
+    sys.exit(races.run("mlp", options, prepare, trainings(options)))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import NamedTuple
 sys.path.extend(map(str, Path(__file__).resolve().parents[1:3]))
 import model_step
 import report
-import steps
+import races
 from peers import LIBRARIES, training_step, use
 
 # How far apart the first losses may be.
@@ -77,7 +77,7 @@ def main():
         for name in names
         if p != "tf32" or not name.startswith("Adam")
     ]
-    sys.exit(steps.run("models", options, prepare, models))
+    sys.exit(races.run("models", options, prepare, models))
 
 
 if __name__ == "__main__":

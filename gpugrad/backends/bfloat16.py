@@ -84,7 +84,7 @@ class Rounding:
         self.backend = backend
 
     def _widens(self, op):
-        modules = _MODULES.intersection(op.forward.__module__.split("."))
+        modules = _MODULES.intersection((op.forward.__module__ or "").split("."))
         return self.backend.in_single or modules or op.name in _OPS
 
     def forward(self, op, run):

@@ -201,7 +201,8 @@ def test_the_program_reaches_the_same_accuracy(tmp_path, capsys, monkeypatch):
         options = ["--device", device, "--epochs", "3", "--hidden", "32"]
         monkeypatch.setattr(sys, "argv", ["train_mlp.py", *options])
         train_mlp.main()
-        rows = [row.split() for row in capsys.readouterr().out.splitlines() if "epoch" in row]
+        lines = capsys.readouterr().out.splitlines()
+        rows = [line.split() for line in lines if line.startswith("epoch")]
         last.append([float(word) for word in rows[-1] if word.replace(".", "").isdigit()])
     assert_close(last[0], last[1], atol=5e-3)
     assert last[0][-1] > 0.9
