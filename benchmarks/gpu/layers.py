@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 sys.path.extend(map(str, Path(__file__).resolve().parents[1:3]))
-import report
 import races
+import report
 from peers import use
 
 # For each layer its cases: shapes of the input and, of convolutions, of the weight; and options.

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.extend(map(str, Path(__file__).resolve().parents[1:3]))
-import report
 import races
+import report
 from peers import LIBRARIES, jax_entropy, jax_sgd, jax_step, training_step, use
 from train_step import MLP, Net, data
 

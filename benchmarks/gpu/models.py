@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 sys.path.extend(map(str, Path(__file__).resolve().parents[1:3]))
 import model_step
-import report
 import races
+import report
 from peers import LIBRARIES, training_step, use
 
 # How far apart the first losses may be.
