@@ -115,7 +115,7 @@ def stage(op, backend, forward):
 
 def _rule(op):
     """What raises `Recast` for an op of the lists; None for others."""
-    if not op.forward.__module__.startswith("gpugrad.ops."):
+    if not (op.forward.__module__ or "").startswith("gpugrad.ops."):
         return None
     for names, rule in _RULES:
         if op.name in names:

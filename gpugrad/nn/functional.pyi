@@ -286,7 +286,8 @@ def lp_pool2d(
     stride: int | Sequence[int] | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The norm of each window, ``sum(x**p)**(1/p)`` with the power ``p``, ``norm_type``.
+    """The norm of each window, ``sum(x**p)**(1/p)`` with the power ``p``, ``norm_type``;
+    for ``inf`` the largest absolute value.
 
     Where the sum is 0, the gradient is 0. A window that ``ceil_mode`` lets reach beyond the end has
     the sum of its mean times its size. All else is as in `max_pool2d`.

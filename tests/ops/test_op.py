@@ -533,3 +533,14 @@ def test_a_joint_rule_keeps_an_input_only_for_what_is_wanted():
             assert (a.grad is not None) == want
             if want:
                 assert_allclose(a.grad.numpy(), e, rtol=1e-12)
+
+
+def test_an_op_of_no_module():
+    """As in a namespace of `exec` without a name."""
+    names = {}
+    exec("cube = lambda xp, x: x**3\ncube_vjp = lambda xp, g, x: g * 3 * x**2", names)
+    cube = gg.op(names["cube"]).vjp(x=names["cube_vjp"])
+    assert names["cube"].__module__ is None
+    with gg.amp.autocast("cpu", dtype=gg.bfloat16):
+        for dtype in (gg.bfloat16, gg.float32):
+            assert gg.grad(cube)(gg.tensor(2.0, dtype=dtype)).item() == 12.0
