@@ -208,7 +208,7 @@ def _checked_offsets(offsets, n, include_last_offset):
         raise TypeError(f"embedding_bag: offsets must be integers of one axis, not {given}")
     if offsets.shape[0] < include_last_offset:
         raise ValueError("embedding_bag: include_last_offset needs an offset at least")
-    if offsets.shape[0] and can_be_read(offsets):
+    if offsets.shape[0] and offsets.device == "cpu" and can_be_read(offsets):
         found = offsets.tolist()
         if found[0] != 0 or found != sorted(found) or found[-1] > n:
             raise ValueError(

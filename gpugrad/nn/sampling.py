@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from .._arguments import one_of, require
+from .._arguments import is_floating, one_of, require
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends.dtypes import int64
@@ -79,7 +79,10 @@ def _taps(x, length, mode, padding_mode, align_corners):
     def inside(x):
         if padding_mode == "reflection":
             x = _reflected(x, length, align_corners)
-        return x if padding_mode == "zeros" else clip(x, 0, length - 1)
+        if padding_mode == "zeros":
+            return x
+        # As PyTorch has it, a place at the end does not move with its coordinate.
+        return where((x > 0) & (x < length - 1), x, clip(x, 0, length - 1).detach())
 
     if mode == "bicubic":
         first = floor(x)
@@ -137,15 +140,17 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     size: the shape of the result of `grid_sample`, ``(n, channels, *lengths)``.
 
     The grid is ``(n, *lengths, 2)`` or ``(n, *lengths, 3)``. For ``align_corners`` see
-    `grid_sample`. Raises ValueError for shapes that do not fit.
+    `grid_sample`. Raises ValueError for shapes that do not fit, and TypeError for integers.
     """
-    size = tuple(size)
-    n, d = size[0], len(size) - 2
-    if d not in (2, 3) or theta.shape != (n, d, d + 1):
+    size = tuple(size) if isinstance(size, Sequence) else ()
+    d = len(size) - 2
+    if d not in (2, 3) or min(size) < 1 or theta.shape != (size[0], d, d + 1):
         raise ValueError(
             f"affine_grid: theta must be (n, 2, 3) for a size (n, channels, height, width), or "
-            f"(n, 3, 4) for one axis more, but they are {theta.shape} and {size}"
+            f"(n, 3, 4) for one axis more, without 0, but they are {theta.shape} and {size}"
         )
+    if not is_floating(theta):
+        raise TypeError(f"affine_grid: theta must be floating, not {theta.dtype}")
     lengths = size[2:]
     axes = []
     for axis, length in enumerate(lengths):
@@ -157,4 +162,4 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         axes.append(broadcast_to(x.reshape((-1, *[1] * (d - 1 - axis))), lengths))
     ones = created("ones", lengths, dtype=theta.dtype, like=theta)
     places = stack([*axes[::-1], ones], axis=-1).reshape((math.prod(lengths), d + 1))
-    return matmul(places, matrix_transpose(theta)).reshape((n, *lengths, d))
+    return matmul(places, matrix_transpose(theta)).reshape((size[0], *lengths, d))

@@ -48,7 +48,11 @@ def interpolate(
         ``scale_factor``, for the places at which to take values.
     antialias: must be False; for smaller images, use ``"area"``.
 
-    Raises ValueError for other modes, and parameters that do not fit.
+    In the linear modes and the cubic one, an element that is inf or nan makes all of its row and
+    column nan, since these are products with matrices of weights.
+
+    Raises ValueError for other modes, and parameters that do not fit; and TypeError for integers
+    in those modes.
     """
     one_of("interpolate: mode", mode, _MODES)
     n = input.ndim - 2

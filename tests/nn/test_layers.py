@@ -1402,6 +1402,23 @@ def test_places_that_are_nan(mode, padding_mode, axis):
     assert_close(ours, theirs.numpy())
 
 
+@pytest.mark.parametrize("padding_mode", ["border", "reflection"])
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_gradients_by_places_at_the_ends(mode, padding_mode, align_corners):
+    x = np.random.default_rng(0).random((1, 2, 3, 4))
+    theta = np.array([[[1.0, 0, 0], [0, 1, 0]]])
+    options = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
+    found = []
+    for library, as_tensor in ((functional, gpugrad.tensor), (torch.nn.functional, torch.tensor)):
+        moved, image = as_tensor(theta, requires_grad=True), as_tensor(x, requires_grad=True)
+        grid = library.affine_grid(moved, [1, 2, 3, 4], align_corners=True)
+        (library.grid_sample(image, grid, **options) ** 2).sum().backward()
+        found.append((moved.grad.numpy(), image.grad.numpy()))
+    for ours, theirs in zip(*found, strict=True):
+        assert_close(ours, theirs)
+
+
 @pytest.mark.parametrize(
     "targets, inputs, lengths, message",
     [
@@ -1447,3 +1464,12 @@ def test_integers_are_not_interpolated():
 def test_an_empty_custom_encoder_is_kept():
     empty = gpugrad.nn.Sequential()
     assert gpugrad.nn.Transformer(4, 2, 1, 1, 8, custom_encoder=empty).encoder is empty
+
+
+@pytest.mark.parametrize("size", [(), 5, (1, 2, 3), (1, 2, 0, 3), (2, 2, 3, 3)])
+def test_affine_grids_that_cannot_be(size):
+    theta = gpugrad.tensor([[[1.0, 0, 0], [0, 1, 0]]])
+    with pytest.raises(ValueError, match="affine_grid: theta must be"):
+        functional.affine_grid(theta, size)
+    with pytest.raises(TypeError, match="theta must be floating"):
+        functional.affine_grid(theta.astype("int64"), (1, 2, 3, 3))
