@@ -289,13 +289,14 @@ def test_functions_of_numpy_return_what_their_stubs_say(room):
     """Calls with a tensor in the first place return one tensor."""
     stub = (ROOT / "numpy" / f"{room or '__init__'}.pyi").read_text("utf-8")
     typed = re.findall(r"^(?:def )?(\w+)(?:\(|: _Of)", stub, re.MULTILINE)
-    seen = set()
+    seen, theirs = set(), getattr(np, room) if room else np
     for line in numpy_calls.lines(numpy_calls.BOTH):
         call = ast.parse(line, mode="eval").body
         if not isinstance(call, ast.Call) or numpy_calls.SINCE.keys() & {line}:
             continue
         space, _, name = ast.unparse(call.func).removeprefix("np.").rpartition(".")
-        if space == room and name in typed and "x" in ast.unparse(call.args[:1]):
+        is_there = hasattr(theirs, name)  # NumPy 2.0 has no cumulative_prod
+        if space == room and is_there and name in typed and "x" in ast.unparse(call.args[:1]):
             x = gpugrad.tensor(numpy_calls.A)
             with warnings.catch_warnings(action="ignore"):
                 value = eval(line, {**numpy_calls.CONSTANTS, "np": gnp, "x": x})
