@@ -2,7 +2,7 @@
 
     python .ci/time_first_day.py
 
-First the README's command, from nothing to a trained model: 60 seconds. Then, with what that has
+First the README's command, from nothing to a trained model: 45 seconds. Then, with what that has
 installed, the page "Your own data", to a picture: 5 minutes together.
 """
 
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LIMITS = {"a trained model": 60, "a plot of one's own data": 300}
+LIMITS = {"a trained model": 45, "a plot of one's own data": 300}
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 

@@ -16,12 +16,11 @@ memory while a segment is swept.
 """
 
 import sys
-from pathlib import Path
+from functools import partial
 from typing import NamedTuple
 
 import harness
 import numpy as np
-from train_step import _status
 
 LAYERS = 64
 TARGETS = {"speed": 1.5, "memory": 0.25}
@@ -65,34 +64,7 @@ def _gpugrad(net, plain):
     import gpugrad
     from gpugrad import nn
 
-    class Residual(nn.Module):
-        def __init__(self):
-            self.linear = nn.Linear(net.width, net.width)
-
-        def forward(self, x):
-            return x + gpugrad.tanh(self.linear(x))
-
-    x, weights = data(net)
-    x = gpugrad.asarray(x)
-    segments = _segments(nn, net, Residual)
-    parameters = [p for segment in segments for p in segment.parameters()]
-    with gpugrad.no_grad():
-        for weight, bias, value in zip(parameters[::2], parameters[1::2], weights, strict=True):
-            weight[...] = value
-            bias[...] = 0
-
-    def forward(x):
-        for segment in segments:
-            x = segment(x) if plain else gpugrad.checkpoint(segment, x)
-        return x
-
-    def step():
-        for p in parameters:
-            p.grad = None
-        gpugrad.square(forward(x)).sum().backward()
-        return parameters[0].grad.numpy()
-
-    return step
+    return _step(net, gpugrad, nn, gpugrad.asarray, None if plain else gpugrad.checkpoint)
 
 
 def _torch(net, plain):
@@ -100,32 +72,42 @@ def _torch(net, plain):
     from torch import nn
     from torch.utils.checkpoint import checkpoint
 
+    checkpoint = partial(checkpoint, use_reentrant=False)
+    return _step(net, torch, nn, torch.from_numpy, None if plain else checkpoint)
+
+
+def _step(net, library, nn, array, checkpoint):
+    """Return the step of a library, which makes tensors by ``array``.
+
+    checkpoint: its function for that, or None for a step without.
+    """
+
     class Residual(nn.Module):
         def __init__(self):
             super().__init__()
             self.linear = nn.Linear(net.width, net.width)
 
         def forward(self, x):
-            return x + torch.tanh(self.linear(x))
+            return x + library.tanh(self.linear(x))
 
     x, weights = data(net)
-    x = torch.from_numpy(x)
+    x = array(x)
     segments = _segments(nn, net, Residual)
     parameters = [p for segment in segments for p in segment.parameters()]
-    with torch.no_grad():
+    with library.no_grad():
         for weight, bias, value in zip(parameters[::2], parameters[1::2], weights, strict=True):
-            weight.copy_(torch.from_numpy(value))
-            bias.zero_()
+            weight[...] = array(value)
+            bias[...] = 0
 
     def forward(x):
         for segment in segments:
-            x = segment(x) if plain else checkpoint(segment, x, use_reentrant=False)
+            x = segment(x) if checkpoint is None else checkpoint(segment, x)
         return x
 
     def step():
         for p in parameters:
             p.grad = None
-        torch.square(forward(x)).sum().backward()
+        library.square(forward(x)).sum().backward()
         return parameters[0].grad.numpy()
 
     return step
@@ -183,8 +165,7 @@ def _gradient(name, net):
 
 def memory(options):
     """Measure the peak of two steps in a fresh process, less the library's own memory."""
-    if not Path("/proc/self/status").exists():
-        print("\nthe memory section is left out: it reads /proc, which only Linux has")
+    if not harness.knows_memory():
         return []
     results = {net: {name: [] for name in names(options)} for net in nets(options.short)}
     for _ in range(1 if options.short else 3):
@@ -199,11 +180,11 @@ def memory(options):
 def _peak(name, net):
     prepare(name, net._replace(batch=1))()  # imports, threads
     step = prepare(name, net)
-    before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
+    before = harness.process_memory("VmRSS")
+    harness.reset_peak_memory()
     for _ in range(2):
         step()
-    return _status("VmHWM") - before
+    return harness.process_memory("VmHWM") - before
 
 
 SECTIONS = {"speed": speed, "memory": memory}
@@ -212,17 +193,11 @@ SECTIONS = {"speed": speed, "memory": memory}
 def main():
     options = harness.arguments(__doc__.splitlines()[0], _LIBRARIES, sections=list(SECTIONS))
     rows = [r for name in options.sections for r in SECTIONS[name](options)]
-    if not options.json and not options.plot:
-        return
-    about = harness.environment(options.libraries)
-    if options.json:
-        harness.write_json(options.json, "checkpoint", options, about, rows)
-    if options.plot:
-        titles = {"speed": "time of a step", "memory": "peak memory of steps"}
-        rows = [r for r in rows if "plain" not in r["library"]]
-        panels = [(titles[s], [r for r in rows if r["section"] == s]) for s in options.sections]
-        title = "64 checkpointed layers against the same without"
-        harness.plot(options.plot, title, about, [panel for panel in panels if panel[1]])
+    shown = [r for r in rows if "plain" not in r["library"]]
+    titles = {"speed": "time of a step", "memory": "peak memory of steps"}
+    panels = [(titles[s], [r for r in shown if r["section"] == s]) for s in options.sections]
+    title = "64 checkpointed layers against the same without"
+    harness.write("checkpoint", options, rows, lambda *place: harness.plot(*place, title, panels))
 
 
 if __name__ == "__main__":

@@ -468,9 +468,7 @@ def main():
         for name in options.libraries:
             runs[name].append(launch(name, seconds, options.sections))
     rows = [r for name in options.sections for r in SECTIONS[name](options, runs)]
-    if options.json:
-        about = harness.environment(options.libraries)
-        harness.write_json(options.json, "distributed", options, about, rows)
+    harness.write("distributed", options, rows)
 
 
 if __name__ == "__main__":

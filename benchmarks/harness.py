@@ -319,11 +319,48 @@ def _describe(library):
     return known
 
 
+def write(name, options, rows, draw=None):
+    """Write the files that the options ask for.
+
+    draw: a function of a path and the environment that draws the rows.
+    """
+    if not options.json and not options.plot:
+        return
+    about = environment(options.libraries)
+    if options.json:
+        write_json(options.json, name, options, about, rows)
+    if options.plot and importlib.util.find_spec("matplotlib") is None:
+        print("no plot: matplotlib is not installed")
+    elif options.plot and draw is not None:
+        draw(options.plot, about)
+
+
 def write_json(path, name, options, environment, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     form = "short" if options.short else "full"
     result = {"benchmark": name, "form": form, "environment": environment, "rows": rows}
     path.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def knows_memory():
+    """Whether `process_memory` works here; says so if it does not."""
+    known = Path("/proc/self/status").exists()
+    if not known:
+        print("\nthe memory section is left out: it reads /proc, which only Linux has")
+    return known
+
+
+def process_memory(name):
+    """Return ``VmRSS``, the process's resident memory, or ``VmHWM``, its peak, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+    raise KeyError(name)
+
+
+def reset_peak_memory():
+    """Let ``VmHWM`` of `process_memory` begin with the present memory."""
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 COLORS = {
@@ -333,13 +370,13 @@ COLORS = {
 }  # fmt: skip
 
 
-def plot(path, title, environment, panels):
+def plot(path, environment, title, panels):
     """Draw bars of the ratios to torch, or of the values without torch; mark gpugrad's targets.
 
-    panels: ``(title, rows)`` pairs.
+    panels: ``(title, rows)`` pairs; those without rows are left out.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        print("no plot: matplotlib is not installed")
+    panels = [panel for panel in panels if panel[1]]
+    if not panels:
         return
     import matplotlib
 

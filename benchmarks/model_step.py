@@ -217,16 +217,12 @@ def main():
             targets={} if is_busy else TARGETS,
         )  # fmt: skip
         harness.table(TITLES[section], sections[section])
-    if not options.json and not options.plot:
-        return
-    about = harness.environment(options.libraries)
-    if options.json:
-        rows = [row for rows in sections.values() for row in rows]
-        harness.write_json(options.json, "model_step", options, about, rows)
-    if options.plot:
-        title = "Training steps of models (float32) against torch eager"
-        panels = [(TITLES[section], rows) for section, rows in sections.items()]
-        harness.plot(options.plot, title, about, panels)
+    title = "Training steps of models (float32) against torch eager"
+    panels = [(TITLES[section], rows) for section, rows in sections.items()]
+    harness.write(
+        "model_step", options, [row for rows in sections.values() for row in rows],
+        lambda *place: harness.plot(*place, title, panels),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -58,26 +58,22 @@ def prepare(library, shape):
 def _gpugrad(shape):
     import gpugrad
 
-    x, c, d = map(gpugrad.tensor, data(shape))
-    x.requires_grad_()
-
-    def run():
-        x.grad = None
-        chain(x, c, d, gpugrad.tanh, LENGTH).sum().backward()
-        return x.grad
-
-    return run
+    return _eager(gpugrad, shape)
 
 
 def _torch(shape):
     import torch
 
-    x, c, d = map(torch.tensor, data(shape))
+    return _eager(torch, shape)
+
+
+def _eager(library, shape):
+    x, c, d = map(library.tensor, data(shape))
     x.requires_grad_()
 
     def run():
         x.grad = None
-        chain(x, c, d, torch.tanh, LENGTH).sum().backward()
+        chain(x, c, d, library.tanh, LENGTH).sum().backward()
         return x.grad
 
     return run
@@ -253,14 +249,10 @@ SECTIONS = {"elementwise": elementwise, "import": imports, "depth": depth}
 def main():
     options = harness.arguments(__doc__.splitlines()[0], list(_LIBRARIES), sections=list(SECTIONS))
     rows = [r for name in options.sections for r in SECTIONS[name](options)]
-    if not options.json and not options.plot:
-        return
-    about = harness.environment(options.libraries)
-    if options.json:
-        harness.write_json(options.json, "op_overhead", options, about, rows)
-    if options.plot and (shown := [r for r in rows if r["section"] == "elementwise"]):
-        title = f"Forward + backward of {LENGTH} elementwise ops, time per op against torch eager"
-        harness.plot(options.plot, title, about, [("by shape of the float32 tensors", shown)])
+    shown = [r for r in rows if r["section"] == "elementwise"]
+    panels = [("by shape of the float32 tensors", shown)]
+    title = f"Forward + backward of {LENGTH} elementwise ops, time per op against torch eager"
+    harness.write("op_overhead", options, rows, lambda *place: harness.plot(*place, title, panels))
 
 
 _LIBRARIES = ("gpugrad", "torch", "numpy", "autograd", "mygrad", "jax")

@@ -201,7 +201,7 @@ def show(rows, limit):
     print(f"more bytes kept for backward than torch: {more} of {len(kept)}")
 
 
-def plot(path, rows, about, limit):
+def plot(path, about, rows, limit):
     """Draw the ratio of each op and size as a dot, with a panel per pass."""
     import matplotlib
 
@@ -247,11 +247,7 @@ def main():
         print("without PyTorch there are no ratios")
         return
     show(rows, LIMIT)
-    about = harness.environment(options.libraries)
-    if options.json:
-        harness.write_json(options.json, "op_table", options, about, rows)
-    if options.plot:
-        plot(options.plot, rows, about, LIMIT)
+    harness.write("op_table", options, rows, lambda *place: plot(*place, rows, LIMIT))
 
 
 if __name__ == "__main__":

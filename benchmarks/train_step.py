@@ -16,7 +16,6 @@ losses of the first steps must agree. Threads are left at each library's default
 """
 
 import shutil
-from pathlib import Path
 from typing import NamedTuple
 
 import harness
@@ -225,23 +224,22 @@ def speed(options):
     with_loss = [name for name in options.libraries if name != "products"]
     harness.check_same_losses(prepare, with_loss, [Net(MLP, 32), Net((2, 16, 16, 1), 4)])
     effort = harness.effort(options, seconds=0.5)
-    results = harness.race(prepare, options.libraries, TARGETS, **effort)
-    rows = harness.rows_of(
-        "speed", results, name_case=str, unit="µs per step", scale=1e6, targets=TARGETS
-    )
-    harness.table("training step", rows)
-    return rows
+    return _raced("speed", "training step", options.libraries, effort, TARGETS)
 
 
 def busy(options):
     libraries = [name for name in options.libraries if name not in ("autograd", "mygrad")]
     effort = harness.effort(options, seconds=0.5) | {"patience": 0}
     with harness.busy_neighbour():
-        results = harness.race(prepare, libraries, TARGETS, **effort)
+        return _raced("busy", "training step beside a busy process", libraries, effort, {})
+
+
+def _raced(section, title, libraries, effort, targets):
+    results = harness.race(prepare, libraries, TARGETS, **effort)
     rows = harness.rows_of(
-        "busy", results, name_case=str, unit="µs per step", scale=1e6, targets={}
+        section, results, name_case=str, unit="µs per step", scale=1e6, targets=targets
     )
-    harness.table("training step beside a busy process", rows)
+    harness.table(title, rows)
     return rows
 
 
@@ -252,8 +250,7 @@ def memory(options):
     count either, in which compilers compile.
     """
     net = LARGE_SHORT if options.short else LARGE
-    if not Path("/proc/self/status").exists():
-        print("\nthe memory section is left out: it reads /proc, which only Linux has")
+    if not harness.knows_memory():
         return []
     libraries = [name for name in options.libraries if name != "products"]
     measured = {name: [] for name in libraries}
@@ -276,22 +273,15 @@ def memory(options):
 
 def _peak(library, net):
     prepare(library, Net((2, 16, 16, 1), 4))()  # imports, threads
-    before = _status("VmRSS")
+    before = harness.process_memory("VmRSS")
     step = prepare(library, net)
     step()
     step()
-    Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
+    harness.reset_peak_memory()
     for _ in range(3):
         step()
-    peak = _status("VmHWM")
+    peak = harness.process_memory("VmHWM")
     return {"rise": peak - before, "peak": peak}
-
-
-def _status(name):
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(name):
-            return int(line.split()[1]) * 1024
-    raise KeyError(name)
 
 
 SECTIONS = {"speed": speed, "busy": busy, "memory": memory}
@@ -304,21 +294,15 @@ def main():
         print(f"left out: {slow_to_start}")
         options.libraries.remove(slow_to_start)
     rows = [r for name in options.sections for r in SECTIONS[name](options)]
-    if not options.json and not options.plot:
-        return
-    about = harness.environment(options.libraries)
-    if options.json:
-        harness.write_json(options.json, "train_step", options, about, rows)
-    if options.plot:
-        titles = {
-            "speed": "time of a step",
-            "busy": "beside a busy process",
-            "memory": "peak memory of steps",
-        }
-        rows = [r for r in rows if r["case"] != "whole process"]
-        panels = [(titles[s], [r for r in rows if r["section"] == s]) for s in options.sections]
-        title = "Training step of an MLP (float32, SGD) against torch eager"
-        harness.plot(options.plot, title, about, [panel for panel in panels if panel[1]])
+    titles = {
+        "speed": "time of a step",
+        "busy": "beside a busy process",
+        "memory": "peak memory of steps",
+    }
+    shown = [r for r in rows if r["case"] != "whole process"]
+    panels = [(titles[s], [r for r in shown if r["section"] == s]) for s in options.sections]
+    title = "Training step of an MLP (float32, SGD) against torch eager"
+    harness.write("train_step", options, rows, lambda *place: harness.plot(*place, title, panels))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ data, and their results are compared first. JAX appears twice: op by op ("jax"),
 the others work, and compiled ("jax jit").
 """
 
-import importlib.util
 import sys
 import warnings
 from itertools import pairwise
@@ -349,11 +348,8 @@ def speed(options):
     return rows
 
 
-def plot(path, rows, about):
+def plot(path, about, rows):
     """Draw the ratio of each case and library as a dot, with a panel per size."""
-    if importlib.util.find_spec("matplotlib") is None:
-        print("no plot: matplotlib is not installed")
-        return
     import matplotlib
 
     matplotlib.use("Agg")
@@ -387,13 +383,9 @@ def main():
         __doc__.splitlines()[0], _LIBRARIES, cases=list(CASES), sizes=list(SIZES)
     )
     rows = speed(options)
-    if not options.json and not options.plot:
-        return
-    about = harness.environment(options.libraries)
-    if options.json:
-        harness.write_json(options.json, "transforms", options, about, rows)
-    if options.plot and harness.BASELINE in options.libraries:
-        plot(options.plot, rows, about)
+    has_ratios = harness.BASELINE in options.libraries
+    draw = (lambda *place: plot(*place, rows)) if has_ratios else None
+    harness.write("transforms", options, rows, draw)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,9 @@
 """Draws the pictures of the README, of the first page and of ARCHITECTURE.md.
 
-<<<<<<< HEAD
 Each is drawn for light and dark pages, and for wide pages and for phones, 420 pixels wide.
 
-The figures of `speed` are read from benchmarks/results; run this again when they change.
-=======
 Run ``python docs/pictures.py`` when the results in benchmarks/results change, from which `speed`
 reads its figures, or when a room imports another one, which `rooms` shows.
->>>>>>> main
 """
 
 import functools
@@ -18,7 +14,8 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tests" / "project")]
+sys.path[:0] = [str(DOCS.parent / x) for x in (".", "tests/project", "benchmarks")]
+from renew import kernels  # noqa: E402
 from test_imports import FLOOR_OF, FLOORS, graph, room  # noqa: E402
 
 RESULTS = DOCS.parent / "benchmarks" / "results"
@@ -50,15 +47,6 @@ THEMES = {
         "slower": "#e3a15d",
         "range": "#c9d1d9",
     },
-}
-
-# The same benchmarks on two cores of an Intel Xeon, of which no run is in benchmarks/results:
-# the lowest and the highest ratio.
-XEON = {
-    "one op on 256x256 numbers": (1.5, 1.5),
-    "MLP 784-256-128-10, batch 32": (1.04, 1.16),
-    "MLP 784-256-128-10, batch 128": (1.04, 1.16),
-    "MLP 784-256-128-10, batch 1024": (1.04, 1.16),
 }
 
 
@@ -179,7 +167,7 @@ def overview(theme, narrow=False):
     picture.save(OUT / f"overview-{theme}{'-narrow' * narrow}.svg")
 
 
-def ratios():
+def ratios(library):
     """The ratios to PyTorch's times in the committed results, by what was measured."""
 
     def of(name, section, label):
@@ -187,7 +175,7 @@ def ratios():
         return {
             label.format(row["case"]): row["ratio"]
             for row in rows
-            if row["library"] == "gpugrad" and row["section"] == section
+            if row["library"] == library and row["section"] == section
         }
 
     return {
@@ -199,8 +187,8 @@ def ratios():
 
 def speed(theme, narrow=False):
     """Times of gpugrad as ratios to PyTorch's, on a logarithmic axis around 1."""
-    measured = ratios()
-    low, high = 0.25, 4
+    measured, compiled = ratios("gpugrad"), ratios("gpugrad_compiled")
+    low, high = 1 / 16, 4
     width, left, right, step = (400, 8, 392, 40) if narrow else (760, 280, 735, 26)
     top, notes = (80 if narrow else 44), 84 if narrow else 66
     height = top + step * len(measured) + notes
@@ -216,10 +204,11 @@ def speed(theme, narrow=False):
     picture.text(at(0.97), top - 24, "gpugrad is faster", color="faster", anchor="end")
     picture.text(at(1.03), top - 24, "PyTorch is faster", color="slower")
     bottom = height - notes + 8
-    for tick in (0.25, 0.5, 1, 2, 4):
+    for power in range(-4, 3):
+        tick, label = 2.0**power, f"1/{2**-power}" if power < 0 else f"{2**power}"
         picture.line(at(tick), top - 12, at(tick), bottom, width=2 if tick == 1 else 1)
         anchor = {low: "start", high: "end"}.get(tick, "middle") if narrow else "middle"
-        picture.text(at(tick), bottom + 18, f"{tick:g}", size=13, color="quiet", anchor=anchor)
+        picture.text(at(tick), bottom + 18, label, size=13, color="quiet", anchor=anchor)
     for i, (name, ratio) in enumerate(measured.items()):
         y = top + step * i
         if narrow:
@@ -229,16 +218,16 @@ def speed(theme, narrow=False):
             picture.text(left - 14, y + 9, name, size=13, anchor="end")
         first, last = sorted((at(1), at(ratio)))
         picture.bar(first, y - 4, last - first, 16, "faster" if ratio < 1 else "slower")
-        if name in XEON:
-            first, last = map(at, XEON[name])
-            picture.bar(first - 2, y, last - first + 4, 8, "range")
-        beyond = max(at(ratio), *(map(at, XEON[name]) if name in XEON else (0,)))
-        x, anchor = (at(ratio) - 6, "end") if ratio < 1 else (beyond + 8, "start")
-        picture.text(x, y + 9, f"{ratio:.2f}", size=13, color="quiet", anchor=anchor)
+        shown = [ratio]
+        if name in compiled:
+            shown.append(compiled[name])
+            picture.bar(at(compiled[name]) - 3, y - 4, 6, 16, "range")
+        text = ", ".join([f"{x:.2f}" for x in shown])
+        picture.text(at(max(ratio, 1)) + 8, y + 9, text, size=13, color="quiet")
     legend = (
-        ("faster", "Two cores of an AMD EPYC, OpenBLAS's kernels for Haswell."),
-        ("range", "Two cores of an Intel Xeon, where it was measured."),
-        (None, "PyTorch 2.13, float32. A bar ends at the ratio beside it."),
+        ("faster", f"Two cores of an AMD EPYC, OpenBLAS's kernels for {kernels()}."),
+        ("range", "The same step, compiled: the second number."),
+        (None, "PyTorch 2.13, float32. A bar ends at the first number."),
     )
     for i, (fill, text) in enumerate(legend[: 3 if narrow else 2]):
         y = bottom + 36 + 18 * i

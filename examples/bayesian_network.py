@@ -1,6 +1,6 @@
 """A Bayesian neural network, by variational inference: it is less sure where it has seen no data.
 
-A network with two hidden layers is to learn a curve from 60 noisy points, which leave a gap. Bayes'
+A network with two hidden layers learns a curve from 60 noisy points, which leave a gap. Bayes'
 rule asks for all weights that explain the points, rather than for the best ones. We approximate
 their distribution by independent normal distributions, whose means and standard deviations
 maximize a lower bound of the points' probability:
@@ -8,9 +8,9 @@ maximize a lower bound of the points' probability:
     E[log p(points | weights)] - KL(approximation || prior).
 
 The expectation is a mean over a few draws, mean + deviation * noise, so that its gradient is
-known (D. P. Kingma and M. Welling, "Auto-Encoding Variational Bayes", 2014). Its functions agree
-near the points and differ where there are none, though less than they should: independent
-distributions are too sure of themselves.
+known (D. P. Kingma and M. Welling, "Auto-Encoding Variational Bayes", 2014). The curves of these
+draws agree near the points and differ where there are none, though less than they should:
+independent distributions are too sure of themselves.
 """
 
 from common import Parser, panels, positive, progress_bar, save_figure
@@ -50,7 +50,7 @@ def draw_weights(mean, log_deviation, count):
 
 
 def lower_bound(mean, log_deviation, x, y):
-    """Return it for measurements ``y (n,)`` at ``x (n,)``, with weights that are N(0, 1) before."""
+    """Return the bound for measurements ``y (n,)`` at ``x (n,)``; the weights' prior is N(0, 1)."""
     weights = draw_weights(mean, log_deviation, DRAWS)
     likelihood = norm.logpdf(y, network(weights, x), NOISE)
     divergence = np.sum((np.exp(2 * log_deviation) + mean**2 - 1) / 2 - log_deviation)

@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         if seed:
             self.add_argument("--seed", type=whole, default=0, help="default 0")
         if compile:
-            what = "record a step once and replay it: the same weights"
+            what = "record a step and repeat it, which is faster and gives the same weights"
             self.add_argument("--compile", action="store_true", help=what)
         if plot:
             self.add_argument("--plot", type=picture, default=plot, help=f"default {plot}")

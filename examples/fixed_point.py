@@ -29,11 +29,11 @@ from common import Parser, measure, panels, positive, progress_bar, save_figure
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
 
 import gpugrad as gg
 from gpugrad import data
 from gpugrad.nn.functional import cross_entropy, softmax
+from gpugrad.scipy.optimize import minimize
 
 
 def fixed_point(f, theta, start):
@@ -169,28 +169,21 @@ def newton(loss, theta, *, tolerance=1e-6, steps=20):
 
 def bfgs(loss, theta, steps):
     """Lower the loss by some steps of SciPy's L-BFGS-B; return the strengths."""
-    value_and_grad, device = gg.value_and_grad(loss), theta.device
-
-    def value_and_gradient(x):
-        value, gradient = value_and_grad(gg.asarray(x, device=device))
-        return value.item(), gradient.cpu().numpy()
-
     with progress_bar(steps) as progress:
 
         def note(intermediate_result):
             progress.set_postfix(loss=f"{intermediate_result.fun:.4f}", refresh=False)
             progress.update()
 
-        done = optimize.minimize(
-            value_and_gradient,
-            theta.cpu().numpy(),
-            jac=True,
+        done = minimize(
+            loss,
+            theta,
             method="L-BFGS-B",
             bounds=[(-9, 0)] * theta.size,
             callback=note,
             options={"maxiter": steps},
         )
-    return gg.asarray(done.x, device=device)
+    return done.x
 
 
 def compare(classifier, validation, theta, counts):

@@ -1,11 +1,11 @@
 """Which wind blows a square of smoke into the shape of a heart? Gradients through a fluid tell.
 
 Smoke and wind are on a periodic grid. In each time step the wind carries both along: a cell's new
-value is that at the place where its air came from, between the four cells there. Then
-the wind is made free of divergence, as air cannot be compressed; Fourier transforms take out
-what diverges. We look for the wind at the beginning that brings the smoke closest to a
-picture, by L-BFGS with the gradient by 8,192 numbers, which takes less than twice as long as the
-simulation alone. The method to simulate is that of J. Stam, "Stable Fluids" (1999).
+value is that at the place where its air came from, interpolated between the four cells there. Then
+Fourier transforms take out of the wind what diverges, as air cannot be compressed. We look for the
+wind at the beginning that brings the smoke closest to a picture, by L-BFGS with the gradient by
+8,192 numbers, which takes less than twice as long as the simulation alone. The method to simulate
+is that of J. Stam, "Stable Fluids" (1999).
 """
 
 from common import Parser, panels, positive, save_figure
@@ -35,7 +35,7 @@ def carried(field, wind):
 
 
 def without_divergence(wind):
-    """Take out of the wind what has a divergence, by the wave vectors of its Fourier transform."""
+    """Return the wind without what diverges, by the wave vectors of its Fourier transform."""
     frequency = np.fft.fftfreq(SIZE)
     waves = np.stack(np.meshgrid(frequency, frequency[: SIZE // 2 + 1], indexing="ij"))
     length = np.sum(waves**2, axis=0)

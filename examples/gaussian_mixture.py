@@ -1,12 +1,12 @@
 """A mixture of normal distributions, fitted to points by Newton's method with conjugate gradients.
 
-2,000 points come from five elongated clouds that overlap; which cloud each is from is
-forgotten. The model is a mixture of five normal distributions, and its parameters are shares,
-means and triangular factors of the inverse covariances. We maximize the likelihood of the points.
-Algorithms for mixtures usually alternate two steps, and are slow where clouds overlap. Newton's
-method needs few steps; each solves a linear system with the Hessian by conjugate gradients, for
-which products of the Hessian with vectors are enough. `gpugrad.scipy.optimize.minimize` fills in
-the gradient and these products.
+2,000 points come from five elongated clouds that overlap; the program does not tell the model which
+cloud each is from. The model is a mixture of five normal distributions, and its parameters are
+shares, means and triangular factors of the inverse covariances. We maximize the likelihood of the
+points. Algorithms for mixtures usually alternate two steps, and are slow where clouds overlap.
+Newton's method needs few steps; each solves a linear system with the Hessian by conjugate
+gradients, for which products of the Hessian with vectors are enough.
+`gpugrad.scipy.optimize.minimize` fills in the gradient and these products.
 """
 
 from common import Parser, panels, positive, save_figure

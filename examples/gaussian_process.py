@@ -7,9 +7,9 @@ of two cars' values is
     k(x, x') = s² exp(-½ Σ (xᵢ - x'ᵢ)² / lᵢ²) + n² [x is x'].
 
 We choose the scale s, the noise n and a length lᵢ for each feature so that the cars of the training
-set are most probable. Their log-likelihood takes a Cholesky factor, whose gradient L-BFGS
-follows. A feature with a long length hardly matters. A fifth of the cars is kept for the
-test, where the prediction should be as far off as it says.
+set are most probable. L-BFGS maximizes their log-likelihood, by its gradient through a Cholesky
+factor. A feature with a long length hardly matters. A fifth of the cars is kept for the test, where
+the prediction should be as far off as it says.
 
 The method: C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning" (2006).
 """
@@ -39,7 +39,7 @@ def factor(theta, x):
 
 
 def negative_log_likelihood(theta, x, y):
-    """Return it for measurements ``y (n,)`` at ``x (n, d)``.
+    """Return the negative log-likelihood of measurements ``y (n,)`` at ``x (n, d)``.
 
     theta: the logarithms of the scale, the noise and the d lengths.
     """

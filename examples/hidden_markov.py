@@ -36,7 +36,7 @@ def load(count):
 
 
 def log_likelihood(parameters, pieces):
-    """Return that of pieces ``(n, length)``.
+    """Return the log-likelihood of pieces ``(n, length)``.
 
     parameters: the logarithms of probabilities: of the states at first ``(s,)``, of the next state
         in each state ``(s, s)``, and of the letters in each state ``(s, 26)``.

@@ -27,11 +27,11 @@ import math
 import time
 
 import numpy as np
-from scipy import optimize
 from scipy.stats import qmc
 
 import gpugrad as gg
 from gpugrad import nn
+from gpugrad.scipy.optimize import minimize
 
 STEPS = {"gauss-newton": 100, "l-bfgs": 500}
 
@@ -114,25 +114,18 @@ def gauss_newton(problem, steps, report):
 
 def l_bfgs(problem, steps, report):
     """Return the parameters after steps of SciPy's L-BFGS-B."""
-    value_and_grad, device = gg.value_and_grad(problem.loss), problem.points[0].device
-
-    def value_and_gradient(theta):
-        params = like(problem.params, gg.asarray(theta, device=device))
-        loss, gradient = value_and_grad(params)
-        return loss.item(), flat(gradient).cpu().numpy()
 
     def note(intermediate_result):
         report(intermediate_result.fun)
 
-    done = optimize.minimize(
-        value_and_gradient,
-        flat(problem.params).cpu().numpy(),
-        jac=True,
+    done = minimize(
+        lambda theta: problem.loss(like(problem.params, theta)),
+        flat(problem.params),
         method="L-BFGS-B",
         callback=note,
         options={"maxiter": steps, "maxcor": 50, "ftol": 0, "gtol": 0, "maxfun": 10 * steps},
     )
-    return like(problem.params, gg.asarray(done.x, device=device))
+    return like(problem.params, done.x)
 
 
 METHODS = {"gauss-newton": gauss_newton, "l-bfgs": l_bfgs}

@@ -138,7 +138,7 @@ def build(options, train, test):
 
 
 def batches(dataset, sampler, size):
-    """Return a loader of batches of this size, of which each process gets a part."""
+    """Return a loader of each process's parts of batches of this size."""
     parts = data.DistributedBatchSampler(sampler, size)
     return data.DataLoader(dataset, batch_sampler=parts)
 

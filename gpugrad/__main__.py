@@ -1,10 +1,10 @@
-"""Prints what this installation of gpugrad consists of, for a report of a bug."""
+"""Prints what this installation of gpugrad consists of, for bug reports."""
 
 import os
 import platform
 import sys
 from argparse import ArgumentParser
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 from . import __version__, cuda
@@ -13,8 +13,8 @@ from .backends.native import compiler
 
 # The optional packages that gpugrad uses if they are installed, by the names of their modules.
 _OPTIONAL = (
-    "cupy torch ml_dtypes optree opt_einsum safetensors scipy graphviz matplotlib tqdm einops"
-).split()
+    "cupy torch ml_dtypes optree opt_einsum safetensors scipy matplotlib tqdm einops".split()
+)
 _VARIABLES = "CUDA_VISIBLE_DEVICES CUPY_CACHE_DIR CUPY_TF32 SCIPY_ARRAY_API".split()
 _VARIABLES += "OPENBLAS_CORETYPE OPENBLAS_NUM_THREADS MKL_NUM_THREADS OMP_NUM_THREADS".split()
 _VARIABLES += ["CC", "GPUGRAD_NATIVE"]
@@ -30,7 +30,8 @@ def report():
     yield "array-api-compat", version("array-api-compat")
     distributions = packages_distributions()
     for module in _OPTIONAL:
-        yield module, _installed(distributions.get(module, []))
+        versions = [f"{version(name)} ({name})" for name in distributions.get(module, [])]
+        yield module, ", ".join(versions) or "is not installed"
     problem = cuda.why_not()
     yield "CUDA", "is used" if problem is None else f"is not used: {problem}"
     if problem is None:
@@ -39,16 +40,6 @@ def report():
             yield f"cuda:{i}", cuda.device_name(i)
     for name in _VARIABLES:
         yield f"${name}", os.environ.get(name, "is not set")
-
-
-def _installed(distributions):
-    found = []
-    for name in distributions:
-        try:
-            found.append(f"{version(name)} ({name})")
-        except PackageNotFoundError:  # it was removed in the meantime
-            continue
-    return ", ".join(found) or "is not installed"
 
 
 if __name__ == "__main__":

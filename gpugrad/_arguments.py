@@ -1,13 +1,11 @@
-"""How arguments that mean the same in several places are read."""
+"""Reading arguments that mean the same in several places."""
 
-from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature
 from math import inf
 from operator import index
 
 from ._foreign_names import explains_arguments
 from ._tensor import Tensor
-from ._typing import F
 from .backends import backend_of
 
 
@@ -44,23 +42,24 @@ def between(name, value, low, high=inf):
 
 
 def require(fits, what, value):
-    """Raise ValueError, which says what a value must be and what it is, unless it fits."""
+    """Raise ValueError unless a value fits; ``what`` says what it must be."""
     if not fits:
         raise ValueError(f"{what}, not {value!r}")
 
 
-def constructor(first, options, last, init):
-    """An ``__init__`` with these parameters, besides self, that passes all by name to ``init``.
-
-    options: those of a function, which get annotations by their defaults.
-    """
+def annotated(options):
+    """The parameters; those without an annotation get one that fits their defaults."""
     types = {bool: bool, tuple: tuple[float, float]}
-    options = [
+    return [
         p.replace(annotation=types.get(type(p.default), float)) if p.annotation is p.empty else p
         for p in options
     ]
+
+
+def constructor(parameters, init):
+    """An ``__init__`` that takes self and these parameters, and passes all by name to ``init``."""
     own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-    taken = Signature([own, first, *options, last], return_annotation=None)
+    taken = Signature([own, *parameters], return_annotation=None)
 
     def __init__(*args, **keywords):
         given = taken.bind(*args, **keywords)
@@ -76,31 +75,6 @@ def constructor(first, options, last, init):
 def is_made(cls, base):
     """Whether a class inherits the ``__init__`` of ``base``, or one by `constructor`."""
     return cls.__init__ is base.__init__ or hasattr(cls.__init__, "is_made")
-
-
-def takes_one_shape(function: F) -> F:
-    """Have a function whose only positional argument is a shape say so when it is given others.
-
-    Errors about keywords say what it takes.
-    """
-    name = function.__name__
-    explained = explains_arguments(function)
-
-    @wraps(function)
-    def wrapped(*args, **keywords):
-        try:
-            return function(*args, **keywords)
-        except TypeError:
-            pass  # explained below
-        if len(args) > 1:
-            if all(isinstance(arg, int) and arg >= 0 for arg in args):
-                shape = ", ".join(map(repr, args))
-                raise TypeError(f"{name}: give the shape as one tuple, {name}(({shape}))")
-            others = ", ".join(list(signature(function).parameters)[1:])
-            raise TypeError(f"{name}: only the shape is positional; pass {others} by name")
-        return explained(*args, **keywords)
-
-    return wrapped  # type: ignore[return-value]
 
 
 def is_floating(x):

@@ -1,13 +1,13 @@
 """`BatchedTensor`: inside `vmap` it represents one example, and holds all of them.
 
 It has the shape of one example. Its payload is a tensor with one more axis in front, which counts
-the examples; the graph belongs to the payload. When an op is called with it, the op's rule
+the examples; the graph belongs to the payload. When the program calls an op with it, the op's rule
 for batches calls the op with the payload. In nested calls of `vmap` the payload may be another
 batched tensor: the outermost object then belongs to the innermost call.
 """
 
-import math
 import threading
+from contextlib import contextmanager
 from itertools import count
 from operator import attrgetter
 from typing import Any
@@ -23,8 +23,8 @@ class Level:
 
     number: greater than the number of every enclosing level, in any thread.
     size: the number of examples.
-    open: the number of blocks that are inside the level, in any thread: the call's own block,
-        and blocks that have entered the level again.
+    open: how many blocks are inside the level, in any thread: the call's own block, and those that
+        have entered the level again.
     """
 
     __slots__ = ("number", "size", "open")
@@ -34,58 +34,52 @@ class Level:
         self.size = size
         self.open = 1
 
+    def __lt__(self, other):
+        return self.number < other.number
+
 
 _numbers = count()
 _opening = threading.Lock()
 
 
-class entered:
+@contextmanager
+def entered(size):
     """A context manager: a new innermost level, over ``size`` examples."""
-
-    def __init__(self, size):
-        self.size = size
-
-    def __enter__(self):
-        self.level = Level(next(_numbers), self.size)
-        self.before = thread.levels
-        thread.levels = (*self.before, self.level)
-        return self.level
-
-    def __exit__(self, *exc_info):
-        thread.levels = self.before
+    level = Level(next(_numbers), size)
+    before = thread.levels
+    thread.levels = (*before, level)
+    try:
+        yield level
+    finally:
+        thread.levels = before
         with _opening:
-            self.level.open -= 1
+            level.open -= 1
 
 
-class reentered:
+@contextmanager
+def reentered(levels, others=()):
     """A context manager that enters these levels again; their calls may have ended.
 
-    It is for code that goes through a graph that was recorded inside them. The last level is the
-    innermost.
+    Code that goes through a graph needs it if the graph was recorded inside them. The last level is
+    the innermost.
 
-    beside: the other levels that stay active. A program that runs again must draw random numbers
+    others: the active levels that stay active. A function that runs again must draw random numbers
         and differentiate for the same examples as before, and not also for the rows of a Jacobian.
     """
-
-    def __init__(self, levels, beside=()):
-        self.levels = levels
-        self.beside = beside
-
-    def __enter__(self):
-        self.before = thread.levels
+    before = thread.levels
+    with _opening:
+        for level in levels:
+            if not level.open:
+                level.number = next(_numbers)
+            level.open += 1
+    stay = [level for level in before if level in others]
+    thread.levels = tuple(sorted({*stay, *levels}))
+    try:
+        yield
+    finally:
+        thread.levels = before
         with _opening:
-            for level in self.levels:
-                if not level.open:
-                    level.number = next(_numbers)
-                level.open += 1
-        stay = [level for level in self.before if level in self.beside]
-        levels = sorted({*stay, *self.levels}, key=lambda level: level.number)
-        thread.levels = tuple(levels)
-
-    def __exit__(self, *exc_info):
-        thread.levels = self.before
-        with _opening:
-            for level in self.levels:
+            for level in levels:
                 level.open -= 1
 
 
@@ -94,15 +88,14 @@ def active_levels():
     return thread.levels
 
 
-# The payload and the level use the slots that hold an ordinary Tensor's array and node. So a
-# tensor can become a batched one in place, when a batched value is assigned to a part of it.
+# The payload and the level use the slots that hold an ordinary Tensor's array and node. So a tensor
+# can become a batched one in place, when a program assigns a batched value to a part of it.
 _payload: Any = vars(Tensor)["array"]
 _level: Any = vars(Tensor)["node"]
 
 
 _NOT_AT_HAND = "inside vmap a tensor stands for all examples, and its values are not at hand"
 _COMPUTE = "compute with gpugrad's functions, and read what vmap returns"
-_DIFFERENTIATE = "differentiate by a function, such as gpugrad.grad"
 
 
 def call_batched(op, args, static):
@@ -163,19 +156,6 @@ class BatchedTensor(Tensor):
     def shape(self) -> tuple[int, ...]:
         return self.payload.shape[1:]
 
-    @property
-    def ndim(self) -> int:
-        return self.payload.ndim - 1
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len: a 0-d tensor has no length")
-        return self.shape[0]
-
     def of(self, payload: Tensor) -> "BatchedTensor":
         """A batched tensor of the same level with another payload."""
         return batched(payload, self.level)
@@ -188,9 +168,6 @@ class BatchedTensor(Tensor):
         n = self.level.size
         return f"<one of {n} examples in vmap, shape {self.shape}, {dtype}>"
 
-    def _repr_html_(self) -> None:
-        return None  # notebooks then show the repr
-
 
 def _refusal(how, instead):
     def refuse(self, *args, **keywords):
@@ -199,34 +176,29 @@ def _refusal(how, instead):
     return refuse
 
 
-for _name, _how, _instead in (
-    ("__bool__", "bool", "instead of a branch (if, and, or, not, in) choose with where, &, | or ~"),
-    (
-        "__index__",
-        "int",
-        "it can be an index, x[i], but no length, bound of a slice, or axis: examples share these",
-    ),
-    *(
-        (f"__{_kind}__", _kind, "a 0-d tensor does for a number in gpugrad's functions")
-        for _kind in ("int", "float", "complex")
-    ),
-    *((_kind, _kind, _COMPUTE) for _kind in ("item", "tolist", "numpy")),
-    ("__array__", "numpy.asarray", _COMPUTE),
-    ("__dlpack__", "__dlpack__", _COMPUTE),
-    ("__dlpack_device__", "__dlpack_device__", _COMPUTE),
-    ("__reduce__", "copy", "use asarray(x, copy=True), or copy what vmap returns"),
-    *(
-        (_kind, _kind, _DIFFERENTIATE)
-        for _kind in (
-            "backward",
-            "register_hook",
-            "register_post_accumulate_grad_hook",
-            "requires_grad_",
-            "retain_grad",
-        )
-    ),
-):
-    setattr(BatchedTensor, _name, _refusal(_how, _instead))
+# What BatchedTensor refuses to do: for each remedy, the names in errors and those of the methods.
+for _instead, _refused in {
+    "instead of a branch (if, and, or, not, in) choose with where, &, | or ~": {"bool": "__bool__"},
+    "it can be an index, x[i], but no length, bound of a slice, or axis: examples share these": {
+        "int": "__index__"
+    },
+    "a 0-d tensor does for a number in gpugrad's functions": {
+        how: f"__{how}__" for how in ("int", "float", "complex")
+    },
+    _COMPUTE: {
+        "numpy.asarray": "__array__",
+        **{how: how for how in ("item", "tolist", "numpy", "__dlpack__", "__dlpack_device__")},
+    },
+    "use asarray(x, copy=True), or copy what vmap returns": {"copy": "__reduce__"},
+    "differentiate by a function, such as gpugrad.grad": {
+        how: how
+        for how in """
+            backward register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad
+        """.split()
+    },
+}.items():
+    for _how, _method in _refused.items():
+        setattr(BatchedTensor, _method, _refusal(_how, _instead))
 
 
 def batched(payload, level):
@@ -238,7 +210,7 @@ def batched(payload, level):
 
 
 def become(tensor, value):
-    """Turn the object ``tensor`` into what ``value`` is, if one of the two is batched."""
+    """Give ``tensor`` the class and the contents of ``value``; one of the two is batched."""
     payload, level = _payload.__get__(value), _level.__get__(value)
     tensor.__class__ = type(value)
     _payload.__set__(tensor, payload)
@@ -258,15 +230,14 @@ def levels_among(name, values):
     """The levels of the tensors among the values, the outermost first; ``name`` is for errors."""
     found = {level for x in values for level in levels_of(x)}
     check_open(name, *found)
-    return sorted(found, key=lambda level: level.number)
+    return sorted(found)
 
 
 def levels_now(name, x):
-    """The active levels, including those of ``x``, the outermost first; ``name`` is for errors."""
+    """The active levels and those of ``x``, the outermost first; ``name`` is for errors."""
     if not thread.levels and type(x) is not BatchedTensor:
         return []
-    found = {*thread.levels, *levels_among(name, [x])}
-    return sorted(found, key=lambda level: level.number)
+    return sorted({*thread.levels, *levels_among(name, [x])})
 
 
 def physical(x):
@@ -284,7 +255,7 @@ def behind(x, levels):
 
 
 def lifted(x, levels):
-    """``x`` with an axis for every level, the outermost first; it is repeated along new axes."""
+    """``x`` with an axis for every level, the outermost first; new axes repeat it."""
     if not levels:
         return x
     *outer, level = levels
@@ -295,8 +266,8 @@ def check_open(where, *levels):
     """Raise RuntimeError if one of these levels has ended."""
     if not all(level.open for level in levels):
         raise RuntimeError(
-            f"{where}: a tensor of a vmap that has ended: return it from the function that is "
-            f"mapped instead of keeping it"
+            f"{where}: a tensor of a vmap that has ended: return it from the mapped function "
+            f"instead of keeping it"
         )
 
 
@@ -330,13 +301,13 @@ def shapes_of_examples(mask, operands):
 
 
 def equally(mask, operands):
-    """The operands, all with an axis over the examples; those without one are repeated."""
-    if all(mask):
+    """The operands, all with an axis over the examples, which repeats those that had none."""
+    if all(mask) or not any(mask):
         return operands
     size = next(x.shape[0] for x, b in zip(operands, mask, strict=True) if b)
-    xp = call.namespace
+    broadcast_to = call.namespace.broadcast_to
     return [
-        x if b or x is None else xp.broadcast_to(xp.expand_dims(x, axis=0), (size, *x.shape))
+        x if b or x is None else broadcast_to(x, (size, *x.shape))
         for x, b in zip(operands, mask, strict=True)
     ]
 
@@ -354,8 +325,8 @@ def one_by_one(op, mask, operands, static, level):
         inputs = (inputs,) if op.variadic else inputs
         results.append(op.call(*inputs, **chosen))
     stack = call.namespace.stack
-    several = isinstance(results[0], tuple)
-    columns = zip(*results, strict=True) if several else [results]
+    is_tuple = isinstance(results[0], tuple)
+    columns = zip(*results, strict=True) if is_tuple else [results]
     stacked = []
     for column in columns:
         if len({y.shape for y in column}) > 1:
@@ -365,7 +336,7 @@ def one_by_one(op, mask, operands, static, level):
                 f"{', '.join(describe(x) for x in operands if x is not None)}"
             )
         stacked.append(stack(column))
-    if several:
+    if is_tuple:
         return getattr(type(results[0]), "_make", tuple)(stacked)
     return stacked[0]
 
@@ -382,9 +353,7 @@ def examples(x, level):
     """``x`` with the examples along its first axis: its payload, or itself repeated."""
     if type(x) is BatchedTensor and x.level is level:
         return x.payload
-    return call.namespace.broadcast_to(
-        call.namespace.expand_dims(x, axis=0), (level.size, *x.shape)
-    )
+    return call.namespace.broadcast_to(x, (level.size, *x.shape))
 
 
 def shifted(op, axis, ndim):

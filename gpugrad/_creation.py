@@ -1,15 +1,13 @@
 """Functions that make tensors.
 
-All take ``dtype``, ``device`` and ``requires_grad``. The default dtype is
-float32 for floating values, int64 for integers. All raise ValueError for a
-device that is not known and RuntimeError for one that is not there.
+All take ``dtype``, ``device`` and ``requires_grad``. The default dtype is float32 for floating
+values and int64 for integers. All raise ValueError for an unknown device, and RuntimeError for one
+that this machine does not have.
 """
 
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
-from ._arguments import takes_one_shape
-from ._batched import BatchedTensor
 from ._dtypes import DEFAULTS, isdtype, result_type
 from ._foreign_names import explains_arguments
 from ._tensor import Tensor
@@ -50,22 +48,17 @@ def tensor(
     >>> gpugrad.tensor([1, 2.5])
     tensor([1. , 2.5])
     """
-    if type(data) is BatchedTensor:
-        return asarray(
-            data.detach(), dtype=dtype, device=device, copy=True, requires_grad=requires_grad
-        )
     if isinstance(data, Tensor):
-        data = data.array
-    elif holds_tensor(data):
+        data = data.detach()
+        return asarray(data, dtype=dtype, device=device, copy=True, requires_grad=requires_grad)
+    if holds_tensor(data):
         stacked = _stacked("tensor", data, dtype, device)
         if stacked.requires_grad:
             raise RuntimeError(
                 "tensor: an element requires grad, which a new tensor would not pass on; "
                 "use asarray, which does, or call detach() first"
             )
-        if type(stacked) is BatchedTensor:
-            return stacked.requires_grad_() if requires_grad else stacked
-        return _finish(stacked.array, requires_grad)
+        return stacked.requires_grad_() if requires_grad else stacked
     return _finish(_array("tensor", data, dtype, device, True), requires_grad)
 
 
@@ -94,22 +87,17 @@ def asarray(
             raise ValueError("asarray: this dtype or device needs a copy, but copy is False")
         if copy and result is obj:
             result = obj.astype(obj.dtype)
-        return result.requires_grad_() if requires_grad else result
-    if holds_tensor(obj):
+    elif holds_tensor(obj):
         if copy is False:
             raise ValueError("asarray: stacking tensors needs a copy, but copy is False")
         result = _stacked("asarray", obj, dtype, device)
-        return result.requires_grad_() if requires_grad else result
-    return _finish(_array("asarray", obj, dtype, device, copy), requires_grad)
+    else:
+        result = wrap(_array("asarray", obj, dtype, device, copy), None)
+    return result.requires_grad_() if requires_grad else result
 
 
 def from_dlpack(
-    x: Any,
-    /,
-    *,
-    device: str | None = None,
-    copy: bool | None = None,
-    requires_grad: bool = False,
+    x: Any, /, *, device: str | None = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor that shares the memory of ``x``, an array of any library that supports DLPack.
 
@@ -166,14 +154,14 @@ def _leaves(data):
 def _array(name, data, dtype, device, copy):
     """The raw array of any data that is not a Tensor."""
     try:
-        own = _own_dtype(data)
+        given = data
         if not isinstance(data, Sequence):
             data = adopt(data)
         if type(data) not in namespace_of:
             if copy is False:
                 raise ValueError("Python numbers need a copy, but copy is False")
             numbers = host.asarray(data)
-            default = _default_dtype(numbers, own)
+            default = _default_dtype(given, numbers)
             if default is float32 and dtype is not None and isdtype(dtype, "integral"):
                 # NumPy turns integers into floats if some are too large for int64.
                 numbers = host.asarray(data, dtype=number_dtype(dtype))
@@ -195,32 +183,16 @@ def _array(name, data, dtype, device, copy):
         raise MemoryError(f"{name}: {explain(error, device, data)}") from error
 
 
-def _default_dtype(numbers, own=None):
-    """The default dtype for numbers that NumPy has put into an array.
+def _default_dtype(data, numbers):
+    """The default dtype of ``data``, from which NumPy has made the array ``numbers``.
 
-    own: the common dtype of those that are NumPy's, if there are any; Python's numbers are weak.
+    Python's numbers are weak beside NumPy's in nested lists and tuples.
     """
-    dtype = DEFAULTS.get(numbers.dtype.kind)
-    if dtype is None:
+    default = DEFAULTS.get(numbers.dtype.kind)
+    if default is None:
         raise TypeError(f"the values must be numbers or bools, but make a NumPy {numbers.dtype}")
-    if own is None or isdtype(own, "bool"):
-        return dtype
-    if isdtype(own, "integral") and numbers.dtype.kind in "fc":
-        return dtype
-    if numbers.dtype.kind == "c":
-        return result_type(own, complex64)
-    return own
-
-
-def _own_dtype(data):
-    """The common dtype of NumPy's scalars and arrays in nested sequences; None if there are none.
-
-    Containers that are no lists or tuples, such as ranges and memory views, have none.
-    """
     dtypes = {x.dtype for x in _of_numpy(data)}
-    if not dtypes:
-        return None
-    return dtypes.pop() if len(dtypes) == 1 else result_type(*dtypes)
+    return result_type(*dtypes, numbers.dtype.type().item()) if dtypes else default
 
 
 def _of_numpy(data):
@@ -247,9 +219,14 @@ def create(name: str, *args: Any, like: Tensor, dtype: Any = None, **keywords: A
     return wrap(backend.create(name, *args, dtype=dtype, like=array, **keywords), None)
 
 
+_OF_SHAPES = {"empty", "full", "ones", "zeros"}  # functions whose first argument is a shape
+
+
 def _create(name, args, dtype, device, requires_grad, *, like=None, **keywords):
     """A tensor from the backend's creation function, on ``device`` or else where ``like`` is."""
     try:
+        if name in _OF_SHAPES:
+            args = as_shape(args[0]), *args[1:]
         if like is None or device is not None:
             like, backend = None, backend_for_device(device)
         else:
@@ -263,36 +240,28 @@ def _create(name, args, dtype, device, requires_grad, *, like=None, **keywords):
     return _finish(array, requires_grad)
 
 
-def _filled(name, shape, values, dtype, device, requires_grad):
-    try:
-        shape = as_shape(shape)
-    except TypeError as error:
-        raise TypeError(f"{name}: {error}") from None
-    return _create(name, (shape, *values), dtype, device, requires_grad)
-
-
-@takes_one_shape
+@explains_arguments
 def zeros(
     shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Zeros in a shape, which is an int or a tuple."""
-    return _filled("zeros", shape, (), dtype, device, requires_grad)
+    return _create("zeros", (shape,), dtype, device, requires_grad)
 
 
-@takes_one_shape
+@explains_arguments
 def empty(
     shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Uninitialized values in a shape, which is an int or a tuple."""
-    return _filled("empty", shape, (), dtype, device, requires_grad)
+    return _create("empty", (shape,), dtype, device, requires_grad)
 
 
-@takes_one_shape
+@explains_arguments
 def ones(
     shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Ones in a shape, which is an int or a tuple."""
-    return _filled("ones", shape, (), dtype, device, requires_grad)
+    return _create("ones", (shape,), dtype, device, requires_grad)
 
 
 def full(
@@ -310,8 +279,8 @@ def full(
     if isinstance(fill_value, Tensor):
         return _repeated("full", fill_value, shape, dtype, device, requires_grad)
     if dtype is None:
-        dtype = _default_dtype(host.asarray(fill_value), _own_dtype(fill_value))
-    return _filled("full", shape, (fill_value,), dtype, device, requires_grad)
+        dtype = _default_dtype(fill_value, host.asarray(fill_value))
+    return _create("full", (shape, fill_value), dtype, device, requires_grad)
 
 
 def _repeated(name, value, shape, dtype, device, requires_grad):
@@ -383,7 +352,7 @@ def arange(
     if step == 0:
         raise ValueError("arange: step must not be 0; use full for a repeated number")
     if dtype is None:
-        dtype = _default_dtype(host.asarray([start, stop, step]))
+        dtype = _default_dtype((), host.asarray([start, stop, step]))
     return _create("arange", (start, stop, step), dtype, device, requires_grad)
 
 
@@ -401,7 +370,7 @@ def linspace(
 ) -> Tensor:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, the latter included by default.
 
-    If one of these is a tensor, or both, the result has their dtype, device and graph, and one more
+    If one or both of these are tensors, the result has their dtype, device and graph, and one more
     axis in front of theirs.
     """
     if isinstance(start, Tensor) or isinstance(stop, Tensor):

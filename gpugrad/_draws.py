@@ -1,4 +1,4 @@
-"""Drawing the same random numbers again when a piece of a program is run once more."""
+"""Drawing the same random numbers again when a piece of a program runs once more."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from ._thread_state import thread
 
 
 def note_draw(generator):
-    """Have `Draws` keep the state of ``generator``, which is about to be drawn from."""
+    """Note the state of ``generator``, before a draw from it, in the `Draws` of this thread."""
     for draws in thread.draws:
         if generator not in draws.states:
             draws.states[generator] = generator.get_state()
@@ -53,5 +53,5 @@ class Draws:
 
 
 def is_repeated() -> bool:
-    """Whether a piece of a program is being run again, to recompute values that were dropped."""
+    """Whether a piece of a program is running again, to recompute values that were dropped."""
     return thread.repeats

@@ -1,4 +1,4 @@
-"""Names of PyTorch and NumPy that gpugrad lacks, and what to write instead, which errors say.
+"""Names of PyTorch and NumPy that gpugrad lacks; errors say what to write instead.
 
 The names are in ``_foreign_names.ini``: a section for each module or class, one with parentheses
 for the keywords of each function, ``[numpy]`` for functions of NumPy that refuse tensors, and
@@ -25,8 +25,8 @@ def _read(lines):
     return tables
 
 
-# Read at once, because Tensor has an attribute for each name; that takes 0.2 ms. The entries of
-# gpugrad also serve all of its modules.
+# This module reads the file at once, in 0.2 ms, because Tensor has an attribute for each name. The
+# entries of gpugrad also serve all of its modules.
 with open(splitext(__file__)[0] + ".ini", encoding="utf-8") as _file:
     INSTEAD = _read(_file.read().splitlines())
 RENAMED = INSTEAD["keywords"]
@@ -56,7 +56,7 @@ def explains_arguments(function: _F) -> _F:
 
 
 def set_constructor(cls: type, made: Callable[..., None]) -> None:
-    """Give a class an ``__init__``, for which editors would take an assignment in its methods."""
+    """Give a class an ``__init__``; an assignment in one of its methods would confuse editors."""
     cls.__init__ = made  # type: ignore[misc]
 
 
@@ -81,6 +81,8 @@ def _misfit(name, function, args, keywords):
         problem = "; ".join([f"there is no {name}: {known[name]}" for name in foreign])
         return f"{kinds[0]}: {problem}"
     renamed = [f"{n} is {RENAMED[n]} here" for n in keywords if RENAMED.get(n) in names]
+    if problem.startswith("too many") and "too many" in known:
+        renamed.append(known["too many"])
     return "; ".join([f"{kinds[0]}: {problem}", *renamed, f"it takes {', '.join(names)}"])
 
 
@@ -126,10 +128,14 @@ def missing(owner, name, kind=None, place=None):
     return AttributeError(message, name=name)
 
 
-def answer(module):
-    """The ``__getattr__`` of a module, given by name."""
+def explain_names(module: str) -> None:
+    """Have ``dir`` of a module give its ``__all__``, and errors about other names say what to do.
+
+    Type checkers do not see this, so that they do not take every name for one of the module's.
+    """
 
     def __getattr__(name):
         raise missing(module, name)
 
-    return __getattr__
+    names = vars(modules[module])
+    names |= {"__dir__": names["__all__"].copy, "__getattr__": __getattr__}

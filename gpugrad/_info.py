@@ -27,8 +27,8 @@ def devices() -> tuple[str, ...]:
 
 
 def default_dtypes(*, device: str | None = None) -> dict[str, Any]:
-    """The default dtype of each kind of number, and of indices; alike on all devices."""
-    _check(device)
+    """The default dtype of each kind of number, and of indices; the same on all devices."""
+    parse_device(device or "cpu")
     return {
         "real floating": float32,
         "complex floating": complex64,
@@ -41,11 +41,6 @@ def dtypes(
     *, device: str | None = None, kind: str | tuple[str, ...] | None = None
 ) -> dict[str, Any]:
     """The standard's dtypes of a kind (see `gpugrad.isdtype`), or all, by name."""
-    _check(device)
+    parse_device(device or "cpu")
     every = map(number_dtype, _DTYPES)
     return {d.name: d for d in every if kind is None or isdtype(d, kind)}
-
-
-def _check(device):
-    if device is not None:
-        parse_device(device)

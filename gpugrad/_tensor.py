@@ -1,13 +1,12 @@
 """`Tensor`: an array and its place in the graph.
 
-State and its properties only. The operators and methods that compute are ops,
-put on the class by `gpugrad.ops.operators`.
+This module has its state and properties. The operators and methods that compute are ops;
+`gpugrad.ops.operators` puts them on the class.
 """
 
 from __future__ import annotations  # from Python 3.14 on they would find int as Tensor.int
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
@@ -83,17 +82,17 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.array.shape)
+        return len(self.shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return math.prod(self.array.shape)
+        return math.prod(self.shape)
 
     def __len__(self) -> int:
-        if not self.array.shape:
+        if not self.shape:
             raise TypeError("len: a 0-d tensor has no length")
-        return self.array.shape[0]
+        return self.shape[0]
 
     # The graph
 
@@ -147,10 +146,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
-            if self.node is None:
-                raise ValueError(
-                    "grad: this tensor does not require grad; call requires_grad_() first"
-                )
+            self._check_requires_grad("grad")
             if not isinstance(value, Tensor) or (value.shape, value.dtype, value.device) != (
                 self.shape,
                 self.dtype,
@@ -162,24 +158,29 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
                 )
         self._grad = value
 
+    def _check_requires_grad(self, how):
+        if self.node is None:
+            raise ValueError(
+                f"{how}: this tensor does not require grad; call requires_grad_() first"
+            )
+
     def retain_grad(self) -> None:
         """Have backward keep ``.grad`` of this result too; a leaf's is kept anyway."""
-        if self.node is None:
-            raise ValueError("retain_grad: this tensor does not require grad")
+        self._check_requires_grad("retain_grad")
         if not self.is_leaf and watched(self.node).leaf is None:
             self.node.watch.leaf = Leaf(self)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
-        """Have each backward pass call ``hook`` with the gradient of this tensor, once it is whole.
+        """Have each backward pass call ``hook`` with the complete gradient of this tensor.
 
-        A Tensor that the hook returns, of the gradient's shape and device, replaces the gradient:
+        If the hook returns a Tensor of the gradient's shape and device, it replaces the gradient:
         for what this tensor was computed from, and for ``.grad``. Hooks run in the order in which
         they were registered, in `gpugrad.autograd.grad` too, and without recording unless
-        ``create_graph``. One that raises ends the pass, and no ``.grad`` has changed. Hooks are
-        of the value: after ``x += y`` they still see the gradient of what ``x`` was before.
+        ``create_graph``. If a hook raises, the pass ends, and no ``.grad`` has changed. A hook
+        belongs to the value: after ``x += y`` it still sees the gradient of what ``x`` was before.
 
-        Returns a handle whose ``remove()`` takes the hook away; as a context manager it does so
-        at the end. Raises ValueError for a tensor that does not require grad.
+        Returns a handle whose ``remove()`` removes the hook; as a context manager it does so at
+        the end. Raises ValueError for a tensor that does not require grad.
 
         >>> import gpugrad
         >>> w = gpugrad.tensor([1.0, 2.0], requires_grad=True)
@@ -188,11 +189,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         >>> w.grad
         tensor([1., 1.])
         """
-        if self.node is None:
-            raise ValueError(
-                "register_hook: this tensor does not require grad, so that no gradient reaches "
-                "it; call requires_grad_() first"
-            )
+        self._check_requires_grad("register_hook")
         return Handle(attach(watched(self.node).hooks, hook, "register_hook"))
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Handle:
@@ -272,7 +269,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         if self.node is not None:
             remedy = "call detach() first"
             if how == "numpy.asarray":  # most programs that meet it have called another library
-                remedy += _OF_SCIPY if "SCIPY_ARRAY_API" in os.environ else _OF_LIBRARIES
+                remedy += _OF_LIBRARIES
             raise RuntimeError(
                 f"{how}: this tensor requires grad, and its gradient would be lost; {remedy}"
             )
@@ -294,12 +291,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         copy: bool | None = None,
     ) -> Any:
         self._check_leaving("__dlpack__")
-        asked = {
-            "stream": stream,
-            "max_version": max_version,
-            "dl_device": dl_device,
-            "copy": copy,
-        }
+        asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
         with backend_of[type(self.array)].scope(self.array):  # orders by its current stream
             return self.array.__dlpack__(**{k: v for k, v in asked.items() if v is not None})
 
@@ -344,8 +336,8 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         return backend_of[type(self.array)].to_list(self.array)
 
     def _number(self, how):
-        # Other libraries convert tensors in this way without knowing of the graph. Whoever calls
-        # `item` asks for a plain number.
+        # Other libraries convert tensors in this way, and do not know of the graph. A program that
+        # calls `item` asks for a plain number.
         if self.node is not None:
             raise RuntimeError(
                 f"{how}: this tensor requires grad, and its gradient would be lost; "
@@ -397,11 +389,6 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
             text += f", label={self.label!r}"
         return f"tensor({text})"
 
-    def _repr_html_(self) -> str | None:
-        from ._display import html  # which only notebooks need
-
-        return html(self)
-
     def __format__(self, spec: str) -> str:
         if spec and self.size != 1:
             raise ValueError(
@@ -425,12 +412,8 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
 _OF_LIBRARIES = (
     ". To keep the gradient: SciPy takes tensors if SCIPY_ARRAY_API=1 is set before it is first "
     "imported, scikit-learn with set_config(array_api_dispatch=True), and gpugrad.asarray([x, y]) "
-    "makes one tensor of several"
-)
-_OF_SCIPY = (
-    ". To keep the gradient, use gpugrad's own functions, such as those in gpugrad.linalg and "
-    "gpugrad.special: this one takes NumPy arrays only, unless SciPy was imported before "
-    "SCIPY_ARRAY_API was set"
+    "makes one tensor of several; for functions that take NumPy arrays only there are gpugrad's "
+    "own, such as those in gpugrad.linalg and gpugrad.special"
 )
 
 
@@ -483,7 +466,7 @@ labels = _Labels()
 
 
 def is_recorded(x):
-    """Whether ops of ``x`` are recorded now."""
+    """Whether ops that take ``x`` are recorded now."""
     return isinstance(x, Tensor) and x.node is not None and is_grad_enabled()
 
 

@@ -220,10 +220,12 @@ class TensorMethods:
     def __iter__(self) -> Iterator[Tensor]: ...
     def __round__(self, ndigits: int | None = None) -> Tensor:
         """Round each element to the nearest integer, halves to even."""
-    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
-        """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
     def copy(self) -> Tensor:
         """The same values in new memory; differentiable."""
+    def cpu(self) -> Tensor:
+        """On the CPU."""
+    def cuda(self, index: int | None = None, non_blocking: bool = False) -> Tensor:
+        """On a CUDA device, by default the current one; ``non_blocking`` is ignored, as by `to`."""
     def cumprod(self, axis: int | None = None) -> Tensor:
         """The products of the elements up to each one along ``axis``; None flattens the array first."""
     def cumsum(self, axis: int | None = None) -> Tensor:
@@ -239,20 +241,14 @@ class TensorMethods:
         """
     def ravel(self) -> Tensor:
         """The elements in row-major order, along one axis."""
+    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
+        """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
         """Without the given axes, which must have length 1; by default without all such axes."""
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes in each other's place."""
     def take(self, indices: Any, axis: int | None = None) -> Tensor:
         """The slices at ``indices`` of any shape along ``axis``; None flattens the array first."""
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-        """The sums of the `diagonal`."""
-    def transpose(self, *axes: int | tuple[int, ...]) -> Tensor:
-        """The axes in reverse order, or in that of ``axes``, ints or a tuple, as in NumPy.
-
-        PyTorch's method, which swaps two axes, is `swapaxes`; ``x.mT`` transposes matrices.
-        Raises ValueError for ``x.transpose(0, 1)`` of a matrix, where NumPy and PyTorch differ.
-        """
     def to(
         self, *args: Any, device: str | None = None, dtype: Any = None, non_blocking: bool = False
     ) -> Tensor:
@@ -265,10 +261,14 @@ class TensorMethods:
         """
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """On another device, as the array API standard asks for it; `to` takes a dtype too."""
-    def cpu(self) -> Tensor:
-        """On the CPU."""
-    def cuda(self, index: int | None = None, non_blocking: bool = False) -> Tensor:
-        """On a CUDA device, by default the current one; ``non_blocking`` is ignored, as by `to`."""
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """The sums of the `diagonal`."""
+    def transpose(self, *axes: int | tuple[int, ...]) -> Tensor:
+        """The axes in reverse order, or in that of ``axes``, ints or a tuple, as in NumPy.
+
+        PyTorch's method, which swaps two axes, is `swapaxes`; ``x.mT`` transposes matrices.
+        Raises ValueError for ``x.transpose(0, 1)`` of a matrix, where NumPy and PyTorch differ.
+        """
     @property
     def T(self) -> Tensor:
         """The two axes of a matrix swapped."""

@@ -1,4 +1,4 @@
-"""What each thread is in the middle of: its grad mode, `vmap` levels, and so on."""
+"""The state of each thread: its grad mode, its `vmap` levels, and so on."""
 
 import threading
 from functools import wraps
@@ -16,8 +16,8 @@ class _ThreadState(threading.local):
     repeats: whether the thread is running a piece of a program for a second time.
     event: the run of an op that tools are being shown; None outside of ops.
     autocast: the `Region` of autocast that the thread is inside; None outside of all.
-    recorder: what notes the calls of a function for `compile`, or None. It is told which leaves
-        get gradients and which memory is to be overwritten.
+    recorder: the `Recorder` that notes the calls of a function for `compile`, or None. Sweeps tell
+        it which leaves get gradients, and writers which memory they overwrite.
     """
 
     def __init__(self) -> None:
@@ -32,8 +32,8 @@ class _ThreadState(threading.local):
 
 thread = _ThreadState()
 
-# Identities of threads: of all in which recording is switched off, and sometimes of others, such
-# as one that ended meanwhile. Asking whether a set is empty takes a sixth of the time of reading a
+# The identities of all threads in which recording is switched off, and sometimes of others, such as
+# one that has ended since. To ask whether a set is empty takes a sixth of the time of reading a
 # thread's attribute, so an op asks this first.
 paused: set[int] = set()
 
@@ -51,7 +51,7 @@ def set_recording(enabled: bool) -> None:
 def restores_state(function: F) -> F:
     """Make a function leave this thread's state as it found it, whatever happens inside.
 
-    The ``with`` blocks in it restore the state too, unless Ctrl-C comes as a block is being left,
+    The ``with`` blocks in it restore the state too, unless Ctrl-C interrupts the end of a block
     before the first line of ``__exit__``. Then this function restores it.
     """
 

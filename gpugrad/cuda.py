@@ -6,21 +6,18 @@ is ``"cuda"``. Ops run on the device of their arrays, whichever is current. `is_
 RuntimeError, with the message of `why_not`, if no CUDA device can be used.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
-from ._foreign_names import answer
+from ._foreign_names import explain_names
 from .backends import cuda_device, cuda_device_count, cuda_problem
 
 __all__ = """
     Event MemoryStats Stream allow_tf32 current_stream device_count device_name empty_cache
     is_available memory_stats synchronize tf32_allowed why_not
 """.split()
-__dir__ = __all__.copy
+explain_names(__name__)
 
 Device = str | SupportsIndex | None
-
-if not TYPE_CHECKING:
-    __getattr__ = answer(__name__)
 
 
 def is_available() -> bool:

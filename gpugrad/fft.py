@@ -5,7 +5,7 @@ from typing import SupportsIndex as _SupportsIndex
 
 from ._arguments import whole as _whole
 from ._creation import arange as _arange
-from ._foreign_names import answer as _answer
+from ._foreign_names import explain_names as _explain_names
 from ._tensor import Tensor as _Tensor
 from .autograd.operation import exports as _exports
 from .backends.dtypes import float32 as _float32
@@ -13,8 +13,7 @@ from .ops import fft as _ops
 
 globals().update(_exports("fft"))
 __all__ = sorted([*_exports("fft"), "fftfreq", "rfftfreq"])
-__dir__ = __all__.copy
-__getattr__ = _answer(__name__)
+_explain_names(__name__)
 
 
 def fftfreq(

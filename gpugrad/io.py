@@ -86,8 +86,8 @@ def save(
     An existing file is replaced only once the new one is complete on the disk, so that it
     survives errors and interruptions. The new file gets its permissions; a symbolic link stays, and
     the file that it points to is replaced. If several programs save to one path, the last to
-    finish wins. A save that is killed leaves nothing behind on most file systems of Linux.
-    Elsewhere it leaves a file named ``.gpugrad-*.tmp`` in the same directory, which can be deleted.
+    finish wins. A save that is killed may leave a file named ``.gpugrad-*.tmp`` in the same
+    directory, which can be deleted.
 
     Raises TypeError for values that cannot be saved, and names their place, as in
     ``state['optimizer']['note'] is a set``; ValueError for an int of more than 10,000 bits, for a
@@ -149,7 +149,7 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def safetensors_for(name):
-    """The library of that name; an error that ``name`` begins if it is not installed."""
+    """The safetensors library; if it is not installed, an ImportError that ``name`` begins."""
     try:
         import safetensors
         import safetensors.numpy
@@ -239,7 +239,7 @@ def _hint(value):
 
 
 def _read_tree(text, tensors, path):
-    """The tree that ``text`` describes, with the tensors of the file, which it takes away."""
+    """The tree that ``text`` describes; moves the file's tensors from ``tensors`` into it."""
     try:
         tree = json.loads(text)
         version = tree["version"]
@@ -317,7 +317,7 @@ def _opened(name: str, path: Any) -> Iterator[Any]:
 
 
 def _replace_file(path, data):
-    """Put ``data`` into a file at ``path``: either all of it, or nothing."""
+    """Write ``data`` to a file at ``path``: either all of it, or nothing."""
     path = os.fsdecode(path)
     try:
         mode = os.stat(path).st_mode
@@ -331,20 +331,15 @@ def _replace_file(path, data):
         raise OSError(f"save: {path} is not a regular file")
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"save: there is no directory {folder}; create it")
-    # Its length does not depend on that of the path's last part, which may be the longest possible.
+    # The name does not contain the path's last part, which may be as long as names can be.
     temporary = os.path.join(folder, f".gpugrad-{os.urandom(8).hex()}.tmp")
     try:
-        try:
-            # A file without a name ceases to exist if the process is killed. It has a name only for
-            # the instant before it replaces the other, since a link cannot replace a file.
-            with open(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666), "wb") as file:
-                _fill(file, data, mode)
-                descriptor = file.fileno()
-                # With a src_dir_fd, which an absolute path ignores, os.link follows symbolic links.
-                os.link(f"/proc/self/fd/{descriptor}", temporary, src_dir_fd=descriptor)
-        except (AttributeError, OSError):  # the platform, file system or sandbox has no such files
-            with open(temporary, "xb") as file:
-                _fill(file, data, mode)
+        with open(temporary, "xb") as file:
+            if mode is not None and hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), mode & 0o777)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException as error:
         if os.path.exists(temporary):
@@ -352,12 +347,3 @@ def _replace_file(path, data):
         if isinstance(error, OSError) and error.errno:
             raise OSError(error.errno, error.strerror, path) from None  # not the temporary name
         raise
-
-
-def _fill(file, data, mode):
-    """Write ``data`` into a new file and to the disk; ``mode`` is that of the file it replaces."""
-    if mode is not None and hasattr(os, "fchmod"):
-        os.fchmod(file.fileno(), mode & 0o777)
-    file.write(data)
-    file.flush()
-    os.fsync(file.fileno())

@@ -1,6 +1,6 @@
 """Linear algebra on matrices and stacks of them, ``(..., m, n)``."""
 
-from ._foreign_names import answer as _answer
+from ._foreign_names import explain_names as _explain_names
 from .autograd.operation import exports as _exports
 from .ops import linalg as _ops
 from .ops.products import matmul as matmul
@@ -10,5 +10,4 @@ from .ops.products import vecdot as vecdot
 
 globals().update(_exports("linalg"))
 __all__ = sorted(name for name in globals() if name[0] != "_")
-__dir__ = __all__.copy
-__getattr__ = _answer(__name__)
+_explain_names(__name__)

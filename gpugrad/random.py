@@ -1,22 +1,22 @@
 """Seeded random tensors, made directly on their device, and random choices among elements.
 
 `manual_seed` makes a program repeatable. Each device has a generator of its own, and different
-devices give different numbers. Dropout is the exception: a key decides which elements it
-drops, and the key is the same on all devices. Inside `vmap` each example has its own numbers.
+devices give different numbers. Dropout is the exception: a key, which is the same on all devices,
+decides which elements it drops. Inside `vmap` each example has its own numbers.
 """
 
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
-from ._arguments import is_floating, require, takes_one_shape, whole
+from ._arguments import is_floating, require, whole
 from ._batched import active_levels, behind
 from ._draws import note_draw
-from ._foreign_names import answer, explains_arguments
+from ._foreign_names import explain_names, explains_arguments
 from ._tensor import Tensor
 from ._thread_state import thread
 from .autograd import call
 from .autograd.call import wrap
-from .backends import Shape, as_shape, backend_for_device, parse_device
+from .backends import Shape, as_shape, backend_for_device
 from .backends.dtypes import float32, float64, int64
 from .backends.philox import Keys
 from .ops.elementwise import minimum, where
@@ -30,7 +30,7 @@ __all__ = """
     Generator bernoulli choice default_generator integers manual_seed multinomial normal permutation
     shuffle uniform
 """.split()
-__dir__ = __all__.copy
+explain_names(__name__)
 
 _seed: int | None = None
 _generators: dict[str, "Generator"] = {}
@@ -46,18 +46,18 @@ class Generator:
     """
 
     def __init__(self, seed: SupportsIndex | None = None, device: str = "cpu"):
-        _refuse_in_recordings()
-        self._begin(None if seed is None else whole("the seed", seed, 0), device)
-
-    def _begin(self, seed, device):
         self.device = device
-        self.backend = backend_for_device(device)
-        self.source = self.backend.generator(seed, device)
-        self._keys = Keys(seed, 1)
+        self.reseed(seed)
 
-    def reseed(self, seed: int | None) -> None:
+    def reseed(self, seed: SupportsIndex | None) -> None:
+        """Begin the stream again, from an int of at least 0, or at random for None."""
         _refuse_in_recordings()
-        self._begin(seed, self.device)
+        self._begin(None if seed is None else whole("the seed", seed, 0))
+
+    def _begin(self, seed):
+        self.backend = backend_for_device(self.device)
+        self.source = self.backend.generator(seed, self.device)
+        self._keys = Keys(seed, 1)
 
     def uniform(
         self,
@@ -131,7 +131,7 @@ class Generator:
             if not -a.ndim <= axis < a.ndim:
                 raise IndexError(f"choice: axis {axis} is out of range for {a.ndim} axes")
             n = a.shape[axis]
-        if count > (n if not replace else count if n else 0):
+        if count > n and (n == 0 or not replace):
             raise ValueError(f"choice: cannot draw {count} of {n}" + " once each" * (not replace))
         if p is not None:
             p = self._taken(p)
@@ -182,10 +182,10 @@ class Generator:
         fits = weights.ndim in (1, 2)
         require(fits, "multinomial: input must be (n,) or (rows, n)", weights.shape)
         n = weights.shape[-1]
-        if number > (n if not replacement else number if n else 0):
+        if number > n and (n == 0 or not replacement):
             raise ValueError(f"multinomial: cannot draw {number} of {n} weights")
         if not replacement:
-            # Each index gets the time of an event with this rate, and the first events are drawn.
+            # Each index gets the time of an event whose rate is its weight; the first events win.
             times = -log(1 - self.uniform(weights.shape, dtype=float64))
             times = where(weights > 0, times / where(weights > 0, weights, 1.0), inf)
             return topk(times, number, largest=False).indices
@@ -273,7 +273,7 @@ def _finish(array, requires_grad):
 
 
 def _refuse_in_recordings():
-    """Called before a generator is seeded, which `compile` cannot repeat: it repeats draws."""
+    """Refuse to seed a generator while `compile` records: it can repeat draws, but no seeding."""
     if thread.recorder is not None:
         thread.recorder.refuse_seed()
 
@@ -289,20 +289,17 @@ def manual_seed(seed: SupportsIndex) -> None:
 
 def default_generator(device: str | None = None) -> Generator:
     """The generator from which the functions of this module draw on ``device``."""
-    known = _generators.get("cpu" if device is None else device)
-    if known is not None:
-        return known
-    kind, number = parse_device("cpu" if device is None else device)
-    name = "cpu" if kind == "cpu" else f"cuda:{number or 0}"
-    if name in _generators:
-        return _generators[name]
-    generator = object.__new__(Generator)
-    generator._begin(_seed, name)
-    # Two threads that arrive at once get the same generator, so that no key is given twice.
-    return _generators.setdefault(name, generator)
+    name = "cpu" if device is None else "cuda:0" if device == "cuda" else device
+    if name not in _generators:
+        generator = object.__new__(Generator)
+        generator.device = name
+        generator._begin(_seed)
+        # Two threads that arrive at once get the same generator, so that no key is given twice.
+        _generators.setdefault(name, generator)
+    return _generators[name]
 
 
-@takes_one_shape
+@explains_arguments
 def uniform(
     shape: Shape = (),
     *,
@@ -317,7 +314,7 @@ def uniform(
     return generator.uniform(shape, low=low, high=high, dtype=dtype, requires_grad=requires_grad)
 
 
-@takes_one_shape
+@explains_arguments
 def normal(
     shape: Shape = (),
     *,
@@ -403,7 +400,3 @@ def _generator_for(x, device=None):
     if device is None and hasattr(x, "shape"):
         device = call.namespace.asarray(x).device
     return default_generator(device)
-
-
-if not TYPE_CHECKING:
-    __getattr__ = answer(__name__)

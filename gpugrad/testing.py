@@ -78,10 +78,11 @@ def gradcheck(
 
 
 def _labels(f, inputs):
-    """What errors call the inputs: their numbers and, of several, their names in ``f``."""
+    """What errors call the inputs: their numbers and, if there are several, their names."""
     label, _ = parameters(f)
-    several = len(inputs) > 1
-    return [f"input {i} ({label(i)})" if several else f"input {i}" for i in range(len(inputs))]
+    if len(inputs) == 1:
+        return ["input 0"]
+    return [f"input {i} ({label(i)})" for i in range(len(inputs))]
 
 
 def _values(inputs):
@@ -166,11 +167,11 @@ def twincheck(
     compared = False
     for what, found, expected in _of_twins(op, arrays, {**op.static_defaults, **static}):
         compared = True
-        several = isinstance(expected, tuple)
+        is_tuple = isinstance(expected, tuple)
         for i, (a, e) in enumerate(
-            zip(found, expected, strict=True) if several else [(found, expected)]
+            zip(found, expected, strict=True) if is_tuple else [(found, expected)]
         ):
-            name = f"twincheck: {what}" + (f", number {i}" if several else "")
+            name = f"twincheck: {what}" + (f", number {i}" if is_tuple else "")
             if (a is None) != (e is None) or getattr(a, "dtype", None) != getattr(e, "dtype", None):
                 given = getattr(a, "dtype", type(a).__name__)
                 raise AssertionError(f"{name} is {given}, expected {getattr(e, 'dtype', None)}")
@@ -184,7 +185,7 @@ def twincheck(
 
 
 def _of_twins(op, arrays, static):
-    """For each twin, what it computes in words, its value, and the value by the definition."""
+    """For each twin, a name for its value, that value, and the definition's value."""
     like = next((x for x in arrays if type(x) in namespace_of), None)
     backend = backend_of.get(type(like))
     if backend is None:
@@ -200,10 +201,10 @@ def _of_twins(op, arrays, static):
             found = twins["forward"](xp, *arrays, **static)
             if found is not NotImplemented:
                 yield f"{op.name}'s result", found, out
-        several = isinstance(out, tuple)
-        tensors = [wrap(y, None) for y in (out if several else (out,))]
+        is_tuple = isinstance(out, tuple)
+        tensors = [wrap(y, None) for y in (out if is_tuple else (out,))]
         g = tuple([_from_list(_draw(draw, y), y, False).array for y in tensors])
-        g = g if several else g[0]
+        g = g if is_tuple else g[0]
         for target in twins.keys() - {"forward"}:
             if target == "together":
                 rules = [op.rules[name] for name in op.inputs]
@@ -271,12 +272,12 @@ def assert_close(
         )
 
 
-# Values go through Python lists, so that no op is checked against itself and all array
-# libraries are treated alike.
+# Values become Python lists, so that no op is checked against itself, and so that all array
+# libraries are treated in the same way.
 
 
 def _check(name, checked, f, inputs, labels, tolerances, forward):
-    """Compare derivatives of ``f``, made of the function that is checked, with differences."""
+    """Compare derivatives of ``f`` with differences; ``checked`` is the user's function."""
     check = f"{name} of {_name(checked)}"
     _compare(check, f, inputs, labels, tolerances)
     if forward:
@@ -299,11 +300,9 @@ def _compare(check, f, inputs, labels, tolerances):
     draw = random.Random(0)
     weights = [_draw(draw, y) for y in outputs]
 
-    def weighted(inputs):
-        total = []
-        for y, weight in zip(_outputs(f, inputs), weights, strict=True):
-            total += [(w.conjugate() * v).real for w, v in zip(weight, _flat(y)[0], strict=True)]
-        return sum(total)
+    def weighted(changes):
+        pairs = zip(weights, changes, strict=True)
+        return sum((w.conjugate() * v).real for pair in pairs for w, v in zip(*pair, strict=True))
 
     gradients = [None] * len(wanted)
     recorded = [k for k, y in enumerate(outputs) if y.requires_grad]
@@ -314,7 +313,7 @@ def _compare(check, f, inputs, labels, tolerances):
             [_from_list(weights[k], outputs[k].detach(), False) for k in recorded],
             allow_unused=True,
         )
-    found, eps = _Wrong(*tolerances), tolerances[0]
+    found, eps = _Disagreements(check, "backward", tolerances), tolerances[0]
     for i, gradient in zip(wanted, gradients, strict=True):
         values, shape = _flat(inputs[i])
         backward = [0.0] * len(values) if gradient is None else _flat(gradient)[0]
@@ -322,20 +321,29 @@ def _compare(check, f, inputs, labels, tolerances):
         for j, value in enumerate(values):
             difference = 0
             for way in (1, 1j) if isinstance(value, complex) else (1,):
-                sides = []
-                for step in (eps * way, -eps * way):
-                    values[j] = value + step
-                    moved = _from_list(values, inputs[i], True)
-                    sides.append(weighted([*inputs[:i], moved, *inputs[i + 1 :]]))
-                difference += way * (sides[0] - sides[1]) / (2 * eps)
-            values[j] = value
-            found.see(what, shape, j, f"input {value!r}", backward[j], difference)
-    found.report(check, "backward")
+                direction = [way if k == j else 0 for k in range(len(values))]
+                difference += way * weighted(_difference(f, inputs, i, direction, eps))
+            found.compare(what, shape, j, f"input {value!r}", backward[j], difference)
+    found.report()
+
+
+def _difference(f, inputs, i, direction, eps):
+    """The central difference of each output of ``f``, flat, along a direction of input ``i``."""
+    values, _ = _flat(inputs[i])
+    sides = []
+    for step in (eps, -eps):
+        moved = [v + step * d for v, d in zip(values, direction, strict=True)]
+        moved = _from_list(moved, inputs[i], True)
+        sides.append([_flat(y)[0] for y in _outputs(f, [*inputs[:i], moved, *inputs[i + 1 :]])])
+    return [
+        [(a - b) / (2 * eps) for a, b in zip(plus, minus, strict=True)]
+        for plus, minus in zip(*sides, strict=True)
+    ]
 
 
 def _compare_forward(check, f, inputs, labels, tolerances):
     """Compare tangents of ``f`` along a direction of each input with central differences."""
-    found, eps = _Wrong(*tolerances), tolerances[0]
+    found, eps = _Disagreements(check, "forward mode", tolerances), tolerances[0]
     draw = random.Random(2)
     for i, x in enumerate(inputs):
         if not _wants_grad(x):
@@ -346,64 +354,56 @@ def _compare_forward(check, f, inputs, labels, tolerances):
         start = {moving.node: _from_list(direction, x, False).array}
         nodes = [y.node for y in outputs if y.node is not None]
         tangents = forward_sweep(start, nodes, retain_graph=False, create_graph=False)
-        values, _ = _flat(x)
-        sides = []
-        for step in (eps, -eps):
-            moved = [v + step * t for v, t in zip(values, direction, strict=True)]
-            moved = _from_list(moved, x, True)
-            sides.append([_flat(y)[0] for y in _outputs(f, [*inputs[:i], moved, *inputs[i + 1 :]])])
-        for k, (y, plus, minus) in enumerate(zip(outputs, *sides, strict=True)):
+        differences = _difference(f, inputs, i, direction, eps)
+        for k, (y, difference) in enumerate(zip(outputs, differences, strict=True)):
             t = tangents.get(y.node)
             forward = [0.0] * y.size if t is None else _flat(t)[0]
             what = f"the tangent of output {k} along a direction of {labels[i]}"
             output = _flat(y)[0]
-            for j, (a, b) in enumerate(zip(plus, minus, strict=True)):
-                there = f"output {output[j]!r}"
-                found.see(what, y.shape, j, there, forward[j], (a - b) / (2 * eps))
-    found.report(check, "forward mode")
+            for j, slope in enumerate(difference):
+                found.compare(what, y.shape, j, f"output {output[j]!r}", forward[j], slope)
+    found.report()
 
 
-class _Wrong:
-    """Entries whose derivative and central difference disagree."""
+class _Disagreements:
+    """Entries whose derivative and central difference disagree.
 
-    def __init__(self, eps, atol, rtol):
-        self.eps, self.atol, self.rtol = eps, atol, rtol
-        self.seen, self.entries = 0, []
+    check: the name of the check and of the checked function.
+    mode: what has computed the derivatives.
+    tolerances: ``eps``, ``atol`` and ``rtol``.
+    """
 
-    def see(self, what, shape, at, there, derivative, difference):
+    def __init__(self, check, mode, tolerances):
+        self.check, self.mode, self.tolerances = check, mode, tolerances
+        self.compared, self.found = 0, []
+
+    def compare(self, what, shape, at, there, derivative, difference):
         """Compare a derivative with its difference, and note the entry if they disagree.
 
-        what: the name of the array that the entry belongs to.
-        shape: of that array.
-        at: the entry's index when the array is flattened.
+        what, shape: the name and the shape of the array that the entry belongs to.
+        at: the entry's index in the flattened array.
         there: a description of the value at the entry.
         """
-        self.seen += 1
+        self.compared += 1
+        _, atol, rtol = self.tolerances
         error = abs(derivative - difference)
-        if not error <= self.atol + self.rtol * abs(difference):
-            error = math.inf if math.isnan(error) else error
-            entry = error, what, shape, position(at, shape), there, derivative, difference
-            self.entries.append(entry)
+        if not error <= atol + rtol * abs(difference):
+            text = (
+                f"{what}, of shape {shape}, is wrong at {position(at, shape)} ({there} there): "
+                f"{self.mode} gives {derivative!r}, central differences {difference!r}"
+            )
+            self.found.append((math.inf if math.isnan(error) else error, text))
 
-    def report(self, check, mode, most=3):
-        """Raise AssertionError if there are any such entries, showing the worst ``most``."""
-        if not self.entries:
-            return
-        worst = sorted(self.entries, key=lambda entry: -entry[0])[:most]
-        _, what, shape, at, there, derivative, difference = worst[0]
-        message = (
-            f"{check}: {what}, of shape {shape}, is wrong at {at} ({there} there): {mode} gives "
-            f"{derivative!r}, central differences {difference!r} "
-            f"(eps {self.eps:g}, atol {self.atol:g}, rtol {self.rtol:g})"
-        )
-        if len(self.entries) > 1:
-            message += f"\n{len(self.entries)} of {self.seen} entries are wrong; the worst:"
-            for error, what, _, at, there, derivative, difference in worst:
-                message += (
-                    f"\n  {what} at {at} ({there}): {derivative:.6g}, "
-                    f"differences {difference:.6g}, error {error:.2g}"
-                )
-        raise AssertionError(message)
+    def report(self, most=3):
+        """Raise AssertionError if entries disagree, with at most ``most`` of the worst."""
+        if self.found:
+            eps, atol, rtol = self.tolerances
+            worst = sorted(self.found, key=lambda entry: -entry[0])[:most]
+            head = (
+                f"{self.check}: {len(self.found)} of {self.compared} entries are wrong "
+                f"(eps {eps:g}, atol {atol:g}, rtol {rtol:g}); the worst:"
+            )
+            raise AssertionError("\n  ".join([head, *[text for _, text in worst]]))
 
 
 def _draw(draw, y):
@@ -455,10 +455,10 @@ def _has_complex(x):
     return isinstance(x, complex) or (isinstance(x, (list, tuple)) and any(map(_has_complex, x)))
 
 
+# By dtype; others have 1e-9, and integers and bools 0.
+_TOLERANCES = {"bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-5, "complex64": 1e-5}
+
+
 def _tolerance(x):
-    name = str(getattr(x, "dtype", "float64"))
-    if "int" in name or "bool" in name:
-        return 0.0
-    if "bfloat16" in name:
-        return 1e-2
-    return 1e-3 if "float16" in name else 1e-5 if "32" in name or "complex64" in name else 1e-9
+    name = str(getattr(x, "dtype", "float64")).split(".")[-1]
+    return 0.0 if "int" in name or "bool" in name else _TOLERANCES.get(name, 1e-9)

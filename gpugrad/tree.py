@@ -16,7 +16,7 @@ __dir__ = __all__.copy
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of a tree and its structure, of which `unflatten` makes the tree again.
+    """The leaves of a tree and its structure, from which `unflatten` makes the tree again.
 
     >>> import gpugrad
     >>> leaves, structure = gpugrad.tree.flatten({"b": 3.0, "w": [1.0, 2.0]})

@@ -19,6 +19,13 @@ def pytest_configure(config):
             os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` leaves tests out
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("fuzz"):
+            item.add_marker("slow")
+
+
 def pytest_collection_finish():
     freeze()
 
@@ -51,3 +58,29 @@ def bfloat16():
     dtypes._loaded.clear()
     vars(gpugrad).pop("bfloat16", None)
     clear()
+
+
+# Of the tests of kernels. A conftest.py beside them would put the stand-in for CuPy on the path.
+
+
+@pytest.fixture(params=["float32", "float64", "float16", "bfloat16"])
+def dtype(request):
+    """Every dtype that kernels are compiled for."""
+    from definitions import dtype_of
+
+    return dtype_of(request.param)
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    """A list of the names of the raw kernels that are launched."""
+    from cupy._raw import Kernel
+
+    names, launch = [], Kernel.launch
+
+    def noted(kernel, *args):
+        names.append(kernel.name)
+        launch(kernel, *args)
+
+    monkeypatch.setattr(Kernel, "launch", noted)
+    return names

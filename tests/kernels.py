@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 
 from gpugrad.backends.native import base, compiler, kernel
-from gpugrad.backends.native.kernel import Kernel, Root, operations, owner_of
+from gpugrad.backends.native.kernel import Kernel, Root, operations, owner
 
 # Whether kernels can be made here. The library that they call is there then.
 has_kernels = kernel.is_available()
@@ -26,12 +26,12 @@ class Calls:
         self.steps = steps
         self.operations = [x for step in steps for x in operations(step)]
         arrays = [a for step in steps for a in step.args if isinstance(a, np.ndarray)]
-        owners = {id(owner_of(a)): owner_of(a) for a in arrays}
+        owners = {id(owner(a)): owner(a) for a in arrays}
         self.private = [a for key, a in owners.items() if key in private]
         self.arrays = [a for key, a in owners.items() if key not in private]
 
     def kernel(self):
-        roots = [Root.of(a, "fixed") for a in self.arrays]
+        roots = [Root(a, "fixed") for a in self.arrays]
         return Kernel(self.operations, roots, "test")
 
 

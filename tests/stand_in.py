@@ -38,7 +38,6 @@ GPU_ARGUMENTS = (
         for x in (
             "test_gradients",
             "test_second_gradients",
-            "test_gradients_with_create_graph_are_the_same",
             "test_gradients_in_low_precision",
         )
     ),

@@ -33,127 +33,74 @@ NOT_ONE_TENSOR = """
     linalg.eig linalg.eigh linalg.lstsq linalg.qr linalg.slogdet linalg.svd
 """.split()
 
-# The types of parameters, for all ops or for one of them. Inputs that are not listed are arrays,
-# or also numbers if the op takes those. A parameter whose default is None may be None.
-INT_OR_INTS = "int | tuple[int, ...]"
+# The types of parameters, for all ops or for one of them, each with those that have it. Inputs that
+# are not listed are arrays, or also numbers if the op takes those. A parameter whose default is
+# None may be None.
 PARAMETERS = {
-    "activation": "str",
-    "alpha": "float",
-    "approximate": "str",
-    "axes": "Sequence[int]",
-    "atol": "float",
-    "axis": INT_OR_INTS,
-    "beta": "float",
-    "chunks": "int",
-    "constant_values": "float",
-    "copy": "bool",
-    "correction": "float",
-    "d": "int",
-    "descending": "bool",
-    "destination": INT_OR_INTS,
-    "device": "str",
-    "dilation": INT_OR_INTS,
-    "dropout_key": "tuple[int, int]",
-    "dropout_p": "float",
-    "dtype": "Any",
-    "eps": "float",
-    "equal_nan": "bool",
-    "full_matrices": "bool",
-    "groups": "int",
-    "ignore_index": "int",
-    "include_initial": "bool",
-    "indexing": "str",
-    "indices_or_sections": "int | Sequence[int]",
-    "input_scale": "float",
-    "invert": "bool",
-    "is_causal": "bool",
-    "k": "int",
-    "keepdims": "bool",
-    "key": "Any",
-    "largest": "bool",
-    "max_val": "float",
-    "method": "str",
-    "min_val": "float",
-    "minlength": "int",
-    "mode": "str",
-    "n": "int",
-    "nan": "float",
-    "ndim": "int",
-    "negative_slope": "float",
-    "neginf": "float",
-    "nonlinearity": "str",
-    "norm": "str",
-    "offset": "int",
-    "ord": "float",
-    "padding": "int | tuple[int, ...] | tuple[tuple[int, int], ...]",
-    "p": "float",
-    "pad_width": "int | Sequence[int] | Sequence[Sequence[int]]",
-    "posinf": "float",
-    "reduction": "str",
-    "repetitions": "int | Sequence[int]",
-    "return_sign": "bool",
-    "reverse": "bool",
-    "rtol": "Array | float",
-    "s": "Sequence[int]",
-    "scale": "float",
-    "shape": "Shape",
-    "shift": INT_OR_INTS,
-    "side": "str",
-    "size": "tuple[int, ...]",
-    "source": INT_OR_INTS,
-    "stable": "bool",
-    "stride": INT_OR_INTS,
-    "subscripts": "str",
-    "threshold": "float",
-    "upper": "bool",
+    "Any": "dtype key",
+    "Array | float": "rtol",
+    "Sequence[int]": "axes s",
+    "Shape": "shape",
+    "bool": """
+        copy descending equal_nan full_matrices include_initial invert is_causal keepdims largest
+        return_sign reverse stable upper
+    """,
+    "float": """
+        alpha atol beta constant_values correction dropout_p eps input_scale max_val min_val nan
+        negative_slope neginf ord p posinf scale threshold
+    """,
+    "int": "chunks d groups ignore_index k minlength n ndim offset",
+    "int | Sequence[int]": "indices_or_sections repetitions",
+    "int | Sequence[int] | Sequence[Sequence[int]]": "pad_width",
+    "int | tuple[int, ...]": "axis destination dilation shift source stride",
+    "int | tuple[int, ...] | tuple[tuple[int, int], ...]": "padding",
+    "str": """
+        activation approximate device indexing method mode nonlinearity norm reduction side
+        subscripts
+    """,
+    "tuple[int, ...]": "size",
+    "tuple[int, int]": "dropout_key",
 }
 PARAMETERS_OF = {
-    "attention.key": "Array",
-    "dropout.key": "tuple[int, int]",
-    "dropout_mask.key": "tuple[int, int]",
-    "allclose.rtol": "float",
-    "allclose.x1": "Array | complex",
-    "allclose.x2": "Array | complex",
-    "fft.fftshift.axes": "int | Sequence[int]",
-    "fft.ifftshift.axes": "int | Sequence[int]",
-    "isclose.rtol": "float",
-    "linalg.matrix_norm.ord": "float | str | None",
-    "linalg.matrix_power.n": "int",
-    "quantile.axis": "int",
-    "quantile.q": "Array | float | Sequence[float]",
-    "repeat.repeats": "Array | int",
-    "setitem.value": "Array | complex",
-    "special.logsumexp.b": "Array | complex",
-    "tensordot.axes": "int | tuple[Sequence[int], Sequence[int]]",
+    "Array": "attention.key",
+    "Array | complex": "allclose.x1 allclose.x2 setitem.value special.logsumexp.b",
+    "Array | float | Sequence[float]": "quantile.q",
+    "Array | int": "repeat.repeats",
+    "float": "allclose.rtol isclose.rtol",
+    "float | str | None": "linalg.matrix_norm.ord",
+    "int": """
+        add_along_axis.axis argmax.axis argmin.axis argsort.axis chunk.axis concat.axis
+        cumulative_prod.axis cumulative_sum.axis diff.axis fft.fft.axis fft.hfft.axis fft.ifft.axis
+        fft.ihfft.axis fft.irfft.axis fft.rfft.axis linalg.cross.axis linalg.matrix_power.n
+        quantile.axis repeat.axis sort.axis split.axis stack.axis take.axis take_along_axis.axis
+        topk.axis unstack.axis vecdot.axis
+    """,
+    "int | Sequence[int]": "fft.fftshift.axes fft.ifftshift.axes",
+    "int | tuple[Sequence[int], Sequence[int]]": "tensordot.axes",
+    "tuple[int, int]": "dropout.key dropout_mask.key",
 }
-for _name in """
-    add_along_axis argmax argmin argsort chunk concat cumulative_prod cumulative_sum diff fft.fft
-    fft.hfft fft.ifft fft.ihfft fft.irfft fft.rfft linalg.cross repeat sort stack take
-    split take_along_axis topk unstack vecdot
-""".split():
-    PARAMETERS_OF[f"{_name}.axis"] = "int"
+TYPES, TYPES_OF = (
+    {name: kind for kind, names in table.items() for name in names.split()}
+    for table in (PARAMETERS, PARAMETERS_OF)
+)
 
 # Results that are not one Tensor: a type, or the field names of a named tuple.
 RETURNS = {
     "batch_norm": "tuple[Tensor, Tensor, Tensor]",
-    "broadcast_arrays": "tuple[Tensor, ...]",
-    "chunk": "tuple[Tensor, ...]",
-    "gru": "tuple[Tensor, Tensor]",
+    **dict.fromkeys(
+        "broadcast_arrays chunk meshgrid nonzero split unstack".split(), "tuple[Tensor, ...]"
+    ),
+    **dict.fromkeys(("gru", "rnn"), "tuple[Tensor, Tensor]"),
     "linalg.eig": ["eigenvalues", "eigenvectors"],
     "linalg.eigh": ["eigenvalues", "eigenvectors"],
     "linalg.qr": ["Q", "R"],
     "linalg.slogdet": ["sign", "logabsdet"],
     "linalg.svd": ["U", "S", "Vh"],
     "lstm": "tuple[Tensor, Tensor, Tensor]",
-    "meshgrid": "tuple[Tensor, ...]",
-    "nonzero": "tuple[Tensor, ...]",
-    "rnn": "tuple[Tensor, Tensor]",
-    "split": "tuple[Tensor, ...]",
     "topk": ["values", "indices"],
     "unique_all": ["values", "indices", "inverse_indices", "counts"],
     "unique_counts": ["values", "counts"],
     "unique_inverse": ["values", "inverse_indices"],
-    "unstack": "tuple[Tensor, ...]",
 }
 
 HEAD = """# Written by tests/write_stubs.py.
@@ -469,10 +416,10 @@ def op_definition(name, call, is_method=False):
 
 def parameter_type(public, op, p):
     """Return the type of a parameter."""
-    if known := PARAMETERS_OF.get(f"{public}.{p.name}"):
+    if known := TYPES_OF.get(f"{public}.{p.name}"):
         return known
-    if p.name not in op.inputs if op else p.name in PARAMETERS:
-        return PARAMETERS[p.name]
+    if p.name not in op.inputs if op else p.name in TYPES:
+        return TYPES[p.name]
     if op and op.variadic:
         return "Iterable[Array | complex]"
     is_array = op is None or len(op.inputs) == 1 or p.kind is p.POSITIONAL_ONLY

@@ -11,7 +11,7 @@ from typing import Any
 from .._thread_state import thread
 from .group import Pending, current
 
-# What was started and has not ended. Others may still write to its arrays, even if an error was
+# The collectives under way. Other processes may still write to their arrays, even if an error was
 # raised meanwhile.
 _in_flight: dict[int, "Started"] = {}
 
@@ -50,7 +50,7 @@ class Started:
 
 
 def poll(started: list[Started]) -> None:
-    """Let collectives go on: MPI moves data only while it is called."""
+    """Give MPI the time to go on with collectives: it moves data only while it is called."""
     for one in started:
         one.pending.test()
 

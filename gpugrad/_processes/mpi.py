@@ -5,6 +5,8 @@ import os
 import pickle
 import sys
 import time
+from array import array as numbers
+from itertools import accumulate
 from typing import Any
 
 from mpi4py import MPI
@@ -34,8 +36,6 @@ _FLUSH = 0.5
 
 # Seconds in which ranks that fail together learn of each other.
 _MEETING = 0.2
-
-_DESCRIPTION = 256  # bytes of what the checked mode compares
 
 
 class CollectiveError(RuntimeError):
@@ -103,18 +103,15 @@ class MPIGroup(Group):
         what = self._begin(f"all_reduce ({op})", array)
         if others := self._of_device(array):
             return others.all_reduce(array, op)
-        if not is_half(array.dtype):
-            request = self._comm.Iallreduce(MPI.IN_PLACE, array, _OPS[op])
-            return _Request(self, request, what, array)
-        # MPI knows no numbers of 16 bits.
-        xp = backend_of[type(array)].xp
-        wide = xp.astype(array, xp.float32)
+        xp, half = backend_of[type(array)].xp, is_half(array.dtype)
+        target = xp.astype(array, xp.float32) if half else array  # MPI has no 16-bit floats
 
         def finish():
-            array[...] = xp.astype(wide, array.dtype)
+            if half:
+                array[...] = xp.astype(target, array.dtype)
 
-        request = self._comm.Iallreduce(MPI.IN_PLACE, wide, _OPS[op])
-        return _Request(self, request, what, wide, finish)
+        request = self._comm.Iallreduce(MPI.IN_PLACE, target, _OPS[op])
+        return _Request(self, request, what, target, finish)
 
     def broadcast(self, array, root):
         what = self._begin(f"broadcast from {root}", array)
@@ -133,14 +130,13 @@ class MPIGroup(Group):
         what = self._begin("reduce_scatter", array)
         if others := self._of_device(array):
             return others.reduce_scatter(array, out)
-        xp, dtype = backend_of[type(array)].xp, out.dtype
-        half = is_half(dtype)
+        xp, half = backend_of[type(array)].xp, is_half(array.dtype)
         source = xp.astype(array, xp.float32) if half else array
         target = source[0, ...].copy() if half else out
 
         def finish():
             if half:
-                out[...] = xp.astype(target, dtype)
+                out[...] = xp.astype(target, out.dtype)
 
         request = self._comm.Ireduce_scatter_block(source, target, MPI.SUM)
         return _Request(self, request, what, (source, target), finish)
@@ -155,20 +151,18 @@ class MPIGroup(Group):
         self.complete(self._comm.Ibarrier(), what)
 
     def exchange(self, value):
-        what = self._begin("exchange of objects")
+        return self._exchange(value, self._begin("exchange of objects"))
+
+    def _exchange(self, value, what):
         data = pickle.dumps(value)
-        sizes = bytearray(8 * self.size)
-        own = len(data).to_bytes(8, "little")
-        self.complete(self._comm.Iallgather(_bytes(own), _bytes(sizes)), what)
-        lengths = [int.from_bytes(sizes[i : i + 8], "little") for i in range(0, 8 * self.size, 8)]
-        received = bytearray(sum(lengths))
-        request = self._comm.Iallgatherv(_bytes(data), [received, lengths, MPI.BYTE])
+        own, lengths = numbers("q", [len(data)]), numbers("q", [0]) * self.size
+        request = self._comm.Iallgather([own, MPI.INT64_T], [lengths, MPI.INT64_T])
         self.complete(request, what)
-        values, start = [], 0
-        for length in lengths:
-            values.append(pickle.loads(received[start : start + length]))
-            start += length
-        return values
+        received = bytearray(sum(lengths))
+        request = self._comm.Iallgatherv([data, MPI.BYTE], [received, lengths.tolist(), MPI.BYTE])
+        self.complete(request, what)
+        parts = zip(lengths, accumulate(lengths), strict=True)
+        return [pickle.loads(received[stop - length : stop]) for length, stop in parts]
 
     def _of_device(self, array):
         """The collectives of the array's device; None for those of MPI."""
@@ -201,13 +195,7 @@ class MPIGroup(Group):
 
     def _compare(self, what):
         """Raise CollectiveError unless all ranks are about to do the same."""
-        own = what.encode()[:_DESCRIPTION].ljust(_DESCRIPTION)
-        gathered = bytearray(_DESCRIPTION * self.size)
-        self.complete(self._comm.Iallgather(_bytes(own), _bytes(gathered)), what)
-        texts = [
-            gathered[i : i + _DESCRIPTION].decode().strip()
-            for i in range(0, len(gathered), _DESCRIPTION)
-        ]
+        texts = self._exchange(what, what)
         if len(set(texts)) > 1:
             raise CollectiveError(f"the ranks differ: {_by_text(texts)}")
 
@@ -325,10 +313,6 @@ def _by_text(texts):
         ranks = [str(rank) for rank, other in enumerate(texts) if other == text]
         parts.append(f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}: {text}")
     return "; ".join(parts)
-
-
-def _bytes(buffer):
-    return [buffer, MPI.BYTE]
 
 
 def _as_bytes(array):

@@ -24,13 +24,14 @@ class autocast:
     - All other ops keep the dtypes that they are given, so that a bias, an activation or dropout
       stays in 16 bits.
 
-    float64, complex numbers and integers are left alone. Parameters stay in float32: they are cast
-    where they are used, once for each of the outermost regions, and their gradients are float32.
+    float64, complex numbers and integers are left alone. Parameters stay in float32: the first op
+    that uses one in an outermost region casts it, later ops take the same cast, and its gradient is
+    float32.
 
-    Put the forward pass and the loss inside, backward outside: it computes in the dtypes of the
-    forward pass anyway. Regions nest; ``enabled=False`` switches an outer one off. They belong to
-    the thread that enters them. A region is also a decorator. What `checkpoint` computes again is
-    computed in the region of the first time.
+    Put the forward pass and the loss inside, and backward outside, which computes in the dtypes of
+    the forward pass anyway. Regions nest; ``enabled=False`` switches an outer one off. They belong
+    to the thread that enters them. A region is also a decorator. When `checkpoint` runs a function
+    again, it does so in the region of the first run.
 
     device_type: ``"cpu"`` or ``"cuda"``, to cast only arrays there; by default all.
     dtype: bfloat16 or float16; by default float16 for ``"cuda"``, and else bfloat16.

@@ -35,9 +35,9 @@ class GradScaler:
     and the optimizer's state as they are, and `update` multiplies the scale by ``backoff_factor``.
     After ``growth_interval`` steps without that, `update` multiplies it by ``growth_factor``.
 
-    On a CUDA device all this happens on the device, and no method but `get_scale` and `state_dict`
-    waits for it. Whether a step was skipped, which the optimizer's count of steps depends on, is
-    read in the next step, so the program runs at most one step ahead of the device.
+    On a CUDA device all this happens on the device, and only `get_scale` and `state_dict` wait for
+    it. The optimizer's count of steps depends on whether a step was skipped. The next step reads
+    that, so the program runs at most one step ahead of the device.
 
     device: accepted for programs written for PyTorch; arrays on every device are scaled.
     init_scale: the first scale.
@@ -47,7 +47,7 @@ class GradScaler:
     Raises ValueError for other values.
     """
 
-    is_program_state = True  # which `gpugrad.compile` looks into
+    is_program_state = True  # so that `gpugrad.compile` looks into it
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class GradScaler:
         self.set_backoff_factor(backoff_factor)
         self.set_growth_interval(growth_interval)
         self._init_tracker = 0
-        # The scale and the steps since it last changed: 0-d, on the device of what is scaled first.
+        # The scale and the steps since it last changed: 0-d, on the device of the first loss.
         self._scale: Any = None
         self._tracker: Any = None
-        # Of each optimizer since the last update: whether a gradient was not finite, as 0-d arrays
-        # by device, and whether it has stepped.
+        # Since the last update: for each unscaled optimizer, 0-d arrays by device that are not 0 if
+        # a gradient was not finite; and the optimizers that have stepped.
         self._found: dict[Optimizer, dict[str, Any]] = {}
         self._stepped: set[Optimizer] = set()
 
@@ -83,7 +83,7 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             if self._scale is None:
-                self._begin(outputs.device)
+                self._make_scale(outputs.device)
             return outputs * self._scale.to(outputs.device)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)([self.scale(x) for x in outputs])
@@ -92,7 +92,7 @@ class GradScaler:
             f"{type(outputs).__name__}"
         )
 
-    def _begin(self, device):
+    def _make_scale(self, device):
         self._tracker = full((), self._init_tracker, dtype=int32, device=device)
         self._scale = full((), self._init_scale, dtype=float32, device=device)
 
@@ -100,7 +100,7 @@ class GradScaler:
     def unscale_(self, optimizer: Optimizer) -> None:
         """Divide the gradients of the optimizer's parameters by the scale, in place.
 
-        `step` does it where the program has not. Raises RuntimeError if it was done already since
+        `step` calls it unless the program has. Raises RuntimeError if it was called already since
         the last `update`, and ValueError for gradients in float16: their parameters should be
         float32.
         """
@@ -118,7 +118,7 @@ class GradScaler:
         params = [p for group in optimizer.param_groups for p in group["params"]]
         groups: dict[Any, list] = {}
         for grad in gradients_of("GradScaler.unscale_", params):
-            if str(grad.dtype).endswith("float16") and "bfloat" not in str(grad.dtype):
+            if str(grad.dtype).split(".")[-1] == "float16":
                 raise ValueError(
                     "GradScaler.unscale_: a gradient is float16; keep the parameters in float32, "
                     "and compute in float16 by autocast"
@@ -129,7 +129,7 @@ class GradScaler:
         found: dict[str, Any] = {}
         for (_, device, _), arrays in groups.items():
             before = found.get(device)
-            found[device] = _unscaled(arrays, placed_scalar(inverse.array, arrays[0]), before)
+            found[device] = _unscale(arrays, placed_scalar(inverse.array, arrays[0]), before)
         self._found[optimizer] = found
 
     def step(self, optimizer: Optimizer, *args: Any, **options: Any) -> Any:
@@ -162,10 +162,10 @@ class GradScaler:
             if any(bool(x) for x in found.values()):
                 return None
             return optimizer.step()
-        return optimizer.step_unless(self._everywhere(found))
+        return optimizer.step_unless(self._on_all_devices(found))
 
-    def _everywhere(self, found):
-        """By device, whether any device has found a gradient that is not finite."""
+    def _on_all_devices(self, found):
+        """For each device, an array that is not 0 if any device found a gradient not finite."""
         if len(found) == 1:
             return found
         return {
@@ -276,7 +276,7 @@ class GradScaler:
         vars(self).update(vars(new))
         self._init_tracker = tracker
         if device is not None:
-            self._begin(device)
+            self._make_scale(device)
 
     def __repr__(self) -> str:
         return (
@@ -301,11 +301,12 @@ def placed_scalar(value, like):
     return placed_like(value, target)
 
 
-def _unscaled(arrays, factor, found):
+def _unscale(arrays, factor, found):
     """Multiply arrays of one device and dtype by ``factor``, a 0-d array, in place.
 
-    Returns a 0-d float32 array that is not 0 if an element was not finite, or if ``found``, which
-    may also be None, is not 0.
+    found: the result for other arrays of the device, or None.
+
+    Returns a 0-d float32 array that is not 0 if an element was not finite or ``found`` is not 0.
     """
     backend = backend_of[type(arrays[0])]
     xp = backend.xp

@@ -1,8 +1,8 @@
 """Calling an op: unwrap the operands, run the forward, wrap and record the result.
 
-There is one form of call for each form of signature. The unary and the binary form are
-the hot path: whatever can be decided once has been decided in the op's implementation and its
-plans, and the few lines that make a tensor and a node are written out in full.
+There is one form of call for each form of signature. The unary and the binary form are the hot
+path. The op's implementation and its plans have decided beforehand what does not depend on the
+call, and the few lines that make a tensor and a node are written out in full.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def unary(op):
         elif type(x) in overriding:
             return overriding[type(x)](op, (x,), {})
         else:
-            array, parent = _lift(op, x)
+            array, parent = _unwrap(op, x)
         kind = type(array)
         try:
             implementation = implementations[kind]
@@ -64,7 +64,7 @@ def unary(op):
         result.array = out
         if order is None:
             if out.dtype is not array.dtype:
-                result.array = _of_integers(op, out, (array,), {})
+                result.array = _in_default_dtype(op, out, (array,), {})
             result.node = None
             return result
         plan = implementation.plans[1] or implementation.plan(1)
@@ -94,7 +94,7 @@ def binary(op, reflected=None):
             n2 = x2.node
             kind = type(a1)
             if a1.dtype is not a2.dtype or type(a2) is not kind:
-                a1, a2, kind = _align(op, a1, a2)
+                (a1, a2), kind = _align(op, (a1, a2))
         elif type(x1) is Tensor and type(x2) in SCALARS:
             a1 = x1.array
             a2 = x2
@@ -111,15 +111,15 @@ def binary(op, reflected=None):
             answer = overriding.get(type(x1)) or overriding[type(x2)]
             return answer(op, (x1, x2), {})
         else:
-            a1, n1 = _lift(op, x1)
-            a2, n2 = _lift(op, x2, reflected)
+            a1, n1 = _unwrap(op, x1)
+            a2, n2 = _unwrap(op, x2, reflected)
             if a2 is NotImplemented:
                 return a2
             kind = type(a1)
             if kind in SCALARS:
                 kind = type(a2)
             elif type(a2) not in SCALARS and (type(a2) is not kind or a1.dtype is not a2.dtype):
-                a1, a2, kind = _align(op, a1, a2)
+                (a1, a2), kind = _align(op, (a1, a2))
         try:
             implementation = implementations[kind]
         except KeyError:
@@ -143,7 +143,7 @@ def binary(op, reflected=None):
         result.array = out
         if order is None:
             if out.dtype is not float32 and out.dtype is not getattr(a1, "dtype", None):
-                result.array = _of_integers(op, out, (a1, a2), {})
+                result.array = _in_default_dtype(op, out, (a1, a2), {})
             result.node = None
             return result
         if n2 is None:
@@ -171,16 +171,11 @@ def binary(op, reflected=None):
 
 def unary_static(op):
     implementations, differentiable = op.implementations, op.differentiable
-    defaults, positional, n_static = op.static_defaults, op.static_positional, len(op.static_names)
+    defaults, n_static = op.static_defaults, len(op.static_names)
 
     def call(x, /, *args, **static):
         if args:
-            if len(args) > len(positional):
-                raise TypeError(
-                    f"{op.name}: takes at most {1 + len(positional)} positional arguments, not "
-                    f"{1 + len(args)}; pass others by name: {', '.join(op.static_names)}"
-                )
-            _name(op, args, static)
+            _name_positional(op, args, static)
         if len(static) < n_static:
             static = {**defaults, **static}
         if type(x) is Tensor:
@@ -189,7 +184,7 @@ def unary_static(op):
         elif type(x) in overriding:
             return overriding[type(x)](op, (x,), static)
         else:
-            array, parent = _lift(op, x)
+            array, parent = _unwrap(op, x)
         kind = type(array)
         try:
             implementation = implementations[kind]
@@ -216,7 +211,7 @@ def unary_static(op):
         result.array = out
         if order is None or not backend_of[kind].is_floating(out.dtype):
             if out.dtype is not array.dtype:
-                result.array = _of_integers(op, out, (array,), static)
+                result.array = _in_default_dtype(op, out, (array,), static)
             result.node = None
             return result
         plan = implementation.plans[1] or implementation.plan(1)
@@ -237,23 +232,15 @@ def unary_static(op):
 def general(op):
     implementations, differentiable, inputs = op.implementations, op.differentiable, op.inputs
     required, variadic = op.required, op.variadic
-    n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
-    most, n_static = n_inputs + len(positional), len(op.static_names)
+    n_inputs, defaults, n_static = len(inputs), op.static_defaults, len(op.static_names)
     keep_dtype = 0 if variadic else sum(1 << inputs.index(name) for name in op.integer)
 
     def call(*args, **static):
         n = len(args)
         if n != n_inputs:
-            if n > most:
-                if variadic:
-                    raise TypeError(f"{op.name}: give one sequence of arrays: {op.name}([x, y])")
-                raise TypeError(
-                    f"{op.name}: takes at most {most} positional arguments, not {n}; "
-                    f"pass others by name: {', '.join(op.static_names)}"
-                )
-            _name(op, args[n_inputs:], static)
+            _name_positional(op, args[n_inputs:], static)
             args = args[:n_inputs] + tuple([static.pop(name, None) for name in inputs[n:]])
-            if None in [x if x is None else 0 for x in args[:required]]:
+            if any(x is None for x in args[:required]):
                 raise TypeError(f"{op.name}: needs {', '.join(inputs[:required])}")
         if variadic:
             args = tuple(args[0])
@@ -272,7 +259,7 @@ def general(op):
             elif type(x) in overriding:
                 return overriding[type(x)](op, args, static)
             else:
-                array, parent = _lift(op, x)
+                array, parent = _unwrap(op, x)
             arrays.append(array)
             if parent is not None:
                 parents.append(parent)
@@ -289,7 +276,7 @@ def general(op):
                         aligned = False
             bit <<= 1
         if not aligned:
-            arrays, kind = _align_all(op, arrays)
+            arrays, kind = _align(op, arrays)
         try:
             implementation = implementations[kind]
         except KeyError:
@@ -317,16 +304,27 @@ def _implementation(op, kind, arrays):
     return implementation_of(op, kind)
 
 
-def _name(op, args, static):
-    """Add positional static parameters to the dict ``static`` by their names."""
-    for name, value in zip(op.static_positional, args, strict=False):
+def _name_positional(op, args, static):
+    """Add static parameters that were given by position to the dict ``static``, by their names."""
+    known, n = op.static_positional, len(op.inputs)
+    if len(args) > len(known):
+        if op.variadic:
+            raise TypeError(f"{op.name}: give one sequence of arrays: {op.name}([x, y])")
+        raise TypeError(
+            f"{op.name}: takes at most {n + len(known)} positional arguments, not {n + len(args)}; "
+            f"pass others by name: {', '.join(op.static_names)}"
+        )
+    for name, value in zip(known, args, strict=False):
         if name in static:
             raise TypeError(f"{op.name}: got two values for {name}")
         static[name] = value
 
 
 def _finish(op, out, arrays, parents, wanted, order, kind, static):
-    """Wrap a result of any kind, also several outputs or a scalar; record it if it has an order."""
+    """Wrap a result of any kind, such as several outputs or a scalar.
+
+    order: the order number of its node, or None if the call is not recorded.
+    """
     if type(out) is not kind:
         if isinstance(out, tuple):
             return _finish_several(op, out, arrays, parents, wanted, order, kind, static)
@@ -340,7 +338,7 @@ def _finish(op, out, arrays, parents, wanted, order, kind, static):
     if order is not None and backend_of[kind].is_floating(out.dtype):
         result.node = _node(op, out, arrays, parents, wanted, order, kind, static)
     else:
-        result.array = _of_integers(op, out, arrays, static)
+        result.array = _in_default_dtype(op, out, arrays, static)
         result.node = None
     return result
 
@@ -349,8 +347,8 @@ def _finish_several(op, out, arrays, parents, wanted, order, kind, static):
     named = getattr(type(out), "_make", tuple)  # a named tuple stays one
     out = tuple([a if type(a) is kind else _as_array(op, a, kind) for a in out])
     if order is None:
-        if any(_is_of_integers(a, arrays, static) for a in out):
-            out = _in_default(op, kind, arrays, static)
+        if any(_is_promoted(a, arrays, static) for a in out):
+            out = _computed_in_float32(op, kind, arrays, static)
         return named(wrap_outputs(out, None))
     node = _node(op, out, arrays, parents, wanted, order, kind, static)
     return named(wrap_outputs(out, node))
@@ -394,14 +392,14 @@ def wrap_outputs(arrays, node):
     return tuple(results)
 
 
-def rewrap(node, saved, joined):
-    """A node's saved values as the Tensors that they were, connected to the graph if ``joined``."""
+def rewrap(node, saved, connected):
+    """A node's saved values as the Tensors that they were; ``connected`` ones have their nodes."""
     plan = node.plan
 
     def tensor(value, i):
         if type(value) not in namespace_of:
             return value
-        return wrap(value, node.parents[plan.position[i]] if joined and plan.wanted[i] else None)
+        return wrap(value, node.parents[plan.position[i]] if connected and plan.wanted[i] else None)
 
     values = []
     for value, (kind, which) in zip(saved, plan.sources, strict=True):
@@ -411,17 +409,17 @@ def rewrap(node, saved, joined):
             else:
                 value = tensor(value, which)
         elif kind == "out":
-            out = node if joined else None
+            out = node if connected else None
             value = wrap_outputs(value, out) if type(value) is tuple else wrap(value, out)
         values.append(value)
     return values if type(saved) is tuple else saved.holding(values)  # a tool's record is kept
 
 
-def _lift(op, x, reflected=None):
-    """An operand whose type is not exactly Tensor, as (raw array or Python scalar, node).
+def _unwrap(op, x, reflected=None):
+    """The raw array or Python number, and the node, of an operand that is not exactly a Tensor.
 
-    The first is NotImplemented if the operand's class has its own method ``reflected``, which
-    is to answer the operator.
+    NotImplemented takes the array's place if the operand's class has its own method ``reflected``.
+    Python then calls that one.
     """
     if isinstance(type(x), HidesMissingNames):  # a Tensor; isinstance(x, Tensor) takes longer
         return x.array, x.node
@@ -435,15 +433,15 @@ def _lift(op, x, reflected=None):
         raise TypeError(f"{op.name}: {error}") from None
 
 
-def _of_integers(op, out, arrays, static):
-    """``out``; a floating result of integer inputs is computed again in float32."""
-    if not _is_of_integers(out, arrays, static):
+def _in_default_dtype(op, out, arrays, static):
+    """``out``, which is computed again in float32 if it is a floating result of integer inputs."""
+    if not _is_promoted(out, arrays, static):
         return out
-    (out,) = _in_default(op, type(out), arrays, static)
+    (out,) = _computed_in_float32(op, type(out), arrays, static)
     return out
 
 
-def _is_of_integers(out, arrays, static):
+def _is_promoted(out, arrays, static):
     """Whether ``out`` is a floating result of integer inputs for which no ``dtype`` was given.
 
     NumPy would return float64 for int64, and float16 for uint8.
@@ -455,8 +453,8 @@ def _is_of_integers(out, arrays, static):
     return not any(type(a) is kind and is_floating(a.dtype) for a in arrays)
 
 
-def _in_default(op, kind, arrays, static):
-    """The results, as a tuple, of running the op again with integers cast to float32."""
+def _computed_in_float32(op, kind, arrays, static):
+    """The op's results, as a tuple, with integer inputs cast to float32."""
     backend = backend_of[kind]
     xp = backend.xp
     # A bool beside other inputs is a condition.
@@ -478,12 +476,7 @@ def _in_default(op, kind, arrays, static):
     return tuple(results)
 
 
-def _align(op, a1, a2):
-    (a1, a2), kind = _align_all(op, (a1, a2))
-    return a1, a2, kind
-
-
-def _align_all(op, arrays):
+def _align(op, arrays):
     """The arrays, with integers cast to the dtype of floating ones, and the type of the arrays."""
     kinds = {type(a) for a in arrays if a is not None and type(a) not in SCALARS}
     if len(kinds) > 1:  # while a function is recorded, arrays from outside are constants

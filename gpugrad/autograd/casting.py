@@ -1,12 +1,13 @@
 """Autocast: which ops cast their inputs inside a region, and to which dtype.
 
-The lists are PyTorch's for CUDA. An op of the lists gets a further stage in front of what it runs,
-once the program has entered a region for the first time. The stage looks at the inputs, and raises
-`Recast` where the region wants them in another dtype. The call then casts its operands by recorded
-`astype` calls, and starts again outside of the region. So the graph has the casts, and keeps the
-inputs that ops computed with.
+The lists are PyTorch's for CUDA. Once the program has entered a region for the first time, the
+forward of each op in the lists begins with a look at its inputs. It raises `Recast` where the
+region wants them in another dtype. The call then casts its operands by recorded `astype` calls, and
+starts again outside of the region. So the graph has the casts, and keeps the inputs that ops
+computed with.
 """
 
+from contextlib import contextmanager
 from functools import cache, wraps
 
 from .._thread_state import thread
@@ -15,32 +16,10 @@ from ..backends import SCALARS
 from ..backends.dtypes import float32
 from .graph import Leaf, next_order, writes
 
-# Products, which compute in the region's dtype.
-_LOWER = set(
-    """
-    attention convolution convolution_input convolution_weight dense einsum gru linear lstm matmul
-    rnn
-    """.split()
-)
-# Functions that need the range or the precision of float32.
-_SINGLE = set(
-    """
-    acos asin binary_cross_entropy binary_cross_entropy_with_logits cosh cross_entropy
-    cumulative_prod cumulative_sum exp expm1 group_norm layer_norm linalg.matrix_norm
-    linalg.vector_norm log log10 log1p log2 log_softmax logsumexp mse nll pow prod reciprocal
-    rms_norm sinh softmax softplus square sum tan
-    """.split()
-)
-# Where the dtypes of the inputs differ, float32.
-_WIDEST = set("atan2 concat linalg.cross stack tensordot vecdot where".split())
-# The result has the dtype of the first input, although the others are kept in float32.
-_AS_FIRST = {"batch_norm"}
-
 _HALVES = {"float16", "bfloat16"}
 _CAST = {*_HALVES, "float32"}  # float64 stays as it is
 
 _has_region = False  # whether the program has entered one
-_names: dict = {}  # of the dtypes met so far
 
 
 class Region:
@@ -48,22 +27,22 @@ class Region:
 
     dtypes: the dtype for each kind of device, ``"cpu"`` and ``"cuda"``; none for a kind where it
         is switched off.
-    casts: what the leaves cast so far have become, by their nodes, or None if nothing is kept.
+    casts: the results of casting leaves so far, by the leaves' nodes; None to keep no results.
     """
 
     def __init__(self, dtypes, casts):
         self.dtypes = dtypes
         self.casts = casts
 
-    def anew(self):
-        """The same region, in which nothing has been cast yet."""
+    def without_casts(self):
+        """The same region before any leaf has been cast."""
         return Region(self.dtypes, self.casts if self.casts is None else {})
 
 
 class Recast(Exception):
-    """What autocast wants of a call: operands in ``dtype``, the first result in ``result``.
+    """Asks a call to cast its operands to ``dtype``, or its first result to the dtype ``result``.
 
-    Each may be None, for dtypes as they come.
+    Each may be None, which asks for no cast.
     """
 
     def __init__(self, dtype, result=None):
@@ -71,30 +50,28 @@ class Recast(Exception):
         self.result = result
 
 
-class entered:
+@contextmanager
+def entered(region):
     """A context manager: the thread is inside ``region``, or outside of all if it is None."""
-
-    def __init__(self, region):
-        self.region = region
-
-    def __enter__(self):
-        self.before = thread.autocast
-        thread.autocast = self.region
-
-    def __exit__(self, *exc_info):
-        thread.autocast = self.before
+    before = thread.autocast
+    thread.autocast = region
+    try:
+        yield
+    finally:
+        thread.autocast = before
 
 
 def need_stages():
-    """Have all ops built with the stage; returns whether they were built without it so far."""
+    """Have ops built with `stage` from now on; returns whether that is new."""
     global _has_region
     first, _has_region = not _has_region, True
     return first
 
 
 def stage(op, backend, forward):
-    """``forward`` with a look at the region, if the op is in a list and there has been a region."""
-    rule = _rule(op) if _has_region else None
+    """``forward``, behind a look at its inputs if the op is in a list and there was a region."""
+    is_own = (op.forward.__module__ or "").startswith("gpugrad.ops.")
+    rule = _RULES.get(op.name) if is_own and _has_region else None
     if rule is None:
         return forward
     kinds, dtype_of = {*backend.array_types}, cache(backend.dtype)
@@ -113,18 +90,8 @@ def stage(op, backend, forward):
     return looking
 
 
-def _rule(op):
-    """What raises `Recast` for an op of the lists; None for others."""
-    if not (op.forward.__module__ or "").startswith("gpugrad.ops."):
-        return None
-    for names, rule in _RULES:
-        if op.name in names:
-            return rule
-    return None
-
-
-# These take a function for the library's own dtypes, the dtype of the region, the arrays that can
-# be cast, all inputs, and the static parameters.
+# The parameters of these functions: a function from names to the library's dtypes, the region's
+# dtype, the inputs that can be cast, all inputs, and the static parameters.
 
 
 def _lower(dtype_of, own, found, arrays, static):
@@ -155,25 +122,38 @@ def _as_first(dtype_of, own, found, arrays, static):
         raise Recast(None, found[0].dtype)
 
 
-_RULES = (
-    (_LOWER, _lower),
-    (_SINGLE, _single),
-    ({"divide"}, _quotient),
-    (_WIDEST, _widest),
-    (_AS_FIRST, _as_first),
-)
+_RULES = {
+    name: rule
+    for rule, names in {
+        # Products, which compute in the region's dtype.
+        _lower: """
+            attention convolution convolution_input convolution_weight dense einsum gru linear lstm
+            matmul rnn
+        """,
+        # Functions that need the range or the precision of float32.
+        _single: """
+            acos asin binary_cross_entropy binary_cross_entropy_with_logits cosh cross_entropy
+            cumulative_prod cumulative_sum exp expm1 group_norm layer_norm linalg.matrix_norm
+            linalg.vector_norm log log10 log1p log2 log_softmax logsumexp mse nll pow prod
+            reciprocal rms_norm sinh softmax softplus square sum tan
+        """,
+        _quotient: "divide",
+        # Where the dtypes of the inputs differ, float32.
+        _widest: "atan2 concat linalg.cross stack tensordot vecdot where",
+        # The result has the dtype of the first input, although the others stay in float32.
+        _as_first: "batch_norm",
+    }.items()
+    for name in names.split()
+}
 
 
+@cache
 def _name(dtype):
-    try:
-        return _names[dtype]
-    except KeyError:
-        name = _names[dtype] = str(dtype).split(".")[-1]
-        return name
+    return str(dtype).split(".")[-1]
 
 
 def recast(xp, op, operands, static, wanted):
-    """Call an op, which has raised ``wanted``, with its operands cast.
+    """Call an op again with its operands cast as it ``wanted``.
 
     xp: the namespace of Tensors.
     """
@@ -183,23 +163,12 @@ def recast(xp, op, operands, static, wanted):
     thread.autocast = None
     try:
         out = op.call(operands, **static) if op.variadic else op.call(*operands, **static)
-    except Exception as error:
-        _forget(wanted, error)
-        raise
     finally:
         thread.autocast = region
     if wanted.result is not None:
         first, *others = out
         out = (xp.astype(first, wanted.result), *others)
     return out
-
-
-def _forget(wanted, error):
-    """Leave ``wanted`` out of what an error shows: it was no error."""
-    while error is not None:
-        if error.__context__ is wanted:
-            error.__context__ = None
-        error = error.__cause__ or error.__context__
 
 
 def _cast(xp, x, dtype, region):
@@ -221,7 +190,7 @@ def _cast(xp, x, dtype, region):
 
 
 def in_float32(function: F) -> F:
-    """Decorate a function of Tensors to run, inside a region, on float32 in place of 16 bits."""
+    """Decorate a function of Tensors to take, inside a region, 16-bit inputs as float32."""
 
     @wraps(function)
     def wrapped(*args, **options):
@@ -234,7 +203,7 @@ def in_float32(function: F) -> F:
 
 
 def as_input(x, out):
-    """``out``, inside a region in the dtype of ``x`` if that has 16 bits."""
+    """``out``; inside a region cast to the dtype of ``x``, if that has 16 bits."""
     inside = thread.autocast is not None and x.device.split(":")[0] in thread.autocast.dtypes
     return out.astype(x.dtype, copy=False) if inside and _name(x.dtype) in _HALVES else out
 

@@ -1,9 +1,9 @@
 """The forward sweep: tangents carried from inputs to outputs, oldest node first.
 
-It goes through the same graph as the backward sweep and uses the values that are kept for that.
-The VJP rules of an elementwise op give the tangent of its result directly, since their
-Jacobians are diagonal. The rule of any other op maps a cotangent ``g`` linearly to a cotangent
-of an input. It is transposed by recording it at ``g`` = 0 and sweeping backward through it.
+It goes through the same graph as the backward sweep and uses the values that the graph keeps for
+that one. The VJP of an elementwise op also gives the tangent of the result, since its Jacobian is
+diagonal. The VJP of any other op maps a cotangent ``g`` linearly to a cotangent of an input. To
+transpose it, the sweep records the rule at ``g`` = 0 and sweeps backward through that recording.
 """
 
 import math
@@ -20,16 +20,16 @@ from .variables import variable
 
 
 def forward_sweep(
-    tangents, outputs, retain_graph, create_graph, tensors=False, joined=True, needed=None
+    tangents, outputs, retain_graph, create_graph, tensors=False, connected=True, needed=None
 ):
     """Tangents of the output nodes, as a dict; outputs whose tangent is 0 are left out.
 
     tangents: for each starting node a tangent with the node's shape and dtype: raw arrays, or
         Tensors under ``create_graph`` or if ``tensors``.
-    joined, needed: as for `sweep`.
+    connected, needed: as for `sweep`.
     """
     tensors = tensors or create_graph
-    joined = joined and create_graph
+    connected = connected and create_graph
     tangents = dict(tangents)
     if needed is None:
         needed, _ = leading_to(outputs, tangents)
@@ -48,7 +48,7 @@ def forward_sweep(
                 if not left:
                     tangents.pop(parent, None)
             try:
-                t = _pushed(node, given, create_graph, tensors, joined)
+                t = _pushed(node, given, create_graph, tensors, connected)
             except Exception as error:
                 add_note(error, f"in forward mode through {node.plan.op.name}")
                 raise
@@ -60,7 +60,7 @@ def forward_sweep(
     return {node: tangents[node] for node in outputs if node in tangents}
 
 
-def _pushed(node, given, create_graph, tensors, joined):
+def _pushed(node, given, create_graph, tensors, connected):
     """The tangent of a node's result, or None for 0; a list if there are several outputs."""
     plan = node.plan
     if implementation.instruments:
@@ -75,10 +75,10 @@ def _pushed(node, given, create_graph, tensors, joined):
     if tensors:
         plan = plan.on_tensors
     xp = call.namespace if tensors else plan.xp
-    several = isinstance(node.dtype, tuple)
+    is_tuple = isinstance(node.dtype, tuple)
     total = None
-    if not several:
-        values = call.rewrap(node, saved, joined) if tensors and saved else saved
+    if not is_tuple:
+        values = call.rewrap(node, saved, connected) if tensors and saved else saved
         if plan.gathered is not None:
             given = [t if t is None else _spread(xp, t, t.shape, node.dtype) for t in given]
             ts = [given[plan.position[i]] if want else None for i, want in enumerate(plan.wanted)]
@@ -92,8 +92,8 @@ def _pushed(node, given, create_graph, tensors, joined):
             t = _spread(xp, t, node.shape, node.dtype, last=True)
             total = t if total is None else total + t
     if any(t is not None for t in given):
-        t = _transposed(node, given, create_graph, tensors, joined)
-        if several:
+        t = _transposed(node, given, create_graph, tensors, connected)
+        if is_tuple:
             return t
         total = t if total is None else total + t
     return total
@@ -113,16 +113,17 @@ def _spread(xp, t, shape, dtype, last=False):
     return xp.reshape(t, shape) if same else xp.broadcast_to(t, shape)
 
 
-def _transposed(node, given, create_graph, tensors, joined):
+def _transposed(node, given, create_graph, tensors, connected):
     """The result's tangent for the inputs' tangents ``given`` (None for 0), by transposing."""
     plan = node.plan.on_tensors
     like = next(t for t in given if t is not None)
-    several = isinstance(node.dtype, tuple)
-    shapes, dtypes = (node.shape, node.dtype) if several else ([node.shape], [node.dtype])
+    is_tuple = isinstance(node.dtype, tuple)
+    shapes, dtypes = (node.shape, node.dtype) if is_tuple else ([node.shape], [node.dtype])
     with enable_grad():
-        saved = node.saved and call.rewrap(node, node.saved, joined)
-        cotangents = [_variable(zeros(*of, like)) for of in zip(shapes, dtypes, strict=True)]
-        g = tuple(cotangents) if several else cotangents[0]
+        saved = node.saved and call.rewrap(node, node.saved, connected)
+        zero = [zeros(*of, like) for of in zip(shapes, dtypes, strict=True)]
+        cotangents = [variable(x if tensors else call.wrap(x, None)) for x in zero]
+        g = tuple(cotangents) if is_tuple else cotangents[0]
         xp = call.namespace
         if plan.joint is not None:
             g = plan.joint(xp, g, saved)
@@ -137,9 +138,4 @@ def _transposed(node, given, create_graph, tensors, joined):
     targets = [x.node for x in cotangents]
     arrived = sweep(roots, set(targets), create_graph, create_graph, guard=True, tensors=tensors)
     results = [arrived.get(target) for target in targets]
-    return results if several else results[0]
-
-
-def _variable(x):
-    """A tensor with the array of ``x``, raw or not, that a sweep can reach."""
-    return variable(x if isinstance(x, call.Tensor) else call.wrap(x, None))
+    return results if is_tuple else results[0]

@@ -1,7 +1,7 @@
 """The recorded graph: a `Node` for each op call, a `Leaf` for each tensor that wants a gradient.
 
-Nodes point to their inputs' nodes only, never to tensors or to their
-consumers, so that no cycle exists and reference counting alone frees a graph.
+Nodes refer only to the nodes of their inputs, never to tensors or to their consumers. So no cycle
+exists, and reference counting alone frees a graph.
 """
 
 import math
@@ -16,8 +16,8 @@ from weakref import ref
 from .._thread_state import thread
 from ..backends import backend_of
 
-# Orders fall: the newest node has the smallest, so that a min-heap yields
-# nodes newest first, and creation order is a topological order.
+# Orders fall: the newest node has the smallest, so that a min-heap yields nodes newest first. A
+# node is newer than its inputs, so creation order is a topological order.
 _orders = count(-1, -1)
 next_order = _orders.__next__
 
@@ -69,7 +69,7 @@ def make_node(plan, parents, saved, out, order=None):
 
 
 class Leaf:
-    """Represents, in the graph, a tensor whose gradient is to be kept.
+    """Represents, in the graph, a tensor that keeps its gradient.
 
     owner: a weak reference to that tensor, which holds the gradient. A gradient that was
         recorded under create_graph leads back to this leaf, and a strong reference would
@@ -93,13 +93,12 @@ class Leaf:
 
 
 class Watch:
-    """What a user asked to see of a node, besides the gradient of a leaf.
+    """What a user has asked to see of a node.
 
-    leaf: the `Leaf` that collects a result's gradient if `retain_grad` was called, or None.
-    hooks: the functions to call with the gradient, by their numbers.
-    accumulated: the functions to call with a leaf's tensor once its ``.grad`` is set, by their
-        numbers.
-    listener: what follows a leaf's gradient through a backward pass, or None; see `Listener`.
+    leaf: the `Leaf` that collects the gradient of a result whose `retain_grad` was called, or None.
+    hooks: from numbers to the functions to call with the gradient.
+    accumulated: from numbers to the functions to call with a leaf's tensor once ``.grad`` is set.
+    listener: the `Listener` that a backward pass tells of a leaf's gradient, or None.
     label: a name for people to read, or None.
     """
 
@@ -114,7 +113,7 @@ class Watch:
 
 
 def watched(node):
-    """The node's `Watch`, which is made if there is none yet."""
+    """The node's `Watch`; makes one if there is none."""
     if node.watch is None:
         node.watch = Watch()
     return node.watch
@@ -123,19 +122,19 @@ def watched(node):
 class Listener:
     """Base class of objects that a backward pass tells of each gradient that is complete.
 
-    The hooks of `Watch.accumulated` are called when all gradients are set. A listener is called
-    as soon as a leaf's gradient cannot change any more, while the pass goes on. A pass under
-    ``create_graph`` calls `started` at its beginning, and `arrived` of all leaves only at its end.
+    A pass calls the hooks of `Watch.accumulated` when all gradients are set. It calls a listener as
+    soon as a leaf's gradient cannot change any more, and then goes on. Under ``create_graph`` it
+    calls `started` at its beginning, but `arrived` of all leaves only at its end.
     """
 
-    count = 0  # how many leaves have had a listener; passes look for them only if there are any
-    # What `compile` looks at: an object whose attributes decide what it does, and the tensors whose
-    # gradients it reads or sets.
+    count = 0  # how many leaves have had a listener; if none, passes do not look for listeners
+    # `compile` looks at these: an object whose attributes decide what the listener does, and the
+    # tensors whose gradients the listener reads or sets.
     mode: Any = None
     tensors: Sequence[Any] = ()
 
     def listen(self, leaf: Leaf) -> None:
-        """Be told of this leaf, instead of whoever was told before."""
+        """Follow this leaf, in place of the listener that it had before."""
         watched(leaf).listener = self
         Listener.count += 1
 
@@ -155,7 +154,7 @@ class Listener:
 class _Writes:
     """Which memory was overwritten in place, and when.
 
-    A sweep compares each node's order with `last` (one integer comparison), and checks the
+    A sweep compares each node's order with `last`, which is one integer comparison, and checks the
     saved values only of nodes that are older than the last write.
 
     last: the order number of the last write.
@@ -171,7 +170,8 @@ class _Writes:
     def place(self, array):
         """The range of addresses of an array, for `note`; None if the library hides it.
 
-        What is noted of a range is forgotten when its memory is freed, if the library says so.
+        If the library has an object that is freed with the memory, the notes about this range are
+        deleted then.
         """
         backend = backend_of[type(array)]
         place = backend.address_range(array)
@@ -189,8 +189,8 @@ class _Writes:
     def note(self, places):
         """Record a write to these ranges of addresses.
 
-        This is called before the write, so that no interrupt can come between the two, and again
-        after it, because another thread may have read the memory meanwhile.
+        The writer calls this before the write, so that no interrupt can come between the two, and
+        once more after it, because another thread may have read the memory meanwhile.
         """
         if thread.recorder is not None:
             thread.recorder.check_places(places)
@@ -202,7 +202,7 @@ class _Writes:
             self.last = order
 
     def overwritten(self, array, since, until=-math.inf):
-        """Whether memory of ``array`` was last overwritten between two order numbers."""
+        """Whether the last write to memory of ``array`` lies between two order numbers."""
         backend = backend_of.get(type(array))
         place = None if backend is None else backend.address_range(array)
         if place is None or place[0] == place[1]:
@@ -218,7 +218,11 @@ class _Writes:
         return False
 
     def _sorted(self):
-        """The ranges by their lowest addresses, and the highest of all up to each of them."""
+        """The written ranges, sorted by their lowest addresses.
+
+        Returns these lowest addresses; for each range, the highest address of it and of all before
+        it; and pairs of a range and the order number of its last write.
+        """
         last, *found = self._index
         if last != self.last:
             last = self.last

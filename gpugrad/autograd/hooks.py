@@ -16,7 +16,7 @@ class Handle:
         self._undo: Callable[[], Any] | None = undo
 
     def remove(self) -> None:
-        """Remove the hook, which is not called any more."""
+        """Remove the hook."""
         undo, self._undo = self._undo, None
         if undo is not None:
             undo()

@@ -1,8 +1,8 @@
 """What an op runs on each type of arrays: one `Implementation`, built when it is first needed.
 
-The way from an op's definition to the functions that a call and a sweep run is `Implementation`,
-from top to bottom. Whatever changes it afterwards (a twin, bfloat16, a tool) clears the ops'
-tables of implementations, which are then built again.
+`Implementation` leads, from top to bottom, from an op's definition to the functions that a call and
+a sweep run. Whatever changes these later (a twin, bfloat16, a tool) clears the ops' tables of
+implementations, so that they are built anew when they are next needed.
 """
 
 import threading
@@ -26,24 +26,24 @@ TENSORS = "tensors"
 
 ops: WeakSet = WeakSet()  # all that are alive, including users' own
 
-# Held while an implementation is built and while tables are cleared, so that one that was built
-# from the old state is never stored after the tables have been cleared.
+# A thread holds this lock while it builds an implementation or clears tables. So no implementation
+# that was built from the old state is stored after the tables have been cleared.
 _building = threading.RLock()
 
-# Wrap the functions of all ops, while a tool is on for example: objects with methods
-# ``forward(op, forward)`` and ``plan(plan)``, see `gpugrad.tools.observing`.
+# Objects that wrap the functions of all ops, for example while a tool is on. They have methods
+# ``forward(op, forward)`` and ``plan(plan)``; see `gpugrad.tools.observing`.
 instruments: tuple[Any, ...] = ()
 
 
 def load_twins(library):
-    """Have the library's own ops get their twins for this array library."""
+    """Import the twins of the library's own ops for this array library."""
     module = twin_modules.get(library)
     if module is not None:
         import_module(module)
 
 
 def implementation_of(op, kind):
-    """The op's `Implementation` for a type of arrays, or for `TENSORS`; built if it is missing.
+    """The op's `Implementation` for a type of arrays, or for `TENSORS`; builds it if needed.
 
     Raises KeyError if ``kind`` is not a known type of arrays.
     """
@@ -67,21 +67,6 @@ class Implementation:
     has_twin: whether the forward is a twin, which may still decline single calls.
     instruments: those that were in place when this was built.
     """
-
-    __slots__ = (
-        "op",
-        "kind",
-        "xp",
-        "forward",
-        "uncast",
-        "plans",
-        "has_twin",
-        "instruments",
-        "_twins",
-        "_rounding",
-        "_enter",
-        "_guard",
-    )
 
     def __init__(self, op, kind):
         self.op = op
@@ -125,7 +110,7 @@ class Implementation:
         return plan
 
     def plan_on_tensors(self, plan):
-        """The plan with the rules of the definition: ``plan`` itself if those are what it has."""
+        """The plan with the rules of the definition, which may be ``plan`` itself."""
         plain = not self._twins and self._rounding is None and self._enter is None
         if plain and self._guard is guard:
             return plan
@@ -189,7 +174,7 @@ def has_twin(op, array):
 
 
 def current(plan):
-    """The plan that a call would use now, in the place of one from before a change."""
+    """The plan that a call would use now, for a node whose plan is from before a change."""
     if plan.output is not None:
         return plan
     found = implementation_of(plan.op, plan.implementation.kind).plan(plan.key)
@@ -210,7 +195,7 @@ def all_ops():
 
 
 def clear(*some):
-    """Have the implementations of some ops, or of all, built again when they are next needed."""
+    """Delete the implementations of some ops, or of all; they are built when next needed."""
     with _building:
         for op in some or all_ops():
             op.implementations.clear()

@@ -20,7 +20,7 @@ from ..backends import describe, explain
 from . import call
 from .implementation import clear, ops
 from .plan import METADATA
-from .rules import guards_itself, kept_names
+from .rules import guards_itself, kept_names, linear_rule
 
 
 def op(
@@ -60,11 +60,13 @@ def op(
 
     Forward mode and `vmap` need nothing more, but two methods can make them faster:
 
-    ``jvp(**rules)`` takes, for an input, a function ``rule(xp, t, ...)`` that returns the part of
-    the result's tangent that is due to the input's tangent ``t``. Without one, the VJP is
-    transposed by differentiating it. The rule's further parameters must be among those of
-    the input's VJP. It need not broadcast, reshape or cast to the result's shape and dtype. For
-    an op that takes a sequence, ``t`` is a list of all tangents, with None for those that are 0.
+    ``jvp(*linear, **rules)`` takes, for an input, a function ``rule(xp, t, ...)`` that returns the
+    part of the result's tangent that the input's tangent ``t`` causes. Of an input in which the
+    op is linear the name is enough: its rule is the forward, given what the input's VJP keeps and
+    defaults for the rest. Without a rule, the VJP is transposed by differentiating it. The rule's
+    further parameters must be among those of the input's VJP. It need not broadcast, reshape or
+    cast to the result's shape and dtype. For an op that takes a sequence, ``t`` is a list of all
+    tangents, with None for those that are 0.
 
     ``vmap(rule)`` takes a function ``rule(call, batched, *inputs, **static)``: ``call`` is the op
     and ``batched`` has a bool for each input that says whether its leading axis counts the
@@ -91,8 +93,7 @@ def op(
         select elements do.
     discards: set if some input elements cannot affect the result, as in a choice or a
         selection; upstream of it, backward turns 0 * inf into 0.
-    materialize: whether rules receive zeros, rather than None, as the cotangents of outputs that
-        nothing depends on.
+    materialize: whether rules receive zeros, rather than None, for outputs that nothing depends on.
     vmap: the rule that the method of this name takes.
     """
     options = differentiable, integer, elementwise, discards, materialize
@@ -231,22 +232,21 @@ class Op:
         for target, rule in {**rules, **({"joint": joint} if joint else {})}.items():
             if target != "joint" and target not in self.inputs:
                 raise TypeError(f"{self.name}.vjp: it has no input {target!r}, only {self.inputs}")
-            if unknown := set(kept_names(rule)) - known:
-                raise TypeError(
-                    f"{self.name}.vjp: the rule for {target} asks for {sorted(unknown)}; "
-                    f"it can have {sorted(known)}"
-                )
+            self._check("vjp", target, rule, known)
         self.rules |= rules
         self.joint = joint or self.joint
         self.keep_for = keep_for or self.keep_for
         clear(self)
         return self.call
 
-    def jvp(self, **rules):
+    def jvp(self, *linear, **rules):
         """Define rules for tangents; see `op`."""
-        for target, rule in rules.items():
+        for target in (*linear, *rules):
             vjp = self.joint or self.rules.get(target)
-            self._check("jvp", target, rule, kept_names(vjp) if vjp else None)
+            kept = kept_names(vjp) if vjp else None
+            if target in linear and vjp:
+                rules[target] = linear_rule(self, target, kept)
+            self._check("jvp", target, rules.get(target), kept)
         self.tangents |= rules
         clear(self)
         return self.call
@@ -277,17 +277,19 @@ class Op:
         clear(self)
         return self.call
 
-    def _check(self, what, target, rule, kept):
-        """Raise TypeError unless there is a VJP that keeps all that the rule asks for.
+    def _check(self, what, target, rule, known):
+        """Raise TypeError unless the rule asks only for ``known`` names.
 
-        kept: the names of what it keeps; None if there is no VJP.
+        known: for a twin or a rule for tangents, the names that the VJP keeps, or None if there is
+            no VJP.
         """
-        if kept is None:
+        if known is None:
             raise TypeError(f"{self.name}.{what}: {target!r} has no VJP; give that first")
-        if unknown := set(kept_names(rule)) - set(kept):
+        if unknown := set(kept_names(rule)) - set(known):
+            source = "" if what == "vjp" else "what its VJP keeps, "
             raise TypeError(
                 f"{self.name}.{what}: the rule for {target} asks for {sorted(unknown)}; it can "
-                f"have what its VJP keeps, {sorted(kept)}"
+                f"have {source}{sorted(known)}"
             )
 
     def _check_together(self, rule):

@@ -23,39 +23,21 @@ class Plan:
     rules: one function ``(xp, g, saved)`` per wanted input.
     gathered: for an op that takes a sequence, one function ``(xp, ts, saved)`` of the list of
         all inputs' tangents instead of ``tangents``, or None.
-    joint: a function ``(xp, g, saved)`` run before the rules, which pick from its result, or None.
+    joint: a function ``(xp, g, saved)`` that runs before the rules, or None. The rules then pick
+        from its result.
     guarded: the rules, made safe for cotangents of 0 beside infinite slopes.
-    tangents: for each wanted input a function ``(xp, t, saved)`` to the result's tangent, or
-        None where it is found by transposing the rule.
-    special: whether there is a joint rule, more than one output, or elements discarded.
+    tangents: for each wanted input a function ``(xp, t, saved)`` that returns the result's
+        tangent, or None where the forward sweep transposes the rule.
+    special: whether there is a joint rule or more than one output, or the op discards elements.
     discards: see `op`.
     pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
     sources: where each saved value comes from; a value from ``"none"`` is None.
     position: for each wanted input its place among the node's parents.
-    on_tensors: the plan whose rules run on Tensors under ``create_graph``; this one itself unless
+    on_tensors: the plan whose rules run on Tensors under ``create_graph``. It is this plan unless
         its rules are for its own arrays only.
-    region: what may handle this node and all that lead to it at once, or None; see `sweep`.
+    region: an object that may handle this node and others at once, or None; see `sweep`.
     """
 
-    __slots__ = (
-        "implementation",
-        "key",
-        "op",
-        "xp",
-        "wanted",
-        "rules",
-        "guarded",
-        "tangents",
-        "gathered",
-        "joint",
-        "special",
-        "discards",
-        "pick",
-        "sources",
-        "position",
-        "on_tensors",
-        "region",
-    )
     output = None  # in an `OutputPlan`, the number of the output
 
     def __init__(self, implementation, key):
@@ -69,9 +51,9 @@ class Plan:
         self.wanted = wanted = [bool(bits >> i & 1) for i in range(n)]
         chosen = [i for i, want in enumerate(wanted) if want]
         self.position = {i: k for k, i in enumerate(chosen)}
-        whole = op.joint or (op.variadic and op.rules.get(op.inputs[0]))
-        if whole:
-            names = kept_names(whole)
+        joint = op.joint or (op.variadic and op.rules.get(op.inputs[0]))
+        if joint:
+            names = kept_names(joint)
         else:
             missing = [op.inputs[i] for i in chosen if op.variadic or op.inputs[i] not in op.rules]
             if missing:
@@ -85,23 +67,23 @@ class Plan:
         self.sources = tuple([_source(op, name, wanted) for name in names])
         self.pick = _saved_getter(op, self.sources, len(wanted), wanted)
         self.discards = op.discards
-        self.special = bool(whole) or op.discards
+        self.special = bool(joint) or op.discards
         rule = implementation.rule
-        if whole:
+        if joint:
             target = "joint" if op.joint else op.inputs[0]
-            self.joint = rule(target, whole, names)
+            self.joint = rule(target, joint, names)
             self.rules = tuple(_pick_cotangent(i) for i in chosen)
         else:
             self.joint = None
             self.rules = tuple(rule(op.inputs[i], op.rules[op.inputs[i]], names) for i in chosen)
-        diagonal = op.elementwise and not whole
+        diagonal = op.elementwise and not joint
         self.guarded = self.rules
         if diagonal and names and not op.discards:
             self.guarded = tuple(
                 rule(op.inputs[i], op.rules[op.inputs[i]], names, guarded=True) for i in chosen
             )
         # A diagonal Jacobian is its own transpose.
-        own = self.guarded if diagonal else [None] * len(chosen)
+        transposes = self.guarded if diagonal else [None] * len(chosen)
         together = diagonal and all(wanted) and implementation.together(names, guarded=False)
         if together:
             self.joint, self.special = _Shared, True
@@ -113,12 +95,12 @@ class Plan:
         given = [None if op.variadic else op.tangents.get(op.inputs[i]) for i in chosen]
         self.tangents = tuple(
             rule(None, tangent, names) if tangent else transpose
-            for tangent, transpose in zip(given, own, strict=True)
+            for tangent, transpose in zip(given, transposes, strict=True)
         )
         self.on_tensors = implementation.plan_on_tensors(self)
 
     def mark_special(self):
-        """Note that the op has several outputs, which only its first call shows."""
+        """Note that the op has several outputs, which is known only after its first call."""
         self.special = self.on_tensors.special = True
 
 
@@ -186,7 +168,10 @@ def _pick_cotangent(i):
 
 
 class _Shared:
-    """A cotangent on its way to the rules of all inputs, and what the first of them computed."""
+    """A cotangent that all rules of a node take, and the result of ``together`` for it.
+
+    The first rule that runs computes the cotangents of all inputs.
+    """
 
     __slots__ = ("cotangents", "g")
 
@@ -196,7 +181,7 @@ class _Shared:
 
 
 def _sharing(together, rules):
-    """Rules that share one run of ``together``, or are ``rules`` where that declines."""
+    """Rules that share one run of ``together``. Where that declines, ``rules`` run instead."""
 
     def sharing(i, rule):
         def run(xp, shared, saved):

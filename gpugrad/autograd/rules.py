@@ -1,11 +1,14 @@
-"""Rules as the graph calls them: which values a rule keeps, and how it gets them back."""
+"""Rules as the graph calls them: which values a rule has the graph keep, and how it gets them."""
 
 from functools import partial
+from inspect import Parameter, signature
 from operator import itemgetter
 
 
 def kept_names(rule):
     """Names of the values that a rule keeps: its parameters after ``xp`` and ``g``."""
+    if hasattr(rule, "kept_names"):
+        return rule.kept_names
     code = rule.__code__
     if code.co_varnames[: min(code.co_argcount, 1)] != ("xp",):
         names = ", ".join(code.co_varnames[: code.co_argcount])
@@ -16,13 +19,37 @@ def kept_names(rule):
     return code.co_varnames[2 : code.co_argcount]
 
 
+def linear_rule(op, target, kept):
+    """The rule for tangents of an input in which the op is linear: its forward, at the tangent.
+
+    kept: the names of what the VJP keeps. Other parameters, such as a bias, have their defaults.
+    """
+    every = *op.inputs, *op.static_names
+    kept = tuple([name for name in kept if name != target and name in every])
+    parameters = signature(op.forward).parameters
+    needed = [name for name in every if parameters[name].default is Parameter.empty]
+    if missing := [name for name in needed if name not in (target, *kept)]:
+        raise TypeError(
+            f"{op.name}.jvp: the op can be called for the tangent of {target} only if its VJP "
+            f"keeps {', '.join(missing)}; give the rule, {target}=..."
+        )
+
+    def rule(xp, t, *values):
+        given = {target: t, **dict(zip(kept, values, strict=True))}
+        inputs = [given.pop(name, None) for name in op.inputs]
+        return op.forward(xp, *inputs, **given)
+
+    rule.kept_names = kept
+    return rule
+
+
 def guards_itself(rule):
-    """Whether a twin's rule has the parameter ``guarded``, see `op`."""
+    """Whether a twin's rule has the parameter ``guarded``; see `op`."""
     return "guarded" in (rule.__kwdefaults__ or ())
 
 
 def guard(rule):
-    """The function ``rule(xp, g, saved)``, made to return 0 instead of nan where ``g`` is 0."""
+    """A function ``rule(xp, g, saved)`` that returns 0 in place of nan where ``g`` is 0."""
     return lambda xp, g, saved: xp.zero_discarded_nans(rule(xp, g, saved), g)
 
 

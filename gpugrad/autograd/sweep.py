@@ -1,8 +1,8 @@
 """The backward sweep: cotangents carried from outputs to leaves, newest node first.
 
-A complex gradient is PyTorch's, dL/dx + i dL/dy for z = x + iy: the steepest
-ascent of a real L. The sweep carries its conjugate, JAX's gradient, for which
-the chain rule and every VJP are as for real numbers, and conjugates at both ends.
+A complex gradient is PyTorch's, dL/dx + i dL/dy for z = x + iy: the steepest ascent of a real L.
+The sweep carries its conjugate, which is JAX's gradient. So the chain rule and every VJP are those
+for real numbers. The sweep conjugates at both ends.
 """
 
 import math
@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import nullcontext
 from heapq import heapify, heappop, heappush, heapreplace
-from operator import iadd
+from operator import attrgetter, iadd
 from typing import Any
 
 from .._foreign_names import explains_arguments
@@ -19,7 +19,7 @@ from ..backends import add_note, backend_of, describe
 from ..backends.registry import sweep_context
 from . import call, implementation
 from .graph import Leaf, Listener, writes
-from .mode import enable_grad, no_grad, rules_on_tensors, set_grad_enabled
+from .mode import enable_grad, no_grad, rules_on_tensors
 from .variables import is_open
 
 _accumulating = threading.RLock()  # so that a signal handler may go backward too
@@ -40,28 +40,23 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    _run(roots, targets, retain_graph, create_graph, guard=gradients is not None)
-
-
-def _run(roots, targets, retain_graph, create_graph, guard):
-    if Listener.count:
-        last_uses = _last_uses([node for node, _ in roots])
-        if last_uses:
-            _run_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses)
-            return
-    _set_gradients(roots, targets, retain_graph, create_graph, guard, None)
+    guard = gradients is not None
+    last_uses = _last_uses([node for node, _ in roots]) if Listener.count else None
+    if last_uses:
+        _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses)
+    else:
+        _set_gradients(roots, targets, retain_graph, create_graph, guard, None)
 
 
 def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
+    """Sweep, and add the cotangents that arrive to the ``.grad`` of their leaves."""
     arrived = sweep(roots, targets, retain_graph, create_graph, guard=guard, due=due)
     roots.clear()
     if thread.recorder is not None:
         thread.recorder.check_leaves(arrived)
-    awaited = []  # whose hooks are to be called; those of leaves with listeners are called later
-    while arrived:
-        leaf, g = arrived.popitem()
-        holder = [conjugate(g)]
-        del g
+    awaited = []  # leaves with hooks; the caller calls those of leaves that have a listener
+    for leaf in [*arrived]:
+        holder = [conjugate(arrived.pop(leaf))]
         _accumulate(leaf, holder, create_graph)
         watch = leaf.watch
         if watch is not None:
@@ -69,13 +64,11 @@ def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
                 watch.listener.arrived(leaf)
             elif watch.accumulated:
                 awaited.append(leaf)
-    if awaited:
-        awaited.reverse()  # in the order in which the leaves were reached
-        _call_accumulated(awaited, create_graph)
+    _call_accumulated(awaited, create_graph)
 
 
-def _run_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses):
-    """A backward pass that tells the listeners of the leaves in ``last_uses``."""
+def _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses):
+    """`_set_gradients`, telling the listeners of the leaves in ``last_uses``."""
     leaves_of, due = {}, {}
     for leaf, node in last_uses.items():
         leaves_of.setdefault(leaf.watch.listener, []).append(leaf)
@@ -95,9 +88,9 @@ def _run_with_listeners(roots, targets, retain_graph, create_graph, guard, last_
 
 
 def _last_uses(roots):
-    """For each leaf with a listener, the node of the graph that a sweep visits last before it.
+    """For each leaf with a listener, its oldest consumer, which a sweep visits last.
 
-    Once the oldest of its consumers has been handled, its cotangent is complete.
+    The leaf's cotangent is complete once that node has been handled.
     """
     found, stack = set(), list(roots)
     last = {node: node for node in roots if type(node) is Leaf and _has_listener(node)}
@@ -124,7 +117,7 @@ def _call_accumulated(leaves, create_graph):
     for leaf in leaves:
         tensor = leaf.owner()
         if tensor is not None:
-            with set_grad_enabled(create_graph):
+            with enable_grad() if create_graph else no_grad():
                 for hook in tuple(leaf.watch.accumulated.values()):
                     hook(tensor)
 
@@ -153,7 +146,7 @@ def grad(
     materialize_grads: return zeros for such an input.
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("grad: materialize_grads gives zeros for what allow_unused=False forbids")
+        raise ValueError("grad: materialize_grads gives zeros, so leave out allow_unused=False")
     if isinstance(outputs, call.Tensor):
         outputs = [outputs]
         if grad_outputs is not None and not isinstance(grad_outputs, (list, tuple)):
@@ -213,23 +206,19 @@ def _roots(name, outputs, gradients, create_graph):
         if not isinstance(y, call.Tensor) or y.node is None:
             raise ValueError(
                 f"{name}: the tensor has no graph ({describe(y)}): nothing it was computed "
-                f"from requires grad, or it was computed under no_grad; make what the gradient is "
-                f"wanted of with requires_grad=True"
+                f"from requires grad, or it was computed under no_grad; make the tensors whose "
+                f"gradients you want with requires_grad=True"
             )
         if gradient is None:
-            if backend_of[type(y.array)].is_complex(y.dtype):
+            backend, array = backend_of[type(y.array)], y.array
+            if backend.is_complex(array.dtype) or math.prod(array.shape) != 1:
                 raise ValueError(
-                    f"{name}: a complex tensor ({describe(y)}) needs a gradient; or make it a "
-                    f"real number to ascend, such as real(z) or abs(z) ** 2"
+                    f"{name}: a tensor that is not one real number ({describe(y)}) needs a "
+                    f"gradient of its shape; or make it one number first, such as its sum() or "
+                    f"mean(), or real(z) if it is complex"
                 )
-            shape = y.array.shape
-            if shape != () and math.prod(shape) != 1:
-                raise ValueError(
-                    f"{name}: a tensor of shape {y.shape} needs a gradient of that shape; "
-                    f"or make it one number first, such as its sum() or mean()"
-                )
-            create = backend_of[type(y.array)].create
-            gradient = call.wrap(create("ones", shape, dtype=y.array.dtype, like=y.array), None)
+            ones = backend.create("ones", array.shape, dtype=array.dtype, like=array)
+            gradient = call.wrap(ones, None)
         else:
             if not isinstance(gradient, call.Tensor):
                 gradient = call.namespace.asarray(gradient, dtype=y.dtype, device=y.device)
@@ -265,7 +254,7 @@ def sweep(
     *,
     guard,
     tensors=False,
-    joined=True,
+    connected=True,
     needed=None,
     piece=False,
     due=None,
@@ -283,16 +272,16 @@ def sweep(
     contain zeros (``guard``), elementwise ops run their guarded rules: zero times an infinite
     slope is then 0 instead of nan, at the cost of a search for nan.
 
-    A node may belong to a region, such as the call of a compiled function. This may handle the
-    node and all others of the region at once, if they have nothing that is to be seen in between.
+    A node may belong to a region, such as the call of a compiled function. The region may handle
+    all of its nodes at once, if no hook, target or freed node is among them.
 
-    joined: whether ``create_graph`` records how the cotangents depend on the values that the graph
-        kept, or only how they depend on the given cotangents.
-    needed: the first result of `leading_to`, if it is known already.
-    piece: set if the graph ends at the targets. For each node ``needed`` then says whether it is
-        also in the graph of another sweep, which calls the node's hooks.
-    due: by node, the leaves whose cotangent is complete once the node has been handled. They are
-        set and their listeners are told at once; they are not among the results.
+    connected: whether ``create_graph`` also records how the cotangents depend on the values that
+        the graph kept, and not only how they depend on the given cotangents.
+    needed: the first result of `leading_to`, if the caller has it already.
+    piece: whether the graph is a `Piece`, which ends at the targets. The values of ``needed`` then
+        say which nodes another sweep goes through too; that sweep calls their hooks.
+    due: for some nodes, the leaves whose cotangents are complete once that node has been handled.
+        Their ``.grad`` is set and their listeners are told at once, and the results leave them out.
     """
     if targets is not None and needed is None:
         needed, _ = leading_to([node for node, _ in roots], targets)
@@ -364,7 +353,7 @@ def sweep(
             if tensors:
                 plan = plan.on_tensors
                 xp = call.namespace
-                saved = saved and call.rewrap(node, saved, joined)
+                saved = saved and call.rewrap(node, saved, connected)
             else:
                 xp = plan.xp
             parents = node.parents
@@ -414,7 +403,7 @@ def sweep(
 
 
 def _set_early(leaf, holder):
-    """Set a leaf's gradient to the cotangent in ``holder`` while the sweep goes on; tell of it."""
+    """Add the cotangent in ``holder`` to a leaf's gradient, and tell its listener at once."""
     watch = leaf.watch
     if watch.hooks:
         holder[0] = _hooked(leaf, holder[0])
@@ -452,22 +441,22 @@ class _Pending:
             heappush(self.heap, (node.order, node))
 
     def set(self, node, c):
-        """Have ``c`` be the node's sum so far."""
+        """Replace the node's sum so far by ``c``."""
         if node in self.cotangents:
             self.cotangents[node] = c
             self._owned.discard(node)
         else:
             self.put(node, c)
 
-    def add(self, node, held, c):
-        """The sum of a node's cotangent so far, ``held``, and another one."""
+    def add(self, node, total, c):
+        """The sum of a node's cotangents so far, ``total``, and another one."""
         if self._tensors or node not in self._owned:
             self._owned.add(node)
-            return held + c
-        return iadd(held, c)
+            return total + c
+        return iadd(total, c)
 
     def take(self, node):
-        """The sum of a node's cotangents, which is taken out."""
+        """Remove a node, and return the sum of its cotangents."""
         self.heap.remove((node.order, node))
         heapify(self.heap)
         return self.cotangents.pop(node)
@@ -477,43 +466,40 @@ class _Pending:
         (parent,) = node.parents
         if parent not in self.cotangents:
             self.put(parent, [None] * len(parent.shape))
-        held = self.cotangents[parent]
+        outputs = self.cotangents[parent]
         i = node.plan.output
         # Under create_graph, an output that a rule used has another node for that use.
-        held[i] = g if held[i] is None else held[i] + g
+        outputs[i] = g if outputs[i] is None else outputs[i] + g
 
 
 def leading_to(roots, targets):
-    """The nodes on paths from the roots to the targets, and whether there are other leaves.
+    """The nodes on paths from the roots to the targets, and whether the roots have other leaves.
 
-    Returns a dict with the nodes as keys, the oldest first, and a bool that says whether the
-    roots depend on anything besides the targets. Nodes older than all targets are not
-    visited: a program that differentiates at every step would visit all earlier steps.
+    Returns a dict with the nodes as keys, the oldest first, and a bool that says whether a
+    derivative of the roots by anything besides the targets may be requested. Nodes older than all
+    targets are not visited: a program that differentiates at every step would visit all earlier
+    steps.
     """
     found = set()
     stack = list(roots)
     oldest = max([target.order for target in targets], default=-math.inf)
-    more = False
+    has_others = False
     while stack:
         node = stack.pop()
         if node.order > oldest:
-            more = True
+            has_others = True
         elif node not in found:
             found.add(node)
             parents = node.parents
             if parents:
                 stack.extend(parents)
             elif node not in targets and is_open(node):
-                more = True
+                has_others = True
     needed = {}
-    for node in sorted(found, key=_age):
+    for node in sorted(found, key=attrgetter("order"), reverse=True):
         if node in targets or not needed.keys().isdisjoint(node.parents):
             needed[node] = None
-    return needed, more
-
-
-def _age(node):
-    return -node.order
+    return needed, has_others
 
 
 def _hooked(node, g):
@@ -522,18 +508,18 @@ def _hooked(node, g):
     For a node with several outputs, ``g`` and the result are lists with None for outputs that
     nothing depends on.
     """
-    several = type(g) is list
-    parts = g if several else [g]
+    is_list = type(g) is list
+    parts = g if is_list else [g]
     raw = not any(isinstance(c, call.Tensor) for c in parts)
     gradients = [c if c is None else _gradient(c) for c in parts]
     with no_grad() if raw else nullcontext():
         for hook in tuple(node.watch.hooks.values()):
-            replaced = hook(gradients if several else gradients[0])
+            replaced = hook(gradients if is_list else gradients[0])
             if replaced is not None:
-                replaced = replaced if several else [replaced]
+                replaced = replaced if is_list else [replaced]
                 gradients = list(map(_replacement, replaced, gradients))
     parts = [c if c is None else conjugate(c.array if raw else c) for c in gradients]
-    return parts if several else parts[0]
+    return parts if is_list else parts[0]
 
 
 def _gradient(c):
@@ -547,16 +533,12 @@ def _replacement(new, old):
     """The gradient ``new`` that a hook returned in place of ``old``, in its dtype."""
     if new is None or old is None:
         return old
-    if not isinstance(new, call.Tensor) or (new.shape, new.device) != (old.shape, old.device):
+    isdtype, kind = call.namespace.isdtype, "complex floating"
+    fits = isinstance(new, call.Tensor) and (new.shape, new.device) == (old.shape, old.device)
+    if not fits or (isdtype(new.dtype, kind) and not isdtype(old.dtype, kind)):
         raise ValueError(
-            f"hook: it must return None or a Tensor of the gradient's shape and device "
-            f"({describe(old)}), not {describe(new)}"
-        )
-    isdtype = call.namespace.isdtype
-    kind = "complex floating"
-    if isdtype(new.dtype, kind) and not isdtype(old.dtype, kind):
-        raise ValueError(
-            f"hook: it must return a real gradient ({describe(old)}), not {describe(new)}"
+            f"hook: it must return None or a Tensor of the gradient's shape and device, which is "
+            f"real if the gradient is ({describe(old)}), not {describe(new)}"
         )
     return new.to(old.dtype)
 

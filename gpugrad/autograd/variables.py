@@ -33,7 +33,7 @@ def variable(x):
 
 
 def is_variable(x):
-    """Whether ``x`` is a variable whose node leads nowhere."""
+    """Whether ``x`` is a variable whose node has no inputs."""
     node = getattr(x, "node", None)
     return type(node) is Node and node.plan.op is _variable.op and not node.parents
 

@@ -20,19 +20,13 @@ from .windows import functions as functions_of_windows
 COMPLEX_TRANSFORMS = "fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"
 REAL_TRANSFORMS = "rfft", "rfftn", "ihfft"
 
-# What functions of a library's own are, by `declarations.Declaration`.
-_OF_NAMES = {
-    "view": """
-        array_split asarray ascontiguousarray asfortranarray atleast_1d atleast_2d atleast_3d
-        broadcast_arrays broadcast_to clip conj diagonal dsplit expand_dims flip fliplr flipud
-        hsplit imag matrix_transpose moveaxis permute_dims ravel real require reshape roll rollaxis
-        rot90 split squeeze swapaxes to_device transpose unstack vsplit
-    """.split(),
-    "values_shape": """
-        argwhere bincount compress delete extract flatnonzero intersect1d nonzero setdiff1d setxor1d
-        trim_zeros union1d unique unique_all unique_counts unique_inverse unique_values
-    """.split(),
-}
+# Methods that are also functions of the namespace.
+_IN_NAMESPACE = "add_along_axis clip dropout_mask last_written pick pow setitem".split()
+# Functions whose results have a shape that depends on values.
+_OF_UNKNOWN_SHAPE = """
+    argwhere bincount compress delete extract flatnonzero intersect1d nonzero setdiff1d setxor1d
+    trim_zeros union1d unique unique_all unique_counts unique_inverse unique_values
+""".split()
 
 
 class Backend:
@@ -63,27 +57,25 @@ class Backend:
     in_single: True if all ops compute bfloat16 in float32, False if only some do, see `bfloat16`;
         None if the library itself handles all its dtypes.
     sweep_context: a function that returns the context in which a sweep runs rules on its arrays;
-        None if they need no context.
+        None if rules need no context.
     guard: wraps a function ``rule(xp, g, saved)`` to return 0 instead of nan where ``g`` is 0;
         None if ``zero_discarded_nans`` of its result is as fast.
     blend: a function ``(arrays, others, a, shares)`` that overwrites one or two arrays ``x`` with
         ``a * x + share * y`` for their others ``y``, adds 1 to an integer after them if there is
         one, and returns whether it could; None if one operation after another is as fast.
     column_block: how many elements of the matrix of windows `windows.convolution` makes at a time;
-        None for all.
-    windows: a module of functions that go over windows at once, as `cupy.kernels.windows`; None if
-        there is none.
+        None if it makes all at once.
+    windows: a module of functions that go over windows at once, as `cupy.kernels.windows`, some of
+        which may be missing or return None for what they do not compute; None if there is none.
     convolutions: a module of convolution for what ``windows`` supports, as `cupy.convolution`.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
-    binder: the module that binds calls to memory that is planned, as `numpy.programs`; None if each
+    binder: the module that binds calls to memory that is planned, as `numpy.binding`; None if each
         call of a program is to allocate its result.
     graphs: the module that captures recorded calls and launches them as a whole, as
         `cupy.graphs`; None if there is none.
-    reports_errors: a function that returns whether floating-point errors are to do more than warn,
-        in this thread; None if they cannot.
-    is_recorder: whether its arrays note what is done with them, for a program.
-    real: the backend of the arrays for which those stand, or this one.
+    is_recorder: whether its arrays stand for others and note the calls that they go through.
+    real: the backend of those others; this one if it is no recorder.
     """
 
     name: str
@@ -100,7 +92,6 @@ class Backend:
     several_devices = False
     binder: Any = None
     graphs: Any = None
-    reports_errors: Callable | None = None
     is_recorder = False
 
     def __init__(self, xp):
@@ -111,19 +102,12 @@ class Backend:
             isdtype=cache(xp.isdtype),  # NumPy's takes longer than a small op
             special=LazyFunctions(self.special),
             einsum=partial(einsum, xp),
-            add_along_axis=self.add_along_axis,
-            clip=self.clip,
-            dropout_mask=self.dropout_mask,
-            last_written=self.last_written,
-            pick=self.pick,
-            pow=self.pow,
-            setitem=self.setitem,
+            **{name: getattr(self, name) for name in _IN_NAMESPACE},
             **functions_of_windows(self),
         )
-        for property, names in _OF_NAMES.items():
-            for name in names:
-                if (function := getattr(xp, name, None)) is not None:
-                    declare(function, **{property: True})
+        for name in _OF_UNKNOWN_SHAPE:
+            if (function := getattr(xp, name, None)) is not None:
+                declare(function, values_shape=True)
         if hasattr(xp, "repeat"):
             declare(xp.repeat, values_shape=has_array(1))
         if hasattr(xp, "linalg"):
@@ -144,7 +128,7 @@ class Backend:
         return device == "cpu"
 
     def to_device(self, array, device):
-        """The array on another of this library's devices."""
+        """The array on ``device``, one of this library's."""
         return array
 
     def transfer_batches(self, batches, device):
@@ -235,6 +219,10 @@ class Backend:
         """Return ``[function(item) for item in items]``; the calls may run at the same time."""
         return [function(item) for item in items]
 
+    def native(self):
+        """The module that makes kernels of a program's calls, as `native.kernel`; None if none."""
+        return
+
     def release_freed_memory(self):
         """Return freed memory to the system, if the library or its allocator keeps it."""
 
@@ -258,9 +246,9 @@ class Backend:
         return []
 
     def explain(self, error, devices):
-        """Explain an error of this library's; None if its own text is clear.
+        """Explain an error of this library's; None if the error's own text is clear.
 
-        devices: names of the devices where it may have happened, of any library.
+        devices: names of the devices, of any library, where it may have happened.
         """
 
     def on_device(self, forward, one_device):
@@ -281,24 +269,25 @@ class Backend:
         """Wait until the array's device has finished its work."""
 
     def read_later(self, array):
-        """A function that returns the element of an array of one element, as it is now.
+        """A function that returns what the only element of an array is now, as a Python number.
 
-        Neither this nor the function waits for work that is enqueued in between.
+        Neither this method nor the function waits for work that is enqueued in between.
         """
         value = self.to_numpy(array).item()
         return lambda: value
 
     def multi_tensor_updater(self, array):
-        """What updates or clips many arrays of this one's device and dtype together.
+        """The `kernels.optimizers.MultiTensorUpdater` for arrays of this one's device and dtype.
 
-        It is a `kernels.optimizers.MultiTensorUpdater`, or None if they are computed one by one.
+        None if optimizers and clipping go through arrays one by one.
         """
         return
 
     def collectives(self, array, group):
-        """What reduces arrays on the device of ``array`` over the processes of a ``group``.
+        """An object that reduces arrays on the device of ``array`` over a ``group`` of processes.
 
-        It has the methods of `_processes.Group` that take arrays. NumPy's are reduced by the group.
+        It has the methods of `_processes.Group` that take arrays. Groups reduce NumPy's arrays
+        themselves.
         """
         raise TypeError(
             f"arrays of {self.name} cannot be sent to other processes; use NumPy's or CuPy's"

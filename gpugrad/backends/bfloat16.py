@@ -22,7 +22,7 @@ from .dtypes import bfloat16, float32, has_bfloat16, is_bfloat16
 _MODULES = {"linalg", "fft", "special", "searching"}
 _OPS = set("cumulative_prod cumulative_sum floor_divide prod remainder std var".split())
 
-_BFLOAT16 = SimpleNamespace(char="E")  # stands for the dtype of several cotangents
+_BFLOAT16 = SimpleNamespace(char="E")  # in place of a dtype where ``g`` is several cotangents
 
 
 def isdtype(own):
@@ -33,9 +33,7 @@ def isdtype(own):
         if isinstance(kind, tuple):
             return any(isdtype(dtype, k) for k in kind)
         if is_bfloat16(dtype):
-            return kind in ("real floating", "numeric") or (
-                not isinstance(kind, str) and is_bfloat16(kind)
-            )
+            return kind in ("real floating", "numeric") or is_bfloat16(kind)
         return not is_bfloat16(kind) and own(dtype, kind)
 
     return isdtype

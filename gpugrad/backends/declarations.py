@@ -1,7 +1,7 @@
-"""What functions of arrays say about themselves, for whoever is to repeat their calls.
+"""Declarations: what `compile` must know of an array function to repeat its calls.
 
-A declaration stands beside the function and belongs to that object, whatever its name. Nothing is
-known of a function without one, such as a user's: it is called as it is.
+A declaration is written beside the function, and belongs to that object, not to its name. A
+function without one, such as a user's, is called as it is.
 """
 
 import operator
@@ -16,27 +16,25 @@ import numpy as np
 class Declaration(NamedTuple):
     """What is known of a function.
 
-    Some properties depend on the arguments. A callable then takes them as ``(args, kwargs)``, in
-    which arrays have at least a shape and a dtype, and returns the property. Whoever asks the
-    field only whether it is true takes "it depends" for "yes".
+    A property that depends on the arguments is a callable. It takes them as ``(args, kwargs)``, in
+    which arrays have at least a shape and a dtype, and returns the property. Code that only asks
+    whether the field is true takes "it depends" for "yes".
 
     out: it takes the keyword ``out``, an array of the dtype, shape and order in memory that its
-        result would have, fills and returns it, with the bits of a call without it. `numpy.bind`
-        takes memory in any order.
+        result would have, fills and returns it, with the bits of a call without it.
     elementwise: each element of the result depends on the elements of the operands at the same
         place only. So ``out`` may be an operand.
     fails: the values of its operands may make it raise an error.
-    aliases: its result may be one of its operands or a view of one, which their values decide.
+    aliases: its result may be one of its operands or a view of one, depending on their values.
     values_shape: the shape of its result depends on values.
-    view: it returns a view of its first operand where it can.
-    check: takes the arguments as ``(args, kwargs)`` and returns a function and its arguments, which
-        raises the errors that the call would raise because of values, and does nothing else.
-    steps: takes the arguments and ``out``, and returns bound calls of NumPy's own functions that
-        do the same as the call without a look at values, for kernels.
-    expression: the text of an element of the result in C, see `EXPRESSIONS`, or the ufunc of NumPy
-        that has the same one.
-    joint: of an op's function and of the VJP of its first input, the `Joint` that does the work of
-        both at once.
+    check: a function of ``(args, kwargs)`` that returns another function and its arguments. Calling
+        that one raises the errors that the call would raise because of values, and does no more.
+    steps: a function of the arguments and ``out`` that returns bound calls of NumPy's functions.
+        They compute the same without looking at values, so that a kernel can be made of them.
+    expression: an element of the result as C text, see `EXPRESSIONS`, or the ufunc of NumPy that
+        has the same expression.
+    joint: for an op's function and for the VJP of its first input, the `Joint` that computes both
+        at once.
     """
 
     out: bool = False
@@ -44,7 +42,6 @@ class Declaration(NamedTuple):
     fails: bool | Callable = False
     aliases: bool = False
     values_shape: bool | Callable = False
-    view: bool = False
     check: Callable | None = None
     steps: Callable | None = None
     expression: Any = None
@@ -57,12 +54,13 @@ class Declaration(NamedTuple):
 
 
 class Joint(NamedTuple):
-    """What makes a result and a cotangent of its first input in one launch.
+    """A kernel that computes a result and the cotangent of its first input in one launch.
 
-    run: takes whether the sums of the cotangent's columns are wanted, the cotangent of the result,
-        the inputs, the static parameters and, as ``bias``, what is added to each row of the first
-        input. Returns the result, the cotangent and, if they are wanted, the sums.
-    adds, sums: for the shape and dtype of the first input, whether there can be a bias and sums.
+    run: takes whether the caller wants the sums of the cotangent's columns, the cotangent of the
+        result, the inputs, the static parameters and, as ``bias``, an array to add to each row of
+        the first input. Returns the result, the cotangent and, if they are wanted, the sums.
+    adds, sums: functions of the shape and dtype of the first input that return whether ``run`` can
+        add a bias and compute sums.
     """
 
     run: Callable
@@ -72,11 +70,11 @@ class Joint(NamedTuple):
 
 _UNKNOWN = Declaration()
 _UFUNC = Declaration(out=True, elementwise=True)
-# The functions too, so that no other object takes the identity of one that is gone.
+# By `_key`. The functions are kept too, so that no new object gets the id of one that was freed.
 _declared: dict[Any, tuple[Any, Declaration]] = {}
 
-# Operators and their forms in place, which call these ufuncs. Those of powers and products choose
-# between several functions.
+# The ufuncs that operators and their in-place forms call. Powers and products, which choose between
+# several functions, are not among them.
 UFUNCS = {
     getattr(operator, prefix + name.rstrip("_") if prefix else name): ufunc
     for name, ufunc in {
@@ -94,8 +92,8 @@ UFUNCS = {
 }  # fmt: skip
 
 
-# The expressions of functions whose results are rounded once or not at all, by the kind of their
-# operands, which have the dtype of the loop: T is its type in C. Integers wrap.
+# Expressions of functions that round at most once, by the kind of their operands. All operands have
+# the same dtype, whose type in C is T. Integers wrap around.
 CAST, SELECT, ADD = "{0}", "SELECT({0}, {1}, {2})", "(T)({0} + {1})"
 SUM = "sum"  # of an array along axes: not elementwise, but kernels can end with it
 _ANY = {
@@ -124,14 +122,14 @@ _GREATER: dict[np.ufunc, str] = {
     np.maximum: "({0} > {1} || {0} != {0} ? {0} : {1})",
     np.minimum: "({0} < {1} || {0} != {0} ? {0} : {1})",
 }
-if platform.machine() in ("x86_64", "AMD64"):  # elsewhere, of two zeros NumPy returns another one
+if platform.machine() in ("x86_64", "AMD64"):  # elsewhere NumPy returns the other one of two zeros
     _FLOATS |= _GREATER
 _BOOLS = {
     np.invert: "!{0}", np.maximum: "{0} | {1}", np.minimum: "{0} & {1}", np.add: "{0} | {1}",
     np.multiply: "{0} & {1}", np.bitwise_and: "{0} & {1}", np.bitwise_or: "{0} | {1}",
     np.bitwise_xor: "{0} ^ {1}",
 }  # fmt: skip
-# Functions of floats that each library rounds in its own way; those of CUDA.
+# How CUDA computes functions of floats that each library rounds in its own way.
 _CUDA = _GREATER | {
     **{
         getattr(np, name): f"{name.replace('arc', 'a')}({{0}})"
@@ -150,7 +148,7 @@ def expression_of(function, kind, is_logical, on_cuda=False):
 
     is_logical: whether the result is a bool.
     """
-    found = _declared[_key(function)][1].expression if _key(function) in _declared else None
+    found = declaration(function).expression
     if type(found) is str:
         return found
     ufunc = function if found is None else found
@@ -166,9 +164,9 @@ def _key(function):
 
 
 def declare(function=None, /, **properties):
-    """Say what a function is, as a decorator with properties or as a call; return the function.
+    """Declare properties of a function, see `Declaration`; a decorator, or a call that returns it.
 
-    What is said later adds to what was said before. See `Declaration` for the properties.
+    A later declaration adds to an earlier one.
     """
     if function is None:
         return lambda function: declare(function, **properties)
@@ -231,9 +229,9 @@ for _function in (operator.pow, operator.ipow, np.power):
     declare(_function, out=True, elementwise=True, fails=are_integers, expression=np.power)
 for _function in (operator.matmul, np.matmul):
     declare(_function, out=True)
-for _function in (np.fmax, np.fmin):  # of 0 and -0 they return the one or the other, by the place
+for _function in (np.fmax, np.fmin):  # whether they return 0 or -0 depends on the place
     declare(_function, out=True, elementwise=False)
-declare(operator.getitem, view=True, fails=has_array(1), values_shape=_selects_by_values)
+declare(operator.getitem, fails=has_array(1), values_shape=_selects_by_values)
 declare(operator.setitem, fails=has_array(1), values_shape=_selects_by_values)
 
 

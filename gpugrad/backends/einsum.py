@@ -1,6 +1,8 @@
 """``einsum`` as a sequence of matrix products, for every array library."""
 
+import sys
 from functools import lru_cache
+from itertools import islice
 from math import prod
 
 import numpy as np
@@ -46,11 +48,11 @@ def parse(subscripts, shapes):
         out = out.replace("...", dots, 1)
     else:
         out = dots + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
-    if len(set(out)) < len(out) or not set(out) <= set("".join(terms)):
-        wrong = next(c for c in out if out.count(c) > 1 or c not in "".join(terms))
+    wrong = [c for c in out if out.count(c) > 1 or c not in "".join(terms)]
+    if wrong:
         raise ValueError(
             f"{subscripts!r}: each letter of the result must be an operand's and appear once, "
-            f"not {wrong!r}"
+            f"not {wrong[0]!r}"
         )
 
     sizes = {}
@@ -67,14 +69,10 @@ def parse(subscripts, shapes):
     return tuple(terms), out, sizes
 
 
-def unused_letters(letters, count):
-    """Yield ``count`` letters that are not among ``letters``."""
-    code = ord("A")
-    while count:
-        if chr(code).isalpha() and chr(code) not in letters:
-            count -= 1
-            yield chr(code)
-        code += 1
+def unused_letters(letters, number):
+    """Yield ``number`` letters that are not among ``letters``."""
+    characters = map(chr, range(ord("A"), sys.maxunicode))
+    return islice((c for c in characters if c.isalpha() and c not in letters), number)
 
 
 def diagonal_step(n, repeats):

@@ -10,12 +10,16 @@ import numpy as np
 from .base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS, Backend
 from .dtypes import bfloat16, is_bfloat16, number_dtype
 from .numpy import backend as host
+from .numpy.namespace import check_labels
 
 _FULL_READ_ONLY = 0x11C  # PyBUF_FULL_RO, which `inspect` has from Python 3.12 on
 
 
 class GenericBackend(Backend):
     """The backend of a library, made from the library's first array; see `registry.adopt`."""
+
+    # The functions of the namespace for which there are methods, with an underscore in front.
+    _replaced = "astype broadcast_arrays conj isin one_hot scatter_add zero_discarded_nans"
 
     def __init__(self, standard, array_type):
         self.name = standard.__name__.removeprefix("array_api_compat.")
@@ -31,19 +35,9 @@ class GenericBackend(Backend):
         standard = self.standard
         xp = ModuleType(f"gpugrad.backends.{self.name}.xp")
         vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
-        vars(xp).update(
-            astype=self._astype,
-            broadcast_arrays=self._broadcast_arrays,
-            conj=self._conj,
-            cumulative_prod=self._with_dtype("cumulative_prod"),
-            cumulative_sum=self._with_dtype("cumulative_sum"),
-            isin=self._isin,
-            one_hot=self._one_hot,
-            prod=self._with_dtype("prod"),
-            scatter_add=self._scatter_add,
-            sum=self._with_dtype("sum"),
-            zero_discarded_nans=self._zero_discarded_nans,
-        )
+        vars(xp).update({name: getattr(self, f"_{name}") for name in self._replaced.split()})
+        for name in ("cumulative_prod", "cumulative_sum", "prod", "sum"):
+            setattr(xp, name, self._with_dtype(name))
         if hasattr(standard, "linalg"):
             xp.linalg = standard.linalg
         if hasattr(standard, "fft"):
@@ -64,7 +58,7 @@ class GenericBackend(Backend):
         return array_api_compat.to_device(array, self.devices[device])
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
-        # Other libraries cannot read the memory of NumPy's bfloat16.
+        # Other libraries cannot read arrays in NumPy's bfloat16.
         if isinstance(data, np.ndarray) and is_bfloat16(data.dtype):
             data, dtype = data.astype(np.float32), data.dtype if dtype is None else dtype
         if dtype is not None:
@@ -117,7 +111,7 @@ class GenericBackend(Backend):
         return call
 
     def _common_device(self, args):
-        """The device of the arrays among ``args``; `autograd.call` rewords the error."""
+        """The device of the arrays among ``args``. `autograd.call` rewords the error."""
         devices = {self.device(a) for a in args if type(a) in self.array_types}
         if len(devices) > 1:
             raise ValueError(f"inputs are on different devices, {' and '.join(sorted(devices))}")
@@ -144,8 +138,8 @@ class GenericBackend(Backend):
         try:
             if array.__dlpack_device__()[0] != 1:  # kDLCPU in DLPack's header
                 return None
-            # From Python 3.12 on, a class that wraps an array may export that array's buffer, which
-            # `numpy.asarray` prefers, but then does not tell whose memory it is.
+            # From Python 3.12 on, a class that wraps an array may export that array's buffer.
+            # `numpy.asarray` prefers the buffer, and its result does not tell whose memory it is.
             if sys.version_info >= (3, 12) and hasattr(array, "__buffer__"):
                 with array.__buffer__(_FULL_READ_ONLY) as buffer:
                     owner = buffer.obj
@@ -169,7 +163,7 @@ class GenericBackend(Backend):
         return self.standard.conj(x) if self.is_complex(x.dtype) else x
 
     def _transform(self, name):
-        """The transform ``name``, also of real input and, computed in float32, of float16."""
+        """The transform ``name``, which then takes real input and float16, computed in float32."""
         transform = getattr(self.standard.fft, name)
 
         def transformed(x, /, **options):
@@ -209,14 +203,14 @@ class GenericBackend(Backend):
         return self.asarray(found.reshape(shape), device=self.device(values))
 
     def _selected(self, like, shape, key):
-        """For each element that a key selects its place in the flattened array, on the host."""
+        """The places of the elements that a key selects in the flattened array, on the host."""
         numbers = self.xp.arange(math.prod(shape), device=array_api_compat.device(like))
         return self.to_numpy(self.xp.reshape(numbers, tuple(shape))[key])
 
     def _has_integer_array(self, key):
         """Whether a key has None or integer arrays, whose elements may repeat.
 
-        The standard can read with such a key, but not assign; NumPy does.
+        The standard can read with such a key, but not assign. NumPy can.
         """
         keys = key if isinstance(key, tuple) else (key,)
         return any(
@@ -225,7 +219,7 @@ class GenericBackend(Backend):
         )
 
     def _with_dtype(self, name):
-        """The function ``name``, which then accepts any library's ``dtype``."""
+        """The function ``name``, which then takes any library's dtype."""
         function = getattr(self.standard, name)
 
         def with_dtype(x, /, *, dtype=None, **options):
@@ -247,13 +241,8 @@ class GenericBackend(Backend):
 
     def _one_hot(self, labels, /, n):
         xp = self.xp
-        # Small integer types may be unable to hold n.
-        labels = xp.astype(labels, xp.int64, copy=False)
-        if bool(xp.any((labels < 0) | (labels >= n))):
-            raise IndexError(
-                f"labels must be from 0 to {n - 1}, but go from {int(xp.min(labels))} "
-                f"to {int(xp.max(labels))}"
-            )
+        check_labels(self.to_numpy(labels), n)
+        labels = xp.astype(labels, xp.int64, copy=False)  # small integer types may not hold n
         positions = xp.arange(n, device=array_api_compat.device(labels))
         return xp.expand_dims(labels, axis=-1) == positions
 

@@ -35,9 +35,6 @@ def extended_linalg(own, xp, half, solve_triangular):
     for name in _FALLIBLE:
         if hasattr(linalg, name):
             declare(getattr(linalg, name), fails=True)
-    for name in ("diagonal", "matrix_transpose"):
-        if hasattr(linalg, name):
-            declare(getattr(linalg, name), view=True)
     return linalg
 
 

@@ -19,12 +19,6 @@ Shape = SupportsIndex | Sequence[SupportsIndex]
 namespace_of: dict = {}  # array type -> the namespace ops run on
 backend_of: dict = {}  # array type, and the scalar types its 0-d results decay to -> Backend
 
-
-# The module of each library, imported on first use. The module of a library that owns devices has
-# a ``backend``; any other has a function ``backend_for`` that makes one from the first array.
-_DEVICE_LIBRARIES = {"numpy": ".numpy", "cupy": ".cupy"}
-_ARRAY_LIBRARIES = {"torch": ".torch"}
-_OTHER_LIBRARIES = ".generic"
 _registering = threading.RLock()  # one thread registers a library; others that need it wait
 _registered: dict = {}  # library that owns devices -> its backend, once registered
 
@@ -33,7 +27,7 @@ on_change: list = []  # called without arguments when known arrays need other im
 
 
 def register(backend):
-    """Make a `Backend` known."""
+    """Enter a `Backend` into the tables."""
     backends.append(backend)
     if backend.sweep_context is not None:
         _sweep_contexts.append(backend.sweep_context)
@@ -46,11 +40,11 @@ def register(backend):
 
 
 def device_library(name):
-    """The backend of NumPy or CuPy."""
+    """The backend of NumPy or CuPy, whose module is imported on first use."""
     if name not in _registered:
         with _registering:
             if name not in _registered:
-                backend = import_module(_DEVICE_LIBRARIES[name], __package__).backend
+                backend = import_module(f".{name}", __package__).backend
                 register(backend)
                 _registered[name] = backend
     return _registered[name]
@@ -105,8 +99,8 @@ def adopt(x):
     library = type(x).__module__.split(".")[0]
     if library == "cupy":
         device_library("cupy")
-    elif hasattr(x, "__array_namespace__") or library in _ARRAY_LIBRARIES:
-        module = import_module(_ARRAY_LIBRARIES.get(library, _OTHER_LIBRARIES), __package__)
+    elif hasattr(x, "__array_namespace__") or library == "torch":
+        module = import_module(".torch" if library == "torch" else ".generic", __package__)
         with _registering:
             if type(x) not in namespace_of:
                 register(module.backend_for(x))
@@ -127,14 +121,14 @@ def from_dlpack(x):
     return backend_for_device("cuda" if on_cuda else "cpu").xp.from_dlpack(x)
 
 
-_ADOPTED = {"builtins", "cupy", "torch"}  # `adopt` accepts or rejects operands of these packages
+_ADOPTED = {"builtins", "cupy", "torch"}  # packages whose objects `adopt` accepts or rejects
 
 
 def is_foreign(kind, method):
     """Whether a class that ops do not know has ``method``, such as a reflected operator.
 
-    For a subclass of a known array type: whether it overrides NumPy's functions, as arrays with
-    units do.
+    For a subclass of a known array type, returns whether it overrides NumPy's functions, as arrays
+    with units do.
     """
     if kind in backend_of or issubclass(kind, Number):
         return False
@@ -160,9 +154,9 @@ def describe(x):
 
 
 def explain(error, *places):
-    """Explain an error of an array library; its own text if that is clear.
+    """Explain an error of an array library; the error's own text if that is clear.
 
-    places: device names, or arrays on the devices, where it may have happened.
+    places: names of the devices where it may have happened, or arrays on them.
     """
     devices = [x for x in places if isinstance(x, str)]
     devices += [backend_of[type(x)].device(x) for x in places if type(x) in namespace_of]
@@ -170,7 +164,7 @@ def explain(error, *places):
 
 
 def add_note(error, where):
-    """Note on an error where it came up and, if its own text is not clear, what it means."""
+    """Add to an error a note that says where it came up and, if it is not clear, what it means."""
     error.add_note(where)
     meaning = explain(error)
     if meaning != str(error):

@@ -37,7 +37,7 @@ def scipy_function(name):
 
 
 def _with_integer_trials(function):
-    # In a call with float32 arrays, SciPy would treat a Python int as a floating number of trials.
+    # Beside float32 arrays, SciPy would take a Python int for a floating number of trials.
     return lambda k, n, p: function(k, np.int64(n) if type(n) is int else n, p)
 
 
@@ -96,14 +96,7 @@ def cupy_function(name):
         value = cupy.where(inverted, -log * log / 2 - value, value)
         return cupy.where(z < 0, math.nan, value)
 
-    composed = {
-        "betaincc": betaincc,
-        "polygamma": polygamma,
-        "spence": spence,
-        "stdtr": stdtr,
-        "stdtrit": stdtrit,
-        "yn": yn,
-    }
+    composed = {f.__name__: f for f in (betaincc, polygamma, spence, stdtr, stdtrit, yn)}
     function = composed.get(name) or getattr(special, name, None)
     if function is None:
         raise RuntimeError(
@@ -115,25 +108,15 @@ def cupy_function(name):
 
 # Coefficients of spence in Cephes, from the highest power down.
 _SPENCE_ABOVE = (
-    4.65128586073990045278e-5,
-    7.31589045238094711071e-3,
-    1.33847639578309018650e-1,
-    8.79691311754530315341e-1,
-    2.71149851196553469920e0,
-    4.25697156008121755724e0,
-    3.29771340985225106936e0,
-    1.00000000000000000126e0,
-)
+    4.65128586073990045278e-5, 7.31589045238094711071e-3, 1.33847639578309018650e-1,
+    8.79691311754530315341e-1, 2.71149851196553469920e0, 4.25697156008121755724e0,
+    3.29771340985225106936e0, 1.00000000000000000126e0,
+)  # fmt: skip
 _SPENCE_BELOW = (
-    6.90990488912553276999e-4,
-    2.54043763932544379113e-2,
-    2.82974860602568089943e-1,
-    1.41172597751831069617e0,
-    3.63800533345137075418e0,
-    5.03278880143316990390e0,
-    3.54771340985225096217e0,
-    9.99999999999999998740e-1,
-)
+    6.90990488912553276999e-4, 2.54043763932544379113e-2, 2.82974860602568089943e-1,
+    1.41172597751831069617e0, 3.63800533345137075418e0, 5.03278880143316990390e0,
+    3.54771340985225096217e0, 9.99999999999999998740e-1,
+)  # fmt: skip
 
 
 def _horner(coefficients, x):

@@ -22,21 +22,12 @@ _TORCH_NAMES = {name: name for name in _TORCH.split()} | {
 
 
 class Torch(GenericBackend):
+    _replaced = GenericBackend._replaced + " roll std take take_along_axis unique_all"
+
     def __init__(self, standard, array_type):
         with warnings.catch_warnings():  # PyTorch warns while it lists its devices
             warnings.simplefilter("ignore", UserWarning)
             super().__init__(standard, array_type)
-
-    def _namespace(self):
-        xp = super()._namespace()
-        vars(xp).update(
-            roll=self._roll,
-            std=self._std,
-            take=self._take,
-            take_along_axis=self._take_along_axis,
-            unique_all=self._unique_all,
-        )
-        return xp
 
     def to_numpy(self, array):
         # PyTorch conjugates and negates lazily; NumPy needs the final values.

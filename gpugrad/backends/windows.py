@@ -1,20 +1,20 @@
 """Windows that slide over the last axes of an array, and convolution, for every array library.
 
-All functions go through the *taps* of a window, the places in it: the elements at one tap of all
-windows are a slice of the array. Windows may reach beyond the array, where its elements count as 0,
+All functions go through the *taps* of a window, the places in it, since the elements at one tap of
+all windows are a slice of the array. Windows may reach beyond the array, where elements count as 0,
 or as minus infinity for a maximum.
 
 The functions take a `Backend` and raw arrays, and the same parameters as the ops of the same names
 in ``gpugrad.ops.windows`` and ``gpugrad.ops.convolution``.
 """
 
-from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from itertools import groupby, product
 from math import ceil, prod
-from operator import index
+from operator import add, index
+from typing import NamedTuple
 
-_SUMS = 8  # in which the gradient of a convolution by its weight is computed
+_SUMS = 8  # partial sums of the gradient of a convolution by its weight
 
 
 @lru_cache(1024)
@@ -59,16 +59,43 @@ def counts_of_windows(lengths, size, stride, padding, dilation):
     return tuple([(m - span) // s + 1 for m, span, s in zip(padded, spans, stride, strict=True)])
 
 
+class Geometry(NamedTuple):
+    """Where windows lie, by axis.
+
+    lengths: of the array. size: of a window, in taps. counts: of windows.
+    stride, dilation: the distance between windows, and between the taps of a window.
+    before: how far the first window reaches beyond the start.
+    """
+
+    lengths: tuple
+    size: tuple
+    counts: tuple
+    stride: tuple
+    before: tuple
+    dilation: tuple
+
+    @property
+    def are_disjoint(self):
+        """Whether no element lies in two windows."""
+        spans = zip(self.size, self.stride, self.dilation, strict=True)
+        return all((k - 1) * d < step for k, step, d in spans)
+
+    @property
+    def are_elements(self):
+        """Whether each window is one element, and each element a window."""
+        is_one = prod(self.size) == prod(self.stride) == 1
+        return is_one and not any(self.before) and self.counts == self.lengths
+
+
 @lru_cache(1024)
-def _taps(lengths, size, counts, stride, before, dilation):
-    """For each tap of a window three keys: of the tap, of the windows in which it lies inside the
-    array, and of the elements there; and whether these are all windows."""
+def _taps(geometry):
+    """Three keys for each tap of a window: its place, the windows in which it is inside the array,
+    and the elements of the array there."""
     taps = []
-    for tap in product(*map(range, size)):
+    for tap in product(*map(range, geometry.size)):
         windows, elements = [], []
-        for t, length, count, step, b, d in zip(
-            tap, lengths, counts, stride, before, dilation, strict=True
-        ):
+        _, _, *by_axis = geometry
+        for t, length, count, step, b, d in zip(tap, geometry.lengths, *by_axis, strict=True):
             offset = t * d - b
             first = max(0, -(offset // step))
             stop = min(count, (length - 1 - offset) // step + 1)
@@ -78,18 +105,17 @@ def _taps(lengths, size, counts, stride, before, dilation):
             windows.append(slice(first, stop))
             elements.append(slice(start, start + (stop - first - 1) * step + 1, step))
         else:
-            is_whole = all(w == slice(0, m) for w, m in zip(windows, counts, strict=True))
-            taps.append((tap, (..., *windows), (..., *elements), is_whole))
+            taps.append((tap, (..., *windows), (..., *elements)))
     return taps
 
 
-def geometry_of(lengths, size, counts, stride, padding, dilation):
-    """The arguments of `_taps`, from parameters that may be ints."""
-    n = len(size)
-    return (
-        tuple(lengths),
-        tuple(size),
-        tuple(counts),
+def geometry_of(lengths, size, stride, padding, dilation):
+    """The `Geometry`, of parameters that may be ints. Raises ValueError if there is no window."""
+    lengths, size, n = tuple(lengths), tuple(size), len(size)
+    return Geometry(
+        lengths,
+        size,
+        counts_of_windows(lengths, size, stride, padding, dilation),
         numbers_per_axis("stride", stride, n),
         tuple([before for before, _ in padding_per_axis(padding, n)]),
         numbers_per_axis("dilation", dilation, n),
@@ -97,22 +123,21 @@ def geometry_of(lengths, size, counts, stride, padding, dilation):
 
 
 def _tuple(name, value):
-    """``value``, a tuple of ints of at least 1, which counts the axes that windows slide over."""
+    """``value`` as a tuple of ints of at least 1, one for each axis that windows slide over."""
     if not isinstance(value, tuple) or not value:
         raise ValueError(f"{name} must be a tuple with a length for each axis, not {value!r}")
     return numbers_per_axis(name, value, len(value))
 
 
 def _slide(x_shape, size, stride, padding, dilation):
-    """The leading axes of an array, and the arguments of `_taps` for windows over its others."""
+    """The leading axes of an array, and the `Geometry` of windows over its others."""
     size = _tuple("size", size)
     n = len(size)
     shape = tuple(x_shape)
     if len(shape) < n:
         raise ValueError(f"windows of size {size} need at least {n} axes, not shape {shape}")
     lead, lengths = shape[: len(shape) - n], shape[len(shape) - n :]
-    counts = counts_of_windows(lengths, size, stride, padding, dilation)
-    return lead, geometry_of(lengths, size, counts, stride, padding, dilation)
+    return lead, geometry_of(lengths, size, stride, padding, dilation)
 
 
 def _wide(backend, dtype):
@@ -127,29 +152,26 @@ def _cast(backend, x, dtype):
     return x if x.dtype == dtype else backend.xp.astype(x, dtype)
 
 
-def _kernels(backend, x, geometry):
-    """The library's module of functions that go over windows at once, if it supports these."""
-    windows = backend.windows
-    return windows if windows is not None and windows.supports(x, geometry) else None
+def _kernel(backend, name, x, geometry):
+    """The library's own function of this name for such windows; None if it has none."""
+    found = getattr(backend.windows, name, None)
+    return found if found is not None and backend.windows.supports(x, geometry) else None
 
 
-def _are_disjoint(size, stride, dilation):
-    return all((k - 1) * d < s for k, s, d in zip(size, stride, dilation, strict=True))
+def _by_kernel(backend, name, x, *args):
+    """The result of such a function, whose last argument is the geometry; None if there is none."""
+    kernel = _kernel(backend, name, x, args[-1])
+    return None if kernel is None else kernel(x, *args)
 
 
 def _by_parts(backend, function, shape, dtype, geometry, *arrays):
     """Return ``function(*arrays)``, which is of ``shape``, computed for some images at a time.
 
     The first axes of the arrays and of the result count the same images, unless windows slide over
-    all axes. A few images stay in the cache, and several threads may share the work.
+    all axes. A few images at a time stay in the cache, and threads can share the work.
     """
     most, size = backend.column_block, prod(arrays[0].shape)
-    if (
-        most is None
-        or backend.windows is not None
-        or size <= most
-        or len(shape) == len(geometry[0])
-    ):
+    if most is None or size <= most or len(shape) == len(geometry.lengths):
         return function(*arrays)
     step = ceil(shape[0] / ceil(2 * size / most))
     out = backend.create("empty", shape, dtype=dtype, like=arrays[0])
@@ -164,23 +186,22 @@ def _by_parts(backend, function, shape, dtype, geometry, *arrays):
 
 def sliding_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1):
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
-    _, size, counts, *_ = geometry
-    out = _room(backend, (*lead, *size, *counts), x, geometry)
+    out = _room(backend, (*lead, *geometry.size, *geometry.counts), x, geometry)
     _fill(backend, out, x, geometry)
     return out
 
 
 def _room(backend, shape, x, geometry):
     """An array for the elements of windows, with zeros for those that `_fill` leaves out."""
-    name = "zeros" if _kernels(backend, x, geometry) is None else "empty"
+    name = "zeros" if _kernel(backend, "fill", x, geometry) is None else "empty"
     return backend.create(name, shape, dtype=x.dtype, like=x)
 
 
 def _fill(backend, out, x, geometry):
-    if (kernels := _kernels(backend, x, geometry)) is not None:
-        kernels.fill(out, x, geometry)
+    if (fill := _kernel(backend, "fill", x, geometry)) is not None:
+        fill(out, x, geometry)
         return
-    for tap, (_, *windows), elements, _ in _taps(*geometry):
+    for tap, (_, *windows), elements in _taps(geometry):
         out[(..., *tap, *windows)] = x[elements]
 
 
@@ -194,32 +215,30 @@ def add_windows(backend, values, /, *, shape, stride=1, padding=0, dilation=1):
         )
     lead = values.shape[: ndim - 2 * n]
     size, counts = values.shape[ndim - 2 * n : ndim - n], values.shape[ndim - n :]
-    _check_counts(shape, size, counts, stride, padding, dilation)
+    geometry = geometry_of(shape, size, stride, padding, dilation)
+    _check_counts(geometry, counts)
     dtype = values.dtype
-    geometry = geometry_of(shape, size, counts, stride, padding, dilation)
-    if (kernels := _kernels(backend, values, geometry)) is not None:
+    if (add := _kernel(backend, "add", values, geometry)) is not None:
         out = backend.create("empty", (*lead, *shape), dtype=dtype, like=values)
-        kernels.add(out, values, geometry)
+        add(out, values, geometry)
         return out
     out = backend.zeros((*lead, *shape), _wide(backend, dtype), values)
     _add(backend, out, values, geometry)
     return _cast(backend, out, dtype)
 
 
-def _check_counts(shape, size, counts, stride, padding, dilation):
-    expected = counts_of_windows(tuple(shape), tuple(size), stride, padding, dilation)
-    if tuple(counts) != expected:
+def _check_counts(geometry, counts):
+    if tuple(counts) != geometry.counts:
         raise ValueError(
-            f"over {tuple(shape)} elements slide {expected} windows of size {tuple(size)}, but the "
-            f"values are of {tuple(counts)} windows"
+            f"over {geometry.lengths} elements slide {geometry.counts} windows of size "
+            f"{geometry.size}, but the values are of {tuple(counts)} windows"
         )
 
 
 def _add(backend, out, values, geometry, images=...):
     """Add each value to the element of ``out`` at its tap, in all images or only in ``images``."""
-    _, size, _, stride, _, dilation = geometry
-    disjoint = _are_disjoint(size, stride, dilation)
-    for tap, (_, *windows), elements, _ in _taps(*geometry):
+    disjoint = geometry.are_disjoint
+    for tap, (_, *windows), elements in _taps(geometry):
         part = _cast(backend, values[(..., *tap, *windows)], out.dtype)
         key = elements if images is ... else (images, *elements)
         if disjoint:
@@ -230,14 +249,14 @@ def _add(backend, out, values, geometry, images=...):
 
 def sum_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1, scale=1.0):
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
-    dtype, counts = x.dtype, geometry[2]
-    if (kernels := _kernels(backend, x, geometry)) is not None:
-        return kernels.total(x, (*lead, *counts), geometry, scale)
+    dtype, counts = x.dtype, geometry.counts
+    if (total := _kernel(backend, "total", x, geometry)) is not None:
+        return total(x, (*lead, *counts), geometry, scale)
     wide = _wide(backend, dtype)
 
     def summed(x):
         out = backend.zeros((*x.shape[: len(lead)], *counts), wide, x)
-        for _, windows, elements, _ in _taps(*geometry):
+        for _, windows, elements in _taps(geometry):
             out[windows] += _cast(backend, x[elements], wide)
         if scale != 1:
             out *= scale
@@ -249,22 +268,23 @@ def sum_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1, scale=1
 def max_pool(backend, x, /, *, size, stride=1, padding=0, dilation=1):
     xp = backend.xp
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
-    _, size, counts, *_ = geometry
-    if (kernels := _kernels(backend, x, geometry)) is not None:
-        return kernels.largest(x, (*lead, *counts), geometry)
-    taps = _taps(*geometry)
-    are_inside = len(taps) == prod(size) and all(is_whole for *_, is_whole in taps)
+    counts = geometry.counts
+    if (out := _by_kernel(backend, "largest", x, (*lead, *counts), geometry)) is not None:
+        return out
+    taps = _taps(geometry)
+    all_windows = (..., *[slice(0, m) for m in counts])
+    are_inside = [windows for _, windows, _ in taps] == [all_windows] * prod(geometry.size)
     lowest = -float("inf") if backend.is_floating(x.dtype) else xp.iinfo(x.dtype).min
 
     def largest(x):
         if are_inside:
             out = x[taps[0][2]]
-            for _, _, elements, _ in taps[1:]:
+            for _, _, elements in taps[1:]:
                 out = xp.maximum(out, x[elements])
             return out
         shape = *x.shape[: len(lead)], *counts
         out = backend.create("full", shape, lowest, dtype=x.dtype, like=x)
-        for _, windows, elements, _ in taps:
+        for _, windows, elements in taps:
             out[windows] = xp.maximum(out[windows], x[elements])
         return out
 
@@ -274,26 +294,22 @@ def max_pool(backend, x, /, *, size, stride=1, padding=0, dilation=1):
 def find_in_windows(backend, x, values, /, *, size, stride=1, padding=0, dilation=1):
     xp = backend.xp
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
-    _, size, counts, *_ = geometry
-    if tuple(values.shape) != (*lead, *counts):
-        raise ValueError(
-            f"values must have shape {(*lead, *counts)}, one for each window, not "
-            f"{tuple(values.shape)}"
-        )
+    size = geometry.size
+    _check_shape("values", values, (*lead, *geometry.counts))
     dtype = xp.int8 if prod(size) < 128 else xp.int32
-    if (kernels := _kernels(backend, x, geometry)) is not None and values.dtype == x.dtype:
-        return kernels.find(x, values, dtype, geometry)
+    if (out := _by_kernel(backend, "find", x, values, dtype, geometry)) is not None:
+        return out
 
     def find(x, values):
         out = backend.zeros(values.shape, dtype, x)
-        for tap, windows, elements, _ in reversed(_taps(*geometry)):
+        for tap, windows, elements in reversed(_taps(geometry)):
             # Arithmetic on 8 bits takes a tenth of the time of `where` in NumPy.
             found = xp.astype(x[elements] == values[windows], dtype)
             out[windows] *= 1 - found
             out[windows] += found * _number(tap, size)
         return out
 
-    return _by_parts(backend, find, (*lead, *counts), dtype, geometry, x, values)
+    return _by_parts(backend, find, tuple(values.shape), dtype, geometry, x, values)
 
 
 def _number(tap, size):
@@ -304,27 +320,22 @@ def _number(tap, size):
 
 
 def take_from_windows(backend, x, taps, /, *, size, stride=1, padding=0, dilation=1):
-    xp = backend.xp
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
-    _, size, counts, *_ = geometry
-    _check_numbers(taps, (*lead, *counts))
-    if (kernels := _kernels(backend, x, geometry)) is not None:
-        return kernels.take(x, taps, geometry)
-    out = backend.zeros((*lead, *counts), x.dtype, x)
-    for tap, windows, elements, is_whole in _taps(*geometry):
-        here = taps[windows] == _number(tap, size)
-        if is_whole:
-            out = xp.where(here, x[elements], out)
-        else:
-            out[windows] = xp.where(here, x[elements], out[windows])
+    shape = (*lead, *geometry.counts)
+    _check_shape("taps", taps, shape)
+    if (take := _kernel(backend, "take", x, geometry)) is not None:
+        return take(x, taps, geometry)
+    out = backend.zeros(shape, x.dtype, x)
+    for tap, windows, elements in _taps(geometry):
+        here = taps[windows] == _number(tap, geometry.size)
+        out[windows] = backend.xp.where(here, x[elements], out[windows])
     return out
 
 
-def _check_numbers(taps, shape):
-    if tuple(taps.shape) != tuple(shape):
+def _check_shape(name, array, shape):
+    if tuple(array.shape) != tuple(shape):
         raise ValueError(
-            f"taps must have shape {tuple(shape)}, a number for each window, not "
-            f"{tuple(taps.shape)}"
+            f"{name} must have shape {tuple(shape)}, one for each window, not {tuple(array.shape)}"
         )
 
 
@@ -335,19 +346,17 @@ def put_in_windows(backend, values, taps, /, *, shape, size, stride=1, padding=0
         raise ValueError(f"values must have at least {n} axes, not shape {tuple(values.shape)}")
     size = _tuple("size", size)
     lead, counts = values.shape[: ndim - n], values.shape[ndim - n :]
-    _check_counts(shape, size, counts, stride, padding, dilation)
-    _check_numbers(taps, values.shape)
-    geometry = geometry_of(shape, size, counts, stride, padding, dilation)
-    if (kernels := _kernels(backend, values, geometry)) is not None:
-        return kernels.put(values, taps, (*lead, *shape), geometry)
-    _, _, _, stride, _, dilation = geometry
-    disjoint = _are_disjoint(size, stride, dilation)
-    dtype = values.dtype
+    geometry = geometry_of(shape, size, stride, padding, dilation)
+    _check_counts(geometry, counts)
+    _check_shape("taps", taps, values.shape)
+    if (out := _by_kernel(backend, "put", values, taps, (*lead, *shape), geometry)) is not None:
+        return out
+    dtype, disjoint = values.dtype, geometry.are_disjoint
     wide = dtype if disjoint else _wide(backend, dtype)
 
     def put(values, taps):
         out = backend.zeros((*values.shape[: len(lead)], *shape), wide, values)
-        for tap, windows, elements, _ in _taps(*geometry):
+        for tap, windows, elements in _taps(geometry):
             part = backend.xp.where(taps[windows] == _number(tap, size), values[windows], 0.0)
             if disjoint:
                 out[elements] = part
@@ -370,32 +379,27 @@ def put_in_windows(backend, values, taps, /, *, shape, size, stride=1, padding=0
 def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilation=1, groups=1):
     xp = backend.xp
     check_convolution(x.shape, weight.shape, None if bias is None else bias.shape, groups)
-    dtype = _common_dtype(backend, x, weight, bias)
+    dtype = xp.result_type(x, weight, *([] if bias is None else [bias]))
     x, weight = _cast(backend, x, dtype), _cast(backend, weight, dtype)
-    size = tuple(weight.shape[2:])
-    counts = counts_of_windows(tuple(x.shape[2:]), size, stride, padding, dilation)
-    geometry = geometry_of(x.shape[2:], size, counts, stride, padding, dilation)
-    if _kernels(backend, x, geometry) is not None:
+    geometry = geometry_of(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    if _kernel(backend, "fill", x, geometry) is not None:
         bias = None if bias is None else _cast(backend, bias, dtype)
         return backend.convolutions.convolve(x, weight, bias, geometry, groups)
     n, channels = x.shape[0], weight.shape[0]
     filters = xp.reshape(weight, (groups, channels // groups, prod(weight.shape[1:])))
     if bias is not None:
-        bias = xp.reshape(_cast(backend, bias, dtype), (channels,) + (1,) * len(size))
+        bias = xp.reshape(_cast(backend, bias, dtype), (channels,) + (1,) * len(geometry.size))
     blocks = _blocks(backend, n, x.shape[1], geometry)
     out = None
     if len(blocks) != 1:
-        out = backend.create("empty", (n, channels, *counts), dtype=dtype, like=x)
-    spare = []
+        out = backend.create("empty", (n, channels, *geometry.counts), dtype=dtype, like=x)
 
     def compute(block):
         images, rows, place = block
-        columns, memory = _columns(backend, x, place, images, groups, spare)
-        part = xp.matmul(filters, columns)
-        part = xp.reshape(part, (part.shape[0], channels, *place[2]))
+        part = xp.matmul(filters, _columns(backend, x, place, images, groups))
+        part = xp.reshape(part, (part.shape[0], channels, *place.counts))
         if bias is not None:
             part += bias
-        spare.append(memory)
         if out is None:
             return part
         out[images, :, rows, ...] = part
@@ -408,12 +412,7 @@ def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilati
 def check_convolution(x_shape, weight_shape, bias_shape, groups):
     """Raise ValueError unless the shapes of a convolution fit together."""
     x_shape, weight_shape = tuple(x_shape), tuple(weight_shape)
-    if len(weight_shape) < 3 or len(x_shape) != len(weight_shape):
-        raise ValueError(
-            f"x must have shape (n, channels, ...) and weight (out, channels / groups, ...), with "
-            f"equally many axes, at least 3, but they have {x_shape} and {weight_shape}"
-        )
-    _check_groups(f"weight {weight_shape}", weight_shape[0], groups)
+    _check_weight("x must have shape (n, channels, ...)", x_shape, weight_shape, groups)
     if x_shape[1] != weight_shape[1] * groups:
         raise ValueError(
             f"x {x_shape} has {x_shape[1]} channels, but weight {weight_shape} with groups="
@@ -423,6 +422,15 @@ def check_convolution(x_shape, weight_shape, bias_shape, groups):
         raise ValueError(f"bias must have shape {weight_shape[:1]}, not {tuple(bias_shape)}")
 
 
+def _check_weight(rule, shape, weight_shape, groups):
+    if len(weight_shape) < 3 or len(shape) != len(weight_shape):
+        raise ValueError(
+            f"{rule} and weight (out, channels / groups, ...), with equally many axes, at least 3, "
+            f"but they have {shape} and {weight_shape}"
+        )
+    _check_groups(f"weight {weight_shape}", weight_shape[0], groups)
+
+
 def _check_groups(name, channels, groups):
     if not isinstance(groups, int) or groups < 1 or channels % groups:
         raise ValueError(
@@ -430,55 +438,30 @@ def _check_groups(name, channels, groups):
         )
 
 
-def _common_dtype(backend, *arrays):
-    given = [x for x in arrays if x is not None]
-    if all(x.dtype == given[0].dtype for x in given):
-        return given[0].dtype
-    return backend.xp.result_type(*given)
-
-
-def _columns(backend, x, place, images, groups, spare):
+def _columns(backend, x, place, images, groups):
     """The elements of the windows of a block, ``(images, groups, channels * taps, windows)``.
 
     place, images: of the block, from `_blocks`.
-    spare: a list of memory that is not in use, which the caller gives back.
-
-    Returns the elements and the memory in which they are.
     """
-    xp = backend.xp
-    size, counts = place[1:3]
-    channels, windows = x.shape[1], prod(counts)
-    depth = channels // groups * prod(size)
-    count = images.stop - images.start
-    if _are_elements(place):
-        return xp.reshape(x[images, ...], (count, groups, depth, windows)), None
-    shape = (count, channels, *size, *counts)
-    memory, key = None, (shape, place[4])
-    with suppress(IndexError):  # another thread may have taken the last one
-        memory, used_for = spare.pop()
-        if used_for != key:  # the padding, which stays 0, would be elsewhere
-            memory = None
-    if memory is None:
-        memory = _room(backend, shape, x, place)
-    _fill(backend, memory, x[images, ...], place)
-    return xp.reshape(memory, (count, groups, depth, windows)), (memory, key)
-
-
-def _are_elements(geometry):
-    """Whether each window is one element, and each element a window."""
-    lengths, size, counts, stride, before, _ = geometry
-    return prod(size) == prod(stride) == 1 and not any(before) and counts == lengths
+    columns, channels = x[images, ...], x.shape[1]
+    count = columns.shape[0]
+    if not place.are_elements:
+        shape = (count, channels, *place.size, *place.counts)
+        elements, columns = columns, _room(backend, shape, x, place)
+        _fill(backend, columns, elements, place)
+    depth = channels // groups * prod(place.size)
+    return backend.xp.reshape(columns, (count, groups, depth, prod(place.counts)))
 
 
 def _blocks(backend, n, channels, geometry):
-    """Slices of the images and of the windows' first axis, and the geometry in there.
+    """Blocks: slices of the images and of the windows' first axis, and the geometry in a block.
 
-    Neighbouring blocks of several images are of equal size, so that they take equal times.
+    Blocks of several images are of equal size, so that they take equal times.
     """
-    lengths, size, counts, stride, before, dilation = geometry
-    one = channels * prod(size) * prod(counts)
+    counts, before = geometry.counts, geometry.before
+    one = channels * prod(geometry.size) * prod(counts)
     images, rows = max(n, 1), counts[0]
-    most = None if _are_elements(geometry) else backend.column_block
+    most = None if geometry.are_elements else backend.column_block
     if most is not None and one * n > most:
         images = ceil(n / ceil(one * n / most))
         if one > most:
@@ -487,13 +470,9 @@ def _blocks(backend, n, channels, geometry):
     for start in range(0, n, images):
         for row in range(0, counts[0], rows):
             stop = min(row + rows, counts[0])
-            place = (
-                lengths,
-                size,
-                (stop - row, *counts[1:]),
-                stride,
-                (before[0] - row * stride[0], *before[1:]),
-                dilation,
+            place = geometry._replace(
+                counts=(stop - row, *counts[1:]),
+                before=(before[0] - row * geometry.stride[0], *before[1:]),
             )
             blocks.append((slice(start, min(start + images, n)), slice(row, stop), place))
     return blocks
@@ -501,68 +480,58 @@ def _blocks(backend, n, channels, geometry):
 
 def convolution_input(backend, g, weight, /, *, shape, stride=1, padding=0, dilation=1, groups=1):
     xp = backend.xp
-    size, shape = tuple(weight.shape[2:]), tuple(shape)
     check_convolution_input(g.shape, weight.shape, groups)
-    _check_counts(shape, size, g.shape[2:], stride, padding, dilation)
-    dtype = _common_dtype(backend, g, weight)
+    geometry = geometry_of(shape, weight.shape[2:], stride, padding, dilation)
+    _check_counts(geometry, g.shape[2:])
+    dtype = xp.result_type(g, weight)
     g, weight = _cast(backend, g, dtype), _cast(backend, weight, dtype)
-    geometry = geometry_of(shape, size, g.shape[2:], stride, padding, dilation)
     n, out_channels = g.shape[:2]
     channels = weight.shape[1] * groups
-    if _kernels(backend, g, geometry) is not None and weight.size:
+    if _kernel(backend, "fill", g, geometry) is not None and weight.size:
         shapes, wanted = ((n, channels, *shape), None), (True, False, False)
         return backend.convolutions.cotangents(g, None, weight, shapes, wanted, geometry, groups)[0]
-    if prod(geometry[3]) == 1 and out_channels <= 4 * channels:
+    if prod(geometry.stride) == 1 and out_channels <= 4 * channels:
         return _by_convolution(backend, g, weight, padding, geometry, groups)
     filters = xp.reshape(weight, (groups, out_channels // groups, prod(weight.shape[1:])))
     filters = xp.matrix_transpose(filters)
     out = backend.zeros((n, channels, *shape), _wide(backend, dtype), g)
     blocks = _blocks(backend, n, channels, geometry)
 
-    def add(blocks_of_images):
+    def add_blocks(blocks_of_images):
         for images, rows, place in blocks_of_images:
             part = xp.matmul(filters, _in_groups(xp, g, images, rows, groups))
-            part = xp.reshape(part, (part.shape[0], channels, *size, *place[2]))
+            part = xp.reshape(part, (part.shape[0], channels, *place.size, *place.counts))
             _add(backend, out, part, place, images)
 
     # Blocks of the same images overlap.
     by_images = groupby(blocks, lambda block: block[0].start)
-    backend.run(add, [list(group) for _, group in by_images])
+    backend.run(add_blocks, [list(group) for _, group in by_images])
     return _cast(backend, out, dtype)
 
 
 def _by_convolution(backend, g, weight, padding, geometry, groups):
     """The gradient by the input for a stride of 1, as a convolution with the reversed filters.
 
-    It makes columns of ``g``, in place of adding up columns of the result, which takes three times
-    as long for each element.
+    It makes columns of ``g``. To add up columns of the result would take three times as long for
+    each element.
     """
     xp = backend.xp
-    _, size, _, _, _, dilation = geometry
+    size, dilation = geometry.size, geometry.dilation
     n = len(size)
     weight = xp.flip(weight, axis=tuple(range(2, n + 2)))
     weight = xp.reshape(weight, (groups, weight.shape[0] // groups, *weight.shape[1:]))
     weight = xp.permute_dims(weight, (0, 2, 1, *range(3, n + 3)))
     weight = xp.reshape(weight, (groups * weight.shape[1], *weight.shape[2:]))
     spans = [(k - 1) * d for k, d in zip(size, dilation, strict=True)]
-    padding = tuple(
-        [
-            (span - before, span - after)
-            for span, (before, after) in zip(spans, padding_per_axis(padding, n), strict=True)
-        ]
-    )
+    padding = padding_per_axis(padding, n)
+    padding = tuple([(span - p, span - q) for span, (p, q) in zip(spans, padding, strict=True)])
     return convolution(backend, g, weight, padding=padding, dilation=dilation, groups=groups)
 
 
 def check_convolution_input(cotangent_shape, weight_shape, groups):
     """Raise ValueError unless the shapes of a transposed convolution fit together."""
     given, weight_shape = tuple(cotangent_shape), tuple(weight_shape)
-    if len(weight_shape) < 3 or len(given) != len(weight_shape):
-        raise ValueError(
-            f"cotangent must have shape (n, out, ...) and weight (out, channels / groups, ...), "
-            f"with equally many axes, at least 3, but they have {given} and {weight_shape}"
-        )
-    _check_groups(f"weight {weight_shape}", weight_shape[0], groups)
+    _check_weight("cotangent must have shape (n, out, ...)", given, weight_shape, groups)
     if given[1] != weight_shape[0]:
         raise ValueError(
             f"cotangent {given} must have the {weight_shape[0]} channels of weight {weight_shape}"
@@ -585,55 +554,42 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
         )
     _check_groups("cotangent", g.shape[1], groups)
     _check_groups("x", x.shape[1], groups)
-    _check_counts(x.shape[2:], size, g.shape[2:], stride, padding, dilation)
-    dtype = _common_dtype(backend, g, x)
+    geometry = geometry_of(x.shape[2:], size, stride, padding, dilation)
+    _check_counts(geometry, g.shape[2:])
+    dtype = xp.result_type(g, x)
     g, x = _cast(backend, g, dtype), _cast(backend, x, dtype)
     wide = _wide(backend, dtype)
-    geometry = geometry_of(x.shape[2:], size, g.shape[2:], stride, padding, dilation)
     out_channels, channels = g.shape[1], x.shape[1] // groups
     shape = (out_channels, channels, *size)
-    if _kernels(backend, x, geometry) is not None and g.size:
+    if _kernel(backend, "fill", x, geometry) is not None and g.size:
         shapes, wanted = (x.shape, shape), (False, True, False)
         return backend.convolutions.cotangents(g, x, None, shapes, wanted, geometry, groups)[1]
     blocks = _blocks(backend, x.shape[0], x.shape[1], geometry)
-    spare = []
+
+    def product_of(block):
+        images, rows, place = block
+        part = xp.matrix_transpose(_in_groups(xp, g, images, rows, groups))
+        part = xp.matmul(_columns(backend, x, place, images, groups), part)
+        return xp.sum(part, axis=0, dtype=wide)
 
     def summed(some):
-        total = None
-        for images, rows, place in some:
-            columns, memory = _columns(backend, x, place, images, groups, spare)
-            part = _in_groups(xp, g, images, rows, groups)
-            part = xp.matmul(columns, xp.matrix_transpose(part))
-            spare.append(memory)
-            part = xp.sum(part, axis=0, dtype=wide)
-            total = part if total is None else total + part
-        return total
+        return reduce(add, map(product_of, some))
 
     # There are only a few sums, each over many blocks, because every sum takes memory of its own.
-    size_of_sum = ceil(len(blocks) / _SUMS) or 1
-    sums = backend.run(
-        summed, [blocks[i : i + size_of_sum] for i in range(0, len(blocks), size_of_sum)]
-    )
+    step = ceil(len(blocks) / _SUMS) or 1
+    sums = backend.run(summed, [blocks[i : i + step] for i in range(0, len(blocks), step)])
     if not sums:
         return backend.zeros(shape, dtype, x)
-    total = sums[0]
-    for part in sums[1:]:
-        total = total + part
-    return _cast(backend, xp.reshape(xp.matrix_transpose(total), shape), dtype)
+    total = xp.matrix_transpose(reduce(add, sums))
+    return _cast(backend, xp.reshape(total, shape), dtype)
+
+
+_FUNCTIONS = (
+    sliding_windows, add_windows, sum_windows, max_pool, find_in_windows, take_from_windows,
+    put_in_windows, convolution, convolution_input, convolution_weight,
+)  # fmt: skip
 
 
 def functions(backend):
     """The functions that a namespace gets, by name."""
-    given = (
-        sliding_windows,
-        add_windows,
-        sum_windows,
-        max_pool,
-        find_in_windows,
-        take_from_windows,
-        put_in_windows,
-        convolution,
-        convolution_input,
-        convolution_weight,
-    )
-    return {function.__name__: partial(function, backend) for function in given}
+    return {function.__name__: partial(function, backend) for function in _FUNCTIONS}

@@ -12,11 +12,11 @@ _CONTAINERS = Mapping, tuple, list
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """One batch of a list of samples, which is nested as they are.
+    """One batch of a list of samples, nested as the samples are.
 
-    Tensors, arrays and numbers of all samples are stacked along a new first axis to a Tensor.
-    Python floats become float32. Dicts, tuples, named tuples and lists hold a batch for each
-    of their members. The batch of strings or bytes is a list.
+    Tensors, arrays and numbers are stacked along a new first axis to a Tensor. Python floats become
+    float32. Of dicts, tuples, named tuples and lists, the batch has one with a batch for each
+    member. The batch of strings or bytes is a list.
 
     Raises ValueError if the samples differ in keys, lengths or shapes, and TypeError for values of
     other types.
@@ -56,9 +56,9 @@ def _collate(samples, path):
         tensors = [asarray(s, dtype=getattr(s, "dtype", None)).detach() for s in samples]
     except (TypeError, ValueError):
         raise TypeError(
-            f"default_collate: sample{path} is of type {kind.__name__}, of which no batch can be "
-            f"made; return arrays, numbers, strings, or dicts, tuples and lists of these, or give "
-            f"the DataLoader a collate_fn"
+            f"default_collate: sample{path} is of type {kind.__name__}, which cannot be batched; "
+            f"return arrays, numbers, strings, or dicts, tuples and lists of these, or give the "
+            f"DataLoader a collate_fn"
         ) from None
     shapes = {x.shape for x in tensors}
     if len(shapes) > 1:

@@ -132,8 +132,8 @@ def random_split(
 ) -> list[Subset]:
     """Split a data set at random into a `Subset` of each of these lengths.
 
-    lengths: ints that add up to the number of samples; or fractions that add up to 1, which are
-        rounded down, and the first parts get one of the remaining samples each.
+    lengths: ints that add up to the number of samples; or fractions that add up to 1. Their
+        numbers of samples are rounded down, and the first parts get one each of those left over.
     generator, seed: what the split depends on; by default the default generator.
 
     Raises ValueError for other lengths.
@@ -168,7 +168,7 @@ def samples_of(dataset, indices):
 
 
 def described(dataset):
-    """A data set as a repr shows it: without its samples."""
+    """A data set as text, without its samples."""
     if isinstance(dataset, (TensorDataset, Subset, ConcatDataset)):
         return repr(dataset)
     return f"{type(dataset).__name__} of {len(dataset)} samples"

@@ -19,9 +19,9 @@ _CHUNK_SIZE = 1 << 20
 def read_idx(path: str | os.PathLike) -> Tensor:
     """The array in an IDX file, gzipped or not, as a tensor on the CPU with the file's dtype.
 
-    Of a file that holds more than its header says, no more than one further byte is read or
-    decompressed. Raises FileNotFoundError if there is no such file; ValueError if it is truncated,
-    too long, or not an IDX file, or if NumPy could not make its array.
+    If a file is longer than its header says, this reads or decompresses only one byte more. Raises
+    FileNotFoundError if there is no such file; ValueError if it is truncated, too long, or not an
+    IDX file, or if NumPy could not make its array.
     """
     import gzip
     import zlib
@@ -56,7 +56,7 @@ def _read_array(file, path):
         )
     shape = tuple([int.from_bytes(lengths[i : i + 4], "big") for i in range(0, 4 * ndim, 4)])
     try:
-        array_of_bytes(b"", dtype, (0, *shape))  # so NumPy says whether it could make the array
+        array_of_bytes(b"", dtype, (0, *shape))  # fails if NumPy cannot make such an array
     except ValueError as error:
         message = f"read_idx: {path} cannot be read as an IDX file: {error}"
         raise ValueError(message) from None
@@ -72,9 +72,9 @@ def _read_array(file, path):
 
 
 def _read(file, size):
-    """The next bytes of a file: ``size`` of them, or all if there are fewer.
+    """The next ``size`` bytes of a file, or the rest if it has fewer.
 
-    ``file.read(size)`` would allocate ``size`` bytes before it has seen whether there are as many.
+    ``file.read(size)`` would allocate ``size`` bytes before it knows whether there are so many.
     """
     data = bytearray()
     while part := file.read(min(size - len(data), _CHUNK_SIZE)):

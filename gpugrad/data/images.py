@@ -1,18 +1,19 @@
 """Random changes of batches of images, named as in torchvision's ``transforms.v2``.
 
 Each is a function of images ``(n, channels, height, width)``, or of a tuple or list that begins
-with them, such as ``(images, labels)``, and each image gets a change of its own. They run on the
-device of the images; in a `DataLoader` that prefetches, in its thread::
+with them, such as ``(images, labels)``, and changes each image in another way. It runs on the
+device of the images. A `DataLoader` that prefetches calls it in its thread::
 
     from gpugrad.data import images
 
     augment = images.Compose([images.RandomCrop(28, padding=2), images.RandomHorizontalFlip()])
     loader = data.DataLoader(train, 64, shuffle=True, transform=augment, prefetch=2)
 
-Those that are random take a ``generator``. Without one, what a `DataLoader` does to a batch depends
-on the seed of the loader, the epoch and the number of the batch alone, also after a loop that was
-left or continued in its middle, or in another process; outside a loader they have a generator whose
-seed is drawn from the default one when they are made. The same seed draws the same on all devices.
+In a `DataLoader`, what a random change does to a batch depends on the loader's seed, the epoch, the
+number of the batch, and the state of the change's ``generator``, if it has one, when the change was
+made. So a loop that continues in its middle, or in another process, gets the same batches. Outside
+a loader, the change draws from that generator; without one it makes its own, with a seed from the
+default generator. The same seed draws the same numbers on all devices.
 """
 
 import math
@@ -44,7 +45,7 @@ __dir__ = __all__.copy
 
 
 class Compose:
-    """One function after the other, each of what the one before it returns.
+    """Calls one function after the other, each with the result of the one before it.
 
     transforms: of this module, or any other functions of a batch.
     """
@@ -59,12 +60,16 @@ class Compose:
 
     def for_batch(self, epoch: int, number: int, seed: int) -> "Compose":
         """The functions for a batch of a `DataLoader`, each with its own random numbers."""
-        kept = (getattr(t, "for_batch", lambda *_, t=t: t) for t in self.transforms)
-        return Compose([made(epoch, number, (seed << 16) + i) for i, made in enumerate(kept, 1)])
+        transforms = []
+        for i, transform in enumerate(self.transforms, 1):
+            if hasattr(transform, "for_batch"):
+                transform = transform.for_batch(epoch, number, (seed << 16) + i)
+            transforms.append(transform)
+        return Compose(transforms)
 
 
 class _Change:
-    """A function of images, or of a tuple or list of images and others, which it keeps."""
+    """Base class of the functions of images, or of a tuple or list that begins with images."""
 
     def __call__(self, batch: Any) -> Any:
         if isinstance(batch, dict):
@@ -73,43 +78,60 @@ class _Change:
                 f"not a dict; call it on the dict's images in a function of your own"
             )
         if not isinstance(batch, (tuple, list)):
-            return self._images(self._checked(batch))
+            return self._change_images(self._check_images(batch))
         kept = getattr(type(batch), "_make", type(batch))
-        return kept(self._all(self._checked(batch[0]), *batch[1:]))
+        return kept(self._change_batch(self._check_images(batch[0]), *batch[1:]))
 
-    def _checked(self, images):
+    def _check_images(self, images):
         images = asarray(images)
         layout = f"{type(self).__name__}: the images must be (n, channels, height, width)"
         require(images.ndim == 4, layout, images.shape)
         return images
 
-    def _all(self, images, *others):
-        return self._images(images), *others
+    def _check_floating(self, images):
+        if not is_floating(images):
+            raise TypeError(
+                f"{type(self).__name__}: the images must be floating, not {images.dtype}; divide "
+                f"them by 255"
+            )
 
-    def _images(self, images: Tensor) -> Tensor:
+    def _change_batch(self, images, *others):
+        return self._change_images(images), *others
+
+    def _change_images(self, images: Tensor) -> Tensor:
         raise NotImplementedError
 
 
 class _RandomChange(_Change):
+    fill: float
+    _seed = 0
+
     def __init__(self, generator: Generator | None) -> None:
         name = type(self).__name__
         if not isinstance(generator, Generator | None):
             raise TypeError(
                 f"{name}: generator must be a gpugrad.random.Generator, not {generator!r}"
             )
-        self._has_own = generator is None
+        if generator is not None:
+            state = generator.get_state()
+            self._seed = seed_from(name, generator, None)
+            generator.set_state(state)
         self.generator = generator or Generator(seed_from(name, None, None))
 
     def for_batch(self, epoch: int, number: int, seed: int) -> Self:
         """The function for a batch of a `DataLoader`, with its own random numbers."""
-        if not self._has_own:
-            return self
         made = copy(self)
-        # Never a seed of an order of samples, see `SeededSampler`, in which nothing is added.
+        seed += self._seed << 128
+        # With + 1 this is never the seed of an order of the same loader, see `SeededSampler`.
         made.generator = Generator(((2 * seed + 1) << 64) + (epoch << 32) + number)
         return made
 
-    def _drawn(self, images, low=0.0, high=1.0):
+    def _check_fill(self, dtype):
+        if isdtype(dtype, "integral"):
+            fits = iinfo(dtype).min <= self.fill <= iinfo(dtype).max
+            require(fits, f"{type(self).__name__}: fill must fit {dtype}", self.fill)
+
+    def _draw_uniform(self, images, low=0.0, high=1.0):
         """A random number for each image, in its library and on its device."""
         drawn = self.generator.uniform(images.shape[0], low=low, high=high, dtype=float64)
         if drawn.device == images.device and type(drawn._like) is type(images._like):
@@ -131,11 +153,8 @@ class Normalize(_Change):
         )
         self.mean, self.std = asarray(mean).tolist(), asarray(std).tolist()
 
-    def _images(self, images: Tensor) -> Tensor:
-        if not is_floating(images):
-            raise TypeError(
-                f"Normalize: the images must be floating, not {images.dtype}; divide them by 255"
-            )
+    def _change_images(self, images: Tensor) -> Tensor:
+        self._check_floating(images)
         mean, std = (
             reshape(created("asarray", x, dtype=images.dtype, like=images), (-1, 1, 1))
             for x in (self.mean, self.std)
@@ -153,10 +172,12 @@ class RandomCrop(_RandomChange):
     """A part of each image, at a random place: ``(n, channels, *size)``.
 
     size: height and width, or one number for both.
-    padding: by how many elements of the value ``fill`` to extend the images first: one number, one
-        for left and right and one for top and bottom, or one each for left, top, right and bottom.
+    padding: how many elements of the value ``fill`` to add at the edges first: one number for all
+        edges, one for left and right and one for top and bottom, or one each for left, top, right
+        and bottom.
 
-    Raises ValueError for images that are smaller than ``size``.
+    Raises ValueError for images that are smaller than ``size``, and with padding for a ``fill``
+    outside the range of their integer dtype.
     """
 
     def __init__(
@@ -174,15 +195,17 @@ class RandomCrop(_RandomChange):
         self.padding = per_axis("RandomCrop: padding", four, 4, 0)
         self.fill = fill
 
-    def _images(self, images: Tensor) -> Tensor:
+    def _change_images(self, images: Tensor) -> Tensor:
         left, top, right, bottom = self.padding
+        if any(self.padding):
+            self._check_fill(images.dtype)
         images = functional.pad(images, (left, right, top, bottom), value=self.fill)
         places = []
         for length, size in zip(images.shape[2:], self.size, strict=True):
             require(
                 length >= size, f"RandomCrop: images must be at least {self.size}", images.shape
             )
-            first = astype(self._drawn(images, 0, length - size + 1), "int64")
+            first = astype(self._draw_uniform(images, 0, length - size + 1), "int64")
             first = where(first > length - size, length - size, first)  # by rounding
             places.append(first[:, None] + created("arange", size, dtype="int64", like=images))
         rows, columns = places
@@ -201,8 +224,8 @@ class _RandomFlip(_RandomChange):
         require(0 <= p <= 1, f"{type(self).__name__}: p must be from 0 to 1", p)
         self.p = p
 
-    def _images(self, images: Tensor) -> Tensor:
-        is_turned = self._drawn(images) < self.p
+    def _change_images(self, images: Tensor) -> Tensor:
+        is_turned = self._draw_uniform(images) < self.p
         return where(reshape(is_turned, (-1, 1, 1, 1)), flip(images, axis=self.axis), images)
 
 
@@ -223,7 +246,9 @@ class RandomRotation(_RandomChange):
 
     degrees: the least and the largest angle, counter-clockwise, or the largest in both directions.
     interpolation: ``"nearest"`` or ``"bilinear"``.
-    fill: the value of what comes from outside.
+    fill: the value of the places in the result that come from outside the image.
+
+    Raises ValueError for a ``fill`` outside the range of the images' integer dtype.
     """
 
     def __init__(
@@ -244,8 +269,8 @@ class RandomRotation(_RandomChange):
         self.interpolation = one_of("RandomRotation: interpolation", interpolation, known)
         self.fill = fill
 
-    def _images(self, images: Tensor) -> Tensor:
-        angles = self._drawn(images, *self.degrees) * (math.pi / 180)
+    def _change_images(self, images: Tensor) -> Tensor:
+        angles = self._draw_uniform(images, *self.degrees) * (math.pi / 180)
         height, width = images.shape[2:]
         across, along = sin(angles), cos(angles)
         zeros = across * 0
@@ -254,14 +279,12 @@ class RandomRotation(_RandomChange):
         dtype = images.dtype
         x = images if is_floating(images) else astype(images, float32)
         grid = astype(functional.affine_grid(theta, images.shape), x.dtype)
-        if isdtype(dtype, "integral"):
-            fits = iinfo(dtype).min <= self.fill <= iinfo(dtype).max
-            require(fits, f"RandomRotation: fill must fit {dtype}", self.fill)
+        self._check_fill(dtype)
         sampled = functional.grid_sample(x, grid, self.interpolation)
         if self.fill:
             inside = created("ones", (images.shape[0], 1, height, width), dtype=x.dtype, like=x)
             outside = 1 - functional.grid_sample(inside, grid, self.interpolation)
-            # What is outside by rounding alone gets nothing of a fill that may be infinite.
+            # A place that is outside by rounding alone gets nothing of a fill, which may be inf.
             is_outside = outside > float(finfo(x.dtype).eps) ** 0.5
             sampled = where(
                 is_outside, sampled + where(is_outside, outside, 1.0) * self.fill, sampled
@@ -276,8 +299,8 @@ class MixUp(_RandomChange):
     same of the labels as probabilities, ``(n, classes)``, which `cross_entropy` takes. The first
     image is mixed with the last (Zhang et al. 2018).
 
-    alpha: each image's share is from the beta distribution with both parameters ``alpha``; the
-        smaller, the closer to 0 or 1. Other values than 1 need SciPy.
+    alpha: each image's share is from the beta distribution with both parameters ``alpha``. A small
+        ``alpha`` gives shares close to 0 and 1. Other values than 1 need SciPy.
     num_classes: how many classes there are, if the labels are integers ``(n,)``.
     """
 
@@ -293,24 +316,21 @@ class MixUp(_RandomChange):
         self.alpha = alpha
         self.num_classes = num_classes
 
-    def _images(self, images: Tensor) -> Tensor:
+    def _change_images(self, images: Tensor) -> Tensor:
         raise TypeError("MixUp: needs a batch (images, labels), not images alone")
 
-    def _all(self, images, *others):
+    def _change_batch(self, images, *others):
         if not others:
-            self._images(images)
+            self._change_images(images)
         labels, *rest = others
         labels = asarray(labels)
-        if not is_floating(images):
-            raise TypeError(
-                f"MixUp: the images must be floating, not {images.dtype}; divide them by 255"
-            )
+        self._check_floating(images)
         if not is_floating(labels):
             if self.num_classes is None:
                 raise ValueError("MixUp: integer labels need num_classes")
             require(labels.ndim == 1, "MixUp: integer labels must be (n,)", labels.shape)
             labels = astype(functional.one_hot(labels, self.num_classes), images.dtype)
-        share = self._drawn(images)
+        share = self._draw_uniform(images)
         if self.alpha != 1:
             share = special.betaincinv(self.alpha, self.alpha, share)
 

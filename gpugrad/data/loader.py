@@ -39,9 +39,9 @@ Batch = TypeVar("Batch")
 class DataLoader(Generic[Batch]):
     """Batches of a data set, ``(batch_size, ...)``; one pass is an epoch.
 
-    dataset: a `TensorDataset`, whose batches are cut out as a whole and are tuples of tensors, or
-        any object with ``__len__`` and ``__getitem__(i)``, whose samples are put together by
-        ``collate_fn``. A `Subset` of a `TensorDataset` counts as one.
+    dataset: a `TensorDataset`, from which each batch is taken at once, as a tuple of tensors; or
+        any object with ``__len__`` and ``__getitem__(i)``, of whose samples ``collate_fn`` makes
+        batches. A `Subset` of a `TensorDataset` counts as one.
     batch_size: the number of samples in every batch but the last, which has the rest. An
         empty data set has no batches.
     shuffle: use a new order in each epoch, which depends only on ``seed`` and ``epoch``.
@@ -62,15 +62,15 @@ class DataLoader(Generic[Batch]):
     device: the device to move a batch's Tensors to; by default they stay where they are. A batch
         for a CUDA device is copied while the program works on the previous one, through
         pinned memory for three batches.
-    prefetch: how many batches to prepare ahead, in a thread, in the same order: their samples are
-        read, put together and transformed there. This pays off where that waits for files, or runs
-        for long in NumPy. Batches are then never views. An error is raised where its batch would
-        have come. Samples and transforms should be computed on the CPU, with random numbers from a
-        generator of their own.
+    prefetch: how many batches to prepare ahead. A thread then reads the samples, makes batches of
+        them and transforms these, in the same order. This pays off if reading waits for files, or
+        the transform runs for long in NumPy. Batches are then never views. An error is raised
+        where its batch would have come. Samples and transforms should be computed on the CPU, with
+        random numbers from a generator of their own.
 
     epoch: the number of epochs begun; set it to begin with another.
 
-    In annotations it has the type of its batches, as in ``DataLoader[tuple[Tensor, ...]]``.
+    An annotation can name the type of the batches, as in ``DataLoader[tuple[Tensor, ...]]``.
     """
 
     @overload
@@ -119,7 +119,7 @@ class DataLoader(Generic[Batch]):
         prefetch: int = 0,
         **others: Never,
     ) -> None:
-        _refuse(others)
+        _check_others(others)
         batch_size = whole("DataLoader: batch_size", batch_size, 1)
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
             raise TypeError(
@@ -174,11 +174,11 @@ class DataLoader(Generic[Batch]):
         progress = self._progress
         if progress.begun or progress.epoch != epoch:
             progress = _Progress(epoch, 0)
-        parts = self._parts(epoch, progress.position)
+        recipes = self._recipes(epoch, progress.position)
         progress.begun = True
         self._progress = progress
         self.epoch = epoch + 1
-        return self._batches(progress, parts)
+        return self._batches(progress, recipes)
 
     @property
     def seed(self) -> int | None:
@@ -197,7 +197,7 @@ class DataLoader(Generic[Batch]):
             self._seeded().seed = whole("DataLoader: seed", seed, 0)
 
     def _seed_transform(self):
-        """Whether the transform needs a seed; draw one if it does and there is none."""
+        """Draw a seed for the transform if it needs one; return whether it does."""
         is_random = hasattr(self.transform, "for_batch")
         if is_random and self._transform_seed is None:
             self._transform_seed = seed_from("DataLoader", None, None)
@@ -212,11 +212,11 @@ class DataLoader(Generic[Batch]):
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is: ``"epoch"``, ``"position"`` and ``"seed"``, for `load_state_dict`.
 
-        Besides, there is ``"transform_seed"`` if the transform has a method ``for_batch``.
+        If the transform has a method ``for_batch``, there is a ``"transform_seed"`` too.
 
         epoch: the number of the epoch in progress, counted from 0.
-        position: how many of its batches the latest iterator has returned. As long as the loop has
-            not come to its end, this may be all of them.
+        position: how many of its batches the latest iterator has returned. This can be all of
+            them, until the loop asks for another one.
         """
         progress = self._progress
         epoch, position = progress.epoch, progress.position
@@ -230,10 +230,10 @@ class DataLoader(Generic[Batch]):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue where another loader, of the same data set and options, was.
 
-        The next pass returns exactly those batches of the epoch that were left, possibly none, and
-        ``epoch`` is that epoch. For a ``sampler`` or ``batch_sampler`` of one's own see `Sampler`.
+        The next pass returns exactly the remaining batches of the epoch, possibly none, and
+        ``epoch`` is that epoch. For your own ``sampler`` or ``batch_sampler`` see `Sampler`.
 
-        Raises ValueError if the state is not one of such a loader; nothing has changed then.
+        Raises ValueError if the state is not one of such a loader, and then changes nothing.
         """
         try:
             epoch, position, seed = [state_dict[name] for name in ("epoch", "position", "seed")]
@@ -267,10 +267,10 @@ class DataLoader(Generic[Batch]):
                 parts.append(f"{name}={getattr(self, name)!r}")
         return f"DataLoader({', '.join(parts)})"
 
-    def _batches(self, progress, parts):
+    def _batches(self, progress, recipes):
         if self.prefetch:
-            parts = prefetched(map(_gathered, parts), self.prefetch)
-        batches = _read_parts(parts) if self.device is None else _transferred(parts, self.device)
+            recipes = prefetched(map(_read_on_cpu, recipes), self.prefetch)
+        batches = _read(recipes) if self.device is None else _transferred(recipes, self.device)
         try:
             for batch in batches:
                 progress.position += 1
@@ -281,40 +281,41 @@ class DataLoader(Generic[Batch]):
         finally:
             batches.close()
             if self.prefetch:
-                parts.close()
+                recipes.close()
 
-    def _parts(self, epoch, start):
-        """The batches from ``start`` on, each as pairs of an array and its rows, and a function.
+    def _recipes(self, epoch, start):
+        """Yield for each batch from ``start`` on what to read, and a function that makes it.
 
-        The function makes the batch of the list of these rows, on the device.
+        What to read is a list of pairs of an array and its rows. The function takes the list of
+        these rows, on the loader's device.
         """
         keys, order, lists = self._order(epoch, start)
-        arrays, mapping = (None, None) if self.collate_fn else _whole_tensors(self.dataset)
+        arrays, mapping = (None, None) if self.collate_fn else _arrays_and_rows(self.dataset)
         if arrays is None:
             if lists is None:
-                indices = range(len(self.dataset)) if order is None else order.tolist()
-                lists = (indices[key] for key in keys)
+                numbers = range(len(self.dataset)) if order is None else order.tolist()
+                lists = (numbers[key] for key in keys)
             collate = self.collate_fn or default_collate
-            made = (collate(samples_of(self.dataset, some)) for some in lists)
-            return (self._made(epoch, i, batch) for i, batch in enumerate(made, start))
-        if lists is not None:
-            n = len(self.dataset)
-            orders = ([_index_for(a, _rows(some, n, mapping)) for a in arrays] for some in lists)
-            parts = (list(zip(arrays, rows, strict=True)) for rows in orders)
+            batches = (collate(samples_of(self.dataset, indices)) for indices in lists)
         else:
-            if mapping is not None:
-                order = mapping if order is None else mapping[order]
-            parts = _cut(arrays, keys, order)
-        if self.transform is None:
-            return zip(parts, repeat(_as_tuple))
-        made = (_as_tuple([take_rows(*pair) for pair in part]) for part in parts)
-        return (self._made(epoch, i, batch) for i, batch in enumerate(made, start))
+            if lists is not None:
+                rows = (_rows(indices, len(self.dataset), mapping) for indices in lists)
+                pairs = ([(a, _index_for(a, at)) for a in arrays] for at in rows)
+            else:
+                if mapping is not None:
+                    order = mapping if order is None else mapping[order]
+                pairs = _slices_of(arrays, keys, order)
+            if self.transform is None:
+                return zip(pairs, repeat(_as_tuple))
+            batches = (_as_tuple([take_rows(*pair) for pair in own]) for own in pairs)
+        return (self._recipe(epoch, i, batch) for i, batch in enumerate(batches, start))
 
     def _order(self, epoch, start):
-        """The batches of an epoch from ``start`` on: slices of an order, or lists of indices.
+        """The samples of each batch of an epoch from ``start`` on, in one of two forms.
 
-        Returns the slices, the order as a tensor, which is None for the order of the data set, and
-        None; or for samplers and batch samplers of other kinds None, None and the lists.
+        For the library's own orders: slices, the order that they are slices of, as a tensor or None
+        for the order of the data set, and None. For any other sampler and for batch samplers: None,
+        None, and an iterator over lists of indices.
         """
         sampler = self.sampler
         own = self.batch_sampler is None
@@ -334,8 +335,8 @@ class DataLoader(Generic[Batch]):
         stop = n - n % size if self.drop_last else n
         return [slice(i, min(i + size, n)) for i in range(start * size, stop, size)], order, None
 
-    def _made(self, epoch, number, batch):
-        """A part, see `_parts`, for a batch that has been put together."""
+    def _recipe(self, epoch, number, batch):
+        """The recipe, see `_recipes`, of a batch that is there and has not been transformed."""
         transform = self.transform
         if transform is not None:
             if hasattr(transform, "for_batch"):
@@ -354,11 +355,11 @@ class DataLoader(Generic[Batch]):
 
 
 class _Progress:
-    """How far the pass through an epoch is.
+    """How far a loader is in an epoch.
 
-    epoch: its number.
-    position: the number of batches returned, or left out because another loader returned them.
-    begun: whether an iterator was made.
+    epoch: the number of the epoch.
+    position: the number of batches that this loader, or the one whose state it has, has returned.
+    begun: whether there is an iterator.
     done: whether the iterator has come to its end.
     """
 
@@ -368,8 +369,8 @@ class _Progress:
         self.begun = self.done = False
 
 
-def _refuse(others):
-    """Raise TypeError for PyTorch's other arguments, unless they ask for nothing."""
+def _check_others(others):
+    """Raise TypeError for other arguments, unless they are PyTorch's and switched off."""
     known = INSTEAD["DataLoader()"]
     for name, value in others.items():
         if name == "in_order" or (name in known and not value):
@@ -379,11 +380,11 @@ def _refuse(others):
         raise TypeError(f"DataLoader: got an unexpected keyword argument {name!r}")
 
 
-def _whole_tensors(dataset):
-    """The arrays from which batches can be cut, and which of their rows are in the data set.
+def _arrays_and_rows(dataset):
+    """The arrays of a `TensorDataset` or a `Subset` of one, and the rows that it consists of.
 
-    The rows are a tensor of indices, or None for all in their order. Both are None if samples have
-    to be read one by one.
+    The rows are a tensor of indices, or None for all in their order. For other data sets, whose
+    samples have to be read one by one, arrays and rows are None.
     """
     mapping = None
     while type(dataset) is Subset:
@@ -397,7 +398,7 @@ def _whole_tensors(dataset):
 
 
 def _rows(indices, n, mapping):
-    """Indices of samples as a tensor of numbers from 0 to ``n - 1``, or the rows they stand for."""
+    """Indices of ``n`` samples as a tensor without negative ones, or their rows in ``mapping``."""
     rows = asarray(indices if len(indices) else (), dtype=None if len(indices) else int64)
     if not isdtype(rows.dtype, "integral") or rows.ndim != 1:
         raise TypeError(f"DataLoader: indices must be ints, not {indices!r}")
@@ -411,7 +412,7 @@ def _rows(indices, n, mapping):
     return rows if mapping is None else mapping[rows]
 
 
-def _cut(arrays, keys, order):
+def _slices_of(arrays, keys, order):
     """Yield for each slice the pairs of an array and its rows there, in the given order."""
     orders = [None if order is None else _index_for(a, order) for a in arrays]
     for key in keys:
@@ -426,23 +427,23 @@ def _index_for(array, order):
     return backend.asarray(order.array, device=backend.device(array))
 
 
-def _read_parts(parts):
-    """Yield the batches of parts, see `DataLoader._parts`, where they are."""
-    for pairs, made in parts:
-        yield made([take_rows(array, rows) for array, rows in pairs])
+def _read(recipes):
+    """Yield the batches of recipes, see `DataLoader._recipes`, on the devices of their arrays."""
+    for pairs, make in recipes:
+        yield make([take_rows(array, rows) for array, rows in pairs])
 
 
-def _transferred(parts, device):
-    """Yield the batches of parts on ``device``."""
-    waiting: deque = deque()  # what makes the batches that are on their way
+def _transferred(recipes, device):
+    """Yield the batches of recipes on ``device``."""
+    makers: deque = deque()  # for the batches that are on their way
 
     def pairs():
-        for some, made in parts:
-            waiting.append(made)
+        for some, make in recipes:
+            makers.append(make)
             yield some
 
     for arrays in transfer_batches(pairs(), device):
-        yield waiting.popleft()(arrays)
+        yield makers.popleft()(arrays)
 
 
 def _as_tuple(arrays):
@@ -457,17 +458,15 @@ def _moved(batch, device, arrays):
     )
 
 
-def _gathered(part):
-    """A part, see `DataLoader._parts`, whose rows have been read if they are on the CPU."""
-    pairs, made = part
-    return [_read(array, rows) for array, rows in pairs], made
-
-
-def _read(array, rows):
-    backend = backend_of[type(array)]
-    if backend.device(array) != "cpu" or rows is _WHOLE:
-        return array, rows
-    found = take_rows(array, rows)
-    if isinstance(rows, slice):
-        found = backend.asarray(found, copy=True)
-    return found, _WHOLE
+def _read_on_cpu(recipe):
+    """The recipe for the same batch that has copies of the rows that are on the CPU."""
+    pairs, make = recipe
+    read = []
+    for array, rows in pairs:
+        backend = backend_of[type(array)]
+        if backend.device(array) == "cpu" and rows is not _WHOLE:
+            is_view = isinstance(rows, slice)
+            array, rows = take_rows(array, rows), _WHOLE
+            array = backend.asarray(array, copy=True) if is_view else array
+        read.append((array, rows))
+    return read, make

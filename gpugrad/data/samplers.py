@@ -19,10 +19,10 @@ Index = TypeVar("Index", covariant=True)
 class Sampler(Generic[Index]):
     """Base class of samplers, which yield the indices of samples; one pass is an epoch.
 
-    A sampler of one's own defines ``__iter__``, and ``__len__`` where ``len(loader)`` is needed. If
-    its order depends on random numbers, it also defines ``set_epoch(epoch)``, which a `DataLoader`
-    calls before each pass: the order may then depend on a seed and the epoch only, so that a run
-    can be resumed in the middle of an epoch.
+    Your own sampler defines ``__iter__``, and ``__len__`` if the program calls ``len(loader)``. If
+    its order is random, it also defines ``set_epoch(epoch)``, which a `DataLoader` calls before
+    each pass. Let the order depend on a seed and the epoch only, so that a run can be resumed in
+    the middle of an epoch.
     """
 
     def __iter__(self) -> Iterator[Index]:
@@ -71,8 +71,8 @@ class RandomSampler(SeededSampler):
     """The indices of ``data_source`` in a random order, another one in each pass.
 
     replacement: draw each index independently, so that some come several times and others never.
-    num_samples: how many to draw, by default as many as there are. If more than that are drawn
-        without replacement, one random order follows the other.
+    num_samples: how many to draw, by default as many as there are. If more are drawn without
+        replacement, one random order follows the other.
     generator: a `gpugrad.random.Generator` from which the seed is drawn; by default the default
         one.
     seed: an int of at least 0 instead. The order depends only on ``seed`` and ``epoch``, the number
@@ -189,16 +189,16 @@ class BatchSampler(Sampler[list[int]]):
 class DistributedSampler(SeededSampler):
     """Indices of ``data_source`` for one of several processes: each index is in one of them.
 
-    Process ``rank`` has the positions ``rank``, ``rank + num_replicas`` and so on of the order of
-    all, which is the same in each process. The processes may have different numbers of batches;
-    `DistributedBatchSampler` gives each process a part of each batch instead.
+    All processes make the same order of all indices. Process ``rank`` has its positions ``rank``,
+    ``rank + num_replicas`` and so on. The processes may have different numbers of
+    batches; `DistributedBatchSampler` gives each process a part of each batch instead.
 
     data_source: any object with a length.
     num_replicas, rank: by default those of `gpugrad.distributed`.
     shuffle: use a random order, another one in each pass.
     seed: an int of at least 0, the same in all processes. The order depends only on ``seed`` and
         ``epoch``.
-    drop_last: leave out the last samples where the processes would not all have as many.
+    drop_last: leave out the last samples if the processes would have different numbers of them.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class DistributedSampler(SeededSampler):
         drop_last: bool = False,
     ) -> None:
         self.data_source = data_source
-        self.rank, self.num_replicas = _place("DistributedSampler", rank, num_replicas)
+        self.rank, self.num_replicas = _rank_and_size("DistributedSampler", rank, num_replicas)
         self.shuffle = shuffle
         self.drop_last = drop_last
         self.seed = whole("DistributedSampler: seed", seed, 0)
@@ -229,12 +229,12 @@ class DistributedSampler(SeededSampler):
 class DistributedBatchSampler(BatchSampler):
     """For one of several processes, its part of each batch of ``batch_size`` indices.
 
-    Together the processes have the batches of `BatchSampler`, whatever their number is, so that
-    training does not depend on it but for rounding. All have the same number of batches; the
-    lengths of the parts of a batch differ by at most one, and a part may be empty.
+    Together the processes have the batches of `BatchSampler`, so that but for rounding, training
+    does not depend on the number of processes. All have the same number of batches; the lengths
+    of the parts of a batch differ by at most one, and a part may be empty.
 
-    sampler: the indices of all processes, in the same order in each: pass a `RandomSampler` a
-        ``seed``.
+    sampler: the indices of all processes, which must be in the same order in each of them: pass a
+        ``seed`` to a `RandomSampler`.
     batch_size: the number of samples in a batch, of all processes together.
     drop_last: leave out a last batch that is shorter.
     num_replicas, rank: by default those of `gpugrad.distributed`.
@@ -249,14 +249,14 @@ class DistributedBatchSampler(BatchSampler):
         rank: int | None = None,
     ) -> None:
         super().__init__(sampler, batch_size, drop_last)
-        self.rank, self.num_replicas = _place("DistributedBatchSampler", rank, num_replicas)
+        self.rank, self.num_replicas = _rank_and_size("DistributedBatchSampler", rank, num_replicas)
 
     def __iter__(self) -> Iterator[list[int]]:
         return (batch[self.rank :: self.num_replicas] for batch in super().__iter__())
 
 
-def _place(name, rank, size):
-    """The number of this process and of all processes, which may be given together."""
+def _rank_and_size(name, rank, size):
+    """The number of this process, and how many there are: both as given, or both by default."""
     if (rank is None) != (size is None):
         raise TypeError(f"{name}: give both num_replicas and rank, or neither")
     if rank is None:

@@ -1,6 +1,5 @@
 """Who this process is among the others, and collectives of trees of tensors."""
 
-from functools import wraps
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -119,15 +118,11 @@ def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> A
     one_of("all_reduce: op", op, ("sum", "mean", "max", "min"))
 
     def check(x):
-        if _kind(x, "bool"):
-            raise TypeError("all_reduce: bools cannot be reduced; convert them to integers")
+        _check_numbers("all_reduce", x)
         if op == "mean" and not is_floating(x):
             raise TypeError(f"all_reduce: the mean of {x.dtype} needs a floating dtype; convert it")
 
-    def start_all_reduce(copy):
-        return Started(copy, current().all_reduce, copy, "sum" if op == "mean" else op)
-
-    results = _run("all_reduce", tree, start_all_reduce, check)
+    results = _run("all_reduce", tree, "sum" if op == "mean" else op, check=check)
     return map_tensors(lambda x: x / size(), results) if op == "mean" else results
 
 
@@ -142,11 +137,7 @@ def broadcast(tree: Any, root: int = 0) -> Any:
     whole("broadcast: root", root, 0)
     if root >= group.size:
         raise ValueError(f"broadcast: there is no rank {root} among {group.size}")
-
-    def start_broadcast(copy):
-        return Started(copy, current().broadcast, copy, root)
-
-    return _run("broadcast", tree, start_broadcast)
+    return _run("broadcast", tree, root)
 
 
 @explains_arguments
@@ -155,12 +146,7 @@ def all_gather(tree: Any) -> Any:
 
     tree: a tensor, or nested containers of tensors. See `all_reduce`.
     """
-
-    def start_all_gather(copy):
-        out = _empty((size(), *copy.shape), copy)
-        return Started(out, current().all_gather, copy, out)
-
-    return _run("all_gather", tree, start_all_gather)
+    return _run("all_gather", tree, shape_of=lambda shape: (size(), *shape))
 
 
 @explains_arguments
@@ -179,20 +165,22 @@ def reduce_scatter(tree: Any) -> Any:
                 f"reduce_scatter: the first axis must have the length {size()}, the number of "
                 f"processes; the shape is {x.shape}"
             )
-        if _kind(x, "bool"):
-            raise TypeError("reduce_scatter: bools cannot be reduced; convert them to integers")
+        _check_numbers("reduce_scatter", x)
 
-    def start_reduce_scatter(copy):
-        out = _empty(copy.shape[1:], copy)
-        return Started(out, current().reduce_scatter, copy, out)
-
-    return _run("reduce_scatter", tree, start_reduce_scatter, check)
+    return _run("reduce_scatter", tree, shape_of=lambda shape: shape[1:], check=check)
 
 
-def _run(name, tree, start, check=lambda x: None):
-    """Start a collective for each tensor of a tree, then wait; the tree of the results.
+def _check_numbers(name, x):
+    if backend_of[type(x.array)].xp.isdtype(x.dtype, "bool"):
+        raise TypeError(f"{name}: bools cannot be reduced; convert them to integers")
 
-    start: ``start(copy)`` returns what it has `Started`, given a contiguous copy of an array.
+
+def _run(name, tree, *args, shape_of=None, check=lambda x: None):
+    """Start a collective of `Group` for each tensor of a tree, then wait; the tree of the results.
+
+    args: what the collective takes besides the array, which it overwrites.
+    shape_of: the shape of its result, as a function of the array's shape; None for a collective
+        that overwrites the array.
     check: ``check(x)`` raises an error for a tensor that the collective does not take.
     """
     leaves, structure = flatten(tree)
@@ -208,22 +196,19 @@ def _run(name, tree, start, check=lambda x: None):
             )
         check(x)
 
-    @wraps(start)
-    def start_with_copy(array):
+    def start(array):
         backend = backend_of[type(array)]
         with backend.scope(array):
-            copy = backend.asarray(array, copy=True)
-            return start(backend.xp.reshape(backend.xp.reshape(copy, (-1,)), array.shape))
+            copy = backend.xp.reshape(backend.asarray(array, copy=True), (-1,))  # contiguous
+            out = copy = backend.xp.reshape(copy, array.shape)
+            given = args
+            if shape_of is not None:
+                shape = shape_of(array.shape)
+                out = backend.create("empty", shape, dtype=array.dtype, like=array)
+                given = (out,)
+            return Started(out, getattr(current(), name), copy, *given)
 
-    started = [communicate(start_with_copy, x.array) for x in tensors]
+    start.__name__ = f"start_{name}"
+    started = [communicate(start, x.array) for x in tensors]
     arrays = [communicate(finish, one, results=True)[0] for one in started]
     return unflatten(structure, [wrap(array, None) for array in arrays])
-
-
-def _empty(shape, like):
-    backend = backend_of[type(like)]
-    return backend.create("empty", shape, dtype=like.dtype, like=like)
-
-
-def _kind(x, kind):
-    return backend_of[type(x.array)].xp.isdtype(x.dtype, kind)

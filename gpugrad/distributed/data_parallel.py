@@ -185,12 +185,10 @@ class _Bucket:
         return Started(array, current().all_reduce, array)
 
     def end_mean(self, places, started):
-        """The gradients in these parts of the array, given where each begins, ends, its shape."""
-        array = started.wait()
+        """The gradients in the array, given where each of them begins and ends, and its shape."""
+        array, xp = started.wait(), backend_of[type(self.like)].xp
         parts = [array[start:stop].reshape(shape) for start, stop, shape in places]
-        if self.dtype == self.like.dtype:
-            return parts
-        return [backend_of[type(x)].xp.astype(x, self.like.dtype) for x in parts]
+        return [xp.astype(x, self.like.dtype, copy=False) for x in parts]
 
 
 def _start_exchange(flags):
@@ -199,9 +197,9 @@ def _start_exchange(flags):
 
 
 class _Exchange:
-    """The end of an exchange of flags; a program that is recorded is for one outcome.
+    """Ends an exchange of flags; a recorded program is for the outcome of the first call only.
 
-    flags: whether each parameter has a gradient in any process, once it was called.
+    flags: whether each parameter has a gradient in any process; None before the first call.
     """
 
     __name__ = "end_exchange"

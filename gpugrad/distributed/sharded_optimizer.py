@@ -58,17 +58,15 @@ class ShardedOptimizer(Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update each parameter that requires grad and has a gradient, in some process."""
-        self._has_stepped = True
         return self._shared(lambda: self.optimizer.step(closure))
 
     def step_unless(self, skips: Mapping[str, Any]) -> Any:
         """A `step` that changes nothing if ``skips`` are not 0; see `Optimizer.step_unless`."""
-        self._has_stepped = True
         return self._shared(lambda: self.optimizer.step_unless(skips))
 
     def _shared(self, step):
         """Call ``step`` with the gradients of this process's parameters, then share all of them."""
-        group = self._group
+        self._has_stepped, group = True, self._group
         if group.size == 1:
             return step()
         with_owner = self._with_owner()

@@ -1,13 +1,13 @@
 """Layers, losses and models, with PyTorch's names and shapes."""
 
-from .._foreign_names import answer as _answer
+from .._foreign_names import explain_names as _explain_names
 from . import functional, init, utils
 from .common import public as _public
 from .module import Module, Parameter
 from .stateless import functional_call
 from .summaries import summary
 
-# The classes of these modules are exported, but for those with a leading underscore.
+# All classes of these modules are public, except those with a leading underscore.
 _layers = _public(
     type,
     __name__,
@@ -20,5 +20,4 @@ _layers = _public(
 globals().update(_layers)
 _others = "Module Parameter functional functional_call init summary utils".split()
 __all__ = sorted([*_layers, *_others])
-__dir__ = __all__.copy
-__getattr__ = _answer(__name__)
+_explain_names(__name__)

@@ -440,7 +440,7 @@ class LeakyReLU(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class LocalResponseNorm(Module):
-    """Divides by what the channels around have; see `functional.local_response_norm`."""
+    """Divides by the size of neighbouring channels; see `functional.local_response_norm`."""
 
     size: int
     alpha: float

@@ -19,12 +19,13 @@ from ..ops.activations import (
     softsign,
 )
 from ..ops.elementwise import where
-from ..ops.manipulation import reshape
+from ..ops.manipulation import reshape, split
 from ..ops.neural import log_softmax as _log_softmax
 from ..ops.neural import relu, sigmoid
 from ..ops.neural import softmax as _softmax
 from ..ops.transcendental import tanh
-from ..random import Generator, default_generator
+from ..random import Generator
+from .common import generator_for
 from .function_layer import FunctionLayer
 from .module import Module, Parameter
 
@@ -99,7 +100,7 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
     PyTorch guesses an axis if ``dim`` is not given, which it advises against; here it is required.
 
-    dtype: that to which the input is cast first, and of the result; by default the input's.
+    dtype: of the result; the input is cast to it first. By default the input's dtype.
     """
     return _softmax(input if dtype is None else input.astype(dtype), dim)
 
@@ -148,7 +149,7 @@ def rrelu(
     """``x`` where it is positive, else ``a * x``, with a random slope ``a`` for each element.
 
     training: whether to draw the slopes, from ``lower`` to ``upper``; else ``a`` is their mean.
-    generator: what draws them; by default the generator of the input's device.
+    generator: draws the slopes; by default the generator of the input's device.
 
     From Xu et al. (2015). ``inplace`` is ignored. Raises ValueError if ``lower`` is above
     ``upper``.
@@ -157,7 +158,7 @@ def rrelu(
         raise ValueError(f"rrelu: lower {lower} must be at most upper {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
-    generator = generator or default_generator(input.device)
+    generator = generator_for(input, generator)
     slopes = generator.uniform(input.shape, low=lower, high=upper, dtype=input.dtype)
     return where(input >= 0, input, slopes * input)
 
@@ -170,15 +171,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     ndim = input.ndim
     if not -ndim <= dim < ndim:
         raise ValueError(f"glu: dim {dim} is not an axis of an input of shape {input.shape}")
-    half, odd = divmod(input.shape[dim], 2)
-    if odd:
+    if input.shape[dim] % 2:
         raise ValueError(
             f"glu: the input's axis {dim} is halved, and must have an even length, but its shape "
             f"is {input.shape}"
         )
-    before = (slice(None),) * (dim % ndim)
-    a = input[(*before, slice(None, half), ...)]
-    b = input[(*before, slice(half, None), ...)]
+    a, b = split(input, 2, axis=dim)
     return a * sigmoid(b)
 
 
@@ -269,7 +267,7 @@ class GELU(_Activation, function=gelu):
     approximate: ``"none"``, or ``"tanh"`` for a formula with the hyperbolic tangent.
     """
 
-    def _keep(self, approximate):
+    def _set_options(self, approximate):
         self.approximate = one_of("GELU: approximate", approximate, ("none", "tanh"))
 
 
@@ -300,12 +298,12 @@ class Hardtanh(_Activation, function=hardtanh, inplace=True):
     Raises ValueError unless ``min_val`` is less than ``max_val``.
     """
 
-    def _keep(self, min_val, max_val):
+    def _set_options(self, min_val, max_val):
         if not min_val < max_val:
             raise ValueError(
                 f"Hardtanh: min_val must be less than max_val, but they are {min_val} and {max_val}"
             )
-        super()._keep(min_val=min_val, max_val=max_val)
+        super()._set_options(min_val=min_val, max_val=max_val)
 
 
 class Hardswish(_Plain, function=hardswish, inplace=True):
@@ -360,4 +358,4 @@ class RReLU(_Activation, function=rrelu, options="lower upper", inplace=True):
     """A leaky ReLU with random slopes while it is trained; see `functional.rrelu`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return rrelu(input, **self._kept(), training=self.training)
+        return rrelu(input, **self._kwargs(), training=self.training)

@@ -43,7 +43,7 @@ class MultiheadAttention(Module):
     add_bias_kv: whether to append a trained key and value, ``bias_k`` and ``bias_v``.
     add_zero_attn: whether to append a key and a value of zeros.
     kdim, vdim: the numbers of features of key and value; by default ``embed_dim``.
-    dtype, device, generator: as for `Linear`; the generator also decides what to drop.
+    dtype, device, generator: as for `Linear`; the generator also decides which weights to drop.
 
     The state has ``in_proj_weight (3 * embed_dim, embed_dim)``, or ``q_proj_weight``,
     ``k_proj_weight`` and ``v_proj_weight`` if kdim or vdim is another number, ``in_proj_bias`` and
@@ -129,7 +129,8 @@ class MultiheadAttention(Module):
             key, or numbers to add.
         average_attn_weights: whether the weights are averaged over the heads; else they are
             ``(batch, num_heads, n, m)``.
-        is_causal: whether query i ignores the keys after i. A mask besides must say the same.
+        is_causal: whether query i ignores the keys after i. If there is a mask too, it must say
+            the same.
 
         Raises ValueError for shapes that do not fit.
         """
@@ -140,15 +141,12 @@ class MultiheadAttention(Module):
             if key_padding_mask is not None:
                 key_padding_mask = expand_dims(asarray(key_padding_mask), 0)
         q, k, v, added = self._heads(query, key, value)
-        if attn_mask is not None:
-            if is_causal and not (need_weights or added or key_padding_mask is not None):
-                attn_mask = None
-            else:
-                is_causal = False
-        elif is_causal and (need_weights or added or key_padding_mask is not None):
+        needs_mask = need_weights or added or key_padding_mask is not None
+        if is_causal and not needs_mask:
+            attn_mask = None
+        elif is_causal and attn_mask is None:
             shape = q.shape[2], k.shape[2] - added
             attn_mask = triu(ones(shape, dtype=bool_, device=query.device), k=1)
-            is_causal = False
         mask = self._mask(q, k, attn_mask, key_padding_mask, added)
         dropout = self.dropout if self.training else 0.0
         weights = None
@@ -163,7 +161,7 @@ class MultiheadAttention(Module):
             weights = mean(weights, axis=1) if average_attn_weights else weights
         else:
             out = functional.scaled_dot_product_attention(
-                q, k, v, mask, dropout, is_causal, generator=self.generator
+                q, k, v, mask, dropout, is_causal and not needs_mask, generator=self.generator
             )
         out = permute_dims(out, (0, 2, 1, 3) if self.batch_first else (2, 0, 1, 3))
         out = self.out_proj(reshape(out, (*out.shape[:2], self.embed_dim)))
@@ -193,22 +191,17 @@ class MultiheadAttention(Module):
             )
 
     def _with_a_batch(self, query, key, value):
-        """The inputs with an axis of length 1; what is the same object remains so."""
+        """The inputs with a batch of length 1; one tensor in two places stays one tensor."""
         place = 0 if self.batch_first else 1
         made = {id(x): expand_dims(x, place) for x in (query, key, value)}
         return made[id(query)], made[id(key)], made[id(value)]
 
     def _heads(self, query, key, value):
-        """Projected query, key and value ``(batch, heads, length, head_dim)``, and how many keys
-        were appended."""
+        """The projected query, key and value, ``(batch, heads, length, head_dim)``, and the number
+        of appended keys."""
         size, weight, bias = self.embed_dim, self.in_proj_weight, self.in_proj_bias
         if weight is not None and query is key is value:
             projected = self._split(linear(query, weight, bias), 3)
-        elif weight is not None and key is value:
-            projected = [
-                *self._split(linear(query, weight[:size], None if bias is None else bias[:size])),
-                *self._split(linear(key, weight[size:], None if bias is None else bias[size:]), 2),
-            ]
         else:
             weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
             if weight is not None:
@@ -238,7 +231,7 @@ class MultiheadAttention(Module):
         return [permute_dims(part, order) for part in unstack(x, axis=2)]
 
     def _mask(self, q, k, attn_mask, key_padding_mask, added):
-        """One mask for `scaled_dot_product_attention`, which broadcasts to the weights; or None."""
+        """A mask for `scaled_dot_product_attention` that broadcasts to the weights, or None."""
         batch, heads, n, _ = q.shape
         m = k.shape[2] - added
         masks = []

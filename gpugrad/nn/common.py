@@ -1,4 +1,4 @@
-"""What several layers share: checks of arguments, and tensors that are made like others."""
+"""Helpers of several layers: checks of arguments, and tensors made like others."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,6 +11,7 @@ from .._thread_state import thread
 from ..autograd.call import wrap
 from ..backends import backend_of
 from ..ops.manipulation import reshape
+from ..random import Generator, default_generator
 
 Ints = int | Sequence[int]
 LENGTHS = "", "length", "height, width", "depth, height, width"  # by the number of axes
@@ -28,7 +29,7 @@ def per_axis(name: str, value: Any, n: int, least: int = 1) -> tuple[int, ...]:
 def check_axes(name: str, input: Tensor, n: int, channels: Any = "channels") -> None:
     """Raise ValueError unless an input has channels and ``n`` more axes, or a batch of these.
 
-    channels: how many, or any number of what they are called.
+    channels: the required number of channels; or, if any number will do, a name for the error.
     """
     shape = input.shape
     fits = input.ndim in (n + 1, n + 2)
@@ -42,7 +43,7 @@ def check_axes(name: str, input: Tensor, n: int, channels: Any = "channels") -> 
 def with_examples(
     name: str, input: Tensor, n: int, channels: Any = "channels"
 ) -> tuple[Tensor, bool]:
-    """``input`` with an axis of examples, and whether that is new; see `check_axes`."""
+    """``input`` with an axis of examples, and whether this axis is new; see `check_axes`."""
     check_axes(name, input, n, channels)
     is_single = input.ndim == n + 1
     return reshape(input, (1, *input.shape)) if is_single else input, is_single
@@ -51,13 +52,13 @@ def with_examples(
 def check_shape(x: Any, shape: tuple[int, ...], message: str, *parts: Any) -> None:
     """Raise ValueError unless ``x`` is None or has this shape.
 
-    message: how the error begins, with ``{}`` for each of the parts.
+    message: the beginning of the error, a format for the parts.
     """
     if x is not None and x.shape != shape:
         raise ValueError(f"{message.format(*parts)} must have shape {shape}, not {x.shape}")
 
 
-def row_of(name: str, padding_idx: int | None, rows: int) -> int | None:
+def padding_row(name: str, padding_idx: int | None, rows: int) -> int | None:
     """``padding_idx``, counted from the start; ValueError if it is not one of the rows."""
     if padding_idx is None:
         return None
@@ -67,12 +68,12 @@ def row_of(name: str, padding_idx: int | None, rows: int) -> int | None:
 
 
 def can_be_read(x: Tensor) -> bool:
-    """Whether values may be looked at: not in `vmap`, and not while a function is recorded."""
+    """Whether the host may read values of ``x``: not in `vmap`, and not in a recorded function."""
     return not levels_of(x) and thread.recorder is None
 
 
-def most(x: Tensor, bound: int) -> int:
-    """The largest of the integers ``x``; the bound if there are none, or they cannot be read."""
+def largest(x: Tensor, bound: int) -> int:
+    """The largest of the integers ``x``; the bound if ``x`` is empty or cannot be read."""
     return int(x.max()) if x.size and can_be_read(x) else bound
 
 
@@ -80,15 +81,20 @@ def check_probability(name, p):
     require(0 <= p <= 1, f"{name}: the probability p must be from 0 to 1", p)
 
 
+def generator_for(x: Tensor, generator: Generator | None) -> Generator:
+    """``generator``; or the default one of the device of ``x``, or of the CPU if that has none."""
+    return generator or default_generator(x.device if x.device.startswith("cuda") else "cpu")
+
+
 def created(name: str, *args: Any, dtype: Any, like: Tensor) -> Tensor:
-    """What the creation function ``name`` gives in the library and on the device of ``like``."""
+    """Call the creation function ``name`` in the library and on the device of ``like``."""
     backend = backend_of[type(like._like)]
     array = backend.create(name, *args, dtype=backend.dtype(dtype), like=like._like)
     return wrap(array, None)
 
 
 def public(kind: type, package: str, modules: str) -> dict[str, Any]:
-    """The objects of a type that modules define, but for those with a leading underscore."""
+    """The objects of a type that modules define, except those with a leading underscore."""
     found = {}
     for module in [import_module(f"{package}.{name}") for name in modules.split()]:
         for name, x in vars(module).items():

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from .._arguments import is_floating, one_of
-from .._batched import behind, levels_among, levels_now, levels_of, lifted, physical
+from .._batched import behind, levels_now, levels_of, lifted, physical
 from .._creation import asarray
 from .._draws import is_repeated
 from .._dtypes import isdtype
@@ -28,15 +28,16 @@ from ..ops.reductions import max as _max
 from ..ops.reductions import mean, var
 from ..ops.reductions import sum as _sum
 from ..ops.searching import searchsorted
-from ..random import Generator, default_generator
+from ..random import Generator
 from .common import (
     can_be_read,
     check_axes,
     check_probability,
     check_shape,
     created,
-    most,
-    row_of,
+    generator_for,
+    largest,
+    padding_row,
 )
 from .function_layer import for_axes
 from .module import is_unshared
@@ -122,7 +123,7 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight must have shape (rows, d), not {weight.shape}")
     rows = weight.shape[0]
-    padding_idx = row_of("embedding", padding_idx, rows)
+    padding_idx = padding_row("embedding", padding_idx, rows)
     shape = (*input.shape, weight.shape[1])
     try:
         out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
@@ -164,7 +165,7 @@ def embedding_bag(
         raise ValueError(f"{name}: input must be (bags, n), or (n,) with offsets, not {given}")
     if per_sample_weights is not None and mode != "sum":
         raise ValueError(f"{name}: per_sample_weights are for mode 'sum', not {mode!r}")
-    padding_idx = row_of(name, padding_idx, weight.shape[0])
+    padding_idx = padding_row(name, padding_idx, weight.shape[0])
     rows, counts = embedding(input, weight), input == input
     if padding_idx is not None:
         counts = input != padding_idx
@@ -189,9 +190,9 @@ def embedding_bag(
     if mode != "max":
         sums = total(rows)
         return sums if mode == "sum" else sums / maximum(number, 1).astype(sums.dtype)
-    if offsets is not None:  # as a table of bags, all of which are as long as the longest
+    if offsets is not None:  # make a table of bags, each as long as the longest one
         place = places - offsets[bag]
-        longest = most(place, input.shape[0] - 1) + 1
+        longest = largest(place, input.shape[0] - 1) + 1
         shape, at = (offsets.shape[0], longest), bag * longest + place
         counts = reshape(_at(counts.astype(int64), at, math.prod(shape)), shape) > 0
         rows = reshape(_at(rows, at, math.prod(shape)), (*shape, weight.shape[1]))
@@ -202,7 +203,7 @@ def embedding_bag(
 
 
 def _checked_offsets(offsets, n, include_last_offset):
-    """Where bags begin among n indices; raises for what cannot be, if values can be read."""
+    """The places where bags begin among n indices; raises ValueError if it can see a wrong one."""
     if not isdtype(offsets.dtype, "integral") or offsets.ndim != 1:
         given = f"{offsets.dtype} {offsets.shape}"
         raise TypeError(f"embedding_bag: offsets must be integers of one axis, not {given}")
@@ -246,20 +247,12 @@ def dropout(
     _check_dropout("dropout", input, p)
     if not training or p == 0:
         return input
-    key = _key(generator, input)
+    key = generator_for(input, generator).key()
     levels = levels_now("dropout", input)
     if not levels:
         return _dropout(input, p=p, key=key)
     # All examples together are one input, so that each gets its own part of the mask.
     return behind(_dropout(physical(lifted(input, levels)), p=p, key=key), levels)
-
-
-def _key(generator, input):
-    """The generator's next key; by default, of the generator of the input's device."""
-    if generator is None:
-        device = input.device
-        generator = default_generator(device if device.startswith("cuda") else "cpu")
-    return generator.key()
 
 
 def _drop_channels(
@@ -343,20 +336,19 @@ def scaled_dot_product_attention(
         operands.append(attn_mask)
     if enable_gqa:
         operands = _grouped(*operands)
-    if not dropout_p:
-        out = _attention(*operands, is_causal=is_causal, scale=scale)
-    else:
-        draw = _key(generator, query)
-        levels = {level for x in operands for level in levels_now(name, x)}
+    dropping: dict[str, Any] = {}
+    levels: list[Any] = []
+    if dropout_p:
+        key_of_mask = generator_for(query, generator).key()
+        dropping = {"dropout_p": dropout_p, "dropout_key": key_of_mask}
+        found = {level for x in operands for level in levels_now(name, x)}
+        levels = sorted(found, key=attrgetter("number"))
         if levels:  # all examples together are one input, so that each gets its own part of a mask
-            levels = levels_among(name, [lifted(query, sorted(levels, key=attrgetter("number")))])
             ndim = max(x.ndim for x in operands)
             operands = [reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in operands]
             operands = [physical(lifted(x, levels)) for x in operands]
-        out = _attention(
-            *operands, is_causal=is_causal, scale=scale, dropout_p=dropout_p, dropout_key=draw
-        )
-        out = behind(out, levels)
+    out = _attention(*operands, is_causal=is_causal, scale=scale, **dropping)
+    out = behind(out, levels)
     if enable_gqa:
         out = reshape(out, (*out.shape[:-4], out.shape[-4] * out.shape[-3], *out.shape[-2:]))
     return out
@@ -498,7 +490,7 @@ def instance_norm(
         values = input.detach()
         statistics = mean(values, axis=(0, *axes)), mean(var(values, axis=axes), axis=0)
         running = running_mean, running_var
-        _follow(running, statistics, (1, count / (count - 1)), momentum, "instance_norm")
+        _track(running, statistics, (1, count / (count - 1)), momentum, "instance_norm")
     return out
 
 
@@ -534,7 +526,7 @@ def batch_norm(
 def _counted_batch_norm(
     input, running_mean, running_var, weight, bias, training, momentum, eps, batches
 ):
-    """`batch_norm`, which adds 1 to the tensor ``batches`` if it updates the statistics."""
+    """`batch_norm` that adds 1 to the tensor ``batches`` when it updates the statistics."""
     shape = input.shape
     if len(shape) < 2:
         raise ValueError(f"batch_norm: the input must be (n, channels, ...), not {shape}")
@@ -559,17 +551,17 @@ def _counted_batch_norm(
     if not is_repeated():
         if count:
             factors = 1, count / (count - 1)
-            _follow((running_mean, running_var), (mean, var), factors, momentum, batches=batches)
+            _track((running_mean, running_var), (mean, var), factors, momentum, batches=batches)
         elif batches is not None:
             batches += 1
     return out
 
 
-def _follow(running, statistics, factors, momentum, name="batch_norm", batches=None):
+def _track(running, statistics, factors, momentum, name="batch_norm", batches=None):
     """Move running statistics, in place, towards those of a batch times ``factors``.
 
-    running: tensors, or None for what does not follow.
-    batches: a tensor to which to add 1, or None.
+    running: tensors, or None.
+    batches: a count, a tensor, that this increases by 1; or None.
     """
     given = [x for x in zip(running, statistics, factors, strict=True) if x[0] is not None]
     for mine, statistic, _ in given:
@@ -580,7 +572,7 @@ def _follow(running, statistics, factors, momentum, name="batch_norm", batches=N
                 "keep none (track_running_stats=False), or use those there are (eval())"
             )
     kept, steps = 1 - momentum, [(x, y, momentum * factor) for x, y, factor in given]
-    if steps and _blended(steps, kept, batches):
+    if steps and _track_by_one_kernel(steps, kept, batches):
         return
     with no_grad():
         for mine, statistic, share in steps:
@@ -590,10 +582,11 @@ def _follow(running, statistics, factors, momentum, name="batch_norm", batches=N
             batches += 1
 
 
-def _blended(steps, kept, batches):
-    """Do it at once, in copies of what something else can see; whether that was done.
+def _track_by_one_kernel(steps, kept, batches):
+    """Update running statistics by one kernel, if the backend has one; returns whether it did.
 
-    Either way has the same bits, and a program, which always copies, those of its function.
+    Memory that something else can see is not overwritten but replaced by a copy. The bits are those
+    of `_track`, so that a program, which always copies, has those of its function.
     """
     running, statistics, shares = zip(*steps, strict=True)
     written = [*running, batches] if batches is not None else [*running]

@@ -29,7 +29,7 @@ class _List(Module):
     """Modules or parameters in an order. Each is an attribute, whose name is its position."""
 
     def _item(self, item, index):
-        """What to hold for ``item``; else TypeError."""
+        """``item`` as a module or parameter to hold; TypeError if it is none."""
         if isinstance(item, Module):
             return item
         raise TypeError(f"{type(self).__name__}: item {index} must be a module, not {item!r}")
@@ -41,7 +41,7 @@ class _List(Module):
         return [x for _, x in self._named()]
 
     def _arrange(self, named):
-        """Hold these and no others. Names that are positions are counted anew."""
+        """Hold these items and no others. Names that are positions are counted anew."""
         named = [
             (str(i) if name.isdecimal() else name, self._item(x, i))
             for i, (name, x) in enumerate(named)
@@ -257,8 +257,7 @@ class MLP(Sequential):
 
     in_features: size of the input's last axis.
     layer_sizes: ``out_features`` of each `Linear`; the last has no activation after it.
-    activation: a module class, of which each place gets a new instance, or a function of a
-        tensor.
+    activation: a module class, which is called anew for each place, or a function of a tensor.
     dtype, device, generator: as for `Linear`.
     """
 

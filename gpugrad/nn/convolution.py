@@ -35,7 +35,7 @@ def _convolve(
     bias: ``(out,)``; by default 0.
     stride: the distance between neighbouring windows.
     padding: how many zeros to add at each end of an axis; ``"valid"`` for none, ``"same"`` for as
-        many as keep the shape, of which an odd one is at the end.
+        many as keep the shape. If their number is odd, the end gets one more.
     dilation: the distance between neighbouring elements of a window.
     groups: into how many parts to divide the channels; a filter sees the channels of its part.
 
@@ -216,8 +216,11 @@ class _Convolution(OfAxes):
     """A layer of convolution over ``axes`` axes."""
 
     is_transposed = False
-    # The attributes that the repr shows unless they have these values on all axes.
-    _defaults: ClassVar[dict[str, int]] = {"padding": 0, "dilation": 1, "output_padding": 0}
+    _shown = "in_channels", "out_channels", "kernel_size=", "stride="
+    _shown_unless: ClassVar = {
+        "padding": 0, "dilation": 1, "output_padding": 0, "groups": 1, "bias": True,
+        "padding_mode": "zeros",
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -265,20 +268,6 @@ class _Convolution(OfAxes):
         self.weight = parameter(first, second, *self.kernel_size)
         self.bias = parameter(out_channels) if bias else None
 
-    def extra_repr(self) -> str:
-        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
-        text += f", stride={self.stride}"
-        for name, default in self._defaults.items():
-            if (value := getattr(self, name)) != (default,) * self.axes:
-                text += f", {name}={value}"
-        if self.groups != 1:
-            text += f", groups={self.groups}"
-        if self.bias is None:
-            text += ", bias=False"
-        if self.padding_mode != "zeros":
-            text += f", padding_mode={self.padding_mode}"
-        return text
-
 
 class _Conv(_Convolution):
     def forward(self, input: Tensor) -> Tensor:
@@ -306,8 +295,8 @@ class Conv2d(_Conv, axes=2):
         ``1 / sqrt(fan_in)`` of 0, where fan_in is the product of its lengths but the first.
     bias: ``(out_channels,)``, with the same distribution; None if ``bias`` is False.
     stride, padding, dilation, groups: see `functional.conv2d`.
-    padding_mode: what the padding consists of: ``"zeros"``, ``"reflect"``, ``"replicate"`` or
-        ``"circular"``, as in `functional.pad`.
+    padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``, as in
+        `functional.pad`.
     dtype, device, generator: as for `Linear`.
     """
 

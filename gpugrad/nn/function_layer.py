@@ -2,27 +2,27 @@
 
 from collections.abc import Callable
 from inspect import Parameter as Argument
-from inspect import Signature, signature
+from inspect import signature
 from typing import Any, ClassVar
 
-from .._foreign_names import explains_arguments
+from .._arguments import constructor
+from .._foreign_names import explains_arguments, set_constructor
 from .._tensor import Tensor
 from .common import LENGTHS
 from .module import Module
 
-_SELF = Argument("self", Argument.POSITIONAL_OR_KEYWORD)
 _INPLACE = Argument("inplace", Argument.POSITIONAL_OR_KEYWORD, default=False, annotation=bool)
 
 
 class FunctionLayer(Module):
     """A layer that calls a function with tensors, and with options that are its attributes.
 
-    A subclass names the ``function`` where it is defined, and inherits or defines ``forward``. The
-    constructor takes the parameters that the function has after those of ``forward``.
+    A class statement names the ``function``; the class inherits or defines ``forward``. Its
+    constructor takes those parameters of the function that come after the ones of ``forward``.
 
-    options: the names of the options, if they are not all, or in another order.
-    inplace: whether the constructor takes ``inplace``, which PyTorch has and ops, which never write
-        to their inputs, ignore.
+    options: the names of the options, if the constructor takes only some, or in another order.
+    inplace: whether the constructor also takes PyTorch's ``inplace``, which has no effect because
+        ops never write to their inputs.
     """
 
     function: ClassVar[Callable[..., Any]]
@@ -37,49 +37,39 @@ class FunctionLayer(Module):
     ) -> None:
         if function is not None:
             cls.function = staticmethod(function)
-            taken = list(signature(function).parameters.values())[cls._inputs() :]
+            taken = list(signature(function).parameters.values())[cls._input_count() :]
             if options is not None:
                 by_name = {p.name: p for p in taken}
                 taken = [by_name[name] for name in options.split()]
             cls._options = tuple([p.name for p in taken])
             cls._shown = cls._shown or tuple([f"{name}=" for name in cls._options])
             if "__init__" not in vars(cls):
-                _define_init(cls, [*taken, _INPLACE] if inplace else taken)
+                taken = [*taken, _INPLACE] if inplace else taken
+                set_constructor(cls, constructor(taken, FunctionLayer._construct))
         super().__init_subclass__(**others)
 
     @classmethod
-    def _inputs(cls):
-        """How many of the function's parameters are no options."""
+    def _input_count(cls):
+        """The number of the function's parameters before the options."""
         return len(signature(cls.forward).parameters) - 1
 
-    def _keep(self, **options):
-        """Make the options attributes."""
+    def _construct(self, inplace=False, **options):
+        self._set_options(**options)
+
+    def _set_options(self, **options):
+        """Make attributes of the options."""
         for name, value in options.items():
             setattr(self, name, value)
 
-    def _kept(self):
+    def _kwargs(self):
         return {name: getattr(self, name) for name in self._options}
 
     def forward(self, input: Tensor) -> Tensor:
-        return self.function(input, **self._kept())
-
-
-def _define_init(cls, parameters):
-    taken = Signature([_SELF, *parameters])
-
-    def __init__(self, *args, **keywords):
-        bound = taken.bind(self, *args, **keywords)
-        bound.apply_defaults()
-        given = bound.arguments
-        self._keep(**{name: x for name, x in given.items() if name not in ("self", "inplace")})
-
-    __init__.__signature__ = taken
-    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
-    cls.__init__ = __init__
+        return self.function(input, **self._kwargs())
 
 
 class OfAxes(Module):
-    """A layer whose windows or channels have ``axes`` axes, which its class is defined with."""
+    """A layer whose windows or channels have ``axes`` axes; the class statement says how many."""
 
     axes: int
 
@@ -90,20 +80,20 @@ class OfAxes(Module):
 
 
 class LayerOfAxes(OfAxes, FunctionLayer):
-    """A layer whose function first takes a name, for errors, and the number of axes."""
+    """A layer whose function takes a name for errors and the number of axes before its input."""
 
     @classmethod
-    def _inputs(cls):
-        return super()._inputs() + 2
+    def _input_count(cls):
+        return super()._input_count() + 2
 
     def forward(self, input: Tensor) -> Any:
-        return self.function(type(self).__name__, self.axes, input, **self._kept())
+        return self.function(type(self).__name__, self.axes, input, **self._kwargs())
 
 
 def for_axes(compute: Callable[..., Any], name: str) -> Any:
-    """Functions over one, two and three axes, given one of their name and the number of axes.
+    """Make functions over one, two and three axes of one that takes a name and the number of axes.
 
-    Its docstring is that of the function over two axes.
+    The docstring of ``compute`` is that of the function over two axes.
     """
     given = signature(compute)
     taken = given.replace(parameters=list(given.parameters.values())[2:])

@@ -1,12 +1,12 @@
 """The computations of the layers, as functions of tensors.
 
-The functions of the modules named below are exported, but for those with a leading underscore, and
-some ops.
+All functions of the modules named below are public, except those with a leading underscore, and so
+are some ops.
 """
 
 from types import FunctionType as _FunctionType
 
-from .._foreign_names import answer as _answer
+from .._foreign_names import explain_names as _explain_names
 from ..ops.activations import gelu, softplus, softsign
 from ..ops.neural import linear, sigmoid
 from ..ops.transcendental import tanh
@@ -23,5 +23,4 @@ _functions = _public(
 globals().update(_functions)
 _ops = "gelu linear sigmoid softplus softsign tanh".split()
 __all__ = sorted([*_functions, *_ops])
-__dir__ = __all__.copy
-__getattr__ = _answer(__name__)
+_explain_names(__name__)

@@ -129,7 +129,7 @@ def avg_pool2d(
     """The mean of each window: ``(n, channels, height, width) -> (n, channels, rows, columns)``.
 
     count_include_pad: whether zeros of the padding count as elements.
-    divisor_override: what to divide the sums by; by default the number of elements.
+    divisor_override: the divisor of the sums; by default the number of elements.
 
     The other parameters are those of `max_pool2d`, and so are the errors.
     """
@@ -172,7 +172,7 @@ def conv2d(
     bias: ``(out,)``; by default 0.
     stride: the distance between neighbouring windows.
     padding: how many zeros to add at each end of an axis; ``"valid"`` for none, ``"same"`` for as
-        many as keep the shape, of which an odd one is at the end.
+        many as keep the shape. If their number is odd, the end gets one more.
     dilation: the distance between neighbouring elements of a window.
     groups: into how many parts to divide the channels; a filter sees the channels of its part.
 

@@ -7,6 +7,7 @@ pays nothing for them.
 
 import operator
 from functools import wraps
+from types import SimpleNamespace
 
 from .._batched import equally
 from .._tensor import Tensor, is_recorded
@@ -16,18 +17,13 @@ from ..autograd.operation import op
 from .changes import changes
 
 
-class _Hooks:
-    """A module's hooks: dicts by hook number; ``before`` and ``after`` hold (hook, with_kwargs)."""
-
-    def __init__(self):
-        self.before = {}
-        self.after = {}
-        self.backward = {}
-
-
 def register(module, which, hook, where, prepend, with_kwargs=None):
-    """Add a hook to the module; returns its handle."""
-    hooks = vars(module).get("_hooks") or _Hooks()
+    """Add a hook to the module; returns its handle.
+
+    which: "before", "after" or "backward". The attribute ``_hooks`` has the hooks of each kind by
+        number, of the first two kinds pairs (hook, with_kwargs).
+    """
+    hooks = vars(module).get("_hooks") or SimpleNamespace(before={}, after={}, backward={})
     entry = hook if with_kwargs is None else (hook, with_kwargs)
     take_out = attach(getattr(hooks, which), hook, where, prepend=prepend, entry=entry)
     if "_hooks" not in vars(module):
@@ -59,14 +55,11 @@ def _hooked_class(kind):
 
     def __reduce_ex__(self, protocol):
         # Copies have no hooks, so they get the original class.
-        function, args, *rest = kind.__reduce_ex__(self, protocol)
-        proper = [kind if x is own else x for x in (function, *args)]
-        if rest:
-            state, *others = rest
-            if isinstance(state, tuple) and len(state) == 2:  # the class has slots
-                state = (_without_hooks(state[0]), state[1])
-            rest = [_without_hooks(state), *others]
-        return (operator.call, tuple(proper), *rest)
+        plain = object.__new__(kind)
+        vars(plain).update({name: x for name, x in vars(self).items() if name != "_hooks"})
+        function, args, *rest = plain.__reduce_ex__(protocol)
+        # Called through `operator.call`, because pickle wants `__newobj__` to make `type(self)`.
+        return (operator.call, (function, *args), *rest)
 
     namespace = {
         "__call__": __call__,
@@ -81,19 +74,13 @@ def _hooked_class(kind):
     return own
 
 
-def _without_hooks(state):
-    if isinstance(state, dict):
-        return {name: value for name, value in state.items() if name != "_hooks"}
-    return state
-
-
 def _call(kind, module, hooks, args, kwargs):
     for hook, with_kwargs in tuple(hooks.before.values()):
         replaced = hook(module, args, kwargs) if with_kwargs else hook(module, args)
         if replaced is None:
             continue
         if with_kwargs:
-            args, kwargs = _both(replaced)
+            args, kwargs = _args_and_kwargs(replaced)
         else:
             args = replaced if isinstance(replaced, tuple) else (replaced,)
     backward = tuple(hooks.backward.values())
@@ -109,7 +96,7 @@ def _call(kind, module, hooks, args, kwargs):
     return passage.leave(output) if passage else output
 
 
-def _both(replaced):
+def _args_and_kwargs(replaced):
     if not isinstance(replaced, tuple) or [*map(type, replaced)] != [tuple, dict]:
         raise TypeError(
             f"register_forward_pre_hook: a hook with_kwargs must return None or "
@@ -138,7 +125,7 @@ class _Passage:
         self.grad_output = None
 
     def enter(self, args):
-        args, self.inputs = _passed(args, self._at_inputs)
+        args, self.inputs = _through_node(args, self._at_inputs)
         return args
 
     def leave(self, output):
@@ -149,19 +136,19 @@ class _Passage:
                 f"Tensor or a sequence of them, not a {type(output).__name__}; register the hook "
                 f"with a module inside it"
             )
-        passed, self.outputs = _passed(output if several else (output,), self._at_outputs)
+        passed, self.outputs = _through_node(output if several else (output,), self._at_outputs)
         if not several:
             return passed[0]
         named = getattr(type(output), "_make", type(output))
         return named(passed)
 
     def _at_outputs(self, gradients):
-        self.grad_output = _spread(gradients, self.outputs)
+        self.grad_output = _with_nones(gradients, self.outputs)
         if not any(self.inputs):
             self._run((None,) * len(self.inputs))
 
     def _at_inputs(self, gradients):
-        grad_input = self._run(_spread(gradients, self.inputs))
+        grad_input = self._run(_with_nones(gradients, self.inputs))
         return [
             g for g, requires_grad in zip(grad_input, self.inputs, strict=True) if requires_grad
         ]
@@ -183,10 +170,10 @@ class _Passage:
         return grad_input
 
 
-def _passed(values, hook):
-    """Pass the recorded tensors through one node with ``hook``; returns all values, and flags.
+def _through_node(values, hook):
+    """Pass those values that are recorded tensors through one node with ``hook``.
 
-    The flags say which values were recorded.
+    Returns all values, and for each whether it was recorded.
     """
     recorded = [is_recorded(x) for x in values]
     if not any(recorded):
@@ -198,7 +185,7 @@ def _passed(values, hook):
     return tuple(values), recorded
 
 
-def _spread(gradients, requires_grad):
+def _with_nones(gradients, requires_grad):
     """A tuple of the gradients, with None for each value that requires none."""
     gradients = iter(gradients)
     return tuple([next(gradients) if there else None for there in requires_grad])

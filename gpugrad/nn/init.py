@@ -11,12 +11,12 @@ All raise TypeError for a tensor that is not floating, and ValueError for the re
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from .._arguments import is_floating, one_of
 from .._batched import behind, levels_of, physical
 from .._dtypes import is_half
-from .._foreign_names import answer
+from .._foreign_names import explain_names
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends.dtypes import float32, float64
@@ -25,13 +25,14 @@ from ..ops.elementwise import sign
 from ..ops.manipulation import reshape
 from ..ops.products import matrix_transpose
 from ..random import Generator, default_generator
+from .common import generator_for
 from .module import Parameter, overwrite
 
 __all__ = """
     calculate_gain constant_ kaiming_normal_ kaiming_uniform_ normal_ ones_ orthogonal_ uniform_
     xavier_normal_ xavier_uniform_ zeros_
 """.split()
-__dir__ = __all__.copy
+explain_names(__name__)
 
 _GAINS = {
     "linear": 1.0,
@@ -204,8 +205,7 @@ def _fans(name, tensor):
 
 def draw(like: Tensor, generator: Generator | None, kind: str, **keywords: Any) -> Tensor:
     """Random numbers with the shape, dtype and device of ``like``."""
-    if generator is None:
-        generator = default_generator(like.device if like.device.startswith("cuda") else "cpu")
+    generator = generator_for(like, generator)
     dtype = float64 if str(like.dtype).endswith("float64") else float32
     numbers = getattr(generator, kind)(like.shape, dtype=dtype, **keywords)
     array = placed_like(physical(numbers).array, like._like)
@@ -224,7 +224,3 @@ def uniform_parameters(
         )
 
     return parameter
-
-
-if not TYPE_CHECKING:
-    __getattr__ = answer(__name__)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from .._arguments import one_of, whole
 from .._creation import asarray
@@ -11,7 +11,7 @@ from ..ops.manipulation import reshape
 from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
-from .common import check_probability, row_of
+from .common import check_probability, padding_row
 from .computations import _drop_channels
 from .function_layer import OfAxes
 from .init import uniform_parameters as _uniform
@@ -105,7 +105,7 @@ class Flatten(Module):
 class Unflatten(Module):
     """Split the axis ``dim`` into axes of the lengths ``unflattened_size``; undoes a `Flatten`.
 
-    unflattened_size: ints, of which one may be -1 to be inferred.
+    unflattened_size: ints; one may be -1, and is then inferred.
 
     Raises ValueError where the lengths do not multiply to that of the axis.
     """
@@ -188,6 +188,9 @@ class Embedding(Module):
     dtype, device, generator: as for `Linear`.
     """
 
+    _shown: tuple[str, ...] = ("num_embeddings", "embedding_dim")
+    _shown_unless: ClassVar = {"padding_idx": None}
+
     def __init__(
         self,
         num_embeddings: int,
@@ -199,15 +202,16 @@ class Embedding(Module):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        self.num_embeddings = whole(f"{type(self).__name__}: num_embeddings", num_embeddings, 1)
-        self.embedding_dim = whole(f"{type(self).__name__}: embedding_dim", embedding_dim, 1)
+        name = type(self).__name__
+        self.num_embeddings = whole(f"{name}: num_embeddings", num_embeddings, 1)
+        self.embedding_dim = whole(f"{name}: embedding_dim", embedding_dim, 1)
         if max_norm is not None:
             raise ValueError(
-                f"{type(self).__name__}: max_norm is not supported, because forward would "
+                f"{name}: max_norm is not supported, because forward would "
                 "overwrite the weight; limit the norms after each optimizer step instead, as in: "
                 "with no_grad(): layer.weight[...] = layer.weight * limit / maximum(norms, limit)"
             )
-        self.padding_idx = padding_idx = row_of(type(self).__name__, padding_idx, num_embeddings)
+        self.padding_idx = padding_idx = padding_row(name, padding_idx, num_embeddings)
         generator = generator or default_generator(device)
         drawn = generator.normal((num_embeddings, embedding_dim), dtype=dtype)
         if padding_idx is not None:
@@ -243,10 +247,6 @@ class Embedding(Module):
     def forward(self, input: Any) -> Tensor:
         return functional.embedding(input, self.weight, self.padding_idx)
 
-    def extra_repr(self) -> str:
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
-
 
 class EmbeddingBag(Embedding):
     """The sum, mean or maximum of rows of a table: ``(bags, n) -> (bags, embedding_dim)``.
@@ -258,6 +258,8 @@ class EmbeddingBag(Embedding):
     include_last_offset, padding_idx: see `functional.embedding_bag`. All others are those of
         `Embedding`.
     """
+
+    _shown = "num_embeddings", "embedding_dim", "mode="
 
     def __init__(
         self,
@@ -287,7 +289,3 @@ class EmbeddingBag(Embedding):
             include_last_offset=self.include_last_offset,
             padding_idx=self.padding_idx,
         )
-
-    def extra_repr(self) -> str:
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{padding}"

@@ -54,7 +54,7 @@ def gaussian_nll_loss(
 
     input: the means, and target: the values, of one shape.
     var: the variances, a number or of the input's shape, whose last axis may be 1 or left out.
-        Those below ``eps`` count as ``eps``, with the gradient of ``var`` all the same.
+        Smaller ones than ``eps`` count as ``eps``, but the gradient is that of ``var``.
     full: whether to add the constant ``log(2 * pi) / 2``.
 
     Raises ValueError if the shapes do not fit.
@@ -82,4 +82,4 @@ class GaussianNLLLoss(_Loss, function=gaussian_nll_loss, options="full eps reduc
     """Of values from normal distributions; see `functional.gaussian_nll_loss`."""
 
     def forward(self, input: Tensor, target: Any, var: Any) -> Tensor:  # type: ignore[override]
-        return self.function(input, target, var, **self._kept())
+        return self.function(input, target, var, **self._kwargs())

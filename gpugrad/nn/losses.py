@@ -28,6 +28,7 @@ from ..ops.reductions import sum as _sum
 from ..ops.transcendental import exp, log
 from .common import check_shape
 from .function_layer import FunctionLayer
+from .vectors import pairwise_distance
 
 REDUCTIONS = "mean", "sum", "none"
 
@@ -174,7 +175,7 @@ def cross_entropy(
     if of_labels:
         _check_labels(name, input, target)
         log_p = log_softmax(_classes_last(input))
-        return _of_labels(log_p, target, weight, ignore_index, reduction, label_smoothing)
+        return _label_losses(log_p, target, weight, ignore_index, reduction, label_smoothing)
     if target.shape != tuple(input.shape) or not target.ndim:
         raise ValueError(
             f"{name}: a target of {target.dtype} holds probabilities, which must have the shape "
@@ -220,7 +221,7 @@ def nll_loss(
     one_of("nll_loss: reduction", reduction, REDUCTIONS)
     target, weight = asarray(target), _class_weights("nll_loss", input, weight)
     _check_labels("nll_loss", input, target)
-    return _of_labels(_classes_last(input), target, weight, ignore_index, reduction)
+    return _label_losses(_classes_last(input), target, weight, ignore_index, reduction)
 
 
 def _is_floating(x):
@@ -251,7 +252,7 @@ def _check_labels(name, input, target):
         raise TypeError(f"{name}: target must be integer labels, not {target.dtype}")
 
 
-def _of_labels(log_p, target, weight, ignore_index, reduction, label_smoothing=0.0):
+def _label_losses(log_p, target, weight, ignore_index, reduction, label_smoothing=0.0):
     """The losses of labels, given log-probabilities whose last axis is that of the classes."""
     target = target.astype(int64, copy=False)  # an unsigned dtype has no -100
     counted = target != index(ignore_index)
@@ -304,7 +305,7 @@ def binary_cross_entropy_with_logits(
 
     weight: factors of the losses, which broadcast to their shape.
     pos_weight: factors of the targets' part, ``target * log(sigmoid(input))``, which broadcast
-        likewise; above 1 they favour recall over precision.
+        too; above 1 they favour recall over precision.
 
     For shapes, ``reduction`` and errors see `mse_loss`.
     """
@@ -430,21 +431,16 @@ def triplet_margin_loss(
 
     From Balntas et al. (2016). Raises ValueError if the shapes differ.
     """
-    from ..ops.linalg import vector_norm  # at the top it would slow down `import gpugrad.nn`
-
     name = "triplet_margin_loss"
     require(margin > 0, f"{name}: margin must be positive", margin)
     _check_shapes(name, anchor, positive=positive, negative=negative)
     if not len(anchor.shape):
         raise ValueError(f"{name}: the inputs must have shape (n, d) or (d,), not ()")
 
-    def distance(x, y):
-        return vector_norm(x - y + eps, axis=-1, ord=p)
-
-    far = distance(anchor, negative)
+    near, far = (pairwise_distance(anchor, x, p, eps) for x in (positive, negative))
     if swap:
-        far = minimum(far, distance(asarray(positive), negative))
-    return _reduced(name, clip(distance(anchor, positive) - far + margin, 0), reduction)
+        far = minimum(far, pairwise_distance(asarray(positive), negative, p, eps))
+    return _reduced(name, clip(near - far + margin, 0), reduction)
 
 
 # Modules
@@ -457,15 +453,15 @@ class _Loss(FunctionLayer):
     weight: Tensor | None
     pos_weight: Tensor | None
 
-    def _keep(self, reduction, **options):
+    def _set_options(self, reduction, **options):
         one_of(f"{type(self).__name__}: reduction", reduction, self.reductions)
         for name in ("weight", "pos_weight"):
             if options.get(name) is not None:
                 self.register_buffer(name, asarray(options.pop(name)))
-        super()._keep(reduction=reduction, **options)
+        super()._set_options(reduction=reduction, **options)
 
     def forward(self, input: Tensor, target: Any) -> Tensor:  # type: ignore[override]
-        return self.function(input, target, **self._kept())
+        return self.function(input, target, **self._kwargs())
 
     def extra_repr(self) -> str:
         return ""
@@ -525,15 +521,15 @@ class CosineEmbeddingLoss(_Loss, function=cosine_embedding_loss):
     """Draws pairs of vectors together or apart; see `functional.cosine_embedding_loss`."""
 
     def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor:  # type: ignore[override]
-        return self.function(input1, input2, target, **self._kept())
+        return self.function(input1, input2, target, **self._kwargs())
 
 
 class TripletMarginLoss(_Loss, function=triplet_margin_loss):
     """Draws vectors nearer to one than to another; see `functional.triplet_margin_loss`."""
 
-    def _keep(self, margin, **options):
+    def _set_options(self, margin, **options):
         require(margin > 0, "TripletMarginLoss: margin must be positive", margin)
-        super()._keep(margin=margin, **options)
+        super()._set_options(margin=margin, **options)
 
     def forward(self, anchor: Tensor, positive: Any, negative: Any) -> Tensor:  # type: ignore[override]
-        return self.function(anchor, positive, negative, **self._kept())
+        return self.function(anchor, positive, negative, **self._kwargs())

@@ -6,11 +6,9 @@ Where a hinge ``max(z, 0)`` is at its kink, its slope is 1, and 0 in the losses 
 import math
 from typing import Any
 
-from .._batched import levels_of
 from .._creation import arange, asarray
 from .._dtypes import isdtype
 from .._tensor import Tensor
-from .._thread_state import thread
 from ..autograd.casting import in_float32
 from ..ops.activations import softplus
 from ..ops.elementwise import clip, where
@@ -18,7 +16,8 @@ from ..ops.indexing import take_along_axis
 from ..ops.reductions import any as _any
 from ..ops.reductions import mean
 from ..ops.reductions import sum as _sum
-from .losses import _check_shapes, _Loss, _reduced
+from .common import can_be_read
+from .losses import _check_shapes, _class_weights, _Loss, _reduced, binary_cross_entropy_with_logits
 
 
 @in_float32
@@ -85,11 +84,7 @@ def multi_margin_loss(
     losses = margin - own + input
     losses = where(losses > 0, losses, 0.0) ** p  # at the kink, PyTorch's slope is 0 here
     if weight is not None:
-        weight = asarray(weight)
-        if weight.shape != input.shape[-1:]:
-            given = f"{input.shape[-1:]}, not {weight.shape}"
-            raise ValueError(f"{name}: weight must have the shape of the classes, {given}")
-        losses = losses * weight[labels][..., None]
+        losses = losses * _class_weights(name, input, weight)[labels][..., None]
     others = arange(input.shape[-1], device=input.device) != labels[..., None]
     return _reduced("multi_margin_loss", mean(where(others, losses, 0.0), axis=-1), reduction)
 
@@ -131,9 +126,7 @@ def multilabel_soft_margin_loss(
     Raises ValueError if the shapes differ.
     """
     _check_shapes("multilabel_soft_margin_loss", input, target=target)
-    losses = softplus(input, threshold=math.inf) - asarray(target) * input
-    if weight is not None:
-        losses = losses * asarray(weight)
+    losses = binary_cross_entropy_with_logits(input, target, weight, reduction="none")
     return _reduced("multilabel_soft_margin_loss", mean(losses, axis=-1), reduction)
 
 
@@ -147,12 +140,12 @@ def _labels(name, input, target, shape, least):
         )
     if not isdtype(target.dtype, "integral"):
         raise TypeError(f"{name}: the labels must be integers, not {target.dtype}")
-    if target.size and target.device == "cpu" and not levels_of(target) and thread.recorder is None:
-        low, high = int(target.min()), int(target.max())
-        if low < least or high >= input.shape[-1]:
-            most = input.shape[-1] - 1
-            what = f"the labels must be from {least} to {most}, but go from {low} to {high}"
-            raise IndexError(f"{name}: {what}")
+    if target.size and target.device == "cpu" and can_be_read(target):
+        low, high, most = int(target.min()), int(target.max()), input.shape[-1] - 1
+        if low < least or high > most:
+            raise IndexError(
+                f"{name}: the labels must be from {least} to {most}, but go from {low} to {high}"
+            )
     return target
 
 
@@ -168,7 +161,7 @@ class MarginRankingLoss(_Loss, function=margin_ranking_loss):
     """Pairs of scores in their order; see `functional.margin_ranking_loss`."""
 
     def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor:  # type: ignore[override]
-        return self.function(input1, input2, target, **self._kept())
+        return self.function(input1, input2, target, **self._kwargs())
 
 
 class MultiMarginLoss(_Loss, function=multi_margin_loss):

@@ -3,7 +3,8 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Union
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, Union
 
 from .._arguments import device_and_dtype, moved
 from .._creation import asarray, tensor, zeros_like
@@ -71,9 +72,11 @@ class Module:
 
     training = True
     _buffer_names: Mapping[str, bool] = {}  # name: whether it is persistent
-    # The attributes that the repr shows, with their names if they end in "="; of a bias it shows
-    # whether there is one.
+    # The attributes that the repr shows, with their names if they end in "=", and those that it
+    # shows only if they, or members of a tuple, differ from a value. Of a bias it shows whether
+    # there is one.
     _shown: tuple[str, ...] = ()
+    _shown_unless: ClassVar[Mapping[str, Any]] = {}
 
     def _no_forward(self, *inputs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
@@ -423,13 +426,21 @@ class Module:
 
     def extra_repr(self) -> str:
         """The text that the repr shows between a layer's parentheses."""
-        return ", ".join([self._as_shown(name) for name in self._shown])
+        shown = [self._as_shown(name) for name in self._shown]
+        for name, usual in self._shown_unless.items():
+            value = self._value_shown(name)
+            values = value if isinstance(value, tuple) else (value,)
+            if any(x != usual for x in values):
+                shown.append(f"{name}={value}")
+        return ", ".join(shown)
 
     def _as_shown(self, name):
-        value = getattr(self, name.removesuffix("="))
-        if name == "bias=":
-            value = value is not None
+        value = self._value_shown(name.removesuffix("="))
         return f"{name}{value!r}" if name.endswith("=") else repr(value)
+
+    def _value_shown(self, name):
+        value = getattr(self, name)
+        return isinstance(value, Tensor) or value is True if name == "bias" else value
 
     def __repr__(self) -> str:
         lines = [
@@ -440,6 +451,18 @@ class Module:
         if not lines:
             return f"{type(self).__name__}({extra})"
         return "\n".join([f"{type(self).__name__}({extra}", *lines, ")"])
+
+
+@contextmanager
+def in_mode(model: Module, training: bool) -> Iterator[None]:
+    """Have the modules of a model in one mode for a while, whichever each was in before."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        model.train() if training else model.eval()
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
 
 
 def overwrite(tensor, values):
@@ -481,17 +504,15 @@ def _check_nothing_hidden(module, known):
     long lists of other things take no time.
     """
     for name, value in vars(module).items():
-        first = value
-        while type(first) in _COLLECTIONS and first:
-            first = next(iter(first.values() if type(first) is dict else first))
-        if not isinstance(first, Module | Parameter) or type(value) not in _COLLECTIONS:
+        first = next(_items(value), None) if type(value) in (list, dict) else None
+        if not isinstance(first, Module | Parameter):
             continue
+        kind, container, proper = "Module", "nn.ModuleList", known
         if isinstance(first, Parameter):
-            known = {id(p): p for owner in known.values() for _, p in owner._own_parameters()}
-        if all(id(x) in known for x in _flattened(value)):
+            kind, container = "Parameter", "nn.ParameterList"
+            proper = {id(p): p for owner in known.values() for _, p in owner._own_parameters()}
+        if all(id(x) in proper for x in _items(value)):
             continue
-        kind = "Parameter" if isinstance(first, Parameter) else "Module"
-        container = f"nn.{kind}List"
         if type(value) is dict:
             container = "nn.ModuleDict" if kind == "Module" else "attributes"
         raise TypeError(
@@ -500,15 +521,13 @@ def _check_nothing_hidden(module, known):
         )
 
 
-_COLLECTIONS = list, dict
-
-
-def _flattened(value):
-    if type(value) not in _COLLECTIONS:
-        return [value]
-    return [
-        x for item in (value.values() if type(value) is dict else value) for x in _flattened(item)
-    ]
+def _items(value):
+    """Yield the items of lists and dicts, however deep these are nested."""
+    if type(value) in (list, dict):
+        for item in value.values() if type(value) is dict else value:
+            yield from _items(item)
+    else:
+        yield value
 
 
 def _join(path, name):

@@ -107,7 +107,7 @@ class _WithStatistics(OfAxes):
 
 
 class _BatchNorm(_WithStatistics):
-    """What the layers of batch normalization share; `BatchNorm1d` has the parameters."""
+    """Base class of the layers of batch normalization; `BatchNorm1d` describes the parameters."""
 
     def _check(self, input):
         n, channels = self.axes, self.num_features
@@ -120,18 +120,17 @@ class _BatchNorm(_WithStatistics):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
-        mean, var = self.running_mean, self.running_var
-        count: Any = self.num_batches_tracked
+        mean, var, count = self.running_mean, self.running_var, self.num_batches_tracked
+        given = input, mean, var, self.weight, self.bias
         if not self.training or count is None:
-            return functional.batch_norm(
-                input, mean, var, self.weight, self.bias, mean is None, 0.0, self.eps
-            )
-        momentum: Any = self.momentum
-        if momentum is None:  # a tensor: reading the count's value would wait for the device
-            momentum = 1 / (count + 1).to(mean)
-        return _counted_batch_norm(
-            input, mean, var, self.weight, self.bias, True, momentum, self.eps, count
-        )
+            return functional.batch_norm(*given, mean is None, 0.0, self.eps)
+        return _counted_batch_norm(*given, True, self._momentum_now(), self.eps, count)
+
+    def _momentum_now(self):
+        if self.momentum is not None:
+            return self.momentum
+        # A tensor, because reading the count's value would wait for the device.
+        return 1 / (self.num_batches_tracked + 1).to(self.running_mean)
 
 
 class BatchNorm1d(_BatchNorm, axes=1):
@@ -240,7 +239,7 @@ class RMSNorm(Module):
 
 
 class _InstanceNorm(_WithStatistics):
-    """What the classes below share."""
+    """Base class of the layers of instance normalization."""
 
     def __init__(
         self,

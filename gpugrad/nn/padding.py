@@ -1,6 +1,7 @@
 """Padding of the last axes of a tensor."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from .._arguments import one_of
 from .._tensor import Tensor
@@ -18,9 +19,9 @@ def pad(
     """Extend the last axes at both ends.
 
     pad: how far, beginning with the last axis: ``(left, right, top, bottom, ...)``. Negative
-        numbers shorten the axis: before it is extended if that is circular, else after it.
+        numbers shorten the axis, in mode ``"circular"`` before it is extended, else afterwards.
     mode: ``"constant"``; ``"reflect"``, as in a mirror on the last element; ``"replicate"``, by
-        the last element; or ``"circular"``, by the elements at the other end.
+        the last element; or ``"circular"``, by the elements at the other end, if there are enough.
     value: the constant; by default 0.
 
     Raises ValueError for a ``pad`` that does not fit the input and the mode.
@@ -61,7 +62,7 @@ def pad(
 
 
 def _shortened(x, axis, before, after):
-    """Without as many elements at the ends of an axis as negative numbers say."""
+    """``x`` with fewer elements at those ends of an axis whose number is negative."""
     if min(before, after) >= 0:
         return x
     length = x.shape[axis]
@@ -98,7 +99,7 @@ def _circular(x, lead, axis, n, before):
     return x[*lead, slice(length - n, length) if before else slice(0, n), ...]
 
 
-# By mode: what makes the elements beyond an end, and how many there can be.
+# By mode: a function that makes the elements beyond an end, and the most that there can be.
 _MAKERS = {
     "reflect": (_reflect, lambda length: length - 1),
     "replicate": (_replicate, lambda length: float("inf") if length else 0),
@@ -116,6 +117,10 @@ class _Pad(OfAxes):
 
     mode = "constant"
     _shown: tuple[str, ...] = ("padding",)
+
+    def __init_subclass__(cls, mode: str | None = None, **others: Any) -> None:
+        cls.mode = mode or cls.mode
+        super().__init_subclass__(**others)
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         name = f"{type(self).__name__}: padding"
@@ -160,55 +165,37 @@ class ZeroPad3d(_Pad, axes=3):
     """Extends the last three axes by zeros; see `functional.pad`."""
 
 
-class ReflectionPad1d(_Pad, axes=1):
+class ReflectionPad1d(_Pad, axes=1, mode="reflect"):
     """Extends the last axis as in a mirror on its ends; see `functional.pad`."""
 
-    mode = "reflect"
 
-
-class ReflectionPad2d(_Pad, axes=2):
+class ReflectionPad2d(_Pad, axes=2, mode="reflect"):
     """Extends the last two axes as in a mirror on their ends; see `functional.pad`."""
 
-    mode = "reflect"
 
-
-class ReflectionPad3d(_Pad, axes=3):
+class ReflectionPad3d(_Pad, axes=3, mode="reflect"):
     """Extends the last three axes as in a mirror on their ends; see `functional.pad`."""
 
-    mode = "reflect"
 
-
-class ReplicationPad1d(_Pad, axes=1):
+class ReplicationPad1d(_Pad, axes=1, mode="replicate"):
     """Extends the last axis by its first and last element; see `functional.pad`."""
 
-    mode = "replicate"
 
-
-class ReplicationPad2d(_Pad, axes=2):
+class ReplicationPad2d(_Pad, axes=2, mode="replicate"):
     """Extends the last two axes by their first and last elements; see `functional.pad`."""
 
-    mode = "replicate"
 
-
-class ReplicationPad3d(_Pad, axes=3):
+class ReplicationPad3d(_Pad, axes=3, mode="replicate"):
     """Extends the last three axes by their first and last elements; see `functional.pad`."""
 
-    mode = "replicate"
 
-
-class CircularPad1d(_Pad, axes=1):
+class CircularPad1d(_Pad, axes=1, mode="circular"):
     """Extends the last axis by the elements at its other end; see `functional.pad`."""
 
-    mode = "circular"
 
-
-class CircularPad2d(_Pad, axes=2):
+class CircularPad2d(_Pad, axes=2, mode="circular"):
     """Extends the last two axes by the elements at their other ends; see `functional.pad`."""
 
-    mode = "circular"
 
-
-class CircularPad3d(_Pad, axes=3):
+class CircularPad3d(_Pad, axes=3, mode="circular"):
     """Extends the last three axes by the elements at their other ends; see `functional.pad`."""
-
-    mode = "circular"

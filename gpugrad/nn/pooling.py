@@ -94,7 +94,7 @@ def _places_of_maxima(input, out, n, size, stride, padding, dilation):
 
 
 def _flat_positions(places, lengths):
-    """The positions in flattened axes of these lengths, given the indices along each."""
+    """Positions in the flattened image, given the indices along its axes of these lengths."""
     position: Any = 0
     for place, length in zip(places, lengths, strict=True):
         position = position * length + place
@@ -118,7 +118,7 @@ def _avg_pool(
     """The mean of each window: ``(n, channels, height, width) -> (n, channels, rows, columns)``.
 
     count_include_pad: whether zeros of the padding count as elements.
-    divisor_override: what to divide the sums by; by default the number of elements.
+    divisor_override: the divisor of the sums; by default the number of elements.
 
     The other parameters are those of `max_pool2d`, and so are the errors.
     """
@@ -264,9 +264,9 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = for_axes(
 
 
 class _Pool(LayerOfAxes):
-    def _keep(self, kernel_size, stride, **options):
+    def _set_options(self, kernel_size, stride, **options):
         stride = kernel_size if stride is None else stride
-        super()._keep(kernel_size=kernel_size, stride=stride, **options)
+        super()._set_options(kernel_size=kernel_size, stride=stride, **options)
 
 
 class _MaxPool(

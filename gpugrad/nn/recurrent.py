@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 from .._arguments import one_of, whole
 from .._tensor import Tensor
@@ -17,6 +17,7 @@ from .layers import _uniform as uniform_parameters
 from .module import Module, Parameter
 
 _NONLINEARITIES = "tanh", "relu"
+_KINDS = "weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"  # of a layer's parameters
 
 
 class _Recurrent(Module):
@@ -28,6 +29,11 @@ class _Recurrent(Module):
 
     gates: int
     states: tuple[str, ...] = ("h_0",)
+    _shown = "input_size", "hidden_size"
+    _shown_unless: ClassVar = {
+        "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0,
+        "bidirectional": False,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -61,11 +67,11 @@ class _Recurrent(Module):
             warnings.warn(
                 f"{name}: dropout={dropout} has no effect with one layer, as it is applied "
                 f"between layers",
-                stacklevel=4,  # past the constructor and what explains its arguments
+                stacklevel=4,  # the caller of the constructor, which `explains_arguments` wraps
             )
         parameter = uniform_parameters(1 / math.sqrt(hidden_size), dtype, device, generator)
         rows, columns = self.gates * hidden_size, self.proj_size or hidden_size
-        for layer, suffix in self._places():
+        for layer, suffix in self._layers_and_directions():
             features = columns * (1 + bidirectional) if layer else input_size
             setattr(self, f"weight_ih_l{layer}{suffix}", parameter(rows, features))
             setattr(self, f"weight_hh_l{layer}{suffix}", parameter(rows, columns))
@@ -74,12 +80,12 @@ class _Recurrent(Module):
             if self.proj_size:
                 setattr(self, f"weight_hr_l{layer}{suffix}", parameter(columns, hidden_size))
 
-    def _places(self):
+    def _layers_and_directions(self):
         """The number of the layer, and the suffix for the direction, of each pair of weights."""
         suffixes = ("", "_reverse") if self.bidirectional else ("",)
         return [(layer, suffix) for layer in range(self.num_layers) for suffix in suffixes]
 
-    def _run(self, x, parameters, states, reverse):
+    def _run(self, x, w_ih, w_hh, b_ih, b_hh, w_hr, states, reverse):
         """One layer in one direction: its outputs, and its states after the last step."""
         raise NotImplementedError
 
@@ -94,16 +100,12 @@ class _Recurrent(Module):
             states = [None if s is None else expand_dims(s, 1) for s in states]
         x = moveaxis(input, 0, 1) if self.batch_first else input
         directions, final = [], []
-        for number, (layer, suffix) in enumerate(self._places()):
+        for number, (layer, suffix) in enumerate(self._layers_and_directions()):
             if layer and not directions:
                 x = functional.dropout(x, self.dropout, self.training)
-            names = [f"{kind}_l{layer}{suffix}" for kind in ("weight_ih", "weight_hh")]
-            names += [f"{kind}_l{layer}{suffix}" for kind in ("bias_ih", "bias_hh") if self.bias]
-            parameters = [getattr(self, name) for name in names] + [None] * (4 - len(names))
-            if self.proj_size:
-                parameters.append(getattr(self, f"weight_hr_l{layer}{suffix}"))
+            parameters = [vars(self).get(f"{kind}_l{layer}{suffix}") for kind in _KINDS]
             own = [None if s is None else s[number, ...] for s in states]
-            out, *last = self._run(x, parameters, own, bool(suffix))
+            out, *last = self._run(x, *parameters, own, bool(suffix))
             directions.append(out)
             final.append(last)
             if len(directions) == 1 + self.bidirectional:
@@ -136,12 +138,6 @@ class _Recurrent(Module):
             message = "{}: for an input of shape {}, {} (layers and directions, {})"
             check_shape(state, (*lead, getattr(self, size)), message, name, shape, what, axes)
         return len(shape) == 3
-
-    def extra_repr(self) -> str:
-        names = "proj_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"
-        shown = ((name, getattr(self, name)) for name in names)
-        others = [f"{name}={x}" for name, x in shown if x != (name in ("num_layers", "bias"))]
-        return ", ".join([str(self.input_size), str(self.hidden_size), *others])
 
 
 def _shape_of(layer, input):
@@ -212,8 +208,9 @@ class RNN(_Recurrent):
         given: Any = {"dtype": dtype, "device": device, "generator": generator}
         super().__init__(input_size, hidden_size, num_layers, *layout, **given)
 
-    def _run(self, x, parameters, states, reverse):
-        return rnn(x, *parameters, *states, nonlinearity=self.nonlinearity, reverse=reverse)
+    def _run(self, x, w_ih, w_hh, b_ih, b_hh, w_hr, states, reverse):
+        options = {"nonlinearity": self.nonlinearity, "reverse": reverse}
+        return rnn(x, w_ih, w_hh, b_ih, b_hh, *states, **options)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         out, (h,) = self._all_layers(input, [hx])
@@ -237,19 +234,18 @@ class LSTM(_Recurrent):
     gates = 4
     states = "h_0", "c_0"
 
-    def _run(self, x, parameters, states, reverse):
-        if not self.proj_size:
-            return lstm(x, *parameters, *states, reverse=reverse)
-        # Without the projection, `W_hh h` is `(W_hh W_hr) m`, where m is not projected. For the
-        # initial h there is no m: it is further inputs of the first step, with the weights W_hh.
-        w_ih, w_hh, *biases, w_hr = parameters
+    def _run(self, x, w_ih, w_hh, b_ih, b_hh, w_hr, states, reverse):
+        if w_hr is None:
+            return lstm(x, w_ih, w_hh, b_ih, b_hh, *states, reverse=reverse)
+        # `W_hh h` is `(W_hh W_hr) m` with m = sigmoid(o) * tanh(c), so that an LSTM without a
+        # projection computes m. The initial h has no m: make it further inputs of the first step.
         h, c = states
         if h is not None:
             zeros = created("zeros", (x.shape[0] - 1, *h.shape), dtype=h.dtype, like=h)
             parts = [zeros, expand_dims(h, 0)] if reverse else [expand_dims(h, 0), zeros]
             x = concat([x, concat(parts, axis=0)], axis=-1)
             w_ih = concat([w_ih, w_hh], axis=1)
-        out, _, c = lstm(x, w_ih, matmul(w_hh, w_hr), *biases, None, c, reverse=reverse)
+        out, _, c = lstm(x, w_ih, matmul(w_hh, w_hr), b_ih, b_hh, None, c, reverse=reverse)
         out = linear(out, w_hr)
         return out, out[0 if reverse else -1, ...], c
 
@@ -276,8 +272,8 @@ class GRU(_Recurrent):
 
     gates = 3
 
-    def _run(self, x, parameters, states, reverse):
-        return gru(x, *parameters, *states, reverse=reverse)
+    def _run(self, x, w_ih, w_hh, b_ih, b_hh, w_hr, states, reverse):
+        return gru(x, w_ih, w_hh, b_ih, b_hh, *states, reverse=reverse)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         out, (h,) = self._all_layers(input, [hx])
@@ -290,6 +286,8 @@ class _Cell(Module):
     gates: int
     bias_ih: Parameter | None
     bias_hh: Parameter | None
+    _shown = "input_size", "hidden_size"
+    _shown_unless: ClassVar[dict[str, Any]] = {"bias": True}
 
     def __init__(
         self,
@@ -331,10 +329,6 @@ class _Cell(Module):
         _, *after = run(x, *parameters, *states, **options)
         return [reshape(s, expected) for s in after]
 
-    def extra_repr(self) -> str:
-        bias = "" if self.bias else f", bias={self.bias}"
-        return f"{self.input_size}, {self.hidden_size}{bias}"
-
 
 class RNNCell(_Cell):
     """One step of an `RNN`: ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``.
@@ -347,6 +341,7 @@ class RNNCell(_Cell):
     """
 
     gates = 1
+    _shown_unless: ClassVar = {"bias": True, "nonlinearity": "tanh"}
 
     def __init__(
         self,
@@ -367,10 +362,6 @@ class RNNCell(_Cell):
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         (h,) = self._step(rnn, input, hx, nonlinearity=self.nonlinearity)
         return h
-
-    def extra_repr(self) -> str:
-        other = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
-        return super().extra_repr() + other
 
 
 class LSTMCell(_Cell):

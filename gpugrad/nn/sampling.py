@@ -33,7 +33,7 @@ def grid_sample(
         channels, *lengths)``, a place in the input, first along the last axis. -1 and 1 are the
         ends of an axis.
     mode: ``"bilinear"``, also for three axes; ``"nearest"``; or for two ``"bicubic"``.
-    padding_mode: what lies beyond the ends: ``"zeros"``; ``"border"``, the last element; or
+    padding_mode: the values beyond the ends: ``"zeros"``; ``"border"``, the last element; or
         ``"reflection"``, as in a mirror at the ends.
     align_corners: whether the ends are the centres of the first and the last elements, rather than
         the edges of the area that these stand for.
@@ -58,9 +58,8 @@ def grid_sample(
         x = (grid[..., d - 1 - axis] + 1) / 2
         x = x * (length - 1) if align_corners else x * length - 0.5
         taps.append(_taps(x, length, mode, padding_mode, bool(align_corners)))
-    rows = moveaxis(input, 1, -1).reshape(
-        (n * math.prod(lengths), channels)
-    )  # of all pixels of all examples
+    # Of all pixels of all examples.
+    rows = moveaxis(input, 1, -1).reshape((n * math.prod(lengths), channels))
     example = created("arange", n, dtype="int64", like=input).reshape((n, *[1] * d))
     out: Any = 0.0
     for corner in product(*taps):

@@ -4,14 +4,15 @@ from typing import Any
 
 from .._arguments import whole
 from .._creation import asarray
+from .._dtypes import is_half
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
-from ..backends.dtypes import int64
+from ..backends.dtypes import float32, int64
 from ..ops.elementwise import clip, maximum, where
 from ..ops.indexing import take, take_along_axis
 from ..ops.manipulation import broadcast_to, concat, stack, unstack
 from ..ops.reductions import cumulative_sum, logsumexp
-from .common import can_be_read, created, most
+from .common import can_be_read, created, largest
 from .losses import _Loss, _reduced
 
 _LEAST = -1e30  # for the logarithm of 0: with -inf, differences would be nan
@@ -42,6 +43,7 @@ def ctc_loss(
 
     Gradients are derivatives of this formula, of any order, and 0 where it is infinite. PyTorch's
     are those of ``log_softmax(log_probs)``, which is the same number if they are normalized.
+    For float16, intermediate values are computed in float32.
     Raises ValueError for shapes that do not fit.
     """
     blank = whole("ctc_loss: blank", blank, 0)
@@ -63,13 +65,17 @@ def ctc_loss(
     if log_probs.device == "cpu" and all(map(can_be_read, numbers)):  # a GPU would be waited for
         _check_numbers(log_probs, targets, input_lengths, target_lengths)
     targets = _padded(targets, target_lengths, blank)
+    dtype = log_probs.dtype
+    if is_half(dtype):
+        log_probs = log_probs.astype(float32)
     losses = _negative_log(log_probs, targets, input_lengths, target_lengths, blank)
     losses = where(losses < -_LEAST / 2, losses, 0.0 if zero_infinity else float("inf"))
     if is_single:
         losses, target_lengths = losses[0, ...], target_lengths[0, ...]
     if reduction == "mean":
         losses = losses / maximum(target_lengths, 1).astype(losses.dtype)
-    return _reduced("ctc_loss", losses, reduction)
+    losses = _reduced("ctc_loss", losses, reduction)
+    return losses.astype(dtype) if is_half(dtype) else losses
 
 
 def _check_numbers(log_probs, targets, input_lengths, target_lengths):
@@ -94,7 +100,7 @@ def _check_numbers(log_probs, targets, input_lengths, target_lengths):
 
 def _padded(targets, lengths, blank):
     """Targets as ``(n, most)``, with blanks after the end of each."""
-    longest = targets.shape[-1] if targets.ndim == 2 else most(lengths, targets.shape[0])
+    longest = targets.shape[-1] if targets.ndim == 2 else largest(lengths, targets.shape[0])
     places = created("arange", longest, dtype="int64", like=targets)
     if targets.ndim == 1 and longest:
         starts = cumulative_sum(lengths) - lengths
@@ -139,4 +145,4 @@ class CTCLoss(_Loss, function=ctc_loss, options="blank reduction zero_infinity")
     def forward(  # type: ignore[override]
         self, log_probs: Tensor, targets: Any, input_lengths: Any, target_lengths: Any
     ) -> Tensor:
-        return self.function(log_probs, targets, input_lengths, target_lengths, **self._kept())
+        return self.function(log_probs, targets, input_lengths, target_lengths, **self._kwargs())

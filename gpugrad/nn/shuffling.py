@@ -100,6 +100,6 @@ class ChannelShuffle(FunctionLayer, function=channel_shuffle):
 
 
 class LocalResponseNorm(FunctionLayer, function=local_response_norm):
-    """Divides by what the channels around have; see `functional.local_response_norm`."""
+    """Divides by the size of neighbouring channels; see `functional.local_response_norm`."""
 
     _shown = "size", "alpha=", "beta=", "k="

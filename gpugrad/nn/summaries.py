@@ -1,12 +1,13 @@
 """`summary`: the layers of a model as a table."""
 
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..backends import backend_of
 from ..tools.tables import table
-from .module import Module, Parameter
+from .module import Module, Parameter, in_mode
 
 
 class Row(NamedTuple):
@@ -87,9 +88,7 @@ def summary(model: Module, *inputs: Any, **keywords: Any) -> Summary:
             f"summary(model, gpugrad.zeros({inputs[0]}))"
         )
     modules = dict(model.named_modules())
-    outputs = {}
-    if inputs or keywords:
-        outputs = _outputs(model, list(modules.values()), inputs, keywords)
+    outputs = _outputs(model, inputs, keywords) if inputs or keywords else {}
     rows: list[Row] = []
     seen: set[int] = set()
     for name, module in modules.items():
@@ -103,25 +102,18 @@ def summary(model: Module, *inputs: Any, **keywords: Any) -> Summary:
     return Summary(rows, sum(p.size for p in model.parameters() if p.requires_grad))
 
 
-def _outputs(model, modules, inputs, keywords):
+def _outputs(model, inputs, keywords):
     """The shapes of the outputs of each module that is called."""
     found: dict[Module, tuple] = {}
 
     def note(module, args, output):
         found[module] = tuple(_shapes(output))
 
-    training = [module.training for module in modules]
-    handles = [module.register_forward_hook(note) for module in modules]
-    try:
-        for module in modules:
-            module.training = False
-        with no_grad():
+    with ExitStack() as stack:
+        for module in model.modules():
+            stack.enter_context(module.register_forward_hook(note))
+        with in_mode(model, False), no_grad():
             model(*inputs, **keywords)
-    finally:
-        for handle in handles:
-            handle.remove()
-        for module, mode in zip(modules, training, strict=True):
-            module.training = mode
     return found
 
 

@@ -1,7 +1,6 @@
 """Normalization by the statistics of all processes' batches."""
 
 import math
-from typing import Any
 
 from .._creation import full_like
 from .._draws import is_repeated
@@ -12,7 +11,7 @@ from .._tensor import Tensor
 from ..backends.dtypes import float32
 from ..ops.elementwise import maximum, sqrt
 from ..ops.manipulation import concat, reshape
-from .computations import _follow
+from .computations import _track
 from .module import Module
 from .normalization import _BatchNorm
 
@@ -60,19 +59,15 @@ class SyncBatchNorm(_BatchNorm):
         if self.bias is not None:
             out = out + reshape(self.bias, column)
         if self.track_running_stats and not is_repeated() and not (alone and size == 0):
-            self._follow(mean.detach(), var.detach() * (count / maximum(count - 1, 1)))
+            self._track(mean.detach(), var.detach() * (count / maximum(count - 1, 1)))
         return out.to(input.dtype)
 
-    def _follow(self, mean, var):
+    def _track(self, mean, var):
         """Update the running statistics."""
-        count: Any = self.num_batches_tracked
-        momentum: Any = self.momentum
-        if momentum is None:
-            momentum = 1 / (count + 1).to(self.running_mean)
-        name = type(self).__name__
+        name, count = type(self).__name__, self.num_batches_tracked
         running = self.running_mean, self.running_var
         statistics = mean.to(running[0]), var.to(running[1])
-        _follow(running, statistics, (1, 1), momentum, name, count)
+        _track(running, statistics, (1, 1), self._momentum_now(), name, count)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module) -> Module:

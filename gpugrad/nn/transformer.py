@@ -19,7 +19,7 @@ from .normalization import LayerNorm
 
 
 class _Layer(Module):
-    """What the layers of encoder and decoder share."""
+    """Base class of the layers of encoders and decoders."""
 
     _attentions: tuple[str, ...] = ()
     self_attn: MultiheadAttention
@@ -64,7 +64,7 @@ class _Layer(Module):
             setattr(self, f"dropout{i}", Dropout(dropout, generator=generator))
 
     def _through(self, x, *blocks):
-        """Add to ``x`` what each block makes of it, with its norm before or after."""
+        """Add the result of each block to ``x``, with the block's norm before it or after."""
         for i, block in enumerate(blocks, 1):
             norm, dropout = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
             if self.norm_first:
@@ -100,7 +100,7 @@ class TransformerEncoderLayer(_Layer):
     layer_norm_eps: of the norms.
     norm_first: whether a norm comes before each part, rather than after the sum.
     bias: whether linear layers and norms have biases.
-    dtype, device, generator: as for `Linear`; the generator also decides what to drop.
+    dtype, device, generator: as for `Linear`; the generator also decides which elements to drop.
 
     From Vaswani et al. (2017).
     """
@@ -114,7 +114,7 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """The masks are as in `MultiheadAttention`; ``is_causal`` needs none besides."""
+        """The masks are as in `MultiheadAttention`; with ``is_causal`` give no ``src_mask``."""
         attend = self._attend(self.self_attn, src_mask, src_key_padding_mask, is_causal)
         return self._through(src, attend, self._feed_forward)
 
@@ -186,7 +186,7 @@ class TransformerEncoder(_Stack):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """The masks are as in `MultiheadAttention`; ``is_causal`` needs none besides."""
+        """The masks are as in `MultiheadAttention`; with ``is_causal`` give no ``mask``."""
         return self._through(src, mask, src_key_padding_mask, bool(is_causal))
 
 
@@ -295,6 +295,6 @@ class Transformer(Module):
     ) -> Tensor:
         """``(sz, sz)``: -inf where a position must ignore a later one, else 0; to be added.
 
-        ``is_causal=True`` in place of such a mask is faster.
+        Passing ``is_causal=True`` instead of such a mask is faster.
         """
         return triu(full((sz, sz), -math.inf, dtype=dtype, device=device), k=1)

@@ -38,7 +38,7 @@ def interpolate(
     """Resample all axes but the first two: ``(n, channels, *lengths) -> (n, channels, *size)``.
 
     size: the new lengths.
-    scale_factor: by what to multiply the lengths, rounding down, if ``size`` is not given.
+    scale_factor: the factors of the lengths, which are rounded down, if ``size`` is not given.
     mode: ``"nearest"``; ``"nearest-exact"``, which has no bias towards the start; ``"linear"``
         for one axis, ``"bilinear"`` for two and ``"trilinear"`` for three; ``"bicubic"`` for two;
         or ``"area"``, the means of windows.
@@ -145,14 +145,14 @@ class Upsample(
 ):
     """Resample images to another size; see `functional.interpolate`, also for the parameters."""
 
-    def _keep(self, scale_factor, **options):
+    def _set_options(self, scale_factor, **options):
         if isinstance(scale_factor, Sequence):
             scale_factor = tuple([float(f) for f in scale_factor])
         elif scale_factor is not None:
             scale_factor = float(scale_factor)
-        super()._keep(scale_factor=scale_factor, **options)
+        super()._set_options(scale_factor=scale_factor, **options)
 
     def extra_repr(self) -> str:
-        kept = self._kept()
+        kept = self._kwargs()
         name = "size" if kept["scale_factor"] is None else "scale_factor"
         return f"{name}={kept[name]}, mode={kept['mode']!r}"

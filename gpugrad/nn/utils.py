@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._creation import zeros
 from .._dtypes import is_half
-from .._foreign_names import answer, explains_arguments
+from .._foreign_names import explain_names, explains_arguments
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends import backend_of
@@ -14,7 +14,7 @@ from ..backends.placement import placed_like
 from .module import is_unshared
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_"]
-__dir__ = __all__.copy
+explain_names(__name__)
 
 
 @explains_arguments
@@ -140,7 +140,7 @@ def _norm_of_norms(norms, norm_type):
 
 
 def _factor(norm, max_norm):
-    """What reduces a norm to at most ``max_norm``."""
+    """The factor that reduces a norm to at most ``max_norm``."""
     backend = backend_of[type(norm)]
     with backend.scope(norm):
         return backend.asarray(backend.xp.minimum(max_norm / (norm + 1e-6), 1.0))
@@ -160,7 +160,3 @@ def _scale(arrays, factor):
                 array[...] = xp.astype(xp.astype(array, xp.float32) * factor, array.dtype)
             else:
                 array *= factor
-
-
-if not TYPE_CHECKING:
-    __getattr__ = answer(__name__)

@@ -64,7 +64,7 @@ class CosineSimilarity(FunctionLayer, function=cosine_similarity):
     """The cosine of the angle between vectors; see `functional.cosine_similarity`."""
 
     def forward(self, x1: Tensor, x2: Any) -> Tensor:  # type: ignore[override]
-        return self.function(x1, x2, **self._kept())
+        return self.function(x1, x2, **self._kwargs())
 
     def extra_repr(self) -> str:
         return ""
@@ -74,7 +74,7 @@ class PairwiseDistance(FunctionLayer, function=pairwise_distance):
     """The distance of vectors; see `functional.pairwise_distance`."""
 
     def forward(self, x1: Tensor, x2: Any) -> Tensor:  # type: ignore[override]
-        return self.function(x1, x2, **self._kept())
+        return self.function(x1, x2, **self._kwargs())
 
     def extra_repr(self) -> str:
         return ""

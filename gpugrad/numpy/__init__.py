@@ -34,7 +34,7 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from . import _protocols as _protocols  # makes NumPy's own functions take Tensors
-from ._namespace import found as _found
+from ._namespace import member as _member
 from ._namespace import numpy as _numpy
 
 _MODULES = "fft", "linalg", "random"
@@ -49,5 +49,5 @@ __dir__ = __all__.copy
 def __getattr__(name: str) -> _Any:
     if name in _MODULES:
         return _import_module(f".{name}", __name__)
-    value = globals()[name] = _found("", name)
+    value = globals()[name] = _member("", name)
     return value

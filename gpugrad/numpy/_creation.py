@@ -1,4 +1,4 @@
-"""New arrays: NumPy's own, or Tensors where the values are, or where a device is given."""
+"""New arrays: NumPy's own, or Tensors if the values are Tensors or a device is given."""
 
 import math
 from functools import update_wrapper
@@ -149,7 +149,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     return result if dtype is None else gg.astype(result, dtype)
 
 
-def made(name):
+def maker_of(name):
     """The maker of arrays of this name, for `gpugrad.numpy`."""
     function = MAKERS.get(name) or (public(name) if name in FUNCTIONS else lookup(name))
     return on_device(name, function) if name in ON_DEVICES else function

@@ -9,13 +9,14 @@ from ._table import FUNCTIONS, enter, floating, gg, is_true, of_numpy, operands,
 # The ops that take what NumPy's functions do, by NumPy's name; after `=` ours, if it is another.
 _NAMES = """
     absolute=abs add arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan2=atan2 arctan=atan
-    arctanh=atanh bitwise_and bitwise_or bitwise_xor ceil conjugate=conj copysign cos cosh
-    cumulative_prod cumulative_sum divide equal exp expm1 floor floor_divide greater greater_equal
-    hypot invert=bitwise_invert isfinite isinf isnan left_shift=bitwise_left_shift less less_equal
-    linalg.diagonal linalg.matrix_transpose=matrix_transpose linalg.trace log log10 log1p log2
-    logaddexp matmul matrix_transpose maximum minimum multiply negative nextafter not_equal positive
-    power=pow reciprocal remainder right_shift=bitwise_right_shift rint=round sign signbit sin sinh
-    sqrt square subtract tan tanh trunc unstack vecdot
+    arctanh=atanh astype bitwise_and bitwise_or bitwise_xor ceil conjugate=conj copysign cos cosh
+    cumulative_prod cumulative_sum divide equal exp expm1 fix=trunc floor floor_divide greater
+    greater_equal hypot invert=bitwise_invert isfinite isinf isnan left_shift=bitwise_left_shift
+    less less_equal linalg.diagonal linalg.matrix_transpose=matrix_transpose linalg.trace log log10
+    log1p log2 logaddexp matmul matrix_transpose maximum minimum multiply negative nextafter nonzero
+    not_equal positive power=pow reciprocal remainder right_shift=bitwise_right_shift rint=round
+    sign signbit sin sinh sqrt square subtract tan tanh trunc unique_all unique_counts
+    unique_inverse unique_values unstack vecdot
 """.split()
 _OPS = exports() | {f"linalg.{name}": op for name, op in exports("linalg").items()}
 for _name in _NAMES:
@@ -28,7 +29,6 @@ enter(
         "cbrt": lambda x, /: gg.special.cbrt(floating(x)),
         "deg2rad radians": lambda x, /: floating(x) * (math.pi / 180),
         "fabs": lambda x, /: gg.abs(floating(x)),
-        "fix": lambda x: gg.trunc(x),
         "fmax": lambda x1, x2, /: _unless_nan(gg.maximum, x1, x2),
         "fmin": lambda x1, x2, /: _unless_nan(gg.minimum, x1, x2),
         "i0": lambda x: gg.special.i0(floating(x)),

@@ -171,7 +171,6 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
 
 @of_numpy("linalg.pinv")
 def pinv(a, rcond=None, hermitian=False, *, rtol=None):
-    rtol = None if rtol is numpy._NoValue else rtol
     return linalg.pinv(floating(a), rtol=rcond if rtol is None else rtol)
 
 
@@ -186,15 +185,13 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
 
 @of_numpy("linalg.multi_dot", of_sequence=True)
 def multi_dot(arrays):
-    first, *middle, last = tensors(*arrays)
-    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    terms = [letters[i : i + 2] for i in range(len(middle) + 2)]
-    ends = terms[0][:1], terms[-1][1:]
-    if first.ndim == 1:
-        terms[0], ends = terms[0][1:], ("", ends[1])
-    if last.ndim == 1:
-        terms[-1], ends = terms[-1][:1], (ends[0], "")
-    return gg.einsum(f"{','.join(terms)}->{''.join(ends)}", first, *middle, last)
+    arrays = tensors(*arrays)
+    terms = [_letters((i, i + 1)) for i in range(len(arrays))]
+    if arrays[0].ndim == 1:
+        terms[0] = terms[0][1:]
+    if arrays[-1].ndim == 1:
+        terms[-1] = terms[-1][:1]
+    return gg.einsum(",".join(terms), *arrays)
 
 
 @of_numpy("linalg.tensorsolve")

@@ -1,8 +1,8 @@
-"""What `gpugrad.numpy` and its modules contain: NumPy's names, and what stands for each."""
+"""The members of `gpugrad.numpy` and its modules, which have NumPy's names."""
 
 from .._foreign_names import missing
 from . import _elementwise, _linalg, _numerics, _reductions, _shapes  # noqa: F401
-from ._creation import MAKERS, ON_DEVICES, made
+from ._creation import MAKERS, ON_DEVICES, maker_of
 from ._table import FUNCTIONS, gg, holds_tensor, lookup, name_of, numpy, public, tensors
 
 
@@ -29,11 +29,11 @@ class Joining:
         return gg.concat([x if x.ndim else x.reshape(1) for x in arrays])
 
 
-def found(room, name):
-    """The object of this name in a module of `gpugrad.numpy`: "" for itself, or "linalg"."""
+def member(room, name):
+    """The object of this name in `gpugrad.numpy`, if ``room`` is "", or in its module ``room``."""
     key = f"{room}.{name}" if room else name
     if key in MAKERS or key in ON_DEVICES:
-        return made(key)
+        return maker_of(key)
     if key in ("r_", "c_"):
         return Joining(key)
     theirs = lookup(key)
@@ -44,11 +44,11 @@ def found(room, name):
 
 
 def module(room, values):
-    """``__all__`` and ``__dir__`` of a module with the names of NumPy's, and what finds a value."""
+    """``__all__`` and ``__dir__`` of a module with the names of NumPy's; what finds a member."""
     names = list(getattr(numpy, room).__all__)
 
     def find(name):
-        value = values[name] = found(room, name)
+        value = values[name] = member(room, name)
         return value
 
     return names, names.copy, find

@@ -22,9 +22,8 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
     a = tensor(a)
     if not n:  # then NumPy does not join them
         return a
-    ends = [None if x is numpy._NoValue else x for x in (prepend, append)]
     shape = tuple([1 if i == axis % a.ndim else m for i, m in enumerate(a.shape)])
-    ends = [x if x is None else tensor(x, a) for x in ends]
+    ends = [x if x is None else tensor(x, a) for x in (prepend, append)]
     ends = [gg.broadcast_to(x, shape) if x is not None and not x.ndim else x for x in ends]
     return gg.diff(a, *ends, axis=axis, n=n)
 
@@ -148,12 +147,8 @@ def _full_convolution(a, b):
         raise ValueError("convolve: needs two vectors with elements")
     a, b = flat(a), flat(b)
     a, b = (b, a) if b.size > a.size else (a, b)
-    n, m = a.size, b.size
-    # Windows of the longer one, as the rows of a matrix.
-    padded = gg.pad(a, m - 1)
-    places = numpy.add.outer(numpy.arange(n + m - 1), numpy.arange(m)).reshape(-1)
-    windows = gg.take(padded, constant(places, a), axis=0)
-    return gg.reshape(windows, (n + m - 1, m)) @ gg.flip(b)
+    windows = gg.sliding_windows(a, size=(b.size,), padding=b.size - 1)
+    return gg.flip(b) @ windows
 
 
 @of_numpy()

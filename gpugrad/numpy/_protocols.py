@@ -15,7 +15,7 @@ from ..autograd import call
 from ..autograd.operation import exports
 from ..backends import backend_of, is_foreign, namespace_of
 from ..backends.numpy import ufunc_module
-from ._namespace import FUNCTIONS, made
+from ._namespace import FUNCTIONS, maker_of
 from ._table import constant, gg, name_of, positional, tensor, tensors
 
 REDUCE = {
@@ -107,7 +107,7 @@ def array_function(self, function, types, args, keywords):
         raw = _of_shape if name in QUESTIONS_OF_SHAPE else _values
         return _as_tensors(function(*map(raw, args), **{k: raw(v) for k, v in keywords.items()}))
     if name in MAKERS:  # the tensor is the argument `like`
-        found = made(name)(*args, **keywords)
+        found = maker_of(name)(*args, **keywords)
         return found if isinstance(found, Tensor) else constant(found, self)
     own, shown = FUNCTIONS.get(name), f"{function.__module__}.{function.__name__}"
     parameters = _parameters(function)
@@ -154,7 +154,7 @@ _signature = cache(signature)
 
 @cache
 def _parameters(function):
-    """The parameters of a function of NumPy, which tells those of functions in C from 2.4 on."""
+    """The parameters of a function of NumPy; before 2.4, those of functions in C are in `_IN_C`."""
     try:
         return signature(function).parameters
     except ValueError:
@@ -177,12 +177,15 @@ _IN_C = {
 
 
 def _call(shown, own, args, keywords, theirs, raw, written):
-    """What ``own`` answers for the function of NumPy that is ``shown``, if it can.
+    """Call ``own`` in place of a function of NumPy, or that function if its tensors are constants.
 
+    Raises TypeError, which says what to write instead, if neither is possible.
+
+    shown: the name of NumPy's function for the error.
     own: the function of the table, or None.
-    theirs: the parameters of NumPy's function, if they can be told.
-    raw: NumPy's function with these arguments, for tensors that are ordinary arrays to it.
-    written: arguments other than ``out`` that it writes into, none of which may be a tensor.
+    theirs: the parameters of NumPy's function, if they are known.
+    raw: NumPy's function with these arguments.
+    written: arguments other than ``out`` that it writes into; none of them may be a tensor.
     """
     reason = instead = None
     if own is None:
@@ -218,9 +221,9 @@ def _is_default(name, value, theirs):
 
 
 def _on_arrays(raw):
-    """What NumPy's function returns where all Tensors are constants on the CPU.
+    """Call NumPy's function with arrays in place of Tensors, which are constants on the CPU.
 
-    A result in ``out=`` is assigned to a Tensor there, as ``out[...] = result``.
+    If ``out`` is a Tensor, the result is assigned to it, as by ``out[...] = result``.
     """
     out = raw.keywords.get("out")
     outs = out if isinstance(out, tuple) else (out,)

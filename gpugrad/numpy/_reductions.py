@@ -1,10 +1,11 @@
 """Sums, means, extrema and statistics along axes; sorting."""
 
 import math
+from functools import wraps
 
 from .._arguments import is_complex, is_floating
 from .._tensor import Tensor
-from ._table import along, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
+from ._table import FUNCTIONS, along, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
 
 
 def _masked(a, where, value):
@@ -133,18 +134,17 @@ def _along(op, a, axis, **given):
 enter(
     {
         "argsort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.argsort, a, axis),
+        "cumprod": lambda a, axis=None, dtype=None: _along(
+            gg.cumulative_prod, a, axis, dtype=dtype
+        ),
+        "cumsum": lambda a, axis=None, dtype=None: _along(gg.cumulative_sum, a, axis, dtype=dtype),
         # Sorted elements are one of the orders that NumPy allows.
         "partition": lambda a, kth, axis=-1: _along(gg.sort, a, axis),
         "sort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.sort, a, axis),
         "intersect1d": lambda ar1, ar2, assume_unique=False: _members(*tensors(ar1, ar2)),
         "union1d": lambda ar1, ar2: unique(gg.concat([*map(flat, tensors(ar1, ar2))])),
         "flatnonzero": lambda a: gg.nonzero(flat(a))[0],
-        "nonzero": lambda a: gg.nonzero(a),
         "argwhere": lambda a: gg.argwhere(a) if a.ndim else gg.argwhere(flat(a))[:, :0],
-        "unique_all": lambda x: gg.unique_all(x),
-        "unique_counts": lambda x: gg.unique_counts(x),
-        "unique_inverse": lambda x: gg.unique_inverse(x),
-        "unique_values": lambda x: gg.unique_values(x),
     }
 )
 
@@ -156,19 +156,14 @@ def _is_number(a):
     return a == a
 
 
-def _without_nan(op, in_place_of_nan):
-    return lambda a, axis=None, dtype=None, *, keepdims=False: op(
-        gg.where(gg.isnan(a), in_place_of_nan, a), axis, dtype=dtype, keepdims=keepdims
-    )
+def _without_nan(name, in_place_of_nan):
+    own = FUNCTIONS[name]
 
+    @wraps(own)
+    def of_numbers(a, *args, **keywords):
+        return own(gg.where(gg.isnan(a), in_place_of_nan, a), *args, **keywords)
 
-def _cumulative(op, in_place_of_nan=None):
-    def own(a, axis=None, dtype=None):
-        if in_place_of_nan is not None:
-            a = gg.where(gg.isnan(a), in_place_of_nan, a)
-        return _along(op, a, axis, dtype=dtype)
-
-    return own
+    return of_numbers
 
 
 def _extremum_without_nan(op, least):
@@ -183,12 +178,10 @@ def _extremum_without_nan(op, least):
 
 enter(
     {
-        "nansum": _without_nan(gg.sum, 0),
-        "nanprod": _without_nan(gg.prod, 1),
-        "cumprod": _cumulative(gg.cumulative_prod),
-        "cumsum": _cumulative(gg.cumulative_sum),
-        "nancumprod": _cumulative(gg.cumulative_prod, 1),
-        "nancumsum": _cumulative(gg.cumulative_sum, 0),
+        "nancumprod": _without_nan("cumprod", 1),
+        "nancumsum": _without_nan("cumsum", 0),
+        "nanprod": _without_nan("prod", 1),
+        "nansum": _without_nan("sum", 0),
         "nanmax": _extremum_without_nan(gg.max, -math.inf),
         "nanmin": _extremum_without_nan(gg.min, math.inf),
     }

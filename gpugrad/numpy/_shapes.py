@@ -25,10 +25,8 @@ from ._table import (
 
 
 @of_numpy()
-def reshape(a, /, shape=None, order="C", *, copy=None):
+def reshape(a, /, shape, order="C", *, copy=None):
     a = tensor(a)
-    if shape is None:
-        raise TypeError("numpy.reshape: shape is missing")
     if _in_columns(order, a):
         shape = _lengths(shape)
         return _reversed(gg.reshape(_reversed(a), shape[::-1]))
@@ -84,11 +82,11 @@ enter(
         "atleast_2d": lambda *args: _one_or_all(_at_least(2, args)),
         "atleast_3d": lambda *args: _one_or_all(_at_least(3, args)),
         "append": lambda arr, values, axis=None: concatenate([arr, values], axis),
-        "astype": lambda x, dtype, /, *, copy=True: gg.astype(x, dtype, copy=copy),
         "broadcast_arrays": lambda *args: gg.broadcast_arrays(*tensors(*args)),
         "broadcast_to": lambda array, shape: gg.broadcast_to(array, shape),
         "copy": lambda a: array(a),
         "diagflat": lambda v, k=0: diag(flat(v), k),
+        "diagonal": lambda a, offset=0, axis1=0, axis2=1: tensor(a).diagonal(offset, axis1, axis2),
         "expand_dims": lambda a, axis: gg.expand_dims(a, axes_of(axis)),
         "flip": lambda m, axis=None: gg.flip(m, axis=axis),
         "fliplr": lambda m: gg.flip(m, axis=1),
@@ -121,13 +119,8 @@ def ravel(a, order="C"):
 
 
 @of_numpy()
-def diagonal(a, offset=0, axis1=0, axis2=1):
-    return gg.linalg.diagonal(_with_matrices_last(a, axis1, axis2), offset=offset)
-
-
-@of_numpy()
 def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
-    return gg.linalg.trace(_with_matrices_last(a, axis1, axis2), offset=offset, dtype=dtype)
+    return gg.sum(tensor(a).diagonal(offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
 @of_numpy()
@@ -167,12 +160,9 @@ def meshgrid(*args, copy=True, sparse=False, indexing="xy"):
 @of_numpy()
 def rot90(m, k=1, axes=(0, 1)):
     first, second = axes
-    if k % 4 == 2:
-        return gg.flip(m, axis=(first, second))
-    if k % 4 == 0:
-        return m
-    turned = gg.flip(m, axis=second if k % 4 == 1 else first)
-    return gg.moveaxis(turned, (first, second), (second, first))
+    for _ in range(k % 4):
+        m = gg.moveaxis(gg.flip(m, axis=second), (first, second), (second, first))
+    return m
 
 
 @of_numpy()
@@ -309,12 +299,6 @@ def _as_matrices(m):
     return gg.broadcast_to(m, m.shape * 2) if m.ndim == 1 else m
 
 
-def _with_matrices_last(a, axis1, axis2):
-    if (axis1 - a.ndim, axis2 - a.ndim) == (-2, -1) or (axis1, axis2) == (-2, -1):
-        return a
-    return gg.moveaxis(a, (axis1, axis2), (-2, -1))
-
-
 @of_numpy()
 def diag(v, k=0):
     if v.ndim == 2:
@@ -342,8 +326,6 @@ def vander(x, N=None, increasing=False):
 
 @of_numpy()
 def pad(array, pad_width, mode="constant", **kwargs):
-    if mode == "constant" and not kwargs and type(pad_width) in (int, tuple, list):
-        return gg.pad(array, pad_width)
     modes = ("constant", "edge", "reflect", "symmetric", "wrap")
     even = kwargs.pop("reflect_type", "even") == "even"
     if mode not in modes or not even or kwargs.keys() - {"constant_values"}:
@@ -362,15 +344,13 @@ def pad(array, pad_width, mode="constant", **kwargs):
         pad_width = pad_width.tolist()
     if not numpy.iterable(values):
         return gg.pad(array, pad_width, mode, constant_values=values)
-    pairs = numpy.broadcast_to(numpy.asarray(pad_width), (array.ndim, 2)).tolist()
+    pairs, ends = (numpy.broadcast_to(v, (array.ndim, 2)).tolist() for v in (pad_width, values))
     # One axis after the other, because the corners have the values of the last axis.
-    for axis, ends in enumerate(
-        numpy.broadcast_to(numpy.asarray(values), (array.ndim, 2)).tolist()
-    ):
+    for axis in range(array.ndim):
         for end in (0, 1):
-            widths = [(0, 0)] * array.ndim
-            widths[axis] = (pairs[axis][0], 0) if end == 0 else (0, pairs[axis][1])
-            array = gg.pad(array, widths, constant_values=ends[end])
+            widths = [[0, 0] for _ in pairs]
+            widths[axis][end] = pairs[axis][end]
+            array = gg.pad(array, widths, constant_values=ends[axis][end])
     return array
 
 
@@ -391,13 +371,8 @@ def where(condition, x=None, y=None, /):
 
 def _operands(*values):
     """The values as Tensors, except Python's numbers, which are weak and stay as they are."""
-    for x in values:
-        if type(x) is not Tensor and type(x) not in SCALARS:
-            break
-    else:
-        return values
-    found = tensors(*values)
-    return [x if type(x) in SCALARS else made for x, made in zip(values, found, strict=True)]
+    like = next((x for x in values if isinstance(x, Tensor)), None)
+    return [x if type(x) in SCALARS else tensor(x, like) for x in values]
 
 
 @of_numpy(of_sequence=True)

@@ -8,8 +8,8 @@ from typing import Any as _Any
 
 from ._namespace import module as _module
 
-__all__, __dir__, _found = _module("random", globals())
+__all__, __dir__, _find = _module("random", globals())
 
 
 def __getattr__(name: str) -> _Any:
-    return _found(name)
+    return _find(name)

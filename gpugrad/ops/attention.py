@@ -6,6 +6,7 @@ from itertools import groupby, product
 from .._batched import aligned
 from ..autograd.operation import op
 from ..backends.philox import LANES
+from .manipulation import broadcast_shapes
 from .normalization import cast, common_dtypes, widen
 
 # Weights that are computed at a time. They then stay in the processor's cache, and memory grows
@@ -57,15 +58,18 @@ class _Block:
 
     queries, keys: index of the queries and of the keys that they may use.
     mask: index of the mask, which has axes of length 1 where it broadcasts.
-    first, last: the numbers of the first query, and of the one after the last.
+    first: the number of the first query.
     row: counts the rows of weights before the block.
     """
 
-    __slots__ = ("queries", "keys", "mask", "first", "last", "row")
+    __slots__ = ("queries", "keys", "mask", "first", "row")
 
 
 class BlockedAttention:
-    """The operands of a call, which all have the same leading axes, and what is done by blocks."""
+    """A call of `attention`, which computes the weights block by block.
+
+    Its operands all have the same leading axes.
+    """
 
     def __init__(self, xp, query, key, value, mask, wide, is_causal, scale, dropout_p, dropout_key):
         lead = leading_axes(query, key, value, mask)
@@ -101,26 +105,23 @@ class BlockedAttention:
         if not m:
             return
         room = max(self.elements() // m, _ROWS)  # queries
-        steps, rest = [], math.prod(lead) * n
-        for length in lead:
+        parts, rest = [], math.prod(lead) * n
+        for length in (*lead, n):
             rest //= max(length, 1)
-            steps.append(max(min(length, room // max(rest, 1)), 1))
-        steps.append(max(min(n, room), 1))
-        starts = [range(0, length, step) for length, step in zip((*lead, n), steps, strict=True)]
+            step = max(min(length, room // max(rest, 1)), 1)
+            parts.append([slice(i, min(i + step, length)) for i in range(0, length, step)])
         whole = slice(None)
         row = 0
-        for start in product(*starts):
+        for *before, rows in product(*parts):  # blocks are of successive rows
             block = _Block()
-            *before, rows = [slice(i, i + k) for i, k in zip(start, steps, strict=True)]
-            block.row, block.first, block.last = row, rows.start, min(rows.stop, n)
-            columns = slice(0, min(block.last, m)) if self.is_causal else whole
+            block.row, block.first = row, rows.start
+            columns = slice(0, min(rows.stop, m)) if self.is_causal else whole
             block.queries, block.keys = (*before, rows, whole), (*before, columns, whole)
             if self.mask is not None:
                 index = zip(self.mask.shape, (*before, rows, columns), strict=True)
                 block.mask = tuple([whole if length == 1 else part for length, part in index])
             yield block
-            ends = zip(start, steps, (*lead, n), strict=True)  # blocks are of successive rows
-            row += math.prod([min(i + k, length) - i for i, k, length in ends])
+            row += math.prod([part.stop - part.start for part in (*before, rows)])
 
     def scores(self, block):
         """The logarithms of the weights of a block, but for a constant."""
@@ -273,16 +274,13 @@ def leading_axes(query, key, value, mask):
                 f"shape is {tuple(mask.shape)}"
             )
         shapes.append(given)
-    lead = []
-    for i in range(3, max(map(len, shapes)) + 1):
-        lengths = {shape[-i] for shape in shapes if len(shape) >= i} - {1}
-        if len(lengths) > 1:
-            raise ValueError(
-                f"the leading axes of query, key, value and mask do not broadcast: their shapes "
-                f"are {', '.join(map(str, shapes))}"
-            )
-        lead.append(lengths.pop() if lengths else 1)
-    return tuple(lead[::-1])
+    try:
+        return broadcast_shapes(*[shape[:-2] for shape in shapes])
+    except ValueError:
+        raise ValueError(
+            f"the leading axes of query, key, value and mask do not broadcast: their shapes are "
+            f"{', '.join(map(str, shapes))}"
+        ) from None
 
 
 def _attention_vjp(

@@ -4,7 +4,6 @@ The decorated functions have no body: they provide the op's name, parameters and
 """
 
 import builtins
-from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -47,13 +46,16 @@ def forward_by_name(namespace, function, reduces=False):
     """An op's forward, with the name, parameters and docstring of ``function``."""
     # `op` reads the names of parameters, so a function of ``*inputs`` would not work.
     name, own = function.__name__, function.__code__
-    code = _template(namespace, own.co_argcount, own.co_varnames[own.co_argcount :], reduces)
-    code = code.replace(
+    inputs, keywords = own.co_varnames[: own.co_argcount], own.co_varnames[own.co_argcount :]
+    taken = ["xp", *inputs, *(["*", *keywords] if keywords else [])]
+    given = [*inputs, *(f"{keyword}={keyword}" for keyword in keywords)]
+    if reduces:
+        given[1] = "axis=axis if x.ndim else no_axis(axis)"
+    call = f"{namespace}.{name.strip('_')}({', '.join(given)})"
+    code = eval(f"lambda {', '.join(taken)}: {call}").__code__.replace(
         co_name=name,
         co_qualname=name,
-        co_names=tuple([name.strip("_") if n == "function" else n for n in code.co_names]),
         co_posonlyargcount=own.co_posonlyargcount and own.co_posonlyargcount + 1,
-        co_varnames=("xp", *own.co_varnames),
         co_filename=own.co_filename,  # `inspect.getsource` shows the definition
         co_firstlineno=own.co_firstlineno,
     )
@@ -63,14 +65,3 @@ def forward_by_name(namespace, function, reduces=False):
     forward.__kwdefaults__ = function.__kwdefaults__
     forward.__doc__ = function.__doc__
     return forward
-
-
-@cache  # since compiling takes longer than all the rest
-def _template(namespace, count, keywords, reduces):
-    """The code of a call of a function in ``namespace`` with ``count`` inputs and keywords."""
-    inputs = [f"x{i}" for i in range(count)]
-    taken = ", ".join([*inputs, *(["*", *keywords] if keywords else [])])
-    if reduces:
-        inputs[1] = "axis=x1 if x0.ndim else no_axis(x1)"
-    given = ", ".join([*inputs, *(f"{name}={name}" for name in keywords)])
-    return eval(f"lambda xp, {taken}: {namespace}.function({given})").__code__

@@ -52,13 +52,7 @@ def _convolution_vjp(
     )
 
 
-convolution.vjp(
-    joint=_convolution_vjp,
-    keep_for={
-        "x": lambda wanted, **static: wanted[1],
-        "weight": lambda wanted, **static: wanted[0],
-    },
-)
+convolution.vjp(joint=_convolution_vjp, keep_for={"x": "weight", "weight": "x"})
 
 
 def _linear_in_x(xp, t, weight, stride, padding, dilation, groups):
@@ -70,9 +64,7 @@ def _linear_in_weight(xp, t, x, stride, padding, dilation, groups):
 
 
 convolution.jvp(
-    x=_linear_in_x,
-    weight=_linear_in_weight,
-    bias=lambda xp, t, x_shape: xp.reshape(t, (-1,) + (1,) * (len(x_shape) - 2)),
+    "x", "weight", bias=lambda xp, t, x_shape: xp.reshape(t, (-1,) + (1,) * (len(x_shape) - 2))
 )
 
 

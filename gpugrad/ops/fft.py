@@ -58,14 +58,25 @@ def _in_real_dtype(xp, out, x):
     return xp.astype(out, x.dtype, copy=False) if xp.isdtype(x.dtype, "real floating") else out
 
 
+def _by(name):
+    """The VJP of a transform that is the transform ``name`` of the cotangent."""
+
+    def along_axis(xp, g, x_shape, axis, norm):
+        return _resize(xp, getattr(xp.fft, name)(g, axis=axis, norm=norm), x_shape)
+
+    def along_axes(xp, g, x_shape, s, axes, norm):
+        axes = _fft_axes(x_shape, s, axes)
+        return _resize(xp, getattr(xp.fft, name)(g, axes=axes, norm=norm), x_shape)
+
+    return along_axes if name.endswith("n") else along_axis
+
+
 @library_function("xp.fft", discards=True, vmap=vmap_over_axis)
 def fft(x, /, *, n=None, axis=-1, norm="backward"):
     """The discrete Fourier transform along an axis, complex."""
 
 
-fft.vjp(
-    x=lambda xp, g, x_shape, axis, norm: _resize(xp, xp.fft.fft(g, axis=axis, norm=norm), x_shape)
-)
+fft.vjp(x=_by("fft"))
 
 
 @library_function("xp.fft", discards=True, vmap=vmap_over_axis)
@@ -73,9 +84,7 @@ def ifft(x, /, *, n=None, axis=-1, norm="backward"):
     """The inverse of `fft`."""
 
 
-ifft.vjp(
-    x=lambda xp, g, x_shape, axis, norm: _resize(xp, xp.fft.ifft(g, axis=axis, norm=norm), x_shape)
-)
+ifft.vjp(x=_by("ifft"))
 
 
 @op(discards=True, vmap=_vmap_along_axes)
@@ -84,12 +93,7 @@ def fftn(xp, x, /, *, s=None, axes=None, norm="backward"):
     return xp.fft.fftn(x, s=s, axes=_fft_axes(x.shape, s, axes), norm=norm)
 
 
-def _fftn_vjp(xp, g, x_shape, s, axes, norm):
-    g = xp.fft.fftn(g, axes=_fft_axes(x_shape, s, axes), norm=norm)
-    return _resize(xp, g, x_shape)
-
-
-fftn.vjp(x=_fftn_vjp)
+fftn.vjp(x=_by("fftn"))
 
 
 @op(discards=True, vmap=_vmap_along_axes)
@@ -98,12 +102,7 @@ def ifftn(xp, x, /, *, s=None, axes=None, norm="backward"):
     return xp.fft.ifftn(x, s=s, axes=_fft_axes(x.shape, s, axes), norm=norm)
 
 
-def _ifftn_vjp(xp, g, x_shape, s, axes, norm):
-    g = xp.fft.ifftn(g, axes=_fft_axes(x_shape, s, axes), norm=norm)
-    return _resize(xp, g, x_shape)
-
-
-ifftn.vjp(x=_ifftn_vjp)
+ifftn.vjp(x=_by("ifftn"))
 
 
 def _require_real(xp, x, instead):
@@ -114,6 +113,27 @@ def _require_real(xp, x, instead):
 # Transforms with half a spectrum; n is the length of the whole one, and of the signal.
 
 
+def _from_half(name):
+    """The VJP of a transform to half a spectrum, by the transform ``name``."""
+
+    def rule(xp, g, x_shape, n, axis, norm):
+        n = x_shape[axis] if n is None else n
+        g = _scale_mirrored(xp, g, 0.5, n, axis)
+        return _resize(xp, getattr(xp.fft, name)(g, n=n, axis=axis, norm=norm), x_shape)
+
+    return rule
+
+
+def _to_half(name):
+    """The VJP of a transform from half a spectrum, by the transform ``name``."""
+
+    def rule(xp, g, x_shape, axis, norm):
+        c = getattr(xp.fft, name)(g, axis=axis, norm=norm)
+        return _resize(xp, _scale_mirrored(xp, c, 2.0, g.shape[axis], axis), x_shape)
+
+    return rule
+
+
 @op(discards=True, vmap=vmap_over_axis)
 def rfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     """The first ``n // 2 + 1`` frequencies of the `fft` of real numbers; the rest mirror them."""
@@ -121,12 +141,7 @@ def rfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     return xp.fft.rfft(x, n=n, axis=axis, norm=norm)
 
 
-def _rfft_vjp(xp, g, x_shape, n, axis, norm):
-    n = x_shape[axis] if n is None else n
-    g = xp.fft.hfft(_scale_mirrored(xp, g, 0.5, n, axis), n=n, axis=axis, norm=norm)
-    return _resize(xp, g, x_shape)
-
-
+_rfft_vjp = _from_half("hfft")
 rfft.vjp(x=_rfft_vjp)
 
 
@@ -139,13 +154,7 @@ def irfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     return _in_real_dtype(xp, xp.fft.irfft(x, n=n, axis=axis, norm=norm), x)
 
 
-def _irfft_vjp(xp, g, x_shape, axis, norm):
-    n = g.shape[axis]
-    g = _scale_mirrored(xp, xp.fft.ihfft(g, axis=axis, norm=norm), 2.0, n, axis)
-    return _resize(xp, g, x_shape)
-
-
-irfft.vjp(x=_irfft_vjp)
+irfft.vjp(x=_to_half("ihfft"))
 
 
 @op(discards=True, vmap=_vmap_along_axes)
@@ -196,13 +205,7 @@ def hfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     return _in_real_dtype(xp, xp.fft.hfft(x, n=n, axis=axis, norm=norm), x)
 
 
-def _hfft_vjp(xp, g, x_shape, axis, norm):
-    n = g.shape[axis]
-    g = _scale_mirrored(xp, xp.fft.rfft(g, axis=axis, norm=norm), 2.0, n, axis)
-    return _resize(xp, g, x_shape)
-
-
-hfft.vjp(x=_hfft_vjp)
+hfft.vjp(x=_to_half("rfft"))
 
 
 @op(discards=True, vmap=vmap_over_axis)
@@ -212,13 +215,7 @@ def ihfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     return xp.fft.ihfft(x, n=n, axis=axis, norm=norm)
 
 
-def _ihfft_vjp(xp, g, x_shape, n, axis, norm):
-    n = x_shape[axis] if n is None else n
-    g = xp.fft.irfft(_scale_mirrored(xp, g, 0.5, n, axis), n=n, axis=axis, norm=norm)
-    return _resize(xp, g, x_shape)
-
-
-ihfft.vjp(x=_ihfft_vjp)
+ihfft.vjp(x=_from_half("irfft"))
 
 
 def _shift(x, axes, direction):

@@ -1,10 +1,9 @@
 """Indexing and assignment. As in NumPy, a key is an int, a slice, ``...``, None, an integer or
 bool array, or a tuple of these. Ops receive the arrays in a key raw.
 
-Inside `vmap`, a key of ints, slices, ``...`` and None is preceded by a slice for the examples. A
-key with arrays is applied in three steps: first its slices; then the axes that the arrays index
-are moved to the front, and indexed with the arrays together with an array that counts the
-examples; last, the axes that come from the arrays are moved to where they belong.
+Inside `vmap`, a key of ints, slices, ``...`` and None gets a slice for the examples in front, and a
+key with arrays gets an array that counts the examples. Because of this array, the axes that come
+from arrays are the first ones of the result; they are then moved to where they belong.
 """
 
 from .._batched import (
@@ -23,7 +22,7 @@ from ..autograd.operation import op
 from ..backends import SCALARS, adopt, namespace_of
 from .by_name import library_function
 from .elementwise import where
-from .keys import WHOLE, SplitKey, basic_ndim, has_bool, is_basic, items
+from .keys import WHOLE, ExampleKey, has_bool, is_basic, items
 from .manipulation import astype, expand_dims, moveaxis, reshape, target_dtype
 
 
@@ -34,7 +33,7 @@ def getitem(xp, x, /, key):
 
 
 getitem.vjp(x=lambda xp, g, x_shape, key: xp.scatter_add(g, x_shape, key))
-getitem.jvp(x=lambda xp, t, key: t[key])
+getitem.jvp("x")
 
 
 def _getitem_vmap(call, batched, x, key):
@@ -42,7 +41,15 @@ def _getitem_vmap(call, batched, x, key):
         return NotImplemented
     if is_basic(key):
         return call(x, (WHOLE, *items(key)))
-    return _get_examples(x, SplitKey(key, x.shape[1:], x._like), 1, x.shape[:1], index=call)
+    own = ExampleKey(key, x.ndim - 1, x._like)
+    if call is getitem and own.is_of_one_axis:  # the standard has no other way to do this
+        (indices,), axis = own.arrays, 1 + own.position
+        basic = [WHOLE if k is indices else k for k in own.items]
+        if any(k is not ... and k != WHOLE for k in basic):
+            x = getitem(x, (WHOLE, *basic))
+        taken = take(x, reshape(indices, (-1,)), axis=axis)
+        return reshape(taken, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
+    return _get_examples(call, x, own, x.shape[:1])
 
 
 getitem.vmap(_getitem_vmap)
@@ -52,32 +59,17 @@ def getitem_batched(x, key):
     """``x[key]`` for a key with batched tensors; they and ``x`` may be at any levels of `vmap`."""
     levels = levels_among("index", (x, *items(key)))
     own = levels_of(x)
-    split = SplitKey(key, x.shape, x._like)
     sizes = [level.size if level in own else None for level in levels]
-    return behind(_get_examples(physical(x), split, len(own), sizes, levels), levels)
+    key = ExampleKey(key, x.ndim, x._like)
+    return behind(_get_examples(getitem, physical(x), key, sizes, levels), levels)
 
 
-def _get_examples(x, split, n, sizes, levels=(), index=getitem):
-    """Index each example of ``x``, whose first ``n`` axes count the examples, with a split key."""
-    if any(k != WHOLE for k in split.basic):
-        x = getitem(x, (*[WHOLE] * n, *split.basic))
-    if len(split.axes) == 1 and index is getitem and not levels:  # up to ten times faster
-        (indices,), axis = split.indices, n + split.axes[0]
-        taken = take(x, reshape(indices, (-1,)), axis=axis)
-        return reshape(taken, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
-    x = index(_indexed_axes_first(x, split, n), split.key(sizes, levels))
-    n = len(sizes)
-    return _move(x, range(n, n + split.index_ndim), [n + a for a in split.index_axes])
-
-
-def _indexed_axes_first(x, split, n):
-    """``x``, after the slices, with the axes that arrays index in front of an example's others."""
-    return _move(x, [n + a for a in split.axes], range(n, n + len(split.axes)))
-
-
-def _indexed_axes_back(x, split, n):
-    """Inverse of `_indexed_axes_first`."""
-    return _move(x, range(n, n + len(split.axes)), [n + a for a in split.axes])
+def _get_examples(call, x, key, sizes, levels=()):
+    """Index each example of ``x``; see `ExampleKey.of_examples`."""
+    n, k, at = len(sizes), key.index_ndim, key.position
+    out = call(x, key.of_examples(sizes, levels))
+    first = at if sizes.count(None) == n else 0
+    return _move(out, range(first, first + n + k), [*range(n), *range(n + at, n + at + k)])
 
 
 def _move(x, source, destination):
@@ -96,27 +88,22 @@ scatter_add.vjp(values=lambda xp, g, key: g[key])
 def _scatter_add_vmap(call, batched, values, shape, key):
     if has_bool(key):
         return NotImplemented
-    sizes, shape = values.shape[:1], (*values.shape[:1], *shape)
-    if is_basic(key):
-        values = _with_ndim(values, 1, basic_ndim(key, len(shape) - 1))
-        return call(values, shape, (WHOLE, *items(key)))
-    split = SplitKey(key, shape[1:], values._like)
-    indexed = [split.shape[a] for a in split.axes]
-    others = [length for a, length in enumerate(split.shape) if a not in split.axes]
-    region = call(_for_region(values, split, 1), (*sizes, *indexed, *others), split.key(sizes))
-    region = _indexed_axes_back(region, split, 1)
-    if split.takes_all:
-        return reshape(region, shape)
-    return call(region, shape, (WHOLE, *split.basic))
+    key = ExampleKey(key, len(shape), values._like)
+    values, sizes = _index_axes_first(values, key, 1), values.shape[:1]
+    return call(values, (*sizes, *shape), key.of_examples(sizes))
 
 
 scatter_add.vmap(_scatter_add_vmap)
 
 
-def _for_region(values, split, n):
-    """Values to assign, with the axes that come from indices moved to directly after ``n`` axes."""
-    values = _with_ndim(values, n, split.ndim)
-    return _move(values, [n + a for a in split.index_axes], range(n, n + split.index_ndim))
+def _index_axes_first(values, key, n):
+    """Values for the key of all examples, in which the axes of the key's arrays come directly after
+    the ``n`` axes over examples."""
+    if type(values) in SCALARS:
+        return values
+    values = _with_ndim(values, n, key.ndim)
+    at, k = n + key.position, key.index_ndim
+    return _move(values, range(at, at + k), range(n, n + k))
 
 
 def _with_ndim(values, n, ndim):
@@ -153,7 +140,7 @@ def _take_vjp(xp, g, indices, x_shape, axis):
 
 
 take.vjp(x=_take_vjp)
-take.jvp(x=lambda xp, t, indices, axis: xp.take(t, indices, axis=0 if axis is None else axis))
+take.jvp("x")
 
 
 def _take_vmap(call, batched, x, indices, axis):
@@ -188,7 +175,7 @@ def take_along_axis(x, indices, /, *, axis=-1):
 take_along_axis.vjp(
     x=lambda xp, g, indices, x_shape, axis: xp.add_along_axis(g, indices, x_shape, axis)
 )
-take_along_axis.jvp(x=lambda xp, t, indices, axis: xp.take_along_axis(t, indices, axis=axis))
+take_along_axis.jvp("x")
 
 
 def _take_along_axis_vmap(call, batched, x, indices, axis):
@@ -262,11 +249,8 @@ def _setitem_vmap(call, batched, x, value, key):
         x, _ = equally(batched, (x, value))
     if not batched[1]:
         value = _with_leading_ones(value, 1)
-    if not is_basic(key):
-        return _set_examples(x, value, SplitKey(key, x.shape[1:], x._like), x.shape[:1])
-    if type(value) not in SCALARS:
-        value = _with_ndim(value, 1, basic_ndim(key, len(x.shape) - 1))
-    return call(x, value, (WHOLE, *items(key)))
+    key = ExampleKey(key, x.ndim - 1, x._like)
+    return call(x, _index_axes_first(value, key, 1), key.of_examples(x.shape[:1]))
 
 
 setitem.vmap(_setitem_vmap)
@@ -283,27 +267,16 @@ def setitem_batched(x, value, key):
         value = reshape(physical(value), (*ones, *value.shape))
     else:
         value = _with_leading_ones(value, len(levels))
-    split = SplitKey(key, x.shape, x._like)
-    sizes = [level.size for level in levels]
-    return behind(_set_examples(physical(lifted(x, levels)), value, split, sizes, levels), levels)
+    key = ExampleKey(key, x.ndim, x._like)
+    value = _index_axes_first(value, key, len(levels))
+    key = key.of_examples([level.size for level in levels], levels)
+    return behind(setitem(physical(lifted(x, levels)), value, key), levels)
 
 
 def _with_leading_ones(value, n):
     """A value that all examples share, with ``n`` axes of length 1 in front; numbers unchanged."""
     value = value if isinstance(value, Tensor) else adopt(value)
     return value if type(value) in SCALARS else reshape(value, (*[1] * n, *value.shape))
-
-
-def _set_examples(x, value, split, sizes, levels=()):
-    """``x`` with a value assigned in each example; the first axes of both count the examples."""
-    n = len(sizes)
-    if type(value) not in SCALARS:
-        value = _for_region(value, split, n)
-    basic = (*[WHOLE] * n, *split.basic)
-    region = reshape(x, (*sizes, *split.shape)) if split.takes_all else getitem(x, basic)
-    region = setitem(_indexed_axes_first(region, split, n), value, split.key(sizes, levels))
-    region = _indexed_axes_back(region, split, n)
-    return reshape(region, x.shape) if split.takes_all else setitem(x, region, basic)
 
 
 def _set_where_masked(x, value, key):

@@ -22,7 +22,7 @@ from collections import namedtuple
 from typing import Any
 
 from .._arguments import one_of
-from .._batched import BatchedTensor, aligned, shifted
+from .._batched import aligned, shifted
 from .._tensor import is_recorded
 from ..autograd.operation import composite, op
 from .by_name import library_function
@@ -102,16 +102,12 @@ def solve(x1, x2, /):
 
 
 def _solve_vjp(xp, g, x1, x2_shape, out, wanted):
-    transposed = xp.matrix_transpose(x1)
-    columns = len(x2_shape) == 1 < len(g.shape)
-    g2 = xp.linalg.solve(transposed, _column(xp, g) if columns else g)
-    if columns:
-        g2 = xp.squeeze(g2, axis=-1)
-    if not wanted[0]:
-        return None, g2
-    if len(x2_shape) == 1:
-        return -(_column(xp, g2) * _row(xp, out)), g2
-    return -xp.matmul(g2, xp.matrix_transpose(out)), g2
+    is_column = len(x2_shape) == 1
+    if is_column:
+        g, out = _column(xp, g), _column(xp, out)
+    g2 = xp.linalg.solve(xp.matrix_transpose(x1), g)
+    g1 = -xp.matmul(g2, xp.matrix_transpose(out)) if wanted[0] else None
+    return g1, xp.squeeze(g2, axis=-1) if is_column else g2
 
 
 solve.vjp(joint=_solve_vjp)
@@ -158,13 +154,9 @@ def _cofactor_vjp(xp, g, x):
         return xp.zeros_like(x)
     if n == 2:  # linear, and its own transpose
         return xp.linalg.cofactor(g)
-    if n == 3:  # rows are cross products of the other rows
-        x, g = ([m[..., i, :] for i in range(3)] for m in (x, g))
-        rows = []
-        for i in range(3):
-            j, k = (i + 1) % 3, (i + 2) % 3
-            rows.append(xp.linalg.cross(x[j], g[k]) + xp.linalg.cross(g[j], x[k]))
-        return xp.stack(rows, axis=-2)
+    if n == 3:  # rows are cross products of the two rows after them
+        (x1, x2), (g1, g2) = ([xp.roll(m, -i, axis=-2) for i in (1, 2)] for m in (x, g))
+        return xp.linalg.cross(x1, g2) + xp.linalg.cross(g1, x2)
     # For a diagonal matrix of s, the second derivative of the determinant in directions e and f is
     # the sum over i != j of the product of all s but s_i and s_j, times e_ii f_jj - e_ij f_ji.
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
@@ -235,13 +227,13 @@ def _pinv_vjp(xp, g, x, out):
 pinv.vjp(x=_pinv_vjp)
 
 
-def _pinv_vmap(call, batched, x, rtol):
-    if type(rtol) is BatchedTensor:
-        return NotImplemented
+def _vmap_with_rtol(call, batched, x, rtol):
+    if hasattr(rtol, "shape"):
+        return NotImplemented  # its axes are those of a stack of matrices in one example
     return vmap_matrices(call, batched, x, rtol=rtol)
 
 
-pinv.vmap(_pinv_vmap)
+pinv.vmap(_vmap_with_rtol)
 
 
 @library_function("xp.linalg")
@@ -256,21 +248,10 @@ def _matrix_power_vjp(xp, g, x, n):
     if n < 0:
         x = xp.linalg.inv(x)
         g = -xp.matmul(x, xp.matmul(g, x))
-    # Compute the power by repeated squaring, and along with it its derivative in direction g.
-    count = abs(n)
-    power = None
-    while True:
-        if count % 2:
-            if power is None:
-                power, along = x, g
-            else:
-                along = xp.matmul(along, x) + xp.matmul(power, g)
-                power = xp.matmul(power, x)
-        count //= 2
-        if not count:
-            return along
-        g = xp.matmul(x, g) + xp.matmul(g, x)
-        x = xp.matmul(x, x)
+    # The derivative in direction g is a corner of the power of a block matrix.
+    rows = xp.concat([x, g], axis=-1), xp.concat([xp.zeros_like(x), x], axis=-1)
+    k = x.shape[-1]
+    return xp.linalg.matrix_power(xp.concat(rows, axis=-2), abs(n))[..., :k, k:]
 
 
 matrix_power.vjp(x=_matrix_power_vjp)
@@ -301,16 +282,7 @@ def matrix_rank(xp, x, /, *, rtol=None):
     return xp.sum(xp.astype(s > rtol * largest, xp.int64), axis=-1)
 
 
-def _matrix_rank_vmap(call, batched, x, rtol):
-    if type(rtol) is BatchedTensor:
-        return NotImplemented
-    missing = len(getattr(rtol, "shape", ())) - (x.ndim - 3)
-    if missing > 0:
-        x = expand_dims(x, tuple(range(1, 1 + missing)))
-    return vmap_matrices(call, batched, x, rtol=rtol)
-
-
-matrix_rank.vmap(_matrix_rank_vmap)
+matrix_rank.vmap(_vmap_with_rtol)
 
 
 # Decompositions

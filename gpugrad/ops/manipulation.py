@@ -26,14 +26,15 @@ def _normalize_axes(axis, ndim):
     return positions
 
 
-def vmap_over_axis(call, batched, x, axis, **static):
+def vmap_over_axis(call, batched, *inputs, axis, **static):
     """Batching rule for ops along one axis, several, or all (None)."""
-    return call(x, axis=shifted(call.op, axis, len(x.shape) - 1), **static)
+    axis = shifted(call.op, axis, len(inputs[0].shape) - batched[0])
+    return call(*equally(batched, inputs), axis=axis, **static)
 
 
-def vmap_unchanged(call, batched, x, **static):
-    """Batching rule for ops that ignore shape and axes."""
-    return call(x, **static)
+def vmap_unchanged(call, batched, *inputs, **static):
+    """Batching rule for ops that ignore the first axes of their inputs."""
+    return call(*equally(batched, inputs), **static)
 
 
 def vmap_matrices(call, batched, x, **static):
@@ -90,7 +91,7 @@ def _permute_dims_vjp(xp, g, axes):
 
 
 permute_dims.vjp(x=_permute_dims_vjp)
-permute_dims.jvp(x=lambda xp, t, axes: xp.permute_dims(t, tuple(axes)))
+permute_dims.jvp("x")
 permute_dims.vmap(
     lambda call, batched, x, axes: call(x, (0, *shifted(call.op, tuple(axes), len(x.shape) - 1)))
 )
@@ -117,7 +118,7 @@ moveaxis.vjp(
         g, _moved_axes(len(g.shape), destination, source)
     )
 )
-moveaxis.jvp(x=moveaxis.op.forward)
+moveaxis.jvp("x")
 
 
 def _moveaxis_vmap(call, batched, x, source, destination):
@@ -134,7 +135,7 @@ def flip(x, /, *, axis=None):
 
 
 flip.vjp(x=lambda xp, g, axis: xp.flip(g, axis=axis))
-flip.jvp(x=lambda xp, t, axis: xp.flip(t, axis=axis))
+flip.jvp("x")
 
 
 @op
@@ -153,7 +154,7 @@ def _roll_vjp(xp, g, shift, axis):
 
 
 roll.vjp(x=_roll_vjp)
-roll.jvp(x=lambda xp, t, shift, axis: xp.roll(t, shift, axis=axis))
+roll.jvp("x")
 
 
 def _roll_vmap(call, batched, x, shift, axis):
@@ -309,17 +310,8 @@ def stack(xp, *arrays, axis=0):
     return xp.stack(arrays, axis=axis)
 
 
-def _stack_vjp(xp, g, arrays_shape, axis):
-    ndim = len(arrays_shape[0]) + 1
-    key = [slice(None)] * ndim
-    pieces = []
-    for i in range(len(arrays_shape)):
-        key[axis] = i
-        pieces.append(g[tuple(key)])
-    return pieces
-
-
-stack.vjp(arrays=_stack_vjp)
+# The shapes are for the rule for tangents.
+stack.vjp(arrays=lambda xp, g, arrays_shape, axis: xp.unstack(g, axis=axis))
 stack.jvp(
     arrays=lambda xp, ts, arrays_shape, axis: xp.stack(_with_zeros(ts, arrays_shape), axis=axis)
 )
@@ -342,7 +334,7 @@ def unstack(xp, x, /, *, axis=0):
 unstack.vjp(x=lambda xp, g, axis: xp.stack(g, axis=axis))
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_over_axis)
 def split(xp, x, /, indices_or_sections, axis=0):
     """Pieces of ``x`` along ``axis``, as a tuple.
 
@@ -374,13 +366,6 @@ def split(xp, x, /, indices_or_sections, axis=0):
 
 
 split.vjp(x=lambda xp, g, axis: xp.concat(g, axis=axis))
-
-
-def _split_vmap(call, batched, x, indices_or_sections, axis):
-    return call(x, indices_or_sections, shifted(call.op, axis, len(x.shape) - 1))
-
-
-split.vmap(_split_vmap)
 
 
 @composite
@@ -420,7 +405,7 @@ def _repeat_vjp(xp, g, x_shape, repeats, axis):
 
 
 repeat.vjp(x=_repeat_vjp)
-repeat.jvp(x=lambda xp, t, repeats, axis: xp.repeat(t, repeats, axis=axis))
+repeat.jvp("x")
 
 
 def _repeat_vmap(call, batched, x, repeats, axis):
@@ -454,7 +439,7 @@ def tril(xp, x, /, *, k=0):
 
 
 tril.vjp(x=lambda xp, g, k: xp.tril(g, k=k))
-tril.jvp(x=lambda xp, t, k: xp.tril(t, k=k))
+tril.jvp("x")
 
 
 @op(discards=True, vmap=vmap_matrices)
@@ -464,7 +449,7 @@ def triu(xp, x, /, *, k=0):
 
 
 triu.vjp(x=lambda xp, g, k: xp.triu(g, k=k))
-triu.jvp(x=lambda xp, t, k: xp.triu(t, k=k))
+triu.jvp("x")
 
 
 @composite

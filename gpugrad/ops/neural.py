@@ -2,13 +2,11 @@
 
 import math
 from operator import index
-from typing import Any
 
 from .._arguments import one_of
 from .._batched import aligned, equally, shapes_of_examples
 from ..autograd import call as calls
 from ..autograd.operation import elementwise, op
-from ..autograd.rules import kept_names
 from .elementwise import add
 from .manipulation import reshape, vmap_over_axis, vmap_unchanged
 from .products import matmul, matmul_vmap, matrix_transpose
@@ -131,11 +129,7 @@ linear.vjp(
     weight=_linear_weight,
     bias=lambda xp, g: g,  # the sweep sums g over the rows
 )
-linear.jvp(
-    x=lambda xp, t, weight: xp.matmul(t, weight.T),
-    weight=lambda xp, t, x: xp.matmul(x, t.T),
-    bias=lambda xp, t: t,
-)
+linear.jvp("x", "weight", bias=lambda xp, t: t)
 
 
 def _linear_vmap(call, batched, x, weight, bias):
@@ -162,18 +156,8 @@ def _linear_vmap(call, batched, x, weight, bias):
 linear.vmap(_linear_vmap)
 
 
-# The ops that `dense` accepts as activations, by name.
-_activations: dict[str, Any] = {}
-
-
-def activation(call):
-    """Register an elementwise op of one input as an activation for `dense`; returns the op."""
-    _activations[call.op.name] = call.op
-    return call
-
-
-for _call in (relu, sigmoid, tanh):
-    activation(_call)
+# The activations of `dense`, whose rules keep only their results.
+_ACTIVATIONS = {call.op.name: call.op for call in (relu, sigmoid, tanh)}
 
 
 @op(discards=True)
@@ -185,21 +169,17 @@ def dense(xp, x, weight, bias=None, /, *, activation):
     x, weight, bias: as for `linear`.
     activation: ``"relu"``, ``"sigmoid"`` or ``"tanh"``.
     """
-    one_of("activation", activation, _activations)
-    return _activations[activation].forward(xp, linear.op.forward(xp, x, weight, bias))
+    one_of("activation", activation, _ACTIVATIONS)
+    return _ACTIVATIONS[activation].forward(xp, linear.op.forward(xp, x, weight, bias))
 
 
-def _through_activation(xp, g, x, weight, bias, out, activation):
+def _through_activation(xp, g, out, activation):
     """``g`` times the derivative of the activation, for cotangents as for tangents."""
-    rule = _activations[activation].rules["x"]
-    kept = {"out": out}
-    if "x" in kept_names(rule):  # the activation's input, which the graph does not keep
-        kept["x"] = xp.matmul(x, weight.T) if bias is None else xp.matmul(x, weight.T) + bias
-    return rule(xp, g, *[kept[name] for name in kept_names(rule)])
+    return _ACTIVATIONS[activation].rules["x"](xp, g, out)
 
 
-def _dense_vjp(xp, g, x, weight, bias, out, activation, wanted):
-    g = _through_activation(xp, g, x, weight, bias, out, activation)
+def _dense_vjp(xp, g, x, weight, out, activation, wanted):
+    g = _through_activation(xp, g, out, activation)
     return (
         xp.matmul(g, weight) if wanted[0] else None,
         _linear_weight(xp, g, x) if wanted[1] else None,
@@ -207,30 +187,18 @@ def _dense_vjp(xp, g, x, weight, bias, out, activation, wanted):
     )
 
 
-def _uses_input(activation):
-    """Whether the activation's rule needs the activation's input, which is then computed again."""
-    return "x" in kept_names(_activations[activation].rules["x"])
-
-
-dense.vjp(
-    joint=_dense_vjp,
-    keep_for={
-        "x": lambda wanted, activation: wanted[1] or _uses_input(activation),
-        "weight": lambda wanted, activation: wanted[0] or _uses_input(activation),
-        "bias": lambda wanted, activation: _uses_input(activation),
-    },
-)
+dense.vjp(joint=_dense_vjp, keep_for={"x": "weight", "weight": "x"})
 dense.jvp(
-    x=lambda xp, t, x, weight, bias, out, activation: _through_activation(
-        xp, xp.matmul(t, weight.T), x, weight, bias, out, activation
+    x=lambda xp, t, weight, out, activation: _through_activation(
+        xp, xp.matmul(t, weight.T), out, activation
     ),
-    weight=lambda xp, t, x, weight, bias, out, activation: _through_activation(
-        xp, xp.matmul(x, t.T), x, weight, bias, out, activation
+    weight=lambda xp, t, x, out, activation: _through_activation(
+        xp, xp.matmul(x, t.T), out, activation
     ),
     bias=_through_activation,
 )
 dense.vmap(
-    lambda call, batched, x, weight, bias, *, activation: _activations[activation].call(
+    lambda call, batched, x, weight, bias, *, activation: _ACTIVATIONS[activation].call(
         _linear_vmap(linear, batched, x, weight, bias)
     )
 )
@@ -324,15 +292,11 @@ cross_entropy.jvp(logits=_cross_entropy_jvp)
 
 def _cross_entropy_vmap(call, batched, logits, target, *, reduction, ignore_index):
     logits, target = equally(batched, (logits, target))
-    options = {"reduction": "none", "ignore_index": ignore_index}
-    if len(logits.shape) == 3 and target.shape == logits.shape[:2]:
-        rows = math.prod(target.shape)
-        flat = reshape(logits, (rows, logits.shape[-1])), reshape(target, (rows,))
-        losses = reshape(call(*flat, **options), target.shape)
-    elif len(logits.shape) == 2:
-        losses = call(logits, target, **options)
-    else:
+    if len(logits.shape) not in (2, 3) or target.shape != logits.shape[:-1]:
         raise ValueError(f"cross_entropy: {_label_error(logits.shape[1:], target.shape[1:])}")
+    rows = math.prod(target.shape)
+    flat = reshape(logits, (rows, logits.shape[-1])), reshape(target, (rows,))
+    losses = reshape(call(*flat, reduction="none", ignore_index=ignore_index), target.shape)
     if reduction != "mean":
         return _reduce_each_example(losses, reduction)
     xp = calls.namespace
@@ -343,7 +307,7 @@ def _cross_entropy_vmap(call, batched, logits, target, *, reduction, ignore_inde
 cross_entropy.vmap(_cross_entropy_vmap)
 
 
-@op(integer=("target",), discards=True)
+@op(integer=("target",), discards=True, vmap=vmap_unchanged)
 def nll(xp, x, target, /):
     """``-x`` at the label: of log-probabilities, the negative log-likelihood of each label.
 
@@ -372,7 +336,6 @@ def _nll_jvp(xp, t, target, x_shape):
 
 nll.vjp(x=_nll_vjp)
 nll.jvp(x=_nll_jvp)
-nll.vmap(lambda call, batched, x, target: call(*equally(batched, (x, target))))
 
 
 @elementwise

@@ -194,17 +194,22 @@ layer_norm.jvp(
 def _layer_norm_vmap(call, batched, x, weight, bias, *, ndim, eps):
     shapes = _shapes_of_examples(batched, (x, weight, bias))
     _check_layer_norm(*shapes, ndim, of="layer_norm: ")
-    if not batched[1] and not batched[2]:
+    if not any(batched[1:]):
         return call(x, weight, bias, ndim=ndim, eps=eps)
     x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
-    if batched[1]:
-        out = call(x, ndim=ndim, eps=eps)
+    return _scaled(batched, call(x, ndim=ndim, eps=eps), weight, bias)
+
+
+def _scaled(batched, out, weight, bias=None):
+    """``out * weight + bias`` for all examples.
+
+    batched: whether ``out``, ``weight`` and ``bias`` have an axis over the examples.
+    """
+    if weight is not None:
         out = multiply(*aligned(batched[:2], (out, weight)))
-    else:
-        out = call(x, weight, ndim=ndim, eps=eps)
-    if bias is None:
-        return out
-    return add(*aligned((batched[0] or batched[1], batched[2]), (out, bias)))
+    if bias is not None:
+        out = add(*aligned((batched[0] or batched[1], batched[2]), (out, bias)))
+    return out
 
 
 layer_norm.vmap(_layer_norm_vmap)
@@ -457,21 +462,14 @@ def _group_norm_vmap(call, batched, x, weight, bias, *, groups, eps):
     shapes = _shapes_of_examples(batched, (x, weight, bias))
     _check_group_norm(*shapes, groups, of="group_norm: ")
     x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
-    inside = [None if b else p for p, b in zip((weight, bias), batched[1:], strict=True)]
-    if batched[1]:  # the bias is added after this weight
-        inside = [None, None]
     n, *rest = shapes[0]
-    out = reshape(x, (x.shape[0] * n, *rest)) if batched[0] else x
-    out = reshape(call(out, *inside, groups=groups, eps=eps), x.shape)
-
-    def column(p, b):
-        return reshape(p, (*((p.shape[0], 1) if b else ()), rest[0], *[1] * (len(rest) - 1)))
-
-    if weight is not None and inside[0] is None:
-        out = multiply(out, column(weight, batched[1]))
-    if bias is not None and inside[1] is None:
-        out = add(out, column(bias, batched[2]))
-    return out
+    merged = reshape(x, (x.shape[0] * n, *rest)) if batched[0] else x
+    if not any(batched[1:]):
+        return reshape(call(merged, weight, bias, groups=groups, eps=eps), x.shape)
+    out = reshape(call(merged, groups=groups, eps=eps), x.shape)
+    ones = (1,) * (len(rest) - 1)
+    columns = [p if p is None else reshape(p, (*p.shape, *ones)) for p in (weight, bias)]
+    return _scaled(batched, out, *columns)
 
 
 group_norm.vmap(_group_norm_vmap)
@@ -546,7 +544,7 @@ def _rms_norm_vmap(call, batched, x, weight, *, ndim, eps):
         return call(x, weight, ndim=ndim, eps=eps)
     eps = _rms_eps(calls.namespace, x, eps)
     x = astype(x, common_dtype(calls.namespace, (x, weight)), copy=False)
-    return multiply(*aligned(batched, (call(x, ndim=ndim, eps=eps), weight)))
+    return _scaled(batched, call(x, ndim=ndim, eps=eps), weight)
 
 
 rms_norm.vmap(_rms_norm_vmap)

@@ -120,7 +120,7 @@ def _replace(tensor, result, stays_leaf):
 
 
 def _key(key, array):
-    """An index into ``array`` as ops take it: tensors, lists, foreign integers in it made raw."""
+    """An index into ``array``, with raw arrays in place of tensors, lists and other arrays."""
     if type(key) is tuple:  # a tuple in it is a list of indices, as in NumPy
         return tuple([_key([*k] if type(k) is tuple else k, array) for k in key])
     if type(key) in (int, slice, bool) or key is None or key is ...:
@@ -149,7 +149,7 @@ def _key(key, array):
 
 
 def _recorded(tensor, key):
-    """The tensor; as a constant if a program is being recorded and only the index is in it."""
+    """The tensor to index: a constant of the program if only the index was computed in it."""
     for k in key if type(key) is tuple else (key,):
         if type(k) in namespace_of and type(k) is not type(tensor.array):
             return call.wrap(backend_of[type(k)].lifted(tensor.array), tensor.node)
@@ -361,8 +361,8 @@ def _array_function(self, *args):
 
 
 def _load_protocols():
-    """Replace the two above, which only the first call of a NumPy function with a Tensor runs."""
-    return call.namespace.numpy  # which the package imports
+    """Import `gpugrad.numpy`, which replaces the two methods above on the class."""
+    return call.namespace.numpy
 
 
 def _put(name, operator):
@@ -371,12 +371,13 @@ def _put(name, operator):
 
 
 _METHODS = (
-    _copy, _cumprod, _cumsum, _diagonal, _dot, _flatten, _ravel, _squeeze, _swapaxes, _take, _trace,
+    _copy, _cpu, _cuda, _cumprod, _cumsum, _diagonal, _dot, _flatten, _ravel, _reshape, _squeeze,
+    _swapaxes, _take, _to, _to_device, _trace,
 )  # fmt: skip
 
 
 def install():
-    """Put everything on the class."""
+    """Add the operators and methods to the class."""
     ops = exports()
     for name, (symbol, function) in OPERATORS.items():
         operator = call.binary(ops[function].op, reflected=f"__r{name}__")
@@ -392,18 +393,11 @@ def install():
         setattr(Tensor, name, ops[name])
     Tensor.__array_ufunc__ = _array_ufunc
     Tensor.__array_function__ = _array_function
-    Tensor.__getitem__ = _getitem
-    Tensor.__setitem__ = _setitem
-    Tensor.__iter__ = _iter
-    Tensor.__round__ = _round
-    Tensor.reshape = _reshape
+    for method in _getitem, _setitem, _iter, _round:
+        _put(f"_{method.__name__}__", method)
     for method in _METHODS:
         _put(method.__name__.strip("_"), method)
     _put("transpose", _permuted)
-    Tensor.to = _to
-    Tensor.to_device = _to_device
-    Tensor.cpu = _cpu
-    Tensor.cuda = _cuda
     Tensor.T = property(_transpose)
     Tensor.mT = property(products.matrix_transpose)
     Tensor.real = property(ops["real"])

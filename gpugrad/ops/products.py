@@ -4,7 +4,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from .._batched import aligned, shapes_of_examples, shifted
+from .._batched import aligned, shapes_of_examples
 from ..autograd.operation import composite, op
 from ..backends import diagonal_step, parse_einsum, unused_letters
 from .by_name import library_function
@@ -63,10 +63,7 @@ def _matmul_x2(xp, g, x1, x2_shape):
 
 
 matmul.vjp(x1=_matmul_x1, x2=_matmul_x2)
-matmul.jvp(
-    x1=lambda xp, t, x2: xp.matmul(t, x2),
-    x2=lambda xp, t, x1: xp.matmul(x1, t),
-)
+matmul.jvp("x1", "x2")
 
 
 def matmul_vmap(call, batched, x1, x2):
@@ -108,7 +105,7 @@ def matrix_transpose(x, /):
 
 
 matrix_transpose.vjp(x=lambda xp, g: xp.matrix_transpose(g))
-matrix_transpose.jvp(x=lambda xp, t: xp.matrix_transpose(t))
+matrix_transpose.jvp("x")
 
 
 @op
@@ -135,10 +132,7 @@ vecdot.vjp(
     x1=lambda xp, g, x2, axis: xp.conj(xp.expand_dims(g, axis=axis) * x2),
     x2=lambda xp, g, x1, axis: xp.expand_dims(g, axis=axis) * xp.conj(x1),
 )
-vecdot.jvp(
-    x1=lambda xp, t, x2, axis: xp.vecdot(t, x2, axis=axis),
-    x2=lambda xp, t, x1, axis: xp.vecdot(x1, t, axis=axis),
-)
+vecdot.jvp("x1", "x2")
 
 
 def _vecdot_vmap(call, batched, x1, x2, *, axis):
@@ -169,72 +163,55 @@ def tensordot(xp, x1, x2, /, *, axes=2):
         raise
 
 
-def _check_tensordot(shape1, shape2, axes):
-    """Raise ValueError if the axes to sum over do not fit arrays of these shapes."""
+def _check_tensordot(shape1, shape2, axes, of=""):
+    """Raise ValueError if the axes do not fit arrays of these shapes; ``of`` begins the message."""
     most = min(len(shape1), len(shape2))
     if isinstance(axes, int):
         if not 0 <= axes <= most:
-            raise ValueError(f"axes {axes} is not from 0 to {most}") from None
+            raise ValueError(f"{of}axes {axes} is not from 0 to {most}") from None
         axes = range(len(shape1) - axes, len(shape1)), range(axes)
     for a, b in zip(*axes, strict=False):
         fits = -len(shape1) <= a < len(shape1) and -len(shape2) <= b < len(shape2)
         if fits and shape1[a] != shape2[b]:
             raise ValueError(
-                f"x1 {shape1} and x2 {shape2} do not align along axes {a} and {b}: "
+                f"{of}x1 {shape1} and x2 {shape2} do not align along axes {a} and {b}: "
                 f"{shape1[a]} != {shape2[b]}"
             ) from None
 
 
-def _split_axes(axes, ndim1, ndim2):
-    """The summed axes and the other axes of both operands, all non-negative."""
+def _tensordot_terms(axes, ndim1, ndim2):
+    """The terms of `einsum` for the operands of `tensordot` and for its result."""
+    letters = [*unused_letters("", ndim1 + ndim2)]
+    term1, term2 = letters[:ndim1], letters[ndim1:]
     if isinstance(axes, int):
         axes = range(ndim1 - axes, ndim1), range(axes)
-    summed1, summed2 = [a % ndim1 for a in axes[0]], [a % ndim2 for a in axes[1]]
-    left1 = [a for a in range(ndim1) if a not in summed1]
-    left2 = [a for a in range(ndim2) if a not in summed2]
-    return summed1, left1, summed2, left2
+    for a, b in zip(*axes, strict=True):
+        term2[b] = term1[a]
+    out = [c for c in term1 if c not in term2] + [c for c in term2 if c not in term1]
+    return "".join(term1), "".join(term2), "".join(out)
 
 
 def _tensordot_x1(xp, g, x2, x1_shape, axes):
-    summed1, left1, summed2, left2 = _split_axes(axes, len(x1_shape), len(x2.shape))
-    last = tuple(range(len(left1), len(g.shape)))
-    c = xp.tensordot(g, x2, axes=(last, tuple(left2)))  # axes: left1, then sorted summed2
-    order = left1 + [summed1[summed2.index(a)] for a in sorted(summed2)]
-    return xp.permute_dims(c, tuple(map(order.index, range(len(order)))))
+    term1, term2, out = _tensordot_terms(axes, len(x1_shape), len(x2.shape))
+    return xp.einsum(f"{out},{term2}->{term1}", g, x2)
 
 
 def _tensordot_x2(xp, g, x1, x2_shape, axes):
-    summed1, left1, summed2, left2 = _split_axes(axes, len(x1.shape), len(x2_shape))
-    first = tuple(range(len(left1)))
-    c = xp.tensordot(x1, g, axes=(tuple(left1), first))  # axes: sorted summed1, then left2
-    order = [summed2[summed1.index(a)] for a in sorted(summed1)] + left2
-    return xp.permute_dims(c, tuple(map(order.index, range(len(order)))))
+    term1, term2, out = _tensordot_terms(axes, len(x1.shape), len(x2_shape))
+    return xp.einsum(f"{term1},{out}->{term2}", x1, g)
 
 
 tensordot.vjp(x1=_tensordot_x1, x2=_tensordot_x2)
-tensordot.jvp(
-    x1=lambda xp, t, x2, axes: xp.tensordot(t, x2, axes=axes),
-    x2=lambda xp, t, x1, axes: xp.tensordot(x1, t, axes=axes),
-)
+tensordot.jvp("x1", "x2")
 
 
 def _tensordot_vmap(call, batched, x1, x2, *, axes):
-    ndim1, ndim2 = map(len, shapes_of_examples(batched, (x1, x2)))
-    summed1, left1, summed2, left2 = _split_axes(axes, ndim1, ndim2)
-    if not all(batched):
-        axes = (
-            shifted(call.op, summed1, ndim1) if batched[0] else summed1,
-            shifted(call.op, summed2, ndim2) if batched[1] else summed2,
-        )
-        out = call(x1, x2, axes=axes)
-        return out if batched[0] else moveaxis(out, len(left1), 0)
-    letters = list(unused_letters("", 1 + ndim1 + ndim2))
-    term1, term2 = letters[1 : 1 + ndim1], list(letters[1 + ndim1 :])
-    for a, b in zip(summed1, summed2, strict=True):
-        term2[b] = term1[a]
-    terms = [letters[0], *term1], [letters[0], *term2]
-    out = [letters[0], *(term1[a] for a in left1), *(term2[a] for a in left2)]
-    return einsum(f"{''.join(terms[0])},{''.join(terms[1])}->{''.join(out)}", x1, x2)
+    shape1, shape2 = shapes_of_examples(batched, (x1, x2))
+    _check_tensordot(shape1, shape2, axes, "tensordot: ")
+    term1, term2, out = _tensordot_terms(axes, len(shape1), len(shape2))
+    (examples,) = unused_letters(term1 + term2, 1)
+    term1, term2 = (examples * b + term for b, term in zip(batched, (term1, term2), strict=True))
+    return einsum(f"{term1},{term2}->{examples}{out}", x1, x2)
 
 
 tensordot.vmap(_tensordot_vmap)

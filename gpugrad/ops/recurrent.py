@@ -1,10 +1,11 @@
 """Recurrent layers: one op goes through all times of a layer in one direction.
 
-Each op has two parts: a function that users call, and behind it an op whose results include what
-its rule needs of every step, such as the gates. These results have cotangents only in derivatives
-of second order. The gates are along the first axis, so that those of one step are as contiguous
-as the library's arrays can be, and no array of one step is taken apart.
+Users call a function that returns the first results of an op. The op's other results are what its
+rule needs of every step, such as the gates; they have cotangents only in derivatives of second
+order. The gates are along the first axis, so that each gate of one step is contiguous.
 """
+
+from functools import update_wrapper
 
 from .._batched import equally
 from ..autograd.operation import composite, op
@@ -73,12 +74,12 @@ def _times(length, reverse):
 
 
 def _in_order(steps, reverse):
-    """What the steps gave, in the order of the times."""
+    """The results of the steps, in the order of the times."""
     return steps[::-1] if reverse else steps
 
 
 def _stacked(xp, steps, reverse):
-    """One array of several arrays of each step: ``(number, length, batch, h)``."""
+    """The arrays of all steps, several for each, as one: ``(number, length, batch, h)``."""
     arrays = [x for kind in zip(*_in_order(steps, reverse), strict=True) for x in kind]
     out = xp.stack(arrays)
     return xp.reshape(out, (out.shape[0] // len(steps), len(steps), *out.shape[1:]))
@@ -167,23 +168,36 @@ def _vmap(call, batched, x, *others, reverse, **static):
     return tuple(results)
 
 
+def _public(call, number):
+    """A function, exported under the op's name, that returns the op's first ``number`` results."""
+
+    def function(*inputs, **options):
+        return call(*inputs, **options)[:number]
+
+    return composite(update_wrapper(function, call, updated=()))
+
+
 # Without gates
 
 
 @op(materialize=False, discards=True)
 def _rnn(
-    xp,
-    x,
-    weight_ih,
-    weight_hh,
-    bias_ih=None,
-    bias_hh=None,
-    h0=None,
-    /,
-    *,
-    nonlinearity,
-    reverse,
-):
+    xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, /, *,
+    nonlinearity="tanh", reverse=False,
+):  # fmt: skip
+    """A recurrent layer in one direction: ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)`` at each time.
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(h, in)`` and ``(h, h)``.
+    bias_ih, bias_hh: ``(h,)``; by default 0.
+    h0: ``(batch, h)``, the state before the first step; by default 0.
+    nonlinearity: ``"tanh"`` or ``"relu"``.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n)``: the states after all steps, ``(length, batch, h)``, and that after the
+    last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
+    (Elman 1990, "Finding structure in time")
+    """
     if nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"nonlinearity must be 'tanh' or 'relu', not {nonlinearity!r}")
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
@@ -225,34 +239,7 @@ _rnn.vjp(joint=_rnn_vjp)
 _rnn.vmap(_vmap)
 
 
-@composite
-def rnn(
-    x,
-    weight_ih,
-    weight_hh,
-    bias_ih=None,
-    bias_hh=None,
-    h0=None,
-    /,
-    *,
-    nonlinearity="tanh",
-    reverse=False,
-):
-    """A recurrent layer in one direction: ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)`` at each time.
-
-    x: ``(length, batch, in)``, with a length of at least 1.
-    weight_ih, weight_hh: ``(h, in)`` and ``(h, h)``.
-    bias_ih, bias_hh: ``(h,)``; by default 0.
-    h0: ``(batch, h)``, the state before the first step; by default 0.
-    nonlinearity: ``"tanh"`` or ``"relu"``.
-    reverse: whether to go from the last time to the first.
-
-    Returns ``(out, h_n)``: the states after all steps, ``(length, batch, h)``, and that after the
-    last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
-    (Elman 1990, "Finding structure in time")
-    """
-    inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
-    return _rnn(*inputs, nonlinearity=nonlinearity, reverse=reverse)
+rnn = _public(_rnn, 2)
 
 
 # Long short-term memory
@@ -260,20 +247,27 @@ def rnn(
 
 @op(materialize=False)
 def _lstm(
-    xp,
-    x,
-    weight_ih,
-    weight_hh,
-    bias_ih=None,
-    bias_hh=None,
-    h0=None,
-    c0=None,
-    /,
-    *,
-    reverse,
+    xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, c0=None, /, *, reverse=False
 ):
-    """Returns ``(out, h_n, c_n)``, the cells ``(length, batch, h)`` and the gates i, f, g and o,
-    ``(4, length, batch, h)``."""
+    """A layer of long short-term memory in one direction.
+
+    At each time, with the rows of ``W_ih x + b_ih + W_hh h + b_hh`` for i, f, g and o one below
+    the other: ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(c)``.
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(4 * h, in)`` and ``(4 * h, h)``.
+    bias_ih, bias_hh: ``(4 * h,)``; by default 0.
+    h0, c0: ``(batch, h)``, the state and the cells before the first step; by default 0.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n, c_n)``: the states after all steps, ``(length, batch, h)``, and the state
+    and the cells after the last step, ``(batch, h)``. For float16, intermediate values are
+    computed in float32.
+    (Hochreiter and Schmidhuber 1997, "Long short-term memory", with the forget gate of Gers,
+    Schmidhuber and Cummins 2000)
+    """
+    # After these results come the cells ``(length, batch, h)`` and the gates i, f, g and o,
+    # ``(4, length, batch, h)``.
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0
     _checked(4, *inputs)
     dtype, _ = common_dtypes(xp, *inputs)
@@ -335,57 +329,35 @@ _lstm.vjp(joint=_lstm_vjp)
 _lstm.vmap(_vmap)
 
 
-@composite
-def lstm(
-    x,
-    weight_ih,
-    weight_hh,
-    bias_ih=None,
-    bias_hh=None,
-    h0=None,
-    c0=None,
-    /,
-    *,
-    reverse=False,
-):
-    """A layer of long short-term memory in one direction.
-
-    At each time, with the rows of ``W_ih x + b_ih + W_hh h + b_hh`` for i, f, g and o one below
-    the other: ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(c)``.
-
-    x: ``(length, batch, in)``, with a length of at least 1.
-    weight_ih, weight_hh: ``(4 * h, in)`` and ``(4 * h, h)``.
-    bias_ih, bias_hh: ``(4 * h,)``; by default 0.
-    h0, c0: ``(batch, h)``, the state and the cells before the first step; by default 0.
-    reverse: whether to go from the last time to the first.
-
-    Returns ``(out, h_n, c_n)``: the states after all steps, ``(length, batch, h)``, and the state
-    and the cells after the last step, ``(batch, h)``. For float16, intermediate values are
-    computed in float32.
-    (Hochreiter and Schmidhuber 1997, "Long short-term memory", with the forget gate of Gers,
-    Schmidhuber and Cummins 2000)
-    """
-    return _lstm(x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0, reverse=reverse)[:3]
+lstm = _public(_lstm, 3)
 
 
 # Gated recurrent units
 
 
 @op(materialize=False)
-def _gru(
-    xp,
-    x,
-    weight_ih,
-    weight_hh,
-    bias_ih=None,
-    bias_hh=None,
-    h0=None,
-    /,
-    *,
-    reverse,
-):
-    """Returns ``(out, h_n)`` and n, r, z and q, ``(4, length, batch, h)``, of which q is
-    ``W_hn h + b_hn``."""
+def _gru(xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, /, *, reverse=False):
+    """A layer of gated recurrent units in one direction.
+
+    At each time, with the weights' and biases' rows for r, z and n one below the other::
+
+        r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+        z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+        n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+        h = (1 - z) * n + z * h
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(3 * h, in)`` and ``(3 * h, h)``.
+    bias_ih, bias_hh: ``(3 * h,)``; by default 0.
+    h0: ``(batch, h)``, the state before the first step; by default 0.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n)``: the states after all steps, ``(length, batch, h)``, and that after the
+    last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
+    (Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder for statistical
+    machine translation"; r is applied after the product, as in PyTorch)
+    """
+    # After these results come n, r, z and q, ``(4, length, batch, h)``; q is ``W_hn h + b_hn``.
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
     _checked(3, *inputs)
     dtype, _ = common_dtypes(xp, *inputs)
@@ -446,36 +418,4 @@ _gru.vjp(joint=_gru_vjp)
 _gru.vmap(_vmap)
 
 
-@composite
-def gru(
-    x,
-    weight_ih,
-    weight_hh,
-    bias_ih=None,
-    bias_hh=None,
-    h0=None,
-    /,
-    *,
-    reverse=False,
-):
-    """A layer of gated recurrent units in one direction.
-
-    At each time, with the weights' and biases' rows for r, z and n one below the other::
-
-        r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
-        z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
-        n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
-        h = (1 - z) * n + z * h
-
-    x: ``(length, batch, in)``, with a length of at least 1.
-    weight_ih, weight_hh: ``(3 * h, in)`` and ``(3 * h, h)``.
-    bias_ih, bias_hh: ``(3 * h,)``; by default 0.
-    h0: ``(batch, h)``, the state before the first step; by default 0.
-    reverse: whether to go from the last time to the first.
-
-    Returns ``(out, h_n)``: the states after all steps, ``(length, batch, h)``, and that after the
-    last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
-    (Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder for statistical
-    machine translation"; r is applied after the product, as in PyTorch)
-    """
-    return _gru(x, weight_ih, weight_hh, bias_ih, bias_hh, h0, reverse=reverse)[:2]
+gru = _public(_gru, 2)

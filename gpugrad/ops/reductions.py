@@ -7,7 +7,7 @@ stay, with length 1.
 import math
 from functools import partial
 
-from .._batched import equally, shifted
+from .._batched import shifted
 from ..autograd.operation import composite, op
 from .by_name import library_function, no_axis
 from .elementwise import isclose
@@ -54,7 +54,7 @@ def sum(x, /, axis=None, *, dtype=None, keepdims=False):
 
 
 sum.vjp(x=lambda xp, g, x_shape, axis: _broadcast_back(xp, g, x_shape, axis))
-sum.jvp(x=lambda xp, t, axis: xp.sum(t, axis=axis))
+sum.jvp("x")
 
 
 @reduction()
@@ -297,11 +297,7 @@ def _cumulative_sum_vjp(xp, g, axis, include_initial):
 
 
 cumulative_sum.vjp(x=_cumulative_sum_vjp)
-cumulative_sum.jvp(
-    x=lambda xp, t, axis, include_initial: xp.cumulative_sum(
-        t, axis=_given_or_only_axis(axis, t.shape), include_initial=include_initial
-    )
-)
+cumulative_sum.jvp("x")
 
 
 @op(vmap=_vmap_along_axis)
@@ -360,7 +356,7 @@ def _recurrence(xp, g, a):
 cumulative_prod.vjp(x=_cumulative_prod_vjp)
 
 
-@op
+@op(vmap=vmap_over_axis)
 def diff(xp, x, prepend=None, append=None, *, axis=-1, n=1):
     """Differences of adjacent elements along ``axis``, ``x[1:] - x[:-1]``, taken ``n`` times.
 
@@ -392,10 +388,4 @@ def _diff_vjp(xp, g, x_shape, prepend_shape, append_shape, axis, n):
     return pieces[1], pieces[0], pieces[2]
 
 
-def _diff_vmap(call, batched, *pieces, axis, n):
-    x, prepend, append = equally(batched, pieces)
-    return call(x, prepend, append, axis=shifted(call.op, axis, len(x.shape) - 1), n=n)
-
-
 diff.vjp(joint=_diff_vjp)
-diff.vmap(_diff_vmap)

@@ -4,7 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 from .._arguments import one_of
-from .._batched import equally, shifted
+from .._batched import shifted
 from .._dtypes import isdtype
 from .._foreign_names import explains_arguments
 from .._tensor import is_recorded
@@ -120,7 +120,7 @@ class TopK(NamedTuple):
     indices: Any
 
 
-@op(discards=True)
+@op(discards=True, vmap=vmap_over_axis)
 def topk(xp, x, /, k, *, axis=-1, largest=True):
     """The ``k`` largest elements along ``axis``, in descending order, and where they are.
 
@@ -139,51 +139,18 @@ def topk(xp, x, /, k, *, axis=-1, largest=True):
 
 
 topk.vjp(x=lambda xp, g, x_shape, out, axis: xp.add_along_axis(g[0], out[1], x_shape, axis))
-topk.vmap(
-    lambda call, batched, x, k, *, axis, largest: call(
-        x, k, axis=shifted(call.op, axis, len(x.shape) - 1), largest=largest
-    )
-)
 
 
-@op(integer=("order",))
+@op(integer=("order",), vmap=vmap_over_axis)
 def _take(xp, x, order, /, axis):
     return xp.take_along_axis(x, order, axis=axis)
 
 
 _take.vjp(x=lambda xp, g, x_shape, order, axis: xp.add_along_axis(g, order, x_shape, axis))
-_take.jvp(x=lambda xp, t, order, axis: xp.take_along_axis(t, order, axis=axis))
+_take.jvp("x")
 
 
-def _take_vmap(call, batched, x, order, axis):
-    x, order = equally(batched, (x, order))
-    return call(x, order, shifted(call.op, axis, len(x.shape) - 1))
-
-
-_take.vmap(_take_vmap)
-
-
-@library_function(differentiable=False)
-def _unique_all(x, /):
-    """`unique_all` without gradients."""
-
-
-@library_function(differentiable=False)
-def _unique_counts(x, /):
-    """`unique_counts` without gradients."""
-
-
-@library_function(differentiable=False)
-def _unique_inverse(x, /):
-    """`unique_inverse` without gradients."""
-
-
-@library_function(differentiable=False)
-def _unique_values(x, /):
-    """`unique_values` without gradients."""
-
-
-@composite
+@library_function(discards=True)
 def unique_all(x, /):
     """The distinct elements, ascending, with their positions and counts.
 
@@ -191,36 +158,42 @@ def unique_all(x, /):
     flattened ``x``, which receive the gradients; ``inverse_indices``, of the shape of ``x``,
     such that ``values[inverse_indices]`` is ``x``; and ``counts`` (n,). Every nan is distinct.
     """
-    found = _unique_all(x)
-    if is_recorded(x):
-        return found._replace(values=_take(reshape(x, (-1,)), found.indices, 0))
-    return found
 
 
-@composite
+@library_function(discards=True)
 def unique_counts(x, /):
     """The distinct elements and how often each occurs: a named tuple ``(values, counts)``.
 
     See `unique_all`.
     """
-    found = _unique_counts(x)
-    return found._replace(values=unique_values(x)) if is_recorded(x) else found
 
 
-@composite
+@library_function(discards=True)
 def unique_inverse(x, /):
     """The distinct elements and where they are: a named tuple ``(values, inverse_indices)``.
 
     See `unique_all`.
     """
-    found = _unique_inverse(x)
-    return found._replace(values=unique_values(x)) if is_recorded(x) else found
 
 
-@composite
+@library_function(discards=True)
 def unique_values(x, /):
     """The distinct elements, (n,), ascending; every nan is distinct. See `unique_all`."""
-    return unique_all(x).values if is_recorded(x) else _unique_values(x)
+
+
+def _unique_vjp(xp, g, x):
+    return _to_first_places(xp, g[0], xp.unique_all(x)[1], x.shape)
+
+
+def _to_first_places(xp, g, indices, shape):
+    """The cotangents of the distinct elements, at the first of the equal elements each."""
+    return xp.reshape(xp.add_along_axis(g, indices, (math.prod(shape),), 0), shape)
+
+
+unique_all.vjp(x=lambda xp, g, x_shape, out: _to_first_places(xp, g[0], out[1], x_shape))
+unique_counts.vjp(x=_unique_vjp)
+unique_inverse.vjp(x=_unique_vjp)
+unique_values.vjp(x=lambda xp, g, x: _unique_vjp(xp, (g,), x))
 
 
 @library_function(differentiable=False)

@@ -7,19 +7,11 @@ an int, or a tuple with one for each axis; ``padding`` may also have pairs, of w
 for the end of the axis. The axes before these, of any number, count images, channels and so on.
 """
 
-from .._batched import equally
 from .by_name import library_function
+from .manipulation import vmap_unchanged
 
 
-def _same(call, batched, x, **static):
-    return call(x, **static)
-
-
-def _both(call, batched, x1, x2, **static):
-    return call(*equally(batched, (x1, x2)), **static)
-
-
-@library_function(discards=True, vmap=_same)
+@library_function(discards=True, vmap=vmap_unchanged)
 def sliding_windows(x, /, *, size, stride=1, padding=0, dilation=1):
     """The elements of all windows: ``(..., *lengths) -> (..., *size, *counts)``.
 
@@ -42,14 +34,10 @@ def _sliding_windows_vjp(xp, g, x_shape, size, stride, padding, dilation):
 
 
 sliding_windows.vjp(x=_sliding_windows_vjp)
-sliding_windows.jvp(
-    x=lambda xp, t, size, stride, padding, dilation: xp.sliding_windows(
-        t, size=size, stride=stride, padding=padding, dilation=dilation
-    )
-)
+sliding_windows.jvp("x")
 
 
-@library_function(vmap=_same)
+@library_function(vmap=vmap_unchanged)
 def add_windows(values, /, *, shape, stride=1, padding=0, dilation=1):
     """Zeros of ``(..., *shape)``, to which windows are added: the transpose of `sliding_windows`.
 
@@ -65,14 +53,10 @@ def _add_windows_vjp(xp, g, values_shape, shape, stride, padding, dilation):
 
 
 add_windows.vjp(values=_add_windows_vjp)
-add_windows.jvp(
-    values=lambda xp, t, shape, stride, padding, dilation: xp.add_windows(
-        t, shape=shape, stride=stride, padding=padding, dilation=dilation
-    )
-)
+add_windows.jvp("values")
 
 
-@library_function(discards=True, vmap=_same)
+@library_function(discards=True, vmap=vmap_unchanged)
 def sum_windows(x, /, *, size, stride=1, padding=0, dilation=1, scale=1.0):
     """The sum of each window, times ``scale``: ``(..., *lengths) -> (..., *counts)``.
 
@@ -91,14 +75,10 @@ def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
 
 
 sum_windows.vjp(x=_sum_windows_vjp)
-sum_windows.jvp(
-    x=lambda xp, t, size, stride, padding, dilation, scale: xp.sum_windows(
-        t, size=size, stride=stride, padding=padding, dilation=dilation, scale=scale
-    )
-)
+sum_windows.jvp("x")
 
 
-@library_function(discards=True, vmap=_same)
+@library_function(discards=True, vmap=vmap_unchanged)
 def max_pool(x, /, *, size, stride=1, padding=0, dilation=1):
     """The largest element of each window: ``(..., *lengths) -> (..., *counts)``.
 
@@ -122,7 +102,7 @@ max_pool.vjp(x=_max_pool_vjp)
 max_pool.jvp(x=_max_pool_jvp)
 
 
-@library_function(differentiable=False, vmap=_both)
+@library_function(differentiable=False, vmap=vmap_unchanged)
 def find_in_windows(x, values, /, *, size, stride=1, padding=0, dilation=1):
     """The tap of each window at which its element equals ``values``, as a number; else 0.
 
@@ -133,7 +113,7 @@ def find_in_windows(x, values, /, *, size, stride=1, padding=0, dilation=1):
     """
 
 
-@library_function(integer=("taps",), discards=True, vmap=_both)
+@library_function(integer=("taps",), discards=True, vmap=vmap_unchanged)
 def take_from_windows(x, taps, /, *, size, stride=1, padding=0, dilation=1):
     """The element of each window at one of its taps: ``(..., *lengths) -> (..., *counts)``.
 
@@ -155,10 +135,10 @@ def _take(xp, t, taps, size, stride, padding, dilation):
 
 
 take_from_windows.vjp(x=_put_back)
-take_from_windows.jvp(x=_take)
+take_from_windows.jvp("x")
 
 
-@library_function(integer=("taps",), vmap=_both)
+@library_function(integer=("taps",), vmap=vmap_unchanged)
 def put_in_windows(values, taps, /, *, shape, size, stride=1, padding=0, dilation=1):
     """Zeros of ``(..., *shape)``, to which each value is added at one tap of its window.
 

@@ -1,8 +1,6 @@
 """Optimizers, named as PyTorch's; they update parameters in place."""
 
-from typing import TYPE_CHECKING
-
-from .._foreign_names import answer as _answer
+from .._foreign_names import explain_names as _explain_names
 from . import lr_scheduler as lr_scheduler
 from . import swa_utils as swa_utils
 from .adadelta import Adadelta as Adadelta
@@ -24,6 +22,4 @@ from .sgd import SGD as SGD
 
 _names = [name for name, x in globals().items() if isinstance(x, type)]
 __all__ = sorted([*_names, "lr_scheduler", "swa_utils"])
-__dir__ = __all__.copy
-if not TYPE_CHECKING:
-    __getattr__ = _answer(__name__)
+_explain_names(__name__)

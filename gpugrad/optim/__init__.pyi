@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpugrad.optim.adam import AdamW as AdamW
-from gpugrad.optim.lbfgs import LBFGS as LBFGS
 from gpugrad.optim.optimizer import Optimizer as Optimizer
 
 from . import lr_scheduler as lr_scheduler
@@ -220,6 +219,52 @@ class Adamax(Optimizer):
         maximize: bool = False,
     ) -> None: ...
 
+class LBFGS(Optimizer):
+    """L-BFGS (Nocedal & Wright 2006, "Numerical optimization", algorithm 7.5), as PyTorch has it.
+
+    For functions without noise, such as losses of all data. An iteration goes from the point
+    ``x``, all parameters as one vector with gradient ``g``, to::
+
+        x = x - t * H @ g
+
+    ``H`` approximates the inverse Hessian. It is the matrix that the formula of Broyden,
+    Fletcher, Goldfarb and Shanno gives for the last changes ``s`` of ``x`` and ``y`` of ``g``,
+    beginning from the identity times ``s @ y / (y @ y)``, and ``H @ g`` is computed from these
+    vectors without the matrix. Changes with ``s @ y <= 1e-10`` are left out. The step length ``t``
+    is ``lr``, in the very first iteration ``lr * min(1, 1 / sum(abs(g)))``, or what the line search
+    finds from there.
+
+    `step` needs a closure and makes up to ``max_iter`` iterations. In each of them it calls the
+    closure at least once, and waits for the device several times to decide whether to go on.
+
+    Parameters that are frozen or without a gradient count as having a gradient of 0. Complex
+    parameters are treated as pairs of real numbers.
+
+    params: leaves that require grad, in one group, all of one dtype and on one device.
+    max_iter: the most iterations in a step.
+    max_eval: the step ends after this many calls of the closure; by default ``max_iter * 5 / 4``.
+    tolerance_grad: the step ends where no element of the gradient is larger.
+    tolerance_change: the step ends after an iteration which changes the loss, or each parameter,
+        by no more.
+    history_size: how many changes are remembered. Each takes twice the memory of the parameters.
+    line_search_fn: ``"strong_wolfe"`` to search, with cubic interpolation, for a step length that
+        fulfills the strong Wolfe conditions (algorithms 3.5 and 3.6 of the book); or None.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized, for more than one group
+    and for invalid hyper-parameters.
+    """
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-07,
+        tolerance_change: float = 1e-09,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None: ...
+
 class Lion(Optimizer):
     """Lion (Chen et al. 2023, "Symbolic discovery of optimization algorithms").
 
@@ -236,9 +281,9 @@ class Lion(Optimizer):
 
     params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
         differ for them: see `Optimizer.add_param_group`.
-    lr: about a third to a tenth of what is right for `AdamW`, with a ``weight_decay`` that is
-        larger by the same factor.
-    betas: the decays of what the sign is taken of, and of the average, from 0 to below 1.
+    lr: about a third to a tenth of a good rate for `AdamW`, with a ``weight_decay`` that is larger
+        by the same factor.
+    betas: ``beta1`` and ``beta2`` in the formula, from 0 to below 1.
     maximize: go up: use ``-g`` in place of ``g``.
 
     Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
@@ -434,8 +479,8 @@ class Rprop(Optimizer):
     params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
         differ for them: see `Optimizer.add_param_group`.
     lr: the first step size; later changes of it have no effect.
-    etas: by what a step size becomes smaller and larger; one is below 1 and one above.
-    step_sizes: the smallest and the largest.
+    etas: the factors that shrink and grow a step size; one is below 1 and one above.
+    step_sizes: the smallest and the largest step size.
     maximize: go up: use ``-g`` in place of ``g``.
 
     Raises TypeError or ValueError for parameters that cannot be optimized and for invalid

@@ -1,10 +1,10 @@
 """Adam and AdamW."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, square_root, zeros_by_name
+from .optimizer import Optimizer, decayed, square_root
 
 
 class Adam(Optimizer):
@@ -32,12 +32,10 @@ class Adam(Optimizer):
     hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
     """
 
+    keeps = "exp_avg", "exp_avg_sq"
+    keeps_if: ClassVar = {"max_exp_avg_sq": "amsgrad"}
     keeps_step = True
     keyword_only = ("decoupled_weight_decay",)
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
-        return zeros_by_name(array, *names)
 
     def apply_single(
         self, array, grad, state, step,

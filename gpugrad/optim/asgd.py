@@ -43,7 +43,7 @@ class ASGD(Optimizer):
 
     def next_counts(self, counts, lr, lambd, alpha, t0, weight_decay):
         step = counts[0] + 1
-        one = step / step  # while a function is compiled, what stands for 1.0, as for all counts
+        one = step / step  # 1.0, or a Number in a recorded function, as all counts are
         return step, lr / (1 + lambd * lr * step) ** alpha, one / max(one, step - t0)
 
     def apply_single(

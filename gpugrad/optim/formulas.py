@@ -1,4 +1,4 @@
-"""Schedulers that are a formula of the epoch, which change the rates that the groups have."""
+"""Schedulers whose rates follow a formula of the epoch."""
 
 import math
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
 from typing import Any, ClassVar
 
-from .._arguments import constructor, is_made, require, whole
+from .._arguments import annotated, constructor, is_made, require, whole
 from .._foreign_names import set_constructor
 from .optimizer import Optimizer
 from .scheduler import LRScheduler
@@ -36,12 +36,13 @@ def _milestones(name, value):
 class Formula(LRScheduler):
     """``lr = eta_min + (initial_lr - eta_min) * share(epoch, *options)``.
 
-    A subclass defines ``share``, from whose parameters ``__init__`` is made. So that others can
-    change the rates too, a step multiplies the rates that the groups have by the quotient of the
-    shares now and before.
+    A subclass defines ``share``, and ``__init__`` takes the options that ``share`` takes. A step
+    multiplies the groups' rates by the quotient of the share now and the share before, so that
+    other schedulers and the program can change the rates too.
 
-    read: functions of a name and a value that return an option; the others become floats.
-    is_stepwise: whether the first step after a given ``last_epoch`` does that too, as in PyTorch.
+    read: by option, a function of the option's name and value that checks and converts the value.
+        All other options become floats.
+    is_stepwise: whether the constructor also multiplies if it gets a ``last_epoch``, as in PyTorch.
     """
 
     read: ClassVar[dict[str, Callable[[str, Any], Any]]] = {
@@ -59,8 +60,8 @@ class Formula(LRScheduler):
         if "share" in vars(cls) and "__init__" not in vars(cls) and is_made(cls, Formula):
             _, _, *options = signature(cls.share).parameters.values()
             cls._options = [p.name for p in options]
-            made = constructor(_OPTIMIZER, options, _LAST_EPOCH, Formula.__init__)
-            set_constructor(cls, made)
+            parameters = _OPTIMIZER, *annotated(options), _LAST_EPOCH
+            set_constructor(cls, constructor(parameters, Formula.__init__))
 
     def __init__(self, optimizer, last_epoch, **options):
         for name, value in options.items():
@@ -80,7 +81,7 @@ class Formula(LRScheduler):
         if self._is_initial and epoch and not self.is_stepwise:
             return rates
         quotient = self._quotient(epoch) if epoch else self._share(0)
-        if quotient is None:  # the share was 0: what others have added to the rate stays
+        if quotient is None:  # the share was 0, and the rate is what other schedulers made of it
             pairs = zip(rates, self.base_lrs, strict=True)
             return [rate + (base - low) * self._share(epoch) for rate, base in pairs]
         return [low + (rate - low) * quotient if quotient != 1 else rate for rate in rates]
@@ -94,11 +95,7 @@ class Formula(LRScheduler):
 
     def _begin_later(self):
         self._set_rates(self.base_lrs)
-        self._is_initial = True
-        try:
-            self._set_epoch(0)
-        finally:
-            self._is_initial = False
+        super()._begin_later()
 
 
 class StepLR(Formula):

@@ -1,14 +1,16 @@
 """L-BFGS."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import signature
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
-from .._arguments import one_of, whole
+from .._arguments import annotated, constructor, one_of, whole
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
+from .._foreign_names import set_constructor
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd import enable_grad, no_grad
@@ -19,7 +21,7 @@ from ..nn.module import overwrite
 from ..ops.elementwise import imag, real
 from ..ops.manipulation import concat, reshape, stack
 from ..ops.products import vecdot
-from .optimizer import AT_LEAST_0, Optimizer
+from .optimizer import AT_LEAST_0, PARAMS, Optimizer
 
 _SUFFICIENT_DECREASE = 1e-4  # c1 and c2 of the Wolfe conditions
 _CURVATURE = 0.9
@@ -65,28 +67,11 @@ class LBFGS(Optimizer):
         **dict.fromkeys(("tolerance_grad", "tolerance_change"), AT_LEAST_0),
     }
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1.0,
-        max_iter: int = 20,
-        max_eval: int | None = None,
-        tolerance_grad: float = 1e-7,
-        tolerance_change: float = 1e-9,
-        history_size: int = 100,
-        line_search_fn: str | None = None,
-    ) -> None:
+    def _begin(self, params, lr, max_iter, max_eval, **others):
+        """Initialize an optimizer; ``__init__`` gets its signature from `_minimize`."""
         self._history = _History()
-        super().__init__(
-            params,
-            lr=lr,
-            max_iter=max_iter,
-            max_eval=max_iter * 5 // 4 if max_eval is None else max_eval,
-            tolerance_grad=tolerance_grad,
-            tolerance_change=tolerance_change,
-            history_size=history_size,
-            line_search_fn=line_search_fn,
-        )
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, lr=lr, max_iter=max_iter, max_eval=max_eval, **others)
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         if self.param_groups:
@@ -117,19 +102,19 @@ class LBFGS(Optimizer):
                 "the losses decide how often LBFGS calls its closure; compile the closure instead, "
                 "and call optimizer.step(closure) outside of compiled functions"
             )
-        (group,) = self.param_groups
-        if [*map(group.__getitem__, self.defaults)] != self._hyper[0].values:
-            self._change_hyper(0, group)
-        for p in group["params"]:
+        self._follow_groups()
+        params = self.param_groups[0]["params"]
+        for p in params:
             self._check_writeable(p)
         self._has_stepped = True
         with no_grad():
-            problem = _Problem(group["params"], closure)
-            return self._minimize(problem, *self._hyper[0].values)
+            return self._minimize(_Problem(params, closure), *self._hyper[0].values)
 
     def _minimize(
-        self, problem, lr, max_iter, max_eval, tolerance_grad, tolerance_change,
-        history_size, line_search_fn,
+        self, problem,
+        lr=1.0, max_iter: int = 20, max_eval: int | None = None,
+        tolerance_grad=1e-7, tolerance_change=1e-9,
+        history_size: int = 100, line_search_fn: str | None = None,
     ):  # fmt: skip
         history = self._history
         calls_before = history.calls
@@ -149,7 +134,7 @@ class LBFGS(Optimizer):
             slope = float(vecdot(gradient, history.direction))
             if slope > -tolerance_change:
                 break
-            start = problem.point()
+            start = problem.vector(problem.params)
             history.length = 0.0  # in case the closure raises
             if line_search_fn:
                 length, loss, gradient, _ = _search(
@@ -160,7 +145,8 @@ class LBFGS(Optimizer):
                     tolerance=tolerance_change,
                     most=max_eval - problem.calls,
                 )
-            problem.move(start, length, history.direction)
+            if length:  # times 0, an infinite direction would be nan
+                problem.move(start + length * history.direction)
             history.length = length
             if not line_search_fn and iteration < max_iter:
                 new_loss, gradient = problem.evaluate()
@@ -201,8 +187,12 @@ class LBFGS(Optimizer):
         self._take_groups(groups)
 
 
+_hyper = list(signature(LBFGS._minimize).parameters.values())[2:]
+set_constructor(LBFGS, constructor([PARAMS, *annotated(_hyper)], LBFGS._begin))
+
+
 class _Point(NamedTuple):
-    """A point on a line: how far along it, with the loss, the gradient and its slope there."""
+    """A point on a line, ``length`` along it, with the loss, its gradient and its slope there."""
 
     length: float
     loss: float
@@ -213,7 +203,7 @@ class _Point(NamedTuple):
 class _Problem:
     """The parameters as one vector of real numbers, at least 32 bits wide, and the loss.
 
-    calls: how often the closure was called.
+    calls: the number of calls of the closure.
     """
 
     def __init__(self, params, closure=None):
@@ -229,7 +219,6 @@ class _Problem:
         self.is_complex = backend_of[type(params[0].array)].is_complex(params[0].dtype)
         self.is_half = is_half(params[0].dtype)
         self.sizes = [p.size * (1 + self.is_complex) for p in params]
-        self.size = sum(self.sizes)
 
     def evaluate(self):
         """The loss and the gradient where the parameters are."""
@@ -247,28 +236,23 @@ class _Problem:
         vector = concat([reshape(x, (-1,)) for x in tensors]).detach()
         return vector.to(float32) if self.is_half else vector
 
-    def point(self):
-        """Copies of the parameters."""
-        return [tensor(p) for p in self.params]
-
-    def move(self, start, length=0.0, direction=None):
-        """Write ``start + length * direction`` to the parameters that are not frozen."""
+    def move(self, vector):
+        """Write the numbers of a vector to the parameters that are not frozen."""
         offset = 0
-        for p, x, size in zip(self.params, start, self.sizes, strict=True):
-            if length and p.node is not None:
-                step = length * direction[offset : offset + size]
-                if self.is_complex:
-                    step = reshape(step, (*p.shape, 2))
-                    step = step[..., 0] + step[..., 1] * 1j
-                x = (reshape(step, p.shape) + x).to(p.dtype)
-            if p.node is not None:
-                overwrite(p, x.array)
+        for p, size in zip(self.params, self.sizes, strict=True):
+            x = vector[offset : offset + size]
             offset += size
+            if p.node is None:
+                continue
+            if self.is_complex:
+                x = reshape(x, (-1, 2))
+                x = x[:, 0] + x[:, 1] * 1j
+            overwrite(p, reshape(x, p.shape).to(p.dtype).array)
 
     def at(self, start, direction, length):
         """The point ``start + length * direction``; the parameters are left at ``start``."""
         try:
-            self.move(start, length, direction)
+            self.move(start + length * direction)
             loss, gradient = self.evaluate()
         finally:
             self.move(start)
@@ -281,8 +265,8 @@ def _search(at, first, length, scale, tolerance, most):
     at: a function of a length that returns the point there.
     first: the point at 0.
     length: the length to try first.
-    scale, tolerance: two points are at least a length of ``tolerance / scale`` apart.
-    most: how many points may be tried after the first one.
+    scale, tolerance: the search ends with an interval shorter than ``tolerance / scale``.
+    most: the search tries at most this many points after the first one.
     """
 
     def is_too_high(point):
@@ -353,14 +337,14 @@ def _minimum_of_cubic(a, b, least, most):
 
 
 class _History:
-    """What is remembered between iterations.
+    """The state that one iteration leaves for the next.
 
-    calls, iterations: how many there have been in all steps.
+    calls, iterations: the numbers of calls of closures and of iterations in all steps.
     moves, turns, rates: the last changes of the point and of the gradient, and 1 over their
         products.
-    scale: what the approximation of the inverse Hessian begins with.
-    direction, length: of the last iteration.
-    gradient, loss: before the last iteration.
+    scale: the approximation of the inverse Hessian starts from this multiple of the identity.
+    direction, length: the direction and the step length of the last iteration.
+    gradient, loss: those before the last iteration.
     """
 
     def __init__(self):
@@ -373,10 +357,10 @@ class _History:
     def to(self, like):
         """Move all vectors to the device and dtype of ``like``."""
         for name in _VECTORS:
-            setattr(self, name, _each(lambda x: x.to(like), getattr(self, name)))
+            setattr(self, name, _mapped(lambda x: x.to(like), getattr(self, name)))
 
     def update(self, gradient, most):
-        """Remember the last change, of which there are ``most``, and find a new direction."""
+        """Remember the last change, and at most ``most`` in all, and find a new direction."""
         self.iterations += 1
         if self.direction is not None:
             move = self.direction * self.length
@@ -401,7 +385,7 @@ class _History:
     def state_dict(self, history_size):
         if self.direction is None:
             return {"func_evals": self.calls, "n_iter": self.iterations}
-        state = {theirs: _each(tensor, getattr(self, name)) for name, theirs in _NAMES.items()}
+        state = {theirs: _mapped(tensor, getattr(self, name)) for name, theirs in _NAMES.items()}
         return {**state, "al": [None] * history_size}  # PyTorch's scratch memory
 
     def load_state_dict(self, state, like):
@@ -433,10 +417,10 @@ _NAMES = {
 _VECTORS = ("direction", "turns", "moves", "gradient")
 
 
-def _each(function, x):
+def _mapped(function, x):
     """``x`` with ``function`` applied to the vector, or to those in the list."""
     if isinstance(x, list):
-        return [_each(function, item) for item in x]
+        return [_mapped(function, item) for item in x]
     return function(x) if isinstance(x, Tensor) else x
 
 

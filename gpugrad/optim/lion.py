@@ -20,9 +20,9 @@ class Lion(Optimizer):
 
     params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
         differ for them: see `Optimizer.add_param_group`.
-    lr: about a third to a tenth of what is right for `AdamW`, with a ``weight_decay`` that is
-        larger by the same factor.
-    betas: the decays of what the sign is taken of, and of the average, from 0 to below 1.
+    lr: about a third to a tenth of a good rate for `AdamW`, with a ``weight_decay`` that is larger
+        by the same factor.
+    betas: ``beta1`` and ``beta2`` in the formula, from 0 to below 1.
     maximize: go up: use ``-g`` in place of ``g``.
 
     Raises TypeError or ValueError for parameters that cannot be optimized and for invalid

@@ -12,10 +12,10 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from .._arguments import one_of, require, whole
-from .._foreign_names import answer
+from .._foreign_names import explain_names
 from .._tensor import Tensor
 from .formulas import ConstantLR as ConstantLR
 from .formulas import CosineAnnealingLR as CosineAnnealingLR
@@ -58,8 +58,8 @@ class _OfFunctions(LRScheduler):
 class LambdaLR(_OfFunctions):
     """``lr = initial_lr * lr_lambda(epoch)``.
 
-    lr_lambda: a function of the epoch, or a list of functions, one for each group. Functions are
-        not part of the state. The attributes of other objects that can be called are.
+    lr_lambda: a function of the epoch, or a list of functions, one for each group. The state has no
+        functions, but the attributes of other callable objects.
     """
 
     def get_lr(self) -> list[float]:
@@ -340,15 +340,15 @@ class OneCycleLR(_WithMomentum):
 class ReduceLROnPlateau(LRScheduler):
     """``lr = max(lr * factor, min_lr)`` once a metric has not improved for a while.
 
-    That is when more than ``patience`` steps in a row were no better than the best one. After that
-    the next ``cooldown`` steps are not counted.
+    The rates change after more than ``patience`` steps in a row that were no better than the best
+    one. The ``cooldown`` steps after a change are not counted.
 
     mode: ``"min"`` if a smaller metric is better, ``"max"`` if a larger one is.
     factor: below 1.
     threshold: how much better a metric must be: with the ``threshold_mode`` ``"rel"`` by this
         share of the best one, with ``"abs"`` by this number.
     min_lr: a number, or one for each group.
-    eps: a rate that would change by no more is not changed.
+    eps: a rate stays as it is if it would change by at most this.
     """
 
     def __init__(
@@ -444,12 +444,31 @@ class _OfSchedulers(LRScheduler):
                 raise ValueError(f"{self._name}: scheduler {i} is of another optimizer")
         return schedulers
 
+    def _active(self):
+        """The schedulers that change the rates at the current epoch."""
+        return self._schedulers
+
+    def _begin(self):
+        for scheduler in self._active():
+            scheduler._begin()
+        self._last_lr = self._rates()
+
+    def _unbegin(self):
+        for scheduler in self._active():
+            scheduler._unbegin()
+
+    def step(self) -> None:
+        """Set the rates of the next epoch. Call it after the optimizer's ``step``."""
+        for scheduler in self._active():
+            scheduler.step()
+        self._last_lr = self._rates()
+
 
 class SequentialLR(_OfSchedulers):
     """One scheduler after the other: each next one begins, with its epoch 0, at its milestone.
 
-    That also holds for a `SequentialLR` or `ChainedScheduler` among them. PyTorch begins such a one
-    with epoch 1 if it is the first, and fails to begin it if it is not.
+    That also holds for a `SequentialLR` or `ChainedScheduler` among them. In PyTorch, such a
+    scheduler begins with epoch 1 if it is the first, and raises an error if it is not.
 
     schedulers: of this optimizer.
     milestones: the epochs at which the second one begins, the third one, and so on.
@@ -477,28 +496,20 @@ class SequentialLR(_OfSchedulers):
             scheduler._unbegin()
         self._begin()
 
-    def _current(self):
-        return self._schedulers[bisect_right(self._milestones, self.last_epoch)]
-
-    def _begin(self):
-        self._current()._begin()
-        self._last_lr = self._rates()
-
-    def _unbegin(self):
-        self._current()._unbegin()
+    def _active(self):
+        return [self._schedulers[bisect_right(self._milestones, self.last_epoch)]]
 
     def _begin_later(self):
-        self._current()._begin_later()
+        self._active()[0]._begin_later()
         self._last_lr = self._rates()
 
     def step(self) -> None:
         """Set the rates of the next epoch. Call it after the optimizer's ``step``."""
         self.last_epoch += 1
         if self.last_epoch in self._milestones:
-            self._current()._begin_later()
+            self._begin_later()
         else:
-            self._current().step()
-        self._last_lr = self._rates()
+            super().step()
 
 
 class ChainedScheduler(_OfSchedulers):
@@ -514,29 +525,12 @@ class ChainedScheduler(_OfSchedulers):
         self.optimizer = self._schedulers[0].optimizer
         self._last_lr = self._rates()
 
-    def _begin(self):
-        for scheduler in self._schedulers:
-            scheduler._begin()
-        self._last_lr = self._rates()
-
-    def _unbegin(self):
-        for scheduler in self._schedulers:
-            scheduler._unbegin()
-
     def _begin_later(self):
         for group in self.optimizer.param_groups:
             group["lr"] = group["initial_lr"]
         self._begin()
 
-    def step(self) -> None:
-        """Set the rates of the next epoch. Call it after the optimizer's ``step``."""
-        for scheduler in self._schedulers:
-            scheduler.step()
-        self._last_lr = self._rates()
-
 
 _kinds = [x for x in globals().values() if isinstance(x, type) and issubclass(x, LRScheduler)]
 __all__ = sorted([kind.__name__ for kind in _kinds if kind.__name__[0] != "_"])
-__dir__ = __all__.copy
-if not TYPE_CHECKING:
-    __getattr__ = answer(__name__)
+explain_names(__name__)

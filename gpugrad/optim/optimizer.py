@@ -6,7 +6,7 @@ from copy import deepcopy
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from .._arguments import constructor, is_floating, is_made, require
+from .._arguments import annotated, constructor, is_floating, is_made, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._foreign_names import INSTEAD, explains_arguments, missing, set_constructor
@@ -26,13 +26,13 @@ _PIECE_SIZE = 1 << 18
 # Options of PyTorch's optimizers that choose how to compute and change no result.
 _PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable"}
 
-# What schedulers and PyTorch keep in a group besides the hyper-parameters.
-_NOTES = set("initial_lr max_lr min_lr swa_lr base_momentum max_momentum param_names".split())
+# Entries of a group that are no hyper-parameters: schedulers and PyTorch keep them there.
+_EXTRAS = set("initial_lr max_lr min_lr swa_lr base_momentum max_momentum param_names".split())
 
-# The hyper-parameters that are bools whatever they are given as.
+# Hyper-parameters that become bools, whatever the program passes.
 _FLAGS = {"amsgrad", "centered", "decoupled_weight_decay", "maximize", "nesterov"}
 
-# What numbers can be required to be, and whether one is.
+# Requirements of hyper-parameters: what an error says of them, and a function that checks a value.
 AT_LEAST_0 = "finite and at least 0", lambda x: 0 <= x < math.inf
 FINITE = "finite", math.isfinite
 UP_TO_1 = "from 0 to 1", lambda x: 0 <= x <= 1
@@ -48,27 +48,26 @@ PAIR = "two numbers", _pair  # see `Optimizer.kinds`
 
 
 class Hyper(NamedTuple):
-    """The hyper-parameters of a group, as last checked.
+    """The hyper-parameters of a group, as they were when the optimizer last checked them.
 
     values: in the order of `Optimizer.defaults`.
-    maximize: whether the gradient is to be negated.
-    arguments: the values that ``apply_single`` takes. While a function is compiled, they are what
-        stands for them.
+    arguments: the values that ``apply_single`` takes, which are all but ``maximize``. While a
+        function is recorded for `compile`, Numbers stand for them.
     """
 
     values: list
-    maximize: bool
     arguments: list
 
 
 class Optimizer:
-    """Base class of optimizers, which overwrite parameters in place by means of their gradients.
+    """Base class of optimizers, which update parameters in place by means of their gradients.
 
     A subclass defines
 
-    - ``keeps``: the names of the arrays of zeros to keep for a parameter; or instead
-      ``init_single(array, group)``, which returns such arrays by name and is called before its
-      first update;
+    - ``keeps``: the names of the arrays of zeros to keep for a parameter, and ``keeps_if``: such
+      names with the hyper-parameter that must be true for each; or instead
+      ``init_single(array, group)``, which returns arrays by name and is called before the first
+      update;
     - ``apply_single(array, grad, state, step, *hyper)``: makes one update in place. ``array``,
       ``grad`` and the members of the tuple ``state`` are raw arrays, or matching pieces of
       larger ones; if the parameter has 16 bits, they are float32. ``step`` is 1 at the first
@@ -80,7 +79,8 @@ class Optimizer:
 
     It also defines, where it needs to,
 
-    - ``ranges``: what hyper-parameters must be, by name; those with PyTorch's names are there;
+    - ``ranges``: the requirements of hyper-parameters, by name; those with PyTorch's names are
+      there;
     - ``check(group)``: raises ValueError for values that do not fit together.
 
     If the hyper-parameters include ``maximize``, the base class passes the negative gradient to
@@ -88,24 +88,26 @@ class Optimizer:
 
     param_groups: dicts with ``"params"`` and the hyper-parameters, which may be changed
         between steps.
-    kinds: what hyper-parameters that are neither a number nor a bool are, by name, and a function
-        that reads one.
-    is_elementwise: whether an update of each element depends on that element alone. Only then may
+    kinds: for each hyper-parameter that is neither a number nor a bool, what an error says it must
+        be, and a function that converts a value.
+    is_elementwise: whether the update of each element depends on that element alone. Only then may
         ``apply_single`` be called for pieces of a parameter, whose state has its shape.
     keeps_step: whether the number of updates is part of a parameter's state.
     splits_complex: whether ``apply_single`` is called for the real and for the imaginary parts of
         complex parameters, rather than once.
     keyword_only: hyper-parameters that ``__init__`` takes by name only.
-    numbers: the names and first values of floats that are kept for a parameter; see
+    numbers: the names and first values of floats that the optimizer keeps for each parameter; see
         `next_counts`.
-    communicates: whether a step needs other processes. The updates are then those of another
-        optimizer, the attribute ``optimizer``.
-    fused_kernel: a static method called with ``step, *hyper``, or None. It names a CUDA kernel in
-        ``optimizers.cu`` that does to many parameters at once what the ``apply_single`` of the
-        same class does to one, and gives the kernel's arguments: see `MultiTensorUpdater.update`.
+    communicates: whether a step needs other processes. Another optimizer, the attribute
+        ``optimizer``, then makes the updates.
+    fused_kernel: a static method called with ``step, *hyper``, or None. It returns the name and
+        the arguments of a CUDA kernel in ``optimizers.cu`` that updates many parameters at once as
+        ``apply_single`` updates one: see `MultiTensorUpdater.update`. A class has the kernel of the
+        class from which it has ``apply_single``.
     """
 
     keeps: tuple[str, ...] = ()
+    keeps_if: ClassVar[Mapping[str, str]] = {}
     kinds: ClassVar[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {"betas": PAIR}
     is_elementwise = True
     ranges: ClassVar[Mapping[str, tuple]] = {
@@ -123,6 +125,8 @@ class Optimizer:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
+        owner = next(kind for kind in cls.__mro__ if "apply_single" in vars(kind))
+        cls.fused_kernel = vars(owner).get("fused_kernel")
         if "__init__" not in vars(cls) and "apply_single" in vars(cls) and is_made(cls, Optimizer):
             hyper = [*signature(cls.apply_single).parameters.values()][5:]
             hyper = [
@@ -131,8 +135,8 @@ class Optimizer:
                 if p.name not in cls.numbers
             ]
             if hyper and all(p.default is not p.empty for p in hyper):
-                made = constructor(_PARAMS, hyper, _MAXIMIZE, Optimizer.__init__)
-                set_constructor(cls, made)
+                parameters = PARAMS, *annotated(hyper), _MAXIMIZE
+                set_constructor(cls, constructor(parameters, Optimizer.__init__))
         elif "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
             set_constructor(cls, explains_arguments(cls.__init__))
 
@@ -144,13 +148,14 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         self._states: dict[Tensor, ParameterState] = {}
         self._hyper: list[Hyper] = []  # of each group
-        self._has_stepped = False  # which schedulers look at
-        # For each device, an array that is not 0 if the step in progress is to change nothing.
+        self._has_stepped = False  # read by schedulers
+        # For each device, an array that is not 0 if the step in progress must change nothing.
         self._skips: dict[str, Any] = {}
-        # A function that tells whether the last step was skipped, and the states' counts before it.
-        self._unknown: tuple[Callable[[], Any], list] | None = None
-        # How often the state of a parameter was made anew. A compiled function compares it, as it
-        # does all numbers of an optimizer, for its program writes into the state as it was.
+        # After a step that the device may have skipped: a function that reads whether it has, and
+        # the states' counts before that step.
+        self._unread_skip: tuple[Callable[[], Any], list] | None = None
+        # How often a parameter's state was made. A compiled function compares it, because its
+        # program writes into the state that was there when it was recorded.
         self._states_made = 0
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
@@ -184,7 +189,8 @@ class Optimizer:
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays to keep for the parameter ``array``, by name."""
-        return zeros_by_name(array, *self.keeps)
+        names = [*self.keeps, *[name for name, hyper in self.keeps_if.items() if group[hyper]]]
+        return {name: filled(array, 0.0) for name in names}
 
     def apply_single(self, array: Any, grad: Any, state: tuple, step: int, *hyper: Any) -> None:
         """Update ``array`` and ``state`` in place."""
@@ -202,8 +208,8 @@ class Optimizer:
         """Optimize more parameters, with their own hyper-parameters.
 
         group: ``"params"``, leaves that require grad, and each hyper-parameter that
-            differs from the optimizer's. It can also have what a scheduler keeps in a group,
-            such as ``"initial_lr"``.
+            differs from the optimizer's. It can also have the entries of a scheduler, such as
+            ``"initial_lr"``.
 
         Raises TypeError or ValueError for parameters that cannot be optimized or that the
         optimizer already has, for unknown names and for invalid values; nothing has
@@ -221,14 +227,14 @@ class Optimizer:
             if id(p) in seen:
                 raise ValueError(f"{self._name}: parameter {i}, of shape {p.shape}, is given twice")
             seen.add(id(p))
-        if unknown := sorted(group.keys() - self.defaults.keys() - {"params"} - _NOTES):
+        if unknown := sorted(group.keys() - self.defaults.keys() - {"params"} - _EXTRAS):
             raise TypeError(
                 f"{self._name}: a parameter group has no {', '.join(unknown)}; "
                 f"it can have {', '.join(self.defaults)}"
             )
         hyper = self._checked({**self.defaults, **group})
-        notes = {name: value for name, value in group.items() if name in _NOTES}
-        self.param_groups.append({"params": params, **hyper, **notes})
+        extras = {name: value for name, value in group.items() if name in _EXTRAS}
+        self.param_groups.append({"params": params, **hyper, **extras})
         self._set_hyper(len(self._hyper), hyper)
 
     def _as_list(self, params):
@@ -290,9 +296,7 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         self._has_stepped = True
-        for i, group in enumerate(self.param_groups):
-            if [*map(group.__getitem__, self.defaults)] != self._hyper[i].values:
-                self._change_hyper(i, group)
+        self._follow_groups()
         states = self._states
         due, places = [], []
         for group in self.param_groups:
@@ -309,8 +313,8 @@ class Optimizer:
             due.append(members)
         writes.note(places)
         try:
-            for members, (_, maximize, hyper) in zip(due, self._hyper, strict=True):
-                self._update(members, maximize, hyper)
+            for group, members, hyper in zip(self.param_groups, due, self._hyper, strict=True):
+                self._update(members, group.get("maximize"), hyper.arguments)
         finally:
             writes.note(places)
         return loss
@@ -318,9 +322,9 @@ class Optimizer:
     def step_unless(self, skips: Mapping[str, Any]) -> Any:
         """A `step` that changes no parameter and no state if ``skips`` are not 0.
 
-        skips: a 0-d float32 array for each device with parameters; all have the same value. No
-            device is waited for. The next `step` or `state_dict` reads it to correct the count of
-            updates.
+        skips: a 0-d float32 array for each device with parameters; all have the same value. This
+            waits for no device. The next `step` or `state_dict` reads the value to correct the
+            count of updates.
         """
         self._settle()
         before = {state: state.counts for state in self._states.values()}
@@ -332,24 +336,24 @@ class Optimizer:
             self._skips = {}
             first = 0, *self.numbers.values()
             counts = [(state, before.get(state, first)) for state in self._states.values()]
-            self._unknown = backend_of[type(array)].read_later(array), counts
+            self._unread_skip = backend_of[type(array)].read_later(array), counts
 
     def _settle(self):
-        """If the last step was skipped, restore the counts of updates before it."""
-        if self._unknown is None:
+        """If the device skipped the last step, restore the counts of updates before it."""
+        if self._unread_skip is None:
             return
-        is_skipped, counts = self._unknown
+        is_skipped, counts = self._unread_skip
         if is_skipped():
             for state, before in counts:
                 state.counts = before
-        self._unknown = None  # last, so that after an interrupt it is done again
+        self._unread_skip = None  # last, so that after an interrupt the next call does it again
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
         return vars(self)
 
     def _skip_for(self, array):
-        """The array that says whether this parameter's update is to be skipped; usually None."""
+        """The 0-d array that is not 0 if the update of ``array`` must be skipped; usually None."""
         return self._skips[backend_of[type(array)].device(array)] if self._skips else None
 
     def _update(self, members, maximize, hyper):
@@ -374,16 +378,13 @@ class Optimizer:
 
     def _update_together(self, updater, members, step, maximize, hyper):
         """Update parameters that have the same updater, given with their gradients."""
-        # A subclass that overrides apply_single alone must not run its base class's kernel.
-        owner = next(kind for kind in type(self).__mro__ if "apply_single" in vars(kind))
-        fused_kernel = vars(owner).get("fused_kernel")
         states, grads = zip(*members, strict=True)
         if maximize:
             with backend_of[type(grads[0])].scope(grads[0]):
                 grads = [-grad for grad in grads]
         entries = [state.entry for state in states]
-        skip = self._skip_for(grads[0])
-        if fused_kernel and updater.update(entries, grads, *fused_kernel(step, *hyper), skip):
+        skip, kernel = self._skip_for(grads[0]), self.fused_kernel
+        if kernel and updater.update(entries, grads, *kernel(step, *hyper), skip):
             for state in states:
                 state.counts = (step,)
         else:
@@ -403,21 +404,23 @@ class Optimizer:
             for array, old in zip(arrays, before, strict=True):
                 array[...] = backend.xp.where(skip != 0, old, array)
 
-    def _change_hyper(self, i, group):
-        """Take over the values that the program wrote into group ``i``."""
-        old = self._hyper[i].values
-        group |= (hyper := self._checked(group))
-        self._set_hyper(i, hyper)
-        if [*map(bool, old)] != [*map(bool, hyper.values())]:
-            for p in group["params"]:  # they may need other state now
-                if p in self._states:
-                    self._new_state(p, self._states[p], group)
+    def _follow_groups(self):
+        """Check and take over the values that the program wrote into groups."""
+        for i, group in enumerate(self.param_groups):
+            old = self._hyper[i].values
+            if [*map(group.__getitem__, self.defaults)] == old:
+                continue
+            group |= (hyper := self._checked(group))
+            self._set_hyper(i, hyper)
+            if [*map(bool, old)] != [*map(bool, hyper.values())]:
+                for p in group["params"]:  # they may need other state, such as a momentum buffer
+                    if p in self._states:
+                        self._new_state(p, self._states[p], group)
 
     def _set_hyper(self, i, hyper):
         """Use these values, which have been checked, for group ``i`` from now on."""
         arguments = [value for name, value in hyper.items() if name != "maximize"]
-        maximize = hyper.get("maximize", False)
-        self._hyper[i : i + 1] = [Hyper([*hyper.values()], maximize, arguments)]
+        self._hyper[i : i + 1] = [Hyper([*hyper.values()], arguments)]
 
     def _new_state(self, p, old, group):
         """Make the state of a parameter, at its first update or for its new array.
@@ -459,7 +462,7 @@ class Optimizer:
             positions = list(range(position, position + len(group["params"])))
             position += len(positions)
             others = {name: value for name, value in group.items() if name != "params"}
-            groups.append({**deepcopy(others), "params": positions})
+            groups.append(deepcopy(others) | {"params": positions})
             for i, p in zip(positions, group["params"], strict=True):
                 state = self._states.get(p)
                 if state is not None and state.arrays and state.counts[0]:
@@ -472,9 +475,9 @@ class Optimizer:
         return {"state": saved, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over copies of what `state_dict` of such an optimizer, or PyTorch's, returned.
+        """Load a copy of a state that `state_dict` of such an optimizer, or PyTorch's, returned.
 
-        Groups also take over what schedulers keep in them, such as ``initial_lr``.
+        Groups also get the entries of schedulers, such as ``initial_lr``.
 
         Raises ValueError where groups, parameters, names or shapes do not agree; nothing
         has changed then.
@@ -491,11 +494,11 @@ class Optimizer:
                     states[p] = ParameterState(p.array, kept, counts, self.splits_complex)
         if saved:
             raise self._misfit(f"it has state of parameters {sorted(saved)}, which are in no group")
-        self._states, self._unknown = states, None
+        self._states, self._unread_skip = states, None
         self._take_groups(groups)
 
     def _read_groups(self, state_dict):
-        """The hyper-parameters, and what else there is, of each group in a state dict."""
+        """The hyper-parameters and the other entries of each group in a state dict."""
         if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= {*state_dict}:
             raise self._misfit("it must be a dict with 'state' and 'param_groups'")
         given = state_dict["param_groups"]
@@ -508,18 +511,18 @@ class Optimizer:
         for group, new in zip(self.param_groups, given, strict=True):
             if "maximize" in group:
                 new = {"maximize": False, **new}  # PyTorch's Muon has none
-            notes = {k: v for k, v in new.items() if k in _NOTES or k in group}
-            notes = {k: v for k, v in notes.items() if k != "params" and k not in self.defaults}
+            own = {*self.defaults, "params"}
+            extras = {k: v for k, v in new.items() if k not in own and (k in _EXTRAS or k in group)}
             used = {k for k, v in new.items() if v not in (None, False) or k in group}
-            used -= _PYTORCH_ONLY | notes.keys() | {"params"}
+            used -= _PYTORCH_ONLY | extras.keys() | {"params"}
             if used != self.defaults.keys():
                 raise self._misfit(f"a group has {sorted(used)}, but here {sorted(self.defaults)}")
-            groups.append((self._checked(new), deepcopy(notes)))
+            groups.append((self._checked(new), deepcopy(extras)))
         return groups
 
     def _take_groups(self, groups):
-        for i, (group, (hyper, notes)) in enumerate(zip(self.param_groups, groups, strict=True)):
-            group |= hyper | notes
+        for i, (group, (hyper, extras)) in enumerate(zip(self.param_groups, groups, strict=True)):
+            group |= hyper | extras
             self._set_hyper(i, hyper)
 
     def _copied(self, i, arrays, p, hyper):
@@ -564,17 +567,12 @@ class Optimizer:
         return "\n".join([f"{self._name}(", *groups, ")"])
 
 
-_PARAMS = Parameter("params", Parameter.POSITIONAL_OR_KEYWORD, annotation=Iterable[Any])
+PARAMS = Parameter("params", Parameter.POSITIONAL_OR_KEYWORD, annotation=Iterable[Any])
 _MAXIMIZE = Parameter("maximize", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
 
 
-def zeros_by_name(array, *names):
-    """Arrays of zeros like ``array``, as most algorithms keep at first for a parameter."""
-    return {name: filled(array, 0.0) for name in names}
-
-
 def filled(array, value):
-    """An array like ``array`` whose elements, or their real and imaginary parts, are ``value``."""
+    """An array like ``array`` whose elements are ``value``; of a complex one, both their parts."""
     backend = backend_of[type(array)]
     made = backend.zeros(array.shape, array.dtype, array)
     if value:
@@ -599,7 +597,7 @@ def move(average, values, decay):
 
 
 def square_root(x):
-    """The square root of a float, or of what stands for one while a function is recorded."""
+    """The square root of a float, or of the Number that stands for it in a recorded function."""
     return math.sqrt(x) if type(x) is float else x.sqrt()
 
 
@@ -608,12 +606,12 @@ class ParameterState:
 
     arrays: the arrays from ``init_single``, by name.
     values: the same arrays as the tuple that ``apply_single`` takes.
-    counts: the number of updates so far, and the values of `Optimizer.numbers` at the last.
+    counts: the number of updates so far, and the values of `Optimizer.numbers` after the last one.
     is_split: whether the real and the imaginary part are updated one after the other.
     place: the addresses of the parameter's memory; see `autograd.graph.writes`.
-    is_plain: whether an update is just one call of ``apply_single``.
-    updater: what updates the parameter together with others: see `Backend.multi_tensor_updater`.
-    entry: what the updater has to know of the parameter; None if it is updated alone.
+    is_plain: whether one call of ``apply_single`` makes an update.
+    updater: updates many parameters together, or None: see `Backend.multi_tensor_updater`.
+    entry: the parameter's row in the tables of the updater; None if it is updated alone.
     """
 
     __slots__ = (
@@ -650,8 +648,9 @@ class ParameterState:
         numbers = counts[0], *self.counts[1:]
         half = is_half(self.array.dtype)
         with backend_of[type(self.array)].scope(self.array):
-            pieces = _pieces if optimizer.is_elementwise else _as_one_piece
-            pieces = pieces(self.array, grad, *self.values)
+            pieces = [(self.array, grad, *self.values)]
+            if optimizer.is_elementwise:
+                pieces = _pieces(*pieces[0])
             for array, piece, *values in _parts(pieces) if self.is_split else pieces:
                 if half:
                     _apply_in_float32(apply_single, array, piece, values, *numbers, *hyper)
@@ -661,9 +660,9 @@ class ParameterState:
 
 
 def _pieces(*arrays):
-    """Yield matching pieces of arrays of one shape; all of them at once if not on the CPU.
+    """Yield matching pieces of arrays of one shape; on a GPU, the whole arrays.
 
-    A program divides the work itself.
+    A recorded function gets whole arrays too, because its program divides the work itself.
     """
     shape = arrays[0].shape
     size = math.prod(shape)
@@ -674,10 +673,6 @@ def _pieces(*arrays):
     rows = max(1, _PIECE_SIZE * shape[0] // size)
     for i in range(0, shape[0], rows):
         yield [array[i : i + rows] for array in arrays]
-
-
-def _as_one_piece(*arrays):
-    yield arrays
 
 
 def _parts(pieces):

@@ -1,10 +1,9 @@
 """RMSprop."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, zeros_by_name
+from .optimizer import Optimizer, decayed, move
 
 
 class RMSprop(Optimizer):
@@ -32,12 +31,9 @@ class RMSprop(Optimizer):
     least 0.
     """
 
+    keeps = ("square_avg",)
+    keeps_if: ClassVar = {"momentum_buffer": "momentum", "grad_avg": "centered"}
     keeps_step = True
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        names = ["square_avg"]
-        names += ["momentum_buffer"] * bool(group["momentum"]) + ["grad_avg"] * group["centered"]
-        return zeros_by_name(array, *names)
 
     def apply_single(
         self, array, grad, state, step,

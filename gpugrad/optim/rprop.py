@@ -23,8 +23,8 @@ class Rprop(Optimizer):
     params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
         differ for them: see `Optimizer.add_param_group`.
     lr: the first step size; later changes of it have no effect.
-    etas: by what a step size becomes smaller and larger; one is below 1 and one above.
-    step_sizes: the smallest and the largest.
+    etas: the factors that shrink and grow a step size; one is below 1 and one above.
+    step_sizes: the smallest and the largest step size.
     maximize: go up: use ``-g`` in place of ``g``.
 
     Raises TypeError or ValueError for parameters that cannot be optimized and for invalid

@@ -3,7 +3,6 @@
 import math
 import types
 import warnings
-from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
@@ -24,14 +23,14 @@ class LRScheduler:
     ``get_lr`` returns the rates of all groups at ``last_epoch``. A subclass sets its attributes
     before it calls ``super().__init__``, which makes the first step. They are part of the state.
 
-    optimizer: the optimizer whose groups are changed. ``"initial_lr"`` in a group is the rate from
-        which a schedule starts; it is set to ``lr`` unless an earlier scheduler has set it.
+    optimizer: the optimizer in whose groups the scheduler sets ``lr``. A schedule starts from the
+        group's ``"initial_lr"``, which becomes ``lr`` unless an earlier scheduler has set it.
     last_epoch: -1 to start; or the last epoch of an earlier run, to go on after it with an
         optimizer whose groups have ``"initial_lr"``. It is simpler to load the states of the
         optimizer and the scheduler.
     base_lrs: the groups' initial rates.
 
-    Raises TypeError if ``optimizer`` is not an optimizer and ValueError for options that cannot be.
+    Raises TypeError if ``optimizer`` is not an optimizer and ValueError for invalid options.
     """
 
     _is_initial = False
@@ -94,8 +93,8 @@ class LRScheduler:
     def step(self) -> None:
         """Set the rates of the next epoch. Call it after the optimizer's ``step``.
 
-        The first call warns if the optimizer has made no step: the first rate of the schedule is
-        then never used. As in PyTorch this is not an error.
+        The first call warns if the optimizer has made no step, because the first rate of the
+        schedule is then never used. As in PyTorch this is not an error.
         """
         if self._step_count == 1 and not self.optimizer._has_stepped:
             warnings.warn(
@@ -127,7 +126,7 @@ class LRScheduler:
         self._last_lr = self._rates()
 
     def _rates(self):
-        """The rates that the groups have."""
+        """The present rates of the groups."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def _for_groups(self, name, value, kind=float):
@@ -154,7 +153,7 @@ class LRScheduler:
         return {name: _saved(x) for name, x in vars(self).items() if name not in hidden}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` of such a scheduler, or PyTorch's, returned.
+        """Load a copy of a state that `state_dict` of such a scheduler, or PyTorch's, returned.
 
         The rates of the optimizer's groups stay: they are part of the optimizer's state.
 
@@ -165,11 +164,11 @@ class LRScheduler:
             values.update(new)
 
     def _changes(self, state):
-        """Pairs of a dict and the values to write into it, to take over a state that fits."""
+        """Pairs of a dict and the values to write into it; ValueError if the state does not fit."""
         if not isinstance(state, Mapping):
             raise self._misfit(f"it must be a dict, not a {type(state).__name__}")
         state = {name: value for name, value in state.items() if name not in _TRANSIENT}
-        old = LRScheduler.state_dict(self)  # what is loaded, whatever a subclass adds
+        old = LRScheduler.state_dict(self)  # without what a subclass adds
         if state.keys() != old.keys():
             raise self._misfit(f"it has {sorted(state)}, but here {sorted(old)}")
         changes, simple = [], {}
@@ -181,7 +180,7 @@ class LRScheduler:
                 raise self._misfit(f"{name} has {len(value)} values, here {len(before)}")
             parts = own if isinstance(own, list) else [own]
             if not any(isinstance(x, LRScheduler) or callable(x) for x in parts):
-                simple[name] = type(own)(value) if isinstance(own, Counter) else deepcopy(value)
+                simple[name] = deepcopy(value)
                 continue
             for x, new in zip(parts, value if parts is own else [value], strict=True):
                 if isinstance(x, LRScheduler):
@@ -212,7 +211,7 @@ def _saved(value):
 
 
 def eased(share, strategy):
-    """How far a rate has gone from one end to the other, after this share of the steps."""
+    """The share of the way between two rates that is done after this share of the steps."""
     return (1 - math.cos(math.pi * share)) / 2 if strategy == "cos" else share
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from .optimizer import FINITE, Optimizer, decayed, zeros_by_name
+from .optimizer import FINITE, Optimizer, decayed
 
 
 class SGD(Optimizer):
@@ -25,6 +25,7 @@ class SGD(Optimizer):
     needs momentum and no dampening.
     """
 
+    keeps_if: ClassVar = {"momentum_buffer": "momentum"}
     ranges: ClassVar = {**Optimizer.ranges, "dampening": FINITE}
     splits_complex = False  # it is linear
 
@@ -32,9 +33,6 @@ class SGD(Optimizer):
         super().check(group)
         if group["nesterov"] and (not group["momentum"] or group["dampening"]):
             raise ValueError("SGD: nesterov needs a momentum above 0 and a dampening of 0")
-
-    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return zeros_by_name(array, "momentum_buffer") if group["momentum"] else {}
 
     def apply_single(
         self, array, grad, state, step,

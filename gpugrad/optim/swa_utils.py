@@ -12,21 +12,21 @@ The averaged model often generalizes better than the last one::
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from .._arguments import one_of, require, whole
 from .._creation import zeros
-from .._foreign_names import answer
+from .._foreign_names import explain_names
 from .._tensor import Tensor
 from ..autograd import no_grad
 from ..backends.dtypes import int64
 from ..backends.placement import placed_like
-from ..nn.module import Module, overwrite
+from ..nn.module import Module, in_mode, overwrite
 from .optimizer import Optimizer
 from .scheduler import LRScheduler, eased
 
 __all__ = ["SWALR", "AveragedModel", "get_ema_avg_fn", "get_swa_avg_fn", "update_bn"]
-__dir__ = __all__.copy
+explain_names(__name__)
 
 _Average = Callable[[Tensor, Tensor, int], Tensor]
 
@@ -135,25 +135,22 @@ def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -
     ]  # fmt: skip
     if not layers:
         return
-    modes = [(module, module.training) for module in model.modules()]
     momenta = [layer.momentum for layer in layers]
     try:
-        model.train()
         for layer in layers:
             layer.reset_running_stats()
             layer.momentum = None
-        for batch in loader:
-            inputs = batch[0] if isinstance(batch, list | tuple) else batch
-            model(inputs if device is None else inputs.to(device))
+        with in_mode(model, True):
+            for batch in loader:
+                inputs = batch[0] if isinstance(batch, list | tuple) else batch
+                model(inputs if device is None else inputs.to(device))
     finally:
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
-        for module, mode in modes:
-            module.training = mode
 
 
 class SWALR(LRScheduler):
-    """Rates that go from what they are to ``swa_lr`` in ``anneal_epochs`` epochs, and stay there.
+    """Rates that go from their present values to ``swa_lr`` in ``anneal_epochs`` epochs, and stay.
 
     It is meant for training while weights are averaged. With ``a`` going from 0 to 1::
 
@@ -195,7 +192,3 @@ class SWALR(LRScheduler):
             first = last if before == 1 else (rate - before * last) / (1 - before)
             rates.append(last * now + first * (1 - now))
         return rates
-
-
-if not TYPE_CHECKING:
-    __getattr__ = answer(__name__)

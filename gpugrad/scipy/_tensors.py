@@ -47,8 +47,8 @@ def values(x: Tensor) -> Any:
     return backend_of[type(array)].to_numpy(array)
 
 
-def again(function: Any, xp: Any, *arrays: Any, **static: Any) -> Any:
-    """Call an op of this package in a rule, whose arrays are raw or Tensors."""
+def call_in_rule(function: Any, xp: Any, *arrays: Any, **static: Any) -> Any:
+    """Call an op of this package from a rule, which runs on raw arrays or on Tensors."""
     if any(isinstance(x, Tensor) for x in arrays):
         return function(*arrays, **static)
     return function.op.forward(xp, *arrays, **static)

@@ -20,7 +20,7 @@ from typing import Any
 
 from .._arguments import is_complex, is_floating, require
 from .._creation import zeros_like
-from .._foreign_names import answer
+from .._foreign_names import explain_names
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..transforms import custom_vjp, vjp
@@ -29,8 +29,7 @@ from . import _ops as ops
 from ._tensors import floating, values
 
 __all__ = ["odeint", "solve_ivp"]
-__dir__ = __all__.copy
-__getattr__ = answer(__name__)
+explain_names(__name__)
 
 # Dormand and Prince's coefficients: the times and weights of the stages, the last of which is the
 # result, and the weights of the error estimate.
@@ -264,8 +263,8 @@ def _adjoint_forward(solver, y0, t, args):
 def _adjoint_backward(solver, residuals, g):
     """The cotangents of the first state, the times and the arguments.
 
-    From each time back to the one before, the state, its adjoint and the gradient of the arguments
-    so far are one state of a solver.
+    A solver goes from each time back to the one before. Its state is the equation's, the adjoint
+    and the gradient of the arguments so far.
     """
     states, t, args = residuals
     leaves, structure = flatten(args, none_is_leaf=True)

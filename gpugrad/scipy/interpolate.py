@@ -6,14 +6,13 @@ from typing import Any
 from .. import linalg
 from .._arguments import one_of
 from .._creation import create
-from .._foreign_names import answer
+from .._foreign_names import explain_names
 from .._tensor import Tensor
 from . import _ops as ops
 from ._tensors import floating, values
 
 __all__ = ["CubicSpline", "interp1d"]
-__dir__ = __all__.copy
-__getattr__ = answer(__name__)
+explain_names(__name__)
 
 
 def _points(name, x, y, axis):

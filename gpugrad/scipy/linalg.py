@@ -14,7 +14,7 @@ from .. import linalg as _linalg
 from .._arguments import require
 from .._batched import aligned
 from .._creation import create
-from .._foreign_names import answer
+from .._foreign_names import explain_names
 from .._tensor import Tensor
 from ..autograd.operation import op
 from ..backends import backend_of
@@ -25,14 +25,13 @@ from ..linalg import pinv as pinv
 from ..linalg import svdvals as svdvals
 from ..ops.manipulation import vmap_matrices
 from . import _ops as ops
-from ._tensors import again, columns_at_once, floating, values
+from ._tensors import call_in_rule, columns_at_once, floating, values
 
 __all__ = """
     block_diag cho_factor cho_solve cholesky det expm inv logm lu pinv solve_banded
     solve_sylvester solve_triangular sqrtm svdvals toeplitz
 """.split()
-__dir__ = __all__.copy
-__getattr__ = answer(__name__)
+explain_names(__name__)
 
 
 # Solvers
@@ -74,7 +73,7 @@ def _triangular(xp, a, b, /, *, lower, unit_diagonal):
 
 def _triangular_vjp(xp, g, a, out, lower, unit_diagonal, wanted):
     static = {"lower": not lower, "unit_diagonal": unit_diagonal}
-    g_b = again(_triangular, xp, xp.matrix_transpose(a), g, **static)
+    g_b = call_in_rule(_triangular, xp, xp.matrix_transpose(a), g, **static)
     if not wanted[0]:
         return None, g_b
     product, offset = -xp.matmul(g_b, xp.matrix_transpose(out)), int(unit_diagonal)
@@ -179,7 +178,7 @@ def _banded(xp, ab, b, /, *, lower, upper):
 def _banded_vjp(xp, g, ab, out, lower, upper, wanted):
     # The diagonals of the transposed matrix are those of the matrix, shifted to other columns.
     rows = [_moved(xp, ab[..., lower + upper - r, :], r - lower) for r in range(lower + upper + 1)]
-    g_b = again(_banded, xp, xp.stack(rows, axis=-2), g, lower=upper, upper=lower)
+    g_b = call_in_rule(_banded, xp, xp.stack(rows, axis=-2), g, lower=upper, upper=lower)
     if not wanted[0]:
         return None, g_b
     g_columns, columns = xp.matrix_transpose(g_b), xp.matrix_transpose(out)
@@ -223,7 +222,7 @@ def _sylvester(xp, a, b, q, /):
 
 def _sylvester_vjp(xp, g, a, b, out):
     transposed = [xp.matrix_transpose(x) for x in (a, b)]
-    s, x = again(_sylvester, xp, *transposed, g), xp.matrix_transpose(out)
+    s, x = call_in_rule(_sylvester, xp, *transposed, g), xp.matrix_transpose(out)
     return -xp.matmul(s, x), -xp.matmul(x, s), s
 
 
@@ -293,7 +292,7 @@ def sqrtm(xp, A, /):
 
 def _sqrtm_vjp(xp, g, out):
     root = xp.matrix_transpose(out)
-    return again(_sylvester, xp, root, root, g)
+    return call_in_rule(_sylvester, xp, root, root, g)
 
 
 sqrtm.vjp(A=_sqrtm_vjp)
@@ -321,7 +320,7 @@ def _logm_vjp(xp, g, A):
     scale = xp.where(top > 0, 2.0 ** xp.ceil(xp.log2(xp.where(top > 0, top, 1.0))), 1.0)
     upper = xp.concat([a, g / scale], axis=-1)
     lower = xp.concat([xp.zeros_like(a), a], axis=-1)
-    block = again(logm, xp, xp.concat([upper, lower], axis=-2))
+    block = call_in_rule(logm, xp, xp.concat([upper, lower], axis=-2))
     return block[..., :n, n:] * scale
 
 

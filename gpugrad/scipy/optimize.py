@@ -4,14 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .._creation import create
-from .._foreign_names import answer
+from .._foreign_names import explain_names
 from .._tensor import Tensor
 from ..transforms import hessian, hvp, jacobian, value_and_grad
 from ._tensors import floating, values
 
 __all__ = ["minimize"]
-__dir__ = __all__.copy
-__getattr__ = answer(__name__)
+explain_names(__name__)
 
 _WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
 _WITH_PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}

@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._arguments import is_complex, one_of
-from .._foreign_names import answer
+from .._foreign_names import explain_names
 from .._tensor import Tensor
 from ..autograd.operation import op
 from ..backends import backend_of
 from ..ops import fft
 from . import _ops as ops
-from ._tensors import again, floating
+from ._tensors import call_in_rule, floating
 
 __all__ = "convolve correlate fftconvolve lfilter".split()
-__dir__ = __all__.copy
-__getattr__ = answer(__name__)
+explain_names(__name__)
 
 _MOST_IN_A_DIRECT_FILTER = 64  # elements; larger ones are faster by Fourier transforms
 
@@ -157,7 +156,7 @@ def _recursion(xp, a, drive, /):
 
 def _recursion_vjp(xp, g, a, out):
     """The cotangent of ``drive`` is ``g``, filtered from the end to the beginning."""
-    back = xp.flip(again(_recursion, xp, a, xp.flip(g, axis=-1)), axis=-1)
+    back = xp.flip(call_in_rule(_recursion, xp, a, xp.flip(g, axis=-1)), axis=-1)
     delayed = xp.sliding_windows(out, size=(a.shape[0],), padding=((a.shape[0] - 1, 0),))
     products = xp.expand_dims(back, axis=-2) * delayed
     axes = (*range(products.ndim - 2), products.ndim - 1)

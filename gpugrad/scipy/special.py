@@ -8,7 +8,7 @@ from functools import wraps as _wraps
 
 from .. import special as _special
 from .._creation import holds_tensor as _holds_tensor
-from .._foreign_names import answer as _answer
+from .._foreign_names import explain_names as _explain_names
 from ..backends.numpy import library as _numpy
 from ._tensors import floating as _floating
 
@@ -38,5 +38,4 @@ globals().update({name: _of_constants_too(getattr(_special, name)) for name in d
 jn = globals()["jv"]
 
 __all__ = sorted(name for name in globals() if name[0] != "_")
-__dir__ = __all__.copy
-__getattr__ = _answer(__name__)
+_explain_names(__name__)

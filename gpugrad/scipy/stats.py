@@ -26,7 +26,7 @@ from typing import Any
 from .. import linalg, special
 from .._arguments import require
 from .._creation import create
-from .._foreign_names import answer
+from .._foreign_names import explain_names
 from .._limits import finfo
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
@@ -40,8 +40,7 @@ __all__ = """
     bernoulli beta binom chi2 dirichlet expon gamma laplace logistic lognorm multivariate_normal
     norm poisson t
 """.split()
-__dir__ = __all__.copy
-__getattr__ = answer(__name__)
+explain_names(__name__)
 
 LOG_2 = math.log(2)
 LOG_2_PI = math.log(2 * math.pi)
@@ -150,7 +149,7 @@ class _Distribution:
         return y, shapes, scale, valid & (y == y)
 
     def _distributed(self, name, x, args, keywords, below, above):
-        """A function of the distribution function, which has known values outside the support.
+        """`cdf`, `sf` or a logarithm of one; below and above the support, these numbers.
 
         Points outside are replaced by one inside, so that they have no infinite slopes.
         """
@@ -412,9 +411,8 @@ class _Discrete(_Distribution):
 
     def __init__(self, name: str, doc: str, shapes: str, **functions: Any) -> None:
         functions |= {"ppf": self._ppf, "isf": self._isf}
-        super().__init__(
-            name, doc, shapes, -0.5, **functions
-        )  # between counts, so that 0 is inside
+        # The lower end is between counts, so that 0 is inside the support.
+        super().__init__(name, doc, shapes, -0.5, **functions)
 
     def logpmf(self, k: Any, *args: Any, **keywords: Any) -> Tensor:
         """The logarithm of the probability of ``k``; -inf where that is no count."""
@@ -434,31 +432,34 @@ class _Discrete(_Distribution):
         return self._of["last"](*shapes) if "last" in self._of else math.inf
 
     def _ppf(self, q, *shapes):
-        return self._search(
-            lambda k: self._of_any("cdf", k, shapes, 0.0, 1.0) >= q, q == 1, q, shapes
-        )
+        return self._search("cdf", q, shapes, 1)
 
     def _isf(self, q, *shapes):
-        return self._search(
-            lambda k: self._of_any("sf", k, shapes, 1.0, 0.0) <= q, q == 0, q, shapes
-        )
+        return self._search("sf", q, shapes, -1)
 
-    def _of_any(self, name, k, shapes, below, above):
-        """A function of counts that may be outside the support."""
-        inside = (k >= 0) & (k < self._last(*shapes))
-        found = self._of[name](ops.where(inside, k, 0.0), *shapes)
-        return ops.where(inside, found, ops.where(k < 0, below, above))
+    def _search(self, name, q, shapes, sign):
+        """The smallest count at which a function has reached ``q``, by bisection; -1 if at -1.
 
-    def _search(self, is_enough, at_end, q, shapes):
-        """The smallest count that is enough, by bisection; -1 where even -1 is."""
+        sign: 1 for a function that rises, which is the probability of at most a count; -1 for one
+            that falls, which is that of more.
+        """
+        last = self._last(*shapes)
+        start, end = (0.0, 1.0) if sign > 0 else (1.0, 0.0)
+
+        def reaches(k):
+            inside = (k >= 0) & (k < last)
+            found = self._of[name](ops.where(inside, k, 0.0), *shapes)
+            found = ops.where(inside, found, ops.where(k < 0, start, end))
+            return sign * found >= sign * q
+
         with no_grad():
             high = ops.maximum(self._of["bound"](*shapes), q * 0.0)
             low = high * 0.0 - 1.0
             for _ in range(_HALVINGS):
                 middle = ops.floor((low + high) / 2)
-                enough = is_enough(middle)
+                enough = reaches(middle)
                 low, high = ops.where(enough, low, middle), ops.where(enough, middle, high)
-            return ops.where(at_end, self._last(*shapes), ops.where(is_enough(low), low, high))
+            return ops.where(q == end, last, ops.where(reaches(low), low, high))
 
 
 _HALVINGS = 48  # float32 and float64 count no further than 2**24 and 2**53
@@ -621,12 +622,13 @@ class _MultivariateNormal:
         points = mean + z @ ops.matrix_transpose(root)
         return points.reshape([n for n in points.shape if n != 1])
 
-    def entropy(self, mean: Any = None, cov: Any = 1) -> Tensor:
+    def entropy(self, mean: Any = None, cov: Any = 1, *, allow_singular: bool = False) -> Tensor:
         """The differential entropy."""
         mean, cov = floating(0 if mean is None else mean, cov)
         d = max(mean.size, cov.shape[0] if cov.ndim else 1)
-        lower = linalg.cholesky(_square(cov, d))
-        return d * (LOG_2_PI + 1) / 2 + ops.sum(ops.log(linalg.diagonal(lower)))
+        at_mean = create("zeros", d, like=cov)
+        log_det, rank, _ = _whitened(at_mean, _square(cov, d), allow_singular)
+        return (rank * (LOG_2_PI + 1) + log_det) / 2
 
 
 def _square(cov, d):

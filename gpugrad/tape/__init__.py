@@ -1,4 +1,4 @@
-"""Programs: a function recorded once as a list of array calls, and replayed without Python."""
+"""`compile`: recording the array calls of a function, and repeating them without running it."""
 
 from .compiled import Compiled, compile
 

@@ -1,8 +1,10 @@
-"""Cells: the places that hold what a function reads and changes, and the guards of what they hold.
+"""Cells, the places where a function finds its state, and guards, which compare their contents.
 
-A guard is a triple ``(place, value, how)``: the place still has what it had when a function was
-recorded. ``how`` is "same", of a `Cell`, or one of the kinds of `content_of`, of an object itself.
-The guards of a program are rows of a few kinds, and a loop checks the rows of each kind.
+A guard is a triple ``(place, value, how)``. It holds as long as the place has the value that it had
+when the function was recorded. If ``how`` is "same", the place is a `Cell` and the value what it
+contains. Otherwise the place is an object, and ``how`` says which property of it is compared: its
+"type", which keys a dict "lacks", or one of the properties in `content_of`. A program sorts its
+guards by kind into rows (`rows_of`), so that a short loop checks all guards of one kind.
 """
 
 import abc
@@ -18,9 +20,10 @@ from typing import Any
 from ..autograd.graph import Leaf
 from ..backends import backend_of, namespace_of
 
-# Values of these types are compared. Subclasses are not: they may have attributes.
+# `same` compares values of these types, but not of subclasses, which may have attributes.
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
-ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)  # of a place that is gone
+# What reading a place raises if the place no longer exists.
+ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)
 _BY_TEXT = frozenset({decimal.Decimal, fractions.Fraction, uuid.UUID})
 _EQUAL = frozenset({*SIMPLE, *_BY_TEXT})
 
@@ -35,17 +38,13 @@ class Cell:
 
     kind: str
     container: Any
-    key: Any = None
+    key: Any
 
     def get(self):
         return _ACCESS[self.kind][0](self.container, self.key)
 
     def set(self, value):
         _ACCESS[self.kind][1](self.container, self.key, value)
-
-    def is_fixed(self):
-        """Whether nothing else can be put into it."""
-        return self.kind == "item" and isinstance(self.container, (tuple, types.MappingProxyType))
 
     def __str__(self):
         if self.kind == "item":
@@ -65,10 +64,10 @@ _ACCESS = {
 
 
 def same(x, y):
-    """Whether nothing can tell two values apart.
+    """Whether a program cannot tell two values apart.
 
-    Numbers have the same bits, so that nan is equal to itself, and 0.0 not to -0.0 or 0. Objects
-    that may change or have attributes are equal to themselves alone.
+    Numbers are compared by type and bits: nan is the same as nan, but 0.0 is neither the same as
+    -0.0 nor as 0. An object that may change or have attributes is only the same as itself.
     """
     if x is y:
         return True
@@ -94,7 +93,7 @@ def is_compared(kind):
 
 
 class Exactly:
-    """A value that equals only what `same` says."""
+    """Wraps a value, so that ``==`` compares it by `same`."""
 
     __slots__ = ("value",)
 
@@ -104,15 +103,18 @@ class Exactly:
     def __eq__(self, other):
         return type(other) is Exactly and same(self.value, other.value)
 
+    def __hash__(self):
+        return hash((type(self.value), self.value))
+
 
 def keys_of(x):
-    """The keys of a dict, or the items of a tuple or a set, in their order, each with its type."""
-    keys = [*x]  # a copy first, since another thread may add some
+    """The keys of a dict, or the items of a tuple or a set, in order, to be compared exactly."""
+    keys = [*x]  # copied in one step, since another thread may add keys meanwhile
     return keys if {str}.issuperset(map(type, keys)) else [*map(Exactly, keys)]
 
 
 def _content_of(x):
-    """All that may be seen of a raw array."""
+    """Everything that a function may see of a raw array."""
     layout = x.shape, x.dtype, getattr(x, "strides", None)
     is_writable = getattr(getattr(x, "flags", None), "writeable", None)
     return *layout, is_writable, backend_of[type(x)].to_numpy(x).tobytes()
@@ -131,12 +133,13 @@ content_of = {
     "keys": keys_of,
     "len": len,
     "missing": _is_missing,
-    "registrations": lambda _: abc.get_cache_token(),  # of classes with abstract ones
+    # The number of calls of `register` of any abstract class, on which `isinstance` depends.
+    "registrations": lambda _: abc.get_cache_token(),
 }
 
 
 def rows_of(guards):
-    """The guards as the lists of rows that `all_hold` takes."""
+    """The guards, sorted into the lists that `all_hold` takes."""
     contents, kinds, items, attributes = [], [], [], []
     for place, value, how in guards:
         if how == "type":
@@ -154,9 +157,10 @@ def rows_of(guards):
 
 
 def all_hold(rows):
-    """Whether all these guards hold; places that are gone raise errors."""
+    """Whether all guards in these rows hold; raises one of `ABSENT` if a place no longer exists."""
     contents, kinds, items, attributes = rows
-    for content, x, value in contents:  # first, for looking at a missing item may make one
+    # Contents come first: to look up an item that a defaultdict has lost would insert it again.
+    for content, x, value in contents:
         if content(x) != value:
             return False
     for x, kind in kinds:
@@ -172,22 +176,21 @@ def all_hold(rows):
     return True
 
 
-def holds(place, value, how):
-    """Whether a guard still holds."""
+def hold(guards):
+    """Whether all of these guards hold."""
     try:
-        if how == "same":
-            return same(place.get(), value)
-        return all_hold(rows_of([(place, value, how)]))
+        return all_hold(rows_of(guards))
     except ABSENT:
         return False
 
 
 def leaves_hold(leaves, rows, apart, holders):
-    """Whether the leaves of the arguments are what a program is for.
+    """Whether a program that was recorded for the leaves in ``rows`` can take these ones.
 
-    rows: the leaves of its tape.
-    apart: the ids of tensors of the state that the program changes, which Tensors among the
-        arguments are not; neither are these gradients of the ``holders``, or one Tensor twice.
+    rows: see `leaf_rows`.
+    apart: the ids of the tensors of the state that the program changes. No argument may be one of
+        them, nor the gradient of one of the ``holders``, nor may a Tensor be passed twice where
+        the recording had two.
     """
     seen = {id(x.grad) for x in holders} if holders else set()
     for x, (kind, value) in zip(leaves, rows, strict=True):
@@ -203,19 +206,19 @@ def leaves_hold(leaves, rows, apart, holders):
                 return False
             seen.add(id(x))
         elif kind == "static":
-            value, is_identical = value
-            if x is not value and (is_identical or not same(x, value)):
+            if not same(x, value.value):
                 return False
-        elif (kind == "state" and x is not value) or (kind == "same" and x is not leaves[value]):
+        elif kind == "same" and x is not leaves[value]:
             return False
     return True
 
 
 def inputs_hold(regs, rows, kind, device_of):
-    """Whether arrays are of this type, and as the rows say; puts them into registers.
+    """Put the input arrays into their registers; returns whether they have the expected layouts.
 
-    rows: tuples of a function of what is in a register, which returns the array, that register, the
-        one for the array, and its shape, dtype, strides and device; the last two may be None.
+    rows: tuples ``(get, holder, at, shape, dtype, strides, device)``. ``get(regs[holder])`` returns
+        the array, and ``regs[at]`` is its register. Strides and device are not compared if None.
+    kind: the type that all arrays must have.
     """
     for get, holder, at, shape, dtype, strides, device in rows:
         regs[at] = x = get(regs[holder])
@@ -231,11 +234,11 @@ def inputs_hold(regs, rows, kind, device_of):
 
 
 def tensors_hold(tensors, states):
-    """Whether tensors and the state of optimizers are where they were.
+    """Whether tensors and the state of optimizers still have the arrays that a program is bound to.
 
-    tensors: tuples of a Tensor, its node, that node if it is a leaf or None, its ``watch``, whether
-        the Tensor has a gradient, and its array, or None if it gets another one.
-    states: tuples of a `ParameterState`, its arrays, and one that must have the same counts.
+    tensors: tuples ``(tensor, node, leaf, watch, has_grad, array)``. ``leaf`` is the node again if
+        its ``watch`` is to be compared; ``array`` is None if the program itself replaces it.
+    states: tuples of a `ParameterState`, its arrays, and a state that must have the same counts.
     """
     for x, node, leaf, watch, has_grad, array in tensors:
         if (
@@ -248,7 +251,7 @@ def tensors_hold(tensors, states):
     for state, values, first in states:
         if state.values is not values:
             return False
-        # Programs give all of them the same objects.
+        # Usually they are one object, since a program gives one tuple to all of these states.
         if state.counts is not first.counts and state.counts != first.counts:
             return False
     return True

@@ -1,8 +1,9 @@
-"""Comparing a compiled call with one that is not compiled, to the bit."""
+"""Comparing the bits of a compiled call with those of the function's own call."""
 
 import operator
 from collections import deque
 from dataclasses import is_dataclass
+from types import MappingProxyType
 
 from .._tensor import Tensor
 from ..autograd.graph import Leaf, Node
@@ -10,7 +11,7 @@ from ..backends import backend_of, namespace_of
 from ..optim.optimizer import ParameterState
 from ..random import _generators
 from ..transforms.trees import flatten
-from .cells import holds
+from .cells import hold
 from .draws import foreign_states, restore_foreign
 from .libraries import slots_of
 from .reach import Reach
@@ -18,7 +19,7 @@ from .recording import nodes_of
 
 
 class Snapshot:
-    """Copies of all state reached from ``roots`` and arguments, which `restore` puts back."""
+    """A copy of all state that ``roots`` and the arguments reach; `restore` puts it back."""
 
     def __init__(self, roots, leaves, args, kwargs):
         nodes = nodes_of((*args, *kwargs.values()))
@@ -37,7 +38,7 @@ class Snapshot:
         self.cells = [(cell, value) for cell, value, how in reach.guards if how == "same"]
 
     def _keep(self, x):
-        """Keep what is in an array, a container or an object, and in what is in it."""
+        """Copy the contents of an array, a container or an object, and of everything in it."""
         kind = type(x)
         if id(x) in self._kept or x is None:
             return
@@ -83,11 +84,12 @@ class Snapshot:
             g.set_state(state)
         restore_foreign(self.foreign)
         for cell, value in self.cells:
-            if not cell.is_fixed() and not holds(cell, value, "same"):
+            is_read_only = isinstance(cell.container, MappingProxyType)
+            if not is_read_only and not hold([(cell, value, "same")]):
                 cell.set(value)
 
     def values(self):
-        """What there is now, by name, for `differences`."""
+        """The present values of the state by name, for `differences`."""
         found = {}
         names = {}
         for module in self.reach.modules:
@@ -114,7 +116,7 @@ class Snapshot:
 
 
 def refill(container, values):
-    """Give a list, dict, set or deque the items that it had."""
+    """Give a list, dict, set or deque these items, unless it has them."""
     now, before = [*container], [*values]
     if isinstance(container, dict):
         now, before = [*now, *container.values()], [*before, *values.values()]

@@ -1,4 +1,4 @@
-"""What the code of a function says without running it."""
+"""Facts about the code of a function, found without running it."""
 
 import dis
 import functools
@@ -8,26 +8,25 @@ from typing import NamedTuple
 
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 _CALLS = {"PRECALL", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "KW_NAMES"}
-# By these, code may find attributes under names that it computes.
+# With these, code can look up attributes under computed names.
 _BY_NAME = {"vars", "__dict__", "attrgetter", "__getattribute__"}
-# What takes arrays of NumPy's own type only, as the methods of that type do.
+# These take arrays of NumPy's own type only, as do the methods of that type.
 _EXACT = {"memoryview", "bytes", "bytearray", "frombuffer", "hashlib", "zlib", "struct", "ctypes"}
 _SIMPLE = {"int", "float", "bool", "complex", "str", "tuple", "list", "dict", "slice"}
 _HAS_METHODS = "LOAD_METHOD" in dis.opmap and "PRECALL" in dis.opmap  # Python 3.11
 
 
 class Facts(NamedTuple):
-    """What is known of the code of a function, without that of functions in it.
+    """Facts about the code of one function, without those about functions nested in it.
 
-    names: all names that it uses, and its strings, by which it may look for attributes.
-    read: those that it looks for in its globals.
-    passed: those of what it does not only call.
-    imports: triples ``(level, name, parts)`` of its import statements.
-    asks_types: whether it may ask for the type of another object than the one whose method it is,
-        other than whether it is ``int``, say, which no array and nothing in its place has; or for
-        the bytes of an array.
-    reads_arrays: whether it may look for the attribute ``array``, other than of a module.
-    computes_names: whether it may look for attributes under names that it computes.
+    names: all names that the code uses, and all its strings, with which it may look up attributes.
+    read: the names that it looks up in its globals.
+    passed: the names of objects with which it does more than call them.
+    imports: a triple ``(level, name, parts)`` for each of its import statements.
+    asks_types: whether it may ask for the type or the bytes of an array. ``type(self)`` does not
+        count, nor does ``type(x) is int``, which is false for arrays and traced arrays alike.
+    reads_arrays: whether it may read the attribute ``array`` of anything but a module.
+    computes_names: whether it may look up attributes under computed names.
     """
 
     names: frozenset
@@ -78,9 +77,10 @@ def facts_of(code):
 
 
 def _gives_name(given, call):
-    """Whether ``given``, which is loaded for a call of ``getattr``, has the name as a text.
+    """Whether a call of ``getattr`` has a literal name.
 
-    It is an object, perhaps some attribute of it, a text, and perhaps a default.
+    given: the instructions that load its arguments: an object, perhaps some attributes of it, a
+        name, and perhaps a default.
     """
     rest = [i for i in given[1:] if i.opname != "LOAD_ATTR"]
     is_text = rest and rest[0].opname == "LOAD_CONST" and type(rest[0].argval) is str

@@ -1,4 +1,4 @@
-"""`compile`: a function that is recorded while it runs, and then replayed."""
+"""`compile`, and the functions that it returns: each call runs a program, or is recorded."""
 
 import threading
 import warnings
@@ -30,13 +30,13 @@ from .reach import CODE, Reach
 from .recording import nodes_of, record, static_fields_of
 from .report import Report
 from .run import MISS, Failed, Program, warn_of
-from .tape import Tape, Unsupported, are_alike, first_difference
+from .tape import Tape, Unsupported, first_difference
 from .tracing import traced_types
 
 _MOST = 16  # programs of one function
-_PATIENCE = 1.0  # seconds
-_recording = threading.RLock()  # held by the thread that records
-# What recordings and programs of NumPy share, which the first ones would make otherwise.
+_PATIENCE = 1.0  # seconds to wait for another thread that records
+_recording = threading.RLock()  # the thread that records holds it
+# Made now, so that the first recording does not take longer than others.
 _SHARED = traced_types(numpy_backend), numpy_backend.binder
 
 
@@ -67,11 +67,10 @@ def compile(
     """A function that does what ``function`` does, to the bit, in less time.
 
     A compiled call does what the function would have done, or it is not compiled, and a warning
-    says why. The first calls run the function while the array calls that it makes are noted. When
-    two calls have made the same ones, they are repeated from then on, without running it, in memory
-    that is planned once: no Python between one array call and the next, nothing computed twice, and
-    calls that follow each other in one kernel if there is a compiler. Usually it is a training
-    step::
+    says why. The first calls run the function and note the array calls that it makes. Once two
+    calls have made the same ones, later calls repeat these without running the function. Their
+    memory is planned once, they compute nothing twice, and if there is a C compiler, kernels make
+    several of them at once. Usually the function is a training step::
 
         @gpugrad.compile
         def step(x, y):
@@ -81,64 +80,69 @@ def compile(
             optimizer.step()
             return loss
 
-    Arguments are trees (nested tuples, lists, dicts, dataclasses) of tensors and arrays; whatever
-    else is in them is part of what is recorded. There is a program for each structure, shape,
-    dtype, device and memory layout, for each value of what is no array, and with recording of
-    gradients on or off. The last 16 are kept.
+    Arguments are trees (nested tuples, lists, dicts, dataclasses) of tensors, arrays and other
+    objects. There is a program for each structure, shape, dtype, device and memory layout of the
+    arguments, for each value of those that are no arrays, and for recording of gradients on and
+    off. The last 16 programs are kept.
 
-    **What is seen.** What the function reads besides its arguments is state: its closure, the
-    globals that it names, the functions and classes of the program (not of libraries) that it
-    names, and what all these hold in modules, optimizers, schedulers, random generators, containers
-    and objects. The values of tensors and of arguments, the numbers of optimizers and random
-    numbers are read or drawn anew in each call. Everything else is compared, by type and value, and
-    if it has changed, the function is recorded again: so are functions that read a learning rate
-    themselves, for each of its values, and those that name raw arrays, of 16 MB at most, for each
-    content. Functions and modules of installed libraries are constants.
+    **What is seen.** Everything that the function reads besides its arguments is state: its
+    closure, the globals that it names, the functions and classes of the program (not of libraries)
+    that it names, and all modules, optimizers, schedulers, random generators, containers and
+    objects in these. Each call reads the values of tensors, of arguments and of the numbers of
+    optimizers anew, and draws new random numbers. It compares everything else by type and value,
+    and if something has changed, it records the function again. So a function that reads a learning
+    rate itself is recorded for each of its values, and one that names raw arrays, of 16 MB at most,
+    for each of their contents. Functions and modules of installed libraries are constants.
 
-    **What runs uncompiled**, with one warning: a function that reads a value, as ``float(x)``,
-    ``if x > 0`` and ``print(x)`` do, or makes an array whose shape depends on values; that changes
-    lists, dicts and objects, except for numbers and texts in them, or raw arrays; that draws random
-    numbers of other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps
-    `LBFGS`, of which a closure that does not name the optimizer can be compiled instead; that
-    prints, reads a file or a clock, or calls anything else that reaches outside of the program;
-    that names what cannot be looked into, such as objects of other libraries. So does one of which
-    two calls differ for no reason that can be seen: the warning shows the first difference. Inside
-    `vmap` and other transforms, and while a tool such as `profile` is on, a function runs
+    **What runs uncompiled**, with one warning, is a function that
+
+    - reads a value, as ``float(x)``, ``if x > 0`` and ``print(x)`` do, or makes an array whose
+      shape depends on values;
+    - changes raw arrays, or lists, dicts and objects, other than by putting numbers and texts
+      into them;
+    - draws random numbers of other libraries, seeds a generator, or goes through an iterator or a
+      `DataLoader`;
+    - steps `LBFGS`; a closure for it that does not name the optimizer can be compiled instead;
+    - prints, reads a file or a clock, or calls anything else that reaches outside of the program;
+    - names an object that `compile` cannot look into, such as one of another library;
+    - does something else in a second call for no reason that can be seen. The warning shows the
+      first difference.
+
+    Inside `vmap` and other transforms, and while a tool such as `profile` is on, a function runs
     uncompiled without a warning.
 
-    On a CUDA device all calls are one CUDA graph: a call of the compiled function stores the
-    numbers and addresses that have changed, and launches it. Arguments are copied into the
-    memory of the graph and results out of it; what the graph computes with stays allocated
-    while the program exists. CUDA does not allow all calls in a graph: those of cuSOLVER and
-    complex products, and an argument with gaps between its elements, leave a program whose
-    calls are repeated one by one, as they are for libraries other than NumPy and CuPy.
-    ``step.program(x, y).call_by_call`` says why. Products may differ from those of the function
-    in their last bits, since cuBLAS has another workspace. A function whose arrays are on several
-    devices runs uncompiled.
+    On a CUDA device all calls are one CUDA graph. A call of the compiled function stores the
+    numbers and addresses that have changed, and launches the graph. It copies arguments into the
+    memory of the graph and results out of it; that memory stays allocated while the program exists.
+    Some calls cannot be in a graph: those of cuSOLVER, complex products, and any with an argument
+    that has gaps between its elements. A program with such a call repeats its calls one by one, as
+    do programs of libraries other than NumPy and CuPy; ``step.program(x, y).call_by_call`` says
+    why. Products may differ from those of the function in their last bits, since cuBLAS has another
+    workspace. A function whose arrays are on several devices runs uncompiled.
 
-    With several processes, the collectives of `gpugrad.distributed` are calls of the program, in
-    the same order as without it. Other processes may at the same time record the function or run
-    it as it is. On CUDA devices such a program repeats its calls one by one.
+    With several processes, the program makes the collectives of `gpugrad.distributed` that the
+    function makes, in the same order. Other processes may at the same time record the function or
+    run it as it is. On CUDA devices such a program repeats its calls one by one.
 
-    NumPy's warnings of infinities and nan are not given in compiled calls.
+    Compiled calls do not give NumPy's warnings of infinities and nan.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
-        RuntimeError where a result, the state or a gradient differs in any bit. It needs one
+        RuntimeError if any bit of a result, of the state or of a gradient differs. It needs one
         process: several would have to make their collectives twice.
 
-    state: a list of what counts as state, in the place of all that the function reaches: modules,
-        optimizers, schedulers, random generators, tensors, containers and objects. What they hold
-        is read, compared and changed in each call, and so are the arguments. Everything else is a
-        constant, as it was when the function was recorded: **no later change of it is seen, and no
-        change that the function makes to it is repeated**, except for random generators, which
-        draw anew. What the function names is then no reason to run it uncompiled, but what it
-        calls still is.
+    state: a list of the objects that count as state, instead of everything that the function
+        reaches: modules, optimizers, schedulers, random generators, tensors, containers and
+        objects. Each call reads, compares and changes their contents, and the arguments. Everything
+        else is a constant, as it was when the function was recorded: **no later change of it is
+        seen, and no change that the function makes to it is repeated**, except for random
+        generators, which draw anew. With a list, whatever the function names is no reason to run
+        it uncompiled, but what it calls still is.
 
-    kernels: False leaves out the kernels, C functions that the machine's compiler makes of the
-        calls on a CPU, and that take their place when they are ready, with the same bits.
+    kernels: whether to make kernels on a CPU: C functions that the machine's compiler builds, and
+        that replace several calls when they are ready, with the same bits.
 
-    Where repeating the calls fails, the function runs instead, and raises the error or handles it;
-    if it does neither, a RuntimeWarning says so, once.
+    If repeating the calls fails, the function runs instead, and raises the error or handles it. If
+    it does neither, a RuntimeWarning says so, once.
 
     >>> import gpugrad
     >>> double = gpugrad.compile(lambda x: x + x)
@@ -174,16 +178,16 @@ class Compiled(Generic[P, R]):
         self._kernels = bool(kernels)
         self._state = None if state is None else _checked_state(state)
         self._calls = 0
-        self._programs: list[Program] = []
-        self._tapes: list[Tape] = []  # recorded once so far
+        self._programs: list[Program] = []  # those used last come first
+        self._tapes: list[Tape] = []  # of calls that have been recorded only once
         self._misses = 0  # recordings since a program was last made or used
-        self._is_new = True  # has not been called
+        self._is_new = True  # whether no call has been recorded
         self._given_up = False
         self._warned = False
-        self._has_failed = False  # a program, where the function did not
-        self._has_made_objects = False  # while it was recorded; it may do so in its first call only
-        self._lock = threading.RLock()  # which a signal handler may take too
-        self._owner: int | None = None
+        self._has_failed = False  # whether a program has failed where the function has not
+        self._has_retried = False  # whether the last recording stopped with retry "once"
+        self._lock = threading.RLock()  # reentrant, since a signal handler may call the function
+        self._owner: int | None = None  # the thread that runs a program
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         function = self.__wrapped_function__
@@ -191,8 +195,8 @@ class Compiled(Generic[P, R]):
             self._given_up
             or thread.recorder is not None
             or thread.levels
-            or thread.autocast is not None  # inside the function it is recorded
-            or thread.repeats  # the graph is to be that of the first time
+            or thread.autocast is not None  # a region that the function itself enters is recorded
+            or thread.repeats  # the function must make the same graph as when it first ran
             or implementation.instruments
             or numpy_backend.reports_errors()
             or self._owner == get_ident()
@@ -217,7 +221,7 @@ class Compiled(Generic[P, R]):
             return result if before is None else self._compared(result, before, args, kwargs)
         failures = Op.failures
         result = function(*args, **kwargs)
-        if failures == Op.failures:  # otherwise the function handles an error of an op
+        if failures == Op.failures:  # otherwise the function has handled an error of an op
             if before is not None:
                 raise RuntimeError(
                     f"gpugrad.compile: call {self._calls} of {self._name()} raises an error that "
@@ -252,9 +256,7 @@ class Compiled(Generic[P, R]):
         return Compiled, (self.__wrapped_function__, self._check, self._state, self._kernels)
 
     def _run(self, leaves, structure):
-        """What a program gives for this call, or MISS."""
-        if not self._programs:
-            return MISS
+        """The result that a program returns for this call, or MISS if there is no program."""
         with self._lock:
             self._owner = get_ident()
             try:
@@ -270,7 +272,7 @@ class Compiled(Generic[P, R]):
             start = next_order()
             with program.context():
                 found = program.run(leaves)
-                if found is MISS and program.may_follow(leaves):
+                if found is MISS and program.can_rebind(leaves):
                     program.bind()
                     found = program.run(leaves)
             if found is not MISS:
@@ -279,28 +281,26 @@ class Compiled(Generic[P, R]):
                     programs.insert(0, programs.pop(i))
                 if program.tape.graph is not None:
                     found = program.tape.graph.join(found, leaves, start)
-                if program.tape.is_leaf:
-                    return found[0]
                 return unflatten(program.tape.result_structure, found)
         return MISS
 
     def _record(self, leaves, structure, args, kwargs):
-        """Call the function, record what it does, and make a program if that is known by now."""
+        """Call the function, record it, and make a program if another recording agrees with it."""
         function = self.__wrapped_function__
-        is_known = any(type(x) is BatchedTensor for x in leaves)
-        if is_known or (self._misses > _MOST and self._misses % _MOST):
-            self._misses += not is_known
+        is_batched = any(type(x) is BatchedTensor for x in leaves)
+        if is_batched or (self._misses > _MOST and self._misses % _MOST):
+            self._misses += not is_batched
             return function(*args, **kwargs)
-        # Another thread that is recording might wait for this one.
+        # The wait is limited, since the thread that records might wait for this one.
         if not _recording.acquire(timeout=_PATIENCE):
             return function(*args, **kwargs)
         try:
-            with suppress(Failed):  # it may be a recording that has ended why no program fitted
+            with suppress(Failed):  # a program may fit now that no other thread is recording
                 result = self._run(leaves, structure)
                 if result is not MISS:
                     return result
-            known = [t for t in self._tapes if t.structure == structure]
-            known = [t for t in known if t.reach.first_change() is None]
+            tapes = [t for t in self._tapes if t.structure == structure]
+            known = [t for t in tapes if t.reach.first_change() is None]
             is_first, self._is_new = self._is_new, False
             call = leaves, structure, args, kwargs
             recorded = record(function, self._state, *call, known, is_first)
@@ -310,25 +310,25 @@ class Compiled(Generic[P, R]):
         return recorded.result
 
     def _note(self, recorded, known):
+        """Keep the tape of a recording, make a program if one of ``known`` agrees, or give up."""
         tape = recorded.tape
         if tape is None:
-            passing = recorded.passing
-            if passing is not True and (not passing or self._has_made_objects):
+            retry = recorded.retry
+            if not retry or (retry == "once" and self._has_retried):
                 self._give_up(recorded.reason)
             elif "no tensors" in recorded.reason:
                 self._warn(f"ran once without being compiled: in this call {recorded.reason}")
-            self._has_made_objects = passing == "first"
+            self._has_retried = retry == "once"
             return
-        self._has_made_objects = False
-        for other in filter(tape.is_alike, known):
-            with suppress(ValueError):  # a signal handler may have done so meanwhile
+        self._has_retried = False
+        for other in filter(tape.matches, known):
+            with suppress(ValueError):  # a signal handler may have removed it meanwhile
                 self._tapes.remove(other)
             try:
                 if difference := first_difference(other, tape):
                     what = "two calls differ, though nothing that compile can see has changed"
                     raise Unsupported(f"{what}: {difference}")
-                tape.has_kernels = self._kernels
-                self._programs.insert(0, program_of(tape))
+                self._programs.insert(0, program_of(tape, self._kernels))
             except Unsupported as error:
                 self._give_up(str(error))
             del self._programs[_MOST:]
@@ -344,26 +344,22 @@ class Compiled(Generic[P, R]):
             )
 
     def _changing(self):
-        first, second = self._tapes[0], self._tapes[1]
-        layouts = first.signature[1:], second.signature[1:]
-        pairs = zip(first.leaves, second.leaves, *layouts, strict=False)
-        differing = [
-            f"argument {i}"
-            for i, (x, y, layout, other) in enumerate(pairs)
-            if layout != other or not are_alike(x, y)
-        ]
-        return ", ".join(differing) or str(second.reach.first_change() or "its state")
+        """What has changed between the last two recordings, as a text."""
+        last, previous = self._tapes[:2]
+        pairs = zip(last.signature[0], previous.signature[0], strict=False)
+        differing = [f"argument {i}" for i, (x, y) in enumerate(pairs) if x != y]
+        return ", ".join(differing) or str(previous.reach.first_change() or "its state")
 
     def _give_up(self, why):
         self._given_up = True
         self._tapes = []
-        self._warned = False  # what was said before was of single calls
+        self._warned = False  # earlier warnings were about single calls
         self._warn(f"runs without being compiled: {why}")
 
     def _warn(self, what):
         if not self._warned:
             self._warned = True
-            line = user_line()  # how many frames are between depends on who warns
+            line = user_line()  # a stacklevel will not do: it would depend on the caller of _warn
             place = (line.file, line.number) if line else ("<unknown>", 1)
             warnings.warn_explicit(f"gpugrad.compile: {self._name()} {what}", UserWarning, *place)
 
@@ -394,10 +390,10 @@ class Compiled(Generic[P, R]):
     def program(self, *args: P.args, **kwargs: P.kwargs) -> Report:
         """The program that a call with these arguments runs; see `Report`.
 
-        If there is none yet, the function is called and recorded, and everything that it has
-        changed is put back.
+        If there is none yet, this calls and records the function, and undoes everything that the
+        function has changed.
 
-        Raises ValueError if it would run without being compiled.
+        Raises ValueError if the function would run without being compiled.
         """
         leaves, structure = _leaves(args, kwargs)
         with self._lock:
@@ -406,25 +402,24 @@ class Compiled(Generic[P, R]):
                     return Report(program)
         function, before = self.__wrapped_function__, self._snapshot(leaves, args, kwargs)
         with _recording:
-            for _ in range(3):  # the first call of an optimizer makes its state
+            for _ in range(3):  # in the first call optimizers make their state
                 try:
                     recorded = record(function, self._state, leaves, structure, args, kwargs)
                 finally:
                     before.restore()
-                if recorded.tape is not None or recorded.passing is not True:
+                if recorded.tape is not None or recorded.retry is not True:
                     break
             try:
                 if recorded.tape is None:
-                    later = "; call it once first" if recorded.passing else ""
+                    later = "; call it once first" if recorded.retry else ""
                     raise Unsupported(recorded.reason + later)
-                recorded.tape.has_kernels = self._kernels
-                return Report(program_of(recorded.tape))
+                return Report(program_of(recorded.tape, self._kernels))
             except Unsupported as error:
                 raise ValueError(f"program: it would run without being compiled: {error}") from None
 
 
 def _checked_state(state):
-    """The list ``state``, if compile can look into all of it."""
+    """The list ``state``; raises TypeError if compile cannot look into all of it."""
     may = "state may hold modules, optimizers, schedulers, random generators, tensors, containers"
     if not isinstance(state, (list, tuple)):
         raise TypeError(f"compile: state must be a list, not a {type(state).__name__}; {may}")
@@ -440,7 +435,7 @@ _PLAIN = (Tensor, int, float, bool, str, type(None))
 
 
 def _leaves(args, kwargs):
-    """The leaves of the arguments and their structure, which compares equal to equal ones."""
+    """The leaves of the arguments and their structure, which can be compared by ``==``."""
     if not kwargs:
         for x in args:
             kind = type(x)
@@ -451,7 +446,7 @@ def _leaves(args, kwargs):
     leaves = []
     trees = (*args, *kwargs.values())
     nodes = nodes_of(trees)
-    # Two dicts have the same structure even if their keys have another order.
+    # To `flatten`, the order of the keys of a dict does not belong to its structure.
     structures = [tuple(kwargs), [keys_of(x) for x in nodes if isinstance(x, dict)]]
     for x in trees:
         found, structure = flatten(x, none_is_leaf=True)

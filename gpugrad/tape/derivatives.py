@@ -1,14 +1,14 @@
-"""Graphs of compiled functions: the results have the graph that the function itself records.
+"""Graphs of compiled functions: results have the graph that the function itself would record.
 
-A recording keeps this graph as a pattern, with values of the tape in the place of the arrays that
-its nodes save. The program returns these values besides the results, and each call of it makes new
-nodes that save them. So whatever looks at the graph, such as `backward` and hooks, finds the same
-as without `compile`.
+A recording keeps this graph as a pattern, in which values of the tape replace the arrays that nodes
+save. The program returns these values besides the results, and each call makes new nodes that save
+them. So `backward`, hooks and whatever else looks at the graph find what they find without
+`compile`.
 
-A sweep that comes to a result goes through the nodes of its call by a program of their own, unless
-something is to be seen in between, such as a hook, or a node that an earlier sweep has freed. There
-is one for each kind of sweep: which nodes have cotangents, how these lie in memory, and whether
-rules are guarded. It is recorded while the first sweep of its kind runs.
+When a sweep comes to the node of a result, a program handles all nodes of that call at once. If a
+hook, a target or a freed node is among them, the sweep handles them one by one instead. There is a
+program for each kind of sweep, that is for which nodes have cotangents, for the layouts of these,
+and for whether rules are guarded. It is recorded while the first sweep of its kind runs.
 """
 
 import math
@@ -34,36 +34,31 @@ from .numbers import Key, Number
 from .reach import Reach
 from .recorder import Recorder
 from .run import MISS, Failed, warn_of
-from .steps import values_in
-from .tape import Input, Tape, Unsupported, Value, collect, mapped
+from .tape import Input, Tape, Unsupported, Value, mapped, values_in
 from .tracing import Traced
 
-_MOST = 8  # kinds of sweeps through one graph
-_STEP = 2.0**-20  # between the orders of nodes of one call
+_MOST = 8  # programs for sweeps through one graph
+_STEP = 2.0**-20  # the difference between the order numbers of two nodes of one call
 
 
 class Graph:
-    """The graph of a tape's results.
+    """The pattern of the graph of a tape's results; to make one may stop the recording.
 
-    Nodes have numbers here: first those from outside, then the others, the oldest first.
+    A node's number is its position in the list of all nodes: first those from outside of the call,
+    then those that the call makes, the oldest first.
 
-    outside: for each node from outside the position of the argument that has it, or the node itself
-        if it is that of a Tensor of the state, or a `Leaf` that the function has made.
-    nodes: for each other node its op, its parents, what it saves, its shape and its dtype.
+    outside: for each node from outside, the position of the argument that has it; or the node
+        itself if it belongs to a Tensor of the state, or is a `Leaf` that the function has made.
+    nodes: for each other node its op, its parents' numbers, what it saves, its shape and its dtype.
     places: pairs of the position of a result and the number of its node.
-    values: those that the nodes save.
-    kept: what the program returns for them, besides the results.
-    first_after: how many of ``nodes`` come before the first that saves what the function has
-        overwritten by then.
+    values: the values that the nodes save.
+    kept: the values that the program returns for the nodes, besides the results.
+    first_after: the position in ``nodes`` of the first one that saves memory which the function has
+        overwritten before it made the node.
     """
 
-    @classmethod
-    def of(cls, function, recorder, stage, results):
-        """The graph of a recording; None if the recording stops now.
-
-        results: the tensors that have a graph, by their positions.
-        """
-        self = cls()
+    def __init__(self, function, recorder, stage, results):
+        """results: by position, the results that have a graph."""
         self.function = function
         self.outside, self.nodes, self._plans = [], [], []
         self._checkpoints = []
@@ -76,18 +71,19 @@ class Graph:
                 stop("a result depends on tensors that compile cannot see")
             self.outside.append(stage.arguments.get(id(x), node))
         numbers = {node: i for i, node in enumerate([*outside, *inside])}
-        found: list = []
+        found = []
         for node, parents in inside.items():
             self._check(node, numbers[node], stage, stop)
             parents = tuple([numbers[parent] for parent in parents])
             saved = None if node.saved is None else mapped(tuple(node.saved), _noted)
-            collect(saved, found)
+            found += values_in(saved)
             self.nodes.append((node.plan.op, parents, saved, node.shape, node.dtype))
             self._plans.append(plan_for(node, recorder.array))
         self.places = [(i, numbers[y.node]) for i, y in results.items()]
-        collect([leaves for *_, leaves in self._checkpoints], found)
+        found += values_in([leaves for *_, leaves in self._checkpoints])
         self.values = [*dict.fromkeys(found)]
-        # Nodes that save what the function overwrites, before or after them.
+        # Which nodes save memory that the function overwrites, and which of them have saved it
+        # before that: their values are lost.
         is_written = [
             any(map(_is_written, values_in(saved or ()))) for _, _, saved, *_ in self.nodes
         ]
@@ -100,10 +96,9 @@ class Graph:
         is_open = any(row[2] is not None and min(row[1], default=n) < n for row in self.nodes)
         if is_open and any(call.communicates for call in recorder.calls):
             stop("it returns a result that requires grad, and communicates with other processes")
-        return None if recorder.reason else self
 
     def _check(self, node, number, stage, stop):
-        """Stop if a node cannot be made anew; note its checkpoint."""
+        """Stop the recording if calls cannot make this node again; note its checkpoint."""
         if node.watch is not None and (node.watch.hooks or node.watch.label):
             stop("the gradient of a result calls hooks, or has a label")
         for i, x in enumerate(node.saved or ()):
@@ -119,12 +114,12 @@ class Graph:
                 self._checkpoints.append((number, i, record, leaves))
 
     def finish(self, tape, found):
-        """Decide what the program returns for the nodes.
+        """Decide what the program returns for the nodes, and prepare to make them.
 
-        found: a function from values to those that replace them on the simplified tape.
+        found: a function from a value to the one that replaces it on the simplified tape.
         """
         values, shown = {x: found(x) for x in self.values}, {*tape.returned()}
-        # A result is copied from a constant in each run, and a node saves that copy.
+        # If a constant is a result too, each run returns a copy, and the nodes save that copy.
         constants = [y for y in values.values() if y.constant is not None and y not in shown]
         self.kept = [y for y in dict.fromkeys(values.values()) if y not in constants]
         at = {y: i for i, y in enumerate([*self.kept, *constants])}
@@ -132,7 +127,7 @@ class Graph:
         self._places = places = {x: at[y] for x, y in values.items()}
 
         def place(x):
-            """Where something that is saved will be in the list of what the nodes save."""
+            """The position of ``x`` in the list of everything that nodes save, see `join`."""
             if type(x) is Value:
                 return places[x]
             at = len(self.kept) + len(self._rest)
@@ -144,7 +139,7 @@ class Graph:
         self._checkpoints = [(*rest, place(leaves)) for *rest, leaves in self._checkpoints]
         self.sweeps = Sweeps(self, tape)
         regions = {}
-        if self.first_after == len(self.nodes):  # the orders of the nodes of a call are close
+        if self.first_after == len(self.nodes):  # so that all nodes have close order numbers
             regions = {number: Region(self.sweeps, number) for _, number in self.places}
         self._nodes = []
         for i, (_, parents, saved, shape, dtype) in enumerate(self.nodes):
@@ -156,9 +151,10 @@ class Graph:
             self._nodes.append((plan, _picker(parents), saved, shape, dtype))
 
     def join(self, found, leaves, start):
-        """The leaves of the result, with a new graph that leads to arguments and state.
+        """Make the graph of a call; returns the leaves of the result.
 
         found: what the program has returned.
+        leaves: of the arguments.
         start: an order number from before the program ran.
         """
         n = len(found) - len(self.kept)
@@ -186,9 +182,9 @@ class Graph:
 
 
 class Sweeps:
-    """The programs of the sweeps through the graph of a program's results.
+    """The programs for sweeps through the graph of a program's results.
 
-    programs: by the kind of a sweep; None where there can be none.
+    programs: by the kind of a sweep, its program, or None if there can be none.
     """
 
     def __init__(self, graph, tape):
@@ -201,7 +197,7 @@ class Sweeps:
         self._has_failed = False
 
     def path(self, roots):
-        """The `_Path` of sweeps that begin at these nodes, or None."""
+        """The `_Path` of sweeps that begin at the nodes with these numbers, or None."""
         if roots not in self._paths and len(self._paths) < 4 * _MOST:
             self._paths[roots] = self._new_path(roots)
         return self._paths.get(roots)
@@ -231,15 +227,16 @@ class Sweeps:
         return _Path(queue, steps, inside, outside, places, discards)
 
     def run(self, kind, path, nodes, roots):
-        """The cotangents of the nodes outside; None if no program computes them.
+        """The cotangents of the nodes outside, or None if there is no program for the sweep.
 
+        kind: the key in ``programs``, up to the layouts of the cotangents.
         nodes: those of the path.
-        roots: pairs of a node and its cotangent.
+        roots: pairs of a node where the sweep begins and its cotangent.
         """
         given = [reduce(getitem, where, nodes[i].saved) for i, where in path.places.values()]
         cotangents = [self._backend.asarray(c) for _, c in roots]
         if any(not c.shape and self._backend.is_complex(c.dtype) for c in cotangents):
-            return None  # NumPy rounds products of complex scalars and 0-d arrays differently
+            return None  # NumPy rounds complex scalars and complex 0-d arrays differently
         given += cotangents
         key = *kind, *map(_layout_of, cotangents)
         if key not in self.programs and len(self.programs) < _MOST:
@@ -258,11 +255,12 @@ class Sweeps:
         return None if found is MISS else found
 
     def _recorded(self, path, nodes, given, roots, guard):
-        """The program of a sweep, which runs for it; None if there can be none.
+        """Record a sweep, by making it with traced arrays; returns its program, or None.
 
-        nodes: those that the path leads to.
-        given: what they have saved, and the cotangents.
-        roots: the nodes to which the last of these belong.
+        nodes: those of the path.
+        given: the saved values, and then the cotangents.
+        roots: the nodes of these cotangents.
+        guard: whether rules are guarded.
         """
         recorder = Recorder(self._backend)
         traced = [_input(recorder, i, x) for i, x in enumerate(given)]
@@ -285,7 +283,7 @@ class Sweeps:
             for k, c in enumerate(found):
                 if c is not None and type(c) is not recorder.kind:
                     found[k] = recorder.call(self._backend.asarray, (c,))
-        except Exception:  # noqa: BLE001  it will be raised by the nodes themselves
+        except Exception:  # noqa: BLE001  the ordinary sweep will raise it
             return None
         finally:
             thread.recorder = None
@@ -293,23 +291,24 @@ class Sweeps:
             return None
         tape = Tape(
             recorder, device=self._device, reach=SimpleNamespace(guards=[]), argument_of={},
-            leaves=[("array", None)] * len(given), has_kernels=self._has_kernels,
+            leaves=[("array", None)] * len(given),
             results=[("static", None) if c is None else ("array", c.var) for c in found],
         )  # fmt: skip
         recorder.forget()
         try:
-            return program_of(tape)
+            return program_of(tape, self._has_kernels)
         except Unsupported:
             return None
 
 
 class _Path(NamedTuple):
-    """The nodes that sweeps go through.
+    """The nodes that sweeps from the same roots go through.
 
-    numbers: of the nodes, first those where sweeps begin.
-    steps: for each node after these, the position here of one that it is a parent of, and which.
-    inside, outside: the positions of the nodes of the call, and of the others.
-    places: by value that they save, the position of one that does, and where it saves it.
+    numbers: the nodes' numbers, those of the roots first.
+    steps: for each node after the roots, the position in ``numbers`` of a child, and which of the
+        child's parents it is.
+    inside, outside: the positions of the nodes of the call, and of those from outside.
+    places: by value, the position of a node that saves it, and the indices that lead to it there.
     discards: whether some ops discard elements; see `op`.
     """
 
@@ -322,15 +321,16 @@ class _Path(NamedTuple):
 
 
 class Region(NamedTuple):
-    """What may handle the node of a result, with all nodes of its call; see `Plan.region`."""
+    """Handles the node of a result together with all nodes of its call; see `Plan.region`."""
 
     sweeps: Sweeps
     number: int
 
     def sweep(self, node, g, pending, targets, needed, guard, retain_graph):
-        """Handle the nodes of the call at once, or return None.
+        """Handle the nodes of the call by a program.
 
-        Returns whether the rest of the sweep guards its rules.
+        Returns whether the rest of the sweep guards its rules; None if the nodes have to be
+        handled one by one.
         """
         waiting, start, last = pending.cotangents, math.ceil(node.order), writes.last
         if thread.recorder is not None or start in pending.tried:
@@ -400,9 +400,9 @@ def plan_for(node, kind):
 
 
 def _input(recorder, i, x):
-    """What stands for the ``i``-th thing that a sweep is given."""
+    """The traced array, number or key for the ``i``-th object that a sweep is given."""
     if type(x) in namespace_of:
-        # A view, because each one is an input of its own, even of the same array.
+        # `input` returns the same traced array for the same array; a view is another one.
         return recorder.input(x[...], Input("argument", i))
     source = Input("number", ("leaf", i))
     if type(x) is not tuple:
@@ -431,10 +431,10 @@ def _layout_of(c):
 
 
 def _split(roots, start, holders):
-    """The nodes from outside that some nodes lead to, and those inside, the oldest first.
+    """The nodes on which ``roots`` depend: a list of those from outside, and those of the call.
 
-    Those inside come with their parents. Below one that a sweep has freed, only those from outside
-    matter, to which no sweep comes any more.
+    The latter are the keys of a dict, the oldest first, with their parents. No sweep goes beyond a
+    node that has been freed, so only nodes with a Tensor in ``holders`` count as its parents.
     """
     outside, inside, stack = {}, {}, [*roots]
     while stack:
@@ -451,7 +451,7 @@ def _split(roots, start, holders):
 
 
 def _noted(x):
-    """What stands on the tape for something that a node saves."""
+    """What the tape has for an object that a node saves."""
     if isinstance(x, Recomputed):
         return None
     if isinstance(x, Tensor):
@@ -460,7 +460,7 @@ def _noted(x):
 
 
 def _picker(places):
-    """A function that returns the tuple of what is at some places of a list; None for None."""
+    """A function that returns the items of a list at these places as a tuple; None for None."""
     if places is None:
         return lambda values: None
     if len(places) > 1:
@@ -469,7 +469,7 @@ def _picker(places):
 
 
 def _is_of_state(function, stage):
-    """Whether all tensors and arrays that a function reaches are state of the recording."""
+    """Whether all tensors and arrays that a function reaches are state of the recorded one."""
     reach = Reach([function])
     state = {*stage.originals} - {*stage.arguments} | {*map(id, stage.reach.arrays)}
     found = {*reach.tensors} | {*map(id, reach.arrays)}
@@ -477,7 +477,7 @@ def _is_of_state(function, stage):
 
 
 def _repeated(node, i, record, leaves, start):
-    """What a node of `checkpoint` saves: its ``i``-th value is ``record``, of this call."""
+    """What a node of `checkpoint` saves in this call; its ``i``-th value is made of ``record``."""
     call = copy(record.call)
     call.leaves = [wrap(x, None) if is_tensor else x for is_tensor, x in leaves]
     call.start = start

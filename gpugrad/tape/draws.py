@@ -1,4 +1,4 @@
-"""Random draws of a function that is recorded: each run of the program draws anew."""
+"""Random draws while a function is recorded, which each run of the program makes anew."""
 
 import pickle
 import random as python_random
@@ -14,12 +14,12 @@ def has_state(x):
 
 
 def foreign_states(generators):
-    """Pairs of these generators, and of the global ones of Python and NumPy, and their states."""
+    """Pairs of a generator and its state, for these and for the global ones of Python and NumPy."""
     return [(g, _access(g)[0]()) for g in (python_random, global_generator(), *generators)]
 
 
 def _access(generator):
-    """Functions that get and set the state: a tuple of numbers, or bytes, equal for equal ones."""
+    """Functions that get and set a generator's state, in a form that can be compared by ``==``."""
     if hasattr(generator, "getstate"):
         return generator.getstate, generator.setstate
     if hasattr(generator, "get_state"):
@@ -31,7 +31,7 @@ def _access(generator):
 
 
 def restore_foreign(states):
-    """Give foreign generators the states that `foreign_states` has found."""
+    """Give foreign generators the states that `foreign_states` has returned."""
     for generator, state in states:
         get, put = _access(generator)
         if get() != state:
@@ -39,10 +39,13 @@ def restore_foreign(states):
 
 
 class NotedDraws:
-    """Has every generator that this thread draws from note its draws; see `_draws.note_draw`.
+    """Has the recorder note the draws from each generator that this thread uses.
 
-    states: itself, which takes each generator before it is first drawn from.
-    replaced: by generator, its own source and keys, and what stands for them.
+    While it is one of ``thread.draws``, `_draws.note_draw` adds each generator to ``states`` before
+    the first draw. ``states`` is this object itself, which then replaces the parts of the generator
+    that draw.
+
+    replaced: by generator, its own source and keys, and those that replace them.
     """
 
     def __init__(self, recorder, foreign_generators):
@@ -65,65 +68,62 @@ class NotedDraws:
                 generator.source = source
             if generator._keys is new_keys:
                 generator._keys = keys
-            new_source._log.drawn = new_keys._log.drawn = ()
+            new_source._drawn = new_keys._drawn = ()
         self.states = {}
         if any(_access(g)[0]() != state for g, state in self.foreign):
             self.recorder.stop("it draws random numbers from Python or another library")
 
 
-class _Log:
-    """Draws in their order; going back to a position gives the same draws again."""
-
-    def __init__(self, recorder):
-        self.recorder = recorder
-        self.drawn = []
-        self.states = {}  # by position, if asked for
-        self.position = 0
-
-    def next(self, known, draw):
-        if self.position < len(self.drawn) and self.drawn[self.position][0] != known:
-            self.recorder.refuse_seed()
-            self.drawn = self.drawn[: self.position]
-        if self.position == len(self.drawn):
-            self.drawn.append((known, draw()))
-        self.position += 1
-        return self.drawn[self.position - 1][1]
-
-    def state(self, real):
-        """The generator's state, ``real`` if nothing is being repeated, with the position here."""
-        real = self.states.setdefault(self.position, real)
-        state = _positioned(dict if isinstance(real, dict) else tuple)(real)
-        state.log, state.number = self, self.position
-        return state
-
-    def go(self, state, restore):
-        """Go back to a position, or restore a state of another kind in earnest."""
-        if getattr(state, "log", None) is self:
-            self.position = state.number
-        else:
-            self.recorder.refuse_seed()
-            self.drawn, self.position, self.states = [], 0, {}
-            restore(state)
-
-
 @cache
 def _positioned(kind):
-    """The type of a generator's states that know their ``number`` in a ``log``."""
+    """A subclass of ``kind`` for states with two attributes, ``log`` and ``position``."""
     return type("State", (kind,), {})
 
 
 class _Noted:
-    """Stands for a part of a generator, ``real``."""
+    """Replaces a part of a generator, ``real``, and keeps a log of its draws.
+
+    If code sets the generator back, as `checkpoint` does, the same draws are returned again.
+    """
 
     def __init__(self, generator, real, recorder):
         self.real = real
-        self._generator = generator
-        self._recorder = recorder
-        self._log = _Log(recorder)
+        self._generator, self._recorder = generator, recorder
+        # The draws in their order, and by position the states that code has asked for.
+        self._drawn, self._states, self._position = [], {}, 0
+
+    def _next(self, known, draw):
+        """``draw()``, or the result that is logged here, if its draw was described by ``known``."""
+        if self._position < len(self._drawn) and self._drawn[self._position][0] != known:
+            self._recorder.refuse_seed()
+            self._drawn = self._drawn[: self._position]
+        if self._position == len(self._drawn):
+            self._drawn.append((known, draw()))
+        self._position += 1
+        return self._drawn[self._position - 1][1]
+
+    def _state(self, real):
+        """The generator's state with the present position in the log.
+
+        real: the state of the real generator, which is ahead if draws are being repeated.
+        """
+        real = self._states.setdefault(self._position, real)
+        state = _positioned(dict if isinstance(real, dict) else tuple)(real)
+        state.log, state.position = self, self._position
+        return state
+
+    def _go_to(self, state, restore):
+        """Go back to the position in a state of this log; give any other to ``restore``."""
+        if getattr(state, "log", None) is self:
+            self._position = state.position
+        else:
+            self._recorder.refuse_seed()
+            self._drawn, self._states, self._position = [], {}, 0
+            restore(state)
 
 
 class _Source(_Noted):
-    """Stands for a generator's source."""
+    """Replaces a generator's source."""
 
     def __getattr__(self, name):
         function = Draw(self._generator, name)
@@ -133,19 +133,19 @@ class _Source(_Noted):
         def draw(*args):
             known = name, repr(args)
             call = self._recorder.call
-            return self._log.next(known, lambda: call(function, args, is_pure=False))
+            return self._next(known, lambda: call(function, args, is_pure=False))
 
         return draw
 
     def get_state(self):
-        return self._log.state(self.real.get_state())
+        return self._state(self.real.get_state())
 
     def set_state(self, state):
-        self._log.go(state, self.real.set_state)
+        self._go_to(state, self.real.set_state)
 
 
 class Draw:
-    """The function that draws from what is the generator's source when it is called."""
+    """A function that draws from the source that the generator has when it is called."""
 
     def __init__(self, generator, name):
         self.generator = generator
@@ -159,16 +159,16 @@ class Draw:
         return source.real if type(source) is _Source else source
 
     def next_key(self):
-        """Draw the key alone, where a key decides all numbers of a draw."""
+        """Draw a key, for generators of which a key determines all numbers of a draw."""
         return self._source().keys.fresh()
 
     def by_key(self, key, args):
-        """What a call returns if it draws this key."""
+        """Draw with this key."""
         return getattr(self._source().with_key(key), self.__name__)(*args)
 
 
 class _Keys(_Noted):
-    """Stands for a generator's keys."""
+    """Replaces a generator's keys."""
 
     def fresh(self):
         if thread.recorder is not self._recorder:
@@ -178,9 +178,9 @@ class _Keys(_Noted):
         def key():
             return generator._keys.fresh()
 
-        return self._log.next("key", lambda: self._recorder.key(key, self.real.fresh()))
+        return self._next("key", lambda: self._recorder.key(key, self.real.fresh()))
 
     def restore(self, state):
-        self._log.go(state, self.real.restore)
+        self._go_to(state, self.real.restore)
 
-    state = property(lambda self: self._log.state(self.real.state), restore)
+    state = property(lambda self: self._state(self.real.state), restore)

@@ -1,24 +1,25 @@
-"""Elementwise calls of a tape put together, so that a generated kernel makes several of them.
+"""Fusion: one generated CUDA kernel for several elementwise calls of a tape.
 
-Values of calls that one kernel makes go through memory only if another call needs them.
+A value that only calls of the same kernel use never goes through memory.
 """
 
 from collections import Counter
 from copy import copy
 
 from ..backends.declarations import ADD, CAST, SELECT, SUM, expression_of
-from .plan import _independent, _Uses
+from .plan import Uses, independent
 from .tape import Call, Memory, Value
 
-_LARGE = 1 << 20  # elements, for which the kernel of a single call is faster than the library's
+# From this number of elements on, a generated kernel for one call is faster than the library's.
+_LARGE = 1 << 20
 _MOST_WAITING = 16
 _MOST_INPUTS = 16
 
 
 def fuse(tape, fused):
-    """Have generated kernels make the elementwise calls of a tape.
+    """Replace the elementwise calls of a tape by calls of generated kernels.
 
-    fused: the class of functions that run such a kernel.
+    fused: the class of functions that run such a kernel, `Fused` of `backends.cupy`.
     """
     calls = joined(_with_new_results(tape), tape.leaving)
     steps = {call: step for call in calls if (step := _step(call, fused.STORED)) is not None}
@@ -32,7 +33,7 @@ def fuse(tape, fused):
             continue
         members, earlier, waiting = _group(calls, steps, sums)
         stop = len(members) + len(earlier) + len(waiting)
-        if any(call in steps for call in earlier):  # which may be a group themselves
+        if any(call in steps for call in earlier):  # these may make a group of their own
             calls[:stop] = [*earlier, *members, *waiting]
             continue
         if len(members) == 1 and members[0].outs[0].size < _LARGE:
@@ -43,9 +44,9 @@ def fuse(tape, fused):
 
 
 def _with_new_results(tape):
-    """The calls of a tape; those that overwrite a value of its own return a new one instead.
+    """The calls of a tape. Those that overwrite an intermediate value make a new one instead.
 
-    They may still write into its memory, of which nothing else is used any more.
+    The value must not be visible anywhere else. The new one may get the same memory all the same.
     """
     calls, shown, kept = tape.calls, Counter(), {x.memory for x in tape.leaving}
     for i, call in enumerate(calls):
@@ -64,7 +65,7 @@ def _with_new_results(tape):
 
 
 def joined(calls, leaving):
-    """The calls of a tape, with one in the place of a result and its cotangent, see `Joint`."""
+    """The calls of a tape, with one call for each result and cotangent that have a `Joint`."""
     for first in [*calls]:
         joint, inputs = first.declared.joint, (*first.args, *first.kwargs.values())
         if joint is None or first not in calls:
@@ -73,7 +74,7 @@ def joined(calls, leaving):
         for second in calls[calls.index(first) + 1 :]:
             if second.declared.joint is joint and tuple(second.args[1:]) == inputs:
                 is_free = made.isdisjoint(second.operands()) and first.outs[0].kind == "array"
-                is_free &= _independent(_Uses(first), _Uses(second))
+                is_free &= independent(Uses(first), Uses(second))
                 if is_free and _may_move(second, first, calls):
                     calls = _with_joint(joint, first, second, calls, leaving)
                 break
@@ -82,17 +83,20 @@ def joined(calls, leaving):
 
 
 def _may_move(call, to, calls, views=()):
-    """Whether a call may be made at the place of another one, as far as memory is concerned, with
-    these views of its result."""
+    """Whether a call and these views of its result may be made at the position of the call ``to``.
+
+    This compares only which memory the calls in between read and write.
+    """
     start, stop = sorted([calls.index(call), calls.index(to)])
-    mine, between = _Uses(call), [x for x in calls[start + 1 : stop] if x not in views]
-    return all(_independent(mine, _Uses(x)) for x in between)
+    mine, between = Uses(call), [x for x in calls[start + 1 : stop] if x not in views]
+    return all(independent(mine, Uses(x)) for x in between)
 
 
 def _with_joint(joint, first, second, calls, leaving):
-    """The calls, with one in the place of two, of which the second may be made with the first.
+    """The calls, with one call of ``joint`` in place of the two.
 
-    It also adds a bias to what the two are computed from, and sums the cotangent's columns.
+    If possible, it also replaces the call that adds a bias to their operand, and the one that sums
+    the columns of the cotangent.
     """
     x, (out,), (result,) = first.args[0], second.outs, first.outs
     before, sums = _bias_and_views(joint, first, calls, leaving), []
@@ -114,8 +118,11 @@ def _with_joint(joint, first, second, calls, leaving):
 
 
 def _bias_and_views(joint, call, calls, leaving):
-    """The call that adds a bias to the rows of what only ``call`` and another one use, and those
-    of its views; an empty list if there is none, or it cannot be added by ``joint``."""
+    """The call that adds a bias to the operand of a joint's call, and the calls of views between.
+
+    Nothing but the two calls of the joint may use the sum. The list is empty if there is no such
+    call, or if ``joint`` cannot add the bias.
+    """
     x, views, most = call.args[0], [], 2
     uses = Counter([y for call in calls for y in call.operands()])
     uses.update(leaving)
@@ -131,7 +138,7 @@ def _bias_and_views(joint, call, calls, leaving):
 
 
 def _adds_row(call):
-    """Whether a call adds a row to all rows of an array of the same dtype."""
+    """Whether a call adds one row to each row of an array of the same dtype."""
     if expression_of(call.function, "f", False) != ADD or call.writes or len(call.args) != 2:
         return False
     (out,), kinds = call.outs, [getattr(x, "kind", None) for x in call.args]
@@ -142,17 +149,17 @@ def _adds_row(call):
 
 
 def _step(call, known):
-    """The expression of a call, the dtype with which it computes, and its operands.
+    """How a kernel makes a call: its expression, the dtype in which it computes, and its operands.
 
-    None if a kernel cannot make the call.
+    known: the characters of the dtypes that kernels can handle.
 
-    known: the characters of the dtypes of kernels.
+    Returns None if a kernel cannot make the call.
     """
     expression = call.declared.expression
     if expression is None or not call.is_pure or call.writes or call.kwargs.keys() - {"copy"}:
         return None
     out, operands = call.outs[0], call.args[:1] if expression == CAST else call.args
-    numbers = operands[1:] if expression == SELECT else operands  # of one dtype
+    numbers = operands[1:] if expression == SELECT else operands  # these must have one dtype
     arrays = [x for x in operands if type(x) is Value and x.kind == "array"]
     dtypes = {x.dtype for x in arrays if x in numbers}
     if not all(map(_is_operand, operands)) or len(dtypes) != 1 or 0 in out.shape or out.base:
@@ -172,7 +179,7 @@ def _step(call, known):
     return text, dtype, operands
 
 
-# The types of numbers that become, beside arrays of a kind, numbers of that kind.
+# By the kind of arrays, the types of numbers that are converted to their dtype.
 _FITTING = {"f": (Value, float, int), "i": (int,), "u": (int,), "b": (bool,)}
 
 
@@ -183,7 +190,7 @@ def _is_operand(x):
 
 
 def _is_sum(call):
-    """Whether a kernel can end with a call: it sums the leading axes of an array in C order."""
+    """Whether a call sums the leading axes of an array in C order: kernels can end with that."""
     if call.declared.expression != SUM or len(call.args) != 1 or call.args[0].kind != "array":
         return False
     (x,), (out,), axes = call.args, call.outs, call.kwargs.get("axis")
@@ -199,7 +206,7 @@ def _is_sum(call):
 
 
 def _is_dense(x):
-    """Whether an array is in C order, and fills its memory."""
+    """Whether an array is in C order and has no gaps."""
     step, steps = x.dtype.itemsize, zip(x.shape[::-1], (x.strides or ())[::-1], strict=False)
     for n, stride in steps:
         if n > 1 and stride != step:
@@ -209,16 +216,17 @@ def _is_dense(x):
 
 
 def _group(calls, steps, sums):
-    """The calls that one kernel makes, from the first on, and others that change places with them.
+    """Choose the calls that one kernel makes together with the first call.
 
-    Returns three lists: the members, of which one may be a sum; views and elementwise calls of
-    fewer elements, which come before them; and calls that come after them.
+    Returns three lists. The members are made by the kernel; one of them may be a sum. The calls in
+    ``earlier``, views and smaller elementwise calls, are made before it, and those in ``waiting``
+    after it.
     """
     first, members, earlier, waiting = calls[0].outs[0], [], [], []
     uses, inputs, outs, late, has_sum = [], set(), set(), set(), False
     for call in calls:
-        mine, operands = _Uses(call), {*call.operands()}
-        is_free = operands.isdisjoint(late) and all(_independent(mine, x) for x in uses)
+        mine, operands = Uses(call), {*call.operands()}
+        is_free = operands.isdisjoint(late) and all(independent(mine, x) for x in uses)
         found = inputs | (operands - outs)
         if not is_free or len(found) > _MOST_INPUTS:
             pass
@@ -247,7 +255,7 @@ def _group(calls, steps, sums):
 
 
 def _fused(members, steps, uses, fused):
-    """The call of a kernel in the place of several calls."""
+    """The call of one kernel that replaces several calls."""
     mine = Counter([x for call in members for x in call.operands()])
     sums = [call for call in members if call not in steps]
     members = [call for call in members if call in steps]

@@ -1,13 +1,13 @@
-"""Programs on a CUDA device: all array calls are one CUDA graph.
+"""Programs on a CUDA device, whose array calls are one CUDA graph.
 
-The calls run once while their work is captured. From then on, a run of the program stores what may
-have changed where the captured kernels read it, and launches the graph: numbers, random keys, and
-the addresses of the arguments and of new arrays for the results. The graph begins by copying the
-arguments into memory of the program's own, and ends by copying the results out, for they are the
-caller's. Parameters and other state are read and overwritten where they lie; if they come to lie
-elsewhere, the program is bound, and captured, anew.
+The calls are made once while CUDA captures their kernels. From then on, each run stores in a table
+on the device whatever may have changed, and launches the graph, whose kernels read the table. It
+has numbers, random keys, the addresses of the arguments, and those of new arrays for the results.
+The graph begins by copying the arguments into memory of its own, and ends by copying the results
+into the new arrays, which belong to the caller. It reads and overwrites parameters and other state
+where they are; if they get other arrays, the program is bound and captured anew.
 
-A program with a call that cannot be captured repeats its calls one by one.
+If a call cannot be captured, the program repeats its calls one by one.
 """
 
 import operator
@@ -18,20 +18,22 @@ from math import inf
 from .draws import Draw
 from .fusion import fuse
 from .run import Program
-from .steps import values_in
-from .tape import Value, mapped, substituting
+from .tape import Value, mapped, substituting, values_in
 from .updates import Step
 
 
 class CannotCaptureError(Exception):
-    """Raised where a call cannot be part of a graph."""
+    """Raised if a call cannot be part of a graph."""
 
 
-def program_of(tape):
-    """The program of a tape; one that is captured, where its array library can.
+def program_of(tape, has_kernels):
+    """The program of a tape; a `GraphProgram` if the array library has graphs.
+
+    has_kernels: whether generated kernels may replace calls.
 
     Raises Unsupported if there can be none.
     """
+    tape.has_kernels = has_kernels
     tape.finish()
     if tape.backend.graphs is None:
         return Program(tape)
@@ -41,12 +43,13 @@ def program_of(tape):
 
 
 class GraphProgram(Program):
-    """A program whose array calls are one graph, unless ``call_by_call`` says why they are not."""
+    """A program whose array calls are one graph; if not, ``call_by_call`` says why."""
 
     def __init__(self, tape):
         self._graphs = tape.backend.graphs
         self._captured = None
-        self._wait, self._pause = 0, 1  # runs until the next attempt to capture, and after that
+        # The number of runs until the next attempt to capture, and until the one after that.
+        self._wait, self._pause = 0, 1
         scope = partial(self._graphs.scope, tape.device) if tape.device else nullcontext
         with scope():
             super().__init__(tape)
@@ -58,7 +61,7 @@ class GraphProgram(Program):
         return super().run(leaves)
 
     def _is_due(self):
-        """Whether to capture the calls anew, or to try it again."""
+        """Whether it is time to capture the calls, because a graph is missing or out of date."""
         if self._captured is not None:
             return not self._captured.graph.is_current()
         self._wait -= 1
@@ -70,7 +73,7 @@ class GraphProgram(Program):
         return self._captured is None or self._captured.may_copy_back(self.regs)
 
     def _bind_calls(self):
-        self._captured, self._before, self._after = None, [], []  # whose memory is free then
+        self._captured, self._before, self._after = None, [], []  # frees the memory of the graph
         if self._wait < inf:
             self._capture()
             self._graphs.free_memory()
@@ -90,11 +93,11 @@ class GraphProgram(Program):
             self.call_by_call, self._pause = None, 1
 
     def _bind_launch(self):
-        """Launch the graph, and then make those results that are views."""
+        """Make the steps: one that launches the graph, and those for results that are views."""
         tape, slots = self.tape, [self.slot(x) for x in self._captured.outputs]
         self._checks, self._undo, self._is_fallible = [], [], False
-        self._free_gradients()
-        self.steps.append(partial(self._captured.launch, self.regs, slots))
+        launch = partial(self._captured.launch, self.regs, slots)
+        steps = [*self._freeing_gradients(), launch]
         views: dict = {}
         for x in tape.leaving:
             while x.base is not None and x.constant is None:
@@ -102,24 +105,25 @@ class GraphProgram(Program):
                 x = x.base
         for call in tape.calls:
             if call in views:
-                self._bind_call(call)
-        # Without changes the function can still be called if the launch fails. With them, gradients
-        # are freed before new ones take memory.
+                steps += self.steps_for(call)
+        # If the graph changes no state, a launch that fails raises `Failed`, and the function is
+        # called instead. Otherwise that would be too late, since gradients have been freed before.
         changes = tape.gradients or any(x.memory.is_written for x in (*tape.pinned, *tape.floating))
-        self._before, self._after = ([], self.steps) if changes else (self.steps, [])
+        self._before, self._after = ([], steps) if changes else (steps, [])
 
 
 def _may_pass(error, graphs):
-    """Whether an attempt to capture the same calls may succeed later, after this error."""
+    """Whether to capture the same calls may succeed later, after it has failed with this error."""
     while error is not None and not isinstance(error, (MemoryError, graphs.NotNowError)):
         error = error.__cause__
     return error is not None
 
 
 class _Captured:
-    """The graph of a program for the arrays that its state has now, ready to be launched.
+    """The graph of a program for the arrays that its state has now.
 
-    outputs: the values that the graph copies out.
+    graph: the `Graph` of `backends.cupy`.
+    outputs: the values that the graph copies into new arrays.
     """
 
     def __init__(self, program):
@@ -135,10 +139,11 @@ class _Captured:
         self._addresses = numbers.memory.place("u8", (len(inputs) + len(self.outputs),))
         numbers.allocate()
         self._found = [program.slot(x) for x in inputs]
-        self._back = [k for k, x in enumerate(inputs) if x.memory.is_written]  # to be copied back
+        # The positions of inputs that the calls overwrite, so that they are copied back.
+        self._back = [k for k, x in enumerate(inputs) if x.memory.is_written]
         memories = [x.memory for x in (*tape.floating, *tape.pinned)]
         if any(memories.count(inputs[k].memory) > 1 for k in self._back):
-            raise CannotCaptureError("what it overwrites is in the memory of another input")
+            raise CannotCaptureError("it overwrites memory that two inputs share")
         self._inputs = [_array(x, tape.backend) for x in inputs]
         self._sources = numbers.values | dict(zip(inputs, self._inputs, strict=True))
         self._sources |= {x: find() for x, find in tape.pinned.items()}
@@ -146,14 +151,18 @@ class _Captured:
         self._makers = [_maker(graphs, x) for x in self.graph.kept]
 
     def _warm_up(self):
+        """Make the calls once before they are captured, without changing any state."""
         copied = [x for x in self._tape.pinned if x.memory.is_written]
-        # In the same layout, so that the same kernels are compiled as are captured.
-        copies = {x: self._graphs.copy_as_it_lies(self._sources[x]) for x in copied}
-        self._numbers.memory.send()  # whose addresses are 0, so that nothing is copied in or out
+        # The copies have the same layouts, so that CuPy compiles the kernels that will be captured.
+        copies = {x: self._graphs.copy_with_layout(self._sources[x]) for x in copied}
+        self._numbers.memory.send()  # all addresses are still 0, so that nothing is copied
         self._work(copies)
 
     def _work(self, copies=None):
-        """Do what is captured, and return the arrays of the outputs."""
+        """Make the calls and copies that the graph consists of; returns the arrays of the outputs.
+
+        copies: by value, arrays in the place of those that the calls would overwrite.
+        """
         inputs, duplicate = self._inputs, self._tape.duplicate
         self._copy(inputs, range(len(inputs)), outward=False)
         outputs = [
@@ -177,20 +186,20 @@ class _Captured:
         last |= dict.fromkeys(self.outputs)
         for i, (call, planned) in enumerate(zip(calls, self._calls, strict=True)):
             _make(call, planned, values)
-            for x in (*call.operands(), *call.outs):  # memory that is free is used again
+            for x in (*call.operands(), *call.outs):  # so that later calls can use the memory
                 if last[x] == i:
                     values.pop(x, None)
         return [values[x] for x in self.outputs]
 
     def may_copy_back(self, regs):
-        """Whether inputs that are overwritten share no memory with others."""
+        """Whether no input that is overwritten shares its memory with another input."""
         if not self._back:
             return True
         buffers = [self._tape.backend.buffer(regs[at]) for at in self._found]
         return all(buffers.count(buffers[k]) == 1 for k in self._back)
 
     def launch(self, regs, slots):
-        """Launch the graph on what the registers hold; its outputs get into these slots."""
+        """Launch the graph on the inputs in registers; puts the outputs into these slots."""
         numbers, graph = self._numbers, self.graph
         numbers.store(regs)
         outputs = [make() for make in self._makers]
@@ -208,7 +217,7 @@ def _maker(graphs, x):
 
 
 def _array(x, backend):
-    """An array for an input of the graph, with values that most functions take."""
+    """An array for an input of the graph, with values for which few functions raise errors."""
     make = _maker(backend.graphs, x)
     if make is None:
         raise CannotCaptureError("it is called with an array that does not fill its memory")
@@ -219,7 +228,10 @@ def _array(x, backend):
 
 
 def _make(call, planned, values):
-    """Make a call and note its results among the values."""
+    """Make a call, and add its results to the dict ``values``.
+
+    planned: see `_Numbers.noted`.
+    """
 
     def value(x):
         if type(x) is not Value:
@@ -238,32 +250,33 @@ def _make(call, planned, values):
 
 
 class _Numbers:
-    """What the calls of a graph read in place of numbers and random keys that may change.
+    """The numbers and random keys that may change, in memory that captured kernels read.
 
-    memory: where they read it.
-    values: the arrays there, by the values that stand for them in the calls.
+    memory: the table, on the host and on the device.
+    values: by the `Value` that replaces a number in the calls, its array on the device; before
+        `allocate`, its place in the table.
     """
 
     def __init__(self, program):
         self._getter = program.maker
         self._backend = program.backend
         self.memory = program.backend.graphs.Numbers()
-        self._places = []  # pairs of a place and a function of the registers: what it gets
-        self._known = {}
+        self._places = []  # pairs of a place, and a function of the registers that computes it
+        self._known = {}  # by number and dtype, or by key, what replaces it
         self.values = {}
 
     def allocate(self):
         self.memory.allocate()
         self.values = {x: place.device_array for x, place in self.values.items()}
         self._stores = [(place.host, get) for place, get in self._places]
-        del self._getter  # which refers to the program
+        del self._getter  # it refers to the program, which would make a cycle
 
     def store(self, regs):
         for host, get in self._stores:
             host[...] = get(regs)
 
     def noted(self, call):
-        """The function, the arguments and the keyword arguments of a call as it is captured."""
+        """The function and the arguments of a call, in the form in which it is captured."""
         function, args, kwargs = call.function, call.args, dict(call.kwargs)
         if type(function) is Draw:
             key = self._key(function, lambda regs: function.next_key())
@@ -275,18 +288,18 @@ class _Numbers:
         if type(function) is Step:
             args = *args[:2], self._struct(function.updater.computed, args[2])
         elif function is operator.setitem:
-            args = *args[:2], self._cell(args[2], call)
+            args = *args[:2], self._operand(args[2], call)
         elif type(function) is self._backend.graphs.Fused:
             pairs = zip(args, function.dtypes, strict=True)
             args = tuple([self._number(x, dtype) if _has_number(x) else x for x, dtype in pairs])
         elif call.declared.elementwise:
-            args = tuple([self._cell(x, call) for x in args])
+            args = tuple([self._operand(x, call) for x in args])
         if _has_number((args, kwargs)):
             raise CannotCaptureError(f"{call.name} takes a number that may change")
         return function, args, kwargs
 
     def _key(self, key, get=None):
-        """A random key that kernels read from memory."""
+        """What replaces a random key: one that kernels read from the table."""
         if key not in self._known:
             place = self.memory.place("u8", (2,))
             self._places.append((place, get or self._getter(key)))
@@ -294,14 +307,14 @@ class _Numbers:
         return self._known[key]
 
     def _struct(self, dtype, numbers):
-        """What stands for an array of the numbers of an optimizer's kernel."""
-        place, items = self.memory.array(dtype, len(numbers))
-        self._places += [(item, self._getter(x)) for item, x in zip(items, numbers, strict=True)]
+        """The value for a structure that has the numbers of an optimizer's kernel."""
+        place, getters = self.memory.place(dtype, (len(numbers),)), [*map(self._getter, numbers)]
+        self._places.append((place, lambda regs: [get(regs) for get in getters]))
         self.values[x := Value("array")] = place
         return x
 
-    def _cell(self, x, call):
-        """What stands for a 0-d array of a number, in the dtype that it has beside the arrays."""
+    def _operand(self, x, call):
+        """What replaces an operand: a number becomes a 0-d array of the dtype of the arrays."""
         if not _has_number(x):
             return x
         arrays = [y for y in call.args if type(y) is Value and y.kind == "array"]
@@ -312,7 +325,7 @@ class _Numbers:
         return self._number(x, *dtypes)
 
     def _number(self, x, dtype):
-        """What stands for a 0-d array of a number."""
+        """The value for a 0-d array of a number."""
         known = x, dtype
         if known not in self._known:
             place = self.memory.place(dtype)

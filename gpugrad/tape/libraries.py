@@ -1,4 +1,4 @@
-"""What is known of code that is not the program's own: of libraries, and of functions in C."""
+"""Which modules belong to libraries, and which functions of libraries and in C only compute."""
 
 import functools
 import os
@@ -12,7 +12,7 @@ _LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
     "gpugrad", "numpy", "cupy", "cupyx", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
     "array_api_strict", "array_api_compat", "einops", "pytest",
 }  # fmt: skip
-# Those that only compute, and neither keep state nor look at that of the process.
+# Modules whose functions only compute: they neither keep state nor read that of the process.
 _COMPUTING = {
     "builtins", "math", "cmath", "operator", "itertools", "functools", "collections", "abc",
     "collections_abc", "heapq", "bisect", "statistics", "struct", "json", "codecs", "string", "re",
@@ -22,7 +22,7 @@ _COMPUTING = {
     "reprlib", "textwrap", "inspect", "numpy", "scipy", "cupy", "cupyx", "cupy_backends",
     "gpugrad", "einops", "optree",
 }  # fmt: skip
-# Functions in C of these that do more, and of others that do not.
+# Functions in C of these modules that do more, and functions of other modules that do not.
 _REACHING = {
     "print", "open", "input", "breakpoint", "eval", "exec", "compile", "globals", "__import__",
     "__subclasses__", "now", "utcnow", "today", "seed", "warn", "warn_explicit", "_filters_mutated",
@@ -37,13 +37,13 @@ def is_own(name):
     file = getattr(sys.modules.get(top), "__file__", None)
     if top not in _LIBRARIES:
         return not (file or "").startswith(_PLACES) or "site-packages" not in (file or "")
-    # A module of the program may be named like one of the standard library that it never imports.
+    # A module of the program may have the name of one of the standard library.
     return top in sys.stdlib_module_names and not (file or _STDLIB).startswith(_STDLIB)
 
 
 @functools.cache
 def takes_stand_ins(name):
-    """Whether the functions of a module take what behaves like an array, as far as is known."""
+    """Whether the functions of a module are known to take traced arrays like real ones."""
     top = name.partition(".")[0]
     is_known = top in sys.stdlib_module_names or (only_computes(name) and top != "scipy")
     return is_known or is_own(name)
@@ -56,7 +56,7 @@ def module_of(x):
 
 
 def only_computes(name):
-    """Whether the functions of a module only compute, as far as is known."""
+    """Whether the functions of a module are known to only compute."""
     return name.partition(".")[0].removeprefix("_") in _COMPUTING
 
 

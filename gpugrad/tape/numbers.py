@@ -1,9 +1,10 @@
 """Python numbers that may change from call to call, such as learning rates and step counts.
 
-While a function is recorded, a `Number` stands for each of them. It is an instance of ``float`` or
-``int`` for whoever looks. Arithmetic with it is noted, and each run of the tape computes it again.
-The outcome of a comparison decides what is recorded, so it becomes a condition of the tape, and so
-does the value itself where a plain number is needed, as in ``math.sin(number)``.
+While a function is recorded, each of them is replaced by a `Number`, which ``isinstance`` takes for
+a ``float`` or an ``int``. The recorder notes arithmetic with it, and each run of the tape computes
+the results again. What the function does next may depend on a comparison, so the outcome of one
+becomes a condition of the tape. Where only a plain number will do, as in ``math.sin(number)``, the
+value itself becomes a condition.
 """
 
 import math
@@ -18,9 +19,9 @@ _PLAIN = (int, float)
 
 
 class Number:
-    """A number, now ``value``, that is the value ``var`` of a tape.
+    """Replaces a number, ``value``, and refers to the `Value` ``var`` of the tape.
 
-    is_unique: whether no other Number has this value, so that it may be a key of a dict without
+    is_unique: whether no other Number has this value. It can then be a key of a dict without
         becoming a condition of the tape.
     """
 
@@ -35,7 +36,7 @@ class Number:
     __class__ = property(lambda self: type(self.value))  # for isinstance
 
     def plain(self):
-        """The value, which becomes a condition of the tape."""
+        """The plain number, which becomes a condition of the tape."""
         self.recorder.require(same, (self, self.value), True)
         return self.value
 
@@ -75,7 +76,8 @@ def _binary(function):
     return forward, reflected
 
 
-_OF_PLAIN = (  # seldom used, so not noted
+# These are used too seldom to be noted: they make the value a condition.
+_OF_PLAIN = (
     "float int index round trunc floor ceil invert repr format reduce_ex divmod rdivmod and rand "
     "or ror xor rxor lshift rlshift rshift rrshift"
 ).split()
@@ -84,7 +86,7 @@ _OF_PLAIN = (  # seldom used, so not noted
 def _of_plain(name):
     def method(self, *args):
         args = [x.plain() if type(x) is Number else x for x in args]
-        found = getattr(self.plain(), name, None)  # a float has no index
+        found = getattr(self.plain(), name, None)  # a float has no __index__, for example
         return NotImplemented if found is None else found(*args)
 
     return method
@@ -115,7 +117,7 @@ numbers.Real.register(Number)
 
 
 class Key:
-    """A random key, as `gpugrad.random.Generator.key` returns one: a pair of `Number`s."""
+    """Replaces a random key, which is a pair of numbers: see `gpugrad.random.Generator.key`."""
 
     __slots__ = ("recorder", "var", "value")
 

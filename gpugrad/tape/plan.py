@@ -1,27 +1,27 @@
-"""The plan of a program: the order of its calls, and where their results lie from when to when."""
+"""The plan of a program: the order of its calls, and which memory each result has, for how long."""
 
 from bisect import bisect_left, insort
 
 from .tape import Memory
 
 _ALIGNED = 64  # bytes
-SMALL = 2048  # bytes that are copied in about the time that a new array takes
-LARGE = 1 << 23  # bytes of a value for whose sake calls are moved
-_NOT_COMPLEX = "fiub"  # scalars and 0-d arrays of complex numbers are rounded differently
+SMALL = 2048  # bytes; to copy so many takes about as long as to make a new array
+LARGE = 1 << 23  # bytes; `narrowed` moves the calls that make values of this size
+_NOT_COMPLEX = "fiub"  # NumPy rounds complex scalars and complex 0-d arrays differently
 
 
 class Storage:
-    """The memory of one or, one after another, of several values.
+    """The memory of a value, or of several values one after another.
 
-    kind: "planned" (a part of the program's own memory), "fresh" (new in each run, given to the
-        call), "loose" (whatever the call returns).
-    first, last: the positions of the calls that write it first and use it last.
-    offset: in the program's memory.
+    kind: "planned" (a part of the program's own memory), "new" (new memory that each run gives to
+        the call) or "value" (the memory of whatever the call returns).
+    first, last: the positions of the first call that writes it and of the last that uses it.
+    offset: where it begins in the program's memory.
     """
 
     __slots__ = ("kind", "nbytes", "first", "last", "offset")
 
-    def __init__(self, kind, nbytes, first=-1, last=-1):
+    def __init__(self, kind, nbytes, first, last):
         self.kind = kind
         self.nbytes = nbytes
         self.first = first
@@ -30,14 +30,15 @@ class Storage:
 
 
 class Plan:
-    """An order of calls, and the storage of their results.
+    """The order of the calls of a program, and the storage of their results.
 
     calls: in their order.
-    of: from the `Memory` of a value that a call makes to its `Storage`.
-    total: bytes of the program's own memory.
+    of: from the `Memory` of a value that a call makes, to its `Storage`.
+    last_use: from a `Memory` to the position of the last call that uses it.
+    total: the size of the program's own memory in bytes.
 
-    leaving: values that leave the program; small ones are copied at its end.
-    can_bind: whether a call can write its result into memory that is given.
+    leaving: the values that leave the program. Small ones are planned, and copied at the end.
+    can_bind: a function that says whether a call can write its result into given memory.
     """
 
     def __init__(self, calls, leaving, can_bind):
@@ -60,23 +61,22 @@ class Plan:
         self.of = {}
         self.last_use = last_use = {}
         for i, call in enumerate(self.calls):
-            last = end if call.declared.aliases else i  # what it returns may be an operand
+            last = end if call.declared.aliases else i  # its result may be one of its operands
             for x in call.operands():
                 last_use[x.memory] = max(last, last_use.get(x.memory, 0))
             for x in call.outs:
                 last_use[x.memory] = max(i, last_use.get(x.memory, 0))
         for x in leaving:
             last_use[x.memory] = end
-        # Small ones are copied, so that they always lie in the same place before.
         own = {x.memory for x in leaving if x.nbytes > SMALL or x.base is not None}
         for i, call in enumerate(self.calls):
             for out in call.outs:
                 if out.base is not None or out.memory is None or out.memory in self.of:
                     continue
                 if call not in self._can_bind:
-                    kind = "loose"
+                    kind = "value"
                 elif out.memory in own:
-                    kind = "fresh"
+                    kind = "new"
                 else:
                     kind = "planned"
                     taken = self._take(i, call, out)
@@ -88,14 +88,17 @@ class Plan:
         self.total = place({s for s in self.of.values() if s.kind == "planned"})
 
     def storage(self, x):
-        """The `Storage` of a value; None for what a call returns or shows in its own way."""
+        """The `Storage` of a value; None if no call of the program allocates its memory."""
         root = x.root()
         if root.memory is None or (root.call is not None and root.memory.maker is not root.call):
             return None
         return self.of.get(root.memory)
 
     def _take(self, i, call, out):
-        """The storage of an operand that dies in call i and can have the result; else None."""
+        """The storage of an operand that the result of call ``i`` may overwrite; None without one.
+
+        It is one that no later call uses.
+        """
         if not call.is_elementwise:
             return None
         operands = [x for x in call.operands() if x.memory is not None]
@@ -107,15 +110,15 @@ class Plan:
                 and x.base is None
                 and storage.last == i
                 and self.last_use[x.memory] == i
-                and _alike(x, out)
+                and _has_layout_of(x, out)
                 and all(y is x or y.memory is not x.memory for y in operands)
             ):
                 return storage
         return None
 
 
-class _Uses:
-    """Which memory a call reads and writes; a scalar or a token stands for itself."""
+class Uses:
+    """The memories that a call reads and writes; a scalar or a token counts as its own memory."""
 
     __slots__ = ("reads", "writes", "is_fixed")
 
@@ -127,8 +130,8 @@ class _Uses:
         self.is_fixed = not call.is_pure
 
 
-def _independent(one, other):
-    """Whether two calls may change places."""
+def independent(one, other):
+    """Whether two calls may be made in either order."""
     return (
         not (one.is_fixed and other.is_fixed)
         and one.writes.isdisjoint(other.reads)
@@ -138,32 +141,34 @@ def _independent(one, other):
 
 
 def _result(call):
-    """The array that a call, which can be bound, makes or overwrites."""
+    """The array that a call, one that can be bound, makes or overwrites."""
     return call.outs[0] if call.outs else call.targets()[0]
 
 
-def _alike(x, out):
+def _has_layout_of(x, out):
     return x.shape == out.shape and x.dtype == out.dtype and x.strides == out.strides
 
 
 def narrowed(calls, lasting, can_bind):
-    """The calls in an order in which large values may need less memory; None if it is the same.
+    """The calls in an order that may need less memory for large values; None if it is the same.
 
-    A large product, such as the gradient of an activation, is computed only where it is first
-    used, so that it does not wait while gradients of weights are computed.
+    A call that makes a large value, such as the gradient of an activation, is moved to just before
+    the value's first use. Otherwise the value would take memory while calls in between, such as
+    those for the gradients of weights, are made.
 
-    lasting: memory that is needed after the last call.
+    lasting: the memory that is needed after the last call.
+    can_bind: the calls that can write their results into given memory.
     """
     if not any(_result(call).nbytes >= LARGE for call in can_bind):
         return None
-    uses = [_Uses(call) for call in calls]
-    first = {}  # for each memory, the number of the call before which its first reader is made
-    before = {}  # the calls that are made before each call, itself last
+    uses = [Uses(call) for call in calls]
+    first = {}  # by memory, the position of the call before which its first reader is made
+    before = {}  # by position, the calls that are made there, in reverse order
     for i, call in reversed(list(enumerate(calls))):
         out, k = call.outs[0] if call.outs else None, i
         if out is not None and call in can_bind and not call.is_elementwise:
             k = i if out.nbytes < LARGE or out.memory in lasting else first.get(out.memory, i)
-            if not all(_independent(uses[i], other) for other in uses[i + 1 : k]):
+            if not all(independent(uses[i], other) for other in uses[i + 1 : k]):
                 k = i
         before.setdefault(k, []).append(call)
         for memory in uses[i].reads:
@@ -173,9 +178,9 @@ def narrowed(calls, lasting, can_bind):
 
 
 def without_scalars(calls, leaving, backend):
-    """The calls, with 0-d arrays in place of scalars that become arrays or are computed with.
+    """The calls, with 0-d arrays in place of scalars that are converted or are operands of others.
 
-    What returns a scalar writes it into memory then, as calls that return arrays do.
+    The calls that made these scalars can then write into planned memory.
     """
     users, gone, kept = {}, set(), {*leaving}
     for call in calls:
@@ -203,12 +208,13 @@ def without_scalars(calls, leaving, backend):
 
 
 def place(storages):
-    """Give each storage an offset so that those used at one time do not meet; the total size.
+    """Give each storage an offset, so that no two overlap that are used at one time.
 
-    The largest come first, each at the lowest offset that is free from its first to its last use.
+    The largest are placed first, each at the lowest offset that is free from its first to its last
+    use. Returns the size of all memory.
     """
-    # What is placed, by where it begins; in one list are those that live about as long, so that a
-    # part of each list has all that are alive at some time, and little else.
+    # The storages that have been placed: a list for each order of magnitude of their lifetimes,
+    # sorted by first use. So those that may be alive at a time are in a short part of each list.
     placed = {}
     total = 0
     for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
@@ -233,7 +239,7 @@ def place(storages):
 
 
 def most_alive(plan):
-    """The largest sum of the sizes of planned values that are needed at one time."""
+    """The largest number of bytes of planned storages that are used at one time."""
     changes = {}
     for s in {s for s in plan.of.values() if s.kind == "planned"}:
         changes[s.first] = changes.get(s.first, 0) + s.nbytes

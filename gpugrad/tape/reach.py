@@ -1,9 +1,8 @@
-"""What a function may read besides its arguments: everything that it reaches, or why not.
+"""Finding all state that a function may read besides its arguments.
 
-`Reach` walks from the function to the functions that it names and calls, to what their closures
-and globals hold, and from there into modules, optimizers, schedulers, containers and objects. The
-world is closed: what is not known here is a reason not to compile the function, if its code names
-it.
+`Reach` walks from the function to the functions that it names, to the contents of their closures
+and globals, and from there into modules, optimizers, schedulers, containers and objects. The world
+is closed: if the code names an object of a kind that is unknown here, the function is not compiled.
 """
 
 import abc
@@ -31,7 +30,7 @@ from ..optim.lr_scheduler import LRScheduler
 from ..optim.optimizer import Optimizer
 from ..random import Generator
 from ..transforms.custom import custom_vjp
-from .cells import ABSENT, SIMPLE, Cell, all_hold, content_of, holds, is_compared, rows_of
+from .cells import SIMPLE, Cell, content_of, hold, is_compared
 from .code import facts_of, imported
 from .draws import has_state
 from .libraries import computes, is_own, module_of, slots_of, takes_stand_ins
@@ -46,17 +45,19 @@ _IMMUTABLE = (
     type(vars(namedtuple("_Pair", "first"))["first"]),
 )  # fmt: skip
 _CONTAINERS = (dict, list, tuple, deque, set, frozenset)
-# Classes whose instances hold nothing but attributes and items; those of rooms, and others.
+# Instances of these classes, and of all classes in these modules, have nothing but attributes and
+# items.
 _PLAIN_ROOMS = {"gpugrad", "types", "argparse", "collections", "abc", "typing", "enum", "numbers"}
 _PLAIN = {object, *_CONTAINERS, *SIMPLE}
-_LARGEST = 1000  # items of a container that are looked at
-_MOST_BYTES = 1 << 24  # of raw arrays, which each call compares
-_BEYOND = ("base", "as_strided", "__array_interface__")  # by which views show more than themselves
+_LARGEST = 1000  # items of a container
+_MOST_BYTES = 1 << 24  # of raw arrays, whose contents each call compares
+# With these, code may use memory beyond a view.
+_BEYOND = ("base", "as_strided", "__array_interface__")
 _CLOSED_OVER = (
     types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
 )  # fmt: skip
 CODE = (types.FunctionType, type, types.ModuleType)
-# Callables and descriptors, with the attributes in which they hold others.
+# Callables and descriptors, with the attributes to walk into.
 _PARTS = {
     types.MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords"),
     functools.partialmethod: ("func", "args", "keywords"), custom_vjp: ("f", "_fwd", "_bwd"),
@@ -64,24 +65,24 @@ _PARTS = {
     functools.cached_property: ("func",), types.MethodWrapperType: ("__self__",),
 }  # fmt: skip
 _DESCRIPTIONS = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
-# What each step of a scheduler changes.
+# Attributes that a step of a scheduler changes, and methods that read these.
 _OF_SCHEDULES = (
     "last_epoch", "_last_lr", "_step_count", "best", "num_bad_epochs", "cooldown_counter", "T_cur",
     "T_i", "get_last_lr", "get_lr", "state_dict", "load_state_dict", "__dict__",
 )  # fmt: skip
-_OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_unknown", "_skips"}
+_OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_unread_skip", "_skips"}
 
 
 class Reach:
-    """Everything that is reached from ``roots``, and from the leaves and nodes of arguments.
+    """Everything that can be reached from ``roots``, and from the arguments' leaves and containers.
 
-    follows_code: whether that includes what functions and classes name.
-    tensors: by id.
-    arrays: the raw arrays, which the function sees as they are.
+    follows_code: whether to go on to whatever functions and classes name.
+    tensors: the tensors by id.
+    arrays: the raw arrays.
     guards: see `cells`.
     containers: lists, dicts, sets and deques.
-    refusals: reasons not to compile the function, each after the name by which code finds what it
-        is about, or None for what the function itself holds.
+    refusals: pairs of a name and a reason not to compile the function. The reason applies if the
+        code that runs uses the name, or always if it is None.
     """
 
     def __init__(self, roots, leaves=(), nodes=(), follows_code=True):
@@ -90,16 +91,14 @@ class Reach:
         self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
         self.modules, self.optimizers, self.schedulers = [], [], []
         self.generators, self.foreign_generators, self._functions = [], [], []
-        self.not_imported = []  # modules that the function may import for the first time
-        self.names = set()  # that the functions use
-        self.asks_types = False  # whether they name ``type``, which sees what stands for an array
-        self.strict = None  # the name of something that may take arrays of NumPy's own type only
-        self.computes_names = False  # whether they may look for attributes under computed names
-        self.reads_arrays = False  # whether they may read the arrays of tensors
-        self._name = None  # by which code finds what is being looked at
-        self.passed = set()  # names of what they do not only call
-        self._python_modules = {}  # by name, with the names looked at
-        self._globals = {}  # by id, the globals of functions and the names they look for there
+        self.not_imported = []  # modules that the functions may import for the first time
+        # Unions of the `Facts` of all functions.
+        self.names, self.passed = set(), set()
+        self.asks_types = self.computes_names = self.reads_arrays = False
+        self.strict = None  # the name of a function that may take arrays of NumPy's own type only
+        self._name = None  # the name by which code finds the present object
+        self._python_modules = {}  # by name, each module and the names that were looked up in it
+        self._globals = {}  # by id, dicts of globals and the names that functions miss there
         for x in roots:
             self._walk(x)
         for x in leaves:
@@ -115,23 +114,20 @@ class Reach:
                 self._guard(Cell("attr", function, name), getattr(function, name))
 
     def first_change(self):
-        """The first place that does not have the value that it had; None if all have."""
-        with suppress(*ABSENT):
-            if all_hold(rows_of(self.guards)):
-                return None
-        for place, value, how in self.guards:
-            if not holds(place, value, how):
-                return place if isinstance(place, Cell) else _a(place)
-        return None
+        """The first place whose value has changed, or None."""
+        if hold(self.guards):
+            return None
+        place = next((guard[0] for guard in self.guards if not hold([guard])), None)
+        return place if place is None or isinstance(place, Cell) else _a(place)
 
     def refusal(self, names):
-        """Why the function cannot be compiled, if the code that runs uses these names; or None."""
+        """Why the function cannot be compiled if its code uses these names, or None."""
         return next((why for name, why in self.refusals if name is None or name in names), None)
 
     def guard_arrays(self, given):
-        """Guard the raw arrays by what is in them; returns why that cannot be done, or None.
+        """Guard the contents of all raw arrays; returns why that is impossible, or None.
 
-        given: those that are arguments.
+        given: the raw arrays that are arguments, which are not guarded.
         """
         for x in (*self.arrays, *given):
             if getattr(x.dtype, "hasobject", False):
@@ -158,11 +154,12 @@ class Reach:
             self._walk(watch.listener, Cell("attr", watch, "listener"))
 
     def _guard(self, place, value, how="same"):
-        if type(place) is not Cell or type(place.container) is not tuple:
+        is_item = type(place) is Cell and place.kind == "item"
+        if not is_item or not isinstance(place.container, tuple):
             self.guards.append((place, value, how))
 
     def _walk(self, x, cell=None, name=None):
-        """Look at ``x``, which code finds in ``cell`` by this name, and at what it holds."""
+        """Visit ``x``, which code finds by this name in ``cell``, and all that it refers to."""
         kind = type(x)
         if cell is not None:
             self._guard(cell, x)
@@ -199,7 +196,7 @@ class Reach:
         self._name = before
 
     def _all_python_modules(self):
-        """Look at what the functions name of modules."""
+        """Visit the members of Python modules that the functions name."""
         looked = True
         while looked:
             looked = False
@@ -226,7 +223,7 @@ class Reach:
                             self._refuse("it names sys.modules")
                         if value is decimal.Decimal:
                             self._refuse("it computes with decimals, whose precision may change")
-        if self.computes_names:  # another function may have been given the module
+        if self.computes_names:  # a function may look up any member of a module
             for module, known in self._python_modules.values():
                 if is_own(module.__name__):
                     for name, value in [*vars(module).items()]:
@@ -243,7 +240,7 @@ class Reach:
         elif isinstance(x, types.BuiltinFunctionType):
             if not isinstance(x.__self__, types.ModuleType):
                 self._walk(x.__self__)
-            # What PyTorch draws differs from one recording to the next.
+            # PyTorch's random functions are let pass: two recordings of them would differ.
             if not computes(x) and not module_of(x).startswith("torch"):
                 self._refuse(f"it names {x.__name__}, which reads or changes what is outside")
         elif isinstance(x, (operator.methodcaller, operator.itemgetter)):
@@ -290,7 +287,10 @@ class Reach:
                 self._refuse(f"it names {_a(x)}, into which compile cannot look")
 
     def _items(self, x, are_named=False):
-        """The items of a container, and how many there are; code may find them by their keys."""
+        """Visit the items of a container, and guard its keys or its length.
+
+        are_named: whether code finds the items by their keys, as it finds attributes.
+        """
         is_dict = isinstance(x, (dict, types.MappingProxyType))
         is_set = isinstance(x, (set, frozenset))
         if not isinstance(x, (tuple, frozenset)):
@@ -306,7 +306,7 @@ class Reach:
             self._walk(item, None if is_set else Cell("item", x, key), are_named and key)
 
     def _object(self, x):
-        """An instance of a class whose attributes are looked up in the ordinary way."""
+        """Visit the attributes of an instance whose class looks them up in the ordinary way."""
         kind = type(x)
         self._guard(x, kind, "type")
         values = getattr(x, "__dict__", None)
@@ -322,7 +322,7 @@ class Reach:
         self._walk(kind)
 
     def _function(self, function):
-        # A decorator of a library may have given its wrapper the module of the program's function.
+        # `__module__` will not do: a library's decorator copies that of the program's function.
         module = function.__globals__.get("__name__")
         if not is_own(module) and module != "builtins":
             is_of_gpugrad = (module or "").partition(".")[0] == "gpugrad"
@@ -362,7 +362,7 @@ class Reach:
                 if name in place:
                     self._named(place[name], Cell("item", place, name), name, is_open)
                     break
-                # One that is added later would take another's place.
+                # If the name is added here later, it hides the one in the next place.
                 self._globals.setdefault(id(place), (place, set()))[1].add(name)
         package = function.__globals__.get("__package__")
         for name in [n for code in codes for n in imported(code, package)]:
@@ -376,7 +376,10 @@ class Reach:
         self._items(vars(function), True)
 
     def _named(self, value, cell, name, computes_names=False):
-        """Look at what code finds under a name, where functions in C are seen when they run."""
+        """Visit what code finds under a name. A function in C that it only calls is only guarded.
+
+        The `Witness` sees that function when it runs.
+        """
         if computes_names and isinstance(value, types.ModuleType) and is_own(value.__name__):
             self.names.update(vars(value))
         if isinstance(value, types.BuiltinFunctionType) and name not in self.passed:
@@ -385,7 +388,7 @@ class Reach:
             self._walk(value, cell, name)
 
     def _class(self, kind):
-        """The methods of one of the program's own classes, and the values that it holds."""
+        """Visit the methods and attributes of a class, if it is one of the program's own."""
         if not is_own(module_of(kind)):
             return
         self._guard(vars(kind), len(vars(kind)), "len")
@@ -411,7 +414,7 @@ class Reach:
     def _optimizer(self, optimizer):
         values = vars(optimizer)
         self.containers.append(values)
-        if optimizer.communicates:  # it has another one, whose groups are its own
+        if optimizer.communicates:  # it wraps another one, and has the groups of that one
             self._walk(optimizer.optimizer, Cell("item", values, "optimizer"))
             return
         optimizer._settle()
@@ -421,7 +424,7 @@ class Reach:
             cell = Cell("item", values, name)
             if name in ("param_groups", "_states"):
                 self._guard(cell, value)
-            elif name == "_history":  # each step of LBFGS changes it
+            elif name == "_history":  # an attribute of LBFGS
                 why = "it reads the state of LBFGS, which its steps change"
                 self.refusals += [(reader, why) for reader in (name, "state_dict", "__dict__")]
             elif name not in _OF_OPTIMIZERS:
@@ -445,7 +448,7 @@ _READERS = (
 
 @functools.cache
 def _is_plain(kind):
-    """Whether all that instances hold is in their attributes and in containers."""
+    """Whether instances have nothing but attributes and items, which `Reach` can visit."""
     rooms = [(base, module_of(base)) for base in kind.__mro__]
     return kind not in _PLAIN and all(
         base in _PLAIN

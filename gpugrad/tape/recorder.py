@@ -1,7 +1,7 @@
-"""The recorder: it notes the array calls of a function while the function really runs.
+"""The recorder, which notes the array calls of a function while the function really runs.
 
-What the function computes and changes is what it would without it, whether what is noted can be
-used or not.
+It never alters what the function computes or changes. If it meets a call that a program could not
+repeat, it keeps the reason, and the function goes on.
 """
 
 import sys
@@ -26,71 +26,71 @@ _HERE = {__name__, traced_types.__module__}
 
 
 class Recorder:
-    """Notes the array calls of a function in one thread.
+    """Notes the array calls that one thread makes.
 
     backend: of the real arrays.
-    is_open: whether the function may use tensors and optimizers that are not known.
-    raw: the raw arrays that the function reaches, whose contents are guarded.
-    calls: the calls made, as `Call`s.
-    prologue: the computations of numbers, which come before all array calls.
-    conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
-    afterwards: functions and arguments to call when everything else is done.
-    reason: why what was noted cannot be repeated; None so far. The function goes on all the same.
-    passing: whether that reason is of this call only, so that a later call may be recorded.
+    has_state_list: whether the user has listed the state, so that the function may also use
+        tensors and optimizers that `Reach` has not found.
+    raw: the raw arrays that the function reaches; guards compare their contents.
+    calls, prologue, conditions, afterwards, inputs: see `Tape`.
+    reason: why the recording cannot be used, or None.
+    retry: if there is a reason, whether to record a later call: True, False, or "once" if the next
+        call may be recorded, but the function is given up if that one stops for such a reason too.
     """
 
-    def __init__(self, backend, is_open=False, raw=()):
+    def __init__(self, backend, has_state_list=False, raw=()):
         self.backend = backend
-        self.is_open = is_open
+        self.has_state_list = has_state_list
         self.kind, self.scalar = traced_types(backend)
         self.array = backend.array_types[0]
         self.duplicate = duplicate_of(backend)
         self.raw = [x for x in raw if type(x) in backend.array_types]
         self.several_devices = backend.several_devices
-        self.used_devices = set()  # of all results and constants, where there are several
+        self.used_devices = set()  # of all results and constants, if the library has several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
-        self.reason, self.passing = None, False
-        self.watch = None  # the profile function that sees what the function calls
+        self.inputs = []
+        self.devices = {}  # by input, if devices are to be compared
+        self.reason, self.retry = None, False
+        self.watch = None  # the profile function of the `Witness`
         self.start = 0  # an order number from before the function ran
-        self.seen = {}  # the tensors that were found, by id
-        self.inputs = []  # values that are there before the first call
-        self.devices = {}  # their devices, where these matter
-        self.strangers = []  # tensors that were not, and got gradients
-        self.contents = {}  # by the values of raw arrays, these and what was in them
-        self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # their memory
+        self.known = {}  # by id, the tensors that the stage has replaced
+        self.strangers = []  # other tensors that got gradients
+        self.contents = {}  # by the value of a constant, its array and a copy of the contents
+        self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # the memory of raw arrays
         self.has_failed = False  # whether a call has raised an error
         self.has_scheduled = False  # whether a scheduler has stepped
         self.is_shared = False  # whether another thread has computed with a traced array
         self._conditions, self._numbers, self._constants = set(), {}, {}
-        self._memories = {}
-        self._passing = WeakValueDictionary()  # by the ids of arrays that the function may drop
-        self._kept = []  # so that the ids in these tables stay those of their objects
+        self._memories = {}  # by the buffer of an input
+        # By the id of a real array, a traced array that nobody but the function keeps alive.
+        self._droppable = WeakValueDictionary()
+        self._kept = []  # keeps arrays alive while their ids are keys in these tables
         self._alive = []  # weak references to traced arrays and numbers
         self._thread = threading.get_ident()
 
-    def stop(self, reason, passing=False):
+    def stop(self, reason, retry=False):
         """Note why the recording cannot be used; the function goes on."""
         if self.reason is None and threading.get_ident() == self._thread:
-            self.reason, self.passing = reason, passing
+            self.reason, self.retry = reason, retry
 
     def read(self, what):
-        """Stop because a value is read, on which what the function does may depend."""
+        """Stop because the function reads a value, on which its further calls may depend."""
         self.stop(
             f"{what}{in_line(user_line())}, and what is repeated must not depend on values; choose "
             f"with gpugrad.where, or return the tensor and read it outside"
         )
 
     def forget(self):
-        """Let go of all arrays but those that are on the tape."""
+        """Drop all references to arrays and tensors, except those of the tape."""
         self._constants, self._kept, self._memories, self.contents = {}, [], {}, {}
-        self.seen, self.strangers = {}, []
+        self.known, self.strangers = {}, []
 
     def leaked(self):
-        """The traced arrays and numbers that something still refers to."""
+        """The traced arrays and numbers that are still alive."""
         return [x for x in [r() for r in self._alive] if x is not None]
 
     def wait_for_threads(self):
-        """Give other threads that have taken a traced array the time to compute with it."""
+        """Wait shortly, so that a thread that has taken a traced array computes with it."""
         end = time.monotonic() + _PATIENCE
         while self.leaked() and not self.is_shared and time.monotonic() < end:
             if threading.active_count() == 1:
@@ -100,7 +100,7 @@ class Recorder:
     # Numbers
 
     def number(self, source, value):
-        """A `Number` that each run of the tape finds at ``source``."""
+        """A `Number` that each run of the tape reads from ``source``."""
         var = Value("number")
         var.source = source
         return self._number(var, value)
@@ -120,9 +120,9 @@ class Recorder:
         return Key(self, var, value)
 
     def compute(self, function, args):
-        """``function`` of numbers, as a `Number` that each run computes."""
+        """Call ``function`` on numbers; returns a `Number` that each run of the tape computes."""
         real, noted, known = [*args], [*args], function
-        for i, x in enumerate(args):
+        for i, x in enumerate(args):  # without calls, each of which the witness would see
             kind = type(x)
             if kind in NUMBERS:
                 real[i], noted[i] = x.value, x.var
@@ -139,7 +139,10 @@ class Recorder:
         return self._number(var, value)
 
     def require(self, function, args, outcome):
-        """Make it a condition of the tape that ``function`` of these numbers is ``outcome``."""
+        """Make it a condition of the tape that ``function`` returns ``outcome`` for these numbers.
+
+        Returns the outcome.
+        """
         if thread.recorder is not self:
             return outcome
         args = tuple([x.var if type(x) is Number else x for x in args])
@@ -152,11 +155,11 @@ class Recorder:
     # Arrays
 
     def input(self, array, source, is_kept=True):
-        """A traced array whose values each run finds at ``source``.
+        """A traced array for one that each run of the tape takes from ``source``.
 
-        is_kept: whether the array stays alive until the end of the recording.
+        is_kept: whether to keep both alive until the recording ends.
         """
-        traced = self._constants.get(id(array), self._passing.get(id(array)))
+        traced = self._constants.get(id(array), self._droppable.get(id(array)))
         if traced is None:
             var = self._value(array)
             var.source = source
@@ -168,7 +171,7 @@ class Recorder:
                 known = self._memories[buffer] = Memory()
             var.memory = known
             traced = self._traced(array, var)
-            (self._constants if is_kept else self._passing)[id(array)] = traced
+            (self._constants if is_kept else self._droppable)[id(array)] = traced
             if is_kept:
                 self._kept.append(array)
             self.inputs.append(var)
@@ -177,12 +180,16 @@ class Recorder:
         return traced
 
     def constant(self, array):
-        """A traced array for a raw one, of which all that the function reaches are guarded."""
-        traced = self._constants.get(id(array), self._passing.get(id(array)))
+        """A traced array for a raw one, which is a constant of the tape.
+
+        Guards compare the raw arrays that the function reaches, so that they are constant. With a
+        list of state, others are met too; a copy keeps their present contents.
+        """
+        traced = self._constants.get(id(array), self._droppable.get(id(array)))
         if traced is None:
             var = self._value(array)
             var.constant = array
-            if self.is_open and not self.is_guarded(array):  # it may change, and stays what it is
+            if self.has_state_list and not self.is_guarded(array):
                 var.constant = copied(self.backend, array)
             var.memory = Memory()
             if self.several_devices:
@@ -193,11 +200,11 @@ class Recorder:
         return traced
 
     def is_guarded(self, array):
-        """Whether it shows the memory of a raw array that the function reaches."""
+        """Whether an array shows the memory of a raw array that the function reaches."""
         return self.backend.buffer(array) in self.guarded
 
     def check_constants(self, values):
-        """Stop if the function has written into an array that is a constant: no call tells that."""
+        """Stop if a constant has other contents now: no call is noted when NumPy writes into it."""
         for x in {x.root() for x in values}.intersection(self.contents):
             array, content = self.contents[x]
             if content_of["array"](array) != content:
@@ -208,8 +215,8 @@ class Recorder:
             self.check_constants(call.operands())
         self.calls.append(call)
 
-    def _value(self, array, kind="array"):
-        return Value(kind, array, self.backend.nbytes(array) if kind == "array" else 0)
+    def _value(self, array):
+        return Value("array", array, self.backend.nbytes(array))
 
     def _traced(self, value, var):
         traced = (self.scalar if var.kind == "scalar" else self.kind)(self, value, var)
@@ -217,7 +224,7 @@ class Recorder:
         return traced
 
     def call(self, function, args, kwargs=None, *, is_pure=True):
-        """Call a function of the real library, and note it; returns its result, traced."""
+        """Call a function of the real library and note the call; returns the traced result."""
         found = []
         real, noted = self._both(args, found)
         named = noted_named = kwargs or {}
@@ -232,7 +239,7 @@ class Recorder:
         result = self._run(function, real, named, found)
         if self.watch is None or sys.getprofile() is not self.watch:
             return self._note(call, result, found)
-        sys.setprofile(None)  # half of all that runs is in here
+        sys.setprofile(None)  # half of what runs in a recording runs in here
         try:
             return self._note(call, result, found)
         finally:
@@ -244,7 +251,7 @@ class Recorder:
             self.read(f"the number of elements of a {call.name} depends on values")
 
     def _note(self, call, result, found):
-        """Note a call; returns its result, traced."""
+        """Put a call on the tape; returns the traced result."""
         kind = type(result)
         if (kind is self.array and not self.several_devices) or kind in backend_of:
             parts = (result,)
@@ -255,11 +262,8 @@ class Recorder:
             if kind in SCALARS and found and call.name not in _OF_SHAPES:
                 self.read(f"{call.name} returns a Python number")
             return result
-        is_constant = call.is_pure
-        for x in found:
-            if type(x) in NUMBERS or x.var.constant is None:
-                is_constant = False
-                break
+        varying = [x for x in found if type(x) in NUMBERS or x.var.constant is None]
+        is_constant = call.is_pure and not varying
         traced = []
         for part in parts:
             traced.append(self._part(call, part, found, traced, is_constant))
@@ -271,17 +275,20 @@ class Recorder:
         return traced[0]
 
     def _part(self, call, part, found, traced, is_constant):
-        """What stands for one result of a call."""
+        """The traced array for one result of a call.
+
+        found: the traced operands.
+        traced: those for the earlier results.
+        """
         aliases = call.declared.aliases
-        if part is None or not aliases:
-            for x in (*found, *traced):
-                if type(x) is self.kind and x.value is part:  # such as a cast to the same dtype
-                    if call.several:
-                        call.outs.append(Value("unused"))
-                    return x
         if part is None:
             call.outs.append(Value("unused"))
             return None
+        for x in () if aliases else (*found, *traced):
+            if type(x) is self.kind and x.value is part:  # as a cast to the same dtype returns
+                if call.several:
+                    call.outs.append(Value("unused"))
+                return x
         backend = backend_of[type(part)]
         if backend is not self.backend:
             self.stop("it moves arrays from one library's device to another's")
@@ -308,7 +315,7 @@ class Recorder:
         return self._traced(part, var)
 
     def _shown(self, part, found):
-        """The operand whose memory ``part`` shows; None if it has memory of its own."""
+        """The operand of which a result is a view; None if it has memory of its own."""
         base = getattr(part, "base", self)
         if base is None or 0 in part.shape:
             return None
@@ -324,7 +331,10 @@ class Recorder:
         return None
 
     def _both(self, args, found):
-        """The values of arguments, and what stands for them on the tape."""
+        """The real arguments of a call, and what the tape has in their places.
+
+        Appends the traced arrays and numbers among them to ``found``.
+        """
         real, noted = [*args], [*args]
         for i, x in enumerate(args):
             kind = type(x)
@@ -367,10 +377,10 @@ class Recorder:
             raise
 
     def communicate(self, function, operands, results, writes):
-        """Make a call that communicates with other processes, and note it; see `communicate`."""
+        """Make and note a call that communicates with other processes; see `communicating`."""
         found = []
         real, noted = self._both(operands, found)
-        thread.recorder = None  # it computes with real arrays
+        thread.recorder = None  # the function computes with real arrays
         try:
             result = self._run(function, real, {}, found)
         finally:
@@ -389,27 +399,20 @@ class Recorder:
             call.outs.append(var)
         return result
 
-    def write(self, traced, function, args):
-        """Call ``function(traced, *args)``, which overwrites ``traced``."""
-        real, noted = self._both((traced, *args), [])
+    def write(self, target, function, args):
+        """Call ``function(target, *args)``, which overwrites ``target``, an array or several.
+
+        Returns whether it has: given a tuple, the function may change nothing and return None.
+        """
+        arrays = target if type(target) is tuple else (target,)
+        real, noted = self._both((target, *args), [])
         call = Call(function, noted, {}, writes=True)
         if call.declared.values_shape and thread.recorder is self:
-            self._check_shape(call, (traced, *args), None)
-        found = self._run(function, real, {}, (traced,))
-        if thread.recorder is self:
-            self._note_write([traced], call)
-        return found
-
-    def write_together(self, arrays, function, args):
-        """Call ``function(arrays, *args)``, which overwrites all of them or returns None.
-
-        Returns whether it was done.
-        """
-        real, noted = self._both((tuple(arrays), *args), [])
-        if self._run(function, real, {}, arrays) is None:
+            self._check_shape(call, (target, *args), None)
+        if self._run(function, real, {}, arrays) is None and arrays is target:
             return False
         if thread.recorder is self:
-            self._note_write(arrays, Call(function, noted, {}, writes=True))
+            self._note_write(arrays, call)
         return True
 
     def _note_write(self, arrays, call):
@@ -422,10 +425,10 @@ class Recorder:
             memory.is_written = True
         self._add(call)
 
-    # What the rest of the library tells the recorder of this thread
+    # The rest of the library calls these methods of the thread's recorder
 
     def check_places(self, places):
-        """Called before memory is overwritten."""
+        """Called before memory at these places is overwritten."""
         if self.has_scheduled:
             self.stop("an optimizer steps after a scheduler, in the same call")
         if any(place is not None and type(place) is not Place for place in places):
@@ -433,10 +436,10 @@ class Recorder:
 
     def refuse_state(self):
         """Called when an optimizer is about to make the state of a parameter."""
-        if self.is_open:  # an optimizer that is listed does so once
+        if self.has_state_list:  # "once", since a listed optimizer makes its state only once
             what = "an optimizer makes state of what `state` lists; list the optimizer too"
-            self.stop(what, passing="first")
-        self.stop("its optimizer makes its state", passing=True)
+            self.stop(what, retry="once")
+        self.stop("its optimizer makes its state", retry=True)
 
     def refuse_seed(self):
         """Called when a random generator is seeded, or its state is set."""
@@ -446,21 +449,24 @@ class Recorder:
         """Called before leaves get gradients."""
         for leaf in leaves:
             x = leaf.owner()
-            is_new = leaf.order > self.start or self.is_open
-            if x is not None and is_new and id(x) not in self.seen:
+            is_new = leaf.order > self.start or self.has_state_list
+            if x is not None and is_new and id(x) not in self.known:
                 self.strangers.append(x)
                 self.stop("a gradient reaches a tensor that compile cannot see")
 
 
 def _is_for_program(frame):
-    """Whether the program's own code, outside of ops, gets what a call in this frame returns."""
+    """Whether a call in this frame returns to the user's program, and not to an op.
+
+    The forward and the rules of a user's own op do not count as the program.
+    """
     while frame is not None and frame.f_globals.get("__name__", "") in _HERE:
         frame = frame.f_back
     if frame is None or not is_own(frame.f_globals.get("__name__")):
         return False
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
-        if name.startswith("gpugrad.autograd."):  # the forward or a rule of an op
+        if name.startswith("gpugrad.autograd."):  # which has called the forward or rule of an op
             return False
         if name.startswith("gpugrad.tape."):
             return True

@@ -1,4 +1,4 @@
-"""Recording: a call of a function that really runs, and the tape of what it has done."""
+"""Recording: calling a function for real, and making a tape of what it does."""
 
 import gc
 import sys
@@ -24,39 +24,40 @@ from .numbers import Number
 from .reach import Reach
 from .recorder import Recorder
 from .run import MISS
-from .stage import Stage, can_vary, real_of, release
+from .stage import Stage, can_vary, release
 from .tape import Input, Tape, signature_of
-from .tracing import Traced, copied
+from .tracing import Traced, copied, real_of
 from .witness import Witness
 
-_DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
+# The containers in trees, besides tuples and dataclasses.
+_DICTS = {dict, OrderedDict, defaultdict}
 _LISTS = {list, deque}
 _FIELDS = "__dataclass_fields__"
 _LARGE = 1 << 26  # bytes
 
 
 class Recorded(NamedTuple):
-    """A call that ran while it was recorded.
+    """What has come of recording a call.
 
     result: what the function has returned.
-    tape: its `Tape`, or None.
+    tape: the `Tape` of the call, or None.
     reason: why there is none.
-    passing: whether a later call may have one: True, False, or "first" if the next one may.
+    retry: if there is none, whether to record a later call: True, False or "once"; see `Recorder`.
     """
 
     result: Any
     tape: Tape | None = None
     reason: str | None = None
-    passing: Any = False
+    retry: Any = False
 
 
 def record(function, state, leaves, structure, args, kwargs, known=(), is_first=False):
-    """Call the function, and return what it has done as a `Recorded`.
+    """Call the function and record what it does; returns a `Recorded`.
 
-    state: what the function's state is found in, or None for all that it reaches.
-    known: tapes of earlier calls, whose guards hold.
-    is_first: whether it is the first call of all, in which optimizers make their state. It is not
-        recorded if there is one that has not stepped yet.
+    state: the list of objects that hold the function's state, or None for all that it reaches.
+    known: tapes of earlier calls whose guards hold.
+    is_first: whether the function has never been called. If it has an optimizer that has not
+        stepped yet, its first call is not recorded, since the optimizer makes its state in it.
     """
     nodes = nodes_of((*args, *kwargs.values()))
     reach = whole = Reach([function], leaves, nodes)
@@ -67,18 +68,18 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
     arrays = *leaves, *reach.tensors.values()
     arrays = [x.array if isinstance(x, Tensor) else x for x in arrays]
     backend = next((backend_of[type(x)] for x in arrays if type(x) in namespace_of), None)
-    passing = False
+    retry = False
     if reason is None and any(map(has_more, nodes)):
         reason = "an argument has attributes that are no fields of its dataclass, or static arrays"
     raw = [x for x in leaves if type(x) in namespace_of]
-    reason = reason or _what_sees(whole, reach, raw) or reach.guard_arrays(raw)
+    reason = reason or _why_noticed(whole, reach, raw) or reach.guard_arrays(raw)
     if reason is None and backend is None:
-        reason, passing = "it has no tensors to compute with", True
+        reason, retry = "it has no tensors to compute with", True
     if reason is not None:
-        return Recorded(function(*args, **kwargs), None, reason, passing)
+        return Recorded(function(*args, **kwargs), None, reason, retry)
     recorder = Recorder(backend, state is not None, reach.arrays)
     of_state = set(reach.tensors)
-    arguments = {}
+    arguments = {}  # by the id of a Tensor that is an argument only, its first position
     for i, x in enumerate(leaves):
         if isinstance(x, Tensor) and id(x) not in of_state:
             arguments.setdefault(id(x), i)
@@ -90,16 +91,15 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
         problem = problem or ("its optimizer has not stepped yet", True)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    recording = _Recording(function, recorder, reach, stage, given)
-    recording.known = known
+    recording = _Recording(function, recorder, reach, stage, [given], known)
     try:
         return recording.run(leaves, structure, args, kwargs)
     finally:
         set_recording(recording.is_recording)
 
 
-def _what_sees(whole, reach, raw):
-    """What may see that something stands for arrays and numbers in a recording, as a reason."""
+def _why_noticed(whole, reach, raw):
+    """Why the function might notice that traced arrays and numbers replace real ones, or None."""
     has_stand_ins = raw or whole.reads_arrays
     has_numbers = any(is_own(module_of(type(x))) for x in reach.optimizers)
     if whole.asks_types and (has_stand_ins or has_numbers):
@@ -112,55 +112,60 @@ def _what_sees(whole, reach, raw):
 
 
 class _Recording:
-    def __init__(self, function, recorder, reach, stage, given):
-        self.function = function
-        self.recorder = recorder
-        self.reach = reach
-        self.stage = stage
-        self.given = given
-        self.is_recording = thread.recording  # as the function has left it
+    """The recording of one call.
+
+    given: a list of the `Reach` of the containers among the arguments, and of those with traced
+        arrays.
+    known: see `record`.
+    is_recording: whether the function has left the recording of gradients on.
+    """
+
+    def __init__(self, function, recorder, reach, stage, given, known):
+        self.function, self.recorder, self.reach = function, recorder, reach
+        self.stage, self.given, self.known = stage, given, known
+        self.is_recording = thread.recording
 
     @restores_state
     def run(self, leaves, structure, args, kwargs):
         try:
             result, tape = self._run(leaves, structure, args, kwargs)
-        finally:  # no cycle is to keep the arguments, not even after an error
+        finally:  # so that no cycle of references keeps the arguments alive, even after an error
             recorder, stage = self.recorder, self.stage
             recorder.forget()
             stage.forget()
-            self.given = self.given_traced = None
+            self.given = None
         leaked = recorder.leaked()
         if leaked:
             del leaked
-            gc.collect()  # some of them may be in cycles that nothing refers to
+            gc.collect()  # some of them may only be alive in cycles of references
             recorder.wait_for_threads()
             leaked = recorder.leaked()
         if leaked:
             release(leaked)
             if recorder.is_shared:
                 recorder.stop("another thread computes with its tensors", True)
-            recorder.stop("it keeps a tensor where compile cannot see it", "first")
+            recorder.stop("it keeps a tensor where compile cannot see it", "once")
         if recorder.reason is not None:
-            return Recorded(result, None, recorder.reason, recorder.passing)
+            return Recorded(result, None, recorder.reason, recorder.retry)
         if sum([out.nbytes for call in tape.calls for out in call.outs]) > _LARGE:
-            recorder.backend.release_freed_memory()  # of which the program will not need as much
+            recorder.backend.release_freed_memory()  # since the program will need less of it
         return Recorded(result, tape)
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.foreign_generators)
         state = [x for key, x in reach.tensors.items() if key not in stage.arguments]
-        before = signature_of(leaves, state, recorder.raw, recorder.backend)
-        rows = self._leaves(leaves)
-        alike = [t.codes for t in self.known if t.is_of(before, rows)]
-        outer, witness = thread.draws, Witness(recorder, *alike[:1])
+        signature = signature_of(leaves, state, recorder.raw, recorder.backend)
+        was_recording = thread.recording
+        seen = [t.codes for t in self.known if t.signature == signature]
+        outer, witness = thread.draws, Witness(recorder, *seen[:1])
         tape = None
         try:
             try:
                 thread.recorder = recorder
                 stage.enter()
                 traced, named = self._traced_arguments(leaves, args, kwargs)
-                recorder.start, recorder.seen = next_order(), stage.originals
+                recorder.start, recorder.known = next_order(), stage.originals
                 thread.draws = (draws, *outer)
                 with witness:
                     result = self.function(*traced, **named)
@@ -171,60 +176,59 @@ class _Recording:
                 stage.leave()
             if recorder.has_failed:
                 reason = "it handles an error of a call, which depends on values"
-                recorder.stop(reason, "first")
+                recorder.stop(reason, "once")
             refusal = reach.refusal(witness.names())
             if refusal is not None:
                 recorder.stop(refusal)
-            if thread.recording is not before[0]:
+            if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")
             self.codes = witness.codes
             if any(x.reads_groups for x in witness.codes.values()):
                 stage.guard_groups()
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
-                tape = self._tape(rows, structure, parts, result, result_structure, draws, before)
-        finally:  # again, in case Ctrl-C came during the first time
+                tape = self._tape(structure, parts, result, result_structure, draws, signature)
+        finally:  # again, in case Ctrl-C has interrupted the first time
             thread.recorder = None
             thread.draws = outer
             stage.leave()
         return self._real_result(result, parts, result_structure), tape
 
     def _traced_arguments(self, leaves, args, kwargs):
-        """The arguments with a traced array in place of each raw one; tensors are as they are."""
+        """The arguments with traced arrays for raw ones; the stage has put others into tensors."""
         recorder = self.recorder
         arrays = {}
         for i, x in enumerate(leaves):
             if type(x) in namespace_of and id(x) not in arrays:
                 if backend_of[type(x)] is not recorder.backend:
                     recorder.stop("it uses arrays of several libraries")
-                elif recorder.is_guarded(x):  # the function may see that it is the same one
+                elif recorder.is_guarded(x):  # the function may compare the two by ``is``
                     recorder.stop("it names a raw array in the memory of an argument")
                 else:
                     arrays[id(x)] = recorder.input(x, Input("argument", i))
-        self.given_traced = None
         if not arrays:
             return args, kwargs
         found = []
         for value in (*args, *kwargs.values()):
             parts, structure = flatten(value, none_is_leaf=True)
             found.append(unflatten(structure, [arrays.get(id(x), x) for x in parts]))
-        self.given_traced = Reach(nodes_of(found), follows_code=False)
+        self.given.append(Reach(nodes_of(found), follows_code=False))
         return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
     # The tape
 
-    def _tape(self, rows, structure, parts, result, result_structure, draws, signature):
-        """The tape of what was noted; None if the recording has stopped by now."""
+    def _tape(self, structure, parts, result, result_structure, draws, signature):
+        """The tape of the recording; None if the recording has stopped."""
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
             recorder.stop("it imports a module", True)
-        if any(x is not None and x.first_change() for x in (self.given, self.given_traced)):
+        if any(x.first_change() for x in self.given):
             recorder.stop("it changes a list, a dict or an object that is an argument")
         results = self._results(parts, result)
         graph = None
         live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
         if live and recorder.reason is None:
-            graph = Graph.of(self.function, recorder, stage, live)
+            graph = Graph(self.function, recorder, stage, live)
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors, aliases = [], []
         for key, (x, _, node, grad) in stage.originals.items():
@@ -232,7 +236,7 @@ class _Recording:
             if at is None:
                 watch = node.watch if type(node) is Leaf else MISS
                 tensors.append((x, node, watch, grad is not None, key not in moving))
-            elif source.kind == "tensor":  # it has the array of a tensor of the state
+            elif source.kind == "tensor":  # the argument has the array of a tensor of the state
                 aliases.append((at, source.holder))
             elif source.holder != at:
                 recorder.stop("two arguments have the same array", True)
@@ -250,63 +254,49 @@ class _Recording:
         ]
         return Tape(
             recorder, signature=signature, structure=structure, result_structure=result_structure,
-            is_recording=thread.recording, is_leaf=len(parts) == 1 and parts[0] is result,
+            is_recording=thread.recording,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
-            codes=self.codes, reach=reach, leaves=rows, argument_of=stage.arguments,
-            tensors=tensors, aliases=aliases, alike=stage.alike, optimizers=flags,
-            generators=[*draws.replaced], rebound=stage.rebound,
-            gradients=[(x, value) for x, value, _ in stage.gradients], changed=stage.changed,
+            codes=self.codes, reach=reach, leaves=[row for row, _ in signature[0]],
+            argument_of=stage.arguments, tensors=tensors, aliases=aliases,
+            same_counts=stage.same_counts, optimizers=flags, generators=[*draws.replaced],
+            rebound=stage.rebound, gradients=stage.gradients, changed=stage.changed,
             skips=stage.skips, results=results, graph=graph,
         )  # fmt: skip
-
-    def _leaves(self, leaves):
-        """What each leaf of the arguments has to be; see `Program`."""
-        found, arrays = [], {}
-        for i, x in enumerate(leaves):
-            if isinstance(x, Tensor):
-                at = self.stage.arguments.get(id(x))
-                if at is None:
-                    found.append(("state", x))
-                elif at != i:
-                    found.append(("same", at))
-                else:
-                    found.append(("tensor", (type(x), type(x.node), x.grad is not None)))
-            elif type(x) in namespace_of:
-                first = arrays.setdefault(id(x), i)
-                found.append(("array", None) if first == i else ("same", first))
-            else:
-                found.append(("static", (x, is_own(type(x).__module__))))
-        return found
 
     # Results
 
     def _results(self, parts, result):
         stop, stage = self.recorder.stop, self.stage
-        grads = {id(grad): x for x, _, grad in stage.gradients if grad is not None}
-        known = {id(x) for x in self.reach.containers} | self.given.seen.keys()
+        grads = {id(x.grad): x for x, *_ in stage.originals.values() if x.grad is not None}
+        known = {id(x) for x in self.reach.containers} | self.given[0].seen.keys()
         nodes = nodes_of([result])
         if any(map(has_more, nodes)):
             stop("a result has attributes that are not fields of its dataclass")
         if any(id(x) in known and not isinstance(x, tuple) for x in nodes):
             stop("it returns a list, a dict or an object that is an argument or that it reads")
-        return [self._result(x, grads) for x in parts]
+        found, first = [], {}
+        for i, x in enumerate(parts):
+            row = self._result(x, grads)
+            at = first.setdefault(id(x), i)
+            found.append(("again", at) if row[0] == "tensor" and at != i else row)
+        return found
 
     def _own_constants(self, parts, results):
-        """Have copies of constants leave the function, since others may write into them."""
+        """Replace constants that leave the function by copies, into which its caller may write."""
         recorder, stage, copy = self.recorder, self.stage, partial(copied, self.recorder.backend)
         pairs = [*enumerate(results)]
         raw = [i for i, (kind, x) in pairs if kind == "array" and x.constant is not None]
-        leaving = {id(parts[i]): (parts[i], x[1]) for i, (kind, x) in pairs if kind == "tensor"}
-        returned = [*[results[i][1] for i in raw], *[x for _, x in leaving.values()]]
+        leaving = [(parts[i], x) for i, (kind, x) in pairs if kind == "tensor"]
+        returned = [*[results[i][1] for i in raw], *[x for _, x in leaving]]
         returned = [x.constant for x in returned if x.constant is not None]
         if len({*map(recorder.backend.buffer, returned)}) < len(returned):
             recorder.stop("it returns arrays that share memory")
         if recorder.reason is None:
             for i in raw:
                 parts[i] = copy(results[i][1].constant)
-            changed = [(new, x) for _, x, new in stage.gradients if new is not None]
+            changed = [(x.grad, y) for x, y in stage.gradients if y is not None]
             changed += [(x if what == "array" else x.grad, y) for x, what, y in stage.rebound]
-            for tensor, x in (*leaving.values(), *changed):
+            for tensor, x in (*leaving, *changed):
                 if x.constant is not None:
                     tensor.array = copy(x.constant)
 
@@ -315,7 +305,7 @@ class _Recording:
         if isinstance(x, Tensor) and type(x) is not BatchedTensor:
             if id(x) in stage.originals:
                 at = stage.arguments.get(id(x))
-                return ("same", x) if at is None else ("leaf", at)
+                return ("static", x) if at is None else ("leaf", at)
             if id(x) in grads:
                 return "grad", grads[id(x)]
             if type(x.node) is Leaf:
@@ -324,7 +314,7 @@ class _Recording:
                 stop("it returns a tensor of which it has called retain_grad")
             var = self._returned(x.array)
         if var is not None:
-            return "tensor", (id(x), var)
+            return "tensor", var
         if (var := self._returned(x)) is not None:
             return "array", var
         if type(x) is Number:
@@ -335,7 +325,7 @@ class _Recording:
         return "static", None
 
     def _returned(self, array):
-        """The value of an array that is returned; None for anything else."""
+        """The value of an array that the function returns; None for anything else."""
         recorder = self.recorder
         if type(array) in recorder.backend.array_types:
             if recorder.is_guarded(array):
@@ -344,7 +334,7 @@ class _Recording:
         return array.var if type(array) is recorder.kind else None
 
     def _real_result(self, result, parts, structure):
-        """The result with real arrays, and with a graph of them."""
+        """The result with real arrays, also in its graph."""
         for x in parts:
             if isinstance(x, Tensor) and type(x) is not BatchedTensor:
                 if isinstance(x.array, Traced):
@@ -355,14 +345,12 @@ class _Recording:
             if type(x.node) is Node:
                 make_real(x.node, self.recorder)
         if any(type(x) in namespace_of or type(x) is Number for x in parts):
-            parts = [real_of(x) for x in parts]
-            is_leaf = type(result) in namespace_of or type(result) is Number
-            return parts[0] if is_leaf else unflatten(structure, parts)
+            return unflatten(structure, [real_of(x) for x in parts])
         return result
 
 
 def make_real(node, recorder):
-    """Give the nodes that a function has recorded plans and saved values of real arrays."""
+    """Give the nodes that the function has made plans for real arrays, and real saved values."""
     stack, seen = [node], set()
     while stack:
         at = stack.pop()
@@ -371,16 +359,13 @@ def make_real(node, recorder):
         seen.add(at)
         stack.extend(at.parents)
     for at in seen:
-        built = getattr(at.plan, "implementation", None)
-        if at.plan.output is None and built.kind not in (
-            recorder.kind,
-            recorder.scalar,
-        ):
+        kinds = recorder.kind, recorder.scalar
+        if at.plan.output is None and at.plan.implementation.kind not in kinds:
             continue
         at.plan = plan_for(at, recorder.array)
         if at.saved:
             at.saved = tuple([real_of(x) for x in at.saved])
-            for x in at.saved:  # calls of checkpoint and custom_vjp, which keep tensors
+            for x in at.saved:  # of which calls of checkpoint and custom_vjp keep tensors
                 if isinstance(x, (Recomputed, RecordedVjp)):
                     kept = x.call.leaves, getattr(x, "fixed", ()), getattr(x, "residuals", ())
                     for leaf in flatten(kept)[0]:
@@ -398,7 +383,7 @@ def _fields_of(kind):
 
 
 def nodes_of(trees):
-    """The lists, tuples, dicts and objects of dataclasses that trees are made of."""
+    """The containers in these trees: lists, tuples, dicts and instances of dataclasses."""
     found = []
     for x in trees:
         kind = type(x)
@@ -420,12 +405,12 @@ def nodes_of(trees):
 
 
 def static_fields_of(nodes):
-    """The values of static fields, which belong to the structure of a tree."""
+    """The values of the static fields of dataclasses among the containers of a tree."""
     names = [(x, name) for x in nodes for name in (_fields_of(type(x)) or ((), ()))[1]]
     return [getattr(x, name) for x, name in names]
 
 
 def has_more(x):
-    """Whether a node of a tree has arrays or attributes that flattening does not find."""
+    """Whether a container of a tree has arrays or attributes that flattening does not find."""
     is_static = any(isinstance(y, Tensor) or type(y) in namespace_of for y in static_fields_of([x]))
     return is_static or not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}

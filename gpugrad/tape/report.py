@@ -13,15 +13,15 @@ class Report:
 
     rows: a dict for each call: its number, the name of its function, the shape, dtype and bytes of
         its result, ``lifetime`` (the numbers of the first and the last call that use the memory),
-        ``memory`` ("planned": a part of the program's own memory; "state": the array that is
-        updated; "new": of the caller's; "view"; "value": whatever the call returns), and
-        ``kernel`` (the number of the kernel that takes the place of the call, or None).
-    kernels: the C source of each kernel that is generated; on a CUDA device that of the body that
-        follows the code that all share. Asking for a report waits for the compiler.
+        ``memory`` ("planned": a part of the program's own memory; "state": an array of the state,
+        which the call overwrites; "new": an array for the caller; "view"; "value": whatever the
+        call returns), and ``kernel`` (the number of the kernel that makes the call, or None).
+    kernels: the C source of each generated kernel; on a CUDA device its body, without the code that
+        all kernels share. To make a report waits for the compiler.
     planned_bytes: the size of the program's own memory.
-    needed_bytes: the largest sum of the sizes of planned values that are needed at one time.
-    call_by_call: on a CUDA device, why the calls are made one by one, or None if all of them are
-        one CUDA graph; None elsewhere.
+    needed_bytes: the most of it that is used at one time.
+    call_by_call: on a CUDA device, why the calls are made one by one, or None if they are one CUDA
+        graph; None elsewhere.
     """
 
     def __init__(self, program: Any) -> None:
@@ -87,11 +87,8 @@ class Report:
 
 
 def _is_generated(call):
-    """Whether a call is a generated kernel of CUDA."""
+    """Whether a call runs a generated CUDA kernel."""
     return hasattr(call.function, "text")
-
-
-_NAMES = {"fresh": "new", "loose": "value"}
 
 
 def _rows(program):
@@ -108,7 +105,7 @@ def _rows(program):
         elif storage is None:
             memory, lifetime = "value", ""
         else:
-            memory = _NAMES.get(storage.kind, storage.kind)
+            memory = storage.kind
             if memory == "planned" and out in program.tape.leaving:
                 memory = "new"  # it is small, and is copied at the end
             lifetime = f"{max(storage.first, 0)}-{min(storage.last, len(program.plan.calls))}"

@@ -1,8 +1,8 @@
-"""A program: the calls of a tape bound to memory, ready to be made again and again.
+"""A program: the calls of a tape, bound to memory, which a run repeats.
 
-Where a binding is out of date, or a condition is not fulfilled, `Program.run` returns `MISS` and
-has done nothing. Where values are at fault, such as labels that are out of range, it raises
-`Failed` and has changed nothing: the function itself then raises the error, or handles it.
+If the arguments or the state are not those for which the program was made, `Program.run` changes
+nothing and returns `MISS`. If values make a call fail, such as labels out of range, it changes
+nothing and raises `Failed`. Then the function itself is called, and raises or handles the error.
 """
 
 import warnings
@@ -17,20 +17,19 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import writes
-from .cells import all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
+from .cells import ABSENT, all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
 from .fusion import joined
-from .kernels import segments, steps_with
+from .kernels import install, segments
 from .plan import Plan, without_scalars
 from .stage import take_hyper
-from .steps import Steps, step_name, values_in
-from .tape import signature_of
+from .steps import Steps, step_name
+from .tape import signature_of, values_in
 
 MISS = object()
-_ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)
 
 
 class Failed(Exception):
-    """Raised by a program for an error of one of its calls, before it has changed anything."""
+    """Raised if a call of a program fails, before the program has changed anything."""
 
     def __init__(self, step, error):
         name = step_name(step)
@@ -38,7 +37,7 @@ class Failed(Exception):
 
 
 def warn_of(failure, function, what="its calls"):
-    """Warn that repeating calls has failed, and that ``function``, called instead, has not."""
+    """Warn that repeating calls has failed, while ``function`` itself has not."""
     name = getattr(function, "__name__", "the function")
     warnings.warn(
         f"gpugrad.compile: {name} ran without being compiled in this call, since repeating {what} "
@@ -49,27 +48,26 @@ def warn_of(failure, function, what="its calls"):
 
 
 class Program(Steps):
-    """A tape, ready to run.
+    """A tape that is ready to run.
 
-    derivative: the `Sweeps` through the graph of the results, or None.
-    call_by_call: why its calls are not launched together; None if there is no library to do so.
+    call_by_call: on a CUDA device, why the program is not one CUDA graph; otherwise None.
     """
 
     call_by_call = None
 
     def __init__(self, tape):
         self.tape = tape
-        self.derivative = tape.graph and tape.graph.sweeps
         self.backend = tape.backend
         self.binder = self.backend.binder
-        self.native = self.binder.native() if self.binder and tape.has_kernels else None
+        self.native = self.backend.native() if tape.has_kernels else None
         self.context = self.backend.sweep_context or nullcontext
         self._owner, self._lock = None, RLock()
         self._guards = rows_of(tape.reach.guards)
+        targets = [x.root().source for call in tape.calls for x in call.targets()]
+        written = [(s.holder, s.kind) for s in targets if s is not None]
         changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
-        changed += [s.holder for s in tape.written_sources if s.kind in ("tensor", "grad")]
-        holders = [x for x, what, _ in tape.rebound if what == "grad"]
-        holders += [s.holder for s in tape.written_sources if s.kind == "grad"]
+        changed += [x for x, kind in written if kind in ("tensor", "grad")]
+        holders = [x for x, what, *_ in (*tape.rebound, *written) if what == "grad"]
         self._apart = frozenset({id(x) for x in changed} - tape.argument_of.keys()), holders
         calls = tape.calls
         if self.binder is not None:
@@ -92,19 +90,17 @@ class Program(Steps):
         return call.declared.out or not out.shape
 
     def _prepare_kernels(self):
-        """Have kernels made after two runs, and use them as soon as they are there."""
+        """Have kernels built after two runs, and use them as soon as all are ready."""
         try:
             if self._until_kernels > 1:
                 self._until_kernels -= 1
             elif self.segments is None:
                 self.segments = segments(self, self.native)
-                self._end()
+                self._drop_stand_ins()
             elif all(segment.kernel.is_done for segment in self.segments):
                 self._until_kernels = 0
-                steps = steps_with(self, self.segments)
-                if steps is not None:
-                    self._before, self._after = steps
-                self._end()
+                install(self, self.segments)
+                self._drop_stand_ins()
         except Exception as error:  # noqa: BLE001  the program goes on without kernels
             self._until_kernels = 0
             warnings.warn(
@@ -114,26 +110,26 @@ class Program(Steps):
             )
 
     def use_kernels(self):
-        """Wait for the kernels, if there are to be any, and use them."""
+        """Have kernels built, wait for them, and use them."""
         with self._lock:
             while self._until_kernels:
                 self._prepare_kernels()
                 for segment in self.segments or ():
                     segment.kernel.wait()
 
-    # What a run checks and finds before the first call
+    # What a run checks and looks up before the first call
 
     def _bind_state(self):
-        """Note where tensors and the state of optimizers are now."""
+        """Note which arrays tensors and the state of optimizers have now."""
         rows = []
         for x, node, watch, has_grad, is_pinned in self.tape.tensors:
             leaf, array = None if watch is MISS else node, x.array if is_pinned else None
             rows.append((x, node, leaf, watch, has_grad, array))
-        states = [(s, s.values, group[0]) for group in self.tape.alike for s in group]
+        states = [(s, s.values, group[0]) for group in self.tape.same_counts for s in group]
         self._tensor_rows = rows, states
 
-    def may_follow(self, leaves):
-        """Whether tensors have other arrays now, to which the program can be bound instead."""
+    def can_rebind(self, leaves):
+        """Whether some tensors have new arrays, and the program can be bound to these."""
         rows, optimizers = self._tensor_rows, self.tape.reach.optimizers
         if rows and all(array is None or x.array is array for x, *_, array in rows[0]):
             return False
@@ -143,7 +139,7 @@ class Program(Steps):
         return signature_of(leaves, state, self.tape.raw, self.backend) == self.tape.signature
 
     def _fits(self, leaves):
-        """Whether the program is for this call; finds its arrays on the way."""
+        """Whether the program was made for such a call; puts the call's arrays into registers."""
         tape, regs, backend = self.tape, self.regs, self.backend
         if tape.is_recording is not None and thread.recording is not tape.is_recording:
             return False
@@ -166,12 +162,12 @@ class Program(Steps):
             for i, x in tape.aliases:
                 if leaves[i].array is not x.array:
                     return False
-        except _ABSENT:
+        except ABSENT:
             return False
         return True
 
     def is_for(self, leaves):
-        """Whether a call with these arguments may run it; numbers may still decide otherwise."""
+        """Whether a call with these arguments runs it, if the conditions on numbers hold too."""
         try:
             return self._fits(leaves)
         finally:
@@ -179,24 +175,22 @@ class Program(Steps):
 
     # Binding
 
-    segments = None
-
     def bind(self):
         """Bind the calls to the arrays that state has now."""
-        self._tensor_rows = None  # it fits no call if this is interrupted
-        self._begin(len(self.tape.leaves))
+        self._tensor_rows = None  # so that the program fits no call if Ctrl-C interrupts this
+        self._reset(len(self.tape.leaves))
         self._bind_inputs()
         self._bind_numbers()
         self._bind_calls()
         self._bind_effects()
         self._bind_results()
-        self._end()
+        self._drop_stand_ins()
         self._bind_state()
         self.segments = None
         self._until_kernels = 3 if self.native is not None and not self._undo else 0
 
     def _bind_inputs(self):
-        """Find out where the arrays lie that each run finds anew."""
+        """Prepare how each run looks up its input arrays, and whose memory they must not share."""
         tape, backend = self.tape, self.backend
         self._inputs = []
         for x, source in tape.floating.items():
@@ -212,7 +206,7 @@ class Program(Steps):
         memories = {x.memory for x in owned}
         fixed = [*owned.values(), *tape.raw]
         self._outside = [self.slot(x) for x in tape.floating if fixed and x.memory not in memories]
-        # The memory of tensors that is overwritten; see `writes`.
+        # Where the tensors are that calls overwrite; see `writes`.
         self._places = [writes.place(a) for x, a in owned.items() if x.source.kind == "tensor"]
         if self.binder is None:
             buffers = {*map(backend.buffer, fixed)}
@@ -226,7 +220,7 @@ class Program(Steps):
         return self.slot(x) if at is None else at
 
     def _bind_numbers(self):
-        """Prepare the numbers: where they are found, how they are computed, what is required."""
+        """Prepare how each run reads and computes numbers, and the conditions on them."""
         tape = self.tape
         self._hyper = [
             (optimizer, list(optimizer.defaults), i, flags)
@@ -235,7 +229,7 @@ class Program(Steps):
         ]
         found = [x for x in tape.numbers if x.source is not None]
         self._numbers = [(self._finder(*x.source.holder), self.slot(x)) for x in found]
-        self._random = []  # random keys, and what is computed from them
+        self._random = []  # how it draws random keys, and computes with them
         for call in tape.prologue:
             (out,) = call.outs
             rows = self._random if out in tape.random else self._numbers
@@ -244,7 +238,7 @@ class Program(Steps):
         self._outcomes = [outcome for _, _, outcome in tape.conditions]
 
     def _finder(self, kind, first, *rest):
-        """A function that finds a number in each run."""
+        """A function that reads a number in each run; see `Input` for the arguments."""
         regs = self.regs
         if kind == "hyper":
             i, (k, *path) = rest
@@ -260,60 +254,62 @@ class Program(Steps):
     # Calls
 
     def _bind_calls(self):
-        """Make the steps, in two parts: before and after state may be overwritten."""
+        """Make the steps in three parts: checks, those before the first write, and the rest."""
         calls = self.plan.calls
         self._bind_checks()
-        self._checks, self.steps = self.steps, []
         fallible = [i for i, c in enumerate(calls) if c.may_fail and c not in self._checked_calls]
         written = [i for i, c in enumerate(calls) if any(not x.memory.is_own for x in c.targets())]
-        at_write = min(written, default=len(calls))
-        free_at = fallible[-1] + 1 if fallible else 0
+        self.first_write = min(written, default=len(calls))
+        last_fallible = max(fallible, default=-1)
         self._is_fallible, self._undo = bool(fallible), []
-        if free_at > at_write + 1:
+        if last_fallible > self.first_write:
             targets = dict.fromkeys([x.root() for i in written for x in calls[i].targets()])
             self._undo = [self.slot(x) for x in targets if not x.memory.is_own]
-        last, first_write = self._last_uses(), 0
-        self.parts = []
-        for i in range(len(calls) + 1):
-            if i == free_at:
-                self._free_gradients()
-            if i == at_write:
-                first_write = len(self.steps)
-            if i == len(calls):
-                break
-            before = len(self.steps)
-            self._bind_call(calls[i])
-            self.parts.append((before, len(self.steps)))
-            for at in last.get(i, ()):
-                self.steps.append(partial(self.regs.__setitem__, at, None))
-        self.all_steps, self.first_write = self.steps, first_write
-        self._before, self._after = self.steps[:first_write], self.steps[first_write:]
+        self.steps_of = [*map(self.steps_for, calls)]
+        self._freeing = self._steps_that_free(last_fallible)
+        self.arrange(self.steps_of, self.first_write)
         if self._undo:
             self._before += [partial(writes.note, self._places), *self._after]
             self._after = []
 
-    def _free_gradients(self):
-        """Free gradients that are replaced, as zero_grad does, before new ones take memory."""
-        tape = self.tape
-        read = {id(s.holder) for s in tape.floating.values() if s.kind == "grad"} | {
-            *tape.argument_of
-        }
-        freed = [x for x, _ in tape.gradients if id(x) not in read]
-        if freed:
-            self.steps.append(partial(_free, freed))
+    def arrange(self, steps_of, first_write):
+        """Use these steps from now on.
 
-    def _last_uses(self):
-        """By the number of a call, the registers of large values that are not needed after it."""
-        last_use, found = self.plan.last_use, {}
+        steps_of: for each call a list of its steps.
+        first_write: the position of the first call that overwrites state.
+        """
+        self._before, self._after = [], []
+        for i, steps in enumerate([[], *steps_of], -1):
+            part = self._before if i < first_write else self._after
+            part += [*steps, *self._freeing.get(i, ())]
+
+    def _steps_that_free(self, last_fallible):
+        """By the position of a call, the steps after it that free memory which is not needed again.
+
+        They free the gradients to be replaced, and large values that no later call uses.
+
+        last_fallible: the position of the last call that may fail, after which gradients are freed.
+        """
+        found = {last_fallible: self._freeing_gradients()}
+        last_use = self.plan.last_use
         for x in [x for call in self.plan.calls for x in call.outs]:
             is_large = x.memory is not None and x.root().nbytes > 1 << 16
             if is_large and last_use[x.memory] < len(self.plan.calls) and self.static(x) is None:
-                found.setdefault(last_use[x.memory], []).append(self.slot(x))
+                step = partial(self.regs.__setitem__, self.slot(x), None)
+                found.setdefault(last_use[x.memory], []).append(step)
         return found
 
+    def _freeing_gradients(self):
+        """The step that frees the gradients to be replaced, before new ones need memory."""
+        tape = self.tape
+        read = {id(s.holder) for s in tape.floating.values() if s.kind == "grad"}
+        read.update(tape.argument_of)
+        freed = [x for x, _ in tape.gradients if id(x) not in read]
+        return [partial(_free, freed)] if freed else []
+
     def _bind_checks(self):
-        """Make the checks of values that the program finds when it starts come first."""
-        self._checked_calls, known = set(), {}
+        """Make steps that check the values of inputs, so that errors come before all calls."""
+        self._checked_calls, self._checks, known = set(), [], {}
         for call in self.plan.calls:
             check = call.declared.check and call.declared.check(call.args, call.kwargs)
             if check and all(map(self._is_given, values_in(check[1]))):
@@ -321,17 +317,17 @@ class Program(Steps):
                 known[check[0], *map(self.slot, check[1])] = check
         for function, args in known.values():
             for x in values_in(args):
-                self._bind_views(x)
-            self.steps.append(self.caller(function, args))
+                self._checks += self._steps_for_view(x)
+            self._checks.append(self.caller(function, args))
 
-    def _bind_views(self, x):
-        """Make the views of arguments that a check needs."""
-        if x.base is not None and self.static(x) is None:
-            self._bind_views(x.base)
-            self._bind_call(x.call)
+    def _steps_for_view(self, x):
+        """The steps that make a value if it is a view of an input."""
+        if x.base is None or self.static(x) is not None:
+            return []
+        return [*self._steps_for_view(x.base), *self.steps_for(x.call)]
 
     def _is_given(self, x):
-        """Whether a value is there before any call."""
+        """Whether a value is an input, or a view of one, that no call overwrites."""
         if x.memory is not None and x.memory.is_written:
             return False
         if x.base is None or self.static(x) is not None:
@@ -341,20 +337,20 @@ class Program(Steps):
     # Effects and results
 
     def _bind_effects(self):
-        """Prepare what is done when all calls have been made."""
+        """Prepare the changes that follow the last call."""
         tape, number = self.tape, self.maker
-        # The registers of copies that leave twice, and how often values leave as results.
-        self._copies, self._uses = {}, Counter(tape.returned())
+        self._uses = Counter(tape.returned())  # how often values are returned
+        self._copies = {}  # the registers for copies of those that are returned several times
         self._rebound = [(self._holder(x), what, self._leaving(y)) for x, what, y in tape.rebound]
         self._gradients = [
             (self._holder(x), None if value is None else self._leaving(value))
             for x, value in tape.gradients
         ]
-        alike: dict = {}  # places that get the same object, as the states of an optimizer do
+        changed: dict = {}  # cells with equal values get one object, as the states of optimizers do
         for cell, value in tape.changed:
             key = value if values_in(value) else id(cell)
-            alike.setdefault(key, (number(value), []))[1].append(cell)
-        self._changed = [*alike.values()]
+            changed.setdefault(key, (number(value), []))[1].append(cell)
+        self._changed = [*changed.values()]
         self._skips = [
             (optimizer, self._leaving(var), [(s, number(n)) for s, n in before])
             for optimizer, var, before in tape.skips
@@ -368,7 +364,7 @@ class Program(Steps):
             storage = self.plan.storage(x)
             is_given = storage is None or storage.kind != "planned"
             if x.memory.is_own and x.root().call.declared.aliases:
-                is_given = False  # what it returns may be an operand
+                is_given = False  # the call's result may be its operand
         if is_given:
             return lambda: regs[at]
         if x in self._copies:
@@ -384,34 +380,29 @@ class Program(Steps):
         return partial(_kept_in, regs, at, copy)
 
     def _bind_results(self):
-        """Prepare the leaves of the result, each as a function, or the number of an equal one."""
-        self._results, self._order, numbers = [], [], {}
-        for kind, value in self.tape.results:
-            key = value[0] if kind == "tensor" else object()
-            if key not in numbers:
-                numbers[key] = len(self._results)
-                self._results.append(self._result(kind, value))
-            self._order.append(numbers[key])
-        if len(self._results) == len(self._order):
-            self._order = None
+        """Prepare functions that make the leaves of the result."""
+        results = self.tape.results
+        self._results = [self._result(kind, value) for kind, value in results]
+        self._again = [(i, value) for i, (kind, value) in enumerate(results) if kind == "again"]
 
     def _result(self, kind, value):
         regs = self.regs
         if kind == "tensor":
-            find = self._leaving(value[1])
+            find = self._leaving(value)
             return lambda: wrap(find(), None)
-        if kind in ("static", "same"):
+        if kind in ("static", "again"):
             return lambda: value
         if kind == "leaf":
             return lambda: regs[value]
         if kind == "grad":
-            return lambda: value.grad
+            at = self._holder(value)
+            return lambda: regs[at].grad
         return self._leaving(value)
 
     # Running
 
     def run_alone(self, leaves):
-        """What `run` returns, by one thread at a time; MISS if this one is running it already."""
+        """`run`, by one thread at a time; returns MISS if this thread is running it already."""
         if self._owner == get_ident():
             return MISS
         with self._lock, self.context():
@@ -431,12 +422,14 @@ class Program(Steps):
             found = [*map(call_it, self._results)]
             if self._until_kernels:
                 self._prepare_kernels()
-            return found if self._order is None else [found[k] for k in self._order]
+            for at, first in self._again:
+                found[at] = found[first]
+            return found
         finally:
             self.regs[:] = self.blank
 
     def _numbers_fit(self):
-        """Find and compute the numbers; returns whether they fulfil the conditions."""
+        """Read and compute the numbers; returns whether the conditions on them hold."""
         regs = self.regs
         for optimizer, names, i, flags in self._hyper:
             now = [*map(optimizer.param_groups[i].__getitem__, names)]
@@ -450,7 +443,7 @@ class Program(Steps):
             for find, at in self._numbers:
                 regs[at] = find()
             return [*map(call_it, self._conditions)] == self._outcomes
-        except _ABSENT:
+        except ABSENT:
             return False
 
     def _run(self):
@@ -488,19 +481,19 @@ class Program(Steps):
             writes.note(self._places)
 
     def _have_effects(self):
-        """Change what the function has changed, besides what the calls have overwritten."""
+        """Change what the function has changed, other than by its array calls."""
         regs, tape = self.regs, self.tape
         for optimizer, make, counts in self._skips:
             is_skipped = self.backend.read_later(make())
-            optimizer._unknown = is_skipped, [(s, n(regs)) for s, n in counts]
+            optimizer._unread_skip = is_skipped, [(s, n(regs)) for s, n in counts]
         for at, what, make in self._rebound:
             (regs[at] if what == "array" else regs[at]._grad).array = make()
         for at, make in self._gradients:
             grad = None
-            if make is not None:  # made here, since a call of `wrap` takes as long
+            if make is not None:  # inlined, since a call of `wrap` would double the time
                 grad = Tensor()
                 grad.array, grad.node, grad._grad = make(), None, None
-            regs[at]._grad = grad  # last, in case Ctrl-C comes
+            regs[at]._grad = grad  # last, so that Ctrl-C leaves no gradient without an array
         for make, cells in self._changed:
             value = make(regs)
             for cell in cells:

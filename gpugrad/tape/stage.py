@@ -1,7 +1,7 @@
-"""The stage: traced arrays and numbers in the place of all state while a function is recorded.
+"""The stage: it replaces all state by traced arrays and numbers while a function is recorded.
 
-`enter` puts them there, and `leave` takes them out again. What the function has changed meanwhile
-stays changed, as if it had run without them; `leave` notes it as the effects of the tape.
+`Stage.enter` puts them into tensors and optimizers, and `Stage.leave` puts real ones back. Whatever
+the function has changed meanwhile stays changed, and `leave` notes these changes for the tape.
 """
 
 import functools
@@ -13,35 +13,39 @@ from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched, writes
 from ..backends import backend_of
 from ..optim.optimizer import ParameterState
-from .cells import ABSENT, SIMPLE, Cell, holds, same
+from .cells import ABSENT, SIMPLE, Cell, hold, same
 from .libraries import slots_of
-from .numbers import Key, Number
+from .numbers import Number
 from .tape import Input
-from .tracing import Outcome, Traced
+from .tracing import Outcome, Traced, real_of
 
 
 class Stage:
-    """All state that a function reaches, replaced by what notes its uses.
+    """All state that a function reaches, and what it was before the recording.
 
-    originals: from the id of each Tensor to it, its array, its node, and a weak reference to its
-        gradient, or None.
-    effects: what the function has changed besides writing in place; after `leave`.
+    arguments: by the id of each Tensor that is an argument but not state, its position.
+    originals: by the id of each Tensor a tuple of it, its array, its node, and a weak reference to
+        its gradient, or None.
+    traced: by the id of each Tensor the traced array in it.
+    same_counts: lists of the `ParameterState`s that have the same step counts.
+    stepped: the optimizers that have made a step.
+    rebound, gradients, changed, skips: see `Tape`; `leave` makes them.
     """
 
     def __init__(self, recorder, reach, arguments):
         self.recorder = recorder
         self.reach = reach
-        self.arguments = arguments  # ids of the Tensors that are arguments and no state
-        self.originals = {}
-        self.traced = {}  # by the id of a Tensor, the traced array put into it
-        self.grads = {}
-        self.states, self.alike, self.unwatched, self.boundary, self.schedulers = [], [], [], [], []
-        self.groups = []  # optimizers and numbers of groups, with what was in them
-        self.stepped = set()  # optimizers
+        self.arguments = arguments
+        self.originals, self.traced = {}, {}
+        self.grads = {}  # by the id of a Tensor, a weak reference to the traced array of its grad
+        self.same_counts, self.stepped = [], set()
+        # Each row has what `leave` needs to undo one change that `enter` has made.
+        self.states, self.groups, self.boundary, self.schedulers = [], [], [], []
+        self.unwatched = []  # leaves without hooks
         self.is_scheduling = self.has_left = False
 
     def problem(self):
-        """Why there can be no recording now, as a text and whether that will pass; or None."""
+        """Why the call cannot be recorded: None, or a text and whether to record a later call."""
         kinds = self.recorder.backend.array_types
         grads = {id(x.grad) for x in self.reach.tensors.values() if x.grad is not None}
         buffer = self.recorder.backend.buffer
@@ -71,7 +75,7 @@ class Stage:
     def enter(self):
         recorder = self.recorder
         for key, x in self.reach.tensors.items():
-            x._grad = grad = x.grad  # so that a program may read the slot
+            x._grad = grad = x.grad  # sets the slot, which programs read directly
             self.originals[key] = x, x.array, x.node, None if grad is None else ref(grad)
             if type(x.node) is Leaf and x.node.watch is None:
                 self.unwatched.append(x.node)
@@ -84,7 +88,7 @@ class Stage:
                 is_put = self._enter_gradient(key, x, grad()) and is_put
             if not is_put:
                 recorder.stop("a tensor is changed while the recording begins", True)
-            if type(node) is Node:  # a graph from outside, whose arrays are real
+            if type(node) is Node:
                 self._guard_boundary(node)
         for optimizer in self.reach.optimizers:
             self._enter_optimizer(optimizer)
@@ -92,29 +96,37 @@ class Stage:
             self._enter_scheduler(scheduler)
 
     def _enter_gradient(self, key, x, grad):
-        """Put a traced array into a gradient; nothing else holds it: the function may drop it."""
+        """Put a traced array into a gradient.
+
+        Only the gradient keeps it alive, so that its memory is free once the function drops it.
+        """
         array = grad.array
         traced = self.recorder.input(array, Input("grad", x), is_kept=False)
         self.grads[key] = ref(traced)
         return _swap(grad, array, traced)
 
     def _guard_boundary(self, node):
-        """Have a sweep that goes on into a graph from outside do so with real arrays."""
+        """Give a node that existed before the call a hook, which makes cotangents real arrays.
+
+        All arrays in the graph below that node are real.
+        """
         had_watch = node.watch is not None
 
         def real(g):
             self.recorder.stop("it calls backward through a graph from outside")
-            parts = [
-                c if c is None or not isinstance(c.array, Traced) else wrap(c.array.value, c.node)
-                for c in (g if isinstance(g, list) else [g])
-            ]
-            return parts if isinstance(g, list) else parts[0]
+            if isinstance(g, list):
+                return [*map(real, g)]
+            is_traced = g is not None and isinstance(g.array, Traced)
+            return wrap(g.array.value, g.node) if is_traced else g
 
         watched(node).hooks[id(self)] = real
         self.boundary.append((node, had_watch))
 
     def _enter_optimizer(self, optimizer):
-        """Have the kernels of an optimizer get Numbers; its groups keep what programs may read."""
+        """Give the step of an optimizer `Number`s and traced arrays.
+
+        Its ``param_groups`` keep plain numbers, since the function's own code may read them.
+        """
         recorder = self.recorder
         for i, group in enumerate(optimizer.param_groups):
             real = optimizer._hyper[i]
@@ -124,7 +136,7 @@ class Stage:
             ])  # fmt: skip
             self.groups.append((optimizer, i, dict(group), real, mine))
             optimizer._hyper[i] = mine
-        alike = {}
+        known_counts = {}
         for p, state in optimizer._states.items():
             if id(p) not in self.originals:
                 continue
@@ -133,16 +145,16 @@ class Stage:
                 name: recorder.input(array, Input("held", Cell("item", state.arrays, name)))
                 for name, array in state.arrays.items()
             }
-            known = alike.get(state.counts)
+            known = known_counts.get(state.counts)
             if known is None:
-                self.alike.append([])
+                self.same_counts.append([])
                 first = Cell("attr", state, "counts")
                 counts = tuple([
                     recorder.number(Input("number", ("item", first, k)), value)
                     for k, value in enumerate(state.counts)
                 ])  # fmt: skip
-                counts[0].is_unique = True  # parameters are grouped by it
-                known = alike[state.counts] = counts, self.alike[-1]
+                counts[0].is_unique = True  # a step groups parameters by it
+                known = known_counts[state.counts] = counts, self.same_counts[-1]
             known[1].append(state)
             self.states.append((optimizer, state, before, traced, known[0]))
             state.array, state.arrays, state.values = p.array, traced, tuple(traced.values())
@@ -153,6 +165,7 @@ class Stage:
                 state.entry = (p.array, *state.values)
 
     def _hyper(self, optimizer, i, path, value):
+        """What a step gets for a hyper-parameter, or for a member of one that is a tuple."""
         if isinstance(value, tuple):
             return tuple([self._hyper(optimizer, i, (*path, k), v) for k, v in enumerate(value)])
         if not can_vary(value):
@@ -164,7 +177,7 @@ class Stage:
         step_of_class = functools.partial(type(scheduler).step, scheduler)
 
         def step(*args, **kwargs):
-            if self.is_scheduling:  # it is part of another one
+            if self.is_scheduling:  # it is called by the step of another scheduler
                 return step_of_class(*args, **kwargs)
             if not all(isinstance(x, SIMPLE) for x in (*args, *kwargs.values())):
                 recorder.stop("a scheduler reads a value that the function computes")
@@ -186,7 +199,7 @@ class Stage:
                 self.recorder.stop("it changes a hyper-parameter of an optimizer")
 
     def guard_groups(self):
-        """Guard the groups of optimizers, at which the code that has run may look."""
+        """Guard all items of the optimizers' groups, since the function's code may read them."""
         for optimizer, i, before, _, _ in self.groups:
             group = optimizer.param_groups[i]
             if _has_changed(group, before):
@@ -196,12 +209,11 @@ class Stage:
             ]
 
     def leave(self):
-        """Take everything out again, and note what has changed; may be called again."""
+        """Put everything real back, and note what has changed. A second call does nothing."""
         if self.has_left:
             return
         stop = self.recorder.stop
-        self.rebound, self.gradients, self.changed = [], [], []
-        self.skips = []
+        self.rebound, self.gradients, self.changed, self.skips = [], [], [], []
         for node, had_watch in self.boundary:
             node.watch.hooks.pop(id(self), None)
             if not had_watch and _is_watched(node.watch):
@@ -220,12 +232,12 @@ class Stage:
                 x.grad.array = x.grad.array.value
         for leaf in self.unwatched:
             if leaf.watch is not None:
-                stop("it adds hooks or a label to a tensor", "first")
+                stop("it adds hooks or a label to a tensor", "once")
         self._leave_cells()
         self.has_left = True
 
     def forget(self):
-        """Let go of everything, at last."""
+        """Drop all references, after everything else."""
         vars(self).clear()
 
     def _leave_tensor(self, key, x, array, node, grad):
@@ -244,13 +256,14 @@ class Stage:
                 self.rebound.append((x, "grad", self._var(_take_out(new), "a gradient")))
             return
         if new is None:
-            self.gradients.append((x, None, None))
+            self.gradients.append((x, None))
         else:
             if new.node is not None:
                 stop("a gradient has a graph")
-            self.gradients.append((x, self._var(_take_out(new), "a gradient"), new))
+            self.gradients.append((x, self._var(_take_out(new), "a gradient")))
 
     def _var(self, array, what):
+        """The value of a traced array that ``what`` has now; stops if it has another one."""
         if not isinstance(array, Traced) or type(array) is not self.recorder.kind:
             self.recorder.stop(f"{what} gets an array from elsewhere")
             return None
@@ -260,13 +273,13 @@ class Stage:
         stop = self.recorder.stop
         known = {state for _, state, *_ in self.states}
         for optimizer in self.reach.optimizers:
-            if optimizer._unknown is not None:
-                outcome, counts = optimizer._unknown
+            if optimizer._unread_skip is not None:
+                outcome, counts = optimizer._unread_skip
                 if isinstance(outcome, Outcome):
                     noted = [(s, _var_of(before)) for s, before in counts]
                     self.skips.append((optimizer, outcome.var, noted))
                     counts = [(s, real_of(before)) for s, before in counts]
-                    optimizer._unknown = outcome.real, counts
+                    optimizer._unread_skip = outcome.real, counts
             for state in optimizer._states.values():
                 if state not in known and isinstance(state.array, Traced):
                     stop("its optimizer makes its state", True)
@@ -290,36 +303,36 @@ class Stage:
             state.counts = real_of(new)
 
     def _leave_cells(self):
-        """Note which places hold something else now."""
+        """Note which places have new values; stops if a program could not change them so."""
         stop = self.recorder.stop
         if self.reach.first_change() is None:
             return
         for place, value, how in self.reach.guards:
             if how != "same":
-                if not holds(place, value, how):
+                if not hold([(place, value, how)]):
                     what = "adds to a container or an object, or takes something out"
-                    stop(f"it {what if how != 'array' else 'writes into a raw array'}", "first")
+                    stop(f"it {what if how != 'array' else 'writes into a raw array'}", "once")
                 continue
             try:
                 now = place.get()
             except ABSENT:
-                stop("it takes something out of an object", "first")
+                stop("it takes something out of an object", "once")
                 continue
             if isinstance(now, Traced):
                 stop(f"it puts a new array into {place}")
             elif type(now) is Number or (isinstance(now, SIMPLE) and not same(now, value)):
                 self.changed.append((place, _var_of(now)))
             elif not same(now, value):
-                stop(f"it puts a new object into {place}", "first")
+                stop(f"it puts a new object into {place}", "once")
             if isinstance(now, Traced) or type(now) is Number:
                 place.set(now.value)
 
 
 def _swap(x, old, new):
-    """Put an array into a tensor that still has another one; returns whether it had.
+    """Replace a tensor's array ``old`` by ``new``; returns False if it has another array.
 
-    No signal handler and no other thread comes in between, as Python has them wait for calls and
-    for loops.
+    Python runs signal handlers and other threads only at calls and at the end of loops, so nothing
+    can come between the comparison and the assignment.
     """
     if x.array is old:
         x.array = new
@@ -328,7 +341,7 @@ def _swap(x, old, new):
 
 
 def _take_out(x):
-    """Put the real array into a tensor; returns what it had."""
+    """Put the real array into a tensor; returns the array that the tensor had."""
     while True:
         now = x.array
         if _swap(x, now, real_of(now)):
@@ -336,16 +349,16 @@ def _take_out(x):
 
 
 def can_vary(value):
-    """Whether a hyper-parameter, or all of its members, are numbers: tapes take any for these."""
+    """Whether a hyper-parameter is a number or a tuple of numbers, which a program reads anew."""
     if isinstance(value, tuple):
         return all(map(can_vary, value))
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def take_hyper(optimizer):
-    """Have an optimizer take over what was written into its groups, as its step does first.
+    """Have an optimizer read its groups, as its step does first.
 
-    Returns False where more would change: if it converts a number, makes state, or raises an error.
+    Returns False if a step would do more than that: convert a number, make state or raise an error.
     """
     for i, group in enumerate(optimizer.param_groups):
         values = [*map(group.__getitem__, optimizer.defaults)]
@@ -354,8 +367,9 @@ def take_hyper(optimizer):
                 new = optimizer._checked(group)
             except (TypeError, ValueError):
                 return False
-            is_alike = [*map(bool, known)] == [*map(bool, values)]
-            if not is_alike or not all(map(same, values, new.values())):
+            # A hyper-parameter that becomes 0, or no longer is, may need other state.
+            has_same_zeros = [*map(bool, known)] == [*map(bool, values)]
+            if not has_same_zeros or not all(map(same, values, new.values())):
                 return False
             optimizer._set_hyper(i, new)
     return True
@@ -373,21 +387,14 @@ def _var_of(x):
     return x.var if type(x) is Number else tuple(map(_var_of, x)) if type(x) is tuple else x
 
 
-def real_of(x):
-    """What a traced array, a Number or a Key stands for; the same for those in tuples."""
-    if isinstance(x, (Traced, Key)) or type(x) is Number:
-        return x.value
-    return tuple(map(real_of, x)) if type(x) is tuple else x
-
-
 def release(traced):
-    """Put real arrays and numbers into all places that still hold what stands for them."""
+    """Replace traced arrays and numbers by the real ones in all places that still have them."""
     for x in traced:
         _replace(x, x.value, traced)
 
 
 def _replace(old, new, apart):
-    # No function in here: the cell of a variable would be one of the places.
+    # There must be no function in here: a cell of its closure would be one of the places.
     for place in gc.get_referrers(old):
         kind = type(place)
         if place is apart or isinstance(place, (types.FrameType, Traced)):

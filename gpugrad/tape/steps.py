@@ -1,39 +1,38 @@
-"""Steps: the calls of a program as functions without arguments, to be made one after another.
+"""Steps: the calls of a program as functions without arguments, which a run calls in order.
 
-What never changes is bound once: functions, buffers, views of buffers, the arrays of parameters.
-What each run finds or makes anew lies in registers. A call on such an array is bound to another
-array that stands for it, of the same shape, dtype and strides, so that what is chosen by these is
-chosen once; then each step that uses the stand-in reads the register instead.
+Functions, planned memory and its views, and the arrays of parameters never change, so steps are
+bound to them once. Arrays that differ from run to run are in registers. To bind a call to such an
+array, a stand-in of the same shape, dtype and strides takes its place: so the choices that depend
+on these are made once. Then each step that uses the stand-in reads the register instead.
 """
 
 import operator
 from functools import partial
 from operator import itemgetter
 
-from .tape import Value, collect, mapped, name_of
+from .tape import Value, mapped, name_of, values_in
 
-_FIXED = ("number", "scalar", "array")  # kinds of values that may be the same in each run
+_FIXED = ("number", "scalar", "array")  # kinds of values that may be the same in all runs
 
 
 class Steps:
-    """Makes the steps of a program; see `Program`, which has the other attributes.
+    """The part of `Program` that makes steps.
 
     regs: the registers; the leaves of the arguments come first.
-    blank: what they hold between runs: None, and the objects that never change.
-    steps: the steps that have been made.
-    weak: pairs of a 0-d array that stands for a number, and the number's register.
+    blank: what the registers hold between runs: the objects that never change, and otherwise None.
+    weak: pairs of a 0-d array, which replaces a changing number in steps, and its register.
     """
 
-    def _begin(self, n_leaves):
+    def _reset(self, n_leaves):
         self.regs, self.blank = [None] * n_leaves, [None] * n_leaves
-        self.steps, self.weak, self._slots, self._weak_of = [], [], {}, {}
-        self._end()
+        self.weak, self._slots, self._weak_of = [], {}, {}
+        self._drop_stand_ins()
 
-    def _end(self):
-        """Keep no more memory than the steps need."""
+    def _drop_stand_ins(self):
+        """Drop the arrays that only served to make steps."""
         self._static, self._stand_ins = {}, {}
 
-    # Registers and what never changes
+    # Registers, and objects that never change
 
     def slot(self, x):
         """The register of a value, or of an object that never changes."""
@@ -48,7 +47,7 @@ class Steps:
         return len(self.regs) - 1
 
     def static(self, x):
-        """The object that a value is in each run; None if it may be another one."""
+        """The object that a value is in all runs; None if it may differ."""
         if x not in self._static:
             self._static[x] = self._made_static(x) if x.kind in _FIXED else None
         return self._static[x]
@@ -57,11 +56,8 @@ class Steps:
         if x.constant is not None or x.kind != "array":
             return x.constant
         if x.base is not None:
-            call = x.call
-            if not self._is_fixed((call.args, call.kwargs)):
-                return None
-            result = call.function(*self._filled(call.args), **self._filled(call.kwargs))
-            return result[call.outs.index(x)] if call.several else result
+            arrays = [*map(self.static, x.call.operands())]
+            return None if any(array is None for array in arrays) else view_of(x, arrays)
         if x.call is None:
             find = self.tape.pinned.get(x)
             return None if find is None else find()
@@ -71,7 +67,7 @@ class Steps:
         return self.binder.place(self.arena, storage.offset, x.shape, x.dtype, x.strides)
 
     def _is_fixed(self, x):
-        """Whether nested containers have only what is the same in each run."""
+        """Whether all values in nested containers are the same objects in all runs."""
         return all(self.static(y) is not None for y in values_in(x))
 
     def _filled(self, x):
@@ -80,7 +76,7 @@ class Steps:
     # Functions that read registers
 
     def maker(self, x):
-        """A function of the registers that returns nested containers with the values filled in."""
+        """A function of the registers that returns nested containers with objects for values."""
         if type(x) is Value:
             return itemgetter(self.slot(x))
         if self._is_fixed(x):
@@ -93,7 +89,7 @@ class Steps:
         return lambda regs: kind([make(regs) for make in makers])
 
     def caller(self, function, args, kwargs=None):
-        """A function without arguments that calls ``function``."""
+        """A function without arguments that calls ``function`` on the objects of these values."""
         if kwargs and self._is_fixed(kwargs):
             function, kwargs = partial(function, **self._filled(kwargs)), None
         if not kwargs and self._is_fixed(args):
@@ -105,7 +101,7 @@ class Steps:
         return _named(lambda: function(*get(regs), **named(regs)), function)
 
     def _put(self, call, slots):
-        """Have what a function returns, one object or several, put into registers."""
+        """A step that puts what ``call()`` returns into a register, or into several."""
         regs = self.regs
         if type(slots) is int:
 
@@ -117,12 +113,12 @@ class Steps:
                 for at, result in zip(slots, call(), strict=True):
                     regs[at] = result
 
-        self.steps.append(_named(step, call))
+        return _named(step, call)
 
     # Binding to memory
 
     def _bound(self, call, out, checked=False):
-        """Steps that make a call into the memory of ``out``; None if there are none."""
+        """Steps that make a call into the memory of ``out``; None if that is impossible."""
         arrays, slots = [], {}
         for x in (*call.operands(), out):
             array, at = self._operand(x, call)
@@ -131,19 +127,14 @@ class Steps:
             arrays.append(array)
             if at is not None:
                 slots[id(array)] = array, at
-        values = iter(arrays)
-
-        def fill(x):
-            return next(values) if type(x) is Value else x
-
-        args, kwargs = mapped(call.args, fill), mapped(call.kwargs, fill)
+        args, kwargs = with_arrays(call, arrays)
         steps = self.binder.bind(call.function, args, kwargs, arrays[-1], checked=checked)
         return self._with_registers(steps, slots) if slots and steps else steps
 
     def _with_registers(self, steps, slots):
-        """The steps with registers in the place of arrays; None if that cannot be done.
+        """The steps, reading registers in place of stand-ins; None if that is impossible.
 
-        slots: from the ids of arrays to pairs of the array and its register.
+        slots: by the id of a stand-in, a pair of it and its register.
         """
         found = []
         for step in steps:
@@ -160,10 +151,10 @@ class Steps:
         return found
 
     def _operand(self, x, call):
-        """An array for a value, and the register for which it only stands; None if there is none.
+        """An array for a value and, if the array is a stand-in, its register.
 
-        A number that changes gets a 0-d array, as an operand of a ufunc. Other values that may be
-        in other arrays get one that stands for these.
+        A changing number that is an operand of a ufunc gets a 0-d array, which each run fills. The
+        array is None if there can be none.
         """
         array = self.static(x)
         if array is not None:
@@ -173,11 +164,12 @@ class Steps:
         if x not in self._stand_ins:
             aliases = x.call is not None and x.call.declared.aliases
             if x.kind not in ("array", "scalar") or x.strides is None or aliases:
-                return None, None  # its strides depend on values
+                return None, None  # the strides of its array depend on values
             self._stand_ins[x] = self.binder.stand_in(x.shape, x.dtype, x.strides)
         return self._stand_ins[x], self.slot(x)
 
     def _weak_array(self, x, call):
+        """A 0-d array in place of a changing number, of the dtype of the call's arrays; or None."""
         dtypes = {y.dtype for y in call.args if type(y) is Value and y.kind == "array"}
         if x not in call.args or len(dtypes) != 1 or self.binder.ufunc_of(call.function) is None:
             return None
@@ -190,34 +182,34 @@ class Steps:
 
     # Calls
 
-    def _bind_call(self, call):
+    def steps_for(self, call):
+        """The steps of a call."""
         outs = call.outs
         if outs and all(out.base is not None and self.static(out) is not None for out in outs):
-            return
+            return []
         storage = self.plan.storage(outs[0]) if len(outs) == 1 and outs[0].base is None else None
         found = None
         if call.writes:
             found = self._bound_write(call)
-        elif storage is not None and storage.kind != "loose":
+        elif storage is not None and storage.kind != "value":
             target = self.static(outs[0])
             found = self._bound(call, outs[0], checked=call in self._checked_calls)
             if target is not None:
                 found = found or [self._into(call, target)]
             elif found is not None:
-                self._make(outs[0])
+                found = [self.allocation(outs[0]), *found]
         if found is not None:
-            self.steps += found
-            return
+            return found
         compute = self.caller(call.function, call.args, call.kwargs)
         if call.writes and type(call.args[0]) is tuple:
-            compute = partial(_done, compute, call.name)
-        if outs:
-            self._put(compute, [*map(self.slot, outs)] if call.several else self.slot(outs[0]))
-        else:
-            self.steps.append(compute)
+            compute = partial(_checked, compute, call.name)
+        if not outs:
+            return [compute]
+        slots = [*map(self.slot, outs)] if call.several else self.slot(outs[0])
+        return [self._put(compute, slots)]
 
     def _into(self, call, target):
-        """A step that calls the function as it is and has the result in memory that is given."""
+        """A step that calls the function as it is, and gets the result into ``target``."""
         ufunc = self.binder.ufunc_of(call.function)
         if ufunc is not None and target.dtype.kind != "c":
             return self.caller(partial(ufunc, out=target), call.args, call.kwargs)
@@ -234,47 +226,49 @@ class Steps:
         is_fixed = all(self.static(x) is not None for x in mine)
         return self._bound(call, first) if is_fixed and self._can_bind(call) else None
 
-    def _make(self, x):
-        """Make new memory for a value in each run."""
-        self._put(self.binder.maker(x.shape, x.dtype, x.strides), self.slot(x))
+    def allocation(self, x):
+        """A step that makes a new array for a value."""
+        return self._put(self.binder.maker(x.shape, x.dtype, x.strides), self.slot(x))
 
 
-def values_in(x):
-    """The values in nested containers."""
-    found: list = []
-    collect(x, found)
-    return found
+def with_arrays(call, arrays):
+    """The arguments and keyword arguments of a call, with these arrays in place of its operands."""
+    arrays = iter(arrays)
+    return mapped((call.args, call.kwargs), lambda x: next(arrays) if type(x) is Value else x)
+
+
+def view_of(x, arrays):
+    """Make a view by its call, of these arrays in place of the call's operands."""
+    call = x.call
+    args, kwargs = with_arrays(call, arrays)
+    result = call.function(*args, **kwargs)
+    return result[call.outs.index(x)] if call.several else result
 
 
 def on_registers(function, regs, slots):
-    """A function without arguments that calls ``function`` on what is in registers."""
+    """A function without arguments that calls ``function`` on the contents of registers."""
     if len(slots) == 1:
         (a,) = slots
         return _named(lambda: function(regs[a]), function)
-    if len(slots) == 2:
-        a, b = slots
-        return _named(lambda: function(regs[a], regs[b]), function)
-    if len(slots) == 3:
-        a, b, c = slots
-        return _named(lambda: function(regs[a], regs[b], regs[c]), function)
     get = itemgetter(*slots)
     return _named(lambda: function(*get(regs)), function)
 
 
 def _named(step, function):
-    """The step, which says as a `partial` does what it calls."""
+    """The step, with the attribute ``func`` that a `partial` has too, for `step_name`."""
     step.func = function
     return step
 
 
 def step_name(step):
-    """The name of the function that a step calls, for an error."""
+    """The name of the function that a step calls, for an error message."""
     while hasattr(step, "func"):
         named = [x for x in getattr(step, "args", ())[:2] if hasattr(x, "__name__")]
         step = (*named, step.func)[0]
     return name_of(step) if step is not None else "it"
 
 
-def _done(step, name):
+def _checked(step, name):
+    """Make a call of `updates`, which returns None if it could not change the arrays."""
     if step() is None:
         raise RuntimeError(f"{name}: it cannot be repeated")

@@ -1,8 +1,8 @@
 """A tape: the array calls that a function has made, in their order, on values in memory.
 
-A call that writes in place is on the tape as it was made: it names the array that it overwrites.
-So the memory of a value is what matters: two values that show the same memory share a `Memory`,
-and whatever changes the order of calls, or leaves one out, looks at which memory they write.
+A call that writes in place stays on the tape as it was made, and names the array that it
+overwrites. Two values that show the same memory, such as an array and its transpose, share a
+`Memory`. Whoever moves, merges or removes calls must compare which memory these read and write.
 """
 
 import math
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 from .._tensor import Tensor
 from .._thread_state import thread
-from ..autograd.graph import Leaf
 from ..backends import backend_of, namespace_of
 from ..backends.declarations import declaration
-from .cells import Cell, Exactly, is_compared, same
+from .cells import Cell, Exactly, is_compared
 
 
 class Memory:
-    """The memory that a value and its views show.
+    """The memory of a value and of its views.
 
-    is_own: whether a call of the tape has made it; otherwise it is there before the first call.
+    maker: the `Call` that allocates it, or None if it is there before the first call.
+    is_own: whether a call of the tape allocates it.
     is_written: whether a call overwrites a part of it.
     """
 
@@ -36,13 +36,13 @@ class Memory:
 class Value:
     """A value of a tape.
 
-    kind: "array"; "scalar" for a library's 0-d result that is no array; "number" for a Python
-        number or a random key; "token" for what a call returns only for others, such as a
-        collective under way.
-    shape, dtype, strides, nbytes: of an array; strides are in bytes, None if they are not known.
-        The dtype of a random key is "key".
-    source: what has the value when the tape starts, an `Input`; or None.
-    constant: the value itself where it is the same in each run, else None.
+    kind: "array"; "scalar", a 0-d result for which the library returns a scalar instead of an
+        array; "number", a Python number or a random key; "token", an object that one call passes
+        on to others, such as a collective under way; or "unused".
+    shape, dtype, strides, nbytes: of an array. Strides are in bytes, or None if the library does
+        not tell them. The dtype of a random key is "key".
+    source: the `Input` in which each run finds the value, or None.
+    constant: the value itself if it is the same in all runs, else None.
     call: the `Call` that computes it, or None.
     base: for a view, the value whose memory it shows.
     memory: the `Memory` of an array.
@@ -66,7 +66,7 @@ class Value:
         return math.prod(self.shape)
 
     def root(self):
-        """The value whose memory this one shows, itself if it is no view."""
+        """The value that a view was made of, through all views between; itself if it is no view."""
         x = self
         while x.base is not None:
             x = x.base
@@ -74,11 +74,12 @@ class Value:
 
 
 class Input(NamedTuple):
-    """Where a value is found when a tape starts.
+    """Where each run finds a value before the first call.
 
     kind: "argument", "tensor" (the array of a Tensor), "grad" (the array of its ``.grad``), "held"
-        (an array, or a tuple of arrays, in a `Cell`), "number".
-    holder: the position of an argument, the Tensor, the `Cell`, or a function that reads a number.
+        (an array in a `Cell`) or "number".
+    holder: the position of the argument, the Tensor, the `Cell`, or for a number a tuple of which
+        `Program._finder` makes the function that reads it.
     """
 
     kind: str
@@ -89,10 +90,12 @@ class Input(NamedTuple):
 class Call:
     """One call of a function: ``out = function(*args, **kwargs)``.
 
-    args, kwargs: nested tuples, lists and dicts in which values stand for what they will be.
+    args, kwargs: the arguments, with a `Value` in the place of each array or changing number, also
+        inside tuples, lists, dicts and slices.
     outs: the values of the results.
     several: whether the function returns a sequence.
-    is_pure: whether it only computes its result; draws of random numbers are not.
+    is_pure: whether the call does nothing but compute its result; to draw random numbers is not
+        pure.
     writes: whether it overwrites its first argument, an array or a tuple of arrays.
     communicates: whether it communicates with other processes.
     """
@@ -104,7 +107,7 @@ class Call:
     writes: bool = False
     outs: list = field(default_factory=list)
     several = communicates = False
-    _operands = _declared = _elementwise = None
+    _operands = None
 
     @property
     def name(self):
@@ -112,15 +115,12 @@ class Call:
 
     @property
     def declared(self):
-        if self._declared is None:
-            self._declared = declaration(self.function)
-        return self._declared
+        """The `Declaration` of the function."""
+        return declaration(self.function)
 
     @property
     def is_elementwise(self):
-        if self._elementwise is None:
-            self._elementwise = self.declared.holds("elementwise", self.args, self.kwargs)
-        return self._elementwise
+        return self.declared.holds("elementwise", self.args, self.kwargs)
 
     @property
     def may_fail(self):
@@ -129,16 +129,12 @@ class Call:
 
     def operands(self):
         """The values among the arguments."""
-        found = self._operands
-        if found is None:
-            found = self._operands = []
-            collect(self.args, found)
-            if self.kwargs:
-                collect(self.kwargs, found)
-        return found
+        if self._operands is None:
+            self._operands = values_in((self.args, self.kwargs))
+        return self._operands
 
     def targets(self):
-        """The values that it overwrites."""
+        """The values that the call overwrites."""
         if not self.writes:
             return ()
         first = self.args[0]
@@ -148,7 +144,7 @@ class Call:
         return bool(self.outs) and all(out.base is not None for out in self.outs)
 
     def replace(self, new):
-        """Use other values as operands, those in the dict ``new``."""
+        """Replace the operands that are keys of the dict ``new`` by the values there."""
         if not new.keys().isdisjoint(self.operands()):
             self.args, self.kwargs = mapped((self.args, self.kwargs), substituting(new))
             self._operands = None
@@ -169,26 +165,30 @@ def name_of(function):
 NESTED = {tuple, list, dict, slice}
 
 
-def collect(x, found):
-    """Append the values in nested containers to the list ``found``."""
-    kind = type(x)
-    if kind is Value:
-        found.append(x)
-    elif kind is tuple or kind is list:
-        for item in x:
-            if type(item) is Value:
-                found.append(item)
-            elif type(item) in NESTED:
-                collect(item, found)
-    elif kind is dict:
-        for item in x.values():
-            collect(item, found)
-    elif kind is slice:
-        collect((x.start, x.stop, x.step), found)
+def values_in(x):
+    """All `Value`s in nested containers, in their order."""
+    found: list = []
+    _collect((x,), found)
+    return found
+
+
+def _collect(x, found):
+    for item in _items(x):
+        if type(item) is Value:
+            found.append(item)
+        elif type(item) in NESTED:
+            _collect(item, found)
+
+
+def _items(x):
+    """The items of a container in ``NESTED``; those of a dict are pairs."""
+    if type(x) is slice:
+        return x.start, x.stop, x.step
+    return x.items() if type(x) is dict else x
 
 
 def mapped(x, of):
-    """Nested containers with ``of(item)`` in place of each item that is no container."""
+    """A copy of nested containers with ``of(item)`` in place of each item that is no container."""
     kind = type(x)
     if kind is tuple or kind is list:
         return kind([mapped(item, of) if type(item) in NESTED else of(item) for item in x])
@@ -200,19 +200,21 @@ def mapped(x, of):
 
 
 def substituting(new):
-    """A function that returns the value in the dict ``new`` for one that is in it."""
+    """A function that looks up values in the dict ``new``, and returns anything else as it is."""
     return lambda x: new.get(x, x) if type(x) is Value else x
 
 
 def simplify(calls, outputs, duplicate):
-    """The calls that matter, each value computed once.
+    """Remove the calls that a program need not make.
+
+    These are calls whose results nobody uses, calls that are equal to earlier ones, and copies of
+    arrays that nobody overwrites. Two outputs that each had their own memory keep it.
 
     outputs: the values that are needed after the last call.
     duplicate: the function that copies an array.
 
-    Returns the calls and a dict of values that others replace. Left out are calls whose results
-    nothing needs, calls that are equal to earlier ones, and copies of what nothing overwrites. Two
-    outputs that were in memory of their own stay so.
+    Returns the remaining calls, and a dict from values that are no longer computed to the equal
+    ones that replace them.
     """
     _keep_constants(calls)
     calls = _living(calls, outputs)
@@ -223,9 +225,10 @@ def simplify(calls, outputs, duplicate):
 
 
 def _keep_constants(calls):
-    """Keep the values of results that are the same in each run, and of no others.
+    """Unset `Value.constant` of results that may differ from run to run after all.
 
-    A result is not constant if something overwrites its memory, or that of an operand.
+    While a function is recorded, a result of constants counts as constant. It is none if a call
+    overwrites its memory, or that of an operand.
     """
     for call in calls:
         is_constant = call.is_pure and not call.writes
@@ -236,7 +239,7 @@ def _keep_constants(calls):
 
 
 def _living(calls, outputs):
-    """The calls that something needs."""
+    """The calls that have an effect or compute what an output needs."""
     needed, memories, living = set(), set(), []
 
     def need(values):
@@ -263,11 +266,15 @@ def _living(calls, outputs):
 
 
 def _merged(calls, duplicate, leaving):
-    """A dict from values to equal ones that are computed earlier."""
+    """A dict from values to equal ones that are computed earlier.
+
+    leaving: the roots of the values that leave the program.
+    """
     known, new, versions = {}, {}, {}
     apart, members = _apart(calls), {}
 
     def merge(outs, firsts):
+        """Replace the values ``outs`` by ``firsts``; returns whether that is allowed."""
         pairs = [(out.root(), x.root()) for out, x in zip(outs, firsts, strict=True)]
         for root, first in pairs:
             mine, others = members.get(root, {root}), members.get(first, {first})
@@ -296,20 +303,21 @@ def _merged(calls, duplicate, leaving):
             continue
         key = _key(call, new, versions)
         if key is not None:
-            alike = known.setdefault(key, [])
-            if any(merge(call.outs, first.outs) for first in alike):
+            equal = known.setdefault(key, [])
+            if any(merge(call.outs, first.outs) for first in equal):
                 continue
-            if alike and call.outs[0] in leaving and not call.several:
-                call.function, call.args, call.kwargs = duplicate, (alike[0].outs[0],), {}
-                call._operands = call._declared = call._elementwise = None
-            alike.append(call)
+            if equal and call.outs[0] in leaving and not call.several:
+                call.function, call.args, call.kwargs = duplicate, (equal[0].outs[0],), {}
+                call._operands = None
+            equal.append(call)
     return new
 
 
 def _apart(calls):
-    """For each root, the others that must not come to lie in the same memory.
+    """For each root, the other roots that must not be merged with it into one array.
 
-    BLAS computes the product of a matrix and itself in a way of its own.
+    These are the operands of one call, since BLAS computes the product of a matrix and itself in
+    another way than that of two equal matrices.
     """
     apart = {}
     for call in calls:
@@ -322,21 +330,18 @@ def _apart(calls):
 
 
 def _key(call, new, versions):
-    """What equal calls have in common; None if that is not known."""
+    """A hashable key that calls with equal results share; None if an argument is not hashable.
+
+    versions: by memory, how often it has been overwritten before the call.
+    """
 
     def hashable(x):
         kind = type(x)
         if kind is Value:
             return new.get(x, x), versions.get(x.memory, 0)
-        if kind is tuple or kind is list:
-            return kind, *map(hashable, x)
-        if kind is dict:
-            return tuple([(name, hashable(item)) for name, item in x.items()])
-        if kind is slice:
-            return "slice", hashable((x.start, x.stop, x.step))
-        if kind is float:
-            return kind, x.hex()  # 0.0 and -0.0 differ, and nan is itself
-        return kind, x
+        if kind not in NESTED:
+            return comparable(x)
+        return kind, *map(hashable, _items(x))
 
     key = call.function, *map(hashable, call.args), hashable(call.kwargs)
     try:
@@ -346,67 +351,87 @@ def _key(call, new, versions):
     return key
 
 
+def comparable(x):
+    """``x`` in a form that ``==`` compares exactly.
+
+    Numbers are compared by their bits. Dtypes and devices are compared by their own ``==``, since
+    a library may make a new object each time.
+    """
+    kind = type(x)
+    if kind is int or kind is str or x is None:
+        return x
+    return kind, Exactly(x) if is_compared(kind) or hasattr(x, "shape") else x
+
+
 class Unsupported(Exception):
-    """Raised where a tape cannot be made a program; the function then runs without it."""
+    """Raised if no program can be made of a tape; the function then runs uncompiled."""
 
 
 class Tape:
-    """A recording of a function: its calls, and what they begin and end with.
+    """The recording of a call: the array calls that it made, and all that surrounds them.
 
     structure, result_structure: of the arguments and of the result.
-    signature: the kinds and layouts of the arguments and of all tensors.
-    leaves: what each leaf of the arguments has to be: pairs of a kind and a value.
+    signature: what `signature_of` returned before the call.
+    leaves: for each leaf of the arguments its row in the signature.
+    argument_of: by the id of each Tensor that is an argument but no state, its position.
+    is_recording: whether the function left the recording of gradients on.
     reach: the `Reach` of the function, with its guards.
-    raw: the raw arrays that it reaches.
+    raw: the raw arrays that the function reaches.
+    codes: see `Witness`.
     calls: the array calls, as `Call`s, in their order.
-    prologue: the computations of numbers, which come before all array calls.
-    conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
-    inputs: the values that are there before the first call.
-    tensors: tuples of a tensor of the state, its node, that node's ``watch``, whether it has a
-        gradient, and whether its array stays the same.
+    prologue: `Call`s that compute numbers; a run makes them before all array calls.
+    conditions: triples ``(function, args, outcome)``. A program can run only if each function of
+        these numbers returns this outcome.
+    inputs: the values that exist before the first call.
+    devices: by input, its device, if it is to be compared.
+    device: the device of all arrays, if the library has several.
+    tensors: for each tensor of the state a tuple of it, its node, that node's ``watch``, whether
+        it has a gradient, and whether it keeps its array.
+    aliases: pairs of the position of an argument, and the tensor of the state that has its array.
+    same_counts: see `Stage`.
+    optimizers: for each optimizer that has made a step, it and, for each of its groups, the
+        hyper-parameters that are no numbers: pairs of a position and a value.
+    generators: the random generators from which the function has drawn.
     rebound: triples of a tensor, "array" or "grad", and the value of its new array.
     gradients: pairs of a tensor and the value of its new gradient, or None.
     changed: pairs of a `Cell` and what the function has put into it.
-    skips: of optimizers whose step may be skipped: the value that says so, and counts before.
-    afterwards: functions and arguments to call when everything else is done.
-    results: pairs of a kind and a value for the leaves of the result.
+    skips: for each optimizer whose last step may have been skipped, the optimizer, the value that
+        says whether it was, and the step counts before it.
+    afterwards: triples of a function and its arguments; a run calls them last.
+    results: for each leaf of the result a pair of a kind and a value: "tensor", "array" or "number"
+        and the `Value`; "static" and the object itself; "leaf" and the position of an argument;
+        "grad" and the Tensor whose gradient it is; "again" and the position of the same result.
     graph: the `derivatives.Graph` of the results, or None.
-    has_kernels: whether kernels may take the place of calls.
 
-    And after `finish`:
+    `finish` adds:
 
-    numbers: the numbers that something needs.
-    random: those that are random keys, or computed from them.
-    pinned: from inputs that stay in their places to functions that return their arrays.
-    floating: from inputs that are found anew in each run to their `Input`; those in ``unread`` are
-        not needed, but the function may have read their shapes.
+
+    numbers: the numbers that are used.
+    random: those of them that are random keys or computed from random keys.
+    pinned: from each input whose array a program is bound to, to a function that returns the array.
+    floating: from each input whose array a run has to look up, to its `Input`. The values of those
+        in ``unread`` are not used, but the function may have read their shapes.
     leaving: the values that leave the program.
     """
 
-    # What the tape of a sweep has not got.
+    # The tape of a backward sweep, see `derivatives`, has none of these.
     graph = is_recording = structure = result_structure = None
-    rebound = gradients = changed = skips = optimizers = alike = tensors = aliases = ()
-    generators = written_sources = unread = ()
-    communicates = is_leaf = False
-    has_kernels = True
+    rebound = gradients = changed = skips = optimizers = same_counts = tensors = aliases = ()
+    generators = ()
 
     def __init__(self, recorder, **values):
         for name in _OF_RECORDER:
             setattr(self, name, getattr(recorder, name))
         vars(self).update(values)
 
-    def is_of(self, signature, leaves):
-        """Whether a call with these `leaves` is of the same kind, on state of the same kind."""
-        return self.signature == signature and all(map(are_alike, self.leaves, leaves))
-
-    def is_alike(self, other):
-        """Whether two recordings are of the same kind of call, and under the same conditions."""
+    def matches(self, other):
+        """Whether two recordings had the same signature and found the same conditions to hold."""
         paths = [([call.outs for call in x.prologue], x.conditions) for x in (self, other)]
         one, two = _describing(self)(paths[0]), _describing(other)(paths[1])
-        return self.is_of(other.signature, other.leaves) and one == two
+        return self.signature == other.signature and one == two
 
     def finish(self):
-        """Simplify the calls, and find what a program needs; raises Unsupported."""
+        """Simplify the calls, and find out what a program needs; may raise Unsupported."""
         leaving = [value for _, _, value in self.rebound]
         leaving += [value for _, value in self.gradients if value is not None]
         leaving += self.returned()
@@ -430,13 +455,12 @@ class Tape:
         self._find_inputs()
 
     def returned(self):
-        """The values of arrays among the results."""
-        return [v[1] if kind == "tensor" else v for kind, v in self.results if kind in _LEAVING]
+        """The values of the results that are arrays or tensors."""
+        return [value for kind, value in self.results if kind in _LEAVING]
 
     def _find_numbers(self):
-        stack: list = []
         operands = [call.operands() for call in self.calls]
-        collect((operands, self.results, self.changed, self.conditions, self.skips), stack)
+        stack = values_in((operands, self.results, self.changed, self.conditions, self.skips))
         needed = {}
         while stack:
             x = stack.pop()
@@ -455,7 +479,7 @@ class Tape:
             raise Unsupported("what it does depends on a random key")
 
     def _find_inputs(self):
-        """Tell the inputs that stay in their places from those that are found anew in each run."""
+        """Decide to which inputs a program is bound, and which ones each run looks up."""
         moving = {id(x) for x, what, _ in self.rebound if what == "array"}
         used = {x.root() for call in self.calls for x in (*call.operands(), *call.outs)}
         used.update([x.root() for x in self.leaving])
@@ -469,13 +493,11 @@ class Tape:
                 self.pinned[x] = holder.get
             elif kind == "tensor" and id(holder) not in moving:
                 if x in used:
-                    self.pinned[x] = _getter(holder)
+                    self.pinned[x] = partial(getattr, holder, "array")
             elif kind in ("argument", "tensor") or (kind == "grad" and x in used):
                 self.floating[x] = x.source
                 if x not in used:
                     self.unread.add(x)
-        targets = [x.root().source for call in self.calls for x in call.targets()]
-        self.written_sources = [source for source in targets if source is not None]
 
 
 _LEAVING = ("tensor", "array")
@@ -485,14 +507,16 @@ _OF_RECORDER = (
 )  # fmt: skip
 
 
-def _getter(x):
-    return lambda: x.array
-
-
 def signature_of(leaves, state, raw, backend):
-    """What decides which program a call needs, besides guards and what is no array.
+    """Everything but the guards that decides which program a call needs; to be compared by ``==``.
 
-    state: the tensors that are found without the arguments.
+    Its first item is a list with a pair for each leaf of the arguments: a row for `leaves_hold`,
+    and the layout of an array. The kinds of rows are "static" for what must be the same value or
+    the same tensor of the state, "same" for an earlier leaf again, "tensor" and "array".
+
+    leaves: those of the arguments.
+    state: the tensors that the function reaches without its arguments.
+    raw: the raw arrays that the function reaches.
     """
 
     def layout(array):
@@ -501,88 +525,75 @@ def signature_of(leaves, state, raw, backend):
         return type(array), tuple(array.shape), array.dtype, strides, device
 
     has_devices = backend.several_devices or backend.binder is None
-    found, tensors = [thread.recording], [*state]
-    for x in leaves:
-        if isinstance(x, Tensor):
-            node = type(x.node)
-            found.append((type(x), layout(x.array), node, node is Leaf and x.grad is not None))
+    ids_of_state, tensors = {*map(id, state)}, [*state]
+    given: list = []
+    first: dict = {}  # by the id of a leaf, its first position
+    for i, x in enumerate(leaves):
+        is_tensor, row = isinstance(x, Tensor), ("array", None)
+        array = x.array if is_tensor else x
+        if id(x) in ids_of_state or type(array) not in namespace_of:
+            row = "static", Exactly(x)
+        elif first.setdefault(id(x), i) != i:
+            row = "same", first[id(x)]
+        elif is_tensor:
+            row = "tensor", (type(x), type(x.node), x.grad is not None)
+        given.append((row, layout(array) if type(array) in namespace_of else None))
+        if is_tensor:
             tensors.append(x)
-        else:
-            found.append((type(x), layout(x) if type(x) in namespace_of else None))
-    found += [(id(x), layout(x.array), id(x.node), x.grad is not None) for x in state]
-    # Which of them share an array, or memory.
-    first = {("memory", backend.buffer(x)): "raw" for x in raw}
+    kept = [(id(x), layout(x.array), id(x.node), x.grad is not None) for x in state]
+    # By the id of an array, and by its memory, the position of the first tensor that has it.
+    owners = {("memory", backend.buffer(x)): "raw" for x in raw}
+    shared = []
     for k, x in enumerate(tensors):
         memory = "memory", backend.buffer(x.array)
-        found.append((first.setdefault(id(x.array), k), first.setdefault(memory, k)))
-    return found
-
-
-def are_alike(one, other):
-    """Whether two of `Tape.leaves` are of one kind, with equal values where they are static."""
-    (kind, x), (other_kind, y) = one, other
-    if kind != other_kind:
-        return False
-    if kind != "static":
-        return x is y if kind == "state" else x == y
-    return x[0] is y[0] or (not x[1] and same(x[0], y[0]))
+        shared.append((owners.setdefault(id(x.array), k), owners.setdefault(memory, k)))
+    return given, kept, shared, thread.recording
 
 
 def _describing(tape):
-    """A function that returns what is equal for the same things on the tapes of two recordings.
+    """A function that describes the contents of a tape, so that descriptions can be compared.
 
-    Values that calls compute are told apart by the order in which the function meets them.
+    Two recordings that did the same have equal descriptions. The function identifies a value that
+    a call computes by the order in which it first meets the values.
     """
     known = {}
 
     def of_value(x):
         if x.source is not None:
-            return x.source.kind, of(x.source.holder)
+            return x.source.kind, mapped(x.source.holder, of)
         if x.constant is not None and x.call is None:
             to_numpy = backend_of[type(x.constant)].to_numpy
             return x.shape, x.dtype, to_numpy(x.constant).tobytes()
         return len(known), x.shape, x.dtype
 
     def of(x):
-        kind = type(x)
-        if kind is Value:
+        if type(x) is Value:
             if x not in known:
                 known[x] = of_value(x)
             return known[x]
-        if kind is int or kind is str or x is None:
-            return x
-        if kind is tuple or kind is list:
-            return kind, *map(of, x)
-        if kind is dict:
-            return {name: of(item) for name, item in x.items()}
-        if kind is slice:
-            return kind, of((x.start, x.stop, x.step))
-        if kind is Cell:
+        if type(x) is Cell:
             return x.kind, id(x.container), x.key
         if isinstance(x, Tensor):
-            return tape.argument_of.get(id(x), (kind, id(x)))
-        if callable(x):
-            return name_of(x)
-        # Dtypes and devices of libraries may be made anew; numbers have to have the same bits.
-        return kind, Exactly(x) if is_compared(kind) or hasattr(x, "shape") else x
+            return tape.argument_of.get(id(x), (type(x), id(x)))
+        return name_of(x) if callable(x) else comparable(x)
 
-    return of
+    return lambda x: mapped(x, of)
 
 
 def _described(tape):
-    """What was recorded, as pairs of a text and what is equal for equal recordings."""
+    """What was recorded, as pairs of a text and a description."""
     of = _describing(tape)
     for number, call in enumerate((*tape.prologue, *tape.calls)):
         kwargs = call.kwargs and of(call.kwargs)
         yield f"call {number} is {call.name}", (of(call.args), kwargs, of(call.outs))
-    results = [v[1] if kind == "tensor" else (kind, v) for kind, v in tape.results]
     for what in "rebound", "gradients", "changed":
         yield f"what it changes ({what})", of(getattr(tape, what))
-    yield "what it returns", of((results, tape.graph and (tape.graph.nodes, tape.graph.places)))
+    graph = tape.graph and (tape.graph.nodes, tape.graph.places)
+    yield "what it returns", of((tape.results, graph))
 
 
 def first_difference(one, other):
-    """What differs first between two recordings of a function, as a text; None if nothing does."""
+    """The first difference between two recordings of a function, as a text; None if they agree."""
     for (a, x), (b, y) in zip(_described(one), _described(other), strict=False):
         if a != b:
             return f"{a} in one and {b} in the other"

@@ -1,9 +1,9 @@
-"""Traced arrays: they have what is done with them noted while the function really runs.
+"""Traced arrays, which replace real ones while a function is recorded.
 
-A `Traced` array stands for a real one. It is one more type of array to the rest of the library:
-ops, rules and optimizers call functions of its namespace and its operators. Each such call runs
-the real library's function on the real arrays, and is noted whole by the `Recorder`, so that what
-the function does inside does not matter.
+To the rest of the library a `Traced` array is one more type of array: ops, rules and optimizers
+use its operators and the functions of its namespace. Each of them calls the real library's function
+on the real arrays, and the `Recorder` notes that call as a whole. It does not matter what the
+function does inside.
 """
 
 import operator
@@ -28,7 +28,7 @@ TRACED: set[type] = {Number, Key}  # and the types of arrays, once they are made
 
 
 class Traced:
-    """An array, ``value``, that is the value ``var`` of a tape."""
+    """Replaces a real array, ``value``, and refers to the `Value` ``var`` of the tape."""
 
     __slots__ = ("recorder", "value", "var", "__weakref__")
     __hash__ = object.__hash__
@@ -38,7 +38,7 @@ class Traced:
         self.value = value
         self.var = var
 
-    # A profiler sees no call of these, of which there are many.
+    # These run in C, so that the profile function of the `Witness` is not called for them.
     shape = property(operator.attrgetter("value.shape"))
     dtype = property(operator.attrgetter("value.dtype"))
     ndim = property(operator.attrgetter("value.ndim"))
@@ -65,14 +65,15 @@ class Traced:
         return self._by_numpy(function, args, kwargs)
 
     def _by_numpy(self, function, args, kwargs):
+        """Stop the recording, and call a function of NumPy on the real arrays."""
         self.recorder.stop(
             f"it calls NumPy's {function.__name__} with a raw array{in_line(user_line())}; make "
             f"the array a tensor first, with gpugrad.asarray"
         )
-        return function(*self.recorder._real(args, []), **self.recorder._real(kwargs, []))
+        return function(*real_of(args), **real_of(kwargs))
 
-    def _with(self, other, function, *args):
-        """An operator between a raw array and what is none, such as a list."""
+    def _with_other(self, other, function, *args):
+        """Apply an operator to a raw array and an object of another kind, such as a list."""
         if hasattr(other, "__array_ufunc__"):
             return NotImplemented
         return self._by_numpy(function, args, {})
@@ -96,7 +97,7 @@ class Traced:
     def __setitem__(self, key, value):
         self.recorder.write(self, operator.setitem, (key, value))
 
-    def __getattr__(self, name):  # of a raw array in the user's own code
+    def __getattr__(self, name):  # by which the user's own code may use a raw array
         value = getattr(object.__getattribute__(self, "value"), name)
         is_inside = (sys._getframe(1).f_globals.get("__name__") or "").startswith("gpugrad.")
         if is_inside or name in _LAYOUT or (name.startswith("__") and name not in _MEMORY):
@@ -110,7 +111,7 @@ class Traced:
         )
 
         def method(*args, **kwargs):
-            return value(*self.recorder._real(args, []), **self.recorder._real(kwargs, []))
+            return value(*real_of(args), **real_of(kwargs))
 
         return method
 
@@ -133,23 +134,26 @@ for _name in (
 ).split():
     setattr(Traced, f"__{_name}__", _reading(f"__{_name}__"))
 _LAYOUT = {"strides", "itemsize", "nbytes"}
-# By which other libraries find the memory of an array.
+# Other libraries use these to find the memory of an array.
 _MEMORY = {"__array_interface__", "__array_struct__", "__cuda_array_interface__"}
 
 
 def is_unknown(x):
-    """Whether ``x`` is a traced array whose values may differ from call to call."""
+    """Whether ``x`` is a traced array whose values may differ from run to run."""
     return type(x) in _kinds and x.var.constant is None
 
 
-@declare(view=True)
 def transposed(x):
     return x.T
 
 
-@declare(view=True)
 def matrix_transposed(x):
     return x.mT
+
+
+def real_of(x):
+    """``x`` with real arrays, numbers and keys for traced ones, also inside of containers."""
+    return mapped(x, lambda item: item.value if type(item) in TRACED else item)
 
 
 def flat(x):
@@ -160,7 +164,7 @@ def flat(x):
 
 
 def _is_operand(kind):
-    """Whether an operator of a traced array takes this type."""
+    """Whether the operators of traced arrays take operands of this type."""
     return kind in SCALARS or kind is Number or kind in backend_of
 
 
@@ -168,12 +172,12 @@ def _operator(function):
     def forward(self, other):
         if _is_operand(type(other)) or other is None:
             return self.recorder.call(function, (self, other))
-        return self._with(other, function, self, other)
+        return self._with_other(other, function, self, other)
 
     def reflected(self, other):
         if _is_operand(type(other)):
             return self.recorder.call(function, (other, self))
-        return self._with(other, function, other, self)
+        return self._with_other(other, function, other, self)
 
     return forward, reflected
 
@@ -181,7 +185,7 @@ def _operator(function):
 def _writing(function):
     def write(self, other):
         if not _is_operand(type(other)):
-            return self._with(other, function, self, other)
+            return self._with_other(other, function, self, other)
         self.recorder.write(self, function, (other,))
         return self
 
@@ -189,7 +193,7 @@ def _writing(function):
 
 
 class Scalar(Traced):
-    """A 0-d result that the real library returns as a scalar, not as an array."""
+    """Replaces a 0-d result for which the real library returns a scalar instead of an array."""
 
     __slots__ = ()
     __hash__ = _reading("__hash__")
@@ -217,11 +221,11 @@ _making = threading.RLock()
 
 
 def traced_types(backend):
-    """The types of traced arrays and scalars for a library, which are made when first needed."""
+    """The types of traced arrays and of traced scalars for a library; made when first needed."""
     with _making:
         if backend not in _of_backends:
-            looks = {"__class__": backend.array_types[0]}  # for isinstance
-            array = type("Traced", (Traced,), {"__slots__": (), **looks})
+            members = {"__slots__": (), "__class__": backend.array_types[0]}  # for isinstance
+            array = type("Traced", (Traced,), members)
             scalar = type("Scalar", (Scalar,), {"__slots__": ()})
             array.__module__ = scalar.__module__ = __name__
             traced = TracedBackend(backend, array, scalar)
@@ -235,7 +239,7 @@ def traced_types(backend):
 
 
 class _Namespace(ModuleType):
-    """A library's namespace whose functions note their calls."""
+    """A library's namespace, whose functions have the recorder note their calls."""
 
     def __init__(self, real):
         super().__init__(f"{getattr(real, '__name__', 'xp')}, traced")
@@ -263,11 +267,11 @@ def _traced(function):
     return traced
 
 
-class _Whole:
-    """A twin whose run is noted as one call."""
+class _TracedTwin:
+    """Calls a twin of the real library, and has the recorder note that as one call."""
 
     def __init__(self, twin, backend):
-        self.__code__ = twin.__code__  # which names the values that it keeps
+        self.__code__ = twin.__code__  # its parameters' names say what the graph keeps
         self.__kwdefaults__ = twin.__kwdefaults__
 
         def run(*args, **static):
@@ -284,7 +288,7 @@ class _Whole:
 
 
 class Outcome:
-    """Whether a step is skipped; ``var`` is not 0 if it is."""
+    """Tells an optimizer whether its step is skipped: if the value ``var`` of the tape is not 0."""
 
     def __init__(self, traced):
         self.recorder, self.var = traced.recorder, traced.var
@@ -297,11 +301,11 @@ class Outcome:
 
 
 class Place(tuple):
-    """The range of addresses of a traced array."""
+    """The range of addresses of a traced array, as `Recorder.check_places` recognizes it."""
 
 
 class TracedBackend(Backend):
-    """What gpugrad needs of traced arrays: the real library's, called with the real arrays."""
+    """The backend of traced arrays, which calls the real library's with the real arrays."""
 
     is_recorder = True
 
@@ -320,16 +324,20 @@ class TracedBackend(Backend):
         return object.__reduce__(self)
 
     def twins(self, op):
-        """Those of the real library, each noted as one call: the bits are the same."""
+        """The twins of the real library, so that results have the same bits.
+
+        Those with ``is_eager`` are left out: the calls of the definition have the same bits too,
+        and can be made by one kernel.
+        """
         load_twins(self.real.name)
         return {
-            target: _Whole(twin, self.real)
+            target: _TracedTwin(twin, self.real)
             for target, twin in self.real.twins(op).items()
-            if not getattr(twin, "is_eager", False)  # the definition has its bits
+            if not getattr(twin, "is_eager", False)
         }
 
     def lifted(self, array):
-        """A real array, met in a call with traced ones, as a constant of the tape."""
+        """A traced constant for a real array that is an operand together with traced ones."""
         recorder = thread.recorder
         if recorder is None:  # in another thread
             return array.value if type(array) in _kinds else array
@@ -352,7 +360,7 @@ class TracedBackend(Backend):
         for x in flat(data):
             if type(x) in _kinds:
                 recorder.read("a list of values is made an array")
-        data = recorder._real(data, [])
+        data = real_of(data)
         return recorder.constant(self.real.asarray(data, dtype=dtype, device=device, copy=copy))
 
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
@@ -364,9 +372,6 @@ class TracedBackend(Backend):
         if recorder is None:
             return self.real.create(name, *args, **keywords)
         return recorder.call(self.real.create, (name, *args), keywords)
-
-    def zeros(self, shape, dtype, like):
-        return self.create("zeros", shape, dtype=dtype, like=like)
 
     def to_list(self, array):
         recorder, root = array.recorder, array.var.root()
@@ -390,12 +395,6 @@ class TracedBackend(Backend):
         place = self.real.address_range(array.value)
         return place and Place(place)
 
-    def memory_owner(self, array):
-        return self.real.memory_owner(array.value)
-
-    def synchronize(self, array):
-        pass
-
     def multi_tensor_updater(self, array):
         updater = self.real.multi_tensor_updater(array.value)
         if updater is None:
@@ -406,22 +405,21 @@ class TracedBackend(Backend):
         def blend(arrays, others, a, shares):
             return self.real.blend(arrays, others, a, shares) or None
 
-        return arrays[0].recorder.write_together(arrays, blend, (tuple(others), a, shares))
+        return arrays[0].recorder.write(tuple(arrays), blend, (tuple(others), a, shares))
 
     def is_unshared(self, array):
         var = array.var
         return type(array) is array.recorder.kind and var.base is var.source is var.constant is None
 
-    def explain(self, error, devices):
-        return None
-
 
 def _asked(name):
-    """A method that asks the real library of the real array."""
+    """A method that asks the real backend about the real array."""
     return lambda self, array: getattr(self.real, name)(array.value)
 
 
 def _reading_array(name):
+    """A method that reads the values of an array, which stops the recording."""
+
     def read(self, array, *args, **kwargs):
         array.recorder.read("the value of a tensor is read")
         return getattr(self.real, name)(array.value, *args, **kwargs)
@@ -430,10 +428,11 @@ def _reading_array(name):
 
 
 def _passed_on(name):
+    """A method that calls the real backend with the same arguments."""
     return lambda self, *args, **kwargs: getattr(self.real, name)(*args, **kwargs)
 
 
-for _name in ("device", "buffer", "buffer_size", "nbytes", "scope"):
+for _name in ("device", "buffer", "buffer_size", "memory_owner", "nbytes", "scope"):
     setattr(TracedBackend, _name, _asked(_name))
 for _name in ("to_numpy", "host_array", "format"):
     setattr(TracedBackend, _name, _reading_array(_name))
@@ -443,7 +442,7 @@ for _name in ("dtype", "is_floating", "is_complex", "has_device", "generator"):
 
 @cache
 def duplicate_of(backend):
-    """A function that copies an array of this library, with its order in memory if possible."""
+    """The function that copies arrays of this library, in their order in memory if possible."""
     if backend.binder is not None:
         return backend.binder.duplicate
 
@@ -456,7 +455,7 @@ def duplicate_of(backend):
 
 
 def copied(backend, array):
-    """A copy with the same strides, if this library's arrays can be made with any."""
+    """A copy of an array, with the same strides if the library can make arrays with any strides."""
     if backend.binder is None:
         return duplicate_of(backend)(array)
     copy = backend.binder.stand_in(array.shape, array.dtype, array.strides)

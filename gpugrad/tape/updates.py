@@ -1,14 +1,14 @@
-"""Updates of many arrays at once, on a tape as one call each.
+"""Updates of many arrays at once, each of which is one call on a tape.
 
-They are functions ``(arrays, ...)`` that overwrite the arrays. They return None where they cannot
-do it, and then have changed nothing.
+These are functions ``(arrays, ...)`` that overwrite the arrays. If they cannot, they change nothing
+and return None.
 """
 
 
 class Step:
-    """An optimizer's step: `MultiTensorUpdater.update` of parameters and their state.
+    """Makes an optimizer's step by `MultiTensorUpdater.update` of the parameters and their state.
 
-    count: how many arrays belong to each parameter.
+    count: how many arrays there are for each parameter, including itself.
     """
 
     __name__ = "optimizer_step"
@@ -27,18 +27,18 @@ class Step:
 
 
 class RecordedUpdater:
-    """Stands for a `MultiTensorUpdater` while a function is recorded."""
+    """Replaces a `MultiTensorUpdater` while a function is recorded."""
 
     def __init__(self, updater):
         self.updater = updater
 
     def update(self, entries, grads, name, numbers, skip=None):
-        """As the real one's; an entry is the traced arrays themselves."""
+        """Like the method of the real one, but an entry is a sequence of traced arrays."""
         if skip is not None:
             return False
-        arrays = [x for entry in entries for x in entry]
+        arrays = tuple([x for entry in entries for x in entry])
         step = Step(self.updater, name, len(entries[0]))
-        return arrays[0].recorder.write_together(arrays, step, (tuple(grads), tuple(numbers)))
+        return arrays[0].recorder.write(arrays, step, (tuple(grads), tuple(numbers)))
 
     def entry(self, arrays):
         return arrays
@@ -50,7 +50,7 @@ class RecordedUpdater:
         def scale(arrays, factor):
             return arrays if self.updater.scale(arrays, factor) else None
 
-        return arrays[0].recorder.write_together(arrays, scale, (factor,))
+        return arrays[0].recorder.write(tuple(arrays), scale, (factor,))
 
     def unscale(self, arrays, factor, found):
         return False

@@ -1,7 +1,7 @@
-"""What runs while a function is recorded, and which of it reaches outside of the program.
+"""The witness, which sees all calls while a function is recorded.
 
-A tape prints no text, and reads no file and no clock. So all calls of functions are seen while a
-function is recorded, and one that may do more than compute is a reason not to use the recording.
+A program does not repeat it when the function prints, or reads a file or a clock. So a call of
+anything that may do more than compute is a reason not to use the recording.
 """
 
 import gc
@@ -14,16 +14,17 @@ from ..tools.observing import in_line, user_line
 from .code import facts_of
 from .libraries import computes, is_own, only_computes
 
-# What is seen by others if this library calls it.
+# These have an effect for the user even if gpugrad calls them.
 _EFFECTS = {warnings.warn, warnings.warn_explicit, print, open}
-# Modules that may do what they want, and code that restores what it changes.
+# Modules of which any call is allowed, and functions that restore what they change.
 _QUIET = (
     "importlib._bootstrap", "_frozen_importlib", "gpugrad._processes.", "gpugrad.backends.cupy.",
     "gpugrad.kernels.cuda.", "gpugrad.tape.", "gpugrad.tools.",
 )  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
-_STEPS = {"step", "zero_grad", "unscale_", "step_unless"}
-# Functions that read or change what is not on a tape; those of ``os`` are of the environment.
+_STEPS = {"step", "_follow_groups", "zero_grad", "unscale_", "step_unless"}
+# Functions that read or change something which a program does not; those of ``os`` read the
+# environment.
 _UNSEEN = {
     ("gpugrad._tensor", "label"), ("gpugrad.random", "get_state"),
     ("gpugrad.random", "initial_seed"), ("gpugrad.backends.numpy.threads", "set_num_threads"),
@@ -33,12 +34,12 @@ _UNSEEN = {
 
 
 class Judged(NamedTuple):
-    """What is known of code that runs.
+    """Facts about code that has run.
 
-    is_inside: whether it is this library's.
-    is_own: whether it is the program's.
+    is_inside: whether it belongs to gpugrad.
+    is_own: whether it belongs to the user's program.
     is_foreign: whether it may do more than compute.
-    reads_groups: whether it may look at the groups of optimizers, other than for a step.
+    reads_groups: whether it may read an optimizer's ``param_groups``, other than for a step.
     """
 
     code: types.CodeType
@@ -48,7 +49,7 @@ class Judged(NamedTuple):
     reads_groups: bool
 
 
-# Modules whose code changes the numbers of optimizers in steps that are noted as a whole.
+# Modules whose code may read these groups, since each step of a scheduler is noted as a whole.
 _SCHEDULERS = {f"gpugrad.optim.{name}" for name in ("scheduler", "lr_scheduler", "formulas")}
 _judged: dict[int, Judged] = {}  # by the id of the code, which it keeps alive
 
@@ -71,17 +72,18 @@ def _judge(frame):
 
 
 class Witness:
-    """Sees what the thread runs inside of a ``with`` block, and stops the recorder.
+    """Sees what the thread calls inside a ``with`` block, and stops the recorder if need be.
 
-    earlier: the codes of an earlier recording of the same kind of call, of which all was seen.
-    codes: what is known of the code that has run, by the id of the code.
+    earlier: ``codes`` of an earlier recording of such a call; the witness then does not look again.
+    codes: `Judged` of all code that has run, by the id of the code.
     """
 
     def __init__(self, recorder, earlier=None):
         self.recorder = recorder
         self.is_needed = earlier is None
         self.codes = {} if earlier is None else earlier
-        self._known = {}  # functions of modules, and methods by the types of their objects
+        # Whether functions in C only compute; methods are found by their class and name.
+        self._known = {}
 
     def __enter__(self):
         if self.is_needed and sys.getprofile() is None:
@@ -97,13 +99,13 @@ class Witness:
             sys.setprofile(None)
 
     def names(self):
-        """The names that the program's code uses which has run."""
+        """All names in the program's own code that has run."""
         return frozenset().union(*[facts_of(x.code).names for x in self.codes.values() if x.is_own])
 
     def _hook(self):
         codes = self.codes
 
-        def see(frame, event, function):  # some thousand times in a recording
+        def see(frame, event, function):  # Python calls this some thousand times in a recording
             if event == "call":
                 number = id(frame.f_code)
                 known = codes.get(number)
@@ -119,7 +121,7 @@ class Witness:
         return see
 
     def _called(self, frame, function):
-        """Look at the call of a function in C, or of a method of an object in C."""
+        """Judge the call of a function or a method in C."""
         owner = function.__self__
         kind = owner if isinstance(owner, type) else type(owner)
         key = function if kind is types.ModuleType else (kind, function.__name__)
@@ -130,12 +132,15 @@ class Witness:
             self._look(frame, function)
 
     def _look(self, frame, called):
-        """Stop the recorder if the program itself, or gpugrad, has asked for what is called."""
-        # What garbage collection calls at any time, whatever is running then.
+        """Stop the recorder if the program itself or gpugrad has made this call.
+
+        frame: where the call was made.
+        """
+        # Python calls these whenever it collects garbage, whatever runs then.
         callbacks = [getattr(function, "__code__", None) for function in gc.callbacks]
         while frame is not None and called not in callbacks:
             name, code = frame.f_globals.get("__name__") or "", frame.f_code
-            if code.co_name == "<module>" or code in callbacks:  # it is being imported
+            if code.co_name == "<module>" or code in callbacks:  # a module is being imported
                 return
             if name.startswith(_QUIET) or code.co_qualname.startswith(_RESTORING):
                 return
@@ -144,7 +149,7 @@ class Witness:
                 called = getattr(called, "co_name", None) or called.__name__
                 what = f"it calls {called}{in_line(user_line())}"
                 what += ", which reads or changes what compile cannot see"
-                self.recorder.stop(what, "first")
+                self.recorder.stop(what, "once")
             if is_own(name) or is_inside:
                 return
             frame = frame.f_back

@@ -27,26 +27,27 @@ class detect_anomaly(Tool):
       nan or an infinity. The error names the op, the input, and the line of the *forward* call.
       An infinite slope that the program does not choose, as in ``where(x > 0, sqrt(x), 0)``, is
       not an anomaly.
-    - RuntimeError is raised if a value that is kept for backward has changed by the time it is
+    - backward raises RuntimeError if a value that the graph keeps has changed by the time it is
       used, because the program wrote to ``x.array`` or to an array that shares its memory. The
       error names the op, the value, and the line of the call that kept it.
 
     check_inf: if False, only nan is looked for.
 
-    This is for debugging: every result is read, kept values are read twice, and the program
-    waits for the GPU. All threads are watched. For a graph that was recorded before the block,
-    neither lines nor changes are known. Sums of several finite gradients are not checked.
+    This is for debugging: it reads every result once and every kept value twice, and the program
+    waits for the GPU. It watches all threads. It does not know the lines of a graph that was
+    recorded before the block, nor whether its values have changed. It does not check sums of
+    several finite gradients.
     """
 
     def __init__(self, check_inf: bool = True) -> None:
         self.kinds = ("nan", "inf") if check_inf else ("nan",)
-        # Results with a nan or an infinity that is not an anomaly, by identity: a weak reference
-        # to the result, and where each kind in it came from.
+        # Results with a nan or an infinity that is not an anomaly, by their ids: a weak reference
+        # to the result, and where its nan and its infinity came from.
         self._tainted: dict[int, tuple[ref, dict[str, str]]] = {}
 
     def before(self, event):
         if event.record is not None and self in event.record.notes:
-            _compare(event, event.record.notes[self])
+            _check_unchanged(event, event.record.notes[self])
 
     def after(self, event):
         if event.out is None:
@@ -66,15 +67,15 @@ class detect_anomaly(Tool):
         line = in_line(user_line())
         sources = {}
         for kind in kinds:
-            fresh = _fresh(kind, out, event)
+            fresh = _new_places(kind, out, event)
             if fresh is None:
                 sources[kind] = self._source(kind, event) or f"put in by {event.op.name}{line}"
             elif kind in self.kinds:
-                held = [self._held(x) for x in arrays_in(event.inputs)]
+                others = [self._contents(x) for x in arrays_in(event.inputs)]
                 there = " there" if event.op.elementwise else ""
                 raise FloatingPointError(
-                    f"its result has {_places(kind, fresh)}, which no input has{there}{line}"
-                    + "".join([f"; an input has {text}" for text in held if text])
+                    f"its result has {_place_text(kind, fresh)}, which no input has{there}{line}"
+                    + "".join([f"; an input has {text}" for text in others if text])
                 )
             else:
                 sources[kind] = f"made by {event.op.name}{line}"
@@ -85,20 +86,21 @@ class detect_anomaly(Tool):
         """Where the nan or infinity that an input has came from; None if none of them has it."""
         for x in arrays_in(event.inputs):
             if kind in _kinds(x):
-                known = self._tainted[id(x)][1] if id(x) in self._tainted else {}
-                return known.get(
-                    kind, f"first seen as {event.op.name} got it{in_line(user_line())}"
-                )
+                unknown = f"first seen as {event.op.name} got it{in_line(user_line())}"
+                return self._sources_of(x).get(kind, unknown)
         return None
 
-    def _held(self, x):
-        known = self._tainted[id(x)][1] if id(x) in self._tainted else {}
+    def _sources_of(self, x):
+        return self._tainted[id(x)][1] if id(x) in self._tainted else {}
+
+    def _contents(self, x):
+        known = self._sources_of(x)
         return " and ".join([f"{k}, {known[k]}" if k in known else k for k in _kinds(x)])
 
     def _check_rule(self, event):
         cotangents = [g for g in _flat(event.inputs) if g is not None]
-        if all(map(is_variable, cotangents)) and not any(map(_any, arrays_in(cotangents))):
-            return  # the rule is run on zeros only to be transposed
+        if all(map(is_variable, cotangents)) and not any(map(_is_nonzero, arrays_in(cotangents))):
+            return  # the sweep runs the rule on zeros, only to transpose it
         parts = enumerate(event.out) if event.target is None else [(event.target, event.out)]
         for target, c in parts:
             if not event.plan.wanted[target]:  # a joint rule may return more
@@ -109,7 +111,7 @@ class detect_anomaly(Tool):
                     given = {k for g in arrays_in(cotangents) for k in _kinds(g)}
                     for kind in kinds:
                         if kind in self.kinds and kind not in given:
-                            raise FloatingPointError(_of_rule(event, target, kind, array, given))
+                            raise FloatingPointError(_rule_error(event, target, kind, array, given))
 
 
 def _fitted(event, target, c):
@@ -124,12 +126,12 @@ def _fitted(event, target, c):
         yield array
 
 
-def _of_rule(event, target, kind, array, given):
+def _rule_error(event, target, kind, array, given):
     """The text of the error for a derivative."""
     op = event.op
     name = f"{op.inputs[0]}[{target}]" if op.variadic else op.inputs[target]
     of = "that has inf" if given else "that is finite"
-    found = _places(kind, _mask(kind, array))
+    found = _place_text(kind, _mask(kind, array))
     if event.phase == "backward":
         text = f"its gradient by {name} has {found}, made of a gradient of its result {of}"
     else:
@@ -143,7 +145,7 @@ def _of_rule(event, target, kind, array, given):
     return f"{op.name}: {text}; {described(event.record)}"
 
 
-def _compare(event, sums):
+def _check_unchanged(event, sums):
     """Raise if the checksum of an array that a node keeps has changed since it was kept."""
     op, sums = event.op, iter(sums)
     for value, (source, which) in zip(event.saved, event.plan.sources, strict=True):
@@ -170,7 +172,8 @@ def _flat(values):
             yield value
 
 
-def _any(array):
+def _is_nonzero(array):
+    """Whether an element of a raw array is not 0."""
     backend = backend_of[type(array)]
     with backend.scope(array):
         return bool(backend.xp.any(array != 0))
@@ -192,7 +195,7 @@ def _kinds(array):
         return tuple([kind for kind in ("nan", "inf") if bool(xp.any(_mask(kind, array)))])
 
 
-def _fresh(kind, out, event):
+def _new_places(kind, out, event):
     """A mask of the places of a result that have a nan or infinity and no input has; or None."""
     is_kind = cmath.isnan if kind == "nan" else cmath.isinf
     backend = backend_of[type(out)]
@@ -210,7 +213,7 @@ def _fresh(kind, out, event):
         return mask if bool(backend.xp.any(mask)) else None
 
 
-def _places(kind, mask):
+def _place_text(kind, mask):
     """How many elements a mask chooses, and the first's index, as text."""
     backend = backend_of[type(mask)]
     xp = backend.xp

@@ -27,17 +27,17 @@ def draw(
     """A picture of the graph from leaves to ``outputs``: a Tensor, or a sequence of them.
 
     Each box is the result of an op, or a leaf (with round corners). It shows the name, the op's
-    parameters if they were kept for backward, the shape, the dtype unless it is float32, and the
-    values and gradient of a small tensor as far as they are still known. They are known for
-    leaves, the outputs, tensors with a label or `Tensor.retain_grad`, and tensors that the graph
-    keeps for backward. Tensors that no gradient reaches are not in the graph.
+    parameters if the graph keeps them for backward, the shape, the dtype unless it is float32, and
+    the values and gradient of a small tensor if they still exist. They exist for leaves, the
+    outputs, tensors with a label or `Tensor.retain_grad`, and tensors that the graph keeps for
+    backward. Tensors that no gradient reaches are not in the graph.
 
     names: a dict of tensors by name, or a module, which names its parameters. Other tensors are
         named by their labels, `Tensor.label`.
     direction: where arrows from inputs to outputs point: "TB" (top to bottom), "BT", "LR" or
         "RL".
-    max_nodes: the largest number of boxes to draw, nearest to the outputs first; one more box
-        says how many are left out.
+    max_nodes: the largest number of boxes to draw, nearest to the outputs first; if there are
+        more, a further box says how many are left out.
     max_values: the largest number of elements of a tensor whose values are shown.
 
     Returns a `Drawing`. Its text is ``.mermaid`` for GitHub and ``.dot`` for Graphviz; a notebook
@@ -84,7 +84,7 @@ def draw(
     starts = {x.node for x in roots}
     for node, i in number.items():
         kind = "leaf" if not node.parents else "output" if node in starts else "op"
-        boxes.append((kind, _text(node, names.get(node), known)))
+        boxes.append((kind, _box_lines(node, names.get(node), known)))
         inputs = _input_names(node)
         for parent, name in zip(node.parents, inputs, strict=True):
             if parent in number:
@@ -102,7 +102,7 @@ def _nearest(roots, most):
     """The ``most`` nodes nearest to the roots, and the number of all nodes."""
     found = list(dict.fromkeys(roots))
     seen = set(found)
-    for node in found:  # which grows meanwhile
+    for node in found:  # the loop makes it longer
         new = [parent for parent in dict.fromkeys(node.parents) if parent not in seen]
         seen.update(new)
         found += new
@@ -110,7 +110,7 @@ def _nearest(roots, most):
 
 
 class _Known:
-    """Values, gradients and labels of nodes, as far as any object still holds them."""
+    """The values, gradients and labels of nodes that some object still holds."""
 
     def __init__(self, nodes, roots, most):
         self.most = most
@@ -153,8 +153,8 @@ class _Known:
             return []
         values = backend_of[type(array)].to_list(array)
         if len(array.shape) < 2:
-            return [_brief(values)]
-        return f"[{',|'.join(map(_brief, values))}]".split("|")
+            return [_short(values)]
+        return f"[{',|'.join(map(_short, values))}]".split("|")
 
 
 def _saved(node):
@@ -168,15 +168,15 @@ def _saved(node):
     return [(value, *source) for value, source in zip(node.saved, sources, strict=True)]
 
 
-def _brief(values):
+def _short(values):
     """A Python number, or nested lists of numbers, as text."""
     if isinstance(values, list):
-        return f"[{', '.join(map(_brief, values))}]"
+        return f"[{', '.join(map(_short, values))}]"
     return f"{values:.4g}" if isinstance(values, float | complex) else str(values)
 
 
 def _names(names, known):
-    """The name of each node that has one."""
+    """A dict from each node that has a name to that name."""
     found = dict(known.labels)
     if names is None:
         return found
@@ -204,7 +204,7 @@ def _input_names(node):
     return [str(i) if op.variadic else op.inputs[i] for i in chosen]
 
 
-def _text(node, name, known):
+def _box_lines(node, name, known):
     """The lines in a node's box."""
     if type(node) is Leaf:
         lines = [name or "leaf"]
@@ -311,11 +311,7 @@ class Drawing:
         return "\n".join(lines)
 
     def svg(self) -> str:
-        """The picture as SVG, laid out by Graphviz.
-
-        Raises ImportError without the Python package graphviz, and RuntimeError without
-        Graphviz's program ``dot``.
-        """
+        """The picture as SVG, laid out by Graphviz; RuntimeError without its program ``dot``."""
         return self._rendered("svg").decode()
 
     def save(self, path: Any) -> None:
@@ -341,35 +337,25 @@ class Drawing:
         path.write_bytes(data)
 
     def _rendered(self, form):
+        import subprocess
+
         try:
-            import graphviz
-        except ModuleNotFoundError:
-            raise ImportError(
-                "draw: a picture needs the package graphviz: pip install graphviz; "
-                "the text in .mermaid and .dot does not"
-            ) from None
-        try:
-            return graphviz.Source(self.dot).pipe(format=form)
-        except graphviz.ExecutableNotFound:
+            return subprocess.run(
+                ["dot", f"-T{form}"], input=self.dot.encode(), stdout=subprocess.PIPE, check=True
+            ).stdout
+        except FileNotFoundError:
             raise RuntimeError(
                 "draw: a picture needs Graphviz's program dot, which is not on the PATH: install "
                 "it with apt, dnf, brew or conda (install graphviz); the text in .mermaid and "
-                ".dot does without"
+                ".dot does not need it"
             ) from None
 
-    # Notebooks
-
-    def _repr_svg_(self) -> str | None:
-        try:
-            return self.svg()
-        except (ImportError, RuntimeError):
-            return None
-
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        svg = self._repr_svg_()
-        if svg is not None:
-            return {"image/svg+xml": svg, "text/plain": repr(self)}
-        return {"text/vnd.mermaid": self.mermaid, "text/plain": self.mermaid}
+        """What a notebook displays."""
+        try:
+            return {"image/svg+xml": self.svg(), "text/plain": repr(self)}
+        except RuntimeError:
+            return {"text/vnd.mermaid": self.mermaid, "text/plain": self.mermaid}
 
 
 def _dot_text(text):

@@ -51,40 +51,41 @@ class memory_report(Tool):
     - ``report.peak`` is the largest number of bytes that were kept at once within the block.
 
     A buffer that several calls keep, or keep views of, counts once, as a whole, for the call that
-    kept it first. The report itself keeps nothing alive: backward frees what it used, so that
-    nothing is left after it unless ``retain_graph`` is set. The report does not see graphs that
-    were recorded before the block, gradients, or results that no derivative needs.
+    kept it first. The report itself keeps nothing alive: backward frees what it used, so nothing
+    is left after it unless ``retain_graph`` is set. The report does not see graphs that were
+    recorded before the block, gradients, or results that no derivative needs.
     """
 
     def __init__(self) -> None:
         self._peak = self._total = 0
         self._lock = threading.Lock()
         self._kept: dict[ref, tuple[str, Line | None, list[_Buffer]]] = {}  # by the calls' records
-        self._uses: Counter[Any] = Counter()  # of buffers
-        # Records that have died, which can happen at any time, even while the lock is held.
+        self._uses: Counter[Any] = Counter()  # how many records keep each buffer
+        # References to records that were freed and are still in _kept. A record can be freed at
+        # any time, even while the lock is held.
         self._dead: deque[ref] = deque()
 
     def recorded(self, record, saved):
         buffers = {}
         for array in arrays_in(saved):
             backend = backend_of[type(array)]
-            identity = _identity(array)
+            identity = _buffer_id(array)
             if identity not in buffers:
                 size = backend.buffer_size(array)
                 buffers[identity] = _Buffer(identity, size, describe(array))
         if not buffers:
             return
         with self._lock:
-            self._bury()
-            gone = ref(record, self._dead.append)
-            self._kept[gone] = record.op.name, record.line, list(buffers.values())
+            self._remove_dead()
+            reference = ref(record, self._dead.append)
+            self._kept[reference] = record.op.name, record.line, list(buffers.values())
             for buffer in buffers.values():
                 self._uses[buffer.identity] += 1
                 if self._uses[buffer.identity] == 1:
                     self._total += buffer.nbytes
             self._peak = max(self._peak, self._total)
 
-    def _bury(self):
+    def _remove_dead(self):
         while self._dead:
             _, _, buffers = self._kept.pop(self._dead.popleft())
             for buffer in buffers:
@@ -96,7 +97,7 @@ class memory_report(Tool):
     @property
     def total(self) -> int:
         with self._lock:
-            self._bury()
+            self._remove_dead()
             return self._total
 
     @property
@@ -110,7 +111,7 @@ class memory_report(Tool):
     @property
     def rows(self) -> list[Row]:
         with self._lock:
-            self._bury()
+            self._remove_dead()
             kept = list(self._kept.values())
         leaves = _buffers_of_leaves()
         counted = set()
@@ -158,7 +159,7 @@ class memory_report(Tool):
         return f"{said}\n\n{table(columns, cells)}"
 
 
-def _identity(array):
+def _buffer_id(array):
     """Identifies the buffer of an array or, if the library hides it, the array itself."""
     backend = backend_of[type(array)]
     buffer = backend.buffer(array)
@@ -175,5 +176,5 @@ def _buffers_of_leaves():
     for x in gc.get_objects():
         if issubclass(type(x), Tensor) and type(getattr(x, "node", None)) is Leaf:
             for array in arrays_in(x):
-                found.add(_identity(array))
+                found.add(_buffer_id(array))
     return found

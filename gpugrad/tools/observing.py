@@ -119,8 +119,8 @@ class Line(NamedTuple):
 class Record:
     """A recorded call: its op, the line of the program, and its inputs.
 
-    inputs: the shape and dtype of each array; other inputs as they are.
-    within: if a rule made the call, under create_graph, the record of the rule's node.
+    inputs: the shape and dtype of each array, and other inputs themselves.
+    within: the record of a rule's node, if that rule made the call, under create_graph.
     notes: what tools note; each uses itself as the key.
     """
 
@@ -158,8 +158,8 @@ def _switch(tools):
 class _Wrapping:
     """The instrument that wraps all ops while tools are on; see `autograd.implementation`.
 
-    Graphs that were recorded meanwhile keep the wrappers. Once the last tool is off, these only
-    run what they wrap.
+    Graphs that were recorded meanwhile keep the wrappers. Once the last tool is off, a wrapper only
+    runs what it wraps.
     """
 
     def forward(self, op, forward):
@@ -168,7 +168,7 @@ class _Wrapping:
         def run(xp, *arrays, **static):
             out = forward(xp, *arrays, **static)
             if type(out) in backend_of and type(out) not in namespace_of:
-                out = backend_of[type(out)].asarray(out)  # tools may refer to it weakly
+                out = backend_of[type(out)].asarray(out)  # an array, which can have weak references
             return out
 
         def observed(xp, *arrays, **static):
@@ -229,7 +229,7 @@ def _saved_getter(plan, pick):
 
 
 def like(x):
-    """What tools remember of an input: an array's shape and dtype, other values as they are."""
+    """What a `Record` keeps of an input: an array's shape and dtype, any other value itself."""
     if isinstance(x, (tuple, list)):
         return list(map(like, x))
     return (tuple(x.shape), x.dtype) if hasattr(x, "shape") else x
@@ -277,9 +277,9 @@ def arrays_in(value):
 
 def in_line(line):
     """A `Line` as a clause for an error."""
-    return (
-        "" if line is None else f", in {line}: `{line.source}`" if line.source else f", in {line}"
-    )
+    if line is None:
+        return ""
+    return f", in {line}" + (f": `{line.source}`" if line.source else "")
 
 
 def described(record):

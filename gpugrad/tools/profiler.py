@@ -19,7 +19,7 @@ class Row(NamedTuple):
     calls: how many runs; backward of an op runs a rule for each input that wants a gradient.
     total: seconds, with the ops called within.
     own: seconds without these.
-    nbytes: of the results.
+    nbytes: the bytes of the results.
     """
 
     op: str
@@ -66,8 +66,8 @@ class profile(Tool):
     sync: wait for the GPU before and after each run. Without it, a GPU's times are those to
         launch work, not to do it; with it, nothing overlaps.
 
-    Profiling adds some 20 µs to each run, which count in ``elapsed`` and in the times of the
-    enclosing runs, but not in the run's own time. Each run takes about a kilobyte of memory.
+    Profiling adds some 20 µs to each run. They count in ``elapsed`` and in the times of the
+    enclosing runs, but not in the run's own time. The report keeps about a kilobyte for each run.
     """
 
     rank = 2  # so that the work of other tools is not timed
@@ -95,9 +95,8 @@ class profile(Tool):
     def before(self, event):
         if self.sync:
             _synchronize(event.inputs)
-        # How long the runs within it took, and when it began.
-        event.notes[self] = note = [0, 0]
-        note[1] = time.perf_counter_ns()
+        # How long the runs within this one took, and when it began.
+        event.notes[self] = [0, time.perf_counter_ns()]
 
     def after(self, event):
         if self.sync:

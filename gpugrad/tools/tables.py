@@ -1,4 +1,4 @@
-"""Reports as text."""
+"""Tables as text, for reports."""
 
 _MOST = 30  # rows shown
 

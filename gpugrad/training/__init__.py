@@ -1,6 +1,6 @@
 """A training loop for those who want one: `Trainer`, its callbacks, and pictures of its history.
 
-It only calls what a program could call itself, so that a loop of one's own can replace it.
+It makes only calls that a program could make itself, so your own loop can replace it.
 """
 
 from .callbacks import Callback, CSVLog, Progress, TensorBoardLog

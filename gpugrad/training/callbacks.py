@@ -1,9 +1,7 @@
-"""What `Trainer` calls as it goes on: progress, and logs of the history."""
+"""What `Trainer` calls during training: progress, and logs of the history."""
 
 import csv
-import math
 import os
-import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Base class of callbacks, whose methods do nothing.
+    """Base class of callbacks; its methods do nothing.
 
     ::
 
@@ -35,7 +33,7 @@ class Callback:
         """The optimizer has made a step, and the gradients are still there."""
 
     def on_epoch(self, trainer: "Trainer", row: dict[str, float]) -> None:
-        """An epoch has ended. ``row`` is about to become part of the history; entries can be added.
+        """An epoch has ended. ``row`` will be added to the history; a callback can add entries.
 
         The epoch's number is ``len(trainer.history) + 1``.
         """
@@ -50,8 +48,6 @@ class Progress(Callback):
     If tqdm is installed, it also shows a bar on standard error.
 
     every: print only every so many epochs, and the last one.
-
-    On a CPU it also says, once, that steps have become many times slower than they were at first.
     """
 
     every_process = False
@@ -61,7 +57,6 @@ class Progress(Callback):
 
     def on_start(self, trainer: "Trainer") -> None:
         self._bar = None
-        self._pace = Pace()
         self._begun = time.perf_counter(), len(trainer.history), trainer.steps
         try:
             from tqdm import tqdm
@@ -77,9 +72,6 @@ class Progress(Callback):
     def on_step(self, trainer: "Trainer") -> None:
         if self._bar is not None:
             self._bar.update()
-        warning = self._pace.after_step()
-        if warning and all(p.device == "cpu" for p in trainer.model.parameters()):
-            self._print(warning)
 
     def on_epoch(self, trainer: "Trainer", row: dict[str, float]) -> None:
         epoch = len(trainer.history) + 1
@@ -125,40 +117,11 @@ def _duration(seconds):
     return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-class Pace:
-    """Notices, once, that steps have become many times slower than at first."""
-
-    def __init__(self, clock=time.perf_counter):
-        self.clock = clock
-        self.durations = []
-        self.usual = None  # the first median of 50 durations
-        self.last = clock()
-
-    def after_step(self):
-        """Return a warning if one is due, else None."""
-        now = self.clock()
-        self.durations.append(now - self.last)
-        self.last = now
-        if len(self.durations) < 50:
-            return None
-        median = statistics.median(self.durations)
-        self.durations.clear()
-        self.usual = self.usual or median
-        if median < 4 * self.usual:
-            return None
-        times = median / self.usual
-        self.usual = math.inf
-        return (
-            f"steps take {times:.0f} times as long as at first; if another program is using the "
-            f"processors, gpugrad.set_num_threads(1) may help"
-        )
-
-
 class CSVLog(Callback):
     """Writes the history to a file, with a column ``epoch`` and one for each entry.
 
-    A row is on the disk once its epoch has ended. A run that is continued writes the file anew,
-    from its history on. A new run raises FileExistsError rather than overwrite a file.
+    Each row is on the disk once its epoch has ended. A run that is continued overwrites the file,
+    beginning with its history. A new run raises FileExistsError rather than overwrite a file.
     """
 
     every_process = False

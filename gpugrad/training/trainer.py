@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal
 
 from .._arguments import one_of, whole
@@ -17,7 +17,7 @@ from ..autograd.mode import no_grad
 from ..distributed import DataParallel, all_reduce
 from ..io import load, safetensors_for, save
 from ..nn.losses import _Loss
-from ..nn.module import Module
+from ..nn.module import Module, in_mode
 from ..nn.utils import clip_grad_norm_
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..optim.optimizer import Optimizer
@@ -52,38 +52,38 @@ class Trainer:
     scheduler, schedule_per: a scheduler of learning rates, and whether its ``step`` is called after
         each ``"epoch"`` or after each ``"step"`` of the optimizer. One that needs a value, as
         `ReduceLROnPlateau` does, gets the ``monitor``.
-    accumulate: how many batches there are to a step of the optimizer. Its gradient is that of the
-        mean loss over all their samples.
+    accumulate: how many batches to use for each step of the optimizer. The step's gradient is that
+        of the mean loss over all their samples.
     max_norm: clip the norm of the gradient to this number.
     monitor: the entry of the history, such as ``"test/loss"``, whose ``mode``, ``"min"`` or
         ``"max"``, is best. The weights after the best epoch are kept, for `restore_best`.
-    patience: stop when the monitor has not become better for so many epochs.
-    checkpoint: a safetensors file that is written after each epoch, and after every
-        ``checkpoint_steps`` steps if that is given, for which the loader needs a ``state_dict``.
-        Raises ImportError if safetensors is not installed.
+    patience: stop when the monitor has not improved for this many epochs.
+    checkpoint: a safetensors file to write after each epoch; with ``checkpoint_steps`` also after
+        every so many steps, for which the loader needs a ``state_dict``. Raises ImportError if
+        safetensors is not installed.
     notes: further entries of the checkpoint, for instance the program's options.
-    compile: record the computation of the loss and the gradients and the optimizer's update once,
-        and replay it, with `gpugrad.compile`. The weights are the same, to the bit.
+    compile: compile the computation of the loss and the gradients, and the optimizer's update, with
+        `gpugrad.compile`. On a CPU the weights are the same, to the bit.
     callbacks: called in their order; see `Callback`. The state of those with a ``state_dict`` and
         a ``load_state_dict`` is part of the checkpoint.
 
     With several processes, ``model`` is a `gpugrad.distributed.DataParallel`, and each process
     makes the same trainer, with a loader of its part of the samples. Then each step has the
-    gradient of the mean loss over all processes' samples, of which each may have any number, and
-    the history has the means over all of them. Only process 0 writes checkpoints, and calls
-    callbacks whose ``every_process`` is False. The number of processes may change from one run to
-    the next. The states of random generators that are stored are those of process 0.
+    gradient of the mean loss over the samples of all processes, which may have different numbers
+    of them, and the history has the means over all samples. Only process 0 writes checkpoints, and
+    calls callbacks whose ``every_process`` is False. The number of processes may change from one
+    run to the next. A checkpoint has the states of the random generators of process 0.
 
     history: a dict for each epoch, from names such as ``"training/loss"`` and ``"test/accuracy"``
-        to floats. Those of the training are means over the samples of the epoch as it went on, or
-        those of a loader with the name ``"training"`` in ``evaluate_on``.
+        to floats. Those of the training are means over the epoch's samples, computed with the
+        weights of the time, unless ``evaluate_on`` has a loader with the name ``"training"``.
     steps: how many steps the optimizer has made.
     should_stop: a callback may set it to True to end `fit` after the current epoch.
 
     A run that is continued from its checkpoint ends as it would have without an interruption, to
-    the last bit. A loader whose position within an epoch can be stored has a ``state_dict`` and a
-    ``load_state_dict``. For any other its attributes ``seed`` and ``epoch`` are stored, if it has
-    them. Dropout draws from the default generators, whose states are stored too.
+    the last bit. For this the checkpoint has the loader's ``state_dict``, or if it has none, its
+    attributes ``seed`` and ``epoch`` if there are any. It also has the states of the default
+    generators, from which dropout draws.
     """
 
     @explains_arguments
@@ -160,7 +160,7 @@ class Trainer:
         ]
         self._update: Callable[..., Any]
         if self._group.size > 1:
-            self._update = _Together(model, optimizer, loss, max_norm, compile)
+            self._update = _UpdateOfProcesses(model, optimizer, loss, max_norm, compile)
         else:
             self._update = partial(_update, model, optimizer, loss, max_norm)
             if compile:
@@ -171,7 +171,7 @@ class Trainer:
 
         Raises FloatingPointError if the mean training loss of an epoch is not finite, and
         FileExistsError if a new run would overwrite a checkpoint. After an error or Ctrl-C the last
-        checkpoint is as it was.
+        checkpoint is unchanged.
         """
         self.epochs = whole("Trainer.fit: epochs", epochs, 1)
         if self.checkpoint is not None and not self.steps and os.path.exists(self.checkpoint):
@@ -186,13 +186,13 @@ class Trainer:
                 callback.on_start(self)
                 stack.callback(callback.on_end, self)
             try:
-                while len(self.history) < self.epochs and not self._is_over():
+                while len(self.history) < self.epochs and not self._is_finished():
                     self._train_epoch()
             finally:
-                self._means = _Means()  # an epoch that was broken off leaves some behind
+                self._means = _Means()  # drop those of an epoch that was broken off
         return self.history
 
-    def _is_over(self):
+    def _is_finished(self):
         best = 0 if self.best is None else self.best["epoch"]
         waited = len(self.history) - best
         should_stop = any(self._group.exchange(self.should_stop))
@@ -231,9 +231,9 @@ class Trainer:
         A subclass may replace it, to compute the gradient in another way.
         """
         if self._group.size > 1:
-            batches = [batch for batch in batches if _size(batch)]
+            batches = [batch for batch in batches if _batch_size(batch)]
         for batch, values in zip(batches, self._update(batches), strict=True):
-            self._means.add(values, _size(batch))
+            self._means.add(values, _batch_size(batch))
         if self.scheduler is not None and self.schedule_per == "step":
             self.scheduler.step()
         self.steps += 1
@@ -249,16 +249,11 @@ class Trainer:
         Afterwards each module is in the mode, training or not, that it was in. With several
         processes all of them call this, each with a loader of its part of the samples.
         """
-        modes = [(module, module.training) for module in self.model.modules()]
         means = _Means()
-        try:
-            self.model.eval()
+        with in_mode(self.model, False):
             for batch in loader:
-                if count := _size(batch):
-                    means.add(_values(self.loss, self.model, batch), count)
-        finally:
-            for module, training in modes:
-                module.training = training
+                if count := _batch_size(batch):
+                    means.add(_loss_and_metrics(self.loss, self.model, batch), count)
         return means.named(name, self._group)
 
     def _keep_best(self):
@@ -285,7 +280,7 @@ class Trainer:
     # State
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a run needs to be continued, for `gpugrad.save`; ``notes`` is a part of it."""
+        """What `load_state_dict` needs to continue the run, for `gpugrad.save`, and ``notes``."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -293,7 +288,7 @@ class Trainer:
             "loader": _loader_state(self.loader),
             "random": {name: default_generator(name).get_state() for name in self._devices()},
             "steps": self.steps,
-            "means": _over_processes(self._means.totals(), self._group),
+            "means": _added_up(chain(*self._group.exchange(self._means.totals()))),
             "history": [dict(row) for row in self.history],
             "best": self.best,
             "callbacks": [callback.state_dict() for callback in self._stateful_callbacks()],
@@ -301,9 +296,9 @@ class Trainer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after what `state_dict` returned for a trainer with such parts.
+        """Continue the run whose state `state_dict` returned, by a trainer with the same parts.
 
-        Raises ValueError or TypeError if a part does not fit; nothing has changed then.
+        Raises ValueError or TypeError if a part does not fit, and then changes nothing.
         """
         if not isinstance(state, Mapping):
             raise TypeError(
@@ -324,12 +319,12 @@ class Trainer:
             )
         before = self.state_dict()
         try:
-            self._take(state)
+            self._set_state(state)
         except BaseException:
-            self._take(before)
+            self._set_state(before)
             raise
 
-    def _take(self, state):
+    def _set_state(self, state):
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
@@ -355,9 +350,9 @@ class Trainer:
         self._group.barrier()
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Continue after what `save` or the ``checkpoint`` wrote; raises what `gpugrad.load` does.
+        """Continue the run that `save` or ``checkpoint`` wrote; raises what `gpugrad.load` does.
 
-        Raises ValueError or TypeError if the file is that of another run. Nothing has changed then.
+        Raises ValueError or TypeError if the file is that of another run, and then changes nothing.
         """
         self.load_state_dict(load(path))
 
@@ -373,21 +368,17 @@ class Trainer:
 def _update(model, optimizer, loss, max_norm, batches):
     """Make one step of the optimizer; return the loss and the metrics of each batch, by name."""
     optimizer.zero_grad()
-    total = sum(map(_size, batches))
-    found = []
-    for batch in batches:
-        values = _values(loss, model, batch)
-        mean = values["loss"]
-        (mean if len(batches) == 1 else mean * (_size(batch) / total)).backward()
-        found.append(values)
+    total = max(sum(map(_batch_size, batches)), 1)
+    found = [_add_gradients(model, loss, batch, _batch_size(batch) / total) for batch in batches]
     _apply_gradients(model, optimizer, max_norm)
     return found
 
 
-class _Together:
+class _UpdateOfProcesses:
     """`_update` for several processes, each of which has a part of the batches.
 
-    Their gradients are averaged, so each process's loss is weighted by its share of the samples.
+    `DataParallel` averages their gradients, so each process weights its loss by its share of the
+    samples.
     """
 
     def __init__(self, model, optimizer, loss, max_norm, compile):
@@ -400,14 +391,14 @@ class _Together:
             self.apply = compiled(self.apply)
 
     def __call__(self, batches):
-        total = all_reduce(asarray(sum(map(_size, batches)))).item()
+        total = all_reduce(asarray(sum(map(_batch_size, batches)))).item()
         share = current().size / max(total, 1)
         self.optimizer.zero_grad()
         found = []
         for i, batch in enumerate(batches):
             last = i == len(batches) - 1
             with nullcontext() if last else self.model.no_sync():
-                found.append(self.compute(batch, _size(batch) * share))
+                found.append(self.compute(batch, _batch_size(batch) * share))
         if not batches:
             self.model.synchronize()
         self.apply()
@@ -415,8 +406,10 @@ class _Together:
 
 
 def _add_gradients(model, loss, batch, weight):
-    values = _values(loss, model, batch)
-    (values["loss"] * weight).backward()
+    """Go backward from a batch's loss times ``weight``; return its loss and metrics by name."""
+    values = _loss_and_metrics(loss, model, batch)
+    mean = values["loss"]
+    (mean if weight == 1 else mean * weight).backward()
     return values
 
 
@@ -426,17 +419,16 @@ def _apply_gradients(model, optimizer, max_norm):
     optimizer.step()
 
 
-def _over_processes(totals, group):
-    """Triples as `_Means.totals` returns them, with the sums of all processes'."""
+def _added_up(triples):
+    """One triple of a name, a sum and a count for each name in the triples."""
     sums = {}
-    for part in group.exchange(totals):
-        for name, total, count in part:
-            before, counted = sums.get(name, (0.0, 0))
-            sums[name] = before + total, counted + count
+    for name, total, count in triples:
+        before, counted = sums.get(name, (0.0, 0))
+        sums[name] = before + total, counted + count
     return [(name, total, count) for name, (total, count) in sums.items()]
 
 
-def _values(loss, model, batch):
+def _loss_and_metrics(loss, model, batch):
     """The loss and the metrics of a batch, by name."""
     result = loss(model, *(batch if isinstance(batch, tuple | list) else (batch,)))
     parts = result if isinstance(result, tuple) else (result, {})
@@ -463,7 +455,7 @@ class _Means:
     """
 
     def __init__(self, totals=()):
-        self._totals = {name: (total, count) for name, total, count in totals}
+        self._totals = [*totals]
         self._unread = []
 
     def add(self, values, size):
@@ -473,24 +465,23 @@ class _Means:
     def totals(self):
         """Triples of a name, the sum of its values, and the number of samples."""
         for values, size in self._unread:
-            for name, x in values.items():
-                total, count = self._totals.get(name, (0.0, 0))
-                self._totals[name] = total + float(x) * size, count + size
+            self._totals += [(name, float(x) * size, size) for name, x in values.items()]
         self._unread.clear()
-        return [(name, total, count) for name, (total, count) in self._totals.items()]
+        self._totals = _added_up(self._totals)
+        return self._totals
 
     def named(self, prefix, group):
         """The means over all processes of a group, by their names after the prefix."""
         start = f"{prefix}/" if prefix else ""
-        totals = _over_processes(self.totals(), group)
+        totals = _added_up(chain(*group.exchange(self.totals())))
         return {f"{start}{name}": total / count for name, total, count in totals}
 
 
-def _size(batch):
+def _batch_size(batch):
     """The number of samples in a batch: the length of its first tensor."""
     if isinstance(batch, Mapping):
         batch = [*batch.values()]
-    return _size(batch[0]) if isinstance(batch, tuple | list) else len(batch)
+    return _batch_size(batch[0]) if isinstance(batch, tuple | list) else len(batch)
 
 
 def _is_row(row):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import cached_property, partial, update_wrapper
+from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, Generic, NamedTuple
 
@@ -21,13 +21,21 @@ from .pieces import (
     Rerun,
     is_recordable,
     op_of_calls,
+    overwritten,
     record_outputs,
-    several,
-    to_function_axes,
     to_graph_axes,
 )
-from .recording import callable_or_error, fitted, fresh, like, parameters, same, without_graph
-from .trees import as_tensor, flatten, names, shown, unflatten
+from .recording import (
+    callable_or_error,
+    checked,
+    fresh,
+    leaves_like,
+    like,
+    outward,
+    parameters,
+    without_graph,
+)
+from .trees import as_tensor, flatten, map_tensors, names, unflatten
 
 
 class custom_vjp(Generic[P, R]):
@@ -44,9 +52,9 @@ class custom_vjp(Generic[P, R]):
     0, as for integers. Complex cotangents follow the convention of `vjp`.
 
     When a call is recorded, ``fwd`` runs in place of ``f``, and its ops are not recorded: every
-    derivative comes from ``bwd``, which forward mode transposes. Higher derivatives
-    differentiate ``bwd`` and the residuals, for which ``fwd`` is run again. The arguments are
-    kept for that.
+    derivative comes from ``bwd``, which forward mode transposes. Higher derivatives differentiate
+    ``bwd`` and the residuals; to record these, ``fwd`` runs once more. The graph keeps the
+    arguments for that.
 
     Raises TypeError or ValueError, naming the argument, for cotangents that do not fit, and
     ValueError if ``fwd`` uses a tensor from outside that requires grad, whose gradient would
@@ -80,7 +88,8 @@ class custom_vjp(Generic[P, R]):
         self._nondiff = tuple(sorted({*chosen}))
         self._fwd: Callable[..., Any] | None = None
         self._bwd: Callable[..., Any] | None = None
-        self._op: Any = None
+        # A zero that bwd returns may mean that an element is discarded.
+        self._op = op_of_calls(self._name, discards=True)
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Set the functions that define the VJP; see `custom_vjp`."""
@@ -147,8 +156,8 @@ class custom_vjp(Generic[P, R]):
         return result
 
     def _record(self, fixed, call):
-        # With detached arguments, whatever still gets recorded depends on tensors from outside.
-        values, _ = call.detached()
+        # The arguments are detached, so what is recorded now depends on tensors from outside.
+        values, _ = call.arguments()
         with call.draws.noted():
             result, residuals = self._forward(fixed, values)
         end = next_order()
@@ -168,12 +177,10 @@ class custom_vjp(Generic[P, R]):
         places = [i for i, y in enumerate(leaves) if is_recordable(y)]
         if not places:
             return result
-        fixed, residuals = [*map(_with_own_tensors, fixed)], _with_own_tensors(residuals)
-        if self._op is None:
-            # A zero that bwd returns may mean that an element is discarded.
-            self._op = op_of_calls(self._name, discards=True)
-        # Give every output the same vmap levels, so that the cotangent of an output shared
-        # by all examples still has a part for each example.
+        # New objects, because the program may assign to its own.
+        fixed, residuals = [map_tensors(fresh, x) for x in fixed], map_tensors(fresh, residuals)
+        # Every output gets the same vmap levels. So the cotangent of an output that all examples
+        # share still has a part for each example.
         levels = levels_among(self._name, [leaves[i] for i in places])
         outputs = {i: lifted(leaves[i], levels) for i in places}
         recorded = RecordedVjp(self, fixed, call, end, residuals)
@@ -195,8 +202,8 @@ class custom_vjp(Generic[P, R]):
 class RecordedVjp(NamedTuple):
     """A recorded call, and its VJP.
 
-    end: an order number from after ``fwd``, which may itself overwrite what it returns, by running
-        an optimizer for example.
+    end: an order number from after ``fwd``, which may itself overwrite memory, for example by an
+        optimizer's step.
     """
 
     function: custom_vjp
@@ -205,31 +212,29 @@ class RecordedVjp(NamedTuple):
     end: int
     residuals: Any
 
-    def pull(self, g, inputs):
+    def pull(self, cotangents, inputs):
         """The cotangents of the inputs, given those of the outputs."""
-        call, cotangents = self.call, several(g)
+        call, name = self.call, self.function._name
         tensors = isinstance(cotangents[0], Tensor)
         leaves = [None] * call.structure.num_leaves
-        # Tensors that bwd differentiates must not get axes of levels that no cotangent has.
-        newer = levels_among(self.function._name, [c for c in cotangents if tensors])
+        # bwd may differentiate, and its tensors must not get axes of levels that no cotangent has.
+        newer = levels_among(name, cotangents if tensors else [])
         with reentered(call.active, newer), nullcontext() if tensors else no_grad():
-            for first, c in zip(call.outputs, cotangents, strict=True):
+            for output, c in zip(call.outputs, cotangents, strict=True):
                 if not tensors:
                     # NumPy's 0-d results are scalars.
                     c = wrap(backend_of[type(c)].asarray(c), None)
-                c = conjugate(c)
-                leaves[first.leaf] = to_function_axes(c, first.levels)
-            fixed = [*map(_with_own_tensors, self.fixed)]
-            residuals = _with_own_tensors(self.residuals)
-            message = partial(_overwritten, self.function)
+                leaves[output.leaf] = outward(conjugate(c), output.levels)
+            fixed = [map_tensors(fresh, x) for x in self.fixed]
+            residuals = map_tensors(fresh, self.residuals)
             if writes.last < self.end and any(map(self._is_stale, (*fixed, residuals))):
-                raise RuntimeError(message())
+                raise overwritten(name)
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
-                values, _ = call.of(inputs)
-                with reentered(call.active), call.draws.repeated(), Rerun(call.start, message):
+                values, _ = call.arguments(inputs)
+                with call.repeated(name):
                     _, residuals = self.function._forward(fixed, values)
             given = [physical(c).array for c in leaves if c is not None]
-            with Rerun(self.end, message, given):  # a closure may read what was overwritten
+            with Rerun(name, self.end, given):  # a closure may read what was overwritten
                 returned = self.function._bwd(*fixed, residuals, unflatten(call.structure, leaves))
             found = self._checked(returned, inputs)
             summed = call.outputs[0].levels
@@ -247,40 +252,29 @@ class RecordedVjp(NamedTuple):
 
     def _checked(self, returned, inputs):
         """The cotangents of the inputs that ``bwd`` returned, as Tensors or None."""
-        name = self.function._name
-        structures = self.call.structures
-        if not isinstance(returned, (tuple, list)):
+        name, call = self.function._name, self.call
+        labels, structures = self._labels(), call.structures
+        if not isinstance(returned, (tuple, list)) or len(returned) != len(structures):
             raise TypeError(
                 f"{name}: bwd must return a tuple with a cotangent for each argument, "
-                f"({', '.join(self._labels())},), not {_a(returned)}"
+                f"({', '.join(labels)},), not {_a(returned)}"
             )
-        if len(returned) != len(structures):
-            raise ValueError(
-                f"{name}: bwd must return {len(structures)} cotangents, for "
-                f"{', '.join(self._labels())}, not {len(returned)}"
-            )
+        what = f"{name}: the cotangent that bwd returned for"
         found = []
-        for i, (tree, structure) in enumerate(zip(returned, structures, strict=True)):
+        for tree, structure, label in zip(returned, structures, labels, strict=True):
             if tree is None:
                 found += [None] * structure.num_leaves
-                continue
-            leaves, own = flatten(tree, none_is_leaf=True)
-            if not same(own, structure):
-                raise ValueError(
-                    f"{name}: the cotangent of {self._labels()[i]} that bwd returned must have "
-                    f"its structure {shown(structure)}, not {shown(own)}"
-                )
-            found += leaves
-        call = self.call
-        results = []
-        for k, (place, levels) in enumerate(zip(call.places, call.levels, strict=True)):
-            c, x = found[place], inputs[k]
-            x = behind(x if isinstance(x, Tensor) else wrap(x, None), levels)
-            if c is not None and not (type(c) is Tensor and like(c) == like(x)):
-                label = call.names(self._labels())[place]
-                c = fitted(c, like(x), f"{name}: the cotangent of {label} that bwd returned")
-            results.append(c)
-        return results
+            else:
+                found += leaves_like(f"{what} {label}", tree, structure, none_is_leaf=True)
+        xs = [x if isinstance(x, Tensor) else wrap(x, None) for x in inputs]
+        expected = [like(behind(x, own)) for x, own in zip(xs, call.levels, strict=True)]
+        return checked(what, [found[i] for i in call.places], expected, self)
+
+    @property
+    def names(self):
+        """The names of the inputs, for errors."""
+        every = self.call.names(self._labels())
+        return [every[i] for i in self.call.places]
 
     def _labels(self):
         """The names of the arguments that have cotangents."""
@@ -289,19 +283,6 @@ class RecordedVjp(NamedTuple):
         return [label(i) for i in range(n) if i not in self.function._nondiff]
 
 
-def _with_own_tensors(tree):
-    """The same tree with new objects for its tensors, because assigning to a Tensor changes it."""
-    leaves, structure = flatten(tree, none_is_leaf=True)
-    return unflatten(structure, [fresh(x) if isinstance(x, Tensor) else x for x in leaves])
-
-
-def _overwritten(function):
-    return (
-        f"{function._name}: a value that its VJP uses was overwritten in place since it was "
-        f"called, by an optimizer step or load_state_dict; call backward before it, or compute "
-        f"the forward pass again"
-    )
-
-
 def _a(x):
-    return f"a tuple of {len(x)}" if isinstance(x, tuple) else f"a {type(x).__name__}"
+    kind = type(x).__name__
+    return f"a {kind} of {len(x)}" if isinstance(x, (tuple, list)) else f"a {kind}"

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
-from .._batched import BatchedTensor, active_levels, behind, levels_of
+from .._batched import levels_of
 from .._creation import zeros_like
 from .._typing import A, R
 from ..autograd import call
 from ..autograd.forward_sweep import forward_sweep
-from ..autograd.mode import is_grad_enabled
 from ..backends import backend_of
 from .recording import (
     Inputs,
@@ -17,12 +16,11 @@ from .recording import (
     checked,
     counted,
     inward,
-    labels_of,
+    leaves_like,
     outward,
     record,
-    same,
 )
-from .trees import flatten, shown
+from .trees import flatten
 
 
 @overload
@@ -61,22 +59,23 @@ def jvp(
     (tensor(0.), tensor(2.))
     """
     callable_or_error("jvp", f)
-    ts, structures = _flat("jvp", primals, tangents)
-    xs, _ = _flat("jvp", primals, primals)
-    levels = sorted(
-        {level for x in (*xs, *ts) for level in levels_of(x)}, key=lambda level: level.number
-    )
-    inputs = Inputs("jvp", primals, labels_of(primals), levels)
-    ts = _checked("jvp", inputs, ts, structures)
-    outputs, aux = record("jvp", f, inputs, has_aux)
-    leaves = []
-    for y, t in zip(outputs.leaves, push_in(inputs, outputs, ts, retain=False), strict=True):
-        # The graph may have more levels than the arguments had.
-        leaves.append(zeros_like(y.detach()) if t is None else behind(t, levels_of(y)))
-    tangent = outputs.tree(leaves)
-    if has_aux:
-        return outputs.result(), tangent, outputs.detach_aux(aux)
-    return outputs.result(), tangent
+    for given in (primals, tangents):
+        if not isinstance(given, (tuple, list)):
+            raise TypeError(
+                f"jvp: primals and tangents must be tuples with an element for each argument of "
+                f"f, such as (x,), not {type(given).__name__}"
+            )
+    if len(primals) != len(tangents):
+        raise ValueError(
+            f"jvp: {counted(len(primals), 'primal')} but {counted(len(tangents), 'tangent')}"
+        )
+    leaves = [x for tree in (*primals, *tangents) for x in flatten(tree)[0]]
+    levels = sorted({level for x in leaves for level in levels_of(x)})
+    inputs = Inputs("jvp", primals, levels=levels)
+    ts = _tangents("jvp", inputs, tangents)
+    outputs = record("jvp", f, inputs, has_aux)
+    tangent = outputs.tree(push_in(inputs, outputs, ts, retain=False))
+    return outputs.with_aux(outputs.result(), tangent)
 
 
 @overload
@@ -100,14 +99,9 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     tensor(2.)
     """
     callable_or_error("linearize", f)
-    inputs = Inputs("linearize", primals, labels_of(primals), active_levels())
-    outputs, aux = record("linearize", f, inputs, has_aux)
-    result = outputs.result()
-    values = [y.detach() for y in outputs.leaves]
+    inputs = Inputs("linearize", primals)
+    outputs = record("linearize", f, inputs, has_aux)
     n = len(primals)
-    if has_aux:
-        aux = outputs.detach_aux(aux)
-    inputs.close()
 
     def derivative(*tangents):
         check_levels("linearize", inputs)
@@ -115,52 +109,27 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
             raise TypeError(
                 f"linearize: {counted(n, 'primal')} but {counted(len(tangents), 'tangent')}"
             )
-        ts, structures = _flat("linearize", tangents, tangents)
-        ts = _checked("linearize", inputs, ts, structures)
-        pushed = push_in(inputs, outputs, ts, retain=True)
-        return outputs.tree(
-            [
-                zeros_like(y) if t is None else outward(t, inputs.levels)
-                for y, t in zip(values, pushed, strict=True)
-            ]
-        )
+        ts = _tangents("linearize", inputs, tangents)
+        return outputs.tree(push_in(inputs, outputs, ts, retain=True))
 
     derivative.__qualname__ = "derivative"
-    return (result, derivative, aux) if has_aux else (result, derivative)
+    results = outputs.with_aux(outputs.result(), derivative)
+    inputs.close()
+    return results
 
 
-def _flat(name, primals, trees):
-    for given in (primals, trees):
-        if not isinstance(given, (tuple, list)):
-            raise TypeError(
-                f"{name}: primals and tangents must be tuples with an element for each argument "
-                f"of f, such as (x,), not {type(given).__name__}"
-            )
-    if len(primals) != len(trees):
-        raise ValueError(
-            f"{name}: {counted(len(primals), 'primal')} but {counted(len(trees), 'tangent')}"
-        )
-    flat = [flatten(tree) for tree in trees]
-    return [leaf for leaves, _ in flat for leaf in leaves], [s for _, s in flat]
-
-
-def _checked(name, inputs, tangents, structures):
-    """The tangents as Tensors, once their structures, shapes and dtypes are checked."""
-    for i, (given, own) in enumerate(zip(structures, inputs.structures, strict=True)):
-        if not same(given, own):
-            raise ValueError(
-                f"{name}: tangents[{i}] must have the structure of primals[{i}], {shown(own)}, "
-                f"not {shown(given)}"
-            )
-    return checked(name, "tangent of", tangents, None, inputs.likes, None, inputs)
+def _tangents(name, inputs, tangents):
+    """The leaves of the tangents as Tensors, once their structures and shapes are checked."""
+    leaves = []
+    for i, (tree, structure) in enumerate(zip(tangents, inputs.structures, strict=True)):
+        leaves += leaves_like(f"{name}: tangents[{i}], as primals[{i}],", tree, structure)
+    return checked(f"{name}: the tangent of", leaves, inputs.likes, inputs)
 
 
 def push_in(inputs, outputs, tangents, *, retain):
-    """The tangent of each output, a Tensor in the graph's axis order, or None for 0."""
+    """The tangent of each output."""
     given = {node: inward(t, inputs.levels) for node, t in zip(inputs.nodes, tangents, strict=True)}
-    connected = any(t.node is not None for t in given.values())
-    create_graph = is_grad_enabled() and (outputs.recorded or connected)
-    tensors = create_graph or any(type(t) is BatchedTensor for t in given.values())
+    create_graph, tensors = outputs.mode(given.values())
     if not tensors:
         given = {node: t.array for node, t in given.items()}
     nodes = [node for node in outputs.nodes if node is not None]
@@ -170,11 +139,16 @@ def push_in(inputs, outputs, tangents, *, retain):
         retain or create_graph,
         create_graph,
         tensors,
-        joined=outputs.recorded,
+        connected=outputs.recorded,
         needed=outputs.needed,
     )
     if tensors:
         pushed = dict(zip(pushed, inputs.released(pushed.values()), strict=True))
     else:  # NumPy's 0-d results are scalars
         pushed = {n: call.wrap(backend_of[type(t)].asarray(t), None) for n, t in pushed.items()}
-    return [pushed.get(node) for node in outputs.nodes]
+    found = [pushed.get(node) for node in outputs.nodes]
+    # The outputs may have axes of more levels than the inputs.
+    return [
+        zeros_like(y.detach()) if t is None else outward(t, levels_of(y))
+        for y, t in zip(outputs.leaves, found, strict=True)
+    ]

@@ -5,13 +5,13 @@ from functools import wraps
 from typing import Any
 
 from .._arguments import is_complex, is_floating, one_of
-from .._batched import active_levels, batched, entered, examples
-from .._creation import create, zeros_like
+from .._batched import batched, entered, examples
+from .._creation import create
 from .._foreign_names import explains_arguments
 from .._typing import P
 from ..ops.manipulation import moveaxis
 from .forward import push_in
-from .recording import Inputs, arguments, callable_or_error, check_real, outward, record
+from .recording import Inputs, arguments, callable_or_error, check_real, record
 from .reverse import gradient_of, pull
 
 
@@ -73,8 +73,8 @@ def _jacobian(name, f, argnums, has_aux, mode):
     @wraps(f, updated=())
     def derivative(*args, **kwargs):
         values, labels, put = choose(args, kwargs)
-        inputs = Inputs(name, values, labels, active_levels())
-        outputs, aux = record(name, f, inputs, has_aux, put)
+        inputs = Inputs(name, values, labels)
+        outputs = record(name, f, inputs, has_aux, put)
         _check(name, inputs, outputs, mode)
         xs, ys = inputs.variables, outputs.leaves
         by_forward = mode == "forward" or (
@@ -85,8 +85,9 @@ def _jacobian(name, f, argnums, has_aux, mode):
         else:
             table = (_columns if by_forward else _rows)(inputs, outputs)
         trees = [inputs.trees(row) for row in table]
-        out = outputs.tree([tree[0] if single else tuple(tree) for tree in trees])
-        return (out, outputs.detach_aux(aux)) if has_aux else out
+        return outputs.with_aux(
+            outputs.tree([tree[0] if single else tuple(tree) for tree in trees])
+        )
 
     return derivative
 
@@ -118,10 +119,10 @@ def _columns(inputs, outputs):
     ys, xs = outputs.leaves, inputs.variables
     with entered(_count(xs)) as level:
         tangents = [batched(unit, level) for unit in _units(xs)]
-        columns = []
-        for y, t in zip(ys, push_in(inputs, outputs, tangents, retain=False), strict=True):
-            t = zeros_like(y.detach()) if t is None else outward(t, inputs.levels)
-            columns.append(moveaxis(examples(t, level), 0, -1))
+        columns = [
+            moveaxis(examples(t, level), 0, -1)
+            for t in push_in(inputs, outputs, tangents, retain=False)
+        ]
     return [
         [t[..., part].reshape(*y.shape, *x.shape) for x, part in _parts(xs)]
         for y, t in zip(ys, columns, strict=True)

@@ -96,9 +96,6 @@ class _Name(NamedTuple):
     def __str__(self):
         return names(self.structure, self.label)[self.place]
 
-    def __format__(self, spec):
-        return str(self)
-
 
 class _Mapped:
     """The leaves of the arguments; mapped leaves have their examples along the first axis.

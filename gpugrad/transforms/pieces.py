@@ -1,12 +1,13 @@
 """A piece of a program recorded as one node of the graph, with a VJP given as a function."""
 
 import math
+from contextlib import contextmanager
 from threading import get_ident
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from .._arguments import is_floating
-from .._batched import active_levels, behind, levels_of, physical
+from .._batched import active_levels, behind, levels_of, physical, reentered
 from .._draws import Draws
 from .._tensor import Tensor
 from ..autograd.call import wrap, wrap_outputs
@@ -15,14 +16,13 @@ from ..autograd.implementation import add_instrument, implementation_of, remove_
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import op
 from ..backends import namespace_of
-from ..ops.manipulation import broadcast_to
 from ..ops.reductions import sum as sum_
-from .recording import fresh, reordered
+from .recording import fresh, inward
 from .trees import flatten, grouped, names, unflatten
 
 
 class Call:
-    """A call of a function that is recorded as one node: the arguments, flattened into leaves.
+    """A call of a function that one node records: its arguments, flattened into leaves.
 
     leaves: everything the function was given, with Tensors detached from their graph.
     places: the positions in ``leaves`` of the recorded tensors, which are the node's inputs.
@@ -33,9 +33,8 @@ class Call:
     start: the node's order number, from before the function runs.
     structure, outputs: the structure of the result, and an `Output` for each of the node's.
 
-    `record_outputs` sets the last two, and lets go of the inputs, whose arrays the node holds; `of`
-    then puts inputs back in their places. `of` and `detached` return new objects, which the
-    function may change in place.
+    `record_outputs` sets the last two. It also removes the inputs and their leaves, because the
+    node holds their arrays.
     """
 
     def __init__(self, args, kwargs):
@@ -53,26 +52,34 @@ class Call:
                     self.places.append(i)
                     self.inputs.append(physical(x))
                     self.levels.append(levels_of(x))
-                # Detached, because assigning to the Tensor replaces its array.
+                # Detached, because an assignment to the Tensor would replace its array.
                 self.leaves[i] = x.detach()
         self.active, self.draws, self.start = active_levels(), Draws(), next_order()
 
-    def of(self, inputs):
-        """Positional and named arguments, with ``inputs`` (hiding their vmap axes) put in."""
+    def arguments(self, inputs=None):
+        """Positional and named arguments: new objects, which the function may change in place.
+
+        inputs: tensors for the places of the recorded ones, which hide their vmap axes. Until
+            `record_outputs` there are detached tensors in these places.
+        """
         leaves = list(self.leaves)
-        for i, x, levels in zip(self.places, inputs, self.levels, strict=True):
-            leaves[i] = behind(x, levels)
-        return self._given(leaves)
-
-    def detached(self):
-        """Positional and named arguments without any graph; only before `record_outputs`."""
-        return self._given(self.leaves)
-
-    def _given(self, leaves):
+        if inputs is not None:
+            for i, x, levels in zip(self.places, inputs, self.levels, strict=True):
+                leaves[i] = behind(x, levels)
         leaves = [fresh(x) if isinstance(x, Tensor) else x for x in leaves]
         values = grouped(self.structures, leaves)
         n = len(values) - len(self.keywords)
         return values[:n], dict(zip(self.keywords, values[n:], strict=True))
+
+    @contextmanager
+    def repeated(self, name):
+        """A context manager in which the function may run once more, as it ran at first.
+
+        It has the same vmap levels and random numbers. The block raises RuntimeError if it reads
+        memory that was overwritten since; see `Rerun`.
+        """
+        with reentered(self.active), self.draws.repeated(), Rerun(name, self.start):
+            yield
 
     def names(self, roots):
         """The name of each leaf, given the names of the arguments in ``roots``."""
@@ -81,10 +88,11 @@ class Call:
 
 
 class Piece:
-    """The part of the graph between some results and the nodes that existed before ``start``.
+    """The part of the graph between some results and what existed before ``start``.
 
-    nodes: from each node of the piece to whether it existed before ``start``.
-    outside: the nodes that existed before ``start``, besides the variables.
+    nodes: the nodes of this part and those that it ends at; for each, whether it is one of
+        ``outside``.
+    outside: the nodes from before ``start`` that the results depend on, besides the variables.
     discards: whether some ops discard elements; see `op`.
     """
 
@@ -107,35 +115,35 @@ class Piece:
 
 
 class Rerun:
-    """A context manager around a piece of a program that is run once more.
+    """A context manager around a piece of a program that runs once more.
 
-    It raises RuntimeError if an op has read memory there that had been overwritten in place since
-    the piece ran for the first time. If nothing was overwritten, this does nothing. Otherwise, ops
-    run inside an instrument that looks at what they read, except for results of other ops in the
-    piece. These may lie in memory that was overwritten before it was freed, which not every library
-    reports.
+    On leaving, it raises RuntimeError if an op has read memory that was overwritten in place since
+    the piece ran for the first time. If the program has overwritten nothing, it does nothing.
+    Otherwise every op runs inside an instrument that looks at its operands. Results of other ops in
+    the piece are not looked at: they may lie in memory that was overwritten before it was freed,
+    and not every library reports that.
 
+    name: what errors call the piece.
     start: an order number from before the first run.
-    message: a function that returns the text of the error.
-    given: arrays that the piece is given anew.
+    given: arrays that are made for this run, and not looked at either.
     """
 
-    def __init__(self, start, message, given=()):
-        self.start, self.message, self.given = start, message, given
+    def __init__(self, name, start, given=()):
+        self.name, self.start, self.given = name, start, given
         self.stale = False
 
     def __enter__(self):
         if writes.last < self.start:
-            self.again = next_order()
+            self.entered = next_order()
             self.thread = get_ident()
-            # Results, and what is given, by their identities.
+            # The results of ops and the given arrays, by their identities.
             self.made = WeakValueDictionary({id(array): array for array in self.given})
             add_instrument(self)
 
     def __exit__(self, kind, *error):
         remove_instrument(self)
         if self.stale and kind is None:
-            raise RuntimeError(self.message())
+            raise overwritten(self.name)
 
     def forward(self, op, forward):
         def looking(xp, *arrays, **static):
@@ -143,7 +151,7 @@ class Rerun:
                 return forward(xp, *arrays, **static)
             for array in arrays:
                 if array is not self.made.get(id(array)):
-                    self.stale = self.stale or writes.overwritten(array, self.start, self.again)
+                    self.stale = self.stale or writes.overwritten(array, self.start, self.entered)
             out = forward(xp, *arrays, **static)
             for made in out if isinstance(out, tuple) else (out,):
                 if type(made) in namespace_of:  # NumPy's scalars are not, and own their memory
@@ -153,7 +161,16 @@ class Rerun:
         return looking
 
     def plan(self, plan):
-        """Rules read what the piece's ops kept, which is looked at when they run."""
+        """Sweeps check themselves what the ops of the piece have kept."""
+
+
+def overwritten(name):
+    """The error for a value that backward needs again, and that the program has overwritten."""
+    return RuntimeError(
+        f"{name}: a value that its backward pass uses was overwritten in place since the call, by "
+        f"an optimizer step or load_state_dict; call backward before it, or compute the forward "
+        f"pass again"
+    )
 
 
 class Output(NamedTuple):
@@ -164,32 +181,39 @@ class Output(NamedTuple):
     dtype: object
     levels: list
 
-
-def output(i, y):
-    return Output(i, y.shape, y.dtype, levels_of(y))
+    @classmethod
+    def of(cls, leaf, y):
+        return cls(leaf, y.shape, y.dtype, levels_of(y))
 
 
 def op_of_calls(name, **options):
-    """An op for the nodes of `record_outputs`; its VJP calls ``record.pull(g, inputs)``."""
+    """An op for the nodes of `record_outputs`; its VJP calls ``record.pull(cotangents, inputs)``.
+
+    ``cotangents`` is a sequence with an element for each of the node's outputs. With
+    ``materialize=False`` it has None for an output that nothing depends on.
+    """
 
     def forward(xp, *inputs, record):
         raise NotImplementedError  # the results have been computed already
 
+    def pull(xp, g, inputs, record):
+        return record.pull(g if isinstance(g, (list, tuple)) else [g], inputs)
+
     forward.__name__ = name
-    return op(forward, **options).vjp(joint=lambda xp, g, inputs, record: record.pull(g, inputs)).op
+    return op(forward, **options).vjp(joint=pull).op
 
 
 def record_outputs(op, call, outside, leaves, structure, outputs, record):
-    """The result of a call, in which some leaves are results of one new node of ``op``.
+    """Record a call as one new node of ``op``; returns the call's result with that graph.
 
     outside: the node's inputs besides those of the call: nodes, with the array of each, or None.
         The op's VJP gets the arrays, as Tensors if the backward pass is recorded.
     leaves, structure: the result.
-    outputs: from a leaf's position to the Tensor, batched or not, that has its value.
+    outputs: the Tensors that become the node's results, by their positions in ``leaves``.
     record: the object whose ``pull`` is the VJP; see `op_of_calls`.
     """
     call.structure = structure
-    call.outputs = [output(i, y) for i, y in outputs.items()]
+    call.outputs = [Output.of(i, y) for i, y in outputs.items()]
     arrays = [x.array for x in call.inputs] + list(outside.values())
     parents = (*[x.node for x in call.inputs], *outside)
     call.inputs = None
@@ -206,47 +230,25 @@ def record_outputs(op, call, outside, leaves, structure, outputs, record):
     return unflatten(structure, leaves)
 
 
-def several(g):
-    """The cotangents of a node's outputs as a sequence, None where nothing depends on one."""
-    return g if isinstance(g, (list, tuple)) else [g]
-
-
 def is_recordable(x):
     """Whether a leaf of a result can have a cotangent."""
     return isinstance(x, Tensor) and is_floating(x)
 
 
-# In the graph, axes of vmap levels entered after recording (a batch of cotangents) come before
-# the axes of the levels it was recorded in. A function sees all axes in the order of the levels.
-
-
-def to_function_axes(g, levels):
-    """A cotangent in the axis order that a function sees; its node has axes of ``levels``."""
-    every = [*levels_of(g), *levels]
-    wanted = sorted(every, key=lambda level: level.number)
-    return behind(reordered(physical(g), every, wanted), wanted)
-
-
 def to_graph_axes(c, levels, known, summed):
-    """A cotangent that a function returned, in the axis order of a node with axes of ``levels``.
+    """A cotangent that a function returned, in the form that a node with axes for ``levels`` uses.
 
-    known: the levels that the graph was recorded in. If the node has no axis of such a level,
+    known: the levels that the graph was recorded in. If the node has no axis for such a level,
         all examples share its value, and the axis is reduced.
     summed: the levels of the function's result. Over these the examples' cotangents are summed.
         Over any other level all examples derive from one and the same cotangent, so their mean
         is taken.
     """
-    every = levels_of(c)
-    c = physical(c)
-    shared = [i for i, level in enumerate(every) if level in known and level not in levels]
+    present = levels_of(c)
+    shared = [i for i, level in enumerate(present) if level in known and level not in levels]
     if shared:
-        c = sum_(c, axis=tuple(shared), dtype=c.dtype)
-        parts = math.prod([every[i].size for i in shared if every[i] not in summed])
+        c = sum_(physical(c), axis=tuple(shared), dtype=c.dtype)
+        parts = math.prod([present[i].size for i in shared if present[i] not in summed])
         c = c / parts if parts > 1 else c
-        every = [level for i, level in enumerate(every) if i not in shared]
-    for level in levels:
-        if level not in every:
-            c = broadcast_to(c, (level.size, *c.shape))
-            every.insert(0, level)
-    newer = [level for level in every if level not in levels]
-    return behind(reordered(c, every, (*newer, *levels)), newer)
+        c = behind(c, [level for i, level in enumerate(present) if i not in shared])
+    return inward(c, levels)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple
 
-from .._batched import reentered
 from .._foreign_names import INSTEAD
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -15,8 +14,8 @@ from ..autograd.graph import Leaf, next_order
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
-from .pieces import Call, Piece, Rerun, is_recordable, op_of_calls, output, record_outputs, several
-from .recording import callable_or_error, same
+from .pieces import Call, Output, Piece, is_recordable, op_of_calls, overwritten, record_outputs
+from .recording import callable_or_error
 from .trees import flatten, names, shown
 
 
@@ -49,19 +48,16 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     if "use_reentrant" in kwargs:
         remedy = INSTEAD["checkpoint()"]["use_reentrant"]
         raise TypeError(f"checkpoint: there is no use_reentrant: {remedy}")
-    if not args and not kwargs and not _takes_nothing(f):
-        raise TypeError(
-            "checkpoint: f is called at once, as checkpoint(f, x), but no arguments are given; "
-            "functools.partial(checkpoint, f) is a function"
-        )
+    if not args and not kwargs:
+        _check_takes_nothing(f)
     if not is_grad_enabled():
         return f(*args, **kwargs)
     call = Call(args, kwargs)
     variables = [variable(x) for x in call.inputs]
-    args, kwargs = call.of(variables)
+    args, kwargs = call.arguments(variables)
     region = thread.autocast
-    # The region is entered anew because casts from outside would not be made again in backward.
-    with call.draws.noted(), entered(region and region.anew()):
+    # Without the casts from outside, which would not be made again in backward.
+    with call.draws.noted(), entered(region and region.without_casts()):
         result = f(*args, **kwargs)
     leaves, structure = flatten(result, none_is_leaf=True)
     places = [i for i, y in enumerate(leaves) if is_recordable(y) and y.node is not None]
@@ -75,24 +71,20 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return record_outputs(op, call, outside, leaves, structure, outputs, recomputed)
 
 
-def _takes_nothing(f):
+def _check_takes_nothing(f):
     try:
         signature(f).bind()
     except TypeError:
-        return False
+        raise TypeError(
+            "checkpoint: f is called at once, as checkpoint(f, x), but no arguments are given; "
+            "functools.partial(checkpoint, f) is a function"
+        ) from None
     except ValueError:  # a builtin may have no signature
         pass
-    return True
-
-
-_OVERWRITTEN = (
-    "checkpoint: a value that it uses was overwritten in place since it was first computed, by an "
-    "optimizer step or load_state_dict; call backward before it, or compute the forward pass again"
-)
 
 
 def _array(node):
-    """The current array of a leaf's tensor; None for a result, whose node belongs to one array."""
+    """The array that a leaf's tensor has now; None for a result, which always has the same one."""
     tensor = node.owner() if type(node) is Leaf else None
     return None if tensor is None else tensor.array
 
@@ -105,9 +97,8 @@ class Recomputed(NamedTuple):
     region: Any
     outside: list[Any]
 
-    def pull(self, g, inputs):
+    def pull(self, cotangents, inputs):
         """The cotangents of the inputs and of ``outside``, given those of the outputs."""
-        cotangents = several(g)
         tensors = any(isinstance(c, Tensor) for c in cotangents)
         create_graph = tensors and is_grad_enabled()
         nodes, piece, variables = self._recomputed(inputs, tensors)
@@ -120,7 +111,7 @@ class Recomputed(NamedTuple):
             create_graph,
             guard=True,
             tensors=tensors,
-            joined=bool(self.outside)
+            connected=bool(self.outside)
             or any(getattr(x, "node", None) is not None for x in inputs[: len(own)]),
             needed=piece.nodes,
             piece=True,
@@ -134,7 +125,7 @@ class Recomputed(NamedTuple):
         inputs, values = inputs[:n], inputs[n:]
         variables = [variable(x if tensors else wrap(x, None)) for x in inputs]
         start = next_order()
-        nodes = self._again(variables)
+        nodes = self._run_again(variables)
         piece = Piece(nodes, {x.node for x in variables}, start)
         if set(piece.outside) != set(self.outside):
             raise RuntimeError(
@@ -145,32 +136,30 @@ class Recomputed(NamedTuple):
             )
         for node, value in zip(self.outside, values, strict=True):
             if _array(node) is not getattr(value, "array", value):
-                raise RuntimeError(_OVERWRITTEN)
+                raise overwritten("checkpoint")
         return nodes, piece, variables
 
-    def _again(self, variables):
+    def _run_again(self, variables):
         """The nodes of the outputs after running ``f`` again."""
-        args, kwargs = self.call.of(variables)
+        args, kwargs = self.call.arguments(variables)
         try:
             with (
                 enable_grad(),
-                entered(self.region and self.region.anew()),
-                reentered(self.call.active),
-                self.call.draws.repeated(),
-                Rerun(self.call.start, lambda: _OVERWRITTEN),
+                entered(self.region and self.region.without_casts()),
+                self.call.repeated("checkpoint"),
             ):
                 result = self.f(*args, **kwargs)
         except Exception as error:
             error.add_note(f"while checkpoint computed {_name(self.f)} again for backward")
             raise
         leaves, structure = flatten(result, none_is_leaf=True)
-        if not same(structure, self.call.structure):
+        if structure != self.call.structure:
             raise self._differs(shown(structure), shown(self.call.structure))
-        for first in self.call.outputs:
-            y = leaves[first.leaf]
-            if not is_recordable(y) or y.node is None or output(first.leaf, y) != first:
-                raise self._differs(_described(y), _described(first), first.leaf)
-        return [leaves[first.leaf].node for first in self.call.outputs]
+        for output in self.call.outputs:
+            y = leaves[output.leaf]
+            if not is_recordable(y) or y.node is None or Output.of(output.leaf, y) != output:
+                raise self._differs(_described(y), _described(output), output.leaf)
+        return [leaves[output.leaf].node for output in self.call.outputs]
 
     def _differs(self, now, before, leaf=None):
         what = ""

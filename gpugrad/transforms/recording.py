@@ -4,22 +4,23 @@ import math
 import numbers
 from functools import cached_property
 from inspect import Parameter, signature
+from sys import is_finalizing
 from typing import Any, NamedTuple
 
 from .._arguments import is_complex, is_floating, require
-from .._batched import BatchedTensor, behind, check_open, levels_of, lifted, physical
+from .._batched import BatchedTensor, active_levels, behind, check_open, levels_of, lifted, physical
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import leading_to
 from ..autograd.variables import close, is_open, variable
 from ..backends import SCALARS, backend_of, describe, namespace_of
-from ..ops.manipulation import permute_dims
+from ..ops.manipulation import broadcast_to, permute_dims
 from .trees import LEAF, as_tensor, flatten, grouped, map_tensors, names, shown, unflatten
 
 
 class Like(NamedTuple):
-    """The shape, dtype, device and backend that a tangent or cotangent must have."""
+    """What a tangent or cotangent must have in common with its tensor."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -34,17 +35,18 @@ def like(x):
 class Inputs:
     """The leaves of some trees, as variables.
 
-    levels: the `vmap` levels; every variable has an axis for each.
+    labels: the names of the trees in errors.
+    levels: the `vmap` levels, by default the active ones. Every variable has an axis for each.
     """
 
-    def __init__(self, transform, trees, labels, levels):
+    def __init__(self, transform, trees, labels=None, levels=None):
         self.structures, self.variables, leaves = [], [], []
         for tree in trees:
             found, structure = flatten(tree)
             self.structures.append(structure)
             leaves += found
-        self.labels = labels
-        self.levels = tuple(levels)
+        self.labels = labels or [f"primals[{i}]" for i in range(len(trees))]
+        self.levels = tuple(active_levels() if levels is None else levels)
         for i, x in enumerate(leaves):
             given = x
             if type(x) is not Tensor:
@@ -59,7 +61,7 @@ class Inputs:
 
     @cached_property
     def names(self):
-        """The name of each leaf, computed only for errors because it is slow."""
+        """The name of each leaf; only errors ask for it, because it is slow."""
         pairs = zip(self.structures, self.labels, strict=True)
         return [name for structure, label in pairs for name in names(structure, label)]
 
@@ -67,42 +69,47 @@ class Inputs:
     def likes(self):
         return [like(x) for x in self.variables]
 
-    # `close` is bound as a default: at interpreter exit a module's names vanish before its objects.
-    def close(self, close=close):
+    def close(self):
         """Close the variables: only the graph recorded so far can be differentiated by them."""
         for x in self.variables:
             close(x)
 
-    __del__ = close
+    # The function is bound because at interpreter exit a module's names vanish before its objects.
+    def __del__(self, is_finalizing=is_finalizing):
+        if not is_finalizing():
+            self.close()
 
     @property
     def nodes(self):
         return [x.node for x in self.variables]
 
     def given(self):
-        """The trees of variables to call the function with, as new objects it may change."""
+        """The trees of variables to call the function with: new objects, which it may change."""
         return self.trees([fresh(x) for x in self.variables])
 
     def released(self, xs):
-        """Tensors, detached if they depend only on these variables, which nobody uses any more."""
+        """The tensors, detached where they depend only on these variables.
+
+        Nobody can ask for derivatives by the variables any more.
+        """
         targets = set(self.nodes)
         oldest = max([node.order for node in targets], default=-math.inf)
-        nowhere = set()  # nodes known to depend only on the variables
+        only_on_variables = set()  # nodes known to depend on nothing else
 
-        def leads_on(node):
+        def depends_on_more(node):
             found, stack = set(), [node]
             while stack:
                 node = stack.pop()
-                if node in found or node in nowhere:
+                if node in found or node in only_on_variables:
                     continue
                 found.add(node)
                 if node not in targets and (node.order > oldest or is_open(node)):
                     return True
                 stack.extend(node.parents)
-            nowhere.update(found)
+            only_on_variables.update(found)
             return False
 
-        return [x if x.node is None or leads_on(x.node) else x.detach() for x in xs]
+        return [x if x.node is None or depends_on_more(x.node) else x.detach() for x in xs]
 
     def trees(self, leaves):
         """Trees with the inputs' structures and these leaves."""
@@ -112,29 +119,39 @@ class Inputs:
 class Outputs:
     """The leaves of a function's result, and whether they depend on more than the variables.
 
-    Raises TypeError for a leaf that is not a Tensor: it has no graph, and its derivative would be 0
-    in silence.
+    Raises TypeError for a leaf that is not a Tensor: it has no graph, so its derivative would
+    silently be 0.
 
     enabled: whether recording was on where the transform was called.
-    recorded: whether to record the derivatives: recording was on, and the result also depends
-        on something else that may be differentiated by later.
+    recorded: whether to record the derivatives: recording was on, and the result also depends on
+        something else, by which the program may differentiate later.
+    aux: a list with the auxiliary result, if the function has one.
     """
 
-    def __init__(self, transform, tree, inputs, enabled):
+    def __init__(self, transform, tree, aux, inputs, enabled):
         leaves, self.structure = flatten(tree)
-        self.leaves = leaves
+        self.leaves, self.aux = leaves, aux
         for i, y in enumerate(leaves):
             if type(y) is not Tensor:
                 if not isinstance(y, Tensor):
                     raise TypeError(self._no_tensor(transform, self.names[i], y))
                 check_open(f"{transform}: {self.names[i]}", *levels_of(y))
         nodes = [y.node for y in self.leaves if y.node is not None]
-        self.needed, more = leading_to(nodes, set(inputs.nodes))
+        self.needed, has_others = leading_to(nodes, set(inputs.nodes))
         # None where a leaf does not depend on the variables.
         self.nodes = [y.node if y.node in self.needed else None for y in self.leaves]
         self.enabled = enabled
-        self.recorded = enabled and more
+        self.recorded = enabled and has_others
         self.released = inputs.released
+
+    def mode(self, given):
+        """Whether a sweep with these tangents or cotangents records, and whether it takes Tensors.
+
+        Raw arrays cannot be recorded, and have no axes for vmap levels.
+        """
+        connected = any(t.node is not None for t in given)
+        create_graph = is_grad_enabled() and (self.recorded or connected)
+        return create_graph, create_graph or any(type(t) is BatchedTensor for t in given)
 
     @cached_property
     def names(self):
@@ -161,23 +178,30 @@ class Outputs:
             return self.tree(self.released(self.leaves))
         return self.tree([y.detach() for y in self.leaves])
 
-    def detach_aux(self, aux):
-        """The auxiliary result, its tensors detached where they depend only on the variables."""
-        return map_tensors(lambda x: self.released([x])[0] if self.enabled else x.detach(), aux)
+    def with_aux(self, *results):
+        """What a transform returns: the results, and then the auxiliary result if there is one.
+
+        Its tensors are detached where they depend only on the variables.
+        """
+
+        def detached(x):
+            return self.released([x])[0] if self.enabled else x.detach()
+
+        every = *results, *[map_tensors(detached, x) for x in self.aux]
+        self.aux = []  # a function that is among the results may keep this object
+        return every if len(every) > 1 else results[0]
 
 
 def record(transform, f, inputs, has_aux, put=lambda values: (values, {})):
-    """Call ``f`` with the variables of ``inputs``; returns its `Outputs` and auxiliary result.
+    """Call ``f`` with the variables of ``inputs``; returns its `Outputs`.
 
-    The auxiliary result is None without ``has_aux``.
-
-    put: turns the values of ``inputs`` into positional and keyword arguments.
+    put: a function that makes positional and keyword arguments of the values of ``inputs``.
     """
     enabled = is_grad_enabled()
     args, kwargs = put(inputs.given())
     with enable_grad():
         result = f(*args, **kwargs)
-    aux = None
+    aux = []
     if has_aux:
         if not isinstance(result, tuple) or len(result) != 2:
             length = f" of {len(result)}" if isinstance(result, tuple) else ""
@@ -185,8 +209,8 @@ def record(transform, f, inputs, has_aux, put=lambda values: (values, {})):
                 f"{transform}: with has_aux f must return a pair (result, aux), not a "
                 f"{type(result).__name__}{length}"
             )
-        result, aux = result
-    return Outputs(transform, result, inputs, enabled), aux
+        result, *aux = result
+    return Outputs(transform, result, aux, inputs, enabled)
 
 
 def check_real(transform, inputs):
@@ -215,58 +239,67 @@ def without_graph(x):
     return None
 
 
-# Nodes of the graph hide the vmap levels that were active when it was recorded, and tangents and
-# cotangents must do the same. Levels entered later are not in the graph: a sweep treats them as
-# a batch of tangents or cotangents.
+# A node of the graph hides the vmap levels that it was recorded in: its value is a tensor with one
+# axis in front for each of them. Tangents and cotangents on their way through the graph have these
+# axes too. Levels that were entered later are a batch of tangents or cotangents for the sweep, and
+# their axes come before. A user's function sees the axes of all levels in the order of the levels.
 
 
 def inward(t, levels):
-    """A tangent or cotangent in the form that the graph's nodes use."""
-    newer = [level for level in levels_of(t) if level not in levels]
-    every = (*levels, *newer)
-    return behind(reordered(physical(lifted(t, every)), every, (*newer, *levels)), newer)
+    """A tangent or cotangent in the form that a node with axes for ``levels`` uses."""
+    present = levels_of(t)
+    t = physical(t)
+    for level in reversed(levels):
+        if level not in present:
+            t = broadcast_to(t, (level.size, *t.shape))
+            present.insert(0, level)
+    newer = [level for level in present if level not in levels]
+    return behind(_reordered(t, present, [*newer, *levels]), newer)
 
 
 def outward(t, levels):
-    """The inverse of `inward`: it restores the axes of the vmap levels."""
-    newer = levels_of(t)
-    t = reordered(physical(t), (*newer, *levels), (*levels, *newer))
-    return behind(t, (*levels, *newer))
+    """The inverse of `inward`: the tangent or cotangent as a user's function sees it."""
+    present = [*levels_of(t), *levels]
+    ordered = sorted(present)
+    return behind(_reordered(physical(t), present, ordered), ordered)
 
 
-def reordered(x, levels, wanted):
-    """``x``, whose first axes are those of ``levels``, with these axes reordered to ``wanted``."""
-    if len(levels) < 2:
+def _reordered(x, levels, wanted):
+    """``x``, whose first axes are those of ``levels``, with these axes in the order ``wanted``."""
+    if levels == wanted:
         return x
     axes = [levels.index(level) for level in wanted]
-    if axes == sorted(axes):
-        return x
     return permute_dims(x, (*axes, *range(len(axes), x.ndim)))
 
 
-def checked(transform, what, leaves, structure, expected, expected_structure, of):
+def leaves_like(name, tree, structure, none_is_leaf=False):
+    """The leaves of ``tree``; ValueError, which calls it ``name``, unless it has the structure."""
+    leaves, given = flatten(tree, none_is_leaf)
+    if given != structure:
+        raise ValueError(
+            f"{name} must have the structure {shown(structure)}, not {shown(given)}; * is an array"
+        )
+    return leaves
+
+
+def checked(what, leaves, expected, of):
     """Leaves of tangents or cotangents as Tensors that match ``expected``, or None for 0.
 
-    what: the words for errors that precede the name of a leaf, such as ``"cotangent of"``.
+    what: what errors say before the name of a leaf, such as ``"vjp: the cotangent of"``.
     expected: a `Like` for each leaf.
-    of: the `Inputs` or `Outputs` that the leaves belong to.
+    of: an object whose ``names`` are the names of the leaves, such as `Inputs` or `Outputs`.
     """
-    if not same(structure, expected_structure):
-        raise ValueError(
-            f"{transform}: the {what.split()[0]} must have the structure "
-            f"{shown(expected_structure)}, not {shown(structure)}; * is an array"
-        )
     result = []
     for i, (t, x) in enumerate(zip(leaves, expected, strict=True)):
         if t is None or not x.backend.is_floating(x.dtype):
             t = None
         elif type(t) is not Tensor or like(t) != x:
-            t = fitted(t, x, f"{transform}: the {what} {of.names[i]}")
+            t = _fitted(t, x, f"{what} {of.names[i]}")
         result.append(t)
     return result
 
 
-def fitted(t, x, name):
+def _fitted(t, x, name):
     """A tangent or cotangent as a Tensor with the dtype of `Like` x; raises unless it fits."""
     is_real = not x.backend.is_complex(x.dtype)
     if type(t) in SCALARS and not (type(t) is complex and is_real):
@@ -274,18 +307,14 @@ def fitted(t, x, name):
     t = as_tensor(t, name)
     require(t.shape == x.shape, f"{name} must have its shape {x.shape}", t.shape)
     if is_real and is_complex(t):
-        raise TypeError(f"{name} must be real as that is, not {t.dtype}")
+        raise TypeError(f"{name} must be real like it, not {t.dtype}")
     backend, expected = backend_of[type(t._like)].real, x.backend.real
     if backend is not expected or t.device != x.device:
         raise ValueError(
-            f"{name} must be an array of {expected.name} on {x.device} as that is, not of "
+            f"{name} must be an array of {expected.name} on {x.device} like it, not of "
             f"{backend.name} on {t.device}"
         )
     return t.to(x.dtype)
-
-
-def same(structure1, structure2):
-    return structure1 == structure2 or structure2 == structure1
 
 
 def check_levels(transform, inputs):
@@ -298,10 +327,10 @@ def check_levels(transform, inputs):
 
 
 def arguments(transform, f, argnums):
-    """A function that picks the arguments chosen by ``argnums``, and whether it is only one.
+    """A function that picks the arguments that ``argnums`` chooses, and whether it is only one.
 
-    The function takes positional and keyword arguments, and returns the chosen values, their
-    labels, and a function that puts other values in their place.
+    The function takes positional and keyword arguments. It returns the chosen values, their labels,
+    and a function that returns all arguments with other values in place of the chosen ones.
     """
     single = not isinstance(argnums, (tuple, list))
     chosen = (argnums,) if single else tuple(argnums)
@@ -312,43 +341,40 @@ def arguments(transform, f, argnums):
         )
     label, place_of = parameters(f)
 
-    def places(args, kwargs):
+    def places(given, args, kwargs):
+        """Where in ``given`` each chosen argument is, and its label."""
         for a in chosen:
             if type(a) is str:
-                place = a if a in kwargs else place_of.get(a, len(args))
-                if type(place) is int and place >= len(args):
-                    given = ", ".join([*map(label, range(len(args))), *kwargs]) or "none"
+                place = a if a in kwargs else place_of.get(a)
+                if place not in given:
+                    listed = ", ".join([*map(label, range(len(args))), *kwargs]) or "none"
                     raise TypeError(
-                        f"{transform}: argnums names {a!r}, but the arguments given are: {given}"
+                        f"{transform}: argnums names {a!r}, but the arguments given are: {listed}"
                     )
                 yield place, a
             else:
-                i = a + len(args) if a < 0 else a
-                if not 0 <= i < len(args):
+                place = a + len(args) if a < 0 else a
+                if place not in given:
                     raise TypeError(
                         f"{transform}: argnums is {a}, but the call has "
                         f"{counted(len(args), 'positional argument')}; arguments passed by name "
                         f"are chosen by name"
                     )
-                yield i, label(i)
+                yield place, label(place)
 
     def choose(args, kwargs):
-        found = list(places(args, kwargs))
-        where = [place for place, _ in found]
-        if len({*where}) < len(where):
-            raise ValueError(f"{transform}: argnums {argnums!r} chooses an argument twice")
-        values = [kwargs[p] if isinstance(p, str) else args[p] for p in where]
+        given = {**dict(enumerate(args)), **kwargs}
+        labels = {}
+        for place, name in places(given, args, kwargs):
+            if place in labels:
+                raise ValueError(f"{transform}: argnums {argnums!r} chooses an argument twice")
+            labels[place] = name
 
-        def put(new):
-            new_args, new_kwargs = list(args), dict(kwargs)
-            for place, value in zip(where, new, strict=True):
-                if isinstance(place, str):
-                    new_kwargs[place] = value
-                else:
-                    new_args[place] = value
-            return new_args, new_kwargs
+        def put(values):
+            changed = {**given, **dict(zip(labels, values, strict=True))}
+            return [changed.pop(i) for i in range(len(args))], changed
 
-        return values, [name for _, name in found], put
+        return [given[place] for place in labels], [*labels.values()], put
 
     return choose, single
 
@@ -369,10 +395,6 @@ def parameters(f):
         return positional[i] if i < n else f"{rest}[{i - n}]"
 
     return label, {name: i for i, name in enumerate(positional)}
-
-
-def labels_of(primals):
-    return [f"primals[{i}]" for i in range(len(primals))]
 
 
 def counted(n, noun):

@@ -5,12 +5,11 @@ from functools import wraps
 from typing import Any, Literal, overload
 
 from .._arguments import is_complex, is_floating
-from .._batched import BatchedTensor, active_levels
 from .._creation import ones_like, zeros_like
 from .._foreign_names import explains_arguments
+from .._tensor import Tensor
 from .._typing import A, P, R
 from ..autograd import call
-from ..autograd.mode import is_grad_enabled
 from ..autograd.sweep import conjugate, own, sweep
 from .recording import (
     Inputs,
@@ -21,13 +20,13 @@ from .recording import (
     checked,
     fresh,
     inward,
-    labels_of,
+    leaves_like,
     like,
     outward,
     parameters,
     record,
 )
-from .trees import LEAF, flatten, map_tensors
+from .trees import flatten, map_tensors
 
 
 @explains_arguments
@@ -104,24 +103,17 @@ def _value_and_grad(name, f, argnums, has_aux):
     @wraps(f, updated=())
     def both(*args, **kwargs):
         values, labels, put = choose(args, kwargs)
-        inputs = Inputs(name, values, labels, active_levels())
-        outputs, aux = record(name, f, inputs, has_aux, put)
-        if outputs.structure is not LEAF:
-            result = outputs.tree(outputs.leaves)
-            raise TypeError(
-                f"{name}: the result of f must be a scalar tensor, not {_named(result, name)}"
-            )
-        (y,) = outputs.leaves
-        if y.shape or is_complex(y) or not is_floating(y):
+        inputs = Inputs(name, values, labels)
+        outputs = record(name, f, inputs, has_aux, put)
+        y = outputs.tree(outputs.leaves)
+        if not isinstance(y, Tensor) or y.shape or is_complex(y) or not is_floating(y):
             raise TypeError(
                 f"{name}: the result of f must be a real floating scalar, of shape (), not "
-                f"{_unlike_a_loss(y)}"
+                f"{_unlike_a_loss(y, name)}"
             )
         gradients = pull(inputs, outputs, [ones_like(y)], retain=False, explicit=False)
         trees = inputs.trees(gradients)
-        value = outputs.result()
-        if has_aux:
-            value = value, outputs.detach_aux(aux)
+        value = outputs.with_aux(outputs.result())
         return value, trees[0] if single else tuple(trees)
 
     return both
@@ -157,42 +149,38 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     (tensor(2.),)
     """
     callable_or_error("vjp", f)
-    inputs = Inputs("vjp", primals, labels_of(primals), active_levels())
-    outputs, aux = record("vjp", f, inputs, has_aux)
+    inputs = Inputs("vjp", primals)
+    outputs = record("vjp", f, inputs, has_aux)
     result = outputs.result()
-    places, expected_structure = flatten(result, none_is_leaf=True)
+    places, with_none = flatten(result, none_is_leaf=True)
     is_array = [y is not None for y in places]
     del places
     expected = [like(y) for y in outputs.leaves]
     outputs.leaves = None  # the pullback needs the graph, not the values
-    if has_aux:
-        aux = outputs.detach_aux(aux)
-    inputs.close()
 
     def pullback(cotangent, /):
         check_levels("vjp", inputs)
-        leaves, structure = flatten(cotangent, none_is_leaf=cotangent is not None)
-        leaves = [g for g, chosen in zip(leaves, is_array, strict=False) if chosen]
-        cotangents = checked(
-            "vjp", "cotangent of", leaves, structure, expected, expected_structure, outputs
-        )
+        none_is_leaf = cotangent is not None
+        leaves = leaves_like("vjp: the cotangent", cotangent, with_none, none_is_leaf)
+        leaves = [g for g, chosen in zip(leaves, is_array, strict=True) if chosen]
+        cotangents = checked("vjp: the cotangent of", leaves, expected, outputs)
         return tuple(inputs.trees(pull(inputs, outputs, cotangents, retain=True)))
 
     pullback.__qualname__ = "pullback"
-    return (result, pullback, aux) if has_aux else (result, pullback)
+    results = outputs.with_aux(result, pullback)
+    inputs.close()
+    return results
 
 
 def pull(inputs, outputs, cotangents, *, retain, explicit=True):
     """The cotangents of the variables, given those of the outputs (None for 0)."""
     levels = inputs.levels
-    roots, connected = [], False
-    for node, g in zip(outputs.nodes, cotangents, strict=True):
-        if node is not None and g is not None:
-            g = inward(g, levels)
-            connected = connected or g.node is not None
-            roots.append((node, g))
-    create_graph = is_grad_enabled() and (outputs.recorded or connected)
-    tensors = create_graph or any(type(g) is BatchedTensor for _, g in roots)
+    roots = [
+        (node, inward(g, levels))
+        for node, g in zip(outputs.nodes, cotangents, strict=True)
+        if node is not None and g is not None
+    ]
+    create_graph, tensors = outputs.mode([g for _, g in roots])
     roots = [(node, conjugate(g if tensors else g.array)) for node, g in roots]
     arrived = sweep(
         roots,
@@ -201,7 +189,7 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
         create_graph,
         guard=explicit,
         tensors=tensors,
-        joined=outputs.recorded,
+        connected=outputs.recorded,
         needed=outputs.needed,
     )
     del roots
@@ -221,15 +209,13 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
     return results
 
 
-def _named(result, name):
-    """Describe a result that is not a single array, and say what to do about it."""
-    if result is None:
+def _unlike_a_loss(y, name):
+    """Describe a result that is no loss, and say what to do about it."""
+    if y is None:
         return "None; is a return missing?"
-    remedy = "" if name == "hvp" else "; to return more, use has_aux=True"
-    return f"a {type(result).__name__}{remedy}"
-
-
-def _unlike_a_loss(y):
+    if not isinstance(y, Tensor):
+        remedy = "" if name == "hvp" else "; to return more, use has_aux=True"
+        return f"a {type(y).__name__}{remedy}"
     if not is_floating(y):
         return f"{y.dtype}, which has no derivatives"
     if y.shape and y.size == 1 and not is_complex(y):
@@ -255,13 +241,11 @@ def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
     @wraps(f, updated=())
     def product(x, v):
-        inputs = Inputs("hvp", [x], [label(0)], active_levels())
+        inputs = Inputs("hvp", [x], [label(0)])
         check_real("hvp", inputs)
-        outputs, _ = record("hvp", gradient, inputs, has_aux=False)
-        leaves, structure = flatten(v)
-        vectors = checked(
-            "hvp", "vector at", leaves, structure, inputs.likes, outputs.structure, inputs
-        )
+        outputs = record("hvp", gradient, inputs, has_aux=False)
+        leaves = leaves_like("hvp: the vector", v, outputs.structure)
+        vectors = checked("hvp: the vector at", leaves, inputs.likes, inputs)
         return inputs.trees(pull(inputs, outputs, vectors, retain=False))[0]
 
     product.__qualname__ = "hvp(f)"  # for errors of calls; the name of f would mislead: it has no v

@@ -23,11 +23,6 @@ class _Leaf:
 
     num_leaves = 1
 
-    def __eq__(self, other):
-        return type(other) is _Leaf or getattr(other, "is_leaf", bool)() is True
-
-    __hash__ = object.__hash__
-
     def __repr__(self):
         return "*"
 
@@ -102,7 +97,7 @@ def spread(prefix, tree, names):
     one, other = names
     raise ValueError(
         f"{one} {prefix!r} does not fit {other}, of structure {shown(structure)}; it must be "
-        f"nested as that is, or stop above several leaves"
+        f"nested in the same way, or stop above several leaves"
     )
 
 
@@ -125,7 +120,7 @@ def as_tensor(x, what):
 
 def map_tensors(function, tree):
     """The tree with ``function`` applied to each Tensor; other leaves stay as they are."""
-    leaves, structure = flatten(tree)
+    leaves, structure = flatten(tree, none_is_leaf=True)
     return unflatten(structure, [function(x) if isinstance(x, Tensor) else x for x in leaves])
 
 

@@ -22,23 +22,14 @@ def overwrite(tensor, value):
 class TestBackward:
     def test_accumulates_until_cleared(self):
         x = leaf(3.0)
-        (x * x).backward()
+        y = x * x
+        assert x.grad is y.grad is None
+        y.backward()
         (x * x).backward()
         assert x.grad.item() == 12
-        x.grad = None
-        (x * x).backward()
-        assert x.grad.item() == 6
-
-    def test_grad_is_none_before_backward(self):
-        x = leaf(1.0)
-        y = x * 2
-        assert x.grad is None
-        assert y.grad is None
-        y.backward()
         assert y.grad is None  # not retained
-
-    def test_backward_of_a_leaf(self):
-        x = leaf(1.0)
+        assert not x.grad.requires_grad
+        x.grad = None
         x.backward()
         assert x.grad.item() == 1
 
@@ -52,13 +43,16 @@ class TestBackward:
         assert x.grad.dtype == gg.float64
 
     def test_non_scalar_needs_a_gradient(self):
-        with pytest.raises(ValueError, match=r"shape \(2,\) needs a gradient of that shape"):
+        with pytest.raises(ValueError, match=r"\(2,\) .*needs a gradient of its shape"):
             (leaf(1.0, 2.0) * 2).backward()
+        x = leaf([[1.0]])
+        (x * 2).backward()  # as in PyTorch
+        assert_array_equal(x.grad.numpy(), [[2]])
 
     def test_a_complex_tensor_needs_a_gradient(self):
         z = gg.tensor([1 + 2j], requires_grad=True)
         for y in (z * z, z.sum()):
-            with pytest.raises(ValueError, match=r"backward: a complex tensor .* real\(z\)"):
+            with pytest.raises(ValueError, match=r"backward: .* not one real number .* real\(z\)"):
                 y.backward()
         (z * z).backward(gg.tensor([1 + 0j]))
         assert z.grad.tolist() == [2 - 4j]
@@ -71,11 +65,6 @@ class TestBackward:
         y = gg.sqrt(x)
         gg.where(x > 0, y * y, 0.0).sum().backward()
         assert x.grad.tolist() == [np.inf, 1.25]
-
-    def test_a_single_element_needs_no_gradient(self):  # as in PyTorch
-        x = leaf([[1.0]])
-        (x * 2).backward()
-        assert_array_equal(x.grad.numpy(), [[2]])
 
     @pytest.mark.parametrize("gradient", [np.ones(3), np.ones((2, 1)), 1.0])
     def test_gradient_of_another_shape(self, gradient):
@@ -91,21 +80,16 @@ class TestBackward:
         with pytest.raises(ValueError, match=r"no graph.*no_grad"):
             y.backward()
 
-    def test_second_backward_through_freed_values(self):
-        x = leaf(2.0)
-        y = x * x
-        y.backward()
-        with pytest.raises(RuntimeError, match=r"multiply a second time.*retain_graph=True"):
-            y.backward()
-
     def test_retain_graph(self):
         x = leaf(2.0)
         y = x * x
         y.backward(retain_graph=True)
+        grad(y, x, retain_graph=True)
         y.backward()
         assert x.grad.item() == 8
-        with pytest.raises(RuntimeError, match="second time"):
-            y.backward()
+        for again in (y.backward, lambda: grad(y, x)):
+            with pytest.raises(RuntimeError, match=r"multiply a second time.*retain_graph=True"):
+                again()
 
     def test_shared_part_is_freed_too(self):
         x = leaf(2.0)
@@ -160,23 +144,15 @@ class TestBackward:
         (spy(x) * y).backward(inputs=[y])
         assert not calls
 
-    def test_create_graph(self):
-        x = leaf(2.0)
-        (x**3).backward(create_graph=True)
-        assert x.grad.item() == 12
-        assert x.grad.requires_grad
-        first = x.grad
-        x.grad = None
-        first.backward()
-        assert x.grad.item() == 12  # 6 x
-
     def test_create_graph_under_no_grad(self):
         x = leaf(2.0)
         y = x**3
         with gg.no_grad():
-            y.backward(create_graph=True)
+            y.backward(create_graph=True, retain_graph=True)
             assert not gg.is_grad_enabled()
-        assert x.grad.requires_grad
+            assert x.grad.requires_grad
+            y.backward()
+        assert x.grad.item() == 24
 
     def test_create_graph_accumulates(self):
         x = leaf(2.0)
@@ -185,32 +161,16 @@ class TestBackward:
         assert x.grad.item() == 16
         assert grad(x.grad, x)[0].item() == 14  # 2 + 6 x
 
-    def test_ordinary_backward_records_nothing(self):
-        x = leaf(2.0)
-        (x**3).backward()
-        assert not x.grad.requires_grad
-
-    def test_backward_in_no_grad(self):
-        x = leaf(2.0)
-        y = x * x
-        with gg.no_grad():
-            y.backward()
-        assert x.grad.item() == 4
-
-    def test_one_node_as_both_operands(self):
-        x = leaf(3.0)
-        y = x * 2
-        (y * y + y).backward()
-        assert x.grad.item() == 26
-
     def test_many_consumers(self):
-        x = leaf(1.0, 2.0)
-        y = x * 1
-        total = y + y
+        x, gone = leaf(1.0, 2.0), leaf(1.0, 2.0)
+        gone.register_post_accumulate_grad_hook(print)
+        y = x * 1 * gone
+        del gone
+        total = y * y + y
         for i in range(20):
             total = total + y * i
         total.sum().backward()
-        assert_array_equal(x.grad.numpy(), [192, 192])
+        assert_array_equal(x.grad.numpy(), [2 + 191, 2 * (2 * 4 - 4) + 2 * 191 + 8])
 
     def test_gradients_share_no_memory(self):
         x, y, seed = leaf(1.0, 2.0), leaf(3.0, 4.0), gg.ones(2, dtype=gg.float64)
@@ -222,6 +182,9 @@ class TestBackward:
             for i, a in enumerate(arrays):
                 assert not any(np.shares_memory(a, b) for b in arrays[i + 1 :])
             x.grad = y.grad = z.grad = None
+            gx, gy, again = grad(z, [x, y, x], seed, retain_graph=True, create_graph=create_graph)
+            gx += 1
+            assert gy.tolist() == again.tolist() == [1, 1]
 
     def test_gradient_of_a_broadcast_view_is_writable(self):
         x = leaf([[1.0, 2.0]])
@@ -229,43 +192,27 @@ class TestBackward:
         assert x.grad.array.flags.writeable
         assert x.grad.array.strides != (0, 0)
 
-    def test_gradient_keeps_dtype_and_device(self):
-        for dtype in (gg.float16, gg.float32, gg.float64):
-            x = leaf(1.0, 2.0, dtype=dtype)
-            (x * 2.5).sum().backward()
-            assert x.grad.dtype == dtype
-
-    def test_gradient_of_a_cast(self):
-        x = leaf(1.0, 2.0, dtype=gg.float16)
+    @pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64])
+    def test_gradient_keeps_dtype(self, dtype):
+        x = leaf(1.0, 2.0, dtype=dtype)
+        (x * 2.5).sum().backward()
         (x.to(gg.float64) * np.array([1.0, 2.0])).sum().backward()
-        assert x.grad.dtype == gg.float16
-        assert_array_equal(x.grad.numpy(), [1, 2])
-
-    def test_dead_leaf(self):
-        x = leaf(1.0)
-        y = leaf(2.0)
-        z = x * y
-        del x
-        z.backward()
-        assert y.grad.item() == 1
+        assert x.grad.dtype == dtype
+        assert_array_equal(x.grad.numpy(), [3.5, 4.5])
 
 
 class TestRetainGrad:
     def test_grad_of_a_result_is_kept(self):
-        x = leaf(2.0)
-        y = x * x
+        x = leaf(2.0, 3.0)
+        _, y = gg.unstack(x)  # one of several outputs
         y.retain_grad()
         y.retain_grad()
-        (y * 3).backward()
-        assert y.grad.item() == 3
-        assert x.grad.item() == 12
-
-    def test_on_one_of_several_outputs(self):
-        x = leaf(1.0, 2.0)
-        first, second = gg.unstack(x)
-        second.retain_grad()
-        (first * second).backward()
-        assert second.grad.item() == 1
+        z = y * y
+        (z * 3).backward(retain_graph=True)
+        assert y.grad.item() == 18
+        z.backward()
+        assert y.grad.item() == 24
+        assert x.grad.tolist() == [0, 24]
 
     def test_on_a_tensor_without_graph(self):
         with pytest.raises(ValueError, match="does not require grad"):
@@ -280,45 +227,23 @@ class TestRetainGrad:
         assert y.grad.item() == 5
         assert x.grad.item() == 15
 
-    def test_accumulates(self):
-        x = leaf(2.0)
-        y = x * 3
-        y.retain_grad()
-        (y * 2).backward(retain_graph=True)
-        (y * 2).backward()
-        assert y.grad.item() == 4
-
 
 class TestGrad:
     def test_gradients_of_leaves_and_results(self):
         x = leaf(2.0)
         y = x * x
         z = y * 3
-        gy, gx = grad(z, [y, x])
-        assert (gy.item(), gx.item()) == (3, 12)
+        found = grad([z, z], [z, y, x], retain_graph=True)
+        assert [g.item() for g in found] == [2, 6, 24]
         assert x.grad is None
         assert y.grad is None
-
-    def test_single_input(self):
-        x = leaf(2.0)
-        result = grad(x * x, x)
-        assert isinstance(result, tuple)
-        assert result[0].item() == 4
-
-    def test_output_as_input(self):
-        x = leaf(2.0)
-        y = x * 3
-        assert [g.item() for g in grad(y, [y, x])] == [1, 3]
+        (g,) = grad(z, x)
+        assert g.item() == 12
 
     def test_several_outputs(self):
         x = leaf(2.0)
         (g,) = grad([x * 3, x * x], x, grad_outputs=[None, gg.tensor(10.0, dtype=gg.float64)])
         assert g.item() == 43
-
-    def test_same_output_twice(self):
-        x = leaf(2.0)
-        y = x * x
-        assert grad([y, y], x)[0].item() == 8
 
     def test_grad_outputs(self):
         x = leaf(1.0, 2.0)
@@ -342,15 +267,10 @@ class TestGrad:
         assert_array_equal(grad(x * x, [y], materialize_grads=True)[0].numpy(), [0, 0])
         with pytest.raises(ValueError, match="allow_unused=False"):
             grad(x * x, [y], materialize_grads=True, allow_unused=False)
-
-    def test_input_without_grad(self):
-        x = leaf(2.0)
         with pytest.raises(ValueError, match="does not require grad"):
             grad(x * x, [gg.tensor(1.0)])
-
-    def test_output_that_is_not_a_tensor(self):
         with pytest.raises(ValueError, match="no graph"):
-            grad([np.ones(())], leaf(1.0))
+            grad([np.ones(())], x)
 
     def test_only_nodes_between_outputs_and_inputs_are_swept(self):
         x = leaf(2.0)
@@ -365,14 +285,6 @@ class TestGrad:
         other.backward()
         assert grad([x * x, other], x)[0].item() == 4
 
-    def test_frees_the_graph_unless_retained(self):
-        x = leaf(2.0)
-        y = x * x
-        grad(y, x, retain_graph=True)
-        grad(y, x)
-        with pytest.raises(RuntimeError, match="retain_graph=True"):
-            grad(y, x)
-
     def test_higher_orders(self):
         x = leaf(2.0)
         y = x**4
@@ -381,20 +293,6 @@ class TestGrad:
             (y,) = grad(y, x, create_graph=True)
             orders.append(y.item())
         assert orders == [32, 48, 48, 24]
-
-    def test_results_are_independent_tensors(self):
-        x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
-        for create_graph in (False, True):
-            gx, gy, again = grad((x + y).sum(), [x, y, x], create_graph=create_graph)
-            gx += 1
-            assert_array_equal(gy.detach().numpy(), [1, 1])
-            assert_array_equal(again.detach().numpy(), [1, 1])
-
-    def test_hessian_vector_product(self):
-        x = leaf(1.0, 2.0, 3.0)
-        (g,) = grad((x**3).sum(), x, create_graph=True)
-        v = gg.tensor([1.0, 0.0, 2.0], dtype=gg.float64)
-        assert_array_equal(grad((g * v).sum(), x)[0].numpy(), [6, 0, 36])
 
 
 class TestOverwrittenValues:
@@ -443,40 +341,6 @@ class TestOverwrittenValues:
         y.backward()
         assert_array_equal(w.grad.numpy(), expected)
 
-    def test_forward_after_the_write(self):
-        w = leaf(1.0, 2.0)
-        (w * w).sum().backward()
-        overwrite(w, 5.0)
-        w.grad = None
-        (w * w).sum().backward()
-        assert_array_equal(w.grad.numpy(), [10, 10])
-
-    def test_rebinding_does_not_overwrite(self):
-        w = leaf(1.0, 2.0)
-        y = (w * w).sum()
-        with gg.no_grad():
-            w -= 1.0
-            w[0] = 7.0
-        y.backward()
-        assert_array_equal(w.grad.numpy(), [2, 4])
-
-    def test_earlier_buffer_of_a_rebound_leaf(self):
-        w = leaf(1.0, 2.0)
-        y = (w * w).sum()
-        overwrite(w, 0.0)
-        with gg.no_grad():
-            w += 1.0
-        overwrite(w, 0.0)
-        with pytest.raises(RuntimeError, match="overwritten"):
-            y.backward()
-
-    def test_under_grad_and_create_graph(self):
-        w = leaf(1.0, 2.0)
-        y = (w * w).sum()
-        overwrite(w, 0.0)
-        with pytest.raises(RuntimeError, match="overwritten"):
-            grad(y, w, create_graph=True)
-
 
 class TestGradMode:
     def test_no_grad(self):
@@ -491,22 +355,18 @@ class TestGradMode:
         assert created.requires_grad
 
     def test_nesting(self):
-        states = []
-        with gg.no_grad():
+        manager, states = gg.no_grad(), []
+        with manager:
             with gg.enable_grad():
                 states.append(gg.is_grad_enabled())
-                with gg.set_grad_enabled(False):
+                with manager:  # entered a second time
                     states.append(gg.is_grad_enabled())
                 states.append(gg.is_grad_enabled())
+            with manager:
+                pass
             states.append(gg.is_grad_enabled())
         states.append(gg.is_grad_enabled())
         assert states == [True, False, True, False, True]
-
-    def test_one_manager_entered_twice(self):
-        manager = gg.no_grad()
-        with manager, gg.enable_grad(), manager:
-            assert not gg.is_grad_enabled()
-        assert gg.is_grad_enabled()
 
     def test_exception(self):
         for manager in (gg.no_grad, lambda: gg.set_grad_enabled(False)):
@@ -550,15 +410,9 @@ class TestGradMode:
                 return n if n == 0 else 1 + self.depth(n - 1)
 
         assert Model().depth(3) == 3
-        assert gg.is_grad_enabled()
-
-    def test_decorated_enable_grad(self):
-        @gg.enable_grad
-        def function():
-            return (leaf(1.0) * 2).requires_grad
-
         with gg.no_grad():
-            assert function()
+            assert gg.enable_grad(gg.is_grad_enabled)()
+            assert not gg.is_grad_enabled()
 
     def test_async_functions_are_rejected(self):
         async def coroutine():
@@ -600,23 +454,15 @@ class TestGradMode:
 
 class TestGraph:
     def test_names_and_next_functions(self):
-        x, y = leaf(1.0), leaf(2.0)
-        z = (x * y).exp()
+        x, y = leaf(1.0), leaf(2.0, 3.0)
+        z = (x * gg.unstack(y)[0] * gg.tensor(2.0)).exp()
         assert x.grad_fn is None
         assert x.is_leaf
         assert not z.is_leaf
         assert z.grad_fn.name == "exp"
-        (product,) = z.grad_fn.next_functions
-        assert product.name == "multiply"
-        assert [n.name for n in product.next_functions] == ["leaf", "leaf"]
         assert "exp" in repr(z.grad_fn)
-
-    def test_next_functions_are_inputs_that_require_grad(self):
-        x = leaf(1.0)
-        assert len((x * gg.tensor(2.0)).grad_fn.next_functions) == 1
-
-    def test_next_functions_of_one_of_several_outputs(self):
-        x = leaf(1.0, 2.0)
-        first, _ = gg.unstack(x)
-        (op,) = first.grad_fn.next_functions
-        assert op.next_functions[0] is x.node
+        ((product,),) = [scaled.next_functions for scaled in z.grad_fn.next_functions]
+        assert product.name == "multiply"
+        of_x, of_y = product.next_functions
+        assert of_x is x.node
+        assert of_y.next_functions[0].next_functions[0] is y.node

@@ -6,7 +6,7 @@ from samples import every
 
 import gpugrad as gg
 from gpugrad.autograd import grad
-from gpugrad.testing import assert_close, gradgradcheck
+from gpugrad.testing import assert_close
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from NumPy, about infinities
 inf, nan = float("inf"), float("nan")
@@ -17,25 +17,17 @@ inf, nan = float("inf"), float("nan")
 STEEP = {
     "sqrt": (gg.sqrt, 0.0, [0.25, 4.0]),
     "log": (gg.log, 0.0, [0.5, 3.0]),
-    "log of a negative": (gg.log, -1.0, [0.5, 3.0]),
     "log1p": (gg.log1p, -1.0, [-0.5, 3.0]),
-    "log2": (gg.log2, 0.0, [0.5, 3.0]),
-    "log10": (gg.log10, 0.0, [0.5, 3.0]),
     "1 / x": (lambda x: 1 / x, 0.0, [0.5, -3.0]),
-    "reciprocal": (gg.reciprocal, 0.0, [0.5, -3.0]),
     "x / x**2": (lambda x: x / x**2, 0.0, [0.5, -3.0]),
     "sin(x) / x": (lambda x: gg.sin(x) / x, 0.0, [0.5, -3.0]),
     "x**0.5": (lambda x: x**0.5, 0.0, [0.25, 4.0]),
     "x**0.5 of a negative": (lambda x: x**0.5, -1.0, [0.25, 4.0]),
-    "x**-1.5": (lambda x: x**-1.5, 0.0, [0.25, 4.0]),
     "x**x": (lambda x: x**x, 0.0, [0.25, 2.0]),
     "x**x of a negative": (lambda x: x**x, -0.5, [0.25, 2.0]),
     "0**x": (lambda x: 0 * x + 0**x, -1.0, [0.25, 2.0]),
     "x * log(x)": (lambda x: x * gg.log(x), 0.0, [0.5, 3.0]),
     "exp": (gg.exp, 1e4, [0.5, -1.0]),
-    "exp(exp)": (lambda x: gg.exp(gg.exp(x)), 1e4, [0.5, -1.0]),
-    "expm1": (gg.expm1, 1e4, [0.5, -1.0]),
-    "sinh": (gg.sinh, 1e4, [0.5, -1.0]),
     "cosh": (gg.cosh, -1e4, [0.5, -1.0]),
     "square": (gg.square, inf, [0.5, -1.0]),
     "logaddexp": (lambda x: gg.logaddexp(x, 2 * x), inf, [0.5, -1.0]),
@@ -43,9 +35,7 @@ STEEP = {
     "asin beyond": (gg.asin, 2.0, [0.5, -0.1]),
     "acos": (gg.acos, -1.0, [0.5, -0.1]),
     "acosh": (gg.acosh, 1.0, [1.5, 4.0]),
-    "acosh below": (gg.acosh, 0.0, [1.5, 4.0]),
     "atanh": (gg.atanh, 1.0, [0.5, -0.1]),
-    "hypot": (lambda x: gg.hypot(x, 2 * x), 0.0, [0.5, -3.0]),
     "atan2": (lambda x: gg.atan2(x, x * x), 0.0, [0.5, -3.0]),
     "atan2 at infinity": (lambda x: gg.atan2(x, x + 1), inf, [0.5, -3.0]),
     "abs(x)**0.5": (lambda x: abs(x) ** 0.5, 0.0, [0.25, -4.0]),
@@ -54,8 +44,6 @@ STEEP = {
     "sqrt(sin(x) / x)": (lambda x: gg.sqrt(gg.sin(x) / x), 0.0, [0.5, 2.0]),
     "xlogy": (lambda x: gg.special.xlogy(1 + x, x), 0.0, [0.5, 3.0]),
     "xlog1py": (lambda x: gg.special.xlog1py(2 + x, x), -1.0, [0.5, 3.0]),
-    "rel_entr": (lambda x: gg.special.rel_entr(x, 1 + x), 0.0, [0.5, 3.0]),
-    "rel_entr of 0": (lambda x: gg.special.rel_entr(1 + x, x), 0.0, [0.5, 3.0]),
     "kl_div": (lambda x: gg.special.kl_div(x, 1 + x), 0.0, [0.5, 3.0]),
     "kl_div of 0": (lambda x: gg.special.kl_div(1 + x, x), 0.0, [0.5, 3.0]),
 }
@@ -126,19 +114,14 @@ def test_in_other_dtypes(library, name, dtype):
     assert mixed[::2].tolist() == [0.0, 0.0]
 
 
-def test_a_single_number(library):
-    x = library.tensor(0.0, requires_grad=True)
-    gg.where(x > 0, gg.sqrt(x), 0.0).backward()
-    assert x.grad.item() == 0
-
-
 def test_broadcast_inputs(library):
     x = library.tensor(np.array([0.0, 4.0]), requires_grad=True)
     y = library.tensor(np.array([[0.0], [2.0], [8.0]]), requires_grad=True)
     quotient = gg.where((x != 0) & (y != 0), y / x, 1.0)
-    gx, gy = grad(quotient.sum(), [x, y])
+    gx, gy, single = grad(quotient.sum() + gg.where(x[0] > 0, gg.sqrt(x[0]), 0.0), [x, y, x])
     assert_close(library.values(gx), [0.0, -10 / 16])
     assert_close(library.values(gy), [[0.0], [0.25], [0.25]])
+    assert library.values(single)[0] == 0
 
 
 # Ops whose values decide what is discarded: the function, its argument, the gradient expected.
@@ -225,26 +208,15 @@ def test_masked_attention(library):
 # An infinite or nan slope of an element that reaches the result is never hidden.
 
 
-@pytest.mark.parametrize(
-    "name, slope",
-    [
-        ("sqrt", inf),
-        ("log", inf),
-        ("1 / x", -inf),
-        ("x**0.5", inf),
-        ("x**0.5 of a negative", nan),
-        ("x / x**2", nan),
-        ("sin(x) / x", nan),
-        ("x * log(x)", -inf),
-        ("exp", inf),
-        ("asin", inf),
-        ("asin beyond", nan),
-        ("atanh", inf),
-        ("log(sqrt)", inf),
-        ("sqrt of a sum", nan),
-    ],
-)
-def test_bad_slopes_of_kept_elements_stay_visible(library, name, slope):
+SLOPES = {
+    "sqrt": inf, "log": inf, "1 / x": -inf, "x**0.5": inf, "x**0.5 of a negative": nan,
+    "x / x**2": nan, "sin(x) / x": nan, "x * log(x)": -inf, "exp": inf, "asin": inf,
+    "asin beyond": nan, "atanh": inf, "log(sqrt)": inf, "sqrt of a sum": nan,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_bad_slopes_of_kept_elements_stay_visible(library, name):
     f, bad, (a, b) = STEEP[name]
     mask = library.tensor(np.array([True, True, False, False]))
     totals = {
@@ -261,7 +233,7 @@ def test_bad_slopes_of_kept_elements_stay_visible(library, name, slope):
             for create_graph in (False, True):
                 (g,) = grad(total, x, retain_graph=True, create_graph=create_graph)
                 g = library.values(g)
-                assert_close(g[0], slope)
+                assert_close(g[0], SLOPES[name])
                 assert np.isfinite(g[1])
                 assert g[2:].tolist() == [0.0, 0.0]
 
@@ -312,16 +284,3 @@ def test_derivatives_with_respect_to_the_cotangent(library):
     by_x, by_g = grad(gx, [x, g], gg.ones_like(x))
     assert_close(library.values(by_x), [0.0, 0.0, -6.0])
     assert_close(library.values(by_g), [0.0, 0.25, 1.0])
-
-
-def test_zeros_among_cotangents_pass_the_second_gradcheck(library):
-    data = np.array([[1.0, 4.0], [0.25, 2.0]])
-    mask = library.tensor(data > 1)
-
-    def gradients(x, g):
-        y = gg.where(mask, gg.log(x) * gg.sqrt(x), x / 3)
-        return grad(y, x, gg.where(mask, g, 0.0), create_graph=True)[0]
-
-    x = library.tensor(data, requires_grad=True)
-    g = library.tensor(data - 2, requires_grad=True)
-    gradgradcheck(gradients, [x, g])

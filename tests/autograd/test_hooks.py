@@ -5,6 +5,7 @@ import gc
 import pickle
 import weakref
 from collections import namedtuple
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,35 +19,14 @@ def leaf(*values, **keywords):
 
 
 class TestGradientHooks:
-    def test_sees_the_whole_gradient_once(self):
-        x = leaf(1.0, 2.0)
-        y = x * x
-        seen = []
-        x.register_hook(lambda g: seen.append(("x", g.tolist())))
-        y.register_hook(lambda g: seen.append(("y", g.tolist())))
-        (y + 3 * y + y.exp() * 0).sum().backward()
-        assert seen == [("y", [4.0, 4.0]), ("x", [8.0, 16.0])]
-        assert x.grad.tolist() == [8.0, 16.0]
-
-    def test_replaces_it(self):
-        x = leaf(1.0, 2.0)
-        y = x * 1.0
-        x.register_hook(lambda g: g + 1)
-        x.register_hook(lambda g: g * 10)  # gets the result of the first
-        y.register_hook(lambda g: g * 2)
-        y.retain_grad()
-        (y * y).sum().backward()
-        assert y.grad.tolist() == [4.0, 8.0]  # after its hooks, in either order
-        assert x.grad.tolist() == [50.0, 90.0]
-
     def test_on_leaves_that_accumulate(self):
-        x = leaf(1.0)
-        x.grad = gg.tensor([100.0])
-        seen = []
-        x.register_hook(lambda g: seen.append(g.tolist()))
-        (x * 2).sum().backward()
-        assert seen == [[2.0]]  # the gradient that is added, not the sum
-        assert x.grad.tolist() == [102.0]
+        x, kept = leaf(1.0), []
+        x.register_hook(kept.append)
+        for _ in range(3):
+            (x * 2).sum().backward()
+        # The gradient that is added, not the sum, and nothing is written to it later.
+        assert [g.tolist() for g in kept] == [[2.0]] * 3
+        assert x.grad.tolist() == [6.0]
 
     def test_in_autograd_grad(self):
         x = leaf(3.0)
@@ -89,31 +69,27 @@ class TestGradientHooks:
         np.testing.assert_allclose(z.grad.tolist(), [-4 + 2j], rtol=1e-6)
 
     def test_removal(self):
-        x = leaf(1.0)
-        seen = []
+        x, layer, seen = leaf(1.0), nn.ReLU(), []
         first = x.register_hook(lambda g: seen.append(1))
+
+        def once(g):
+            seen.append(3)
+            itself.remove()
+
+        def once_forward(module, args, out):
+            seen.append(0)
+            forward.remove()
+
         with x.register_hook(lambda g: seen.append(2)) as second:
-            (x * 1).sum().backward()
-        (x * 1).sum().backward()
+            itself = x.register_hook(once)
+            forward = layer.register_forward_hook(once_forward)
+            layer(x).sum().backward()
+        layer(x).sum().backward()
         first.remove()
         first.remove()
         second.remove()
-        (x * 1).sum().backward()
-        assert seen == [1, 2, 1]
-
-    def test_may_remove_itself(self):
-        x = leaf(1.0)
-        seen = []
-
-        def once(g):
-            seen.append(g.item())
-            handle.remove()
-
-        handle = x.register_hook(once)
-        x.register_hook(lambda g: seen.append("other"))
-        for _ in range(2):
-            (x * 1).sum().backward()
-        assert seen == [1.0, "other", "other"]
+        layer(x).sum().backward()
+        assert seen == [0, 1, 2, 3, 1]
 
     def test_stays_with_a_value_that_is_changed_in_place(self):
         x = leaf(2.0)
@@ -129,25 +105,6 @@ class TestGradientHooks:
         assert y.grad.tolist() == [5.0]
         assert x.grad.tolist() == [150.0]
 
-    def test_on_one_of_several_outputs(self):
-        x = gg.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
-        values, vectors = gg.linalg.eigh(x)
-        seen = []
-        values.register_hook(lambda g: seen.append(g.tolist()))
-        vectors.register_hook(lambda g: seen.append("unused"))
-        (values * values).sum().backward()
-        assert seen == [(2 * values).tolist()]
-        np.testing.assert_allclose(x.grad, 2 * x.detach().numpy(), rtol=1e-5)
-
-    def test_kept_gradients_are_not_written_to(self):
-        x = leaf(1.0, 2.0)
-        kept = []
-        x.register_hook(kept.append)
-        for _ in range(3):
-            (x + x).sum().backward()
-        assert [g.tolist() for g in kept] == [[2.0, 2.0]] * 3
-        assert x.grad.tolist() == [6.0, 6.0]
-
     def test_an_error_leaves_every_grad_unchanged(self):
         x, w = leaf(1.0), leaf(2.0)
         x.register_hook(lambda g: 1 / 0)
@@ -159,12 +116,9 @@ class TestGradientHooks:
     @pytest.mark.parametrize(
         "hook, message",
         [
-            (
-                lambda g: g.sum(),
-                r"gradient's shape and device \(float32 \(2,\) on cpu\), not float32",
-            ),
+            (lambda g: g.sum(), r"shape and device.* \(float32 \(2,\) on cpu\), not float32"),
             (lambda g: 2.0, "not 2.0"),
-            (lambda g: g * 1j, "must return a real gradient"),
+            (lambda g: g * 1j, "real if the gradient is"),
         ],
     )
     def test_invalid_results_of_hooks(self, hook, message):
@@ -188,16 +142,13 @@ class TestGradientHooks:
             leaf(1.0).register_hook(3)
 
     def test_hooks_are_freed_with_the_graph(self):
-        class Hook:
-            def __call__(self, g):
-                return None
+        def hook(g):
+            return None
 
         gc.disable()
         try:
-            hook = Hook()
             alive = weakref.ref(hook)
-            x = leaf(1.0)
-            y = x * x
+            y = leaf(1.0) * 2
             y.register_hook(hook)
             del hook, y
             assert alive() is None
@@ -208,20 +159,29 @@ class TestGradientHooks:
         torch = pytest.importorskip("torch")
         results = []
         for library in (gg, torch):
-            x = library.tensor([1.0, -2.0, 3.0], requires_grad=True)
+            x = library.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
             log = []
-            y = x * x
-            y.register_hook(lambda g, log=log: log.append(g.tolist()))
+
+            def note(g, log=log):
+                log.append(g.tolist())
+
+            values, vectors = library.linalg.eigh(x)
+            if library is gg:  # PyTorch calls it with None
+                vectors.register_hook(note)
+            y = values * values
+            y.register_hook(note)
             y.register_hook(lambda g: g * 2)
             y.retain_grad()
             z = y.exp().sum() * 1e-3 + y.sum()
-            x.register_hook(lambda g, log=log: log.append(g.tolist()))
+            x.register_hook(note)
             x.register_hook(lambda g: g / 2)
-            x.register_post_accumulate_grad_hook(lambda x, log=log: log.append(x.grad.tolist()))
+            x.register_hook(note)
+            x.register_post_accumulate_grad_hook(lambda x, note=note: note(x.grad))
             z.backward()
             results.append([*log, y.grad.tolist(), x.grad.tolist()])
+        assert len(results[0]) == len(results[1])
         for ours, theirs in zip(*results, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4)
 
 
 class TestLeafHooks:
@@ -235,8 +195,11 @@ class TestLeafHooks:
         (x * w).sum().backward()
         gg.autograd.grad(x * w, [x])
         handle.remove()
-        (x * w).sum().backward()
-        assert seen == [(2.0, 1.0), (4.0, 2.0)]
+        v = leaf(3.0)  # is reached first
+        for p in (x, v):
+            p.register_post_accumulate_grad_hook(lambda p: seen.append(p is v))
+        (x * w * v).sum().backward()
+        assert seen == [(2.0, 1.0), (4.0, 2.0), True, False]
 
     def test_an_optimizers_step_within_backward(self):
         model = nn.Linear(2, 1)
@@ -275,25 +238,26 @@ def model():
     return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
 
 
-class TestForwardHooks:
-    def test_see_the_call(self):
-        net = model()
-        seen = []
-        net[0].register_forward_pre_hook(lambda m, args: seen.append((m, args[0].shape)))
-        net[0].register_forward_hook(lambda m, args, out: seen.append((m, out.shape)))
-        net(gg.ones((5, 3)))
-        assert seen == [(net[0], (5, 3)), (net[0], (5, 4))]
-        net[0].forward(gg.ones((5, 3)))  # calls no hooks
-        assert len(seen) == 2
+def pickled(module, protocol):
+    return pickle.loads(pickle.dumps(module, protocol))
 
-    def test_replace_inputs_and_outputs(self):
-        layer = nn.ReLU()
+
+class TestForwardHooks:
+    def test_see_and_replace_inputs_and_outputs(self):
+        layer, seen = nn.ReLU(), []
         x = gg.tensor([-1.0, 2.0])
+        layer.register_forward_pre_hook(lambda m, args: seen.append((m, args[0].tolist())))
         layer.register_forward_pre_hook(lambda m, args: -args[0])
         layer.register_forward_pre_hook(lambda m, args: (args[0] * 3,))
+        layer.register_forward_hook(
+            lambda m, args, out: seen.append((args[0].tolist(), out.tolist()))
+        )
         layer.register_forward_hook(lambda m, args, out: out + 1)
         layer.register_forward_hook(lambda m, args, out: out * 2)
         assert layer(x).tolist() == [8.0, 2.0]
+        assert seen == [(layer, [-1.0, 2.0]), ([3.0, -6.0], [3.0, 0.0])]
+        layer.forward(x)  # calls no hooks
+        assert len(seen) == 2
 
     def test_keywords_and_order(self):
         class Scale(nn.Module):
@@ -352,15 +316,7 @@ class TestForwardHooks:
         assert type(b) is nn.ReLU
 
     @pytest.mark.parametrize(
-        "copied",
-        [
-            copy.copy,
-            copy.deepcopy,
-            *[
-                lambda m, protocol=protocol: pickle.loads(pickle.dumps(m, protocol))
-                for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
-            ],
-        ],
+        "copied", [copy.copy, copy.deepcopy, *[partial(pickled, protocol=p) for p in range(2, 6)]]
     )
     def test_copies_have_none(self, copied):
         layer = nn.Linear(2, 2)
@@ -376,18 +332,6 @@ class TestForwardHooks:
         layer(gg.ones((1, 2)))
         assert seen == [layer]
 
-    def test_may_remove_itself(self):
-        layer, seen = nn.ReLU(), []
-
-        def once(module, args, out):
-            seen.append(out.tolist())
-            handle.remove()
-
-        handle = layer.register_forward_hook(once)
-        for _ in range(2):
-            layer(gg.ones(1))
-        assert seen == [[1.0]]
-
     def test_classes_with_a_call_of_their_own(self):
         class Twice(nn.ReLU):
             def __call__(self, x):
@@ -395,23 +339,10 @@ class TestForwardHooks:
 
         layer, seen = Twice(), []
         layer.register_forward_hook(lambda m, args, out: seen.append(out.tolist()))
-        assert layer(gg.ones(1)).tolist() == [2.0]
-        assert seen == [[2.0]]
+        assert layer(gg.ones(1)).tolist() == seen[0] == [2.0]
 
 
 class TestBackwardHooks:
-    def test_sees_gradients_of_inputs_and_outputs(self):
-        layer = nn.Linear(2, 1, bias=False)
-        x = gg.ones((3, 2), requires_grad=True)
-        seen = []
-        layer.register_full_backward_hook(lambda *given: seen.append(given))
-        (layer(x) * 5).sum().backward()
-        ((module, (grad_input,), (grad_output,)),) = seen
-        assert module is layer
-        assert grad_output.tolist() == [[5.0]] * 3
-        assert grad_input.tolist() == x.grad.tolist() == (5 * layer.weight.detach()).tolist() * 3
-        assert layer.weight.grad.tolist() == [[15.0, 15.0]]
-
     def test_replaces_gradients_of_inputs(self):
         layer = nn.Linear(2, 1)
         x = gg.ones((3, 2), requires_grad=True)

@@ -187,52 +187,43 @@ def host_batches(n=12, size=lambda i: 4):
         yield [(IMAGES, rows), (LABELS, rows)]
 
 
-def one_loop(recorder, transfer_batches):
-    for images, labels in transfer_batches(host_batches(), Device()):
+def read_all(recorder, batches):
+    for images, labels in batches:
         recorder.read(images, labels)
+
+
+def one_loop(recorder, transfer_batches):
+    read_all(recorder, transfer_batches(host_batches(), Device()))
 
 
 def growing_batches(recorder, transfer_batches):
-    for images, labels in transfer_batches(host_batches(size=lambda i: 1 + i), Device()):
-        recorder.read(images, labels)
+    read_all(recorder, transfer_batches(host_batches(size=lambda i: 1 + i), Device()))
 
 
 def left_early(recorder, transfer_batches):
     for _ in range(8):
-        for i, (images, labels) in enumerate(transfer_batches(host_batches(), Device())):
-            recorder.read(images, labels)
-            del images, labels
-            if i == 1:
-                break
+        read_all(recorder, islice(transfer_batches(host_batches(), Device()), 2))
         recorder.write()
 
 
 def two_loops(recorder, transfer_batches):
-    pairs = zip(
-        transfer_batches(host_batches(), Device()),
-        transfer_batches(host_batches(), Device()),
-        strict=True,
-    )
-    for (images, labels), (more, _) in pairs:
+    loops = [transfer_batches(host_batches(), Device()) for _ in range(2)]
+    for (images, labels), (more, _) in zip(*loops, strict=True):
         recorder.read(images, labels, more)
 
 
 def changing_streams(recorder, transfer_batches):
-    streams = cycle([recorder.current, recorder.stream(non_blocking=True)])
-    kept = []
-    for (images, labels), stream in zip(
-        transfer_batches(host_batches(), Device()), streams, strict=False
-    ):
+    streams, kept = cycle([recorder.current, recorder.stream(non_blocking=True)]), []
+    for images, labels in transfer_batches(host_batches(), Device()):
         recorder.read(images, labels)
         kept = [*kept, images][-2:]
-        recorder.current = stream
+        recorder.current = next(streams)
 
 
 def interrupted(recorder, transfer_batches):
     for _ in range(8):
         batches = transfer_batches(host_batches(), Device())
-        for images, labels in islice(batches, 2):
-            recorder.read(images, labels)
+        read_all(recorder, islice(batches, 2))
         recorder.failing = True
         with pytest.raises(KeyboardInterrupt):
             next(batches)
@@ -240,14 +231,7 @@ def interrupted(recorder, transfer_batches):
         recorder.write()
 
 
-SCENARIOS = [
-    one_loop,
-    growing_batches,
-    left_early,
-    two_loops,
-    changing_streams,
-    interrupted,
-]
+SCENARIOS = [one_loop, growing_batches, left_early, two_loops, changing_streams, interrupted]
 
 
 def find_races(monkeypatch, scenarios=SCENARIOS, ignored=None):
@@ -261,9 +245,9 @@ def find_races(monkeypatch, scenarios=SCENARIOS, ignored=None):
     return found, called
 
 
-def test_memory_is_used_in_order(monkeypatch):
-    for scenario in SCENARIOS:
-        assert find_races(monkeypatch, [scenario])[0] == [], scenario.__name__
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_memory_is_used_in_order(scenario, monkeypatch):
+    assert find_races(monkeypatch, [scenario])[0] == []
 
 
 def test_every_wait_is_necessary(monkeypatch):
@@ -278,29 +262,25 @@ def test_every_wait_is_necessary(monkeypatch):
         assert find_races(monkeypatch, ignored=call)[0], f"{call} in {SOURCE.name} is unnecessary"
 
 
-def test_the_next_batch_is_copied_before_the_step_is_enqueued(monkeypatch):
-    recorder = Recorder()
-    given = []
+def test_the_next_batch_is_copied_before_the_step_and_those_before_an_error_arrive(monkeypatch):
+    recorder, given, found = Recorder(), [], []
 
     def batches():
-        for i, batch in enumerate(host_batches()):
-            given.append(i)
+        for batch in host_batches(4):
+            given.append(batch)
             yield batch
-
-    for i, _ in enumerate(load_module(recorder, monkeypatch).transfer_batches(batches(), Device())):
-        assert given[-1] == min(i + 1, 11)
-
-
-def test_batches_before_an_error_arrive(monkeypatch):
-    def batches():
-        yield from host_batches(3)
         raise OSError("no more")
 
-    recorder = Recorder()
-    found = []
+    transferred = load_module(recorder, monkeypatch).transfer_batches(batches(), Device())
+
+    def take_all():
+        for batch in transferred:
+            found.append(batch)
+            assert len(given) == min(len(found) + 1, 4)
+
     with pytest.raises(OSError, match="no more"):
-        found += load_module(recorder, monkeypatch).transfer_batches(batches(), Device())
-    assert len(found) == 3
+        take_all()
+    assert len(found) == 4
     assert recorder.races == []
 
 
@@ -330,10 +310,16 @@ class TestOnDevice:
                 np.testing.assert_array_equal(x.cpu().numpy(), y.numpy())
 
     @pytest.mark.parametrize("shuffle", [False, True])
-    def test_values(self, shuffle):
-        self.check(
-            list(self.loader(shuffle=shuffle, device="cuda")), list(self.loader(shuffle=shuffle))
-        )
+    @pytest.mark.parametrize("is_there", [False, True])
+    @pytest.mark.parametrize("prefetch", [0, 2])
+    def test_values(self, shuffle, is_there, prefetch):
+        dataset = data.TensorDataset(*self.COLUMNS)
+        for device in ("cuda", None) if is_there else ("cuda",):
+            given = dataset.to("cuda") if is_there else dataset
+            options = {"shuffle": shuffle, "seed": 1, "prefetch": prefetch, "device": device}
+            self.check(
+                list(data.DataLoader(given, 8, **options)), list(self.loader(shuffle=shuffle))
+            )
 
     def test_any_kind_of_data_set(self):
         samples = [(gg.ones(2) * i, i, np.float32(i / 2)) for i in range(30)]
@@ -354,14 +340,6 @@ class TestOnDevice:
             assert [b["name"] for b, _ in there] == [b["name"] for b, _ in here]
             self.check([b["x"] for b, _ in there], [b["x"] for b, _ in here])
             self.check([[n] for _, n in there], [[n] for _, n in here])
-
-    def test_prefetched_batches(self):
-        for shuffle in (False, True):
-            batches = self.loader(shuffle=shuffle, prefetch=2, device="cuda")
-            self.check(list(batches), list(self.loader(shuffle=shuffle)))
-            there = data.TensorDataset(*self.COLUMNS).to("cuda")
-            batches = data.DataLoader(there, 8, shuffle, seed=1, prefetch=2)
-            self.check(list(batches), list(self.loader(shuffle=shuffle)))
 
     def test_leaving_early_and_two_at_once(self):
         expected = list(self.loader())
@@ -389,12 +367,6 @@ class TestOnDevice:
         n = gg.cuda.device_count()
         with pytest.raises(RuntimeError, match=f"cuda:{n} does not exist"):
             next(iter(self.loader(device=f"cuda:{n}")))
-
-    def test_arrays_on_the_device(self):
-        dataset = data.TensorDataset(*self.COLUMNS).to("cuda")
-        for device in (None, "cuda"):
-            batches = data.DataLoader(dataset, 8, shuffle=True, seed=1, device=device)
-            self.check(list(batches), list(self.loader(shuffle=True)))
 
     def test_missing_waits_give_wrong_values(self, monkeypatch):
         cupy = sys.modules["cupy"]

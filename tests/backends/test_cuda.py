@@ -46,63 +46,55 @@ class TestWithoutGPU:
             gg.asarray(foreign)
 
 
-def _mock_argument(answer):
-    return "side_effect" if isinstance(answer, Exception) else "return_value"
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")
 
 
-class TestReasons:
-    """The message of `why_not` for everything that can be missing although CuPy is installed."""
+@pytest.fixture
+def driver_error(cupy):
+    """CUDA's error if the driver is missing or too old."""
+    error = cupy.cuda.runtime.CUDARuntimeError
+    return error(35) if error.__init__ is not RuntimeError.__init__ else error("cudaError 35")
 
-    @pytest.fixture
-    def cupy(self):
-        return pytest.importorskip("cupy")
 
-    @pytest.fixture
-    def runtime(self, cupy, monkeypatch):
-        """A function that makes CUDA report two GPUs, and any further answers it is given."""
-        from gpugrad.backends.cupy.backend import _compute
+NO_HEADERS = "Failed to find CUDA headers. Please install CUDA toolkit headers"
 
-        _compute.cache_clear()
 
-        def tell(**answers):
-            for name, answer in {"getDeviceCount": 2, **answers}.items():
-                monkeypatch.setattr(
-                    cupy.cuda.runtime, name, Mock(**{_mock_argument(answer): answer})
-                )
-
-        yield tell
-        _compute.cache_clear()
-
-    @pytest.fixture
-    def driver_error(self, cupy):
-        """CUDA's error if the driver is missing or too old."""
-        error = cupy.cuda.runtime.CUDARuntimeError
-        return error(35) if error.__init__ is not RuntimeError.__init__ else error("cudaError 35")
-
-    def test_no_driver(self, runtime, driver_error):
-        runtime(getDeviceCount=driver_error, driverGetVersion=0)
-        assert re.fullmatch(
+@pytest.mark.parametrize(
+    "answers, reason",
+    [
+        (
+            {"getDeviceCount": "driver_error", "driverGetVersion": 0},
             r"CuPy is installed but finds no CUDA device: cuda\w+.*; no NVIDIA driver is loaded",
-            cuda.why_not(),
-        )
+        ),
+        (
+            {
+                "getDeviceCount": "driver_error",
+                "driverGetVersion": 12040,
+                "runtimeGetVersion": 13020,
+            },
+            (
+                r".*; the NVIDIA driver is for CUDA 12\.4, this CuPy for 13\.2: update the driver, "
+                r"or install cupy-cuda12x"
+            ),
+        ),
+        ({"getDeviceCount": 0}, "device cuda:0 does not exist: CUDA finds none"),
+        (
+            {"getDeviceCount": 2, "arange": RuntimeError(NO_HEADERS)},
+            f"CuPy finds a CUDA device but cannot use it: {NO_HEADERS}.*",
+        ),
+    ],
+)
+def test_reasons(answers, reason, cupy, driver_error, monkeypatch):
+    """The message of `why_not` for everything that can be missing although CuPy is installed."""
+    from gpugrad.backends.cupy.backend import _compute
 
-    def test_old_driver(self, runtime, driver_error):
-        runtime(getDeviceCount=driver_error, driverGetVersion=12040, runtimeGetVersion=13020)
-        assert cuda.why_not().endswith(
-            "; the NVIDIA driver is for CUDA 12.4, this CuPy for 13.2: "
-            "update the driver, or install cupy-cuda12x"
-        )
-
-    def test_no_gpu(self, runtime):
-        runtime(getDeviceCount=0)
-        assert cuda.why_not() == "device cuda:0 does not exist: CUDA finds none"
-
-    def test_no_cuda_headers(self, runtime, cupy, monkeypatch):
-        def no_headers(*_):
-            raise RuntimeError("Failed to find CUDA headers. Please install CUDA toolkit headers")
-
-        runtime()
-        monkeypatch.setattr(cupy, "arange", no_headers)
-        assert cuda.why_not().startswith(
-            "CuPy finds a CUDA device but cannot use it: Failed to find CUDA headers."
-        )
+    for name, answer in answers.items():
+        answer = driver_error if answer == "driver_error" else answer
+        kind = "side_effect" if isinstance(answer, Exception) else "return_value"
+        owner = cupy if name == "arange" else cupy.cuda.runtime
+        monkeypatch.setattr(owner, name, Mock(**{kind: answer}))
+    _compute.cache_clear()
+    assert re.fullmatch(reason, cuda.why_not())
+    _compute.cache_clear()

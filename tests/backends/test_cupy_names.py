@@ -138,46 +138,38 @@ def resolve(name):
 def sources(parts):
     """Return the functions in a package's files as objects that have only a signature."""
     folder = Path(importlib.import_module(parts[0]).__file__).parent.joinpath(*parts[1:])
-    functions = SimpleNamespace()
-    for path in folder.glob("*.py"):
-        for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.FunctionDef):
-                names = {"__doc__": f"{node.name}({ast.unparse(node.args)})"}
-                setattr(functions, node.name, SimpleNamespace(**names))
-    return functions
+    trees = [ast.parse(path.read_text("utf-8")) for path in folder.glob("*.py")]
+    functions = [f for tree in trees for f in tree.body if isinstance(f, ast.FunctionDef)]
+    return documented((f"{f.name}({ast.unparse(f.args)})", f.name) for f in functions)
+
+
+def documented(signatures):
+    return SimpleNamespace(**{name: SimpleNamespace(__doc__=line) for line, name in signatures})
 
 
 def compiled_functions(path):
     """Return the functions of a compiled module as objects that have only a docstring."""
     lines = re.findall(rb"\0((\w+)\([\w ,=*]*\)(?: -> \w+)?)\0", Path(path).read_bytes())
-    functions = SimpleNamespace()
-    for line, name in lines:
-        setattr(functions, name.decode(), SimpleNamespace(__doc__=line.decode()))
-    return functions
+    return documented((line.decode(), name.decode()) for line, name in lines)
 
 
-def signature(function, name):
-    """Return a function's signature, for compiled code from its docstring, or None."""
+def signature(function, name, of_method=False):
+    """Return a function's signature, for compiled code from its docstring, or None.
+
+    of_method: without ``self``.
+    """
     if isinstance(function, cupy.ufunc):
         inputs = ", ".join(f"x{i}" for i in range(function.nin))
         return parse_signature(f"{inputs}, /, out=None, *, casting='same_kind', dtype=None")
     try:
-        return inspect.signature(function)
+        known = inspect.signature(function)
     except (TypeError, ValueError):
-        pass
-    for line in (function.__doc__ or "").splitlines():
-        text = re.search(rf"\b{name}\((.*?)\)(?: ->.*)?$", line.strip())
-        if text:
-            return parse_signature(text[1].replace("\\", ""))
-    return None
-
-
-def method_signature(function, name):
-    """Return the signature of a method without ``self``."""
-    known = signature(function, name)
-    if known is None or "self" not in known.parameters:
-        return known
-    return known.replace(parameters=list(known.parameters.values())[1:])
+        lines = (function.__doc__ or "").splitlines()
+        texts = [re.search(rf"\b{name}\((.*?)\)(?: ->.*)?$", line.strip()) for line in lines]
+        known = next((parse_signature(x[1].replace("\\", "")) for x in texts if x), None)
+    if of_method and known is not None and "self" in known.parameters:
+        known = known.replace(parameters=list(known.parameters.values())[1:])
+    return known
 
 
 def parse_signature(text):
@@ -284,7 +276,7 @@ def problem(use):
         if not (kinds or ours or in_compiled_code(word)):
             return f"{use.where}: nothing has {use.name}"
         kinds += [kind for kind in PYTHON_TYPES if kinds and has_attribute(kind, word)]
-        known = [method_signature(getattr(kind, word), word) for kind in kinds] if use.call else []
+        known = [signature(getattr(kind, word), word, True) for kind in kinds] if use.call else []
         known = [] if None in known else known
     if known and not any(fits(use.call, s) for s in known):
         return f"{use.where}: {ast.unparse(use.call)} does not fit {word}{known[0]}"

@@ -176,7 +176,7 @@ def compile_generated(arch, kernels, layout):
         text, _ = found.source((*arrays, *[like(steps[k][2], (8, 1)) for k in results]))
         text = text.replace(" fused(", f" fused_{number}(")
         program += f"namespace kernel_{number} {{{text}}}\n"
-    text, options = found.whole(program)
+    text, options = fused._whole(program), fused._options(found._dtype.name)
     compile_source(arch, text, options, dtype.name in ("float32", "float16", "bfloat16"))
 
 

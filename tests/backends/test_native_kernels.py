@@ -17,7 +17,7 @@ from kernels import Calls, check
 
 import gpugrad  # noqa: F401  the namespaces declare what they are
 from gpugrad.backends.native.calls import TYPES, operations
-from gpugrad.backends.native.loops import owner_of
+from gpugrad.backends.native.loops import owner
 from gpugrad.backends.numpy import noting
 from gpugrad.backends.numpy.binding import bind
 from gpugrad.backends.numpy.namespace import xp
@@ -145,7 +145,7 @@ def test_ufuncs(place):
                 steps.append(step)
                 known.setdefault(name, set()).add(dtypes)
     check(in_groups(steps), together=200)
-    floats = EXACT | {"line": CALLED | {"clip"}, "numbers": CALLED}.get(place, set())
+    floats = EXACT | {"line": CALLED, "numbers": CALLED, "number": {"clip"}}.get(place, set())
     lacking = [name for name in floats if not known.get(name, set()) >= {"f" * UFUNCS[name].nin}]
     assert not lacking, place
 
@@ -178,7 +178,7 @@ class Program:
         self.arrays += [self.new((n, m)).T, self.new((m, 2 * n))[:, ::2], self.new((2 * m, n))[::2]]
         self.arrays += [self.new((m, n), other), self.new((m, n))[::-1], self.new((3, m, n))[1]]
         self.arrays += [self.new((m, n), c) for c in "?lib"]
-        self.given = {id(owner_of(a)) for a in self.arrays}
+        self.given = {id(owner(a)) for a in self.arrays}
         self.steps, self.made = [], []
         for _ in range(int(rng.integers(2, 25))):
             with contextlib.suppress(TypeError, ValueError, IndexError):
@@ -204,6 +204,8 @@ class Program:
             function, args = self.choose(UNARY), (self.any(),)
         elif kind == "binary":
             function, args = self.choose(BINARY), (self.any(), self.any())
+            if function is xp.copysign:  # NumPy leaves the sign of a nan to the processor
+                args = args[0], -2.0
         elif kind == "number":
             number = self.choose([0.0, 0.5, -2.0, 3.0, 1e-3, 2])
             function, args = self.choose(BINARY), (self.any(), number)
@@ -283,7 +285,7 @@ class Program:
 
     def calls(self):
         """The calls; of some results nobody needs what is left in memory."""
-        owners = [id(owner_of(a)) for a in self.made]
+        owners = [id(owner(a)) for a in self.made]
         private = {x for x in owners if x not in self.given and self.rng.random() < 0.5}
         return Calls(self.steps, private)
 
@@ -296,11 +298,9 @@ def programs(seeds):
 
 
 def test_random_programs():
-    check(programs(range(40)))
-
-
-def test_the_absolute_value_of_the_smallest_integer_is_an_index():
-    check(programs([889]))  # it is negative
+    """In 889, an index is the absolute value of the smallest integer, which is negative. In 908,
+    GCC 12 left out the rounding of two numbers; in 1341, floats lie where integers were before."""
+    check(programs([*range(40), 889, 908, 1341]))
 
 
 @pytest.mark.fuzz

@@ -262,21 +262,17 @@ def test_nested_calls_are_left_to_their_thread(several):
     assert who == [True] * 30
 
 
-def test_calls_in_several_threads(several):
+def test_calls_in_several_threads(several, number):
     def call(i):
         done = []
         for _ in range(50):
             in_pieces(done.append, 20)
         return sorted(done) == sorted([*range(20)] * 50)
 
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(call, range(8)))
-
-
-def test_products_in_several_threads(number):
     x1, x2 = np.random.default_rng(0).normal(size=(2, 300, 300))
     expected = threads.matmul(x1, x2)
     with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(call, range(8)))
         for found in pool.map(lambda _: threads.matmul(x1, x2), range(200)):
             assert same_bits(found, expected)
 
@@ -297,68 +293,61 @@ def who_takes_pieces(count):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="nothing lists the threads")
-def test_set_num_threads_sets_the_number_of_threads_in_c(number):
-    gg.set_num_threads(1)
+@pytest.mark.parametrize("set_number", [gg.set_num_threads, library and library.gg_threads])
+def test_threads_end_and_sleep(set_number, number):
+    set_number(1)
     who = set()
     in_pieces(lambda piece: who.add(threading.get_ident()), 100)
     assert who == {threading.get_ident()}
-    without = number_of_threads()
-    for count in (5, 2, 4):
-        gg.set_num_threads(count)
-        in_pieces(lambda piece: None, 100)
-        assert number_of_threads(without + count - 1) == without + count - 1
-
-
-def number_of_threads(expected=None):
-    """How many threads the process has, which is waited for if it is expected."""
-    for _ in range(1000):  # one that ends may be listed for a moment
-        found = len(os.listdir("/proc/self/task"))
-        if found == expected:
-            break
-        time.sleep(0.01)
-    return found
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="nothing lists the threads")
-def test_threads_end_and_sleep(several):
-    library.gg_threads(1)
-    without = number_of_threads()
+    others = set(os.listdir("/proc/self/task"))  # one that ends may be listed for a moment
     for count in (4, 2, 7, 1, 3):
-        library.gg_threads(count)
+        set_number(count)
         in_pieces(lambda piece: None, 100)
-        assert number_of_threads(without + count - 1) == without + count - 1
+        end = time.monotonic() + 10
+        while len(set(os.listdir("/proc/self/task")) - others) != count - 1:
+            assert time.monotonic() < end
+            time.sleep(0.01)
     start = time.process_time()
     time.sleep(0.3)
     assert time.process_time() - start < 0.05
+    library.gg_threads(number)
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such timer")
-def test_ctrl_c_ends_a_long_product(number):
-    class Interrupted(Exception):
-        pass
+class Interrupted(BaseException):
+    pass
+
+
+@pytest.fixture
+def timer():
+    """A function that has `Interrupted` raised in a millisecond."""
 
     def interrupt(*args):
         raise Interrupted
 
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield lambda: signal.setitimer(signal.ITIMER_REAL, 1e-3)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+has_timer = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no such timer")
+
+
+@has_timer
+def test_ctrl_c_ends_a_long_product(number, timer, monkeypatch):
     class Interrupting(Counting):
         def gg_product(self, *args):
             if not self.calls:
-                signal.setitimer(signal.ITIMER_REAL, 1e-3)
+                timer()
             return super().gg_product(*args)
 
     x = np.ones((2200, 2200), "f")
-    before = signal.signal(signal.SIGALRM, interrupt)
-    threads._library, counting = Interrupting(library), threads._library
-    try:
-        with pytest.raises(Interrupted):
-            threads.matmul(x, x + 1)
-        assert threads._library.calls == 1  # of several
-        assert_array_equal(threads.matmul(x, x + 1), np.full_like(x, 4400))
-        assert threads._library.calls > 3
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        threads._library = counting
-        signal.signal(signal.SIGALRM, before)
+    monkeypatch.setattr(threads, "_library", counting := Interrupting(library))
+    with pytest.raises(Interrupted):
+        threads.matmul(x, x + 1)
+    assert counting.calls == 1  # of several
+    assert_array_equal(threads.matmul(x, x + 1), np.full_like(x, 4400))
+    assert counting.calls > 3
 
 
 PROGRAM = """
@@ -400,18 +389,15 @@ time.sleep(0.1)
 
 
 @is_openblas
-def test_a_limit_by_threadpoolctl(number):
+def test_a_limit_by_threadpoolctl(number, monkeypatch):
     threadpoolctl = pytest.importorskip("threadpoolctl")
     x1, x2 = np.random.default_rng(0).normal(size=(2, 300, 300))
     if threads._blas.usual == 1:
         pytest.skip("OpenBLAS has one thread anyway")
-    threads._library, before = Counting(library), threads._library
-    try:
-        with threadpoolctl.threadpool_limits(1):
-            assert gg.get_num_threads() == 1
-            assert same_bits(threads.matmul(x1, x2), np.matmul(x1, x2))
-        assert not threads._library.calls
-        threads.matmul(x1, x2)
-        assert threads._library.calls == 1
-    finally:
-        threads._library = before
+    monkeypatch.setattr(threads, "_library", counting := Counting(library))
+    with threadpoolctl.threadpool_limits(1):
+        assert gg.get_num_threads() == 1
+        assert same_bits(threads.matmul(x1, x2), np.matmul(x1, x2))
+    assert not counting.calls
+    threads.matmul(x1, x2)
+    assert counting.calls == 1

@@ -1,11 +1,12 @@
 """The steps of recurrent layers by the library have the bits of the definitions."""
 
 import os
-import signal
 import threading
+from itertools import product
 
 import numpy as np
 import pytest
+from test_native_products import Interrupted, has_timer, timer  # noqa: F401, a fixture
 from test_native_rows import assert_same, library, values  # noqa: F401, a fixture
 from test_threads_of_numpy import number  # noqa: F401, a fixture
 
@@ -39,36 +40,27 @@ GIVEN = {"all": (1, 1, 1), "none": (0, 0, 0), "one bias": (1, 0, 1), "no states"
 def arguments(kind, shape, dtype, given, values_of):
     _, gates, states, _ = KINDS[kind]
     length, batch, features, h = shape
-    shapes = [(length, batch, features), (gates * h, features), (gates * h, h)]
-    arrays = [
-        values(s, dtype, values_of if len(s) == 3 else "ordinary", i) for i, s in enumerate(shapes)
+    shapes = (length, batch, features), (gates * h, features), (gates * h, h)
+    shapes = *shapes, (gates * h,), (gates * h,), *[(batch, h)] * states
+    is_given = 1, 1, 1, *given[:2], *given[2:] * states
+    found = [
+        values(s, dtype, "ordinary" if len(s) < 3 else values_of, i) if is_there else None
+        for i, (s, is_there) in enumerate(zip(shapes, is_given, strict=True))
     ]
-    more = [(gates * h,), (gates * h,), *[(batch, h)] * states]
-    is_given = [*given[:2], *given[2:] * states]
-    return [arrays[0], *[a / 8 for a in arrays[1:]]] + [
-        values(s, dtype, "ordinary", 3 + i) if is_there else None
-        for i, (s, is_there) in enumerate(zip(more, is_given, strict=True))
-    ]
+    return [found[0], *[a / 8 for a in found[1:3]], *found[3:]]
 
 
-def same(found, expected):
-    assert isinstance(found, tuple)
-    for x, y in zip(found, expected, strict=True):
-        assert (x is None) == (y is None)
-        if x is not None:
-            assert_same(x, y)
-
-
-def compare(kind, args, cotangents, reverse):
+def compare(kind, args, cotangents, reverse, reached=lambda twin: twin.twin):
     """Compare the twin's results and cotangents with those of the definition."""
     op, _, states, static = KINDS[kind]
     op, twins = op.op, op.op.twins["numpy"]
     expected = op.forward(xp, *args, reverse=reverse, **static)
-    same(twins["forward"].twin(xp, *args, reverse=reverse, **static), expected)
+    assert_same(reached(twins["forward"])(xp, *args, reverse=reverse, **static), expected)
     g = [*cotangents, *[None] * (len(expected) - len(cotangents))]
     for wanted in ((True,) * (5 + states), (False, True, False, False, True, *[False] * states)):
         given = g, *args[:3], *args[5:], expected, wanted, *static.values(), reverse
-        same(twins["joint"].twin(xp, *given), op.joint(xp, *given))
+        found = reached(twins["joint"])(xp, *given)
+        assert_same(tuple(found), tuple(op.joint(xp, *given)))
 
 
 @pytest.mark.parametrize("threads_", [1, 3])
@@ -77,18 +69,13 @@ def compare(kind, args, cotangents, reverse):
 @pytest.mark.parametrize("kind", KINDS)
 def test_bits(kind, dtype, values_of, threads_, number):  # noqa: F811
     gg.set_num_threads(threads_)
-    for reverse in (False, True):
-        for given in GIVEN.values():
-            for shape in SHAPES:
-                length, batch, _, h = shape
-                args = arguments(kind, shape, dtype, given, values_of)
-                whole, *last = (
-                    values(s, dtype, "ordinary", 9 + i)
-                    for i, s in enumerate([(length, batch, h), (batch, h), (batch, h)])
-                )
-                last = last[: 1 + (kind == "lstm")]
-                for g in ([whole, *last], [None, *last], [whole]):
-                    compare(kind, args, g, reverse)
+    for reverse, given, shape in product((False, True), GIVEN.values(), SHAPES):
+        length, batch, _, h = shape
+        args = arguments(kind, shape, dtype, given, values_of)
+        shapes = [(length, batch, h), (batch, h), (batch, h)][: 2 + (kind == "lstm")]
+        whole, *last = (values(s, dtype, "ordinary", 9 + i) for i, s in enumerate(shapes))
+        for g in ([whole, *last], [None, *last], [whole]):
+            compare(kind, args, g, reverse)
 
 
 def test_threads_share_rows_only_where_products_keep_their_bits(number, monkeypatch):  # noqa: F811
@@ -123,36 +110,22 @@ def test_bits_do_not_depend_on_the_rows_of_a_thread(kind, rows, number, monkeypa
     for x, y in zip(found, expected, strict=True):  # these parts of products may add otherwise
         assert x is y is None or np.allclose(x, y, 1e-4, 1e-5)
     if rows == 300:
-        same(found, expected)
+        assert_same(found, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_of_any_order(kind):
     args = arguments(kind, (4, 3, 5, 6), np.float32, (1, 1, 1), "ordinary")
     g = values((3, 4, 6), np.float32, "ordinary", 7).swapaxes(0, 1)
-    twins = KINDS[kind][0].op.twins["numpy"]
-    static = {"reverse": False, **KINDS[kind][3]}
-    expected = twins["forward"](xp, *args, **static)
-    for i in range(len(args)):
+    for i, arg in enumerate(args):
         for other in (
-            args[i].copy("F"),
-            np.repeat(args[i], 2, -1)[..., ::2],
-            np.repeat(args[i].T, 2, -1)[..., ::2].T,  # flattened, its transpose is a view
-            args[i][::-1].copy()[::-1],
+            arg.copy("F"),
+            np.repeat(arg, 2, -1)[..., ::2],
+            np.repeat(arg.T, 2, -1)[..., ::2].T,  # flattened, its transpose is a view
+            arg[::-1].copy()[::-1],
         ):
             changed = [*args[:i], other, *args[i + 1 :]]
-            same(
-                twins["forward"](xp, *changed, **static),
-                KINDS[kind][0].op.forward(xp, *changed, **static),
-            )
-            compare_joint(kind, changed, expected, g)
-
-
-def compare_joint(kind, args, out, g):
-    op, _, states, static = KINDS[kind]
-    given = [g, *[None] * (len(out) - 1)], *args[:3], *args[5:], out, (True,) * (5 + states)
-    given = *given, *static.values(), False
-    same(tuple(op.op.twins["numpy"]["joint"](xp, *given)), op.op.joint(xp, *given))
+            compare(kind, changed, [g], False, reached=lambda twin: twin)
 
 
 @pytest.mark.parametrize("dtype", [gg.float32, gg.float64])
@@ -176,9 +149,9 @@ def test_layers_with_and_without_the_library(kind, dtype, batch_first, monkeypat
         return [a.numpy() for a in found]
 
     calls = []
-    go = recurrent._go
+    go = recurrent._run_steps
     monkeypatch.setattr(
-        recurrent, "_go", lambda *args, **more: calls.append(1) or go(*args, **more)
+        recurrent, "_run_steps", lambda *args, **more: calls.append(1) or go(*args, **more)
     )
     found = run(False), run(True)
     assert len(calls) >= 2 * 3 * 4
@@ -206,6 +179,7 @@ def test_what_is_left_to_the_definitions():
 
 
 def test_errors_are_reported_as_by_numpy():
+    assert hasattr(base.base(), "gg_recurrent_f")
     args = arguments("gru", (4, 3, 5, 6), np.float32, (1, 1, 1), "ordinary")
     args[5][1, :2] = np.inf, -np.inf
     with np.errstate(invalid="warn"), pytest.warns(RuntimeWarning, match="invalid value"):
@@ -214,33 +188,21 @@ def test_errors_are_reported_as_by_numpy():
         gg.gru(*map(gg.asarray, args))
 
 
-class Interrupted(BaseException):
-    pass
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such timer")
-def test_ctrl_c_ends_a_long_sequence(number, monkeypatch):  # noqa: F811
+@has_timer
+def test_ctrl_c_ends_a_long_sequence(number, timer, monkeypatch):  # noqa: F811
     calls, run_kernel = [], recurrent.run_kernel
-
-    def interrupt(*args):
-        raise Interrupted
 
     def counted(*args):
         if not calls:
-            signal.setitimer(signal.ITIMER_REAL, 1e-3)
+            timer()
         calls.append(1)
         return run_kernel(*args)
 
     monkeypatch.setattr(recurrent, "run_kernel", counted)
     x, weight = gg.ones((2000, 64, 8)), gg.ones((4 * 512, 512))
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with pytest.raises(Interrupted):
-            gg.lstm(x, weight[:, :8], weight)
-        assert len(calls) < 100  # of 500
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(Interrupted):
+        gg.lstm(x, weight[:, :8], weight)
+    assert len(calls) < 100  # of 500
     assert threads._blas.get() == threads._blas.usual
 
 
@@ -277,7 +239,3 @@ def test_a_fork_can_compute(number):  # noqa: F811
     if not child:
         os._exit(0 if np.array_equal(twin(xp, *args, reverse=False)[0], expected) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_the_library_is_there():
-    assert hasattr(base.base(), "gg_recurrent_f")

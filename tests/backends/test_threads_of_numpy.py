@@ -121,24 +121,6 @@ def test_shapes_that_do_not_fit(shapes, number, small_pieces):
         threads.matmul(*(drawn(*shape) for shape in shapes))
 
 
-def test_pieces_cover_the_result_once():
-    for sizes in ((64, 127, 128), (500, 1000, 64), (30, 10_000, 300), (10_000, 64, 500)):
-        for lead in ((), (2,), (7, 3)):
-            for number, is_transposed in ((2, False), (3, True), (8, False), (70, True)):
-                shapes = (*lead, *sizes[:2]), sizes[1:]
-                division = threads._division(*shapes, number, is_transposed)
-                if division is None:
-                    continue
-                assert division.shape == (*lead, sizes[0], sizes[2])
-                counts, firsts = np.zeros(division.shape, int), np.zeros(shapes[0], int)
-                for key1, _, key in division.pieces:
-                    counts[key] += 1
-                    firsts[key1] = 1
-                assert len(division.pieces) > 1
-                assert (counts == 1).all()
-                assert firsts.all()
-
-
 @is_openblas
 def test_openblas_has_one_thread_inside_only(number):
     seen = []
@@ -165,10 +147,8 @@ def test_openblas_has_one_thread_inside_only(number):
 
 @is_openblas
 def test_a_limit_of_the_program_is_left_alone(number, small_pieces, monkeypatch):
-    if blas.usual == 1:
-        blas.set(2)  # what threadpoolctl does, where there is one processor or a limit of one
-    else:
-        blas.set(1)
+    # What threadpoolctl does, where there is one processor or a limit of one.
+    blas.set(2 if blas.usual == 1 else 1)
     try:
         monkeypatch.setattr(threads._threads, "run", None)
         threads.matmul(drawn(300, 40), drawn(40, 70))
@@ -262,18 +242,18 @@ def run_program(text, **variables):
 
 @pytest.mark.slow
 @is_openblas
-@pytest.mark.parametrize("variable", ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"])
-def test_a_limit_of_the_environment_is_left_alone(variable):
-    text = "print(gg.get_num_threads(), threading.active_count(), threads._threads.number)"
-    assert run_program(text, **{variable: "1"}) == ["1", "1", "None"]
-
-
-@pytest.mark.slow
-@is_openblas
-def test_the_default_ends_with_the_program():
-    found = run_program("print(gg.get_num_threads(), threads._threads.number, threads._blas.usual)")
-    processors = min(threads._processors(), int(found[2]))
-    assert found[:2] == [str(processors), str(processors) if int(found[2]) > 1 else "None"]
+@pytest.mark.parametrize("variable", ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", None])
+def test_the_environment_and_the_default(variable):
+    """A limit is left alone; threads of the default end with the program."""
+    numbers = "gg.get_num_threads(), threading.active_count(), threads._threads.number"
+    text = f"print({numbers}, threads._blas.usual)"
+    found = run_program(text, **{variable: "1"} if variable else {})
+    if variable:
+        assert found[:3] == ["1", "1", "None"]
+    else:
+        processors = min(threads._processors(), int(found[3]))
+        assert found[0] == str(processors)
+        assert found[2] == (str(processors) if int(found[3]) > 1 else "None")
 
 
 @pytest.mark.slow
@@ -304,45 +284,29 @@ def test_results_in_order(number):
 
     assert threads.run(square, range(20)) == [i * i for i in range(20)]
     assert threads.run(square, []) == []
-
-
-def test_nested_calls(number):
     found = threads.run(lambda i: threads.run(lambda k: 10 * i + k, range(3)), range(4))
     assert found == [[10 * i + k for k in range(3)] for i in range(4)]
 
 
-def test_an_error_waits_for_other_threads(number):
-    working, main = set(), threading.current_thread()
-    together = threading.Barrier(2)
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_errors_and_other_threads(where, number):
+    """One here waits for the others' work; one elsewhere is raised here."""
+    working, main, together = set(), threading.current_thread(), threading.Barrier(2)
 
     def call(i):
-        if threading.current_thread() is main:
-            together.wait(60)
-            raise KeyboardInterrupt
+        is_main = threading.current_thread() is main
         working.add(i)
         together.wait(60)
-        time.sleep(0.05)
+        time.sleep(0 if is_main else 0.05)
         working.remove(i)
+        if is_main == (where == "here"):
+            raise KeyboardInterrupt if is_main else KeyError(where)
 
     gg.set_num_threads(2)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt if where == "here" else KeyError):
         threads.run(call, range(2))
     assert not working
     assert threads.run(str, range(5)) == list("01234")
-
-
-def test_errors_in_other_threads(number):
-    main, has_failed = threading.current_thread(), threading.Event()
-
-    def fail(i):
-        if threading.current_thread() is main:
-            assert has_failed.wait(60)
-        else:
-            has_failed.set()
-            raise KeyError("elsewhere")
-
-    with pytest.raises(KeyError, match="elsewhere"):
-        threads.run(fail, range(50))
 
 
 class Held:
@@ -367,19 +331,20 @@ def test_where_no_thread_can_start_nothing_is_held(monkeypatch):
 def test_an_interrupt_while_the_first_thread_starts(monkeypatch):
     """Later work is divided, and nothing waits in a queue that no thread reads."""
 
-    class Interrupted(threading.Thread):
-        def start(self):
-            raise KeyboardInterrupt
+    def start(self):
+        raise KeyboardInterrupt
 
-    pool = threads._Threads(2)
+    def call(i):
+        both.wait(60)
+        return 2 * i
+
+    pool, both = threads._Threads(2), threading.Barrier(2)
     with monkeypatch.context() as patch:
-        patch.setattr(threads, "Thread", Interrupted)
+        patch.setattr(threading.Thread, "start", start)
         with pytest.raises(KeyboardInterrupt):
-            pool.run(lambda x: x, [1, 2])
-    assert pool.calls is None
-    assert pool.run(lambda x: 2 * x, [1, 2]) == [2, 4]
-    assert pool.calls is not None
-    pool.calls.put(None)
+            pool.run(pytest.fail, [1, 2])
+    assert pool.run(call, [1, 2]) == [2, 4]  # by two threads
+    pool.resize(1)
 
 
 def test_calls_that_are_over_hold_nothing(number):
@@ -495,24 +460,23 @@ def test_recurrent_layers(kind, reverse, number, small_pieces):
     layer = kind(3, 5, bidirectional=reverse, dtype=gg.float64)
     inputs = drawn(7, 7, 3), *drawn(2 if kind is nn.LSTM else 1, 1 + reverse, 7, 5)
 
-    def run(compiled=False):
+    def run(calls=1, compile=lambda step: step):
         x, *states = (gg.tensor(a, requires_grad=True) for a in inputs)
 
+        @compile
         def step():
             layer.zero_grad()
             out, last = layer(x, tuple(states) if kind is nn.LSTM else states[0])
             loss = (out * out).sum() + (gg.stack(list(last)) ** 2).sum()
             return out.detach(), *gg.autograd.grad(loss, [x, *states, *layer.parameters()])
 
-        if compiled:
-            step = gg.compile(step)
-            for _ in range(2):  # they are recorded
-                step()
-            assert step._programs
-        return [a.numpy() for a in step()]
+        for _ in range(calls):
+            found = step()
+        assert calls == 1 or step._programs
+        return [a.numpy() for a in found]
 
     found = run()
-    for again in (run(), run(compiled=True)):
+    for again in (run(), run(3, gg.compile)):
         for a, b in zip(found, again, strict=True):
             assert_array_equal(a, b)
     gg.set_num_threads(1)
@@ -525,17 +489,13 @@ def test_compiled_products_have_the_same_bits(number, small_pieces):
     x = gg.asarray(drawn(300, 100, dtype="float32"))
 
     def step(x):
-        layer.zero_grad()
         loss = (layer(x) ** 2).mean()
-        loss.backward()
-        return loss.detach()
+        return loss.detach(), *gg.autograd.grad(loss, [*layer.parameters()])
 
-    expected = [step(x).numpy(), *[p.grad.numpy().copy() for p in layer.parameters()]]
-    compiled = gg.compile(step)
+    expected, compiled = step(x), gg.compile(step)
     for _ in range(3):
-        found = [compiled(x).numpy(), *[p.grad.numpy() for p in layer.parameters()]]
-        for a, b in zip(found, expected, strict=True):
-            assert_array_equal(a, b)
+        for a, b in zip(compiled(x), expected, strict=True):
+            assert_array_equal(a.numpy(), b.numpy())
 
 
 def test_numbers():
@@ -545,8 +505,7 @@ def test_numbers():
             gg.set_num_threads(number)
     with pytest.raises(TypeError):
         gg.set_num_threads(1.5)
-    assert gg.get_num_threads() == before
-    assert gg.get_num_threads() >= 1
+    assert gg.get_num_threads() == before >= 1
 
 
 @pytest.mark.parametrize(

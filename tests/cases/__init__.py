@@ -7,9 +7,9 @@ Tests and benchmarks iterate over `CASES`. There is a module here for each modul
 from importlib import import_module
 from pkgutil import iter_modules
 
-from .base import Case, Sample, values
+from .base import LAYOUTS, Case, Sample, values
 
-TOPICS = [import_module(f".{m.name}", __name__) for m in iter_modules(__path__) if m.name != "base"]
-CASES = [case for topic in TOPICS for case in topic.CASES]
+TOPICS = {m.name for m in iter_modules(__path__)} - {"base", "draws", "kinds"}
+CASES = [c for topic in sorted(TOPICS) for c in import_module(f".{topic}", __name__).CASES]
 
-__all__ = ["CASES", "Case", "Sample", "values"]
+__all__ = ["CASES", "LAYOUTS", "Case", "Sample", "values"]

@@ -1,17 +1,14 @@
 """Activations."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
-from .base import Case, S, inf, kink, nonzero, unary, values
+from .base import Case, S, inf, values
+from .draws import nonzero
+from .kinds import kink, unary, unlike_torch
 
 _erf = np.vectorize(math.erf, otypes=[float])
-
-
-def _functional(name):
-    return lambda torch, x, **static: getattr(torch.nn.functional, name)(x, **static)
 
 
 def _elu(x, *, alpha=1.0, scale=1.0, input_scale=1.0):
@@ -33,9 +30,9 @@ def _softplus(x, *, beta=1.0, threshold=20.0):
     return np.where(beta * x > threshold, x, np.logaddexp(0, beta * x) / beta)
 
 
-def at_infinity(*slopes):
-    """PyTorch's values and slopes are nan there."""
-    return kink([-inf, inf], gradients=(list(slopes),), unlike_torch="nan at infinities")
+def at_infinity(**static):
+    """Slopes where PyTorch's values and slopes are nan."""
+    return kink([-inf, inf], gradients=([0.0, 1.0],), unlike_torch="nan at infinities", **static)
 
 
 def _far(x):
@@ -53,7 +50,7 @@ CASES = [
             kink([0.0], negative_slope=1.5, gradients=([1.5],)),
         ],
         lambda x, *, negative_slope=0.01: np.where(x > 0, x, negative_slope * x),
-        _functional("leaky_relu"),
+        torch="nn.functional.leaky_relu",
     ),
     Case(
         "elu",
@@ -73,34 +70,27 @@ CASES = [
         "gelu",
         [
             *unary(),
-            *(S(values([-2.0, 0.0, 3.0]), approximate=how) for how in ("none", "tanh")),
-            *(S(values([-1e4, -5.0, 5.0, 1e4]), approximate=how) for how in ("none", "tanh")),
-            at_infinity(0.0, 1.0),
-            kink(
-                [-inf, inf],
-                approximate="tanh",
-                gradients=([0.0, 1.0],),
-                unlike_torch="nan at infinities",
+            *(
+                S(values([-1e4, -5.0, -2.0, 0.0, 3.0, 5.0, 1e4]), approximate=how)
+                for how in ("none", "tanh")
             ),
+            at_infinity(),
+            at_infinity(approximate="tanh"),
         ],
         _gelu,
-        _functional("gelu"),
+        torch="nn.functional.gelu",
     ),
     Case(
         "silu",
-        [*unary(), _far(1e4), at_infinity(0.0, 1.0)],
+        [*unary(), _far(1e4), at_infinity()],
         lambda x: np.maximum(x, -2e4) * np.exp(-np.logaddexp(0, -x)),
-        _functional("silu"),
+        torch="nn.functional.silu",
     ),
     Case(
         "mish",
-        [
-            *unary(),
-            replace(_far(1e4), unlike_torch="PyTorch's second gradient is nan"),
-            at_infinity(0.0, 1.0),
-        ],
+        [*unary(), *unlike_torch("PyTorch's second gradient is nan", _far(1e4)), at_infinity()],
         lambda x: np.maximum(x, -2e4) * np.tanh(np.logaddexp(0, x)),
-        _functional("mish"),
+        torch="nn.functional.mish",
     ),
     Case(
         "softplus",
@@ -112,13 +102,13 @@ CASES = [
             kink([-inf, inf], gradients=([0.0, 1.0],)),
         ],
         _softplus,
-        _functional("softplus"),
+        torch="nn.functional.softplus",
     ),
     Case(
         "softsign",
         [*unary(nonzero), _far(1e4), kink([0.0], gradients=([1.0],))],
         lambda x: x / (1 + np.abs(x)),
-        _functional("softsign"),
+        torch="nn.functional.softsign",
     ),
     Case(
         "hardtanh",
@@ -129,7 +119,7 @@ CASES = [
             kink([0.0, 6.0, 3.0], min_val=0.0, max_val=6.0, gradients=([0.0, 0.0, 1.0],)),
         ],
         lambda x, *, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val),
-        _functional("hardtanh"),
+        "nn.functional.hardtanh",
     ),
     Case(
         "hardswish",
@@ -137,9 +127,9 @@ CASES = [
             *unary(),
             S(values([-1e4, -4.0, -2.0, 2.0, 4.0, 1e4])),
             kink([-3.0, 3.0], gradients=([0.0, 1.0],)),
-            at_infinity(0.0, 1.0),
+            at_infinity(),
         ],
         lambda x: np.maximum(x, -3) * np.clip(x + 3, 0, 6) / 6,
-        _functional("hardswish"),
+        torch="nn.functional.hardswish",
     ),
 ]

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from .base import A, Case, S, beyond, bools, inf, integers, values
+from .base import A, Case, S, inf, values
+from .draws import bools, integers
+from .kinds import beyond
 
 
 def _attention(query, key, value, mask=None, *, is_causal=False, scale=None):
@@ -50,5 +52,5 @@ CASES = [
         _attention,
         _torch_attention,
         relative_to="matrix",
-    ),
+    )
 ]

@@ -1,4 +1,4 @@
-"""The parts of the table of ops: inputs, samples, cases, and samples for kinds of ops.
+"""The parts of the table of ops: inputs, samples and cases.
 
 Nothing here needs PyTorch to be installed: `Case.torch` gets the module as an argument.
 """
@@ -6,60 +6,18 @@ Nothing here needs PyTorch to be installed: `Case.torch` gets the module as an a
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import wraps
+from itertools import cycle
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 import gpugrad
 from gpugrad.testing import _tolerance, assert_close
 
-# Distributions of samples. They keep away from kinks, ties and poles, which finite differences
-# would cross. Those have samples of their own, with the gradients expected there.
-
-
-def normal(rng, shape):
-    return rng.standard_normal(shape)
-
-
-def positive(rng, shape):
-    return rng.uniform(0.5, 2.0, shape)
-
-
-def nonzero(rng, shape):
-    """Values of both signs, at least 0.3 away from 0."""
-    return rng.uniform(0.3, 2.0, shape) * rng.choice([-1.0, 1.0], shape)
-
-
-def distinct(rng, shape):
-    """Values at least 0.25 apart."""
-    size = int(np.prod(shape))
-    return (rng.permutation(size).reshape(shape) - size / 2) / 4 + rng.uniform(0, 0.05)
-
-
-def away_from_even(rng, shape):
-    """Values at least 0.5 away from multiples of 2, where the rounded quotient by 2 or -2 jumps."""
-    return 2 * rng.integers(-3, 3, shape) + rng.uniform(0.5, 1.5, shape)
-
-
-def plus_or_minus_two(rng, shape):
-    return rng.choice([-2.0, 2.0], shape)
-
-
-def bools(rng, shape):
-    return rng.random(shape) < 0.5
-
-
-def near_one(rng, shape):
-    """Values so close to 1 that the product of a million neither overflows nor underflows."""
-    return np.exp(rng.normal(0, 0.01, shape))
-
-
-def integers(low, high, dtype="int64"):
-    def draw(rng, shape):
-        return rng.integers(low, high, shape).astype(dtype)
-
-    return draw
+from .draws import normal
 
 
 @dataclass(frozen=True)
@@ -129,15 +87,23 @@ class Sample:
         return tuple(x.shape if isinstance(x, Array) else x for x in self.inputs)
 
     @property
+    def specs(self):
+        """The inputs that are arrays."""
+        return [x for x in self.inputs if isinstance(x, Array)]
+
+    @property
+    def has_matrix(self):
+        return any(len(x.shape) > 1 and np.prod(x.shape) > 1 for x in self.specs)
+
+    @property
     def mixed(self):
         """Whether the sample has floating dtypes of its own."""
-        return any(isinstance(x, Array) and x.dtype for x in self.inputs)
+        return any(x.dtype for x in self.specs)
 
     @property
     def double(self):
         """Whether its own dtypes all have double precision, so that differences can check it."""
-        dtypes = [x.dtype for x in self.inputs if isinstance(x, Array)]
-        dtypes.append(self.static.get("dtype"))
+        dtypes = [*(x.dtype for x in self.specs), self.static.get("dtype")]
         return all(dtype in (None, "float64", "complex128") for dtype in dtypes)
 
     def __str__(self):
@@ -160,22 +126,45 @@ def S(*inputs, **static):
     return Sample(inputs, static)
 
 
-def square(n, draw=normal):
-    """Return a square array of about ``n`` elements."""
-    side = round(n**0.5)
-    return A(side, side, draw=draw)
+LAYOUTS = "transposed", "strided", "reversed"
 
 
-def beyond(libraries, *samples):
-    """Return the samples, for all libraries except these."""
-    names = frozenset(libraries.split())
-    return [replace(s, beyond=s.beyond | names) for s in samples]
+def in_layouts(sample):
+    """Return three samples, in which each array comes in every layout that is not contiguous."""
+
+    def turned(k):
+        layouts = cycle(LAYOUTS[k:] + LAYOUTS[:k])
+        return [
+            replace(x, layout=next(layouts)) if isinstance(x, Array) else x for x in sample.inputs
+        ]
+
+    return [replace(sample, inputs=tuple(turned(k))) for k in range(len(LAYOUTS))]
 
 
-def kink(*inputs, gradients, unlike_torch=None, **static):
-    """Return a sample at given values, with the gradients expected there."""
-    inputs = tuple(values(x) if isinstance(x, list) else x for x in inputs)
-    return Sample(inputs, static, gradients=gradients, unlike_torch=unlike_torch)
+def in_float32(function):
+    """Wrap a function of NumPy's that has no float16, to compute it in float32."""
+
+    @wraps(function)
+    def call(*inputs, **static):
+        inputs = [
+            x.astype("float32") if getattr(x, "dtype", None) == "float16" else x for x in inputs
+        ]
+        return function(*inputs, **static)
+
+    return call
+
+
+def numpy_function(name):
+    """Return NumPy's function, or SciPy's if it is one of ``special``."""
+    if name.startswith("special."):
+        return attrgetter(name)(scipy)
+    function = attrgetter(name)(np)
+    return in_float32(function) if name.startswith("linalg.") else function
+
+
+def torch_function(name):
+    """Return a function of the module ``torch`` and the arguments of its function."""
+    return lambda torch, *inputs, **static: attrgetter(name)(torch)(*inputs, **static)
 
 
 def call_directly(xp, function, *inputs, **static):
@@ -187,9 +176,11 @@ class Case:
     """An op and what tests need to know about it.
 
     op: its name in `gpugrad`, such as ``"add"`` or ``"linalg.cholesky"``.
-    samples: calls of the op.
-    reference: the forward in NumPy, a function of the op's arguments.
-    torch: PyTorch's equivalent, a function of the module ``torch`` and the op's arguments; or None.
+    samples: calls of the op. Unless some of them have layouts, one is repeated in each layout.
+    reference: the forward in NumPy, a function of the op's arguments or a name in NumPy; by
+        default NumPy's or SciPy's function of the same name.
+    torch: PyTorch's equivalent, a function of the module ``torch`` and the op's arguments, or a
+        name in PyTorch; True for the same name, None if there is no equivalent.
     differentiable: whether floating results carry gradients.
     complex: whether it takes complex numbers; its samples are then tried with them too.
     through: how tests call the op if its results are not unique or its inputs are not
@@ -206,13 +197,30 @@ class Case:
 
     op: str
     samples: list
-    reference: Callable
-    torch: Callable | None = None
+    reference: Callable | str = ""
+    torch: Callable | str | bool | None = None
     differentiable: bool = True
     complex: bool = False
     through: Callable = call_directly
     relative_to: str = "element"
     sized: Callable[[int], Sample] | None = None
+
+    def __post_init__(self):
+        def put(name, value):
+            object.__setattr__(self, name, value)
+
+        if isinstance(self.reference, str):
+            put("reference", numpy_function(self.reference or self.op))
+        if isinstance(self.torch, str | bool):
+            put("torch", torch_function(self.op if self.torch is True else self.torch))
+        if not any(x.layout != "contiguous" for s in self.samples for x in s.specs):
+            put("samples", [*self.samples, *in_layouts(self._example)])
+
+    @property
+    def _example(self):
+        """The first sample with a matrix of elements, or the first of all."""
+        smooth = (s for s in self.samples if s.gradients is None)
+        return next((s for s in smooth if s.has_matrix), self.samples[0])
 
     @property
     def function(self):
@@ -223,8 +231,7 @@ class Case:
         """Return a sample whose largest array has about ``n`` elements."""
         if self.sized:
             return self.sized(n)
-        arrays = [x for x in self.samples[0].inputs if isinstance(x, Array)]
-        largest = max((x.shape for x in arrays), key=np.prod)
+        largest = max((x.shape for x in self.samples[0].specs), key=np.prod)
         factor = (n / np.prod(largest)) ** (1 / len(largest))
 
         def lengthen(x):
@@ -261,129 +268,3 @@ class Case:
 
 
 inf, nan = float("inf"), float("nan")
-LAYOUTS = "transposed", "strided", "reversed"
-
-
-def unary(draw=normal):
-    return [
-        S(A(2, 3, draw=draw)),
-        S(A(draw=draw)),
-        S(A(0, draw=draw)),
-        S(A(2, 0, 3, draw=draw)),
-        *(S(A(2, 3, draw=draw, layout=layout)) for layout in LAYOUTS),
-    ]
-
-
-def binary(draw1=normal, draw2=None):
-    draw2 = draw2 or draw1
-    shapes = [
-        ((2, 3), (2, 3)),
-        ((2, 3), (3,)),
-        ((3,), (2, 3)),
-        ((2, 1), (1, 3)),
-        ((2, 1, 3), (4, 1)),
-        ((), (2, 3)),
-        ((2, 3), ()),
-        ((), ()),
-        ((0, 3), (1, 3)),
-        ((1,), (0,)),
-        ((1, 1), ()),
-    ]
-    return [
-        *(S(A(*s1, draw=draw1), A(*s2, draw=draw2)) for s1, s2 in shapes),
-        *(
-            S(A(2, 3, draw=draw1, layout=layout), A(3, draw=draw2, layout="reversed"))
-            for layout in LAYOUTS
-        ),
-    ]
-
-
-def scalars(draw=normal):
-    """Samples with a Python scalar on either side."""
-    return [
-        S(A(2, 3, draw=draw), 1.5),
-        S(1.5, A(2, 3, draw=draw)),
-        S(A(draw=draw), 2),
-        S(2, A(draw=draw)),
-        S(A(0, draw=draw), 2),
-    ]
-
-
-def mixed(draw=normal):
-    """Samples of different dtypes: integers take the floating dtype, and the wider one wins."""
-    return [
-        S(A(2, 3, draw=draw, dtype="float32"), A(3, draw=integers(1, 5))),
-        S(A(3, draw=integers(1, 5, "int32")), A(2, 3, draw=draw, dtype="float32")),
-        S(A(2, 3, draw=draw, dtype="float32"), A(3, draw=draw, dtype="float64")),
-        *beyond(
-            "array_api_strict",  # has no float16
-            S(A(2, 3, draw=draw, dtype="float16"), A(3, draw=draw, dtype="float32")),
-            S(A(2, 3, draw=draw, dtype="float16"), A(3, draw=integers(1, 5))),
-        ),
-    ]
-
-
-def arithmetic(draw1=normal, draw2=None):
-    return binary(draw1, draw2) + scalars(draw1) + mixed(draw1)
-
-
-def logical():
-    return [s for s in binary(bools) if all(isinstance(x, Array) for x in s.inputs)]
-
-
-def integer_inputs(*more, **static):
-    """Samples of integers, which become the default floating dtype if the library allows that."""
-    return beyond("array_api_strict torch", S(A(2, 3, draw=integers(1, 5)), *more, **static))
-
-
-AXES = [None, 0, 1, -1, (0,), (0, 2), (-1, 0), (0, 1, 2)]
-
-
-def reduction(draw=normal, axes=AXES, **static):
-    shape = 2, 3, 2
-    return [
-        *(S(A(*shape, draw=draw), axis=axis, **static) for axis in axes),
-        *(S(A(*shape, draw=draw), axis=axis, keepdims=True, **static) for axis in axes),
-        *(S(A(*shape, draw=draw, layout=layout), axis=1, **static) for layout in LAYOUTS),
-        S(A(5, draw=draw), **static),
-        S(A(1, 4, draw=draw), axis=0, **static),
-        S(A(draw=draw), **static),
-        S(A(draw=draw), keepdims=True, **static),
-        S(A(0, 3, draw=draw), axis=1, **static),
-    ]
-
-
-def over_no_elements(**static):
-    """Reductions over no elements, for ops that define a value for them."""
-    return [
-        S(A(0), **static),
-        S(A(0, 3), axis=0, **static),
-        S(A(2, 0, 3), axis=(0, 1), keepdims=True, **static),
-    ]
-
-
-def over_no_axes():
-    return beyond("torch", S(A(2, 3, draw=distinct), axis=()))
-
-
-def along(draw=normal):
-    """Samples for ops that keep the shape and work along one axis."""
-    return [
-        S(A(2, 3, draw=draw)),
-        S(A(2, 3, draw=draw), axis=0),
-        S(A(2, 3, 2, draw=draw), axis=1),
-        S(A(2, 3, 2, draw=draw), axis=-2),
-        S(A(3, draw=draw)),
-        S(A(1, draw=draw)),
-        S(A(0, 3, draw=draw)),
-        *(S(A(2, 3, draw=draw, layout=layout)) for layout in LAYOUTS),
-    ]
-
-
-def torch_axes(function):
-    """Return a PyTorch reduction whose ``axis`` may be None, an int or a tuple."""
-
-    def call(torch, x, *, axis=None, **static):
-        return function(torch, x, tuple(range(x.ndim)) if axis is None else axis, **static)
-
-    return call

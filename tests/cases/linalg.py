@@ -4,12 +4,11 @@ Decompositions are called in such a way that the results do not depend on the ch
 decomposition leaves open, and that inputs are Hermitian where a function assumes it.
 """
 
-from dataclasses import replace
-from functools import wraps
-
 import numpy as np
 
-from .base import LAYOUTS, A, Case, S, beyond, inf, integers, kink, nonzero, values
+from .base import A, Case, S, in_float32, in_layouts, inf, values
+from .draws import integers, nonzero
+from .kinds import beyond, each, kink, of_shapes, unlike_torch
 
 # Distributions of samples.
 
@@ -49,7 +48,6 @@ def square(draw=regular, sizes=(3, 1, 2, 4), **static):
         S(A(2, 3, 3, draw=draw), **static),
         S(A(2, 1, 2, 2, draw=draw), **static),
         S(A(0, 2, 2, draw=draw), **static),
-        *(S(A(3, 3, draw=draw, layout=layout), **static) for layout in LAYOUTS),
     ]
 
 
@@ -59,7 +57,6 @@ def rectangular(draw=spaced, **static):
         S(A(2, 3, 2, draw=draw), **static),
         S(A(2, 1, 2, 3, draw=draw), **static),
         S(A(0, 2, 3, draw=draw), **static),
-        *(S(A(3, 2, draw=draw, layout=layout), **static) for layout in LAYOUTS),
     ]
 
 
@@ -79,10 +76,9 @@ def matrices(draw, *more, largest=100):
 
 def complete_factors(**static):
     """Return samples for which the unitary factors have all their columns."""
+    why = "PyTorch has no gradients through the columns beyond the first"
     return [
-        replace(s, unlike_torch="PyTorch has no gradients through the columns beyond the first")
-        if s.shapes[0][-2] != s.shapes[0][-1]
-        else s
+        s if s.shapes[0][-2] == s.shapes[0][-1] else unlike_torch(why, s)[0]
         for s in rectangular(**static)
     ]
 
@@ -143,19 +139,6 @@ def _qr(xp, qr, x, **static):
 # References.
 
 
-def in_float32(function):
-    """Wrap a function of NumPy's that has no float16, to compute it in float32."""
-
-    @wraps(function)
-    def call(*inputs, **static):
-        inputs = [
-            x.astype("float32") if getattr(x, "dtype", None) == "float16" else x for x in inputs
-        ]
-        return function(*inputs, **static)
-
-    return call
-
-
 def complex_results(function):
     """Wrap a function of NumPy's whose results are real where possible, to make them complex."""
 
@@ -195,7 +178,6 @@ def _norm_samples():
         S(A(0)),
         S(A(0, 3, **draw), axis=1),
         S(values([300.0, -400.0], "float16")),
-        *(S(A(2, 3, layout=layout, **draw), axis=0, ord=3) for layout in LAYOUTS),
         kink([0.0, 0.0], gradients=([0, 0],)),
         kink([0.0, 3.0, -4.0], gradients=([0, 0.6, -0.8],)),
         kink([0.0, 3.0, -4.0], gradients=([0, 1, -1],), ord=1),
@@ -211,43 +193,42 @@ def _norm_samples():
 
 def _matrix_norm_samples():
     orders = ["fro", "nuc", 1, -1, 2, -2, inf, -inf]
-    draw = {"draw": spaced}
+    zeros, two, halves = [[0.0, 0.0]] * 2, [[2.0, 0.0], [0.0, 2.0]], ([[0.5, 0], [0, 0.5]],)
+    signs, of_signs = [[1.0, -2.0], [-2.0, 1.0]], ([[0.5, -0.5], [-0.5, 0.5]],)
     return [
-        S(A(3, 3, **draw)),
-        *(S(A(2, 3, 2, **draw), ord=order) for order in orders),
-        *(S(A(2, 2, 3, **draw), ord=order, keepdims=True) for order in orders),
-        *(S(A(0, 2, 3, **draw), ord=order) for order in orders),
-        *(S(A(3, 2, layout=layout, **draw), ord=1) for layout in LAYOUTS),
-        kink([[0.0, 0.0], [0.0, 0.0]], gradients=([[0, 0], [0, 0]],)),
-        kink([[0.0, 0.0], [0.0, 0.0]], gradients=([[0, 0], [0, 0]],), ord="nuc",
-             unlike_torch="it takes the identity"),
+        S(A(3, 3, draw=spaced)),
+        *each("ord", {(2, 3, 2): orders, (0, 2, 3): orders}, spaced),
+        *each("ord", {(2, 2, 3): orders}, spaced, keepdims=True),
+        *in_layouts(S(A(3, 2, draw=spaced), ord=1)),
+        kink(zeros, gradients=(zeros,)),
+        kink(zeros, gradients=(zeros,), ord="nuc", unlike_torch="it takes the identity"),
         kink([[3.0, 0.0], [0.0, 4.0]], gradients=([[0.6, 0], [0, 0.8]],)),
-        kink([[2.0, 0.0], [0.0, 2.0]], gradients=([[0.5, 0], [0, 0.5]],), ord=2),
-        kink([[2.0, 0.0], [0.0, 2.0]], gradients=([[0.5, 0], [0, 0.5]],), ord=-2),
-        kink([[1.0, -2.0], [-2.0, 1.0]], gradients=([[0.5, -0.5], [-0.5, 0.5]],), ord=1),
-        kink([[1.0, -2.0], [-2.0, 1.0]], gradients=([[0.5, -0.5], [-0.5, 0.5]],), ord=-inf),
-    ]  # fmt: skip
+        *(kink(two, gradients=halves, ord=order) for order in (2, -2)),
+        *(kink(signs, gradients=of_signs, ord=order) for order in (1, -inf)),
+    ]
 
 
 def _solve_samples():
     a = {"draw": regular}
+    shapes = [
+        ((3, 3), (3,)),
+        ((3, 3), (3, 2)),
+        ((3, 3), (3, 1)),
+        ((1, 1), (1,)),
+        ((2, 3, 3), (3,)),
+        ((2, 3, 3), (3, 2)),
+        ((3, 3), (2, 3, 2)),
+        ((2, 3, 3), (2, 3, 3)),
+        ((2, 1, 2, 2), (3, 2, 1)),
+        ((3, 2, 2), (2, 1)),
+        ((2, 2, 2), (2, 2)),  # a matrix, not two vectors
+        ((0, 2, 2), (2, 1)),
+        ((2, 2), (2, 0)),
+    ]
     return [
-        S(A(3, 3, **a), A(3)),
-        S(A(3, 3, **a), A(3, 2)),
-        S(A(3, 3, **a), A(3, 1)),
-        S(A(1, 1, **a), A(1)),
-        S(A(2, 3, 3, **a), A(3)),
-        S(A(2, 3, 3, **a), A(3, 2)),
-        S(A(3, 3, **a), A(2, 3, 2)),
-        S(A(2, 3, 3, **a), A(2, 3, 3)),
-        S(A(2, 1, 2, 2, **a), A(3, 2, 1)),
-        S(A(3, 2, 2, **a), A(2, 1)),
-        S(A(2, 2, 2, **a), A(2, 2)),  # a matrix, not two vectors
-        S(A(0, 2, 2, **a), A(2, 1)),
+        *(S(A(*s1, **a), A(*s2)) for s1, s2 in shapes),
         S(A(2, 2, dtype="float16", **a), A(2, dtype="float32")),
         S(A(2, 2, dtype="float32", **a), A(2, 1, dtype="float16")),
-        S(A(2, 2, **a), A(2, 0)),
-        *(S(A(3, 3, layout=layout, **a), A(3, 2, layout=layout)) for layout in LAYOUTS),
     ]
 
 
@@ -261,111 +242,52 @@ def _power_samples():
         S(A(2, 3, 3, draw=draw), -2),
         S(A(1, 1, draw=draw), 4),
         S(A(0, 2, 2, draw=draw), 2),
-        *(S(A(2, 2, draw=draw, layout=layout), 3) for layout in LAYOUTS),
     ]
 
 
 def _cross_samples():
+    pairs = [(3,), (3,)], [(2, 3), (2, 3)], [(2, 3), (3,)], [(3,), (2, 3)], [(4, 1, 3), (2, 3)]
     return [
-        S(A(3), A(3)),
-        S(A(2, 3), A(2, 3)),
-        S(A(2, 3), A(3)),
-        S(A(3), A(2, 3)),
-        S(A(4, 1, 3), A(2, 3)),
-        S(A(3, 2), A(3, 2), axis=-2),
-        S(A(4, 3, 1), A(3, 2), axis=-2),
-        S(A(0, 3), A(3)),
-        *(S(A(2, 3, layout=layout), A(3, layout="reversed")) for layout in LAYOUTS),
+        *of_shapes(*pairs, [(0, 3), (3,)]),
+        *of_shapes([(3, 2), (3, 2)], [(4, 3, 1), (3, 2)], axis=-2),
     ]
-
-
-OFFSETS = 0, 1, -1, 2, -2
 
 
 def _diagonal_samples():
+    offsets = [0, 1, -1, 2, -2]
     return [
-        S(A(3, 3)),
-        *(S(A(3, 4), offset=offset) for offset in OFFSETS),
-        *(S(A(2, 4, 2), offset=offset) for offset in OFFSETS),
-        S(A(2, 3), offset=3),
-        S(A(2, 3), offset=-2),
-        S(A(1, 1)),
-        S(A(0, 3)),
-        S(A(2, 0, 0)),
-        S(A(0, 2, 3)),
-        *(S(A(2, 3, layout=layout)) for layout in LAYOUTS),
+        *each("offset", {(3, 4): offsets, (2, 4, 2): offsets, (2, 3): [3, -2]}),
+        *of_shapes([(3, 3)], [(1, 1)], [(0, 3)], [(2, 0, 0)], [(0, 2, 3)]),
     ]
 
 
+def _case(name, samples, reference="", torch=True, draw=None, **options):
+    """Return a case; for benchmarks, its matrices come from ``draw``."""
+    options.setdefault("sized", matrices(draw) if draw else None)
+    options = {"complex": True, "relative_to": "matrix"} | options
+    return Case(f"linalg.{name}", samples, reference, torch, **options)
+
+
 CASES = [
-    Case(
-        "linalg.inv",
-        square(),
-        in_float32(np.linalg.inv),
-        lambda torch, x: torch.linalg.inv(x),
-        complex=True,
-        relative_to="matrix",
-        sized=matrices(near_identity),
-    ),
-    Case(
-        "linalg.solve",
+    _case("inv", square(), draw=near_identity),
+    _case(
+        "solve",
         _solve_samples(),
-        in_float32(np.linalg.solve),
         # PyTorch treats (2, 2) as two vectors.
-        lambda torch, x1, x2: (
+        torch=lambda torch, x1, x2: (
             torch.linalg.solve(x1, x2 if x2.ndim == 1 else x2[None])
             if x2.ndim == 1 or x1.ndim - 1 == x2.ndim
             else torch.linalg.solve(x1, x2)
         ),
-        complex=True,
-        relative_to="matrix",
         sized=lambda n: S(*(matrices(near_identity)(n).inputs * 2)),
     ),
-    Case(
-        "linalg.det",
-        square(),
-        in_float32(np.linalg.det),
-        lambda torch, x: torch.linalg.det(x),
-        complex=True,
-        relative_to="matrix",
-        sized=matrices(near_identity),
-    ),
-    Case(
-        "linalg.cofactor",
-        square(spaced, sizes=(3, 1, 2, 4, 5)),
-        _cofactor,
-        complex=True,
-        relative_to="matrix",
-    ),
-    Case(
-        "linalg.slogdet",
-        square(),
-        in_float32(np.linalg.slogdet),
-        lambda torch, x: torch.linalg.slogdet(x),
-        complex=True,
-        relative_to="matrix",
-        sized=matrices(near_identity),
-    ),
-    Case(
-        "linalg.pinv",
-        [*rectangular(), S(A(3, 2, draw=spaced), rtol=1e-3)],
-        in_float32(lambda x, rtol=None: np.linalg.pinv(x, rtol=rtol)),
-        lambda torch, x, rtol=None: torch.linalg.pinv(x, rtol=rtol),
-        complex=True,
-        relative_to="matrix",
-        sized=matrices(spaced),
-    ),
-    Case(
-        "linalg.matrix_power",
-        _power_samples(),
-        in_float32(np.linalg.matrix_power),
-        lambda torch, x, n: torch.linalg.matrix_power(x, n),
-        complex=True,
-        relative_to="matrix",
-        sized=matrices(near_identity, 3),
-    ),
-    Case(
-        "linalg.matrix_rank",
+    _case("det", square(), draw=near_identity),
+    _case("cofactor", square(spaced, sizes=(3, 1, 2, 4, 5)), _cofactor, torch=None),
+    _case("slogdet", square(), draw=near_identity),
+    _case("pinv", [*rectangular(), S(A(3, 2, draw=spaced), rtol=1e-3)], draw=spaced),
+    _case("matrix_power", _power_samples(), sized=matrices(near_identity, 3)),
+    _case(
+        "matrix_rank",
         [
             *rectangular(),
             S(A(2, 0)),
@@ -378,142 +300,65 @@ CASES = [
                 np.linalg.matrix_rank(x, rtol=rtol) if x.size else np.zeros(x.shape[:-2], "int64")
             )
         ),
+        torch=None,
+        complex=False,
         differentiable=False,
     ),
-    Case(
-        "linalg.cholesky",
-        square() + square(upper=True),
-        in_float32(np.linalg.cholesky),
-        lambda torch, x, upper=False: torch.linalg.cholesky(x, upper=upper),
-        complex=True,
-        through=_on_hermitian,
-        relative_to="matrix",
-        sized=matrices(near_identity),
+    _case("cholesky", square() + square(upper=True), through=_on_hermitian, draw=near_identity),
+    _case("qr", rectangular() + complete_factors(mode="complete"), through=_qr, draw=spaced),
+    _case("eigh", square(spaced), through=_eigh, draw=spaced),
+    _case("eigvalsh", square(spaced), through=_on_hermitian, draw=spaced),
+    *(
+        _case(
+            name,
+            square(spaced),
+            complex_results(getattr(np.linalg, name)),
+            through=through,
+            sized=matrices(symmetric, largest=30),
+        )
+        for name, through in (("eig", _eig), ("eigvals", _eigvals))
     ),
-    Case(
-        "linalg.qr",
-        rectangular() + complete_factors(mode="complete"),
-        in_float32(np.linalg.qr),
-        lambda torch, x, mode="reduced": torch.linalg.qr(x, mode),
-        complex=True,
-        through=_qr,
-        relative_to="matrix",
-        sized=matrices(spaced),
-    ),
-    Case(
-        "linalg.eigh",
-        square(spaced),
-        in_float32(np.linalg.eigh),
-        lambda torch, x: torch.linalg.eigh(x),
-        complex=True,
-        through=_eigh,
-        relative_to="matrix",
-        sized=matrices(spaced),
-    ),
-    Case(
-        "linalg.eigvalsh",
-        square(spaced),
-        in_float32(np.linalg.eigvalsh),
-        lambda torch, x: torch.linalg.eigvalsh(x),
-        complex=True,
-        through=_on_hermitian,
-        relative_to="matrix",
-        sized=matrices(spaced),
-    ),
-    Case(
-        "linalg.eig",
-        square(spaced),
-        complex_results(np.linalg.eig),
-        lambda torch, x: torch.linalg.eig(x),
-        complex=True,
-        through=_eig,
-        relative_to="matrix",
-        sized=matrices(symmetric, largest=30),
-    ),
-    Case(
-        "linalg.eigvals",
-        square(spaced),
-        complex_results(np.linalg.eigvals),
-        lambda torch, x: torch.linalg.eigvals(x),
-        complex=True,
-        through=_eigvals,
-        relative_to="matrix",
-        sized=matrices(symmetric, largest=30),
-    ),
-    Case(
-        "linalg.svd",
-        complete_factors() + rectangular(full_matrices=False),
-        in_float32(np.linalg.svd),
-        lambda torch, x, full_matrices=True: torch.linalg.svd(x, full_matrices),
-        complex=True,
-        through=_svd,
-        relative_to="matrix",
-        sized=matrices(spaced),
-    ),
-    Case(
-        "linalg.svdvals",
-        rectangular(),
-        in_float32(np.linalg.svdvals),
-        lambda torch, x: torch.linalg.svdvals(x),
-        complex=True,
-        relative_to="matrix",
-        sized=matrices(spaced),
-    ),
-    Case(
-        "linalg.vector_norm",
+    _case("svd", complete_factors() + rectangular(full_matrices=False), through=_svd, draw=spaced),
+    _case("svdvals", rectangular(), draw=spaced),
+    _case(
+        "vector_norm",
         _norm_samples(),
-        in_float32(np.linalg.vector_norm),
-        lambda torch, x, axis=None, keepdims=False, ord=2: torch.linalg.vector_norm(
+        torch=lambda torch, x, axis=None, keepdims=False, ord=2: torch.linalg.vector_norm(
             x, ord, axis, keepdims
         ),
-        complex=True,
+        relative_to="element",
     ),
-    Case(
-        "linalg.matrix_norm",
-        _matrix_norm_samples(),
-        in_float32(np.linalg.matrix_norm),
-        lambda torch, x, ord="fro", keepdims=False: torch.linalg.matrix_norm(
-            x, ord, keepdim=keepdims
-        ),
-        complex=True,
-        relative_to="matrix",
-    ),
-    Case(
-        "linalg.cross",
+    _case("matrix_norm", _matrix_norm_samples()),
+    _case(
+        "cross",
         _cross_samples(),
-        np.linalg.cross,
-        lambda torch, x1, x2, axis=-1: torch.linalg.cross(
+        torch=lambda torch, x1, x2, axis=-1: torch.linalg.cross(
             *torch.broadcast_tensors(x1, x2), dim=axis
         ),
-        complex=True,
+        relative_to="element",
         sized=lambda n: S(A(max(n // 3, 1), 3), A(max(n // 3, 1), 3)),
     ),
     Case(
         "linalg.outer",
         [
-            S(A(2), A(3)),
-            S(A(1), A(1)),
-            S(A(0), A(2)),
-            S(A(3, layout="reversed"), A(2, layout="strided")),
+            *of_shapes([(2,), (3,)], [(1,), (1,)], [(0,), (2,)]),
             S(A(3, dtype="float32"), A(2, draw=integers(0, 5))),
         ],
-        np.outer,
-        lambda torch, x1, x2: torch.outer(x1, x2),
+        "outer",
+        torch="outer",
         complex=True,
         sized=lambda n: S(A(round(n**0.5)), A(round(n**0.5))),
     ),
-    Case(
-        "linalg.diagonal",
+    _case(
+        "diagonal",
         _diagonal_samples(),
-        np.linalg.diagonal,
-        lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1),
-        complex=True,
+        torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1),
+        relative_to="element",
     ),
-    Case(
-        "linalg.trace",
+    _case(
+        "trace",
         [*_diagonal_samples(), S(A(2, 2, dtype="float32"), dtype=np.dtype("float64"))],
-        np.linalg.trace,
-        lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1).sum(-1),
-        complex=True,
+        torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1).sum(-1),
+        relative_to="element",
     ),
 ]

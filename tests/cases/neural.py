@@ -1,24 +1,13 @@
 """Ops of neural networks."""
 
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 
-from .base import (
-    A,
-    Case,
-    S,
-    along,
-    beyond,
-    inf,
-    integer_inputs,
-    integers,
-    kink,
-    nonzero,
-    normal,
-    unary,
-    values,
-)
+from .base import A, Case, S, inf, values
+from .draws import between, integers, nonzero, normal
+from .kinds import along, beyond, integer_inputs, kink, of_shapes, unary, unlike_torch
 
 
 def _linear(x, weight, bias=None):
@@ -50,6 +39,13 @@ def _complex_samples():
     return beyond("array_api_strict torch", S(A(2, 3, dtype="complex128"), axis=0))
 
 
+REDUCTIONS = "mean", "sum", "none"
+
+
+def _reductions(*inputs, of=REDUCTIONS):
+    return [S(*inputs, reduction=reduction) for reduction in of]
+
+
 def _reduce(losses, reduction):
     return {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction](losses)
 
@@ -72,8 +68,7 @@ def _binary_cross_entropy(x, target):
     return -target * of_1 - (1 - target) * of_0
 
 
-def _probabilities(rng, shape):
-    return rng.uniform(0.1, 0.9, shape)
+_probabilities = between(0.1, 0.9)
 
 
 def _binary(draw):
@@ -81,19 +76,27 @@ def _binary(draw):
     shapes = (2, 3), (), (0, 3)
     return [
         *(S(A(*shape, draw=draw), A(*shape, draw=_probabilities)) for shape in shapes),
-        S(A(2, 3, draw=draw, layout="transposed"), A(2, 3, draw=_probabilities, layout="strided")),
         *beyond("torch", S(A(2, 3, draw=draw), A(3, draw=_probabilities))),
         *beyond("torch", S(A(2, 3, draw=draw), 0.25)),
         S(A(2, 3, draw=draw, dtype="float32"), A(2, 3, draw=integers(0, 2))),
     ]
 
 
+_WEIGHT_AND_BIAS = A(2, 3), A(2)
+_LINEAR = [
+    *(S(A(*shape), *_WEIGHT_AND_BIAS) for shape in ((4, 3), (3,), (2, 2, 3), (1, 3), (0, 3))),
+    *of_shapes([(4, 3), (2, 3)], [(4, 1), (1, 1), (1,)]),
+    *of_shapes([(4, 0), (2, 0), (2,)], [(4, 3), (0, 3), (0,)]),
+    S(A(4, 3), A(2, 3), None),
+    S(A(4, 3, draw=integers(0, 5)), A(2, 3, dtype="float32"), A(2, dtype="float32")),
+]
+
 CASES = [
     Case(
         "relu",
         [*unary(nonzero), kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, 0.0],))],
         lambda x: np.where(x > 0, x, 0),
-        lambda torch, x: torch.relu(x),
+        torch=True,
     ),
     Case(
         "sigmoid",
@@ -103,7 +106,7 @@ CASES = [
             kink([-inf, inf], gradients=([0.0, 0.0],)),
         ],
         lambda x: 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else np.exp(-np.logaddexp(0, -x)),
-        lambda torch, x: torch.sigmoid(x),
+        torch=True,
         complex=True,
     ),
     Case(
@@ -116,7 +119,7 @@ CASES = [
             kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],)),
         ],
         _softmax,
-        lambda torch, x, *, axis=-1: torch.softmax(x, axis),
+        torch=lambda torch, x, *, axis=-1: torch.softmax(x, axis),
     ),
     Case(
         "log_softmax",
@@ -127,18 +130,7 @@ CASES = [
     Case(
         "linear",
         [
-            S(A(4, 3), A(2, 3), A(2)),
-            S(A(4, 3), A(2, 3)),
-            S(A(4, 3), A(2, 3), None),
-            S(A(3), A(2, 3), A(2)),
-            S(A(2, 2, 3), A(2, 3), A(2)),
-            S(A(1, 3), A(2, 3), A(2)),
-            S(A(4, 1), A(1, 1), A(1)),
-            S(A(0, 3), A(2, 3), A(2)),
-            S(A(4, 0), A(2, 0), A(2)),
-            S(A(4, 3), A(0, 3), A(0)),
-            S(A(4, 3, layout="transposed"), A(2, 3, layout="reversed"), A(2, layout="strided")),
-            S(A(4, 3, draw=integers(0, 5)), A(2, 3, dtype="float32"), A(2, dtype="float32")),
+            *_LINEAR,
             *beyond(
                 "torch",  # its matmul requires one dtype
                 S(A(4, 3, dtype="float32"), A(2, 3, dtype="float32"), A(2, dtype="float64")),
@@ -146,7 +138,7 @@ CASES = [
             ),
         ],
         _linear,
-        lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
+        torch="nn.functional.linear",
         complex=True,
         relative_to="matrix",
     ),
@@ -154,29 +146,10 @@ CASES = [
         "dense",
         [
             *(
-                S(A(4, 3), A(2, 3), A(2), activation=activation)
-                for activation in ("relu", "sigmoid", "tanh")
+                replace(sample, static={"activation": activation})
+                for sample, activation in zip(_LINEAR, cycle(_ACTIVATIONS), strict=False)
             ),
-            S(A(4, 3), A(2, 3), activation="relu"),
-            S(A(4, 3), A(2, 3), None, activation="tanh"),
-            S(A(3), A(2, 3), A(2), activation="relu"),
-            S(A(2, 2, 3), A(2, 3), A(2), activation="sigmoid"),
-            S(A(1, 3), A(2, 3), A(2), activation="relu"),
-            S(A(0, 3), A(2, 3), A(2), activation="relu"),
-            S(A(4, 0), A(2, 0), A(2), activation="tanh"),
-            S(A(4, 3), A(0, 3), A(0), activation="relu"),
-            S(
-                A(4, 3, layout="transposed"),
-                A(2, 3, layout="reversed"),
-                A(2, layout="strided"),
-                activation="relu",
-            ),
-            S(
-                A(4, 3, draw=integers(0, 5)),
-                A(2, 3, dtype="float32"),
-                A(2, dtype="float32"),
-                activation="tanh",
-            ),
+            *(S(A(4, 3), A(2, 3), A(2), activation=activation) for activation in _ACTIVATIONS),
             kink(
                 [[0.0, 1.0]],
                 values([[1.0, 0.0]]),
@@ -192,34 +165,21 @@ CASES = [
     Case(
         "cross_entropy",
         [
-            *(
-                S(A(4, 3), A(4, draw=integers(0, 3)), reduction=reduction)
-                for reduction in ("mean", "sum", "none")
-            ),
-            *(
-                S(A(3), A(draw=integers(0, 3)), reduction=reduction)
-                for reduction in ("mean", "sum", "none")
-            ),
+            *_reductions(A(4, 3), A(4, draw=integers(0, 3))),
+            *_reductions(A(3), A(draw=integers(0, 3))),
             S(A(4, 3), A(4, draw=integers(0, 3, "int32"))),
             S(A(4, 3), A(4, draw=integers(0, 3, "uint8"))),
-            *(
-                S(A(4, 3), values([2, -100, 0, -100]), reduction=reduction)
-                for reduction in ("mean", "sum", "none")
-            ),
+            *_reductions(A(4, 3), values([2, -100, 0, -100])),
             S(A(4, 3), A(4, draw=integers(0, 3)), ignore_index=1),
             S(A(3), values(-100), reduction="sum"),
             *integer_inputs(A(2, draw=integers(0, 3))),
             S(A(4, 1), A(4, draw=integers(0, 1))),
             S(A(1, 3), A(1, draw=integers(0, 3))),
-            replace(
+            *unlike_torch(
+                "PyTorch's second gradient is nan",
                 S(A(0, 3), A(0, draw=integers(0, 3)), reduction="mean"),
-                unlike_torch="PyTorch's second gradient is nan",
             ),
-            *(
-                S(A(0, 3), A(0, draw=integers(0, 3)), reduction=reduction)
-                for reduction in ("sum", "none")
-            ),
-            S(A(4, 3, layout="transposed"), A(4, draw=integers(0, 3), layout="reversed")),
+            *_reductions(A(0, 3), A(0, draw=integers(0, 3)), of=REDUCTIONS[1:]),
             kink([0.0, -inf, 0.0], values(0), gradients=([-0.5, 0.0, 0.5],)),
         ],
         _cross_entropy,
@@ -232,7 +192,6 @@ CASES = [
             S(A(3), A(draw=integers(0, 3))),
             S(A(2, 4, 3), A(2, 4, draw=integers(0, 3, "int32"))),
             S(A(0, 3), A(0, draw=integers(0, 3))),
-            S(A(4, 3, layout="transposed"), A(4, draw=integers(0, 3), layout="reversed")),
             kink([0.0, -inf, 1.0], values(0), gradients=([-1.0, 0.0, 0.0],)),
         ],
         lambda x, target: -np.take_along_axis(x, target[..., None], -1)[..., 0],
@@ -255,10 +214,7 @@ CASES = [
     ),
     Case(
         "binary_cross_entropy_with_logits",
-        [
-            *_binary(normal),
-            S(values([-1e4, -30.0, 30.0, 1e4]), values([0.0, 0.3, 1.0, 1.0])),
-        ],
+        [*_binary(normal), S(values([-1e4, -30.0, 30.0, 1e4]), values([0.0, 0.3, 1.0, 1.0]))],
         lambda x, target: np.logaddexp(0, x) - x * target,
         lambda torch, x, target: torch.nn.functional.binary_cross_entropy_with_logits(
             x, target, reduction="none"
@@ -267,16 +223,15 @@ CASES = [
     Case(
         "mse",
         [
-            *(S(A(4, 3), A(4, 3), reduction=reduction) for reduction in ("mean", "sum", "none")),
+            *_reductions(A(4, 3), A(4, 3)),
             S(A(), A()),
-            S(A(4, 3, layout="transposed"), A(4, 3, layout="reversed")),
-            *(S(A(0, 3), A(0, 3), reduction=reduction) for reduction in ("mean", "sum", "none")),
+            *_reductions(A(0, 3), A(0, 3)),
             S(A(3, dtype="float32"), A(3, draw=integers(0, 5))),
             S(A(3, dtype="float32"), A(3, dtype="float64")),
             kink([1.0, 2.0], [1.0, 1.0], gradients=([0.0, 1.0], [0.0, -1.0])),
         ],
         lambda x, target, *, reduction="mean": _reduce((x - target) ** 2, reduction),
-        lambda torch, x, target, **static: torch.nn.functional.mse_loss(x, target, **static),
+        torch="nn.functional.mse_loss",
     ),
     Case(
         "one_hot",

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from .base import A, Case, S, beyond, integers
+from .base import A, Case, S
+from .draws import integers
+from .kinds import beyond
 
 
 def _sigmoid(x):
@@ -111,11 +113,6 @@ CASES = [
         sized=_sized(4),
     ),
     Case(
-        "gru",
-        _samples(3, 1),
-        _reference(_gru),
-        _torch("gru"),
-        relative_to="array",
-        sized=_sized(3),
+        "gru", _samples(3, 1), _reference(_gru), _torch("gru"), relative_to="array", sized=_sized(3)
     ),
 ]

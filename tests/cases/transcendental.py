@@ -2,31 +2,11 @@
 
 import numpy as np
 
-from .base import (
-    A,
-    Case,
-    S,
-    arithmetic,
-    beyond,
-    inf,
-    integer_inputs,
-    integers,
-    kink,
-    nonzero,
-    positive,
-    unary,
-    values,
-)
-from .elementwise import torch_both
+from .base import A, Case, S, inf, values
+from .draws import between, integers, nonzero, positive
+from .kinds import arithmetic, beyond, integer_inputs, kink, torch_of_tensors, unary
 
 tiny, huge = 3e-200, 3e200  # their squares underflow and overflow
-
-
-def _uniform(low, high):
-    def draw(rng, shape):
-        return rng.uniform(low, high, shape)
-
-    return draw
 
 
 def _case(name, draw, *more):
@@ -36,9 +16,7 @@ def _case(name, draw, *more):
         S(A(8, draw=nonzero, dtype="complex128")),  # in every quadrant
         *more,
     ]
-    return Case(
-        name, samples, getattr(np, name), lambda torch, x: getattr(torch, name)(x), complex=True
-    )
+    return Case(name, samples, torch=True, complex=True)
 
 
 def _branch_cut(*sides):
@@ -51,9 +29,9 @@ def _branch_cut(*sides):
     return beyond("torch", kink(list(points), gradients=(list(gradients),)))
 
 
-_any = _uniform(-1.2, 1.2)
-_within_1 = _uniform(-0.9, 0.9)
-_above_1 = _uniform(1.2, 3.0)
+_any = between(-1.2, 1.2)
+_within_1 = between(-0.9, 0.9)
+_above_1 = between(1.2, 3.0)
 _third = 1j / np.sqrt(3)
 
 CASES = [
@@ -81,8 +59,7 @@ CASES = [
                 unlike_torch="PyTorch's gradient of equal infinities is nan",
             ),
         ],
-        np.logaddexp,
-        lambda torch, x1, x2: torch.logaddexp(*torch_both(torch, x1, x2)),
+        torch=torch_of_tensors("logaddexp"),
     ),
     # Trigonometric functions
     _case("sin", _any),
@@ -128,8 +105,7 @@ CASES = [
                 unlike_torch="PyTorch squares",
             ),
         ],
-        np.atan2,
-        lambda torch, x1, x2: torch.atan2(*torch_both(torch, x1, x2)),
+        torch=torch_of_tensors("atan2"),
     ),
     # Hyperbolic functions
     _case("sinh", _any),

@@ -4,7 +4,9 @@ from itertools import product
 
 import numpy as np
 
-from .base import A, Case, S, distinct, integers, kink, nan, normal, values
+from .base import A, Case, S, nan, values
+from .draws import distinct, integers, normal
+from .kinds import kink
 
 
 def per_axis(value, n):
@@ -128,11 +130,7 @@ OPTIONS = [
 
 
 def over(draw, options=OPTIONS):
-    return [
-        *(S(A(*shape, draw=draw), **given) for shape, given in options),
-        S(A(2, 3, draw=draw, layout="transposed"), size=(2,)),
-        S(A(3, draw=draw, layout="strided"), size=(2,)),
-    ]
+    return [*(S(A(*shape, draw=draw), **given) for shape, given in options)]
 
 
 def counted(shape, options):
@@ -156,7 +154,6 @@ CASES = [
             S(A(2, 2), shape=(5,), stride=2),
             S(A(2, 2), shape=(5,), stride=(2,), dilation=(2,)),
             S(A(0, 2, 3), shape=(4,)),
-            S(A(2, 3, layout="transposed"), shape=(4,)),
         ],
         _add_windows,
         complex=True,

@@ -22,10 +22,7 @@ CASES = {
     "pad": (lambda m: xpx.pad(m, ((1, 0), (2, 1)), constant_values=3.0), m),
     "partition": (lambda x: xpx.partition(x, 2), x),
     "sinc": (xpx.sinc, x),
-    "apply_where": (
-        lambda x: xpx.apply_where(x > 0, x, lambda x: x**2, lambda x: x**3),
-        x,
-    ),
+    "apply_where": (lambda x: xpx.apply_where(x > 0, x, lambda x: x**2, lambda x: x**3), x),
     "apply_where, filled": (
         lambda x: xpx.apply_where(x > 0, x, lambda x: x**0.5, fill_value=0.0),
         x,

@@ -85,7 +85,7 @@ def test_rejected(case, record_property):
 
 
 MODULES = """cluster.hierarchy cluster.vq constants differentiate fft integrate interpolate linalg
-ndimage optimize optimize.elementwise signal signal.windows spatial.transform special stats"""
+ndimage optimize optimize.elementwise signal signal.windows spatial.transform stats"""
 
 
 def generic():

@@ -52,29 +52,24 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_the_graph_is_kept(name):
-    operation = OPERATIONS[name]
-    expected = operation(array(VALUES))
-    found = operation(array(gg.tensor(VALUES, requires_grad=True)))
+    compare(OPERATIONS[name], OPERATIONS[name], rtol=1e-6)
+
+
+def compare(operation, reference, rtol):
+    """Compare an operation on tensors with one on NumPy's arrays, and with its differences."""
+    x, expected = gg.tensor(VALUES, requires_grad=True), reference(array(VALUES))
+    found = operation(array(x))
     assert found.dims == expected.dims
     assert found.data.requires_grad
-    np.testing.assert_allclose(found.data.detach().numpy(), expected.data, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.data.detach().numpy(), expected.data, rtol=rtol, atol=1e-12)
     finite = np.isfinite(expected.data)  # a window that is not full is nan
-    gradcheck(
-        lambda x: operation(array(x)).data[finite],
-        gg.tensor(VALUES, requires_grad=True),
-        rtol=1e-3,
-    )
+    gradcheck(lambda x: operation(array(x)).data[finite], x, rtol=1e-3)
 
 
 @pytest.mark.parametrize("method", ["linear", "nearest", "cubic"])
 def test_interpolation_by_the_recipe(method):
     pytest.importorskip("scipy")
     at = {"time": [0.25, 1.0, 4.75]}
-    found = interpolated(array(gg.tensor(VALUES, requires_grad=True)), at, method)
-    expected = array(VALUES).interp(at, method=method)
-    assert found.dims == expected.dims
-    np.testing.assert_allclose(found.data.detach().numpy(), expected.data, rtol=1e-12)
-    gradcheck(
-        lambda x: interpolated(array(x), at, method).data,
-        gg.tensor(VALUES, requires_grad=True),
+    compare(
+        lambda x: interpolated(x, at, method), lambda x: x.interp(at, method=method), rtol=1e-12
     )

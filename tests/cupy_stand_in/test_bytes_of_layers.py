@@ -53,12 +53,15 @@ def of(function, *shapes, launches, least, cache=None):
     return Layer(lambda dtype: function, list(shapes), launches, least, cache)
 
 
+# Every input and the result once; backward the inputs are read and their cotangents written.
+ONCE = lambda *arrays: arrays, lambda *arrays: [*arrays, *arrays[:-1]]
+
+
 def convolved(x, weight, launches, **options):
     def function(*inputs):
         return gg.convolution(*inputs, **options)
 
-    least = lambda *arrays: arrays, lambda *arrays: [*arrays, *arrays[:-1]]
-    return of(function, x, weight, weight[:1], launches=launches, least=least, cache=CACHE)
+    return of(function, x, weight, weight[:1], launches=launches, least=ONCE, cache=CACHE)
 
 
 def pooled(function, launches, backward):
@@ -127,19 +130,14 @@ LAYERS = {
         (1, 1),
         lambda x, out: [x, out],
     ),
-    "attention": of(
-        gg.attention,
-        *[(4, 96, 64)] * 3,
-        launches=(1, 4),
-        least=(lambda *arrays: arrays, lambda *arrays: [*arrays, *arrays[:-1]]),
-    ),
+    "attention": of(gg.attention, *[(4, 96, 64)] * 3, launches=(1, 4), least=ONCE),
     "attention, masked and dropped": of(
         lambda *inputs: gg.attention(
             *inputs, gg.asarray(MASK, device="cuda"), dropout_p=0.2, dropout_key=(1, 2)
         ),
         *[(4, 96, 64)] * 3,
         launches=(1, 4),
-        least=(lambda *arrays: arrays, lambda *arrays: [*arrays, *arrays[:-1]]),
+        least=ONCE,
     ),
     "softmax": rows(gg.softmax, (64, 1000)),
     "softmax, long": rows(gg.softmax, (8, 10007)),

@@ -7,13 +7,13 @@ import cupy
 import numpy as np
 import pytest
 from cupy._traffic import traffic
+from definitions import launched_by_graph
 
 import gpugrad as gg
 from gpugrad.backends import declarations
 from gpugrad.backends.cupy import xp
 from gpugrad.backends.cupy.kernels.fused import Fused
 from gpugrad.nn import functional
-from gpugrad.tape import graphs
 from gpugrad.tape.fusion import fuse
 from gpugrad.tape.tape import Call, Memory, Value
 
@@ -154,50 +154,30 @@ def test_expressions(dtype, layout):
 def test_bytes():
     """A chain reads its operands, and writes the results that are needed, once each."""
     x, y, b = (asarray(normal(*shape)) for shape in ((64, 128), (64, 128), (128,)))
-    values = {id(a): value_of(a) for a in (x, y, b)}
-    calls, kept = [], []
-    for function, args in [
-        (cupy.add, lambda a: (x, b)),
-        (cupy.tanh, lambda a: (a,)),
-        (cupy.multiply, lambda a: (a, y)),
-        (cupy.subtract, lambda a: (a, x)),
-        (cupy.exp, lambda a: (a,)),
-    ]:
-        given = args(kept[-1] if kept else None)
-        call, result = noted(function, given, values)
+    values, calls, result = {id(a): value_of(a) for a in (x, y, b)}, [], x
+    for function, *others in (
+        (cupy.add, b), (cupy.tanh,), (cupy.multiply, y), (cupy.subtract, x), (cupy.exp,),
+    ):  # fmt: skip
+        call, result = noted(function, (result, *others), values)
         values[id(result)] = call.outs[0]
         calls.append(call)
-        kept.append(result)
-    tape = SimpleNamespace(calls=calls, leaving=[calls[-1].outs[0]])
+    tape = SimpleNamespace(calls=calls, leaving=calls[-1].outs)
     fuse(tape, Fused)
     (call,) = tape.calls
-    arrays = {value: a for a in (x, y, b) for value in (values[id(a)],)}
+    arrays = {values[id(a)]: a for a in (x, y, b)}
     with traffic() as launches:
-        result = call.function(*[arrays[value] for value in call.args])
-    check(result, kept[-1], "chain", exact=True)
-    moved = sum(launch.read + launch.written for launch in launches)
+        found = call.function(*[arrays[value] for value in call.args])
+    check(found, result, "chain", exact=True)
     assert len(launches) == 1
-    assert moved <= 1.1 * sum(a.nbytes for a in (x, y, b, result))
+    least = sum(a.nbytes for a in (x, y, b, result))
+    assert launches[0].read + launches[0].written <= 1.1 * least
 
 
 def check_compiled(function, *arrays, launches):
     """Call a function, eager and as a CUDA graph that launches so many kernels."""
     tensors = [gg.asarray(x).to("cuda") for x in arrays]
-    work, seen = graphs._Captured._work, []
-
-    def counted(self, *args):
-        with traffic() as found:
-            result = work(self, *args)
-        seen.append([x.name for x in found if x.name != "copy_arrays"])
-        return result
-
-    compiled = gg.compile(function)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graphs._Captured, "_work", counted)
-        for _ in range(4):
-            results = compiled(*tensors)
-    assert len(seen[-1]) == launches, seen[-1]
-    assert compiled.program(*tensors).call_by_call is None
+    compiled, results, names = launched_by_graph(function, *tensors)
+    assert len(names) == launches, names
     expected = function(*tensors)
     several = isinstance(expected, tuple)
     for x, y in zip(*[r if several else (r,) for r in (results, expected)], strict=True):
@@ -210,24 +190,49 @@ def normal(*shape, dtype=np.float32):
     return np.random.default_rng(0).standard_normal(shape).astype(dtype)
 
 
-def test_a_chain_is_one_kernel():
-    def gelu(x):
-        return 0.5 * x * (1 + gg.tanh(0.797885 * (x + 0.044715 * x * x * x)))
-
-    check_compiled(gelu, normal(16, 33), launches=1)
+def gelu(x):
+    return 0.5 * x * (1 + gg.tanh(0.797885 * (x + 0.044715 * x * x * x)))
 
 
-def test_operands_broadcast():
-    arrays = normal(5, 1, 8), normal(8), normal(4, 1), normal()
-    check_compiled(lambda x, y, z, one: (x + y) * z - one, *arrays, launches=2)
+def chosen(x, y):
+    """Comparisons, casts and several results."""
+    found = gg.where((x > y) & (y < 1), x, -y)
+    return found, gg.astype(found, gg.float16), gg.astype(x > 0, gg.float32) * found
 
 
-def test_comparisons_casts_and_several_results():
-    def f(x, y):
-        chosen = gg.where((x > y) & (y < 1), x, -y)
-        return chosen, gg.astype(chosen, gg.float16), gg.astype(x > 0, gg.float32) * chosen
+def biased(x, w, b):
+    """The bias is added in place, by a call that is part of a kernel like any other."""
+    return functional.relu(functional.linear(x, w, b)) + 1
 
-    check_compiled(f, normal(6, 7), normal(6, 7)[::-1], launches=1)
+
+def overwritten(x):
+    """A value is read before, after and as a view of what is overwritten."""
+    y = x * 2
+    first = y[:2] * 3
+    y[:2] = x[2:]
+    return first + y[:2], y - x
+
+
+def summed(x):
+    """A sum that other calls need."""
+    y = gg.exp(x)
+    return y / gg.sum(y, axis=0), y * 2
+
+
+@pytest.mark.parametrize(
+    "function, shapes, launches",
+    [
+        (gelu, [(16, 33)], 1),
+        (lambda x, y, z, one: (x + y) * z - one, [(5, 1, 8), (8,), (4, 1), ()], 2),  # broadcast
+        (chosen, [(6, 7), (6, 7)], 1),
+        (biased, [(6, 4), (3, 4), (3,)], 2),
+        (overwritten, [(4, 5)], 6),
+        (summed, [(50, 7)], 2),
+    ],
+)
+def test_kernels_of_a_function(function, shapes, launches):
+    arrays = [np.roll(normal(*shape), k) for k, shape in enumerate(shapes)]
+    check_compiled(function, *arrays, launches=launches)
 
 
 def test_gradients():
@@ -258,27 +263,6 @@ def test_numbers_of_state():
     for scale.by in (1.5, 1.5, 1.5, 1.5, 2.0, -1.0):
         expected = (x + 1) * scale.by - x
         assert np.array_equal(compiled(x).cpu().numpy(), expected.cpu().numpy())
-
-
-def test_a_bias_is_added_in_place():
-    """A call that overwrites its operand is part of a kernel like any other."""
-
-    def f(x, w, b):
-        return functional.relu(functional.linear(x, w, b)) + 1
-
-    check_compiled(f, normal(6, 4), normal(3, 4), normal(3), launches=2)
-
-
-def test_what_is_overwritten_in_between():
-    """A value that is read before, after and as a view of what is overwritten."""
-
-    def f(x):
-        y = x * 2
-        first = y[:2] * 3
-        y[:2] = x[2:]
-        return first + y[:2], y - x
-
-    check_compiled(f, normal(4, 5), launches=6)
 
 
 def test_parameters_that_are_updated_in_between():
@@ -377,11 +361,3 @@ def test_sums_of_columns(shape, dtype):
     assert len(compiled.program(x, b).kernels) == 1
     for found, expected in zip(compiled(x, b), f(x, b), strict=True):
         assert np.array_equal(found.cpu().numpy(), expected.cpu().numpy())
-
-
-def test_sums_that_other_calls_need():
-    def f(x):
-        y = gg.exp(x)
-        return y / gg.sum(y, axis=0), y * 2
-
-    check_compiled(f, normal(50, 7), launches=2)

@@ -4,37 +4,17 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cupy._traffic import traffic
+from definitions import launched_by_graph
 
 import gpugrad as gg
-from gpugrad.tape import graphs
 
 BOTH = "cross_entropy_and_backward"
 
 
-def launched(function, *arrays):
-    """The results of a function that became a CUDA graph, and the names of what that launches."""
-    work, seen = graphs._Captured._work, []
-
-    def counted(self, *args):
-        with traffic() as found:
-            result = work(self, *args)
-        seen.append([x.name for x in found if x.name != "copy_arrays"])
-        return result
-
-    compiled = gg.compile(function)
-    tensors = [gg.asarray(x).to("cuda") for x in arrays]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graphs._Captured, "_work", counted)
-        for _ in range(4):
-            results = compiled(*tensors)
-    assert compiled.program(*tensors).call_by_call is None
-    return results, seen[-1]
-
-
 def check(function, *arrays, names, near=1e-5):
     """The results equal those on a CPU in float64, and these kernels are launched."""
-    results, found = launched(function, *arrays)
+    tensors = [gg.asarray(x).to("cuda") for x in arrays]
+    _, results, found = launched_by_graph(function, *tensors)
     assert sorted(found) == sorted(names), found
     wide = [x.astype("float64") if x.dtype.kind == "f" else x for x in arrays]
     for got, expected in zip(results, function(*map(gg.asarray, wide)), strict=True):
@@ -78,21 +58,18 @@ def test_cross_entropy(reduction, shape):
     check(step(loss), *given(*shape), names=["gemm", BOTH, "gemm"])
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64"])
-def test_dtypes(dtype):
-    near = 4e-3 if dtype == "float16" else 1e-12
-    check(step(), *given(40, 10, dtype=dtype), names=["gemm", BOTH, "gemm"], near=near)
-
-
-@pytest.mark.parametrize("shape, more", [((5000, 3), ["count_labels"]), ((900, 300), ["sum_rows"])])
-def test_many_rows(shape, more):
-    """Several blocks count the labels; more sums than a block can add up take another launch."""
-    check(step(), *given(*shape), names=["gemm", BOTH, "gemm", *more], near=1e-4)
-
-
-def test_more_columns_than_registers():
-    names = ["gemm", "add", BOTH, "sum_rows", "gemm"]
-    check(step(), *given(3, 8200), names=names, near=1e-4)
+@pytest.mark.parametrize(
+    "shape, dtype, names, near",
+    [
+        ((40, 10), "float16", [], 4e-3),
+        ((40, 10), "float64", [], 1e-12),
+        ((5000, 3), "float32", ["count_labels"], 1e-4),  # which several blocks count
+        ((900, 300), "float32", ["sum_rows"], 1e-4),  # more than a block can add up
+        ((3, 8200), "float32", ["add", "sum_rows"], 1e-4),  # more columns than registers
+    ],
+)
+def test_other_sizes(shape, dtype, names, near):
+    check(step(), *given(*shape, dtype=dtype), names=["gemm", BOTH, "gemm", *names], near=near)
 
 
 def test_losses_of_rows():

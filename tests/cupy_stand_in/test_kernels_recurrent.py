@@ -5,54 +5,15 @@ from collections import Counter
 import cupy
 import numpy as np
 import pytest
-from cupy._reads import reads
 from cupy._traffic import traffic
+from definitions import agree, by_definition, by_twin, declines, numbers, on_device
 
 import gpugrad as gg
 from gpugrad.backends.cupy import xp
-from gpugrad.backends.cupy.kernels import loader
-from gpugrad.backends.numpy import backend as numpy
 from gpugrad.ops.recurrent import _gru, _lstm
 
 NEAR = {"float64": 1e-12, "float32": 1e-5, "float16": 6e-3, "bfloat16": 6e-2}
 OPS = {"lstm": (_lstm.op, 4, 2), "gru": (_gru.op, 3, 1)}  # the gates and the states
-
-
-@pytest.fixture(params=loader.TYPES)
-def dtype(request):
-    if request.param == "bfloat16":
-        return np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
-    return np.dtype(request.param)
-
-
-def drawn(*shape, dtype, seed=0):
-    x = np.random.default_rng((seed, *shape)).standard_normal(shape) / 2
-    return x.astype(dtype)
-
-
-def on(x, device):
-    if type(x) in (tuple, list):
-        return [on(y, device) for y in x]
-    if x is None:
-        return None
-    return cupy.asarray(x) if device else x.astype("float64")
-
-
-def agree(got, expected, dtype):
-    assert len(got) == len(expected)
-    for a, b in zip(got, expected, strict=True):
-        assert (a is None) == (b is None)
-        if a is not None:
-            assert (a.dtype, a.shape) == (dtype, b.shape)
-            errors = np.abs(a.get().astype("float64") - b)
-            assert errors.max() <= NEAR[dtype.name] * max(1, np.abs(b).max())
-
-
-def without_reads(twin, *args, **static):
-    reads.clear()
-    got = twin(xp, *args, **static)
-    assert reads == []
-    return got
 
 
 def inputs_of(name, dtype, shape, biases, states):
@@ -60,7 +21,7 @@ def inputs_of(name, dtype, shape, biases, states):
     shapes = (length, rows, features), (gates * width, features), (gates * width, width)
     shapes = *shapes, *[(gates * width,) if b else None for b in biases]
     shapes = *shapes, *[(rows, width) if states else None] * OPS[name][2]
-    return [s and drawn(*s, dtype=dtype, seed=i) for i, s in enumerate(shapes)]
+    return [s and (numbers(*s, seed=i) / 2).astype(dtype) for i, s in enumerate(shapes)]
 
 
 @pytest.mark.parametrize("shape", [(5, 3, 4, 6), (1, 1, 1, 1), (3, 70, 2, 5)], ids=str)
@@ -70,39 +31,30 @@ def inputs_of(name, dtype, shape, biases, states):
 def test_twin(name, biases, states, reverse, shape, dtype):
     op, _, count = OPS[name]
     inputs = inputs_of(name, dtype, shape, biases, states)
-    got = without_reads(op.twins["cupy"]["forward"], *on(inputs, True), reverse=reverse)
-    expected = op.forward(numpy.xp, *on(inputs, False), reverse=reverse)
-    agree(got, expected, dtype)
+    got = by_twin(op, "forward", *inputs, reverse=reverse)
+    agree(got, by_definition(op, "forward", *inputs, reverse=reverse), dtype, near=NEAR)
     out = [x.get() for x in got]
     for given in ((1,) * (count + 1), (1,) + (0,) * count, (0, 1, 1)[: count + 1]):
-        g = [
-            drawn(*y.shape, dtype=dtype, seed=9) if k < len(given) and given[k] else None
-            for k, y in enumerate(out)
-        ]
+        given = [*given, *[0] * (len(out) - len(given))]
+        g = [numbers(*y.shape, seed=9).astype(dtype) / 2 if w else None
+             for y, w in zip(out, given, strict=True)]  # fmt: skip
         for wanted in ((True,) * 7, (False, True, False, True, False, False, False)):
-            kept = g, inputs[0], *inputs[1:3], *inputs[5:], out
-            rest = wanted[: len(inputs)], reverse
-            got = without_reads(op.twins["cupy"]["joint"], *on(kept, True), *rest)
-            expected = list(op.joint(numpy.xp, *on(kept, False), *rest))
-            kinds = [1, 1, 1, 1, 1, *[states] * count]
-            for k, (w, given_) in enumerate(zip(rest[0], kinds, strict=True)):
-                if not (w and given_):  # more may be computed
-                    got = [*got[:k], None, *got[k + 1 :]]
-                    expected[k] = None
-            agree(got, expected, dtype)
+            kept = g, *inputs[:3], *inputs[5:], out, wanted[: len(inputs)], reverse
+            chosen = [*wanted[:5], *[w and states for w in wanted[5 : len(inputs)]]]
+            found = []
+            for made in (by_twin(op, "joint", *kept), by_definition(op, "joint", *kept)):
+                found.append([c if w else None for c, w in zip(made, chosen, strict=True)])
+            agree(*found, dtype, near=NEAR)  # more may be computed
 
 
-def test_falls_back_to_the_definition():
+def test_what_is_left_to_the_definitions():
     for name, (op, _, _) in OPS.items():
-        inputs = on(inputs_of(name, np.dtype("float32"), (2, 3, 4, 5), (1, 1), True), True)
-        forward = op.twins["cupy"]["forward"]
+        inputs = on_device(inputs_of(name, "float32", (2, 3, 4, 5), (1, 1), True))
         for k, other in ((0, inputs[0][:0]), (0, inputs[0].astype("float64")), (1, inputs[1][1:])):
-            changed = [*inputs[:k], other, *inputs[k + 1 :]]
-            assert forward(xp, *changed, reverse=False) is NotImplemented
-        out = forward(xp, *inputs, reverse=False)
+            assert declines(op, "forward", *inputs[:k], other, *inputs[k + 1 :], reverse=False)
+        out = op.twins["cupy"]["forward"](xp, *inputs, reverse=False)
         kept = *inputs[:3], *inputs[5:], out, (True,) * len(inputs), False
-        joint = op.twins["cupy"]["joint"]
-        assert joint(xp, [None] * (len(out) - 1) + [out[-1]], *kept) is NotImplemented
+        assert declines(op, "joint", [None] * (len(out) - 1) + [out[-1]], *kept)
 
 
 @pytest.mark.parametrize("name", OPS)

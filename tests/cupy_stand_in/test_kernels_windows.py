@@ -3,15 +3,13 @@
 import cupy
 import numpy as np
 import pytest
-from cupy._traffic import traffic
+from definitions import agree, launched
 
 import gpugrad as gg
 from gpugrad.autograd import grad
 from gpugrad.backends.cupy import convolution, xp
-from gpugrad.backends.cupy.kernels import loader
 from gpugrad.backends.numpy import backend as numpy
 
-NEAR = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 # The shape of an array, and windows over its last axes.
 WINDOWS = [
     ((2, 3, 7), {"size": (3,)}),
@@ -26,44 +24,21 @@ WINDOWS = [
 ]
 
 
-@pytest.fixture(params=loader.TYPES)
-def dtype(request):
-    if request.param == "bfloat16":
-        return np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
-    return np.dtype(request.param)
-
-
 def drawn(*shape, dtype, seed=0):
     # Few different numbers, so that several elements of a window are the largest.
-    return np.random.default_rng((seed, *shape)).integers(-9, 9, shape).astype(dtype) / dtype.type(
-        4
-    )
-
-
-def agree(got, expected, dtype):
-    assert got.dtype == dtype
-    assert got.shape == expected.shape
-    expected = np.asarray(expected, "float64")
-    scale = max(1, np.abs(expected).max(initial=0))
-    assert (
-        np.abs(got.get().astype("float64") - expected).max(initial=0)
-        <= NEAR.get(dtype.name, 0) * scale
-    )
+    values = np.random.default_rng((seed, *shape)).integers(-9, 9, shape)
+    return (values / 4).astype(dtype)
 
 
 def both(name, arrays, dtype, **options):
-    """The result on the device, compared, and on the host; in one launch."""
+    """The result on the device, compared with that on the host; in one launch."""
     given = [x if x.dtype.kind in "iu" else x.astype("float64") for x in arrays]
     expected = getattr(numpy.xp, name)(*given, **options)
-    on = [cupy.asarray(x) for x in arrays]
-    with traffic() as launches:
-        got = getattr(xp, name)(*on, **options)
+    got, launches = launched(getattr(xp, name), *map(cupy.asarray, arrays), **options)
     assert len(launches) == 1
-    agree(
-        got,
-        expected,
-        np.dtype("int32" if got.itemsize == 4 else "int8") if name.startswith("find") else dtype,
-    )
+    if name.startswith("find"):
+        dtype = np.dtype("int32" if got.itemsize == 4 else "int8")
+    agree(got, expected, dtype)
     return got.get()
 
 
@@ -71,39 +46,28 @@ def both(name, arrays, dtype, **options):
 def test_windows(shape, options, dtype):
     x = drawn(*shape, dtype=dtype)
     elements = both("sliding_windows", [x], dtype, **options)
-    lengths = {"shape": shape[len(shape) - len(options["size"]) :]}
-    rest = {k: v for k, v in options.items() if k != "size"}
-    both("add_windows", [elements], dtype, **lengths, **rest)
+    given = options | {"shape": shape[len(shape) - len(options["size"]) :]}
+    both("add_windows", [elements], dtype, **{k: v for k, v in given.items() if k != "size"})
     both("sum_windows", [x], dtype, **options, scale=0.25)
     largest = both("max_pool", [x], dtype, **options)
     taps = both("find_in_windows", [x, largest], dtype, **options)
     both("take_from_windows", [x, taps], dtype, **options)
-    both(
-        "put_in_windows",
-        [drawn(*taps.shape, dtype=dtype, seed=1), taps],
-        dtype,
-        **lengths,
-        **options,
-    )
+    both("put_in_windows", [drawn(*taps.shape, dtype=dtype, seed=1), taps], dtype, **given)
 
 
 def test_values_that_are_not_finite():
     x = np.array([[1, np.nan, 2, -np.inf, -np.inf, np.inf, 3]], "float32")
     options = {"size": (2,), "padding": 1}
-    got, expected = (of(x) for of in (
-        lambda x: xp.max_pool(cupy.asarray(x), **options).get(),
-        lambda x: numpy.xp.max_pool(x, **options),
-    ))  # fmt: skip
-    np.testing.assert_array_equal(got, expected)
-    got = xp.find_in_windows(cupy.asarray(x), cupy.asarray(expected), **options).get()
-    np.testing.assert_array_equal(got, numpy.xp.find_in_windows(x, expected, **options))
+    largest = numpy.xp.max_pool(x, **options)
+    for name, arrays in (("max_pool", [x]), ("find_in_windows", [x, largest])):
+        got = getattr(xp, name)(*map(cupy.asarray, arrays), **options).get()
+        np.testing.assert_array_equal(got, getattr(numpy.xp, name)(*arrays, **options))
 
 
 @pytest.mark.parametrize("kind", ["int32", "four axes", "not contiguous"])
 def test_other_arrays(kind):
-    x = np.arange(360).reshape(3, 4, 5, 6)[:, :, ::2] if kind == "not contiguous" else None
-    x = np.arange(360).reshape(3, 4, 5, 6) if x is None else x
-    x = x.astype("int32" if kind == "int32" else "float32")
+    x = np.arange(360, dtype="int32" if kind == "int32" else "float32").reshape(3, 4, 5, 6)
+    x = x[:, :, ::2] if kind == "not contiguous" else x
     options = {"size": (2,) * (4 if kind == "four axes" else 2), "padding": 1}
     for name in ("sliding_windows", "sum_windows", "max_pool"):
         got = getattr(xp, name)(cupy.asarray(x), **options)
@@ -157,18 +121,16 @@ def test_second_derivatives():
 @pytest.mark.parametrize("images", [1, 8])
 def test_launches(images):
     """A product and the elements of windows, for each part of the images; and the bias."""
-    x = gg.tensor(drawn(images, 4, 16, 16, dtype=np.dtype("float32")), device="cuda")
-    weight = gg.tensor(drawn(8, 4, 3, 3, dtype=np.dtype("float32")), device="cuda")
-    x, weight = x.requires_grad_(), weight.requires_grad_()
-    with traffic() as forward:
-        out = gg.convolution(x, weight, padding=1)
+    x, weight = (
+        gg.tensor(drawn(*shape, dtype="float32"), device="cuda", requires_grad=True)
+        for shape in ((images, 4, 16, 16), (8, 4, 3, 3))
+    )
+    out, forward = launched(gg.convolution, x, weight, padding=1)
     g = gg.ones(out.shape, device="cuda")
-    with traffic() as backward:
-        grad(out, [x, weight], g)
-    assert [launch.name for launch in forward] == ["window_elements", "gemm"]
-    assert [launch.name for launch in backward if launch.name == "sum"] == []
+    _, backward = launched(grad, out, [x, weight], g)
+    assert forward == ["window_elements", "gemm"]
+    assert "sum" not in backward
     assert len(backward) <= 8
     pooled = gg.max_pool(out, size=(2, 2), stride=2)
-    with traffic() as backward:
-        grad(pooled, [out], gg.ones(pooled.shape, device="cuda"))
-    assert [launch.name for launch in backward][-2:] == ["find_taps", "put_taps"]
+    _, backward = launched(grad, pooled, [out], gg.ones(pooled.shape, device="cuda"))
+    assert backward[-2:] == ["find_taps", "put_taps"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import cupy
 import pytest
 from cupy._traffic import traffic
+from definitions import graphs_noted
 
 import gpugrad
-from gpugrad.tape import graphs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,16 +48,7 @@ def test_launches(model, monkeypatch):
 def test_launches_of_a_graph(model, monkeypatch):
     folders = [str(ROOT / "benchmarks"), str(ROOT / "benchmarks" / "gpu")]
     monkeypatch.setattr(sys, "path", [*folders, *sys.path])
-    work, captured = graphs._Captured._work, []
-
-    def counted(self, *args):
-        with traffic() as launches:
-            result = work(self, *args)
-        captured.append(Counter([launch.name for launch in launches]))
-        return result
-
     monkeypatch.setattr(cupy._raw, "computes", False)
-    monkeypatch.setattr(graphs._Captured, "_work", counted)
     if model == "MLP":
         import mlp
 
@@ -68,11 +59,12 @@ def test_launches_of_a_graph(model, monkeypatch):
 
         library = model_step.Library("gpugrad", "cuda")
         step = gpugrad.compile(model_step.step_of(library, model))
-    for _ in range(4):
-        step()
-    most, products = COMPILED[model]
-    assert captured[-1].total() <= most, captured[-1]
-    assert captured[-1]["gemm"] <= products
+    with graphs_noted() as captured:
+        for _ in range(4):
+            step()
+    count, (most, products) = Counter(captured[-1]), COMPILED[model]
+    assert count.total() <= most, count
+    assert count["gemm"] <= products
 
 
 @pytest.mark.parametrize("model", MEBIBYTES)

@@ -20,6 +20,7 @@ from matrices import MATRICES, STACKS, matrix, small_integers, stack, transposed
 import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.backends import namespace_of
+from gpugrad.backends.cupy import products
 from gpugrad.backends.cupy.products import plan_for
 from gpugrad.testing import assert_close
 
@@ -30,27 +31,23 @@ class Watch:
     """Records of the calls of cuBLAS and the copies of operands."""
 
     def __init__(self):
-        self.copied = []
-
-    @property
-    def calls(self):
-        return list(cublas._calls)
+        self.copied, self.calls = [], cublas._calls
 
     def clear(self):
         self.copied.clear()
-        cublas._calls.clear()
+        self.calls.clear()
 
 
 @pytest.fixture
 def watch(monkeypatch):
     watch = Watch()
 
-    def copy(x, dtype=None):
+    def copy(x):
         watch.copied.append(x.shape)
-        return own(x, dtype)
+        return own(x)
 
-    own = cupy.ascontiguousarray
-    monkeypatch.setattr(cupy, "ascontiguousarray", copy)
+    own = products.contiguous
+    monkeypatch.setattr(products, "contiguous", copy)
     watch.clear()
     reads.clear()
     yield watch
@@ -90,22 +87,9 @@ def test_axes_of_length_1(watch, sizes):
             assert len(watch.copied) <= (not free1) + (not free2)
 
 
-# How many operands must be copied for each layout of the first, with the second in order, and
-# the other way around
-COPIES = {
-    "in order": (0, 0),
-    "swapped": (1, 1),
-    "some of both": (1, 1),
-    "some of one": (0, 0),
-    "backwards": (1, 1),
-    "no batch": (0, 0),
-    "one axis": (1, 1),
+COPIES = dict.fromkeys(STACKS, (1, 1)) | {
     "first alone": (1, 0),
-    "second alone": (1, 1),
-    "neither": (0, 0),
-    "repeated": (0, 0),
-    "first repeated": (1, 1),
-    "between the axes": (1, 1),
+    **dict.fromkeys(["in order", "some of one", "no batch", "neither", "repeated"], (0, 0)),
 }
 
 
@@ -228,23 +212,20 @@ def test_mixed_dtypes(watch):
 
 
 def test_tf32(watch):
-    x, y = (
-        cupy.asarray(np.full((2, 3, 3), 1 + 2.0**-20, "float32")),
-        small_integers((2, 3, 3), "float32"),
-    )
-    in_float64 = xp.matmul(x, y)._values
+    x = cupy.asarray(np.full((2, 3, 3), 1 + 2.0**-20, "float32"))
+    y = small_integers((2, 3, 3), "float32")
+    exact, sums = xp.matmul(x, y)._values, np.sum(y._values, axis=-2, keepdims=True)
     gg.cuda.allow_tf32()
     try:
-        for a, b, out in (x, y, in_float64), (x[0], y[0], in_float64[0]):
-            rounded = xp.matmul(a, b)._values
-            assert_close(rounded, np.sum(b._values, axis=-2, keepdims=True) + 0 * out)
-        assert not np.array_equal(xp.matmul(x, y)._values, in_float64)
-        assert xp.matmul(x.astype("float64"), y.astype("float64"))._values[
-            0, 0, 0
-        ] == pytest.approx(in_float64[0, 0, 0], rel=1e-6)
+        for given in (slice(None), 0):
+            rounded = xp.matmul(x[given], y[given])._values
+            assert_close(rounded, (sums + 0 * exact)[given])
+        assert not np.array_equal(xp.matmul(x, y)._values, exact)
+        wide = xp.matmul(x.astype("float64"), y.astype("float64"))._values
+        assert wide[0, 0, 0] == pytest.approx(exact[0, 0, 0], rel=1e-6)
     finally:
         gg.cuda.allow_tf32(False)
-    assert np.array_equal(xp.matmul(x, y)._values, in_float64)
+    assert np.array_equal(xp.matmul(x, y)._values, exact)
 
 
 def test_errors():
@@ -254,10 +235,11 @@ def test_errors():
         (((), (2, 3)), "not a matrix"),
         (((3,), (4,)), "lengths 3 and 4"),
     ]:
+        x1, x2 = map(small_integers, shapes)
         with pytest.raises(ValueError, match=message):
-            xp.matmul(*map(small_integers, shapes))
+            xp.matmul(x1, x2)
         with pytest.raises(ValueError, match=r"matmul: .*"):
-            gg.matmul(*map(gg.asarray, map(small_integers, shapes)))
+            gg.matmul(gg.asarray(x1), gg.asarray(x2))
     with cupy.cuda.Device(1):
         other = small_integers((3, 2))
     with pytest.raises(ValueError, match="devices 0 and 1"):
@@ -266,51 +248,41 @@ def test_errors():
 
 def test_cublas_rejects_wrong_calls():
     """The stand-in's cuBLAS detects wrong calls; otherwise the tests above would show nothing."""
-    from cupy.cuda.device import get_cublas_handle
-
-    handle = get_cublas_handle()
     x, scalars = small_integers((4, 4), "float32"), np.array([1, 0], "float32")
-    p, one = x.data.ptr, scalars.ctypes.data
+    p, one, handle = x.data.ptr, scalars.ctypes.data, cupy.cuda.device.get_cublas_handle()
     good = [handle, 0, 0, 4, 4, 4, one, p, 0, 4, p, 0, 4, one + 4, p, 0, 4, 68, -1]
-    names = list(inspect.signature(cublas.gemmEx).parameters)
-    for name, value in {
-        "lda": 3,
-        "ldb": 3,
-        "ldc": 3,
-        "m": 0,
-        "handle": 1,
-        "computeType": 70,
-    }.items():
-        given = [value if n == name else v for n, v in zip(names, good, strict=True)]
+    good = dict(zip(inspect.signature(cublas.gemmEx).parameters, good, strict=True))
+    wrong = {"lda": 3, "ldb": 3, "ldc": 3, "m": 0, "handle": 1, "computeType": 70}
+    for name, value in wrong.items():
         with pytest.raises(cublas.CUBLASError):
-            cublas.gemmEx(*given)
+            cublas.gemmEx(*(good | {name: value}).values())
     with pytest.raises(TypeError):
-        cublas.gemmEx(*[float(v) if n == "m" else v for n, v in zip(names, good, strict=True)])
+        cublas.gemmEx(*(good | {"m": 4.0}).values())
+
+
+def weigh(q, k, v):
+    return gg.softmax(q @ k.mT) @ v
 
 
 GRADIENTS = {
-    "linear": (lambda x, w, b: gg.linear(x, w, b), ((8, 4), (3, 4), (3,))),
-    "linear of sequences": (lambda x, w, b: gg.linear(x, w, b), ((2, 5, 4), (3, 4), (3,))),
-    "matmul": (gg.matmul, ((5, 4), (4, 3))),
-    "matmul with a transpose": (lambda a, b: gg.matmul(a, b.mT), ((5, 4), (3, 4))),
-    "attention": (lambda q, k, v: gg.softmax(q @ k.mT) @ v, ((6, 5, 4),) * 3),
-    "heads": (
-        lambda q, k, v: gg.softmax(q @ k.mT) @ v,
-        ((2, 3, 5, 4),) * 3,
-    ),
-    "einsum": (lambda a, b: gg.einsum("bij,bkj->bik", a, b), ((6, 5, 4), (6, 3, 4))),
-    "einsum over two": (lambda a, b: gg.einsum("aij,ijk->ak", a, b), ((6, 5, 4), (5, 4, 3))),
-    "tensordot": (lambda a, b: gg.tensordot(a, b, axes=2), ((6, 5, 4), (5, 4, 3))),
+    "linear": (gg.linear, (8, 4), (3, 4), (3,)),
+    "linear of sequences": (gg.linear, (2, 5, 4), (3, 4), (3,)),
+    "matmul": (gg.matmul, (5, 4), (4, 3)),
+    "matmul with a transpose": (lambda a, b: gg.matmul(a, b.mT), (5, 4), (3, 4)),
+    "attention": (weigh, *[(6, 5, 4)] * 3),
+    "heads": (weigh, *[(2, 3, 5, 4)] * 3),
+    "einsum": (lambda a, b: gg.einsum("bij,bkj->bik", a, b), (6, 5, 4), (6, 3, 4)),
+    "einsum over two": (lambda a, b: gg.einsum("aij,ijk->ak", a, b), (6, 5, 4), (5, 4, 3)),
+    "tensordot": (lambda a, b: gg.tensordot(a, b, axes=2), (6, 5, 4), (5, 4, 3)),
     "tensordot of firsts": (
-        lambda a, b: gg.tensordot(a, b, axes=((0, 1), (0, 1))),
-        ((5, 4, 6), (5, 4, 3)),
+        lambda a, b: gg.tensordot(a, b, axes=((0, 1), (0, 1))), (5, 4, 6), (5, 4, 3),
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_backward_copies_nothing(watch, name, monkeypatch):
-    function, shapes = GRADIENTS[name]
+    function, *shapes = GRADIENTS[name]
     inputs = [gg.asarray(small_integers(s, "float32")).requires_grad_() for s in shapes]
     out = function(*inputs)
     g = gg.asarray(small_integers(out.shape, "float32"))
@@ -334,44 +306,32 @@ def test_backward_copies_nothing(watch, name, monkeypatch):
     reads.clear()
 
 
+@pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("dtype", HALVES)
-def test_a_step_in_halves_reads_nothing(watch, dtype, bfloat16):
-    model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.LayerNorm(5), nn.Linear(5, 3))
-    model.to(device="cuda", dtype=dtype)
-    optimizer = optim.Adam(model.parameters())
-    x, labels = gg.ones((2, 4, 6), dtype=dtype, device="cuda"), gg.zeros(8, dtype=gg.int64)
-    labels = labels.to("cuda")
-    watch.clear()
-    for _ in range(2):
-        optimizer.zero_grad()
-        loss = gg.cross_entropy(model(x).reshape(8, 3), labels)
-        loss.backward()
-        optimizer.step()
-    assert (watch.copied, len(watch.calls)) == ([], 2 * 5)
-    assert {str(p.grad.dtype) for p in model.parameters()} == {dtype}
-
-
-@pytest.mark.parametrize("dtype", HALVES)
-def test_autocast_multiplies_in_halves(watch, monkeypatch, dtype, bfloat16):
-    """All products of a step, forward and backward; nothing is waited for."""
+def test_a_step_in_halves(watch, monkeypatch, dtype, autocast, bfloat16):
+    """All products of a step are in 16 bits, forward and backward; nothing is waited for."""
     dtypes, own = [], cublas._multiply
 
-    def multiply(*args):
-        dtypes.append(cublas._DTYPES[args[8]])
-        own(*args)
+    def multiply(**given):
+        dtypes.append(cublas._DTYPES[given["Atype"]])
+        own(**given)
 
     monkeypatch.setattr(cublas, "_multiply", multiply)
     model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.LayerNorm(5), nn.Linear(5, 3)).to("cuda")
-    optimizer, scaler = optim.Adam(model.parameters()), gg.amp.GradScaler()
-    x, labels = gg.ones((8, 6), device="cuda"), gg.tensor([0, 1, 2, 0, 1, 2, 0, 1], device="cuda")
+    kept = "float32" if autocast else dtype
+    model.to(dtype=kept)
+    optimizer, scaler = optim.Adam(model.parameters()), gg.amp.GradScaler(enabled=autocast)
+    x = gg.ones((2, 4, 6), dtype=kept, device="cuda")
+    labels = gg.tensor([0, 1, 2, 0, 1, 2, 0, 1], device="cuda")
+    watch.clear()
     for _ in range(2):
         optimizer.zero_grad()
-        with gg.amp.autocast("cuda", dtype):
-            loss = gg.cross_entropy(model(x), labels)
+        with gg.amp.autocast("cuda", dtype, enabled=autocast):
+            loss = gg.cross_entropy(model(x).reshape(8, 3), labels)
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         scaler.step(optimizer)
         scaler.update()
     assert (watch.copied, dtypes) == ([], [dtype] * 2 * 5)
-    assert {str(p.grad.dtype) for p in model.parameters()} == {"float32"}
+    assert {str(p.grad.dtype) for p in model.parameters()} == {kept}

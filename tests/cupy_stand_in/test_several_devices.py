@@ -12,33 +12,17 @@ from types import SimpleNamespace
 import cupy
 import numpy as np
 import pytest
-from cases import CASES
 from cupy import _array
 from cupy._reads import reads
-from libraries import Library
 from modules import TRANSFORMS
 from numpy.testing import assert_array_equal
-from samples import every
-from test_ops import Call, samples
-from test_stand_in import NUMPY, has_to_wait, steps
 
 import gpugrad as gg
-from gpugrad import data, nn
+from gpugrad import nn
 from gpugrad.autograd import grad
 from gpugrad.autograd.implementation import clear
 from gpugrad.backends import backend_of, namespace_of
 from gpugrad.testing import assert_close
-
-
-class OnSecondDevice(Library):
-    """CuPy with its arrays on the device that is not current."""
-
-    def _array(self, values):
-        with cupy.cuda.Device(1):
-            return super()._array(values)
-
-
-SECOND = OnSecondDevice("cupy", "cupy")
 
 
 @pytest.fixture(autouse=True)
@@ -53,27 +37,6 @@ def device_0_stays_current():
 
 def assert_on_second(*tensors):
     assert {x.device for x in tensors} == {"cuda:1"}
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
-def test_op(case):
-    """Values, gradients and tangents are NumPy's, all on the inputs' device."""
-    for sample, checked in every(samples(case, SECOND, "float64")):
-        with checked:
-            reads.clear()
-            call = Call(case, sample, SECOND, "float64")
-            results = [*call.outputs, *(steps(call) if call.recorded else [])]
-            if not has_to_wait(case, sample):
-                assert reads == []
-            expected = Call(case, sample, NUMPY, "float64")
-            others = [*expected.outputs, *(steps(expected) if expected.recorded else [])]
-            assert len(results) == len(others)
-            for a, b in zip(results, others, strict=True):
-                assert_on_second(a)
-                near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
-                case.assert_close(SECOND.values(a), NUMPY.values(b), rtol=near, atol=near)
-            assert cupy.cuda.runtime.getDevice() == 0
-    assert _array.crossings == []
 
 
 class TestOnSecondDevice:
@@ -116,22 +79,21 @@ class TestOnSecondDevice:
         assert gg.linspace(0, 1, 5, device="cuda:1").tolist() == [0, 0.25, 0.5, 0.75, 1]
 
     def test_random(self):
-        draws = {
-            "uniform": lambda: gg.random.uniform((5,), device="cuda:1", dtype=gg.float16),
-            "normal": lambda: gg.random.normal((5,), device="cuda:1"),
-            "integers": lambda: gg.random.integers(2, 5, (5,), device="cuda:1"),
-            "permutation": lambda: gg.random.permutation(5, device="cuda:1"),
-        }
+        draws = [
+            lambda: gg.random.uniform((5,), device="cuda:1", dtype=gg.float16),
+            lambda: gg.random.normal((5,), device="cuda:1"),
+            lambda: gg.random.integers(2, 5, (5,), device="cuda:1"),
+            lambda: gg.random.permutation(5, device="cuda:1"),
+        ]
         generator = gg.random.default_generator("cuda:1")
         state = generator.get_state()
-        first = {name: draw() for name, draw in draws.items()}
-        assert_on_second(*first.values())
+        first = [draw() for draw in draws]
+        assert_on_second(*first)
         generator.set_state(state)
-        for name, draw in draws.items():
-            assert draw().tolist() == first[name].tolist()
+        assert [draw().tolist() for draw in draws] == [x.tolist() for x in first]
         generator = gg.random.Generator(3, device="cuda:1")
-        assert_on_second(generator.normal((2,)), generator.permutation(3))
         assert_on_second(
+            generator.permutation(3),
             generator.uniform((2,), low=-1, high=3),
             generator.normal((2,), mean=1.0, std=2.0),
             gg.vmap(lambda x: generator.permutation(3))(gg.ones(2, device="cuda:1")),
@@ -147,27 +109,21 @@ class TestOnSecondDevice:
         assert [row.tolist() for row in x] == [[1.5, 2], [3, 4]]
         assert f"{x[1, 1]:.2f}" == "4.00"
         assert x.T.cpu().detach().numpy().tolist() == [[1.5, 3], [2, 4]]
-        assert x._repr_html_() is None or "cuda:1" in x._repr_html_()
-        assert "cuda:1" in gg.ones((90, 90), device="cuda:1")._repr_html_()  # shows only a part
+        assert "cuda:1" in repr(gg.ones((90, 90), device="cuda:1"))
 
-    def test_copied(self, tmp_path):
-        x = gg.tensor([1.0, 2], device="cuda:1", requires_grad=True)
-        again = copy.deepcopy(x)
+    def test_copied(self):
+        again = copy.deepcopy(gg.tensor([1.0, 2], device="cuda:1", requires_grad=True))
         assert_on_second(again)
         assert again.requires_grad
-        gg.save({"x": x.detach()}, tmp_path / "x.safetensors")
-        loaded = gg.load(tmp_path / "x.safetensors", device="cuda:1")["x"]
-        assert_on_second(loaded)
-        assert loaded.tolist() == [1, 2]
 
     def test_a_state_saved_from_one_device_is_loaded_on_another(self, tmp_path):
-        x = gg.tensor([1.0, 2], device="cuda:1")
+        x = gg.tensor([1.0, 2], device="cuda:1", requires_grad=True)
         generator = gg.random.Generator(3, device="cuda:1")
-        generator.normal((2,))
-        gg.save({"x": [x], "random": generator.get_state()}, tmp_path / "file")
+        gg.save({"x": [x.detach()], "random": generator.get_state()}, tmp_path / "file")
         expected = generator.normal((2,)).tolist()
         loaded = gg.load(tmp_path / "file", device="cuda:1")
         assert_on_second(*loaded["x"])
+        assert loaded["x"][0].tolist() == [1, 2]
         assert gg.load(tmp_path / "file")["x"][0].device == "cpu"
         generator.set_state(loaded["random"])
         assert generator.normal((2,)).tolist() == expected
@@ -197,19 +153,28 @@ class TestOnSecondDevice:
     def test_hooks_and_accumulated_gradients(self):
         x = gg.ones(3, device="cuda:1", requires_grad=True)
         x.register_hook(lambda g: g * 2)
-        for _ in range(2):
-            (x * x).sum().backward()
+        (x * x).sum().backward()
+        y = (x * x).sum()
+        thread = threading.Thread(target=y.backward)
+        thread.start()
+        thread.join()
         assert_on_second(x.grad)
         assert x.grad.tolist() == [8, 8, 8]
         x.grad = gg.zeros(3, device="cuda:1")
         with pytest.raises(ValueError, match=r"grad: .* on cuda:1"):
             x.grad = gg.zeros(3, device="cuda:0")
 
-    def test_a_layer_of_each_kind(self):
+    def test_layers(self):
         x = gg.random.normal((4, 6), device="cuda:1", requires_grad=True)
         labels = gg.random.integers(0, 2, (4,), device="cuda:1")
-        model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Dropout(0.5), nn.MLP(5, [4, 2]))
-        model.to("cuda:1")
+        there = nn.Linear(5, 5, device="cuda:1"), nn.BatchNorm1d(5, device="cuda:1")
+        nn.init.kaiming_normal_(there[0].weight)
+        nn.init.zeros_(there[0].bias)
+        there[1].reset_running_stats()
+        assert there[0].bias.tolist() == there[1].running_mean.tolist() == [0] * 5
+        moved = nn.Linear(6, 5), nn.ReLU(), nn.Dropout(0.5)
+        model = nn.Sequential(*moved, *there, nn.MLP(5, [4, 2])).to("cuda:1")
+        assert_on_second(*model.state_dict().values())
         before = {name: p.tolist() for name, p in model.named_parameters()}
         nn.CrossEntropyLoss()(model(x), labels).backward()
         assert_on_second(x.grad, *(p.grad for p in model.parameters()))
@@ -236,43 +201,7 @@ class TestOnSecondDevice:
         y = (x * x).sum()
         p.grad = gg.zeros_like(p.detach())
         gg.optim.SGD([p], lr=0.1).step()
-        y.backward()
-        assert x.grad.shape == (0, 2)
-
-    def test_an_output_given_twice(self):
-        x = gg.ones(2, device="cuda:1", requires_grad=True)
-        y = (x * 2.0).sum()
-        assert gg.autograd.grad([y, y], [x])[0].tolist() == [4, 4]
-
-    def test_a_layer_made_there(self):
-        model = nn.Sequential(nn.Linear(3, 2, device="cuda:1"), nn.BatchNorm1d(2, device="cuda:1"))
-        nn.init.kaiming_normal_(model[0].weight)
-        nn.init.zeros_(model[0].bias)
-        model(gg.ones((4, 3), device="cuda:1"))
-        model.load_state_dict(model.state_dict())
-        model[1].reset_running_stats()
-        assert_on_second(*model.state_dict().values())
-        assert model[0].bias.tolist() == model[1].running_mean.tolist() == [0, 0]
-
-    def test_batches(self):
-        images, labels = np.arange(12.0).reshape(6, 2), np.arange(6)
-        for given in (
-            data.TensorDataset(images, labels),
-            data.TensorDataset(gg.asarray(images), gg.asarray(labels)).to("cuda:1"),
-        ):
-            for shuffle in (False, True):
-                loader = data.DataLoader(given, 4, shuffle=shuffle, seed=0, device="cuda:1")
-                batches = list(loader)
-                assert_on_second(*(x for batch in batches for x in batch))
-                taken = [n for _, numbers in batches for n in numbers.tolist()]
-                assert sorted(taken) == [*range(6)]
-
-    def test_in_another_thread(self):
-        x = gg.ones(2, device="cuda:1", requires_grad=True)
-        thread = threading.Thread(target=(x * 3).sum().backward)
-        thread.start()
-        thread.join()
-        assert x.grad.tolist() == [3, 3]
+        assert grad([y, y], [x])[0].shape == (0, 2)
 
 
 class TestTransfers:
@@ -317,7 +246,7 @@ class TestTransfers:
             x = gg.ones(2, device="cuda:0").to("cuda")
         assert x.device == "cuda:0"
 
-    def test_different_devices(self):
+    def test_different_devices(self, monkeypatch):
         x, y = gg.ones(2, device="cuda:0"), gg.ones(2, device="cuda:1")
         with pytest.raises(
             ValueError, match=r"add: .*different devices, cuda:0 and cuda:1.*\.to\("
@@ -325,10 +254,7 @@ class TestTransfers:
             x + y
         with pytest.raises(ValueError, match=r"setitem: .*different devices"):
             x[:] = y
-
-    def test_different_devices_for_a_kernel(self, monkeypatch):
         monkeypatch.setattr(cupy._raw, "on_current", lambda args: None)  # a GPU would launch it
-        x, y = gg.ones(2, device="cuda:0"), gg.ones(2, device="cuda:1")
         with pytest.raises(ValueError, match=r"mse: .*different devices"):
             gg.mse(x, y)
 
@@ -367,12 +293,19 @@ class TestStreams:
         assert len({side, gg.cuda.Stream("cuda:1"), outer, gg.cuda.current_stream(1)}) == 3
         assert repr(side).endswith(" on cuda:1>")
 
-    def test_left_by_an_error(self):
-        with pytest.raises(KeyError), gg.cuda.Stream(1):
-            raise KeyError
+    def test_values_are_read_on_the_stream_of_their_device(self):
+        x = gg.ones(3, device="cuda:1")
+
+        def read_and_fail():
+            with gg.cuda.Stream(1), gg.cuda.Stream(0):
+                assert x.tolist() == x.cpu().numpy().tolist() == [1, 1, 1]
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            read_and_fail()
         assert gg.cuda.current_stream(1)._raw.ptr == 0
 
-    def test_order(self):
+    def test_order_and_events(self):
         first, second = gg.cuda.Stream(1), gg.cuda.Stream(0)
         x = gg.ones(3, device="cuda:1")
         x.array.set(np.full(3, 5, np.float32), stream=first._raw)  # runs as late as possible
@@ -381,16 +314,7 @@ class TestStreams:
         second.synchronize()
         assert first.query()
         assert x.tolist() == [5, 5, 5]
-
-    def test_values_are_read_on_the_stream_of_their_device(self):
-        x = gg.ones(3, device="cuda:1")
-        with gg.cuda.Stream(1), gg.cuda.Stream(0):
-            assert x.tolist() == [1, 1, 1]
-            assert x.cpu().numpy().tolist() == [1, 1, 1]
-
-    def test_events(self):
-        stream = gg.cuda.Stream(1)
-        start, end = stream.record_event(timing=True), stream.record_event(timing=True)
+        start, end = first.record_event(timing=True), first.record_event(timing=True)
         gg.cuda.current_stream(0).wait_event(end)
         end.synchronize()
         assert end.query()
@@ -486,10 +410,7 @@ class CUDAError(RuntimeError):
 @pytest.mark.parametrize(
     "text, meaning",
     [
-        (
-            "CUBLAS_STATUS_ALLOC_FAILED",
-            r"Of the 8\.00 GiB on cuda:1, .*gpugrad\.cuda\.empty_cache\(\)",
-        ),
+        ("CUBLAS_STATUS_ALLOC_FAILED", r"Of the 8\.00 GiB on cuda:1, .*cuda\.empty_cache\(\)"),
         ("cudaErrorIllegalAddress: an illegal memory access", "is lost: start it again"),
         ("CUFFT_INVALID_SIZE", "exp: CUFFT_INVALID_SIZE; given"),
     ],
@@ -528,6 +449,7 @@ class TestOtherLibraries:
         if values.ndim == 2:
             array = array[::2]
         x = gg.asarray(Foreign(array))
+        gc.collect()
         assert_on_second(x, x + 1)
         assert_array_equal(x.cpu().numpy(), array.get())
         self.write(array, ..., 7)
@@ -535,27 +457,19 @@ class TestOtherLibraries:
         assert_on_second(gg.ones(array.shape, dtype=gg.float64, device="cuda:1") * Foreign(array))
         assert_on_second(gg.asarray(Foreign(self.array(np.empty((0, 3)))).array))
 
-    def test_shared_memory_is_not_for_sweeps_to_write_into(self):
-        array = self.array([1.0, 2])
-        is_unshared = backend_of[cupy.ndarray].is_unshared
-        assert is_unshared(array)
-        for x in (
-            gg.asarray(Foreign(array)),
-            gg.from_dlpack(
-                SimpleNamespace(
-                    __dlpack__=array.__dlpack__, __dlpack_device__=array.__dlpack_device__
-                )
-            ),
-        ):
-            assert x.array.base is None
-            assert not is_unshared(x.array)
-
     def test_kept_while_shared(self):
-        foreign = Foreign(self.array([1.0, 2]))
-        x = gg.asarray(foreign)
-        del foreign
+        x = gg.asarray(Foreign(self.array([1.0, 2])))
         gc.collect()
         assert x.tolist() == [1, 2]
+
+    def test_shared_memory_is_not_for_sweeps_to_write_into(self):
+        array, is_unshared = self.array([1.0, 2]), backend_of[cupy.ndarray].is_unshared
+        assert is_unshared(array)
+        names = "__dlpack__", "__dlpack_device__"
+        capsule = SimpleNamespace(**{name: getattr(array, name) for name in names})
+        for x in gg.asarray(Foreign(array)), gg.from_dlpack(capsule):
+            assert x.array.base is None
+            assert not is_unshared(x.array)
 
     def test_shown_by_the_interface(self):
         x = gg.tensor([[1.0, 2], [3, 4]], device="cuda:1")
@@ -635,13 +549,9 @@ def test_second_derivatives_with_one_device(monkeypatch):
 
 
 def test_devices_are_reported():
-    assert gg.cuda.is_available()
-    assert gg.cuda.why_not() is None
     assert gg.cuda.device_count() == 2
-    assert [gg.cuda.device_name(d) for d in (None, "cuda", 1, "cuda:1")] == [
-        *["Stand-in 0"] * 2,
-        *["Stand-in 1"] * 2,
-    ]
+    names = [gg.cuda.device_name(d) for d in (None, "cuda", 1, "cuda:1")]
+    assert names == ["Stand-in 0"] * 2 + ["Stand-in 1"] * 2
     gg.cuda.synchronize()
     gg.cuda.synchronize("cuda:1")
     for wrong in ("cpu", "gpu", -1):
@@ -657,14 +567,6 @@ def test_a_profile_waits_where_it_is_asked_to():
         with gg.profile(sync=sync):
             gg.exp(x)
         assert bool(reads) == sync
-
-
-def test_tf32():
-    assert not gg.cuda.tf32_allowed()
-    gg.cuda.allow_tf32()
-    assert gg.cuda.tf32_allowed()
-    gg.cuda.allow_tf32(False)
-    assert not gg.cuda.tf32_allowed()
 
 
 def test_bfloat16_comes_from_the_cpu_and_goes_back():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import CASES
 from cases.base import Array
+from cupy._array import crossings
 from cupy._functions import late
 from cupy._reads import reads
 from libraries import Library
@@ -18,7 +19,18 @@ from gpugrad.autograd.call import wrap
 from gpugrad.autograd.forward_sweep import forward_sweep
 from gpugrad.testing import assert_close
 
-CUPY, NUMPY = Library("cupy", "cupy"), Library("numpy", "numpy")
+
+class OnSecondDevice(Library):
+    """CuPy with its arrays on the device that is not current."""
+
+    def _array(self, values):
+        with cupy.cuda.Device(1):
+            return super()._array(values)
+
+
+NUMPY = Library("numpy", "numpy")
+PLACES = {"cuda:0": Library("cupy", "cupy"), "cuda:1": OnSecondDevice("cupy", "cupy")}
+
 
 # The ops that must wait for the device, and why
 WAITS = {
@@ -66,15 +78,16 @@ def steps(call):
     ]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("dtype, device", [("complex128", "cuda:0"), ("float64", "cuda:1")])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
-def test_op(case, dtype):
-    """Values, gradients and tangents are NumPy's, without a host read."""
-    waited = expected_to_wait = False
-    for sample, checked in every(samples(case, CUPY, dtype)):
+def test_op(case, dtype, device):
+    """Values, gradients and tangents are NumPy's, on the inputs' device, without a host read."""
+    waited, expected_to_wait, library = False, False, PLACES[device]
+    crossings.clear()
+    for sample, checked in every(samples(case, library, dtype)):
         with checked:
             reads.clear()
-            call = Call(case, sample, CUPY, dtype)
+            call = Call(case, sample, library, dtype)
             results = [*call.outputs, *(steps(call) if call.recorded else [])]
             if has_to_wait(case, sample):
                 waited, expected_to_wait = waited or bool(reads), True
@@ -82,12 +95,13 @@ def test_op(case, dtype):
                 assert reads == []
             expected = Call(case, sample, NUMPY, dtype)
             others = [*expected.outputs, *(steps(expected) if expected.recorded else [])]
-            assert len(results) == len(others)
             for a, b in zip(results, others, strict=True):
-                assert a.device == "cuda:0"
+                assert a.device == device
                 near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
-                case.assert_close(CUPY.values(a), NUMPY.values(b), rtol=near, atol=near)
+                case.assert_close(library.values(a), NUMPY.values(b), rtol=near, atol=near)
+            assert cupy.cuda.runtime.getDevice() == 0
     assert waited == expected_to_wait
+    assert crossings == []
 
 
 def test_functions_that_differ_in_cupy():

@@ -10,6 +10,8 @@ five minutes to make the hundreds of examples that are made here in eleven secon
 import os
 import random
 
+import numpy as np
+
 
 class Choices:
     """Answers: those given, then random ones, or 0 if there is no seed."""
@@ -115,3 +117,11 @@ def shortened(made, fails, make, most=2000):
 
 def _size(made):
     return len(made), made
+
+
+def broadcast_shape(*shapes):
+    """The shape to which shapes broadcast, None if they do not."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None

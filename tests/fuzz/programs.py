@@ -9,11 +9,13 @@ moves them apart, and `Guards.bounded` multiplies large results by a power of tw
 computed once, from the values in double precision, and are inputs of every other run.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from choices import broadcast_shape
 
 import gpugrad as gg
 
@@ -87,6 +89,13 @@ def draw_values(rng, shape, dtype):
     if dtype.kind == "c":
         values = values + 1j * rng.standard_normal(shape)
     return np.asarray(values / np.maximum(1, np.abs(values) / 3)).astype(dtype)
+
+
+def broadcast_size(*shapes):
+    """The size to which shapes broadcast, 0 if it is too large or they do not."""
+    shape = broadcast_shape(*shapes)
+    size = 0 if shape is None else math.prod(shape)
+    return size if size <= LARGEST else 0
 
 
 def _values(x):
@@ -286,29 +295,19 @@ class Draft:
 
     def fitting(self, x, kinds="f"):
         """A tensor that broadcasts with x to a result that is not too large."""
-
-        def fits(i):
-            if self.dtype(i).kind not in kinds:
-                return False
-            try:
-                shape = np.broadcast_shapes(self.shape(i), self.shape(x))
-            except ValueError:
-                return False
-            return np.prod(shape) <= LARGEST
-
-        return self.choose(self.where(fits))
+        return self.choose(
+            self.where(
+                lambda i: (
+                    self.dtype(i).kind in kinds and broadcast_size(self.shape(i), self.shape(x))
+                )
+            )
+        )
 
     def assignable(self, shape, kinds):
         """The tensors whose values broadcast to ``shape``."""
-
-        def fits(i):
-            try:
-                result = np.broadcast_shapes(self.shape(i), shape)
-            except ValueError:
-                return False
-            return self.dtype(i).kind in kinds and result == shape
-
-        return self.where(fits)
+        return self.where(
+            lambda i: self.dtype(i).kind in kinds and broadcast_shape(self.shape(i), shape) == shape
+        )
 
     def writable(self):
         """A floating tensor that is no input."""

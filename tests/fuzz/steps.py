@@ -4,9 +4,10 @@ import math
 from functools import partial, reduce
 from itertools import accumulate
 
+import array_api_compat.torch as T
 import numpy as np
 import torch
-from programs import LARGEST, NUMPY, OPS, TORCH, Draft, Program, add
+from programs import LARGEST, OPS, TORCH, Draft, Program, add, broadcast_size
 
 import gpugrad as gg
 from gpugrad.nn import functional
@@ -27,13 +28,6 @@ def dims(x, axis):
     if axis is None:
         return tuple(range(x.ndim))
     return axis if isinstance(axis, tuple) else (axis,)
-
-
-def reduced(f, x, axis, keepdims, **static):
-    """A reduction, which of a 0-d tensor has no axis."""
-    if x.ndim == 0:
-        return f(x[None], dim=(0,), keepdim=False, **static)
-    return f(x, dim=dims(x, axis), keepdim=keepdims, **static)
 
 
 def places(x, key):
@@ -75,16 +69,19 @@ def two(d, kinds="f"):
     return (x, d.fitting(x, kinds)), {}
 
 
-def each(names, draw, ours, theirs, spaces=(gg, torch), **options):
-    """Add steps that differ only in a function, which the calls get as their first argument."""
-    for name in names:
-        f, g = [getattr(space, name) for space in spaces]
-        add(name, draw, partial(ours, f), partial(theirs, g), **options)
+def both(name, draw, f, alike=False, **options):
+    """A step written with names and operators that both namespaces have.
+
+    f: a function of `Guards`, the namespace, tensors and static parameters.
+    alike: whether PyTorch wants tensors of one dtype.
+    """
+    add(name, draw, lambda c, *xs, **static: f(c, gg, *xs, **static),
+        lambda c, *xs, **static: f(c, T, *(same(*xs) if alike else xs), **static),
+        **options)  # fmt: skip
 
 
 def unary(name, f, draw=one, grows=False):
-    """A function written with operators and names that both namespaces have."""
-    add(name, draw, lambda c, x: f(gg, x), lambda c, x: f(torch, x), grows=grows)
+    both(name, draw, lambda c, m, x: f(m, x), grows=grows)
 
 
 unary("sin", lambda m, x: m.sin(x), one_any)
@@ -117,29 +114,25 @@ unary("conj", lambda m, x: m.conj(x), one_any)
 unary("cube", lambda m, x: x**3, one_any, grows=True)
 unary("affine", lambda m, x: 1.5 * x - 0.25, one_any, grows=True)
 unary("rational", lambda m, x: (2 - x) / (x * x + 2), one)
-each(["erf", "erfc", "i0e"], one, lambda f, c, x: f(x), lambda f, c, x: f(x),
-     spaces=(gg.special, torch.special))  # fmt: skip
-add("entr", one, lambda c, x: gg.special.entr(gg.sigmoid(x)),
-    lambda c, x: torch.special.entr(torch.sigmoid(x)))  # fmt: skip
+unary("erf", lambda m, x: m.special.erf(x))
+unary("erfc", lambda m, x: m.special.erfc(x))
+unary("i0e", lambda m, x: m.special.i0e(x))
+unary("entr", lambda m, x: m.special.entr(m.sigmoid(x)))
 # Near 1 the second derivative in PyTorch is right to 9 digits only.
-add("gammaln", one, lambda c, x: gg.special.gammaln(x * x + 30),
-    lambda c, x: torch.special.gammaln(x * x + 30), grows=True)  # fmt: skip
+unary("gammaln", lambda m, x: m.special.gammaln(x * x + 30), grows=True)
 add("gelu", one, lambda c, x: 0.5 * x * (1 + gg.special.erf(x * 2**-0.5)), lambda c, x: F.gelu(x))
-add("relu", one, lambda c, x: functional.relu(c.away(x)), lambda c, x: F.relu(c.away(x)))
-add("abs", one, lambda c, x: gg.abs(c.away(x)), lambda c, x: torch.abs(c.away(x)))
-add("abs_complex", one_any, lambda c, x: gg.abs(x / (2 + gg.conj(x) * x) + 1),
-    lambda c, x: torch.abs(x / (2 + torch.conj(x) * x) + 1))  # fmt: skip
-add("sign", one, lambda c, x: gg.sign(c.away(x)), lambda c, x: torch.sign(c.away(x)))
+both("relu", one, lambda c, m, x: m.relu(c.away(x)))
+both("abs", one, lambda c, m, x: m.abs(c.away(x)))
+unary("abs_complex", lambda m, x: m.abs(x / (2 + m.conj(x) * x) + 1), one_any)
+both("sign", one, lambda c, m, x: m.sign(c.away(x)))
 add("stop_gradient", one_any, lambda c, x: gg.stop_gradient(x), lambda c, x: x.detach())
-add("real", one_any, lambda c, x: gg.real(x) + 0, lambda c, x: torch.real(x) + 0)
-add("imag", one_any,
-    lambda c, x: gg.imag(x * 1j) if gg.isdtype(x.dtype, "complex floating") else x + 0,
-    lambda c, x: torch.imag(x * 1j) if x.is_complex() else x + 0)  # fmt: skip
+unary("real", lambda m, x: m.real(x) + 0, one_any)
+unary("imag", lambda m, x: m.imag(x * 1j) if _is_complex(m, x) else x + 0, one_any)
 
 
 def binary(name, f, grows=True, kinds="fc"):
-    add(name, partial(two, kinds=kinds), lambda c, x, y: f(gg, x, y),
-        lambda c, x, y: f(torch, *same(x, y)), grows=grows)  # fmt: skip
+    draw = partial(two, kinds=kinds)
+    both(name, draw, lambda c, m, x, y: f(m, x, y), alike=True, grows=grows)
 
 
 binary("add", lambda m, x, y: x + y)
@@ -152,8 +145,9 @@ binary("hypot", lambda m, x, y: m.hypot(x, y * y + 0.5), kinds="f")
 binary("logaddexp", lambda m, x, y: m.logaddexp(x, y), kinds="f")
 
 
-each(["maximum", "minimum"], two, lambda f, c, x, y: f(c.away(x, than=y), y),
-     lambda f, c, x, y: f(*same(c.away(x, than=y), y)))  # fmt: skip
+for _name in ("maximum", "minimum"):
+    both(_name, two, lambda c, m, x, y, name=_name: getattr(m, name)(c.away(x, than=y), y),
+         alike=True)  # fmt: skip
 
 
 def _clip(d):
@@ -165,9 +159,8 @@ def _ends(low, high):
     return [p for p in (low, high) if p is not None]
 
 
-add("clip", _clip, lambda c, x, low, high: gg.clip(c.away(x, *_ends(low, high)), low, high),
-    lambda c, x, low, high: torch.clip(c.away(x, *_ends(low, high)), low, high))  # fmt: skip
-add("greater", one, lambda c, x: c.away(x, 0.25) > 0.25, lambda c, x: c.away(x, 0.25) > 0.25)
+both("clip", _clip, lambda c, m, x, low, high: m.clip(c.away(x, *_ends(low, high)), low, high))
+both("greater", one, lambda c, m, x: c.away(x, 0.25) > 0.25)
 
 
 def _where(d):
@@ -180,32 +173,21 @@ def _where(d):
     return (d.choose(found), x, y), {}
 
 
-add("where", _where, lambda c, b, x, y: gg.where(b, x, y),
-    lambda c, b, x, y: torch.where(b, *same(x, y)))  # fmt: skip
-add("total", one, lambda c, x: gg.sum(x), lambda c, x: torch.sum(x), grows=True)
+both("where", _where, lambda c, m, b, x, y: m.where(b, x, y))
+both("total", one, lambda c, m, x: m.sum(x), grows=True)
 
 
 def _where_number(d):
     found = d.where(lambda i: d.dtype(i).kind == "b")
     condition = d.choose(found) if found else d.step("greater", d.real())
     fits = d.where(
-        lambda i: d.dtype(i).kind in "fc" and _broadcast_size(d.shape(i), d.shape(condition))
+        lambda i: d.dtype(i).kind in "fc" and broadcast_size(d.shape(i), d.shape(condition))
     )
     x = d.choose(fits) if fits else d.step("total", d.real())
     return (condition, x), {"value": d.choose([0.0, 0.5, -2.0])}
 
 
-def _broadcast_size(*shapes):
-    """The size to which shapes broadcast, 0 if it is too large or they do not."""
-    try:
-        size = math.prod(np.broadcast_shapes(*shapes))
-    except ValueError:
-        return 0
-    return size if size <= LARGEST else 0
-
-
-add("where_number", _where_number, lambda c, b, x, value: gg.where(b, x, value),
-    lambda c, b, x, value: torch.where(b, x, value))  # fmt: skip
+both("where_number", _where_number, lambda c, m, b, x, value: m.where(b, x, value))
 
 
 def _astype(d):
@@ -234,23 +216,25 @@ def _reduction(d, kinds="f"):
     return (x,), {"axis": d.axes(x), "keepdims": keepdims}
 
 
-def reduction(name, theirs, kinds="f", guard=False, grows=True, draw=None):
-    ours = getattr(gg, name)
+def reduction(name, kinds="f", guard=False, draw=None):
+    def call(c, m, x, **static):
+        if m is T and x.ndim == 0:  # some of its functions want an axis
+            x, static = x[None], {**static, "axis": (0,), "keepdims": False}
+        elif m is T:
+            static["axis"] = dims(x, static["axis"])
+        return getattr(torch if m is T and name in THEIRS else m, name)(
+            c.spread(x) if guard else x, **static
+        )
 
-    def call(c, x, axis, keepdims, **static):
-        return ours(c.spread(x) if guard else x, axis=axis, keepdims=keepdims, **static)
-
-    def torch_call(c, x, axis, keepdims, **static):
-        return reduced(theirs, c.spread(x) if guard else x, axis, keepdims, **static)
-
-    add(name, draw or partial(_reduction, kinds=kinds), call, torch_call, grows=grows)
+    both(name, draw or partial(_reduction, kinds=kinds), call, grows=True)
 
 
-reduction("sum", torch.sum, "fc")
-reduction("mean", torch.mean, "fc")
-reduction("logsumexp", torch.logsumexp)
-reduction("max", torch.amax, guard=True)
-reduction("min", torch.amin, guard=True)
+THEIRS = "std", "var"  # array_api_compat's do not take every correction
+reduction("sum", "fc")
+reduction("mean", "fc")
+reduction("logsumexp")
+reduction("max", guard=True)
+reduction("min", guard=True)
 
 
 def _spread_out(d):
@@ -264,8 +248,8 @@ def _spread_out(d):
     return (x,), {"axis": axis, "keepdims": d.flag(), "correction": d.choose([0, 1, 0.5])}
 
 
-reduction("std", torch.std, guard=True, draw=_spread_out)
-reduction("var", torch.var, guard=True, draw=_spread_out)
+reduction("std", guard=True, draw=_spread_out)
+reduction("var", guard=True, draw=_spread_out)
 
 
 def _along(d, kinds="f", **more):
@@ -300,20 +284,16 @@ def _cumulative(d):
     return args, {**static, "include_initial": d.flag() and room}
 
 
-def _cumulated(f, first):
-    def call(c, x, axis, include_initial):
-        y = f(x, axis)
-        if not include_initial:
-            return y
-        return torch.cat([torch.full_like(y.narrow(axis, 0, 1), first), y], axis)
-
-    return call
+def _their_products(c, x, axis, include_initial):
+    y = _products(x, axis)
+    first = [torch.ones_like(y.narrow(axis, 0, 1))] if include_initial else []
+    return torch.cat([*first, y], axis)
 
 
-add("cumulative_sum", _cumulative, lambda c, x, **static: gg.cumulative_sum(x, **static),
-    _cumulated(torch.cumsum, 0), grows=True)  # fmt: skip
+both("cumulative_sum", _cumulative, lambda c, m, x, **static: m.cumulative_sum(x, **static),
+     grows=True)  # fmt: skip
 add("cumulative_prod", _cumulative, lambda c, x, **static: gg.cumulative_prod(x, **static),
-    _cumulated(_products, 1), grows=True)  # fmt: skip
+    _their_products, grows=True)  # fmt: skip
 
 
 def _diff(d):
@@ -325,8 +305,7 @@ def _diff(d):
     return (x,), {"axis": axis, "n": d.integer(1, d.shape(x)[axis] - 1)}
 
 
-add("diff", _diff, lambda c, x, axis, n: gg.diff(x, axis=axis, n=n),
-    lambda c, x, axis, n: torch.diff(x, n, axis), grows=True)  # fmt: skip
+both("diff", _diff, lambda c, m, x, **static: m.diff(x, **static), grows=True)
 
 # Sorting
 
@@ -336,14 +315,11 @@ def _sort(d):
     return args, {**static, "descending": d.flag()}
 
 
-add("sort", _sort, lambda c, x, **static: gg.sort(c.spread(x), **static),
-    lambda c, x, axis, descending: torch.sort(c.spread(x), axis, descending).values,
-    grows=True)  # fmt: skip
-add("argsort", _sort, lambda c, x, **static: gg.argsort(c.spread(x), **static),
-    lambda c, x, axis, descending: torch.argsort(c.spread(x), axis, descending))  # fmt: skip
-each(["argmax", "argmin"], lambda d: _along(d, keepdims=d.flag()),
-     lambda f, c, x, axis, keepdims: f(c.spread(x), axis=axis, keepdims=keepdims),
-     lambda f, c, x, axis, keepdims: f(c.spread(x), axis, keepdim=keepdims))  # fmt: skip
+both("sort", _sort, lambda c, m, x, **static: m.sort(c.spread(x), **static), grows=True)
+both("argsort", _sort, lambda c, m, x, **static: m.argsort(c.spread(x), **static))
+for _name in ("argmax", "argmin"):
+    both(_name, lambda d: _along(d, keepdims=d.flag()),
+         lambda c, m, x, name=_name, **static: getattr(m, name)(c.spread(x), **static))  # fmt: skip
 
 
 def _sorted_by(d):
@@ -354,9 +330,8 @@ def _sorted_by(d):
     return (x, d.step("argsort", key, axis=axis, descending=d.flag())), {"axis": axis}
 
 
-add("take_along_axis", _sorted_by,
-    lambda c, x, i, axis: gg.take_along_axis(x, i, axis=axis),
-    lambda c, x, i, axis: torch.take_along_dim(x, i, axis))  # fmt: skip
+both("take_along_axis", _sorted_by,
+     lambda c, m, x, i, axis: m.take_along_axis(x, i, axis=axis))  # fmt: skip
 
 
 def _at_argmax(d):
@@ -378,7 +353,7 @@ def _at_argmax(d):
     return (x, d.step("argmax", key, axis=-1, keepdims=False)), {}
 
 
-add("at_index", _at_argmax, lambda c, x, i: x[i], lambda c, x, i: x[i])
+both("at_index", _at_argmax, lambda c, m, x, i: x[i])
 
 # Indexing and assignment
 
@@ -420,8 +395,8 @@ def _take(d):
     return (x,), {"indices": np.array(indices), "axis": axis}
 
 
-add("take", _take, lambda c, x, indices, axis: gg.take(x, indices, axis=axis),
-    lambda c, x, indices, axis: torch.index_select(x, axis, torch.from_numpy(indices)))  # fmt: skip
+both("take", _take,
+     lambda c, m, x, indices, axis: m.take(x, m.asarray(indices), axis=axis))  # fmt: skip
 
 # Changes in place
 
@@ -483,9 +458,8 @@ def _matrix_product(d):
     return ((x, y) if d.shape(x)[-2] < d.shape(x)[-1] else (y, x)), {}
 
 
-add("matrix_transpose", lambda d: ((d.any(ndim=2),), {}), lambda c, x: x.mT, lambda c, x: x.mT)
-add("matmul", _matrix_product, lambda c, x, y: x @ y,
-    lambda c, x, y: torch.matmul(*same(x, y)), grows=True)  # fmt: skip
+unary("matrix_transpose", lambda m, x: x.mT, lambda d: ((d.any(ndim=2),), {}))
+both("matmul", _matrix_product, lambda c, m, x, y: x @ y, alike=True, grows=True)
 
 
 def _einsum(d):
@@ -507,8 +481,8 @@ def _einsum(d):
     return tuple(operands), {"subscripts": f"{','.join(words)}->{''.join(labels)}"}
 
 
-add("einsum", _einsum, lambda c, *xs, subscripts: gg.einsum(subscripts, *xs),
-    lambda c, *xs, subscripts: torch.einsum(subscripts, *same(*xs)), grows=True)  # fmt: skip
+both("einsum", _einsum, lambda c, m, *xs, subscripts: m.einsum(subscripts, *xs),
+     alike=True, grows=True)  # fmt: skip
 
 
 def _tensordot(d):
@@ -532,8 +506,8 @@ def _size_left(d, x, y, pairs):
     return size
 
 
-add("tensordot", _tensordot, lambda c, x, y, axes: gg.tensordot(x, y, axes=axes),
-    lambda c, x, y, axes: torch.tensordot(*same(x, y), axes), grows=True)  # fmt: skip
+both("tensordot", _tensordot, lambda c, m, x, y, axes: m.tensordot(x, y, axes=axes),
+     alike=True, grows=True)  # fmt: skip
 
 
 def _vecdot(d):
@@ -542,12 +516,11 @@ def _vecdot(d):
     return (x, y), {"axis": d.axis(x)}
 
 
-add("vecdot", _vecdot, lambda c, x, y, axis: gg.vecdot(x, y, axis=axis),
-    lambda c, x, y, axis: torch.linalg.vecdot(*same(x, y), dim=axis), grows=True)  # fmt: skip
-add("outer", lambda d: ((d.any(), d.any()), {}),
-    lambda c, x, y: gg.linalg.outer(x.reshape(-1)[:6], y.reshape(-1)[:6]),
-    lambda c, x, y: torch.outer(*same(x.reshape(-1)[:6], y.reshape(-1)[:6])),
-    grows=True)  # fmt: skip
+both("vecdot", _vecdot, lambda c, m, x, y, axis: m.vecdot(x, y, axis=axis),
+     alike=True, grows=True)  # fmt: skip
+both("outer", lambda d: ((d.any(), d.any()), {}),
+     lambda c, m, x, y: m.linalg.outer(x.reshape(-1)[:6], y.reshape(-1)[:6]),
+     alike=True, grows=True)  # fmt: skip
 
 # Linear algebra. Matrices are made regular, or given distinct eigenvalues or singular values.
 
@@ -567,7 +540,7 @@ def bent(m, x):
 
 
 def _is_complex(m, x):
-    return x.is_complex() if m is torch else gg.isdtype(x.dtype, "complex floating")
+    return m.isdtype(x.dtype, "complex floating")
 
 
 def eye(m, x, scale=1.0, steps=0.0):
@@ -575,9 +548,7 @@ def eye(m, x, scale=1.0, steps=0.0):
     values = np.zeros(tuple(x.shape[-2:]))
     for i in range(min(values.shape)):
         values[i, i] = scale + steps * i
-    name = NUMPY[x.dtype].name if m is torch else np.dtype(x.dtype).name
-    values = values.astype(name)
-    return torch.from_numpy(values) if m is torch else gg.asarray(values)
+    return m.asarray(values, dtype=x.dtype)
 
 
 def regular(m, x):
@@ -604,8 +575,7 @@ def uneven(m, x):
 
 
 def linear_algebra(name, f, kinds="fc", grows=False):
-    add(name, partial(_matrix, kinds=kinds), lambda c, x: f(gg, x), lambda c, x: f(torch, x),
-        grows=grows)  # fmt: skip
+    unary(name, f, partial(_matrix, kinds=kinds), grows)
 
 
 def _function_of_matrix(m, x):
@@ -620,9 +590,7 @@ def _low_rank(m, x):
 
 def _qr(m, x, of):
     q, r = m.linalg.qr(tall(m, x))
-    diagonal = torch.diagonal(r, 0, -2, -1) if m is torch else gg.linalg.diagonal(r)
-    diagonal = m.real(diagonal) if _is_complex(m, x) else diagonal
-    signs = m.sign(diagonal)
+    signs = m.sign(m.real(m.linalg.diagonal(r)))
     return q * signs[..., None, :] if of == "q" else r * signs[..., :, None]
 
 
@@ -639,8 +607,7 @@ linear_algebra("qr_r", partial(_qr, of="r"))
 linear_algebra("pinv", lambda m, x: m.linalg.pinv(uneven(m, x)))
 linear_algebra("matrix_power", lambda m, x: m.linalg.matrix_power(regular(m, x) / 2, 3), grows=True)
 linear_algebra("matrix_norm", lambda m, x: m.linalg.matrix_norm(uneven(m, x)), grows=True)
-add("trace", _matrix, lambda c, x: gg.linalg.trace(x),
-    lambda c, x: torch.diagonal(x, 0, -2, -1).sum(-1), grows=True)  # fmt: skip
+linear_algebra("trace", lambda m, x: m.linalg.trace(x), grows=True)
 
 
 def _solve(d):
@@ -648,7 +615,7 @@ def _solve(d):
     n = min(d.shape(a)[-2:])
     columns = d.where(lambda i: d.dtype(i).kind in "fc" and d.ndim(i) >= 2
                       and d.shape(i)[-2] == n and d.dtype(i) != "float16"
-                      and _broadcast_size((*d.shape(a)[:-2], n, 1), d.shape(i)))  # fmt: skip
+                      and broadcast_size((*d.shape(a)[:-2], n, 1), d.shape(i)))  # fmt: skip
     vectors = d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == (n,)
                       and d.dtype(i) != "float16")  # fmt: skip
     if not columns + vectors:
@@ -656,16 +623,7 @@ def _solve(d):
     return (a, d.choose(columns + vectors)), {}
 
 
-def _their_solve(c, a, b):
-    a, b = same(regular(torch, a), b)
-    if b.ndim == 1:
-        return torch.linalg.solve(a, b[:, None])[..., 0]
-    if b.ndim < a.ndim:  # PyTorch may take it for a batch of vectors
-        b = b.reshape((1,) * (a.ndim - b.ndim) + b.shape)
-    return torch.linalg.solve(a, b)
-
-
-add("solve", _solve, lambda c, a, b: gg.linalg.solve(regular(gg, a), b), _their_solve)
+both("solve", _solve, lambda c, m, a, b: m.linalg.solve(regular(m, a), b), alike=True)
 
 
 def _norm(d):
@@ -674,19 +632,12 @@ def _norm(d):
     return (x,), {"axis": d.axes(x), "keepdims": keepdims, "ord": d.choose([1, 2, 3])}
 
 
-def _their_norm(c, x, axis, keepdims, ord):
-    x = x * x + 2 if not x.is_complex() else x / (1 + x * x.conj()) + 1
-    if x.ndim == 0:
-        return torch.linalg.vector_norm(x[None], ord)
-    return torch.linalg.vector_norm(x, ord, dims(x, axis), keepdims)
+def _norm_of(c, m, x, **static):
+    x = x / (1 + x * m.conj(x)) + 1 if _is_complex(m, x) else x * x + 2
+    return m.linalg.vector_norm(x, **static)
 
 
-def _our_norm(c, x, **static):
-    x = x / (1 + x * gg.conj(x)) + 1 if _is_complex(gg, x) else x * x + 2
-    return gg.linalg.vector_norm(x, **static)
-
-
-add("vector_norm", _norm, _our_norm, _their_norm, grows=True)
+both("vector_norm", _norm, _norm_of, grows=True)
 
 
 def _cross(d):
@@ -697,11 +648,9 @@ def _cross(d):
     ), {}
 
 
-add("cross", _cross, lambda c, x, y: gg.linalg.cross(x, gg.sin(y)),
-    lambda c, x, y: torch.linalg.cross(*same(x, torch.sin(y))), grows=True)  # fmt: skip
-add("fft", lambda d: ((d.pick("fc", 1, exact=True),), {}),
-    lambda c, x: gg.real(gg.fft.fft(gg.cos(x) + 0j)),
-    lambda c, x: torch.real(torch.fft.fft(torch.cos(x) + 0j)), grows=True)  # fmt: skip
+both("cross", _cross, lambda c, m, x, y: m.linalg.cross(x, m.sin(y)), alike=True, grows=True)
+unary("fft", lambda m, x: m.real(m.fft.fft(m.cos(x) + 0j)),
+      lambda d: ((d.pick("fc", 1, exact=True),), {}), grows=True)  # fmt: skip
 
 # Manipulation
 
@@ -717,8 +666,7 @@ def _reshape(d):
     return (x,), {"shape": d.choose(options)}
 
 
-add("reshape", _reshape, lambda c, x, shape: x.reshape(shape),
-    lambda c, x, shape: x.reshape(shape))  # fmt: skip
+both("reshape", _reshape, lambda c, m, x, shape: x.reshape(shape))
 
 
 def _permute(d):
@@ -726,8 +674,7 @@ def _permute(d):
     return (x,), {"axes": tuple(d.permuted(range(d.ndim(x))))}
 
 
-add("permute_dims", _permute, lambda c, x, axes: gg.permute_dims(x, axes),
-    lambda c, x, axes: torch.permute(x, axes))  # fmt: skip
+both("permute_dims", _permute, lambda c, m, x, axes: m.permute_dims(x, axes))
 
 
 def _move(d):
@@ -735,8 +682,8 @@ def _move(d):
     return (x,), {"source": d.axis(x), "destination": d.axis(x)}
 
 
-add("moveaxis", _move, lambda c, x, source, destination: gg.moveaxis(x, source, destination),
-    lambda c, x, source, destination: torch.moveaxis(x, source, destination))  # fmt: skip
+both("moveaxis", _move,
+     lambda c, m, x, source, destination: m.moveaxis(x, source, destination))  # fmt: skip
 
 
 def _expand(d):
@@ -744,8 +691,7 @@ def _expand(d):
     return (x,), {"axis": d.integer(-d.ndim(x) - 1, d.ndim(x))}
 
 
-add("expand_dims", _expand, lambda c, x, axis: gg.expand_dims(x, axis),
-    lambda c, x, axis: torch.unsqueeze(x, axis))  # fmt: skip
+both("expand_dims", _expand, lambda c, m, x, axis: m.expand_dims(x, axis=axis))
 
 
 def _squeeze(d):
@@ -754,8 +700,7 @@ def _squeeze(d):
     return (x,), {"axis": d.choose([a for a, n in enumerate(d.shape(x)) if n == 1])}
 
 
-add("squeeze", _squeeze, lambda c, x, axis: gg.squeeze(x, axis),
-    lambda c, x, axis: torch.squeeze(x, axis))  # fmt: skip
+both("squeeze", _squeeze, lambda c, m, x, axis: m.squeeze(x, axis))
 
 
 def _broadcast(d):
@@ -768,8 +713,7 @@ def _broadcast(d):
     return (x,), {"shape": (*lead, *shape)}
 
 
-add("broadcast_to", _broadcast, lambda c, x, shape: gg.broadcast_to(x, shape),
-    lambda c, x, shape: torch.broadcast_to(x, shape))  # fmt: skip
+both("broadcast_to", _broadcast, lambda c, m, x, shape: m.broadcast_to(x, shape))
 
 
 def _joined(d, ndim):
@@ -789,10 +733,8 @@ def _stack(d):
     return tuple(args), {"axis": d.integer(-d.ndim(args[0]) - 1, d.ndim(args[0]))}
 
 
-add("concat", _concat, lambda c, *xs, axis: gg.concat(xs, axis=axis),
-    lambda c, *xs, axis: torch.cat(xs, axis))  # fmt: skip
-add("stack", _stack, lambda c, *xs, axis: gg.stack(xs, axis=axis),
-    lambda c, *xs, axis: torch.stack(same(*xs), axis))  # fmt: skip
+both("concat", _concat, lambda c, m, *xs, axis: m.concat(xs, axis=axis), alike=True)
+both("stack", _stack, lambda c, m, *xs, axis: m.stack(xs, axis=axis), alike=True)
 
 
 def _unstack(d):
@@ -801,16 +743,12 @@ def _unstack(d):
     return args, {**static, "first": d.integer(0, n - 1), "second": d.integer(0, n - 1)}
 
 
-def _unstacked(unstack):
-    def call(c, x, axis, first, second):
-        parts = unstack(x, axis)
-        return parts[first] * parts[second]
-
-    return call
+def _unstacked(c, m, x, axis, first, second):
+    parts = m.unstack(x, axis=axis)
+    return parts[first] * parts[second]
 
 
-add("unstack", _unstack, _unstacked(lambda x, axis: gg.unstack(x, axis=axis)),
-    _unstacked(torch.unbind), grows=True)  # fmt: skip
+both("unstack", _unstack, _unstacked, grows=True)
 
 
 def _flip(d):
@@ -818,11 +756,9 @@ def _flip(d):
     return (x,), {"axis": d.axes(x)}
 
 
-add("flip", _flip, lambda c, x, axis: gg.flip(x, axis=axis),
-    lambda c, x, axis: torch.flip(x, dims(x, axis)))  # fmt: skip
-add("roll", lambda d: _along(d, "fc", shift=d.integer(-5, 5)),
-    lambda c, x, shift, axis: gg.roll(x, shift, axis=axis),
-    lambda c, x, shift, axis: torch.roll(x, shift, axis))  # fmt: skip
+both("flip", _flip, lambda c, m, x, axis: m.flip(x, axis=axis))
+both("roll", lambda d: _along(d, "fc", shift=d.integer(-5, 5)),
+     lambda c, m, x, shift, axis: m.roll(x, shift, axis=axis))  # fmt: skip
 
 
 def _repeat(d):
@@ -837,10 +773,12 @@ def _repeat(d):
     return (x,), {"repeats": np.array(counts if any(counts) else [1] * n), "axis": axis}
 
 
-add("repeat", _repeat,
-    lambda c, x, repeats, axis: gg.repeat(x, repeats, axis=axis),
-    lambda c, x, repeats, axis: torch.repeat_interleave(
-        x, repeats if type(repeats) is int else torch.from_numpy(repeats), axis))  # fmt: skip
+def _repeated(c, m, x, repeats, axis):
+    repeats = repeats if type(repeats) is int or m is gg else m.asarray(repeats)
+    return m.repeat(x, repeats, axis=axis)
+
+
+both("repeat", _repeat, _repeated)
 
 
 def _tile(d):
@@ -850,19 +788,19 @@ def _tile(d):
     return (x,), {"repetitions": d.choose([t for t in times if math.prod(t) <= room])}
 
 
-add("tile", _tile, lambda c, x, repetitions: gg.tile(x, repetitions),
-    lambda c, x, repetitions: torch.tile(x, repetitions))  # fmt: skip
-add("three", one_any,
-    lambda c, x: gg.tile(x.reshape(-1)[:1], 3) * gg.asarray([0, 1, 2], dtype=x.dtype),
-    lambda c, x: torch.tile(x.reshape(-1)[:1], (3,)) * torch.arange(3).to(x.dtype))  # fmt: skip
-each(["tril", "triu"], lambda d: ((d.any(ndim=2),), {"k": d.integer(-2, 2)}),
-     lambda f, c, x, k: f(x, k=k), lambda f, c, x, k: f(x, k))  # fmt: skip
+both("tile", _tile, lambda c, m, x, repetitions: m.tile(x, repetitions))
+unary("three", lambda m, x: m.tile(x.reshape(-1)[:1], (3,)) * m.asarray([0, 1, 2], dtype=x.dtype),
+      one_any)  # fmt: skip
+for _name in ("tril", "triu"):
+    both(_name, lambda d: ((d.any(ndim=2),), {"k": d.integer(-2, 2)}),
+         lambda c, m, x, k, name=_name: getattr(m, name)(x, k=k))  # fmt: skip
 
 # Neural networks
 
 
-each(["softmax", "log_softmax"], _along, lambda f, c, x, axis: f(x, axis=axis),
-     lambda f, c, x, axis: f(x, axis), grows=True)  # fmt: skip
+for _name in ("softmax", "log_softmax"):
+    both(_name, _along, lambda c, m, x, axis, name=_name: getattr(m, name)(x, axis=axis),
+         grows=True)  # fmt: skip
 
 
 def _linear(d):

@@ -7,7 +7,7 @@ a global changed that the loss depends on. Some average their weights, and some 
 precision with a `GradScaler`. Everything that training changes is compared after every step.
 """
 
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -101,27 +101,9 @@ class Weights:
         return loss * self.weight.astype(loss.dtype) * self.power + shift
 
 
-class Example(NamedTuple):
-    seed: int
-    dtype: str
-    sizes: list
-    layers: list
-    loss: str
-    optimizer: str
-    clip: str | None
-    schedule: str | None
-    steps_inside: bool
-    zero: str
-    twice: bool
-    average: str
-    scaled: bool
-    batch: int
-    events: list
-
-
 def make(choices):
     sizes = [choices.choose([3, 5, 8, 20]) for _ in range(choices.integer(1, 3))]
-    return Example(
+    return SimpleNamespace(
         seed=choices.below(1 << 20),
         dtype=choices.choose(["float32", "float32", "float64", "float16"]),
         sizes=sizes,

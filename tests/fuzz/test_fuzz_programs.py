@@ -341,7 +341,7 @@ def use_kernels(*functions):
     """Wait for the kernels of compiled functions and of their derivatives, and use them."""
     for program in [p for f in functions for p in f._programs]:
         program.use_kernels()
-        for other in program.derivative.programs.values() if program.derivative else ():
+        for other in program.tape.graph.sweeps.programs.values() if program.tape.graph else ():
             if other is not None:
                 other.use_kernels()
 

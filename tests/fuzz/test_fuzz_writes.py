@@ -17,11 +17,12 @@ RuntimeError and change no ``.grad``. It may raise only if an op that it goes th
 """
 
 import gc
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from choices import examples
+from choices import broadcast_shape, examples
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -231,6 +232,10 @@ NEEDS = {
 }
 
 
+class Impossible(Exception):
+    """There is no tensor for an action."""
+
+
 class World:
     """Tensors and the model of them, to which actions are applied.
 
@@ -259,9 +264,11 @@ class World:
         return self.below(2) == 1
 
     def tensor(self, test=lambda t: True):
-        """A tensor of the pool that passes, or None."""
+        """A tensor of the pool that passes."""
         found = [t for t in self.pool if test(t)]
-        return self.choose(found) if found else None
+        if not found:
+            raise Impossible
+        return self.choose(found)
 
     def drawn(self, shape):
         size = int(np.prod(shape))
@@ -353,8 +360,6 @@ class World:
         """A parameter in memory of another tensor, or in a part of it."""
         # A gradient may be a sum's, the same number in all places, which nobody may write to.
         x = self.tensor(lambda t: t.tensor.array.flags.writeable)
-        if x is None:
-            return
         name = self.choose(["x[...]", *(["x[::-2]", "x[0:1]"] if x.at.ndim else [])])
         of_tensor, places = VIEWS[name]
         shared = of_tensor(x.tensor.detach())
@@ -377,8 +382,6 @@ class World:
 
     def view(self):
         x = self.tensor(lambda t: t.at.ndim)
-        if x is None:
-            return
         name, enabled = self.choose(["detach", *VIEWS]), self.flag() or self.flag()
         if name == "detach":
             shown = self.add(x.tensor.detach(), None, source=x, places=lambda at: at)
@@ -400,8 +403,6 @@ class World:
 
     def binary(self):
         x = self.tensor(lambda t: np.abs(t.value).max() < 100)
-        if x is None:
-            return
         y = self.tensor(lambda t: broadcast(t, x) and np.abs(t.value).max() < 100)
         name = self.choose(BINARY)
         self.apply(name, BINARY[name], x, y, enabled=self.below(4) > 0)
@@ -412,9 +413,9 @@ class World:
         if how == "x[0] = y" and not x.at.ndim:
             how = "x[...] = y"
         shape = x.at.shape[1:] if how == "x[0] = y" else x.at.shape
-        y = self.tensor(lambda t: fits(t.at.shape, shape))
-        if y is None:
-            y = SimpleNamespace(tensor=0.5, value=np.array(0.5), expression=None, name="0.5")
+        number = SimpleNamespace(tensor=0.5, value=np.array(0.5), expression=None, name="0.5")
+        found = [t for t in self.pool if broadcast_shape(t.at.shape, shape) == shape]
+        y = self.choose(found or [number])
 
         def compute(x, y):
             x = x + 0
@@ -442,8 +443,6 @@ class World:
         x = self.tensor(
             lambda t: t.tensor.array.flags.writeable and not isinstance(t.expression, Expression)
         )
-        if x is None:
-            return
         if x.expression is None:
             x.tensor.requires_grad_()
             x.expression = Leaf(x)
@@ -454,9 +453,7 @@ class World:
             self.say(f"{x.name}.requires_grad_(False)")
 
     def set_gradient(self):
-        x = self.tensor(lambda t: t.is_leaf())
-        if x is not None:
-            self.give_gradient(x)
+        self.give_gradient(self.tensor(lambda t: t.is_leaf()))
 
     def give_gradient(self, x):
         values = self.drawn(x.at.shape)
@@ -467,8 +464,6 @@ class World:
     def optimizer(self):
         if not self.trainers or self.below(3) == 0:
             first = self.tensor(lambda t: t.is_leaf())
-            if first is None:
-                return None
             second = self.tensor(lambda t: t.is_leaf())
             members = list(dict.fromkeys([first, second]))
             self.trainers.append(Trainer(self.choose(["SGD", "Adam"]), members))
@@ -476,8 +471,6 @@ class World:
 
     def step(self):
         trainer = self.optimizer()
-        if trainer is None:
-            return
         for m in trainer.members:
             if m.gradient is None and m.expression is not None:
                 self.give_gradient(m)
@@ -489,8 +482,6 @@ class World:
         x = self.tensor(
             lambda t: type(t.tensor) is nn.Parameter and not isinstance(t.expression, Expression)
         )
-        if x is None:
-            return
         values = self.drawn(x.at.shape)
         Holder(x.tensor).load_state_dict({"p": values})
         if x.is_leaf():
@@ -501,8 +492,6 @@ class World:
 
     def hook(self):
         x, trainer = self.tensor(lambda t: t.expression is not None), self.optimizer()
-        if x is None or trainer is None:
-            return
         after = self.flag() and x.is_leaf()
 
         def step(_):
@@ -593,8 +582,6 @@ class World:
 
     def backward(self):
         y = self.tensor(lambda t: t.expression is not None)
-        if y is None:
-            return
         g, retain = self.drawn(y.at.shape), self.flag()
         self.say(f"{y.name}.backward({g.tolist()}, retain_graph={retain})")
         root = y.expression
@@ -624,15 +611,11 @@ class World:
 
     def gradient(self):
         y = self.tensor(lambda t: t.expression is not None)
-        if y is None:
-            return
         inside = below(y.expression)
         if any(type(e) is Gradient for e in inside):
             # Whether a rule uses an op's result, or computes it again, is its own matter.
             inside = [e for e in inside if type(e) is Leaf]
         x = self.tensor(lambda t: t.expression is not None and t.expression in inside)
-        if x is None:
-            return
         g, mode = self.drawn(y.at.shape), self.below(3)
         retain, create_graph = mode > 0, mode == 2
         root, target = y.expression, x.expression
@@ -687,18 +670,9 @@ def write(t, how, v):
         t[0 if how == "x[0] = y" else ...] = v
 
 
-def fits(shape, into):
-    try:
-        return np.broadcast_shapes(shape, into) == into
-    except ValueError:
-        return False
-
-
 def broadcast(x, y):
-    try:
-        return np.prod(np.broadcast_shapes(x.at.shape, y.at.shape)) <= 36
-    except ValueError:
-        return False
+    shape = broadcast_shape(x.at.shape, y.at.shape)
+    return shape is not None and np.prod(shape) <= 36
 
 
 def close(found, expected, what):
@@ -727,7 +701,8 @@ def check(script):
     script.log = world.log
     for numbers in [FIRST, *script.actions]:
         world.begin(numbers)
-        getattr(world, world.choose(World.ACTIONS))()
+        with suppress(Impossible):
+            getattr(world, world.choose(World.ACTIONS))()
         world.check()
 
 

@@ -3,6 +3,8 @@
 On the stand-in for CuPy, test_products_by_cublas.py tests the calls of cuBLAS and the copies.
 """
 
+from itertools import product
+
 import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 import pytest
@@ -22,31 +24,24 @@ def on_host(x):
     return cupy.asnumpy(x).astype("float64")
 
 
-def product(x1, x2):
+def multiplied(x1, x2):
     out = gg.matmul(gg.asarray(x1), gg.asarray(x2)).array
     assert out.dtype == x1.dtype
     return out
 
 
 @pytest.mark.parametrize("dtype", EPS)
-@pytest.mark.parametrize("way1", MATRICES)
-def test_matrices(way1, dtype):
-    for way2 in MATRICES:
-        for batch in (), (3,), (2, 3):
-            x1, _ = matrix(way1, *batch, 4, 2, dtype=dtype)
-            x2, _ = matrix(way2, *batch, 2, 3, dtype=dtype)
-            out = product(x1, x2)
-            assert np.array_equal(on_host(out), on_host(x1) @ on_host(x2)), (way2, batch)
-
-
-@pytest.mark.parametrize("dtype", EPS)
-@pytest.mark.parametrize("way1", STACKS)
-def test_batches(way1, dtype):
-    for way2 in STACKS:
-        for m, k, n in (4, 5, 2), (1, 5, 2), (4, 5, 1):
-            x1, x2 = stack(way1, m, k, dtype), stack(way2, k, n, dtype)
-            out = product(x1, x2)
-            assert np.array_equal(on_host(out), on_host(x1) @ on_host(x2)), (way2, m, n)
+@pytest.mark.parametrize("way1", [*MATRICES, *STACKS])
+def test_layouts(way1, dtype):
+    if way1 in MATRICES:
+        sides = product((matrix,), MATRICES, ((), (3,), (2, 3)), [(4, 2, 3)])
+    else:
+        sides = product((stack,), STACKS, [()], [(4, 5, 2), (1, 5, 2), (4, 5, 1)])
+    for make, way2, batch, (m, k, n) in sides:
+        x1, x2 = make(way1, *batch, m, k, dtype=dtype), make(way2, *batch, k, n, dtype=dtype)
+        x1, x2 = (x[0] if make is matrix else x for x in (x1, x2))
+        found = on_host(multiplied(x1, x2))
+        assert np.array_equal(found, on_host(x1) @ on_host(x2)), (way2, batch, m, n)
 
 
 @pytest.mark.parametrize("dtype", EPS)
@@ -60,7 +55,7 @@ def test_sums_of_many(shapes, dtype):
         # A sum of n products, each about 1, has partial sums up to sqrt(n), each rounded: an error
         # of about eps * n / 3, the largest of many about eps * 2 n.
         near = 4 * shapes[0][-1] * min(EPS[dtype], EPS["float32"])
-        error = np.abs(on_host(product(a, b)) - expected)
+        error = np.abs(on_host(multiplied(a, b)) - expected)
         assert np.all(error <= EPS[dtype] * np.abs(expected) + near)
 
 
@@ -73,7 +68,7 @@ def test_vectors_and_nothing():
         ((0, 2), (2, 3)),
     ):
         x1, x2 = map(small_integers, shapes)
-        assert_close(on_host(product(x1, x2)), on_host(x1) @ on_host(x2), rtol=0)
+        assert_close(on_host(multiplied(x1, x2)), on_host(x1) @ on_host(x2), rtol=0)
 
 
 def test_tf32():
@@ -85,7 +80,7 @@ def test_tf32():
         errors = {}
         for allow in True, False:
             cuda.allow_tf32(allow)
-            errors[allow] = np.abs(on_host(product(x, x)) - expected).max()
+            errors[allow] = np.abs(on_host(multiplied(x, x)) - expected).max()
         cuda.allow_tf32(allowed)
         assert errors[False] < 1e-3 < errors[True] < 1
 

@@ -44,9 +44,7 @@ CASES = {
         )
         for lower in (False, True)
     ],
-    "linalg.cholesky": [
-        (lambda sp, a: sp.linalg.cholesky((a + a.T) / 2, lower=True), POSITIVE),
-    ],
+    "linalg.cholesky": [(lambda sp, a: sp.linalg.cholesky((a + a.T) / 2, lower=True), POSITIVE)],
     "linalg.expm": [
         (lambda sp, a: sp.linalg.expm(a), A),
         (lambda sp, a: sp.linalg.expm(a), np.stack([C, 4 * C - 12 * np.eye(3), 0 * C])),
@@ -61,7 +59,7 @@ CASES = {
         (lambda sp, a: sp.linalg.logm(a), C + 0.3j * C.T),
     ],
     "linalg.solve_sylvester": [
-        (lambda sp, a, b, q: sp.linalg.solve_sylvester(a, b, q), POSITIVE, C, A[:, :3]),
+        (lambda sp, a, b, q: sp.linalg.solve_sylvester(a, b, q), POSITIVE, C, A[:, :3])
     ],
     "linalg.lu": [
         *((lambda sp, a: sp.linalg.lu(a)[1], a) for a in (A, A[:2], B)),
@@ -88,19 +86,13 @@ CASES = {
         (lambda sp, x, y: sp.signal.correlate(x, y), A[0] + 1j * A[1], A[2, :2] + 1j),
     ],
     "signal.fftconvolve": [
-        (lambda sp, x, y: sp.signal.fftconvolve(x, y, "same", axes=1), A[:, :3], B[:1]),
+        (lambda sp, x, y: sp.signal.fftconvolve(x, y, "same", axes=1), A[:, :3], B[:1])
     ],
     "signal.lfilter": [
         (lambda sp, b, a, x: sp.signal.lfilter(b, a, x), B[0], C[0], A),
         (lambda sp, b, a, x: sp.signal.lfilter(b, a, x, axis=0), B[:, 0], C[0, :1], A),
-        (
-            lambda sp, b, a, x, z: sp.signal.lfilter(b, a, x, zi=z)[0],
-            *(B[0], C[0], A[:, :3], B),
-        ),
-        (
-            lambda sp, b, a, x, z: sp.signal.lfilter(b, a, x, zi=z)[1],
-            *(B[0], C[0], A[:, :1], B),
-        ),
+        (lambda sp, b, a, x, z: sp.signal.lfilter(b, a, x, zi=z)[0], *(B[0], C[0], A[:, :3], B)),
+        (lambda sp, b, a, x, z: sp.signal.lfilter(b, a, x, zi=z)[1], *(B[0], C[0], A[:, :1], B)),
     ],
     "interpolate.interp1d": [
         (lambda sp, x, y, q: sp.interpolate.interp1d(x, y)(q), X, Y.T, PLACES),
@@ -161,6 +153,10 @@ CASES = {
             C[:, :2],
         ),
         (lambda sp, s: sp.stats.multivariate_normal.entropy(cov=s @ s.T), C),
+        (
+            lambda sp, s: sp.stats.multivariate_normal(cov=s @ s.T, allow_singular=True).entropy(),
+            C[:, :2],
+        ),
     ],
     "stats.dirichlet": [
         (lambda sp, a: sp.stats.dirichlet.logpdf([0.2, 0.3, 0.5], a), np.array([0.7, 2, 3])),

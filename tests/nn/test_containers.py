@@ -57,14 +57,10 @@ def test_sequences_grow_in_place_and_keep_their_parameters():
     assert model(x).tolist() == out.tolist()
 
 
-def test_named_layers_keep_their_names_beside_new_ones():
-    model = (
-        nn.Sequential({"a": nn.Tanh(), "b": nn.ReLU()}).insert(1, nn.Sigmoid()).append(nn.GELU())
-    )
+def test_names_are_kept_until_items_move():
+    model = nn.Sequential({"a": nn.Tanh(), "b": nn.ReLU()})
+    model.insert(1, nn.Sigmoid()).append(nn.GELU())
     assert [name for name, _ in model.named_children()] == ["a", "1", "b", "3"]
-
-
-def test_names_that_are_numbers_are_kept_until_items_move():
     model = nn.Sequential({"0": nn.Linear(2, 2), "2": nn.Linear(2, 2)})
     assert list(model.state_dict())[::2] == ["0.weight", "2.weight"]
     with pytest.raises(ValueError, match="Sequential: an item named '2' is there already"):
@@ -74,28 +70,8 @@ def test_names_that_are_numbers_are_kept_until_items_move():
 
 
 @pytest.mark.parametrize("kind", [lambda xs: nn.Sequential(*xs), nn.ModuleList])
-def test_items_are_popped_and_added_in_place(kind):
-    items = same = kind(linears(1, 2, 3))
-    assert items.pop().out_features == 3
-    assert items.pop(0).out_features == 1
-    items += linears(4)
-    assert items is same
-    assert widths(items) == [2, 4]
-    assert [name for name, _ in items.named_children()] == ["0", "1"]
-    with pytest.raises(IndexError, match="index 2 is out of range for 2 items"):
-        items.pop(2)
-
-
-def test_a_list_of_layers_is_to_be_unpacked():
-    with pytest.raises(
-        TypeError, match=r"layer 0 must be a module .*; write Sequential\(\*layers\)"
-    ):
-        nn.Sequential(linears(1, 2))
-
-
-@pytest.mark.parametrize("kind", [lambda xs: nn.Sequential(*xs), nn.ModuleList])
 def test_items_are_indexed_replaced_and_deleted(kind):
-    items = kind(linears(1, 2, 3, 4))
+    items = same = kind(linears(1, 2, 3, 4))
     assert widths(items) == [1, 2, 3, 4]
     assert widths(items[1:3]) == [2, 3]
     assert type(items[1:3]) is type(items)
@@ -104,20 +80,32 @@ def test_items_are_indexed_replaced_and_deleted(kind):
     items[-1] = nn.Linear(2, 7)
     assert widths(items) == [1, 2, 3, 7]
     del items[0]
-    assert widths(items) == [2, 3, 7]
+    assert items.pop().out_features == 7
+    assert items.pop(0).out_features == 2
+    items += linears(4)
+    assert items is same
+    assert widths(items) == [3, 4]
     del items[1:]
-    assert widths(items) == [2]
     assert len(items) == 1
     items.insert(-1, nn.Linear(2, 9)).insert(100, nn.Linear(2, 8))
-    assert widths(items) == [9, 2, 8]
+    assert widths(items) == [9, 3, 8]
     assert [name for name, _ in items.named_children()] == ["0", "1", "2"]
     for index in 3, -4:
-        with pytest.raises(IndexError, match=rf"index {index} is out of range for 3 items"):
-            items[index]
-        with pytest.raises(IndexError, match=f"index {index} is out of range"):
-            items[index] = nn.Tanh()
-        with pytest.raises(IndexError, match=f"index {index} is out of range"):
-            del items[index]
+        for use in (
+            lambda: items[index],  # noqa: B023
+            lambda: items.__setitem__(index, nn.Tanh()),  # noqa: B023
+            lambda: items.__delitem__(index),  # noqa: B023
+            lambda: items.pop(index),  # noqa: B023
+        ):
+            with pytest.raises(IndexError, match=rf"index {index} is out of range for 3 items"):
+                use()
+
+
+def test_a_list_of_layers_is_to_be_unpacked():
+    with pytest.raises(
+        TypeError, match=r"layer 0 must be a module .*; write Sequential\(\*layers\)"
+    ):
+        nn.Sequential(linears(1, 2))
 
 
 def test_a_refused_item_changes_nothing():
@@ -208,6 +196,9 @@ def test_module_dict_is_a_dict():
         heads[1] = left
     with pytest.raises(ValueError, match="ModuleDict: 'keys' cannot name a module"):
         heads["keys"] = left
+    for container in heads, nn.ModuleList():
+        with pytest.raises(NotImplementedError, match="defines no forward"):
+            container(gpugrad.ones(1))
     for name in ("get", "setdefault", "popitem"):  # which PyTorch takes, as it has no such methods
         heads[name] = left
         assert heads[name] is left
@@ -232,12 +223,6 @@ def test_parameter_list_is_a_list_of_parameters():
         items.append(gpugrad.arange(3))
 
 
-def test_containers_of_modules_are_not_called():
-    for container in nn.ModuleList(), nn.ModuleDict():
-        with pytest.raises(NotImplementedError, match="defines no forward"):
-            container(gpugrad.ones(1))
-
-
 # apply
 
 
@@ -252,16 +237,6 @@ def test_apply_reaches_each_module_once_and_children_first():
     seen.clear()
     model.apply(seen.append)
     assert len(seen) == 5
-
-
-def test_apply_may_set_initial_values():
-    def initialize(module):
-        if isinstance(module, nn.Linear):
-            nn.init.ones_(module.weight)
-
-    model = nn.MLP(2, [3, 1]).apply(initialize)
-    assert model[0].weight.tolist() == [[1.0, 1.0]] * 3
-    assert model[2].weight.tolist() == [[1.0, 1.0, 1.0]]
 
 
 # Hidden modules
@@ -302,16 +277,12 @@ def test_a_list_that_hides_modules_is_an_error(what, use):
             USES[use](model)
 
 
-def test_a_list_that_is_filled_later_is_an_error():
+def test_lists_that_hide_nothing_and_are_filled_later():
     model = Holder([])
     list(model.parameters())
     model.blocks.append(nn.Linear(1, 1))
     with pytest.raises(TypeError, match=r"Holder\.blocks is a list that hides Modules"):
         list(model.parameters())
-
-
-def test_lists_that_hide_nothing():
-    model = Holder([])
     model.blocks = [model.layer, {"again": model.layer}]
     model.weights = {"first": model.layer.weight}
     model.teacher = (nn.Linear(1, 1),)

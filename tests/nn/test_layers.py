@@ -5,6 +5,7 @@ PyTorch, its values and derivatives are those that `write_layer_values.py` store
 """
 
 import collections
+import itertools
 import json
 import math
 import warnings
@@ -16,8 +17,8 @@ import numpy as np
 import pytest
 
 import gpugrad
-from gpugrad import nn, optim
-from gpugrad.nn import functional
+from gpugrad import nn
+from gpugrad.nn import functional as F
 from gpugrad.testing import assert_close, gradcheck, gradgradcheck
 
 
@@ -514,16 +515,18 @@ def is_floating(array):
     return array.dtype.kind == "f"
 
 
-def of_ours(array, dtype):
-    if not is_floating(array):
-        return gpugrad.tensor(array)
-    return gpugrad.tensor(array.astype(dtype), requires_grad=True)
+def made_of(library):
+    """A function that makes a tensor of a library, which requires grad where it is floating."""
+
+    def make(array, dtype):
+        if not is_floating(array):
+            return library.tensor(array)
+        return library.tensor(array.astype(dtype), requires_grad=True)
+
+    return make
 
 
-def of_theirs(array, dtype):
-    if not is_floating(array):
-        return torch.tensor(array)
-    return torch.tensor(array.astype(dtype), requires_grad=True)
+of_ours, of_theirs = made_of(gpugrad), made_of(torch)
 
 
 def numbers(x):
@@ -630,39 +633,11 @@ def test_values_and_derivatives(row, training):
     ours, theirs = with_the_same_state(row)
     ours.train(training)
     theirs.train(training)
-    compare(row, ours, theirs, row.arrays(), order=row.order, rtol=row.rtol, atol=1e-9)
-    for (name, x), (_, y) in zip(ours.named_buffers(), theirs.named_buffers(), strict=True):
-        try:
-            assert_close(numbers(x), numbers(y))
-        except AssertionError as error:
-            error.add_note(f"buffer {name}")
-            raise
-
-
-def loss_of(results):
-    """A number that depends on all floating results."""
-    return sum([(y * y).mean() for y in results if y.requires_grad])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "row", {r.kind: r for r in ROWS if r.ours().state_dict()}.values(), ids=str
-)
-def test_a_hundred_steps(row):
-    ours, theirs = with_the_same_state(row)
-    a = optim.SGD(ours.parameters(), lr=0.01, momentum=0.9) if [*ours.parameters()] else None
-    b = torch.optim.SGD(theirs.parameters(), lr=0.01, momentum=0.9) if a else None
-    batches = [row.arrays(seed) for seed in range(4)]
-    for step in range(100):
-        for module, optimizer, make in ((ours, a, of_ours), (theirs, b, of_theirs)):
-            results = outputs(module, *[make(x, "float64") for x in batches[step % 4]])
-            if optimizer is not None:
-                optimizer.zero_grad()
-                loss_of(results).backward()
-                optimizer.step()
-    expected = theirs.state_dict()
-    for name, value in ours.state_dict().items():
-        assert_close(numbers(value), numbers(expected[name]), rtol=1e-7, atol=1e-9)
+    for seed in range(2):  # running statistics depend on all inputs so far
+        inputs = row.arrays(seed)
+        compare(row, ours, theirs, inputs, order=row.order, rtol=row.rtol, atol=1e-9)
+        for (name, x), (_, y) in zip(ours.named_buffers(), theirs.named_buffers(), strict=True):
+            np.testing.assert_allclose(numbers(x), numbers(y), rtol=1e-7, err_msg=name)
 
 
 @every_row
@@ -672,19 +647,15 @@ def test_values_and_derivatives_in_float32(row):
 
 
 @every_row
-def test_the_state_goes_both_ways(row):
+def test_the_repr_is_pytorchs_and_the_state_goes_both_ways(row):
     ours, theirs = row.ours(), row.theirs()
+    assert repr(ours) == repr(theirs)
     state = ours.state_dict()
     assert [(k, v.shape) for k, v in state.items()] == [
         (k, tuple(v.shape)) for k, v in theirs.state_dict().items()
     ]
     theirs.load_state_dict({name: torch.tensor(x.numpy()) for name, x in state.items()})
     compare(row, ours, theirs, row.arrays(), order=0)
-
-
-@every_row
-def test_the_repr_is_pytorchs(row):
-    assert repr(row.ours()) == repr(row.theirs())
 
 
 @every_row
@@ -765,7 +736,7 @@ KINKS = {
 def test_kinks_are_pytorchs(name):
     points = np.array([-3.0, -1.0, 0.0, 1.0, 3.0, 6.0])
     x, z = of_ours(points, "float64"), of_theirs(points, "float64")
-    ours = getattr(functional, name)(x, **KINKS[name])
+    ours = getattr(F, name)(x, **KINKS[name])
     theirs = getattr(torch.nn.functional, name)(z, **KINKS[name])
     ours.sum().backward()
     theirs.sum().backward()
@@ -789,7 +760,7 @@ SMOOTH = "elu selu celu gelu silu mish softplus softsign hardswish logsigmoid ta
 def test_large_inputs_give_finite_values_and_derivatives(name, dtype):
     size = {"float16": 6e4, "float32": 1e30, "float64": 1e200}[dtype]
     x = gpugrad.tensor([-size, -1e3, 1e3, size], dtype=getattr(gpugrad, dtype), requires_grad=True)
-    out = getattr(functional, name)(x)
+    out = getattr(F, name)(x)
     (first,) = gpugrad.autograd.grad(out.sum(), x, create_graph=True)
     (second,) = gpugrad.autograd.grad(first.sum(), x)
     for y in out, first, second:
@@ -811,8 +782,8 @@ def test_activations_of_many_numbers_are_those_of_few():
 
     for dtype, rtol in (("float32", 1e-5), ("float64", 1e-12)):
         for name in SMOOTH + OTHERS:
-            few = found(getattr(functional, name), 1, dtype)
-            many = found(getattr(functional, name), 200, dtype)
+            few = found(getattr(F, name), 1, dtype)
+            many = found(getattr(F, name), 200, dtype)
             for a, b in zip(few, many, strict=True):
                 atol = 5e-7 if (name, dtype) == ("gelu", "float32") else 1e-37
                 np.testing.assert_allclose(b, np.tile(a, 200), rtol, atol, err_msg=name)
@@ -844,26 +815,8 @@ def test_gelu_keeps_its_digits_far_below_0():
 
 def test_logsigmoid_keeps_its_curvature_far_below_0():
     x = gpugrad.tensor(-25.0, dtype=gpugrad.float64)
-    curvature = gpugrad.grad(gpugrad.grad(functional.logsigmoid))(x)
+    curvature = gpugrad.grad(gpugrad.grad(F.logsigmoid))(x)
     assert curvature.item() == pytest.approx(-math.exp(-25), rel=1e-5, abs=0)
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda x: nn.GELU("erf"), "GELU: approximate must be 'none' or 'tanh', not 'erf'"),
-        (lambda x: functional.gelu(x, "erf"), "gelu: approximate must be 'none' or 'tanh'"),
-        (lambda x: nn.Hardtanh(1, 1), "Hardtanh: min_val must be less than max_val"),
-        (lambda x: nn.CELU(0)(x), "celu: alpha must not be 0"),
-        (lambda x: nn.PReLU(0), "PReLU: num_parameters must be an int of at least 1, not 0"),
-        (lambda x: nn.PReLU(2)(x), r"prelu: weight must have one element, or shape \(3,\)"),
-        (lambda x: nn.GLU()(x), r"glu: the input's axis -1 is halved.* shape is \(2, 3\)"),
-        (lambda x: nn.GLU(2)(x), r"glu: dim 2 is not an axis of an input of shape \(2, 3\)"),
-    ],
-)
-def test_errors_of_activations(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(gpugrad.ones((2, 3)))
 
 
 # Losses
@@ -885,34 +838,33 @@ def test_ignored_labels_have_no_loss_and_no_gradient(dtype, ignored):
     targets = np.array([0, found, 2]).astype(dtype)
     counted = targets != ignored
     x = of_ours(np.array([[1.0, 2, 3], [9, 7, 8], [4, 6, 5]]), "float64")
-    loss = functional.cross_entropy(x, gpugrad.tensor(targets), ignore_index=ignored)
+    loss = F.cross_entropy(x, gpugrad.tensor(targets), ignore_index=ignored)
     loss.backward()
-    expected = functional.cross_entropy(x[counted], targets[counted])
+    expected = F.cross_entropy(x[counted], targets[counted])
     assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
     assert numbers(x.grad).any(axis=1).tolist() == counted.tolist()
 
 
 def test_the_mean_over_ignored_labels_alone_is_nan():
-    x = gpugrad.zeros((2, 3), requires_grad=True)
-    for target, reduction, expected in ([1, 1], "mean", np.nan), ([1, 1], "sum", 0.0):
-        loss = nn.CrossEntropyLoss(ignore_index=1, reduction=reduction)
-        assert loss(x, gpugrad.tensor(target)).item() == pytest.approx(expected, nan_ok=True)
+    x, target = gpugrad.zeros((2, 3)), np.array([1, 1])
+    assert math.isnan(F.cross_entropy(x, target, ignore_index=1).item())
+    assert F.cross_entropy(x, target, ignore_index=1, reduction="sum").item() == 0
 
 
 def test_only_the_ignored_label_may_be_no_class():
     x, target = gpugrad.zeros((3, 2)), np.array([0, -100, 1])
-    for loss in functional.cross_entropy, functional.nll_loss:
+    for loss in F.cross_entropy, F.nll_loss:
         with pytest.raises(IndexError, match="labels must be from 0 to 1, but go from -100"):
             loss(x, target, ignore_index=1)
         with pytest.raises(TypeError, match="None"):
             loss(x, target, ignore_index=None)
     with pytest.raises(IndexError, match="go from 0 to 18446744073709551516"):
-        functional.cross_entropy(x[:2], np.asarray([0, 2**64 - 100], np.uint64))
+        F.cross_entropy(x[:2], np.asarray([0, 2**64 - 100], np.uint64))
 
 
 def test_a_compiled_loss_ignores_labels_of_later_batches():
     logits = gpugrad.tensor(normal(4, 3)(np.random.default_rng(0)))
-    step = gpugrad.value_and_grad(functional.cross_entropy)
+    step = gpugrad.value_and_grad(F.cross_entropy)
     compiled = gpugrad.compile(step)
     for labels in [0, 1, 2, 0], [0, -100, 2, 1], [-100] * 4, [2, 1, 0, 0]:
         target = gpugrad.tensor(labels)
@@ -924,7 +876,7 @@ def test_a_weighted_mean_of_many_labels_in_float16():
     x = gpugrad.zeros((100_000, 2), dtype=gpugrad.float16)
     weight = gpugrad.tensor([3.0, 1.0], dtype=gpugrad.float16)
     target = np.arange(100_000) % 2
-    loss = functional.cross_entropy(x, target, weight, ignore_index=5)
+    loss = F.cross_entropy(x, target, weight, ignore_index=5)
     assert loss.item() == pytest.approx(np.log(2), rel=1e-2)
 
 
@@ -952,7 +904,7 @@ def test_logits_of_sure_predictions_keep_their_digits():
     assert_close(numbers(losses), np.full(2, np.exp(-20), "float32"), rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("loss", [functional.huber_loss, functional.smooth_l1_loss])
+@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss])
 def test_the_curvature_of_a_loss_at_0_and_at_the_kinks(loss):
     x = of_ours(np.array([0.0, 1.0, -1.0]), "float64")
     (first,) = gpugrad.autograd.grad(loss(x, np.zeros(3), reduction="sum"), x, create_graph=True)
@@ -963,7 +915,7 @@ def test_the_curvature_of_a_loss_at_0_and_at_the_kinks(loss):
 
 def test_kl_div_of_a_probability_of_0():
     x = of_ours(np.log([0.5, 0.5]), "float64")
-    losses = functional.kl_div(x, np.array([0.0, 1.0]), reduction="none")
+    losses = F.kl_div(x, np.array([0.0, 1.0]), reduction="none")
     assert_close(numbers(losses), np.array([0.0, np.log(2)]))
     losses.sum().backward()
     assert_close(numbers(x.grad), np.array([0.0, -1.0]))
@@ -972,104 +924,8 @@ def test_kl_div_of_a_probability_of_0():
 def test_embeddings_of_length_0_have_finite_gradients():
     for dtype in "float16", "float32":
         x = of_ours(np.zeros((1, 3)), dtype)
-        functional.cosine_embedding_loss(x, x * 1, np.array([1])).backward()
+        F.cosine_embedding_loss(x, x * 1, np.array([1])).backward()
         assert np.isfinite(numbers(x.grad)).all()
-
-
-@pytest.mark.parametrize(
-    "kind", [k for k in nn.__all__ if k.endswith("Loss")], ids=lambda kind: kind
-)
-def test_an_unknown_reduction_names_the_loss(kind):
-    known = "'batchmean', 'mean', 'sum'" if kind == "KLDivLoss" else "'mean', 'sum'"
-    message = f"^{kind}: reduction must be {known} or 'none', not 'max'$"
-    with pytest.raises(ValueError, match=message):
-        getattr(nn, kind)(reduction="max")
-
-
-X, Y = gpugrad.ones((2, 3)), gpugrad.ones((3, 2))
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        *(
-            (
-                lambda name=name: getattr(functional, name)(X, Y),
-                rf"^{name}: target must .*\(2, 3\), not \(3, 2\)",
-            )
-            for name in (
-                "l1_loss",
-                "smooth_l1_loss",
-                "huber_loss",
-                "kl_div",
-                "binary_cross_entropy",
-                "binary_cross_entropy_with_logits",
-            )
-        ),
-        *(
-            (
-                lambda name=name: getattr(functional, name)(X, X, reduction="max"),
-                f"^{name}: reduction must",
-            )
-            for name in ("l1_loss", "huber_loss", "kl_div", "binary_cross_entropy", "nll_loss")
-        ),
-        (lambda: functional.huber_loss(X, X, delta=0), "huber_loss: delta must be positive, not 0"),
-        (lambda: functional.smooth_l1_loss(X, X, beta=-1), "beta must be at least 0, not -1"),
-        (
-            lambda: functional.cross_entropy(X, np.zeros(3, int), label_smoothing=0.1),
-            r"^cross_entropy: the input .*\(n, classes, ...\) .* \(2, 3\) and \(3,\)",
-        ),
-        (
-            lambda: functional.cross_entropy(X, np.zeros(2, int), np.ones(2)),
-            r"^cross_entropy: weight, a factor for each class, must have shape \(3,\), not \(2,\)",
-        ),
-        (
-            lambda: functional.cross_entropy(X, X, ignore_index=1),
-            "^cross_entropy: ignore_index is for labels, but the target is floating",
-        ),
-        (
-            lambda: functional.cross_entropy(X, X, label_smoothing=1.5),
-            "^cross_entropy: label_smoothing must be from 0 to 1, not 1.5",
-        ),
-        (
-            lambda: functional.nll_loss(gpugrad.ones((2, 3, 4)), np.zeros((2, 3), int)),
-            r"^nll_loss: the input .* \(2, 3, 4\) and \(2, 3\)",
-        ),
-        (
-            lambda: functional.nll_loss(gpugrad.tensor(1.0), np.array(0)),
-            "^nll_loss: the input must",
-        ),
-        (
-            lambda: nn.BCELoss(np.ones(2))(X, X),
-            r"^binary_cross_entropy: weight must broadcast to .*\(2, 3\), but has shape \(2,\)",
-        ),
-        (
-            lambda: nn.BCEWithLogitsLoss(pos_weight=np.ones((2, 2, 3)))(X, X),
-            r"_with_logits: pos_weight must broadcast to .*\(2, 3\), but has shape \(2, 2, 3\)",
-        ),
-        (
-            lambda: functional.kl_div(gpugrad.tensor(1.0), np.array(1.0), reduction="batchmean"),
-            "^kl_div: 'batchmean' needs an input with a first axis",
-        ),
-        (
-            lambda: nn.CosineEmbeddingLoss()(X, X, np.ones(3)),
-            r"^cosine_embedding_loss: .*\(2, 3\), \(2, 3\) and \(3,\)",
-        ),
-        (lambda: nn.TripletMarginLoss(0), "^TripletMarginLoss: margin must be positive, not 0"),
-        (
-            lambda: functional.triplet_margin_loss(X, X, Y),
-            r"^triplet_margin_loss: negative must have the shape of the input \(2, 3\), not",
-        ),
-    ],
-)
-def test_errors_of_losses(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-def test_a_floating_label_is_an_error():
-    with pytest.raises(TypeError, match=r"^nll_loss: target must be integer labels, not float"):
-        functional.nll_loss(X, np.zeros(2))
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -1077,7 +933,7 @@ def test_a_floating_label_is_an_error():
 def test_weights_of_losses_are_pytorchs(name, reduction):
     arrays = [draw(np.random.default_rng(0)) for draw in [*PAIR, probabilities(4, 3)]]
     results = []
-    for library, make in ((functional, of_ours), (torch.nn.functional, of_theirs)):
+    for library, make in ((F, of_ours), (torch.nn.functional, of_theirs)):
         x, y, weight = [make(a, "float64") for a in arrays]
         loss = getattr(library, name)(x, y, reduction=reduction, weight=weight)
         loss.sum().backward()
@@ -1085,7 +941,7 @@ def test_weights_of_losses_are_pytorchs(name, reduction):
     for ours, theirs in zip(*results, strict=True):
         assert_close(ours, theirs)
     with pytest.raises(ValueError, match=rf"^{name}: weight must have the shape of the input"):
-        getattr(functional, name)(X, X, weight=X[0])
+        getattr(F, name)(X, X, weight=X[0])
 
 
 # Other layers
@@ -1100,12 +956,15 @@ def test_bilinear_and_embedding_start_as_pytorchs_do():
     assert not weight[198].any()
     assert weight.mean() == pytest.approx(0, abs=0.03)
     assert weight.std() == pytest.approx(1, abs=0.03)
+
+
+@pytest.mark.parametrize("kind, n", [(nn.Bilinear, 3), (nn.Embedding, 2), (nn.Linear, 2)])
+def test_layers_start_from_their_generator_in_their_dtype(kind, n):
+    args = (2, 3, 4)[:n]
     generator = gpugrad.random.Generator
-    for kind in nn.Bilinear, nn.Embedding:
-        args = (2, 3, 4)[: 3 if kind is nn.Bilinear else 2]
-        a, b, c = (kind(*args, generator=generator(seed)) for seed in (1, 1, 2))
-        assert a.weight.tolist() == b.weight.tolist() != c.weight.tolist()
-        assert kind(*args, dtype=gpugrad.float64).weight.dtype == gpugrad.float64
+    a, b, c = (kind(*args, generator=generator(seed)) for seed in (1, 1, 2))
+    assert a.weight.tolist() == b.weight.tolist() != c.weight.tolist()
+    assert kind(*args, dtype=gpugrad.float64).weight.dtype == gpugrad.float64
 
 
 def test_the_padding_row_of_an_embedding_gets_no_gradient():
@@ -1113,7 +972,7 @@ def test_the_padding_row_of_an_embedding_gets_no_gradient():
     layer(gpugrad.tensor([0, 1, 1, 3])).sum().backward()
     assert layer.weight.grad.tolist() == [[1, 1], [0, 0], [0, 0], [1, 1]]
     tangent = gpugrad.jvp(
-        lambda w: functional.embedding(np.array([0, 1]), w, 1),
+        lambda w: F.embedding(np.array([0, 1]), w, 1),
         (layer.weight.detach(),),
         (gpugrad.ones((4, 2)),),
     )[1]
@@ -1135,49 +994,158 @@ def test_an_embedding_of_given_rows():
         nn.Embedding.from_pretrained(np.ones(3))
 
 
-def test_a_padding_row_that_is_none():
-    for row in 4, -5:
-        with pytest.raises(ValueError, match=f"^embedding: padding_idx {row} is not one of 4 rows"):
-            functional.embedding(np.array([1]), gpugrad.ones((4, 2)), row)
+MARGIN = F.multi_margin_loss
+X, Y, AT_0 = gpugrad.ones((2, 3)), gpugrad.ones((3, 2)), gpugrad.tensor(1.0)
+FIRST, CLASSES_OF_3 = np.array([0]), np.zeros(3, int)
+THETA = gpugrad.tensor([[[1.0, 0, 0], [0, 1, 0]]])
+IMAGE = gpugrad.ones((1, 1, 2, 2), dtype="uint8")
+SAME_SHAPE = """
+    binary_cross_entropy binary_cross_entropy_with_logits huber_loss kl_div l1_loss smooth_l1_loss
+""".split()
 
 
-def test_an_identity_is_its_input():
-    x = gpugrad.ones(2)
-    assert nn.Identity(3, any=4)(x) is x
+REDUCTIONS = {kind: "'mean', 'sum'" for kind in nn.__all__ if kind.endswith("Loss")}
+REDUCTIONS["KLDivLoss"] = "'batchmean', 'mean', 'sum'"
+
+
+def aligned_with(targets, inputs, lengths):
+    return lambda: F.ctc_loss(gpugrad.zeros((5, 1, 4)), np.array(targets), [inputs], [lengths])
+
+
+ERRORS = {
+    AttributeError: {
+        "'NoneType' object has": lambda: nn.TransformerDecoderLayer(4, 2, 8)(
+            gpugrad.ones((3, 1, 4)), None
+        ),
+    },
+    IndexError: {
+        "3 is out of bounds": lambda: nn.Embedding(3, 2)(np.array([3])),
+        "margin_loss: the labels must be from 0 to 2, .*-1": lambda: MARGIN(X, [-1, 0]),
+        "margin_loss: the labels must be from 0 to 2, .*3": lambda: MARGIN(X, [3, 0]),
+        "margin_loss: the labels must be from -1 to 2": (
+            lambda: F.multilabel_margin_loss(X, [[-5, 1, 0], [0, 0, 0]])
+        ),
+        "cross_entropy: labels must be from 0 to 2": lambda: F.cross_entropy(X, np.array([0, 3])),
+    },
+    TypeError: {
+        "^embedding: the indices .* not float32": lambda: nn.Embedding(3, 2)(X),
+        "^nll_loss: target must be integer labels, not float": lambda: F.nll_loss(X, np.zeros(2)),
+        "dim must be an int, not 'c'": lambda: nn.Unflatten("c", (3,)),
+        "must be floating": lambda: F.interpolate(IMAGE, (3, 3), mode="bilinear"),
+        "theta must be floating": lambda: F.affine_grid(THETA.astype("int64"), (1, 2, 3, 3)),
+    },
+    ValueError: {
+        "^GELU: approximate must be 'none' or 'tanh', not 'erf'": lambda: nn.GELU("erf"),
+        "^gelu: approximate must be 'none' or 'tanh'": lambda: F.gelu(X, "erf"),
+        "^Hardtanh: min_val must be less than max_val": lambda: nn.Hardtanh(1, 1),
+        "^celu: alpha must not be 0": lambda: nn.CELU(0)(X),
+        "^PReLU: num_parameters must be an int of at least 1, not 0": lambda: nn.PReLU(0),
+        r"^prelu: weight must have one element, or shape \(3,\)": lambda: nn.PReLU(2)(X),
+        r"^glu: the input's axis -1 is halved.* shape is \(2, 3\)": lambda: nn.GLU()(X),
+        r"^glu: dim 2 is not an axis of an input of shape \(2, 3\)": lambda: nn.GLU(2)(X),
+        r"^mse: .*\(2, 3\).*\(2,\).* nothing is broadcast": lambda: F.mse_loss(X, gpugrad.ones(2)),
+        **{
+            rf"^{name}: target must .*\(2, 3\), not \(3, 2\)": lambda n=name: getattr(F, n)(X, Y)
+            for name in SAME_SHAPE
+        },
+        **{
+            rf"^{name}: reduction must": lambda n=name: getattr(F, n)(X, X, reduction="max")
+            for name in (*SAME_SHAPE, "nll_loss", "cross_entropy")
+        },
+        **{
+            f"^{kind}: reduction must be {known} or 'none', not 'max'$": (
+                lambda kind=kind: getattr(nn, kind)(reduction="max")
+            )
+            for kind, known in REDUCTIONS.items()
+        },
+        "^mse.*: reduction must": lambda: F.mse_loss(X, X, reduction="max"),
+        "huber_loss: delta must be positive, not 0": lambda: F.huber_loss(X, X, delta=0),
+        "beta must be at least 0, not -1": lambda: F.smooth_l1_loss(X, X, beta=-1),
+        r"^cross_entropy: .*probabilities.*\(2, 3\).*\(2,\)": lambda: F.cross_entropy(X, X[:, 0]),
+        r"^cross_entropy: .*\(2, 3\).*\(1,\)": lambda: F.cross_entropy(X, FIRST),
+        r"^cross_entropy: the input .*\(n, classes, ...\) .* \(2, 3\) and \(3,\)": (
+            lambda: F.cross_entropy(X, CLASSES_OF_3, label_smoothing=0.1)
+        ),
+        r"^cross_entropy: weight, a factor for each class, must have shape \(3,\), not \(2,\)": (
+            lambda: F.cross_entropy(X, CLASSES_OF_3[:2], np.ones(2))
+        ),
+        "^cross_entropy: ignore_index is for labels, but the target is floating": (
+            lambda: F.cross_entropy(X, X, ignore_index=1)
+        ),
+        "^cross_entropy: label_smoothing must be from 0 to 1, not 1.5": (
+            lambda: F.cross_entropy(X, X, label_smoothing=1.5)
+        ),
+        r"^nll_loss: the input .* \(2, 3, 4\) and \(2, 3\)": (
+            lambda: F.nll_loss(gpugrad.ones((2, 3, 4)), np.zeros((2, 3), int))
+        ),
+        "^nll_loss: the input must": lambda: F.nll_loss(AT_0, np.array(0)),
+        r"^binary_cross_entropy: weight must broadcast to .*\(2, 3\), but has shape \(2,\)": (
+            lambda: nn.BCELoss(np.ones(2))(X, X)
+        ),
+        r"_with_logits: pos_weight must broadcast to .*\(2, 3\), but has shape \(2, 2, 3\)": (
+            lambda: nn.BCEWithLogitsLoss(pos_weight=np.ones((2, 2, 3)))(X, X)
+        ),
+        "^kl_div: 'batchmean' needs an input with a first axis": (
+            lambda: F.kl_div(AT_0, np.array(1.0), reduction="batchmean")
+        ),
+        r"^cosine_embedding_loss: .*\(2, 3\), \(2, 3\) and \(3,\)": (
+            lambda: nn.CosineEmbeddingLoss()(X, X, np.ones(3))
+        ),
+        "^TripletMarginLoss: margin must be positive, not 0": lambda: nn.TripletMarginLoss(0),
+        r"^triplet_margin_loss: negative must have the shape of the input \(2, 3\), not": (
+            lambda: F.triplet_margin_loss(X, X, Y)
+        ),
+        r"^multi_margin_loss: weight, a factor for each class, must have shape \(3,\)": (
+            lambda: MARGIN(X, [0, 1], weight=np.ones(7))
+        ),
+        "Bilinear: in2_features must be an int of at": lambda: nn.Bilinear(2, 0, 1),
+        r"^bilinear: inputs .* shapes are \(2, 3\), \(3, 2\) and \(1, 3, 2\)": (
+            lambda: nn.Bilinear(3, 2, 1)(X, Y)
+        ),
+        r"^bilinear: bias must have shape \(2,\), not \(3,\)": (
+            lambda: F.bilinear(X, X, gpugrad.ones((2, 3, 3)), gpugrad.ones(3))
+        ),
+        "max_norm .* limit the norms after": lambda: nn.Embedding(3, 2, max_norm=1.0),
+        "padding_idx 3 is not one of 3 rows": lambda: nn.Embedding(3, 2, 3),
+        "^embedding: padding_idx 3 is not one of 3 rows": lambda: F.embedding(FIRST, Y, 3),
+        "^embedding: padding_idx -4 is not one of 3 rows": lambda: F.embedding(FIRST, Y, -4),
+        r"\(rows, d\), not \(3,\)": lambda: F.embedding(FIRST, X[0]),
+        r"axis 1 of an input of shape \(2, 3\) cannot be split into lengths \(2, 2\)": (
+            lambda: nn.Unflatten(1, (2, 2))(X)
+        ),
+        r"split into lengths \(-1, 2\)": lambda: nn.Unflatten(1, (-1, 2))(X),
+        "dim 2 is not an axis": lambda: nn.Unflatten(2, (3,))(X),
+        "^pad: an axis of 3 elements cannot be shortened by 4": lambda: F.pad(X, (-4, 5)),
+        "^rrelu: lower 0.5 must be at most upper 0.4$": lambda: F.rrelu(X, 0.5, 0.4),
+        "input_lengths must be from 0 to 5.*-1": aligned_with([[1, 2]], -1, 2),
+        "input_lengths must be from 0 to 5.*6": aligned_with([[1, 2]], 6, 2),
+        "target_lengths must be from 0 to 2.*-1": aligned_with([[1, 2]], 5, -1),
+        "target_lengths must be from 0 to 2.*9": aligned_with([[1, 2]], 5, 9),
+        "target_lengths add up to 1, but there are 2 targets": aligned_with([1, 2], 5, 1),
+        "^ctc_loss: targets must be from 0 to 3$": aligned_with([[-1, 2]], 5, 2),
+        " targets must be from 0 to 3$": aligned_with([[1, 4]], 5, 2),
+    },
+}
 
 
 @pytest.mark.parametrize(
-    "call, kind, message",
-    [
-        (lambda: nn.Bilinear(2, 0, 1), ValueError, "Bilinear: in2_features must be an int of at"),
-        (
-            lambda: nn.Bilinear(3, 2, 1)(X, gpugrad.ones((3, 2))),
-            ValueError,
-            r"^bilinear: inputs .* shapes are \(2, 3\), \(3, 2\) and \(1, 3, 2\)",
-        ),
-        (
-            lambda: functional.bilinear(X, X, gpugrad.ones((2, 3, 3)), gpugrad.ones(3)),
-            ValueError,
-            r"^bilinear: bias must have shape \(2,\), not \(3,\)",
-        ),
-        (lambda: nn.Embedding(3, 2, max_norm=1.0), ValueError, "max_norm .* limit the norms after"),
-        (lambda: nn.Embedding(3, 2, 3), ValueError, "padding_idx 3 is not one of 3 rows"),
-        (lambda: nn.Embedding(3, 2)(X), TypeError, "^embedding: the indices .* not float32"),
-        (lambda: nn.Embedding(3, 2)(np.array([3])), IndexError, "3 is out of bounds"),
-        (lambda: functional.embedding(np.array([0]), X[0]), ValueError, r"\(rows, d\), not \(3,\)"),
-        (
-            lambda: nn.Unflatten(1, (2, 2))(X),
-            ValueError,
-            r"axis 1 of an input of shape \(2, 3\) cannot be split into lengths \(2, 2\)",
-        ),
-        (lambda: nn.Unflatten(1, (-1, 2))(X), ValueError, r"split into lengths \(-1, 2\)"),
-        (lambda: nn.Unflatten(2, (3,))(X), ValueError, "dim 2 is not an axis"),
-        (lambda: nn.Unflatten("c", (3,)), TypeError, "dim must be an int, not 'c'"),
-    ],
+    "kind, message, call", [(k, *row) for k, rows in ERRORS.items() for row in rows.items()]
 )
-def test_errors_of_other_layers(call, kind, message):
+def test_errors(kind, message, call):
     with pytest.raises(kind, match=message):
         call()
+
+
+@pytest.mark.parametrize("offsets", [[1, 3], [0, 3, 2], [0, 5], [-1, 2]])
+def test_bags_that_cannot_be(offsets):
+    with pytest.raises(ValueError, match="offsets must begin with 0, go up, and end with at most"):
+        F.embedding_bag(gpugrad.arange(4), gpugrad.eye(4), gpugrad.tensor(offsets))
+
+
+@pytest.mark.parametrize("size", [(), 5, (1, 2, 3), (1, 2, 0, 3), (2, 2, 3, 3)])
+def test_affine_grids_that_cannot_be(size):
+    with pytest.raises(ValueError, match="affine_grid: theta must be"):
+        F.affine_grid(THETA, size)
 
 
 def test_random_slopes():
@@ -1195,11 +1163,11 @@ def test_random_slopes():
     expected = torch.nn.RReLU(0.2, 0.6).eval()(torch.tensor(numbers(x)))
     assert_close(numbers(layer.eval()(x)), expected.numpy())
     gpugrad.manual_seed(3)
-    first = functional.rrelu(x, training=True)
+    first = F.rrelu(x, training=True)
     gpugrad.manual_seed(3)
-    assert (first == functional.rrelu(x, training=True)).all()
+    assert (first == F.rrelu(x, training=True)).all()
     with pytest.raises(ValueError, match=r"^rrelu: lower 0.5 must be at most upper 0.4$"):
-        functional.rrelu(x, 0.5, 0.4)
+        F.rrelu(x, 0.5, 0.4)
 
 
 def places(*shape):
@@ -1270,7 +1238,7 @@ def test_second_derivatives_of_functions(name, draws, options):
         now = list(inputs)
         for i, x in zip(leaves, given, strict=True):
             now[i] = x
-        return getattr(functional, name)(*now, **options)
+        return getattr(F, name)(*now, **options)
 
     gradcheck(function, [inputs[i] for i in leaves])
     gradgradcheck(function, [inputs[i] for i in leaves])
@@ -1285,7 +1253,7 @@ def test_functions_on_every_library(library, name, draws, options):
         leaves = [
             x.requires_grad_() for x, y in zip(tensors, inputs, strict=True) if is_floating(y)
         ]
-        out = getattr(functional, name)(*tensors, **options)
+        out = getattr(F, name)(*tensors, **options)
         grads = gpugrad.autograd.grad((out * out).sum(), leaves, materialize_grads=True)
         assert {type(x.array) for x in (out, *grads)} == {type(tensors[0].array)}
         found.append(
@@ -1301,11 +1269,11 @@ def test_functions_on_every_library(library, name, draws, options):
 def test_an_alignment_that_does_not_exist_has_no_gradient():
     x = of_ours(normal(3, 1, 2)(np.random.default_rng(0)), "float64")
     for zero, expected in ((False, math.inf), (True, 0.0)):
-        loss = functional.ctc_loss(x, [[1, 1]], [2], [2], zero_infinity=zero)
+        loss = F.ctc_loss(x, [[1, 1]], [2], [2], zero_infinity=zero)
         assert loss.item() == expected
         assert (gpugrad.autograd.grad(loss, [x])[0] == 0).all()
     x = gpugrad.tensor([[-math.inf, 0.0], [0.0, -math.inf]], requires_grad=True)
-    loss = functional.ctc_loss(x, [1], 2, 1)
+    loss = F.ctc_loss(x, [1], 2, 1)
     loss.backward()
     assert loss.item() == 0
     assert x.grad.tolist() == [[0.0, -1.0], [-1.0, 0.0]]
@@ -1314,9 +1282,7 @@ def test_an_alignment_that_does_not_exist_has_no_gradient():
 def test_bags_without_indices_are_zeros():
     none = gpugrad.zeros((2, 0), dtype=gpugrad.int64)
     for mode in ("sum", "mean", "max"):
-        assert (
-            functional.embedding_bag(none, gpugrad.ones((3, 2)), mode=mode).tolist() == [[0, 0]] * 2
-        )
+        assert F.embedding_bag(none, gpugrad.ones((3, 2)), mode=mode).tolist() == [[0, 0]] * 2
 
 
 def test_functions_without_layers():
@@ -1324,16 +1290,16 @@ def test_functions_without_layers():
     x = rng.standard_normal((3, 4))
     for options in {}, {"p": 1}, {"p": 3, "dim": 0}, {"dim": (0, 1), "eps": 10.0}:
         expected = torch.nn.functional.normalize(torch.tensor(x), **options)
-        assert_close(numbers(functional.normalize(gpugrad.tensor(x), **options)), expected.numpy())
-    assert (functional.normalize(gpugrad.zeros((2, 3))) == 0).all()
+        assert_close(numbers(F.normalize(gpugrad.tensor(x), **options)), expected.numpy())
+    assert (F.normalize(gpugrad.zeros((2, 3))) == 0).all()
     labels = np.array([[0, 2], [1, 0]])
     for options in {}, {"num_classes": 5}:
-        ours = functional.one_hot(labels, **options)
+        ours = F.one_hot(labels, **options)
         theirs = torch.nn.functional.one_hot(torch.tensor(labels), **options)
         assert ours.dtype == gpugrad.int64
         assert (numbers(ours) == theirs.numpy()).all()
     with pytest.raises(IndexError):
-        functional.one_hot(labels, 2)
+        F.one_hot(labels, 2)
 
 
 def test_cosines_of_what_is_broadcast():
@@ -1341,36 +1307,17 @@ def test_cosines_of_what_is_broadcast():
     for shapes, dim in (((3, 1), (3, 4)), 1), (((3, 2), (2,)), 0), (((3, 2), (2,)), 1):
         x, y = (rng.standard_normal(shape) for shape in shapes)
         expected = torch.nn.functional.cosine_similarity(torch.tensor(x), torch.tensor(y), dim)
-        found = functional.cosine_similarity(gpugrad.tensor(x), y, dim)
+        found = F.cosine_similarity(gpugrad.tensor(x), y, dim)
         assert_close(numbers(found), expected.numpy())
 
 
 def test_variances_that_are_too_small_or_infinite():
     var = gpugrad.tensor([-1.0, -1e4, 0.0, np.inf], requires_grad=True)
-    x, target = gpugrad.zeros(4), np.ones(4, "float32")
-    losses = functional.gaussian_nll_loss(x, target, var, reduction="none")
-    theirs = torch.tensor([0.0, 0.0, 0.0, np.inf])  # which refuses negative ones
-    expected = torch.nn.functional.gaussian_nll_loss(
-        torch.zeros(4), torch.ones(4), theirs, reduction="none"
-    )
-    assert_close(numbers(losses), expected.numpy(), rtol=1e-6)
+    losses = F.gaussian_nll_loss(gpugrad.zeros(4), np.ones(4, "float32"), var, reduction="none")
+    least = math.log(1e-6) / 2 + 1 / 2e-6
+    assert_close(numbers(losses), np.array([least] * 3 + [np.inf], "float32"), rtol=1e-6)
     losses[:3].sum().backward()
     assert np.isfinite(numbers(var.grad)).all()
-
-
-def test_labels_and_weights_that_do_not_fit():
-    x = gpugrad.zeros((2, 3))
-    for loss, labels in (
-        (functional.multi_margin_loss, [-1, 0]),
-        (functional.multi_margin_loss, [3, 0]),
-        (functional.multilabel_margin_loss, [[-5, 1, 0], [0, 0, 0]]),
-    ):
-        with pytest.raises(IndexError, match=r"margin_loss: the labels must be from -?\d to 2"):
-            loss(x, np.asarray(labels))
-    with pytest.raises(ValueError, match=r"weight must have the shape of the classes, \(3,\)"):
-        functional.multi_margin_loss(x, np.asarray([0, 1]), weight=np.ones(7))
-    small = functional.soft_margin_loss(gpugrad.tensor([1.0, 2.0]), np.asarray([1, 1], "uint8"))
-    assert small.item() == pytest.approx(0.2201, abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["Hardshrink", "Softshrink", "Threshold"])
@@ -1379,14 +1326,49 @@ def test_nan_stays(kind):
     assert np.isnan(numbers(getattr(nn, kind)(*args)(gpugrad.tensor([np.nan])))).all()
 
 
-def test_padding_cannot_take_away_more_than_there_is():
-    with pytest.raises(ValueError, match=r"^pad: an axis of 3 elements cannot be shortened by 4"):
-        functional.pad(gpugrad.ones(3), (-4, 5))
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_every_pair_of_paddings_is_pytorchs(mode):
+    """Or an error, where PyTorch has one, or gives what it finds in memory that nobody has set."""
+    x = np.arange(10.0).reshape(1, 2, 5)
+    taken = 0
+    for widths in itertools.product(range(-6, 7), repeat=2):
+        if mode in ("constant", "circular"):  # which shorten the axis before they extend it
+            left = 5 + sum(min(n, 0) for n in widths)
+        else:
+            left = 5 + sum(widths)
+        if left < 0 or max(widths) > {"circular": left, "reflect": 4}.get(mode, 6):
+            with pytest.raises(ValueError, match=r"^pad: .*an axis of \d elements can"):
+                F.pad(gpugrad.tensor(x), widths, mode)
+        elif sum(widths) + 5:  # PyTorch has an error for a result without elements
+            expected = torch.nn.functional.pad(torch.tensor(x), widths, mode)
+            assert_close(numbers(F.pad(gpugrad.tensor(x), widths, mode)), expected.numpy())
+            taken += 1
+    assert taken > 60
 
 
-def test_a_decoder_needs_a_memory():
-    with pytest.raises((TypeError, AttributeError)):
-        nn.TransformerDecoderLayer(4, 2, 8)(gpugrad.ones((3, 1, 4)), None)
+def test_ctc_of_integers_is_that_of_floats():
+    x = np.zeros((5, 2, 6), int)
+    args = [[1, 2], [3, 4]], [5, 5], [2, 2]
+    loss, expected = (F.ctc_loss(gpugrad.tensor(x.astype(kind)), *args) for kind in (int, "f"))
+    assert loss.dtype == expected.dtype
+    assert loss.item() == expected.item()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_ctc_in_16_bits_is_that_of_float32(dtype):
+    """Without a warning, although it computes with the logarithm of 0."""
+    x = of_ours(normal(20, 4, 6)(np.random.default_rng(0)), "float32").detach()
+    x = F.log_softmax(x, -1).astype(dtype).requires_grad_()
+    wide = x.detach().astype("float32").requires_grad_()
+    args = np.random.default_rng(0).integers(1, 6, (4, 5)), [20] * 4, [5] * 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss, expected = (F.ctc_loss(a, *args) for a in (x, wide))
+        loss.backward()
+        expected.backward()
+    assert loss.dtype == x.grad.dtype == x.dtype
+    np.testing.assert_array_equal(numbers(loss), numbers(expected.astype(dtype)))
+    np.testing.assert_array_equal(numbers(x.grad), numbers(wide.grad.astype(dtype)))
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -1397,7 +1379,7 @@ def test_places_that_are_nan(mode, padding_mode, axis):
     x, grid = rng.random((2, 1, 3, 4)), rng.random((2, 2, 2, 2))
     grid[0, 0, 0, axis] = np.nan
     options = {"mode": mode, "padding_mode": padding_mode, "align_corners": False}
-    ours = functional.grid_sample(gpugrad.asarray(x), gpugrad.asarray(grid), **options)
+    ours = F.grid_sample(gpugrad.asarray(x), gpugrad.asarray(grid), **options)
     theirs = torch.nn.functional.grid_sample(torch.tensor(x), torch.tensor(grid), **options)
     assert_close(ours, theirs.numpy())
 
@@ -1410,7 +1392,7 @@ def test_gradients_by_places_at_the_ends(mode, padding_mode, align_corners):
     theta = np.array([[[1.0, 0, 0], [0, 1, 0]]])
     options = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
     found = []
-    for library, as_tensor in ((functional, gpugrad.tensor), (torch.nn.functional, torch.tensor)):
+    for library, as_tensor in ((F, gpugrad.tensor), (torch.nn.functional, torch.tensor)):
         moved, image = as_tensor(theta, requires_grad=True), as_tensor(x, requires_grad=True)
         grid = library.affine_grid(moved, [1, 2, 3, 4], align_corners=True)
         (library.grid_sample(image, grid, **options) ** 2).sum().backward()
@@ -1419,57 +1401,23 @@ def test_gradients_by_places_at_the_ends(mode, padding_mode, align_corners):
         assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize(
-    "targets, inputs, lengths, message",
-    [
-        ([[1, 2]], [-1], [2], "input_lengths must be from 0 to 5"),
-        ([[1, 2]], [6], [2], "input_lengths must be from 0 to 5"),
-        ([[1, 2]], [5], [-1], "target_lengths must be from 0 to 2"),
-        ([[1, 2]], [5], [9], "target_lengths must be from 0 to 2"),
-        ([1, 2], [5], [1], "target_lengths add up to 1, but there are 2 targets"),
-        ([[-1, 2]], [5], [2], "targets must be from 0 to 3"),
-        ([[1, 4]], [5], [2], "targets must be from 0 to 3"),
-    ],
-)
-def test_ctc_refuses_what_cannot_be(targets, inputs, lengths, message):
-    with pytest.raises(ValueError, match=message):
-        functional.ctc_loss(gpugrad.zeros((5, 1, 4)), gpugrad.tensor(targets), inputs, lengths)
-    not_used = gpugrad.tensor([[1, 9]])
-    functional.ctc_loss(gpugrad.zeros((5, 1, 4)), not_used, [5], [1])
-
-
-@pytest.mark.parametrize("offsets", [[1, 3], [0, 3, 2], [0, 5], [-1, 2]])
-def test_bags_that_cannot_be(offsets):
-    with pytest.raises(ValueError, match="offsets must begin with 0, go up, and end with at most"):
-        functional.embedding_bag(gpugrad.arange(4), gpugrad.eye(4), gpugrad.tensor(offsets))
-
-
 def test_a_row_that_does_not_count_may_be_infinite():
     weight = gpugrad.tensor([[1.0, 2.0], [math.inf, math.nan]])
     for mode in ("sum", "mean", "max"):
-        found = functional.embedding_bag(gpugrad.tensor([[0, 1]]), weight, mode=mode, padding_idx=1)
+        found = F.embedding_bag(gpugrad.tensor([[0, 1]]), weight, mode=mode, padding_idx=1)
         assert found.tolist() == [[1.0, 2.0]]
 
 
 def test_the_norm_inf_of_windows_is_the_largest():
     x = gpugrad.tensor([[[1.0, -3.0, 2.0, 0.5]]])
-    assert functional.lp_pool1d(x, math.inf, 2).tolist() == [[[3.0, 2.0]]]
+    assert F.lp_pool1d(x, math.inf, 2).tolist() == [[[3.0, 2.0]]]
 
 
-def test_integers_are_not_interpolated():
-    with pytest.raises(TypeError, match="must be floating"):
-        functional.interpolate(gpugrad.ones((1, 1, 2, 2), dtype="uint8"), (3, 3), mode="bilinear")
-
-
-def test_an_empty_custom_encoder_is_kept():
-    empty = gpugrad.nn.Sequential()
-    assert gpugrad.nn.Transformer(4, 2, 1, 1, 8, custom_encoder=empty).encoder is empty
-
-
-@pytest.mark.parametrize("size", [(), 5, (1, 2, 3), (1, 2, 0, 3), (2, 2, 3, 3)])
-def test_affine_grids_that_cannot_be(size):
-    theta = gpugrad.tensor([[[1.0, 0, 0], [0, 1, 0]]])
-    with pytest.raises(ValueError, match="affine_grid: theta must be"):
-        functional.affine_grid(theta, size)
-    with pytest.raises(TypeError, match="theta must be floating"):
-        functional.affine_grid(theta.astype("int64"), (1, 2, 3, 3))
+def test_what_is_given_is_kept():
+    empty = nn.Sequential()
+    assert nn.Transformer(4, 2, 1, 1, 8, custom_encoder=empty).encoder is empty
+    assert nn.Identity(3, any=4)(X) is X
+    unused = gpugrad.tensor([[1, 9]])
+    F.ctc_loss(gpugrad.zeros((5, 1, 4)), unused, [5], [1])
+    small = F.soft_margin_loss(gpugrad.tensor([1.0, 2.0]), np.asarray([1, 1], "uint8"))
+    assert small.item() == pytest.approx(0.2201, abs=1e-4)

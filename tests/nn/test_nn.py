@@ -12,8 +12,7 @@ import pytest
 import gpugrad
 from gpugrad import nn
 from gpugrad.nn import functional
-from gpugrad.ops import neural
-from gpugrad.testing import assert_close, gradgradcheck
+from gpugrad.testing import assert_close
 
 
 def seeded(values, **keywords):
@@ -44,7 +43,9 @@ class Counter(nn.Module):
 
 
 def test_parameter_is_a_leaf_that_requires_grad():
-    p = nn.Parameter([1.0, 2.0])
+    array = np.array([1.0, 2.0], np.float32)
+    p = nn.Parameter(array)
+    assert p.array is array
     assert isinstance(p, gpugrad.Tensor)
     assert p.is_leaf
     assert p.requires_grad
@@ -54,11 +55,6 @@ def test_parameter_is_a_leaf_that_requires_grad():
     assert not nn.Parameter([1.0], requires_grad=False).requires_grad
     with pytest.raises(TypeError, match="only floating tensors have gradients, not int64"):
         nn.Parameter([1, 2])
-
-
-def test_parameter_shares_the_memory_of_an_array():
-    array = np.ones(2, np.float32)
-    assert nn.Parameter(array).array is array
 
 
 def test_module_finds_its_parameters_and_submodules():
@@ -77,12 +73,17 @@ def test_module_finds_its_parameters_and_submodules():
     assert len(list(model.buffers())) == 2
 
 
-def test_a_replaced_or_deleted_attribute_is_no_longer_part_of_the_module():
-    model = nn.Linear(2, 2)
-    model.weight = nn.Parameter(gpugrad.ones((2, 2)))
-    assert next(model.parameters()) is model.weight
-    del model.bias
-    assert [name for name, _ in model.named_parameters()] == ["weight"]
+def test_a_replaced_or_deleted_parameter_is_no_longer_part_of_the_module():
+    layer = nn.Linear(2, 1)
+    for value in (np.ones((1, 2)), gpugrad.ones((1, 2))):
+        with pytest.raises(TypeError, match=r"Linear.weight is a Parameter.*nn\.Parameter"):
+            layer.weight = value
+    layer.weight = nn.Parameter([[1.0, 2.0]])
+    assert next(layer.parameters()) is layer.weight
+    layer.bias = None
+    assert [name for name, _ in layer.named_parameters()] == ["weight"]
+    del layer.weight
+    assert not [*layer.parameters()]
 
 
 def test_a_module_and_its_graph_are_freed_without_the_garbage_collector():
@@ -94,6 +95,7 @@ def test_a_module_and_its_graph_are_freed_without_the_garbage_collector():
         dead = [weakref.ref(model), weakref.ref(model.scale), weakref.ref(model.first)]
         del model, loss
         assert [ref() for ref in dead] == [None, None, None]
+        Counter()(gpugrad.ones((1, 2))).sum().backward()  # of which nobody can read a gradient
     finally:
         gc.enable()
 
@@ -128,23 +130,11 @@ def test_requires_grad_freezes_and_zero_grad_clears():
     assert not model(gpugrad.ones((1, 3))).requires_grad
 
 
-def test_the_error_of_a_module_without_forward():
-    class Empty(nn.Module):
-        pass
-
-    with pytest.raises(NotImplementedError, match="Empty defines no forward"):
-        Empty()(gpugrad.ones(1))
-
-
-def test_a_call_is_the_forward_of_the_most_derived_class():
+def test_a_call_is_the_forward_of_the_most_derived_class_or_its_own_call():
     class Double(nn.ReLU):
         def forward(self, x, *, times=2):
             return super().forward(x) * times
 
-    assert Double()(gpugrad.tensor([-1.0, 3.0]), times=4).tolist() == [0.0, 12.0]
-
-
-def test_a_class_may_define_its_own_call():
     class Counted(nn.Module):
         calls = 0
 
@@ -159,15 +149,16 @@ def test_a_class_may_define_its_own_call():
         def forward(self, x):
             return x * 2
 
-    for module, expected in (Counted(), 4.0), (Doubled(), 6.0):
-        assert module(gpugrad.tensor(3.0)).item() == expected
+    x = gpugrad.tensor([-1.0, 3.0])
+    assert Double()(x, times=4).tolist() == [0.0, 12.0]
+    for module, expected in (Counted(), [0.0, 4.0]), (Doubled(), [-2.0, 6.0]):
+        assert module(x).tolist() == expected
         assert module.calls == 1
-
-
-def test_a_forward_set_on_an_instance_is_not_called():
     module = nn.ReLU()
-    module.forward = lambda x: x
-    assert module(gpugrad.tensor(-1.0)).item() == 0.0
+    module.forward = lambda x: x  # is not called
+    assert module(x).tolist() == [0.0, 3.0]
+    with pytest.raises(NotImplementedError, match=r"^Module defines no forward"):
+        nn.Module()(x)
 
 
 def test_repr_shows_the_tree():
@@ -189,31 +180,20 @@ def test_repr_shows_the_tree():
     assert repr(nn.Flatten()) == "Flatten(start_dim=1, end_dim=-1)"
 
 
-def test_repr_is_the_same_as_pytorchs():
-    torch = pytest.importorskip("torch")
-    theirs = torch.nn.Sequential(
-        torch.nn.Linear(4, 3, bias=False),
-        torch.nn.ReLU(),
-        torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Sigmoid(), torch.nn.Flatten()),
-        torch.nn.CrossEntropyLoss(),
-    )
-    ours = nn.Sequential(
-        nn.Linear(4, 3, bias=False),
-        nn.ReLU(),
-        nn.Sequential(nn.Tanh(), nn.Sigmoid(), nn.Flatten()),
-        nn.CrossEntropyLoss(),
-    )
-    assert repr(ours) == repr(theirs)
-
-
 # Moving to a dtype or device
 
 
-@pytest.mark.parametrize("how", [(gpugrad.float64,), ("cpu", gpugrad.float64), ()])
+@pytest.mark.parametrize(
+    "how",
+    [(gpugrad.float64,), ("cpu", gpugrad.float64), (), (gpugrad.zeros(1, dtype=gpugrad.float64),)],
+)
 def test_to_casts_parameters_gradients_and_floating_buffers(how):
     model = Counter()
     model(gpugrad.ones((1, 2))).sum().backward()
     before = list(model.parameters())
+    arrays = [p.array for p in before]
+    model.to("cpu", gpugrad.float32)
+    assert all(a is p.array for a, p in zip(arrays, before, strict=True))
     assert model.to(*how, **({} if how else {"dtype": gpugrad.float64})) is model
     assert [id(p) for p in model.parameters()] == [id(p) for p in before]
     for p in model.parameters():
@@ -226,13 +206,6 @@ def test_to_casts_parameters_gradients_and_floating_buffers(how):
     assert all(p.grad.dtype == gpugrad.float64 for p in model.parameters())
 
 
-def test_to_the_present_dtype_changes_nothing():
-    model = Counter()
-    before = [p.array for p in model.parameters()]
-    model.to("cpu", gpugrad.float32)
-    assert all(a is p.array for a, p in zip(before, model.parameters(), strict=True))
-
-
 def test_to_rejects_dtypes_that_parameters_cannot_have():
     model = Counter()
     with pytest.raises(TypeError, match=r"Module\.to: the dtype must be floating, not int64"):
@@ -242,11 +215,19 @@ def test_to_rejects_dtypes_that_parameters_cannot_have():
     assert all(p.dtype == gpugrad.float32 for p in model.parameters())
 
 
-def test_backward_through_a_graph_from_before_the_move_raises():
-    model = nn.Linear(2, 1)
-    loss = model(gpugrad.ones((1, 2))).sum()
-    model.to(gpugrad.float64)
-    with pytest.raises(RuntimeError, match="moved to another device or dtype after the forward"):
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda m: m.to(gpugrad.float64), "moved to another device or dtype after the forward"),
+        (lambda m: m.load_state_dict(seeded(1).state_dict()), "overwritten in place"),
+        (lambda m: nn.init.zeros_(m[2].weight), "overwritten in place"),
+    ],
+)
+def test_backward_through_a_graph_from_before_a_change_raises(change, message):
+    model = seeded(0)
+    loss = model(gpugrad.ones((1, 3))).sum()
+    change(model)
+    with pytest.raises(RuntimeError, match=message):
         loss.backward()
 
 
@@ -271,23 +252,18 @@ def test_state_dict_has_every_name_and_copies():
 
 
 def test_load_state_dict_overwrites_in_place_and_casts_widths():
-    model, other = seeded(0), seeded(1, dtype=gpugrad.float64)
+    model, other = Counter(), Counter().to(gpugrad.float64)
     arrays = [p.array for p in model.parameters()]
-    result = model.load_state_dict(other.state_dict())
-    assert result == ([], [])
-    for p, q, array in zip(model.parameters(), other.parameters(), arrays, strict=True):
-        assert p.array is array
-        assert p.requires_grad
-        np.testing.assert_array_equal(values(p), values(q).astype(np.float32))
-
-
-def test_load_state_dict_takes_arrays_and_buffers():
-    model = Counter()
-    state = {name: np.asarray(x) + 1 for name, x in model.state_dict().items()}
-    model.load_state_dict(state)
-    assert model.steps.item() == 4
-    assert model.steps.dtype == gpugrad.int64
-    np.testing.assert_array_equal(values(model.scale), [2.0, 2.0])
+    state = {name: x + 1 for name, x in other.state_dict().items()}
+    for given in state, {name: np.asarray(x) for name, x in state.items()}:
+        assert model.load_state_dict(given) == ([], [])
+        for p, array in zip(model.parameters(), arrays, strict=True):
+            assert p.array is array
+            assert p.requires_grad
+        for name, x in model.state_dict().items():
+            np.testing.assert_array_equal(values(x), values(state[name]).astype(x.dtype))
+        assert (model.steps.item(), model.steps.dtype) == (4, gpugrad.int64)
+        model.load_state_dict(Counter().state_dict())
 
 
 def test_load_state_dict_lists_all_misfits_and_loads_nothing():
@@ -345,14 +321,6 @@ def test_load_state_dict_without_strict_ignores_names_but_not_shapes():
         model.load_state_dict({"0.bias": gpugrad.ones(3)}, strict=False)
 
 
-def test_backward_after_load_state_dict_raises():
-    model = seeded(0)
-    loss = model(gpugrad.ones((1, 3))).sum()
-    model.load_state_dict(seeded(1).state_dict())
-    with pytest.raises(RuntimeError, match="overwritten in place"):
-        loss.backward()
-
-
 def test_saved_values_of_a_frozen_parameter_outlive_loading():
     model = seeded(0).requires_grad_(False)
     x = gpugrad.ones((1, 3), requires_grad=True)
@@ -393,34 +361,17 @@ def test_linear_starts_as_pytorchs_does():
         assert p.dtype == gpugrad.float32
         assert abs(values(p)).max() <= 0.1
         assert values(p).std() == pytest.approx(0.1 / math.sqrt(3), rel=0.1)
-    assert nn.Linear(3, 2, bias=False).bias is None
+    gpugrad.manual_seed(0)
+    assert nn.Linear(100, 200, bias=False).weight.tolist() == layer.weight.tolist()
 
 
-def test_linear_is_seeded_by_manual_seed_or_by_its_generator():
-    def weight(**keywords):
-        return values(nn.Linear(3, 2, **keywords).weight).tolist()
-
-    gpugrad.manual_seed(1)
-    first = weight()
-    gpugrad.manual_seed(1)
-    assert weight() == first
-    drawn = weight(generator=gpugrad.random.Generator(5))
-    assert weight(generator=gpugrad.random.Generator(5)) == drawn != first
-
-
-@pytest.mark.parametrize("sizes", [(0, 2), (2, -1), (2.0, 2), (True, 2), (2, "2")])
-def test_linear_rejects_invalid_sizes(sizes):
-    with pytest.raises(ValueError, match="must be an int of at least 1"):
-        nn.Linear(*sizes)
-
-
-def test_sizes_may_be_numpy_integers():
+def test_sizes_of_linear():
+    for sizes in (0, 2), (2, -1), (2.0, 2), (True, 2), (2, "2"):
+        with pytest.raises(ValueError, match="must be an int of at least 1"):
+            nn.Linear(*sizes)
     model = nn.MLP(np.int64(3), np.array([4, 2]))
     assert repr(model) == repr(nn.MLP(3, [4, 2]))
     assert type(model[0].in_features) is int
-
-
-def test_errors_of_linear_about_shapes():
     with pytest.raises(ValueError, match=r"linear: .*\(2, 5\).*\(4, 3\)"):
         nn.Linear(3, 4)(gpugrad.ones((2, 5)))
 
@@ -472,9 +423,6 @@ def test_dropout_with_probability_0_and_1():
     for p in -0.1, 1.5, math.nan:
         with pytest.raises(ValueError, match="Dropout: the probability p must be from 0 to 1"):
             nn.Dropout(p)
-
-
-def test_dropout_rejects_integers():
     for training in True, False:
         with pytest.raises(TypeError, match="dropout: the input must be floating, not int64; use"):
             functional.dropout(gpugrad.arange(3), training=training)
@@ -483,21 +431,12 @@ def test_dropout_rejects_integers():
 # Containers
 
 
-def test_sequential_is_indexed_sliced_and_iterated():
-    layers = [nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)]
-    model = nn.Sequential(*layers)
-    assert len(model) == 3
-    assert list(model) == layers
-    assert model[-1] is layers[2]
-    tail = model[1:]
-    assert type(tail) is nn.Sequential
-    assert list(tail) == layers[1:]
-    assert list(tail.state_dict()) == ["1.weight", "1.bias"]
+def test_slices_of_a_sequential_keep_their_names():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    assert list(model[1:].state_dict()) == ["1.weight", "1.bias"]
     x = gpugrad.ones((4, 2))
-    assert tail(model[0](x)).tolist() == model(x).tolist()
+    assert model[1:](model[0](x)).tolist() == model(x).tolist()
     assert nn.Sequential()(x) is x
-    with pytest.raises(IndexError):
-        model[3]
 
 
 def test_sequential_takes_functions_but_not_classes():
@@ -508,17 +447,10 @@ def test_sequential_takes_functions_but_not_classes():
             nn.Sequential(wrong)
 
 
-@pytest.mark.parametrize(
-    "in_features, sizes, count", [(2, [8, 1], 33), (2, [4, 4, 1], 37), (1, [32, 1], 97)]
-)
-def test_number_of_parameters_of_mlp(in_features, sizes, count):
-    model = nn.MLP(in_features, sizes)
-    assert sum(p.size for p in model.parameters()) == count
-
-
 def test_mlp_has_no_activation_after_the_last_layer():
     model = nn.MLP(2, [3, 3, 1], nn.Tanh)
     assert [type(layer).__name__ for layer in model] == ["Linear", "Tanh"] * 2 + ["Linear"]
+    assert sum(p.size for p in model.parameters()) == 3 * 2 + 3 + 3 * 3 + 3 + 3 + 1
     assert model[1] is not model[3]
     assert nn.MLP(2, (3, 1), gpugrad.sin)(gpugrad.ones((5, 2))).shape == (5, 1)
     with pytest.raises(ValueError, match="MLP: layer_sizes must name at least one"):
@@ -538,42 +470,6 @@ def test_losses_take_arrays_as_targets_and_keep_float32():
     assert loss.item() == pytest.approx(math.log(3))
 
 
-@pytest.mark.parametrize(
-    "loss, target, message",
-    [
-        (nn.MSELoss(), gpugrad.zeros(2), r"mse: .*\(2, 1\).*\(2,\).* nothing is broadcast"),
-        (
-            nn.CrossEntropyLoss(),
-            gpugrad.zeros(2),
-            r"cross_entropy: .*probabilities.*\(2, 1\).*\(2,\)",
-        ),
-        (nn.CrossEntropyLoss(), gpugrad.tensor([0]), r"cross_entropy: .*\(2, 1\).*\(1,\)"),
-    ],
-)
-def test_a_loss_whose_shapes_do_not_fit_is_an_error(loss, target, message):
-    with pytest.raises(ValueError, match=message):
-        loss(gpugrad.zeros((2, 1)), target)
-
-
-def test_a_label_that_is_not_a_class_is_an_error():
-    with pytest.raises(IndexError, match="cross_entropy: labels must be from 0 to 2"):
-        nn.CrossEntropyLoss()(gpugrad.zeros((2, 3)), gpugrad.tensor([0, 3]))
-
-
-def test_an_unknown_reduction_is_an_error():
-    x = gpugrad.zeros((2, 2))
-    for call in (
-        lambda: nn.MSELoss(reduction="max"),
-        lambda: functional.mse_loss(x, x, reduction="max"),
-        lambda: functional.cross_entropy(x, x, reduction="max"),
-        lambda: functional.cross_entropy(x, gpugrad.tensor([0, 1]), reduction="max"),
-    ):
-        with pytest.raises(
-            ValueError, match="reduction must be 'mean', 'sum' or 'none', not 'max'"
-        ):
-            call()
-
-
 # Initial values
 
 
@@ -581,17 +477,18 @@ def test_an_unknown_reduction_is_an_error():
     "initialise, std",
     [
         (lambda w: nn.init.kaiming_uniform_(w, a=math.sqrt(5)), math.sqrt(1 / 3 / 200)),
+        (lambda w: nn.init.kaiming_uniform_(w, nonlinearity="linear"), math.sqrt(1 / 200)),
         (lambda w: nn.init.kaiming_uniform_(w, nonlinearity="relu"), math.sqrt(2 / 200)),
-        (lambda w: nn.init.kaiming_normal_(w, mode="fan_out"), math.sqrt(2 / 300)),
-        (lambda w: nn.init.xavier_uniform_(w), math.sqrt(2 / 500)),
-        (lambda w: nn.init.xavier_normal_(w, gain=5 / 3), 5 / 3 * math.sqrt(2 / 500)),
+        (lambda w: nn.init.kaiming_normal_(w, mode="fan_out"), math.sqrt(2 / 1200)),
+        (lambda w: nn.init.xavier_uniform_(w), math.sqrt(2 / 1400)),
+        (lambda w: nn.init.xavier_normal_(w, gain=5 / 3), 5 / 3 * math.sqrt(2 / 1400)),
         (lambda w: nn.init.uniform_(w, -1, 1), math.sqrt(1 / 3)),
         (lambda w: nn.init.normal_(w, 0, 0.5), 0.5),
     ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_spread_of_random_initial_values(library, initialise, std, dtype):
-    w = library.tensor(np.full((300, 200), 7, dtype), requires_grad=True)
+    w = library.tensor(np.full((300, 50, 4), 7, dtype), requires_grad=True)
     array = w.array
     assert initialise(w) is w
     assert w.array is array
@@ -600,6 +497,9 @@ def test_spread_of_random_initial_values(library, initialise, std, dtype):
     assert drawn.dtype == dtype
     assert drawn.mean() == pytest.approx(0, abs=0.02 * std)
     assert drawn.std() == pytest.approx(std, rel=0.02)
+    for constant, value in ((nn.init.ones_, 1), (nn.init.zeros_, 0)):
+        assert (library.values(constant(w)) == value).all()
+    assert (library.values(nn.init.constant_(w, 0.5)) == 0.5).all()
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (6, 4), (5, 5), (2, 3, 2)])
@@ -620,27 +520,11 @@ def test_orthogonal_rows_or_columns(shape, dtype):
         nn.init.orthogonal_(gpugrad.zeros(3))
 
 
-def test_fans_count_the_receptive_field():
-    w = gpugrad.zeros((8, 4, 3, 3))
-    nn.init.kaiming_uniform_(w, nonlinearity="linear")
-    bound = math.sqrt(3 / 36)
-    assert 0.9 * bound < abs(values(w)).max() <= bound
-
-
-def test_constant_initial_values():
-    w = nn.Parameter(gpugrad.zeros((2, 2)))
-    assert values(nn.init.ones_(w)).tolist() == [[1.0, 1.0]] * 2
-    assert values(nn.init.constant_(w, 0.5)).tolist() == [[0.5, 0.5]] * 2
-    assert values(nn.init.zeros_(w)).tolist() == [[0.0, 0.0]] * 2
-
-
 def test_gains_equal_pytorchs():
-    torch = pytest.importorskip("torch")
+    init = pytest.importorskip("torch").nn.init
     for name in "linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu":
-        assert nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
-    assert nn.init.calculate_gain("leaky_relu", 0.3) == torch.nn.init.calculate_gain(
-        "leaky_relu", 0.3
-    )
+        assert nn.init.calculate_gain(name) == init.calculate_gain(name)
+    assert nn.init.calculate_gain("leaky_relu", 0.3) == init.calculate_gain("leaky_relu", 0.3)
 
 
 def test_invalid_arguments_of_initializers_are_errors():
@@ -663,29 +547,6 @@ def test_errors_of_initializers_name_the_function(name):
         initialise(gpugrad.tensor([[1, 2]]))
     with pytest.raises(TypeError, match=f"^{name}: needs a Tensor, not a list"):
         initialise([1.0])
-
-
-def test_backward_after_new_initial_values_raises():
-    w = nn.Parameter(gpugrad.ones(2))
-    loss = (w * w).sum()
-    nn.init.zeros_(w)
-    with pytest.raises(RuntimeError, match="overwritten in place"):
-        loss.backward()
-
-
-def test_parameters_are_not_lost_by_assignment():
-    layer = nn.Linear(2, 1)
-    for value in (np.ones((1, 2)), gpugrad.ones((1, 2))):
-        with pytest.raises(TypeError, match=r"Linear.weight is a Parameter.*nn\.Parameter"):
-            layer.weight = value
-    layer.weight = nn.Parameter([[1.0, 2.0]])
-    layer.bias = None
-    assert [name for name, _ in layer.named_parameters()] == ["weight"]
-
-
-def test_to_another_tensors_dtype():
-    layer = nn.Linear(2, 1).to(gpugrad.zeros(1, dtype=gpugrad.float64))
-    assert layer.weight.dtype == layer.bias.dtype == gpugrad.float64
 
 
 class TestFusedLayers:
@@ -760,48 +621,9 @@ class TestFusedLayers:
         assert self.ops(twice(x)) == ["tanh", "dense", "linear"]
 
 
-class TestActivationsOfDense:
-    @pytest.fixture
-    def cubed(self):
-        """An activation whose rule keeps its input instead of its result, like that of GELU."""
-
-        @gpugrad.op(elementwise=True)
-        def cubed(xp, x):
-            return x * x * x
-
-        cubed.vjp(x=lambda xp, g, x: 3 * g * x * x)
-        yield neural.activation(cubed)
-        del neural._activations["cubed"]
-
-    @pytest.mark.parametrize("shapes", [((5, 3), (4, 3), (4,)), ((5, 3), (4, 3))])
-    def test_an_activation_that_keeps_its_input(self, cubed, shapes):
-        inputs = [gpugrad.random.normal(shape, dtype=gpugrad.float64) for shape in shapes]
-        tangents = [gpugrad.random.normal(shape, dtype=gpugrad.float64) for shape in shapes]
-
-        def dense(*inputs):
-            return gpugrad.dense(*inputs, activation="cubed")
-
-        def two_ops(*inputs):
-            return cubed(neural.linear(*inputs))
-
-        for of_dense, of_parts in zip(
-            gpugrad.jvp(dense, inputs, tangents),
-            gpugrad.jvp(two_ops, inputs, tangents),
-            strict=True,
-        ):
-            assert_close(of_dense, of_parts)
-        every = tuple(range(len(inputs)))
-        for of_dense, of_parts in zip(
-            gpugrad.jacobian(dense, every)(*inputs),
-            gpugrad.jacobian(two_ops, every)(*inputs),
-            strict=True,
-        ):
-            assert_close(of_dense, of_parts)
-        gradgradcheck(dense, [x.requires_grad_() for x in inputs])
-
-    def test_an_unknown_activation(self):
-        with pytest.raises(ValueError, match=r"^dense: activation must be 'relu', 'sigmoid'"):
-            gpugrad.dense(gpugrad.ones((2, 3)), gpugrad.ones((4, 3)), activation="cubed")
+def test_an_unknown_activation_of_dense():
+    with pytest.raises(ValueError, match=r"^dense: activation must be 'relu', 'sigmoid'"):
+        gpugrad.dense(gpugrad.ones((2, 3)), gpugrad.ones((4, 3)), activation="cubed")
 
 
 def test_softmax_in_another_dtype():
@@ -810,33 +632,3 @@ def test_softmax_in_another_dtype():
         out = function(x, dim=0, dtype=gpugrad.float64)
         assert out.dtype == gpugrad.float64
         assert out.tolist() == function(x.to(gpugrad.float64), dim=0).tolist()
-
-
-def test_attention_and_an_encoder_layer_are_their_formulas():
-    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True).to(gpugrad.float64)
-    for i, p in enumerate(layer.parameters()):
-        p.array[...] = np.random.default_rng(i).normal(size=p.shape)
-    w = {name: values(x) for name, x in layer.state_dict().items()}
-    x = np.random.default_rng(99).normal(size=(2, 3, 4))
-
-    def linear(x, name):
-        return x @ w[f"{name}weight"].T + w[f"{name}bias"]
-
-    def norm(x, name):
-        x = x - x.mean(-1, keepdims=True)
-        x = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
-        return x * w[f"{name}.weight"] + w[f"{name}.bias"]
-
-    joined = linear(x, "self_attn.in_proj_").reshape(2, 3, 3, 2, 2)  # of queries, keys, values
-    query, key, value = (joined[:, :, i].swapaxes(1, 2) for i in range(3))
-    weights = np.exp(query @ key.swapaxes(2, 3) / np.sqrt(2))
-    weights /= weights.sum(-1, keepdims=True)
-    attended = (weights @ value).swapaxes(1, 2).reshape(2, 3, 4)
-    attended = linear(attended, "self_attn.out_proj.")
-    t = gpugrad.tensor(x)
-    found, means = layer.self_attn(t, t, t)
-    np.testing.assert_allclose(values(found), attended, rtol=1e-10)
-    np.testing.assert_allclose(values(means), weights.mean(1), rtol=1e-10)
-    y = norm(x + attended, "norm1")
-    y = norm(y + linear(np.maximum(linear(y, "linear1."), 0), "linear2."), "norm2")
-    np.testing.assert_allclose(values(layer(t)), y, rtol=1e-9, atol=1e-12)

@@ -191,11 +191,7 @@ attend = functional.scaled_dot_product_attention
 @pytest.mark.parametrize(
     "call, kind, message",
     [
-        (
-            lambda: attend(Q, K, K[..., :4, :]),
-            ValueError,
-            r"^attention: query .* do not fit:",
-        ),
+        (lambda: attend(Q, K, K[..., :4, :]), ValueError, r"^attention: query .* do not fit:"),
         (lambda: attend(Q, K[..., :2], K), ValueError, r"\(2, 3, 4\), \(2, 5, 2\)"),
         (lambda: attend(Q[0, 0], K, K), ValueError, "at least two axes"),
         (lambda: attend(Q, gg.ones((3, 5, 4)), K), ValueError, "leading axes .* do not broadcast"),
@@ -204,11 +200,7 @@ attend = functional.scaled_dot_product_attention
             ValueError,
             r"for 3 queries and 5 keys must broadcast to \(..., 3, 5\), but its shape is \(5, 3\)",
         ),
-        (
-            lambda: attend(Q, K, K, gg.ones((3, 5), dtype=gg.float64)),
-            TypeError,
-            "bools or of",
-        ),
+        (lambda: attend(Q, K, K, gg.ones((3, 5), dtype=gg.float64)), TypeError, "bools or of"),
         (lambda: attend(Q, K, K, gg.ones((3, 5)), is_causal=True), ValueError, "not both"),
         (lambda: attend(Q, K, K, dropout_p=1.5), ValueError, "probability p must be from 0 to 1"),
         (lambda: attend(Q, K, K, enable_gqa=True), None, ""),
@@ -411,7 +403,7 @@ def test_a_trajectory_is_pytorchs():
     for library, tensor, model in ((gg, gg.tensor, ours), (torch, torch.tensor, theirs)):
         optimizer = library.optim.Adam(model.parameters(), lr=1e-2)
         x, y, mask = tensor(X), tensor(target), tensor(FUTURE)
-        for _ in range(100):
+        for _ in range(20):
             optimizer.zero_grad()
             loss = ((model(x, mask=mask, is_causal=True) - y) ** 2).mean()
             loss.backward()
@@ -444,45 +436,33 @@ def test_vmap_of_an_encoder():
     assert_close(out.detach().numpy(), expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "call, kind, message",
-    [
-        (lambda: nn.MultiheadAttention(6, 4), ValueError, "embed_dim 6 must be a multiple"),
-        (lambda: nn.MultiheadAttention(0, 1), ValueError, "MultiheadAttention: embed_dim must be"),
-        (
-            lambda: nn.MultiheadAttention(4, 2, 2.0),
-            ValueError,
-            "dropout: the probability",
-        ),
-        (
-            lambda: nn.MultiheadAttention(4, 2)(Q, K, K),
-            ValueError,
-            r"must be \(n, batch, 4\), \(m, batch, 4\), .*shapes are \(2, 3, 4\), \(2, 5, 4\)",
-        ),
-        (
-            lambda: nn.MultiheadAttention(4, 2)(Q, Q, Q, attn_mask=gg.ones((3, 3))),
-            ValueError,
-            r"attn_mask must have shape \(2, 2\) or \(6, 2, 2\), not \(3, 3\)",
-        ),
-        (
-            lambda: nn.MultiheadAttention(4, 2)(Q, Q, Q, gg.ones((2, 3))),
-            ValueError,
-            r"key_padding_mask must have shape \(3, 2\), not \(2, 3\)",
-        ),
-        (
-            lambda: nn.MultiheadAttention(4, 2)(Q, Q, Q, gg.ones((3, 2), dtype=gg.int32)),
-            TypeError,
-            "a mask must be of bools or floating, not int32",
-        ),
-        (
-            lambda: nn.TransformerEncoderLayer(4, 2, activation="elu"),
-            ValueError,
-            "an activation that is no function must be 'relu' or 'gelu', not 'elu'",
-        ),
-        (lambda: nn.TransformerEncoder(nn.ReLU, 2), TypeError, "the layer must be a Module"),
-        (lambda: nn.TransformerEncoder(nn.ReLU(), 0), ValueError, "num_layers must be an int of"),
-    ],
-)
-def test_errors_of_layers(call, kind, message):
-    with pytest.raises(kind, match=message):
-        call()
+def test_errors_of_layers():
+    with pytest.raises(ValueError, match=r"embed_dim 6 must be a multiple"):
+        nn.MultiheadAttention(6, 4)
+    with pytest.raises(ValueError, match=r"MultiheadAttention: embed_dim must be"):
+        nn.MultiheadAttention(0, 1)
+    with pytest.raises(ValueError, match=r"dropout: the probability"):
+        nn.MultiheadAttention(4, 2, 2.0)
+    with pytest.raises(
+        ValueError,
+        match=r"must be \(n, batch, 4\), \(m, batch, 4\), .*shapes are \(2, 3, 4\), \(2, 5, 4\)",
+    ):
+        nn.MultiheadAttention(4, 2)(Q, K, K)
+    with pytest.raises(
+        ValueError, match=r"attn_mask must have shape \(2, 2\) or \(6, 2, 2\), not \(3, 3\)"
+    ):
+        nn.MultiheadAttention(4, 2)(Q, Q, Q, attn_mask=gg.ones((3, 3)))
+    with pytest.raises(
+        ValueError, match=r"key_padding_mask must have shape \(3, 2\), not \(2, 3\)"
+    ):
+        nn.MultiheadAttention(4, 2)(Q, Q, Q, gg.ones((2, 3)))
+    with pytest.raises(TypeError, match=r"a mask must be of bools or floating, not int32"):
+        nn.MultiheadAttention(4, 2)(Q, Q, Q, gg.ones((3, 2), dtype=gg.int32))
+    with pytest.raises(
+        ValueError, match=r"an activation that is no function must be 'relu' or 'gelu', not 'elu'"
+    ):
+        nn.TransformerEncoderLayer(4, 2, activation="elu")
+    with pytest.raises(TypeError, match=r"the layer must be a Module"):
+        nn.TransformerEncoder(nn.ReLU, 2)
+    with pytest.raises(ValueError, match=r"num_layers must be an int of"):
+        nn.TransformerEncoder(nn.ReLU(), 0)

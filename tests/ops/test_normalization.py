@@ -11,8 +11,6 @@ from gpugrad import nn
 from gpugrad.nn import functional
 from gpugrad.testing import assert_close
 
-SHAPES = [(8, 3), (4, 3, 5)]
-
 
 def values(x):
     return np.asarray(x.detach())
@@ -22,63 +20,15 @@ def batch(*shape, seed=0, dtype=np.float64):
     return np.random.default_rng(seed).normal(2.0, 3.0, shape).astype(dtype)
 
 
-def randomized(layer, seed=1):
-    """Return the layer with random parameters."""
-    rng = np.random.default_rng(seed)
-    state = layer.state_dict()
-    for name, x in state.items():
-        if name.rpartition(".")[2] in ("weight", "bias"):
-            state[name] = rng.normal(size=x.shape)
-    layer.load_state_dict(state)
-    return layer
-
-
-def pytorch_layer(torch, layer, kind, *args, **keywords):
-    """Return PyTorch's layer of this kind, with the same state."""
-    other = getattr(torch.nn, kind)(*args, **keywords, dtype=torch.float64)
-    state = {name: torch.tensor(x.numpy()) for name, x in layer.state_dict().items()}
-    other.load_state_dict(state)
-    return other
-
-
-def check_same(ours, torchs, x):
-    """Check that both give the same values and gradients, and have the same state afterwards."""
-    import torch
-
-    a = gpugrad.tensor(x, requires_grad=True)
-    b = torch.tensor(x, requires_grad=True)
-    y, z = ours(a), torchs(b)
-    assert_close(values(y), z.detach().numpy(), rtol=1e-10, atol=1e-12)
-    g = np.random.default_rng(2).normal(size=x.shape)
-    ours.zero_grad()
-    torchs.zero_grad()
-    if y.requires_grad:
-        y.backward(gpugrad.tensor(g))
-        z.backward(torch.tensor(g))
-        assert_close(values(a.grad), b.grad.numpy(), rtol=1e-9, atol=1e-10)
-    parameters = dict(torchs.named_parameters())
-    assert [name for name, _ in ours.named_parameters()] == [*parameters]
-    for name, p in ours.named_parameters():
-        assert_close(values(p.grad), parameters[name].grad.numpy(), rtol=1e-9, atol=1e-10)
-    state = torchs.state_dict()
-    assert [*ours.state_dict()] == [*state]
-    for name, s in ours.state_dict().items():
-        assert str(s.dtype) == str(state[name].dtype).removeprefix("torch.")
-        assert_close(values(s), state[name].numpy(), rtol=1e-10)
-
-
 # Layer normalization
 
 
-def test_repr_of_layer_norm():
-    assert repr(nn.LayerNorm(4)) == "LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)"
-    assert nn.LayerNorm((3, 4)).normalized_shape == (3, 4)
-    assert list(nn.LayerNorm((3, 4)).state_dict()) == ["weight", "bias"]
-    assert nn.LayerNorm(4, elementwise_affine=False).weight is None
-    assert nn.LayerNorm(4, bias=False).bias is None
-    layer = nn.LayerNorm((3, 4), dtype=gpugrad.float64)
-    assert layer.weight.shape == layer.bias.shape == (3, 4)
-    assert layer.weight.dtype == gpugrad.float64
+def test_layer_norm_without_parameters():
+    x = gpugrad.tensor(batch(2, 4))
+    for options in {"elementwise_affine": False}, {"bias": False}:
+        layer = nn.LayerNorm(4, **options, dtype=gpugrad.float64)
+        assert [name for name, _ in layer.named_parameters()] == ["weight"] * ("bias" in options)
+        assert_close(values(layer(x)), values(gpugrad.layer_norm(x)))
 
 
 @pytest.mark.parametrize(
@@ -145,35 +95,19 @@ def test_float16_is_computed_in_float32(call):
 # Batch normalization
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("momentum", [0.1, 0.5, 1.0, 0.0, None])
-@pytest.mark.parametrize("affine, track", [(True, True), (False, True), (True, False)])
-def test_batch_norm_equals_pytorchs(shape, momentum, affine, track):
-    torch = pytest.importorskip("torch")
-    args = 3, 1e-3, momentum, affine, track
-    layer = randomized(nn.BatchNorm1d(*args, dtype=gpugrad.float64))
-    other = pytorch_layer(torch, layer, "BatchNorm1d", *args)
-    for seed in range(3):
-        check_same(layer, other, batch(*shape, seed=seed))
-    layer.eval()
-    other.eval()
-    check_same(layer, other, batch(*shape, seed=7))
-    layer.train()
-    other.train()
-    check_same(layer, other, batch(*shape, seed=8))
-
-
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("weight, bias", [(1, 1), (1, 0), (0, 1), (0, 0)])
-def test_functional_batch_norm_equals_pytorchs(training, weight, bias):
+@pytest.mark.parametrize(
+    "weight, bias, momentum", [(1, 1, 0.3), (1, 0, 0.0), (0, 1, 1.0), (0, 0, 0.3)]
+)
+def test_functional_batch_norm_equals_pytorchs(training, weight, bias, momentum):
     torch = pytest.importorskip("torch")
     x = batch(5, 3, 2)
     given = [np.arange(3.0), np.arange(1.0, 4.0), weight * np.ones(3) * 2, bias * np.ones(3)]
     given[2:] = [p if p.any() else None for p in given[2:]]
     ours = [None if p is None else gpugrad.tensor(p) for p in given]
     others = [None if p is None else torch.tensor(p) for p in given]
-    y = functional.batch_norm(gpugrad.tensor(x), *ours, training, 0.3, 0.01)
-    z = torch.nn.functional.batch_norm(torch.tensor(x), *others, training, 0.3, 0.01)
+    y = functional.batch_norm(gpugrad.tensor(x), *ours, training, momentum, 0.01)
+    z = torch.nn.functional.batch_norm(torch.tensor(x), *others, training, momentum, 0.01)
     assert_close(values(y), z.numpy(), rtol=1e-10)
     for a, b in zip(ours[:2], others[:2], strict=True):
         assert_close(values(a), b.numpy(), rtol=1e-10)
@@ -190,21 +124,6 @@ def test_resetting_running_statistics():
     nn.BatchNorm1d(3, track_running_stats=False).reset_running_stats()
 
 
-def test_repr_of_batch_norm():
-    layer = nn.BatchNorm1d(3, dtype=gpugrad.float64)
-    assert repr(layer) == (
-        "BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"
-    )
-    assert [name for name, _ in layer.named_buffers()] == [
-        "running_mean",
-        "running_var",
-        "num_batches_tracked",
-    ]
-    assert layer.running_mean.dtype == layer.weight.dtype == gpugrad.float64
-    assert layer.num_batches_tracked.dtype == gpugrad.int64
-    assert not list(nn.BatchNorm1d(3, affine=False, track_running_stats=False).state_dict())
-
-
 def test_an_empty_batch_does_not_change_statistics():
     layer = nn.BatchNorm1d(3)
     assert layer(gpugrad.ones((0, 3))).shape == (0, 3)
@@ -213,6 +132,7 @@ def test_an_empty_batch_does_not_change_statistics():
 
 
 def test_statistics_move_and_keep_their_dtypes():
+    assert nn.BatchNorm1d(3, dtype=gpugrad.float64).running_mean.dtype == gpugrad.float64
     layer = nn.BatchNorm1d(3).to(gpugrad.float64)
     layer(gpugrad.tensor(batch(8, 3)))
     assert layer.running_mean.dtype == layer.running_var.dtype == gpugrad.float64

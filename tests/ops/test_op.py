@@ -14,6 +14,12 @@ def leaf(*values, dtype=gg.float64):
     return gg.tensor(values, dtype=dtype, requires_grad=True)
 
 
+def op(name, forward, **options):
+    """Return an op with this name and forward; users write ``@op`` above a function."""
+    forward.__name__ = name
+    return gg.op(**options)(forward)
+
+
 def cube():
     @gg.op
     def cube(xp, x):
@@ -41,9 +47,7 @@ class TestKinds:
             assert y.item() == expected
 
     def test_binary_broadcasts_and_casts_back(self):
-        @gg.op
-        def product(xp, x1, x2):
-            return x1 * x2
+        product = op("product", lambda xp, x1, x2: x1 * x2)
 
         product.vjp(x1=lambda xp, g, x2: g * x2, x2=lambda xp, g, x1: g * x1)
         x = leaf(1.0, 2.0, dtype=gg.float32)
@@ -56,9 +60,7 @@ class TestKinds:
         assert_array_equal(product(np.ones(2), x).tolist(), [1, 2])
 
     def test_static_parameters(self):
-        @gg.op
-        def scaled(xp, x, /, factor, *, shift=0.0):
-            return x * factor + shift
+        scaled = op("scaled", lambda xp, x, /, factor, *, shift=0.0: x * factor + shift)
 
         scaled.vjp(x=lambda xp, g, factor: g * factor)
         x = leaf(1.0, 2.0)
@@ -75,9 +77,7 @@ class TestKinds:
             scaled(x, 3, offset=1)
 
     def test_optional_input(self):
-        @gg.op
-        def shifted(xp, x, shift=None):
-            return x * 2 if shift is None else x * 2 + shift
+        shifted = op("shifted", lambda xp, x, shift=None: x * 2 if shift is None else x * 2 + shift)
 
         shifted.vjp(x=lambda xp, g: g * 2, shift=lambda xp, g: g)
         x, b = leaf(1.0, 2.0), leaf(5.0)
@@ -90,9 +90,7 @@ class TestKinds:
             assert b.grad.item() == 2
 
     def test_missing_input(self):
-        @gg.op
-        def three(xp, a, b, c):
-            return a + b + c
+        three = op("three", lambda xp, a, b, c: a + b + c)
 
         with pytest.raises(TypeError, match="three: needs a, b, c"):
             three(leaf(1.0))
@@ -115,9 +113,7 @@ class TestKinds:
         assert x.grad.item() == 4
 
     def test_several_outputs(self):
-        @gg.op
-        def sincos(xp, x):
-            return xp.sin(x), xp.cos(x)
+        sincos = op("sincos", lambda xp, x: (xp.sin(x), xp.cos(x)))
 
         sincos.vjp(x=lambda xp, g, out: g[0] * out[1] - g[1] * out[0])
         x = leaf(0.5, 1.5)
@@ -131,9 +127,7 @@ class TestKinds:
         assert_allclose(grad(first.sum(), x)[0].numpy(), -np.sin(a))
 
     def test_several_outputs_one_of_them_integer(self):
-        @gg.op
-        def top(xp, x):
-            return xp.max(x), xp.argmax(x)
+        top = op("top", lambda xp, x: (xp.max(x), xp.argmax(x)))
 
         top.vjp(x=lambda xp, g, x, out: g[0] * xp.astype(x == out[0], x.dtype))
         x = leaf(1.0, 3.0, 2.0)
@@ -146,9 +140,7 @@ class TestKinds:
     def test_joint_rule(self):
         wants = []
 
-        @gg.op
-        def product(xp, x1, x2):
-            return x1 * x2
+        product = op("product", lambda xp, x1, x2: x1 * x2)
 
         def joint(xp, g, x1, x2, wanted):
             wants.append(tuple(wanted))
@@ -179,9 +171,7 @@ class TestKinds:
         assert dtypes == ["int64"]
 
     def test_not_differentiable(self):
-        @gg.op(differentiable=False)
-        def half(xp, x):
-            return x * 0.5
+        half = op("half", lambda xp, x: x * 0.5, differentiable=False)
 
         y = half(leaf(1.0))
         assert not y.requires_grad
@@ -189,9 +179,7 @@ class TestKinds:
     def test_metadata(self):
         seen = []
 
-        @gg.op
-        def flat(xp, x, /, *, scale=1.0):
-            return xp.reshape(x, (-1,)) * scale
+        flat = op("flat", lambda xp, x, /, *, scale=1.0: xp.reshape(x, (-1,)) * scale)
 
         def rule(xp, g, x_shape, x_dtype, x_device, scale):
             seen.append((x_shape, str(x_dtype), x_device))
@@ -217,9 +205,7 @@ class TestSaved:
     def test_only_wanted_gradients_are_computed(self):
         calls = []
 
-        @gg.op
-        def product(xp, x1, x2):
-            return x1 * x2
+        product = op("product", lambda xp, x1, x2: x1 * x2)
 
         product.vjp(
             x1=lambda xp, g, x2: calls.append("x1") or g * x2,
@@ -236,9 +222,7 @@ class TestSaved:
 
 class TestMistakes:
     def test_unknown_name_in_a_rule(self):
-        @gg.op
-        def f(xp, x):
-            return x * 1
+        f = op("f", lambda xp, x: x * 1)
 
         with pytest.raises(TypeError, match=r"f\.vjp: the rule for x asks for \['y'\].*'out'"):
             f.vjp(x=lambda xp, g, y: g)
@@ -250,17 +234,11 @@ class TestMistakes:
     @pytest.mark.parametrize("binary", [False, True])
     def test_missing_rule_is_never_a_silent_detach(self, binary):
         if binary:
-
-            @gg.op
-            def f(xp, x, y):
-                return x * y
+            f = op("f", lambda xp, x, y: x * y)
 
             f.vjp(y=lambda xp, g, x: g * x)
         else:
-
-            @gg.op
-            def f(xp, x):
-                return x * 1
+            f = op("f", lambda xp, x: x * 1)
 
         args = (np.ones(1),) if binary else ()
         with pytest.raises(TypeError, match=r"f: it has no VJP for x.*detach\(\)"):
@@ -272,9 +250,7 @@ class TestMistakes:
             assert f(np.ones(1), leaf(1.0)).requires_grad
 
     def test_rule_registered_later_is_used(self):
-        @gg.op
-        def f(xp, x):
-            return x * 2
+        f = op("f", lambda xp, x: x * 2)
 
         x = leaf(1.0)
         with pytest.raises(TypeError):
@@ -287,9 +263,7 @@ class TestMistakes:
 
     @pytest.mark.parametrize("shape", [(3,), (2, 2), ()])
     def test_rule_that_returns_another_shape(self, shape):
-        @gg.op
-        def f(xp, x):
-            return x * 1
+        f = op("f", lambda xp, x: x * 1)
 
         f.vjp(x=lambda xp, g: np.ones(shape))
         x = leaf(1.0, 2.0)
@@ -302,9 +276,7 @@ class TestMistakes:
         assert x.grad is None
 
     def test_rule_that_returns_none_gives_no_gradient(self):
-        @gg.op
-        def f(xp, x, y):
-            return x * y
+        f = op("f", lambda xp, x, y: x * y)
 
         f.vjp(x=lambda xp, g: None, y=lambda xp, g, x: g * x)
         x, y = leaf(2.0), leaf(3.0)
@@ -332,9 +304,7 @@ class TestMistakes:
             cube()(2.0)
 
     def test_floating_result_of_integers(self):
-        @gg.op
-        def half(xp, x):
-            return xp.astype(x, xp.float64) / 2
+        half = op("half", lambda xp, x: xp.astype(x, xp.float64) / 2)
 
         assert half(gg.tensor([1, 2])).dtype == gg.float32
         assert half(gg.tensor([1.0, 2.0])).dtype == gg.float64
@@ -356,16 +326,11 @@ def test_forward_without_result():
 
 def test_forward_without_the_namespace():
     with pytest.raises(TypeError, match=r"^twice: an op has an input after .*: twice\(xp, x\)$"):
-
-        @gg.op
-        def twice(x):
-            return 2 * x
+        op("twice", lambda x: 2 * x)
 
 
 def test_rule_asks_for_a_default_beside_a_required_argument():
-    @gg.op
-    def scale(xp, x, /, factor, *, shift=0.0):
-        return x * factor + shift
+    scale = op("scale", lambda xp, x, /, factor, *, shift=0.0: x * factor + shift)
 
     scale.vjp(x=lambda xp, g, factor, shift: g * (factor + shift))
     x = gg.tensor([1.0, 2.0], requires_grad=True)
@@ -401,9 +366,7 @@ def test_sum_of_a_long_column_is_exact_to_rounding():
 
 
 def test_error_in_a_joint_rule_names_the_op():
-    @gg.op
-    def both(xp, x1, x2):
-        return x1 + x2
+    both = op("both", lambda xp, x1, x2: x1 + x2)
 
     both.vjp(joint=lambda xp, g: [g, xp.no_such_function(g)])
     x = gg.ones(2, requires_grad=True)
@@ -441,9 +404,7 @@ class TestRulesForTransforms:
                 calls.append(x.shape)
             return xp.sum(x, axis=0) * scale
 
-        return total.vjp(
-            x=lambda xp, g, x_shape, scale: xp.broadcast_to(g * scale, x_shape),
-        )
+        return total.vjp(x=lambda xp, g, x_shape, scale: xp.broadcast_to(g * scale, x_shape))
 
     def test_without_rules_the_vjp_is_transposed_and_examples_are_looped_over(self):
         calls = []
@@ -452,6 +413,33 @@ class TestRulesForTransforms:
         calls.clear()
         assert gg.vmap(lambda x: f(x, scale=2.0))(x).tolist() == [[6, 6]] * 4
         assert calls == [(3, 2)] * 4
+
+    def test_the_tangent_of_an_input_in_which_the_op_is_linear_is_the_forwards(self):
+        calls = []
+        f, x = self.total(calls).jvp("x"), gg.ones((3, 2))
+        value, tangent = gg.jvp(lambda x: f(x, scale=3.0), (x,), (2 * x,))
+        assert (value.tolist(), tangent.tolist()) == ([9, 9], [18, 18])
+        assert calls == [(3, 2)] * 2
+        with pytest.raises(TypeError, match=r"total.jvp: 'y' has no VJP"):
+            f.jvp("y")
+
+    def test_names_of_inputs_are_free_and_what_the_forward_needs_is_kept(self):
+        @gg.op
+        def product(xp, t, forward):
+            return t * forward
+
+        product.vjp(t=lambda xp, g, forward: g * forward, forward=lambda xp, g, t: g * t)
+        product.jvp("t", "forward")
+        x, y = gg.tensor([2.0]), gg.tensor([3.0])
+        assert gg.jvp(product, (x, y), (x, y))[1].tolist() == [12]
+
+        @gg.op
+        def moved(xp, x, offset, *, shape):
+            return xp.broadcast_to(2 * x + offset, shape)
+
+        moved.vjp(x=lambda xp, g: 2 * g)
+        with pytest.raises(TypeError, match=r"^moved.jvp: .* if its VJP keeps offset, shape; give"):
+            moved.jvp("x")
 
     def test_own_rules_are_used(self):
         calls, used = [], []
@@ -481,8 +469,7 @@ class TestRulesForTransforms:
             return xp.astype(xp.reshape(x, (-1, 1)), gg.float64) + y
 
         as_column.vjp(
-            x=lambda xp, g, x_shape: xp.reshape(xp.sum(g, axis=1), x_shape),
-            y=lambda xp, g: g,
+            x=lambda xp, g, x_shape: xp.reshape(xp.sum(g, axis=1), x_shape), y=lambda xp, g: g
         )
         as_column.jvp(x=lambda xp, t: t, y=lambda xp, t: t)
         x, y = gg.ones(2), gg.zeros((1, 1), dtype=gg.float64)
@@ -491,9 +478,7 @@ class TestRulesForTransforms:
         assert t.tolist() == [[2], [2]]
 
     def test_a_rule_for_a_sequence_gets_all_tangents_at_once(self):
-        @gg.op
-        def dot(xp, *xs):
-            return xp.sum(xs[0] * xs[1])
+        dot = op("dot", lambda xp, *xs: xp.sum(xs[0] * xs[1]))
 
         dot.vjp(xs=lambda xp, g, xs: [g * xs[1], g * xs[0]])
         given = []

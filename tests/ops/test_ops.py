@@ -10,7 +10,7 @@ from operator import attrgetter
 
 import numpy as np
 import pytest
-from cases import CASES, Sample, values
+from cases import CASES, LAYOUTS, Sample, values
 from samples import every
 
 import gpugrad
@@ -173,17 +173,11 @@ def test_relative_tolerances_of_cases():
                 case.assert_close(actual, expected, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", sorted(Op.registry))
+@pytest.mark.parametrize("name", sorted({**Op.registry, **composites}))
 def test_every_op_is_documented_and_public(name):
     call = attrgetter(name)(gpugrad)
     assert call.__doc__, f"{name} has no docstring"
-    assert call.op is Op.registry[name]
-
-
-@pytest.mark.parametrize("name", sorted(composites))
-def test_every_composite_is_documented_and_public(name):
-    assert attrgetter(name)(gpugrad) is composites[name]
-    assert composites[name].__doc__, f"{name} has no docstring"
+    assert call is composites[name] if name in composites else call.op is Op.registry[name]
 
 
 @each_case()
@@ -210,18 +204,6 @@ def lowest(given, name):
     return max(kept, key=lambda n: TOLERANCE[n]["rtol"], default=name)
 
 
-@each_case()
-def test_inputs_are_not_modified(case, library):
-    for sample, checked in every(samples(case, library)):
-        with checked:
-            call = Call(case, sample, library)
-            if call.recorded:
-                call.gradients(call.cotangents())
-            for x, given in zip(call.tensors, call.given, strict=True):
-                if isinstance(x, gpugrad.Tensor):
-                    assert library.values(x).tobytes() == given.tobytes()
-
-
 @each_case(differentiable=True)
 def test_gradients(case, library):
     check_by_differences(gradcheck, case, library)
@@ -243,6 +225,8 @@ def check_by_differences(check, case, library):
     for (dtype, sample), checked in every(with_dtypes(DOUBLE, case, library, kinks=False)):
         if not sample.double or found[dtype] == most:
             continue
+        if check is gradgradcheck and sample.specs and sample.specs[0].layout in LAYOUTS[1:]:
+            continue  # each op that a rule calls is tested with every layout
         with checked:
             call = Call(case, sample, library, dtype)
             if not call.recorded:
@@ -264,53 +248,6 @@ def test_gradients_at_kinks(case, library):
             gradients = call.gradients(call.cotangents(None))
             for g, expected in zip(gradients, sample.gradients, strict=True):
                 assert_close(library.values(g), expected, rtol=1e-12)
-
-
-@each_case(differentiable=True)
-def test_gradients_with_create_graph_are_the_same(case, library):
-    chosen = [*with_dtypes(DOUBLE, case, library)]
-    for (dtype, sample), checked in every(few_of_each_dtype(chosen, library)):
-        with checked:
-            call = Call(case, sample, library, dtype)
-            if not call.recorded:
-                continue
-            cotangents = call.cotangents()
-            raw = call.gradients(cotangents, retain_graph=True)
-            recorded = call.gradients(cotangents, create_graph=True)
-            for a, b in zip(raw, recorded, strict=True):
-                case.assert_close(library.values(a), library.values(b), rtol=1e-6)
-
-
-@each_case(differentiable=True)
-def test_the_gradient_of_one_input_alone_is_the_same(case, library):
-    for sample, checked in every(samples(case, library)):
-        with checked:
-            together = Call(case, sample, library)
-            if len(together.leaves) < 2:
-                continue
-            expected = iter(together.gradients(together.cotangents()))
-            for i, x in enumerate(together.tensors):
-                if getattr(x, "requires_grad", False):
-                    call = Call(case, sample, library, wanted=i)
-                    (g,) = call.gradients(call.cotangents())
-                    case.assert_close(library.values(g), library.values(next(expected)))
-
-
-@each_case(differentiable=True)
-def test_gradients_have_their_inputs_dtype(case, library):
-    chosen = [*with_dtypes(DTYPES, case, library)]
-    for (dtype, sample), checked in every(few_of_each_dtype(chosen, library)):
-        with checked:
-            call = Call(case, sample, library, dtype)
-            if not call.recorded:
-                continue
-            gradients = [
-                *call.gradients(call.cotangents(), retain_graph=True),
-                *call.gradients(call.cotangents(), create_graph=True),
-            ]
-            for g, x in zip(gradients, call.leaves * 2, strict=True):
-                assert (g.dtype, g.shape) == (x.dtype, x.shape)
-                assert type(g.array) is type(x.array)
 
 
 @each_case(differentiable=True)
@@ -346,23 +283,56 @@ def shared(a, b):
     return a.size and a.data.mem.ptr == b.data.mem.ptr
 
 
-@each_case(differentiable=True)
-def test_gradients_share_no_memory(case, library):
-    for sample, checked in every(samples(case, library, mixed=False)):
+@each_case()
+def test_calls_and_gradients_leave_arrays_alone(case, library):
+    """Inputs keep their values; gradients have their dtypes, share no memory, and are the same
+    with ``create_graph``, with ``backward`` and for one input alone."""
+    chosen = [("float64", sample) for sample in samples(case, library)]
+    others = [dtype for dtype in DTYPES if dtype != "float64"]
+    chosen += few_of_each_dtype([*with_dtypes(others, case, library)], library)
+    for (dtype, sample), checked in every(chosen):
         with checked:
-            call = Call(case, sample, library)
-            if not call.recorded:
-                continue
-            cotangents = call.cotangents()
-            gradients = call.gradients(cotangents, retain_graph=True)
-            with quiet():
-                for y, g in zip(call.recorded, cotangents, strict=True):
-                    y.backward(g, retain_graph=True)
-            gradients = [*gradients, *(x.grad for x in call.leaves)]
-            inputs = [x for x in call.tensors if isinstance(x, gpugrad.Tensor)]
-            for i, g in enumerate(gradients):
-                for other in [*inputs, *call.outputs, *cotangents, *gradients[:i]]:
-                    assert not shared(g, other)
+            call = Call(case, sample, library, dtype)
+            if call.recorded:
+                check_gradients(case, sample, call, dtype)
+            for x, given in zip(call.tensors, call.given, strict=True):
+                if isinstance(x, gpugrad.Tensor):
+                    assert library.values(x).tobytes() == given.tobytes()
+
+
+def check_gradients(case, sample, call, dtype):
+    values = call.library.values
+    cotangents = call.cotangents()
+    gradients = call.gradients(cotangents, retain_graph=True)
+    recorded = call.gradients(cotangents, create_graph=True)
+    for g, x in zip([*gradients, *recorded], call.leaves * 2, strict=True):
+        assert (g.dtype, g.shape) == (x.dtype, x.shape)
+        assert type(g.array) is type(x.array)
+    if dtype not in DOUBLE:
+        return
+    for a, b in zip(gradients, recorded, strict=True):
+        case.assert_close(values(a), values(b), rtol=1e-6)
+    if dtype != "float64":
+        return
+    if len(call.leaves) > 1:
+        wanted = [i for i, x in enumerate(call.tensors) if getattr(x, "requires_grad", False)]
+        for i, expected in zip(wanted, gradients, strict=True):
+            alone = Call(case, sample, call.library, wanted=i)
+            (g,) = alone.gradients(alone.cotangents())
+            case.assert_close(values(g), values(expected))
+    if not sample.mixed:
+        check_memory(call, cotangents, gradients)
+
+
+def check_memory(call, cotangents, gradients):
+    with quiet():
+        for y, g in zip(call.recorded, cotangents, strict=True):
+            y.backward(g, retain_graph=True)
+    gradients = [*gradients, *(x.grad for x in call.leaves)]
+    inputs = [x for x in call.tensors if isinstance(x, gpugrad.Tensor)]
+    for i, g in enumerate(gradients):
+        for other in [*inputs, *call.outputs, *cotangents, *gradients[:i]]:
+            assert not shared(g, other)
 
 
 @each_case(differentiable=False)
@@ -428,15 +398,6 @@ def test_float16_products_are_rounded_once():
     x = np.exp(np.random.default_rng(0).normal(0, 0.01, 100_000)).astype("float16")
     out = gpugrad.prod(gpugrad.asarray(x))
     assert_close(out, np.prod(x.astype("float64")).astype("float16"), rtol=2e-3)
-
-
-def test_float16_sums_do_not_lose_their_elements():
-    x = gpugrad.tensor(np.ones(4096, "float16"), requires_grad=True)
-    assert x.sum().item() == 4096
-    assert x.mean().item() == 1
-    x.mean().backward()
-    assert x.grad.dtype == gpugrad.float16
-    assert_close(x.grad, np.full(4096, 1 / 4096), rtol=1e-3)
 
 
 LONG = [((20011,), 0), ((7, 1003), 1), ((3, 20, 320), -1), ((300, 40), 0), ((3, 50, 300), 1)]
@@ -529,11 +490,6 @@ def test_errors(library, name, inputs, static, kind, words):
         Call(BY_NAME[name], sample, library)
 
 
-def test_errors_about_shapes_name_both():
-    with pytest.raises(ValueError, match=r"matmul.*\(2, 3\).*\(4, 5\)"):
-        gpugrad.matmul(gpugrad.zeros((2, 3)), gpugrad.zeros((4, 5)))
-
-
 @pytest.mark.parametrize("name", "all any logsumexp max mean min sum var".split())
 def test_several_axes_are_a_tuple(name):
     x = gpugrad.tensor([[True, False]]) if name in ("all", "any") else gpugrad.ones((2, 3))
@@ -549,12 +505,6 @@ def test_axes_may_be_integers_of_other_libraries():
     gpugrad.sum(x, axis=np.int64(-1)).sum().backward()
     gpugrad.max(x, axis=(np.int8(0), np.int64(1))).backward()
     assert_close(x.grad, np.full((2, 3), 1 + 1 / 6), rtol=1e-6)
-
-
-def test_calls_with_only_scalars_are_an_error():
-    for name in ("add", "exp", "sum"):
-        with pytest.raises(TypeError, match=name):
-            getattr(gpugrad, name)(*[1.0, 2.0][: 2 if name == "add" else 1])
 
 
 def test_powers_of_many_numbers_are_those_of_few():

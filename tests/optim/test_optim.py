@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 import tracemalloc
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -54,59 +55,28 @@ def descend(optimizer, steps=1):
         optimizer.step()
 
 
-@pytest.mark.parametrize("kind, options", IN_PYTORCH)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
-def test_same_as_pytorch(torch, kind, options, dtype):
-    if dtype == np.complex128 and kind in WHOLE:
-        pytest.skip("is for real parameters")
-    rng = np.random.default_rng(0)
-    starts = [rng.normal(size=shape) + 0.5j * rng.normal(size=shape) for shape in shapes_for(kind)]
-    if dtype != np.complex128:
-        starts = [start.real for start in starts]
-    starts = [np.asarray(start * 0.3, dtype) for start in starts]
-    ours = [gpugrad.tensor(start, requires_grad=True) for start in starts]
-    theirs = [torch.tensor(start, requires_grad=True) for start in starts]
-    a = kind(ours, **options)
-    b = getattr(torch.optim, kind.__name__)(theirs, **options)
-    near = {"rtol": 1e-5, "atol": 1e-6} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-14}
-    for _ in range(20):
-        for p, q in zip(ours, theirs, strict=True):
-            grad = rng.normal(size=p.shape) + 1j * rng.normal(size=p.shape) + values(p)
-            grad = np.asarray(grad if dtype == np.complex128 else grad.real, dtype)
-            p.grad = gpugrad.tensor(grad)
-            q.grad = torch.tensor(grad)
-        a.step()
-        b.step()
-        for p, q in zip(ours, theirs, strict=True):
-            assert p.dtype == dtype
-            np.testing.assert_allclose(values(p), q.detach(), **near)
-    for i, state in b.state_dict()["state"].items():
-        for name, value in state.items():
-            np.testing.assert_allclose(values(a.state_dict()["state"][i][name]), value, **near)
+def normal(rng, shape, dtype):
+    values = rng.normal(size=shape) + 1j * rng.normal(size=shape)
+    return np.asarray(values if dtype == np.complex128 else values.real, dtype)
 
 
-def model_of(library, kind):
-    """Parameters in two groups: one is frozen, and one now and then has no gradient."""
-    rng = np.random.default_rng(0)
-    shapes = [*shapes_for(kind), (2, 2), (3, 1) if kind is optim.Muon else (3,)]
-    starts = [rng.normal(size=shape) for shape in shapes]
-    params = [library.tensor(start, dtype=library.float64) for start in starts]
-    for i, p in enumerate(params):
-        p.requires_grad_(i != 3)
-    return params
+def train(library, optimizer, params, dtype, steps):
+    """Steps towards other places each time, half of them with a closure. Returns the losses.
 
-
-def hundred_steps(library, optimizer, params, steps):
-    """Steps down a bowl that is not the same in all directions; every other one with a closure."""
+    The last of the parameters is frozen, and the one before has no gradient now and then.
+    """
     losses = []
     for t in steps:
+        places = [
+            normal(np.random.default_rng([t, i]), p.shape, dtype) for i, p in enumerate(params)
+        ]
 
-        def closure(t=t):
+        def closure(t=t, places=places):
             optimizer.zero_grad()
             loss = 0.0
-            for i, p in enumerate(params):
-                if p.requires_grad and (i != 4 or t % 3):
-                    loss = loss + ((p - 0.5) ** 2).sum() * (i + 1) + (p**4).sum() / 10
+            for i, (p, place) in enumerate(zip(params, places, strict=True)):
+                if p.requires_grad and (i != 3 or t % 3):
+                    loss = loss + (library.abs(p - library.tensor(place)) ** 2).sum() * (i + 1)
             if optimizer.param_groups[0].get("maximize"):
                 loss = -loss
             loss.backward()
@@ -121,39 +91,51 @@ def hundred_steps(library, optimizer, params, steps):
     return losses
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind, options", IN_PYTORCH)
-def test_a_hundred_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(torch, kind, options):
-    of_torch = getattr(torch.optim, kind.__name__)
-    ours, theirs = model_of(gpugrad, kind), model_of(torch, kind)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(torch, kind, options, dtype):
+    if dtype == np.complex128 and kind in WHOLE:
+        pytest.skip("is for real parameters")
+    shapes = [*shapes_for(kind), (2, 2), (3, 1) if kind is optim.Muon else (3,)]
+    starts = [
+        normal(np.random.default_rng(i), shape, dtype) * 0.3 for i, shape in enumerate(shapes)
+    ]
+    starts = [np.asarray(start, dtype) for start in starts]
+    near = {"rtol": 1e-5, "atol": 1e-6} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-14}
+    ours, theirs = (
+        [library.tensor(x).requires_grad_(i < 4) for i, x in enumerate(starts)]
+        for library in (gpugrad, torch)
+    )
 
     def optimizers(**options):
         return [
             kind([{"params": p[:2]}, {"params": p[2:], "lr": 0.02}], **options)
-            for kind, p in ((kind, ours), (of_torch, theirs))
+            for kind, p in ((kind, ours), (getattr(torch.optim, kind.__name__), theirs))
         ]
 
     def compare(steps):
-        losses = hundred_steps(gpugrad, a, ours, steps), hundred_steps(torch, b, theirs, steps)
-        np.testing.assert_allclose(*losses, rtol=1e-7)
+        losses = train(gpugrad, a, ours, dtype, steps), train(torch, b, theirs, dtype, steps)
+        np.testing.assert_allclose(*losses, **near)
         for p, q in zip(ours, theirs, strict=True):
-            np.testing.assert_allclose(values(p), q.detach(), rtol=1e-7, atol=1e-7)
+            assert p.dtype == dtype
+            np.testing.assert_allclose(values(p), q.detach(), **near)
 
     a, b = optimizers(**options)
-    compare(range(50))
+    compare(range(10))
     saved, known = a.state_dict(), b.state_dict()
     assert saved["state"].keys() <= known["state"].keys()  # PyTorch's Adagrad has all
     for i, arrays in saved["state"].items():
         assert arrays.keys() == known["state"][i].keys()
         for name, x in arrays.items():
-            expected = known["state"][i][name]
-            assert x.shape == expected.shape
-            np.testing.assert_allclose(values(x), expected, rtol=1e-6, atol=1e-7)
+            theirs_of_it = torch.as_tensor(known["state"][i][name])
+            np.testing.assert_allclose(values(x), theirs_of_it, **near)
             arrays[name] = torch.tensor(values(x))
+            assert arrays[name].shape == theirs_of_it.shape
+            assert arrays[name].dtype == theirs_of_it.dtype or name in NUMBERS
     a, b = optimizers(lr=9.0)
     a.load_state_dict(known)
     b.load_state_dict(saved)
-    compare(range(50, 100))
+    compare(range(10, 20))
 
 
 @pytest.mark.parametrize("kind, options", ALL)
@@ -252,15 +234,6 @@ def test_a_step_leaves_gradients_unchanged_and_skips_parameters_without():
     optimizer.step()
 
 
-def test_backward_through_values_that_a_step_overwrote_raises():
-    (p, _, _) = parameters()
-    optimizer = optim.SGD([p], lr=0.1)
-    kept = (p * p).sum()
-    descend(optimizer)
-    with pytest.raises(RuntimeError, match="overwritten in place"):
-        kept.backward()
-
-
 def test_the_error_about_read_only_memory_names_the_remedy():
     array = np.ones(3, np.float32)
     array.flags.writeable = False
@@ -275,20 +248,21 @@ def test_the_error_about_read_only_memory_names_the_remedy():
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.Adam])
-def test_an_interrupted_step_counts_as_a_write(kind):
+def test_a_step_counts_as_a_write_even_if_it_is_interrupted(kind):
     class Interrupted(kind):
         def apply_single(self, array, *rest):
             super().apply_single(array, *rest)
             raise KeyboardInterrupt
 
-    (p, _, _) = parameters()
-    optimizer = Interrupted([p], lr=0.1)
-    kept = (p * p).sum()
-    p.grad = gpugrad.ones((3, 4), dtype=gpugrad.float64)
-    with pytest.raises(KeyboardInterrupt):
-        optimizer.step()
-    with pytest.raises(RuntimeError, match="overwritten in place"):
-        kept.backward()
+    for made, error in (kind, None), (Interrupted, KeyboardInterrupt):
+        (p, _, _) = parameters()
+        optimizer = made([p], lr=0.1)
+        kept = (p * p).sum()
+        p.grad = gpugrad.ones((3, 4), dtype=gpugrad.float64)
+        with pytest.raises(error) if error else nullcontext():
+            optimizer.step()
+        with pytest.raises(RuntimeError, match="overwritten in place"):
+            kept.backward()
 
 
 def test_parameters_that_share_memory_are_updated_one_after_the_other(library):
@@ -301,26 +275,19 @@ def test_parameters_that_share_memory_are_updated_one_after_the_other(library):
     np.testing.assert_array_equal(library.values(gpugrad.asarray(array)), [0.5, 0.25, 0.25, 0.5])
 
 
-def test_numpy_numbers_as_hyper_parameters_stay_weak():
-    p = nn.Parameter(gpugrad.ones(3))
-    optimizer = optim.SGD([p], lr=np.float64(0.1), momentum=np.float32(0.5))
-    assert type(optimizer.param_groups[0]["lr"]) is float
-    optimizer.param_groups[0]["lr"] = np.float64(0.2)
-    p.grad = gpugrad.ones(3)
-    optimizer.step()
-    assert p.dtype == gpugrad.float32
-    assert values(p) == pytest.approx(0.8)
-
-
-@pytest.mark.parametrize("yes", [1, np.True_])
-def test_other_true_values_serve_as_bools(yes):
+def test_hyper_parameters_of_numpy_become_pythons():
     p, q = (nn.Parameter(gpugrad.ones(3)) for _ in range(2))
-    optimizers = [optim.SGD([x], 0.1, 0.9, nesterov=n) for x, n in ((p, yes), (q, True))]
+    lr, momentum = np.float64(0.1), np.float32(0.5)
+    optimizers = [optim.SGD([x], lr, momentum, nesterov=yes) for x, yes in ((p, np.True_), (q, 1))]
+    assert type(optimizers[0].param_groups[0]["lr"]) is float
     assert optimizers[0].param_groups[0]["nesterov"] is True
-    for optimizer in optimizers * 2:
+    for optimizer in optimizers:
+        optimizer.param_groups[0]["lr"] = np.float64(0.2)
         p.grad = q.grad = gpugrad.ones(3)
         optimizer.step()
-    np.testing.assert_array_equal(values(p), values(q))
+    for x in p, q:
+        assert x.dtype == gpugrad.float32
+        assert values(x) == pytest.approx(0.7)
 
 
 # Parameter groups
@@ -429,84 +396,58 @@ def test_invalid_parameters_are_rejected():
         ([{"lr": 1}], TypeError, "SGD: a parameter group must be a dict with 'params'"),
         ([{"params": [p]}, p], TypeError, "SGD: a parameter group must be a dict with 'params'"),
         ([{"params": p}, {"params": p}], ValueError, "is given twice"),
-        (
-            [{"params": p, "eps": 1}],
-            TypeError,
-            "SGD: a parameter group has no eps; it can have lr,",
-        ),
+        ([{"params": p, "eps": 1}], TypeError, "SGD: a parameter group has no eps; it can have l"),
     ):
         with pytest.raises(kind, match=message):
             optim.SGD(given)
 
 
-@pytest.mark.parametrize(
-    "options, kind, message",
-    [
-        ({"lr": -0.1}, ValueError, "SGD: lr must be finite and at least 0, not -0.1"),
-        ({"lr": math.nan}, ValueError, "SGD: lr must be finite and at least 0, not nan"),
-        ({"lr": math.inf}, ValueError, "SGD: lr must be finite and at least 0, not inf"),
-        ({"dampening": math.nan}, ValueError, "SGD: dampening must be finite, not nan"),
-        ({"lr": "fast"}, TypeError, "SGD: lr must be a number, not 'fast'"),
-        ({"momentum": -1}, ValueError, "SGD: momentum must be finite and at least 0, not -1"),
-        ({"weight_decay": -1}, ValueError, "SGD: weight_decay must be finite and at least 0"),
-        ({"nesterov": True}, ValueError, "SGD: nesterov needs a momentum above 0"),
-        ({"nesterov": True, "momentum": 1, "dampening": 1}, ValueError, "a dampening of 0"),
-    ],
-)
-def test_invalid_hyper_parameters_are_rejected(options, kind, message):
-    with pytest.raises(kind, match=message):
-        optim.SGD(parameters(), **options)
+# The checks are of names, which are the same for all kinds.
+NOT_VALID = [
+    (optim.SGD, {"lr": -0.1}, "lr must be finite and at least 0, not -0.1"),
+    (optim.SGD, {"lr": math.nan}, "lr must be finite and at least 0, not nan"),
+    (optim.SGD, {"lr": math.inf}, "lr must be finite and at least 0, not inf"),
+    (optim.SGD, {"dampening": math.nan}, "dampening must be finite, not nan"),
+    (optim.SGD, {"momentum": -1}, "momentum must be finite and at least 0, not -1"),
+    (optim.SGD, {"weight_decay": -1}, "weight_decay must be finite and at least 0"),
+    (optim.SGD, {"nesterov": True}, "nesterov needs a momentum above 0"),
+    (optim.SGD, {"nesterov": True, "momentum": 1, "dampening": 1}, ".* a dampening of 0"),
+    (optim.Adam, {"eps": math.nan}, "eps must be finite and at least 0, not nan"),
+    (optim.AdamW, {"weight_decay": math.inf}, "weight_decay must be finite and at least"),
+    (optim.Adam, {"betas": (0.9, 1)}, r"betas must be from 0 to below 1, not \(0.9, 1.0"),
+    (optim.AdamW, {"betas": (-0.1, 0.9)}, "betas must be from 0 to below 1"),
+    (optim.Adam, {"betas": (0.9, math.nan)}, "betas must be from 0 to below 1"),
+    (optim.Adadelta, {"rho": 1.5}, "rho must be from 0 to 1, not 1.5"),
+    (optim.Adadelta, {"eps": -1}, "eps must be finite and at least 0, not -1"),
+    (optim.Adagrad, {"lr_decay": -1}, "lr_decay must be finite and at least 0"),
+    (optim.Adagrad, {"initial_accumulator_value": math.nan}, "initial_accumulator_value must"),
+    (optim.ASGD, {"lambd": -1}, "lambd must be finite and at least 0"),
+    (optim.Rprop, {"etas": (1, 2)}, "etas must be one above 0 and below 1, and one"),
+    (optim.Adafactor, {"eps": (-1, 0)}, "eps must be finite and at least 0"),
+    (optim.Adafactor, {"d": 0.5}, "d must be at least 1, not 0.5"),
+    (optim.Adafactor, {"beta2_decay": 0.5}, "beta2_decay must be at most 0"),
+    (optim.Muon, {}, r"parameter 1 must be a real matrix, not of shape \(4,\)"),
+    (optim.Lion, {"betas": (-0.1, 0.9)}, "betas must be from 0 to below 1"),
+    (optim.NAdam, {"momentum_decay": -1}, "momentum_decay must be finite and at least"),
+    (optim.RMSprop, {"alpha": 1.5}, "alpha must be from 0 to 1, not 1.5"),
+    (optim.LBFGS, {"max_iter": 0}, "max_iter must be an int of at least 1, not 0"),
+    (optim.LBFGS, {"history_size": 0.5}, "history_size must be an int of at least 1"),
+    (optim.LBFGS, {"line_search_fn": "x"}, "line_search_fn must be 'strong_wolfe' or None, not"),
+]
+OF_A_WRONG_TYPE = [
+    (optim.SGD, {"lr": "fast"}, "lr must be a number, not 'fast'"),
+    (optim.Adam, {"lr": (0.1, 0.2)}, r"lr must be a number, not \(0.1, 0.2\)"),
+    (optim.Adam, {"betas": 0.9}, "betas must be two numbers, not 0.9"),
+    (optim.AdamW, {"betas": (0.9,)}, r"betas must be two numbers, not \(0.9,\)"),
+]
 
 
-@pytest.mark.parametrize(
-    "options, kind, message",
-    [
-        ({"lr": -0.1}, ValueError, "Adam: lr must be finite and at least 0, not -0.1"),
-        ({"eps": math.nan}, ValueError, "Adam: eps must be finite and at least 0, not nan"),
-        ({"weight_decay": math.inf}, ValueError, "Adam: weight_decay must be finite and at least"),
-        ({"betas": (0.9, 1)}, ValueError, r"Adam: betas must be from 0 to below 1, not \(0.9, 1.0"),
-        ({"betas": (-0.1, 0.9)}, ValueError, "Adam: betas must be from 0 to below 1"),
-        ({"betas": (0.9, math.nan)}, ValueError, "Adam: betas must be from 0 to below 1"),
-        ({"betas": 0.9}, TypeError, "Adam: betas must be two numbers, not 0.9"),
-        ({"betas": (0.9,)}, TypeError, r"Adam: betas must be two numbers, not \(0.9,\)"),
-        ({"lr": (0.1, 0.2)}, TypeError, r"Adam: lr must be a number, not \(0.1, 0.2\)"),
-    ],
-)
-def test_invalid_hyper_parameters_of_adam_are_rejected(options, kind, message):
-    with pytest.raises(kind, match=message):
-        optim.Adam(parameters(), **options)
-    with pytest.raises(kind, match=message.replace("Adam", "AdamW")):
-        optim.AdamW([{"params": parameters(), **options}])
-
-
-@pytest.mark.parametrize(
-    "kind, options, message",
-    [
-        (optim.Adadelta, {"rho": 1.5}, "Adadelta: rho must be from 0 to 1, not 1.5"),
-        (optim.Adadelta, {"eps": -1}, "Adadelta: eps must be finite and at least 0, not -1"),
-        (optim.Adagrad, {"lr_decay": -1}, "Adagrad: lr_decay must be finite and at least 0"),
-        (optim.Adagrad, {"initial_accumulator_value": math.nan}, "initial_accumulator_value must"),
-        (optim.Adamax, {"betas": (0.9, 1)}, "Adamax: betas must be from 0 to below 1"),
-        (optim.Adamax, {"eps": -1}, "Adamax: eps must be finite and at least 0"),
-        (optim.ASGD, {"lambd": -1}, "ASGD: lambd must be finite and at least 0"),
-        (optim.Rprop, {"etas": (1, 2)}, "Rprop: etas must be one above 0 and below 1, and one"),
-        (optim.Adafactor, {"eps": (-1, 0)}, "Adafactor: eps must be finite and at least 0"),
-        (optim.Adafactor, {"d": 0.5}, "Adafactor: d must be at least 1, not 0.5"),
-        (optim.Adafactor, {"beta2_decay": 0.5}, "Adafactor: beta2_decay must be at most 0"),
-        (optim.Muon, {}, r"Muon: parameter 1 must be a real matrix, not of shape \(4,\)"),
-        (optim.Lion, {"betas": (-0.1, 0.9)}, "Lion: betas must be from 0 to below 1"),
-        (optim.Lion, {"weight_decay": -1}, "Lion: weight_decay must be finite and at least 0"),
-        (optim.NAdam, {"momentum_decay": -1}, "NAdam: momentum_decay must be finite and at least"),
-        (optim.NAdam, {"betas": (0.9, 1)}, "NAdam: betas must be from 0 to below 1"),
-        (optim.RAdam, {"lr": math.inf}, "RAdam: lr must be finite and at least 0, not inf"),
-        (optim.RAdam, {"betas": (0.9, 1)}, "RAdam: betas must be from 0 to below 1"),
-        (optim.RMSprop, {"alpha": 1.5}, "RMSprop: alpha must be from 0 to 1, not 1.5"),
-        (optim.RMSprop, {"momentum": -1}, "RMSprop: momentum must be finite and at least 0"),
-    ],
-)
-def test_invalid_hyper_parameters_of_the_others_are_rejected(kind, options, message):
-    with pytest.raises(ValueError, match=message):
-        kind(parameters(), **options)
+@pytest.mark.parametrize("kind, options, message", NOT_VALID + OF_A_WRONG_TYPE)
+def test_invalid_hyper_parameters_are_rejected(kind, options, message):
+    error = TypeError if (kind, options, message) in OF_A_WRONG_TYPE else ValueError
+    for given, rest in (parameters(), options), ([{"params": parameters(), **options}], {}):
+        with pytest.raises(error, match=f"^{kind.__name__}: {message}"):
+            kind(given, **rest)
 
 
 def test_a_rejected_group_changes_nothing():
@@ -556,40 +497,6 @@ def test_state_dict_has_the_structure_of_pytorchs():
     assert [group["lr"] for group in state["param_groups"]] == [0.5, 1e-3]
     assert list(state["state"]) == [1]
     assert state["state"][1]["momentum_buffer"].tolist() == [1.0] * 4
-
-
-@pytest.mark.parametrize("kind, options", IN_PYTORCH)
-def test_states_are_exchanged_with_pytorch(torch, kind, options):
-    ours, theirs = [], []
-    for seed in range(2):
-        ours.append([p * 0.3 for p in parameters(seed, kind=kind)])
-        ours[-1] = [p.detach().requires_grad_() for p in ours[-1]]
-        theirs.append([torch.tensor(values(p).copy(), requires_grad=True) for p in ours[-1]])
-
-    def stepped(optimizer, parameters, library):
-        for p in parameters:
-            p.grad = library.ones_like(p.detach()) * 0.1 + p.detach()
-        optimizer.step()
-
-    of_torch = getattr(torch.optim, kind.__name__)
-    a, b = kind(ours[0], **options), of_torch(theirs[0], **options)
-    stepped(a, ours[0], gpugrad)
-    stepped(b, theirs[0], torch)
-    c, d = kind(ours[1]), of_torch(theirs[1], lr=9.0)
-    c.load_state_dict(b.state_dict())
-    state = a.state_dict()
-    for i, arrays in state["state"].items():
-        for name, array in arrays.items():
-            arrays[name] = torch.tensor(values(array))
-            known = b.state_dict()["state"][i][name]
-            assert arrays[name].shape == known.shape
-            assert arrays[name].dtype == known.dtype or name in NUMBERS
-    d.load_state_dict(state)
-    for _ in range(3):
-        stepped(c, ours[1], gpugrad)
-        stepped(d, theirs[1], torch)
-    for p, q in zip(ours[1], theirs[1], strict=True):
-        np.testing.assert_allclose(values(p), q.detach(), rtol=1e-12)
 
 
 def test_pytorchs_state_with_an_unsupported_option_is_rejected(torch):
@@ -676,28 +583,23 @@ def test_a_state_that_does_not_fit_changes_nothing():
             )
 
 
-def test_an_invalid_step_count_is_rejected():
-    optimizer = optim.Adam(parameters()[:1])
+@pytest.mark.parametrize(
+    "kind, name, wrong",
+    [(optim.Adam, "step", [-1, math.nan]), (optim.NAdam, "mu_product", [math.nan])],
+)
+def test_an_invalid_number_of_a_state_is_rejected(kind, name, wrong):
+    optimizer = kind(parameters()[:1])
     descend(optimizer)
-    for step, message in ((-1, "step of parameter 0 is -1.0"), (math.nan, "step .* is nan")):
+    before = optimizer.state_dict()["state"][0][name].item()
+    for value in wrong:
         state = optimizer.state_dict()
-        state["state"][0]["step"] = step
-        with pytest.raises(ValueError, match=message):
+        state["state"][0][name] = value
+        with pytest.raises(ValueError, match=rf"{name} of parameter 0 is {float(value)}"):
             optimizer.load_state_dict(state)
-    del state["state"][0]["step"]
-    with pytest.raises(ValueError, match=r"but here .*'step'"):
+    del state["state"][0][name]
+    with pytest.raises(ValueError, match=f"but here .*'{name}'"):
         optimizer.load_state_dict(state)
-
-
-def test_an_invalid_product_of_momenta_is_rejected():
-    optimizer = optim.NAdam(parameters()[:1])
-    descend(optimizer)
-    before = optimizer.state_dict()["state"][0]["mu_product"].item()
-    state = optimizer.state_dict()
-    state["state"][0]["mu_product"] = math.nan
-    with pytest.raises(ValueError, match=r"mu_product of parameter 0 is nan"):
-        optimizer.load_state_dict(state)
-    assert optimizer.state_dict()["state"][0]["mu_product"].item() == before
+    assert optimizer.state_dict()["state"][0][name].item() == before
 
 
 def test_an_optimizer_continues_after_its_model_was_cast():

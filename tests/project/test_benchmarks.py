@@ -190,50 +190,39 @@ for function in (lambda: x + 1, lambda: gpugrad.linalg.inv(x), lambda: (x + 1).t
         assert "inv: " in why
         assert "would run without being compiled" in never
 
-    def test_what_is_not_installed_is_said(self):
-        """Rather than found out by each command."""
-        code = f"""
-import importlib.util, runpy, sys
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name == "einops" else find(name)
-sys.argv = ["gpu", "--device", "cpu", "--parts", "table"]
-runpy.run_path({str(ROOT / "benchmarks/gpu/__main__.py")!r}, run_name="__main__")
-"""
-        done = run("-c", code)
-        assert done.returncode == 1
-        assert "the part 'table' needs einops; pip install" in done.stdout
-        code = f"""
-import runpy, sys
-sys.path.insert(0, {str(ROOT / "benchmarks")!r})
-sys.modules["scipy"] = None
-runpy.run_path({str(ROOT / "benchmarks/op_table.py")!r})
-"""
-        done = run("-c", code)
-        assert done.returncode == 1
-        assert "Traceback" not in done.stderr
-        assert "scipy" in done.stderr
-        assert "pip install" in done.stderr
+    def test_what_is_not_installed_is_said(self, tmp_path):
+        """Rather than found out by each command; the others do what there is time for."""
 
-    def test_peers_that_are_missing_and_parts_without_time_are_named(self, tmp_path):
-        code = f"""
+        def without(package, program, *options):
+            code = f"""
 import importlib.util, runpy, sys
 find = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name == "jax" else find(name)
-sys.argv = "gpu --device cpu --parts examples --minutes 0 --out".split() + [{str(tmp_path)!r}]
-runpy.run_path({str(ROOT / "benchmarks/gpu/__main__.py")!r}, run_name="__main__")
+importlib.util.find_spec = lambda name: None if name == {package!r} else find(name)
+sys.modules[{package!r}] = None
+sys.path.insert(0, {str(ROOT / "benchmarks")!r})
+sys.argv = {["program", *map(str, options)]!r}
+runpy.run_path({str(ROOT / "benchmarks" / program)!r}, run_name="__main__")
 """
-        done = run("-c", code)
-        assert done.returncode == 1
-        assert "'jax[cuda13]'" in done.stdout.splitlines()[0]
-        assert done.stdout.count("no time left of 0 minutes") >= 20
+            done = run("-c", code)
+            assert done.returncode == 1
+            return done
+
+        gpu = "gpu/__main__.py", "--device", "cpu", "--parts"
+        found = without("einops", *gpu, "table").stdout
+        assert "the part 'table' needs einops; pip install" in found
+        found = without("jax", *gpu, "examples", "--minutes", 0, "--out", tmp_path).stdout
+        assert "'jax[cuda13]'" in found.splitlines()[0]
+        assert found.count("no time left of 0 minutes") >= 20
+        found = without("scipy", "op_table.py").stderr
+        assert "Traceback" not in found
+        assert "scipy" in found
+        assert "pip install" in found
 
     def test_without_a_gpu(self):
         done = run(ROOT / "benchmarks/gpu/gemm.py", "--short", "--libraries", "gpugrad")
         assert done.returncode == 1
         assert "gpugrad is left out: " in done.stdout
         assert "--device cpu measures the CPU" in done.stderr
-
-    def test_figures_of_a_cpu_are_not_saved_as_those_of_a_gpu(self):
         done = run(ROOT / "benchmarks/gpu/mlp.py", "--device", "cpu", "--save")
         assert done.returncode == 2
         assert "--save keeps figures of a GPU" in done.stderr
@@ -254,27 +243,25 @@ for precision in ("fp32", "tf32", "bf16"):
         expected = *expected, f"{torch.bfloat16} False False"
         assert tuple(done.stdout.splitlines()) == expected, done.stderr
 
-    def test_results_are_written_after_each_case(self, tmp_path):
+    def test_a_case_that_fails_is_left_out_and_results_are_written_after_each(self, tmp_path):
         program = tmp_path / "program.py"
-        paths = [str(ROOT), str(ROOT / "benchmarks/gpu")]
-        program.write_text(INTERRUPTED.format(paths=paths, path=str(tmp_path / "results.json")))
-        done = run(program)
-        assert "third, all: no time left after 0 minutes" in done.stderr
-        written = done.stdout.splitlines()
-        assert [line for line in written if line] == ["[]", "['first']", "['first', 'second']"]
-        assert "| second | " in (tmp_path / "results.md").read_text()
-
-    def test_a_case_that_fails_is_left_out_and_the_rest_continues(self, tmp_path):
-        program = tmp_path / "program.py"
-        program.write_text(PROGRAM.format(paths=[str(ROOT), str(ROOT / "benchmarks/gpu")]))
+        paths = [str(ROOT / "benchmarks/gpu"), str(ROOT / "benchmarks"), str(ROOT)]
+        program.write_text(PROGRAM.format(paths=paths, path=str(tmp_path / "results.json")))
         done = run(program)
         assert done.stdout.splitlines() == [
-            "[True, False, False, False, True]",
+            "True []",
+            "False ['good']",
+            "False ['good']",
+            "False ['good']",
+            "True ['good']",
+            "['good', 'good again']",
             "gpugrad: it has none (beyond)",
             "gpugrad: ZeroDivisionError: division b",
             "gpugrad: BrokenProcessPool: A process ",
+            "all: no time left after 0 minutes (las",
             "True",
         ], done.stderr
+        assert "| good again | " in (tmp_path / "results.md").read_text()
 
     def test_gpu_time_excludes_waiting_for_the_cpu(self, monkeypatch):
         for folder in ("benchmarks", "benchmarks/gpu"):
@@ -333,13 +320,15 @@ class SimulatedGPU:
 
 
 PROGRAM = """
+import json
 import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 sys.path[:0] = {paths}
-sys.path.append(os.path.dirname({paths}[1]))
 import peers
+import report
 import timing
 
 
@@ -353,47 +342,18 @@ def prepare(library, device, case):
     return lambda: None
 
 
-if __name__ == "__main__":
-    options = SimpleNamespace(
-        device="cpu", short=True, full=False, libraries=["gpugrad"], minutes=9, json=None
-    )
-    found = []
-    with timing.Workers("test", options) as workers:
-        cases = ["good", "beyond", "wrong", "dead", "good again"]
-        workers.race(prepare, cases, lambda result: found.append(bool(result.turns)) or [])
-    print(found)
-    for words in workers.describe_problems():
-        print(words[:38])
-    print(workers.failed)
-"""
-
-
-INTERRUPTED = """
-import json
-import os
-import sys
-from pathlib import Path
-from types import SimpleNamespace
-
-sys.path[:0] = {paths}
-sys.path.append(os.path.dirname({paths}[1]))
-import report
-import timing
-
-
-def prepare(library, device, case):
-    return lambda: None
-
-
 def written():
     text = options.json.read_text() if options.json.exists() else '{{"rows": []}}'
     return [r["case"] for r in json.loads(text)["rows"]]
 
 
 def rows_of(result):
-    print(written())
-    options.minutes *= result.case == "first"
-    return [report.row("s", result.case, "gpugrad", result.seconds()["gpugrad"], None, unit="s")]
+    print(bool(result.turns), written())
+    options.minutes *= result.case != "good again"
+    seconds = result.seconds().get("gpugrad")
+    if seconds is None:
+        return []
+    return [report.row("s", result.case, "gpugrad", seconds, None, unit="s")]
 
 
 if __name__ == "__main__":
@@ -402,6 +362,49 @@ if __name__ == "__main__":
         json=Path({path!r}),
     )
     with timing.Workers("test", options) as workers:
-        workers.race(prepare, ["first", "second", "third"], rows_of)
+        workers.race(prepare, ["good", "beyond", "wrong", "dead", "good again", "last"], rows_of)
     print(written())
+    for words in workers.describe_problems():
+        print(words[:38])
+    print(workers.failed)
 """
+
+
+def test_the_tables_are_those_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import renew
+
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    assert renew.BEGIN + renew.table() + renew.END in page, "run benchmarks/renew.py --written"
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert renew.readme(text) == text, "run benchmarks/renew.py --written"
+
+
+def test_tables_and_pictures_of_both_kinds_of_kernels(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import renew
+
+    for kind, factor, kernels in (("", 1, "SkylakeX, SkylakeX"), ("Haswell", 2, "Haswell")):
+        (tmp_path / kind).mkdir(exist_ok=True)
+        for name in ("op_overhead", "train_step", "model_step"):
+            results = json.loads((renew.RESULTS / f"{name}.json").read_text("utf-8"))
+            results["environment"]["libraries"]["gpugrad"]["kernels"] = kernels
+            for row in results["rows"]:
+                row["ratio"] = row["ratio"] and 0.1 * factor
+            (tmp_path / kind / f"{name}.json").write_text(json.dumps(results))
+    lines = renew.table(tmp_path).splitlines()
+    assert lines[0].split(" | ")[1::2] == ["SkylakeX", "Haswell"]
+    assert lines[5] == "| step of an MLP 784-256-128-10, batch 1 | 0.10 | 0.10 | 0.20 | 0.20 |"
+    variables = [
+        env.get("OPENBLAS_CORETYPE") for _, env in renew.commands(renew.BENCHMARKS, True, tmp_path)
+    ]
+    assert variables == [None] * 7 + ["Haswell"] * 7
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    pictures = importlib.import_module("pictures")
+    for name, value in (("RESULTS", tmp_path), ("OUT", tmp_path)):
+        monkeypatch.setattr(pictures, name, value)
+    monkeypatch.setattr(pictures, "kernels", lambda: renew.kernels("", tmp_path))
+    pictures.speed("light")
+    drawn = (tmp_path / "speed-light.svg").read_text("utf-8")
+    assert "OpenBLAS's kernels for SkylakeX." in drawn
+    assert "0.10, 0.10" in drawn

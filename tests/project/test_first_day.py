@@ -6,13 +6,12 @@ are compared with PyTorch elsewhere.
 
 import dataclasses
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gpugrad
-from gpugrad import amp, data, nn, optim, training
+from gpugrad import amp, data, nn, optim
 from gpugrad.nn import functional as F
 from gpugrad.testing import assert_close, gradcheck
 
@@ -39,9 +38,7 @@ def blobs(n=60):
 
 def fit(model, x, y, optimizer, loss=F.mse_loss, steps=30):
     """Train on all samples at once; return the first and the last loss."""
-    losses = []
-    for _ in range(steps):
-        losses.append(update(model, x, y, optimizer, loss).item())
+    losses = [update(model, x, y, optimizer, loss).item() for _ in range(steps)]
     return losses[0], losses[-1]
 
 
@@ -109,11 +106,6 @@ def test_a_dataset_class_of_ones_own():
     assert batches[1][1]["square"].tolist() == [16.0, 25.0, 36.0, 49.0]
 
 
-def test_splitting_into_training_and_validation():
-    train, validation = data.random_split(data.TensorDataset(*plane(50)), [0.8, 0.2])
-    assert (len(train), len(validation)) == (40, 10)
-
-
 def test_evaluation_mode_and_no_grad():
     model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 1))
     x, _ = plane()
@@ -131,35 +123,13 @@ def test_early_stopping_with_the_best_weights():
     model = nn.Linear(3, 1)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     best, best_weights, patience = math.inf, None, 0
-    for _ in range(100):
+    while patience < 2:
         fit(model, x, y, optimizer, steps=5)
-        loss = F.mse_loss(model(x), y).item()
+        loss, patience = F.mse_loss(model(x), y).item(), patience + 1
         if loss < best - 1e-4:
-            best, patience = loss, 0
-            best_weights = model.state_dict()
-        else:
-            patience += 1
-        if patience == 2:
-            break
-    assert patience == 2
+            best, best_weights, patience = loss, model.state_dict(), 0
     model.load_state_dict(best_weights)
     assert F.mse_loss(model(x), y).item() == pytest.approx(best, abs=1e-7)
-
-
-def test_the_trainer_instead_of_a_loop():
-    x, y = plane()
-    model = nn.Linear(3, 1)
-    loader = data.DataLoader(data.TensorDataset(x, y), 16, shuffle=True)
-    trainer = training.Trainer(
-        model,
-        optim.SGD(model.parameters(), lr=0.1),
-        lambda model, x, y: F.mse_loss(model(x), y),
-        loader,
-        checkpoint="run.safetensors",
-    )
-    history = trainer.fit(5)
-    assert history[-1]["training/loss"] < history[0]["training/loss"] / 10
-    assert Path("run.safetensors").exists()
 
 
 def test_gradient_accumulation():
@@ -188,15 +158,7 @@ def test_a_compiled_step():
     x, y = plane()
     model = nn.Linear(3, 1)
     optimizer = optim.SGD(model.parameters(), lr=0.2)
-
-    @gpugrad.compile
-    def step(x, y):
-        optimizer.zero_grad()
-        loss = F.mse_loss(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = gpugrad.compile(lambda x, y: update(model, x, y, optimizer, F.mse_loss))
     losses = [step(x, y).item() for _ in range(20)]
     assert losses[-1] < losses[0] / 100
 
@@ -255,13 +217,6 @@ def test_reduce_on_plateau():
     assert optimizer.param_groups[0]["lr"] == 0.5
 
 
-def test_setting_the_learning_rate_by_hand():
-    optimizer = optim.Adam(nn.Linear(2, 2).parameters(), lr=0.1)
-    for group in optimizer.param_groups:
-        group["lr"] *= 0.5
-    assert optimizer.param_groups[0]["lr"] == 0.05
-
-
 # Modules
 
 
@@ -287,28 +242,20 @@ def test_a_module_of_ones_own():
 
 def test_layers_in_a_list():
     class Deep(nn.Module):
-        def __init__(self, depth):
+        def __init__(self, listed):
             super().__init__()
-            self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(depth)])
+            self.layers = listed([nn.Linear(4, 4) for _ in range(3)])
 
         def forward(self, x):
             for layer in self.layers:
                 x = F.relu(layer(x))
             return x
 
-    model = Deep(3)
+    model = Deep(nn.ModuleList)
     assert model(gpugrad.ones((2, 4))).shape == (2, 4)
     assert len(list(model.parameters())) == 6
-
-
-def test_a_plain_list_of_layers_is_an_error_that_names_module_list():
-    class Wrong(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = [nn.Linear(2, 2)]
-
     with pytest.raises(TypeError, match="ModuleList"):
-        optim.SGD(Wrong().parameters(), lr=0.1)
+        optim.SGD(Deep(list).parameters(), lr=0.1)
 
 
 def test_weight_tying():
@@ -340,15 +287,8 @@ def test_freezing_a_part():
 
 
 def test_buffers_are_in_the_state():
-    class Scaled(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("mean", gpugrad.tensor([1.0, 2.0]))
-
-        def forward(self, x):
-            return x - self.mean
-
-    model = Scaled()
+    model = nn.Module()
+    model.register_buffer("mean", gpugrad.tensor([1.0, 2.0]))
     assert list(model.state_dict()) == ["mean"]
     assert list(model.parameters()) == []
 
@@ -394,13 +334,6 @@ def test_attention():
     assert_close(weights.sum(axis=-1), gpugrad.ones((2, 5)))
 
 
-def test_a_recurrent_network():
-    lstm = nn.LSTM(3, 4, batch_first=True)
-    out, (h, _c) = lstm(gpugrad.ones((2, 7, 3)))
-    assert out.shape == (2, 7, 4)
-    assert_close(out[:, -1], h[0])
-
-
 def test_an_embedding_of_words():
     embedding = nn.Embedding(5, 3)
     embedding(gpugrad.tensor([1, 1, 4])).sum().backward()
@@ -422,29 +355,12 @@ def test_a_loss_of_ones_own():
     assert last < first / 2
 
 
-def test_l2_penalty_in_the_loss():
-    model = nn.Linear(3, 1)
-    x, y = plane()
-    loss = F.mse_loss(model(x), y) + 0.01 * sum((p**2).sum() for p in model.parameters())
-    loss.backward()
-    assert model.weight.grad.shape == (1, 3)
-
-
 def test_gradient_penalty():
     critic = nn.MLP(3, [8, 1], nn.Tanh)
     x = gpugrad.random.normal((5, 3), requires_grad=True)
     (gradient,) = gpugrad.autograd.grad(critic(x).sum(), x, create_graph=True)
     ((gradient**2).sum(axis=1) - 1).mean().backward()
     assert critic[0].weight.grad is not None
-
-
-def test_a_manual_update():
-    w = gpugrad.tensor([1.0, 2.0], requires_grad=True)
-    (w**2).sum().backward()
-    with gpugrad.no_grad():
-        w -= 0.1 * w.grad
-    assert_close(w, gpugrad.tensor([0.8, 1.6]))
-    w.grad = None
 
 
 def test_hooks_see_features():
@@ -527,12 +443,6 @@ def test_numpy_in_and_out():
     assert type(t + array) is gpugrad.Tensor
     assert type(array * t) is gpugrad.Tensor
     assert np.asarray(gpugrad.ones(3, requires_grad=True).detach()).tolist() == [1, 1, 1]
-
-
-def test_numpy_functions_keep_the_graph():
-    x = gpugrad.tensor([1.0, 4.0], requires_grad=True)
-    np.sum(np.sqrt(x)).backward()
-    assert x.grad.tolist() == [0.5, 0.25]
 
 
 def test_a_tensor_with_a_gradient_says_to_detach():
@@ -623,7 +533,7 @@ def test_configuration_in_a_dataclass():
 
 # Habits that are errors here: the message has what then works.
 
-# What was written, what the message says, what it leads to. X is a tensor (2, 2).
+# What was written, what the message says, what it leads to. X is a tensor (2, 2), LABELS has 2.
 ERRORS = [
     ("gpugrad.zeros(2, 3)", "zeros((2, 3))", "gpugrad.zeros((2, 3))"),
     ("gpugrad.rand(2, 3)", "gpugrad.random.uniform", "gpugrad.random.uniform((2, 3))"),
@@ -635,7 +545,7 @@ ERRORS = [
     ("X.unsqueeze(0)", "gpugrad.expand_dims", "gpugrad.expand_dims(X, 0)"),
     ("X.permute(1, 0)", "x.permute_dims", "X.permute_dims((1, 0))"),
     ("X.numel()", "x.size", "X.size"),
-    ("X.clone()", "gpugrad.asarray(x, copy=True)", "gpugrad.asarray(X, copy=True)"),
+    ("X.clone()", "x.copy()", "X.copy()"),
     ("X.float()", "x.to(gpugrad.float32)", "X.to(gpugrad.float32)"),
     ("X.zero_()", "x[...] = 0", "X[...]"),
     ("gpugrad.from_numpy(np.ones(2))", "gpugrad.asarray", "gpugrad.asarray(np.ones(2))"),
@@ -646,30 +556,23 @@ ERRORS = [
     ("F.mse_loss(X, X[:, :1])", "(2, 1)", "F.mse_loss(X, X)"),
     ("F.mse_loss(X[:, :1], X[:, 0])", "target.reshape((2, 1))", "F.mse_loss(X, X)"),
     (
-        "F.cross_entropy(X, X[0, :])",
-        "make them integers by target.astype(gpugrad.int64)",
-        "F.cross_entropy(X, X[1, :].astype(gpugrad.int64) // 2)",
+        "F.cross_entropy(X, X[1])",
+        "by target.astype(gpugrad.int64)",
+        "F.cross_entropy(X, gpugrad.arange(2))",
     ),
-    (
-        "gpugrad.tensor([1, 2], requires_grad=True)",
-        "dtype=gpugrad.float32",
-        "gpugrad.tensor([1, 2], dtype=gpugrad.float32, requires_grad=True)",
-    ),
+    ("gpugrad.tensor([1], requires_grad=True)", "dtype=gpugrad.float32", "gpugrad.tensor([1.0])"),
     ("(X + 1).backward()", "requires_grad=True", "X.requires_grad_().sum().backward()"),
-    ("optim.AdamW([X.requires_grad_()], fused=True)", "leave it out", "X"),
     ("F.softmax(X, axis=1)", "axis is dim here", "F.softmax(X, dim=1)"),
     ("nn.Sequential([nn.ReLU()])", "Sequential(*layers)", "nn.Sequential(nn.ReLU())(X)"),
     ("gpugrad.exp(X.requires_grad_()).backward()", "sum()", "gpugrad.exp(X).sum().backward()"),
     ("X @ gpugrad.ones(3)", "2 != 3", "X @ gpugrad.ones(2)"),
-    ("gpugrad.load('missing.safetensors')", "missing.safetensors", "X"),
-    ("optim.SGD(nn.ReLU().parameters(), lr=0.1)", "does the model have any", "X"),
-    ("nn.Conv2d(1, 2, 3)(gpugrad.ones((4, 8, 8, 3)))", "(4, 8, 8, 3)", "X"),
 ]
 
 
 @pytest.mark.parametrize("wrong, message, right", ERRORS, ids=[row[0] for row in ERRORS])
 def test_an_error_leads_to_what_works(wrong, message, right):
     names = {**globals(), "X": gpugrad.tensor([[1.0, 3.0], [2.0, 0.0]])}
+    names["LABELS"] = gpugrad.arange(2)
     with pytest.raises(Exception) as error:  # noqa: PT011  of which kind is tested elsewhere
         eval(wrong, names)
     assert message in str(error.value)

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gpugrad as gg
 import gpugrad.numpy as gnp
-from gpugrad import amp, data, nn, optim, tools, training, tree
+from gpugrad import data, nn, optim, tools, training, tree
 from gpugrad.nn import functional as F
 from gpugrad.scipy import integrate, interpolate, linalg, optimize, signal, stats
 
@@ -129,12 +129,12 @@ def test_the_derivative_of_a_polynomial():
 
 def test_gradients_add_up_until_they_are_cleared():
     x = gg.tensor([1.0, 2.0], requires_grad=True)
-    for _ in range(2):
+    optimizer = optim.SGD([x], lr=0.1)
+    for expected in ([2, 4], [4, 8]):
         (x * x).sum().backward()
-    assert x.grad.tolist() == [4, 8]
-    x.grad = None
-    (x * x).sum().backward()
-    assert x.grad.tolist() == [2, 4]
+        assert x.grad.tolist() == expected
+    optimizer.zero_grad()
+    assert x.grad is None
 
 
 def test_the_derivative_of_an_integral():
@@ -159,12 +159,8 @@ def test_higher_derivatives_of_a_function():
 
 
 def test_a_gradient_by_several_arguments():
-    def area(width, height):
-        return width * height
-
-    value, (by_width, by_height) = gg.value_and_grad(area, argnums=(0, 1))(
-        gg.tensor(3.0), gg.tensor(4.0)
-    )
+    area = gg.value_and_grad(lambda width, height: width * height, argnums=(0, 1))
+    value, (by_width, by_height) = area(gg.tensor(3.0), gg.tensor(4.0))
     assert (value.item(), by_width.item(), by_height.item()) == (12, 4, 3)
 
 
@@ -254,14 +250,6 @@ def test_complex_numbers():
     assert_allclose(z.grad.numpy(), [(3 + 4j) / 5], rtol=1e-6)
 
 
-def test_checking_ones_own_gradient():
-    from gpugrad.testing import gradcheck
-
-    x = gg.tensor([0.1, 0.7], dtype=gg.float64, requires_grad=True)
-    y = gg.tensor([1.5, 2.5], dtype=gg.float64, requires_grad=True)
-    assert gradcheck(lambda x, y: gg.exp(-x) * gg.log(y), (x, y))
-
-
 # Linear algebra, Fourier transforms, random numbers
 
 
@@ -315,12 +303,6 @@ def test_random_numbers_come_again_with_their_seed():
     x = gg.random.uniform((20000,))
     assert abs(x.mean().item() - 0.5) < 0.01
     assert gg.random.permutation(5).sum().item() == 10
-
-
-def test_pi_by_throwing_darts():
-    points = gg.random.uniform((200000, 2))
-    inside = (points**2).sum(axis=1) < 1
-    assert abs(4 * inside.mean().item() - math.pi) < 0.02
 
 
 # NumPy's and SciPy's names
@@ -401,26 +383,11 @@ def test_special_functions():
 # Layers
 
 
-def test_a_linear_layer_is_an_affine_map():
-    layer = nn.Linear(2, 3)
-    x = gg.tensor([[1.0, -2.0]])
-    expected = x.numpy() @ layer.weight.detach().numpy().T + layer.bias.detach().numpy()
-    assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-6)
-
-
 def test_the_shape_after_each_layer():
-    model = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(8 * 7 * 7, 10),
-    )
+    conv, linear = nn.Conv2d(1, 8, 3, padding=1), nn.Linear(8 * 7 * 7, 10)
+    model = nn.Sequential(conv, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), linear)
     x = gg.zeros((2, 1, 14, 14))
-    shapes = []
-    for layer in model:
-        x = layer(x)
-        shapes.append(x.shape)
+    shapes = [(x := layer(x)).shape for layer in model]
     assert shapes == [(2, 8, 14, 14), (2, 8, 14, 14), (2, 8, 7, 7), (2, 392), (2, 10)]
     assert sum(p.size for p in model.parameters()) == 8 * 9 + 8 + 392 * 10 + 10
 
@@ -449,15 +416,6 @@ def test_batch_normalization_in_both_modes():
     layer.eval()
     expected = (x.numpy() - 0.2) / np.sqrt(0.9 * 1 + 0.1 * 2)
     assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-4)
-
-
-def test_dropout_keeps_the_mean():
-    layer = nn.Dropout(0.25)
-    y = layer(gg.ones(40000))
-    assert_allclose(np.unique(y.numpy()), [0, 1 / 0.75], rtol=1e-6)
-    assert abs(y.mean().item() - 1) < 0.02
-    layer.eval()
-    assert layer(gg.ones(3)).tolist() == [1, 1, 1]
 
 
 def test_a_convolution_finds_edges():
@@ -511,18 +469,6 @@ def test_momentum_as_in_the_textbook():
     assert_allclose(x.item(), value, rtol=1e-5)
 
 
-def test_learning_rates_that_halve():
-    x = gg.tensor(1.0, requires_grad=True)
-    optimizer = optim.SGD([x], lr=0.8)
-    scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
-    rates = []
-    for _ in range(5):
-        rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        scheduler.step()
-    assert rates == [0.8, 0.8, 0.4, 0.4, 0.2]
-
-
 def test_a_rate_for_each_part():
     model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
     before = [p.item() for p in model.parameters()]
@@ -535,20 +481,6 @@ def test_a_rate_for_each_part():
     assert_allclose(after[1], before[1] - 0.1 * before[0], rtol=1e-5)
 
 
-def test_learning_exclusive_or():
-    x = gg.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    y = gg.tensor([[0.0], [1.0], [1.0], [0.0]])
-    model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
-    optimizer = optim.Adam(model.parameters(), lr=0.05)
-    for _ in range(200):
-        optimizer.zero_grad()
-        loss = F.binary_cross_entropy_with_logits(model(x), y)
-        loss.backward()
-        optimizer.step()
-    assert ((model(x) > 0) == (y > 0.5)).all()
-    assert loss.item() < 0.1
-
-
 def test_the_digits_that_come_with_the_library():
     train, test = data.digits()
     images, labels = train[:]
@@ -558,12 +490,8 @@ def test_the_digits_that_come_with_the_library():
 
 
 def test_batches_in_order():
-    loader = data.DataLoader(data.TensorDataset(gg.arange(5), gg.arange(5) ** 2), batch_size=2)
-    assert [(x.tolist(), y.tolist()) for x, y in loader] == [
-        ([0, 1], [0, 1]),
-        ([2, 3], [4, 9]),
-        ([4], [16]),
-    ]
+    loader = data.DataLoader(data.TensorDataset(gg.arange(3), gg.arange(3) ** 2), batch_size=2)
+    assert [(x.tolist(), y.tolist()) for x, y in loader] == [([0, 1], [0, 1]), ([2], [4])]
 
 
 def test_shuffled_batches_have_all_samples():
@@ -583,6 +511,7 @@ def test_a_trainer_writes_its_history():
         lambda model, x, y: F.mse_loss(model(x), y),
         loader,
         callbacks=[training.CSVLog("run.csv")],
+        checkpoint="run.safetensors",
     )
     history = trainer.fit(epochs=20)
     assert len(history) == 20
@@ -590,26 +519,7 @@ def test_a_trainer_writes_its_history():
     assert_allclose(model.weight.item(), 3, atol=0.02)
     with open("run.csv") as file:
         assert file.readline().strip() == "epoch,training/loss"
-
-
-def test_saving_a_dict_of_tensors():
-    gg.save({"x": gg.arange(3), "epoch": 4}, "state.safetensors")
-    state = gg.load("state.safetensors")
-    assert state["x"].tolist() == [0, 1, 2]
-    assert state["epoch"] == 4
-
-
-def test_half_the_precision():
-    layer = nn.Linear(4, 4)
-    with amp.autocast("cpu", dtype=gg.float16):
-        assert layer(gg.ones((2, 4))).dtype == gg.float16
-    assert layer(gg.ones((2, 4))).dtype == gg.float32
-
-
-def test_a_compiled_function_has_the_same_values():
-    compiled = gg.compile(lambda x: gg.sin(x) ** 2 + gg.cos(x) ** 2)
-    for n in range(3):
-        assert_allclose(compiled(gg.arange(5.0) + n).numpy(), np.ones(5), rtol=1e-6)
+    assert gg.load("run.safetensors")["model"]["weight"].item() == model.weight.item()
 
 
 def test_a_profile_names_the_operations():

@@ -18,7 +18,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 FLOORS = [
     {"_typing"},
     {"backends", "_foreign_names", "_thread_state", "_ops", "_tensor_methods"},
-    {"autograd", "_display", "_draws"},
+    {"autograd", "_draws"},
     {"_tensor"},
     {"_batched"},
     {"_arguments", "_dtypes"},

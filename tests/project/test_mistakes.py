@@ -12,6 +12,7 @@ import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.data import DataLoader, TensorDataset
 from gpugrad.nn import functional as F
+from gpugrad.testing import gradcheck
 from gpugrad.transforms import grad, vmap
 
 MISTAKES = """
@@ -39,6 +40,8 @@ gg.tensor([1.0], dtype="float31")  # TypeError: data type 'float31' not understo
 gg.cat([leaf, leaf])  # AttributeError: write gpugrad.concat
 gg.from_numpy(np.ones(2))  # AttributeError: write gpugrad.asarray
 gg.clamp(leaf, 0, 1)  # AttributeError: write gpugrad.clip
+grad(lambda a, b: a * b, argnum=1)(1.0, 2.0)  # TypeError: argnum is argnums here
+gradcheck(gg.add, leaf, leaf)  # TypeError: several inputs are one tuple, gradcheck(f, (x, y))
 gg.jit(abs)  # AttributeError: write gpugrad.compile
 gg.sinn(leaf)  # AttributeError: did you mean gpugrad.sin?
 leaf.unsqueeze(0)  # AttributeError: write gpugrad.expand_dims(x, axis)
@@ -98,6 +101,7 @@ class Unregistered(nn.Module):
 NAMES = {
     "gg": gg, "np": np, "nn": nn, "F": F, "optim": optim, "grad": grad, "vmap": vmap,
     "DataLoader": DataLoader, "TensorDataset": TensorDataset, "Unregistered": Unregistered,
+    "gradcheck": gradcheck,
 }  # fmt: skip
 
 

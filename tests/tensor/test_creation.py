@@ -3,6 +3,7 @@
 import array
 import decimal
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -29,7 +30,13 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+RANDOM = {
+    "uniform": lambda **k: gg.random.uniform((2,), **k),
+    "normal": lambda **k: gg.random.normal((2,), **k),
+}
+
+
+@pytest.mark.parametrize("function", (FUNCTIONS | RANDOM).values(), ids=FUNCTIONS | RANDOM)
 class TestEveryFunction:
     def test_defaults(self, function):
         x = function()
@@ -49,6 +56,12 @@ class TestEveryFunction:
         (x * 2).sum().backward()
         assert_array_equal(x.grad.numpy(), [2, 2])
 
+    def test_writable(self, function):
+        assert function().array.flags.writeable
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+class TestErrorsOfEveryFunction:
     def test_bad_dtype(self, function):
         for dtype in (object, str, "nonsense", "datetime64[s]"):
             with pytest.raises(TypeError, match=r"^\w+: "):
@@ -62,47 +75,28 @@ class TestEveryFunction:
             ):
                 function(device=device)
 
-    def test_writable(self, function):
-        assert function().array.flags.writeable
-
 
 class TestTensor:
     @pytest.mark.parametrize(
-        "data, dtype",
+        "dtype, given",
         [
-            (1, gg.int64),
-            (1.5, gg.float32),
-            (True, gg.bool),
-            (1j, gg.complex64),
-            ([], gg.float32),
-            ([1, 2], gg.int64),
-            ([1, 2.5], gg.float32),
-            ([True, False], gg.bool),
-            ([True, 2], gg.int64),
-            ([[1, 2], [3, 4]], gg.int64),
-            ((1.0, (2.0)), gg.float32),
-            (range(3), gg.int64),
-            (np.float64(1.5), gg.float64),
-            (np.int32(1), gg.int32),
-            (np.bool(True), gg.bool),
-            ([np.bool(True), 2], gg.int64),
-            ([np.int8(1), 2], gg.int8),
-            ([np.int8(1), 2.5], gg.float32),
-            ([np.float32(1.5), np.float16(2)], gg.float32),
-            ([[1.5, 2], (1, np.float64(2))], gg.float64),
-            ([np.float64(1.5), 1j], gg.complex128),
-            ([np.array([1.0, 2.0]), np.array([3.0, 4.0])], gg.float64),
-            (np.array([1.0]), gg.float64),
-            (np.array(1.0), gg.float64),
-            (np.array([1], dtype=np.int8), gg.int8),
-            (np.array([1], dtype=np.float16), gg.float16),
-            (array.array("d", [1.0, 2.0]), gg.float32),
-            (memoryview(b"ab"), gg.int64),
+            (gg.bool, [True, [True, False], np.bool(True)]),
+            (gg.int64, [1, [1, 2], [True, 2], [[1, 2], [3, 4]], range(3), memoryview(b"ab")]),
+            (gg.int64, [[np.bool(True), 2]]),
+            (gg.float32, [1.5, [], [1, 2.5], (1.0, (2.0)), array.array("d", [1.0, 2.0])]),
+            (gg.float32, [[np.int8(1), 2.5], [np.float32(1.5), np.float16(2)]]),
+            (gg.float64, [np.float64(1.5), [[1.5, 2], (1, np.float64(2))], np.array([1.0])]),
+            (gg.float64, [[np.array([1.0, 2.0]), np.array([3.0, 4.0])], np.array(1.0)]),
+            (gg.complex64, [1j]),
+            (gg.complex128, [[np.float64(1.5), 1j]]),
+            (gg.int8, [[np.int8(1), 2], np.array([1], dtype=np.int8)]),
+            (gg.int32, [np.int32(1)]),
+            (gg.float16, [np.array([1], dtype=np.float16)]),
         ],
         ids=stable_repr,
     )
-    def test_dtypes_and_values(self, data, dtype):
-        for function in (gg.tensor, gg.asarray):
+    def test_dtypes_and_values(self, dtype, given):
+        for function, data in product((gg.tensor, gg.asarray), given):
             x = function(data)
             assert x.dtype == dtype
             assert_array_equal(x.numpy(), np.asarray(data))
@@ -142,20 +136,9 @@ class TestTensor:
     @pytest.mark.parametrize(
         "data",
         [
-            "abc",
-            b"abc",
-            None,
-            {1, 2},
-            {"a": 1},
-            object(),
-            decimal.Decimal(1),
-            ["1.5"],
-            [1, None],
-            [object()],
-            (x for x in (1, 2)),
-            np.array(["a"]),
-            np.array([object()]),
-            np.array(["2020-01-01"], dtype="datetime64[D]"),
+            *("abc", b"abc", None, {1, 2}, {"a": 1}, object(), decimal.Decimal(1)),
+            *(["1.5"], [1, None], [object()], (x for x in (1, 2))),
+            *(np.array(["a"]), np.array([object()]), np.array(["2020-01-01"], "datetime64[D]")),
         ],
         ids=stable_repr,
     )

@@ -101,8 +101,9 @@ def test_a_batch_stays_on_the_device(case):
     for (sample, over), checked in every(batches):
         with checked, quiet():
             batch = Batch(case, sample, library, "float32", (3,), over)
-            batch.by_loop()
-            batch.by_vmap()
+            for results in batch.by_loop(), batch.by_vmap():
+                for x in [*results, *batch.gradients(results)]:
+                    assert x.device == library.device
 
 
 @each_case()

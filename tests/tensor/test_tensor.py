@@ -5,7 +5,6 @@ import enum
 import fractions
 import operator
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -16,33 +15,15 @@ import gpugrad as gg
 from gpugrad.autograd.graph import writes
 from gpugrad.ops import operators
 
-BINARY = [
-    operator.add,
-    operator.sub,
-    operator.mul,
-    operator.truediv,
-    operator.floordiv,
-    operator.mod,
-    operator.pow,
-    operator.lt,
-    operator.le,
-    operator.gt,
-    operator.ge,
-    operator.eq,
-    operator.ne,
-]
-ARITHMETIC = BINARY[:7]
-IN_PLACE = [
-    operator.iadd,
-    operator.isub,
-    operator.imul,
-    operator.itruediv,
-    operator.ifloordiv,
-    operator.imod,
-    operator.ipow,
-]
-
-BITWISE = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+ARITHMETIC, COMPARISONS, BITWISE, IN_PLACE = (
+    [getattr(operator, name) for name in names.split()]
+    for names in (
+        "add sub mul truediv floordiv mod pow",
+        "lt le gt ge eq ne",
+        "and_ or_ xor lshift rshift",
+        "iadd isub imul itruediv ifloordiv imod ipow",
+    )
+)
 
 
 def name(function):
@@ -58,24 +39,13 @@ class Color(enum.IntEnum):
 
 
 class TestOperands:
-    @pytest.mark.parametrize("op", BINARY, ids=name)
+    @pytest.mark.parametrize("op", [*ARITHMETIC, *COMPARISONS], ids=name)
     @pytest.mark.parametrize(
         "other",
         [
-            2,
-            2.0,
-            True,
-            np.float64(2),
-            np.float16(2),
-            np.int64(2),
-            np.uint8(2),
-            np.bool(True),
-            np.longdouble(2),
-            fractions.Fraction(2),
-            Color.RED,
-            np.array([2.0, 3.0], dtype=np.float32),
-            np.array([2, 3]),
-            np.array(2.0, dtype=np.float32),
+            *(2, 2.0, True, np.bool(True), fractions.Fraction(2), Color.RED),
+            *(number(2) for number in (np.float64, np.float16, np.int64, np.uint8, np.longdouble)),
+            *(np.array([2.0, 3.0], np.float32), np.array([2, 3]), np.array(2.0, np.float32)),
         ],
         ids=lambda x: f"{type(x).__name__}{getattr(x, 'shape', '')}",
     )
@@ -144,7 +114,7 @@ class TestOperands:
         assert type(gg.exp(np.zeros(2))) is gg.Tensor
         assert type(gg.add(1.0, np.zeros(2))) is gg.Tensor
 
-    @pytest.mark.parametrize("op", [*ARITHMETIC, operator.matmul, *BITWISE, *BINARY[7:]], ids=name)
+    @pytest.mark.parametrize("op", [*ARITHMETIC, operator.matmul, *BITWISE, *COMPARISONS], ids=name)
     def test_foreign_classes_answer_operators(self, op):
         class Foreign:
             def answer(self, other):
@@ -175,14 +145,6 @@ class TestOperands:
             leaf(1.0) * Foreign()
         with pytest.raises(TypeError, match=r"^add: cannot take a Foreign"):
             gg.add(leaf(1.0), Foreign())
-
-    def test_bools(self):
-        a, b = gg.tensor([True, False]), np.array([True, True])
-        assert (a & b).tolist() == [True, False]
-        assert (b | a).tolist() == [True, True]
-        assert (a ^ b).tolist() == [False, True]
-        assert (~a).tolist() == [False, True]
-        assert (True & a).tolist() == [True, False]
 
     @pytest.mark.parametrize("op", BITWISE, ids=name)
     def test_bits(self, op):
@@ -432,25 +394,7 @@ class TestValues:
 class TestIndexing:
     @pytest.mark.parametrize(
         "key",
-        [
-            0,
-            -1,
-            slice(None, None, 2),
-            None,
-            ...,
-            True,
-            np.True_,
-            (0, 1),
-            (slice(None), -1),
-            (..., None, 0),
-            [0, 2],
-            [],
-            ([0, 1], [1, 2]),
-            np.array([2, 0]),
-            np.array([True, False, True]),
-            np.int64(1),
-            (np.int64(1), slice(0, 2)),
-        ],
+        [-1, True, np.True_, (..., None, 0), [0, 2], [], ([0, 1], [1, 2]), (np.int64(1), slice(2))],
         ids=repr,
     )
     def test_as_numpy(self, key):
@@ -473,12 +417,9 @@ class TestIndexing:
 
     def test_errors(self):
         x = gg.ones((2, 3))
-        with pytest.raises(IndexError, match="getitem: index 5 is out of bounds"):
-            x[5]
-        with pytest.raises(IndexError, match="getitem"):
-            x[0, 0, 0]
-        with pytest.raises(IndexError, match="getitem"):
-            x[1.5]
+        for key, message in ((5, ": index 5 is out of bounds"), ((0, 0, 0), ""), (1.5, "")):
+            with pytest.raises(IndexError, match=f"getitem{message}"):
+                x[key]
         with pytest.raises(TypeError, match="index: cannot take a str"):
             x["a"]
 
@@ -649,41 +590,6 @@ class TestState:
         assert f"{gg.tensor(1.25):.1f}" == "1.2"
         assert f"{gg.tensor([1.0])}" == "tensor([1.])"
 
-    def test_html(self):
-        x = gg.tensor([[1.0, -0.123456], [float("nan"), 1e10]], requires_grad=True)
-        x.label = "<w>"
-        assert x._repr_html_() == (
-            "<div><div><b>&lt;w&gt;</b> &middot; Tensor (2, 2) &middot; float32 &middot; cpu "
-            "&middot; requires_grad</div><table><tr><th></th><th>0</th><th>1</th></tr>"
-            "<tr><th>0</th><td>1</td><td>-0.12346</td></tr>"
-            "<tr><th>1</th><td>nan</td><td>1e+10</td></tr></table></div>"
-        )
-        assert "grad_fn=multiply" in (x * 2)._repr_html_()
-        (x * 2).sum().backward()
-        assert "has grad" in x._repr_html_()
-        assert "Parameter (2,)" in gg.nn.Parameter([1, 2.0])._repr_html_()
-        assert gg.vmap(lambda y: [gg.ones(2), y._repr_html_() or y][1])(x.detach()).shape == (2, 2)
-
-    def test_html_of_any_shape(self, library):
-        def cells(a):
-            text = library.tensor(a)._repr_html_()
-            assert text.count("<td>") == text.count("</td>")
-            rows = re.findall("<tr>(.*?)</tr>", text)
-            return [re.findall("<td>(.*?)</td>", row) for row in rows if "<td>" in row]
-
-        assert cells(np.array(2)) == [["2"]]
-        assert cells(np.array([True, False])) == [["True", "False"]]
-        assert cells(np.array([1 + 2j])) == [["1+2j"]]
-        assert cells(np.zeros((0, 3))) == cells(np.zeros(0)) == []
-        assert cells(np.arange(9.0)) == [list("012345678")]
-        assert cells(np.arange(100)) == [["0", "1", "2", "3", "&hellip;", "96", "97", "98", "99"]]
-        corner = cells(np.arange(10_000).reshape(100, 100))
-        assert [row[-1] for row in corner] == [
-            *("99", "199", "299", "399", "&hellip;", "9699", "9799", "9899", "9999")
-        ]
-        assert cells(np.arange(12).reshape(3, 2, 2)) == [["0", "1"], ["2", "3"]]
-        assert "shown is [0]" in library.tensor(np.ones((3, 2, 2)))._repr_html_()
-
     def test_users_cannot_add_attributes(self):
         with pytest.raises(AttributeError):
             gg.ones(2).name = "x"
@@ -727,6 +633,8 @@ class TestMethods:
             x.reshape(2.5)
         with pytest.raises(ValueError, match="T: needs 2 axes, not 3"):
             _ = gg.ones((2, 3, 4)).T
+        with pytest.raises(ValueError, match=r"T: needs 2 axes, not 1; use x\[:, None\] for a col"):
+            _ = gg.ones(3).T
         assert gg.ones((2, 3, 4)).mT.shape == (2, 4, 3)
 
     @pytest.mark.parametrize("method", operators.METHODS)

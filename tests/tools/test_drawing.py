@@ -4,13 +4,13 @@ import copy
 import gc
 import pickle
 import re
-import sys
 
 import numpy as np
 import pytest
 
 import gpugrad as gg
 from gpugrad import nn
+from gpugrad._tensor import labels
 
 
 def leaf(values, label=None, **keywords):
@@ -49,23 +49,15 @@ class TestLabels:
                 x.label = 3
 
     def test_belongs_to_the_object_not_to_equal_ones(self):
-        x, y = gg.ones(2), gg.ones(2)
-        x.label = "x"
-        y.label = "y"
-        assert (x.label, y.label, x.detach().label) == ("x", "y", None)
-        del x
-        assert all(gg.ones(2).label is None for _ in range(100))
-
-    def test_leaves_nothing_behind(self):
-        from gpugrad._tensor import labels
-
         gc.collect()
         before = len(labels.entries)
-        for i in range(10):
-            x = gg.ones(2)
-            x.label = f"x{i}"
-            x.label = f"y{i}"
-        del x
+        x, y = gg.ones(2), gg.ones(2)
+        x.label = "x"
+        y.label = "another"
+        y.label = "y"
+        assert (x.label, y.label, x.detach().label) == ("x", "y", None)
+        del x, y
+        assert all(gg.ones(2).label is None for _ in range(100))
         assert len(labels.entries) == before
 
     def test_stays_with_a_tensor_that_is_changed(self):
@@ -88,10 +80,6 @@ class TestLabels:
         x = leaf([1.0], "x")
         for y in (copy.deepcopy(x), copy.copy(x), pickle.loads(pickle.dumps(x))):
             assert y.label == "x"
-
-    def test_tensors_are_no_bigger(self):
-        assert "label" not in gg.Tensor.__slots__
-        assert len(gg.Tensor.__slots__) == 4
 
 
 class TestBoxes:
@@ -130,15 +118,12 @@ class TestBoxes:
     def test_a_label_outlives_its_tensor(self):
         y = leaf([2.0]) * 3
         y.label = "forgotten"
-        z = y.sum()
-        del y
-        assert boxes(gg.draw(z))[1] == ["forgotten = multiply", "x2=3", "(1,)"]
-
-    def test_retained_gradients(self):
-        y = leaf([2.0]) * 3
         y.retain_grad()
-        y.sum().backward()
-        assert boxes(gg.draw(y))[0] == ["multiply", "(1,)", "[6]", "grad [1]"]
+        z = y.sum()
+        z.backward(retain_graph=True)
+        assert boxes(gg.draw(y))[0] == ["forgotten = multiply", "x2=3", "(1,)", "[6]", "grad [1]"]
+        del y
+        assert boxes(gg.draw(z))[1][:3] == ["forgotten = multiply", "x2=3", "(1,)"]
 
     def test_shared_subexpressions_are_drawn_once(self):
         x = leaf(1.0, "x")
@@ -148,14 +133,9 @@ class TestBoxes:
 
     def test_several_outputs_of_an_op_and_of_the_drawing(self):
         x = leaf([[2.0, 1.0], [1.0, 3.0]], "x")
-        values, vectors = gg.linalg.eigh(x)
-        drawing = gg.draw([values, vectors])
-        assert [lines[0] for lines in boxes(drawing)] == [
-            "linalg.eigh[0]",
-            "linalg.eigh[1]",
-            "linalg.eigh",
-            "x",
-        ]
+        drawing = gg.draw([*gg.linalg.eigh(x)])
+        names = [lines[0] for lines in boxes(drawing)]
+        assert names == ["linalg.eigh[0]", "linalg.eigh[1]", "linalg.eigh", "x"]
         assert arrows(drawing)[0] == ("linalg.eigh", "linalg.eigh[0]")
         assert boxes(gg.draw(gg.concat([x, x])))[0][0] == "concat"
 
@@ -172,13 +152,13 @@ class TestBoxes:
 
     def test_long_graphs_are_cut(self):
         x = leaf(1.0, "x")
-        for _ in range(100_000):
+        for _ in range(20_000):
             x = x * 1.0
         drawing = gg.draw(x, max_nodes=10)
         assert len(boxes(drawing)) == 11
-        assert boxes(drawing)[-1] == ["... 99991 more"]
-        assert arrows(drawing)[0] == ("... 99991 more", "multiply")
-        assert '["... 99991 more"]:::more' in drawing.mermaid
+        assert boxes(drawing)[-1] == ["... 19991 more"]
+        assert arrows(drawing)[0] == ("... 19991 more", "multiply")
+        assert '["... 19991 more"]:::more' in drawing.mermaid
         assert len(boxes(gg.draw(leaf(1.0) * 2, max_nodes=1))) == 2
 
     def test_every_array_library(self, library):
@@ -206,24 +186,10 @@ class TestBoxes:
 
 # Unescaped, each would end the label, or be markup, Markdown, a directive, mathematics or an icon.
 SPECIAL_TEXTS = [
-    'say "hi"',
-    "<b>bold</b> & more",
-    "#1; #quot;",
-    "end",
-    "1. step",
-    "- item",
-    "`code`",
-    "**b** __init__ w_1 _x_",
-    "style: x#1;",
-    "%%{init}%%",
-    "back\\slash \\n",
-    "two\nlines",
-    "fa:fa-car",
-    "$$x^2$$",
-    "[x](http://a.b)",
-    "{{}} | pipe",
-    "ünï 数",
-]
+    'say "hi"', "<b>bold</b> & more", "#1; #quot;", "end", "1. step", "- item", "`code`",
+    "**b** __init__ w_1 _x_", "style: x#1;", "%%{init}%%", "back\\slash \\n", "two\nlines",
+    "fa:fa-car", "$$x^2$$", "[x](http://a.b)", "{{}} | pipe", "ünï 数",
+]  # fmt: skip
 
 
 class TestText:
@@ -291,23 +257,17 @@ class TestPictures:
             assert f"-T{suffix}" in path.read_text()
 
     def test_text_needs_nothing(self, drawing, tmp_path):
-        drawing.save(tmp_path / "graph.dot")
-        drawing.save(str(tmp_path / "graph.gv"))
-        drawing.save(tmp_path / "graph.mmd")
-        drawing.save(tmp_path / "graph.MD")
-        assert (tmp_path / "graph.dot").read_text() == f"{drawing.dot}\n"
-        assert (tmp_path / "graph.gv").read_text() == f"{drawing.dot}\n"
-        assert (tmp_path / "graph.mmd").read_text() == f"{drawing.mermaid}\n"
-        assert (tmp_path / "graph.MD").read_text() == f"```mermaid\n{drawing.mermaid}\n```\n"
+        for name, text in {
+            "graph.dot": f"{drawing.dot}\n",
+            "graph.gv": f"{drawing.dot}\n",
+            "graph.mmd": f"{drawing.mermaid}\n",
+            "graph.MD": f"```mermaid\n{drawing.mermaid}\n```\n",
+        }.items():
+            drawing.save(str(tmp_path / name))
+            assert (tmp_path / name).read_text() == text
         for name in ("graph", "graph.gif"):
             with pytest.raises(ValueError, match=r"save: the suffix must be \.dot, .* not '"):
                 drawing.save(tmp_path / name)
-
-    def test_without_the_package(self, drawing, monkeypatch):
-        monkeypatch.setitem(sys.modules, "graphviz", None)
-        with pytest.raises(ImportError, match=r"pip install graphviz"):
-            drawing.svg()
-        assert drawing._repr_svg_() is None
 
     def test_without_the_program(self, drawing, monkeypatch, tmp_path):
         monkeypatch.setenv("PATH", str(tmp_path))

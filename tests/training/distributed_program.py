@@ -8,9 +8,11 @@ import os
 import signal
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import gpugrad as gg
 from gpugrad import data, distributed, nn, optim
@@ -36,18 +38,18 @@ def part(x):
     return x[distributed.rank() :: distributed.size()]
 
 
-def check_collectives():
+def check_collectives(device="cpu"):
     rank, size = distributed.rank(), distributed.size()
     assert 0 <= distributed.local_rank() < size
     numbers = range(1, size + 1)
     # bfloat16 is there if ml_dtypes is installed, which the tests require.
     for name in ("float64", "float32", "float16", "bfloat16", "int64", "uint8", "complex64"):
-        x = gg.arange(6).reshape((2, 3)).to(getattr(gg, name)).mT * (rank + 1)
+        x = gg.arange(6).reshape((2, 3)).to(device, getattr(gg, name)).mT * (rank + 1)
         before = x.tolist()
         total = distributed.all_reduce({"a": [x, x[0, 0]], "b": x[:0]})
         expected = (np.arange(6).reshape(2, 3).T * sum(numbers)).tolist()
         assert total["a"][0].tolist() == expected
-        assert total["a"][0].dtype == x.dtype
+        assert (total["a"][0].dtype, total["a"][0].device) == (x.dtype, device)
         assert total["a"][1].tolist() == 0
         assert total["b"].shape == (0, 2)
         assert x.tolist() == before
@@ -56,7 +58,7 @@ def check_collectives():
             assert distributed.all_reduce(x, "min")[2, 1].item() == 5
         assert distributed.all_gather(x)[:, 2, 1].tolist() == [5 * n for n in numbers]
         assert distributed.broadcast(x, size - 1)[2, 1].item() == 5 * size
-        rows = gg.arange(size * 2).reshape((size, 2)).to(x.dtype)
+        rows = gg.arange(size * 2).reshape((size, 2)).to(x)
         own = distributed.reduce_scatter(rows * (rank + 1))
         assert own.tolist() == [sum(numbers) * n for n in (2 * rank, 2 * rank + 1)]
     mean = distributed.all_reduce(gg.tensor([1.0, 2.0]) * rank, "mean").tolist()
@@ -147,19 +149,14 @@ def check_accumulation_and_missing_gradients():
     assert model.everywhere.grad.tolist() == [1 / size] * 2
     assert model.before.grad is None
     with model.everywhere.register_hook(lambda g: 1 / 0):
-        try:
+        with pytest.raises(ZeroDivisionError):
             backward("everywhere")
-        except ZeroDivisionError:
-            model.zero_grad()
+        model.zero_grad()
     backward("everywhere")  # a pass that failed in all processes leaves nothing behind
     assert model.everywhere.grad.tolist() == [mean] * 2
     if size > 1:
-        try:
+        with pytest.raises(RuntimeError, match="create_graph"):
             model.everywhere.sum().backward(create_graph=True)
-        except RuntimeError as error:
-            assert "create_graph" in str(error)  # noqa: PT017
-        else:
-            raise AssertionError
 
 
 def check_16_bits():
@@ -358,14 +355,10 @@ def check_that_other_gradients_are_an_error():
     for _ in range(3):
         step(False)
     before = [p.detach().tolist() for p in model.parameters()]
-    try:
+    words = r"that differ have the shapes \(3, 5\), \(3,\)\."
+    with pytest.raises(RuntimeError, match=words) if rank else nullcontext():
         step(rank == 0)
-    except RuntimeError as error:
-        assert rank > 0
-        assert "that differ have the shapes (3, 5), (3,)." in str(error)  # noqa: PT017
-        assert before == [p.detach().tolist() for p in model.parameters()]
-    else:
-        assert rank == 0
+    assert rank == 0 or before == [p.detach().tolist() for p in model.parameters()]
     step(rank == 0)  # it is recorded anew
     assert same_everywhere([p.grad for p in model.parameters()])
     assert is_compiled(step)
@@ -383,21 +376,14 @@ def check_that_reductions_begin_during_backward():
     if distributed.size() == 1:
         return
     layers = [nn.Linear(4, 4) for _ in range(3)]
-    model = DataParallel(nn.Sequential(*layers), bucket_bytes=80)
-    group, log = current(), []
-    all_reduce = group.all_reduce
-
-    def logged(array, op="sum"):
-        log.append("reduction")
-        return all_reduce(array, op)
-
-    group.all_reduce = logged
+    model, log = DataParallel(nn.Sequential(*layers), bucket_bytes=80), []
+    all_reduce = current().all_reduce
     for i, layer in enumerate(layers):
         layer.weight.register_hook(lambda g, i=i: log.append(i))
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        logged = lambda *args: log.append("reduction") or all_reduce(*args)  # noqa: E731
+        patch.setattr(current(), "all_reduce", logged)
         model(gg.ones((2, 4))).sum().backward()
-    finally:
-        del group.all_reduce
     # One bucket is for the weight and the bias of one layer.
     assert log == [2, "reduction", 1, "reduction", 0, "reduction"]
 
@@ -412,27 +398,19 @@ def check_frozen_and_moved():
     parallel(part_of_mean).sum().backward()
     assert same_everywhere([p.grad for p in model[1].parameters()])
     if distributed.size() > 1:
-        for change, words in [
-            (lambda: model[0].requires_grad_(True), "was frozen before"),
-            (lambda: (model[0].requires_grad_(False), model.to(F64)), "move the module first"),
-        ]:
-            change()
-            try:
-                parallel(gg.ones((1, 2)).to(model[0].weight)).sum().backward()
-            except RuntimeError as error:
-                assert words in str(error)  # noqa: PT017
-            else:
-                raise AssertionError
+        model[0].requires_grad_(True)
+        with pytest.raises(RuntimeError, match="was frozen before"):
+            parallel(part_of_mean).sum().backward()
+        model[0].requires_grad_(False)
+        model.to(F64)
+        with pytest.raises(RuntimeError, match="move the module first"):
+            parallel(part_of_mean.to(F64)).sum().backward()
 
 
 def check_that_models_must_agree():
     if distributed.size() > 1:
-        try:
+        with pytest.raises(ValueError, match=r"differ in their parameters and buffers: float32 \("):
             DataParallel(nn.Linear(2, 2 + (distributed.rank() == 0)))
-        except ValueError as error:
-            assert "differ in their parameters and buffers: float32 (" in str(error)  # noqa: PT017
-        else:
-            raise AssertionError
 
 
 def check_sync_batch_norm():
@@ -560,18 +538,10 @@ def check_trainer(folder):
 
 def on_cuda_devices():
     """Each process has a device of its own, if only on the stand-in for CuPy."""
-    rank, size = distributed.rank(), distributed.size()
+    rank = distributed.rank()
     os.environ["STAND_IN_PROCESS"] = str(rank)
     device = f"cuda:{rank % gg.cuda.device_count()}"
-    numbers = range(1, size + 1)
-    for name in ("float64", "float32", "float16", "bfloat16", "int64", "complex64"):
-        x = gg.full((3, 2), rank + 1, dtype=getattr(gg, name), device=device)
-        total = distributed.all_reduce([x, x[:0]])[0]
-        assert total.device == device
-        assert total.tolist() == [[sum(numbers)] * 2] * 3
-        assert distributed.all_gather(x)[:, 0, 0].tolist() == [*numbers]
-        assert distributed.broadcast(x, size - 1)[0, 0].item() == size
-        assert distributed.reduce_scatter(gg.stack([x] * size))[0, 0].item() == sum(numbers)
+    check_collectives(device)
     inputs, labels = problem()
     gg.manual_seed(0)
     model = DataParallel(network().to(device), bucket_bytes=300)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gpugrad as gg
-from gpugrad import data
+from gpugrad import data, nn, optim, training
 from gpugrad.data import images
 from gpugrad.random import Generator
 from gpugrad.testing import assert_close
@@ -125,7 +125,6 @@ def test_a_generator_repeats_its_draws(make):
     own = make()
     gg.manual_seed(0)
     np.testing.assert_array_equal(changed(own)[0], changed(make())[0])
-    assert first.for_batch(0, 0, 0) is first
 
 
 def batches(loader, stop=None):
@@ -169,6 +168,62 @@ def test_a_loader_draws_by_epoch_and_batch_alone(make, is_whole):
     resumed.load_state_dict(left.state_dict())
     same(batches(resumed), first[1:])
     same(batches(resumed), second)
+
+
+@every_change
+def test_a_generator_of_its_own_decides_in_a_loader_too(make):
+    """What was drawn from it before the loop, or in a loop that was left, does not matter."""
+    pairs = data.TensorDataset(gg.tensor(X), gg.tensor(LABELS))
+
+    def loader(seed, prefetch=0):
+        change = make(generator=Generator(seed))
+        return data.DataLoader(pairs, 16, transform=change, seed=0, prefetch=prefetch)
+
+    first, second = batches(loader(5)), loader(5, 2)
+    changed(second.transform)
+    same(batches(second), first)
+    assert any((a[0] != b[0]).any() for a, b in zip(batches(loader(6)), first, strict=True))
+    resumed = loader(5)
+    resumed.load_state_dict(second.state_dict())
+    same(batches(resumed), batches(second))
+
+
+@pytest.mark.parametrize("generator", [None, 5])
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_training_that_goes_on_changes_images_alike(generator, prefetch, tmp_path):
+    def trainer(seed, name):
+        gg.manual_seed(0)
+        model, own = nn.Linear(60, 7), generator and Generator(generator)
+        gg.manual_seed(seed)  # from here on a resumed process is another one
+        transform = images.Compose([kind(generator=own) for kind in MADE.values()])
+        loader = data.DataLoader(
+            data.TensorDataset(gg.tensor(X, dtype="float32"), gg.tensor(LABELS)),
+            8, shuffle=True, transform=transform, prefetch=prefetch,
+        )  # fmt: skip
+
+        def loss(model, x, y):
+            if trained.steps == stop:
+                raise KeyboardInterrupt
+            x = nn.functional.pad(x, (0, 1, 0, 1))
+            return nn.functional.cross_entropy(model(x.reshape((-1, 60))), y)
+
+        trained = training.Trainer(
+            model, optim.Adam(model.parameters()), loss, loader,
+            checkpoint=tmp_path / name, checkpoint_steps=3,
+        )  # fmt: skip
+        return trained
+
+    stop = None
+    trainer(1, "whole").fit(3)
+    stop = 7  # in the second of three epochs
+    with pytest.raises(KeyboardInterrupt):
+        trainer(1, "broken").fit(3)
+    stop = None
+    continued = trainer(2, "broken")
+    continued.load(tmp_path / "broken")
+    assert continued.steps == 6
+    continued.fit(3)
+    assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 @pytest.mark.parametrize("options", [{}, {"seed": 1}, {"shuffle": True}], ids=repr)
@@ -236,6 +291,8 @@ def test_other_members_of_a_batch_are_kept():
         (lambda: images.RandomHorizontalFlip(generator=3), TypeError, "must be a gpugrad.random.G"),
         (lambda: images.RandomRotation((1, 2, 3)), ValueError, "must be a number or two"),
         (lambda: images.RandomRotation(3, fill=300)(BYTES), ValueError, "fill must fit uint8"),
+        (lambda: images.RandomCrop(2, 1, fill=-1)(BYTES), ValueError, "^RandomCrop: fill must"),
+        (lambda: images.RandomCrop(2, 1, fill=np.nan)(BYTES), ValueError, "fill must fit uint8"),
         (lambda: images.MixUp()((X,)), TypeError, r"needs a batch \(images, labels\)"),
         (lambda: images.MixUp(num_classes=7)((X, LABELS[:, None])), ValueError, r"must be \(n,\)"),
         (lambda: images.Normalize([0, 0, 0], [1, 1]), ValueError, "as many as channels"),

@@ -3,6 +3,7 @@
 import math
 import sys
 import types
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -51,14 +52,20 @@ def same(x, y):
 
 
 class Stop(Callback):
-    """Ctrl-C after a number of steps."""
+    """Ctrl-C after a number of steps; notes when a run starts and ends."""
 
     def __init__(self, steps):
-        self.steps = steps
+        self.steps, self.calls = steps, []
+
+    def on_start(self, trainer):
+        self.calls.append("start")
 
     def on_step(self, trainer):
         if trainer.steps == self.steps:
             raise KeyboardInterrupt
+
+    def on_end(self, trainer):
+        self.calls.append("end")
 
 
 class Sum(Callback):
@@ -75,29 +82,6 @@ class Sum(Callback):
 
     def load_state_dict(self, state):
         self.value = state["value"]
-
-
-class Resumable:
-    """Batches in a random order, which can go on in the middle of an epoch."""
-
-    def __init__(self):
-        self.inner = data.DataLoader(regression_set(), 4, shuffle=True, seed=3)
-        self.position = 0
-
-    def __iter__(self):
-        batches = [*self.inner]
-        while self.position < len(batches):
-            self.position += 1
-            yield batches[self.position - 1]
-        self.position = 0
-
-    def state_dict(self):
-        began = self.inner.epoch - (self.position > 0)
-        return {"epoch": began, "position": self.position}
-
-    def load_state_dict(self, state):
-        self.inner.epoch = state["epoch"]
-        self.position = state["position"]
 
 
 # What a checkpoint has to carry over, each as options of a trainer.
@@ -144,51 +128,43 @@ def test_a_continued_run_ends_alike_to_the_last_bit(part, tmp_path):
 
 def test_a_run_goes_on_in_the_middle_of_an_epoch(tmp_path):
     path = tmp_path / "run.safetensors"
-    whole = regression(Resumable(), dropout=0.5)
+    whole = regression(dropout=0.5)
     whole.fit(4)
     with pytest.raises(KeyboardInterrupt):
-        regression(
-            Resumable(), dropout=0.5, checkpoint=path, checkpoint_steps=2, callbacks=[Stop(9)]
-        ).fit(4)
-    continued = regression(Resumable(), seed=1, dropout=0.5)
+        regression(dropout=0.5, checkpoint=path, checkpoint_steps=2, callbacks=[Stop(7)]).fit(4)
+    continued = regression(seed=1, dropout=0.5)
     continued.load(path)
-    assert (continued.steps, len(continued.history)) == (8, 1)
+    assert (continued.steps, len(continued.history)) == (6, 1)
     continued.fit(4)
     assert same(continued.state_dict(), whole.state_dict())
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_compiled_run_ends_as_one_that_is_not(accumulate):
-    options = {
-        "dropout": 0.5,
-        "max_norm": 0.5,
-        "accumulate": accumulate,
-        "scheduler": lambda o: lr_scheduler.CosineAnnealingLR(o, 30),
-        "schedule_per": "step",
-    }
-    runs = [regression(compile=compile, **options) for compile in (False, True)]
-    for trainer in runs:
+    runs = []
+    for compile in (False, True):
+        trainer = regression(
+            compile=compile, dropout=0.5, max_norm=0.5, accumulate=accumulate,
+            scheduler=lambda o: lr_scheduler.CosineAnnealingLR(o, 30), schedule_per="step",
+        )  # fmt: skip
         gpugrad.manual_seed(1)
         trainer.fit(4)
-    assert same(*[trainer.state_dict() for trainer in runs])
-    assert runs[1]._update._programs
+        runs.append(trainer.state_dict())
+    assert same(*runs)
+    assert trainer._update._programs
 
 
 def test_accumulated_gradients_are_those_of_a_large_batch():
-    def train(batch_size, accumulate):
+    # 20 samples: batches of 3, 3, 3, 3; 3, 3, 2, and of 12, 8.
+    runs = []
+    for batch_size, accumulate in ((3, 4), (12, 1)):
         loader = data.DataLoader(regression_set(), batch_size)
         trainer = regression(loader, optimizer=optim.SGD, accumulate=accumulate)
-        trainer.fit(3)
-        return trainer
-
-    # 20 samples: batches of 3, 3, 3, 3; 3, 3, 2, and of 12, 8.
-    small, large = train(3, 4), train(12, 1)
-    assert small.steps == large.steps == 6
-    for x, y in zip(small.model.parameters(), large.model.parameters(), strict=True):
+        row = trainer.fit(3)[-1]
+        assert trainer.steps == 6
+        runs.append([*trainer.model.parameters(), row["training/loss"]])
+    for x, y in zip(*runs, strict=True):
         gpugrad.testing.assert_close(x, y, rtol=1e-12)
-    assert math.isclose(
-        small.history[-1]["training/loss"], large.history[-1]["training/loss"], rel_tol=1e-12
-    )
 
 
 def test_the_norm_of_the_gradient_is_clipped():
@@ -199,7 +175,11 @@ def test_the_norm_of_the_gradient_is_clipped():
             squares = [p.grad.square().sum() for p in trainer.model.parameters()]
             norms.append(math.sqrt(sum(map(float, squares))))
 
-    regression(max_norm=0.01, callbacks=[Norm()]).fit(1)
+        def on_epoch(self, trainer, row):
+            trainer.should_stop = len(trainer.history) == 1
+
+    assert len(regression(max_norm=0.01, callbacks=[Norm()]).fit(9)) == 2
+    assert len(norms) == 8
     assert all(math.isclose(norm, 0.01, rel_tol=1e-3) for norm in norms)
 
 
@@ -258,14 +238,6 @@ def test_early_stopping_and_best_weights(values, mode, epochs, best):
     assert len(trainer.fit(6)) == epochs  # patience stays at its end
 
 
-def test_a_callback_can_stop():
-    class Enough(Callback):
-        def on_epoch(self, trainer, row):
-            trainer.should_stop = len(trainer.history) == 1
-
-    assert len(regression(callbacks=[Enough()]).fit(9)) == 2
-
-
 def test_evaluation():
     modes = []
 
@@ -311,25 +283,17 @@ def test_csv(tmp_path):
 
 
 def test_tensorboard(monkeypatch, tmp_path):
-    class Writer:
-        def __init__(self, folder):
-            self.folder, self.calls = folder, []
-
-        def add_scalar(self, *args):
-            self.calls.append(args)
-
-        def flush(self):
-            self.calls.append("flush")
-
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(ImportError, match="pip install tensorboardX, or pass torch"):
         TensorBoardLog(tmp_path)
-    monkeypatch.setitem(sys.modules, "tensorboardX", types.SimpleNamespace(SummaryWriter=Writer))
+    module = Mock()
+    monkeypatch.setitem(sys.modules, "tensorboardX", module)
     log = TensorBoardLog(tmp_path)
     row, _ = regression(callbacks=[log]).fit(2)
-    assert log.writer.folder == str(tmp_path)
-    assert log.writer.calls[:3] == [*((k, v, 1) for k, v in row.items()), "flush"]
-    assert log.writer.calls[3][2] == 2
+    module.SummaryWriter.assert_called_once_with(str(tmp_path))
+    calls = log.writer.method_calls
+    assert calls[:3] == [*(call.add_scalar(k, v, 1) for k, v in row.items()), call.flush()]
+    assert calls[3].args[2] == 2
     assert TensorBoardLog(log.writer).writer is log.writer
 
 
@@ -383,44 +347,27 @@ def test_curves(tmp_path):
         curves([])
 
 
-def test_a_loss_that_is_not_finite_keeps_the_checkpoint(tmp_path):
+def test_a_checkpoint_is_kept(tmp_path):
+    """If the loss is not finite, and if a new run would overwrite it."""
     path = tmp_path / "run.safetensors"
     trainer = regression(checkpoint=path)
     trainer.fit(1)
     before = path.read_bytes()
+    with pytest.raises(FileExistsError, match="load it to continue"):
+        regression(checkpoint=path).fit(1)
     trainer.optimizer.param_groups[0]["lr"] = 1e300
     with pytest.warns(RuntimeWarning), pytest.raises(FloatingPointError, match="in epoch 2"):
         trainer.fit(3)
     assert (path.read_bytes(), len(trainer.history)) == (before, 1)
 
 
-def test_a_new_run_does_not_overwrite_a_checkpoint(tmp_path):
-    path = tmp_path / "run.safetensors"
-    path.write_text("precious")
-    with pytest.raises(FileExistsError, match="load it to continue"):
-        regression(checkpoint=path).fit(1)
-    assert path.read_text() == "precious"
-
-
-def test_callbacks_end_where_the_run_ends():
-    calls = []
-
-    class Note(Callback):
-        def on_start(self, trainer):
-            calls.append("start")
-
-        def on_end(self, trainer):
-            calls.append("end")
-
-    with pytest.raises(KeyboardInterrupt):
-        regression(callbacks=[Note(), Stop(2), Note()]).fit(1)
-    assert calls == ["start", "start", "end", "end"]
-
-
-def test_an_epoch_that_was_broken_off_leaves_no_trace_in_the_history():
-    trainer = regression(callbacks=[Stop(3)])
+def test_a_run_that_is_broken_off():
+    """Callbacks end where the run ends, and the epoch leaves no trace in the history."""
+    callbacks = [Stop(9), Stop(2), Stop(9)]
+    trainer = regression(callbacks=callbacks)
     with pytest.raises(KeyboardInterrupt):
         trainer.fit(1)
+    assert all(callback.calls == ["start", "end"] for callback in callbacks)
     assert trainer._means.totals() == []
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from libraries import Library
+from libraries import each_library, libraries
 from samples import every
 
 import gpugrad as gg
@@ -244,13 +244,14 @@ def values():
     return json.loads(VALUES.read_text())
 
 
-def check(name, values, library):
+def check(name, values, library, wrapped=lambda f: f):
     class OnLibrary(Ours):
         asarray = library.tensor
 
     transforms, f = COMPOSITIONS[name]
     expected = np.array(values[name])
-    result = compose(OnLibrary, f, transforms)(library.tensor(X))
+    result = compose(OnLibrary, lambda m, x: wrapped(partial(f, m))(x), transforms)
+    result = result(library.tensor(X))
     assert not result.requires_grad
     scale = np.abs(expected).max()
     assert_close(library.values(result), expected, rtol=1e-9, atol=1e-9 * scale)
@@ -260,13 +261,31 @@ def check(name, values, library):
 def test_compositions(f, values):
     for name, checked in every([name for name, of in COMPOSITIONS.items() if of[1] is f]):
         with checked:
-            check(name, values, Library("numpy", "numpy"))
+            check(name, values, libraries()[0])
 
 
+@pytest.mark.parametrize("library", each_library()[1:])
 def test_other_libraries(library, values):
     for name, checked in every([*COMPOSITIONS][::4]):
         with checked:
             check(name, values, library)
+
+
+def with_own_rule(f):
+    g = gg.custom_vjp(f)
+    g.defvjp(lambda x: (f(x), x), lambda x, c: gg.vjp(f, x)[1](c))
+    return g
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [with_own_rule, lambda f: partial(gg.checkpoint, f)],
+    ids=["custom_vjp", "checkpoint"],
+)
+def test_custom_vjp_and_checkpoint(wrapped, values):
+    for name, checked in every([*COMPOSITIONS][::5]):
+        with checked:
+            check(name, values, libraries()[0], wrapped)
 
 
 @pytest.mark.slow

@@ -4,148 +4,52 @@ from functools import partial
 
 import numpy as np
 import pytest
+from test_checkpoint import AXES, DERIVATIVES, check_derivatives
 
 import gpugrad as gg
-from gpugrad import custom_vjp
+from gpugrad import custom_vjp, tree
 from gpugrad.autograd import grad as gradients
 
 X, Y = np.random.default_rng(0).standard_normal((2, 3, 4))
 
 
-@pytest.fixture
-def with_jax():
-    global jax, jnp
-    jax = pytest.importorskip("jax")
-    jnp = jax.numpy
-    jax.config.update("jax_enable_x64", True)
-    yield
-    jax.config.update("jax_enable_x64", False)
-
-
 def close(x, expected):
-    leaves = x if isinstance(x, (tuple, list)) else (x,)
-    others = expected if isinstance(expected, (tuple, list)) else (expected,)
-    assert len(leaves) == len(others)
-    for a, b in zip(leaves, others, strict=True):
-        if isinstance(a, (tuple, list)):
-            close(a, b)
-        else:
-            b = np.asarray(b)
-            assert a.shape == b.shape
-            np.testing.assert_allclose(a.detach().numpy(), b, rtol=1e-10, atol=1e-12)
+    for a, b in zip(tree.leaves(x), tree.leaves(expected), strict=True):
+        assert a.shape == np.shape(b)
+        np.testing.assert_allclose(a.detach().numpy(), np.asarray(b), rtol=1e-10, atol=1e-12)
 
 
 def leaf(values):
     return gg.tensor(values, requires_grad=True)
 
 
-def ratio(custom, xp):
-    """Return ``sin(x) / y`` elementwise, with residuals that depend on both."""
-
-    @custom
-    def f(x, y):
-        return xp.sin(x) / y
-
-    def fwd(x, y):
-        return f(x, y), (xp.cos(x), xp.sin(x), 1 / y)
-
-    def bwd(residuals, g):
-        cos, sin, over = residuals
-        return g * cos * over, -g * sin * over**2
-
-    f.defvjp(fwd, bwd)
-    return f
+def plain(x, y):
+    return gg.sin(x) / y
 
 
-OURS = ratio(custom_vjp, gg)
+@custom_vjp
+def ratio(x, y):
+    """``sin(x) / y`` elementwise, with residuals that depend on both."""
+    return plain(x, y)
 
 
-def total(f):
-    return lambda x, y: (f(x, y) ** 2).sum()
+def ratio_forward(x, y):
+    return ratio(x, y), (gg.cos(x), gg.sin(x), 1 / y)
 
 
-@pytest.mark.usefixtures("with_jax")
+def ratio_backward(residuals, g):
+    cos, sin, over = residuals
+    return g * cos * over, -g * sin * over**2
+
+
+ratio.defvjp(ratio_forward, ratio_backward)
+
+
 class TestDerivatives:
-    def check(self, transform, *args):
-        given = [gg.asarray(a) for a in args]
-        close(transform(gg, OURS)(*given), transform(jax, ratio(jax.custom_vjp, jnp))(*args))
-
-    def test_first(self):
-        self.check(lambda m, f: m.grad(total(f), (0, 1)), X, Y)
-
-    def test_second(self):
-        def product(m, f):
-            g = m.grad(total(f), (0, 1))
-            return m.grad(lambda x, y: sum((part**2).sum() for part in g(x, y)), (0, 1))
-
-        self.check(product, X, Y)
-
-    def test_third(self):
-        def third(m, f):
-            g = m.grad(total(f), 0)
-            h = m.grad(lambda x, y: (g(x, y) ** 2).sum(), 1)
-            return m.grad(lambda x, y: (h(x, y) ** 2).sum(), (0, 1))
-
-        self.check(third, X, Y)
-
-    def test_pullback_and_jacobian(self):
-        theirs = ratio(jax.custom_vjp, jnp)
-        close(
-            gg.vjp(OURS, gg.asarray(X), gg.asarray(Y))[1](gg.asarray(Y)),
-            jax.vjp(theirs, X, Y)[1](Y),
-        )
-        found = gg.jacobian(OURS, (0, 1), mode="reverse")(gg.asarray(X), gg.asarray(Y))
-        close(found, jax.jacrev(theirs, (0, 1))(X, Y))
-
-    @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 1)])
-    def test_inside_a_vmap(self, axes):
-        args = {(0, 0): (X, Y), (0, None): (X, Y[0]), (None, 1): (X[:, 0], Y)}[axes]
-        self.check(lambda m, f: m.vmap(m.grad(total(f), (0, 1)), axes), *args)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 1)])
-    def test_through_a_vmap_that_has_ended(self, axes):
-        args = {(0, 0): (X, Y), (0, None): (X, Y[0]), (None, 1): (X[:, 0], Y)}[axes]
-
-        def outer(m, f):
-            return lambda x, y: (m.vmap(f, axes)(x, y) ** 2).sum()
-
-        self.check(lambda m, f: m.grad(outer(m, f), (0, 1)), *args)
-
-        def hessian(m, f):
-            if m is jax:  # its own hessian needs forward mode
-                return jax.jacrev(jax.jacrev(outer(m, f), 1), 1)
-            return gg.hessian(outer(m, f), 1)
-
-        self.check(hessian, *args)
-
-    def test_jacobians_of_examples_inside_and_outside(self):
-        def inside(m, f):
-            return m.vmap(m.jacrev(f, 1) if m is jax else m.jacobian(f, 1, mode="reverse"))
-
-        self.check(inside, X, Y)
-
-        def nested(m, f):
-            rows = m.vmap(m.vmap(f, (0, None)), (None, 0))
-            return m.jacrev(rows, 0) if m is jax else m.jacobian(rows, 0, mode="reverse")
-
-        self.check(nested, X[0], Y[0])
-
-    def test_forward_mode_transposes_it(self):
-        theirs = ratio(jax.custom_vjp, jnp)  # has no forward mode
-        given = gg.asarray(X), gg.asarray(Y)
-        tangents = gg.asarray(Y), gg.asarray(X)
-        _, found = gg.jvp(OURS, given, tangents)
-        _, expected = jax.jvp(lambda x, y: jnp.sin(x) / y, (X, Y), (Y, X))
-        close(found, expected)
-        found = gg.jacobian(OURS, mode="forward")(*given)
-        close(found, jax.jacrev(theirs)(X, Y))
-        _, found = gg.jvp(gg.grad(total(OURS)), given, tangents)
-        _, expected = jax.jvp(jax.grad(total(lambda x, y: jnp.sin(x) / y)), (X, Y), (Y, X))
-        close(found, expected)
-        _, found = gg.vmap(lambda *v: gg.jvp(OURS, v[:2], v[2:]))(*given, *tangents)
-        _, expected = jax.jvp(lambda x, y: jnp.sin(x) / y, (X, Y), (Y, X))
-        close(found, expected)
+    @pytest.mark.parametrize("axes", [None, *AXES], ids=str)
+    @pytest.mark.parametrize("name", DERIVATIVES)
+    def test_of_a_plain_function(self, name, axes):
+        check_derivatives(ratio, plain, name, axes)
 
     @pytest.mark.parametrize(
         "f",
@@ -191,29 +95,25 @@ class TestDerivatives:
 
     def test_backward_and_create_graph(self):
         x, y = leaf(X), leaf(Y)
-        OURS(x, y).sum().backward()
+        ratio(y=y, x=x).sum().backward()
         close((x.grad, y.grad), (np.cos(X) / Y, -np.sin(X) / Y**2))
-        (g,) = gradients(OURS(x, y).sum(), x, create_graph=True)
+        (g,) = gradients(ratio(x, y).sum(), x, create_graph=True)
         (h,) = gradients(g.sum(), y)
         close(h, -np.cos(X) / Y**2)
+        assert (ratio.__name__, repr(ratio)) == ("ratio", "<custom_vjp ratio>")
+        assert ratio.__doc__.startswith("``sin(x) / y``")
+        with pytest.raises(TypeError, match="ratio: got an unexpected keyword argument 'z'"):
+            ratio(x, y, z=y)
 
     def test_derivatives_follow_the_rule(self):
-        @custom_vjp
-        def straight_through(x):
-            return gg.round(x)
-
+        straight_through = custom_vjp(gg.round)
         straight_through.defvjp(lambda x: (gg.round(x), None), lambda _, g: (g,))
-        x = gg.tensor([0.3, 1.7])
-        assert gg.grad(lambda x: (straight_through(x) * x).sum())(x).tolist() == pytest.approx(
-            [0.3, 3.7]
-        )
+        found = gg.grad(lambda x: (straight_through(x) * x).sum())(gg.asarray(X))
+        close(found, X + np.round(X))
 
     def test_random_numbers_of_residuals(self):
         drawn = []
-
-        @custom_vjp
-        def noisy(x):
-            return x**3
+        noisy = custom_vjp(lambda x: x**3)
 
         def fwd(x):
             noise = gg.random.normal(x.shape, dtype=x.dtype)
@@ -277,57 +177,32 @@ class TestArguments:
         with pytest.raises(TypeError, match="scaled: missing a required argument: 'x'"):
             scaled()
 
-    def test_a_pullback_as_residuals(self):
-        @custom_vjp
-        def scaled(x):
-            return gg.exp(x) * x
+    @pytest.mark.parametrize("z", [X, X + 1j * Y], ids=["real", "complex"])
+    def test_a_pullback_as_residuals(self, z):
+        def f(z):
+            return gg.exp(z) * z
 
-        scaled.defvjp(
-            lambda x: gg.vjp(lambda x: gg.exp(x) * x, x),
-            lambda pullback, g: tuple(0.5 * c for c in pullback(g)),
+        g = custom_vjp(f)
+        g.defvjp(
+            lambda z: gg.vjp(f, z), lambda pullback, c: tuple(0.5 * part for part in pullback(c))
         )
-        f = lambda x: scaled(x).sum()  # noqa: E731
-        close(gg.grad(f)(gg.asarray(X)), 0.5 * np.exp(X) * (X + 1))
-        close(gg.grad(lambda x: gg.grad(f)(x).sum())(gg.asarray(X)), 0.5 * np.exp(X) * (X + 2))
+        gradient, expected = [gg.grad(lambda z, h=h: gg.abs(h(z)).sum()) for h in (g, f)]
+        z = gg.asarray(z)
+        close(gradient(z), 0.5 * expected(z).numpy())
 
     def test_several_results_of_which_some_are_used(self):
-        @custom_vjp
-        def f(x):
-            return gg.sin(x), x, gg.cos(x)
-
+        f = custom_vjp(lambda x: (gg.sin(x), x, gg.cos(x)))
         f.defvjp(lambda x: (f(x), x), lambda x, g: (g[0] * gg.cos(x) + g[1] - g[2] * gg.sin(x),))
+        slopes = [np.cos(X), np.ones_like(X), -np.sin(X)]
         for used in ([0], [1], [0, 2]):
             x = leaf(X)
             out = f(x)
             sum((out[i] * (i + 1)).sum() for i in used).backward()
-            slopes = [np.cos(X), np.ones_like(X), -np.sin(X)]
             close(x.grad, sum(slopes[i] * (i + 1) for i in used))
-
-    def test_complex_cotangents_equal_those_of_vjp(self):
-        @custom_vjp
-        def f(z):
-            return z * z
-
-        f.defvjp(lambda z: gg.vjp(lambda z: z * z, z), lambda pullback, g: pullback(g))
-        z = gg.asarray(X + 1j * Y)
-        expected = gg.grad(lambda z: gg.abs(z * z).sum())(z)
-        close(gg.grad(lambda z: gg.abs(f(z)).sum())(z), expected.numpy())
-
-    def test_nothing_recorded(self):
-        calls = []
-        f = custom_vjp(lambda x: x * 2)
-        f.defvjp(lambda x: calls.append(x), lambda _, g: (g,))
-        f(gg.asarray(X))
-        with gg.no_grad():
-            f(leaf(X))
-        assert not calls
 
     def test_nothing_inside_is_recorded(self):
         seen = []
-
-        @custom_vjp
-        def f(x):
-            return x * 2
+        f = custom_vjp(lambda x: x * 2)
 
         def bwd(residuals, g):
             seen.append([residuals.requires_grad, g.requires_grad])
@@ -338,13 +213,15 @@ class TestArguments:
             return x * 2, x
 
         f.defvjp(fwd, bwd)
+        f(gg.asarray(X))
+        with gg.no_grad():
+            f(leaf(X))
+        assert not seen
         f(leaf(X)).sum().backward()
         assert seen == [False, [False, False]]
 
     def test_a_leaf_made_inside(self):
-        @custom_vjp
-        def f(x):
-            return gg.sin(x)
+        f = custom_vjp(gg.sin)
 
         def fwd(x):
             inner = x.detach().requires_grad_()
@@ -356,28 +233,11 @@ class TestArguments:
         f(x).sum().backward()
         close(x.grad, np.cos(X))
 
-    def test_overwritten_in_place(self):
-        x, y = leaf(X), leaf(Y)
-        out = OURS(x, y)
-        optimizer = gg.optim.SGD([x], lr=0.1)
-        x.grad = gg.ones_like(x)
-        optimizer.step()
-        x.grad = None
-        with pytest.raises(RuntimeError, match="backward through f: a value it saved"):
-            out.sum().backward()
-
     def test_all_libraries(self, library):
         x = library.tensor(X.astype("float32"), requires_grad=True)
         y = library.tensor(Y.astype("float32"))
-        OURS(x, y).sum().backward()
+        ratio(x, y).sum().backward()
         np.testing.assert_allclose(library.values(x.grad), np.cos(X) / Y, rtol=1e-4)
-
-    def test_name_and_doc_are_kept(self):
-        @custom_vjp
-        def f(x):
-            """Nothing."""
-
-        assert (f.__name__, f.__doc__, repr(f)) == ("f", "Nothing.", "<custom_vjp f>")
 
 
 class TestErrors:
@@ -393,14 +253,14 @@ class TestErrors:
         "returned, error, message",
         [
             (lambda g: g, TypeError, r"bwd must return a tuple .* \(x, params,\), not a Tensor"),
-            (lambda g: (g,), ValueError, "bwd must return 2 cotangents, for x, params, not 1"),
-            (lambda g: (g, {"w": g}, g), ValueError, "not 3"),
-            (lambda g: (g[0], {"w": g}), ValueError, r"cotangent of x .* \(3, 4\), not \(4,\)"),
-            (lambda g: (g, {"w": g.sum()}), ValueError, r"cotangent of params\['w'\] .*not \(\)"),
-            (lambda g: (g, {"v": g}), ValueError, r"cotangent of params .* structure \{'w': \*\}"),
-            (lambda g: (g, g), ValueError, r"cotangent of params .* structure \{'w': \*\}"),
-            (lambda g: (g + 1j, None), TypeError, "cotangent of x .* real"),
-            (lambda g: ("g", None), TypeError, "cotangent of x"),
+            (lambda g: (g,), TypeError, r"bwd must .* \(x, params,\), not a tuple of 1"),
+            (lambda g: (g, {"w": g}, g), TypeError, "not a tuple of 3"),
+            (lambda g: (g[0], {"w": g}), ValueError, r"returned for x .* \(3, 4\), not \(4,\)"),
+            (lambda g: (g, {"w": g.sum()}), ValueError, r"returned for params\['w'\] .*not \(\)"),
+            (lambda g: (g, {"v": g}), ValueError, r"returned for params .* structure \{'w': \*\}"),
+            (lambda g: (g, g), ValueError, r"returned for params .* structure \{'w': \*\}"),
+            (lambda g: (g + 1j, None), TypeError, "returned for x .* real"),
+            (lambda g: ("g", None), TypeError, "returned for x"),
         ],
     )  # fmt: skip
     def test_cotangents(self, returned, error, message):
@@ -424,27 +284,20 @@ class TestErrors:
     )
     def test_results_without_graph(self, result, message):
         """Their cotangents would never come to bwd."""
-
-        @custom_vjp
-        def f(x):
-            return result(x.detach() * 2)
-
+        f = custom_vjp(lambda x: result(x.detach() * 2))
         f.defvjp(lambda x: (f(x), None), lambda _, g: (g * 2,))
-        message = f"^f: {message}.*, which has no graph, so bwd would not be called for it; return"
+        message = (
+            f"^f?.*: {message}.*, which has no graph, so bwd would not be called for it; return"
+        )
         with pytest.raises(TypeError, match=message):
             gg.grad(lambda x: (f(x) * x).sum())(gg.asarray(X))
         f(gg.asarray(X))  # nothing is recorded
 
     def test_results_that_have_no_cotangent(self):
         """Such as integers are no mistake."""
-
-        @custom_vjp
-        def f(x):
-            return x * 2, len(x), np.arange(3), "name", None
-
+        f = custom_vjp(lambda x: (x * 2, len(x), np.arange(3), "name", None))
         f.defvjp(lambda x: (f(x), None), lambda _, g: (g[0] * 5,))
-        found = gg.grad(lambda x: f(x)[0].sum())(gg.asarray(X))
-        np.testing.assert_array_equal(found.numpy(), np.full_like(X, 5))
+        close(gg.grad(lambda x: f(x)[0].sum())(gg.asarray(X)), np.full_like(X, 5))
 
     def test_tensors_from_outside(self):
         w = leaf(Y)
@@ -470,30 +323,24 @@ class TestErrors:
         def f(x):
             return x
 
-        with pytest.raises(TypeError, match=r"f: it has no VJP yet; give one with f\.defvjp"):
-            f(leaf(X))
-        with pytest.raises(TypeError, match=r"f\.defvjp: bwd must be a function"):
-            f.defvjp(lambda x: (x, x), None)
-        with pytest.raises(TypeError, match="custom_vjp: f must be a function"):
-            custom_vjp(3)
+        for call, message in (
+            (lambda: f(leaf(X)), r"f: it has no VJP yet; give one with f\.defvjp"),
+            (lambda: f.defvjp(lambda x: (x, x), None), r"f\.defvjp: bwd must be a function"),
+            (lambda: custom_vjp(3), "custom_vjp: f must be a function"),
+            (lambda: custom_vjp(f, nondiff_argnums=("x",)), "nondiff_argnums must be positions"),
+        ):
+            with pytest.raises(TypeError, match=message):
+                call()
 
     def test_nondiff_argnums(self):
-        with pytest.raises(TypeError, match="nondiff_argnums must be positions"):
-            custom_vjp(lambda x: x, nondiff_argnums=("x",))
         f = custom_vjp(lambda x, y: x * y, nondiff_argnums=1)
         f.defvjp(lambda x, y: (x * y, None), lambda y, _, g: (g * y,))
-        with pytest.raises(TypeError, match="argument y requires grad, but nondiff_argnums"):
-            f(leaf(X), leaf(Y))
-        with pytest.raises(TypeError, match="missing a required argument: 'y'"):
-            f(leaf(X))
         g = custom_vjp(lambda *args: args[0], nondiff_argnums=1)
         g.defvjp(f._fwd, f._bwd)
-        with pytest.raises(TypeError, match="names argument 1, but 1"):
-            g(leaf(X))
-
-    def test_named_arguments(self):
-        with pytest.raises(TypeError, match="f: got an unexpected keyword argument 'z'"):
-            OURS(leaf(X), leaf(Y), z=leaf(Y))
-        x = leaf(X)
-        OURS(y=leaf(Y), x=x).sum().backward()
-        close(x.grad, np.cos(X) / Y)
+        for call, message in (
+            (lambda: f(leaf(X), leaf(Y)), "argument y requires grad, but nondiff_argnums"),
+            (lambda: f(leaf(X)), "missing a required argument: 'y'"),
+            (lambda: g(leaf(X)), "names argument 1, but 1"),
+        ):
+            with pytest.raises(TypeError, match=message):
+                call()

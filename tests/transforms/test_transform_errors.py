@@ -57,51 +57,41 @@ def test_not_a_function(transform):
         f"not f(x)",
         lambda: transform(loss(X)),
     )
-    with pytest.raises(TypeError, match=f"{transform.__name__}: f must be a function"):
-        transform(None)
 
 
 @pytest.mark.parametrize("transform", [gg.jvp, gg.vjp, gg.linearize], ids=lambda t: t.__name__)
 def test_first_argument_not_a_function(transform):
-    with pytest.raises(TypeError, match=f"{transform.__name__}: f must be a function"):
-        transform(X, (X,), (X,))
+    for x in (X, None):
+        with pytest.raises(TypeError, match=f"{transform.__name__}: f must be a function"):
+            transform(x, (X,), (X,))
 
 
 @pytest.mark.parametrize("transform", GRADIENTS, ids=lambda t: t.__name__)
 def test_results_that_are_not_scalar(transform):
-    name = transform.__name__
     args = (X, X) if transform is gg.hvp else (X,)
     aux = "; to return more, use has_aux=True" if transform is not gg.hvp else ""
-    for f, what in (
-        (double, "float32 of shape (3,); take its sum or mean, or use jacobian or vjp"),
+    floating = "of f must be a real floating scalar, of shape (), not"
+    for f, words in (
+        (
+            double,
+            f"{floating} float32 of shape (3,); take its sum or mean, or use jacobian or vjp",
+        ),
         (
             lambda x: x[None, :1] * 2,
-            "float32 of shape (1, 1); return its one element, y.sum() or y.reshape(())",
+            f"{floating} float32 of shape (1, 1); return its one element, y.sum() or y.reshape(())",
         ),
-        (lambda x: x.sum() * 1j, "complex64 of shape (); take its real part or abs"),
-        (lambda x: gg.argmax(x), "int64, which has no derivatives"),
-        (lambda x: x.sum() > 0, "bool, which has no derivatives"),
+        (
+            lambda x: x.sum() * 1j,
+            f"{floating} complex64 of shape (); take its real part or abs",
+        ),
+        (lambda x: gg.argmax(x), f"{floating} int64, which has no derivatives"),
+        (lambda x: (loss(x), x), f"{floating} a tuple{aux}"),
+        (lambda x: {"loss": loss(x)}, f"{floating} a dict{aux}"),
+        (lambda x: None, f"{floating} None; is a return missing?"),
+        (lambda x: "text", "must be a tensor, not str"),
     ):
-        raises(
-            TypeError,
-            f"{name}: the result of f must be a real floating scalar, of shape (), not {what}",
-            lambda f=f: transform(f)(*args),
-        )
-    for f, what in (
-        (lambda x: (loss(x), x), f"a tuple{aux}"),
-        (lambda x: {"loss": loss(x)}, f"a dict{aux}"),
-        (lambda x: None, "None; is a return missing?"),
-    ):
-        raises(
-            TypeError,
-            f"{name}: the result of f must be a scalar tensor, not {what}",
-            lambda f=f: transform(f)(*args),
-        )
-    raises(
-        TypeError,
-        f"{name}: the result must be a tensor, not str",
-        lambda: transform(lambda x: "text")(*args),
-    )
+        message = f"{transform.__name__}: the result {words}"
+        raises(TypeError, message, lambda f=f: transform(f)(*args))
 
 
 # Every transform that computes derivatives, as a function of f and a tensor.
@@ -119,26 +109,13 @@ OF_ONE_ARGUMENT = {
 # Functions whose results have no graph, and what errors call these.
 WITHOUT_GRAPH = {
     "item": (lambda x: x.sum().item() ** 2, "the Python number 36.0 (float)"),
-    "float": (lambda x: float(x.detach().sum()), "the Python number 6.0 (float)"),
-    "an integer": (lambda x: len(x), "the Python number 3 (int)"),
     "a bool": (lambda x: x.sum().item() > 0, "the Python number True (bool)"),
-    "a constant": (lambda x: 1.0, "the Python number 1.0 (float)"),
-    "a complex number": (lambda x: 1j, "the Python number 1j (complex)"),
     "another number": (lambda x: Fraction(1, 3), "the Python number 1/3 (Fraction)"),
-    "a NumPy number": (
-        lambda x: np.float32(x.sum().item()), "the NumPy number 6.0 (float32)"
-    ),
-    "a NumPy array": (
-        lambda x: x.detach().numpy(), "an array of numpy (float32 (3,) on cpu)"
-    ),
-    "through checkpoint": (
-        lambda x: gg.checkpoint(lambda x: x.sum().item(), x), "the Python number 6.0 (float)"
-    ),
-    "through a transform": (
-        lambda x: gg.grad(lambda y: (y * x).sum())(x).sum().item(), "the Python number 6.0 (float)"
-    ),
-    "through compile": (gg.compile(lambda x: 2.0), "the Python number 2.0 (float)"),
-}  # fmt: skip
+    "a NumPy number": (lambda x: np.float32(6), "the NumPy number 6.0 (float32)"),
+    "an array": (lambda x: x.detach().numpy(), "an array of numpy (float32 (3,) on cpu)"),
+    "by checkpoint": (lambda x: gg.checkpoint(lambda x: 1j, x), "the Python number 1j (complex)"),
+    "by compile": (gg.compile(lambda x: 2.0), "the Python number 2.0 (float)"),
+}
 REMEDY = (
     "which has no graph, so no derivative of it can be computed; return a tensor, and do not call "
     "item(), float() or numpy() on it"
@@ -182,38 +159,6 @@ class TestResultsWithoutGraph:
 
         raises(TypeError, message, lambda: gg.vmap(derivative)(ROWS))
         raises(TypeError, message, lambda: gg.compile(derivative)(X))
-
-    def test_a_constant_tensor_has_the_derivative_0(self, transform):
-        derivative = OF_ONE_ARGUMENT[transform](lambda x: gg.tensor(3.0), X)
-        if isinstance(derivative, tuple):  # of the value and what gives the derivative
-            derivative = derivative[1]
-        if transform == "vjp":
-            (derivative,) = derivative(gg.tensor(1.0))
-        elif transform == "linearize":
-            derivative = derivative(X)
-        assert not derivative.numpy().any()
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda f: gg.grad(f, has_aux=True)(X),
-        lambda f: gg.value_and_grad(f, has_aux=True)(X),
-        lambda f: gg.jacobian(f, has_aux=True)(X),
-        lambda f: gg.hessian(f, has_aux=True)(X),
-        lambda f: gg.vjp(f, X, has_aux=True),
-        lambda f: gg.jvp(f, (X,), (X,), has_aux=True),
-        lambda f: gg.linearize(f, X, has_aux=True),
-    ],
-)
-def test_auxiliary_results_may_be_numbers(call):
-    aux = {"loss": 1.5, "values": [np.ones(2), 3]}
-    found = call(lambda x: (loss(x), aux))
-    found = found[0] if isinstance(found[0], tuple) else found  # ((value, aux), gradient)
-    assert found[-1]["loss"] == 1.5
-    assert found[-1]["values"][1] == 3
-    with pytest.raises(TypeError, match=r"the result is the Python number 14\.0"):
-        call(lambda x: (loss(x).item(), loss(x)))
 
 
 def test_a_number_of_a_compiled_function():
@@ -268,66 +213,35 @@ def test_primals_without_derivatives():
 class TestArgnums:
     @pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
     def test_argnums_that_choose_nothing(self, transform):
-        name = transform.__name__
-        raises(
-            TypeError,
-            f"{name}: argnums is 1, but the call has 1 positional argument; arguments passed by "
-            f"name are chosen by name",
-            lambda: transform(pair, 1)(X, y=X),
-        )
-        raises(
-            TypeError,
-            f"{name}: argnums is -3, but the call has 2 positional arguments; arguments passed by "
-            f"name are chosen by name",
-            lambda: transform(pair, -3)(X, X),
-        )
-        raises(
-            TypeError,
-            f"{name}: argnums names 'z', but the arguments given are: x, y",
-            lambda: transform(pair, "z")(X, y=X),
-        )
-        raises(
-            TypeError,
-            f"{name}: argnums names 'xs', but the arguments given are: xs[0], xs[1]",
-            lambda: transform(many, "xs")(X, X),
-        )
-        raises(
-            TypeError,
-            f"{name}: argnums names 'last', but the arguments given are: none",
-            lambda: transform(many, "last")(),
-        )
-
-    @pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
-    def test_autograds_name_of_the_option(self, transform):
+        by_name = "arguments passed by name are chosen by name"
+        for f, argnums, args, named, words in (
+            (pair, 1, [X], {"y": X}, f"is 1, but the call has 1 positional argument; {by_name}"),
+            (pair, -3, [X, X], {}, f"is -3, but the call has 2 positional arguments; {by_name}"),
+            (pair, "z", [X], {"y": X}, "names 'z', but the arguments given are: x, y"),
+            (many, "xs", [X, X], {}, "names 'xs', but the arguments given are: xs[0], xs[1]"),
+            (many, "last", [], {}, "names 'last', but the arguments given are: none"),
+        ):
+            message = f"{transform.__name__}: argnums {words}"
+            raises(TypeError, message, lambda: transform(f, argnums)(*args, **named))  # noqa: B023
         with pytest.raises(TypeError, match=f"^{transform.__name__}: .*argnum is argnums here"):
             transform(pair, argnum=1)
+        raises(
+            TypeError,
+            f"{transform.__name__}: argnums must be an int or a parameter's name, or a tuple of "
+            f"these, not float32 (3,) on cpu; the arguments of f go to what is returned: "
+            f"{transform.__name__}(f)(x)",
+            lambda: transform(loss, X),
+        )
 
     @pytest.mark.parametrize("argnums", [(0, 0), (0, "x"), (1, -1), ["y", "y"]], ids=repr)
     def test_twice(self, argnums):
-        raises(
-            ValueError,
-            f"grad: argnums {argnums!r} chooses an argument twice",
-            lambda: gg.grad(pair, argnums)(X, X),
-        )
+        message = f"grad: argnums {argnums!r} chooses an argument twice"
+        raises(ValueError, message, lambda: gg.grad(pair, argnums)(X, X))
 
     @pytest.mark.parametrize("argnums", [None, 1.5, (), (0, None), True, {0}], ids=repr)
     def test_invalid_types(self, argnums):
-        raises(
-            TypeError,
-            f"grad: argnums must be an int or a parameter's name, or a tuple of these, "
-            f"not {argnums!r}",
-            lambda: gg.grad(pair, argnums),
-        )
-
-    @pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
-    def test_arguments_in_their_place(self, transform):
-        name = transform.__name__
-        raises(
-            TypeError,
-            f"{name}: argnums must be an int or a parameter's name, or a tuple of these, not "
-            f"float32 (3,) on cpu; the arguments of f go to what is returned: {name}(f)(x)",
-            lambda: transform(loss, X),
-        )
+        message = "grad: argnums must be an int or a parameter's name, or a tuple of these, not "
+        raises(TypeError, f"{message}{argnums!r}", lambda: gg.grad(pair, argnums))
 
 
 def test_has_aux_without_a_pair():
@@ -343,6 +257,8 @@ def test_has_aux_without_a_pair():
         words = f"{name}: with has_aux f must return a pair (result, aux), not a "
         raises(TypeError, f"{words}Tensor", lambda call=call: call(loss))
         raises(TypeError, f"{words}tuple of 3", lambda call=call: call(lambda x: (loss(x), 1, 2)))
+        with pytest.raises(TypeError, match=r"the result is the Python number 14\.0"):
+            call(lambda x: (loss(x).item(), loss(x)))
 
 
 class TestCotangents:
@@ -351,7 +267,7 @@ class TestCotangents:
         for g, kind, words in (
             (S, ValueError, "of the result must have its shape (3,), not ()"),
             (1.0, ValueError, "of the result must have its shape (3,), not ()"),
-            (X * 1j, TypeError, "of the result must be real as that is, not complex64"),
+            (X * 1j, TypeError, "of the result must be real like it, not complex64"),
             ("a", TypeError, "of the result must be an array or a number, not str"),
             ((X,), ValueError, "must have the structure *, not (*,); * is an array"),
             (None, ValueError, "must have the structure *, not None; * is an array"),
@@ -388,233 +304,167 @@ class TestCotangents:
 
 
 class TestTangents:
-    def test_tangents_that_are_not_tuples(self):
-        words = "primals and tangents must be tuples with an element for each argument of f"
-        raises(TypeError, f"jvp: {words}, such as (x,), not Tensor", lambda: gg.jvp(loss, X, X))
-        raises(
-            TypeError, f"jvp: {words}, such as (x,), not dict", lambda: gg.jvp(loss, (X,), {"x": X})
-        )
-
-    def test_counts(self):
-        raises(ValueError, "jvp: 1 primal but 2 tangents", lambda: gg.jvp(loss, (X,), (X, X)))
-        _, push = gg.linearize(pair, X, X)
-        raises(TypeError, "linearize: 2 primals but 1 tangent", lambda: push(X))
-
-    def test_shapes_dtypes_and_structures(self):
-        for t, kind, words in (
-            (S, ValueError, "the tangent of primals[0]['w'] must have its shape (3,), not ()"),
-            (
-                1j * X,
-                TypeError,
-                "the tangent of primals[0]['w'] must be real as that is, not complex64",
-            ),
-        ):
-            raises(
-                kind,
-                f"jvp: {words}",
-                lambda t=t: gg.jvp(lambda p: loss(p["w"]), ({"w": X},), ({"w": t},)),
-            )
-        for t, shown in (({"v": X}, "{'v': *}"), (X, "*"), (None, "None")):
-            raises(
-                ValueError,
-                f"jvp: tangents[0] must have the structure of primals[0], {{'w': *}}, not {shown}",
-                lambda t=t: gg.jvp(lambda p: loss(p["w"]), ({"w": X},), (t,)),
-            )
-        _, push = gg.linearize(loss, X)
-        raises(
-            ValueError,
-            "linearize: the tangent of primals[0] must have its shape (3,), not ()",
-            lambda: push(1.0),
-        )
-
     def test_vectors_of_hvp(self):
-        f = gg.hvp(lambda x: loss(x["w"]))
         with pytest.raises(TypeError, match=r"^hvp\(f\)\(\) missing 1 .* argument: 'v'"):
-            f(X)
-        for v, words in (
-            ({"w": S}, "at x['w'] must have its shape (3,), not ()"),
-            (X, "must have the structure {'w': *}, not *; * is an array"),
-        ):
-            raises(ValueError, f"hvp: the vector {words}", lambda v=v: f({"w": X}, v))
+            gg.hvp(loss)(X)
 
 
-def test_jacobians():
-    raises(
-        ValueError,
-        "jacobian: mode must be 'forward' or 'reverse', not 'fwd'",
-        lambda: gg.jacobian(loss, mode="fwd"),
-    )
-    raises(
-        TypeError,
-        "jacobian: the result[1] is int64, which has no derivatives",
-        lambda: gg.jacobian(lambda x: (x, gg.argmax(x)))(X),
-    )
-    for transform in (gg.jacobian, gg.hessian):
-        raises(
-            TypeError,
-            f"{transform.__name__}: argument x is complex64; give its real and imaginary parts "
-            f"apart",
-            lambda transform=transform: transform(lambda x: abs(x).sum())(X * 1j),
-        )
-    raises(
-        TypeError,
-        "hvp: argument x is complex64; give its real and imaginary parts apart",
-        lambda: gg.hvp(lambda x: abs(x).sum())(X * 1j, X),
-    )
-    raises(
-        TypeError,
-        "jacobian: the result is complex64, which needs mode='forward'",
-        lambda: gg.jacobian(lambda x: x * 1j, mode="reverse")(X),
-    )
-    raises(
-        TypeError,
-        "jacobian: the result must be a tensor, not str",
-        lambda: gg.jacobian(lambda x: "text")(X),
-    )
+def of_abs(x):
+    return abs(x).sum()
 
 
-class TestInAxes:
-    def check(self, kind, message, in_axes, *args, f=None, **kwargs):
-        raises(kind, f"vmap: {message}", lambda: gg.vmap(f or pair, in_axes)(*args, **kwargs))
-
-    def test_lengths(self):
-        self.check(
-            ValueError,
-            "the axes that in_axes names have different lengths: 2 in x, 3 in y",
-            0, ROWS, X,
-        )  # fmt: skip
-        self.check(
-            ValueError,
-            "the axes that in_axes names have different lengths: 2 in p['a'], 3 in p['b']",
-            0, {"a": ROWS, "b": X, "c": X}, f=lambda p: p["a"],
-        )  # fmt: skip
-
-    def test_counts(self):
-        self.check(
-            ValueError,
-            "in_axes (0,) has 1 element, but the call has 2 positional arguments",
-            (0,), ROWS, X,
-        )  # fmt: skip
-        self.check(
-            ValueError,
-            "in_axes (0, 0, 0) has 3 elements, but the call has 1 positional argument",
-            (0, 0, 0), ROWS,
-        )  # fmt: skip
-
-    def test_axes_that_do_not_exist(self):
-        remedy = "give None in in_axes for what all examples share"
-        self.check(ValueError, f"argument y has shape () and no axis 0; {remedy}", 0, ROWS, S)
-        self.check(ValueError, f"argument x has shape (2, 3) and no axis 2; {remedy}", 2, ROWS, X)
-        self.check(ValueError, f"argument x has shape (2, 3) and no axis -3; {remedy}", -3, ROWS, X)
-        self.check(
-            ValueError, f"argument x[1] has shape () and no axis 0; {remedy}", 0, [X, 2.0], f=loss
-        )
-
-    def test_no_arrays(self):
-        remedy = "give None in in_axes for what all examples share"
-        self.check(
-            TypeError,
-            f"argument y ({remedy}) must be an array or a number, not str",
-            0, X, "mean",
-        )  # fmt: skip
-
-    def test_by_name(self):
-        remedy = (
-            "arguments given by name have their examples along axis 0; bind what all share "
-            "beforehand, by functools.partial"
-        )
-        self.check(ValueError, f"argument y has shape () and no axis 0; {remedy}", 0, ROWS, y=2.0)
-
-    def test_nothing_mapped(self):
-        message = "in_axes maps no argument; at least one must have an axis"
-        self.check(ValueError, message, None, ROWS, X)
-        self.check(ValueError, message, (None, [None]), ROWS, [X])
-        self.check(ValueError, message, 0, f=lambda: 1.0)
-        self.check(ValueError, message, 0, None, f=lambda x: 1.0)
-
-    def test_structures(self):
-        tail = "it must be nested as that is, or stop above several leaves"
-        self.check(
-            ValueError,
-            f"in_axes {{'a': 0}} does not fit argument x, of structure *; {tail}",
-            ({"a": 0}, 0), ROWS, ROWS,
-        )  # fmt: skip
-        self.check(
-            ValueError,
-            f"in_axes {{'a': 0}} does not fit argument y, of structure {{'b': [*, *]}}; {tail}",
-            (0, {"a": 0}), ROWS, {"b": [ROWS, ROWS]},
-        )  # fmt: skip
-
-    @pytest.mark.parametrize("in_axes", [{"x": 0}, 0.0, "0"], ids=repr)
-    def test_types(self, in_axes):
-        self.check(
-            TypeError,
-            f"in_axes must be an int, None, or a tuple with an element for each positional "
-            f"argument, not {in_axes!r}",
-            in_axes, ROWS, X,
-        )  # fmt: skip
-
-    def test_arguments_in_their_place(self):
-        with pytest.raises(TypeError, match=r"not float32 \(3,\) on cpu; .*: vmap\(f\)\(x\)$"):
-            gg.vmap(double, X)
-
-    def test_types_of_elements(self):
-        for axis in (1.0, "a", True):
-            self.check(
-                TypeError,
-                f"the axis of y must be an int or None, not {axis!r}",
-                (0, axis), ROWS, X,
-            )  # fmt: skip
+def of_dict(p):
+    return loss(p["w"])
 
 
-def test_out_axes():
-    def check(kind, message, f, out_axes):
-        raises(kind, f"vmap: {message}", lambda: gg.vmap(f, out_axes=out_axes)(ROWS))
+def push_dict(tangent):
+    return gg.jvp(of_dict, ({"w": X},), (tangent,))
 
-    same = double
-    check(
-        ValueError,
-        "out_axes is None for the result, but it differs between examples; give an axis",
-        same, None,
-    )  # fmt: skip
-    check(
-        ValueError,
-        "out_axes is None for the result['a'], but it differs between examples; give an axis",
-        lambda x: {"a": x, "b": S}, None,
-    )  # fmt: skip
-    check(
-        ValueError,
-        "out_axes is 2 for the result, which with the axis of examples has 2 axes",
-        same, 2,
-    )  # fmt: skip
-    check(
-        ValueError,
-        "out_axes (0, 0, 0) does not fit the result, of structure (*, *); it must be nested as "
-        "that is, or stop above several leaves",
-        lambda x: (x, x), (0, 0, 0),
-    )  # fmt: skip
-    check(TypeError, "out_axes for the result must be an int or None, not 0.5", same, 0.5)
-    check(TypeError, "the result[1] must be an array or a number, not str", lambda x: (x, "a"), 0)
+
+def hvp_dict(v):
+    return gg.hvp(of_dict)({"w": X}, v)
+
+
+TANGENT = "jvp: tangents[0], as primals[0], must have the structure {'w': *}"
+
+
+PUSH, PUSH_PAIR = gg.linearize(loss, X)[1], gg.linearize(pair, X, X)[1]
+TUPLES = "primals and tangents must be tuples with an element for each argument of f, such as (x,)"
+PARTS = "is complex64; give its real and imaginary parts apart"
+
+
+MUST_FIT = "must have its shape (3,), not ()"
 
 
 @pytest.mark.parametrize(
-    "read, remedy",
+    "kind, message, call",
     [
-        (lambda x: 1 if x.sum() > 0 else 0, "bool: .*where"),
-        (lambda x: float(x.sum()), "float: .*0-d tensor"),
-        (lambda x: [1, 2][x.sum().astype(gg.int64)], "int: .*index"),
-        (lambda x: x.sum().item(), "item: .*read what vmap returns"),
-        (lambda x: x.numpy(), "numpy: .*read what vmap returns"),
-        (lambda x: np.asarray(x), "numpy.asarray: .*read what vmap returns"),
-        (lambda x: x.sum().backward(), r"backward: .*gpugrad\.grad"),
-        (lambda x: gg.autograd.grad(x.sum(), x), r"backward: .*gpugrad\.grad"),
-        (lambda x: x.requires_grad_(), r"requires_grad_: .*gpugrad\.grad"),
+        (TypeError, f"jvp: {TUPLES}, not Tensor", lambda: gg.jvp(loss, X, X)),
+        (TypeError, f"jvp: {TUPLES}, not dict", lambda: gg.jvp(loss, (X,), {"x": X})),
+        (ValueError, "jvp: 1 primal but 2 tangents", lambda: gg.jvp(loss, (X,), (X, X))),
+        (TypeError, "linearize: 2 primals but 1 tangent", lambda: PUSH_PAIR(X)),
+        (ValueError, f"linearize: the tangent of primals[0] {MUST_FIT}", lambda: PUSH(1.0)),
+        (
+            ValueError,
+            f"jvp: the tangent of primals[0]['w'] {MUST_FIT}",
+            lambda: push_dict({"w": S}),
+        ),
+        (
+            TypeError,
+            "jvp: the tangent of primals[0]['w'] must be real like it, not complex64",
+            lambda: push_dict({"w": 1j * X}),
+        ),
+        (ValueError, f"{TANGENT}, not {{'v': *}}; * is an array", lambda: push_dict({"v": X})),
+        (ValueError, f"{TANGENT}, not None; * is an array", lambda: push_dict(None)),
+        (ValueError, f"hvp: the vector at p['w'] {MUST_FIT}", lambda: hvp_dict({"w": S})),
+        (
+            ValueError,
+            "hvp: the vector must have the structure {'w': *}, not *; * is an array",
+            lambda: hvp_dict(X),
+        ),
+        (TypeError, f"jacobian: argument x {PARTS}", lambda: gg.jacobian(loss)(X * 1j)),
+        (TypeError, f"hessian: argument x {PARTS}", lambda: gg.hessian(of_abs)(X * 1j)),
+        (TypeError, f"hvp: argument x {PARTS}", lambda: gg.hvp(of_abs)(X * 1j, X)),
+        (
+            ValueError,
+            "jacobian: mode must be 'forward' or 'reverse', not 'fwd'",
+            lambda: gg.jacobian(loss, mode="fwd"),
+        ),
+        (
+            TypeError,
+            "jacobian: the result[1] is int64, which has no derivatives",
+            lambda: gg.jacobian(lambda x: (x, gg.argmax(x)))(X),
+        ),
+        (
+            TypeError,
+            "jacobian: the result is complex64, which needs mode='forward'",
+            lambda: gg.jacobian(lambda x: x * 1j, mode="reverse")(X),
+        ),
+        (
+            TypeError,
+            "jacobian: the result must be a tensor, not str",
+            lambda: gg.jacobian(lambda x: "text")(X),
+        ),
     ],
-    ids=str.split("bool float index item numpy asarray backward grad requires_grad_"),
 )
-def test_reading_inside_vmap(read, remedy):
-    with pytest.raises(TypeError, match=remedy):
-        gg.vmap(read)(ROWS)
+def test_tangents_and_jacobians(kind, message, call):
+    raises(kind, message, call)
+
+
+LENGTHS = "the axes that in_axes names have different lengths"
+GIVE_NONE = "give None in in_axes for what all examples share"
+NOTHING = "in_axes maps no argument; at least one must have an axis"
+PREFIX = "it must be nested in the same way, or stop above several leaves"
+IN_AXES = "in_axes must be an int, None, or a tuple with an element for each positional argument"
+
+
+@pytest.mark.parametrize(
+    "kind, message, f, in_axes, args",
+    [
+        (ValueError, f"{LENGTHS}: 2 in x, 3 in y", pair, 0, (ROWS, X)),
+        (ValueError, f"{LENGTHS}: 2 in p['a'], 3 in p['b']", lambda p: p["a"], 0,
+         ({"a": ROWS, "b": X, "c": X},)),
+        (ValueError, "in_axes (0,) has 1 element, but the call has 2 positional arguments", pair,
+         (0,), (ROWS, X)),
+        (ValueError, "in_axes (0, 0, 0) has 3 elements, but the call has 1 positional argument",
+         pair, (0, 0, 0), (ROWS,)),
+        (ValueError, f"argument y has shape () and no axis 0; {GIVE_NONE}", pair, 0, (ROWS, S)),
+        (ValueError, f"argument x has shape (2, 3) and no axis 2; {GIVE_NONE}", pair, 2, (ROWS, X)),
+        (ValueError, f"argument x has shape (2, 3) and no axis -3; {GIVE_NONE}", pair, -3,
+         (ROWS, X)),
+        (ValueError, f"argument x[1] has shape () and no axis 0; {GIVE_NONE}", loss, 0,
+         ([X, 2.0],)),
+        (TypeError, f"argument y ({GIVE_NONE}) must be an array or a number, not str", pair, 0,
+         (X, "mean")),
+        (ValueError, NOTHING, pair, None, (ROWS, X)),
+        (ValueError, NOTHING, pair, (None, [None]), (ROWS, [X])),
+        (ValueError, NOTHING, lambda: 1.0, 0, ()),
+        (ValueError, NOTHING, lambda x: 1.0, 0, (None,)),
+        (ValueError, f"in_axes {{'a': 0}} does not fit argument x, of structure *; {PREFIX}", pair,
+         ({"a": 0}, 0), (ROWS, ROWS)),
+        (ValueError, "in_axes {'a': 0} does not fit argument y, of structure {'b': [*, *]}; "
+         + PREFIX, pair, (0, {"a": 0}), (ROWS, {"b": [ROWS, ROWS]})),
+        (TypeError, f"{IN_AXES}, not {{'x': 0}}", pair, {"x": 0}, (ROWS, X)),
+        (TypeError, f"{IN_AXES}, not 0.0", pair, 0.0, (ROWS, X)),
+        (TypeError, f"{IN_AXES}, not '0'", pair, "0", (ROWS, X)),
+        (TypeError, "the axis of y must be an int or None, not 'a'", pair, (0, "a"), (ROWS, X)),
+        (TypeError, "the axis of y must be an int or None, not True", pair, (0, True), (ROWS, X)),
+    ],
+)  # fmt: skip
+def test_in_axes(kind, message, f, in_axes, args):
+    raises(kind, f"vmap: {message}", lambda: gg.vmap(f, in_axes)(*args))
+
+
+def test_arguments_of_vmap_by_name_and_in_their_place():
+    raises(
+        ValueError,
+        "vmap: argument y has shape () and no axis 0; arguments given by name have their examples "
+        "along axis 0; bind what all share beforehand, by functools.partial",
+        lambda: gg.vmap(pair)(ROWS, y=2.0),
+    )
+    with pytest.raises(TypeError, match=r"not float32 \(3,\) on cpu; .*: vmap\(f\)\(x\)$"):
+        gg.vmap(double, X)
+
+
+DIFFERS = "but it differs between examples; give an axis"
+
+
+@pytest.mark.parametrize(
+    "kind, message, f, out_axes",
+    [
+        (ValueError, f"out_axes is None for the result, {DIFFERS}", double, None),
+        (ValueError, f"out_axes is None for the result['a'], {DIFFERS}",
+         lambda x: {"a": x, "b": S}, None),
+        (ValueError, "out_axes is 2 for the result, which with the axis of examples has 2 axes",
+         double, 2),
+        (ValueError, f"out_axes (0, 0, 0) does not fit the result, of structure (*, *); {PREFIX}",
+         lambda x: (x, x), (0, 0, 0)),
+        (TypeError, "out_axes for the result must be an int or None, not 0.5", double, 0.5),
+        (TypeError, "the result[1] must be an array or a number, not str", lambda x: (x, "a"), 0),
+    ],
+)  # fmt: skip
+def test_out_axes(kind, message, f, out_axes):
+    raises(kind, f"vmap: {message}", lambda: gg.vmap(f, out_axes=out_axes)(ROWS))
 
 
 class TestAfterVmap:
@@ -626,27 +476,23 @@ class TestAfterVmap:
         gg.vmap(lambda x: leaked.append(x * 2) or x)(ROWS)
         return leaked[0]
 
-    SAID = (
-        "a tensor of a vmap that has ended: return it from the function that is mapped instead "
-        "of keeping it"
+    @pytest.mark.parametrize(
+        "label, use",
+        [
+            ("multiply", lambda leaked: leaked * 2),
+            ("multiply", lambda leaked: gg.vmap(lambda x: x * leaked)(ROWS)),
+            ("vmap: the result", lambda leaked: gg.vmap(lambda x: leaked)(ROWS)),
+            ("grad: argument x", lambda leaked: gg.grad(loss)(leaked)),
+            ("jvp: argument primals[0]", lambda leaked: gg.jvp(loss, (leaked,), (X,))),
+            ("jvp: the tangent of primals[0]", lambda leaked: gg.jvp(loss, (X,), (leaked,))),
+        ],
     )
-
-    def test_used(self, leaked):
-        raises(RuntimeError, f"multiply: {self.SAID}", lambda: leaked * 2)
-        raises(RuntimeError, f"multiply: {self.SAID}", lambda: gg.vmap(lambda x: x * leaked)(ROWS))
-        raises(
-            RuntimeError, f"vmap: the result: {self.SAID}", lambda: gg.vmap(lambda x: leaked)(ROWS)
-        )
-        raises(RuntimeError, f"grad: argument x: {self.SAID}", lambda: gg.grad(loss)(leaked))
+    def test_used(self, label, use, leaked):
         raises(
             RuntimeError,
-            f"jvp: argument primals[0]: {self.SAID}",
-            lambda: gg.jvp(loss, (leaked,), (X,)),
-        )
-        raises(
-            RuntimeError,
-            f"jvp: the tangent of primals[0]: {self.SAID}",
-            lambda: gg.jvp(loss, (X,), (leaked,)),
+            f"{label}: a tensor of a vmap that has ended: return it from the mapped function "
+            f"instead of keeping it",
+            lambda: use(leaked),
         )
         assert "example" in repr(leaked)
 

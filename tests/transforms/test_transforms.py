@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections import OrderedDict, namedtuple
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from itertools import product
 
 import numpy as np
@@ -21,6 +21,7 @@ import gpugrad as gg
 from gpugrad._batched import BatchedTensor, Level, active_levels
 from gpugrad.autograd.graph import Leaf, Node
 from gpugrad.testing import assert_close
+from gpugrad.tree import leaves
 
 
 def t(*values, dtype=gg.float64, **options):
@@ -41,6 +42,28 @@ def close(result, expected, rtol=1e-12, atol=1e-14):
 
 def rosenbrock(x):
     return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+CALLS = {
+    "grad": lambda x, v: gg.grad(some_of_everything)(x),
+    "value_and_grad": lambda x, v: gg.value_and_grad(some_of_everything)(x),
+    "vjp": lambda x, v: gg.vjp(gg.sin, x)[1](v),
+    "vjp from a number": lambda x, v: gg.vjp(some_of_everything, x)[1](1.0),
+    "jvp": lambda x, v: gg.jvp(some_of_everything, (x,), (v,)),
+    "linearize": lambda x, v: gg.linearize(some_of_everything, x)[1](v),
+    "forward": lambda x, v: gg.jacobian(lambda x: gg.sin(x) * x.sum(), mode="forward")(x),
+    "reverse": lambda x, v: gg.jacobian(lambda x: gg.sin(x) * x.sum(), mode="reverse")(x),
+    "empty": lambda x, v: gg.jacobian(lambda x: x[:0])(x),
+    "hessian": lambda x, v: gg.hessian(some_of_everything)(x),
+    "hvp": lambda x, v: gg.hvp(some_of_everything)(x, v),
+    "vmap": lambda x, v: gg.vmap(lambda a: a * 2 + 1)(x),
+    "vmap of hessian": lambda x, v: gg.vmap(gg.hessian(some_of_everything))(
+        gg.stack([gg.asarray(x)] * 2)
+    ),
+    "grad of jvp": lambda x, v: gg.grad(lambda x: gg.jvp(some_of_everything, (x,), (v,))[1])(x),
+    "jvp of grad": lambda x, v: gg.jvp(gg.grad(some_of_everything), (x,), (v,)),
+    "aux": lambda x, v: gg.grad(lambda x: ((gg.asarray(x) ** 2).sum(), x), has_aux=True)(x),
+}
 
 
 class TestSecondDerivatives:
@@ -67,16 +90,6 @@ class TestSecondDerivatives:
         close(result, expected, rtol=1e-10, atol=1e-9)
         assert peak < 100 * x.array.nbytes  # the Hessian would need 100,000 times as much
 
-    def test_hessian_vector_products_in_each_way(self):
-        x, v = random(4), random(4, seed=1)
-        expected = gg.hessian(rosenbrock)(x) @ v
-        close(gg.hvp(rosenbrock)(x, v), expected)
-        close(gg.jvp(gg.grad(rosenbrock), (x,), (v,))[1], expected)
-        close(gg.grad(lambda x: (gg.grad(rosenbrock)(x) * v).sum())(x), expected)
-        close(gg.grad(lambda x: gg.jvp(rosenbrock, (x,), (v,))[1])(x), expected)
-        close(gg.linearize(gg.grad(rosenbrock), x)[1](v), expected)
-        close(gg.vjp(gg.grad(rosenbrock), x)[1](v)[0], expected)
-
     def test_trees_and_several_arguments(self):
         def f(p, z):
             return (p["a"] ** 2 * p["b"].sum() * z).sum() + (z**3).sum()
@@ -93,21 +106,14 @@ class TestSecondDerivatives:
         close(product["b"], h[0]["b"][0]["a"] @ p["a"])
 
 
-def derivative_by_grad(f):
-    return gg.grad(f)
+DERIVATIVES = {
+    "grad": gg.grad,
+    "jvp": lambda f: lambda x: gg.jvp(f, (x,), (1.0,))[1],
+    "vjp": lambda f: lambda x: gg.vjp(f, x)[1](1.0)[0],
+}
 
 
-def derivative_by_jvp(f):
-    return lambda x: gg.jvp(f, (x,), (1.0,))[1]
-
-
-def derivative_by_vjp(f):
-    return lambda x: gg.vjp(f, x)[1](1.0)[0]
-
-
-@pytest.mark.parametrize(
-    "modes", list(product([derivative_by_grad, derivative_by_jvp, derivative_by_vjp], repeat=4))
-)
+@pytest.mark.parametrize("modes", [*product(DERIVATIVES.values(), repeat=4)])
 def test_fourth_derivative(modes):
     f = functools.reduce(lambda f, derivative: derivative(f), modes, lambda x: gg.sin(gg.exp(x)))
     x = 0.3
@@ -229,133 +235,83 @@ class TestJacobian:
                 gg.jacobian(f, mode=requested)(x)
                 assert {*modes} == {requested or mode}
 
-    def test_has_aux(self):
-        for mode in ("forward", "reverse"):
-            j, aux = gg.jacobian(lambda x: (x * x, {"x": x, "n": 3}), has_aux=True, mode=mode)(
-                t(1.0, 2.0)
-            )
-            close(j, np.diag([2.0, 4.0]))
-            close(aux["x"], [1.0, 2.0])
-            assert aux["n"] == 3
-
 
 class TestConfusion:
     """Perturbation confusion: derivatives nested in functions that depend on outer variables."""
 
-    ways = pytest.mark.parametrize(
-        "inner", [derivative_by_grad, derivative_by_jvp, derivative_by_vjp]
-    )
-    outside = pytest.mark.parametrize(
-        "outer", [derivative_by_grad, derivative_by_jvp, derivative_by_vjp]
-    )
+    # Siskind and Pearlmutter, Confusing lazy and eager (2005): d/dx x (d/dy x + y at 1) at 1 is 1,
+    # or 2 if confused. Functions to differentiate, the place, and the derivative there.
 
-    @ways
-    @outside
-    def test_siskind_and_pearlmutter(self, outer, inner):
-        """Confusing lazy and eager (2005): d/dx x (d/dy x + y at 1) at 1 is 1, or 2 if confused."""
-        close(outer(lambda x: x * inner(lambda y: x + y)(t(1.0)))(t(1.0)), 1.0)
-        close(outer(lambda x: x * inner(lambda y: x * y)(t(2.0)))(t(1.5)), 3.0)
-        close(outer(lambda x: inner(lambda y: x**2 * y**3)(x))(t(2.0)), 12 * 2.0**3)
-
-    @ways
-    @outside
-    def test_manzyuk_et_al(self, outer, inner):
-        """Perturbation confusion in forward AD of higher-order functions (2019): the derivative at
-        0 of s(u)(f)(x) = f(x + u) is the derivative of f, so twice that is the second."""
-
-        def s(u):
-            return lambda f: lambda x: f(x + u)
-
-        def derivative(way):
-            return lambda f: lambda x: way(lambda u: s(u)(f)(x))(t(0.0))
-
-        close(derivative(outer)(derivative(inner)(gg.exp))(t(1.0)), math.e)
-        close(derivative(outer)(derivative(inner)(lambda x: x**3))(t(2.0)), 12.0)
-
-    @ways
-    @outside
-    def test_a_variable_that_the_inner_function_closes_over(self, outer, inner):
-        def f(x):
+    @pytest.mark.parametrize("inner", DERIVATIVES.values(), ids=DERIVATIVES)
+    @pytest.mark.parametrize("outer", DERIVATIVES.values(), ids=DERIVATIVES)
+    def test_one_in_another(self, outer, inner):
+        def closing_over(x):
             kept = []
 
             def g(y):
                 kept.append(y * x)
                 return y * y * x
 
-            d = inner(g)(x)  # 2 x^2
-            return d * x + 0 * kept[0].detach()
+            return inner(g)(x) * x + 0 * kept[0].detach()  # 2 x^3
 
-        close(outer(f)(t(2.0)), 6 * 4.0)
-
-    @ways
-    @outside
-    def test_three_deep(self, outer, inner):
-        def f(x):
+        def three_deep(x):
+            # d/dz gives x y + 2 y z, which at z = x y is x y + 2 x y^2. With z = x y as a function
+            # of y, d/dy gives x + 4 x y, which at y = x is x + 4 x^2.
             return inner(lambda y: outer(lambda z: x * y * z + z**2 * y)(x * y))(x)
 
-        # d/dz gives x y + 2 y z, which at z = x y is x y + 2 x y^2. With z = x y as a function
-        # of y, d/dy gives x + 4 x y, which at y = x is x + 4 x^2.
-        close(outer(f)(t(3.0)), 1 + 8 * 3.0)
+        def within_itself(x, depth=3):
+            return x**2 if not depth else x * inner(lambda y: within_itself(y, depth - 1))(x)
 
-    def test_a_pullback_of_an_outer_variable(self):
+        def shifted(way, f):
+            return lambda x: way(lambda u: f(x + u))(t(0.0))
+
+        for f, x, expected in (
+            # Siskind and Pearlmutter, Confusing lazy and eager (2005); 2 if confused.
+            (lambda x: x * inner(lambda y: x + y)(t(1.0)), 1.0, 1.0),
+            (lambda x: x * inner(lambda y: x * y)(t(2.0)), 1.5, 3.0),
+            (lambda x: inner(lambda y: x**2 * y**3)(x), 2.0, 12 * 2.0**3),
+            (closing_over, 2.0, 6 * 4.0),
+            (three_deep, 3.0, 1 + 8 * 3.0),
+            (within_itself, 2.0, 16 * 2.0),
+        ):
+            close(outer(f)(t(x)), expected)
+        # Manzyuk et al., Perturbation confusion in forward AD of higher-order functions (2019).
+        close(shifted(outer, shifted(inner, lambda x: x**3))(t(2.0)), 12.0)
+
+    @pytest.mark.parametrize("way", ["vjp", "linearize"])
+    def test_a_pullback_of_an_outer_variable(self, way):
         def f(x):
-            y, pullback = gg.vjp(lambda z: z * z * x, x)
-            return pullback(x * y)[0]  # 2 x^2 * x * x^3
+            y, derivative = getattr(gg, way)(lambda z: z * z * x, x)
+            g = derivative(x * y)  # 2 x^2 * x * x^3
+            return g if way == "linearize" else g[0]
 
         close(gg.grad(f)(t(2.0)), 12 * 2.0**5)
         close(gg.jvp(f, (t(2.0),), (1.0,))[1], 12 * 2.0**5)
-
-    def test_a_derivative_of_an_outer_variable(self):
-        def f(x):
-            y, push = gg.linearize(lambda z: z * z * x, x)
-            return push(x * y)
-
-        close(gg.grad(f)(t(2.0)), 12 * 2.0**5)
-        close(gg.jvp(f, (t(2.0),), (1.0,))[1], 12 * 2.0**5)
-
-    def test_the_same_function_within_itself(self):
-        def f(x, depth=3):
-            return x**2 if not depth else x * gg.grad(lambda y: f(y, depth - 1))(x)
-
-        close(f(t(2.0)), 8 * 4.0)
-        close(gg.grad(f)(t(2.0)), 16 * 2.0)
-
-    def test_examples_do_not_affect_each_other(self):
-        def f(x):
-            return gg.vmap(gg.grad(lambda y: (y * x.sum()) ** 2), in_axes=0)(x).sum()
-
-        close(gg.grad(f)(t(1.0, 2.0)), 6 * np.array([9.0, 9.0]))
 
 
 class TestClosures:
-    def test_over_tensors_that_require_grad(self):
+    @pytest.mark.parametrize(
+        "f, expected",
+        [
+            (lambda w: gg.grad(lambda x: (w * x**2).sum())(t(1.0, 2.0)), [2.0, 4.0]),
+            (lambda w: gg.jvp(lambda x: w * x, (t(1.0, 1.0),), (t(5.0, 7.0),))[1], [5.0, 7.0]),
+            (lambda w: gg.vjp(lambda x: w * w * x, t(1.0, 1.0))[1](t(1.0, 10.0))[0], [4.0, 60.0]),
+            (lambda w: gg.hessian(lambda x: (w * x**3).sum())(t(1.0, 2.0)), [6.0, 12.0]),
+            (lambda w: gg.vmap(lambda x: (w * x).sum())(t([[1.0, 2.0], [3.0, 4.0]])), [4.0, 6.0]),
+        ],
+    )
+    def test_over_tensors_that_require_grad(self, f, expected):
         w = t(2.0, 3.0, requires_grad=True)
-        g = gg.grad(lambda x: (w * x**2).sum())(t(1.0, 2.0))
-        assert g.requires_grad
-        g.sum().backward()
-        assert_array_equal(w.grad.numpy(), [2.0, 4.0])
-        _, tangent = gg.jvp(lambda x: w * x, (t(1.0, 1.0),), (t(5.0, 7.0),))
-        w.grad = None
-        tangent.sum().backward()
-        assert_array_equal(w.grad.numpy(), [5.0, 7.0])
-        w.grad = None
-        value, pullback = gg.vjp(lambda x: w * w * x, t(1.0, 1.0))
-        (pullback(t(1.0, 10.0))[0] + value).sum().backward()
-        assert_array_equal(w.grad.numpy(), [8.0, 66.0])
-        w.grad = None
-        gg.hessian(lambda x: (w * x**3).sum())(t(1.0, 2.0)).sum().backward()
-        assert_array_equal(w.grad.numpy(), [6.0, 12.0])
-        w.grad = None
-        gg.vmap(lambda x: (w * x).sum())(t([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
-        assert_array_equal(w.grad.numpy(), [4.0, 6.0])
+        f(w).sum().backward()
+        assert_array_equal(w.grad.numpy(), expected)
 
     def test_results_require_grad_only_where_they_depend_on_it(self):
         x, w = t(1.0, 2.0), t(3.0, requires_grad=True)
         value, g = gg.value_and_grad(lambda x: (x**3).sum() + w)(x)
         assert value.requires_grad
         close(g, [3.0, 12.0])
-        (a, b, c), tangents = gg.jvp(lambda x: (x * x, w * x, w), (x,), (t(1.0, 1.0),))
-        assert [y.requires_grad for y in (a, b, c, *tangents)] == [
+        ys, tangents = gg.jvp(lambda x: (x * x, w * x, w), (x,), (t(1.0, 1.0),))
+        assert [y.requires_grad for y in (*ys, *tangents)] == [
             False,
             True,
             True,
@@ -363,26 +319,17 @@ class TestClosures:
             True,
             False,
         ]
-        assert gg.value_and_grad(lambda x: w)(x)[0].requires_grad
-        y, _ = gg.vjp(lambda x: (x**2, w * x), x)
-        assert [v.requires_grad for v in y] == [False, True]
-        ga, gb = gg.grad(lambda a, b: (a * a + b * w).sum(), (0, 1))(x, x)
-        assert (ga.requires_grad, gb.requires_grad) == (False, True)
-        j = gg.jacobian(lambda x: (x**2, w * x))(x)
-        assert [v.requires_grad for v in j] == [False, True]
-
-    def test_over_a_module(self):
-        model = gg.nn.Linear(3, 2)
-        x = gg.tensor(np.ones((4, 3), np.float32))
-        g = gg.grad(lambda x: (model(x) ** 2).sum())(x)
-        expected = 2 * model(x) @ model.weight
-        assert_close(g.detach().numpy(), expected.detach().numpy(), rtol=1e-5)
-        assert all(p.grad is None for p in model.parameters())
-        g.sum().backward()
-        assert model.weight.grad is not None
+        for pair in (
+            gg.vjp(lambda x: (x**2, w * x), x)[0],
+            gg.grad(lambda a, b: (a * a + b * w).sum(), (0, 1))(x, x),
+            gg.jacobian(lambda x: (x**2, w * x))(x),
+        ):
+            assert [v.requires_grad for v in pair] == [False, True]
 
     def test_parameters_as_arguments(self):
         w = gg.nn.Parameter(t(1.0, 2.0))
+        for transform in (gg.grad, gg.hessian, gg.jacobian, gg.vmap):
+            transform(lambda w: (w * w).sum())(w)
         g = gg.grad(lambda p: (p["w"] ** 2).sum())({"w": w})["w"]
         assert type(g) is gg.Tensor
         assert_array_equal(g.detach().numpy(), [2.0, 4.0])
@@ -398,28 +345,11 @@ class TestMixing:
 
     def test_backward_through_a_gradient(self):
         x = t(1.0, 2.0, requires_grad=True)
-        g = gg.grad(lambda x: (x**3).sum())(x)
-        g.sum().backward()
-        assert_array_equal(x.grad.numpy(), [6.0, 12.0])
+        gg.grad(lambda x: (x**3).sum())(x).sum().backward()
+        gg.vmap(gg.grad(lambda y: y**3))(x).sum().backward()
+        assert_array_equal(x.grad.numpy(), [12.0, 24.0])
         (again,) = gg.autograd.grad(gg.hvp(lambda x: (x**4).sum())(x, t(1.0, 1.0)).sum(), x)
         close(again, [24.0, 48.0])
-
-    def test_backward_through_a_batch(self):
-        x = t([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
-        gg.vmap(gg.grad(lambda row: (row**3).sum()))(x).sum().backward()
-        assert_array_equal(x.grad.numpy(), 6 * x.detach().numpy())
-
-    def test_leaves_are_not_changed(self):
-        x = t(1.0, 2.0, requires_grad=True)
-        for transform in (
-            gg.grad(lambda x: (x * x).sum()),
-            gg.hessian(lambda x: (x * x).sum()),
-            gg.jacobian(lambda x: x * x),
-            gg.vmap(lambda x: x * x),
-        ):
-            transform(x)
-        assert x.grad is None
-        assert x.is_leaf
 
     def test_autograd_inside(self):
         def f(x):
@@ -442,7 +372,6 @@ class TestMixing:
 
     def test_no_grad_outside(self):
         x = t(1.0, 2.0, requires_grad=True)
-        v = t(1.0, 1.0, requires_grad=True)
 
         def f(x):
             return (x**3).sum()
@@ -450,39 +379,25 @@ class TestMixing:
         with gg.no_grad():
             close(gg.grad(f)(x), [3.0, 12.0])
             close(gg.hessian(f)(x), np.diag([6.0, 12.0]))
-            close(gg.hvp(f)(x, v), [6.0, 12.0])
+            close(gg.hvp(f)(x, x), [6.0, 24.0])
             close(gg.jacobian(lambda x: x**2, mode="forward")(x), np.diag([2.0, 4.0]))
-            value, tangent = gg.jvp(f, (x,), (v,))
+            value, tangent = gg.jvp(f, (x,), (x,))
             close(value, 9.0)
-            close(tangent, 15.0)
-            value, pullback = gg.vjp(f, x)
-            close(value, 9.0)
-            close(pullback(1.0)[0], [3.0, 12.0])
-            close(gg.grad(gg.grad(lambda x: x**3))(t(2.0, requires_grad=True)), 12.0)
+            close(tangent, 27.0)
+            _, pullback = gg.vjp(f, x)
             assert not gg.is_grad_enabled()
-        assert pullback(1.0)[0].requires_grad is False
+        close(pullback(1.0)[0], [3.0, 12.0])
 
     def test_no_grad_inside_makes_a_constant(self):
-        def f(x):
-            with gg.no_grad():
-                c = x**2
-            return (c * x).sum()
-
-        close(gg.grad(f)(t(1.0, 2.0)), [1.0, 4.0])
-        close(gg.jvp(f, (t(1.0, 2.0),), (t(1.0, 1.0),))[1], 5.0)
-
-    def test_no_grad_around_an_inner_gradient(self):
-        def f(x):
-            with gg.no_grad():
-                c = gg.grad(lambda y: y**3)(x)
-            return c * x
-
-        close(gg.grad(f)(t(2.0)), 12.0)
-
-    def test_no_grad_inside_when_all_is_constant(self):
-        f = gg.no_grad(lambda x: (x * x).sum())
-        close(gg.grad(f)(t(1.0, 2.0)), [0.0, 0.0])
-        close(gg.jacobian(f)(t(1.0, 2.0)), [0.0, 0.0])
+        x, third = t(1.0, 2.0), [1 / 3, 4 / 3]
+        for f, expected in (
+            (gg.no_grad(lambda x: x**2 / 3), third),
+            (gg.no_grad(gg.grad(lambda y: (y**3).sum() / 9)), third),
+            (gg.no_grad(lambda x: 1.0 + 0 * x), [1.0, 1.0]),
+        ):
+            close(gg.grad(lambda x: (f(x) * x).sum())(x), expected)  # noqa: B023
+            close(gg.jvp(lambda x: f(x) * x, (x,), (x,))[1], expected * x.numpy())  # noqa: B023
+        close(gg.grad(gg.no_grad(lambda x: (x * x).sum()))(x), [0.0, 0.0])
 
     def test_stop_gradient(self):
         def f(x):
@@ -491,17 +406,6 @@ class TestMixing:
         close(gg.grad(f)(t(1.0, 2.0)), [1.0, 2.0])
         close(gg.jvp(f, (t(1.0, 2.0),), (t(1.0, 1.0),))[1], 3.0)
         close(gg.vmap(gg.grad(f))(t([[1.0, 2.0], [3.0, 4.0]])), [[1.0, 2.0], [3.0, 4.0]])
-
-    def test_hooks_are_called(self):
-        seen = []
-
-        def f(x):
-            y = x * 2
-            y.register_hook(lambda g: seen.append(g.tolist()))
-            return y * y
-
-        close(gg.grad(f)(t(3.0)), 24.0)
-        assert seen == [12.0]
 
 
 class TestPullbacks:
@@ -525,30 +429,21 @@ class TestPullbacks:
                 derivative(t(1.0, 1.0))
 
     def test_inside_vmap(self):
-        x = random(3)
-        _, pullback = gg.vjp(lambda x: gg.sin(x) * x.sum(), x)
-        _, push = gg.linearize(lambda x: gg.sin(x) * x.sum(), x)
-        many = random(4, 3, seed=1)
-        close(gg.vmap(pullback)(many)[0], np.stack([pullback(g)[0].numpy() for g in many]))
-        close(gg.vmap(push)(many), np.stack([push(g).numpy() for g in many]))
-        both = gg.vmap(gg.vmap(lambda g: pullback(push(g))[0]))(many[:, None])
-        close(both[:, 0], np.stack([pullback(push(g))[0].numpy() for g in many]))
-
-    def test_inside_vmap_with_a_pullback_from_another(self):
         x, many = random(2, 3), random(2, 4, 3, seed=1)
 
-        def f(x):
-            return gg.sin(x) * x.sum()
-
         def rows(x, many):
+            f = lambda x: gg.sin(x) * x.sum()  # noqa: E731
             _, pullback = gg.vjp(f, x)
             _, push = gg.linearize(f, x)
             return gg.vmap(lambda g: pullback(g)[0] + push(g))(many)
 
-        found = gg.vmap(rows)(x, many)
-        for i, k in np.ndindex(2, 4):
-            j = gg.jacobian(f)(x[i])
-            close(found[i, k], j.T @ many[i, k] + j @ many[i, k])
+        for found in (
+            gg.vmap(rows)(x, many),
+            gg.stack([rows(*of) for of in zip(x, many, strict=True)]),
+        ):
+            for i, k in np.ndindex(2, 4):
+                j = gg.jacobian(lambda x: gg.sin(x) * x.sum())(x[i])
+                close(found[i, k], j.T @ many[i, k] + j @ many[i, k])
 
     def test_inside_other_transforms(self):
         x = random(3)
@@ -559,15 +454,6 @@ class TestPullbacks:
         close(gg.grad(lambda g: (push(g) ** 2).sum())(g), 2 * (3 * x**2) ** 2 * g)
         close(gg.jacobian(lambda g: pullback(g)[0])(g), np.diag(3 * x.numpy() ** 2))
         close(gg.jvp(push, (g,), (g,))[1], 3 * x**2 * g)
-
-    def test_structured_arguments_and_results(self):
-        y, pullback = gg.vjp(
-            lambda p: {"s": p["a"] * p["b"], "n": gg.argmax(p["a"])}, {"a": t(2.0), "b": t(3.0)}
-        )
-        close(y["s"], 6.0)
-        (g,) = pullback({"s": 1.0, "n": 0})
-        close(g["a"], 3.0)
-        close(g["b"], 2.0)
 
     def test_integers_and_constant_results(self):
         _, tangent = gg.jvp(
@@ -584,9 +470,17 @@ class TestPullbacks:
 class TestEdges:
     def test_results_that_do_not_depend_on_arguments(self):
         close(gg.grad(lambda x: t(3.0))(t(1.0, 2.0)), [0.0, 0.0])
-        close(gg.grad(lambda x, y: (y * y).sum(), (0, 1))(t(1.0), t(2.0, 3.0))[0], 0.0)
         close(gg.hessian(lambda x: x.sum())(t(1.0, 2.0)), np.zeros((2, 2)))
         close(gg.hvp(lambda x: x.sum())(t(1.0, 2.0), t(1.0, 1.0)), [0.0, 0.0])
+
+    def test_the_same_tensor_twice(self):
+        x = t(2.0, 3.0)
+        a, b = gg.grad(lambda x, y: (x * y**2).sum(), (0, 1))(x, x)
+        close(a, [4.0, 9.0])
+        close(b, [8.0, 18.0])
+        p = gg.grad(lambda p: (p["a"] * p["b"] ** 2).sum())({"a": x, "b": x})
+        close(p["a"], a)
+        close(gg.jvp(lambda x, y: x * y**2, (x, x), (t(1.0, 1.0), t(0.0, 0.0)))[1], a)
 
     def test_arguments_as_results(self):
         x = t(1.0, 2.0)
@@ -599,16 +493,6 @@ class TestEdges:
         y, _ = gg.vjp(lambda x: x, x)
         y += 1
         assert x.tolist() == [1.0, 2.0]
-
-    def test_the_same_tensor_twice(self):
-        x = t(2.0, 3.0)
-        a, b = gg.grad(lambda x, y: (x * y**2).sum(), (0, 1))(x, x)
-        close(a, [4.0, 9.0])
-        close(b, [8.0, 18.0])
-        p = gg.grad(lambda p: (p["a"] * p["b"] ** 2).sum())({"a": x, "b": x})
-        close(p["a"], a)
-        close(p["b"], b)
-        close(gg.jvp(lambda x, y: x * y**2, (x, x), (t(1.0, 1.0), t(0.0, 0.0)))[1], a)
 
     @pytest.mark.parametrize("array", [False, True])
     def test_in_place_changes_do_not_touch_the_argument(self, array):
@@ -625,18 +509,6 @@ class TestEdges:
         close(gg.hessian(f)(x), [[0, 0], [0, 18.0]])
         close(gg.vmap(f)(np.stack([x, x]) if array else gg.stack([x, x])), [42.0, 42.0])
         gg.vjp(f, x)[1](1.0)
-        assert x.tolist() == [1.0, 2.0]
-
-    def test_in_place_changes_in_a_checkpoint(self):
-        def f(x):
-            x *= 3
-            x[0] = x[1] * x[1]
-            return (x * x).sum()
-
-        x = t(1.0, 2.0)
-        for transform in (gg.grad, gg.hessian):
-            expected = transform(lambda x: f(x * 1.0))(x)
-            close(transform(lambda x: gg.checkpoint(f, x))(x), expected)
         assert x.tolist() == [1.0, 2.0]
 
     def test_gradients_are_arrays_of_their_own(self):
@@ -673,44 +545,19 @@ class TestEdges:
         gg.grad(functools.partial(f, scale=3.0))(t(1.0))
 
     def test_functions_of_many_kinds(self):
-        class Squares:
-            def __call__(self, x):
-                return (x * x).sum()
-
-            def method(self, x):
-                return (x * x).sum()
-
-        x = t(1.0, 2.0)
-        for f in (Squares(), Squares().method, functools.partial(Squares().method), gg.sum):
-            assert gg.grad(f)(x).shape == (2,)
-        model = gg.nn.Sequential(gg.nn.Linear(2, 1))
-        assert gg.jacobian(model)(gg.ones(2)).shape == (1, 2)
+        model = gg.nn.Sequential(gg.nn.Linear(2, 1), gg.nn.Flatten(0))
+        x = gg.ones(2)
+        for f in (model, model.forward, functools.partial(model.forward), gg.sum):
+            assert gg.jacobian(f)(x).shape[-1] == 2
+            assert gg.grad(lambda x: f(x).sum())(x).shape == (2,)  # noqa: B023
 
 
 class TestDtypes:
     @pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64])
-    def test_dtypes_are_kept(self, dtype):
-        x = gg.tensor([0.5, 1.5], dtype=dtype)
-        v = gg.tensor([1.0, 2.0], dtype=dtype)
-
-        def f(x):
-            return (gg.sin(x) * x**2 + 0.5 * x / 3).sum()
-
-        results = [
-            gg.grad(f)(x),
-            gg.value_and_grad(f)(x)[0],
-            *gg.jvp(f, (x,), (v,)),
-            gg.linearize(f, x)[1](v),
-            gg.vjp(f, x)[1](1.0)[0],
-            gg.vjp(gg.sin, x)[1](np.ones(2))[0],
-            gg.jacobian(gg.sin)(x),
-            gg.jacobian(gg.sin, mode="forward")(x),
-            gg.hessian(f)(x),
-            gg.hvp(f)(x, v),
-            gg.vmap(f)(gg.stack([x, v])),
-            gg.vmap(gg.hessian(f))(gg.stack([x, v])),
-        ]
-        assert {y.dtype for y in results} == {dtype}
+    @pytest.mark.parametrize("name", CALLS)
+    def test_dtypes_are_kept(self, name, dtype):
+        x, v = gg.tensor([0.5, 1.5, -1.0], dtype=dtype), gg.tensor([1.0, 2.0, 0.0], dtype=dtype)
+        assert {y.dtype for y in leaves(CALLS[name](x, v))} == {dtype}
 
     def test_python_numbers_and_numpy_arrays(self):
         assert gg.grad(lambda x: x**2)(3.0).item() == 6.0
@@ -722,33 +569,6 @@ class TestDtypes:
         assert gg.hvp(lambda x: x**3)(2.0, 1.0).item() == 12.0
         p = gg.grad(lambda p: p["a"] * p["b"][0])({"a": 2.0, "b": [np.float32(3.0)]})
         assert (p["a"].item(), p["b"][0].item()) == (3.0, 2.0)
-
-    def test_mixed(self):
-        a = gg.tensor([1.0, 2.0], dtype=gg.float32)
-        ga, gb = gg.grad(lambda a, b: (a.astype(gg.float64) * b).sum(), (0, 1))(a, t(3.0, 4.0))
-        assert (ga.dtype, gb.dtype) == (gg.float32, gg.float64)
-
-    def test_complex_as_pytorch(self):
-        torch = pytest.importorskip("torch")
-        rng = np.random.default_rng(0)
-        z = rng.normal(size=3) + 1j * rng.normal(size=3)
-        v = rng.normal(size=3) + 1j * rng.normal(size=3)
-
-        def f(xp, z):
-            return z * xp.conj(z) * xp.exp(z) + xp.abs(z)
-
-        ours, theirs = functools.partial(f, gg), functools.partial(f, torch)
-        zt, vt = torch.tensor(z), torch.tensor(v)
-        real = lambda f: lambda z: abs(f(z)).sum()  # noqa: E731
-        close(gg.grad(real(ours))(z), torch.func.grad(real(theirs))(zt))
-        _, pullback = gg.vjp(ours, z)
-        close(pullback(v)[0], torch.func.vjp(theirs, zt)[1](vt)[0])
-        close(gg.jvp(ours, (z,), (v,))[1], torch.func.jvp(theirs, (zt,), (vt,))[1])
-        # They are adjoint to each other in the real inner product.
-        u = rng.normal(size=3) + 1j * rng.normal(size=3)
-        forward = gg.jvp(ours, (z,), (u,))[1].numpy()
-        backward = pullback(v)[0].numpy()
-        assert np.isclose((forward.conj() * v).real.sum(), (u.conj() * backward).real.sum())
 
 
 Point = namedtuple("Point", "x y")
@@ -826,28 +646,34 @@ class TestTrees:
         assert isinstance(gg.grad(f, (0,))(x, 1.0, scale=s), tuple)
         close(gg.grad(f, "x")(x=x, scale=s), [0.0, 0.0])
 
-    def test_has_aux(self):
+    @pytest.mark.parametrize(
+        "call, expected",
+        [
+            (lambda f, x: gg.grad(f, has_aux=True)(x), [2.0, 4.0]),
+            (lambda f, x: gg.value_and_grad(f, has_aux=True)(x)[::-1], [2.0, 4.0]),
+            (lambda f, x: gg.jacobian(f, has_aux=True, mode="forward")(x), [2.0, 4.0]),
+            (lambda f, x: gg.jacobian(f, has_aux=True, mode="reverse")(x), [2.0, 4.0]),
+            (lambda f, x: gg.hessian(f, has_aux=True)(x), 2 * np.eye(2)),
+            (lambda f, x: gg.vjp(f, x, has_aux=True)[1:], [2.0, 4.0]),
+            (lambda f, x: gg.jvp(f, (x,), (x,), has_aux=True)[1:], 10.0),
+            (lambda f, x: gg.linearize(f, x, has_aux=True)[1:], 10.0),
+        ],
+    )
+    def test_has_aux(self, call, expected):
         def f(x):
-            return (x**2).sum(), {"x": x, "text": "kept", "none": None, "twice": 2 * x}
+            return (x**2).sum(), {"x": x, "values": [1.5, "kept", None], "twice": 2 * x}
 
         x = t(1.0, 2.0)
-        g, aux = gg.grad(f, has_aux=True)(x)
-        close(g, [2.0, 4.0])
-        (value, aux2), g2 = gg.value_and_grad(f, has_aux=True)(x)
-        close(value, 5.0)
-        close(g2, g)
-        _, pullback, aux3 = gg.vjp(f, x, has_aux=True)
-        close(pullback(1.0)[0], g)
-        _, tangent, aux4 = gg.jvp(f, (x,), (x,), has_aux=True)
-        close(tangent, 10.0)
-        _, push, aux5 = gg.linearize(f, x, has_aux=True)
-        close(push(x), 10.0)
-        h, aux6 = gg.hessian(f, has_aux=True)(x)
-        close(h, 2 * np.eye(2))
-        for kept in (aux, aux2, aux3, aux4, aux5, aux6):
-            assert (kept["text"], kept["none"]) == ("kept", None)
-            close(kept["x"], x)
-            close(kept["twice"], 2 * x)
+        found, aux = call(f, x)
+        if callable(found):  # a pullback or its like
+            found = found(x) if expected == 10.0 else found(1.0)[0]
+        if isinstance(aux, tuple):  # the value beside it
+            value, aux = aux
+            close(value, 5.0)
+        close(found, expected)
+        assert aux["values"] == [1.5, "kept", None]
+        close(aux["x"], x)
+        close(aux["twice"], 2 * x)
 
     def test_aux_keeps_outer_derivatives(self):
         def f(x):
@@ -855,12 +681,6 @@ class TestTrees:
             return g * aux  # 2 x^2 * x^2
 
         close(gg.grad(f)(t(2.0)), 8 * 8.0)
-
-    def test_structures_of_results(self):
-        out = gg.jacobian(lambda x: {"a": x, "b": (x.sum(), None)})(t(1.0, 2.0))
-        close(out["a"], np.eye(2))
-        close(out["b"][0], [1.0, 1.0])
-        assert out["b"][1] is None
 
 
 class TestVmap:
@@ -890,51 +710,10 @@ class TestVmap:
         close(gg.vmap(lambda y: 2 * y)(y=t(3.0, 4.0)), [6.0, 8.0])
 
     def test_results_of_all_kinds(self):
-        out = gg.vmap(lambda x: (3, 1.5, x, None, np.ones(2), gg.tensor([True]), x > 1))(
-            t(1.0, 2.0)
-        )
-        assert out[0].tolist() == [3, 3]
-        assert out[1].tolist() == [1.5, 1.5]
-        assert out[3] is None
-        assert out[4].shape == (2, 2)
-        assert out[5].tolist() == [[True], [True]]
-        assert out[6].tolist() == [False, True]
-
-    def test_numpy_functions_and_operators_inside(self):
-        x = random(3, 2)
-        close(
-            gg.vmap(lambda x: np.sin(x) + np.ones(2) * x - np.float64(2.0))(x),
-            np.sin(x.numpy()) + x.numpy() - 2,
-        )
-
-    def test_in_place(self):
-        x = random(4, 3)
-
-        def f(row, v):
-            out = gg.zeros(3, dtype=gg.float64)
-            out[1] = row[0] * v
-            out += row
-            row[2] = 0.0
-            out[:2] += row[1:]
-            return out
-
-        v = random(4, seed=1)
-        expected = np.zeros((4, 3))
-        expected[:, 1] = x.numpy()[:, 0] * v.numpy()
-        expected += x.numpy()
-        expected[:, 0] += x.numpy()[:, 1]
-        before = x.tolist()
-        close(gg.vmap(f)(x, v), expected)
-        assert x.tolist() == before
-        close(gg.vmap(f, in_axes=(None, 0))(x[0], v)[:, 1], (x[0, 0] * v + x[0, 1]).numpy())
-
-    def test_iteration_and_indexing(self):
-        x = random(4, 3)
-        close(gg.vmap(lambda row: sum(r * r for r in row))(x), (x * x).sum(axis=1))
-        i = gg.tensor([0, 2, 1, 2])
-        close(gg.vmap(lambda row, i: row[i])(x, i), x.numpy()[np.arange(4), i.numpy()])
-        close(gg.vmap(lambda i: x[i], in_axes=0)(i), x.numpy()[i.numpy()])
-        assert gg.vmap(lambda row: len(row) * row.ndim * row.size * row)(x).shape == (4, 3)
+        many = gg.vmap(lambda x: (3, 1.5, x > 1, gg.tensor([True]), np.ones(2), None))(t(1.0, 2.0))
+        found = [x.tolist() for x in leaves(many[:4])]
+        assert found == [[3, 3], [1.5, 1.5], [False, True], [[True], [True]]]
+        assert (many[4].shape, many[5]) == ((2, 2), None)
 
     def test_no_examples_and_one(self):
         assert gg.vmap(lambda x: gg.sin(x) * 2)(gg.zeros((0, 3))).shape == (0, 3)
@@ -942,28 +721,6 @@ class TestVmap:
         close(gg.vmap(lambda x: x @ x)(random(1, 3)), (random(1, 3) ** 2).sum(axis=1))
         assert gg.vmap(gg.grad(some_of_everything))(gg.zeros((0, 3))).shape == (0, 3)
         assert gg.vmap(gg.hessian(some_of_everything))(gg.zeros((0, 3))).shape == (0, 3, 3)
-
-    def test_nested_over_different_axes(self):
-        a, b = random(2, 3), random(4, 3, seed=1)
-        outer = gg.vmap(gg.vmap(lambda x, y: x @ y, in_axes=(None, 0)), in_axes=(0, None))
-        close(outer(a, b), a.numpy() @ b.numpy().T)
-        crossed = gg.vmap(gg.vmap(lambda x, y: x @ y, (0, None)), (None, 0), out_axes=1)
-        close(crossed(a, b), a.numpy() @ b.numpy().T)
-
-    def test_per_example_gradients(self):
-        w, x, y = random(3), random(5, 3, seed=1), random(5, seed=2)
-        found = gg.vmap(gg.grad(lambda w, x, y: (x @ w - y) ** 2), in_axes=(None, 0, 0))(w, x, y)
-        close(found, 2 * (x.numpy() @ w.numpy() - y.numpy())[:, None] * x.numpy())
-
-    def test_module_parameters(self):
-        model = gg.nn.Linear(3, 2)
-        x = gg.tensor(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
-        assert_close(gg.vmap(model)(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)
-
-    def test_random_numbers_differ_between_examples(self):
-        gg.manual_seed(0)
-        out = gg.vmap(lambda x: gg.nn.functional.dropout(x, 0.5, True))(gg.ones((50, 8)))
-        assert len({tuple(row) for row in out.tolist()}) > 40
 
 
 def mixed(*xs):
@@ -1096,83 +853,38 @@ class TestState:
         x = t(1.0, 2.0)
         for call in (
             lambda: gg.vmap(fails)(t([[1.0, 2.0]])),
+            lambda: gg.vmap(lambda x: "text")(x),
             lambda: gg.grad(fails)(x),
             lambda: gg.jvp(fails, (x,), (x,)),
             lambda: gg.vmap(gg.jacobian(fails))(t([[1.0, 2.0]])),
         ):
             for mode in (True, False):
                 with gg.set_grad_enabled(mode):
-                    with pytest.raises(ZeroDivisionError):
+                    with pytest.raises((ZeroDivisionError, TypeError), match=r"zero|result"):
                         call()
                     assert gg.is_grad_enabled() is mode
                     assert active_levels() == ()
         close(gg.vmap(gg.grad(lambda x: x * x))(x), [2.0, 4.0])
 
-    def test_after_an_exception_in_a_result(self):
-        with pytest.raises(TypeError, match="result"):
-            gg.vmap(lambda x: "text")(t(1.0, 2.0))
-        assert active_levels() == ()
-
     def test_threads(self):
         def work(i):
-            x, v = random(4, seed=i), random(4, seed=i + 100)
-            results = []
-            for _ in range(5):
-                results += [
-                    gg.grad(some_of_everything)(x),
-                    gg.hessian(some_of_everything)(x),
-                    gg.hvp(some_of_everything)(x, v),
-                    gg.jvp(some_of_everything, (x,), (v,))[1],
-                    gg.vmap(gg.grad(some_of_everything))(gg.stack([x, v])),
-                    gg.vmap(lambda y, x=x: gg.vmap(lambda z: (y * z * x).sum())(x))(v),
-                    gg.grad(lambda n: some_of_everything(n.w * n.b))(Parameters(x, v)).b,
-                ]
-                with gg.no_grad():
-                    results.append(gg.grad(some_of_everything)(x))
-            return [y.tolist() for y in results]
-
-        assert in_threads(work) == [work(i) for i in range(THREADS)]
-
-    def test_a_pullback_in_many_threads(self):
-        def f(x):
-            return gg.sin(x) * x.sum()
-
-        x = random(20)
-        _, pullback = gg.vjp(f, x)
-        _, push = gg.linearize(f, x)
-
-        def work(i):
-            g = random(20, seed=i)
-            return [[pullback(g)[0].tolist(), push(g).tolist()] for _ in range(20)]
+            x, v = random(3, seed=i), random(3, seed=i + 100)
+            found = [y for _ in range(3) for call in CALLS.values() for y in leaves(call(x, v))]
+            found += leaves(gg.grad(lambda n: some_of_everything(n.w * n.b))(Parameters(x, v)))
+            found.append(gg.vmap(lambda y, x=x: gg.vmap(lambda z: (y * z * x).sum())(x))(v))
+            with gg.no_grad():
+                found.append(gg.grad(some_of_everything)(x))
+            return [y.tolist() for y in found]
 
         assert in_threads(work) == [work(i) for i in range(THREADS)]
 
     def test_dataclasses_first_met_in_many_threads(self):
-        @dataclass
-        class Fresh:
-            x: object
+        Fresh = make_dataclass("Fresh", ["x"])
 
         def work(i):
             return gg.grad(lambda p: p.x**2)(Fresh(t(float(i)))).x.item()
 
         assert in_threads(work) == [2.0 * i for i in range(THREADS)]
-
-
-CALLS = {
-    "grad": lambda x: gg.grad(some_of_everything)(x),
-    "value_and_grad": lambda x: gg.value_and_grad(some_of_everything)(x),
-    "vjp": lambda x: gg.vjp(some_of_everything, x)[1](1.0),
-    "jvp": lambda x: gg.jvp(some_of_everything, (x,), (x,)),
-    "linearize": lambda x: gg.linearize(some_of_everything, x)[1](x),
-    "forward": lambda x: gg.jacobian(some_of_everything, mode="forward")(x),
-    "reverse": lambda x: gg.jacobian(some_of_everything, mode="reverse")(x),
-    "hessian": lambda x: gg.hessian(some_of_everything)(x),
-    "hvp": lambda x: gg.hvp(some_of_everything)(x, x),
-    "vmap": lambda x: gg.vmap(gg.hessian(some_of_everything))(gg.stack([x, x])),
-    "grad of jvp": lambda x: gg.grad(lambda x: gg.jvp(some_of_everything, (x,), (x,))[1])(x),
-    "jvp of grad": lambda x: gg.jvp(gg.grad(some_of_everything), (x,), (x,)),
-    "aux": lambda x: gg.grad(lambda x: ((x * x).sum(), x * 2), has_aux=True)(x),
-}
 
 
 class TestMemory:
@@ -1192,26 +904,19 @@ class TestMemory:
     @pytest.mark.parametrize("requires_grad", [False, True])
     @pytest.mark.parametrize("name", CALLS)
     def test_nothing_survives(self, name, requires_grad):
-        x = random(3)
+        x, v = random(3), random(3)
         if requires_grad:
             x.requires_grad_()
-        CALLS[name](x)
+        CALLS[name](x, v)
         before = self.alive()
-        result = CALLS[name](x)
+        result = CALLS[name](x, v)
+        if not requires_grad:
+            assert not any(type(y) is Node for y in gc.get_objects())
         del result
         assert self.alive() == before
 
-    def test_results_hold_no_graph(self):
-        x = random(3)
-        before = self.alive()
-        held = [call(x) for call in CALLS.values()]
-        tensors = sum(type(y) is gg.Tensor for y in gc.get_objects())
-        assert self.alive() - before <= tensors
-        assert not any(type(y) is Node for y in gc.get_objects())
-        del held
-
     def test_a_gradient_frees_as_it_goes(self):
-        n = 1_000_000
+        n = 200_000
         x = gg.ones(n, dtype=gg.float64)
 
         def f(x):
@@ -1231,24 +936,20 @@ class TestMemory:
 
 
 class TestDepth:
-    DEPTH = 100_000
-
-    def chain(self, x):
-        for _ in range(self.DEPTH):
-            x = x * 0.99999 + 0.0
-        return x
-
-    @pytest.mark.slow
     def test_grad_and_jvp_of_a_deep_chain(self):
-        expected = 0.99999**self.DEPTH
-        x = t(1.0)
-        close(gg.grad(lambda x: self.chain(x))(x), expected, rtol=1e-6)
-        close(gg.jvp(self.chain, (x,), (1.0,))[1], expected, rtol=1e-6)
+        def chain(x):
+            for _ in range(20_000):
+                x = x * 0.99999 + 0.0
+            return x
+
+        expected = 0.99999**20_000
+        close(gg.grad(chain)(t(1.0)), expected, rtol=1e-6)
+        close(gg.jvp(chain, (t(1.0),), (1.0,))[1], expected, rtol=1e-6)
 
     @pytest.mark.slow
     def test_second_derivatives_of_a_deep_chain(self):
         def f(x):
-            for _ in range(10_000):
+            for _ in range(3_000):
                 x = gg.sin(x)
             return x
 
@@ -1277,29 +978,14 @@ class TestDepth:
         close(gg.grad(path)(t(1.0)), expected, rtol=1e-9)
 
 
-LIBRARY_CALLS = {
-    "grad": lambda x, v: gg.grad(some_of_everything)(x),
-    "vjp": lambda x, v: gg.vjp(gg.sin, x)[1](v)[0],
-    "jvp": lambda x, v: gg.jvp(some_of_everything, (x,), (v,))[1],
-    "linearize": lambda x, v: gg.linearize(gg.sin, x)[1](v),
-    "forward": lambda x, v: gg.jacobian(lambda x: gg.sin(x) * x.sum(), mode="forward")(x),
-    "reverse": lambda x, v: gg.jacobian(lambda x: gg.sin(x) * x.sum(), mode="reverse")(x),
-    "empty": lambda x, v: gg.jacobian(lambda x: x[:0])(x),
-    "hessian": lambda x, v: gg.hessian(some_of_everything)(x),
-    "hvp": lambda x, v: gg.hvp(some_of_everything)(x, v),
-    "vmap": lambda x, v: gg.vmap(lambda a: a * 2 + 1)(x),
-    "numbers": lambda x, v: gg.vjp(gg.sum, x)[1](1.0)[0],
-    "constant": lambda x, v: gg.vmap(gg.hessian(some_of_everything))(gg.stack([gg.asarray(x)] * 2)),
-}
-
-
-@pytest.mark.parametrize("name", LIBRARY_CALLS)
+@pytest.mark.parametrize("name", CALLS)
 def test_libraries(library, name):
     x, v = np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.0, -1.0])
-    expected = LIBRARY_CALLS[name](x, v)
-    found = LIBRARY_CALLS[name](library.array(x), library.array(v))
-    assert type(found.array) is type(gg.asarray(library.array(x)).array)
-    assert_close(library.values(found), expected.numpy(), rtol=1e-12, atol=1e-13)
+    expected = leaves(CALLS[name](x, v))
+    found = leaves(CALLS[name](library.array(x), library.array(v)))
+    for y, z in zip(found, expected, strict=True):
+        assert type(y.array) is type(gg.asarray(library.array(x)).array)
+        assert_close(library.values(y), z.numpy(), rtol=1e-12, atol=1e-13)
 
 
 WITHOUT_OPTREE = """
@@ -1335,23 +1021,37 @@ for call in (
 """
 
 
+def output(program):
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
+    ).stdout  # fmt: skip
+
+
 def test_single_tensors_do_not_need_optree():
-    run = subprocess.run(
-        [sys.executable, "-c", WITHOUT_OPTREE], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.count("pip install optree") == 2
+    assert output(WITHOUT_OPTREE).count("pip install optree") == 2
 
 
-def test_a_pullback_that_outlives_the_package():
-    """At exit, modules lose their names before the last objects are freed."""
-    program = (
-        "import threading, gpugrad\n_, threading.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))\n"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert (run.returncode, run.stderr) == (0, "")
+@pytest.mark.parametrize(
+    "keep",
+    [
+        "_, threading.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))",
+        "_, variables.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))",
+        "try: gpugrad.grad(len)(1.0)\nexcept TypeError as error: variables.kept = error",
+    ],
+)
+def test_a_pullback_that_outlives_the_package(keep):
+    """At exit, modules lose their names before the last objects are freed.
+
+    So do modules that an extension module holds until then.
+    """
+    program = f"""
+import ctypes, threading, gpugrad
+from gpugrad.autograd import variables
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(variables))
+{keep}
+"""
+    assert not output(program)
 
 
 def test_numpy_scalars_keep_their_dtype():

@@ -67,18 +67,14 @@ def random_indices(library, low, high, *shape, seed=0):
 # Keys into an array of shape (4, 5, 6), from indices i of any shape between -4 and 3.
 KEYS = {
     "i": lambda i: i,
-    "i,": lambda i: (i,),
-    "i,1:": lambda i: (i, slice(1, None)),
-    ":,i": lambda i: (slice(None), i),
+    "i,2,i": lambda i: (i, 2, i),
     "...,i": lambda i: (..., i),
     "::2,i,1": lambda i: (slice(None, None, 2), i, 1),
-    "i,2,i": lambda i: (i, 2, i),
     "i,:,i": lambda i: (i, slice(None), i),
     "1,:,i": lambda i: (1, slice(None), i),
     ":,1,i": lambda i: (slice(None), 1, i),
     ":,i,...,i": lambda i: (slice(None), i, ..., i),
     "None,i": lambda i: (None, i),
-    "i,None,-1": lambda i: (i, None, -1),
     ":,None,i,::-2": lambda i: (slice(None), None, i, slice(4, None)),
 }
 
@@ -93,23 +89,28 @@ def test_an_index_that_differs_between_examples(library, key, shape):
         check_against_loop(library, lambda x, i: x[key(i)], axes, x, i)
 
 
+def assignment(key):
+    """A function that assigns at a key, to a copy of its first argument."""
+
+    def assigned(x, v, *i):
+        x = x + 0
+        x[key(*i)] = v
+        return x
+
+    return assigned
+
+
 @with_all_keys
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_assignment_at_an_index_that_differs_between_examples(library, key):
     indices = np.array([[3, 0, 3], [1, 1, 2], [0, 3, -4]])  # some are repeated: the last wins
-
-    def assigned(x, v, i):
-        x = x + 0
-        x[key(i)] = v
-        return x
-
     for axes, kind in itertools.product(choices_of_arguments(3), ("whole", "number", "row")):
         i = library.tensor(indices if axes[2] == 0 else indices[0])
         x = normal(library, *[N] * (axes[0] == 0), 4, 5, 6)
         taken = normal(library, 4, 5, 6)[key(library.tensor(indices[0]))].shape
         shape = {"whole": taken, "number": (), "row": (1, *taken[-1:])}[kind]
         v = normal(library, *[N] * (axes[1] == 0), *shape, seed=1)
-        check_against_loop(library, assigned, axes, x, v, i)
+        check_against_loop(library, assignment(key), axes, x, v, i)
 
 
 ARRAYS = np.array([1, 0, 1]), np.array([[2], [3]])
@@ -137,52 +138,32 @@ SHARED = {
 def test_a_key_that_all_examples_share(library, key):
     key = library.raw(key)
     x = normal(library, N, 4, 5, 6)
-
-    def assigned(x, v):
-        x = x + 0
-        x[key] = v
-        return x
-
     check_against_loop(library, lambda x: x[key], (0,), x)
     taken = tuple(x[0][key].shape)
     for axes in choices_of_arguments(2):
         x = normal(library, *[N] * (axes[0] == 0), 4, 5, 6)
         v = normal(library, *[N] * (axes[1] == 0), *taken, seed=1)
-        check_against_loop(library, assigned, axes, x, v)
+        check_against_loop(library, assignment(lambda: key), axes, x, v)
 
 
-def test_indices_of_other_levels(library):
-    x = normal(library, 2, N, 5)
-    i = random_indices(library, 0, 5, 2, 4)
-    j = random_indices(library, 0, 5, N, 4)
+def test_indices_of_other_levels():
+    x = normal(NUMPY, 2, N, 5)
+    i, j = random_indices(NUMPY, 0, 5, 2, 4), random_indices(NUMPY, 0, 5, N, 4)
 
     def both(x, i, j):
-        return x[i] * x[j] - x[(i + j) % 5]
-
-    inner = gpugrad.vmap(both, (0, None, 0))
-    result = gpugrad.vmap(inner, (0, 0, None))(x, i, j)
-    expected = gpugrad.stack(
-        [
-            gpugrad.stack([both(x[a, b, ...], i[a, ...], j[b, ...]) for b in range(N)])
-            for a in (0, 1)
-        ]
-    )
-    assert_close(library.values(result), library.values(expected))
-    w = library.tensor(np.arange(24.0).reshape(2, N, 4))
-    for a, b in zip(grad(result, [x], w), grad(expected, [x], w), strict=True):
-        assert_close(library.values(a), library.values(b))
-
-
-def test_assignment_over_two_levels():
-    x, i, v = gpugrad.zeros(5), gpugrad.tensor([0, 4]), gpugrad.tensor([1.0, 2.0, 3.0])
-
-    def written(i, v):
-        y = x + 0
-        y[i] = v
+        y = x[i] * x[j] - x[(i + j) % 5]
+        y[i[0] % 4] = x[j[0]]
         return y
 
-    result = gpugrad.vmap(gpugrad.vmap(written, (None, 0)), (0, None))(i, v)
-    assert_close(result, np.eye(5)[[0, 4]][:, None, :] * np.array([1, 2, 3])[:, None])
+    def by_loop(x):
+        return gpugrad.stack([call_for_each(lambda x, j: both(x, i, j), (0, 0), x, j)  # noqa: B023
+                              for x, i in zip(x, i, strict=True)])  # fmt: skip
+
+    inner = gpugrad.vmap(both, (0, None, 0))
+    result, expected = gpugrad.vmap(inner, (0, 0, None))(x, i, j), by_loop(x)
+    assert_close(result.detach(), expected.detach())
+    w = gpugrad.tensor(np.arange(24.0).reshape(2, N, 4))
+    assert_close(*[grad(y, [x], w)[0] for y in (result, expected)])
 
 
 WHOLE = slice(None)
@@ -203,16 +184,12 @@ WHOLE = slice(None)
 )
 def test_assignment_by_a_mask_that_differs_between_examples(library, shape, key, spread):
     mask = library.tensor(np.random.default_rng(0).random((N, *shape)) < 0.5)
-
-    def assigned(x, v, m):
-        x = x + 0
-        x[key(m)] = v
-        return x
+    row = len(spread(mask[0, ...]).shape) == 2 and len(shape) == 1
 
     def chosen(x, v, m):  # the same for a library without such assignments
         return gpugrad.where(spread(m), v, x)
 
-    row = len(spread(mask[0, ...]).shape) == 2 and len(shape) == 1
+    assigned = assignment(key)
     for axes in [axes for axes in choices_of_arguments(3) if axes[2] == 0]:
         x = normal(library, *[N] * (axes[0] == 0), 4, 5)
         v = normal(library, *[N] * (axes[1] == 0), *[5] * row)
@@ -222,37 +199,41 @@ def test_assignment_by_a_mask_that_differs_between_examples(library, shape, key,
 
 
 def test_a_mask_that_differs_keeps_the_dtype():
-    def assigned(m):
-        x = gpugrad.zeros(3, dtype=gpugrad.int64)
-        x[m] = 2.5
-        return x
-
-    result = gpugrad.vmap(assigned)(gpugrad.tensor(np.eye(3, dtype=bool)))
+    x = gpugrad.zeros(3, dtype=gpugrad.int64)
+    mask = gpugrad.tensor(np.eye(3, dtype=bool))
+    result = gpugrad.vmap(lambda m: assignment(lambda m: m)(x, 2.5, m))(mask)
     assert result.dtype == gpugrad.int64
     assert_close(result, 2 * np.eye(3))
 
 
-def assigning(key, value):
-    def function(r):
-        x = gpugrad.zeros((2, 2), dtype=gpugrad.float64)
-        x[key(r)] = value
-        return x
-
-    return function
-
-
 ROWS = np.arange(6.0).reshape(3, 2)
+ZEROS = gpugrad.zeros((2, 2), dtype=gpugrad.float64)
 
 
 @pytest.mark.parametrize(
     "function, error, words",
     [
         (lambda r: r[r > 2], TypeError, "index: .*mask.*choose with where"),
-        (lambda r: r[None][:, r > 2], TypeError, "index: .*mask.*choose with where"),
-        (assigning(lambda r: r > 2, np.ones((2, 2))), ValueError, r"value.*\(2, 2\).*where"),
-        (assigning(lambda r: (0, r > 2), 1.0), TypeError, "mask that differs .* where"),
-        (assigning(lambda r: (r > 2)[:1], 1.0), IndexError, r"\(1,\) does not fit shape \(2, 2\)"),
-        (assigning(lambda r: (..., r[0] * 0 > 2), 1j), TypeError, "imaginary"),
+        (
+            lambda r: assignment(lambda r: r > 2)(ZEROS, np.ones((2, 2)), r),
+            ValueError,
+            r"value.*\(2, 2\).*where",
+        ),
+        (
+            lambda r: assignment(lambda r: (0, r > 2))(ZEROS, 1.0, r),
+            TypeError,
+            "mask that differs .* where",
+        ),
+        (
+            lambda r: assignment(lambda r: (r > 2)[:1])(ZEROS, 1.0, r),
+            IndexError,
+            r"\(1,\) does not fit shape \(2, 2\)",
+        ),
+        (
+            lambda r: assignment(lambda r: (..., r[0] * 0 > 2))(ZEROS, 1j, r),
+            TypeError,
+            "imaginary",
+        ),
         (lambda r: r[r[0].astype(gpugrad.int64), 0], IndexError, "too many indices for 1 axes"),
         (lambda r: r[(True, r[0].astype(gpugrad.int64))], TypeError, "bool .* beside"),
         (lambda r: gpugrad.take(r, r.astype(gpugrad.int64)[None]), ValueError, "indices .*1 axis"),
@@ -262,16 +243,12 @@ ROWS = np.arange(6.0).reshape(3, 2)
             IndexError,
             "1 axes",
         ),
-        (lambda r: gpugrad.linalg.inv(r), ValueError, r"linalg.inv: .*\(2,\)"),
-        (lambda r: gpugrad.linalg.outer(r[0], r), ValueError, "linalg.outer: "),
         (lambda r: gpugrad.linalg.matrix_power(r, 2), ValueError, "linalg.matrix_power: "),
         (
             lambda r: gpugrad.linalg.matrix_power(gpugrad.eye(2), r[0].astype(gpugrad.int64)),
             TypeError,
             "n must be an int",
         ),
-        (lambda r: gpugrad.linalg.vector_norm(r, axis=1), IndexError, "axis 1 .* 1 axes"),
-        (lambda r: gpugrad.fft.fft(r, axis=-2), IndexError, "fft.fft: axis -2 .* 1 axes"),
         (lambda r: gpugrad.fft.fftn(r, axes=(1,)), IndexError, "fft.fftn: axis 1 .* 1 axes"),
     ],
 )
@@ -287,12 +264,13 @@ def test_errors_of_ops_describe_one_example(function, error, words):
         (lambda r: r * (2 in r), "bool: .* choose with where"),
         (lambda r: r * float(r[0]), "float: .* a 0-d tensor does"),
         (lambda r: r * int(r[0]), "int: .* a 0-d tensor does"),
+        (lambda r: [1, 2][r[0].astype(gpugrad.int64)], "int: .*index"),
+        (lambda r: grad(r.sum(), r), r"backward: .*gpugrad\.grad"),
         (lambda r: r * complex(r[0]), "complex: .* a 0-d tensor does"),
         (lambda r: math.sin(r[0]), "float: .* a 0-d tensor does"),
         (lambda r: r[: r[0].astype(gpugrad.int64)], "int: .* bound of a slice"),
         (lambda r: gpugrad.zeros(r[0].astype(gpugrad.int64)), "zeros: shape must be an int"),
         (lambda r: r[0].item(), "item: .* read what vmap returns"),
-        (lambda r: r.item(), "item: .* read what vmap returns"),
         (lambda r: r.tolist(), "tolist: .* read what vmap returns"),
         (lambda r: r.numpy(), "numpy: .* read what vmap returns"),
         (lambda r: np.asarray(r), "numpy.asarray: .* read what vmap returns"),
@@ -305,7 +283,6 @@ def test_errors_of_ops_describe_one_example(function, error, words):
         (lambda r: r.requires_grad_(), "requires_grad_: .* gpugrad.grad"),
         (lambda r: r.backward(), "backward: .* gpugrad.grad"),
         (lambda r: gpugrad.random.normal(2, requires_grad=True), "requires_grad_: .* gpugrad.grad"),
-        (lambda r: nn.init.normal_(gpugrad.zeros(2)), "array: .* read what vmap returns"),
     ],
 )
 def test_values_cannot_be_read(function, words):
@@ -394,27 +371,6 @@ def test_functions(function):
     check_against_loop(NUMPY, function, (0,), normal(NUMPY, N, 2, 2))
 
 
-@pytest.mark.parametrize("n1, n2, axis", [(3, 3, 0), (3, 3, -2), (3, 1, -1), (1, 3, -1)])
-def test_cross_products(n1, n2, axis):
-    for axes in choices_of_arguments(2):
-        shapes = [[3] * n for n in (n1, n2)]
-        x1, x2 = [
-            normal(NUMPY, *[N] * (a == 0), *shape, seed=i)
-            for i, (a, shape) in enumerate(zip(axes, shapes, strict=True))
-        ]
-        check_against_loop(
-            NUMPY, lambda x1, x2: gpugrad.linalg.cross(x1, x2, axis=axis), axes, x1, x2
-        )
-
-
-@pytest.mark.parametrize("rtol", [None, 0.1, np.array([0.1, 0.9])], ids=str)
-def test_ranks(rtol):
-    x = gpugrad.tensor(np.random.default_rng(0).standard_normal((2, 3, 3)))
-    rtol = rtol if rtol is None or type(rtol) is float else gpugrad.tensor(rtol)
-    rank = gpugrad.vmap(lambda x: gpugrad.linalg.matrix_rank(x, rtol=rtol))(x)
-    assert_close(rank, call_for_each(lambda x: gpugrad.linalg.matrix_rank(x, rtol=rtol), (0,), x))
-
-
 def test_tolerances_that_differ():
     x = gpugrad.tensor(np.random.default_rng(0).standard_normal((3, 2, 2)), requires_grad=True)
     rtol = gpugrad.tensor([0.0, 0.5, 0.99])
@@ -436,12 +392,11 @@ DRAWS = {
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_one_draw_equals_that_of_the_loop(draw):
     x = gpugrad.tensor(ROWS)
-    for source in (gpugrad.random, gpugrad.random.Generator(0)):
+    for make in (lambda: gpugrad.random, lambda: gpugrad.random.Generator(0)):
         results = []
         for run in (lambda f: gpugrad.vmap(f)(x), lambda f: call_for_each(f, (0,), x)):
             gpugrad.manual_seed(0)
-            if source is not gpugrad.random:
-                source = gpugrad.random.Generator(0)
+            source = make()
             results.append(run(lambda r: draw(source)))  # noqa: B023
         assert_close(*results)
 
@@ -467,15 +422,6 @@ def test_permutations():
     assert_close(np.sort(shuffled.numpy(), axis=1), ROWS)
 
 
-def test_a_seed_repeats_a_batch():
-    f = gpugrad.vmap(lambda r: r * gpugrad.random.normal((2,)) + gpugrad.random.permutation(2))
-    results = []
-    for _ in range(2):
-        gpugrad.manual_seed(3)
-        results.append(f(gpugrad.tensor(ROWS)))
-    assert_close(*results)
-
-
 # Modules
 
 
@@ -483,22 +429,18 @@ def test_dropout_differs_between_examples(library):
     x = library.tensor(np.ones((200, 50), dtype="float32"))
     generator = gpugrad.random.Generator(0)
     drop = lambda r: nn.functional.dropout(r, 0.25, generator=generator)  # noqa: E731
-    y = library.values(gpugrad.vmap(drop)(x))
-    assert_close(np.unique(y), np.array([0, 4 / 3], dtype="float32"))
-    assert abs((y == 0).mean() - 0.25) < 0.02
-    assert len(np.unique(y, axis=0)) == 200
-    shared = gpugrad.vmap(lambda r: drop(x[0, ...]) + r * 0)(x)  # its input does not differ
-    assert len(np.unique(library.values(shared), axis=0)) == 200
+    for f in (drop, lambda r: drop(x[0, ...]) + r * 0):  # in the second its input is shared
+        y = library.values(gpugrad.vmap(f)(x))
+        assert_close(np.unique(y), np.array([0, 4 / 3], dtype="float32"))
+        assert abs((y == 0).mean() - 0.25) < 0.02
+        assert len(np.unique(y, axis=0)) == 200
 
 
 def network():
     return nn.Sequential(
-        nn.Flatten(0),
-        nn.Linear(6, 5, dtype=gpugrad.float64),
-        nn.Tanh(),
-        nn.Dropout(0.5),
+        nn.Flatten(0), nn.Linear(6, 5, dtype=gpugrad.float64), nn.Tanh(), nn.Dropout(0.5),
         nn.Linear(5, 2, dtype=gpugrad.float64),
-    )
+    )  # fmt: skip
 
 
 def test_a_network_over_inputs():
@@ -519,21 +461,18 @@ def test_a_network_over_inputs():
 
 def test_a_network_over_parameters():
     nets = [network().eval() for _ in range(3)]
-    names = [name for name, _ in nets[0].named_parameters()]
-    stacked = {
-        name: gpugrad.stack([dict(net.named_parameters())[name] for net in nets]).detach()
-        for name in names
-    }
+    parameters = [dict(net.named_parameters()) for net in nets]
+    stacked = gpugrad.tree.map(lambda *xs: gpugrad.stack(xs).detach(), *parameters)
     x = gpugrad.tensor(np.random.default_rng(0).standard_normal((2, 3)))
 
     def loss(parameters):
         return (nn.functional_call(nets[0], parameters, (x,)) ** 2).sum()
 
     value, gradient = gpugrad.vmap(gpugrad.value_and_grad(loss))(stacked)
-    for i, net in enumerate(nets):
+    for i, (net, own) in enumerate(zip(nets, parameters, strict=True)):
         total = (net(x) ** 2).sum()
         assert_close(value[i], total)
-        for name, g in zip(names, grad(total, [*net.parameters()]), strict=True):
+        for name, g in zip(own, grad(total, [*own.values()]), strict=True):
             assert_close(gradient[name][i], g)
 
 

@@ -15,7 +15,7 @@ from cupy.cuda.pinned_memory import is_memory_pinned
 from ..base import Backend, address_range
 from ..registry import parse_device
 from ..special import cupy_function
-from . import convolution, kernels
+from . import convolution, graphs, kernels
 from . import devices as cuda_devices
 from .batches import transfer_batches
 from .kernels.optimizers import multi_tensor_updater
@@ -42,11 +42,9 @@ def _check_one_device(values):
 
 
 def _enter_device_of(values):
-    for x in values if isinstance(values, (tuple, list)) else (values,):
-        if type(x) is cupy.ndarray:
-            if x.data.device_id != cupy.cuda.runtime.getDevice():
-                x.device.use()
-            return
+    device = _device_of(values if isinstance(values, (tuple, list)) else (values,))
+    if device is not None and device.id != cupy.cuda.runtime.getDevice():
+        device.use()
 
 
 @contextmanager
@@ -59,8 +57,8 @@ def _restore_current_device():
         cupy.cuda.runtime.setDevice(before)
 
 
-# The latest targets of `read_later`, kept because a copy to one may still be under way when the
-# program has already dropped it.
+# The latest targets of `read_later`. They are kept because the device may still copy to one that
+# the program has already dropped.
 _copied_to: deque = deque(maxlen=100)
 
 
@@ -88,13 +86,7 @@ class CuPy(Backend):
     in_single = False
     array_types = (cupy.ndarray,)
     devices = cuda_devices  # the module of functions that take a device's number
-    windows, convolutions = kernels.windows, convolution
-
-    @property
-    def graphs(self):
-        from . import graphs
-
-        return graphs
+    windows, convolutions, graphs = kernels.windows, convolution, graphs
 
     @cached_property
     def several_devices(self):

@@ -11,6 +11,7 @@ wait for the step that it is about to launch:
 
 import math
 from collections import defaultdict, deque
+from functools import partial
 
 import cupy
 import cupyx
@@ -43,17 +44,17 @@ def transfer_batches(batches, device):
                 following = None if batch is None else lane.start(batch, device)
             except Exception:
                 if pending is not None:  # batches before the error are good
-                    ready, pending = pending, None
-                    yield ready.finish()
+                    finish, pending = pending, None
+                    yield finish()
                 raise
-            ready, pending = pending, following
-            if ready is not None:
-                yield ready.finish()
+            finish, pending = pending, following
+            if finish is not None:
+                yield finish()
             if pending is None:
                 return
     finally:
         if pending is not None:
-            pending.drop()
+            pending()
         _idle[device.id].append(lane)
 
 
@@ -65,7 +66,7 @@ class _Lane:
         self.slots = deque([_Slot() for _ in range(_SLOTS)])
 
     def start(self, batch, device):
-        """Begin to copy ``array[rows]`` for each ``(array, rows)``."""
+        """Begin to copy ``array[rows]`` for each ``(array, rows)``; return how to `_finish` it."""
         self.slots.rotate(-1)
         slot = self.slots[0]
         with device:
@@ -81,7 +82,7 @@ class _Lane:
             except BaseException:  # an interruption, for example, must not leave a copy running
                 self.stream.synchronize()
                 raise
-        return _Copy(arrays, consumer, slot.copied, device)
+        return partial(_finish, arrays, consumer, slot.copied, device)
 
 
 class _Slot:
@@ -103,46 +104,37 @@ class _Slot:
             if type(array) is not np.ndarray:
                 array = backend_of[type(array)].to_numpy(take_rows(array, rows))
                 rows = slice(None)
-            is_slice = isinstance(rows, slice)
-            shape = array[rows].shape if is_slice else (*rows.shape, *array.shape[1:])
-            parts.append((array, rows, is_slice, shape, size))
+            if isinstance(rows, slice):
+                array, rows = array[rows], None
+            shape = array.shape if rows is None else (*rows.shape, *array.shape[1:])
+            parts.append((array, rows, shape, size))
             nbytes = array.itemsize * math.prod(shape)
             size += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
         self.copied.synchronize()
         if size > self.buffer.nbytes:
             self.buffer = cupyx.empty_pinned(size, np.uint8)
         hosts = []
-        for array, rows, is_slice, shape, start in parts:
+        for array, rows, shape, start in parts:
             host = np.ndarray(shape, array.dtype, self.buffer, start)
-            if is_slice:
-                np.copyto(host, array[rows])
+            if rows is None:
+                np.copyto(host, array)
             else:  # "clip" avoids an intermediate buffer; the rows are known to be in range
                 np.take(array, rows, axis=0, out=host, mode="clip")
             hosts.append(host)
         return hosts
 
 
-class _Copy:
-    """A batch that is being copied."""
+def _finish(arrays, consumer, copied, device):
+    """Make the current stream wait for a copy, and return its arrays.
 
-    def __init__(self, arrays, consumer, copied, device):
-        self.arrays = arrays
-        self.consumer = consumer
-        self.copied = copied
-        self.device = device
-
-    def finish(self):
-        """The arrays, ready for the current stream."""
-        with self.device:
-            current = cupy.cuda.get_current_stream()
-            current.wait_event(self.copied)
-            if current == self.consumer:
-                return self.arrays
-            # The consumer has changed streams: the new one gets arrays of its own.
-            arrays = [array.copy() for array in self.arrays]
-            self.consumer.wait_event(current.record())
+    consumer: the stream for which they were allocated.
+    """
+    with device:
+        current = cupy.cuda.get_current_stream()
+        current.wait_event(copied)
+        if current == consumer:
             return arrays
-
-    def drop(self):
-        with self.device:
-            self.consumer.wait_event(self.copied)
+        # The consumer has changed streams: the new one gets arrays of its own.
+        arrays = [array.copy() for array in arrays]
+        consumer.wait_event(current.record())
+        return arrays

@@ -1,8 +1,7 @@
-"""When streams of a device are captured, and when that must not be.
+"""Locks that keep captures of streams apart from waits for whole devices.
 
 While one of a device's streams is captured, CUDA refuses to wait for the whole device, in all
-threads and in all modes of capture, and the capture is lost too. What may wait is kept apart from
-captures by a lock for each device.
+threads and in all modes of capture, and the capture is lost too.
 """
 
 import threading
@@ -20,7 +19,7 @@ def _lock(number):
 
 @contextmanager
 def capturing(number: int) -> Iterator[None]:
-    """A block in which this thread captures a stream of a device, and no other one does."""
+    """A block in which this thread captures a stream of a device, and no other thread does."""
     with _lock(number):
         _under_way.add(number)
         try:
@@ -38,9 +37,10 @@ def without_captures(number: int) -> Iterator[None]:
 
 @contextmanager
 def if_not_capturing(number: int) -> Iterator[bool]:
-    """`without_captures` for a block that must not wait, and whether that is so.
+    """A block that does not wait for captures; yields whether `without_captures` holds in it.
 
-    Destructors must not: they run anywhere, also where their thread holds what others wait for.
+    Destructors must not wait: they run anywhere, even while their thread holds a lock that others
+    wait for.
     """
     lock = _lock(number)
     is_held = lock.acquire(blocking=False)

@@ -12,9 +12,9 @@ _BFLOAT16 = 9  # ncclBfloat16 of nccl.h; older versions of CuPy have no name for
 
 
 class Enqueued:
-    """A collective that is on the device's stream of collectives.
+    """A collective that has been put on the device's stream of collectives.
 
-    kept: arrays whose memory the collective uses; it must not be reused before.
+    kept: the arrays whose memory the collective uses, which must not be freed before its end.
     """
 
     def __init__(self, device, event, kept):
@@ -23,14 +23,14 @@ class Enqueued:
         self._kept = kept
 
     def test(self):
-        """Whether the collective has ended; does not wait."""
+        """Whether the collective has ended; this does not wait for it."""
         if self._event is None:
             return True
         with self._device:
             return self._event.done
 
     def wait(self):
-        """Let later work on the current stream wait for the collective; the program goes on."""
+        """Make later work on the current stream wait for the collective; the host does not wait."""
         if self._event is not None:
             with self._device:
                 cupy.cuda.get_current_stream().wait_event(self._event)
@@ -40,14 +40,15 @@ class Enqueued:
 class Collectives:
     """The collectives of the processes of a `Group`, each of which has one device.
 
-    All processes make it together and call the same collectives in the same order, and NCCL runs
-    them in this order. None of them waits for the device.
+    All processes create it together and call the same collectives in the same order, in which NCCL
+    runs them. No call waits for the device.
     """
 
     def __init__(self, device, group):
         self._nccl = nccl = _library()
         self._device = device
-        _check_devices(group.exchange((socket.gethostname(), _identity(device))))
+        bus = cupy.cuda.runtime.deviceGetPCIBusId(device.id)
+        _check_devices(group.exchange((socket.gethostname(), bus)))
         identity = group.exchange(None if group.rank else nccl.get_unique_id())[0]
         with device:
             self._communicator = nccl.NcclCommunicator(group.size, identity, group.rank)
@@ -58,47 +59,24 @@ class Collectives:
 
     def all_reduce(self, array, op):
         """Replace the array by the sum, the maximum or the minimum of all ranks'."""
-        count, dtype = self._numbers(array)
-        kind = getattr(self._nccl, f"NCCL_{op.upper()}")
-        pointer = array.data.ptr
-
-        def call(stream):
-            self._communicator.allReduce(pointer, pointer, count, dtype, kind, stream)
-
-        return self._enqueue(call, array)
+        pointer, kind = array.data.ptr, getattr(self._nccl, f"NCCL_{op.upper()}")
+        return self._enqueue("allReduce", (pointer, pointer, *self._numbers(array), kind), array)
 
     def broadcast(self, array, root):
         """Replace the array by that of rank ``root``."""
         pointer = array.data.ptr
-
-        def call(stream):
-            self._communicator.broadcast(
-                pointer, pointer, array.nbytes, self._nccl.NCCL_UINT8, root, stream
-            )
-
-        return self._enqueue(call, array)
+        args = pointer, pointer, array.nbytes, self._nccl.NCCL_UINT8, root
+        return self._enqueue("broadcast", args, array)
 
     def all_gather(self, array, out):
         """Write the array of each rank ``r`` into ``out[r]``."""
-
-        def call(stream):
-            self._communicator.allGather(
-                array.data.ptr, out.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, stream
-            )
-
-        return self._enqueue(call, array, out)
+        args = array.data.ptr, out.data.ptr, array.nbytes, self._nccl.NCCL_UINT8
+        return self._enqueue("allGather", args, array, out)
 
     def reduce_scatter(self, array, out):
         """Write the sum of all ranks' ``array[rank]`` into ``out``."""
-        count, dtype = self._numbers(out)
-        kind = self._nccl.NCCL_SUM
-
-        def call(stream):
-            self._communicator.reduceScatter(
-                array.data.ptr, out.data.ptr, count, dtype, kind, stream
-            )
-
-        return self._enqueue(call, array, out)
+        args = array.data.ptr, out.data.ptr, *self._numbers(out), self._nccl.NCCL_SUM
+        return self._enqueue("reduceScatter", args, array, out)
 
     def _numbers(self, array):
         """How many numbers NCCL is to reduce, and their type; a complex number is two."""
@@ -111,15 +89,18 @@ class Collectives:
             raise TypeError(f"NCCL cannot reduce {array.dtype}; convert it to another dtype")
         return array.size * parts, dtype
 
-    def _enqueue(self, call, *arrays):
-        """Put a collective on the stream, after the work that the current stream has."""
+    def _enqueue(self, name, args, *arrays):
+        """Enqueue a collective of NCCL's after the work that the current stream has.
+
+        arrays: those whose memory it uses.
+        """
         if not arrays[0].size:
             return Enqueued(self._device, None, ())
         with self._device:
             ready, end = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
             ready.record(cupy.cuda.get_current_stream())
             self._stream.wait_event(ready)
-            call(self._stream.ptr)
+            getattr(self._communicator, name)(*args, self._stream.ptr)
             end.record(self._stream)
         self._waiting.append((end, time.monotonic()))
         return Enqueued(self._device, end, arrays)
@@ -159,12 +140,11 @@ def _library():
     return nccl
 
 
-def _identity(device):
-    return cupy.cuda.runtime.deviceGetPCIBusId(device.id)
-
-
 def _check_devices(places):
-    """Raise RuntimeError if two ranks have the same device, with which NCCL does not work."""
+    """Raise RuntimeError if two ranks use the same device, which NCCL does not support.
+
+    places: the machine of each rank, and the bus of its device.
+    """
     for rank, place in enumerate(places):
         if place in places[:rank]:
             raise RuntimeError(

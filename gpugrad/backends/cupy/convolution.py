@@ -1,10 +1,10 @@
 """Convolution on CUDA devices: products of the filters and a matrix whose columns are windows.
 
-The matrix is made for one piece of the work after another, in the same memory. A piece has so many
-images, or so many rows of windows or channels of one image, that all that it reads and writes fits
-into half of the L2 cache. All gradients of a piece are computed while it is there. 16-bit floats
-are multiplied as they are, and the products sum the gradient of the weight over the pieces, in
-float32.
+The work is divided into pieces, whose matrices are made in the same memory one after the other. A
+piece has as many images, or rows of windows or channels of one image, as fit into half of the L2
+cache with all that is read and written for them. All gradients of a piece are computed while it is
+there. 16-bit floats are multiplied as they are, and the gradient of the weight is summed over the
+pieces in float32.
 """
 
 from functools import cache
@@ -24,14 +24,14 @@ def _room(device):
 
 
 def _slices(n, size):
-    """Slices of ``n`` as even as can be, each of as many as fit; one has ``size`` bytes."""
+    """Slices of ``n`` items of ``size`` bytes each, as even as possible, which fit into a piece."""
     most = max(_room(cupy.cuda.runtime.getDevice()) // max(size, 1), 1)
     step = ceil(n / ceil(n / most)) if n else 1
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 class _Memory:
-    """Memory that the next piece overwrites."""
+    """Memory that each piece overwrites."""
 
     def __init__(self, dtype):
         self.dtype, self.array = dtype, None
@@ -77,57 +77,56 @@ class _Columns:
 
 def convolve(x, weight, bias, geometry, groups):
     """The convolution of arrays of the same dtype, over windows that the kernels support."""
-    n, channels = x.shape[:2]
-    columns = _Columns(channels, geometry, groups, _Memory(x.dtype))
-    out = cupy.empty((n, weight.shape[0], *columns.counts), x.dtype)
+    columns = _Columns(x.shape[1], geometry, groups, _Memory(x.dtype))
+    out = cupy.empty((len(x), weight.shape[0], *columns.counts), x.dtype)
     filters = weight.reshape(groups, weight.shape[0] // groups, prod(weight.shape[1:]))
     if bias is not None:
         bias = bias.reshape(groups, -1, 1)
-    for images in _slices(n, columns.bytes + (x.nbytes + out.nbytes) // n):
-        _convolve(columns, x[images], filters, bias, out[images])
+    _convolve(columns, x, filters, bias, out)
     return out
 
 
 def _convolve(columns, x, filters, bias, out):
-    """Write the convolution of some images into ``out``."""
+    """Write the convolution of images into ``out``, of some of them at a time."""
     if not out.size:
         return
-    out = out.reshape(len(x), *filters.shape[:2], columns.windows)
     across = columns.windows // columns.counts[0]
-    for rows in columns.rows(len(x)):
-        part = out[..., rows.start * across : rows.stop * across]
-        matmul(filters, columns.of(x, rows), out=part)
-        if bias is not None:
-            part += bias
+    for some in _slices(len(x), columns.bytes + (x.nbytes + out.nbytes) // len(x)):
+        images = x[some]
+        results = out[some].reshape(len(images), *filters.shape[:2], columns.windows)
+        for rows in columns.rows(len(images)):
+            part = results[..., rows.start * across : rows.stop * across]
+            matmul(filters, columns.of(images, rows), out=part)
+            if bias is not None:
+                part += bias
 
 
 def cotangents(g, x, weight, shapes, wanted, geometry, groups):
     """The cotangents of a convolution's input, weight and bias, of those that are wanted.
 
-    shapes: of the input and the weight, of which one may be None if only its own is wanted.
+    shapes: of the input and of the weight; the latter is None if its cotangent is not wanted.
     """
     (n, channels), dtype = shapes[0][:2], g.dtype
     columns = _Columns(channels, geometry, groups, _Memory(dtype))
-    results = [cupy.empty(s, dtype) if w else None for s, w in zip(shapes, wanted, strict=False)]
+    to_x = cupy.empty(shapes[0], dtype) if wanted[0] else None
+    to_weight = _ToWeight(g, x, shapes[1], columns, wanted[1:])
     pieces, size = [], columns.bytes + 2 * g.nbytes // n + 2 * dtype.itemsize * prod(shapes[0][1:])
     if wanted[0]:
-        pieces.append(_to_input(g, weight, columns, results[0]))
+        pieces.append(_to_input(g, weight, columns, to_x))
     if any(wanted[1:]):
-        to_weight = _ToWeight(g, x, shapes[1], columns, wanted[1:])
         pieces.append(to_weight)
     for images in _slices(n, size):
         for piece in pieces:
             piece(images)
-    if any(wanted[1:]):
-        results[1:] = to_weight.results()
-    return (*results, None)[:3]
+    return to_x, *to_weight.results()
 
 
 def _to_input(g, weight, columns, out):
+    """A function that writes the cotangents of some images, which are given as a slice."""
     lengths, size, counts, stride, before, dilation = columns.geometry
     out_channels, channels, groups = g.shape[1], columns.channels, columns.groups
     if prod(stride) > 1 or out_channels > 4 * channels:
-        return _ToInput(g, weight, columns, out)
+        return _adding_columns(g, weight, columns, out)
     # A convolution with the reversed filters has fewer columns to make, and none to add up.
     each = channels // groups
     back = weight.reshape(groups, out_channels // groups, each, *size)
@@ -136,38 +135,31 @@ def _to_input(g, weight, columns, out):
     before = [(k - 1) * d - b for k, d, b in zip(size, dilation, before, strict=True)]
     geometry = counts, size, lengths, stride, tuple(before), dilation
     found = _Columns(out_channels, geometry, groups, columns.memory)
+    return lambda images: _convolve(found, g[images], back, None, out[images])
+
+
+def _adding_columns(g, weight, columns, out):
+    """The same, by adding up the columns of the cotangents.
+
+    It takes a single image that is too large apart: by groups or, if there is one, by channels.
+    """
+    groups, taps, windows = columns.groups, columns.taps, columns.windows
+    each = columns.channels // groups
+    filters = weight.reshape(groups, g.shape[1] // groups, -1).swapaxes(1, 2)
 
     def piece(images):
-        of_g, to = g[images], out[images]
-        for some in _slices(len(to), found.bytes + (of_g.nbytes + to.nbytes) // len(to)):
-            _convolve(found, of_g[some], back, None, to[some])
+        n = images.stop - images.start
+        of_g, size = g[images].reshape(n, groups, -1, windows), columns.bytes if n == 1 else 0
+        for some in _slices(groups, size // groups):
+            for channels in _slices(each, size // each if groups == 1 else 0):
+                own = filters[some, channels.start * taps : channels.stop * taps]
+                part = columns.memory.of(n, *own.shape[:2], windows)
+                matmul(own, of_g[:, some], out=part)
+                first, count = some.start * each + channels.start, part.size // (n * taps * windows)
+                part = part.reshape(n, count, *columns.size, *columns.counts)
+                add(out[images, first : first + count], part, columns.geometry)
 
     return piece
-
-
-class _ToInput:
-    """Adds up the columns of the input's cotangent, of a few channels at a time if need be."""
-
-    def __init__(self, g, weight, columns, out):
-        self.g, self.columns, self.out = g, columns, out
-        self.filters = weight.reshape(columns.groups, g.shape[1] // columns.groups, -1)
-        self.filters = self.filters.swapaxes(1, 2)
-
-    def __call__(self, images):
-        columns, taps = self.columns, self.columns.taps
-        n, groups, windows = images.stop - images.start, columns.groups, columns.windows
-        each = columns.channels // groups
-        g = self.g[images].reshape(n, groups, -1, windows)
-        for some in _slices(groups, 0 if n > 1 else columns.bytes // groups):
-            one = 0 if n > 1 or groups > 1 else columns.bytes // each
-            for channels in _slices(each, one):
-                filters = self.filters[some, channels.start * taps : channels.stop * taps]
-                part = columns.memory.of(n, *filters.shape[:2], windows)
-                matmul(filters, g[:, some], out=part)
-                first, count = some.start * each + channels.start, part.size // (n * taps * windows)
-                out = self.out[images, first : first + count]
-                part = part.reshape(n, count, *columns.size, *columns.counts)
-                add(out, part, columns.geometry)
 
 
 class _ToWeight:
@@ -175,23 +167,20 @@ class _ToWeight:
 
     def __init__(self, g, x, shape, columns, wanted):
         self.g, self.x, self.columns = g, x, columns
-        wide, groups, out_channels = accumulator(g.dtype), columns.groups, g.shape[1]
-        self.total = self.weight = self.bias = None
-        if wanted[0]:
-            self.total = cupy.empty(shape, wide)
-            self.weight = self.total.reshape(groups, out_channels // groups, -1)
-        self.has_bias, self.is_first = any(wanted[1:]), True
-        # Beside the columns in memory.
-        self.turned = _Columns(out_channels, _of_elements(columns.counts), 1, _Memory(g.dtype))
+        self.weight = cupy.empty(shape, accumulator(g.dtype)) if wanted[0] else None
+        self.bias, self.has_bias, self.is_first = None, wanted[1], True
+        # Columns of single elements, which are in memory at the same time as those of x.
+        ones, zeros = (1,) * len(columns.counts), (0,) * len(columns.counts)
+        elements = columns.counts, ones, columns.counts, ones, zeros, ones
+        self.turned = _Columns(g.shape[1], elements, 1, _Memory(g.dtype))
 
     def __call__(self, images):
         n, columns = images.stop - images.start, self.columns
         out_channels, groups, windows = self.g.shape[1], columns.groups, n * columns.windows
         add, self.is_first = not self.is_first, False
-        if n == 1:
-            g = self.g[images]
-        else:  # with the images side by side
-            g = _beside(self.turned, self.g[images])
+        g = self.g[images]
+        if n > 1:
+            g = _beside(self.turned, g)
         if self.has_bias:
             dtype = accumulator(g.dtype)
             sums = cupy.sum(g.reshape(out_channels, windows), axis=1, dtype=dtype)
@@ -199,25 +188,21 @@ class _ToWeight:
         if self.weight is None:
             return
         g = g.reshape(groups, out_channels // groups, windows)
+        total = self.weight.reshape(*g.shape[:2], -1)
         if n > 1:
             found = _beside(columns, self.x[images]).reshape(groups, -1, windows)
-            matmul(g, found.swapaxes(1, 2), out=self.weight, add=add)
+            matmul(g, found.swapaxes(1, 2), out=total, add=add)
             return
         across = windows // columns.counts[0]
         for rows in columns.rows(n):
             found = columns.of(self.x[images], rows)[0]
             part = g[..., rows.start * across : rows.stop * across]
-            matmul(part, found.swapaxes(1, 2), out=self.weight, add=add)
+            matmul(part, found.swapaxes(1, 2), out=total, add=add)
             add = True
 
     def results(self):
         dtype = self.g.dtype
-        return [x if x is None else x.astype(dtype, copy=False) for x in (self.total, self.bias)]
-
-
-def _of_elements(counts):
-    ones, zeros = (1,) * len(counts), (0,) * len(counts)
-    return counts, ones, counts, ones, zeros, ones
+        return [x if x is None else x.astype(dtype, copy=False) for x in (self.weight, self.bias)]
 
 
 def _beside(columns, x):

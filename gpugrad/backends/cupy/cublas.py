@@ -1,9 +1,9 @@
 """cuBLAS on a stream that is being captured, where CuPy refuses every call of it.
 
 The functions are those of the library that CuPy has loaded, called by `ctypes`. All graphs of a
-device share a handle and its workspace: one for each would take more memory than most graphs, and
-to destroy a handle is to wait for the whole device. Both are made when first needed and kept for
-good; `graphs` sees to it that no two streams use them at a time.
+device share a handle and its workspace: one for each graph would take more memory than most graphs,
+and destroying a handle waits for the whole device. Both are made when first needed and then kept;
+`graphs` ensures that no two streams use them at the same time.
 """
 
 import ctypes
@@ -65,11 +65,11 @@ def _shared(device):
 
 
 def _memory(size):
-    """Memory of no pool: that of the graph that is being made may be gone before."""
+    """Memory outside of all pools, because the pool of the graph that is captured may be freed."""
     try:
         return cupy.cuda.Memory(size)
     except runtime.CUDARuntimeError:
-        cupy.get_default_memory_pool().free_all_blocks()  # which may have what is missing
+        cupy.get_default_memory_pool().free_all_blocks()
         return cupy.cuda.Memory(size)
 
 

@@ -1,9 +1,9 @@
 """CUDA graphs: work captured once and launched as a whole."""
 
 import gc
-import sys
 import threading
 from contextlib import contextmanager, suppress
+from sys import is_finalizing
 
 import cupy
 import numpy as np
@@ -24,12 +24,12 @@ _making = threading.Lock()  # garbage collection is off while capturing, in all 
 
 
 class Graph:
-    """Work on the current device that `capture` has recorded, and what it needs to be launched.
+    """Captured work of the current device, and all that it needs to be launched.
 
-    All memory that the work allocates comes from a pool of the graph's own, which nothing else
-    allocates from, so what the device finds at the captured addresses is never another's. The pool
-    is kept until all of its memory is free, see `free_memory`. Only the workspace of cuBLAS is
-    shared with other graphs, which therefore take turns.
+    All memory that the work allocates comes from a pool of the graph's own. Nothing else allocates
+    from it, so no other arrays are ever at the captured addresses. The pool is kept until all of
+    its memory is free, see `free_memory`. Only the workspace of cuBLAS is shared with other graphs,
+    which therefore take turns.
     """
 
     def __init__(self, work, warm_up):
@@ -55,7 +55,7 @@ class Graph:
         ):  # fmt: skip
             with products.lock:  # the products of `warm_up` use the workspace too
                 self._device.synchronize()  # an earlier graph may use the same arrays
-                _leave_memory()
+                _empty_usual_pool()
                 warm_up()
                 self._stream.synchronize()
             self._graph, self.kept = self._captured(work)
@@ -65,14 +65,14 @@ class Graph:
         free_memory()  # of graphs that were gone meanwhile
 
     def _captured(self, work):
-        """The graph of ``work`` and what it returns; tries again what may succeed then."""
+        """The graph of ``work`` and what it returns; repeats attempts that failed by chance."""
         for _ in range(_ATTEMPTS):
             graph = kept = None  # whose memory is used again
             self._stream.synchronize()
             size = self._pool.total_bytes()
             try:
                 graph, kept = _capture(self._stream, work, self._allocator)
-            except _AgainError as error:
+            except _RetryError as error:
                 why = str(error)
                 if error.frees:
                     cupy.get_default_memory_pool().free_all_blocks()
@@ -82,8 +82,9 @@ class Graph:
             why = "every attempt to capture it takes more memory"
         raise NotNowError(why)
 
-    def __del__(self):
-        if not sys.is_finalizing():
+    # The function is bound because at interpreter exit a module's names vanish before its objects.
+    def __del__(self, is_finalizing=is_finalizing):
+        if not is_finalizing():
             gone = [self._graph, self._plans, self.kept]
             self._graph = self._plans = self.kept = None
             _pools[self._pool] = self._device, gone
@@ -91,7 +92,7 @@ class Graph:
             free_memory()
 
     def follow(self):
-        """Order what comes after on the current stream after the last launch."""
+        """Make later work of the current stream wait for the last launch."""
         self._turns.take(cupy.cuda.get_current_stream())
 
     def launch(self):
@@ -105,12 +106,12 @@ class Graph:
                 self._graph.launch(stream)
 
     def is_current(self):
-        """Whether nothing has changed that products of matrices were captured with."""
+        """Whether products of matrices would still be captured with the same precision."""
         return self.tf32 == tf32()
 
 
 class _Turns:
-    """The order of several streams of the current device that use the same memory.
+    """Orders several streams of the current device that use the same memory.
 
     stream: the one that used it last.
     """
@@ -121,7 +122,7 @@ class _Turns:
         self._event = cupy.cuda.Event(disable_timing=True)
 
     def take(self, stream):
-        """Order what ``stream`` is given from now on after all that the last one was given."""
+        """Make later work of ``stream`` wait for all work that the last stream has so far."""
         last = self.stream
         if last is not stream:
             if last is not None and last != stream:
@@ -135,10 +136,10 @@ _products: dict = {}
 
 
 class _Allocator:
-    """Allocates what the pool of a graph has not got.
+    """Allocates memory for the pool of a graph.
 
-    While a stream is captured, as ``is_capturing`` says, CuPy must not see an error of CUDA's about
-    memory: it would free what the pool holds, which what was captured uses, and try again.
+    While a stream is captured, as ``is_capturing`` says, CuPy must not see CUDA's error for missing
+    memory: it would free the memory that the pool holds, which captured work uses, and try again.
     """
 
     def __init__(self):
@@ -156,23 +157,24 @@ class _Allocator:
         return cupy.cuda.MemoryPointer(memory, 0)
 
 
-def _leave_memory():
-    """Free what the usual pool holds, if it might keep what a graph needs."""
+def _empty_usual_pool():
+    """Free the memory that the usual pool holds in reserve, if a graph may need it."""
     usual = cupy.get_default_memory_pool()
     if usual.free_bytes() > cupy.cuda.runtime.memGetInfo()[0]:
         usual.free_all_blocks()
 
 
-# The pools of all graphs. For those that are gone the device and what they still hold, until all of
-# their memory is free.
+# The pools of all graphs. The value is None while the graph exists, and then its device and the
+# objects that it held, until all memory of the pool is free.
 _pools: dict = {}
 
 
 def free_memory():
-    """Free what graphs held that are gone.
+    """Free the memory of graphs that no longer exist.
 
-    CuPy itself never frees what a pool holds that is gone. What an error's traceback still refers
-    to, or what is gone while a stream of its device is captured, is freed by a later call.
+    CuPy itself never frees the memory of a pool that no longer exists. A later call frees what an
+    error's traceback still refers to, and that of graphs that vanish while a stream of their device
+    is captured.
     """
     for pool, gone in list(_pools.items()):
         if gone is None:
@@ -187,13 +189,13 @@ def free_memory():
 
 
 class NotNowError(RuntimeError):
-    """Raised where every attempt to capture has failed, but a later one may succeed."""
+    """Raised if every attempt to capture has failed, but a later one may succeed."""
 
 
-class _AgainError(Exception):
-    """Raised where a capture has failed that may succeed when it is repeated.
+class _RetryError(Exception):
+    """Raised if a capture has failed that may succeed when it is repeated.
 
-    frees: whether memory has to be freed before.
+    frees: whether memory must be freed first.
     """
 
     def __init__(self, why, frees=False):
@@ -202,7 +204,7 @@ class _AgainError(Exception):
 
 
 def _capture(stream, work, allocator):
-    """The graph of ``work`` and what it returns, or an `_AgainError`."""
+    """The graph of ``work`` and what it returns; raises `_RetryError` if it may be repeated."""
     with capturing(cupy.cuda.Device().id), _without_garbage_collection():
         stream.begin_capture()
         allocator.is_capturing = True
@@ -213,17 +215,17 @@ def _capture(stream, work, allocator):
                 is_lost = False
                 with suppress(Exception):
                     is_lost = _end(stream) is None
-                again = _again(error, is_lost)
-                if again is None:
+                retry = _retry_error(error, is_lost)
+                if retry is None:
                     raise
             else:
                 graph = _end(stream)
                 if graph is not None:
                     return graph, kept
-                again = _AgainError(_SPOILT)
+                retry = _RetryError(_SPOILT)
         finally:
             allocator.is_capturing = False
-    raise again
+    raise retry
 
 
 _SPOILT = "each attempt to capture it was spoilt by another thread, which waited for the device"
@@ -239,8 +241,8 @@ def _end(stream):
     return None
 
 
-def _again(error, is_lost):
-    """The `_AgainError` for an error of ``work``; None if it was refused what it does."""
+def _retry_error(error, is_lost):
+    """The `_RetryError` for an error of ``work``; None if CUDA refuses what ``work`` does."""
     chain = []
     while error is not None and error not in chain:
         if not isinstance(error, Exception):  # an interruption
@@ -249,17 +251,17 @@ def _again(error, is_lost):
         error = error.__cause__ or error.__context__
     for x in chain:
         if isinstance(x, OutOfMemoryError):
-            return _AgainError(str(x), frees=True)
+            return _RetryError(str(x), frees=True)
     if is_lost and all(getattr(x, "status", None) != _UNSUPPORTED for x in chain):
-        return _AgainError(_SPOILT)
+        return _RetryError(_SPOILT)
     return None
 
 
 @contextmanager
 def _own_plans():
-    """The plans of Fourier transforms that the block makes, as a list that is complete at its end.
+    """A list to which the plans of the block's Fourier transforms are added at its end.
 
-    What is captured uses their memory, but CuPy keeps only the plans that were used last.
+    Captured transforms use the memory of their plans, but CuPy keeps only the plans used last.
     """
     cache, plans = cupy.fft.config.get_plan_cache(), []
     sizes = cache.get_size(), cache.get_memsize()
@@ -286,7 +288,7 @@ def _taken_from(cache):
 
 @contextmanager
 def _without_garbage_collection():
-    # It could free what CUDA does not allow to be freed in the meantime.
+    # It could free memory, which CUDA does not allow during a capture.
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -296,7 +298,7 @@ def _without_garbage_collection():
             gc.enable()
 
 
-def copy_as_it_lies(x):
+def copy_with_layout(x):
     """A copy with the same strides, as many bytes behind a multiple of 16."""
     ends = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
     before = -sum([end for end in ends if end < 0])
@@ -319,5 +321,5 @@ def scope(device):
 
 __all__ = [
     "DeviceKey", "Fused", "Graph", "NotNowError", "Numbers", "addresses", "copy_arrays",
-    "copy_as_it_lies", "free_memory", "maker", "scope",
+    "copy_with_layout", "free_memory", "maker", "scope",
 ]  # fmt: skip

@@ -76,33 +76,25 @@ def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
     return cupy.sqrt(var, out=var)
 
 
-_FEW = 8  # arrays, which CuPy joins without a table of them from the host
+_FEW = 8  # arrays that CuPy joins without copying a table of them from the host
 
 
 def _concat(arrays, /, *, axis=0):
-    if len(arrays) > _FEW and axis is not None:
-        shapes = [list(x.shape) for x in arrays]
-        shape = shapes[0]
-        if -len(shape) <= axis < len(shape):
-            axis %= len(shape)
-            if all(len(s) == len(shape) for s in shapes):
-                shape = [*shape[:axis], sum([s[axis] for s in shapes]), *shape[axis + 1 :]]
-                if all([*s[:axis], shape[axis], *s[axis + 1 :]] == shape for s in shapes):
-                    out = join(arrays, tuple(shape), axis)
-                    if out is not NotImplemented:
-                        return out
+    if len(arrays) > _FEW and axis is not None and -(ndim := arrays[0].ndim) <= axis < ndim:
+        axis %= ndim
+        others = {(x.ndim, x.shape[:axis], x.shape[axis + 1 :]) for x in arrays}
+        if len(others) == 1:
+            out = join(arrays, axis, sum([x.shape[axis] for x in arrays]))
+            if out is not NotImplemented:
+                return out
     return standard.concat(arrays, axis=axis)
 
 
 def _stack(arrays, /, *, axis=0):
-    if len(arrays) > _FEW:
-        shape = arrays[0].shape
-        n = len(shape) + 1
-        if -n <= axis < n and all(x.shape == shape for x in arrays):
-            axis %= n
-            out = join(arrays, (*shape[:axis], len(arrays), *shape[axis:]), axis)
-            if out is not NotImplemented:
-                return out
+    if len(arrays) > _FEW and -(ndim := arrays[0].ndim + 1) <= axis < ndim:
+        are_alike = len({x.shape for x in arrays}) == 1
+        if are_alike and (out := join(arrays, axis % ndim)) is not NotImplemented:
+            return out
     return standard.stack(arrays, axis=axis)
 
 

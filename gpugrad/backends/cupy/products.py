@@ -25,17 +25,22 @@ import numpy as np
 from cupy.cuda import runtime
 from cupy.cuda.device import get_cublas_handle
 
+from ..dtypes import float32, float64
 from .cublas import CapturedBlas
 from .devices import tf32
+from .kernels.loader import accumulator, contiguous, covers
 
-# Constants from CUDA's headers: cublasComputeType_t and cublasGemmAlgo_t.
+# Constants from CUDA's headers: cublasComputeType_t, cublasGemmAlgo_t and, below, cudaDataType.
 _IN_32F, _IN_TF32, _IN_64F = 68, 77, 70
 _ALGORITHM = -1  # cuBLAS's choice
 _SUMS_IN_FLOAT32 = 16  # of cublasMath_t: 16-bit products are never rounded before they are added
 _MOST = 2**31 - 1  # cuBLAS's sizes and leading dimensions are ints
 
+# By the names of dtypes, since bfloat16 may be imported later.
+_DATA = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
+
 # cuBLAS's alpha and beta, the factors of the product and of the old result, on the host.
-_SCALARS = {dtype: np.array([1, 0], dtype) for dtype in ("float32", "float64")}
+_SCALARS = {dtype: np.array([1, 0], dtype) for dtype in (float32, float64)}
 
 
 class _Kind(NamedTuple):
@@ -47,26 +52,15 @@ class _Kind(NamedTuple):
     zero: int
 
 
-class _Kinds(dict):
-    """The `_Kind` of each dtype, or None; found by name, as bfloat16 may be imported later."""
-
-    # cudaDataType in CUDA's headers
-    _DATA = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}  # noqa: RUF012
-
-    def __missing__(self, dtype):
-        data = self._DATA.get(dtype.name)
-        if data is None:
-            kind = None
-        else:
-            scalars = _SCALARS["float64" if dtype.name == "float64" else "float32"]
-            one = scalars.ctypes.data
-            compute = _IN_64F if dtype.name == "float64" else _IN_32F
-            kind = _Kind(data, compute, one, one + scalars.itemsize)
-        self[dtype] = kind
-        return kind
-
-
-_kinds = _Kinds()
+@cache
+def _kind_of(dtype):
+    """The `_Kind` of a dtype; None if cuBLAS is not called for it."""
+    if dtype.name not in _DATA:
+        return None
+    scalars = _SCALARS[accumulator(dtype)]
+    compute = _IN_64F if dtype == float64 else _IN_32F
+    one = scalars.ctypes.data
+    return _Kind(_DATA[dtype.name], compute, one, one + scalars.itemsize)
 
 
 @cache
@@ -184,34 +178,26 @@ def matmul(x1, x2, /, *, out=None, add=False):
 
     out: an array for the result, of its shape, and of its dtype or for 16-bit floats of float32. It
         is contiguous, or such a one without the ends of its last axis.
-    add: whether to add the product to ``out``, of floats.
+    add: whether to add the product to ``out``, which must be of floats then.
     """
     if x1.dtype is not x2.dtype:
         dtype = cupy.result_type(x1, x2)
         x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
     dtype = x1.dtype
-    kind = _kinds[dtype]
+    kind = _kind_of(dtype)
     if kind is None:
-        product = cupy.matmul(x1, x2)
-        if out is None:
-            return product
-        out[...] = product
-        return out
+        return cupy.matmul(x1, x2, out=out)
     if x1.ndim == x2.ndim == 1:
         return vecdot(x1, x2)
     a, b = x1.data, x2.data
     if a.device_id != b.device_id:
         raise ValueError(f"arrays are on devices {a.device_id} and {b.device_id}")
     plan = plan_for(x1.shape, x1.strides, x2.shape, x2.strides, dtype.itemsize)
-    while plan.copies is not None:
+    if plan.copies is not None:
         shape1, shape2 = plan.copies
-        if shape1 is not None:
-            x1 = cupy.ascontiguousarray(cupy.broadcast_to(x1, shape1))
-            a = x1.data
-        if shape2 is not None:
-            x2 = cupy.ascontiguousarray(cupy.broadcast_to(x2, shape2))
-            b = x2.data
-        plan = plan_for(x1.shape, x1.strides, x2.shape, x2.strides, dtype.itemsize)
+        x1 = x1 if shape1 is None else contiguous(cupy.broadcast_to(x1, shape1))
+        x2 = x2 if shape2 is None else contiguous(cupy.broadcast_to(x2, shape2))
+        return matmul(x1, x2, out=out, add=add)
     if not plan.products:
         if out is None:
             return cupy.zeros(plan.shape, dtype)
@@ -222,7 +208,7 @@ def matmul(x1, x2, /, *, out=None, add=False):
     if out is None:
         out = cupy.ndarray(plan.shape, dtype)
     else:
-        into = _kinds[out.dtype].data
+        into = _kind_of(out.dtype).data
         if x1.ndim > 1 and x2.ndim > 1:
             leading = out.strides[-2] // out.itemsize
     gemm(kind, plan, a.ptr, b.ptr, out.data.ptr, leading, into, beta)
@@ -282,8 +268,8 @@ def plan_for(shape1, strides1, shape2, strides2, itemsize):
 
 
 def _steps_and_layout(batch, own, strides, rows, columns, itemsize):
-    """The steps between an operand's matrices along each batch axis, 0 where it is broadcast, and
-    the `_layout` of its matrices."""
+    """The distance between an operand's matrices along each batch axis, 0 where it is broadcast,
+    and the `_layout` of its matrices."""
     if any(stride % itemsize for stride in strides):  # a field of larger elements
         return [-1] * len(batch), None
     *steps, down, across = [stride // itemsize for stride in strides]
@@ -292,7 +278,7 @@ def _steps_and_layout(batch, own, strides, rows, columns, itemsize):
 
 
 def _layout(rows, columns, down, across):
-    """Whether a matrix is transposed, and its leading dimension; None if BLAS cannot use it."""
+    """Whether a matrix is transposed, and its leading dimension; None if BLAS cannot read it."""
     if columns == 1:
         across = 1
         down = 1 if rows == 1 else down
@@ -325,8 +311,8 @@ def vecdot(x1, x2, /, *, axis=-1):
     dtype = x1.dtype if x1.dtype is x2.dtype else cupy.result_type(x1, x2)
     x1 = cupy.conj(x1) if x1.dtype.kind == "c" else x1
     # Not by cuBLAS, which would use a block of threads for each of many short vectors.
-    half = dtype.itemsize == 2 and _kinds[dtype] is not None
-    products = cupy.multiply(x1, x2, dtype=np.float32 if half else dtype)
+    half = dtype.itemsize == 2 and covers(dtype)
+    products = cupy.multiply(x1, x2, dtype=float32 if half else dtype)
     return cupy.sum(products, axis=-1, dtype=products.dtype).astype(dtype, copy=False)
 
 

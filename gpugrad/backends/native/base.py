@@ -1,7 +1,7 @@
 """The library of fixed kernels: rows of arrays, elementwise functions, and threads for both.
 
-Every kernel has the bits of the functions of NumPy that its place would otherwise call, some of
-whose inner loops it calls itself. So it does not matter when the library arrives.
+Every kernel has the bits of the functions of NumPy that would otherwise be called, and calls the
+inner loops of some of them. So it does not matter when the library is compiled.
 """
 
 import ctypes
@@ -18,14 +18,14 @@ _FILES = "pool.c", "prelude.h", "rows.c", "recurrent.c"
 _LOOPS = np.exp, np.log, np.tanh, np.expm1, np.log1p, np.maximum, np.minimum
 _HEADER = object.__basicsize__  # bytes of an array object before the pointer to its elements
 _PIECE = 1 << 15  # elements that a thread computes at a time
-_OLDEST = 4  # the minor version of NumPy 2 that it needs
+_OLDEST = 4  # the oldest minor version of NumPy 2 that it works with
 _BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 _OTHERS = 16 | 32  # no memory, and a nan whose sign is not known
 
-arrivals: list[Callable] = []  # functions that are called with the library when it is there
-limits: list[Callable] = []  # functions that say whether there may be several threads now
-_kernels: dict | None = None  # by dtype and name: the function and the kernel's number
+arrivals: list[Callable] = []  # functions to call with the library once it is loaded
+limits: list[Callable] = []  # functions that return whether there may be several threads now
+_kernels: dict | None = None  # from dtype and name to the function and the kernel's number
 
 
 @cache
@@ -33,8 +33,8 @@ def is_expected():
     """Whether there will be a library, unless the compiler fails."""
     from .compiler import command  # here, since it takes time to import
 
-    # Where arrays and ufuncs lie in memory as the library expects it. The loops of older versions
-    # of NumPy add in another order, and compute small products in other ways.
+    # The library reads the memory of arrays and ufuncs. The loops of older versions of NumPy add in
+    # another order, and compute small products in other ways.
     major, minor = map(int, np.__version__.split(".")[:2])
     is_known = sys.implementation.name == "cpython" and major == 2 and minor >= _OLDEST
     return is_known and np.intp(0).itemsize == 8 and command() is not None
@@ -42,7 +42,7 @@ def is_expected():
 
 @cache
 def _source():
-    pool, prelude, *kernels = (_text(name) for name in _FILES)
+    pool, prelude, *kernels = map(text_of, _FILES)
     both = [
         "\n".join((f"#define T {t}\n#define NAME(x) x##_{t[0]}", *kernels, "#undef T\n#undef NAME"))
         for t in ("float", "double")
@@ -50,7 +50,8 @@ def _source():
     return "\n".join((pool, prelude, *both))
 
 
-def _text(name):
+def text_of(name):
+    """The text of a file in this folder."""
     with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
         return file.read()
 
@@ -62,7 +63,7 @@ def _build():
 
 
 def base():
-    """The library; None if it is not there, or not yet."""
+    """The library; None if there is none, or none yet."""
     global _kernels
     if not is_expected():
         return None
@@ -75,19 +76,19 @@ def base():
 
 
 def is_done():
-    """Whether it is known whether there is a library."""
+    """Whether the library is there, or cannot be had."""
     return not is_expected() or _build().is_done
 
 
 def wait():
-    """Return the library once that is known."""
+    """Return `base()` once that does not change any more."""
     if is_expected():
         _build().wait()
     return base()
 
 
 def _set_up(library):
-    """Tell the library where NumPy's loops are; returns all kernels."""
+    """Tell the library where NumPy's loops are; returns its kernels, see `_kernels`."""
     numbers = ctypes.c_int64
     library.gg_set_loop.argtypes = [numbers, numbers, ctypes.c_void_p, ctypes.c_void_p]
     library.gg_set_zero.argtypes = [ctypes.c_double]
@@ -113,10 +114,6 @@ class _Ufunc(ctypes.Structure):
         *[(name, ctypes.c_int) for name in ("nin", "nout", "nargs", "identity")],
         ("functions", ctypes.POINTER(ctypes.c_void_p)),
         ("data", ctypes.POINTER(ctypes.c_void_p)),
-        ("ntypes", ctypes.c_int),
-        ("reserved", ctypes.c_int),
-        ("name", ctypes.c_char_p),
-        ("types", ctypes.POINTER(ctypes.c_char)),
     ]
 
 
@@ -125,13 +122,12 @@ def loop_of(ufunc, types):
 
     types: the characters of the dtypes of operands and results, or one for all.
     """
-    found = _Ufunc.from_address(id(ufunc) + _HEADER)
-    codes = found.types[: found.ntypes * found.nargs]
-    wanted = bytes([np.dtype(char).num for char in types] * (found.nargs // len(types)))
-    rows = [codes[i : i + found.nargs] for i in range(0, len(codes), found.nargs)]
-    if wanted not in rows:
+    every = types * (ufunc.nargs // len(types))
+    wanted = f"{every[: ufunc.nin]}->{every[ufunc.nin :]}"
+    if wanted not in ufunc.types:
         return None
-    at = rows.index(wanted)
+    at = ufunc.types.index(wanted)
+    found = _Ufunc.from_address(id(ufunc) + _HEADER)
     return found.functions[at], found.data[at] if found.data else None
 
 
@@ -155,7 +151,7 @@ def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0,
 
 
 def place(array):
-    """The address of the pointer to the elements, or None."""
+    """The address of an array's pointer to its elements; None for None."""
     return None if array is None else id(array) + _HEADER
 
 
@@ -165,7 +161,7 @@ def in_piece(length, cost=None):
 
 
 def step_of_rows(written, *args, **options):
-    """A call of `rows`, for kernels of which it becomes a part.
+    """A call of `rows` that can become a part of a generated kernel.
 
     written: the numbers of the arrays that are written.
     """
@@ -175,18 +171,18 @@ def step_of_rows(written, *args, **options):
 
 
 def number_of(name):
-    """The number of a kernel, which has to be there."""
+    """The number of a kernel of the library, which must be loaded."""
     return _kernels[float32, name][1]
 
 
 @cache
 def zero():
-    """The number that NumPy's sums begin with, 0 or -0."""
+    """The number with which NumPy's sums begin, 0 or -0."""
     return float(np.add.reduce(np.array([-0.0])))
 
 
 def each(name, x, g=None, *, guarded=False, s=0.0, t=0.0, u=0.0):
-    """An elementwise kernel's result for arrays in C order; None if it does not compute it."""
+    """An elementwise kernel's result for arrays in C order; None if `rows` does not compute it."""
     out = np.empty(x.shape, x.dtype)
     items = -(-x.size // _BLOCK)
     options = {"n": x.size, "m": guarded, "s": s, "t": t, "u": u}
@@ -194,7 +190,7 @@ def each(name, x, g=None, *, guarded=False, s=0.0, t=0.0, u=0.0):
 
 
 def is_reported(errors):
-    """Whether NumPy would warn of these errors, or raise something; or has to compute it."""
+    """Whether NumPy would warn or raise for these errors, or has to compute the result itself."""
     if errors & _OTHERS:
         return True
     return any(errors & _ERRORS[name] for name, way in np.geterr().items() if way != "ignore")

@@ -1,7 +1,7 @@
 """The machine's C compiler, which makes libraries in the background, and a cache of libraries.
 
-Nobody waits for a compiler: `build` returns at once, and its `Build` has the library as soon as
-there is one. Without a compiler there never is one, which is no error.
+Nobody waits for the compiler: `build` returns at once, and its `Build` has the library as soon as
+it is compiled. It is no error if there is no compiler, and so never a library.
 """
 
 import atexit
@@ -18,26 +18,27 @@ import sys
 import tempfile
 import time
 import warnings
-from collections import deque
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event, RLock, Thread
+from threading import Event, Lock, RLock, Thread
 
 _IS_ARM = platform.machine().lower() in ("arm64", "aarch64")
-# Nothing here lets a compiler change a result: no operation is fused, reordered or left out, and
-# integers wrap around, as NumPy's do.
+# None of these flags lets the compiler change a result: it neither fuses, reorders nor leaves out
+# operations, integers wrap around, as NumPy's do, and memory may hold numbers of one type after
+# another. GCC 12 would leave out the rounding where it joins two conversions from double to float
+# and back, outside of loops, into vectors.
 FLAGS = (
     "-std=gnu11 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv "
-    "-shared -pthread -w"
+    "-fno-strict-aliasing -fno-tree-slp-vectorize -shared -pthread -w"
 ).split()
 FLAGS += ["-mcpu=native" if _IS_ARM else "-march=native"]
 FLAGS += [] if sys.platform == "win32" else ["-fPIC"]
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 _MOST_FILES, _MOST_BYTES = 500, 100 << 20  # in the cache
-_FORGOTTEN = 3600  # seconds after which nobody compiles in a folder any more
-# Where macOS has a compiler. Otherwise `/usr/bin/cc` asks in a window whether to install one.
+_FORGOTTEN = 3600  # seconds after which no compiler works in its folder any more
+# Folders of macOS's compilers. Without them, `/usr/bin/cc` asks in a window whether to install one.
 _MACOS = "/Library/Developer/CommandLineTools", "/Applications/Xcode.app"
 
 
@@ -66,11 +67,11 @@ def command() -> list[str] | None:
 
 @cache
 def _machine():
-    """What the code of a library depends on besides its source, as bytes."""
+    """All that the code of a library depends on besides its source, as bytes."""
     words = command() or []
     spec = find_spec("ziglang") if "ziglang" in words else None
     path = os.path.realpath(words[0] if spec is None else spec.origin or "")
-    found = os.stat(path)  # stands for the compiler's version, for which it would have to be run
+    found = os.stat(path)  # in place of the compiler's version, which only a run of it tells
     processor = platform.node()
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
         lines = iter(file.readline, "\n")  # those of the first processor
@@ -106,7 +107,7 @@ def _remove(path, owner):
 def _is_private(path):
     """Whether only the user and the system's administrator can change what is at ``path``."""
     if sys.platform == "win32":
-        return True  # the folders of users are
+        return True  # as the folders of users are
     found = os.stat(path)
     is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX  # such as /tmp
     return found.st_uid in (0, os.getuid()) and (is_shared or not found.st_mode & 0o022)
@@ -115,7 +116,7 @@ def _is_private(path):
 class Build:
     """A library that is loaded, is being compiled, or cannot be had.
 
-    error: why it cannot be had, or None.
+    error: why it cannot be had; else None.
     """
 
     def __init__(self, source: str, name: str):
@@ -132,12 +133,12 @@ class Build:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is known whether there is a library."""
+        """Whether the library is loaded or cannot be had."""
         self._resume()
         return self._done.is_set()
 
     def wait(self, seconds: float | None = None) -> ctypes.CDLL | None:
-        """Return `library` once it is known whether there is one, or after some seconds."""
+        """Return `library` once it `is_done`, or after some seconds."""
         self._resume()
         self._done.wait(seconds)
         return self._library
@@ -154,12 +155,12 @@ class Build:
             if any(self._load(folder() / x) for x in found):
                 self._end()
             else:
-                _workshop.add(self)
+                Thread(target=self._make, name="gpugrad compiler", daemon=True).start()
         except (OSError, RuntimeError) as error:  # no thread can be started
             self._end(str(error))
 
     def _resume(self):
-        """Begin anew in a fork, which lacks the thread that compiles."""
+        """Begin again in a forked process, which lacks the thread that compiles."""
         if self._workshop is not _workshop and not self._done.is_set():
             self._begin()
 
@@ -169,13 +170,11 @@ class Build:
 
     def _load(self, path):
         """Load a file of the cache if it is whole and nobody else could write it."""
-        try:
+        with contextlib.suppress(OSError):
             if _is_private(path) and path.name == self._file_name(path.read_bytes()):
                 self._library = ctypes.CDLL(str(path))
                 os.utime(path)  # `_tidy` removes those that were not used for long
                 return True
-        except OSError:
-            pass
         with contextlib.suppress(OSError):
             path.unlink()
         return False
@@ -183,8 +182,12 @@ class Build:
     def _file_name(self, content):
         return f"{self._prefix}{sha256(content).hexdigest()[:32]}{_SUFFIX}"
 
-    def compile(self, workshop):
-        """Have the library compiled in a folder of its own, and move it into the cache."""
+    def _make(self):
+        with self._workshop.busy:
+            self._compile(self._workshop)
+
+    def _compile(self, workshop):
+        """Compile the library in a folder of its own, and move it into the cache."""
         error = "its thread has ended"
         try:
             work = workshop.open()
@@ -213,7 +216,7 @@ def _warn(text):
 
 
 def _tidy():
-    """Remove what was not used for longest, and what interpreters that were killed have left."""
+    """Remove the libraries unused for longest, and what interpreters that were killed have left."""
     now = time.time()
     files = []
     for entry in os.scandir(folder()):
@@ -232,12 +235,12 @@ def _tidy():
 
 
 class _Workshop:
-    """The thread of this process that compiles one library after the other."""
+    """Where this process compiles one library after the other."""
 
     def __init__(self):
         self.lock = RLock()  # a signal handler may build something too
-        self.todo = deque()
-        self.is_working = self.is_closed = False
+        self.busy = Lock()  # held by the thread that compiles
+        self.is_closed = False
         self.process = self.work = None
 
     def open(self):
@@ -248,24 +251,8 @@ class _Workshop:
             self.work = Path(tempfile.mkdtemp(prefix="new-", dir=folder()))
             return self.work
 
-    def add(self, build):
-        with self.lock:
-            self.todo.append(build)
-            if not self.is_working:
-                Thread(target=self.loop, name="gpugrad compiler", daemon=True).start()
-                self.is_working = True
-
-    def loop(self):
-        while True:
-            with self.lock:
-                if self.is_closed or not self.todo:
-                    self.is_working = False
-                    return
-                build = self.todo.popleft()
-            build.compile(self)
-
     def run(self, words):
-        """Run a compiler, whose temporary files are in that folder, too."""
+        """Run a compiler, with its temporary files in the folder too."""
         options = {} if sys.platform == "win32" else {"start_new_session": True}  # without Ctrl-C
         with self.lock:
             if self.is_closed:
@@ -285,7 +272,7 @@ class _Workshop:
             raise RuntimeError(f"{shlex.join(words[:3])}... ended with {code}: {text}")
 
     def close(self):
-        """Stop compiling, and remove what is made by half."""
+        """Stop compiling, and remove unfinished files."""
         with self.lock:
             self.is_closed = True
         process = self.process
@@ -315,7 +302,7 @@ def build(source: str, name: str) -> Build:
 
 
 def report():
-    """Pairs of texts: a subject, and what was found about it."""
+    """Pairs of texts about the compiler, for ``python -m gpugrad``."""
     words = command()
     if words is not None:
         yield "C compiler", shlex.join(words)

@@ -14,6 +14,11 @@ typedef void (*loop_of_numpy)(char **, const int64_t *, const int64_t *, void *)
         P[k] = *(char **)(item + HEAD);                                                         \
     } while (0)
 
+/* Where a piece of n elements begins and ends, if all pieces but the last have `part`. */
+#define PIECE(n, part)                                                                          \
+    const int64_t start = piece * (part);                                                       \
+    const int64_t end = start + (part) < (n) ? start + (part) : (n)
+
 #if defined(__clang__)
 #define EACH _Pragma("clang loop vectorize(assume_safety)") for
 #else
@@ -43,7 +48,7 @@ static inline double select_d(uint8_t c, double x, double y) {
 static inline int64_t select_q(uint8_t c, int64_t x, int64_t y) { return c ? x : y; }
 #define SELECT(c, x, y) _Generic((x), float: select_f, double: select_d, default: select_q)(c, x, y)
 
-/* numpy.clip: nan and -0 stay, and bounds that are nan give nan. */
+/* numpy.clip by numbers: nan and -0 stay, and bounds that are nan give nan. */
 static inline float clip_f(float x, float low, float high) {
     x = x < low || low != low ? low : x;
     return x > high || high != high ? high : x;
@@ -54,17 +59,6 @@ static inline double clip_d(double x, double low, double high) {
 }
 #define CLIP(x, low, high) _Generic((x), float: clip_f, double: clip_d)(x, low, high)
 
-/* The same by arrays, of which -0 takes 0. */
-static inline float clip_each_f(float x, float low, float high) {
-    x = x > low || x != x ? x : low;
-    return x < high || x != x ? x : high;
-}
-static inline double clip_each_d(double x, double low, double high) {
-    x = x > low || x != x ? x : low;
-    return x < high || x != x ? x : high;
-}
-#define CLIP_EACH(x, low, high) _Generic((x), float: clip_each_f, double: clip_each_d)(x, low, high)
-
 /* Functions of the library, see pool.c and rows.c. */
 typedef void (*gg_run)(void (*)(void *, int64_t), void *, int64_t);
 typedef int64_t (*gg_matmul)(int64_t, const int64_t *, const void *, const void *, void *);
@@ -72,6 +66,50 @@ typedef float (*gg_sum_f)(const void *, int64_t);
 typedef double (*gg_sum_d)(const void *, int64_t);
 typedef int64_t (*gg_rows)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, double, double,
                            double, void *, void *, void *, void *, void *);
+
+/* A long row of n elements, of which `block` computes `count` totals for a part of up to BLOCK. */
+typedef struct {
+    void (*block)(char **P, int64_t first, int64_t n, double *totals);
+    void (*add)(double *a, const double *b); /* a += b, in the types of the totals */
+    char **P;
+    int64_t n;
+    int pieces, count; /* the pieces that threads share, a power of 2 */
+    double *totals;    /* those of each piece */
+} Row;
+
+static int64_t half_of(int64_t n) { return n / 2 - n / 2 % 8; }
+
+/* The totals of a part, in the order of NumPy's pairwise sum: halves are added. */
+static void add_up(const Row *row, int64_t first, int64_t n, double *totals) {
+    if (n <= BLOCK) {
+        row->block(row->P, first, n, totals);
+        return;
+    }
+    const int64_t half = half_of(n);
+    double right[row->count];
+    add_up(row, first, half, totals);
+    add_up(row, first + half, n - half, right);
+    row->add(totals, right);
+}
+
+static void add_up_piece(void *context, int64_t piece) {
+    const Row *row = context;
+    int64_t first = 0, n = row->n;
+    for (int bit = row->pieces / 2; bit; bit /= 2) {
+        const int64_t half = half_of(n);
+        if (piece & bit) first += half, n -= half;
+        else n = half;
+    }
+    add_up(row, first, n, row->totals + piece * row->count);
+}
+
+/* Leaves the totals of the row in those of its first piece. */
+static void add_up_row(Row *row, gg_run run) {
+    run(add_up_piece, row, row->pieces);
+    for (int step = 1; step < row->pieces; step *= 2)
+        for (int i = 0; i < row->pieces; i += 2 * step)
+            row->add(row->totals + i * row->count, row->totals + (i + step) * row->count);
+}
 
 static inline void call1(char *f, char *data, const void *x, int64_t s, void *y, int64_t n,
                          int64_t size) {

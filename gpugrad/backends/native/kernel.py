@@ -1,20 +1,21 @@
 """A kernel: one C function in the place of several bound calls of NumPy."""
 
 import ctypes
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
+from ..numpy.binding import address_of, arena, owner
 from ..numpy.threads import run_kernel
 from . import base, compiler
 from .calls import TYPES, operations
-from .loops import Root, Schedule, address_of, owner_of
-from .source import Source
+from .loops import Root, Schedule
+from .source import BLOCK, Source
 
-__all__ = ["TYPES", "Kernel", "Root", "address_of", "is_available", "operations", "owner_of"]
+__all__ = ["TYPES", "Kernel", "Root", "address_of", "is_available", "operations", "owner"]
 
 _HEAD = object.__basicsize__
-_PRELUDE = f"#define HEAD {_HEAD}\n" + Path(__file__).with_name("kernel.h").read_text("utf-8")
+_PRELUDE = f"#define HEAD {_HEAD}\n#define BLOCK {BLOCK}\n{base.text_of('kernel.h')}"
 
 
 def is_available():
@@ -44,13 +45,13 @@ class Kernel:
         self.text = source.text
         self.build = compiler.build(_PRELUDE + source.text, name)
         self._is_divided = source.is_divided
-        self._memory = np.empty(source.nbytes + 64, np.uint8)
+        self._memory = arena(source.nbytes)
         self._entries = source.table
         self._kept = operations
 
     @property
     def is_done(self):
-        """Whether it is known whether there are the libraries that it needs."""
+        """Whether the libraries that it needs are there, or cannot be had."""
         return self.build.is_done and base.is_done()
 
     def wait(self):
@@ -58,7 +59,7 @@ class Kernel:
         base.wait()
 
     def step(self, registers):
-        """A function without arguments that runs it; None if there is no library for it."""
+        """A function without arguments that runs it; None if one of its libraries is missing."""
         library, found = self.build.library, base.base()
         if library is None or found is None:
             return None
@@ -66,17 +67,16 @@ class Kernel:
         self._table = (ctypes.c_void_p * len(addresses))(*addresses)
         function = library.gg_kernel
         table = ctypes.c_void_p(ctypes.addressof(self._table))
-        items, one = ctypes.c_void_p(id(registers)), ctypes.c_int64(1)
+        items = ctypes.c_void_p(id(registers))
+        if self._is_divided:
+            run = partial(run_kernel, function, table, items)
+        else:
+            run = partial(function, table, items, ctypes.c_int64(1))
 
-        def run():
-            if function(table, items, one):
+        def step():
+            if run():
                 raise RuntimeError("a register holds no array")
 
-        def run_divided():
-            if run_kernel(function, table, items):
-                raise RuntimeError("a register holds no array")
-
-        step = run_divided if self._is_divided else run
         step.func = function
         return step
 
@@ -84,12 +84,13 @@ class Kernel:
         if isinstance(x, Root):
             return x.place
         if x == "memory":
-            return (address_of(self._memory) + 63) // 64 * 64
+            return address_of(self._memory)
         if x == "array":
             return id(np.ndarray)
         if isinstance(x, str):
             return ctypes.cast(library[x], ctypes.c_void_p).value
         if x[0] == "number":
             return base.number_of(x[1])
-        *_, ufunc, types = x
-        return base.loop_of(ufunc, types)[len(x) - 2]
+        if x[0] == "data":
+            return base.loop_of(*x[1:])[1]
+        return base.loop_of(*x)[0]

@@ -1,13 +1,15 @@
-"""Operations put together into loops, so that values go through memory as seldom as possible.
+"""Puts operations together into loops, so that values go through memory as seldom as possible.
 
-Operations on elements of the same shape share a loop. Whether two may share one, and which comes
-first, is decided by the memory that they read and write: in one loop, an element may be written
-and read again at the same place only.
+Operations on elements of the same shape share a loop. The memory that they read and write decides
+whether two may share one and which comes first: what an operation of a loop writes, others of this
+loop may read only in the same pass.
 """
 
 import math
 from bisect import bisect_right
 
+from ..base import address_range
+from ..numpy.binding import address_of, owner
 from .calls import LONGEST
 
 MOST = 512  # operations in a loop
@@ -20,26 +22,20 @@ SPLIT = "rows", "columns"  # those that reduce an axis
 class Root:
     """Memory that lies in one piece: from the address ``start`` to ``stop``.
 
+    array: the owner of the memory.
     kind: "fixed" if it stays there; "register" if another array takes the place of this one in
         each run; "private" if only the operations use it; "constant" if nothing writes it.
-    array: what keeps it alive. slot: the register.
     """
 
-    def __init__(self, start, stop, kind, array=None, slot=None):
-        self.start = start
-        self.stop = stop
-        self.kind = kind
-        self.array = array
-        self.slot = slot
-        self.place = start  # where it really is, if another array stands for it
+    def __init__(self, array, kind):
+        self.array, self.kind = array, kind
+        self.start = address_of(array)
+        self.stop = self.start + max(array.nbytes, 1)
+        self.place = self.start  # where it really is, if the array only stands for another one
+        self.slot = None  # the register
         self.space = self  # the same object for roots that may overlap
         self.loops = set()  # the numbers of those that use it
         self.offset = 0
-
-    @classmethod
-    def of(cls, array, kind):
-        start = address_of(array)
-        return cls(start, start + max(array.nbytes, 1), kind, array)
 
 
 class Access:
@@ -47,12 +43,8 @@ class Access:
 
     shape, strides: without axes of one element; strides in bytes, 0 where the array broadcasts.
     first, last: the addresses of its memory.
-    is_pointwise: whether each pass of the loop uses the element at its own place only.
+    is_pointwise: whether each pass of the loop uses only the element at its own place.
     """
-
-    __slots__ = (
-        "array", "root", "address", "shape", "strides", "first", "last", "is_pointwise", "is_write"
-    )  # fmt: skip
 
     def __init__(self, array, root, shape, strides, *, is_write, is_pointwise=True):
         self.array = array
@@ -60,9 +52,8 @@ class Access:
         self.address = address_of(array) - root.start + root.place
         self.shape = shape
         self.strides = strides
-        reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
-        self.first = self.address + sum([x for x in reach if x < 0])
-        self.last = self.address + sum([x for x in reach if x > 0]) + array.itemsize
+        layout = array.shape, array.strides, array.itemsize
+        self.first, self.last = address_range(self.address, *layout)
         self.is_write = is_write
         self.is_pointwise = is_pointwise
 
@@ -80,7 +71,7 @@ class Access:
 
 
 def broadcast_strides(array, shape):
-    """The strides of an array that broadcasts to a shape, of the axes with several elements."""
+    """An array's strides when it is broadcast to a shape, for the axes with several elements."""
     lead = len(shape) - array.ndim
     found = [0] * lead
     for n, step in zip(array.shape, array.strides, strict=True):
@@ -89,7 +80,7 @@ def broadcast_strides(array, shape):
 
 
 def merged(shape, *rows):
-    """A shape with as few axes as possible, and rows of strides for it."""
+    """The same elements in a shape with as few axes as possible, and rows of strides for it."""
     axes: list = []
     for i, n in enumerate(shape):
         steps = [row[i] for row in rows]
@@ -121,13 +112,13 @@ def strides_in(shape, strides, other):
 class Loop:
     """Operations that share a loop.
 
-    shape: without axes of one element, but of rows and columns if ``is_split``.
-    rows: the accesses of each operation, in the order of its inputs; that of its result last.
+    shape: without axes of one element; the numbers of rows and columns if ``is_split``.
+    rows: the accesses of each operation, in the order of its inputs, that of its result last.
     """
 
     def __init__(self, operation, accesses):
         self.operations, self.rows = [], []
-        self.by_space = {}  # the accesses
+        self.by_space = {}  # the accesses by the space of their roots
         self._add(operation, accesses)
         self.is_split = operation.kind in SPLIT
         self.is_alone = operation.kind in ALONE
@@ -144,7 +135,7 @@ class Loop:
         return not (self.is_split or is_split) and len(merged(shape, *rows)[0]) == 1
 
     def meets(self, accesses):
-        """The pairs of accesses to memory that one of both writes."""
+        """Pairs of an access of the loop and one of these, to memory that one of both writes."""
         known = self.by_space
         return [(x, y) for y in accesses for x in known.get(y.root.space, ()) if x.meets(y)]
 
@@ -155,10 +146,9 @@ class Loop:
             self.by_space.setdefault(x.root.space, []).append(x)
 
     def join(self, operation, accesses, meetings):
-        """Whether an operation can be part of the loop; if so, it is then.
+        """Make an operation part of the loop if it can be; returns whether it is.
 
-        meetings: pairs of accesses of the loop and of the operation, to memory that one of both
-            writes.
+        meetings: what `meets` returned for its accesses.
         """
         if self.is_alone or operation.kind in ALONE or len(self.operations) >= MOST:
             return False
@@ -198,7 +188,8 @@ class Loop:
 def _expressed(x, shape):
     """The strides of an access in a loop of another shape, or None.
 
-    It has the same size, or one value for each row, at the same place in all columns.
+    The access has as many elements as the loop, or one for each row, at the same place in all
+    columns.
     """
     if x.shape == shape:
         return x.strides
@@ -224,8 +215,7 @@ class Schedule:
         self.own = {}
         self._join_spaces()
         self.loops: list[Loop] = []
-        written = {id(owner_of(x)) for operation in operations for x in operation.written}
-        self._written = written
+        self._written = {id(owner(x)) for operation in operations for x in operation.written}
         for operation in operations:
             self._place(operation)
         for number, loop in enumerate(self.loops):
@@ -234,7 +224,7 @@ class Schedule:
                     x.root.loops.add(number)
 
     def _join_spaces(self):
-        """Have roots that really lie in the same memory share a space."""
+        """Give roots that really lie in the same memory the same space."""
         end, space = -1, None
         for root in sorted(self.roots, key=lambda root: root.place):
             if root.place >= end:
@@ -246,14 +236,14 @@ class Schedule:
         i = bisect_right(self._starts, address) - 1
         if i >= 0 and address < self.roots[i].stop:
             return self.roots[i]
-        whole = owner_of(array)
+        whole = owner(array)
         if id(whole) not in self.own:
             kind = "private" if id(whole) in self._written else "constant"
-            self.own[id(whole)] = Root.of(whole, kind)
+            self.own[id(whole)] = Root(whole, kind)
         return self.own[id(whole)]
 
     def _accesses(self, operation):
-        """What an operation reads and writes; the result comes last."""
+        """The accesses to what an operation reads and writes; that of the result comes last."""
         kind, out = operation.kind, operation.out
         if kind == "rows":
             out = out[:, None]
@@ -284,13 +274,3 @@ class Schedule:
             if loop.join(operation, accesses, ()):
                 return
         loops.append(Loop(operation, accesses))
-
-
-def address_of(array):
-    return array.__array_interface__["data"][0]
-
-
-def owner_of(array):
-    while hasattr(array.base, "__array_interface__"):
-        array = array.base
-    return array

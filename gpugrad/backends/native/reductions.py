@@ -7,7 +7,7 @@ import numpy as np
 from ..dtypes import float32, float64
 from . import base
 
-SMALL = 4096  # elements: for fewer, NumPy takes no longer
+SMALL = 1 << 15  # elements: for fewer, NumPy takes no longer
 _WIDE = 512  # elements of a row that are added up at a time
 _MANY = 1 << 17  # elements whose sum is divided among threads
 
@@ -23,16 +23,16 @@ def reduced(name, x, axis, keepdims):
     if extent is None:
         return None
     first, last, before, length, after = extent
+    if name != "sum" and (before == 1 or after > 1):
+        return None
     kept = (1,) * (last - first) if keepdims else ()
     out = np.empty(x.shape[:first] + kept + x.shape[last:], x.dtype)
     if after > 1:
-        if name != "sum":
-            return None
-        # Of few columns, all together; their sums then stay in the cache.
+        # A piece has up to _WIDE columns, whose sums stay in the cache.
         pieces = -(-after // _WIDE)
         options = {"n": length, "m": after, "cost": min(after, _WIDE) * length}
         done = base.rows("sum_middle", x.dtype, before * pieces, _WIDE, x, out, **options)
-    elif before == 1 and length >= _MANY and name == "sum":
+    elif before == 1 and length >= _MANY:
         done = _sum_of_parts(x, length, out)
     else:
         done = base.rows(name, x.dtype, before, length, x, out)
@@ -43,7 +43,7 @@ def reduced(name, x, axis, keepdims):
 
 def _extent(x, axis):
     """The first of some neighbouring axes, the one after the last of them, and how many elements
-    are before, along and after them; None if there are few, or axes between them."""
+    are before, along and after them; None if they are not neighbours, or there are no elements."""
     ndim = x.ndim
     if axis is None:
         first, last = 0, ndim

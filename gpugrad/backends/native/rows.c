@@ -446,8 +446,6 @@ ELEMENTWISE(sigmoid) {
 
 ELEMENTWISE(sigmoid_vjp) { EACH y[i] = g[i] * x[i] * (1 - x[i]); }
 
-ELEMENTWISE(expit_vjp) { EACH y[i] = g[i] * (x[i] * (1 - x[i])); }
-
 ELEMENTWISE(silu) {
     EACH e[i] = LEAST(x[i], S);
     APPLY(EXP, e);
@@ -604,14 +602,134 @@ ELEMENTWISE(gelu_vjp) {
     }
 }
 
+// Maxima of tiles: windows of 1 to 3 lines and 2 or 3 columns that lie side by side, in planes of
+// `lines` lines of `line` elements. The first array of each job is a Tiles.
+
+#ifndef TILES
+#define TILES
+typedef struct {
+    int64_t rows, columns, height, width, lines, line;
+} Tiles;
+
+// Go through the rows of tiles: of the values of tiles, and of the elements, one begins at `at` and
+// `from`. The loops go on to a multiple of 8 tiles, which is faster. What they write too much, the
+// next row overwrites; where there is none, they do not.
+#define EACH_ROW_OF_TILES(...)                                                                     \
+    const Tiles w = *(const Tiles *)piece->job->a[0];                                              \
+    const int64_t many = (w.columns + 7) & ~(int64_t)7, line = w.line;                           \
+    for (int64_t row = first * w.rows; row < last * w.rows; row++) {                               \
+        const int64_t at = row * w.columns;                                                        \
+        const int64_t from = (row / w.rows * w.lines + row % w.rows * w.height) * line;            \
+        const int64_t end = from + (w.height - 1) * line + many * w.width;                         \
+        const int has_room = at + many <= last * w.rows * w.columns && end <= last * w.lines * line; \
+        const int64_t n = has_room ? many : w.columns;                                             \
+        if (w.width == 2)                                                                          \
+            BY_HEIGHT(2, __VA_ARGS__)                                                              \
+        else                                                                                       \
+            BY_HEIGHT(3, __VA_ARGS__)                                                              \
+    }
+// With the size of tiles as constants, so that there are vectors of tiles.
+#define BY_HEIGHT(width, ...)                                                                      \
+    if (w.height == 1)                                                                             \
+        WITH_SIZE(1, width, __VA_ARGS__)                                                           \
+    else if (w.height == 2)                                                                        \
+        WITH_SIZE(2, width, __VA_ARGS__)                                                           \
+    else                                                                                           \
+        WITH_SIZE(3, width, __VA_ARGS__)
+#define WITH_SIZE(height, width, ...)                                                              \
+    {                                                                                              \
+        enum { H = height, W = width };                                                            \
+        __VA_ARGS__                                                                                \
+    }
+#define IN_TILE                                                                                    \
+    _Pragma("GCC unroll 3") for (int64_t k = 0; k < H; k++)                                        \
+        _Pragma("GCC unroll 3") for (int64_t j = 0; j < W; j++)
+#define GIVEN(type, k) ((type *)piece->job->a[k])
+#endif
+
+typedef __typeof__(_Generic((T)0, float: (int32_t)0, double: (int64_t)0)) NAME(Integer);
+#define Integer NAME(Integer)
+typedef Integer NAME(Integers) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T))));
+typedef int8_t NAME(Bytes) __attribute__((vector_size(8), aligned(1)));
+
+// NumPy decides where there is a nan or -0. a: tiles, x, out
+KERNEL(tile_maxima) {
+    Integer is_open = 0;
+    EACH_ROW_OF_TILES({
+        const T *restrict x = GIVEN(T, 1) + from;
+        T *restrict out = GIVEN(T, 2) + at;
+        EACH {
+            T best = x[W * i];
+            IN_TILE best = MOST(best, x[k * line + W * i + j]);
+            out[i] = best;
+        }
+    })
+    const T *restrict x = GIVEN(T, 1);
+    for (int64_t i = first * w.lines * line; i < last * w.lines * line; i++) {
+        Integer bits;
+        memcpy(&bits, x + i, sizeof bits);
+        is_open |= -(Integer)(x[i] != x[i]) | -(Integer)(bits == (Integer)1 << (8 * sizeof(T) - 1));
+    }
+    feclearexcept(FE_INVALID); // by comparing with nan
+    piece->errors |= is_open ? NAN_AS_SUM : 0;
+}
+
+// Where the values of tiles are in them: the number of the first element that is equal, or 0.
+// a: tiles, x, values, out
+KERNEL(tile_places) {
+    Integer *restrict found = piece->scratch;
+    EACH_ROW_OF_TILES({
+        const T *restrict x = GIVEN(T, 1) + from, *restrict values = GIVEN(T, 2) + at;
+        int8_t *restrict out = GIVEN(int8_t, 3) + at;
+        EACH {
+            Integer place = 0, is_before = 0;
+            IN_TILE {
+                const Integer is_here = -(Integer)(x[k * line + W * i + j] == values[i]);
+                place |= is_here & ~is_before & (k * W + j);
+                is_before |= is_here;
+            }
+            found[i] = place;
+        }
+        for (int64_t i = 0; has_room && i < n; i += 8)
+            *(NAME(Bytes) *)(out + i) =
+                __builtin_convertvector(*(NAME(Integers) *)(found + i), NAME(Bytes));
+        for (int64_t i = 0; !has_room && i < n; i++) out[i] = found[i];
+    })
+    feclearexcept(FE_INVALID);
+}
+
+// Zeros, and the values of tiles at places in them. a: tiles, values, places, out
+KERNEL(put_in_tiles) {
+    Integer *restrict place = piece->scratch;
+    EACH_ROW_OF_TILES({
+        const Integer *restrict values = GIVEN(Integer, 1) + at; // their bits
+        const int8_t *restrict places = GIVEN(int8_t, 2) + at;
+        Integer *restrict out = GIVEN(Integer, 3) + from;
+        for (int64_t i = 0; has_room && i < n; i += 8)
+            *(NAME(Integers) *)(place + i) =
+                __builtin_convertvector(*(NAME(Bytes) *)(places + i), NAME(Integers));
+        for (int64_t i = 0; !has_room && i < n; i++) place[i] = places[i];
+        for (int64_t k = 0; k < H; k++) {
+            EACH for (int64_t j = 0; j < W; j++)
+                out[k * line + W * i + j] = -(Integer)(place[i] == k * W + j) & values[i];
+            if (line > w.columns * W)
+                memset(out + k * line + w.columns * W, 0, (line - w.columns * W) * sizeof(T));
+        }
+        const int64_t left = row % w.rows == w.rows - 1 ? w.lines - w.rows * H : 0;
+        if (left) memset(out + H * line, 0, left * line * sizeof(T));
+    })
+}
+#undef Integer
+
 // All kernels with the number of their scratch arrays, and the way into them
 
 #ifndef KERNELS
 #define KERNELS(X)                                                                                 \
     X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0) X(outer_product, 0)               \
     X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0)                        \
-    X(cross_entropy, 1) X(cross_entropy_vjp, 0) X(cross_entropy_and_vjp, 0) X(layer_norm, 2) X(layer_norm_vjp, 3)              \
-    X(sigmoid, 2) X(sigmoid_vjp, 2) X(expit_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)  \
+    X(cross_entropy, 1) X(cross_entropy_vjp, 0) X(cross_entropy_and_vjp, 0) X(layer_norm, 2)       \
+    X(layer_norm_vjp, 3) X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1)                    \
+    X(sigmoid, 2) X(sigmoid_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                 \
     X(leaky_relu, 2) X(leaky_relu_vjp, 2) X(elu, 2) X(elu_vjp, 2) X(softplus, 2)                   \
     X(softplus_vjp, 2) X(mish, 2) X(mish_vjp, 2) X(hardswish, 2) X(hardswish_vjp, 2)               \
     X(gelu_tanh, 2) X(gelu_tanh_vjp, 2) X(gelu, 2) X(gelu_vjp, 2)

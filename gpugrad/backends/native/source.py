@@ -16,16 +16,16 @@ _PIECE = 1 << 16  # operations on elements that are worth being a piece for a th
 class Source:
     """The text of a kernel.
 
-    table: what its first argument points to: `Root`s, ``"memory"`` for the kernel's own,
-        ``"array"`` for the type of arrays, and functions: a ufunc with the characters of its
-        dtypes, or the name of one of the library.
-    nbytes: of the kernel's own memory.
-    is_divided: whether it computes products by several threads.
+    table: what the pointers in its first argument point to, and their numbers: `Root`s,
+        ``"memory"`` for the kernel's own memory, ``"array"`` for the type of arrays, and functions:
+        a ufunc with the characters of its dtypes, or the name of a function of the library.
+    nbytes: the size of the kernel's own memory.
+    is_divided: whether several threads compute its products.
     """
 
     def __init__(self, schedule):
         self.loops = schedule.loops
-        self.table, self._numbers = [], {}
+        self.table = {}
         self.is_divided = False
         self._place_private()
         bodies = [_Body(self, number, loop) for number, loop in enumerate(self.loops)]
@@ -43,11 +43,10 @@ class Source:
         self.text = "\n".join([*texts, *main])
 
     def _place_private(self):
-        """Give the values that several loops use places in the kernel's own memory."""
-        roots = {x.root: x for loop in self.loops for row in loop.rows for x in row}
-        apart = {x.root for loop in self.loops for row in loop.rows for x in row
-                 if not x.is_pointwise}  # fmt: skip
-        self.kept = {r for r in roots if r.kind == "private" and (len(r.loops) > 1 or r in apart)}
+        """Place values that several loops use in the kernel's own memory."""
+        accesses = [x for loop in self.loops for row in loop.rows for x in row]
+        shared = {x.root for x in accesses if len(x.root.loops) > 1 or not x.is_pointwise}
+        self.kept = {root for root in shared if root.kind == "private"}
         self.nbytes, taken = 0, []
         for root in sorted(self.kept, key=lambda r: (min(r.loops), r.start)):
             size = -(-(root.stop - root.start) // 64) * 64
@@ -61,33 +60,29 @@ class Source:
             self.nbytes = max(self.nbytes, offset + size)
 
     def place(self, x):
-        """The text for something in the table."""
-        key = x if isinstance(x, (str, tuple)) else id(x)
-        if key not in self._numbers:
-            self._numbers[key] = len(self.table)
-            self.table.append(x)
-        return f"P[{self._numbers[key]}]"
+        """The C text for something in the table, to which it is added if it is not there."""
+        return f"P[{self.table.setdefault(x, len(self.table))}]"
 
     def pointer(self, access):
-        """The text for the address of the first element."""
+        """The C text for the address of the first element."""
         root, offset = access.root, access.address - access.root.place
         if root.kind == "private":
             return f"({self.place('memory')} + {root.offset + offset})"
         return f"({self.place(root)} + {offset})"
 
     def loop_of_numpy(self, ufunc, types):
-        """The text for the inner loop of a ufunc, and its data."""
+        """The C text for the inner loop of a ufunc and the loop's data."""
         return f"{self.place((ufunc, types))}, {self.place(('data', ufunc, types))}"
 
 
 class _Value:
-    """A value in a loop: in memory from before, or the result of an operation.
+    """A value in a loop: one that is in memory before it, or the result of an operation.
 
-    name: None for one from before.
+    name: of the variable in C; None for one that is in memory before.
     level, last_level: of the passes that compute it and that use it last; see `_Body`.
     is_row: whether it is one number for the whole row.
     access: its place in memory.
-    is_stored: whether that is written.
+    is_stored: whether it is there, or the loop writes it there.
     """
 
     def __init__(self, access, name=None, level=-1, *, is_row):
@@ -104,16 +99,16 @@ class _Value:
 class _Body:
     """One loop, which goes through rows and, in each, makes passes over its elements.
 
-    In a pass of an even level, expressions are computed element by element. In one of an odd level,
-    functions are called on the whole row; so their operands lie in memory or in a buffer.
+    A pass of an even level computes expressions element by element. One of an odd level calls
+    functions on the whole row, whose operands therefore lie in memory or in a buffer.
 
-    outer: the lengths of the axes of the rows. inner: the length of a row. step_of: by the id of an
-        access, its strides along these.
-    is_flat: whether there is one long row, of which a block at a time is the row.
+    outer: the lengths of the axes that count rows. inner: the length of a row.
+    step_of: from the id of an access to its strides along these axes.
+    is_flat: whether there is one long row; its blocks then take the place of rows.
     totals: the operations that add up the whole of such a row.
-    width: how much of a row is computed at a time.
-    pieces: into how many pieces for threads the loop is divided: of the first axis of the rows, of
-        a long row, or of the columns where these are added up.
+    width: how many elements of a row a block computes.
+    pieces: how many pieces threads share: parts of the first axis of the rows, of the long row, or
+        of the columns if these are added up.
     """
 
     def __init__(self, source, number, loop):
@@ -148,15 +143,11 @@ class _Body:
     def call(self):
         """The statements that run the loop."""
         if self.totals:
-            parts = ", ".join([TYPES[x.types[-1]] for x in self.totals])
-            return f"    total{self.number}(P);  /* {parts} */"
+            return f"    total{self.number}(P);"
         if self.pieces == 1:
             return f"    loop{self.number}(P, {'threads' if self.loop.is_alone else 0});"
-        return f"    {self._run(f'loop{self.number}', 'P')};"
-
-    def _run(self, function, context):
         run = self.source.place("gg_run")
-        return f"((gg_run){run})({function}, {context}, {self.pieces})"
+        return f"    ((gg_run){run})(loop{self.number}, P, {self.pieces});"
 
     def text(self):
         if self.loop.is_alone:
@@ -168,7 +159,7 @@ class _Body:
         ]
         places = [f"r{k}" for k in range(len(self.outer))]
         arguments = ["char **const P", *[f"const int64_t {x}" for x in (*places, "first", "n")]]
-        arguments += ["Totals *totals"] if self.totals else []
+        arguments += ["double *totals"] if self.totals else []
         lines = [*self.buffers]
         for name, access in self.pointers.values():
             steps = zip([*places, "first"], self.step_of[id(access)], strict=False)
@@ -177,29 +168,22 @@ class _Body:
         head = f"static void block{self.number}({', '.join(arguments)}) {{"
         block = "\n".join([head, *[f"    {x}" for x in (*lines, *passes)], "}\n"])
         if self.totals:
-            return self._tree(block)
+            return self._total(block)
         return block + self._loop(self._rows(places))
 
     def _loop(self, lines):
         head = f"static void loop{self.number}(void *context, int64_t piece) {{"
         return "\n".join([head, "    char **const P = context;", *lines, "}"])
 
-    def _part_of(self, n, part):
-        """Lines that find the first and the last of a piece of ``n``."""
-        return [
-            f"    const int64_t start = piece * {part};",
-            f"    const int64_t end = start + {part} < {n} ? start + {part} : {n};",
-        ]
-
     def _rows(self, places):
-        """The lines of a loop over the rows, or the blocks of the long row."""
+        """The lines of a loop over the rows, or over the blocks of the long row."""
         block = f"block{self.number}(P, {''.join([f'{x}, ' for x in places])}"
         if self.is_flat:
             part = math.ceil(math.ceil(self.inner / BLOCK) / self.pieces) * BLOCK
             return [
-                *self._part_of(self.inner, part),
-                f"    for (int64_t i = start; i < end; i += {BLOCK})",
-                f"        {block}i, end - i < {BLOCK} ? end - i : {BLOCK});",
+                f"    PIECE({self.inner}, {part});",
+                "    for (int64_t i = start; i < end; i += BLOCK)",
+                f"        {block}i, end - i < BLOCK ? end - i : BLOCK);",
             ]
         loops = [
             f"    for (int64_t {x} = 0; {x} < {n}; {x}++)"
@@ -212,63 +196,35 @@ class _Body:
                 for x, row in zip(self.loop.operations, self.loop.rows, strict=True)
                 if x.kind == "columns" and x.function is np.add
             ]
-            lines = self._part_of(self.inner, self.width)
-            return [*lines, *zeros, *loops, f"        {block}start, end - start);"]
+            piece = f"    PIECE({self.inner}, {self.width});"
+            return [piece, *zeros, *loops, f"        {block}start, end - start);"]
         if self.outer:
-            loops[0] = "    for (int64_t r0 = start; r0 < end; r0++)"
-            loops = [*self._part_of(self.outer[0], math.ceil(self.outer[0] / self.pieces)), *loops]
+            piece = f"    PIECE({self.outer[0]}, {math.ceil(self.outer[0] / self.pieces)});"
+            loops = [piece, "    for (int64_t r0 = start; r0 < end; r0++)", *loops[1:]]
         return [*loops, f"        {block}0, {self.inner});"]
 
-    def _tree(self, block):
-        """A long row in the order of NumPy's pairwise sum, in which halves are added."""
-        k = self.number
-        depth = self.pieces.bit_length() - 1
-        fields = " ".join([f"{TYPES[x.types[-1]]} t{i};" for i, x in enumerate(self.totals)])
-        adding = " ".join([f"a->t{i} += b->t{i};" for i in range(len(self.totals))])
-        stores = [
-            f"    *({TYPES[x.types[-1]]} *){self.source.pointer(row[-1])} = parts[0].t{i};"
-            for i, (x, row) in enumerate(self._rows_of_totals())
-        ]
-        text = block.replace("Totals *", f"Totals{k} *")
-        return f"""typedef struct {{ {fields} }} Totals{k};
-static void add{k}(Totals{k} *a, const Totals{k} *b) {{ {adding} }}
-{text}
-static void tree{k}(char **const P, int64_t first, int64_t n, Totals{k} *totals) {{
-    if (n <= {BLOCK}) {{
-        block{k}(P, first, n, totals);
-        return;
-    }}
-    int64_t half = n / 2 - n / 2 % 8;
-    Totals{k} right;
-    tree{k}(P, first, half, totals);
-    tree{k}(P, first + half, n - half, &right);
-    add{k}(totals, &right);
-}}
-typedef struct {{ char **P; Totals{k} parts[{self.pieces}]; }} Parts{k};
-static void part{k}(void *context, int64_t piece) {{
-    Parts{k} *all = context;
-    int64_t first = 0, n = {self.inner};
-    for (int bit = {depth} - 1; bit >= 0; bit--) {{
-        int64_t half = n / 2 - n / 2 % 8;
-        if (piece >> bit & 1) first += half, n -= half;
-        else n = half;
-    }}
-    tree{k}(all->P, first, n, all->parts + piece);
-}}
-static void total{k}(char **const P) {{
-    Parts{k} all = {{P}};
-    Totals{k} *const parts = all.parts;
-    {self._run(f"part{k}", "&all")};
-    for (int step = 1; step < {self.pieces}; step *= 2)
-        for (int i = 0; i < {self.pieces}; i += 2 * step) add{k}(parts + i, parts + i + step);
-""" + "\n".join([*stores, "}"])
-
-    def _rows_of_totals(self):
+    def _total(self, block):
+        """The text for a long row, whose totals `add_up_row` in kernel.h computes by blocks."""
+        k, count = self.number, len(self.totals)
+        types = [TYPES[x.types[-1]] for x in self.totals]
+        sums = [f"a[{i}] = ({t})a[{i}] + ({t})b[{i}];" for i, t in enumerate(types)]
         pairs = zip(self.loop.operations, self.loop.rows, strict=True)
-        return [(x, row) for x, row in pairs if x.kind == "total"]
+        outs = [self.source.pointer(row[-1]) for x, row in pairs if x.kind == "total"]
+        stores = [
+            f"    *({t} *){out} = totals[{i}];"
+            for i, (t, out) in enumerate(zip(types, outs, strict=True))
+        ]
+        lines = [
+            f"static void add{k}(double *a, const double *b) {{ {' '.join(sums)} }}",
+            f"static void total{k}(char **const P) {{",
+            f"    double totals[{self.pieces * count}];",
+            f"    Row row = {{block{k}, add{k}, P, {self.inner}, {self.pieces}, {count}, totals}};",
+            f"    add_up_row(&row, (gg_run){self.source.place('gg_run')});",
+        ]
+        return "\n".join([block, *lines, *stores, "}"])
 
     def _alone(self):
-        """The lines of an operation for which there is a function of the library."""
+        """The lines that call a function of the library for the loop's only operation."""
         ((operation,), (accesses,)) = self.loop.operations, self.loop.rows
         places = [self.source.pointer(x) for x in accesses]
         if operation.kind == "product":
@@ -281,12 +237,9 @@ static void total{k}(char **const P) {{
                 f"    static const int64_t d[] = {{{numbers}}};",
                 f"    ((gg_matmul){function})({threads}, d, {', '.join(places)});",
             ]
-        name, items, length, options, is_given, _ = operation.function
-        options = {"n": 0, "m": 0, "s": 0.0, "t": 0.0, "u": 0.0} | options
-        in_piece, n, m = options.pop("in_piece"), int(options["n"]), int(options["m"])
-        scalars = [float(options[key]) for key in "stu"]
+        name, integers, floats, is_given = operation.function
         number, letter = self.source.place(("number", name)), operation.types
-        numbers = [items, in_piece, length, f"{n}LL", f"{m}LL", *[x.hex() for x in scalars]]
+        numbers = [*[f"{x}LL" for x in integers], *[x.hex() for x in floats]]
         given = iter(range(len(places)))
         arrays = [f"&a[{next(given)}]" if x else "0" for x in is_given]
         arrays += ["0"] * (5 - len(arrays))
@@ -303,7 +256,7 @@ static void total{k}(char **const P) {{
         return self.step_of[id(access)][-1]
 
     def _arrange(self):
-        """Give each operation its level, and find out which values are stored."""
+        """Find the level of each operation, and which values the loop stores."""
         self.nodes, current = [], {}
         pairs = zip(self.loop.operations, self.loop.rows, strict=True)
         for number, (operation, (*inputs, out)) in enumerate(pairs):
@@ -319,7 +272,7 @@ static void total{k}(char **const P) {{
                 values.append(value)
                 level = max(level, _not_before(value.level, is_odd))
             if out.key in current:  # whose value is overwritten
-                old = current[out.key]  # one from before is read again in each pass
+                old = current[out.key]  # which each pass reads again if it is from before
                 is_read = old.is_row and old.name is None
                 level = max(level, _not_before(old.last_level + is_read, is_odd))
             is_row = not self._step(out) and (self.loop.is_split or not self.loop.shape)
@@ -339,7 +292,7 @@ static void total{k}(char **const P) {{
     # Text of values
 
     def _pointer(self, access):
-        """The name of the address of a row of memory."""
+        """The name of the variable that points to a row in memory."""
         key = access.address, access.strides
         if key not in self.pointers:
             self.pointers[key] = f"p{len(self.pointers)}", access
@@ -354,24 +307,20 @@ static void total{k}(char **const P) {{
         return f"*({const}{type_} *)({p} + i * {step})"
 
     def _element(self, value, access, level):
-        """The text for the element of a value, of the dtype of the array that shows it."""
+        """The C text for an element of a value, with the dtype of the array that shows it."""
         if access.root.kind == "constant" and access.array.size == 1:
             literal = _literal(access.array)
             if literal is not None:
                 return literal
         type_ = TYPES[access.array.dtype.char]
-        if value.name is None:
+        is_variable = value.name is not None and (value.is_row or value.level == level)
+        if value.is_stored and not is_variable:
             return self._in_memory(value.access, type_)
-        if value.is_row or value.level == level:
-            text = value.name
-        elif value.is_stored:
-            return self._in_memory(value.access, type_)
-        else:
-            text = f"b{value.name}[i]"
+        text = value.name if is_variable else f"b{value.name}[i]"
         return text if type_ == value.type else f"AS({type_}, {text})"
 
     def _operand(self, value):
-        """The address and the step of an operand of a function."""
+        """The C text for the address of an operand of a function, and its step."""
         if value.name is not None and value.is_row:
             return f"&{value.name}", 0
         if value.is_stored:
@@ -379,7 +328,7 @@ static void total{k}(char **const P) {{
         return f"b{value.name}", value.size
 
     def _keep(self, value, level, lines):
-        """Have a value that is computed element by element stored where it is needed."""
+        """Store a value that is computed element by element where it will be needed."""
         if value.is_stored:
             lines.append(f"{self._in_memory(value.access, value.type, '')} = {value.name};")
         elif not value.is_row and value.last_level > level:
@@ -392,7 +341,7 @@ static void total{k}(char **const P) {{
     # Lines
 
     def _pass(self, level):
-        """The lines of a pass."""
+        """The lines of the pass of a level."""
         scalars, vectors, calls = [], [], []
         for own_level, operation, inputs, values, value in self.nodes:
             if own_level != level:
@@ -402,13 +351,9 @@ static void total{k}(char **const P) {{
                 make(operation, values, value, calls)
                 continue
             parts = [
-                self._element(x, access, level) if access.is_pointwise else None
-                for x, access in zip(values, inputs, strict=True)
-            ]
-            parts = [
-                _cast(text, x.array.dtype.char, char)
-                for text, x, char in zip(parts, inputs, operation.types, strict=False)
-                if text is not None
+                _cast(self._element(x, access, level), access.array.dtype.char, char)
+                for x, access, char in zip(values, inputs, operation.types, strict=False)
+                if access.is_pointwise
             ]
             lines = scalars if value.is_row else vectors
             if operation.kind == "columns":
@@ -432,7 +377,7 @@ static void total{k}(char **const P) {{
         return f"((const {value.type} *){self.source.pointer(table)})[{index}]"
 
     def _column(self, operation, text, value, lines):
-        """Add an element to those of the rows before."""
+        """Add an element to the sum, maximum or minimum of the rows before."""
         out = self._in_memory(value.access, value.type, "")
         if operation.function is np.add:
             lines.append(f"{out} += {text};")
@@ -463,7 +408,7 @@ static void total{k}(char **const P) {{
             function = f"gg_sum_{value.char}"
             text = f"(({function}){self.source.place(function)})({place}, n)"
             if operation.kind == "total":
-                lines.append(f"totals->t{self.totals.index(operation)} = {text};")
+                lines.append(f"totals[{self.totals.index(operation)}] = {text};")
                 return
             lines.append(f"const {value.type} {value.name} = {text};")
         else:
@@ -474,7 +419,7 @@ static void total{k}(char **const P) {{
 
 
 def _not_before(level, is_odd):
-    """The first level, even or odd, that is not before another one."""
+    """The first level from this one on that is odd, or even."""
     return level if level % 2 == is_odd else level + 1
 
 
@@ -485,7 +430,7 @@ def _cast(text, char, to):
 
 
 def _literal(array):
-    """A number as text; None if only its bits would do."""
+    """A number as C text; None if C has no literal with its bits."""
     value, own = array.reshape(()).item(), TYPES[array.dtype.char]
     if type(value) is float:
         return f"({own}){value.hex()}" if math.isfinite(value) else None

@@ -3,28 +3,31 @@
 import ctypes
 import sys
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
 from ..base import Backend, address_range
 from ..declarations import declare, has_array
 from ..dtypes import float32, is_bfloat16
+from ..native import tiles
 from ..special import scipy_function
-from .namespace import add_at, owner, pick, places_along, power, xp
+from . import binding
+from .binding import address_of, owner
+from .namespace import add_at, pick, places_along, power, xp
 from .random import Random
 from .threads import describe_kernels, get_num_threads, run
 
-# The variable of what `errstate` sets, which NumPy itself takes 0.7 µs to describe; None if it has
-# another place in this version.
+# The context variable with the options that `numpy.errstate` sets and that `numpy.geterr` takes
+# 0.7 µs to describe; None if this version of NumPy has it elsewhere.
 _config = sys.modules.get("numpy._core._ufunc_config")
 _options = getattr(_config, "_extobj_contextvar", None)
-_quiet: list = [None]  # options that were found not to report errors
-_ignoring: list = [(None, None)]  # options, and those that differ in ignoring all errors
+_quiet: list = [None]  # the latest options that do not report errors
+_ignoring: list = [(None, None)]  # options, and the same ones but for ignoring all errors
 
 
 def reports_errors():
-    """Whether floating-point errors raise an error, or call or print something; see `errstate`."""
+    """Whether `numpy.errstate` has floating-point errors raise, call or print something."""
     options = object() if _options is None else _options.get()
     if options is not _quiet[0]:
         if not {"ignore", "warn"}.issuperset(np.geterr().values()):
@@ -59,15 +62,11 @@ class NumPy(Backend):
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
 
     reports_errors = staticmethod(reports_errors)
+    binder, windows = binding, tiles
     run = staticmethod(run)
     pow = staticmethod(power)
     pick = staticmethod(pick)
-
-    @cached_property
-    def binder(self):
-        from . import programs
-
-        return programs
+    special = staticmethod(scipy_function)
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         if dtype is copy is None and type(data) is np.ndarray:
@@ -89,11 +88,6 @@ class NumPy(Backend):
             return super().clip(x, min, max)
         return x.clip(min, max)
 
-    def dropout_mask(self, x, /, *, shape, p, key, start=0):
-        from ..philox import kept
-
-        return kept(shape, p, key, start)
-
     def to_numpy(self, array):
         return array
 
@@ -108,9 +102,6 @@ class NumPy(Backend):
             array, separator=", ", prefix=prefix, threshold=threshold, precision=precision
         )
 
-    def special(self, name):
-        return scipy_function(name)
-
     def solve_triangular(self, a, b, *, lower, unit_diagonal):
         if max(a.ndim, b.ndim) == 2 and b.size:
             with suppress(ModuleNotFoundError):
@@ -123,11 +114,10 @@ class NumPy(Backend):
 
     def buffer(self, array):
         # Not id(array): several arrays may wrap the same memory of another library.
-        return owner(array).__array_interface__["data"][0]
+        return address_of(owner(array))
 
     def address_range(self, array):
-        address = array.__array_interface__["data"][0]
-        return address_range(address, array.shape, array.strides, array.itemsize)
+        return address_range(address_of(array), array.shape, array.strides, array.itemsize)
 
     def memory_owner(self, array):
         found = owner(array)
@@ -141,18 +131,9 @@ class NumPy(Backend):
 
     def report(self):
         built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-        blas = f"{built.get('name')} {built.get('version')}"
-        try:
-            from threadpoolctl import threadpool_info
-        except ImportError:
-            blas += "; to see its threads, pip install threadpoolctl"
-        else:
-            found = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-            pools = [f"{p.get('architecture')}, {p['num_threads']} threads" for p in found]
-            blas = ", ".join([blas, *pools])
         return [
             ("numpy", np.__version__),
-            ("BLAS of numpy", blas),
+            ("BLAS of numpy", f"{built.get('name')} {built.get('version')}"),
             ("kernels of OpenBLAS", describe_kernels()),
             ("threads for products", str(get_num_threads())),
         ]
@@ -160,8 +141,15 @@ class NumPy(Backend):
     def generator(self, seed, device):
         return Random(seed)
 
+    def native(self):
+        from ..native import kernel  # here, since only compiled functions need it
+
+        return kernel if kernel.is_available() else None
+
     def release_freed_memory(self):
-        release_freed_memory()
+        if sys.platform == "linux":
+            with suppress(OSError, AttributeError):  # the C library is not glibc
+                ctypes.CDLL(None).malloc_trim(0)
 
 
 backend = NumPy(xp)
@@ -189,28 +177,18 @@ def position(flat, shape):
     return tuple(map(int, np.unravel_index(flat, shape)))
 
 
-def release_freed_memory():
-    """Have glibc return the freed memory that it keeps, after a use of much more than usual."""
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # the C library is not glibc
-            ctypes.CDLL(None).malloc_trim(0)
-
-
 def keep_freed_memory():
     """Tell glibc to keep freed blocks up to 32 MB instead of returning them to the kernel.
 
     A graph frees and allocates the same sizes at every step, and a fresh page costs more than the
     arithmetic on it.
     """
-    if sys.platform != "linux":
-        return
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # the C library is not glibc
-        return
-    m_trim_threshold, m_mmap_threshold = -1, -3
-    mallopt(m_mmap_threshold, 32 << 20)
-    mallopt(m_trim_threshold, 1 << 30)
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # the C library is not glibc
+            mallopt = ctypes.CDLL(None).mallopt
+            m_trim_threshold, m_mmap_threshold = -1, -3
+            mallopt(m_mmap_threshold, 32 << 20)
+            mallopt(m_trim_threshold, 1 << 30)
 
 
 keep_freed_memory()

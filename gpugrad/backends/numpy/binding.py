@@ -1,7 +1,7 @@
-"""Calls of array functions with fixed operands, ready to be made again and again into one memory.
+"""What a program needs of NumPy: calls bound to fixed operands, and memory that is planned once.
 
-Calling what `bind` returns costs what NumPy's own function costs: everything that depends on
-shapes, dtypes and strides is decided when it is made.
+`bind` decides once all that depends on shapes, dtypes and strides, so that a bound call takes only
+the time of NumPy's own function.
 """
 
 import operator
@@ -9,27 +9,31 @@ from functools import partial
 
 import numpy as np
 
+from ..base import address_range
 from ..declarations import UFUNCS, declaration
 from . import namespace
+from .namespace import duplicate as duplicate
 from .noting import CannotNote, bound_ufunc, note
 
+copy_into = np.copyto
+
 _POWERS = operator.pow, operator.ipow
-# Functions that treat numbers and 0-d arrays differently.
+# Functions that compute with numbers in another way than with 0-d arrays.
 _WITH_NUMBERS = namespace.power, namespace._maximum, namespace._minimum, *_POWERS
 _OPERANDS = np.ndarray, bool, int, float, complex, np.generic
 
 
 def bind(function, args, kwargs, out, *, checked=False):
-    """Functions without arguments, which fill ``out`` with ``function(*args, **kwargs)``.
+    """A list of functions without arguments that fill ``out`` with ``function(*args, **kwargs)``.
+
+    They are to be called in this order, and have the bits of the function. Returns None if the
+    function cannot be bound.
 
     args, kwargs: arrays, whose memory stays the same while their values may change; numbers, also
         as 0-d arrays of the dtype of the operands; tuples and other constants.
     out: an array of the dtype and the shape of the result, in any order in memory. It may be an
         operand where `declaration` says that the function is elementwise.
-    checked: whether the values have been checked, by the ``check`` that is declared.
-
-    The bits are those of ``function(*args, **kwargs)``. Returns None if it cannot be done, else
-    a list of the functions in the order in which they are to be called.
+    checked: whether the declared ``check`` has been made before.
     """
     declared = declaration(function)
     if not declared.out or (kwargs and "out" in kwargs):
@@ -57,7 +61,7 @@ def bind(function, args, kwargs, out, *, checked=False):
 
 
 def _may_be_number(function, x1, x2):
-    """Whether an operand may stand for a number with which the function does something else."""
+    """Whether a 0-d operand may stand for a number, with which the function computes otherwise."""
     if not isinstance(x2, np.ndarray) or x2.ndim or not isinstance(x1, np.ndarray):
         return False
     is_bound = function in (namespace._maximum, namespace._minimum)
@@ -84,9 +88,91 @@ def _bound_ufunc(ufunc, args, out):
     if not arrays or [x for x in args if not isinstance(x, _OPERANDS)]:
         return None
     if "c" in [x.dtype.kind for x in (*arrays, out)]:
-        # NumPy rounds complex products in place, or with gaps, in another way.
+        # NumPy rounds complex products in another way if they are in place or have gaps.
         if not all(x.flags.c_contiguous and x.shape == out.shape for x in (*arrays, out)):
             return None
         if any(np.may_share_memory(x, out) for x in arrays):
             return None
     return [bound_ufunc(ufunc, args, out)]
+
+
+def owner(array):
+    """The array that owns the memory of ``array``, at the end of its chain of views."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def address_of(array):
+    """The address of the element with indices 0."""
+    return array.__array_interface__["data"][0]
+
+
+def arena(nbytes):
+    """Memory for ``nbytes`` bytes, which begins at a multiple of 64."""
+    data = np.empty(nbytes + 64, np.uint8)
+    start = -address_of(data) % 64
+    return data[start : start + nbytes]
+
+
+def place(memory, offset, shape, dtype, strides):
+    """An array at ``offset`` in an `arena`; in C order if ``strides`` is None."""
+    return np.ndarray(shape, dtype, memory, offset, strides)
+
+
+def maker(shape, dtype, strides):
+    """A function that makes new arrays with these strides."""
+    axes = sorted(range(len(shape)), key=lambda i: -strides[i])
+    if axes == [*range(len(shape))]:
+        return partial(np.empty, shape, dtype)
+    inverse = [axes.index(i) for i in range(len(shape))]
+    ordered = [shape[i] for i in axes]
+    return lambda: np.empty(ordered, dtype).transpose(inverse)
+
+
+def stand_in(shape, dtype, strides):
+    """An array of any values in memory of its own."""
+    lowest, end = address_range(0, shape, strides, dtype.itemsize)
+    return np.ndarray(shape, dtype, np.empty(end - lowest, np.uint8), -lowest, strides)
+
+
+def shares_memory(x, array):
+    """Whether ``x``, any object, is a view that may share memory with an array."""
+    return type(x) is np.ndarray and x.base is not None and np.may_share_memory(x, array)
+
+
+def sharing(arrays):
+    """A function that returns whether an array lies in the memory of one of these."""
+    owners = [owner(x) for x in arrays]
+    by_id = {id(x): x for x in owners}
+    addresses = {address_of(x) for x in owners}
+    own_all = all(x.base is None for x in owners)
+
+    def shares(array):
+        found = owner(array)
+        if own_all and found.base is None:  # else several may wrap the same foreign memory
+            return id(found) in by_id
+        return address_of(found) in addresses
+
+    return shares
+
+
+def scalar(dtype):
+    """A 0-d array that can stand for a Python number beside arrays of ``dtype``, or None."""
+    return np.zeros((), dtype) if dtype.char in "fd" else None
+
+
+def takes_arrays(function):
+    """Whether a function computes the same with a 0-d array as with a scalar of its dtype."""
+    return type(function) is np.ufunc or UFUNCS.get(function) in _OF_SCALARS
+
+
+_OF_SCALARS = {
+    np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.less, np.less_equal,
+    np.greater, np.greater_equal, np.equal, np.not_equal,
+}  # fmt: skip
+
+
+def ufunc_of(function):
+    """The ufunc that a function or an operator is, or None."""
+    return function if type(function) is np.ufunc else UFUNCS.get(function)

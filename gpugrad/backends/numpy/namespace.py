@@ -4,8 +4,9 @@ NumPy's main namespace conforms to the standard from version 2.0 on, so ops run 
 which the functions below replace slow or inaccurate ones. `Backend` adds what all libraries share,
 such as ``einsum``.
 
-Functions that are declared with ``out=True`` also fill memory that is given. What they choose from
-shapes, `noting` can note where each call has the memory for its result among its arguments.
+Functions that are declared with ``out=True`` also fill memory that the caller gives. `noting` can
+note which functions of NumPy they call if each of these calls has its result's memory among its
+arguments.
 """
 
 import math
@@ -32,7 +33,7 @@ from .threads import matmul as _large_product
 
 
 def _into(out, result):
-    """The result, in the memory that is given for it, if any."""
+    """The result, copied into ``out`` unless that is None."""
     if out is None:
         return result
     np.copyto(out, result, "unsafe")
@@ -51,7 +52,7 @@ def _sum(x, /, *, axis=None, dtype=None, keepdims=False, out=None):
     return np.add.reduce(x, axis, dtype, out, keepdims)
 
 
-# With a number, the loops of maximum and minimum are three times slower than that of clip.
+# The loops of maximum and minimum take three times as long with a number as that of clip.
 
 
 @declare(out=True, elementwise=True)
@@ -86,7 +87,7 @@ _max, _min = _extremum("max", np.maximum), _extremum("min", np.minimum)
 
 @declare(out=True)
 def _vecdot(x1, x2, /, *, axis=-1, out=None):
-    # In the order of sums, which kernels of rows keep, too.
+    # Added in the order of `sum`, as kernels of rows do.
     is_plain = axis == -1 and x1.dtype == x2.dtype and x1.dtype in (float32, float64)
     if is_plain and x1.ndim and x1.shape[-1:] == x2.shape[-1:]:
         shape = x1.shape if x1.shape == x2.shape else np.broadcast_shapes(x1.shape, x2.shape)
@@ -104,23 +105,23 @@ def _mean(x, /, *, axis=None, keepdims=False, out=None):
     return total
 
 
-def _wide(function):
-    """NumPy's `var` or `std`; of float16 computed in float32, as squares and sums overflow."""
+def _rounded_once(function):
+    """Make a function of float16 compute in float32. NumPy rounds each of its steps to 16 bits."""
 
-    def wide(x, /, *, axis=None, correction=0.0, keepdims=False):
-        dtype = float32 if x.dtype == float16 else None
-        out = function(x, axis, dtype, correction=correction, keepdims=keepdims)
-        return out if dtype is None else out.astype(float16)
+    @wraps(function)
+    def rounded(x, /, *, dtype=None, **options):
+        if x.dtype == float16 and dtype in (None, float16):
+            return function(x.astype(float32), **options).astype(float16)
+        return function(x, dtype=dtype, **options)
 
-    return wide
-
-
-_var, _std = _wide(np.var), _wide(np.std)
+    return rounded
 
 
+_var, _std = _rounded_once(np.var), _rounded_once(np.std)
+
+
+@_rounded_once
 def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
-    if x.dtype == float16 and dtype in (None, float16):  # NumPy would round each product to 16 bits
-        return _prod(x.astype(float32), axis=axis, keepdims=keepdims).astype(float16)
     # Columns vectorise; in a product along memory each multiplication waits for the one before.
     if axis is None and x.size >= 4096 and x.flags.c_contiguous:
         whole = x.size // 1024 * 1024
@@ -132,10 +133,6 @@ def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
 
 
 def _accumulate(ufunc, x, /, *, axis, dtype=None, include_initial=False):
-    if x.dtype == float16 and dtype in (None, float16):  # 2048 + 1 would be 2048
-        x = x.astype(float32)
-        out = _accumulate(ufunc, x, axis=axis, include_initial=include_initial)
-        return out.astype(float16)
     if include_initial:
         lead = (slice(None),) * (axis % x.ndim)
         shape = list(x.shape)
@@ -154,7 +151,8 @@ def _accumulate(ufunc, x, /, *, axis, dtype=None, include_initial=False):
     return ufunc.accumulate(x, axis, dtype)
 
 
-_cumulative_sum, _cumulative_prod = partial(_accumulate, np.add), partial(_accumulate, np.multiply)
+_cumulative_sum = _rounded_once(partial(_accumulate, np.add))
+_cumulative_prod = _rounded_once(partial(_accumulate, np.multiply))
 
 _SIXTEEN = {dtype: np.triu(np.ones((16, 16), dtype)) for dtype in (float32, float64)}
 
@@ -247,7 +245,7 @@ def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
     return tuple(x if axis == 0 else np.moveaxis(x, axis, 0))
 
 
-# numpy.stack, roll and take_along_axis each spend 5 to 10 µs in Python.
+# numpy.stack, roll and take_along_axis each spend 1 to 3 µs in Python.
 
 
 def _stack(arrays, /, *, axis=0):
@@ -278,41 +276,28 @@ def _take(x, indices, /, *, axis):
 
 @declare(fails=True)
 def _take_along_axis(x, indices, /, *, axis=-1):
-    if x.ndim > 1 and x.size < 1024:
+    if x.ndim > 1 and indices.size < 4096:  # for more, NumPy's takes twice the time
         return np.take_along_axis(x, indices, axis)
     return x.reshape(-1).take(places_along(x.shape, indices, axis))
 
 
 def places_along(shape, indices, axis):
     """The places of elements at ``indices``, which broadcast, in the flattened array."""
-    ndim = len(shape)
-    if indices.ndim != ndim:
-        raise ValueError(f"indices have {indices.ndim} axes, not {ndim}")
-    if ndim == 1:
+    if indices.ndim != len(shape):
+        raise ValueError(f"indices have {indices.ndim} axes, not {len(shape)}")
+    if len(shape) == 1:
         return indices
-    steps = [math.prod(shape[i + 1 :]) for i in range(ndim)]
-    offset = 0
-    for i in set(range(ndim)) - {index(axis) % ndim}:  # index, as a Tensor's hash is not an int's
-        others = [-1 if j == i else 1 for j in range(ndim)]
-        offset = offset + (np.arange(shape[i]) * steps[i]).reshape(others)
+    axis = index(axis) % len(shape)
+    lead, length, tail = shape[:axis], shape[axis], shape[axis + 1 :]
+    step = math.prod(tail)
+    firsts = (np.arange(math.prod(lead)) * (length * step))[:, None] + np.arange(step)
     # `take` counts negative indices from the end and raises for indices out of range.
-    places = (np.arange(shape[axis]) * steps[axis]).take(indices)
-    if offset.size and all(map(int.__ge__, places.shape, offset.shape)):
-        places += offset
-        return places
-    return places + offset
+    return firsts.reshape(*lead, 1, *tail) + (np.arange(length) * step).take(indices)
 
 
-@declare(out=True, elementwise=True, view=True)
+@declare(out=True, elementwise=True)
 def _astype(x, dtype, /, *, copy=True, device=None, out=None):
     return x.astype(dtype, copy=copy) if out is None else _into(out, x)
-
-
-def owner(array):
-    """The array that owns the memory of ``array``, at the end of its chain of views."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
 
 
 @declare(out=True, elementwise=True)
@@ -324,28 +309,8 @@ def duplicate(x, /, out=None):
     return out
 
 
-def _assigns_all(args, kwargs):
-    x, value, key = args
-    return _is_whole(key) and (getattr(value, "shape", ()) in ((), x.shape))
-
-
-def _is_whole(key):
-    return key is ... or (type(key) is tuple and not key)
-
-
-@declare(out=True, elementwise=_assigns_all, fails=has_array(2))
-def assigned(x, value, key, /, *, out=None):
-    """A copy of ``x`` in which ``x[key] = value``."""
-    if out is None:
-        out = x.copy("K")
-    elif not _is_whole(key):
-        np.copyto(out, x)
-    out[key] = value
-    return out
-
-
 def _broadcast_to(x, /, shape):
-    # Like numpy.broadcast_to, at a quarter of its fixed cost.
+    # Like numpy.broadcast_to, at two thirds of its cost.
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
     lead = len(shape) - x.ndim
@@ -369,13 +334,13 @@ def _matmul(x1, x2, /, out=None):
         return np.asarray(product).astype(float16) if out is None else _into(out, product)
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
-            # BLAS would choose the sign of zeros, by the processor and the shape.
+            # In BLAS, the sign of zeros would depend on the processor and the shape.
             if out is not None:
                 return np.multiply(x1, x2, out)
-            product = outer_product(x1, x2) if x1.size * x2.size >= 2 * FEW else None
+            product = outer_product(x1, x2) if x1.size * x2.size >= FEW else None
             return x1 * x2 if product is None else product
-        # A single product of all rows takes half the time of one for each matrix. vmap repeats a
-        # matrix without copies when a gradient is by a weight the examples share.
+        # A single product of all rows takes half the time of one for each matrix. In the gradient
+        # by a weight that all examples share, vmap repeats a matrix without copies.
         if x1.ndim > 2 == x2.ndim:
             one = x1.flags.c_contiguous and x1.shape[-1] == x2.shape[0]
         else:
@@ -398,19 +363,16 @@ def power(x1, x2, /, out=None):
     NumPy's takes up to 100 times as long as a few products, above all for negative bases. The
     results differ by less than 2 units in the last place from the exact ones.
     """
-    kind = type(x2)
-    if kind is int and x2 == 3 and x1.dtype in (float32, float64):
-        return multiply(multiply(x1, x1), x1, out)
-    if (kind is int or kind is float) and x1.size > MANY and x1.dtype in (float32, float64):
-        return _power_of_many(x1, x2, out)
+    if type(x2) in (int, float) and (x2 == 3 or x1.size > MANY) and x1.dtype in (float32, float64):
+        return _power_by_products(x1, x2, out)
     return x1**x2 if out is None else _into(out, x1**x2)
 
 
 multiply = np.multiply
-MANY = 256  # bases; for fewer, calls of several functions would take longer
+MANY = 256  # bases, so that calls of several functions take less time than NumPy's power
 
 
-def _power_of_many(x, n, out):
+def _power_by_products(x, n, out):
     if n == 2:
         return np.square(x, out)
     if n == 3:
@@ -424,7 +386,7 @@ def _power_of_many(x, n, out):
     if n == -1 or n == 0.5:
         return np.reciprocal(x, out) if n == -1 else np.sqrt(x, out)
     if n not in (0, 1) and is_small_integer(n):
-        # The signs of x are needed after the result is written, perhaps over x.
+        # The result may be written over x, whose signs are needed afterwards.
         size = np.power(np.abs(x), n, out if n % 2 == 0 else None)
         return np.copysign(size, x, size if out is None else out) if n % 2 else size
     if n in (-1.5, -0.5, 1.5) and x.size > 4096 and x.min() >= 0:  # else -inf may be among them
@@ -447,8 +409,8 @@ _bits_of = {float16: np.int16, float32: np.int32, float64: np.int64}
 
 @declare(out=True, elementwise=True)
 def _where(condition, x1, x2, /, out=None):
-    # numpy.where branches at every element. For a large mask without a pattern, such as relu's,
-    # arithmetic on the bits takes a tenth of the time, and it takes memory for the result.
+    # numpy.where branches at every element, and takes no memory for its result. For a large mask
+    # without a pattern, such as relu's, arithmetic on the bits takes a tenth of the time.
     like = x1 if isinstance(x1, np.ndarray) else x2
     if (
         isinstance(like, np.ndarray)
@@ -481,7 +443,7 @@ _ZERO = np.int8(0)
 
 
 def _bits(x, like):
-    """The bits of a number, or an array with ``like``'s shape and dtype, as integers; else None."""
+    """The bits, as integers, of a number or an array with ``like``'s shape and dtype; or None."""
     if x is like:
         return x.view(_bits_of[like.dtype])
     if type(x) is float or type(x) is int:
@@ -494,7 +456,7 @@ def _bits(x, like):
 
 
 def _logaddexp(x1, x2, /):
-    # For more than a few elements, NumPy's vectorised functions together take a tenth of the time.
+    # For more than a few elements, these vectorised functions take a tenth of NumPy's time.
     out = np.maximum(x1, x2)
     if out.size < 256 or out.dtype not in (float32, float64):
         return np.logaddexp(x1, x2)
@@ -531,11 +493,7 @@ def _may_repeat(key):
     return any(isinstance(k, np.ndarray) and k.dtype != bool_ for k in keys)
 
 
-def _check_of_labels(args, kwargs):
-    return check_labels, args
-
-
-@declare(out=True, fails=True, check=_check_of_labels)
+@declare(out=True, fails=True, check=lambda args, kwargs: (check_labels, args))
 def _one_hot(labels, /, n, out=None):
     check_labels(labels, n)
     dtype = np.min_scalar_type(n)  # the narrower, the more elements are compared at a time
@@ -556,19 +514,17 @@ def _are_labels(labels, n):
     unsigned = _UNSIGNED.get(labels.dtype)
     if unsigned is None:
         return 0 <= labels.min() and labels.max() < n
-    # A third of the time for few labels; as an unsigned integer, a negative one is very large.
+    # For few labels, one reduction takes a third of the time of two comparisons. As an unsigned
+    # integer, a negative label is very large.
     return np.maximum.reduce(labels.view(unsigned), None) < n
 
 
 _UNSIGNED = {np.dtype(f"{kind}{k}"): np.dtype(f"u{k}") for k in (1, 2, 4, 8) for kind in "iu"}
 
 
-def _check_of_pick(args, kwargs):
-    x, labels = args
-    return check_labels, (labels, x.shape[-1])
-
-
-@declare(out=True, fails=True, check=_check_of_pick)
+@declare(
+    out=True, fails=True, check=lambda args, kwargs: (check_labels, (args[1], args[0].shape[-1]))
+)
 def pick(x, labels, /, out=None):
     """The elements (...) of ``x`` (..., n) at labels (...)."""
     check_labels(labels, x.shape[-1])
@@ -598,9 +554,9 @@ def _zero_discarded_nans(c, g, /):
     if c.size > 8192 or c.dtype == float16:
         found = np.isnan(c).any()
     else:
-        # This takes a third of the time and does not warn about infinities as a sum would. But
-        # float16 overflows, and for many elements BLAS starts threads, which a busy machine
-        # makes slow.
+        # This takes a third of the time and does not warn about infinities as a sum would. But it
+        # overflows in float16, and for many elements BLAS would start threads, which are slow on a
+        # busy machine.
         total = np.vdot(c, c)
         found = total != total
     if not found:

@@ -1,12 +1,12 @@
-"""What a function of the namespace would call, noted without calling it.
+"""Notes which functions of NumPy a function of the namespace would call.
 
-The functions choose by shapes, dtypes and strides which functions of NumPy to call. `note` runs one
-on views of its operands that note what is called with them, and where the results would go. The
-list of these calls, made again, repeats the function for other values in the same memory, and
-its choices are written down in one place only.
+The functions of the namespace choose by shapes, dtypes and strides which functions of NumPy they
+call. `note` runs one on views of its operands, `Noted`, which note the calls and where their
+results go. Whoever makes the noted calls again repeats the function for other values in the same
+memory, so its choices are written down in one place only.
 
-No value is computed and no memory written while a function is noted. What cannot be noted, such as
-a look at a value, raises `CannotNote`.
+While a function is noted, no value is computed and no memory is written. What cannot be noted, such
+as a look at a value, raises `CannotNote`.
 """
 
 from functools import partial
@@ -15,13 +15,13 @@ import numpy as np
 
 
 class CannotNote(Exception):
-    """The function does what depends on values, or what `Noted` does not see."""
+    """What the function does depends on values, or `Noted` does not see it."""
 
 
 class Noted(np.ndarray):
-    """A view of an array, which notes calls in the list ``calls``.
+    """A view of an array that notes the calls it takes part in, in the list ``calls``.
 
-    plain: the array itself, or a view of it like this one; None until it is needed.
+    plain: the same view as an ordinary array; None until it is needed.
     """
 
     plain: np.ndarray | None
@@ -31,17 +31,17 @@ class Noted(np.ndarray):
         if type(source) is not Noted:
             return
         if not np.may_share_memory(self.view(np.ndarray), source.view(np.ndarray)):
-            raise CannotNote  # it is no view: NumPy has computed it unseen
+            raise CannotNote  # it is no view, so NumPy has computed it unseen
         self.plain, self.calls = None, source.calls
 
     def noted(self, array):
-        """A view of an array, which notes calls in the same list."""
+        """A view of another array that notes calls in the same list."""
         view = array.view(Noted)
         view.plain, view.calls = array, self.calls
         return view
 
     def note(self, function, *args, **kwargs):
-        """Note a call of a function that fills one of its arguments, or only checks them."""
+        """Note a call of a function that fills one of its arguments or only checks them."""
         args = [_plain(x) for x in args]
         kwargs = {name: _plain(x) for name, x in kwargs.items()}
         self.calls.append(partial(function, *args, **kwargs))
@@ -59,7 +59,7 @@ class Noted(np.ndarray):
         if out is None:
             if ufunc.signature is not None:
                 raise CannotNote
-            out = self.noted(_result(ufunc, inputs))
+            out = self.noted(empty_result(ufunc, inputs))
         self.calls.append(bound_ufunc(ufunc, inputs, _plain(out)))
         return out
 
@@ -111,7 +111,7 @@ class Noted(np.ndarray):
 
 
 clip = getattr(getattr(np, "_core", None), "umath", None)
-clip = getattr(clip, "clip", None)  # the ufunc of the method
+clip = getattr(clip, "clip", None)  # the ufunc that the method calls
 
 
 def _plain(x):
@@ -119,18 +119,23 @@ def _plain(x):
         return x
     if x.plain is None:
         x.plain = x.view(np.ndarray)
-    return x.plain  # always the same object: NumPy looks longer at two that share memory
+    return x.plain  # always the same object, as NumPy compares two that share memory for longer
 
 
 def cast(out, x):
-    """Fill ``out`` with what ``x.astype(out.dtype)`` is."""
+    """Fill ``out`` with ``x.astype(out.dtype)``."""
     np.copyto(out, x, "unsafe")
 
 
-def _result(ufunc, inputs):
-    """Memory for the result of a ufunc."""
+def resolved_dtypes(ufunc, inputs):
+    """The dtypes of the loop of a ufunc for arrays and numbers; that of the result comes last."""
     dtypes = [x.dtype if hasattr(x, "dtype") else type(x) for x in inputs]
-    dtype = ufunc.resolve_dtypes((*dtypes, None))[-1]
+    return ufunc.resolve_dtypes((*dtypes, None))
+
+
+def empty_result(ufunc, inputs):
+    """Memory for the result of a ufunc."""
+    dtype = resolved_dtypes(ufunc, inputs)[-1]
     arrays = [x for x in inputs if hasattr(x, "shape")]
     shape = np.broadcast_shapes(*[x.shape for x in arrays])
     like = next((x for x in arrays if x.shape == shape), None)
@@ -140,72 +145,72 @@ def _result(ufunc, inputs):
 def bound_ufunc(ufunc, inputs, out):
     """A function without arguments that computes a ufunc into ``out``.
 
-    NumPy computes most functions in another way, with other last bits, where the elements of a
-    loop lie apart, and some of its versions even return wrong bools for `numpy.isnan`. So those go
-    into such memory by way of a copy.
+    Where the elements of a loop lie apart in memory, NumPy computes most functions in another way,
+    with other last bits, and some of its versions even return wrong bools for `numpy.isnan`. So the
+    results of these functions are copied into such memory.
     """
     inputs = _with_arrays(ufunc, inputs)
     if ufunc not in _EXACT:
         steps = [step for n, step in zip(out.shape, out.strides, strict=True) if n > 1]
         if steps and min(steps) != out.itemsize:
-            return partial(_by_copy, out, ufunc, *inputs)
-    # NumPy is to take a third argument of these for another input.
+            return partial(by_copy, out, ufunc, *inputs)
+    # NumPy may come to take the third argument of these for another input.
     if ufunc is np.maximum or ufunc is np.minimum:
-        return partial(_named_out, ufunc, *inputs, out)
+        return partial(with_named_out, ufunc, *inputs, out)
     return partial(ufunc, *inputs, out)
 
 
-def _named_out(ufunc, x1, x2, out):  # a partial would merge its keywords each time
+def with_named_out(ufunc, x1, x2, out):
+    """Compute a ufunc into ``out``. A `partial` would merge keywords at each call."""
     ufunc(x1, x2, out=out)
 
 
-def _by_copy(out, function, *args):
+def by_copy(out, function, *args):
+    """Copy the result of a function into ``out``."""
     np.copyto(out, function(*args), "same_kind")
 
 
 def _with_arrays(ufunc, inputs):
-    """The inputs, with 0-d arrays in place of numbers: numbers take a microsecond more."""
-    numbers = [x for x in inputs if type(x) is not np.ndarray]
-    dtypes = {x.dtype for x in inputs if hasattr(x, "dtype")} if numbers else ()
-    if len(dtypes) != 1 or ufunc not in _OF_ONE_DTYPE:
+    """The inputs with 0-d arrays in place of numbers, which take a microsecond longer."""
+    if all(type(x) is np.ndarray for x in inputs):
         return inputs
-    (dtype,) = dtypes
-    inputs = [np.asarray(x) if isinstance(x, np.generic) else x for x in inputs]
-    # A number adapts to the dtype of arrays of its kind or a higher one.
-    kinds = (int, float) if dtype.char in "fd" else (int,) if dtype.kind in "iu" else ()
     try:
-        return [np.array(x, dtype) if type(x) in kinds else x for x in inputs]
-    except OverflowError:  # a number that the dtype cannot hold
+        return as_arrays(inputs, resolved_dtypes(ufunc, inputs))
+    except (TypeError, OverflowError):  # such as a number that the dtype cannot hold
         return inputs
 
 
-# Ufuncs of operands that have one dtype.
-_OF_ONE_DTYPE = {
-    np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.negative,
-    np.absolute, np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,
-    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.maximum, np.minimum, np.power,
-    np.arctan2, np.hypot, clip,
+def as_arrays(inputs, dtypes):
+    """The inputs with 0-d arrays of these dtypes in place of numbers."""
+    pairs = zip(inputs, dtypes, strict=False)
+    return [x if isinstance(x, np.ndarray) else np.array(x, dtype) for x, dtype in pairs]
+
+
+# Ufuncs with the same bits wherever the elements lie in memory.
+_EXACT = {
+    np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.absolute,
+    np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.bitwise_and,
+    np.bitwise_or, np.bitwise_xor, np.invert, np.maximum, np.minimum, clip, np.square, np.sqrt,
+    np.reciprocal, np.copysign,
 }  # fmt: skip
-_INEXACT = {np.power, np.arctan2, np.hypot, np.negative}
-_EXACT = _OF_ONE_DTYPE - _INEXACT | {np.square, np.sqrt, np.reciprocal, np.copysign}
 
 
 def bound_reduction(ufunc, x, out, axis=0, dtype=None, keepdims=False, **others):
     """A function without arguments that reduces ``x`` into ``out``."""
     if others:
         raise CannotNote
-    # The order of additions depends on the order in memory of the result too. There is a choice
-    # only where several axes are left.
+    # The order of additions also depends on the result's order in memory, if several axes are left
+    # and one of the arrays is not in C order.
     is_certain = x.flags.c_contiguous and out.flags.c_contiguous
     has_choice = not is_certain and sum([n > 1 for n in out.shape]) > 1
-    # NumPy 2.0 goes through a reversed axis in memory's order only where it makes the result.
+    # NumPy 2.0 goes through a reversed axis in memory's order only if it allocates the result.
     if has_choice or any(step < 0 for step in x.strides):
-        return partial(_by_copy, out, ufunc.reduce, x, axis, dtype, None, keepdims)
+        return partial(by_copy, out, ufunc.reduce, x, axis, dtype, None, keepdims)
     return partial(ufunc.reduce, x, axis, dtype, out, keepdims)
 
 
 def note(function, args, kwargs, out):
-    """The calls by which a function fills ``out``, to be made in this order."""
+    """The calls by which a function fills ``out``, in their order."""
     target = out.view(Noted)
     target.plain, target.calls = out, (calls := [])
     args = [_noted(x, target) for x in args]

@@ -1,14 +1,14 @@
 """Threads for large products and for other work on the CPU, which sleep while they wait.
 
 The threads of OpenBLAS, which NumPy calls, wait for each other in busy loops. On processors that
-other programs use too, a product may then take many times as long as with one thread. So large
-products are divided here into pieces, which OpenBLAS computes with one thread each. The calling
+other programs use too, a product may then take many times as long as with one thread. So `matmul`
+divides large products into pieces, which OpenBLAS computes with one thread each. The calling
 thread and a few others take one piece after the other, and nobody waits for a thread that has not
-begun. The pieces are computed by NumPy's own loop, called by the threads of `native/pool.c`; and
-without a compiler, or until it has compiled that, by threads of Python, where it is worth it.
+begun. Where `native/pool.c` is compiled, its threads call NumPy's own loop for each piece. Without
+a compiler, or until it is done, threads of Python compute the pieces, if that is worth waking them.
 
-How a product is divided depends on the shapes, on the number of threads and on which axis of the
-second operand is contiguous only, so its bits do not depend on who computes which piece.
+A product is divided by its shapes, the number of threads, and which axis of the second operand is
+contiguous, and by nothing else. So its bits do not depend on which thread computes which piece.
 """
 
 import ctypes
@@ -16,9 +16,9 @@ import math
 import os
 from contextlib import suppress
 from contextvars import copy_context
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import index
-from threading import Lock, RLock, Thread, get_ident
+from threading import Lock, RLock, get_ident
 from typing import NamedTuple
 
 import numpy as np
@@ -28,16 +28,17 @@ from .noting import CannotNote, Noted
 
 SMALL = 4096  # elements of the operands: OpenBLAS computes smaller products without threads
 _WORTH = 12 << 20  # the fewest multiplications that are worth waking a thread of Python
-# Rules for native/pool.c, too. Multiplications in a product that is divided, and about in a piece:
-_LEAST, _PIECE = 1 << 20, 1 << 19
-# Up to so many multiplications and, if the second operand is transposed, elements of the result,
-# OpenBLAS does not rearrange the operands first on a processor with AVX-512. Then a product of a
-# few rows takes 0.6 to 0.9 of the time, in up to so many pieces. Elsewhere _SMALL is 0.
+# The following rules hold for native/pool.c, too.
+_LEAST = 1 << 20  # the fewest multiplications in a product that is divided
+_PIECE = 1 << 19  # about the fewest in a piece
+# On a processor with AVX-512, OpenBLAS does not rearrange the operands of a product with at most
+# _SMALL multiplications and, if the second operand is transposed, _ELEMENTS elements. A product of
+# a few rows takes 0.6 to 0.9 of the time in up to _MANY such pieces. Elsewhere _SMALL is 0.
 _SMALL, _ELEMENTS, _MANY = 1_000_000, 1200, 16
-_LARGE = 1 << 28  # multiplications in a product that is divided into twice as many pieces
-_ROWS, _ALIGNED = 64, 16  # the fewest rows or columns in other pieces; all are a multiple of this
+_LARGE = 1 << 28  # multiplications from which on there are twice as many pieces
+_ROWS, _ALIGNED = 64, 16  # other pieces have at least _ROWS rows or columns, a multiple of _ALIGNED
 _DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
-_MOST = 1024  # threads; a mistyped number is not to take all that the system has
+_MOST = 1024  # threads, so that a mistyped number does not take all that the system has
 _VARIABLES = "OPENBLAS_NUM_THREADS GOTO_NUM_THREADS OMP_NUM_THREADS".split()
 # Kernels of OpenBLAS that use these instructions, by the processors that they are named after.
 _OF_AVX512 = ("skylakex", "cooperlake", "sapphirerapids")
@@ -72,9 +73,9 @@ def set_num_threads(number: int) -> None:
 
 
 def share_processors(number):
-    """Leave to this process its part of processors that ``number`` processes may use.
+    """Use only this process's part of the processors, which ``number`` processes share.
 
-    A number of threads that the program or its user has set stays.
+    Does nothing if the program or its user has set a number of threads.
     """
     default = _default()
     if number > 1 and default is not None and _threads.number == default:
@@ -99,7 +100,7 @@ def has_several():
 
 
 def description(x1, x2, out):
-    """The numbers that describe a product to `gg_matmul`, see native/pool.c."""
+    """The numbers that describe a product to `gg_matmul`; see native/pool.c."""
     steps = [step for x in (x1, x2, out) for step in x.strides[-2:]]
     numbers = ["fdFD".index(out.dtype.char), out.ndim - 2, *x1.shape[-2:], x2.shape[-1], *steps]
     for i, length in enumerate(out.shape[:-2]):
@@ -120,14 +121,9 @@ def matmul(x1, x2, out=None):
             raise CannotNote
         out.note(matmul, x1, x2, out)
         return out
-    number = _threads.number
-    if number is None or x1.dtype.char not in _DIVIDED:
+    if x1.dtype.char not in _DIVIDED or x1.dtype != x2.dtype or _is_left_to_blas():
         return _product(x1, x2, out)
-    if x2.dtype is not x1.dtype and x2.dtype != x1.dtype:  # arrays may have dtypes of their own
-        return _product(x1, x2, out)
-    if _blas.is_limited():
-        return _product(x1, x2, out)
-    division = None
+    number, division = _threads.number, None
     if number > 1 and _blas.is_known and x1.ndim > 1 < x2.ndim:
         division = _division(x1.shape, x2.shape, number, x2.strides[-2] == x2.itemsize)
     if division is None or _have_same_memory(x1, x2):  # NumPy makes x @ x.T symmetric
@@ -139,13 +135,13 @@ def matmul(x1, x2, out=None):
 
 
 def _multiply(x1, x2, out, number, division):
-    """Fill ``out`` with a product, in pieces."""
+    """Fill ``out`` with a product, piece by piece."""
     if _library is None:
         base()  # which calls `use`, if it is there
     if _library is not None:
         arrays = number, id(x1), id(x2), id(out)
         errors = piece = 0
-        while piece >= 0:  # Ctrl-C may end it between parts of a product that takes long
+        while piece >= 0:  # a long product has several parts, between which Ctrl-C can end it
             found = _library.gg_product(*arrays, piece)
             errors |= found & 15
             piece = (found >> 4) or -1
@@ -189,7 +185,7 @@ def _product(x1, x2, out):
 
 
 def run_kernel(function, *args):
-    """Call a kernel with the number of threads that compute its products as its last argument."""
+    """Call a kernel, whose last argument is the number of threads that compute its products."""
     if _is_left_to_blas():
         return function(*args, ctypes.c_int64(1))
     return _blas.with_one_thread(function, *args, ctypes.c_int64(_threads.number))
@@ -198,8 +194,8 @@ def run_kernel(function, *args):
 def run(function, items):
     """Return ``[function(item) for item in items]``, computed by several threads.
 
-    The calls must be independent of each other, and mostly consist of functions of NumPy, which
-    let other threads work. They may come in any order, and after an error some are left out.
+    The calls must be independent of each other, and spend most of their time in functions of NumPy,
+    during which other threads can work. They come in any order, and after an error some do not.
 
     items: a sequence.
     """
@@ -214,11 +210,11 @@ def _is_left_to_blas():
 
 
 class _Division(NamedTuple):
-    """How a product is divided: its shape, multiplications, and the operands' and its own parts."""
+    """How a product is divided."""
 
-    shape: tuple
-    work: int
-    pieces: list
+    shape: tuple  # of the product
+    work: int  # multiplications
+    pieces: list  # the keys of both operands' parts and of the product's
 
 
 @lru_cache(1024)
@@ -268,10 +264,10 @@ def _have_same_memory(x1, x2):
 
 
 def use(library):
-    """Have products computed by the threads of `native/pool.c`, which is in the library."""
+    """Have the threads of `native/pool.c`, which is in the library, compute products."""
     global _library
     if not hasattr(library, "gg_product"):
-        return  # there are none on Windows
+        return  # on Windows, it has no threads
     number, place = ctypes.c_int64, ctypes.c_void_p
     library.gg_start.argtypes = [number, place, place, place]
     library.gg_start.restype = library.gg_threads.restype = library.gg_after_fork.restype = None
@@ -292,12 +288,12 @@ def use(library):
 class _BLAS:
     """The OpenBLAS that NumPy has loaded.
 
-    is_known: False if NumPy has another library, or an OpenBLAS that has threads of OpenMP.
-    get, set: its functions for its number of threads; without effect if it is not known.
+    is_known: False if NumPy has another library, or an OpenBLAS with threads of OpenMP.
+    get, set: its functions for its number of threads; they have no effect if it is not known.
     kernels: the kind of processors whose kernels it uses.
-    first, usual: its number of threads outside of this module's functions, at first and now.
-    inside: the identifiers of threads that compute something with one thread of it.
-    lock: held while ``inside`` and the number are changed.
+    first, usual: its number of threads outside of `with_one_thread`, at first and now.
+    inside: the identifiers of the threads that are in `with_one_thread`.
+    lock: held while ``inside`` and the number change.
     """
 
     def __init__(self):
@@ -316,7 +312,7 @@ class _BLAS:
             return not self.inside and self.get() != self.usual
 
     def be_alone(self, is_alone):
-        """Have it compute with one thread everywhere, or outside of here with as many as first."""
+        """Have it always compute with one thread, or with as many as at first where it may."""
         with self.lock:
             if not self.is_limited():
                 self.usual = 1 if is_alone else self.first
@@ -328,16 +324,15 @@ class _BLAS:
         if get_ident() in self.inside:
             return function(*args)
         try:
-            try:
-                with self.lock:
-                    self.inside.add(get_ident())
-                    self.set(1)
-                return function(*args)
-            finally:
-                self._leave()
+            with self.lock:
+                self.inside.add(get_ident())
+                self.set(1)
+            result = function(*args)
+            self._leave()
         except BaseException:
-            self._leave()  # for Ctrl-C in the line above
+            self._leave()  # perhaps again, after Ctrl-C in the line above
             raise
+        return result
 
     def _leave(self):
         with self.lock:
@@ -353,7 +348,7 @@ class _BLAS:
 
 
 def describe_kernels(kernels=None, features=None):
-    """Which kernels OpenBLAS uses, and the variable for better ones if the processor has them."""
+    """The kernels that OpenBLAS uses, and how to get better ones if the processor has them."""
     kernels = _blas.kernels if kernels is None else kernels
     if features is None:
         features = getattr(np._core._multiarray_umath, "__cpu_features__", {})
@@ -370,7 +365,7 @@ def _functions_of_openblas():
     for path in _files_with_openblas():
         for name in ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}"):
             try:
-                library = ctypes.PyDLL(path)  # does not let other threads of Python in
+                library = ctypes.PyDLL(path)  # whose functions are too short to release the GIL
                 get, set_, kind, kernels = [
                     library[name.format(verb)]
                     for verb in "get_num_threads set_num_threads get_parallel get_corename".split()
@@ -383,8 +378,7 @@ def _functions_of_openblas():
 
 
 def _files_with_openblas():
-    if hasattr(np, "_core"):
-        yield np._core._multiarray_umath.__file__
+    yield np._core._multiarray_umath.__file__
     # Symbols are looked up in what NumPy's own module is linked with, but not on Windows.
     from glob import glob
 
@@ -392,11 +386,11 @@ def _files_with_openblas():
 
 
 class _Threads:
-    """A number of threads, of which all but the calling one sleep until there are calls.
+    """The calling thread and others of Python, which sleep until there are calls.
 
-    number: None if all work is left to the calling thread and to BLAS.
-    busy: held by the thread that the others help.
-    calls: what the others do next, as functions; None while there are no others.
+    number: how many threads there are; None if gpugrad leaves all work to the calling one and BLAS.
+    busy: the lock held by the thread that the others help.
+    pool: the executor that has the others; None until they are needed.
     """
 
     def __init__(self, number):
@@ -404,87 +398,56 @@ class _Threads:
         self.after_fork()
 
     def after_fork(self):  # the child has only the thread that called fork
-        self.busy, self.calls = Lock(), None
+        self.busy, self.pool = Lock(), None
 
     def resize(self, number):
         with self.busy:
-            if self.calls is not None:
-                for _ in range(self.number - 1):
-                    self.calls.put(None)
-            self.calls, self.number = None, number
+            self._close()
+            self.number = number
             if _library is not None:
                 _library.gg_threads(number or 1)
 
     def run(self, function, items):
-        """The calling thread hands out all calls, and then makes those that nobody has begun."""
         is_alone = self.number == 1 or self.busy.locked()  # by this call, if nested
         if is_alone or len(items) < 2:
             return [function(item) for item in items]
-        futures: list = []
         with self.busy:
             try:
-                try:
-                    for item in items:
-                        self._begin(futures, function, item)
-                    numbers = range(len(items))
-                    # With an ``if`` behind ``for``, Python 3.14 has a jump there at which Ctrl-C
-                    # would not leave the ``with`` block, and keep it locked.
-                    own = [
-                        function(items[i]) if futures[i].cancel() else None for i in numbers[::-1]
-                    ]
-                    return [
-                        own[~i] if futures[i].cancelled() else futures[i].result() for i in numbers
-                    ]
-                finally:
-                    _end(futures)
+                return self._share(function, items)
             except BaseException:
-                _end(futures)  # for Ctrl-C in the line above
+                self._close()  # so that no call is under way when the caller sees the error
                 raise
 
-    def _begin(self, futures, function, item):
-        from concurrent.futures import Future  # here, since they take time to import
-        from queue import SimpleQueue
+    def _share(self, function, items):
+        """The calling thread hands out all calls, and then makes those that nobody has begun."""
+        from concurrent.futures import ThreadPoolExecutor  # here, since it takes time to import
 
-        if self.calls is None and self.number > 1:
-            calls: SimpleQueue = SimpleQueue()
-            try:
-                for i in range(self.number - 1):
-                    Thread(target=_serve, args=(calls,), name=f"gpugrad {i}", daemon=True).start()
-                    self.calls = calls  # now that somebody takes calls off it
-            except RuntimeError:  # the system allows no more threads
-                if self.calls is None:
-                    self.number = 1
-        future: Future = Future()
-        futures.append(future)  # first, so that Ctrl-C leaves none that `_end` does not know
-        if self.calls is not None:
-            self.calls.put(partial(copy_context().run, _call, future, function, item))
-
-
-def _serve(calls):
-    while (call := calls.get()) is not None:
-        call()
-        call = None  # so that what it refers to can be freed
-
-
-def _call(future, function, item):
-    if future.set_running_or_notify_cancel():
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(self.number - 1, "gpugrad")
         try:
-            future.set_result(function(item))
-        except BaseException as error:  # noqa: BLE001, raised in the thread that waits
-            future.set_exception(error)
-            del future  # which the error refers to
+            futures = [self.pool.submit(copy_context().run, function, item) for item in items]
+        except RuntimeError:  # the system allows no more threads, or the interpreter ends
+            self._close()
+            self.number = 1
+            return [function(item) for item in items]
+        try:
+            own, numbers = {}, range(len(items))
+            for i in reversed(numbers):
+                if futures[i].cancel():
+                    own[i] = function(items[i])
+            return [own[i] if i in own else futures[i].result() for i in numbers]
+        finally:
+            futures.clear()  # which this frame has, to which their errors refer
 
-
-def _end(futures):
-    """Wait until no call is under way; empty the list, to which errors of the calls refer."""
-    while futures:
-        if not futures[-1].cancel():
-            futures[-1].exception()
-        futures.pop()
+    def _close(self):
+        """Wait until no call is under way, and end the threads."""
+        pool, self.pool = self.pool, None
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
 
 
 def _processors():
-    """How many processors the process can keep busy, by its affinity and by its control group."""
+    """How many processors the affinity and the control group of the process let it keep busy."""
     number = len(usable_processors())
     with suppress(OSError, ValueError), open("/sys/fs/cgroup/cpu.max") as file:
         quota, period = map(int, file.read().split())  # or "max", which is a ValueError

@@ -12,7 +12,7 @@ from ...backends.cupy.kernels.loader import add_sources
 
 add_sources(Path(__file__).parent)
 
-from . import (  # noqa: E402
+from . import (  # noqa: E402, F401
     attention,
     convolution,
     dropout,
@@ -21,13 +21,3 @@ from . import (  # noqa: E402
     normalization,
     recurrent,
 )
-
-__all__ = [
-    "attention",
-    "convolution",
-    "dropout",
-    "elementwise",
-    "neural",
-    "normalization",
-    "recurrent",
-]

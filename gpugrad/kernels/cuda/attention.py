@@ -98,7 +98,9 @@ def _kernel(kind, features, dtype, device):
 class _Call:
     """A call's operands and numbers, as the kernels take them."""
 
-    def __init__(self, query, key, value, mask, is_causal, scale, dropout_p, dropout_key):
+    def __init__(
+        self, query, key, value, mask, is_causal=False, scale=None, dropout_p=0.0, dropout_key=None
+    ):
         dtype = query.dtype
         self.query, self.key, self.value = map(_with_rows, (query, key, value))
         self.mask, self.kind = mask, 0
@@ -206,31 +208,19 @@ def _table(lead, arrays, *numbers):
     return table
 
 
-def _call(xp, query, key, value, mask, *static):
+def _call(xp, query, key, value, mask=None, *static, **named):
     """The `_Call`, of operands with the dtype of the result; None if nothing is to be summed."""
     if min(query.ndim, key.ndim, value.ndim) < 2 or not (query.size and key.size and value.size):
         return None
     dtype, _ = common_dtypes(xp, query, key, value)
-    return _Call(*[cast(xp, x, dtype) for x in (query, key, value)], mask, *static)
+    return _Call(*[cast(xp, x, dtype) for x in (query, key, value)], mask, *static, **named)
 
 
-def _attention(
-    xp,
-    query,
-    key,
-    value,
-    mask=None,
-    /,
-    *,
-    is_causal=False,
-    scale=None,
-    dropout_p=0.0,
-    dropout_key=(0, 0),
-):
-    call = _call(xp, query, key, value, mask, is_causal, scale, dropout_p, dropout_key)
+def _attention(xp, *operands, **static):
+    call = _call(xp, *operands, **static)
     if call is None:
         return NotImplemented
-    out = _like(call.query, call.lead, value.shape[-1])
+    out = _like(call.query, call.lead, call.value.shape[-1])
     call.compute("forward", None, None, (out,))
     return out
 

@@ -10,7 +10,7 @@ from ...ops.windows import sum_windows
 def _convolution_vjp(
     xp, g, x, weight, x_shape, weight_shape, stride, padding, dilation, groups, wanted
 ):
-    geometry = geometry_of(x_shape[2:], weight_shape[2:], g.shape[2:], stride, padding, dilation)
+    geometry = geometry_of(x_shape[2:], weight_shape[2:], stride, padding, dilation)
     arrays = [y for y in (g, x, weight) if y is not None]
     if any(y.dtype != g.dtype or not windows.supports(y, geometry) for y in arrays):
         return NotImplemented
@@ -18,9 +18,8 @@ def _convolution_vjp(
 
 
 def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
-    n = len(size)
-    counts = g.shape[g.ndim - n :]
-    geometry = geometry_of(x_shape[len(x_shape) - n :], size, counts, stride, padding, dilation)
+    lengths = x_shape[len(x_shape) - len(size) :]
+    geometry = geometry_of(lengths, size, stride, padding, dilation)
     if not windows.supports(g, geometry):
         return NotImplemented
     return windows.spread(g, x_shape, geometry, scale)

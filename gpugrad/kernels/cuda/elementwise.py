@@ -2,10 +2,10 @@
 
 A VJP is one kernel, with the guard in it, for each set of wanted inputs; its definition would run
 several of CuPy's kernels and, if it is guarded, another to look for nan. CuPy's kernels read and
-write one element at a time, which reaches 0.57 (with two inputs 0.85) of an H100's bandwidth;
-those here go in steps of 16 bytes, with which the VJPs reach 0.96. Forwards cost the CPU more time
-to launch so, and are only for arrays of so many elements that the GPU takes longer. Arrays with
-equal strides and no gaps are taken as they lie in memory.
+write one element at a time, which reaches 0.57 (with two inputs 0.85) of an H100's bandwidth. The
+kernels here go in steps of 16 bytes, with which the VJPs reach 0.96. Launching such a forward costs
+the CPU more time, so it is only for arrays of so many elements that the GPU takes longer than that.
+Arrays with equal strides and no gaps are taken as they lie in memory.
 """
 
 import re
@@ -123,8 +123,7 @@ def _rule(topic, name, kept, count):
     """
 
     def run(g, values, guarded):
-        results = _launch(topic, name, g, (g, *values), count, guarded, copies=True)
-        return results[0] if count == 1 and results is not NotImplemented else results
+        return _launch(topic, name, g, (g, *values), count, guarded, copies=True)
 
     # The names of a rule's parameters say what the graph keeps for it.
     names = ", ".join(kept)
@@ -138,8 +137,7 @@ def _forward(topic, name, count):
     def run(like, values):
         if like.size < LARGE:
             return NotImplemented
-        results = _launch(topic, name, like, values, 1, False, copies=False)
-        return results if results is NotImplemented else results[0]
+        return _launch(topic, name, like, values, 1, False, copies=False)
 
     def unary(xp, x):
         return run(x, (x,))
@@ -154,9 +152,10 @@ def _forward(topic, name, count):
 def _launch(topic, name, like, values, count, guarded, copies):
     """Launch a kernel on values of the shape and dtype of ``like``; return its results.
 
-    A value can also be one element, or a number. NotImplemented if the kernel does not take them.
+    A value can also be one element, or a number. Returns NotImplemented if the kernel does not take
+    the values, and a tuple if there are several results.
 
-    copies: whether to copy arrays that lie in memory in different ways.
+    copies: whether to copy arrays whose strides differ.
     """
     shape, dtype = like.shape, like.dtype
     if not covers(dtype):
@@ -189,7 +188,7 @@ def _launch(topic, name, like, values, count, guarded, copies):
     if n:
         args = (*inputs, *results, n, number, np.int32(single), guarded)
         kernel(topic, name, dtype)(*elementwise_grid(n, dtype), args)
-    return results
+    return results if count > 1 else results[0]
 
 
 def _kept(vjp, cotangent):

@@ -428,8 +428,7 @@ count_labels(const void* target, A* counted, long long rows, bool is_long, long 
     if (threadIdx.x == 0) counted[blockIdx.x] = count;
 }
 
-// What cross_entropy_of, whose kernels neural.py defines, reads and writes. bias, losses and sums may
-// be null.
+// What the kernels of cross-entropy read and write. bias, losses and sums may be null.
 //
 // g: the cotangent, of each row or of the sum. counted: see divisor_of. parts: for the sums of each
 // block, see store_total, and after those for its sums of columns.
@@ -538,6 +537,47 @@ __device__ void cross_entropy_of(const Entropy& e)
         sum = warp_sum(sum);
         if (threadIdx.x % 32 == 0) store(e.sums + column, sum);
     }
+}
+
+template <bool HAS_LOSS, bool HAS_SLOPE> __device__ inline void cross_entropy_by(const Entropy& e)
+{
+    if (e.columns % PACK == 0 && is_aligned(e.x) && is_aligned(e.dx))
+        cross_entropy_of<PACK, HAS_LOSS, HAS_SLOPE>(e);
+    else
+        cross_entropy_of<1, HAS_LOSS, HAS_SLOPE>(e);
+}
+
+extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)
+cross_entropy(
+    const T* x, const T* bias, const void* target, const T* g, const A* counted, T* losses,
+    T* out, T* dx, T* sums, A* parts, unsigned* arrived, long long rows, long long columns,
+    long long ignored, long long counting, int width, bool is_long, bool is_mean, bool per_row)
+{
+    cross_entropy_by<true, false>({x, bias, g, target, counted, losses, out, dx, sums, parts, arrived,
+                                  rows, columns, ignored, counting, width, is_long, is_mean,
+                                  per_row});
+}
+
+extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)
+cross_entropy_backward(
+    const T* x, const T* bias, const void* target, const T* g, const A* counted, T* losses,
+    T* out, T* dx, T* sums, A* parts, unsigned* arrived, long long rows, long long columns,
+    long long ignored, long long counting, int width, bool is_long, bool is_mean, bool per_row)
+{
+    cross_entropy_by<false, true>({x, bias, g, target, counted, losses, out, dx, sums, parts, arrived,
+                                  rows, columns, ignored, counting, width, is_long, is_mean,
+                                  per_row});
+}
+
+extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)
+cross_entropy_and_backward(
+    const T* x, const T* bias, const void* target, const T* g, const A* counted, T* losses,
+    T* out, T* dx, T* sums, A* parts, unsigned* arrived, long long rows, long long columns,
+    long long ignored, long long counting, int width, bool is_long, bool is_mean, bool per_row)
+{
+    cross_entropy_by<true, true>({x, bias, g, target, counted, losses, out, dx, sums, parts, arrived,
+                                  rows, columns, ignored, counting, width, is_long, is_mean,
+                                  per_row});
 }
 
 // Stores squared errors or, if losses is null, their sum times `factor`, see store_total; if there is

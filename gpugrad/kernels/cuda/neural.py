@@ -5,30 +5,20 @@ Arrays that are not contiguous are copied. All arrays of a call must have the sa
 
 from functools import cache
 from math import prod
-from pathlib import Path
 
 import cupy
 import numpy as np
 
 from ...backends.cupy.kernels.loader import (
     accumulator,
-    add_source,
     contiguous,
     covers,
     kernel,
     launch_elementwise,
 )
-from ...backends.cupy.kernels.reductions import ROWS, arrivals, sum_rows, sums_of_columns
+from ...backends.cupy.kernels.reductions import ROWS, arrivals, sums_of_columns
 from ...backends.declarations import Joint, declare
-from ...ops.neural import (
-    cross_entropy,
-    dense,
-    linear,
-    log_softmax,
-    mse,
-    sigmoid,
-    softmax,
-)
+from ...ops.neural import cross_entropy, dense, linear, log_softmax, mse, sigmoid, softmax
 
 # The constants in neural.cu, in their order.
 _ACTIVATIONS = {name: np.int32(i) for i, name in enumerate(["none", "relu", "sigmoid", "tanh"])}
@@ -62,7 +52,7 @@ def _sigmoid(xp, x):
 
 
 def _is_linear(x, weight, bias):
-    """Whether the kernels support the inputs; the generic op handles or rejects all others."""
+    """Whether the kernels support the inputs; the definition handles or rejects all others."""
     dtype = x.dtype
     return (
         covers(dtype)
@@ -77,9 +67,8 @@ def _is_linear(x, weight, bias):
 def _layer(xp, x, weight, bias, activation):
     if not _is_linear(x, weight, bias):
         return NotImplemented
-    out = contiguous(xp.matmul(x, weight.T))
-    bias = bias if bias is None else contiguous(bias)
-    return _activate(out, bias, out, activation)
+    out = xp.matmul(x, weight.T)
+    return _activate(out, contiguous(bias), out, activation)
 
 
 def _dense(xp, x, weight, bias=None, /, *, activation):
@@ -92,12 +81,6 @@ def _linear(xp, x, weight, bias=None):
     if bias is None:
         return NotImplemented
     return _layer(xp, x, weight, bias, "none")
-
-
-def _linear_bias(xp, g):
-    if g.ndim < 2 or not g.size or not covers(g.dtype):
-        return NotImplemented
-    return sum_rows(contiguous(g), g.shape[-1:])
 
 
 def _dense_vjp(xp, g, x, weight, out, activation, wanted):
@@ -223,32 +206,6 @@ def _is_labelled(logits, target, ignore_index):
     )
 
 
-def _define(name, *parts):
-    """The definition of a kernel that computes these parts, see cross_entropy_of."""
-    return f"""
-extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)
-{name}(const T* x, const T* bias, const void* target, const T* g, const A* counted, T* losses,
-    T* out, T* dx, T* sums, A* parts, unsigned* arrived, long long rows, long long columns,
-    long long ignored, long long counting, int width, bool is_long, bool is_mean, bool per_row)
-{{
-    const Entropy e = {{x, bias, g, target, counted, losses, out, dx, sums, parts, arrived, rows,
-                       columns, ignored, counting, width, is_long, is_mean, per_row}};
-    if (columns % PACK == 0 && is_aligned(x) && is_aligned(dx))
-        cross_entropy_of<PACK, {", ".join(parts)}>(e);
-    else
-        cross_entropy_of<1, {", ".join(parts)}>(e);
-}}
-"""
-
-
-_KERNELS = (
-    _define("cross_entropy", "true", "false"),
-    _define("cross_entropy_backward", "false", "true"),
-    _define("cross_entropy_and_backward", "true", "true"),
-)
-add_source("neural", Path(__file__).with_suffix(".cu"), "".join(_KERNELS))
-
-
 def _entropy(name, arrays, reduction, ignore_index, loss=None, bias=None, g=None, sums=None):
     """Run a kernel that computes what is given of the loss, of its cotangent, or of both.
 
@@ -311,7 +268,7 @@ def _cross_entropy_and_vjp(has_sums, g, logits, target, reduction, ignore_index,
     logits = logits.reshape(*target.shape, columns)
     loss = cupy.empty(target.shape if reduction == "none" else (), dtype)
     out, sums = cupy.empty(logits.shape, dtype), cupy.empty(columns, dtype) if has_sums else None
-    more = {"bias": bias if bias is None else contiguous(bias), "g": contiguous(g), "sums": sums}
+    more = {"bias": contiguous(bias), "g": contiguous(g), "sums": sums}
     name = "cross_entropy_and_backward"
     _entropy(name, (logits, target, loss, out), reduction, ignore_index, **more)
     return (loss, out, sums) if has_sums else (loss, out)
@@ -341,7 +298,7 @@ def _squares(x, target, reduction, loss=None, g=None, out=None, sign=1):
         threads = 1024 if blocks == 1 else _THREADS
         parts, arrived = _parts(blocks, dtype)
     factor = 1 / n if reduction == "mean" else 1.0
-    args = contiguous(x), contiguous(target), g if g is None else contiguous(g)
+    args = contiguous(x), contiguous(target), contiguous(g)
     args = *args, loss if per_element else None, loss, out, parts, arrived, n
     args = *args, factor, 2 * sign * factor, per_element
     kernel("neural", "mse", dtype)((blocks,), (threads,), args)
@@ -374,20 +331,15 @@ def _mse_and_vjp(has_sums, g, x, target, reduction):
 
 
 _mse_x = _mse_rule(1)
-for _joint, *_parts_of in (
-    (
-        Joint(_cross_entropy_and_vjp, _is_in_registers, _sums_entropy),
-        _cross_entropy,
-        _cross_entropy_vjp,
-    ),
-    (Joint(_mse_and_vjp), _mse, _mse_x),
-):
-    for _part in _parts_of:
-        declare(_part, joint=_joint)
+_joint = Joint(_cross_entropy_and_vjp, _is_in_registers, _sums_entropy)
+declare(_cross_entropy, joint=_joint)
+declare(_cross_entropy_vjp, joint=_joint)
+_joint = Joint(_mse_and_vjp)
+declare(_mse, joint=_joint)
+declare(_mse_x, joint=_joint)
 sigmoid.twin("cupy", _sigmoid)
-for _part in (_linear, _linear_bias):  # a program's generated kernels add and sum the bias
-    _part.is_eager = True  # type: ignore[union-attr]
-linear.twin("cupy", _linear, bias=_linear_bias)
+_linear.is_eager = True  # type: ignore[attr-defined]  # a program's generated kernels add the bias
+linear.twin("cupy", _linear)
 dense.twin("cupy", _dense, joint=_dense_vjp)
 softmax.twin("cupy", **_softmax_twin(False))
 log_softmax.twin("cupy", **_softmax_twin(True))

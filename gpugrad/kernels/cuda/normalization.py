@@ -21,15 +21,11 @@ _WHOLE, _MOMENTS, _REST, _GIVEN = range(4)
 
 
 def _supports(x, weight, bias, shape):
-    """Whether the kernels support the inputs; the generic op handles or rejects all others."""
+    """Whether the kernels support the inputs; the definition handles or rejects all others."""
     dtype = x.dtype
     return covers(dtype) and all(
         p is None or (p.dtype == dtype and p.shape == shape) for p in (weight, bias)
     )
-
-
-def _contiguous_or_none(*arrays):
-    return [None if p is None else contiguous(p) for p in arrays]
 
 
 # Layers
@@ -61,63 +57,68 @@ def _normalize(x, weight, bias, extent, eps, centered=1, groups=1, inner=1):
     out = cupy.empty(x.shape, x.dtype)
     threads = _threads(columns)
     blocks = min(-(-rows // threads[1]), 4 * _BLOCKS)
-    args = contiguous(x), *_contiguous_or_none(weight, bias), out, rows, columns, float(eps)
+    args = *map(contiguous, (x, weight, bias)), out, rows, columns, float(eps)
     args = *args, centered, groups, inner
     kernel("normalization", "layer_norm", x.dtype)((blocks,), threads, args)
     return out
 
 
-def _layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
+def _layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5, centered=1):
     extent = _rows(x, ndim)
     if extent is None or not _supports(x, weight, bias, x.shape[x.ndim - ndim :]):
         return NotImplemented
-    return _normalize(x, weight, bias, extent, eps)
+    return _normalize(x, weight, bias, extent, _eps(xp, x, eps), centered)
 
 
-def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
+def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps, *, centered=1):
     extent, shape = _rows(x, ndim), x.shape[x.ndim - ndim :]
     if extent is None or g.dtype != x.dtype or not _supports(x, weight, None, shape):
         return NotImplemented
-    return _cotangents(g, x, weight, wanted, shape, extent, eps, centered=1)
+    return _cotangents(g, x, weight, wanted, shape, extent, _eps(xp, x, eps), centered)
 
 
-def _cotangents(g, x, weight, wanted, shape, extent, eps, centered):
-    rows, columns = extent
-    dtype = x.dtype
+def _cotangents(g, x, weight, wanted, shape, extent, eps, centered=1, groups=None):
+    """The cotangents of ``x``, of the weight and of the bias, as far as wanted.
+
+    shape: of the weight and the bias. groups: how many there are in an example, whose channels have
+        a weight each; None if each column has a weight.
+    """
+    (rows, columns), dtype = extent, x.dtype
     threads = _threads(columns)
     blocks = min(-(-rows // threads[1]), _BLOCKS)
-    parts = None
-    if wanted[1] or wanted[2]:
-        parts = cupy.empty((blocks, 2, columns), accumulator(dtype))
     shapes = x.shape, shape, shape
     results = [cupy.empty(s, dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
-    arrays = contiguous(g), contiguous(x), *_contiguous_or_none(weight), results[0], parts, None
-    args = *arrays, rows, columns, float(eps), centered, 1, 1
+    g, x, weight = map(contiguous, (g, x, weight))
+    parts = statistics = None
+    if any(wanted[1:]) and groups is None:
+        parts = cupy.empty((blocks, 2, columns), accumulator(dtype))
+    elif any(wanted[1:]):
+        statistics = cupy.empty((rows, 2), accumulator(dtype))
+    inner = 1 if groups is None else prod(x.shape[2:])
+    args = g, x, weight, results[0], parts, statistics, rows, columns, float(eps)
+    args = *args, centered, groups or 1, inner
     kernel("normalization", "layer_norm_backward", dtype)((blocks,), threads, args)
     if parts is not None:
         args = parts, *results[1:], blocks, columns
         strips = -(-2 * columns // 32)
         kernel("normalization", "layer_norm_sums", dtype)((strips,), (32, _STRIP), args)
+    elif statistics is not None:
+        args = g, x, statistics, *results[1:], *x.shape[:2], groups, inner
+        kernel("normalization", "group_norm_sums", dtype)((x.shape[1],), (32, _ROWS), args)
     return results
 
 
 def _rms_norm(xp, x, weight=None, /, *, ndim=1, eps=None):
-    extent = _rows(x, ndim)
-    if extent is None or not _supports(x, weight, None, x.shape[x.ndim - ndim :]):
-        return NotImplemented
-    return _normalize(x, weight, None, extent, _rms_eps(xp, x, eps), centered=0)
+    return _layer_norm(xp, x, weight, ndim=ndim, eps=eps, centered=0)
 
 
 def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
-    extent, shape = _rows(x, ndim), x.shape[x.ndim - ndim :]
-    if extent is None or g.dtype != x.dtype or not _supports(x, weight, None, shape):
-        return NotImplemented
-    eps = _rms_eps(xp, x, eps)
-    return _cotangents(g, x, weight, (*wanted, False), shape, extent, eps, centered=0)[:2]
+    found = _layer_norm_vjp(xp, g, x, weight, (*wanted, False), ndim, eps, centered=0)
+    return found if found is NotImplemented else found[:2]
 
 
-def _rms_eps(xp, x, eps):
-    return float(xp.finfo(x.dtype).eps) if eps is None else eps
+def _eps(xp, x, eps):
+    return xp.finfo(x.dtype).eps if eps is None else eps
 
 
 def _group_rows(x, groups):
@@ -135,26 +136,10 @@ def _group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5):
 
 
 def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
-    extent, dtype = _group_rows(x, groups), x.dtype
-    if extent is None or g.dtype != dtype or not _supports(x, weight, None, x.shape[1:2]):
+    extent = _group_rows(x, groups)
+    if extent is None or g.dtype != x.dtype or not _supports(x, weight, None, x.shape[1:2]):
         return NotImplemented
-    (rows, columns), (n, channels, *rest) = extent, x.shape
-    inner = prod(rest)
-    threads = _threads(columns)
-    blocks = min(-(-rows // threads[1]), _BLOCKS)
-    shapes = x.shape, channels, channels
-    results = [cupy.empty(s, dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
-    g, x = contiguous(g), contiguous(x)
-    statistics = None
-    if wanted[1] or wanted[2]:
-        statistics = cupy.empty((rows, 2), accumulator(dtype))
-    arrays = g, x, *_contiguous_or_none(weight), results[0], None, statistics
-    args = *arrays, rows, columns, float(eps), 1, groups, inner
-    kernel("normalization", "layer_norm_backward", dtype)((blocks,), threads, args)
-    if statistics is not None:
-        args = g, x, statistics, *results[1:], n, channels, groups, inner
-        kernel("normalization", "group_norm_sums", dtype)((channels,), (32, _ROWS), args)
-    return results
+    return _cotangents(g, x, weight, wanted, x.shape[1:2], extent, eps, groups=groups)
 
 
 # Batches
@@ -198,7 +183,7 @@ def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     if other is None:
         return NotImplemented
     results = [cupy.empty(shape, other) for shape in (x.shape, *[x.shape[1:2]] * 2)]
-    x, weight, bias = _contiguous_or_none(x, weight, bias)
+    x, weight, bias = map(contiguous, (x, weight, bias))
     _over_channels("batch_norm", (x, weight, bias, *results), x, other, eps)
     return tuple(results)
 
@@ -208,7 +193,7 @@ def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
     if other is None:
         return NotImplemented
     results = _results(x, other, wanted)
-    g, *of_statistics, x, weight = _contiguous_or_none(*g, x, weight)
+    g, *of_statistics, x, weight = map(contiguous, (*g, x, weight))
     arrays = g, x, weight, *of_statistics, *results
     _over_channels("batch_norm_backward", arrays, x, other, eps)
     return results
@@ -219,7 +204,7 @@ def _by_given(xp, x, mean, var, weight=None, bias=None, /, *, eps):
     if other is None:
         return NotImplemented
     out = cupy.empty(x.shape, other)
-    x, weight, bias, mean, var = _contiguous_or_none(x, weight, bias, mean, var)
+    x, weight, bias, mean, var = map(contiguous, (x, weight, bias, mean, var))
     _over_channels("batch_norm", (x, weight, bias, out, mean, var), x, other, eps, _GIVEN)
     return out
 
@@ -229,7 +214,7 @@ def _by_given_vjp(xp, g, x, mean, var, weight, wanted, eps):
     if other is None or wanted[1] or wanted[2]:
         return NotImplemented
     to_x, to_weight, to_bias = _results(x, other, (wanted[0], *wanted[3:]))
-    arrays = *_contiguous_or_none(g, x, mean, var, weight), to_x, to_weight, to_bias
+    arrays = *map(contiguous, (g, x, mean, var, weight)), to_x, to_weight, to_bias
     stage = None if wanted[3] or wanted[4] else _WHOLE
     _over_channels("batch_norm_given_backward", arrays, x, other, eps, stage)
     return to_x, None, None, to_weight, to_bias

@@ -7,7 +7,6 @@ weights, are each one of all steps. All arrays of a call must have the same dtyp
 import cupy
 
 from ...backends.cupy.kernels.loader import accumulator, contiguous, covers, kernel
-from ...backends.cupy.kernels.reductions import sum_rows
 from ...ops.recurrent import _gru, _lstm, shape_error
 
 _THREADS = 128
@@ -21,10 +20,6 @@ def _supports(gates, *arrays):
     return all(x is None or x.size for x in arrays) and shape_error(gates, *arrays) is None
 
 
-def _arrays(*arrays):
-    return [None if x is None else contiguous(x) for x in arrays]
-
-
 def _times(length, reverse):
     """Pairs of each time and the one before, which is -1 for the first."""
     times = [-1, *(range(length - 1, -1, -1) if reverse else range(length))]
@@ -32,7 +27,7 @@ def _times(length, reverse):
 
 
 def _carried(state, shape, dtype):
-    """A state that steps overwrite, as wide as sums."""
+    """A copy of a state, or zeros, in the dtype of sums; the steps overwrite it."""
     wide = accumulator(dtype)
     return cupy.zeros(shape, wide) if state is None else state.astype(wide, order="C")
 
@@ -57,14 +52,11 @@ def _steps(xp, name, gates, x, weight_ih, weight_hh, biases, h0, carried, revers
     return states, more
 
 
-def _lstm_forward(
-    xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, c0=None, /, *, reverse
-):
-    inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0
+def _lstm_forward(xp, *inputs, reverse):
     if not _supports(4, *inputs):
         return NotImplemented
-    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = _arrays(*inputs[:-1])
-    cell = _carried(c0, (x.shape[1], weight_hh.shape[1]), x.dtype)
+    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = map(contiguous, inputs[:-1])
+    cell = _carried(inputs[-1], (x.shape[1], weight_hh.shape[1]), x.dtype)
     weights = x, weight_ih, weight_hh, (bias_ih, bias_hh)
     states, (cells, gates) = _steps(
         xp, "lstm_cell", 4, *weights, h0, cell, reverse, kept=((), (4,))
@@ -73,11 +65,10 @@ def _lstm_forward(
     return states, states[last].copy(), cell.astype(x.dtype, copy=False), cells, gates
 
 
-def _gru_forward(xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, /, *, reverse):
-    inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
+def _gru_forward(xp, *inputs, reverse):
     if not _supports(3, *inputs):
         return NotImplemented
-    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = _arrays(*inputs)
+    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = map(contiguous, inputs)
     state = _carried(h0, (x.shape[1], weight_hh.shape[1]), x.dtype)
     weights = x, weight_ih, weight_hh, (bias_ih, bias_hh)
     states, (gates,) = _steps(xp, "gru_cell", 3, *weights, h0, state, reverse, kept=((4,),))
@@ -106,20 +97,16 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         return NotImplemented
     if any(c is not None and c.dtype != x.dtype for c in (g_out, g_h, g_c)):
         return NotImplemented
-    g_out, g_h, x, weight_hh, h0, c0 = _arrays(g_out, g_h, x, weight_hh, h0, c0)
-    states, cells, gates = _arrays(states, cells, gates)
+    g_out, g_h, x, weight_hh, h0, c0 = map(contiguous, (g_out, g_h, x, weight_hh, h0, c0))
+    states, cells, gates = map(contiguous, (states, cells, gates))
     length, rows, width = states.shape
     dcell = _carried(g_c, (rows, width), x.dtype)
     d = cupy.empty((length, rows, 4 * width), x.dtype)
     kept = gates, cells
     rest = c0, weight_hh, reverse, (d,), wanted[5]
     dh = _back(xp, "lstm_cell_backward", g_out, g_h, dcell, kept, *rest)
-    to_x, to_weight_ih, to_weight_hh = _to_weights(
-        xp, d, d, x, weight_ih, states, h0, wanted, reverse
-    )
-    to_bias = _to_bias(d) if wanted[3] or wanted[4] else None
-    dcell = dcell.astype(x.dtype, copy=False)
-    return to_x, to_weight_ih, to_weight_hh, to_bias, to_bias, dh, dcell
+    found = _cotangents(xp, d, d, x, weight_ih, states, h0, wanted, reverse)
+    return *found, dh, dcell.astype(x.dtype, copy=False)
 
 
 def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
@@ -129,43 +116,41 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
         return NotImplemented
     if any(c is not None and c.dtype != x.dtype for c in (g_out, g_h)):
         return NotImplemented
-    g_out, g_h, x, weight_hh, h0 = _arrays(g_out, g_h, x, weight_hh, h0)
-    states, gates = _arrays(states, gates)
+    g_out, g_h, x, weight_hh, h0 = map(contiguous, (g_out, g_h, x, weight_hh, h0))
+    states, gates = map(contiguous, (states, gates))
     length, rows, width = states.shape
     dstate = _carried(None, (rows, width), x.dtype)
     dx, dh = (cupy.empty((length, rows, 3 * width), x.dtype) for _ in range(2))
     kept = gates, states
     rest = h0, weight_hh, reverse, (dx, dh), wanted[5]
     first = _back(xp, "gru_cell_backward", g_out, g_h, dstate, kept, *rest)
-    to_x, to_weight_ih, to_weight_hh = _to_weights(
-        xp, dx, dh, x, weight_ih, states, h0, wanted, reverse
-    )
-    to_bias_ih = _to_bias(dx) if wanted[3] else None
-    to_bias_hh = _to_bias(dh) if wanted[4] else None
+    found = _cotangents(xp, dx, dh, x, weight_ih, states, h0, wanted, reverse)
     if wanted[5]:
         first += dstate  # which is rounded once
-    return to_x, to_weight_ih, to_weight_hh, to_bias_ih, to_bias_hh, first
+    return *found, first
 
 
-def _to_weights(xp, dx, dh, x, weight_ih, states, h0, wanted, reverse):
-    """The cotangents of the input and of the weights, from those of the gates' parts."""
-    rows = dx.shape[0] * dx.shape[1]
-    dx, dh = dx.reshape(rows, -1), dh.reshape(rows, -1)
-    to_x = to_weight_ih = to_weight_hh = None
+def _cotangents(xp, dx, dh, x, weight_ih, states, h0, wanted, reverse):
+    """The cotangents of the input, both weights and both biases.
+
+    dx, dh: those of the gates' parts from the input and from the states, perhaps the same array.
+    """
+    is_same, (dx, dh) = dx is dh, [d.reshape(-1, d.shape[-1]) for d in (dx, dh)]
+    found = [None] * 5
     if wanted[0]:
-        to_x = xp.matmul(dx, weight_ih).reshape(x.shape)
+        found[0] = xp.matmul(dx, weight_ih).reshape(x.shape)
     if wanted[1]:
-        to_weight_ih = xp.matmul(dx.T, x.reshape(rows, -1))
+        found[1] = xp.matmul(dx.T, x.reshape(len(dx), -1))
     if wanted[2]:
         first = cupy.zeros_like(states[:1]) if h0 is None else h0[None]
         before = [states[1:], first] if reverse else [first, states[:-1]]
-        before = xp.concat(before, axis=0).reshape(rows, -1)
-        to_weight_hh = xp.matmul(dh.T, before)
-    return to_x, to_weight_ih, to_weight_hh
-
-
-def _to_bias(d):
-    return sum_rows(d, d.shape[-1:])
+        before = xp.concat(before, axis=0).reshape(len(dh), -1)
+        found[2] = xp.matmul(dh.T, before)
+    if wanted[3]:
+        found[3] = xp.sum(dx, axis=0)
+    if wanted[4]:
+        found[4] = found[3] if is_same and wanted[3] else xp.sum(dh, axis=0)
+    return found
 
 
 _lstm.twin("cupy", _lstm_forward, joint=_lstm_vjp)

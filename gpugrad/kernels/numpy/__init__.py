@@ -4,6 +4,4 @@ The package is imported when an op first gets a NumPy array. A function returns 
 inputs that it does not support.
 """
 
-from . import activations, attention, neural, normalization, recurrent, searching
-
-__all__ = ["activations", "attention", "neural", "normalization", "recurrent", "searching"]
+from . import activations, attention, neural, normalization, recurrent, searching  # noqa: F401

@@ -15,9 +15,10 @@ from ...ops.activations import _GELU_CUBIC as CUBIC
 from ...ops.activations import _GELU_LINEAR as LINEAR
 from ...ops.activations import elu, gelu, hardswish, leaky_relu, mish, silu, softplus
 from ...ops.neural import largest_exponent, relu, sigmoid
-from ...ops.special.logistic import expit
+from .common import are_alike
 
 _FEW = 2048  # elements: for fewer, the definitions take no longer
+_LARGEST = {dtype: largest_exponent(np, dtype) for dtype in (float32, float64)}
 _PIECE = 1 << 14  # elements that are computed at a time
 _PART = 1 << 17  # elements that a thread computes
 
@@ -38,99 +39,65 @@ _COEFFICIENTS = (
 _LIMIT = 14.5  # where the distribution function of -x is 0 in float32
 
 
-def _result(name, x, g=None, guarded=False, **numbers):
-    """What a kernel computes of x, or of the cotangent g and what the rule keeps as x."""
-    if not is_expected() or x.size < _FEW or x.dtype not in (float32, float64):
+def _result(name, x, g=None, guarded=False, *numbers):
+    """What a kernel computes of x, or of the cotangent g and what the rule keeps as x.
+
+    numbers: the static parameters of the op. Kernels take `largest_exponent` after them.
+    """
+    if not is_expected() or x.size < _FEW:
         return NotImplemented
     if type(g) is np.ndarray:
         g = np.ascontiguousarray(g)  # such as the cotangent of a sum's operand
-    if not _is_like(x, x) or not (g is None or _is_like(g, x)):
+    if not are_alike(x, x if g is None else g):
         return NotImplemented
+    numbers = dict(zip("stu", (*numbers, _LARGEST[x.dtype]), strict=False))
     out = each(name, x, g, guarded=guarded, **numbers)
     return NotImplemented if out is None else out
 
 
-def _is_like(y, x):
-    is_array = type(y) is np.ndarray and y.flags.c_contiguous
-    return is_array and y.shape == x.shape and y.dtype == x.dtype
+class _Rule:
+    """A twin of an op's rule that calls a kernel; it has the parameters of the definition's."""
+
+    is_eager = True  # a recorded call has the definition's, whose parts a program divides
+
+    def __init__(self, op):
+        self.__name__ = f"{op.name.removeprefix('special.')}_vjp"
+        self.__code__, self.__kwdefaults__ = op.rules["x"].__code__, {"guarded": False}
+
+    def __call__(self, xp, g, x, *static, guarded=False):
+        return _result(self.__name__, x, g, guarded, *static)
 
 
-def _largest(x):
-    return largest_exponent(np, x.dtype) if x.dtype in (float32, float64) else 0.0
+def _forward(name, op):
+    """A twin of an op's forward that calls a kernel."""
+
+    def forward(xp, x, **static):
+        return _result(name, x, None, False, *[static[k] for k in op.static_names])
+
+    forward.is_eager = True
+    return forward
 
 
-def _eager(call, forward, rule):
-    """Define twins that a recorded call of the op does not have, as a program divides its parts."""
-    given = {"forward": forward, next(iter(call.op.rules)): rule}
-    for twin in given.values():
-        if twin is not None:
-            twin.is_eager = True
-    call.twin("numpy", **given)
-
-
-_eager(
-    sigmoid,
-    lambda xp, x: _result("sigmoid", x, s=_largest(x)),
-    lambda xp, g, out, *, guarded=False: _result("sigmoid_vjp", out, g, guarded),
-)
-_eager(
-    expit,
-    lambda xp, x: _result("sigmoid", x, s=_largest(x)),
-    lambda xp, g, out, *, guarded=False: _result("expit_vjp", out, g, guarded),
-)
-_eager(relu, None, lambda xp, g, out, *, guarded=False: _result("relu_vjp", out, g, guarded))
-_eager(
-    silu,
-    lambda xp, x: _result("silu", x, s=_largest(x)),
-    lambda xp, g, x, *, guarded=False: _result("silu_vjp", x, g, guarded, s=_largest(x)),
-)
-_eager(
-    leaky_relu,
+def _leaky_relu(xp, x, negative_slope):
     # Of -0 and 0, which other slopes give, processors choose the one or the other.
-    lambda xp, x, negative_slope: (
-        _result("leaky_relu", x, s=negative_slope) if negative_slope >= 0 else NotImplemented
-    ),
-    lambda xp, g, x, negative_slope, *, guarded=False: _result(
-        "leaky_relu_vjp", x, g, guarded, s=negative_slope
-    ),
-)
-_eager(
-    elu,
-    lambda xp, x, alpha, scale, input_scale: _result("elu", x, s=alpha, t=scale, u=input_scale),
-    lambda xp, g, x, alpha, scale, input_scale, *, guarded=False: _result(
-        "elu_vjp", x, g, guarded, s=alpha, t=scale, u=input_scale
-    ),
-)
-_eager(
-    softplus,
-    lambda xp, x, beta, threshold: _result("softplus", x, s=beta, t=threshold),
-    lambda xp, g, x, beta, threshold, *, guarded=False: _result(
-        "softplus_vjp", x, g, guarded, s=beta, t=threshold, u=_largest(x)
-    ),
-)
-_eager(
-    mish,
-    lambda xp, x: _result("mish", x),
-    lambda xp, g, x, *, guarded=False: _result("mish_vjp", x, g, guarded, s=_largest(x)),
-)
-_eager(
-    hardswish,
-    lambda xp, x: _result("hardswish", x),
-    lambda xp, g, x, *, guarded=False: _result("hardswish_vjp", x, g, guarded),
-)
+    if not negative_slope >= 0:
+        return NotImplemented
+    return _result("leaky_relu", x, None, False, negative_slope)
+
+
+for _call in (sigmoid, relu, silu, leaky_relu, elu, softplus, mish, hardswish):
+    _call.twin("numpy", x=_Rule(_call.op))
+for _call in (sigmoid, silu, elu, softplus, mish, hardswish):
+    _call.twin("numpy", _forward(_call.op.name, _call.op))
+_leaky_relu.is_eager = True  # type: ignore[attr-defined]
+leaky_relu.twin("numpy", _leaky_relu)
 
 
 # Gaussian error linear units
 
 
 def _covers(x, approximate):
-    return (
-        approximate == "none"
-        and x.dtype == float32
-        and x.size >= 1024
-        and type(x) is np.ndarray
-        and x.flags.c_contiguous
-    )
+    return approximate == "none" and x.dtype == float32 and x.size >= 1024 and are_alike(x)
 
 
 def _pieces(start, *arrays):
@@ -161,7 +128,7 @@ def _tail(size, t, power, tail):
 
 def _gelu(xp, x, approximate="none"):
     if approximate == "tanh":
-        return _result("gelu_tanh", x, s=LINEAR, t=CUBIC, u=_largest(x))
+        return _result("gelu_tanh", x, None, False, LINEAR, CUBIC)
     if not _covers(x, approximate):
         return NotImplemented
     found = _result("gelu", x)
@@ -186,10 +153,10 @@ def _gelu(xp, x, approximate="none"):
 
 def _gelu_vjp(xp, g, x, approximate):
     if approximate == "tanh":
-        return _result("gelu_tanh_vjp", x, g, s=LINEAR, t=CUBIC, u=_largest(x))
+        return _result("gelu_tanh_vjp", x, g, False, LINEAR, CUBIC)
     if not (_covers(x, approximate) and g.dtype == float32 and g.shape == x.shape):
         return NotImplemented
-    found = _result("gelu_vjp", x, g, s=1 / math.sqrt(2 * math.pi))
+    found = _result("gelu_vjp", x, g, False, 1 / math.sqrt(2 * math.pi))
     if found is not NotImplemented:
         return found
     out = np.empty(x.shape, float32)

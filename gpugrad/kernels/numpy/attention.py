@@ -11,32 +11,20 @@ class _Attention(BlockedAttention):
     run = staticmethod(run)
 
 
-def _work(xp, query, key, value, mask, *static):
-    """What computes a call; None for other dtypes, and where a single block is all."""
+def _work(xp, query, key, value, mask, *static, **named):
+    """What computes a call by blocks; None for other dtypes, or if there is only one block."""
     dtype = query.dtype
     if dtype not in (float32, float64) or key.dtype != dtype or value.dtype != dtype:
         return None
     if not has_several():
         return None
-    work = _Attention(xp, query, key, value, mask, dtype, *static)
+    work = _Attention(xp, query, key, value, mask, dtype, *static, **named)
     number = prod(work.query.shape[:-1]) * work.key.shape[-2]
     return work if number > work.elements() else None
 
 
-def _attention(
-    xp,
-    query,
-    key,
-    value,
-    mask=None,
-    /,
-    *,
-    is_causal=False,
-    scale=None,
-    dropout_p=0.0,
-    dropout_key=(0, 0),
-):
-    work = _work(xp, query, key, value, mask, is_causal, scale, dropout_p, dropout_key)
+def _attention(xp, *operands, **static):
+    work = _work(xp, *operands, **static)
     return NotImplemented if work is None else work.result()
 
 

@@ -14,30 +14,16 @@ from ...backends.dtypes import float32, float64
 from ...backends.native.base import is_expected, rows, step_of_rows
 from ...backends.numpy.namespace import check_labels, xp
 from ...ops.neural import cross_entropy, log_softmax, softmax
-from .whole import whole
+from .common import are_alike, or_definition
 
 FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
 
 
-def _is_of_rows(axis, x, *others):
-    """Whether kernels of rows support the arrays, of which an axis is reduced."""
-    return (
-        is_expected()
-        and x.size >= FEW
-        and axis in (-1, x.ndim - 1)
-        and x.dtype in (float32, float64)
-        and all(
-            type(y) is np.ndarray
-            and y.dtype == x.dtype
-            and y.shape == x.shape
-            and y.flags.c_contiguous
-            for y in (x, *others)
-        )
-    )
-
-
-def _of_rows(name, *arrays):
+def _of_rows(name, axis, *arrays):
+    """What a kernel computes of rows along the last axis."""
     x = arrays[-1]
+    if not (is_expected() and x.size >= FEW and axis in (-1, x.ndim - 1) and are_alike(*arrays)):
+        return NotImplemented
     n, out = x.shape[-1], np.empty(x.shape, x.dtype)
     return out if rows(name, x.dtype, x.size // n, n, *arrays, out) else None
 
@@ -45,13 +31,13 @@ def _of_rows(name, *arrays):
 def _define_twin(call):
     name = call.op.name
 
-    @whole(call)
+    @or_definition(call)
     def forward(xp, x, /, axis=-1):
-        return _of_rows(name, x) if _is_of_rows(axis, x) else NotImplemented
+        return _of_rows(name, axis, x)
 
-    @whole(call, "x")
+    @or_definition(call, "x")
     def rule(xp, g, out, axis):
-        return _of_rows(f"{name}_vjp", g, out) if _is_of_rows(axis, out, g) else NotImplemented
+        return _of_rows(f"{name}_vjp", axis, g, out)
 
     call.twin("numpy", forward, x=rule)
 
@@ -77,8 +63,8 @@ def _covers(logits, target, reduction, ignore_index):
     )
 
 
-def _places(logits, target, ignore_index):
-    """The index of each label's element in the transposed logits, and how many labels count.
+def _counted(logits, target, ignore_index):
+    """The labels with 0 in place of those that do not count, and how many count.
 
     Also a mask of those that do not count, or None if all do.
     """
@@ -94,7 +80,7 @@ def _places(logits, target, ignore_index):
         count = n - int(np.count_nonzero(ignored))
         target = np.where(ignored, 0, target)
         check_labels(target, classes)
-    return (target, np.arange(n)), count, ignored
+    return target, count, ignored
 
 
 def _is(target, ignore_index):
@@ -120,14 +106,12 @@ def _by_kernel(name, logits, target, ignore_index, out, weight=None):
     """Have a kernel of rows fill ``out``; returns whether it did."""
     if not (is_expected() and type(logits) is np.ndarray and logits.flags.c_contiguous):
         return False
-    if weight is not None:
-        weight = np.ascontiguousarray(weight)
-    labels = np.ascontiguousarray(target, np.int64)
     # Labels are known to be classes or this number, which may be one that int64 lacks.
     options = {"n": ignore_index if abs(ignore_index) >> 63 == 0 else -1}
     if weight is not None:
+        weight = np.ascontiguousarray(weight)
         options["m"] = int(weight.size > 1)
-    arrays = logits, labels, out, weight
+    arrays = logits, np.ascontiguousarray(target, np.int64), out, weight
     return rows(name, logits.dtype, *logits.shape, *arrays, **options)
 
 
@@ -139,11 +123,11 @@ def _sum(xp, x):
 def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100):
     if not _covers(logits, target, reduction, ignore_index):
         return NotImplemented
-    places, count, ignored = _places(logits, target, ignore_index)
+    labels, count, ignored = _counted(logits, target, ignore_index)
     losses = np.empty(target.shape, logits.dtype)
     if not _by_kernel("cross_entropy", logits, target, ignore_index, losses):
         shifted = _shifted(xp, logits, _FEW)
-        picked = shifted[places]
+        picked = shifted[labels, np.arange(len(labels))]
         losses = _sum(xp, np.exp(shifted, shifted))
         np.log(losses, losses)
         losses -= picked
@@ -229,7 +213,7 @@ def _has_steps(logits, target, reduction, ignore_index):
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     if not _covers(logits, target, reduction, ignore_index) or g.dtype != logits.dtype:
         return NotImplemented
-    places, count, ignored = _places(logits, target, ignore_index)
+    labels, count, ignored = _counted(logits, target, ignore_index)
     weight = g / max(count, 1) if reduction == "mean" else g
     out = np.empty(logits.shape, logits.dtype)
     if _by_kernel("cross_entropy_vjp", logits, target, ignore_index, out, weight):
@@ -237,7 +221,7 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     p = _shifted(xp, logits, _FEW_FOR_GRADIENT)
     np.exp(p, p)
     p /= _sum(xp, p)
-    p[places] -= 1
+    p[labels, np.arange(len(labels))] -= 1
     p *= weight
     if ignored is not None:
         p[:, ignored] = 0

@@ -10,7 +10,7 @@ import numpy as np
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import is_expected, rows
 from ...ops.normalization import BLOCK, layer_norm, rms_norm
-from .whole import whole
+from .common import or_definition
 
 _FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
 
@@ -26,29 +26,34 @@ def _covers(x, ndim, *parameters):
     ) and x.dtype in (float32, float64)
 
 
-def _normalized(x, weight, bias, ndim, eps, centered):
-    n = prod(x.shape[x.ndim - ndim :])
+def _normalized(xp, x, weight, bias, ndim, eps, centered):
+    if not _covers(x, ndim, weight, bias):
+        return NotImplemented
+    n, eps = prod(x.shape[x.ndim - ndim :]), _eps(xp, x, eps)
     out = np.empty(x.shape, x.dtype)
     done = rows("layer_norm", x.dtype, x.size // n, n, x, weight, bias, out, n=centered, s=eps)
     return out if done else None
 
 
-@whole(layer_norm)
+def _eps(xp, x, eps):
+    return float(xp.finfo(x.dtype).eps) if eps is None else eps
+
+
+@or_definition(layer_norm)
 def _layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
-    if not _covers(x, ndim, weight, bias):
-        return NotImplemented
-    return _normalized(x, weight, bias, ndim, eps, True)
+    return _normalized(xp, x, weight, bias, ndim, eps, True)
 
 
-@whole(rms_norm)
+@or_definition(rms_norm)
 def _rms_norm(xp, x, weight=None, /, *, ndim=1, eps=None):
-    if not _covers(x, ndim, weight):
-        return NotImplemented
-    eps = float(xp.finfo(x.dtype).eps) if eps is None else eps
-    return _normalized(x, weight, None, ndim, eps, False)
+    return _normalized(xp, x, weight, None, ndim, eps, False)
 
 
 def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
+    if not (_covers(x, ndim, weight) and _covers(g, ndim)):
+        return NotImplemented
+    if (g.shape, g.dtype) != (x.shape, x.dtype):
+        return NotImplemented
     last = x.shape[x.ndim - ndim :]
     n = prod(last)
     number = x.size // n
@@ -56,7 +61,7 @@ def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
     to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
     # The definition adds up a block's rows first only where there are several.
     sums = np.empty((blocks, 2, n), x.dtype) if any(wanted[1:]) else None
-    options = {"cost": BLOCK * n, "n": centered, "m": number, "s": eps}
+    options = {"cost": BLOCK * n, "n": centered, "m": number, "s": _eps(xp, x, eps)}
     if not rows("layer_norm_vjp", x.dtype, blocks, n, g, x, weight, to_x, sums, **options):
         return None
     if sums is None:
@@ -65,22 +70,13 @@ def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
     return to_x, *[y if w else None for y, w in zip(totals, wanted[1:], strict=False)]
 
 
-def _covers_cotangents(g, x, weight, ndim):
-    return _covers(x, ndim, weight) and _covers(g, ndim) and g.shape == x.shape
-
-
-@whole(layer_norm, "joint")
+@or_definition(layer_norm, "joint")
 def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
-    if not _covers_cotangents(g, x, weight, ndim) or g.dtype != x.dtype:
-        return NotImplemented
     return _cotangents(xp, g, x, weight, wanted, ndim, eps, True)
 
 
-@whole(rms_norm, "joint")
+@or_definition(rms_norm, "joint")
 def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
-    if not _covers_cotangents(g, x, weight, ndim) or g.dtype != x.dtype:
-        return NotImplemented
-    eps = float(xp.finfo(x.dtype).eps) if eps is None else eps
     return _cotangents(xp, g, x, weight, wanted, ndim, eps, False)
 
 

@@ -1,7 +1,7 @@
-"""Twins of the ops in gpugrad/ops/recurrent.py: all steps by a function of the library.
+"""Twins of the ops in gpugrad/ops/recurrent.py: a function of the library goes through all steps.
 
-They have the bits of the definitions, which run where the library is not there. What is computed of
-all times at once, before the steps and after them, is computed as in the definitions.
+They have the bits of the definitions, which run where the library is missing. What the definitions
+compute of all times at once, before the steps and after them, the twins compute in the same way.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ from ...ops.recurrent import (
     _transposed,
     shape_error,
 )
-from .whole import whole
+from .common import or_definition
 
 _LONG = 1 << 28  # multiplications after which a call returns, so that Ctrl-C can end it
 _WORTH = 1 << 21  # multiplications that are worth waking a thread
@@ -54,15 +54,15 @@ def _covers(kind, *arrays):
     )
 
 
-def _is_there(*operands):
-    """Whether there is the function, and operands of products lie in C order, as it needs them."""
-    is_there = hasattr(base(), "gg_recurrent_f")
-    return is_there and all(x is None or x.flags.c_contiguous for x in operands)
+def _can_run(*operands):
+    """Whether the library has the function, and operands of products lie in C order for it."""
+    has_function = hasattr(base(), "gg_recurrent_f")
+    return has_function and all(x is None or x.flags.c_contiguous for x in operands)
 
 
 @lru_cache(256)
 def _rows_of_a_thread(gates, batch, h, dtype, is_back, number):
-    """With how many rows a thread goes through all steps; all of them if the bits depend on it.
+    """How many rows of the batch a thread computes; all of them if the bits depend on the number.
 
     BLAS may compute products of fewer rows in another way, with sums in another order.
     """
@@ -84,7 +84,7 @@ def _part(x, weight, rows, start):
     return np.matmul(x[..., start : start + rows, :], weight)
 
 
-def _go(kind, reverse, **arrays):
+def _run_steps(kind, reverse, **arrays):
     """Go through all steps. Returns the products of the last one, or None if NumPy would report
     an error.
 
@@ -107,27 +107,27 @@ def _go(kind, reverse, **arrays):
     return None if errors and is_reported(errors) else products
 
 
-def _in_order(array):
+def _contiguous(array):
     return None if array is None else np.ascontiguousarray(array)
 
 
-def _or_nothing(bias, weight):
-    """A bias, or what changes no number to which it is added."""
-    return np.full(len(weight), -0.0, weight.dtype) if bias is None else _in_order(bias)
+def _bias_or_zeros(bias, weight):
+    """A bias, or -0.0 for each gate, which changes no number that it is added to."""
+    return np.full(len(weight), -0.0, weight.dtype) if bias is None else _contiguous(bias)
 
 
-def _own(state, like):
+def _copied(state, like):
     """A copy of a state, or zeros for None."""
     return np.zeros_like(like) if state is None else np.array(state, order="C")
 
 
 def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0=None):
-    """The states, the last of them, the cells and the gates, or what the twin is to return."""
+    """The results of the op of this kind, or what its twin returns instead."""
     if not _covers(kind, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0):
         return NotImplemented
     (number, kept), (length, batch, features) = _KINDS[kind], x.shape
     by_input, by_state = (_transposed(xp, w, number) for w in (weight_ih, weight_hh))
-    if not _is_there(h0, by_state):
+    if not _can_run(h0, by_state):
         return None
     gates = np.empty((kept, length, batch, weight_hh.shape[1]), x.dtype)
     projected = gates[:number].reshape(number, length * batch, -1)
@@ -135,42 +135,42 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
     states = gates[0] if kept == 1 else np.empty_like(gates[0])
     cells = np.empty_like(states)  # which take no memory where nothing is written
     if kind == "gru":
-        h0 = _own(h0, states[0])
+        h0 = _copied(h0, states[0])
     else:
         bias_ih = _added(bias_ih, bias_hh)
-    c0 = _own(c0, states[0])
-    bias_ih, bias_hh = (_or_nothing(bias, weight_ih) for bias in (bias_ih, bias_hh))
+    c0 = _copied(c0, states[0])
+    bias_ih, bias_hh = (_bias_or_zeros(bias, weight_ih) for bias in (bias_ih, bias_hh))
     xp.matmul(rows, by_input, out=projected)  # with threads that are still awake when steps begin
-    done = _go(
+    done = _run_steps(
         kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0, weight=by_state,
         bias=bias_ih, bias_hh=bias_hh,
     )  # fmt: skip
-    return None if done is None else (states, _last(states, reverse), cells, gates)
+    if done is None:
+        return None
+    last = 0 if reverse else -1
+    if kind == "lstm":
+        return states, states[last].copy(), cells[last].copy(), cells, gates
+    return states, states[last].copy(), *[gates] * (kind == "gru")
 
 
-def _last(states, reverse):
-    return states[0 if reverse else -1].copy()
-
-
-def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, kept, wanted):
-    """The cotangents of all inputs, or what the twin is to return.
-
-    g: the cotangents of the states, and of the last state and cells.
-    kept: the states, cells and gates.
-    """
+def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, out, wanted):
+    """The cotangents of all inputs, or what the twin of the op's rule returns instead."""
     if not _covers(kind, x, weight_ih, weight_hh, None, None, h0, c0):
+        return NotImplemented
+    number_of_states = 3 if kind == "lstm" else 2
+    if any(a is not None for a in g[number_of_states:]):  # of the cells or of the gates
         return NotImplemented
     if any(a is not None and a.dtype != x.dtype for a in g):
         return NotImplemented
-    if not _is_there(weight_hh):
+    if not _can_run(weight_hh):
         return None
-    g_out, g_h, g_c = map(_in_order, g)
-    states, cells, gates = map(_in_order, kept)
+    g_out, g_h, g_c = map(_contiguous, (*g[:number_of_states], None)[:3])
+    states, cells, gates = map(_contiguous, _kept(kind, out))
     (number, kept_of_gates), like = _KINDS[kind], states[0]
     before = _before(xp, states, h0, reverse)
-    h0, c0, dh, dc = (_own(a, like) for a in (h0, c0, g_h, g_c))
+    h0, c0, dh, dc = (_copied(a, like) for a in (h0, c0, g_h, g_c))
     d = d_hh = np.empty((kept_of_gates, *states.shape), x.dtype)
-    products = _go(
+    products = _run_steps(
         kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0,
         weight=weight_hh.reshape(number, -1, like.shape[1]), g_out=g_out, d=d, dh=dh, dc=dc,
     )  # fmt: skip
@@ -181,61 +181,44 @@ def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, kept, wanted):
         to_h0 = dh + to_h0
         d, d_hh = np.concatenate([d[:2], d[3:]]), d[:3]
     found = _cotangents(xp, d, d_hh, x, weight_ih, before, wanted)
-    return *found, to_h0, dc
+    return (*found, to_h0, dc)[: len(wanted)]
 
 
-def _without_cells(found):
-    return found[:-1] if isinstance(found, tuple) else found
+def _kept(kind, out):
+    """The states, the cells and the gates among the results of an op, or None."""
+    if kind == "lstm":
+        return out[0], *out[3:]
+    return out[0], None, out[2] if kind == "gru" else None
 
 
-@whole(_rnn)
-def _rnn_forward(
-    xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, /, *, nonlinearity, reverse
-):
-    found = _forward(xp, nonlinearity, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0)
-    return found[:2] if isinstance(found, tuple) else found
+@or_definition(_rnn)
+def _rnn_forward(xp, *inputs, nonlinearity, reverse):
+    return _forward(xp, nonlinearity, reverse, *inputs)
 
 
-@whole(_rnn, "joint")
+@or_definition(_rnn, "joint")
 def _rnn_joint(xp, g, x, weight_ih, weight_hh, h0, out, wanted, nonlinearity, reverse):
-    given = (*g, None), x, weight_ih, weight_hh, h0, None, (out[0], None, None), wanted
-    return _without_cells(_back(xp, nonlinearity, reverse, *given))
+    return _back(xp, nonlinearity, reverse, g, x, weight_ih, weight_hh, h0, None, out, wanted)
 
 
-@whole(_lstm)
-def _lstm_forward(
-    xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, c0=None, /, *, reverse
-):
-    inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0
-    found = _forward(xp, "lstm", reverse, *inputs)
-    if not isinstance(found, tuple):
-        return found
-    states, h, cells, gates = found
-    return states, h, _last(cells, reverse), cells, gates
+@or_definition(_lstm)
+def _lstm_forward(xp, *inputs, reverse):
+    return _forward(xp, "lstm", reverse, *inputs)
 
 
-@whole(_lstm, "joint")
+@or_definition(_lstm, "joint")
 def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
-    *g, g_cells, g_gates = g
-    if g_cells is not None or g_gates is not None:
-        return NotImplemented
-    kept = out[0], out[3], out[4]
-    return _back(xp, "lstm", reverse, g, x, weight_ih, weight_hh, h0, c0, kept, wanted)
+    return _back(xp, "lstm", reverse, g, x, weight_ih, weight_hh, h0, c0, out, wanted)
 
 
-@whole(_gru)
-def _gru_forward(xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, /, *, reverse):
-    found = _forward(xp, "gru", reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0)
-    return (*found[:2], found[3]) if isinstance(found, tuple) else found
+@or_definition(_gru)
+def _gru_forward(xp, *inputs, reverse):
+    return _forward(xp, "gru", reverse, *inputs)
 
 
-@whole(_gru, "joint")
+@or_definition(_gru, "joint")
 def _gru_joint(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
-    *g, g_gates = g
-    if g_gates is not None:
-        return NotImplemented
-    given = (*g, None), x, weight_ih, weight_hh, h0, None, (out[0], None, out[2]), wanted
-    return _without_cells(_back(xp, "gru", reverse, *given))
+    return _back(xp, "gru", reverse, g, x, weight_ih, weight_hh, h0, None, out, wanted)
 
 
 _rnn.twin("numpy", _rnn_forward, joint=_rnn_joint)

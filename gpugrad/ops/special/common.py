@@ -6,20 +6,46 @@ from ...autograd.operation import elementwise
 from ..by_name import forward_by_name
 
 
-def special_function(*, integer=(), discards=False, differences=(), **rules) -> Any:
+def special_function(
+    *,
+    integer=(),
+    discards=False,
+    differences=(),
+    density=None,
+    falls=False,
+    inverse_of=None,
+    **rules,
+) -> Any:
     """Define an elementwise op whose forward is the function of the same name in ``xp.special``.
 
     integer, discards, rules: as for `op` and its method ``vjp``.
     differences: names of inputs whose VJPs use `parameter_slope`.
+    density: of a distribution function, ``density(xp, *inputs)``, its slope in the last input.
+    falls: whether that slope is minus the density.
+    inverse_of: the name of the distribution function, if the op is its inverse. Then the other
+        inputs get gradients by implicit differentiation.
     """
 
     def define(function):
-        name, inputs = function.__name__, function.__code__.co_varnames
-        listed = ", ".join(inputs)
+        *parameters, last = inputs = function.__code__.co_varnames
+        arguments = ", ".join([*parameters, "out"] if inverse_of else inputs)
+        names = {"slope": parameter_slope, "density": density}
+        sign, opposite = ("-", "") if falls else ("", "-")
+
+        def rule(formula, *kept):
+            return eval(f"lambda xp, g, {', '.join(kept)}: {formula}", names)
+
+        if inverse_of:
+            of_last = f"density(xp, {arguments})"
+            for at, target in enumerate(parameters):
+                slope = f"slope(xp, '{inverse_of}', {at}, ({arguments}), {last})"
+                rules[target] = rule(f"{opposite}g * {slope} / {of_last}", *inputs, "out")
+            rules[last] = rule(f"{sign}g / {of_last}", *parameters, "out")
+        elif density:
+            rules[last] = rule(f"{sign}g * density(xp, {arguments})", *inputs)
         for target in differences:
-            at = inputs.index(target)
-            rule = f"lambda xp, g, {listed}, out: g * slope(xp, '{name}', {at}, ({listed}), out)"
-            rules[target] = eval(rule, {"slope": parameter_slope})
+            slope = f"slope(xp, '{function.__name__}', {inputs.index(target)}, ({arguments}), out)"
+            rules[target] = rule(f"g * {slope}", *inputs, "out")
         forward = forward_by_name("xp.special", function)
         return elementwise(forward, integer=integer, discards=discards).vjp(**rules)
 

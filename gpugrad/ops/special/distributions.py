@@ -1,18 +1,13 @@
 """Incomplete gamma and beta functions, and the distributions based on them.
 
-The derivative of each function in its last argument is a density; for an inverse function, it is
-1 over the density. Gradients of inverses to parameters come from implicit differentiation.
+The derivative of each function in its last argument is a density, or minus one; for an inverse
+function, it is 1 over that.
 """
 
 import math
 
 from ..elementwise import zero_vjp
-from .common import at_least_float32, parameter_slope, special_function
-
-
-def _implicit(xp, g, name, at, arguments, value, pdf):
-    """``g`` times the derivative in a parameter, divided by that in the last argument."""
-    return g * parameter_slope(xp, name, at, arguments, value) / pdf(xp, *arguments)
+from .common import at_least_float32, special_function
 
 
 def _gamma_pdf(xp, a, x):
@@ -21,28 +16,22 @@ def _gamma_pdf(xp, a, x):
     return xp.where(x == math.inf, 0.0, xp.exp(logs))
 
 
-@special_function(differences=("a",), x=lambda xp, g, a, x: g * _gamma_pdf(xp, a, x))
+@special_function(differences=("a",), density=_gamma_pdf)
 def gammainc(a, x):
     """Regularized lower incomplete gamma function."""
 
 
-@special_function(differences=("a",), x=lambda xp, g, a, x: -g * _gamma_pdf(xp, a, x))
+@special_function(differences=("a",), density=_gamma_pdf, falls=True)
 def gammaincc(a, x):
     """Regularized upper incomplete gamma function, ``1 - gammainc(a, x)``."""
 
 
-@special_function(
-    a=lambda xp, g, a, y, out: _implicit(xp, -g, "gammainc", 0, (a, out), y, _gamma_pdf),
-    y=lambda xp, g, a, out: g / _gamma_pdf(xp, a, out),
-)
+@special_function(inverse_of="gammainc", density=_gamma_pdf)
 def gammaincinv(a, y):
     """Inverse of `gammainc`: the ``x`` with ``gammainc(a, x) = y``."""
 
 
-@special_function(
-    a=lambda xp, g, a, y, out: _implicit(xp, g, "gammaincc", 0, (a, out), y, _gamma_pdf),
-    y=lambda xp, g, a, out: -g / _gamma_pdf(xp, a, out),
-)
+@special_function(inverse_of="gammaincc", density=_gamma_pdf, falls=True)
 def gammainccinv(a, y):
     """Inverse of `gammaincc`: the ``x`` with ``gammaincc(a, x) = y``."""
 
@@ -69,20 +58,17 @@ def _chi2_pdf(xp, v, x):
     return 0.5 * _gamma_pdf(xp, v / 2, x / 2)
 
 
-@special_function(differences=("v",), x=lambda xp, g, v, x: g * _chi2_pdf(xp, v, x))
+@special_function(differences=("v",), density=_chi2_pdf)
 def chdtr(v, x):
     """Distribution function of the chi-square distribution with ``v`` degrees of freedom."""
 
 
-@special_function(differences=("v",), x=lambda xp, g, v, x: -g * _chi2_pdf(xp, v, x))
+@special_function(differences=("v",), density=_chi2_pdf, falls=True)
 def chdtrc(v, x):
     """Survival function of the chi-square distribution with ``v`` degrees of freedom."""
 
 
-@special_function(
-    v=lambda xp, g, v, p, out: _implicit(xp, g, "chdtrc", 0, (v, out), p, _chi2_pdf),
-    p=lambda xp, g, v, out: -g / _chi2_pdf(xp, v, out),
-)
+@special_function(inverse_of="chdtrc", density=_chi2_pdf, falls=True)
 def chdtri(v, p):
     """Inverse of `chdtrc`: the ``x`` with ``chdtrc(v, x) = p``."""
 
@@ -92,7 +78,7 @@ def _poisson_pdf(xp, k, m):
     return _gamma_pdf(xp, xp.floor(k) + 1, m)
 
 
-@special_function(k=zero_vjp, m=lambda xp, g, k, m: -g * _poisson_pdf(xp, k, m))
+@special_function(k=zero_vjp, density=_poisson_pdf, falls=True)
 def pdtr(k, m):
     """Poisson distribution function: at most ``floor(k)`` events if ``m`` are expected.
 
@@ -100,7 +86,7 @@ def pdtr(k, m):
     """
 
 
-@special_function(k=zero_vjp, m=lambda xp, g, k, m: g * _poisson_pdf(xp, k, m))
+@special_function(k=zero_vjp, density=_poisson_pdf)
 def pdtrc(k, m):
     """Poisson survival function: more than ``floor(k)`` events if ``m`` are expected.
 
@@ -119,21 +105,17 @@ def _beta_pdf(xp, a, b, x):
     return xp.exp(logs - xp.special.betaln(a, b))
 
 
-@special_function(differences=("a", "b"), x=lambda xp, g, a, b, x: g * _beta_pdf(xp, a, b, x))
+@special_function(differences=("a", "b"), density=_beta_pdf)
 def betainc(a, b, x):
     """Regularized incomplete beta function."""
 
 
-@special_function(differences=("a", "b"), x=lambda xp, g, a, b, x: -g * _beta_pdf(xp, a, b, x))
+@special_function(differences=("a", "b"), density=_beta_pdf, falls=True)
 def betaincc(a, b, x):
     """Complement of the regularized incomplete beta function, ``1 - betainc(a, b, x)``."""
 
 
-@special_function(
-    a=lambda xp, g, a, b, y, out: _implicit(xp, -g, "betainc", 0, (a, b, out), y, _beta_pdf),
-    b=lambda xp, g, a, b, y, out: _implicit(xp, -g, "betainc", 1, (a, b, out), y, _beta_pdf),
-    y=lambda xp, g, a, b, out: g / _beta_pdf(xp, a, b, out),
-)
+@special_function(inverse_of="betainc", density=_beta_pdf)
 def betaincinv(a, b, y):
     """Inverse of `betainc`: the ``x`` with ``betainc(a, b, x) = y``."""
 
@@ -146,27 +128,17 @@ def _f_pdf(xp, dfn, dfd, x):
     return dfn / dfd * xp.exp(logs - xp.special.betaln(dfn / 2, dfd / 2))
 
 
-@special_function(
-    differences=("dfn", "dfd"),
-    x=lambda xp, g, dfn, dfd, x: g * _f_pdf(xp, dfn, dfd, x),
-)
+@special_function(differences=("dfn", "dfd"), density=_f_pdf)
 def fdtr(dfn, dfd, x):
     """Distribution function of the F distribution with ``dfn`` and ``dfd`` degrees of freedom."""
 
 
-@special_function(
-    differences=("dfn", "dfd"),
-    x=lambda xp, g, dfn, dfd, x: -g * _f_pdf(xp, dfn, dfd, x),
-)
+@special_function(differences=("dfn", "dfd"), density=_f_pdf, falls=True)
 def fdtrc(dfn, dfd, x):
     """Survival function of the F distribution with ``dfn`` and ``dfd`` degrees of freedom."""
 
 
-@special_function(
-    dfn=lambda xp, g, dfn, dfd, p, out: _implicit(xp, -g, "fdtr", 0, (dfn, dfd, out), p, _f_pdf),
-    dfd=lambda xp, g, dfn, dfd, p, out: _implicit(xp, -g, "fdtr", 1, (dfn, dfd, out), p, _f_pdf),
-    p=lambda xp, g, dfn, dfd, out: g / _f_pdf(xp, dfn, dfd, out),
-)
+@special_function(inverse_of="fdtr", density=_f_pdf)
 def fdtri(dfn, dfd, p):
     """Inverse of `fdtr`: the ``x`` with ``fdtr(dfn, dfd, x) = p``."""
 
@@ -177,20 +149,17 @@ def _t_pdf(xp, df, t):
     return norm * xp.exp(-0.5 * (df + 1) * xp.log1p(t * t / df))
 
 
-@special_function(differences=("df",), t=lambda xp, g, df, t: g * _t_pdf(xp, df, t))
+@special_function(differences=("df",), density=_t_pdf)
 def stdtr(df, t):
     """Distribution function of Student's t distribution with ``df`` degrees of freedom."""
 
 
-@special_function(
-    df=lambda xp, g, df, p, out: _implicit(xp, -g, "stdtr", 0, (df, out), p, _t_pdf),
-    p=lambda xp, g, df, out: g / _t_pdf(xp, df, out),
-)
+@special_function(inverse_of="stdtr", density=_t_pdf)
 def stdtrit(df, p):
     """Inverse of `stdtr`: the ``t`` with ``stdtr(df, t) = p``."""
 
 
-def _binomial_slope(xp, k, n, p):
+def _binomial_pdf(xp, k, n, p):
     if hasattr(n, "dtype"):
         n = xp.astype(n, p.dtype)
     k, n, p = at_least_float32(xp, k, n, p)
@@ -198,9 +167,7 @@ def _binomial_slope(xp, k, n, p):
     return _beta_pdf(xp, k + 1, n - k, p)
 
 
-@special_function(
-    integer=("n",), k=zero_vjp, p=lambda xp, g, k, n, p: -g * _binomial_slope(xp, k, n, p)
-)
+@special_function(integer=("n",), k=zero_vjp, density=_binomial_pdf, falls=True)
 def bdtr(k, n, p):
     """Binomial distribution function: at most ``floor(k)`` successes in ``n`` trials.
 
@@ -208,9 +175,7 @@ def bdtr(k, n, p):
     """
 
 
-@special_function(
-    integer=("n",), k=zero_vjp, p=lambda xp, g, k, n, p: g * _binomial_slope(xp, k, n, p)
-)
+@special_function(integer=("n",), k=zero_vjp, density=_binomial_pdf)
 def bdtrc(k, n, p):
     """Binomial survival function: more than ``floor(k)`` successes in ``n`` trials.
 
@@ -219,7 +184,7 @@ def bdtrc(k, n, p):
 
 
 @special_function(
-    integer=("n",), k=zero_vjp, y=lambda xp, g, k, n, out: -g / _binomial_slope(xp, k, n, out)
+    integer=("n",), k=zero_vjp, y=lambda xp, g, k, n, out: -g / _binomial_pdf(xp, k, n, out)
 )
 def bdtri(k, n, y):
     """Inverse of `bdtr`: the ``p`` with ``bdtr(k, n, p) = y``.

@@ -6,17 +6,14 @@ from ..._batched import aligned, shifted
 from ...autograd.operation import composite, elementwise, op
 from .. import neural, reductions
 from ..elementwise import where
-from ..manipulation import expand_dims, squeeze
+from ..manipulation import squeeze
 from .common import as_arrays, special_function
 
 
-@elementwise
-def expit(xp, x):
+@composite
+def expit(x, /):
     """Logistic function ``1 / (1 + exp(-x))``, the same as `gpugrad.sigmoid`."""
-    return neural.logistic(xp, x)
-
-
-expit.vjp(x=lambda xp, g, out: g * (out * (1 - out)))
+    return neural.sigmoid(x)
 
 
 @special_function(x=lambda xp, g, x: g / (x * (1 - x)))
@@ -76,13 +73,7 @@ _logsumexp.vjp(a=_logsumexp_a, b=_logsumexp_b)
 def _logsumexp_vmap(call, batched, a, b, axis):
     a, b = aligned(batched, (a, b))
     ndim = max(x.ndim for x, is_batched in zip((a, b), batched, strict=True) if is_batched) - 1
-    if not ndim:  # each example is a number, which counts as an array of one element
-        operands = [
-            expand_dims(x, 1) if is_batched else x
-            for x, is_batched in zip((a, b), batched, strict=True)
-        ]
-        return tuple([squeeze(y, 1) for y in call(*operands, 1)])
-    return call(a, b, shifted(call.op, axis, ndim))
+    return call(a, b, shifted(call.op, axis, ndim)) if ndim else NotImplemented
 
 
 _logsumexp.vmap(_logsumexp_vmap)

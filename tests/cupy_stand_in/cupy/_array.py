@@ -5,7 +5,7 @@ import ctypes
 
 import numpy as np
 
-from ._capture import do, made, refuse
+from ._capture import current, do, refuse, silent, spoil
 from ._reads import note
 from ._traffic import launched
 from .cuda.device import Device, current_device, owners
@@ -113,38 +113,6 @@ class ndarray:
         stream._check_device("an array of device", self.device.id)
         return self._values.copy()
 
-    def item(self):
-        note("item")
-        return self._values.item()
-
-    def tolist(self):
-        note("tolist")
-        return self._values.tolist()
-
-    def __bool__(self):
-        note("bool")
-        return bool(self._values)
-
-    def __int__(self):
-        note("int")
-        return int(self._values)
-
-    def __float__(self):
-        note("float")
-        return float(self._values)
-
-    def __complex__(self):
-        note("complex")
-        return complex(self._values)
-
-    def __repr__(self):
-        note("repr")
-        return repr(self._values)
-
-    def __str__(self):
-        note("str")
-        return str(self._values)
-
     def __array__(self, dtype=None):
         raise TypeError(
             "Implicit conversion to a NumPy array is not allowed. "
@@ -187,10 +155,7 @@ class ndarray:
 
     def __getitem__(self, key):
         values, place = self._values, self._key(key, reading=True)
-        out = made(lambda: values[place()], lambda x: wrap(x, [self]), [self])
-        if out.base is None and out is not self:
-            launched("getitem", [out._values, *[x._values for x in arrays_in(key)]], [out._values])
-        return out
+        return computed("getitem", lambda: values[place()], key, [self], gathers=True)
 
     def __setitem__(self, key, value):
         if isinstance(value, np.ndarray):
@@ -217,20 +182,6 @@ class ndarray:
             note("index by a mask")
         shape, is_tuple = self.shape, isinstance(key, tuple)
         return lambda: _wrapped(parts, shape) if is_tuple else _wrapped(parts, shape)[0]
-
-    # Operators
-
-    def __neg__(self):
-        return _cupy().negative(self)
-
-    def __pos__(self):
-        return _cupy().positive(self)
-
-    def __abs__(self):
-        return _cupy().abs(self)
-
-    def __invert__(self):
-        return _cupy().invert(self)
 
     # Shapes and copies
 
@@ -268,9 +219,7 @@ class ndarray:
         if self.device != current_device():
             crossings.append((self.device.id, get_current_stream().ptr))
         values = self._values
-        out = made(lambda: values.copy(order), lambda x: wrap(x, []), [])
-        launched("copy", [self._values], [out._values])
-        return out
+        return computed("copy", lambda: values.copy(order), [self])
 
     def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
         return self._astype(dtype, order, copy or None)
@@ -282,19 +231,14 @@ class ndarray:
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         values = self._values
-        out = made(lambda: values.astype(dtype, order=order), lambda x: wrap(x, []), [])
-        launched("astype", [self._values], [out._values])
-        return out
+        return computed("astype", lambda: values.astype(dtype, order=order), [self])
 
     def reshape(self, *shape, order="C", copy=None):
         return self._view_or_copy("reshape", lambda x: x.reshape(*shape, order=order))
 
     def _view_or_copy(self, name, function):
         values = self._values
-        out = made(lambda: function(values), lambda x: wrap(x, [self]), [self])
-        if out.base is None and out is not self:
-            launched(name, [self._values], [out._values])
-        return out
+        return computed(name, lambda: function(values), [self], [self])
 
     def transpose(self, *axes):
         return wrap(self._values.transpose(*axes), [self])
@@ -344,13 +288,13 @@ def _wrapped(parts, shape):
 
 def _operator(name, ufunc):
     def forward(self, other):
-        return _cupy_function(ufunc)(self, other) if _takes(other) else NotImplemented
+        return getattr(_cupy(), ufunc)(self, other) if _takes(other) else NotImplemented
 
     def reflected(self, other):
-        return _cupy_function(ufunc)(other, self) if _takes(other) else NotImplemented
+        return getattr(_cupy(), ufunc)(other, self) if _takes(other) else NotImplemented
 
     def in_place(self, other):
-        return _cupy_function(ufunc)(self, other, out=self)
+        return getattr(_cupy(), ufunc)(self, other, out=self)
 
     setattr(ndarray, f"__{name}__", forward)
     setattr(ndarray, f"__r{name}__", reflected)
@@ -361,9 +305,21 @@ def _comparison(name, ufunc):
     def compare(self, other):
         if other is None and name in ("eq", "ne"):  # elementwise, like NumPy
             return wrap(np.full(self.shape, name == "ne"), [])
-        return _cupy_function(ufunc)(self, other) if _takes(other) else NotImplemented
+        return getattr(_cupy(), ufunc)(self, other) if _takes(other) else NotImplemented
 
     setattr(ndarray, f"__{name}__", compare)
+
+
+def _unary(name, ufunc):
+    setattr(ndarray, f"__{name}__", lambda self: getattr(_cupy(), ufunc)(self))
+
+
+def _reading(name, read):
+    def call(self):
+        note(name.strip("_"))
+        return read(self._values)
+
+    setattr(ndarray, name, call)
 
 
 def _takes(other):
@@ -412,10 +368,6 @@ def _cupy():
     return cupy
 
 
-def _cupy_function(name):
-    return getattr(_cupy(), name)
-
-
 OPERATORS = {
     "add": "add",
     "sub": "subtract",
@@ -444,6 +396,17 @@ COMPARISONS = {
 }
 for _name, _ufunc in COMPARISONS.items():
     _comparison(_name, _ufunc)
+for _name, _ufunc in {
+    "neg": "negative",
+    "pos": "positive",
+    "abs": "abs",
+    "invert": "invert",
+}.items():
+    _unary(_name, _ufunc)
+for _read in (bool, int, float, complex, repr, str):
+    _reading(f"__{_read.__name__}__", _read)
+_reading("item", np.ndarray.item)
+_reading("tolist", np.ndarray.tolist)
 
 
 def is_mask(part):
@@ -501,6 +464,51 @@ def wrap(values, operands):
         out._set(values, operands[0].device if operands else current_device(), None)
     else:
         out._set(values, root.device, root if root.base is None else root.base)
+    return out
+
+
+def made(compute, operands=()):
+    """What ``compute`` makes of NumPy's arrays; new arrays are computed now or when launched.
+
+    operands: arrays whose memory the result may have, or one of which it may be.
+    """
+    out = wrap(silent(compute), operands)
+    capture = current()
+    if capture is not None and type(out) is not bool:  # such as what `issubdtype` returns
+        several = isinstance(out, (tuple, list))
+        # Memory, whose arrays may be gone when it is launched.
+        targets = [
+            x._values if is_in_new_memory(x, operands) else None
+            for x in (out if several else [out])
+        ]
+
+        def again():
+            values = silent(compute)
+            for target, value in zip(targets, values if several else [values], strict=True):
+                if target is not None:
+                    np.copyto(target, value)
+
+        new = [target for target in targets if target is not None]
+        if new:
+            capture.note(again)
+        for target in new:
+            spoil(target)
+    return out
+
+
+def is_in_new_memory(x, operands):
+    return x.base is None and not any(x is y for y in operands)
+
+
+def computed(name, compute, read=(), operands=(), gathers=False):
+    """`made`, of one array, which a kernel of this name computes if it is new.
+
+    read: the arrays that are read. gathers: whether also as much is read as is written.
+    """
+    out = made(compute, operands)
+    if is_in_new_memory(out, operands):
+        arrays = [x._values for x in arrays_in(read)]
+        launched(name, [out._values, *arrays] if gathers else arrays, [out._values])
     return out
 
 

@@ -91,36 +91,6 @@ def do(work):
         capture.note(lambda: silent(work))
 
 
-def made(compute, wrap, operands):
-    """The result of ``wrap(compute())``, whose new arrays are computed now or when launched.
-
-    compute: returns NumPy's arrays. wrap: makes the stand-in's arrays of them. operands: arrays of
-        the stand-in's, one of which the result may be.
-    """
-    out = wrap(silent(compute))
-    capture = current()
-    if capture is not None and type(out) is not bool:  # such as what `issubdtype` returns
-        several = isinstance(out, (tuple, list))
-        results = out if several else [out]
-        new = [x.base is None and not any(x is y for y in operands) for x in results]
-        targets = [x._values for x in results]
-
-        def again():
-            values = silent(compute)
-            for target, value, is_new in zip(
-                targets, values if several else [values], new, strict=True
-            ):
-                if is_new:
-                    np.copyto(target, value)
-
-        if any(new):
-            capture.note(again)
-        for target, is_new in zip(targets, new, strict=True):
-            if is_new:
-                spoil(target)
-    return out
-
-
 def spoil(values):
     """Fill memory that nothing has been computed into yet."""
     values.fill(np.nan if values.dtype.kind in "fc" else 85)

@@ -4,11 +4,20 @@ import functools
 
 import numpy as np
 
-from ._array import arrays_in, borrowed, from_interface, ndarray, on_current, unwrapped, wrap
-from ._capture import made, refuse, spoil
+from ._array import (
+    arrays_in,
+    borrowed,
+    computed,
+    from_interface,
+    made,
+    ndarray,
+    on_current,
+    unwrapped,
+    wrap,
+)
+from ._capture import refuse, spoil
 from ._reads import note
-from ._traffic import launched
-from ._wrapping import through
+from ._wrapping import of_class, through
 from .cuda.device import Device, current_device
 from .cuda.memory import pool
 from .cuda.pinned_memory import is_memory_pinned
@@ -99,17 +108,12 @@ def from_dlpack(array, *, device=None, copy=None):
 def ascontiguousarray(a, dtype=None):
     on_current([a])
     values = a._values
-    out = made(lambda: np.ascontiguousarray(values, dtype), lambda x: wrap(x, [a]), [a])
-    if out.base is None and out is not a:
-        launched("ascontiguousarray", [a._values], [out._values])
-    return out
+    return computed("ascontiguousarray", lambda: np.ascontiguousarray(values, dtype), [a], [a])
 
 
 def arange(start, stop=None, step=1, dtype=None):
     np.dtype(dtype or float).type(step)  # rejects a negative step of unsigned integers
-    out = made(lambda: np.arange(start, stop, step, dtype), lambda x: wrap(x, []), [])
-    launched("arange", [], [out._values])
-    return out
+    return computed("arange", lambda: np.arange(start, stop, step, dtype))
 
 
 def empty(shape, dtype=float, order="C"):
@@ -118,122 +122,46 @@ def empty(shape, dtype=float, order="C"):
     return wrap(out, [])
 
 
-@_kernel
-def empty_like(prototype, dtype=None, order="K", subok=None, shape=None): ...
-@_kernel
-def zeros(shape, dtype=float, order="C"): ...
-@_kernel
-def zeros_like(a, dtype=None, order="K", subok=None, shape=None): ...
-@_kernel
-def ones(shape, dtype=float, order="C"): ...
-@_kernel
-def ones_like(a, dtype=None, order="K", subok=None, shape=None): ...
-@_kernel
-def full(shape, fill_value, dtype=None, order="C"): ...
-@_kernel
-def full_like(a, fill_value, dtype=None, order="K", subok=None, shape=None): ...
-@_kernel
-def eye(N, M=None, k=0, dtype=float, order="C"): ...
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
-    def compute():
-        return np.linspace(float(start), float(stop), num, endpoint, retstep, dtype, axis)
-
-    return made(compute, lambda x: wrap(x, []), [])
-
-
-# Shapes
-
-
-@_view
-def broadcast_to(array, shape): ...
-@_view
-def broadcast_arrays(*args): ...
-@_view
-def diagonal(a, offset=0, axis1=0, axis2=1): ...
-@_view
-def expand_dims(a, axis): ...
-@_view
-def flip(a, axis=None): ...
-@_view
-def moveaxis(a, source, destination): ...
-@_view
-def squeeze(a, axis=None): ...
-@_view
-def swapaxes(a, axis1, axis2): ...
-@_view
-def transpose(a, axes=None): ...
+    options = num, endpoint, retstep, dtype, axis
+    return made(lambda: np.linspace(float(start), float(stop), *options))
 
 
 def reshape(a, newshape, order="C", *, copy=None):
     return a.reshape(newshape, order=order)
 
 
-@_kernel
-def ravel(a, order="C"): ...
 @_joining
 @_kernel
 def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
 @_waiting_for_counts
 def repeat(a, repeats, axis=None): ...
-@_kernel
-def roll(a, shift, axis=None): ...
 @_joining
 @_kernel
 def stack(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
-@_kernel
-def tile(A, reps): ...
-@_kernel
-def tril(m, k=0): ...
-@_kernel
-def triu(m, k=0): ...
 
 
-# Reductions
+def _index_of(name):
+    @functools.wraps(getattr(np, name))
+    def call(a, axis=None, dtype=None, out=None, keepdims=False):
+        on_current([a])
+        values, function = a._values, getattr(np, name)
+        return computed(name, lambda: function(values, axis, keepdims=keepdims), [a])
+
+    del call.__wrapped__  # NumPy's, whose parameters are others
+    call.__module__ = __name__
+    return call
 
 
-@_kernel
-def all(a, axis=None, out=None, keepdims=False): ...
-@_kernel
-def any(a, axis=None, out=None, keepdims=False): ...
-def argmax(a, axis=None, dtype=None, out=None, keepdims=False):
-    on_current([a])
-    values = a._values
-    out = made(lambda: np.argmax(values, axis, keepdims=keepdims), lambda x: wrap(x, []), [])
-    launched("argmax", [a._values], [out._values])
-    return out
+argmax, argmin = _index_of("argmax"), _index_of("argmin")
 
 
-def argmin(a, axis=None, dtype=None, out=None, keepdims=False):
-    on_current([a])
-    values = a._values
-    out = made(lambda: np.argmin(values, axis, keepdims=keepdims), lambda x: wrap(x, []), [])
-    launched("argmin", [a._values], [out._values])
-    return out
-
-
-@_kernel
-def count_nonzero(a, axis=None): ...
-@_kernel
-def cumsum(a, axis=None, dtype=None, out=None): ...
-@_kernel
-def cumprod(a, axis=None, dtype=None, out=None): ...
-@_kernel
-def max(a, axis=None, out=None, keepdims=False): ...
-@_kernel
-def min(a, axis=None, out=None, keepdims=False): ...
 @_summing
 def mean(a, axis=None, dtype=None, out=None, keepdims=False): ...
 @_summing
 def prod(a, axis=None, dtype=None, out=None, keepdims=False): ...
 @_summing
 def sum(a, axis=None, dtype=None, out=None, keepdims=False): ...
-@_kernel
-def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False): ...
-@_kernel
-def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False): ...
-
-
-# Selection, sorting, searching
 
 
 def _masking(function):
@@ -249,50 +177,23 @@ def _masking(function):
 
 @_masking
 def where(condition, x=None, y=None): ...
-@_waiting
-def nonzero(a): ...
-@_waiting
-def unique(
-    ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True
-): ...
-@_kernel
-def argsort(a, axis=-1, kind=None): ...
-@_kernel
-def sort(a, axis=-1, kind=None): ...
-@_kernel
-def isin(element, test_elements, assume_unique=False, invert=False): ...
-@_kernel
-def searchsorted(a, v, side="left", sorter=None): ...
 def take(a, indices, axis=None, out=None):
     on_current([a, indices])
     values, places = a._values, unwrapped(indices)
-    out = made(lambda: np.take(values, places, axis, mode="wrap"), lambda x: wrap(x, []), [])
-    launched("take", [out._values, *[x._values for x in arrays_in(indices)]], [out._values])
-    return out
+    return computed(
+        "take", lambda: np.take(values, places, axis, mode="wrap"), indices, gathers=True
+    )
 
 
 def take_along_axis(a, indices, axis):
     on_current([a, indices])
-    n = a.shape[axis] or 1
-    values, places = a._values, indices._values
-    out = made(lambda: np.take_along_axis(values, places % n, axis), lambda x: wrap(x, []), [])
-    launched("take_along_axis", [out._values, indices._values], [out._values])
-    return out
-
-
-@_kernel
-def round(a, decimals=0, out=None): ...
-
-
-# Products
-
-
-@_kernel
-def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None): ...
-@_kernel
-def outer(a, b, out=None): ...
-@_kernel
-def tensordot(a, b, axes=2): ...
+    values, places, n = a._values, indices._values, a.shape[axis] or 1
+    return computed(
+        "take_along_axis",
+        lambda: np.take_along_axis(values, places % n, axis),
+        indices,
+        gathers=True,
+    )
 
 
 def matmul(
@@ -314,18 +215,12 @@ def matmul(
     return wrap(np.matmul(*map(unwrapped, args), dtype=dtype), [])
 
 
-# Real and imaginary parts
-
-
 def real(val):
     return val.real
 
 
 def imag(val):
     return val.imag
-
-
-# Dtypes
 
 
 def finfo(dtype):
@@ -336,13 +231,74 @@ def iinfo(int_type):
     return np.iinfo(int_type)
 
 
-@_view
-def result_type(*arrays_and_dtypes): ...
-@_view
-def isdtype(dtype, kind): ...
-@_view
-def issubdtype(arg1, arg2): ...
+class _Kernels:
+    """Functions that launch kernels."""
+
+    def empty_like(prototype, dtype=None, order="K", subok=None, shape=None): ...
+    def zeros(shape, dtype=float, order="C"): ...
+    def zeros_like(a, dtype=None, order="K", subok=None, shape=None): ...
+    def ones(shape, dtype=float, order="C"): ...
+    def ones_like(a, dtype=None, order="K", subok=None, shape=None): ...
+    def full(shape, fill_value, dtype=None, order="C"): ...
+    def full_like(a, fill_value, dtype=None, order="K", subok=None, shape=None): ...
+    def eye(N, M=None, k=0, dtype=float, order="C"): ...
+    def ravel(a, order="C"): ...
+    def roll(a, shift, axis=None): ...
+    def tile(A, reps): ...
+    def tril(m, k=0): ...
+    def triu(m, k=0): ...
+    def all(a, axis=None, out=None, keepdims=False): ...
+    def any(a, axis=None, out=None, keepdims=False): ...
+    def count_nonzero(a, axis=None): ...
+    def cumsum(a, axis=None, dtype=None, out=None): ...
+    def cumprod(a, axis=None, dtype=None, out=None): ...
+    def max(a, axis=None, out=None, keepdims=False): ...
+    def min(a, axis=None, out=None, keepdims=False): ...
+    def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False): ...
+    def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False): ...
+    def argsort(a, axis=-1, kind=None): ...
+    def sort(a, axis=-1, kind=None): ...
+    def isin(element, test_elements, assume_unique=False, invert=False): ...
+    def searchsorted(a, v, side="left", sorter=None): ...
+    def round(a, decimals=0, out=None): ...
+    def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None): ...
+    def outer(a, b, out=None): ...
+    def tensordot(a, b, axes=2): ...
 
 
+class _Views:
+    """Functions that launch none."""
+
+    def broadcast_to(array, shape): ...
+    def broadcast_arrays(*args): ...
+    def diagonal(a, offset=0, axis1=0, axis2=1): ...
+    def expand_dims(a, axis): ...
+    def flip(a, axis=None): ...
+    def moveaxis(a, source, destination): ...
+    def squeeze(a, axis=None): ...
+    def swapaxes(a, axis1, axis2): ...
+    def transpose(a, axes=None): ...
+    def result_type(*arrays_and_dtypes): ...
+    def isdtype(dtype, kind): ...
+    def issubdtype(arg1, arg2): ...
+
+
+class _Waiting:
+    """Functions whose result has a shape that depends on values."""
+
+    def nonzero(a): ...
+    def unique(
+        ar,
+        return_index=False,
+        return_inverse=False,
+        return_counts=False,
+        axis=None,
+        *,
+        equal_nan=True,
+    ): ...
+
+
+for _kind, _wrapper in ((_Kernels, _kernel), (_Views, _view), (_Waiting, _waiting)):
+    globals().update(of_class(_kind, _wrapper))
 _own = {n for n, x in globals().items() if getattr(x, "__module__", None) == __name__}
 __all__ = sorted(n for n in _own if not n.startswith("_"))

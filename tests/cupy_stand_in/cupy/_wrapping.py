@@ -7,8 +7,16 @@ import sys
 
 import numpy as np
 
-from ._array import arrays_in, from_interface, ndarray, on_current, unwrapped, wrap
-from ._capture import do, made, refuse
+from ._array import (
+    arrays_in,
+    from_interface,
+    is_in_new_memory,
+    made,
+    ndarray,
+    on_current,
+    unwrapped,
+)
+from ._capture import do, refuse
 from ._reads import note
 from ._traffic import launched
 
@@ -53,10 +61,10 @@ def through(numpy, reads=lambda arguments: False, view=False):
             given = {k: unwrapped(v) for k, v in options.items()}
             values = [unwrapped(x) for x in args]
             if out is None:
-                out = made(lambda: target(*values, **given), lambda x: wrap(x, arrays), arrays)
+                out = made(lambda: target(*values, **given), arrays)
             else:
                 do(lambda: target(*values, **given))
-            new = [x for x in arrays_in(out) if x.base is None and not _is_in(x, arrays)]
+            new = [x for x in arrays_in(out) if is_in_new_memory(x, arrays)]
             if new and not view and not name.startswith("empty"):
                 launched(name, [x._values for x in arrays], [x._values for x in new])
             return out
@@ -66,8 +74,14 @@ def through(numpy, reads=lambda arguments: False, view=False):
     return decorate
 
 
-def _is_in(x, arrays):
-    return any(x is other for other in arrays)
+def of_class(signatures, wrapper):
+    """What ``wrapper`` makes of each function in a class, by name."""
+    found = {}
+    for name, function in vars(signatures).items():
+        if inspect.isfunction(function):
+            function.__qualname__ = name
+            found[name] = wrapper(function)
+    return found
 
 
 def _is_floating(args):
@@ -145,7 +159,7 @@ class ufunc:
         function, values = function or self._ufunc, [unwrapped(x) for x in args]
         read = [x._values for x in args if isinstance(x, ndarray)]
         if out is None:
-            out = made(lambda: function(*values, **options), lambda x: wrap(x, []), [])
+            out = made(lambda: function(*values, **options))
         else:
             do(lambda: function(*values, **options))
         launched(self.name, read, [x._values for x in arrays_in(out)])

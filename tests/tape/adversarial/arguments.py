@@ -8,7 +8,7 @@ import numpy as np
 
 import gpugrad as gg
 
-from .harness import leaf, normal, program
+from .harness import add, leaf, normal, program
 
 
 def script(*arguments):
@@ -23,8 +23,7 @@ def script(*arguments):
                     args, kwargs = args if named else (args, {})
                     world.call(f, *args, **kwargs)
 
-        runs.__name__, runs.__module__ = function.__name__, function.__module__
-        return program(runs)
+        return add(function.__name__, __name__, runs)
 
     return decorate
 
@@ -103,31 +102,6 @@ def more_shapes_than_programs(world):
 
     world.watch(total)
     world.play(f, lambda i: (normal(1 + i % 23, seed=i),), calls=60)
-
-
-@program
-def a_list_that_the_function_writes(world):
-    @world.compile
-    def f(x, items):
-        items.append(x * len(items))
-        return items[-1] + 1
-
-    items = []
-    world.watch(items)
-    world.play(f, lambda i: (normal(3, seed=i), items), changes=[items.clear])
-
-
-@program
-def a_dict_that_the_function_writes(world):
-    @world.compile
-    def f(x, table):
-        table["n"] = table.get("n", 0) + 1
-        table["x"] = x
-        return x * table["n"]
-
-    table = {}
-    world.watch(table)
-    world.play(f, lambda i: (normal(3, seed=i), table), changes=[table.clear])
 
 
 @program

@@ -32,14 +32,9 @@ def a_compiled_method(world):
     one, two = Thing(), Thing()
     two.k = 5.0
     world.watch(one, two)
-    world.play(
-        lambda x: (one.scaled(x), two.scaled(x)),
-        changes=[
-            lambda: setattr(Thing, "k", 3.0),
-            lambda: setattr(one, "k", 9.0),
-            lambda: setattr(two, "n", 40),
-        ],
-    )
+    settings = (Thing, "k", 3.0), (one, "k", 9.0), (two, "n", 40)
+    changes = [functools.partial(setattr, *setting) for setting in settings]
+    world.play(lambda x: (one.scaled(x), two.scaled(x)), changes=changes)
 
 
 @program

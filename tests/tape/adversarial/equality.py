@@ -3,13 +3,14 @@
 import collections
 import decimal
 import fractions
+import functools
 import math
 
 import numpy as np
 
 import gpugrad as gg
 
-from .harness import program
+from .harness import add
 
 KINDS = {float: 2.0, int: 3.0, bool: 5.0, tuple: 7.0, str: 11.0}
 
@@ -20,20 +21,11 @@ def attack(*values):
     def decorate(see):
         def runs(world):
             table = {"value": values[0]}
-            f = world.compile(lambda x: see(x, table["value"]))
-            g = world.compile(see)
+            f, g = world.compile(lambda x: see(x, table["value"])), world.compile(see)
+            changes = [functools.partial(table.update, value=v) for v in (*values[1:], *values)]
+            world.play(lambda x: (f(x), g(x, table["value"])), changes=changes)
 
-            def put(value):
-                table["value"] = value
-
-            def both(x):
-                return f(x), g(x, table["value"])
-
-            changes = [lambda value=value: put(value) for value in (*values[1:], *values)]
-            world.play(both, changes=changes)
-
-        runs.__name__, runs.__module__ = see.__name__, see.__module__
-        return program(runs)
+        return add(see.__name__, __name__, runs)
 
     return decorate
 

@@ -3,7 +3,7 @@
 import gpugrad as gg
 from gpugrad.nn import functional
 
-from .harness import leaf, model, normal, program
+from .harness import add, leaf, model, normal, program
 
 GOOD = gg.eye(3)
 BAD = -gg.eye(3)
@@ -21,9 +21,7 @@ def every(function):
         def runs(world, first=first):
             function(world, at(first, first + 3))
 
-        runs.__name__ = f"{function.__name__}_first_in_call_{first + 1}"
-        runs.__module__ = function.__module__
-        program(runs)
+        add(f"{function.__name__}_first_in_call_{first + 1}", __name__, runs)
     return function
 
 

@@ -25,6 +25,7 @@ import types
 import warnings
 
 import numpy as np
+from both_ways import normal
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -54,16 +55,16 @@ def program(function=None, *, in_child=False, needs=None):
     return function
 
 
+def add(name, module, function, **options):
+    """Add a program under a name of its own; those that are made of a table have none."""
+    function.__name__, function.__module__ = name, module
+    return program(function, **options)
+
+
 def missing(module, *names):
     """A reason to skip programs that need these names of a module, or None."""
     absent = [name for name in names if not hasattr(module, name)]
     return f"there is no {module.__name__}.{absent[0]}" if absent else None
-
-
-def normal(*shape, seed=0, dtype=np.float32):
-    """A tensor of normal numbers that depend on the shape and the seed only."""
-    values = np.random.default_rng([seed, *shape]).standard_normal(shape)
-    return gg.asarray(values.astype(dtype))
 
 
 def leaf(*shape, seed=0, dtype=np.float32):

@@ -73,7 +73,7 @@ def whether_a_region_is_entered(world):
 
 def scaled(world, **options):
     net = model(3, 4, 1)
-    optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.5)
+    optimizer = optim.NAdam(net.parameters(), lr=0.1)
     scaler = gg.amp.GradScaler(init_scale=1024.0, growth_interval=2, **options)
 
     @world.compile

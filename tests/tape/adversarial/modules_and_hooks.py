@@ -78,29 +78,6 @@ def parameters_that_become_shared(world):
 
 
 @program
-def weights_that_are_frozen_and_thawed(world):
-    net = model(3, 4, 2)
-
-    @world.compile
-    def f(x):
-        net.zero_grad()
-        y = (net(x) ** 2).sum()
-        y.backward()
-        return y.detach()
-
-    world.watch(net)
-    world.play(
-        f,
-        batches,
-        changes=[
-            lambda: net[0].requires_grad_(False),
-            lambda: net[1].bias.requires_grad_(False),
-            lambda: net.requires_grad_(True),
-        ],
-    )
-
-
-@program
 def layers_that_are_added_and_removed(world):
     net = model(3, 3, 3)
 
@@ -211,34 +188,3 @@ def hooks_after_accumulation_that_step(world):
 
     world.watch(w)
     world.play(f, changes=[lambda: table.update(lr=0.5), lambda: table.update(lr=0)])
-
-
-@program
-def hooks_on_results_inside(world):
-    w, table = leaf(3), {"k": 2.0}
-
-    @world.compile
-    def f(x):
-        w.grad = None
-        y = w * x
-        y.register_hook(lambda g: g * table["k"])
-        (y * y).sum().backward()
-        return w.grad
-
-    world.watch(w)
-    world.play(f, changes=[lambda: table.update(k=3.0)])
-
-
-@program
-def the_rate_of_dropout(world):
-    drop = nn.Dropout(0.5)
-    world.watch(gg.random.default_generator)
-    world.play(
-        world.compile(drop),
-        changes=[
-            lambda: setattr(drop, "p", 0.1),
-            lambda: setattr(drop, "p", 0.0),
-            lambda: setattr(drop, "p", 1.0),
-            lambda: gg.manual_seed(5),
-        ],
-    )

@@ -1,6 +1,5 @@
 """Objects of the program's own classes: their attributes, read and written."""
 
-import dataclasses
 import functools
 import weakref
 
@@ -124,20 +123,6 @@ def attributes_whose_reads_are_logged(world):
     world.play(world.compile(lambda x: x * state.k), changes=[lambda: setattr(state, "k", 3.0)])
 
 
-class Celsius:
-    def __init__(self):
-        self.degrees, self.reads = 2.0, 0
-
-    @property
-    def double(self):
-        self.reads += 1
-        return self.degrees * 2
-
-    @double.setter
-    def double(self, value):
-        self.degrees = value / 2
-
-
 @program
 def a_weak_reference_whose_object_dies(world):
     owner = [Plain(k=2.0)]
@@ -149,21 +134,6 @@ def a_weak_reference_whose_object_dies(world):
         return x * (thing.k if thing is not None else -1.0)
 
     world.play(f, changes=[lambda: setattr(owner[0], "k", 3.0), owner.clear])
-
-
-class Called:
-    def __init__(self):
-        self.calls, self.k = 0, 2.0
-
-    def __call__(self, x):
-        self.calls += 1
-        return x * self.k + self.calls
-
-
-@dataclasses.dataclass(frozen=True)
-class Frozen:
-    k: float
-    table: list
 
 
 @program

@@ -1,13 +1,12 @@
 """Optimizers: hyper-parameters, groups, state that is loaded, numbers that are looked at."""
 
-import copy
 import decimal
 import functools
 import math
 
 from gpugrad import optim
 
-from .harness import leaf, normal, program
+from .harness import add, leaf, normal, program
 
 
 def setting(make=None):
@@ -32,48 +31,29 @@ def put(optimizer, **values):
     return lambda: optimizer.param_groups[0].update(values)
 
 
-def learning_rates(*rates):
+def learning_rates(name, make, *rates):
     """A program that trains with an optimizer whose learning rate changes."""
 
-    def decorate(make):
-        def runs(world):
-            w, optimizer = setting(make)
-            changes = [put(optimizer, lr=lr) for lr in rates]
-            world.play(training(world, w, optimizer), changes=changes)
+    def runs(world):
+        w, optimizer = setting(make)
+        changes = [put(optimizer, lr=lr) for lr in rates]
+        world.play(training(world, w, optimizer), changes=changes)
 
-        runs.__name__, runs.__module__ = make.__name__, make.__module__
-        return program(runs)
-
-    return decorate
+    add(name, __name__, runs)
 
 
-@learning_rates(0.5, 0.0, 0.1)
-def rates_of_adam(params):
-    return optim.Adam(params, lr=0.1)
-
-
-@learning_rates(-1.0, 0.1)
-def rates_that_are_invalid(params):
-    return optim.AdamW(params, lr=0.1)
-
-
-@learning_rates("0.5", math.nan, 0.1)
-def rates_that_are_no_numbers(params):
-    return optim.AdamW(params, lr=0.1)
+learning_rates("rates_of_adam", lambda params: optim.Adam(params, lr=0.1), 0.5, 0.0, 0.1)
+learning_rates("rates_that_are_invalid", lambda params: optim.AdamW(params, lr=0.1), -1.0, 0.1)
+learning_rates(
+    "rates_that_are_no_numbers", lambda params: optim.AdamW(params, lr=0.1), "0.5", math.nan, 0.1
+)
 
 
 @program
 def momentum_on_and_off(world):
     w, optimizer = setting(functools.partial(optim.SGD, lr=0.1, momentum=0.9))
-    world.play(
-        training(world, w, optimizer),
-        changes=[
-            put(optimizer, momentum=0.0),
-            put(optimizer, momentum=0.5),
-            put(optimizer, nesterov=True),
-            put(optimizer, weight_decay=0.1),
-        ],
-    )
+    options = {"momentum": 0.0}, {"momentum": 0.5}, {"nesterov": True}, {"weight_decay": 0.1}
+    world.play(training(world, w, optimizer), changes=[put(optimizer, **o) for o in options])
 
 
 @program
@@ -104,16 +84,15 @@ def an_option_that_is_a_name(world):
 @program
 def options_of_adam(world):
     w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
-    world.play(
-        training(world, w, optimizer),
-        changes=[
-            put(optimizer, betas=(0.5, 0.5)),
-            put(optimizer, amsgrad=True),
-            put(optimizer, maximize=True),
-            put(optimizer, eps=1.0),
-            put(optimizer, amsgrad=False),
-        ],
+    pairs = (
+        ("betas", (0.5, 0.5)),
+        ("amsgrad", True),
+        ("maximize", True),
+        ("eps", 1.0),
+        ("amsgrad", False),
     )
+    changes = [put(optimizer, **{name: value}) for name, value in pairs]
+    world.play(training(world, w, optimizer), changes=changes)
 
 
 @program
@@ -141,22 +120,6 @@ def a_group_that_is_added(world):
 
 
 @program
-def a_state_that_is_loaded(world):
-    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
-    step = training(world, w, optimizer)
-    saved = []
-    world.play(
-        step,
-        changes=[
-            lambda: saved.append(copy.deepcopy(optimizer.state_dict())),
-            lambda: None,
-            lambda: optimizer.load_state_dict(saved[0]),
-            lambda: optimizer.load_state_dict(saved[0]),
-        ],
-    )
-
-
-@program
 def an_optimizer_that_is_replaced(world):
     w = leaf(3)
     holder = {"optimizer": optim.SGD([w], lr=0.1)}
@@ -169,14 +132,8 @@ def an_optimizer_that_is_replaced(world):
         optimizer.step()
 
     world.watch(w, lambda: holder["optimizer"])
-    world.play(
-        step,
-        changes=[
-            lambda: holder.update(optimizer=optim.SGD([w], lr=0.5)),
-            lambda: holder.update(optimizer=optim.Adam([w], lr=0.1)),
-            lambda: holder.update(optimizer=optim.Adam([w], lr=0.1)),
-        ],
-    )
+    others = optim.SGD([w], lr=0.5), optim.Adam([w], lr=0.1), optim.Adam([w], lr=0.1)
+    world.play(step, changes=[functools.partial(holder.update, optimizer=o) for o in others])
 
 
 @program
@@ -319,7 +276,7 @@ def a_subclass_whose_step_counts(world):
 # Numbers that the function looks at
 
 
-def looking(look):
+def looking(name, look):
     """A program whose function looks at the learning rate in some way."""
 
     def runs(world):
@@ -336,23 +293,23 @@ def looking(look):
         changes = [put(optimizer, lr=lr) for lr in (0.5, 1, 2.0, 0.1)]
         world.play(f, changes=changes)
 
-    runs.__name__, runs.__module__ = look.__name__, look.__module__
-    return program(runs)
+    add(name, __name__, runs)
 
 
-@looking
-def a_rate_in_containers_as_a_result(lr):
-    return [lr, (lr * 2, -lr), {"lr": lr}]
-
-
-@looking
-def a_rate_converted(lr):
-    return int(lr), float(lr), round(lr), round(lr, 1), complex(lr), decimal.Decimal(lr), bool(lr)
-
-
-@looking
-def a_branch_on_a_rate(lr):
-    return "low" if lr < 0.3 else "high"
+looking("a_rate_in_containers_as_a_result", lambda lr: [lr, (lr * 2, -lr), {"lr": lr}])
+looking(
+    "a_rate_converted",
+    lambda lr: (
+        int(lr),
+        float(lr),
+        round(lr),
+        round(lr, 1),
+        complex(lr),
+        decimal.Decimal(lr),
+        bool(lr),
+    ),
+)
+looking("a_branch_on_a_rate", lambda lr: "low" if lr < 0.3 else "high")
 
 
 @program
@@ -365,14 +322,7 @@ def a_step_count_that_is_looked_at(world):
         (w * x).sum().backward()
         optimizer.step()
         step = optimizer.state_dict()["state"][0]["step"]
-        return (
-            x * step,
-            step,
-            type(step),
-            f"{step}",
-            [*range(int(step))],
-            {1: "a", 2: "b"}.get(step),
-        )
+        return x * step, step, type(step), f"{step}", [*range(int(step))], {1: "a"}.get(step)
 
     world.watch(optimizer)
     world.play(f, changes=[put(optimizer, lr=0.5)])

@@ -4,7 +4,7 @@ import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.nn import functional as F
 
-from .harness import leaf, model, normal, program
+from .harness import add, leaf, model, normal, program
 
 
 def error_of(call, *args, **kwargs):
@@ -41,8 +41,7 @@ def scenario(*leaves, choices=(None,), cotangents=False):
                 calls=n + n % 2,
             )
 
-        runs.__name__, runs.__module__ = function.__name__, function.__module__
-        return program(runs)
+        return add(function.__name__, __name__, runs)
 
     return decorate
 

@@ -1,16 +1,18 @@
 """Products of matrices, whose last bits depend on which arrays their operands are."""
 
+import functools
+
 import numpy as np
 
 import gpugrad as gg
 
-from .harness import normal, program
+from .harness import add, normal, program
 
 # Where the kernels of OpenBLAS compute the product of an array with itself in another way.
 SHAPES = (3, 3), (3, 64), (9, 300), (17, 33), (33, 17), (65, 128), (65, 300), (1, 9), (9, 1)
 
 
-def of_matrices(function):
+def of_matrices(name, function):
     """Two programs: the products, and their gradients."""
 
     def forward(world):
@@ -32,89 +34,48 @@ def of_matrices(function):
 
         world.play(whole, lambda i: (normal(*SHAPES[i // 3], seed=i),), calls=27)
 
-    for runs, name in ((forward, "forward"), (backward, "backward")):
-        runs.__name__, runs.__module__ = f"{function.__name__}_{name}", function.__module__
-        program(runs)
-    return function
+    for runs in forward, backward:
+        add(f"{name}_{runs.__name__}", __name__, runs)
 
 
-@of_matrices
-def equal_expressions(x):
-    return gg.exp(x) @ gg.exp(x).T
+of_matrices("equal_expressions", lambda x: gg.exp(x) @ gg.exp(x).T)
+of_matrices("equal_expressions_the_other_way", lambda x: gg.tanh(x).T @ gg.tanh(x))
+of_matrices("one_array_and_its_transpose", lambda x: x @ x.T)
+of_matrices("one_expression_and_its_transpose", lambda x: (lambda y: y @ y.T)(gg.exp(x)))
+of_matrices("an_array_and_a_copy_of_it", lambda x: x @ gg.asarray(x, copy=True).T)
+of_matrices("equal_sums", lambda x: (x + 1) @ (x + 1).T)
 
 
-@of_matrices
-def equal_expressions_the_other_way(x):
-    return gg.tanh(x).T @ gg.tanh(x)
-
-
-@of_matrices
-def one_array_and_its_transpose(x):
-    return x @ x.T
-
-
-@of_matrices
-def one_expression_and_its_transpose(x):
-    y = gg.exp(x)
-    return y @ y.T
-
-
-@of_matrices
-def an_array_and_a_copy_of_it(x):
-    return x @ gg.asarray(x, copy=True).T
-
-
-@of_matrices
-def equal_sums(x):
-    return (x + 1) @ (x + 1).T
-
-
-@of_matrices
 def expressions_of_which_one_is_used_again(x):
     a, b = gg.exp(x), gg.exp(x)
     return a @ b.T + (a * b).sum()
 
 
-@of_matrices
-def products_by_einsum(x):
-    return gg.einsum("ij,kj->ik", gg.exp(x), gg.exp(x))
+of_matrices("expressions_of_which_one_is_used_again", expressions_of_which_one_is_used_again)
+of_matrices("products_by_einsum", lambda x: gg.einsum("ij,kj->ik", gg.exp(x), gg.exp(x)))
+of_matrices(
+    "products_by_tensordot", lambda x: gg.tensordot(gg.sin(x), gg.sin(x), axes=((1,), (1,)))
+)
 
 
-@of_matrices
-def products_by_tensordot(x):
-    return gg.tensordot(gg.sin(x), gg.sin(x), axes=((1,), (1,)))
-
-
-@of_matrices
 def products_of_stacks(x):
     y = gg.stack([x, x * 2])
     return gg.exp(y) @ gg.matrix_transpose(gg.exp(y))
 
 
-@of_matrices
+of_matrices("products_of_stacks", products_of_stacks)
+
+
 def products_of_vectors(x):
     y = x.reshape(-1)
     return gg.exp(y) @ gg.exp(y) + gg.vecdot(gg.sin(y), gg.sin(y))
 
 
-@of_matrices
-def products_of_slices(x):
-    return x[:, ::-1] @ x[:, ::-1].T + gg.flip(x, axis=1) @ x.T
-
-
-@of_matrices
-def products_of_three(x):
-    return x @ x.T @ x
-
-
-@of_matrices
-def covariances(x):
-    return (x - x.mean(0)).T @ (x - x.mean(0)) / x.shape[0]
-
-
-@of_matrices
-def attention_to_oneself(x):
-    return gg.softmax(x @ x.T / 3, -1) @ x
+of_matrices("products_of_vectors", products_of_vectors)
+of_matrices("products_of_slices", lambda x: x[:, ::-1] @ x[:, ::-1].T + gg.flip(x, axis=1) @ x.T)
+of_matrices("products_of_three", lambda x: x @ x.T @ x)
+of_matrices("covariances", lambda x: (x - x.mean(0)).T @ (x - x.mean(0)) / x.shape[0])
+of_matrices("attention_to_oneself", lambda x: gg.softmax(x @ x.T / 3, -1) @ x)
 
 
 @program
@@ -122,19 +83,11 @@ def products_with_a_transposed_weight(world):
     table = {"w": normal(5, 7)}
     f = world.compile(lambda x: x @ table["w"])
 
-    def put(w):
-        table["w"] = w
-
-    world.play(
-        f,
-        lambda i: (normal(9, 5, seed=i),),
-        changes=[
-            lambda: put(gg.asarray(normal(7, 5, seed=2).numpy().T)),
-            lambda: put(gg.asarray(normal(10, 14, seed=2).numpy()[::2, ::2])),
-            lambda: put(gg.asarray(np.asfortranarray(normal(5, 7, seed=4).numpy()))),
-            lambda: put(normal(5, 7, seed=5, dtype="f8")),
-        ],
-    )
+    transposed, gaps = normal(7, 5, seed=2).numpy().T, normal(10, 14, seed=2).numpy()[::2, ::2]
+    others = transposed, gaps, np.asfortranarray(normal(5, 7, seed=4).numpy())
+    weights = [*map(gg.asarray, others), normal(5, 7, seed=5, dtype="f8")]
+    changes = [functools.partial(table.update, w=w) for w in weights]
+    world.play(f, lambda i: (normal(9, 5, seed=i),), changes=changes)
 
 
 @program
@@ -156,15 +109,8 @@ def products_of_two_weights_that_may_share_memory(world):
     def share(array):
         b.array = array
 
-    world.play(
-        f,
-        changes=[
-            lambda: share(a.array),
-            lambda: share(a.array.copy()),
-            lambda: share(a.array[:]),
-            lambda: share(a.array[::-1]),
-        ],
-    )
+    arrays = a.array, a.array.copy(), a.array[:], a.array[::-1]
+    world.play(f, changes=[functools.partial(share, array) for array in arrays])
 
 
 @program

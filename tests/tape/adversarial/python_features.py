@@ -9,7 +9,7 @@ import numpy as np
 
 import gpugrad as gg
 
-from .harness import program
+from .harness import add, program
 
 
 @program
@@ -114,5 +114,4 @@ WAYS = {
 }
 for way, find in WAYS.items():
     run = of_a_module(find)
-    run.__module__, run.__name__ = __name__, f"a_number_of_a_module_by_{way}"
-    program(run)
+    add(f"a_number_of_a_module_by_{way}", __name__, run)

@@ -19,7 +19,7 @@ import numpy as np
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import leaf, normal, program
+from .harness import add, leaf, normal, program
 
 
 def raw_numbers(*values):
@@ -39,9 +39,8 @@ def uses_of_one(name, use, make=raw_numbers, changes=None):
         f = world.compile(lambda x, a: x * use(a))
         _play_with(world, lambda x: f(x, raw), raw, changes)
 
-    for function, where in ((of_state, "state"), (of_argument, "argument")):
-        function.__name__ = f"{name}_of_{where}"
-        program(function)
+    add(f"{name}_of_state", __name__, of_state)
+    add(f"{name}_of_argument", __name__, of_argument)
 
 
 def _play_with(world, f, raw, changes):
@@ -442,16 +441,7 @@ def arrays_that_are_returned(world):
 def operators_between_raw_arrays_and_tensors(world):
     raw = raw_numbers()
     f = world.compile(
-        lambda x: (
-            raw * x,
-            x * raw,
-            raw - x,
-            raw @ x,
-            raw < x,
-            raw**x,
-            x.array * raw,
-            raw * x.array,
-        )
+        lambda x: (raw * x, x * raw, raw - x, raw @ x, raw < x, raw**x, raw * x.array)
     )
     world.play(f, changes=[lambda: raw.fill(2)])
 
@@ -471,21 +461,14 @@ def many_raw_arrays_and_large_ones(world):
     large = np.ones(9_000_000, np.float32)
     f = world.compile(lambda x: sum([x * a for a in small], x))
     g = world.compile(lambda x: x * float(large[-1]) + large[:3])
-    world.play(
-        lambda x: (f(x), g(x)),
-        changes=[lambda: small[7].fill(9), lambda: large.__setitem__(-1, 4)],
-    )
+    changes = lambda: small[7].fill(9), lambda: large.__setitem__(-1, 4)
+    world.play(lambda x: (f(x), g(x)), changes=changes)
 
 
 @program
 def constants_that_are_returned_and_written(world):
     raw = raw_numbers()
-    makes = [
-        lambda: np.exp(np.zeros(3)),
-        lambda: gg.asarray(np.exp(raw)),
-        lambda: gg.ones(3),
-        lambda: gg.exp(raw)[1:],
-    ]
+    makes = lambda: np.exp(np.zeros(3)), lambda: gg.asarray(np.exp(raw)), lambda: gg.exp(raw)[1:]
 
     def write(result):
         array = getattr(result[1], "array", result[1])
@@ -597,8 +580,7 @@ for _name, _use in USES_OF_ARGUMENTS.items():
         world.watch(given)
         world.play(f, lambda i: (normal(3, seed=i), given[i]))
 
-    _of_argument.__name__ = f"an_argument_and_{_name}"
-    program(_of_argument)
+    add(f"an_argument_and_{_name}", __name__, _of_argument)
 
 
 @program

@@ -73,9 +73,6 @@ def a_chain_inside(optimizer):
     return schedules.ChainedScheduler([first, schedules.ExponentialLR(optimizer, 0.9)])
 
 
-CALLS = []
-
-
 @program
 def a_plateau_inside(world):
     w, optimizer, schedule = setting(

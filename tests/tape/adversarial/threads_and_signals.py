@@ -10,7 +10,7 @@ import numpy as np
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import leaf, missing, model, normal, nothing, program, wait_for
+from .harness import add, leaf, missing, model, normal, nothing, program, wait_for
 
 NO_SIGNALS = missing(signal, "SIGUSR1", "raise_signal", "setitimer")
 
@@ -58,8 +58,7 @@ def rung_in_between(prepare):
         with handling(handle, signal.SIGALRM):
             world.play(whole, changes=[change, nothing, change])
 
-    runs.__name__, runs.__module__ = prepare.__name__, prepare.__module__
-    return program(runs, needs=NO_SIGNALS, in_child=True)
+    return add(prepare.__name__, __name__, runs, needs=NO_SIGNALS, in_child=True)
 
 
 def worked(x, n=80):
@@ -67,6 +66,10 @@ def worked(x, n=80):
     for _ in range(n):
         x = gg.tanh(x * 1.5) + x * 0.5
     return x
+
+
+def grows(table):
+    return lambda: table.update(k=table["k"] + 1)
 
 
 @rung_in_between
@@ -91,26 +94,10 @@ def a_timer_that_appends_to_a_list(world):
 
 
 @rung_in_between
-def a_timer_that_writes_to_a_dict(world):
-    table = {"k": 2.0, "rung": 0}
-    f = world.compile(lambda x: worked(x * table["k"]))
-
-    def handler():
-        table["rung"] += 1
-
-    return f, handler, table, lambda: table.update(k=table["k"] + 1)
-
-
-@rung_in_between
 def a_timer_that_counts_in_a_tensor(world):
     table = {"k": 2.0, "rung": gg.zeros(())}
     f = world.compile(lambda x: worked(x * table["k"]))
-    return (
-        f,
-        lambda: table["rung"].__iadd__(1),
-        table,
-        lambda: table.update(k=table["k"] + 1),
-    )
+    return f, lambda: table["rung"].__iadd__(1), table, grows(table)
 
 
 @rung_in_between
@@ -301,8 +288,8 @@ def interrupted(where):
             with handling(handler, signal.SIGINT):
                 world.play(whole, calls=9)
 
-        runs.__name__, runs.__module__ = f"{where.__name__}_in_call_{first}", where.__module__
-        program(runs, needs=NO_SIGNALS, in_child=True)
+        name = f"{where.__name__}_in_call_{first}"
+        add(name, __name__, runs, needs=NO_SIGNALS, in_child=True)
     return where
 
 
@@ -469,8 +456,7 @@ def beside(prepare):
         finally:
             sys.setswitchinterval(interval)
 
-    runs.__name__, runs.__module__ = prepare.__name__, prepare.__module__
-    return program(runs)
+    return add(prepare.__name__, __name__, runs)
 
 
 @beside
@@ -478,65 +464,36 @@ def a_thread_that_appends_to_a_list(world):
     log, table = [], {"k": 2.0}
     f = world.compile(lambda x: worked(x * table["k"], 30) if log is not None else x)
     table["log"] = log
-
-    def change():
-        table["k"] += 1
-
-    return f, lambda: log.append(1), lambda n: len(log) == n, change
+    return f, lambda: log.append(1), lambda n: len(log) == n, grows(table)
 
 
 @beside
 def a_thread_that_counts_in_a_tensor(world):
     table = {"k": 2.0, "n": gg.zeros((), dtype=gg.int64)}
-    f = world.compile(lambda x: worked(x * table["k"], 30))
+    f, n = world.compile(lambda x: worked(x * table["k"], 30)), table["n"]
+    return f, lambda: n.__iadd__(1), lambda count: n.item() == count, grows(table)
+
+
+def drawing(world, uniform):
+    """A thread and a function that draw numbers, of which no two may be equal."""
+    drawn, table = [], {"k": 2.0}
+    f = world.compile(lambda x: (worked(x * table["k"], 30), uniform(4, dtype="float64")))
     return (
-        f,
-        lambda: table["n"].__iadd__(1),
-        lambda n: table["n"].item() == n,
-        lambda: table.update(k=table["k"] + 1),
+        lambda x: drawn.extend(f(x)[1].tolist()),
+        lambda: drawn.append(uniform(dtype="float64").item()),
+        lambda n: len(drawn) - len({*drawn}),
+        grows(table),
     )
 
 
 @beside
 def a_thread_that_draws_numbers(world):
-    drawn, table = [], {"k": 2.0}
-    generator = gg.random.Generator(3)
-
-    def f(x):
-        y = worked(x * table["k"], 30)
-        return y, generator.uniform(4, dtype="float64")
-
-    f = world.compile(f)
-
-    def whole(x):
-        drawn.extend(f(x)[1].tolist())
-
-    return (
-        whole,
-        lambda: drawn.append(generator.uniform(dtype="float64").item()),
-        lambda n: len(drawn) - len({*drawn}),
-        lambda: table.update(k=table["k"] + 1),
-    )
+    return drawing(world, gg.random.Generator(3).uniform)
 
 
 @beside
 def a_thread_that_draws_from_the_default_generator(world):
-    drawn, table = [], {"k": 2.0}
-
-    def f(x):
-        return worked(x * table["k"], 30), gg.random.uniform(4, dtype="float64")
-
-    f = world.compile(f)
-
-    def whole(x):
-        drawn.extend(f(x)[1].tolist())
-
-    return (
-        whole,
-        lambda: drawn.append(gg.random.uniform(dtype="float64").item()),
-        lambda n: len(drawn) - len({*drawn}),
-        lambda: table.update(k=table["k"] + 1),
-    )
+    return drawing(world, gg.random.uniform)
 
 
 @program

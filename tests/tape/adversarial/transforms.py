@@ -2,12 +2,12 @@
 
 import gpugrad as gg
 
-from .harness import leaf, normal, program
+from .harness import add, leaf, normal, program
 
 V = normal(3, seed=30)
 
 
-def transformed(apply):
+def transformed(name, apply):
     """Two programs: a transform of a compiled function, and a compiled transform."""
 
     def runs(world, compiles_first):
@@ -16,56 +16,25 @@ def transformed(apply):
         def f(x):
             return (gg.exp(x * w) * table["k"]).sum()
 
-        if compiles_first:
-            function = apply(world.compile(f))
-        else:
-            function = world.compile(apply(f))
-        world.play(
-            function,
-            changes=[
-                lambda: table.update(k=3.0),
-                lambda: w.__imul__(2),
-                lambda: table.update(k=3),
-            ],
-        )
+        function = apply(world.compile(f)) if compiles_first else world.compile(apply(f))
+        changes = lambda: table.update(k=3.0), lambda: w.__imul__(2), lambda: table.update(k=3)
+        world.play(function, changes=changes)
 
     for compiles_first in (True, False):
 
         def one(world, compiles_first=compiles_first):
             runs(world, compiles_first)
 
-        one.__name__ = apply.__name__ + ("_of_compiled" if compiles_first else "_compiled")
-        one.__module__ = apply.__module__
-        program(one)
-    return apply
+        add(name + ("_of_compiled" if compiles_first else "_compiled"), __name__, one)
 
 
-@transformed
-def the_gradient(f):
-    return gg.grad(f)
+transformed("the_gradient", lambda f: gg.grad(f))
+transformed("the_value_and_the_gradient", lambda f: gg.value_and_grad(f))
+transformed("the_hessian", lambda f: gg.hessian(f))
+transformed("the_jacobian", lambda f: gg.jacobian(f))
+transformed("forward_mode", lambda f: lambda x: gg.jvp(f, (x,), (V,)))
 
 
-@transformed
-def the_value_and_the_gradient(f):
-    return gg.value_and_grad(f)
-
-
-@transformed
-def the_hessian(f):
-    return gg.hessian(f)
-
-
-@transformed
-def the_jacobian(f):
-    return gg.jacobian(f)
-
-
-@transformed
-def forward_mode(f):
-    return lambda x: gg.jvp(f, (x,), (V,))
-
-
-@transformed
 def reverse_mode(f):
     def both(x):
         y, pull = gg.vjp(f, x)
@@ -74,29 +43,12 @@ def reverse_mode(f):
     return both
 
 
-@transformed
-def a_map_over_examples(f):
-    return lambda x: gg.vmap(f)(gg.stack([x, x * 2]))
-
-
-@transformed
-def gradients_of_examples(f):
-    return lambda x: gg.vmap(gg.grad(f))(gg.stack([x, x * 2]))
-
-
-@transformed
-def the_gradient_of_the_gradient(f):
-    return gg.grad(lambda x: (gg.grad(f)(x) ** 2).sum())
-
-
-@transformed
-def a_product_with_the_hessian(f):
-    return lambda x: gg.hvp(f)(x, V)
-
-
-@transformed
-def a_checkpoint(f):
-    return lambda x: gg.grad(lambda x: gg.checkpoint(f, x))(x)
+transformed("reverse_mode", reverse_mode)
+transformed("a_map_over_examples", lambda f: lambda x: gg.vmap(f)(gg.stack([x, x * 2])))
+transformed("gradients_of_examples", lambda f: lambda x: gg.vmap(gg.grad(f))(gg.stack([x, x * 2])))
+transformed("the_gradient_of_the_gradient", lambda f: gg.grad(lambda x: (gg.grad(f)(x) ** 2).sum()))
+transformed("a_product_with_the_hessian", lambda f: lambda x: gg.hvp(f)(x, V))
+transformed("a_checkpoint", lambda f: lambda x: gg.grad(lambda x: gg.checkpoint(f, x))(x))
 
 
 @program

@@ -171,6 +171,26 @@ __device__ inline bool is_last(unsigned* arrived, unsigned count)
     return last;
 }
 
+// A launch that processes many arrays gets a table of them, see `tables` in loader.py. Of each array
+// it has the number of its first block and other numbers: first those of one kind of all `count`
+// arrays, then those of the next kind.
+
+#define WORDS 448  // so that a table and other arguments fit into the 4 KB of a launch
+
+struct Table { long long count, words[WORDS]; };
+
+// The array of this block: the last one whose first block is not after it.
+__device__ inline int find(const Table& table)
+{
+    int low = 0, high = (int)table.count - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (table.words[middle] <= blockIdx.x) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+
 // Random numbers that a key determines.
 
 typedef unsigned long long word;

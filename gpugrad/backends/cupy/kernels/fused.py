@@ -60,14 +60,14 @@ class Fused:
             key = *key, *[isinstance(x, cupy.ndarray) for x in inputs]
             if key not in self._known:
                 self._known[key] = self._prepared((*inputs, *results))
-            run, pack, numbers = self._known[key]
+            run, pack, grid, numbers = self._known[key]
             given = [
                 x if isinstance(x, cupy.ndarray) else (int if d.kind in "iu" else float)(x)
                 for x, d in zip(inputs, self.dtypes, strict=True)
             ]
             args = *given, *results, self._size, *numbers
             if self._total is None:
-                run(*elementwise_grid(self._size, np.dtype(f"V{16 // pack}")), args)
+                run(*grid, args)
             else:
                 _, shape, columns = self._total
                 grid, parts = chunks(self._size // columns, columns, self._dtype, pack > 1)
@@ -76,14 +76,12 @@ class Fused:
         return tuple(results) if len(results) > 1 else results[0]
 
     def _prepared(self, arrays):
-        """The kernel for arrays that lie so, how many elements it reads at a time, and numbers."""
+        """The kernel for arrays that lie so, how many elements it reads at a time, the grid for
+        them, and numbers that it takes."""
         self.text, layout = self.source(arrays)
         run = _module(self.text, self._dtype.name).get_function("fused")
-        return run, layout.pack, layout.numbers
-
-    def whole(self, text):
-        """The whole program of the kernel with this text, and how to compile it."""
-        return _whole(text), _options(self._dtype.name)
+        grid = elementwise_grid(self._size, np.dtype(f"V{16 // layout.pack}"))
+        return run, layout.pack, grid, layout.numbers
 
     def source(self, arrays):
         """The text of the kernel for inputs and results that lie so, and their `_Layout`."""
@@ -272,6 +270,7 @@ class _Layout:
         lengths = [n for n in shape if n > 1]
         lengths, *rows = ([row[k] for k in order] for row in (lengths, *rows))
         lengths, rows = merged(lengths, *rows)
+        rows = dict(zip(map(id, given), rows, strict=True))
         dense = [prod(lengths[k + 1 :]) for k in range(len(lengths))]
         if len(lengths) > 1:
             self.lines.append("Index rest = i;")
@@ -280,13 +279,12 @@ class _Layout:
                 self.lines.append(f"[[maybe_unused]] const Index i{k} = rest % (Index){n};")
                 self.lines.append(f"rest /= (Index){n};")
             self.lines.append("[[maybe_unused]] const Index i0 = rest;")
-        found = iter([self._access(k, x, *row) for k, (x, *row) in enumerate(
-            [(x.itemsize, row, dense) for x, row in zip(given, rows, strict=True)]
-        )])  # fmt: skip
-        self.accesses = [next(found) if hasattr(x, "strides") else None for x in arrays]
+        self.accesses = [
+            self._access(k, x.itemsize, rows[id(x)], dense) if id(x) in rows else None
+            for k, x in enumerate(arrays)
+        ]
         pairs = zip(arrays, self.accesses, strict=True)
         packed = [x for x, access in pairs if access and access.kind == "pack"]
-        rows = {id(x): row for x, row in zip(given, rows, strict=True)}
         self.pack = 16 // max([x.itemsize for x in packed], default=16)
         while self.pack > 1 and not (
             (len(lengths) < 2 or lengths[-1] % self.pack == 0)

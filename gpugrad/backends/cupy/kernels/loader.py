@@ -18,17 +18,20 @@ TYPES = {
 }
 
 
-_sources: dict[str, tuple[Path, str]] = {}  # topic -> a file, and what comes after it
+WORDS = 448  # of a table, with which the arguments of a launch fit into their 4 KB
+_TABLE = np.dtype([("count", "i8"), ("words", "i8", WORDS)])
+
+_sources: dict[str, tuple[Path, str]] = {}  # topic -> its file, and text that follows it
 
 
 def add_sources(folder):
-    """Make the files ``<topic>.cu`` in ``folder`` known."""
+    """Register a topic for each file ``<topic>.cu`` in ``folder``."""
     for file in folder.glob("*.cu"):
         add_source(file.stem, file)
 
 
 def add_source(topic, file, more=""):
-    """Make a topic known whose source is that of a file and, after it, ``more``."""
+    """Register a topic: its source is that of a file and, after it, the text ``more``."""
     _sources[topic] = file, more
 
 
@@ -55,7 +58,7 @@ def accumulator(dtype):
 def kernel(topic, name, dtype, other=None):
     """The kernel ``name`` of ``<topic>.cu`` for arrays of ``dtype``, compiled when first called.
 
-    other: the dtype of those arrays that the source says can have another one.
+    other: the dtype of those arrays whose dtype may differ, as the source says.
 
     Call it with a grid, a block and its arguments: ``kernel((blocks,), (threads,), args)``. The
     kernel receives a Python int as a ``long long`` and a float as a ``double``.
@@ -79,11 +82,11 @@ def elementwise_grid(n, dtype):
 
 
 def contiguous(x):
-    """``x`` itself or a copy that is C-contiguous."""
-    return x if x.flags.c_contiguous else copy(x)
+    """``x`` itself if it is C-contiguous or None, else a copy that is."""
+    return x if x is None or x.flags.c_contiguous else copy(x)
 
 
-MANY = 2**18  # elements, for which it pays to find out how an array is broadcast
+MANY = 2**18  # elements, from which on it pays to find out how an array is broadcast
 
 
 def copy(x):
@@ -139,9 +142,9 @@ def maker(shape, dtype, strides):
 
 
 def flat(x):
-    """``x`` as kernels take it that go over all elements, and whether it is only one element.
+    """``x`` for a kernel that goes over all elements, and whether it is only one element.
 
-    An array of equal elements, which was broadcast from one, is passed as that element.
+    An array that was broadcast from one element stays as it is; others are made contiguous.
     """
     one = is_one(x)
     return (x if one else contiguous(x)), one
@@ -152,6 +155,24 @@ def is_one(x):
     if x.flags.c_contiguous:
         return x.size == 1
     return all(n == 1 or not step for n, step in zip(x.shape, x.strides, strict=True))
+
+
+def tables(blocks, *rows):
+    """The tables that launches take which process many arrays, ``Table`` in common.cuh.
+
+    blocks: how many blocks of threads each array needs. rows: other numbers of each array.
+
+    Yields for each launch the slice of the arrays that it is for, its table, and its blocks.
+    """
+    most = WORDS // (1 + len(rows))
+    for start in range(0, len(blocks), most):
+        some = slice(start, start + most)
+        stops = blocks[some].cumsum()
+        words = np.concatenate([stops - blocks[some], *[row[some] for row in rows]])
+        table = np.zeros(1, _TABLE)
+        table["count"] = len(stops)
+        table["words"][0, : len(words)] = words
+        yield some, table, int(stops[-1])
 
 
 @cache

@@ -2,28 +2,14 @@
 // tensors; each block processes up to CHUNK elements of one tensor.
 
 #define CHUNK 2048
-#define WORDS 448  // so that Tensors and other arguments fit into the 4 KB of a launch
 
-// words: the number of each tensor's first block, the tensors' sizes, the addresses of all their
-// first arrays, of all their second ones, and so on.
-struct Tensors { long long count, words[WORDS]; };
-
-// This block's tensor: the last one whose first block is not after it.
-__device__ inline int find(const Tensors& tensors)
-{
-    int low = 0, high = (int)tensors.count - 1;
-    while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (tensors.words[middle] <= blockIdx.x) low = middle;
-        else high = middle - 1;
-    }
-    return low;
-}
+// A table has the sizes of the tensors, the addresses of all their first arrays, those of all their
+// second ones, and so on.
 
 // Runs `rule(x)` for each element of the block's chunk, where x holds the values of ARRAYS arrays,
 // and stores all of them but the first READ_ONLY.
 template <int ARRAYS, int READ_ONLY, class Rule>
-__device__ inline void each(const Tensors& tensors, Rule rule)
+__device__ inline void each(const Table& tensors, Rule rule)
 {
     int which = find(tensors);
     long long first = tensors.words[which];
@@ -70,7 +56,7 @@ __device__ inline void each(const Tensors& tensors, Rule rule)
 struct SgdNumbers { A lr, weight_decay; };
 
 extern "C" __global__ void
-sgd(const Tensors tensors, SgdNumbers by, const SgdNumbers* at, const float* skip)
+sgd(const Table tensors, SgdNumbers by, const SgdNumbers* at, const float* skip)
 {
     if (*skip != 0) return;
     if (at) by = *at;
@@ -84,7 +70,7 @@ sgd(const Tensors tensors, SgdNumbers by, const SgdNumbers* at, const float* ski
 struct MomentumNumbers { A lr, weight_decay, momentum, new_share, nesterov; };
 
 extern "C" __global__ void
-sgd_momentum(const Tensors tensors, MomentumNumbers by, const MomentumNumbers* at,
+sgd_momentum(const Table tensors, MomentumNumbers by, const MomentumNumbers* at,
              const float* skip)
 {
     if (*skip != 0) return;
@@ -102,7 +88,7 @@ sgd_momentum(const Tensors tensors, MomentumNumbers by, const MomentumNumbers* a
 struct AdamNumbers { A weight_decay, kept, decay1, share1, beta2, share2, step, eps; };
 
 template <bool AMSGRAD>
-__device__ inline void update_by_adam(const Tensors& tensors, const AdamNumbers& by)
+__device__ inline void update_by_adam(const Table& tensors, const AdamNumbers& by)
 {
     each<AMSGRAD ? 5 : 4, 1>(tensors, [=](A* x) {
         if (by.weight_decay != 0) x[0] += by.weight_decay * x[1];
@@ -114,13 +100,13 @@ __device__ inline void update_by_adam(const Tensors& tensors, const AdamNumbers&
 }
 
 extern "C" __global__ void
-adam(const Tensors tensors, const AdamNumbers by, const AdamNumbers* at, const float* skip)
+adam(const Table tensors, const AdamNumbers by, const AdamNumbers* at, const float* skip)
 {
     if (*skip == 0) update_by_adam<false>(tensors, at ? *at : by);
 }
 
 extern "C" __global__ void
-amsgrad(const Tensors tensors, const AdamNumbers by, const AdamNumbers* at, const float* skip)
+amsgrad(const Table tensors, const AdamNumbers by, const AdamNumbers* at, const float* skip)
 {
     if (*skip == 0) update_by_adam<true>(tensors, at ? *at : by);
 }
@@ -128,7 +114,7 @@ amsgrad(const Tensors tensors, const AdamNumbers by, const AdamNumbers* at, cons
 // Clipping. Sums are always added up in the same order, so results are reproducible.
 
 // Stores each block's sum of squares in `sums`.
-extern "C" __global__ void squares(const Tensors tensors, A* sums)
+extern "C" __global__ void squares(const Table tensors, A* sums)
 {
     A sum = 0;
     each<1, 1>(tensors, [&](A* x) { sum += x[0] * x[0]; });
@@ -150,14 +136,14 @@ total_norm(const A* sums, A* out, long long n, double most)
     }
 }
 
-extern "C" __global__ void scale(const Tensors tensors, const A* factor)
+extern "C" __global__ void scale(const Table tensors, const A* factor)
 {
     A by = *factor;
     each<1, 0>(tensors, [=](A* x) { x[0] *= by; });
 }
 
 // Multiplies by `factor`, and sets `found` to 1 if an element was not finite.
-extern "C" __global__ void unscale(const Tensors tensors, const float* factor, float* found)
+extern "C" __global__ void unscale(const Table tensors, const float* factor, float* found)
 {
     A by = (A)*factor;
     bool bad = false;

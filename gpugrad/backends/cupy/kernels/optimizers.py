@@ -6,21 +6,12 @@ import cupy
 import numpy as np
 from cupy.cuda.function import CPointer
 
-from .loader import covers, kernel
+from .loader import accumulator, covers, kernel, tables
 
-CHUNK = 2048  # elements of a block, and words of `Tensors`, as in the source
-WORDS = 448
+CHUNK = 2048  # elements of a block, as in the source
 THREADS = 256
 
 _NUMBERS = 8  # the most that a kernel takes
-
-_TENSORS = np.dtype([("count", "i8"), ("words", "i8", WORDS)])
-
-
-@cache
-def multi_tensor_updater(device, dtype):
-    """The `MultiTensorUpdater` of a dtype on a device, which is given by its number."""
-    return MultiTensorUpdater(device, dtype)
 
 
 class MultiTensorUpdater:
@@ -29,12 +20,14 @@ class MultiTensorUpdater:
     A launch takes a table of the tensors' sizes and addresses among its arguments, so they may
     lie anywhere and nothing is copied into one buffer. If there are more tensors than a table
     has room for, there are several launches.
+
+    device: the number of the device.
     """
 
     def __init__(self, device, dtype):
         self.device = device
         self.dtype = dtype
-        self.computed = np.dtype("f8" if dtype == "float64" else "f4")
+        self.computed = accumulator(dtype)
 
     def entry(self, arrays):
         """What a table says of a parameter and its state; None if they cannot be in one."""
@@ -56,15 +49,15 @@ class MultiTensorUpdater:
         Returns whether it was done. It is not if two parameters share memory, since neither
         would see the other's update.
         """
-        tables = _tables(b"".join(entries), len(entries), self.dtype.itemsize)
-        if tables is None:
+        launches = _launches(b"".join(entries), len(entries), self.dtype.itemsize)
+        if launches is None:
             return False
         run = kernel("optimizers", name, self.dtype)
         at = None
         if type(numbers) is cupy.ndarray:
             at = numbers
         else:
-            tables.numbers[: len(numbers)] = numbers
+            launches.numbers[: len(numbers)] = numbers
         with cupy.cuda.Device(self.device):
             if skip is None:
                 skip = self._zero
@@ -74,9 +67,9 @@ class MultiTensorUpdater:
                 for g in grads
             ]  # fmt: skip
             addresses = [g.data.ptr for g in grads]
-            for table in tables.launches:
+            for table in launches.tables:
                 table.first_arrays[:] = addresses[table.some]
-                run((table.blocks,), (THREADS,), (table.argument, tables.argument, at, skip))
+                run((table.blocks,), (THREADS,), (table.argument, launches.argument, at, skip))
         return True
 
     @cached_property
@@ -90,30 +83,22 @@ class MultiTensorUpdater:
         Sets ``found``, of the same kind, to 1 if an element is not finite. Returns whether it was
         done. It is not if the arrays cannot be in a table.
         """
-        tables = self._tables_to_clip(arrays)
-        if tables is None:
-            return False
-        run = kernel("optimizers", "unscale", self.dtype)
-        with cupy.cuda.Device(self.device):
-            for table in tables.launches:
-                run((table.blocks,), (THREADS,), (table.argument, factor, found))
-        return True
+        return self._multiply("unscale", arrays, factor, found)
 
     def norm(self, arrays, most):
         """The 2-norm of all arrays together, and the factor that reduces it to at most ``most``.
 
         Both are 0-d, float32 for 16-bit arrays. Returns None if the arrays cannot be in a table.
         """
-        tables = self._tables_to_clip(arrays)
+        tables = self._tables(arrays)
         if tables is None:
             return None
         with cupy.cuda.Device(self.device):
-            total = sum(table.blocks for table in tables.launches)
-            sums = cupy.empty(total, self.computed)
-            out = cupy.empty(2, self.computed)
+            total = sum(table.blocks for table in tables)
+            sums, out = cupy.empty(total, self.computed), cupy.empty(2, self.computed)
             run = kernel("optimizers", "squares", self.dtype)
             start = 0
-            for table in tables.launches:
+            for table in tables:
                 run((table.blocks,), (THREADS,), (table.argument, sums[start:]))
                 start += table.blocks
             kernel("optimizers", "total_norm", self.dtype)((1,), (1024,), (sums, out, total, most))
@@ -124,26 +109,34 @@ class MultiTensorUpdater:
 
         Returns whether it was done. It is not if the arrays cannot be in a table.
         """
-        tables = self._tables_to_clip(arrays)
+        return self._multiply("scale", arrays, factor)
+
+    def _multiply(self, name, arrays, *args):
+        """Run a kernel on all arrays; return whether they can be in a table."""
+        tables = self._tables(arrays)
         if tables is None:
             return False
-        run = kernel("optimizers", "scale", self.dtype)
+        run = kernel("optimizers", name, self.dtype)
         with cupy.cuda.Device(self.device):
-            for table in tables.launches:
-                run((table.blocks,), (THREADS,), (table.argument, factor))
+            for table in tables:
+                run((table.blocks,), (THREADS,), (table.argument, *args))
         return True
 
-    def _tables_to_clip(self, arrays):
+    def _tables(self, arrays):
+        """The `_Table` of each launch over arrays; None if they cannot be in one."""
         if not covers(self.dtype):
             return None
         if not all(a.flags.c_contiguous or a.flags.f_contiguous for a in arrays):
             return None
         entries = np.array([(a.size, a.data.ptr) for a in arrays], np.int64)
-        return _tables(entries.tobytes(), len(arrays), self.dtype.itemsize)
+        return _launches(entries.tobytes(), len(arrays), self.dtype.itemsize).tables
+
+
+multi_tensor_updater = cache(MultiTensorUpdater)
 
 
 class _Table:
-    """The `Tensors` of one launch.
+    """The table of one launch, see `loader.tables`.
 
     some: the slice of the tensors that it is for.
     blocks: the number of blocks.
@@ -151,34 +144,30 @@ class _Table:
     argument: what the kernel is given for it.
     """
 
-    def __init__(self, some, blocks, rows):
+    def __init__(self, some, table, blocks):
         self.some = some
         self.blocks = blocks
-        n = len(rows[0])
-        self._table = np.zeros(1, _TENSORS)  # which `argument` does not keep alive
-        self._table["count"] = n
-        words = self._table["words"][0]
-        words[: len(rows) * n] = np.concatenate(rows)
-        self.first_arrays = words[2 * n : 3 * n]
-        self.argument = CPointer(self._table.ctypes.data)
+        n = int(table["count"][0])
+        self.first_arrays = table["words"][0, 2 * n : 3 * n]
+        self.argument = CPointer(table.ctypes.data)  # `first_arrays` keeps that memory alive
 
 
-class _Tables:
+class _Launches:
     """The tables of all launches over some tensors, and the numbers that go with them.
 
     CuPy would read the ``__array_interface__`` of NumPy arrays at every launch, which takes longer
     than the rest of the launch.
     """
 
-    def __init__(self, launches, dtype):
-        self.launches = launches
+    def __init__(self, tables, dtype):
+        self.tables = tables
         self.numbers = np.zeros(_NUMBERS, dtype)
         self.argument = CPointer(self.numbers.ctypes.data)
 
 
 @lru_cache(maxsize=100)
-def _tables(entries, count, itemsize):
-    """Make the `_Tables` of ``count`` tensors, or return None if two parameters share memory.
+def _launches(entries, count, itemsize):
+    """Make the `_Launches` over ``count`` tensors, or return None if two parameters share memory.
 
     entries: of each tensor its size and the addresses of its arrays, as bytes. If there are
         several arrays, the first is a gradient and the second a parameter.
@@ -190,13 +179,5 @@ def _tables(entries, count, itemsize):
         stops = starts + sizes[order] * itemsize
         if (stops[:-1] > starts[1:]).any():
             return None
-    launches = []
-    most = WORDS // (len(addresses) + 2)
-    for i in range(0, count, most):
-        some = slice(i, i + most)
-        blocks = -(-sizes[some] // CHUNK)
-        stops = blocks.cumsum()
-        if stops[-1]:
-            rows = [stops - blocks, sizes[some], *[row[some] for row in addresses]]
-            launches.append(_Table(some, int(stops[-1]), rows))
-    return _Tables(launches, "f8" if itemsize == 8 else "f4")
+    found = tables(-(-sizes // CHUNK), sizes, *addresses)
+    return _Launches([_Table(*one) for one in found if one[2]], "f8" if itemsize == 8 else "f4")

@@ -73,8 +73,8 @@ def chunks(rows, columns, dtype, packed):
 def arrivals():
     """Counters for kernels of the current stream, each of which leaves them 0.
 
-    A graph's kernels have the counters of the stream in which they were captured, which no others
-    use as long as there is the graph.
+    A graph's kernels use the counters of the stream in which they were captured, which nothing else
+    uses while the graph exists.
     """
     stream = cupy.cuda.get_current_stream().ptr
     thread = get_ident() if stream == cupy.cuda.Stream.ptds.ptr else None
@@ -85,9 +85,9 @@ def arrivals():
     return _arrivals[key]
 
 
-LARGE = 1 << 20  # elements, of which packs are read
+LARGE = 1 << 20  # elements, from which on kernels read packs of 16 bytes
 _BLOCKS = 528  # that sum columns
-_MOST_COMPARED = 1 << 22  # pairs of a row and an index, which takes less time than to sort
+_MOST_COMPARED = 1 << 22  # pairs of a row and an index; comparing fewer is faster than sorting
 _arrivals: dict = {}
 
 

@@ -3,25 +3,8 @@
 
 #define CHUNK 16384  // bytes that a block copies into or out of a program
 #define UNITS 2048   // and units of an array that is joined to others
-#define WORDS 448    // so that the arguments fit into the 4 KB of a launch
 
 struct Words { unsigned long long items[WORDS]; };
-
-// words: the number of each copy's first block, and three others that a kernel needs of it; of each
-// `count`.
-struct Copies { long long count, words[WORDS]; };
-
-// This block's copy: the last one whose first block is not after it.
-__device__ inline int find(const Copies& copies)
-{
-    int low = 0, high = (int)copies.count - 1;
-    while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (copies.words[middle] <= blockIdx.x) low = middle;
-        else high = middle - 1;
-    }
-    return low;
-}
 
 // Arguments of a launch are copied when it is made, so the host may reuse their memory at once.
 extern "C" __global__ void store_words(const Words words, unsigned long long* out, long long n)
@@ -38,10 +21,10 @@ template <class Unit> __device__ inline void copy_units(char* to, const char* fr
     for (int i = whole * sizeof(Unit) + threadIdx.x; i < n; i += blockDim.x) to[i] = from[i];
 }
 
-// words: also the sizes in bytes, the addresses of the program's arrays, and where in `addresses`
+// The table has the sizes in bytes, the addresses of the program's arrays, and where in `addresses`
 // those of the caller's are. An address of 0 means that there is nothing to copy.
 extern "C" __global__ void copy_arrays(
-    const Copies copies, const unsigned long long* addresses, bool outward)
+    const Table copies, const unsigned long long* addresses, bool outward)
 {
     int which = find(copies);
     long long start = (blockIdx.x - copies.words[which]) * CHUNK;
@@ -61,7 +44,7 @@ extern "C" __global__ void copy_arrays(
 }
 
 template <class Unit>
-__device__ inline void join_rows(const Copies& parts, Unit* out, long long rows, long long width)
+__device__ inline void join_rows(const Table& parts, Unit* out, long long rows, long long width)
 {
     int which = find(parts);
     long long count = parts.count, start = (blockIdx.x - parts.words[which]) * UNITS;
@@ -76,9 +59,9 @@ __device__ inline void join_rows(const Copies& parts, Unit* out, long long rows,
 }
 
 // Joins contiguous arrays, each of fewer than 2**31 units, along an axis. The product of the lengths
-// of the axes before it is `rows`; `width` is how many units the result's rows have. words: also how
+// of the axes before it is `rows`; `width` is how many units the result's rows have. The table has how
 // many units an array's rows have, where these begin in those of the result, and its address.
-extern "C" __global__ void join(const Copies parts, char* out, long long rows, long long width,
+extern "C" __global__ void join(const Table parts, char* out, long long rows, long long width,
                                 int unit)
 {
     if (unit == 16) join_rows(parts, (Bytes*)out, rows, width);

@@ -65,6 +65,8 @@ def largest(x, shape, geometry):
 
 
 def find(x, values, dtype, geometry):
+    if values.dtype != x.dtype:
+        return None
     out = cupy.empty(values.shape, dtype)
     return _launch("find_taps", (x, values), out, geometry, np.int32(out.itemsize))
 

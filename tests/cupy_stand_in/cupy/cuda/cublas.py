@@ -5,6 +5,7 @@ numbers, and arguments that cuBLAS rejects are errors.
 """
 
 import ctypes
+import inspect
 import threading
 from typing import ClassVar
 
@@ -42,80 +43,64 @@ def gemmEx(
     handle, transa, transb, m, n, k, alpha, A, Atype, lda, B, Btype, ldb, beta, C, Ctype, ldc,
     computeType, algo,
 ):  # fmt: skip
-    refuse("a call of cuBLAS through CuPy")
-    _calls.append("gemmEx")
-    _multiply(
-        handle, transa, transb, m, n, k, alpha, A, Atype, lda, 0, B, Btype, ldb, 0, beta,
-        C, Ctype, ldc, m * n, 1, computeType,
-    )  # fmt: skip
+    _by_cupy("gemmEx", **locals())
 
 
 def gemmStridedBatchedEx(
     handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB, beta,
     C, Ctype, ldc, strideC, batchCount, computeType, algo,
 ):  # fmt: skip
+    _by_cupy("gemmStridedBatchedEx", **locals())
+
+
+def _by_cupy(name, **given):
     refuse("a call of cuBLAS through CuPy")
-    _calls.append("gemmStridedBatchedEx")
-    _multiply(
-        handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB,
-        beta, C, Ctype, ldc, strideC, batchCount, computeType,
-    )  # fmt: skip
+    _calls.append(name)
+    if given["handle"] != get_cublas_handle():
+        raise CUBLASError("CUBLAS_STATUS_INVALID_VALUE")
+    _multiply(**given)
 
 
 def _multiply(
-    handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB, beta,
-    C, Ctype, ldc, strideC, count, compute, of_cupy=True,
+    handle, transa, transb, m, n, k, alpha, A, Atype, lda, B, Btype, ldb, beta, C, Ctype, ldc,
+    computeType, algo, strideA=0, strideB=0, strideC=0, batchCount=1,
 ):  # fmt: skip
-    given = [x for x in locals().values() if type(x) not in (int, bool)]
+    given = [x for x in locals().values() if type(x) is not int and type(x) is not bool]
     if given:
         raise TypeError(f"an integer is required, not {given}")
     a_shape = (k, m) if transa else (m, k)
     b_shape = (n, k) if transb else (k, n)
-    fits = lda >= a_shape[0] > 0 and ldb >= b_shape[0] > 0 and ldc >= m > 0 and count > 0
-    if (of_cupy and handle != get_cublas_handle()) or not fits or strideA < 0 or strideB < 0:
+    fits = lda >= a_shape[0] > 0 and ldb >= b_shape[0] > 0 and ldc >= m > 0 and batchCount > 0
+    if not fits or strideA < 0 or strideB < 0:
         raise CUBLASError("CUBLAS_STATUS_INVALID_VALUE")
-    into = (Atype, 0) if Atype in (2, 14) else (Atype,)  # 16-bit products may be float32
-    if Atype != Btype or Ctype not in into or compute not in _COMPUTE[Atype]:
+    is_half = Atype in (2, 14)
+    into = (Atype, 0) if is_half else (Atype,)  # 16-bit products may be float32
+    if Atype != Btype or Ctype not in into or computeType not in _COMPUTE[Atype]:
         raise CUBLASError("CUBLAS_STATUS_NOT_SUPPORTED")
-    if count > 1 and strideC < ldc * n:
+    if batchCount > 1 and strideC < ldc * n:
         raise CUBLASError("products overlap")
     computed = np.float64 if Atype == 1 else np.float32
     one, zero = (np.ctypeslib.as_array((ctypes.c_byte * 8).from_address(p)) for p in (alpha, beta))
     one, zero = (x.view(computed)[0] for x in (one, zero))
     sums_are_exact = vars(_modes).get(str(handle), 0) & _SUMS_IN_COMPUTE_TYPE
+    a = _at(A, Atype, (batchCount, *a_shape), (strideA, 1, lda))
+    b = _at(B, Atype, (batchCount, *b_shape), (strideB, 1, ldb))
+    c = _at(C, Ctype, (batchCount, m, n), (strideC, 1, ldc))
 
     def work():
-        _compute(
-            transa, transb, k, A, Atype, lda, strideA, B, ldb, strideB, C, Ctype, ldc, strideC,
-            a_shape, b_shape, m, n, count, compute, computed, one, zero, sums_are_exact,
-        )  # fmt: skip
+        x, y = (_rounded(v.astype(computed), computeType) for v in (a, b))
+        x, y = x.swapaxes(1, 2) if transa else x, y.swapaxes(1, 2) if transb else y
+        out = one * np.matmul(x, y)
+        if is_half and not sums_are_exact:
+            half = k // 2  # of two sums each is rounded
+            parts = np.matmul(x[..., :half], y[:, :half]), np.matmul(x[..., half:], y[:, half:])
+            out = one * sum(part.astype(_DTYPES[Atype]).astype(computed) for part in parts)
+        if zero:  # else the memory, which may hold nan, is not read
+            out += zero * c
+        c[...] = out.astype(c.dtype)
 
     do(work)
-    a = _at(A, Atype, (count, *a_shape), (strideA, 1, lda))
-    b = _at(B, Atype, (count, *b_shape), (strideB, 1, ldb))
-    c = _at(C, Ctype, (count, m, n), (strideC, 1, ldc))
     launched("gemm", [a, b, c] if zero else [a, b], [c])
-
-
-def _compute(
-    transa, transb, k, A, Atype, lda, strideA, B, ldb, strideB, C, Ctype, ldc, strideC,
-    a_shape, b_shape, m, n, count, compute, computed, one, zero, sums_are_exact,
-):  # fmt: skip
-    a = _at(A, Atype, (count, *a_shape), (strideA, 1, lda))
-    b = _at(B, Atype, (count, *b_shape), (strideB, 1, ldb))
-    c = _at(C, Ctype, (count, m, n), (strideC, 1, ldc))
-    a, b = (_rounded(x.astype(computed), compute) for x in (a, b))
-    a = a.swapaxes(1, 2) if transa else a
-    b = b.swapaxes(1, 2) if transb else b
-    out = one * np.matmul(a, b)
-    if Atype in (2, 14) and not sums_are_exact:
-        half = k // 2  # of two sums each is rounded
-        parts = np.matmul(a[..., :half], b[:, :half]), np.matmul(a[..., half:], b[:, half:])
-        dtype = _DTYPES[Atype]
-        out = one * sum(part.astype(dtype).astype(computed) for part in parts)
-    if zero:  # else the memory, which may hold nan, is not read
-        out += zero * c
-    c[...] = out.astype(c.dtype)
 
 
 def _at(pointer, kind, shape, steps):
@@ -175,21 +160,17 @@ def _cublasSetMathMode(handle, mode):
     setMathMode(handle, mode)
 
 
-def _cublasGemmEx(*args):
-    (
-        handle, transa, transb, m, n, k, alpha, A, Atype, lda, B, Btype, ldb, beta, C, Ctype, ldc,
-        compute, _,
-    ) = args  # fmt: skip
-    _check_handle(handle)
-    _multiply(
-        handle, transa, transb, m, n, k, alpha, A, Atype, lda, 0, B, Btype, ldb, 0, beta,
-        C, Ctype, ldc, m * n, 1, compute, False,
-    )  # fmt: skip
+def _by_library(function):
+    names = inspect.signature(function).parameters
+
+    def call(*args):
+        _check_handle(args[0])
+        _multiply(**dict(zip(names, args, strict=True)))
+
+    return call
 
 
-def _cublasGemmStridedBatchedEx(*args):
-    _check_handle(args[0])
-    _multiply(*args[:-1], False)
+_cublasGemmEx, _cublasGemmStridedBatchedEx = map(_by_library, (gemmEx, gemmStridedBatchedEx))
 
 
 def _check_handle(handle):

@@ -48,50 +48,40 @@ class NcclCommunicator:
                 raise NcclError("NCCL_ERROR_INVALID_USAGE")
 
     def allReduce(self, sendbuf, recvbuf, count, datatype, op, stream):
-        def work():
-            values = self._gathered(sendbuf, count, datatype)
-            _memory(recvbuf, count, datatype)[...] = _REDUCE[op].reduce(values)
-
-        self._enqueue(("allReduce", count, datatype, op), stream, work)
+        what = "allReduce", count, datatype, op
+        self._enqueue(what, stream, sendbuf, count, recvbuf, _REDUCE[op].reduce)
 
     def broadcast(self, sendbuff, recvbuff, count, datatype, root, stream):
-        def work():
-            values = self._gathered(sendbuff, count, datatype)
-            _memory(recvbuff, count, datatype)[...] = values[root]
-
-        self._enqueue(("broadcast", count, datatype, root), stream, work)
+        what = "broadcast", count, datatype, root
+        self._enqueue(what, stream, sendbuff, count, recvbuff, lambda values: values[root])
 
     def allGather(self, sendbuf, recvbuf, count, datatype, stream):
-        def work():
-            values = self._gathered(sendbuf, count, datatype)
-            _memory(recvbuf, count * self._size, datatype)[...] = np.concatenate(values)
-
-        self._enqueue(("allGather", count, datatype), stream, work)
+        what = "allGather", count, datatype
+        self._enqueue(what, stream, sendbuf, count, recvbuf, np.concatenate)
 
     def reduceScatter(self, sendbuf, recvbuf, recvcount, datatype, op, stream):
-        def work():
-            values = self._gathered(sendbuf, recvcount * self._size, datatype)
-            own = slice(self._rank * recvcount, (self._rank + 1) * recvcount)
-            _memory(recvbuf, recvcount, datatype)[...] = _REDUCE[op].reduce(values)[own]
+        what, own = ("reduceScatter", recvcount, datatype, op), self._rank * recvcount
 
-        self._enqueue(("reduceScatter", recvcount, datatype, op), stream, work)
+        def scattered(values):
+            return _REDUCE[op].reduce(values)[own : own + recvcount]
 
-    def _enqueue(self, what, stream, work):
+        self._enqueue(what, stream, sendbuf, recvcount * self._size, recvbuf, scattered)
+
+    def _enqueue(self, what, stream, sent, count, received, compute):
+        """Later send ``count`` elements, and receive what ``compute`` makes of all ranks'."""
         if current_device().id != self._device:
             raise NcclError("NCCL_ERROR_INVALID_USAGE: another device is current")
         _calls.append((*what[:2], stream))
+        gather = (lambda x: [x]) if self._comm is None else lambda x: self._comm.allgather(x)
 
-        def checked():
-            others = [what] if self._comm is None else self._comm.allgather(what)
+        def work():
+            others = gather(what)
             if others != [what] * self._size:
                 raise NcclError(f"the ranks call different collectives: {others}")
-            work()
+            out = compute(gather(_memory(sent, count, what[2]).copy()))
+            _memory(received, out.size, what[2])[...] = out
 
-        stream_of(stream)._enqueue(checked)
-
-    def _gathered(self, pointer, count, datatype):
-        own = _memory(pointer, count, datatype).copy()
-        return [own] if self._comm is None else self._comm.allgather(own)
+        stream_of(stream)._enqueue(work)
 
 
 def _memory(pointer, count, datatype):

@@ -2,8 +2,7 @@
 
 import numpy as np
 import scipy.special
-from cupy._array import ndarray, on_current, unwrapped, wrap
-from cupy._capture import made
+from cupy._array import made, ndarray, on_current, unwrapped
 
 __all__ = (
     "bdtr bdtrc bdtri beta betainc betaincinv betaln binom boxcox boxcox1p cbrt chdtr chdtrc "
@@ -25,7 +24,7 @@ def _through(name, function):
     def call(*args):
         on_current(args)
         values = [unwrapped(x) for x in args]
-        return made(lambda: np.asarray(function(*values)), lambda x: wrap(x, []), [])
+        return made(lambda: np.asarray(function(*values)))
 
     call.__name__ = name
     return call

@@ -1,12 +1,21 @@
-"""Twins that call a kernel, or else the definition, which has the same bits."""
+"""What several twins need: checks of arrays, and the definition where a kernel is missing."""
 
 import numpy as np
 
+from ...backends.dtypes import float32, float64
 
-class Whole:
-    """A twin that returns what the definition returns where ``twin`` returns None.
 
-    The kernel may not be there yet, while a recorded call of a twin is one for good.
+def are_alike(x, *others):
+    """Whether kernels take these arrays: in C order, with the same shape and dtype."""
+    kinds = {(type(y), y.dtype, y.shape, y.flags.c_contiguous) for y in (x, *others)}
+    return x.dtype in (float32, float64) and kinds == {(np.ndarray, x.dtype, x.shape, True)}
+
+
+class TwinOrDefinition:
+    """A twin that calls the op's definition where the function ``twin`` returns None.
+
+    That function returns None as long as its kernel is not compiled. Since the definition has the
+    same bits, a program that has recorded a call of this twin can repeat it at any time.
 
     call, target: the op, and the input that the twin is a rule for, or ``"joint"``; None for a
         forward. The rule takes the parameters of the definition's, in their order.
@@ -30,6 +39,6 @@ class Whole:
         return self.definition(xp, *args, **static) if found is None else found
 
 
-def whole(call, target=None):
-    """A decorator that makes a function a `Whole`."""
-    return lambda twin: Whole(call, target, twin)
+def or_definition(call, target=None):
+    """A decorator that makes a function a `TwinOrDefinition`."""
+    return lambda twin: TwinOrDefinition(call, target, twin)
