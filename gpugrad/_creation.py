@@ -8,6 +8,7 @@ that this machine does not have.
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
+from ._batched import BatchedTensor
 from ._dtypes import DEFAULTS, isdtype, result_type
 from ._foreign_names import explains_arguments
 from ._tensor import Tensor
@@ -48,10 +49,12 @@ def tensor(
     >>> gpugrad.tensor([1, 2.5])
     tensor([1. , 2.5])
     """
-    if isinstance(data, Tensor):
+    if type(data) is BatchedTensor:
         data = data.detach()
         return asarray(data, dtype=dtype, device=device, copy=True, requires_grad=requires_grad)
-    if holds_tensor(data):
+    if isinstance(data, Tensor):
+        data = data.array
+    elif holds_tensor(data):
         stacked = _stacked("tensor", data, dtype, device)
         if stacked.requires_grad:
             raise RuntimeError(

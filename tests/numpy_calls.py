@@ -236,6 +236,7 @@ np.nanquantile(NAN * x, [[0.0, 0.3], [0.8, 1.0]], axis=1, keepdims=True)
 np.nanquantile(NAN * x, x[0, :])
 np.nanstd(NAN * x, axis=1)
 np.nansum(NAN * x, axis=1)
+np.nansum(NAN * x, where=A > 0.5)
 np.nanvar(NAN * x, axis=1, ddof=1)
 np.nonzero(x > 0.4)[1]
 np.ones_like(x)

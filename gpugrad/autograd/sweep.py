@@ -558,7 +558,9 @@ def fit(xp, c, shape, dtype, op):
                 f"shape {shape}"
             )
         stretched = [lead + i for i, (n, m) in enumerate(zip(shape, trail, strict=True)) if n != m]
-        c = xp.reshape(xp.sum(c, axis=(*range(lead), *stretched), dtype=c.dtype), shape)
+        c = xp.sum(c, axis=(*range(lead), *stretched), dtype=c.dtype)
+        if stretched:
+            c = xp.reshape(c, shape)
     if c.dtype != dtype:
         kind = "complex floating"
         if xp.isdtype(c.dtype, kind) and not xp.isdtype(dtype, kind):

@@ -19,7 +19,7 @@ _EFFECTS = {warnings.warn, warnings.warn_explicit, print, open}
 # Modules of which any call is allowed, and functions that restore what they change.
 _QUIET = (
     "importlib._bootstrap", "_frozen_importlib", "gpugrad._processes.", "gpugrad.backends.cupy.",
-    "gpugrad.kernels.cuda.", "gpugrad.tape.", "gpugrad.tools.",
+    "gpugrad.backends.native.", "gpugrad.kernels.cuda.", "gpugrad.tape.", "gpugrad.tools.",
 )  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
 _STEPS = {"step", "_follow_groups", "zero_grad", "unscale_", "step_unless"}

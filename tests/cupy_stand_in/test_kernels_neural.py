@@ -70,7 +70,7 @@ class TestDense:
             kept = {"activation": activation, "wanted": wanted}
             if np.prod(shape) > 1e6 and not all(wanted):
                 continue
-            expected = by_definition(op, "joint", g, x, weight, None, out, **kept)
+            expected = by_definition(op, "joint", g, x, weight, out, **kept)
             expected = *expected[:2], expected[2].reshape(-1, shape[-1]).sum(0)
             expected = [e if w else None for e, w in zip(expected, (*wanted, False), strict=False)]
             agree(by_twin(op, "joint", g, x, weight, out, **kept), expected, dtype, -1)
