@@ -33,6 +33,10 @@ def scipy_function(name):
         function = getattr(function, "__wrapped__", function)
         if name in ("bdtr", "bdtrc", "bdtri"):
             return _keep_dtype(_with_integer_trials(function))
+        if isinstance(function, np.ufunc) and function.nout == 1:
+            from .numpy.threads import divided  # here, since that module imports this package
+
+            function = divided(function)
     return _keep_dtype(function)
 
 

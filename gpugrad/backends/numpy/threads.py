@@ -37,6 +37,7 @@ _PIECE = 1 << 19  # about the fewest in a piece
 _SMALL, _ELEMENTS, _MANY = 1_000_000, 1200, 16
 _LARGE = 1 << 28  # multiplications from which on there are twice as many pieces
 _ROWS, _ALIGNED = 64, 16  # other pieces have at least _ROWS rows or columns, a multiple of _ALIGNED
+_PART = 1 << 15  # elements of which a thread computes a slow function at a time
 _DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
 _MOST = 1024  # threads, so that a mistyped number does not take all that the system has
 _VARIABLES = "OPENBLAS_NUM_THREADS GOTO_NUM_THREADS OMP_NUM_THREADS".split()
@@ -202,6 +203,26 @@ def run(function, items):
     if _is_left_to_blas():
         return [function(item) for item in items]
     return _blas.with_one_thread(_threads.run, function, items)
+
+
+def divided(ufunc):
+    """A ufunc that takes long for each element, with large arrays divided among threads."""
+
+    def call(*args):
+        arrays = [x for x in args if isinstance(x, np.ndarray) and x.ndim]
+        if not arrays or arrays[0].size < 2 * _PART:
+            return ufunc(*args)
+        shape = arrays[0].shape
+        if any(x.shape != shape or not x.flags.c_contiguous for x in arrays):
+            return ufunc(*args)
+
+        def compute(start):
+            part = slice(start, start + _PART)
+            return ufunc(*[x.reshape(-1)[part] if np.ndim(x) else x for x in args])
+
+        return np.concatenate(run(compute, range(0, arrays[0].size, _PART))).reshape(shape)
+
+    return call
 
 
 def _is_left_to_blas():
