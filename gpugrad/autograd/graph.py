@@ -151,6 +151,19 @@ class Listener:
         """The pass has raised an error."""
 
 
+class Range:
+    """A range of addresses, ``place``, or None if the library hides it.
+
+    last_write: a list with the order number of the last write to it, at first None.
+    is_traced: whether `_Writes.place` has made it for a traced array.
+    """
+
+    __slots__ = ("is_traced", "last_write", "place")
+
+    def __init__(self, place, last_write, is_traced):
+        self.place, self.last_write, self.is_traced = place, last_write, is_traced
+
+
 class _Writes:
     """Which memory was overwritten in place, and when.
 
@@ -163,42 +176,43 @@ class _Writes:
     def __init__(self):
         self.last = 0
         self._lock = threading.Lock()
-        self._orders = {}  # of the last write to each range of addresses
+        self._last_writes = {}  # by range of addresses, see `Range`
         self._index = None, [], [], []  # see `_sorted`
         self._owners = {}  # weak references to the arrays whose memory these ranges are
 
     def place(self, array):
-        """The range of addresses of an array, for `note`; None if the library hides it.
+        """The `Range` of an array, for `note`.
 
-        If the library has an object that is freed with the memory, the notes about this range are
-        deleted then.
+        If the library has an object that is freed with the memory, the range is forgotten then.
         """
         backend = backend_of[type(array)]
         place = backend.address_range(array)
-        owner = None if place is None else backend.memory_owner(array)
+        if place is None:
+            return Range(None, [None], backend.is_recorder)
+        last_write = self._last_writes.setdefault(place, [None])
+        owner = backend.memory_owner(array)
         if owner is not None:
             self._owners[place] = ref(owner, partial(self._forget, place))
-        return place
+        return Range(place, last_write, backend.is_recorder)
 
     def _forget(self, place, owner):
         if self._owners.get(place) is owner:
             del self._owners[place]
-            self._orders.pop(place, None)
+            self._last_writes.pop(place, None)
             self._index = None, [], [], []
 
-    def note(self, places):
-        """Record a write to these ranges of addresses.
+    def note(self, ranges):
+        """Record a write to these ranges.
 
         The writer calls this before the write, so that no interrupt can come between the two, and
         once more after it, because another thread may have read the memory meanwhile.
         """
         if thread.recorder is not None:
-            thread.recorder.check_places(places)
+            thread.recorder.check_ranges(ranges)
         with self._lock:
-            order, orders = next_order(), self._orders
-            for place in places:  # in half the time of ``update`` with a dict
-                orders[place] = order
-            orders.pop(None, None)
+            order = next_order()
+            for x in ranges:
+                x.last_write[0] = order
             self.last = order
 
     def overwritten(self, array, since, until=-math.inf):
@@ -226,7 +240,8 @@ class _Writes:
         last, *found = self._index
         if last != self.last:
             last = self.last
-            ranges = sorted(self._orders.copy().items())
+            writes = self._last_writes.copy().items()
+            ranges = sorted([(place, order) for place, (order,) in writes if order is not None])
             lows = [low for (low, _), _ in ranges]
             highest = list(accumulate([high for (_, high), _ in ranges], max))
             self._index = last, *found = last, lows, highest, ranges

@@ -15,6 +15,7 @@ import struct
 import types
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..autograd.graph import Leaf
@@ -44,7 +45,14 @@ class Cell:
         return _ACCESS[self.kind][0](self.container, self.key)
 
     def set(self, value):
-        _ACCESS[self.kind][1](self.container, self.key, value)
+        self.setter()(value)
+
+    def setter(self):
+        """A function that sets the value."""
+        put = _ACCESS[self.kind][1]
+        if put is object.__setattr__ is type(self.container).__setattr__:
+            put = setattr  # in half the time
+        return partial(put, self.container, self.key)
 
     def __str__(self):
         if self.kind == "item":

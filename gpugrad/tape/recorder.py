@@ -17,7 +17,7 @@ from .cells import content_of
 from .libraries import is_own
 from .numbers import Key, Number
 from .tape import NESTED, Call, Memory, Value, mapped
-from .tracing import NUMBERS, TRACED, Place, copied, duplicate_of, is_unknown, traced_types
+from .tracing import NUMBERS, TRACED, copied, duplicate_of, is_unknown, traced_types
 
 _PATIENCE = 0.1  # seconds
 _OF_SHAPES = {"ndim", "size", "shape", "can_cast", "isdtype", "result_type", "broadcast_shapes"}
@@ -427,11 +427,11 @@ class Recorder:
 
     # The rest of the library calls these methods of the thread's recorder
 
-    def check_places(self, places):
-        """Called before memory at these places is overwritten."""
+    def check_ranges(self, ranges):
+        """Called before memory in these ranges is overwritten."""
         if self.has_scheduled:
             self.stop("an optimizer steps after a scheduler, in the same call")
-        if any(place is not None and type(place) is not Place for place in places):
+        if any(x.place is not None and not x.is_traced for x in ranges):
             self.stop("it overwrites a tensor that compile cannot see")
 
     def refuse_state(self):

@@ -349,7 +349,7 @@ class Program(Steps):
         changed: dict = {}  # cells with equal values get one object, as the states of optimizers do
         for cell, value in tape.changed:
             key = value if values_in(value) else id(cell)
-            changed.setdefault(key, (number(value), []))[1].append(cell)
+            changed.setdefault(key, (number(value), []))[1].append(cell.setter())
         self._changed = [*changed.values()]
         self._skips = [
             (optimizer, self._leaving(var), [(s, number(n)) for s, n in before])
@@ -458,8 +458,10 @@ class Program(Steps):
                 states = [(g, g.get_state()) for g in tape.generators]
             for find, at in self._random:
                 regs[at] = find()
-        for array, at in self.weak:
-            array[()] = regs[at]
+        for row in self.weak:
+            array, at, last = row
+            if regs[at] is not last:  # an assignment takes longer than this comparison
+                array[()] = row[2] = regs[at]
         if self._undo:
             undo = [(regs[at], tape.duplicate(regs[at])) for at in self._undo]
         try:
@@ -494,10 +496,10 @@ class Program(Steps):
                 grad = Tensor()
                 grad.array, grad.node, grad._grad = make(), None, None
             regs[at]._grad = grad  # last, so that Ctrl-C leaves no gradient without an array
-        for make, cells in self._changed:
+        for make, setters in self._changed:
             value = make(regs)
-            for cell in cells:
-                cell.set(value)
+            for put in setters:
+                put(value)
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
 

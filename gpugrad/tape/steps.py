@@ -20,7 +20,8 @@ class Steps:
 
     regs: the registers; the leaves of the arguments come first.
     blank: what the registers hold between runs: the objects that never change, and otherwise None.
-    weak: pairs of a 0-d array, which replaces a changing number in steps, and its register.
+    weak: lists of a 0-d array, which replaces a changing number in steps, its register, and the
+        number that the array has now.
     """
 
     def _reset(self, n_leaves):
@@ -177,7 +178,7 @@ class Steps:
         if key not in self._weak_of:
             self._weak_of[key] = array = self.binder.scalar(*dtypes)
             if array is not None:
-                self.weak.append((array, self.slot(x)))
+                self.weak.append([array, self.slot(x), None])
         return self._weak_of[key]
 
     # Calls

@@ -135,15 +135,15 @@ class TestTheRecordOfAWrite:
     def test_is_forgotten_with_the_memory(self, library):
         xp = pytest.importorskip(library)
         gc.collect()
-        before = len(writes._orders), len(writes._owners)
+        before = len(writes._last_writes), len(writes._owners)
         parameters = [gg.asarray(xp.asarray([float(i)])).requires_grad_() for i in range(10)]
         for p in parameters:
             step(p)
         views = [p[:] for p in parameters]
         del parameters, p
-        assert len(writes._orders) == before[0] + 10
+        assert len(writes._last_writes) == before[0] + 10
         del views
-        assert (len(writes._orders), len(writes._owners)) == before
+        assert (len(writes._last_writes), len(writes._owners)) == before
 
 
 class TestCustomVJP:
