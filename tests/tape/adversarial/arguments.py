@@ -8,7 +8,7 @@ import numpy as np
 
 import gpugrad as gg
 
-from .harness import add, leaf, normal, program
+from .harness import add, leaf, normal, plays, program
 
 
 def script(*arguments):
@@ -86,12 +86,6 @@ def arguments_that_do_not_fit(x, y):
 
 
 @program
-def more_numbers_than_programs(world):
-    f = world.compile(lambda x, k: x * k)
-    world.play(f, lambda i: (normal(3, seed=i), 0.5 * (i % 25)), calls=60)
-
-
-@program
 def more_shapes_than_programs(world):
     total = gg.zeros(())
 
@@ -132,14 +126,10 @@ def requires_grad_that_is_set_inside(world):
     world.play(f, lambda i: (inputs[i],))
 
 
-@program
-def whether_two_arguments_are_one(world):
-    f = world.compile(lambda x, y: x * 2 if x is y else x + y)
-    world.play(f, lambda i: (X, X) if i % 3 else (X, Y), calls=10)
-
-
-@program
-def the_identity_of_an_argument_and_state(world):
-    w = normal(3, seed=6)
-    f = world.compile(lambda x: x * 2 if x is w else x + w)
-    world.play(f, lambda i: (w,) if i % 3 else (X,), calls=10)
+W = normal(3, seed=6)
+plays("more_numbers_than_programs", lambda x, k: x * k,
+      lambda i: (normal(3, seed=i), 0.5 * (i % 25)), calls=60)  # fmt: skip
+plays("whether_two_arguments_are_one", lambda x, y: x * 2 if x is y else x + y,
+      lambda i: (X, X) if i % 3 else (X, Y), calls=10)  # fmt: skip
+plays("the_identity_of_an_argument_and_state", lambda x: x * 2 if x is W else x + W,
+      lambda i: (W,) if i % 3 else (X,), calls=10)  # fmt: skip

@@ -1,5 +1,7 @@
 """Modules: modes, attributes, parameters, buffers, hooks, running statistics."""
 
+from functools import partial
+
 import gpugrad as gg
 from gpugrad import nn
 
@@ -8,6 +10,17 @@ from .harness import leaf, model, normal, program
 
 def batches(number):
     return (normal(4, 3, seed=number),)
+
+
+def step_of(world, net):
+    @world.compile
+    def f(x):
+        net.zero_grad()
+        y = (net(x) ** 2).sum()
+        y.backward()
+        return y.detach()
+
+    return f
 
 
 @program
@@ -42,58 +55,34 @@ def a_buffer_that_is_rebound_inside(world):
             return x - self.mean
 
     net = Net()
-    world.watch(net)
-    world.play(
-        world.compile(net),
-        batches,
-        changes=[
-            lambda: setattr(net, "mean", normal(3, seed=5)),
-            lambda: net.mean.__iadd__(1),
-            lambda: net.load_state_dict({"mean": gg.ones(3)}),
-        ],
+    changes = (
+        lambda: setattr(net, "mean", normal(3, seed=5)),
+        lambda: net.mean.__iadd__(1),
+        lambda: net.load_state_dict({"mean": gg.ones(3)}),
     )
+    world.watch(net)
+    world.play(world.compile(net), batches, changes=changes)
 
 
 @program
 def parameters_that_become_shared(world):
     net = model(3, 3, 3)
     other = net[1].weight
-
-    @world.compile
-    def f(x):
-        net.zero_grad()
-        y = (net(x) ** 2).sum()
-        y.backward()
-        return y.detach()
-
+    changes = [partial(setattr, net[1], "weight", w) for w in (net[0].weight, other)]
     world.watch(net, other)
-    world.play(
-        f,
-        batches,
-        changes=[
-            lambda: setattr(net[1], "weight", net[0].weight),
-            lambda: setattr(net[1], "weight", other),
-        ],
-    )
+    world.play(step_of(world, net), batches, changes=changes)
 
 
 @program
 def layers_that_are_added_and_removed(world):
     net = model(3, 3, 3)
-
-    def remove():
-        del net[0]
-
-    world.play(
-        world.compile(lambda x: net(x).detach()),
-        batches,
-        changes=[
-            lambda: net.append(nn.Tanh()),
-            remove,
-            lambda: net.insert(0, nn.ReLU()),
-            lambda: net.__setitem__(0, nn.Sigmoid()),
-        ],
+    changes = (
+        lambda: net.append(nn.Tanh()),
+        lambda: net.__delitem__(0),
+        lambda: net.insert(0, nn.ReLU()),
+        lambda: net.__setitem__(0, nn.Sigmoid()),
     )
+    world.play(world.compile(lambda x: net(x).detach()), batches, changes=changes)
 
 
 @program
@@ -103,14 +92,8 @@ def an_attribute_that_is_added(world):
             return x * self.gain if hasattr(self, "gain") else x
 
     net = Net()
-    world.play(
-        world.compile(net),
-        changes=[
-            lambda: setattr(net, "gain", 2.0),
-            lambda: setattr(net, "gain", nn.Parameter(normal(3))),
-            lambda: delattr(net, "gain"),
-        ],
-    )
+    changes = [partial(setattr, net, "gain", gain) for gain in (2.0, nn.Parameter(normal(3)))]
+    world.play(world.compile(net), changes=[*changes, lambda: delattr(net, "gain")])
 
 
 @program
@@ -132,17 +115,14 @@ def forward_hooks_that_come_and_go(world):
         log.append(output.shape)
         return output * 2
 
-    world.watch(log)
-    world.play(
-        world.compile(lambda x: net(x).detach()),
-        batches,
-        changes=[
-            lambda: handles.append(net[0].register_forward_hook(hook)),
-            lambda: handles.append(net[0].register_forward_pre_hook(lambda m, args: args[0] + 1)),
-            lambda: handles.pop(0).remove(),
-            lambda: handles.pop(0).remove(),
-        ],
+    changes = (
+        lambda: handles.append(net[0].register_forward_hook(hook)),
+        lambda: handles.append(net[0].register_forward_pre_hook(lambda m, args: args[0] + 1)),
+        lambda: handles.pop(0).remove(),
+        lambda: handles.pop(0).remove(),
     )
+    world.watch(log)
+    world.play(world.compile(lambda x: net(x).detach()), batches, changes=changes)
 
 
 @program
@@ -158,16 +138,8 @@ def forward_hooks_that_keep_activations(world):
 def backward_hooks_that_log(world):
     net, log = model(3, 3), []
     net[0].register_full_backward_hook(lambda m, gx, gy: log.append(gy[0].detach()))
-
-    @world.compile
-    def f(x):
-        net.zero_grad()
-        y = (net(x) ** 2).sum()
-        y.backward()
-        return y.detach()
-
     world.watch(net, log)
-    world.play(f, batches, changes=[log.clear])
+    world.play(step_of(world, net), batches, changes=[log.clear])
 
 
 @program

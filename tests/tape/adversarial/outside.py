@@ -4,49 +4,7 @@ import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.nn import functional as F
 
-from .harness import add, leaf, model, normal, program
-
-
-def error_of(call, *args, **kwargs):
-    """The text of the error that a call raises; None if there is none."""
-    try:
-        call(*args, **kwargs)
-    except (RuntimeError, ValueError) as error:
-        return str(error)
-    return None
-
-
-def scenario(*leaves, choices=(None,), cotangents=False):
-    """A program that calls ``scenario(f, x, choice)`` with a compiled ``f`` and clears gradients.
-
-    The function that is decorated gets the leaves, and returns what to compile and what to do.
-    """
-
-    def decorate(function):
-        def runs(world):
-            tensors = [leaf(*shape, seed=i) for i, shape in enumerate(leaves)]
-            compiled, play = function(*tensors)
-            f = world.compile(compiled)
-
-            def whole(x, choice):
-                for t in tensors:
-                    t.grad = None
-                return play(f, x, choice)
-
-            world.watch(*tensors)
-            n = 3 * len(choices) + 4
-            world.play(
-                whole,
-                lambda i: (normal(3, 3, seed=i), choices[(i // 2) % len(choices)]),
-                calls=n + n % 2,
-            )
-
-        return add(function.__name__, __name__, runs)
-
-    return decorate
-
-
-SHAPE = 3, 3
+from .harness import SHAPE, error_of, leaf, model, normal, program, scenario
 
 
 @program
@@ -377,21 +335,12 @@ def a_checkpoint_that_reads_an_argument(w):
     def f(x):
         return gg.checkpoint(lambda h: gg.tanh(h @ x) * w, w * 2).sum()
 
-    def play(f, x, scale):
-        y = f(x * scale)
-        y.backward()
-
-    return f, play
+    return f, lambda f, x, scale: f(x * scale).backward()
 
 
-@program
-def a_checkpoint_that_draws(world):
-    w = leaf(3)
-    f = world.compile(lambda x: gg.checkpoint(lambda h: F.dropout(h * w, 0.5), x * 2).sum())
+@scenario(3)
+def a_checkpoint_that_draws(w):
+    def f(x):
+        return gg.checkpoint(lambda h: F.dropout(h * w, 0.5), x * 2).sum()
 
-    def whole(x):
-        w.grad = None
-        f(x).backward()
-
-    world.watch(w)
-    world.play(whole)
+    return f, lambda f, x, _: f(x).backward()
