@@ -1,5 +1,7 @@
 """Errors: which are raised, when, with what left behind; values that a function looks at."""
 
+from functools import partial
+
 import gpugrad as gg
 from gpugrad.nn import functional
 
@@ -17,10 +19,7 @@ def at(*bad):
 def every(function):
     """Programs that fail first in the call 0, 1, 2, 3 and 5, and then in later ones."""
     for first in (0, 1, 2, 3, 5):
-
-        def runs(world, first=first):
-            function(world, at(first, first + 3))
-
+        runs = partial(function, inputs=at(first, first + 3))
         add(f"{function.__name__}_first_in_call_{first + 1}", __name__, runs)
     return function
 
@@ -68,6 +67,10 @@ def an_error_after_writes(world, inputs):
     world.play(f, inputs, calls=10)
 
 
+def labelled(*bad):
+    return lambda i: (normal(4, 3, seed=i), gg.asarray([0, 1, 2, 5 if i in bad else 1]))
+
+
 @program
 def labels_that_are_out_of_range(world):
     w = leaf(3)
@@ -78,11 +81,8 @@ def labels_that_are_out_of_range(world):
         loss.backward()
         return loss.detach()
 
-    bad = {1, 4, 6}
     world.watch(w)
-    world.play(
-        f, lambda i: (normal(4, 3, seed=i), gg.asarray([0, 1, 2, 5 if i in bad else 1])), calls=9
-    )
+    world.play(f, labelled(1, 4, 6), calls=9)
 
 
 @program
@@ -92,10 +92,7 @@ def labels_that_are_out_of_range_and_unused(world):
         functional.cross_entropy(x, labels)
         return x + 1
 
-    bad = {2, 4, 6}
-    world.play(
-        f, lambda i: (normal(4, 3, seed=i), gg.asarray([0, 1, 2, 5 if i in bad else 1])), calls=9
-    )
+    world.play(f, labelled(2, 4, 6), calls=9)
 
 
 @program
@@ -154,12 +151,7 @@ def an_error_in_the_step_of_an_optimizer(world):
         (net(x) ** 2).sum().backward()
         optimizer.step()
 
-    def spoil(value):
-        optimizer.param_groups[0]["momentum"] = value
-
+    spoil = optimizer.param_groups[0].update
+    changes = [partial(spoil, momentum=value) for value in (-1.0, 0.5, "a", 0)]
     world.watch(net)
-    world.play(
-        f,
-        lambda i: (normal(4, 3, seed=i),),
-        changes=[lambda: spoil(-1.0), lambda: spoil(0.5), lambda: spoil("a"), lambda: spoil(0)],
-    )
+    world.play(f, lambda i: (normal(4, 3, seed=i),), changes=changes)

@@ -28,7 +28,8 @@ def training_and_evaluation(world):
     net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
     world.watch(net, gg.random.default_generator)
     f = world.compile(lambda x: net(x).detach())
-    world.play(f, batches, changes=[net.eval, net.train, net[1].eval, net[2].eval])
+    changes = net.eval, net.train, partial(setattr, net[2], "p", 0.7), net[1].eval, net[2].eval
+    world.play(f, batches, changes=changes)
 
 
 @program

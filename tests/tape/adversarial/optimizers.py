@@ -86,6 +86,18 @@ def options_of_adam(world):
 
 
 @program
+def state_that_is_saved_and_loaded(world):
+    w, optimizer = setting(ADAM)
+    saved = []
+    changes = (
+        lambda: saved.append(optimizer.state_dict()),
+        put(optimizer, lr=0.5, eps=1.0),
+        lambda: optimizer.load_state_dict(saved[0]),
+    )
+    world.play(training(world, w, optimizer), changes=changes)
+
+
+@program
 def a_group_that_is_added(world):
     v = leaf(3, seed=5)
     w, optimizer = setting(ADAM)

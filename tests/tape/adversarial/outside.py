@@ -1,5 +1,9 @@
 """Backward through the results of compiled functions, in all the ways in which it may go on."""
 
+from functools import partial
+
+import numpy as np
+
 import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.nn import functional as F
@@ -41,7 +45,11 @@ def an_adversarial_network(world):
 
 
 def writes(w, x, choice):
-    if choice == "step":
+    if choice == "load":
+        holder = nn.Module()
+        holder.w = w
+        holder.load_state_dict({"w": np.full(w.shape, 0.5, np.float32)})
+    elif choice == "step":
         w.grad = gg.ones(w.shape)
         optim.SGD([w], lr=0.1).step()
         w.grad = None
@@ -55,17 +63,23 @@ def writes(w, x, choice):
         x.array[...] = 2
 
 
-WRITES = None, "step", "in place", "argument", "raw", "raw argument"
+WRITES = None, "step", "load", "in place", "argument", "raw", "raw argument"
+
+
+def writes_between(w, f, x, choice):
+    y = f(x)
+    writes(w, x, choice)
+    return error_of(y.backward)
 
 
 @scenario(SHAPE, choices=WRITES)
 def writes_before_backward_to_what_is_saved(w):
-    def play(f, x, choice):
-        y = f(x)
-        writes(w, x, choice)
-        return error_of(y.backward)
+    return lambda x: (w * w * x).sum(), partial(writes_between, w)
 
-    return lambda x: (w * w * x).sum(), play
+
+@scenario(SHAPE, choices=WRITES)
+def writes_before_backward_to_what_nothing_needs(w):
+    return lambda x: (w + x).sum() + w.mean(), partial(writes_between, w)
 
 
 @scenario(SHAPE, choices=WRITES)
@@ -74,12 +88,7 @@ def writes_before_backward_to_what_was_copied(w):
         copied = gg.asarray(x, copy=True)
         return (w * copied + gg.asarray(w.detach(), copy=True) * w).sum()
 
-    def play(f, x, choice):
-        y = f(x)
-        writes(w, x, choice)
-        return error_of(y.backward)
-
-    return f, play
+    return f, partial(writes_between, w)
 
 
 COTANGENTS = normal(3, 3, seed=50), normal(3, 3, seed=51).T, normal(3, 3, seed=52)[::-1]

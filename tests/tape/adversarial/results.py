@@ -206,18 +206,18 @@ def functions_that_are_generators_and_coroutines(world):
 
 @program
 def gradients_that_the_caller_keeps(world):
-    w, kept = leaf(3), []
+    w, v, kept = leaf(3), leaf(3, seed=1), []
 
     @world.compile
     def f(x):
-        w.grad = None
-        (w * w * x).sum().backward()
+        w.grad = v.grad = None
+        ((w + v) * x).sum().backward()
 
     def whole(x):
         f(x)
         kept.append(w.grad)
 
-    world.watch(kept)
+    world.watch(kept, v)
     world.play(whole, changes=[lambda: kept[-1].__imul__(0)])
 
 
