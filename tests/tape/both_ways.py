@@ -20,6 +20,15 @@ def bits(x):
     return x.dtype, x.shape, x.tobytes()
 
 
+def with_one_nan(array):
+    """The array with the same bits for each nan, whose sign is not specified."""
+    if array.dtype.kind == "c":
+        return np.stack([with_one_nan(array.real), with_one_nan(array.imag)])
+    if array.dtype.kind == "f":
+        return np.where(np.isnan(array), array.dtype.type(np.nan), array)
+    return array
+
+
 def same(x, y):
     if isinstance(x, (tuple, list)):
         assert len(x) == len(y)

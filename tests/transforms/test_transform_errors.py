@@ -69,8 +69,8 @@ def test_results_that_are_not_scalar(transform):
     floating = "of f must be a real floating scalar, of shape (), not"
     for f, words in (
         (double, f"{floating} float32 of shape (3,); take its sum or mean, or use jacobian or vjp"),
-        (lambda x: x[None, :1] * 2, f"{floating} float32 of shape (1, 1); return its one element, "
-         "y.sum() or y.reshape(())"),
+        (lambda x: x[None, :1] * 2,
+         f"{floating} float32 of shape (1, 1); return its one element, y.sum() or y.reshape(())"),
         (lambda x: x.sum() * 1j, f"{floating} complex64 of shape (); take its real part or abs"),
         (lambda x: gg.argmax(x), f"{floating} int64, which has no derivatives"),
         (lambda x: (loss(x), x), f"{floating} a tuple{aux}"),
