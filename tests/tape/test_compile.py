@@ -890,27 +890,6 @@ def test_a_comparison_with_a_scalar_waits_for_the_scalar(monkeypatch):
     same(function(x), gg.compile(function)(x))
 
 
-@pytest.mark.parametrize("batch", [1, 8, 128])
-def test_a_training_step_is_replayed(batch):
-    """The function is not called in its place, as it is after an error, which nobody would see."""
-    model = nn.MLP(784, [256, 128, 10], activation=nn.ReLU)
-    optimizer = optim.SGD(model.parameters(), lr=0.1)
-    x, y = normal(batch, 784), gg.zeros(batch, dtype=gg.int64)
-
-    def step():
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    compiled = gg.compile(step)
-    for _ in range(3):
-        compiled()
-    compiled.__wrapped_function__ = None
-    compiled()
-
-
 @pytest.mark.parametrize("batch", [1, 64])
 def test_small_outer_products_and_moved_calls_have_the_bits_of_eager_ones(monkeypatch, batch):
     """Also where zeros meet negative numbers, in blocks, and where products follow each other."""

@@ -94,8 +94,7 @@ def more_shapes_than_programs(world):
         total.__iadd__(x.sum())
         return x * total
 
-    world.watch(total)
-    world.play(f, lambda i: (normal(1 + i % 23, seed=i),), calls=60)
+    world.play(f, lambda i: (normal(1 + i % 23, seed=i),), calls=60, watch=[total])
 
 
 @program
@@ -109,8 +108,7 @@ def requires_grad_of_an_argument(world):
             y.sum().backward()
         return y, x.requires_grad
 
-    world.watch(inputs)
-    world.play(whole, lambda i: (inputs[i % 5],), calls=15)
+    world.play(whole, lambda i: (inputs[i % 5],), calls=15, watch=[inputs])
 
 
 @program
@@ -122,8 +120,7 @@ def requires_grad_that_is_set_inside(world):
         return x.grad * 2
 
     inputs = [normal(3, seed=i) for i in range(8)]
-    world.watch(inputs)
-    world.play(f, lambda i: (inputs[i],))
+    world.play(f, lambda i: (inputs[i],), watch=[inputs])
 
 
 W = normal(3, seed=6)

@@ -71,8 +71,7 @@ def arrays_in_bfloat16(world):
         w.detach().__isub__(w.grad * 0.1)
         return y.detach()
 
-    world.watch(w)
-    world.play(f, lambda i: (normal(4, 4, seed=i).astype(w.dtype),))
+    world.play(f, lambda i: (normal(4, 4, seed=i).astype(w.dtype),), watch=[w])
 
 
 @program
@@ -84,8 +83,7 @@ def integers_that_overflow(world):
         total.__iadd__(x)
         return total * 3, total // 7, total % 5, total << 1
 
-    world.watch(total)
-    world.play(f, lambda i: (gg.asarray(np.array([i, -i, 100], np.int8)),))
+    world.play(f, lambda i: (gg.asarray(np.array([i, -i, 100], np.int8)),), watch=[total])
 
 
 @program
@@ -99,8 +97,7 @@ def complex_numbers(world):
         y.sum().backward()
         return y.detach(), gg.conj(z.detach()), z.grad * 1
 
-    world.watch(z)
-    world.play(f, changes=[lambda: z.detach().__imul__(1j)])
+    world.play(f, changes=[lambda: z.detach().__imul__(1j)], watch=[z])
 
 
 COPIES = {

@@ -74,8 +74,7 @@ def of_gradients(name, *choices):
         def assign(choice):
             w.grad = choice(w, total)
 
-        world.watch(w, total)
-        world.play(f, changes=[partial(assign, choice) for choice in choices])
+        world.play(f, changes=[partial(assign, choice) for choice in choices], watch=[w, total])
 
     add(f"gradients_that_are_{name}", __name__, runs)
 
@@ -128,8 +127,7 @@ def a_custom_vjp_that_counts(world):
         w.grad = None
         f(x).backward()
 
-    world.watch(w, table)
-    world.play(whole, changes=[lambda: table.update(backward=50)])
+    world.play(whole, changes=[lambda: table.update(backward=50)], watch=[w, table])
 
 
 @program
@@ -145,8 +143,7 @@ def a_custom_vjp_whose_rule_is_replaced(world):
     def replace(k):
         scaled.defvjp(lambda x: (x * k, None), lambda _, g: (g * 7,))
 
-    world.watch(w)
-    world.play(f, changes=[partial(replace, k) for k in (2, 4)])
+    world.play(f, changes=[partial(replace, k) for k in (2, 4)], watch=[w])
 
 
 @scenario(3, choices=(False, True))
@@ -203,8 +200,7 @@ def backward_inside_of_backward(world):
         w.grad = v.grad = None
         g(x).backward()
 
-    world.watch(w, v, table)
-    world.play(whole)
+    world.play(whole, watch=[w, v, table])
 
 
 @program
@@ -224,8 +220,7 @@ def backward_of_the_same_function_inside_of_its_backward(world):
         w.grad = None
         f(x).backward()
 
-    world.watch(w, state)
-    world.play(whole)
+    world.play(whole, watch=[w, state])
 
 
 @program
@@ -244,5 +239,4 @@ def compiled_layers_in_a_compiled_loss(world):
         optimizer.step()
         return loss.detach()
 
-    world.watch(*parameters)
-    world.play(step, lambda i: (normal(2, 3, 8, seed=i),), calls=10)
+    world.play(step, lambda i: (normal(2, 3, 8, seed=i),), calls=10, watch=[*parameters])

@@ -21,8 +21,7 @@ def keeps_the_last_result_in_a_nonlocal(world):
         nonlocal last
         last = normal(3, seed=50)
 
-    world.watch(lambda: last)
-    world.play(f, changes=[change])
+    world.play(f, changes=[change], watch=[lambda: last])
 
 
 @program
@@ -35,8 +34,7 @@ def keeps_an_intermediate_value_in_a_nonlocal(world):
         seen = x * 3
         return x + 1
 
-    world.watch(lambda: seen)
-    world.play(f)
+    world.play(f, watch=[lambda: seen])
 
 
 @program
@@ -88,5 +86,4 @@ def a_closure_that_another_closure_writes(world):
         add(x * 2)
         return total * 1
 
-    world.watch(lambda: total)
-    world.play(f, changes=[lambda: add(normal(3, seed=99))])
+    world.play(f, changes=[lambda: add(normal(3, seed=99))], watch=[lambda: total])

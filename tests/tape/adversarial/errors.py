@@ -46,8 +46,7 @@ def an_error_that_is_handled(world, inputs):
             handled.append(str(error))
             return x * 3
 
-    world.watch(handled)
-    world.play(f, inputs, calls=10)
+    world.play(f, inputs, calls=10, watch=[handled])
 
 
 @every
@@ -63,8 +62,7 @@ def an_error_after_writes(world, inputs):
         table["calls"] += 100
         return w * 2
 
-    world.watch(w, table)
-    world.play(f, inputs, calls=10)
+    world.play(f, inputs, calls=10, watch=[w, table])
 
 
 def labelled(*bad):
@@ -81,8 +79,7 @@ def labels_that_are_out_of_range(world):
         loss.backward()
         return loss.detach()
 
-    world.watch(w)
-    world.play(f, labelled(1, 4, 6), calls=9)
+    world.play(f, labelled(1, 4, 6), calls=9, watch=[w])
 
 
 @program
@@ -114,8 +111,7 @@ def shapes_that_do_not_fit(world):
         calls.append(x.shape)
         return x * w
 
-    world.watch(calls)
-    world.play(f, lambda i: (normal(4 if i in (1, 2, 5) else 3, seed=i),), calls=9)
+    world.play(f, lambda i: (normal(4 if i in (1, 2, 5) else 3, seed=i),), calls=9, watch=[calls])
 
 
 @program
@@ -136,8 +132,7 @@ def an_error_in_a_hook(world):
     def switch():
         state["fails"] = not state["fails"]
 
-    world.watch(w)
-    world.play(f, changes=[switch, switch, switch])
+    world.play(f, changes=[switch, switch, switch], watch=[w])
 
 
 @program
@@ -153,5 +148,4 @@ def an_error_in_the_step_of_an_optimizer(world):
 
     spoil = optimizer.param_groups[0].update
     changes = [partial(spoil, momentum=value) for value in (-1.0, 0.5, "a", 0)]
-    world.watch(net)
-    world.play(f, lambda i: (normal(4, 3, seed=i),), changes=changes)
+    world.play(f, lambda i: (normal(4, 3, seed=i),), changes=changes, watch=[net])

@@ -256,7 +256,7 @@ class World:
             self._results.append(result)
         return result
 
-    def play(self, function, inputs=None, changes=(), after=None, calls=7):
+    def play(self, function, inputs=None, changes=(), after=None, calls=7, watch=()):
         """Call a function again and again, with changes in between.
 
         inputs: a function of the number of the call, from 0, that returns the arguments; by
@@ -264,7 +264,9 @@ class World:
         changes: functions to call in between, at the times of the schedule.
         after: what to do with each result, as the caller may.
         calls: how many, if there are no changes.
+        watch: as arguments of `watch`.
         """
+        self.watch(*watch)
         if inputs is None:
             inputs = one_vector
         due = {}

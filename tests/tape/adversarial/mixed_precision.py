@@ -38,8 +38,7 @@ def a_region_inside_that_is_switched(world):
         return y.detach()
 
     changes = lambda: table.update(enabled=False), lambda: table.update(enabled=True)
-    world.watch(net)
-    world.play(f, batches, changes=changes)
+    world.play(f, batches, changes=changes, watch=[net])
 
 
 @program

@@ -41,8 +41,7 @@ def a_mode_that_the_function_sets(world):
         net.train(not net.training)
         return net(x).detach()
 
-    world.watch(net)
-    world.play(f, batches, changes=[net.eval, net.train])
+    world.play(f, batches, changes=[net.eval, net.train], watch=[net])
 
 
 @program
@@ -61,8 +60,7 @@ def a_buffer_that_is_rebound_inside(world):
         lambda: net.mean.__iadd__(1),
         lambda: net.load_state_dict({"mean": gg.ones(3)}),
     )
-    world.watch(net)
-    world.play(world.compile(net), batches, changes=changes)
+    world.play(world.compile(net), batches, changes=changes, watch=[net])
 
 
 @program
@@ -70,8 +68,7 @@ def parameters_that_become_shared(world):
     net = model(3, 3, 3)
     other = net[1].weight
     changes = [partial(setattr, net[1], "weight", w) for w in (net[0].weight, other)]
-    world.watch(net, other)
-    world.play(step_of(world, net), batches, changes=changes)
+    world.play(step_of(world, net), batches, changes=changes, watch=[net, other])
 
 
 @program
@@ -122,8 +119,7 @@ def forward_hooks_that_come_and_go(world):
         lambda: handles.pop(0).remove(),
         lambda: handles.pop(0).remove(),
     )
-    world.watch(log)
-    world.play(world.compile(lambda x: net(x).detach()), batches, changes=changes)
+    world.play(world.compile(lambda x: net(x).detach()), batches, changes=changes, watch=[log])
 
 
 @program
@@ -139,8 +135,7 @@ def forward_hooks_that_keep_activations(world):
 def backward_hooks_that_log(world):
     net, log = model(3, 3), []
     net[0].register_full_backward_hook(lambda m, gx, gy: log.append(gy[0].detach()))
-    world.watch(net, log)
-    world.play(step_of(world, net), batches, changes=[log.clear])
+    world.play(step_of(world, net), batches, changes=[log.clear], watch=[net, log])
 
 
 @program
@@ -159,5 +154,4 @@ def hooks_after_accumulation_that_step(world):
         y.backward()
         return y.detach()
 
-    world.watch(w)
-    world.play(f, changes=[lambda: table.update(lr=0.5), lambda: table.update(lr=0)])
+    world.play(f, changes=[lambda: table.update(lr=0.5), lambda: table.update(lr=0)], watch=[w])

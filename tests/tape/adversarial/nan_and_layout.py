@@ -35,8 +35,7 @@ def differentiated(name, function):
             w.detach().__setitem__(..., x)
             return both()
 
-        world.watch(w)
-        world.play(whole, lambda i: (gg.asarray(VALUES[i % 7]),), calls=14)
+        world.play(whole, lambda i: (gg.asarray(VALUES[i % 7]),), calls=14, watch=[w])
 
     for place, inside in ("inside", True), ("outside", False):
         add(f"{name}_{place}", __name__, partial(runs, inside))

@@ -21,8 +21,7 @@ def counted(name, use, start, advance):
             state["k"] = advance(state["k"])
             return use(x, state["k"])
 
-        world.watch(state)
-        world.play(f, changes=[lambda: state.update(k=start)], calls=9)
+        world.play(f, changes=[lambda: state.update(k=start)], calls=9, watch=[state])
 
     add(name, __name__, runs)
 

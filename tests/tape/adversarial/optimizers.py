@@ -144,8 +144,7 @@ def gradients_that_are_missing_at_times(world):
     w, v = leaf(3), leaf(3, seed=4)
     optimizer, use = optim.Adam([w, v], lr=0.1), {"v": True}
     step = training(world, w, optimizer, lambda x: (w * x * v if use["v"] else w * x).sum())
-    world.watch(v)
-    world.play(step, changes=[lambda: use.update(v=False), lambda: use.update(v=True)])
+    world.play(step, changes=[lambda: use.update(v=False), lambda: use.update(v=True)], watch=[v])
 
 
 @program
@@ -163,8 +162,7 @@ def gradients_that_are_not_reset(world):
         lambda: setattr(w, "grad", normal(3, seed=9)),
         lambda: setattr(w, "requires_grad", False),
     )
-    world.watch(w)
-    world.play(step, changes=changes)
+    world.play(step, changes=changes, watch=[w])
 
 
 @program
@@ -200,8 +198,7 @@ def a_compiled_closure_of_a_step(world):
         return loss
 
     changes = lambda: table.update(k=2.0), lambda: w.detach().__imul__(0)
-    world.watch(w)
-    world.play(lambda: optimizer.step(closure).detach(), lambda i: (), changes=changes)
+    world.play(lambda: optimizer.step(closure).detach(), lambda i: (), changes=changes, watch=[w])
 
 
 @program

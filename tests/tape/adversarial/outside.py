@@ -305,8 +305,7 @@ def batch_normalization_and_dropout(world):
         (a.sum() + (b * b).sum()).backward()
         return a.detach(), [p.grad for p in net.parameters()]
 
-    world.watch(net)
-    world.play(whole, lambda i: (normal(5, 3, seed=i),))
+    world.play(whole, lambda i: (normal(5, 3, seed=i),), watch=[net])
 
 
 @scenario(SHAPE, SHAPE)

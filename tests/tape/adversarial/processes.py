@@ -48,8 +48,7 @@ def a_child_that_trains_on(world):
 
         return step(x), in_child(further)
 
-    world.watch(net, optimizer)
-    world.play(whole, lambda i: (normal(4, 3, seed=i),))
+    world.play(whole, lambda i: (normal(4, 3, seed=i),), watch=[net, optimizer])
 
 
 @program(needs=NO_FORK)
@@ -106,8 +105,7 @@ def backward_in_a_child(world):
         y.backward()
         return found
 
-    world.watch(w)
-    world.play(whole)
+    world.play(whole, watch=[w])
 
 
 @program

@@ -51,5 +51,4 @@ def a_weight_that_is_used_twice(world):
         w.detach().__isub__(w.grad * 0.01)
         return y.detach()
 
-    world.watch(w)
-    world.play(f, lambda i: (normal(17, 33, seed=i),))
+    world.play(f, lambda i: (normal(17, 33, seed=i),), watch=[w])

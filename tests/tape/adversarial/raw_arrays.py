@@ -274,8 +274,7 @@ def scratch_memory_that_is_named(world):
         scratch[:] = 0
         return y, z
 
-    world.watch(scratch)
-    world.play(f, changes=[lambda: scratch.fill(5)])
+    world.play(f, changes=[lambda: scratch.fill(5)], watch=[scratch])
 
 
 @program
@@ -311,8 +310,7 @@ def an_array_over_the_memory_of_a_tensor(world):
         raw[:] -= 1
         return y
 
-    world.watch(raw, w)
-    world.play(lambda x: (writes(x), reads(x)), changes=[lambda: raw.fill(2)])
+    world.play(lambda x: (writes(x), reads(x)), changes=[lambda: raw.fill(2)], watch=[raw, w])
 
 
 @program
@@ -328,8 +326,7 @@ def an_update_by_nothing_at_first(world):
         optimizer.step()
         return x * np.exp(raw)
 
-    world.watch(raw, w)
-    world.play(step, changes=[lambda: optimizer.param_groups[0].update(lr=0.5)])
+    world.play(step, changes=[lambda: optimizer.param_groups[0].update(lr=0.5)], watch=[raw, w])
 
 
 @program
@@ -341,8 +338,7 @@ def an_array_that_becomes_the_memory_of_a_tensor(world):
         w.__iadd__(x)
         return x * np.exp(raw)
 
-    world.watch(raw, w)
-    world.play(f, changes=[lambda: setattr(w, "array", raw), lambda: raw.fill(1)])
+    world.play(f, changes=[lambda: setattr(w, "array", raw), lambda: raw.fill(1)], watch=[raw, w])
 
 
 @program
@@ -357,8 +353,7 @@ def an_argument_that_shows_a_named_array(world):
         return y
 
     others = [np.ones(3, np.float32), raw[:3], np.ones(3, np.float32), raw[3:], raw[1:4]]
-    world.watch(raw)
-    world.play(f, lambda i: (normal(3, seed=i), others[i // 2 % 5]), calls=14)
+    world.play(f, lambda i: (normal(3, seed=i), others[i // 2 % 5]), calls=14, watch=[raw])
     world.play(f, lambda i: (normal(3, seed=i), gg.asarray(others[i // 2 % 5])), calls=14)
 
 
@@ -449,8 +444,7 @@ def an_own_optimizer_with_raw_arrays(world):
         optimizer.step()
 
     rate = functools.partial(optimizer.param_groups[0].update, lr=0.5)
-    world.watch(w, optimizer)
-    world.play(step, changes=[rate, lambda: optimizer.scale.fill(1), rate])
+    world.play(step, changes=[rate, lambda: optimizer.scale.fill(1), rate], watch=[w, optimizer])
 
 
 @program
@@ -510,8 +504,7 @@ def failing(function):
 def _of_argument(use, world):
     f = world.compile(lambda x, a: x * use(a))
     given = [raw_numbers(0.5 + i // 2, 1.5, 2.5) for i in range(8)]
-    world.watch(given)
-    world.play(f, lambda i: (normal(3, seed=i), given[i]))
+    world.play(f, lambda i: (normal(3, seed=i), given[i]), watch=[given])
 
 
 for _name, _use in USES_OF_ARGUMENTS.items():
@@ -566,8 +559,7 @@ def arguments_that_share_memory(world):
 
     head, gaps = raw[:3], raw[::3]
     pairs = [(head, raw[3:6]), (head, head), (head, raw[1:4]), (gaps, raw[::-1][:3])]
-    world.watch(w, raw)
-    world.play(f, lambda i: pairs[i % 4], calls=12)
+    world.play(f, lambda i: pairs[i % 4], calls=12, watch=[w, raw])
     world.play(g, lambda i: ([raw[:3], w.array, w.array[::-1], raw[3:6]][i // 2 % 4],), calls=12)
 
 

@@ -62,8 +62,7 @@ def results_that_are_arguments(world):
 def results_that_are_views_of_arguments(world):
     f = world.compile(lambda x: (x[1:], x.T, x.reshape(3, 4), x.detach(), x[::2, 1]))
     inputs = [normal(4, 3, seed=i) for i in range(8)]
-    world.watch(inputs)
-    world.play(f, lambda i: (inputs[i],), after=adds_one)
+    world.play(f, lambda i: (inputs[i],), after=adds_one, watch=[inputs])
 
 
 @program
@@ -217,8 +216,7 @@ def gradients_that_the_caller_keeps(world):
         f(x)
         kept.append(w.grad)
 
-    world.watch(kept, v)
-    world.play(whole, changes=[lambda: kept[-1].__imul__(0)])
+    world.play(whole, changes=[lambda: kept[-1].__imul__(0)], watch=[kept, v])
 
 
 @program
@@ -263,8 +261,7 @@ def results_of_which_some_are_detached(world):
         y, *_, z = f(x)
         (y + z).sum().backward()
 
-    world.watch(w)
-    world.play(whole)
+    world.play(whole, watch=[w])
 
 
 @program

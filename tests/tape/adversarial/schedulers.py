@@ -27,8 +27,7 @@ def stepping(name, make):
             schedule.step()
 
         changes = lambda: optimizer.param_groups[0].update(lr=1.0), schedule.step
-        world.watch(w, optimizer, schedule)
-        world.play(step, changes=changes, calls=9)
+        world.play(step, changes=changes, calls=9, watch=[w, optimizer, schedule])
 
     add(f"{name}_inside", __name__, runs)
 
@@ -69,5 +68,4 @@ def a_plateau_inside(world):
         schedule.step(1.0)
         return loss.detach()
 
-    world.watch(w, optimizer)
-    world.play(step, calls=9)
+    world.play(step, calls=9, watch=[w, optimizer])

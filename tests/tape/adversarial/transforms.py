@@ -81,8 +81,7 @@ def a_checkpoint_that_is_swept_outside(world):
         w.grad = None
         f(x).backward()
 
-    world.watch(w, table)
-    world.play(whole)
+    world.play(whole, watch=[w, table])
 
 
 @program
