@@ -522,10 +522,7 @@ def objects_with_raw_arrays_as_arguments(world):
         a: np.ndarray = dataclasses.field(metadata={"static": True})
         b: np.ndarray = None
 
-    plain, static = (
-        Plain(raw_numbers()),
-        Static(raw_numbers(), raw_numbers(7, 8, 9)),
-    )
+    plain, static = (Plain(raw_numbers()), Static(raw_numbers(), raw_numbers(7, 8, 9)))
     f = world.compile(lambda x, h: x * h.a + float(h.a[0]))
     g = world.compile(lambda x, h: x * h.a + np.exp(h.a) + (0 if h.b is None else h.b))
 

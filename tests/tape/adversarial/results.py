@@ -105,10 +105,7 @@ def results_that_are_state(world):
         result[0][2].append(2)
 
     world.watch(w, lists)
-    world.play(
-        lambda x: (lambda r: (r, r[0] is w, r[2] is lists["seen"]))(f(x)),
-        after=change,
-    )
+    world.play(lambda x: (lambda r: (r, r[0] is w, r[2] is lists["seen"]))(f(x)), after=change)
 
 
 uses("results_that_are_views_of_state", lambda x, w: (w[1], w.T, w.detach(), w[0] + x),
