@@ -73,3 +73,16 @@ def replays(f, *inputs):
     for given in inputs:
         same(compiled(*given), f(*given))
     assert is_replayed(compiled)
+
+
+def training(optimizer, loss_of):
+    """A step of training that reduces ``loss_of(...)`` and returns it."""
+
+    def step(*args):
+        optimizer.zero_grad()
+        loss = loss_of(*args)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step

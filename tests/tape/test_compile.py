@@ -18,7 +18,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from both_ways import bits, both_ways, is_replayed, normal, replays, same
+from both_ways import bits, both_ways, is_replayed, normal, replays, same, training
 from cases import CASES
 from samples import every
 from test_interrupts import interrupted
@@ -1191,15 +1191,7 @@ def test_kernels_of_a_transformer(compile, length):
     for i, p in enumerate(model.parameters()):
         p.array[...] = 0.1 * normal(*p.shape, seed=i).array
     optimizer = optim.SGD(model.parameters(), lr=0.1)
-
-    @compile
-    def step(x):
-        optimizer.zero_grad()
-        loss = (model(x, is_causal=True) ** 2).mean()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
+    step = compile(training(optimizer, lambda x: (model(x, is_causal=True) ** 2).mean()))
     losses = []
     for i in range(6):
         if i == 4 and hasattr(step, "program"):

@@ -19,7 +19,7 @@ import warnings
 import numpy as np
 import pytest
 from adversarial.harness import bits
-from both_ways import normal
+from both_ways import normal, training
 
 import gpugrad as gg
 import gpugrad.nn.functional as F
@@ -306,14 +306,7 @@ def errors_in_later_calls(compile):
     model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 4))
     optimizer = optim.Adam(model.parameters())
 
-    def step(x, y):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(F.dropout(model(x)), y)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    step = compile(step)
+    step = compile(training(optimizer, lambda x, y: F.cross_entropy(F.dropout(model(x)), y)))
     found, labels = [], gg.asarray(np.arange(4))
     for i in range(6):
         try:

@@ -4,7 +4,7 @@ from functools import partial
 
 import gpugrad as gg
 
-from .harness import SHAPE, add, leaf, normal, program, scenario
+from .harness import SHAPE, add, leaf, normal, program, scenario, swept, training
 
 G = normal(3, 3, seed=99)
 
@@ -117,11 +117,7 @@ def a_custom_vjp_that_counts(world):
     scaled = doubling(forward, backward)
     f = world.compile(lambda x: scaled(w * x).sum())
 
-    def whole(x):
-        w.grad = None
-        f(x).backward()
-
-    world.play(whole, changes=[lambda: table.update(backward=50)], watch=[w, table])
+    world.play(swept(f, w), changes=[lambda: table.update(backward=50)], watch=[w, table])
 
 
 @program
@@ -190,11 +186,7 @@ def backward_inside_of_backward(world):
 
     w.register_hook(hook)
 
-    def whole(x):
-        w.grad = v.grad = None
-        g(x).backward()
-
-    world.play(whole, watch=[w, v, table])
+    world.play(swept(g, w, v), watch=[w, v, table])
 
 
 @program
@@ -210,11 +202,7 @@ def backward_of_the_same_function_inside_of_its_backward(world):
 
     w.register_hook(hook)
 
-    def whole(x):
-        w.grad = None
-        f(x).backward()
-
-    world.play(whole, watch=[w, state])
+    world.play(swept(f, w), watch=[w, state])
 
 
 @program
@@ -226,11 +214,6 @@ def compiled_layers_in_a_compiled_loss(world):
     body = world.compile(layer)
     loss_of = world.compile(lambda x: (body(x) ** 2).mean())
 
-    def step(x):
-        optimizer.zero_grad()
-        loss = loss_of(x)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
+    step = training(optimizer, loss_of)
 
     world.play(step, lambda i: (normal(2, 3, 8, seed=i),), calls=10, watch=[*parameters])

@@ -5,7 +5,7 @@ from functools import partial
 import gpugrad as gg
 from gpugrad.nn import functional
 
-from .harness import add, leaf, model, normal, program
+from .harness import add, leaf, model, normal, program, training
 
 GOOD = gg.eye(3)
 BAD = -gg.eye(3)
@@ -140,11 +140,7 @@ def an_error_in_the_step_of_an_optimizer(world):
     net = model(3, 3)
     optimizer = gg.optim.SGD(net.parameters(), lr=0.1)
 
-    @world.compile
-    def f(x):
-        optimizer.zero_grad()
-        (net(x) ** 2).sum().backward()
-        optimizer.step()
+    f = world.compile(training(optimizer, lambda x: (net(x) ** 2).sum()))
 
     spoil = optimizer.param_groups[0].update
     changes = [partial(spoil, momentum=value) for value in (-1.0, 0.5, "a", 0)]

@@ -26,7 +26,7 @@ import types
 import warnings
 
 import numpy as np
-from both_ways import normal, with_one_nan
+from both_ways import normal, training, with_one_nan  # noqa: F401
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -135,6 +135,17 @@ def scenario(*shapes, choices=(None,)):
         return add(function.__name__, function.__module__, runs)
 
     return decorate
+
+
+def swept(function, *leaves):
+    """Clear the gradients of leaves, call a function, and go backward through its result."""
+
+    def call_and_sweep(*args):
+        for x in leaves:
+            x.grad = None
+        function(*args).backward()
+
+    return call_and_sweep
 
 
 def error_of(call, *args, **kwargs):

@@ -19,7 +19,7 @@ import numpy as np
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import add, leaf, normal, program, uses
+from .harness import add, leaf, normal, program, training, uses
 
 
 def raw_numbers(*values):
@@ -437,11 +437,7 @@ def an_own_optimizer_with_raw_arrays(world):
     w = leaf(3)
     optimizer = Scaled([w], 0.1)
 
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        (w * x).sum().backward()
-        optimizer.step()
+    step = world.compile(training(optimizer, lambda x: (w * x).sum()))
 
     rate = functools.partial(optimizer.param_groups[0].update, lr=0.5)
     world.play(step, changes=[rate, lambda: optimizer.scale.fill(1), rate], watch=[w, optimizer])

@@ -10,7 +10,7 @@ import numpy as np
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import add, leaf, missing, model, normal, nothing, program, wait_for
+from .harness import add, leaf, missing, model, normal, nothing, program, swept, training, wait_for
 
 NO_SIGNALS = missing(signal, "SIGUSR1", "raise_signal", "setitimer")
 
@@ -129,11 +129,7 @@ def a_timer_that_changes_the_rate(world):
     optimizer = optim.SGD([w], lr=0.1)
     optimizer.param_groups[0]["initial_lr"] = 0.0
 
-    @world.compile
-    def f(x):
-        optimizer.zero_grad()
-        worked(w * x).sum().backward()
-        optimizer.step()
+    f = world.compile(training(optimizer, lambda x: worked(w * x).sum()))
 
     def handler():
         optimizer.param_groups[0]["initial_lr"] += 1.0
@@ -227,14 +223,10 @@ def rung_in_backward(prepare):
             f(normal(3, seed=50)).backward()
             state["depth"] = 0
 
-        def whole(x):
-            w.grad = None
-            f(x).backward()
-
         changes = lambda: state.update(rings=False), lambda: state.update(rings=True)
         world.watch(w)
         with handling(handler):
-            world.play(whole, changes=changes)
+            world.play(swept(f, w), changes=changes)
 
     return add(prepare.__name__, __name__, runs, needs=NO_SIGNALS, in_child=True)
 

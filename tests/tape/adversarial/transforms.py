@@ -4,7 +4,7 @@ import functools
 
 import gpugrad as gg
 
-from .harness import add, leaf, normal, program
+from .harness import add, leaf, normal, program, swept
 
 V = normal(3, seed=30)
 
@@ -77,11 +77,7 @@ def a_checkpoint_that_is_swept_outside(world):
 
     f = world.compile(lambda x: gg.checkpoint(piece, x).sum())
 
-    def whole(x):
-        w.grad = None
-        f(x).backward()
-
-    world.play(whole, watch=[w, table])
+    world.play(swept(f, w), watch=[w, table])
 
 
 @program
