@@ -47,7 +47,7 @@ plays("tensors_without_axes",
       lambda x: (x * 2, x + gg.asarray([1, 2]), gg.exp(x), x.reshape(1), x[...]),
       lambda i: (SCALARS[i % 5],), calls=10)  # fmt: skip
 plays("numbers_of_numpy_as_arguments",
-      lambda x: (x * 2, x + gg.asarray([1, 2]), gg.exp(x), type(x)),
+      lambda x: (x * 2, x + gg.asarray([1, 2]), gg.exp(gg.asarray(x)), type(x)),
       lambda i: (NUMBERS[i % 6],), calls=12)  # fmt: skip
 plays("dtypes_of_arguments",
       lambda x: (x + x, x * 2, x * 2.5, x**2, -x if x.dtype != bool else x),

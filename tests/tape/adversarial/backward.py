@@ -182,7 +182,8 @@ def backward_inside_of_backward(world):
 
     def hook(g):
         table["hooked"] += 1
-        f(g.detach()).backward()
+        with gg.enable_grad():
+            f(g.detach()).backward()
 
     w.register_hook(hook)
 
@@ -197,7 +198,8 @@ def backward_of_the_same_function_inside_of_its_backward(world):
     def hook(g):
         if state["depth"] < 2:
             state["depth"] += 1
-            f(g.detach()).backward()
+            with gg.enable_grad():
+                f(g.detach()).backward()
             state["depth"] -= 1
 
     w.register_hook(hook)

@@ -63,7 +63,7 @@ def hyper_parameters_of_functions(world):
     @world.compile
     def f(x):
         y = (gg.abs(x) + table["eps"]) ** table["p"]
-        return y.sum(table["axis"]), gg.softmax(x, table["axis"]), gg.tril(x, table["k"])
+        return y.sum(table["axis"]), gg.softmax(x, table["axis"]), gg.tril(x, k=table["k"])
 
     pairs = ("p", 3), ("p", 3.0), ("axis", 1), ("eps", 0), ("k", -1), ("axis", (0, 1))
     changes = [functools.partial(table.update, [pair]) for pair in pairs]

@@ -47,7 +47,7 @@ def an_adversarial_network(world):
 def writes(w, x, choice):
     if choice == "load":
         holder = nn.Module()
-        holder.w = w
+        holder.w = nn.Parameter(w.detach())  # the same memory
         holder.load_state_dict({"w": np.full(w.shape, 0.5, np.float32)})
     elif choice == "step":
         w.grad = gg.ones(w.shape)

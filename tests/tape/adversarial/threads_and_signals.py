@@ -220,7 +220,8 @@ def rung_in_backward(prepare):
 
         def handler():
             state["depth"] = 1
-            f(normal(3, seed=50)).backward()
+            with gg.enable_grad():
+                f(normal(3, seed=50)).backward()
             state["depth"] = 0
 
         changes = lambda: state.update(rings=False), lambda: state.update(rings=True)
