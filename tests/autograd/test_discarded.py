@@ -136,7 +136,9 @@ BY_VALUE = {
     "max": (lambda x: gg.max(gg.log(x)), [0.0, 0.5, 2.0], [0.0, 0.0, 0.5]),
     "min": (lambda x: gg.min(1 / x), [0.0, 2.0, 4.0], [0.0, 0.0, -1 / 16]),
     "sort": (lambda x: gg.sort(gg.log(x))[1:], [0.0, 0.5, 2.0], [0.0, 2.0, 0.5]),
-    "tril": (lambda x: gg.tril(gg.sqrt(x[None])), [4.0, 0.0, 0.0], [0.25, 0.0, 0.0]),
+    "tril": (
+        lambda x: gg.tril(gg.sqrt(gg.expand_dims(x, axis=0))), [4.0, 0.0, 0.0], [0.25, 0.0, 0.0],
+    ),
     "where, then sqrt": (lambda x: gg.sqrt(gg.where(x > 0, x, 1.0)), [-1.0, 4.0], [0.0, 0.25]),
     "maximum, then sqrt": (lambda x: gg.sqrt(gg.maximum(x, 0.0)), [-1.0, 4.0], [0.0, 0.25]),
     "relu, then log": (
