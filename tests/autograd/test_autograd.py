@@ -67,6 +67,7 @@ def test_gradients_accumulate_until_cleared():
     assert y.grad is None  # not retained
     assert not x.grad.requires_grad
     x.grad = None
+    assert x.requires_grad_() is x  # as it did already
     x.backward()
     assert x.grad.item() == 1
 

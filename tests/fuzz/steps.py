@@ -673,7 +673,7 @@ def _squeeze(d):
     return (x,), {"axis": d.choose([a for a, n in enumerate(d.shape(x)) if n == 1])}
 
 
-both("squeeze", _squeeze, lambda c, m, x, axis: m.squeeze(x, axis))
+both("squeeze", _squeeze, lambda c, m, x, axis: x.squeeze(axis))
 
 
 def _broadcast(d):

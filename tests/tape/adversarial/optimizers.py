@@ -4,6 +4,7 @@ import decimal
 import functools
 import math
 
+import gpugrad as gg
 from gpugrad import optim
 
 from .harness import add, leaf, normal, program
@@ -95,6 +96,17 @@ def state_that_is_saved_and_loaded(world):
         lambda: optimizer.load_state_dict(saved[0]),
     )
     world.play(training(world, w, optimizer), changes=changes)
+
+
+@program
+def a_weight_that_is_rebound(world):
+    w, optimizer = setting(ADAM)
+
+    def double():
+        with gg.no_grad():
+            w.__imul__(2)
+
+    world.play(training(world, w, optimizer), changes=[double, put(optimizer, lr=0.5), double])
 
 
 @program
