@@ -18,7 +18,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from both_ways import bits, both_ways, is_replayed, normal, replays, same, training
+from both_ways import bits, both_ways, is_replayed, normal, refuse_failures, replays, same, training
 from cases import CASES
 from samples import every
 from test_interrupts import interrupted
@@ -32,13 +32,7 @@ from gpugrad.tape import plan
 
 @pytest.fixture(autouse=True)
 def _programs_fail_only_where_functions_do(monkeypatch):
-    """A program that fails for another reason might go unnoticed, as the function runs instead."""
-
-    def refuse(failure, *args, **kwargs):
-        raise AssertionError(f"the program failed, but the function did not: {failure}")
-
-    for module in "compiled", "derivatives":
-        monkeypatch.setattr(f"gpugrad.tape.{module}.warn_of", refuse)
+    refuse_failures(monkeypatch)
 
 
 def state_of(model, optimizer):
