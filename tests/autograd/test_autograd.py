@@ -19,450 +19,434 @@ def overwrite(tensor, value):
     writes.note([writes.place(tensor.array)])
 
 
-class TestBackward:
-    def test_accumulates_until_cleared(self):
-        x = leaf(3.0)
-        y = x * x
-        assert x.grad is y.grad is None
-        y.backward()
-        (x * x).backward()
-        assert x.grad.item() == 12
-        assert y.grad is None  # not retained
-        assert not x.grad.requires_grad
-        x.grad = None
-        x.backward()
-        assert x.grad.item() == 1
+X, COMPLEX = leaf(2.0), gg.tensor([1 + 2j], requires_grad=True)
+SHAPE = r"gradient .* must have the shape .*\(2,\)"
+with gg.no_grad():
+    WITHOUT_GRAPH = leaf(1.0) * 2
 
-    def test_gradient_argument(self):
-        x = leaf(1.0, 2.0)
-        (x * x).backward(gg.tensor([1.0, 10.0], dtype=gg.float64))
-        assert_array_equal(x.grad.numpy(), [2, 40])
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: (leaf(1.0, 2.0) * 2).backward(), r"\(2,\) .*needs a gradient of its shape"),
+        (lambda: (COMPLEX * COMPLEX).backward(), r"backward: .* not one real number .* real\(z\)"),
+        (lambda: COMPLEX.sum().backward(), r"backward: .* not one real number .* real\(z\)"),
+        (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones(3)), SHAPE),
+        (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones((2, 1))), SHAPE),
+        (lambda: (leaf(1.0, 2.0) * 2).backward(1.0), SHAPE),
+        (lambda: gg.tensor(1.0).backward(), r"no graph.*requires grad"),
+        (lambda: WITHOUT_GRAPH.backward(), r"no graph.*no_grad"),
+        (lambda: (lambda y: (y * 3).backward(inputs=[y]))(X * 2),
+         r"leaves.*multiply.*autograd\.grad"),
+        (lambda: (X * 3).backward(inputs=[gg.tensor(1.0)]), "does not require grad"),
+        (lambda: (X * 3).backward(inputs=[]), "inputs is empty"),
+        (lambda: gg.tensor(1.0).retain_grad(), "does not require grad"),
+        (lambda: grad(X * X, X, [1.0, 2.0]), "1 outputs but 2 gradients"),
+        (lambda: grad(X * X, [X, leaf(1.0)]), r"do not depend on input 1.*allow_unused=True"),
+        (lambda: grad(X * X, [leaf(1.0)], materialize_grads=True, allow_unused=False),
+         "allow_unused=False"),
+        (lambda: grad(X * X, [gg.tensor(1.0)]), "does not require grad"),
+        (lambda: grad([np.ones(())], X), "no graph"),
+    ],
+)  # fmt: skip
+def test_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# backward
+
+
+def test_gradients_accumulate_until_cleared():
+    x = leaf(3.0)
+    y = x * x
+    assert x.grad is y.grad is None
+    y.backward()
+    (x * x).backward()
+    assert x.grad.item() == 12
+    assert y.grad is None  # not retained
+    assert not x.grad.requires_grad
+    x.grad = None
+    assert x.requires_grad_() is x  # as it did already
+    x.backward()
+    assert x.grad.item() == 1
+
+
+def test_gradient_argument():
+    x = leaf(1.0, 2.0)
+    for gradient in gg.tensor([1.0, 10.0], dtype=gg.float64), np.array([1.0, 10.0], np.float32):
         x.grad = None
-        (x * x).backward(np.array([1.0, 10.0], dtype=np.float32))
+        (x * x).backward(gradient)
         assert_array_equal(x.grad.numpy(), [2, 40])
         assert x.grad.dtype == gg.float64
+    x = leaf([[1.0]])
+    (x * 2).backward()  # one element needs none, as in PyTorch
+    assert_array_equal(x.grad.numpy(), [[2]])
+    z = gg.tensor([1 + 2j], requires_grad=True)
+    (z * z).backward(gg.tensor([1 + 0j]))
+    assert z.grad.tolist() == [2 - 4j]
 
-    def test_non_scalar_needs_a_gradient(self):
-        with pytest.raises(ValueError, match=r"\(2,\) .*needs a gradient of its shape"):
-            (leaf(1.0, 2.0) * 2).backward()
-        x = leaf([[1.0]])
-        (x * 2).backward()  # as in PyTorch
-        assert_array_equal(x.grad.numpy(), [[2]])
 
-    def test_a_complex_tensor_needs_a_gradient(self):
-        z = gg.tensor([1 + 2j], requires_grad=True)
-        for y in (z * z, z.sum()):
-            with pytest.raises(ValueError, match=r"backward: .* not one real number .* real\(z\)"):
-                y.backward()
-        (z * z).backward(gg.tensor([1 + 0j]))
-        assert z.grad.tolist() == [2 - 4j]
+@pytest.mark.filterwarnings("error")
+def test_infinite_slopes_cause_no_warnings():
+    x = leaf(0.0, 4.0)
+    gg.sqrt(x).sum().backward()
+    assert x.grad.tolist() == [np.inf, 0.25]
+    y = gg.sqrt(x)
+    gg.where(x > 0, y * y, 0.0).sum().backward()
+    assert x.grad.tolist() == [np.inf, 1.25]
 
-    @pytest.mark.filterwarnings("error")
-    def test_infinite_slopes_cause_no_warnings(self):
-        x = leaf(0.0, 4.0)
-        gg.sqrt(x).sum().backward()
-        assert x.grad.tolist() == [np.inf, 0.25]
-        y = gg.sqrt(x)
-        gg.where(x > 0, y * y, 0.0).sum().backward()
-        assert x.grad.tolist() == [np.inf, 1.25]
 
-    @pytest.mark.parametrize("gradient", [np.ones(3), np.ones((2, 1)), 1.0])
-    def test_gradient_of_another_shape(self, gradient):
-        with pytest.raises(ValueError, match=r"gradient .* must have the shape .*\(2,\)"):
-            (leaf(1.0, 2.0) * 2).backward(gradient)
+def test_retain_graph():
+    x = leaf(2.0)
+    y = x * x
+    y.backward(retain_graph=True)
+    grad(y, x, retain_graph=True)
+    y.backward()
+    assert x.grad.item() == 8
+    shared = x.exp()
+    (shared * 3).backward()
+    for again, op in (
+        (y.backward, "multiply"),
+        (lambda: grad(y, x), "multiply"),
+        ((shared * 4).backward, "exp"),
+    ):
+        with pytest.raises(RuntimeError, match=rf"{op} a second time.*retain_graph=True"):
+            again()
 
-    def test_without_a_graph(self):
-        with pytest.raises(ValueError, match=r"no graph.*requires grad"):
-            gg.tensor(1.0).backward()
-        x = leaf(1.0)
-        with gg.no_grad():
-            y = x * 2
-        with pytest.raises(ValueError, match=r"no graph.*no_grad"):
-            y.backward()
 
-    def test_retain_graph(self):
-        x = leaf(2.0)
-        y = x * x
-        y.backward(retain_graph=True)
-        grad(y, x, retain_graph=True)
+def test_failure_leaves_gradients_as_they_were():
+    @gg.op
+    def fragile(xp, x):
+        return x * 1
+
+    fragile.vjp(x=lambda xp, g: 1 / 0)
+    x, y = leaf(1.0), leaf(2.0)
+    (x * y).backward()
+    old_x, old_y = x.grad, y.grad
+    with pytest.raises(ZeroDivisionError):
+        (x * 2 + fragile(y)).backward()
+    assert x.grad is old_x
+    assert y.grad is old_y
+    assert (x.grad.item(), y.grad.item()) == (2, 1)
+
+
+def test_only_the_inputs_are_swept():
+    calls = []
+
+    @gg.op
+    def spy(xp, x):
+        return x * 1
+
+    spy.vjp(x=lambda xp, g: calls.append(1) or g)
+    x, y = leaf(2.0), leaf(3.0)
+    (spy(x) * y).backward(inputs=[y])
+    assert not calls
+    assert x.grad is None
+    (x * y).backward(inputs=x)
+    assert (x.grad.item(), y.grad.item()) == (3, 2)
+
+
+def test_create_graph():
+    x = leaf(2.0)
+    y = x**3
+    with gg.no_grad():
+        y.backward(create_graph=True, retain_graph=True)
+        assert not gg.is_grad_enabled()
+        assert x.grad.requires_grad
         y.backward()
-        assert x.grad.item() == 8
-        for again in (y.backward, lambda: grad(y, x)):
-            with pytest.raises(RuntimeError, match=r"multiply a second time.*retain_graph=True"):
-                again()
+    assert x.grad.item() == 24
+    x.grad = None
+    (x**2).backward(create_graph=True)
+    (x**3).backward(create_graph=True)
+    assert x.grad.item() == 16
+    assert grad(x.grad, x)[0].item() == 14  # 2 + 6 x
 
-    def test_shared_part_is_freed_too(self):
-        x = leaf(2.0)
-        shared = x.exp()
-        (shared * 3).backward()
-        with pytest.raises(RuntimeError, match="exp a second time"):
-            (shared * 4).backward()
 
-    def test_failure_leaves_gradients_as_they_were(self):
-        @gg.op
-        def fragile(xp, x):
-            return x * 1
+def test_many_consumers():
+    x, gone = leaf(1.0, 2.0), leaf(1.0, 2.0)
+    gone.register_post_accumulate_grad_hook(print)
+    y = x * 1 * gone
+    del gone
+    total = y * y + y
+    for i in range(20):
+        total = total + y * i
+    total.sum().backward()
+    assert_array_equal(x.grad.numpy(), [2 + 191, 2 * (2 * 4 - 4) + 2 * 191 + 8])
 
-        fragile.vjp(x=lambda xp, g: 1 / 0)
-        x, y = leaf(1.0), leaf(2.0)
-        (x * y).backward()
-        old_x, old_y = x.grad, y.grad
-        with pytest.raises(ZeroDivisionError):
-            (x * 2 + fragile(y)).backward()
-        assert x.grad is old_x
-        assert y.grad is old_y
-        assert (x.grad.item(), y.grad.item()) == (2, 1)
 
-    def test_inputs(self):
-        x, y = leaf(2.0), leaf(3.0)
-        (x * y).backward(inputs=x)
-        assert x.grad.item() == 3
-        assert y.grad is None
-        (x * y).backward(inputs=[y])
-        assert x.grad.item() == 3
-        assert y.grad.item() == 2
+def test_gradients_share_no_memory():
+    x, y, seed = leaf(1.0, 2.0), leaf(3.0, 4.0), gg.ones(2, dtype=gg.float64)
+    z = (x + y).reshape((1, 2)).reshape((2,))
+    z.retain_grad()
+    for create_graph in (False, True):
+        z.backward(seed, retain_graph=True, create_graph=create_graph)
+        arrays = [seed.array, *(t.grad.array for t in (x, y, z))]
+        for i, a in enumerate(arrays):
+            assert not any(np.shares_memory(a, b) for b in arrays[i + 1 :])
+        x.grad = y.grad = z.grad = None
+        gx, gy, again = grad(z, [x, y, x], seed, retain_graph=True, create_graph=create_graph)
+        gx += 1
+        assert gy.tolist() == again.tolist() == [1, 1]
 
-    def test_inputs_must_be_leaves_that_require_grad(self):
-        x = leaf(2.0)
+
+def test_gradient_of_a_broadcast_view_is_writable():
+    x = leaf([[1.0, 2.0]])
+    x.sum().backward()
+    assert x.grad.array.flags.writeable
+    assert x.grad.array.strides != (0, 0)
+
+
+@pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64])
+def test_gradient_keeps_dtype(dtype):
+    x = leaf(1.0, 2.0, dtype=dtype)
+    (x * 2.5).sum().backward()
+    (x.to(gg.float64) * np.array([1.0, 2.0])).sum().backward()
+    assert x.grad.dtype == dtype
+    assert_array_equal(x.grad.numpy(), [3.5, 4.5])
+
+
+def test_retained_gradients():
+    x = leaf(2.0, 3.0)
+    _, y = gg.unstack(x)  # one of several outputs
+    y.retain_grad()
+    y.retain_grad()
+    z = y * y
+    (z * 3).backward(retain_graph=True)
+    assert y.grad.item() == 18
+    z.backward()
+    assert y.grad.item() == 24
+    assert x.grad.tolist() == [0, 24]
+    x = leaf(2.0)
+    y = x * 1
+    y.retain_grad()
+    y *= 3  # which it follows
+    (y * 5).backward()
+    assert (y.grad.item(), x.grad.item()) == (5, 15)
+
+
+# autograd.grad
+
+
+def test_gradients_of_leaves_and_results():
+    x = leaf(2.0)
+    y = x * x
+    z = y * 3
+    found = grad([z, z], [z, y, x], retain_graph=True)
+    assert [g.item() for g in found] == [2, 6, 24]
+    assert x.grad is y.grad is None
+    assert grad(z, x)[0].item() == 12
+
+
+def test_grad_outputs():
+    x = leaf(2.0)
+    (g,) = grad([x * 3, x * x], x, grad_outputs=[None, gg.tensor(10.0, dtype=gg.float64)])
+    assert g.item() == 43
+    x, v = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    for seed in (gg.tensor([1.0, 10.0]), np.array([1.0, 10.0]), [np.array([1.0, 10.0])]):
+        assert_array_equal(grad(x * x, x, seed)[0].numpy(), [2, 40])
+    (g,) = grad(x * x, x, v, create_graph=True)
+    g.sum().backward()
+    assert_array_equal(v.grad.numpy(), [2, 4])
+    assert_array_equal(x.grad.numpy(), [6, 8])
+
+
+def test_unused():
+    x, y = leaf(2.0), leaf([3.0, 4.0])
+    assert grad(x * x, [x, y], allow_unused=True)[1] is None
+    assert_array_equal(grad(x * x, [y], materialize_grads=True)[0].numpy(), [0, 0])
+
+
+def test_only_nodes_between_outputs_and_inputs_are_swept():
+    x, y = leaf(2.0), leaf(3.0)
+    middle, other = x.exp(), y * y
+    grad(middle * middle, middle)
+    middle.backward()  # exp's values were not freed
+    assert_allclose(x.grad.item(), np.exp(2))
+    other.backward()
+    assert grad([x * x, other], x)[0].item() == 4
+
+
+def test_higher_orders():
+    x = leaf(2.0)
+    y = x**4
+    orders = []
+    for _ in range(4):
+        (y,) = grad(y, x, create_graph=True)
+        orders.append(y.item())
+    assert orders == [32, 48, 48, 24]
+
+
+# An in-place write between forward and backward never silently gives a wrong gradient.
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda w, x: x @ w,
+        lambda w, x: x @ w.T,
+        lambda w, x: x[0] * w[0],
+        lambda w, x: x * w[:, ::-1],
+        lambda w, x: x.reshape((-1,)) * w.reshape((-1,)),
+        lambda w, x: x * w.reshape((4, 1)).reshape((2, 2)).T,
+        lambda w, x: x * w.detach(),
+        lambda w, x: gg.linear(x, w),
+        lambda w, x: x * gg.broadcast_to(w[:1], (2, 2)),
+    ],
+    ids="matmul T row flipped flat views detached linear broadcast".split(),
+)
+def test_saved_leaf_or_view_of_it(use):
+    w, x = leaf([[1.0, 2.0], [3.0, 4.0]]), leaf([[5.0, 6.0], [7.0, 8.0]])
+    y = use(w, x).sum()
+    overwrite(w, 0.0)
+    with pytest.raises(RuntimeError, match=r"(multiply|matmul|linear): .*overwritten.*forward"):
+        y.backward()
+    assert x.grad is w.grad is None
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lambda w, x: x + w, lambda w, x: w * 3.0,
+     lambda w, x: x * gg.exp(w), lambda w, x: x * (w + 0)],
+    ids="add scaled exp copy".split(),
+)  # fmt: skip
+def test_value_that_was_not_saved(use):
+    w, x = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    expected = grad(use(w, x).sum(), w)[0].numpy()
+    y = use(w, x).sum()
+    overwrite(w, 0.0)
+    y.backward()
+    assert_array_equal(w.grad.numpy(), expected)
+
+
+# Grad mode
+
+
+def test_no_grad():
+    x = leaf(1.0)
+    with gg.no_grad():
+        assert not gg.is_grad_enabled()
         y = x * 2
-        with pytest.raises(ValueError, match=r"leaves.*multiply.*autograd\.grad"):
-            (y * 3).backward(inputs=[y])
-        with pytest.raises(ValueError, match="does not require grad"):
-            (x * 3).backward(inputs=[gg.tensor(1.0)])
-        with pytest.raises(ValueError, match="inputs is empty"):
-            (x * 3).backward(inputs=[])
-
-    def test_other_leaves_are_not_swept(self):
-        calls = []
-
-        @gg.op
-        def spy(xp, x):
-            return x * 1
-
-        spy.vjp(x=lambda xp, g: calls.append(1) or g)
-        x, y = leaf(2.0), leaf(3.0)
-        (spy(x) * y).backward(inputs=[y])
-        assert not calls
-
-    def test_create_graph_under_no_grad(self):
-        x = leaf(2.0)
-        y = x**3
-        with gg.no_grad():
-            y.backward(create_graph=True, retain_graph=True)
-            assert not gg.is_grad_enabled()
-            assert x.grad.requires_grad
-            y.backward()
-        assert x.grad.item() == 24
-
-    def test_create_graph_accumulates(self):
-        x = leaf(2.0)
-        (x**2).backward(create_graph=True)
-        (x**3).backward(create_graph=True)
-        assert x.grad.item() == 16
-        assert grad(x.grad, x)[0].item() == 14  # 2 + 6 x
-
-    def test_many_consumers(self):
-        x, gone = leaf(1.0, 2.0), leaf(1.0, 2.0)
-        gone.register_post_accumulate_grad_hook(print)
-        y = x * 1 * gone
-        del gone
-        total = y * y + y
-        for i in range(20):
-            total = total + y * i
-        total.sum().backward()
-        assert_array_equal(x.grad.numpy(), [2 + 191, 2 * (2 * 4 - 4) + 2 * 191 + 8])
-
-    def test_gradients_share_no_memory(self):
-        x, y, seed = leaf(1.0, 2.0), leaf(3.0, 4.0), gg.ones(2, dtype=gg.float64)
-        z = (x + y).reshape((1, 2)).reshape((2,))
-        z.retain_grad()
-        for create_graph in (False, True):
-            z.backward(seed, retain_graph=True, create_graph=create_graph)
-            arrays = [seed.array, *(t.grad.array for t in (x, y, z))]
-            for i, a in enumerate(arrays):
-                assert not any(np.shares_memory(a, b) for b in arrays[i + 1 :])
-            x.grad = y.grad = z.grad = None
-            gx, gy, again = grad(z, [x, y, x], seed, retain_graph=True, create_graph=create_graph)
-            gx += 1
-            assert gy.tolist() == again.tolist() == [1, 1]
-
-    def test_gradient_of_a_broadcast_view_is_writable(self):
-        x = leaf([[1.0, 2.0]])
-        x.sum().backward()
-        assert x.grad.array.flags.writeable
-        assert x.grad.array.strides != (0, 0)
-
-    @pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64])
-    def test_gradient_keeps_dtype(self, dtype):
-        x = leaf(1.0, 2.0, dtype=dtype)
-        (x * 2.5).sum().backward()
-        (x.to(gg.float64) * np.array([1.0, 2.0])).sum().backward()
-        assert x.grad.dtype == dtype
-        assert_array_equal(x.grad.numpy(), [3.5, 4.5])
+        created = gg.tensor(1.0, requires_grad=True)
+    assert gg.is_grad_enabled()
+    assert not y.requires_grad
+    assert y.is_leaf
+    assert created.requires_grad
 
 
-class TestRetainGrad:
-    def test_grad_of_a_result_is_kept(self):
-        x = leaf(2.0, 3.0)
-        _, y = gg.unstack(x)  # one of several outputs
-        y.retain_grad()
-        y.retain_grad()
-        z = y * y
-        (z * 3).backward(retain_graph=True)
-        assert y.grad.item() == 18
-        z.backward()
-        assert y.grad.item() == 24
-        assert x.grad.tolist() == [0, 24]
-
-    def test_on_a_tensor_without_graph(self):
-        with pytest.raises(ValueError, match="does not require grad"):
-            gg.tensor(1.0).retain_grad()
-
-    def test_follows_the_tensor_through_in_place_operators(self):
-        x = leaf(2.0)
-        y = x * 1
-        y.retain_grad()
-        y *= 3
-        (y * 5).backward()
-        assert y.grad.item() == 5
-        assert x.grad.item() == 15
-
-
-class TestGrad:
-    def test_gradients_of_leaves_and_results(self):
-        x = leaf(2.0)
-        y = x * x
-        z = y * 3
-        found = grad([z, z], [z, y, x], retain_graph=True)
-        assert [g.item() for g in found] == [2, 6, 24]
-        assert x.grad is None
-        assert y.grad is None
-        (g,) = grad(z, x)
-        assert g.item() == 12
-
-    def test_several_outputs(self):
-        x = leaf(2.0)
-        (g,) = grad([x * 3, x * x], x, grad_outputs=[None, gg.tensor(10.0, dtype=gg.float64)])
-        assert g.item() == 43
-
-    def test_grad_outputs(self):
-        x = leaf(1.0, 2.0)
-        for seed in (gg.tensor([1.0, 10.0]), np.array([1.0, 10.0]), [np.array([1.0, 10.0])]):
-            assert_array_equal(grad(x * x, x, seed)[0].numpy(), [2, 40])
-        with pytest.raises(ValueError, match="1 outputs but 2 gradients"):
-            grad(x * x, x, [1.0, 2.0])
-
-    def test_seed_that_requires_grad(self):
-        x, v = leaf(1.0, 2.0), leaf(3.0, 4.0)
-        (g,) = grad(x * x, x, v, create_graph=True)
-        g.sum().backward()
-        assert_array_equal(v.grad.numpy(), [2, 4])
-        assert_array_equal(x.grad.numpy(), [6, 8])
-
-    def test_unused(self):
-        x, y = leaf(2.0), leaf([3.0, 4.0])
-        with pytest.raises(ValueError, match=r"do not depend on input 1.*allow_unused=True"):
-            grad(x * x, [x, y])
-        assert grad(x * x, [x, y], allow_unused=True)[1] is None
-        assert_array_equal(grad(x * x, [y], materialize_grads=True)[0].numpy(), [0, 0])
-        with pytest.raises(ValueError, match="allow_unused=False"):
-            grad(x * x, [y], materialize_grads=True, allow_unused=False)
-        with pytest.raises(ValueError, match="does not require grad"):
-            grad(x * x, [gg.tensor(1.0)])
-        with pytest.raises(ValueError, match="no graph"):
-            grad([np.ones(())], x)
-
-    def test_only_nodes_between_outputs_and_inputs_are_swept(self):
-        x = leaf(2.0)
-        y = x.exp()
-        grad(y * y, y)
-        y.backward()  # exp's values were not freed
-        assert_allclose(x.grad.item(), np.exp(2))
-
-    def test_output_that_does_not_depend_on_the_inputs_is_not_swept(self):
-        x, y = leaf(2.0), leaf(3.0)
-        other = y * y
-        other.backward()
-        assert grad([x * x, other], x)[0].item() == 4
-
-    def test_higher_orders(self):
-        x = leaf(2.0)
-        y = x**4
-        orders = []
-        for _ in range(4):
-            (y,) = grad(y, x, create_graph=True)
-            orders.append(y.item())
-        assert orders == [32, 48, 48, 24]
-
-
-class TestOverwrittenValues:
-    """An in-place write between forward and backward never silently gives a wrong gradient."""
-
-    @pytest.mark.parametrize(
-        "use",
-        [
-            lambda w, x: x @ w,
-            lambda w, x: x @ w.T,
-            lambda w, x: x[0] * w[0],
-            lambda w, x: x * w[:, ::-1],
-            lambda w, x: x.reshape((-1,)) * w.reshape((-1,)),
-            lambda w, x: x * w.reshape((4, 1)).reshape((2, 2)).T,
-            lambda w, x: x * w.detach(),
-            lambda w, x: gg.linear(x, w),
-            lambda w, x: x * gg.broadcast_to(w[:1], (2, 2)),
-        ],
-        ids="matmul T row flipped flat views detached linear broadcast".split(),
-    )
-    def test_saved_leaf_or_view_of_it(self, use):
-        w = leaf([[1.0, 2.0], [3.0, 4.0]])
-        x = leaf([[5.0, 6.0], [7.0, 8.0]])
-        y = use(w, x).sum()
-        overwrite(w, 0.0)
-        with pytest.raises(RuntimeError, match=r"(multiply|matmul|linear): .*overwritten.*forward"):
-            y.backward()
-        assert x.grad is None
-        assert w.grad is None
-
-    @pytest.mark.parametrize(
-        "use",
-        [
-            lambda w, x: x + w,
-            lambda w, x: w * 3.0,
-            lambda w, x: x * gg.exp(w),
-            lambda w, x: x * (w + 0),
-        ],
-        ids="add scaled exp copy".split(),
-    )
-    def test_value_that_was_not_saved(self, use):
-        w, x = leaf(1.0, 2.0), leaf(3.0, 4.0)
-        expected = grad(use(w, x).sum(), w)[0].numpy()
-        y = use(w, x).sum()
-        overwrite(w, 0.0)
-        y.backward()
-        assert_array_equal(w.grad.numpy(), expected)
-
-
-class TestGradMode:
-    def test_no_grad(self):
-        x = leaf(1.0)
-        with gg.no_grad():
-            assert not gg.is_grad_enabled()
-            y = x * 2
-            created = gg.tensor(1.0, requires_grad=True)
-        assert gg.is_grad_enabled()
-        assert not y.requires_grad
-        assert y.is_leaf
-        assert created.requires_grad
-
-    def test_nesting(self):
-        manager, states = gg.no_grad(), []
-        with manager:
-            with gg.enable_grad():
-                states.append(gg.is_grad_enabled())
-                with manager:  # entered a second time
-                    states.append(gg.is_grad_enabled())
-                states.append(gg.is_grad_enabled())
-            with manager:
-                pass
+def test_nesting():
+    manager, states = gg.no_grad(), []
+    with manager:
+        with gg.enable_grad():
             states.append(gg.is_grad_enabled())
-        states.append(gg.is_grad_enabled())
-        assert states == [True, False, True, False, True]
-
-    def test_exception(self):
-        for manager in (gg.no_grad, lambda: gg.set_grad_enabled(False)):
-            with pytest.raises(KeyError), manager():
-                raise KeyError
-            assert gg.is_grad_enabled()
-
-    def test_set_grad_enabled_takes_effect_at_once(self):
-        try:
-            gg.set_grad_enabled(False)
-            assert not (leaf(1.0) * 2).requires_grad
-        finally:
-            gg.set_grad_enabled(True)
-        assert (leaf(1.0) * 2).requires_grad
-
-    @pytest.mark.parametrize(
-        "decorator",
-        [lambda: gg.no_grad, gg.no_grad, lambda: gg.set_grad_enabled(False)],
-        ids=["no_grad", "no_grad()", "set_grad_enabled(False)"],
-    )
-    def test_decorator(self, decorator):
-        @decorator()
-        def function(a, *, b=2):
-            """Its docstring."""
-            if a == 0:
-                raise KeyError
-            return a + b, gg.is_grad_enabled()
-
-        assert function(1, b=5) == (6, False)
-        assert function.__name__ == "function"
-        assert function.__doc__ == "Its docstring."
-        with pytest.raises(KeyError):
-            function(0)
-        assert gg.is_grad_enabled()
-
-    def test_decorated_recursion_and_methods(self):
-        class Model:
-            @gg.no_grad()
-            def depth(self, n):
-                assert not gg.is_grad_enabled()
-                return n if n == 0 else 1 + self.depth(n - 1)
-
-        assert Model().depth(3) == 3
-        with gg.no_grad():
-            assert gg.enable_grad(gg.is_grad_enabled)()
-            assert not gg.is_grad_enabled()
-
-    def test_async_functions_are_rejected(self):
-        async def coroutine():
+            with manager:  # entered a second time
+                states.append(gg.is_grad_enabled())
+            states.append(gg.is_grad_enabled())
+        with manager:
             pass
+        states.append(gg.is_grad_enabled())
+    states.append(gg.is_grad_enabled())
+    assert states == [True, False, True, False, True]
 
-        async def generator():
-            yield
 
-        for function in coroutine, generator:
-            with pytest.raises(TypeError, match=r"no_grad: .* is an async function"):
-                gg.no_grad()(function)
+def test_exception():
+    for manager in (gg.no_grad, lambda: gg.set_grad_enabled(False)):
+        with pytest.raises(KeyError), manager():
+            raise KeyError
+        assert gg.is_grad_enabled()
 
-    def test_decorated_generator(self):
+
+def test_set_grad_enabled_takes_effect_at_once():
+    try:
+        gg.set_grad_enabled(False)
+        assert not (leaf(1.0) * 2).requires_grad
+    finally:
+        gg.set_grad_enabled(True)
+    assert (leaf(1.0) * 2).requires_grad
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    [lambda: gg.no_grad, gg.no_grad, lambda: gg.set_grad_enabled(False)],
+    ids=["no_grad", "no_grad()", "set_grad_enabled(False)"],
+)
+def test_decorator(decorator):
+    @decorator()
+    def function(a, *, b=2):
+        """Its docstring."""
+        if a == 0:
+            raise KeyError
+        return a + b, gg.is_grad_enabled()
+
+    assert function(1, b=5) == (6, False)
+    assert (function.__name__, function.__doc__) == ("function", "Its docstring.")
+    with pytest.raises(KeyError):
+        function(0)
+    assert gg.is_grad_enabled()
+
+
+def test_decorated_recursion_and_methods():
+    class Model:
         @gg.no_grad()
-        def numbers():
-            seen = []
-            try:
-                seen.append((yield gg.is_grad_enabled()))
-                seen.append((yield gg.is_grad_enabled()))
-            except KeyError:
-                yield "caught", gg.is_grad_enabled()
-            return seen
+        def depth(self, n):
+            assert not gg.is_grad_enabled()
+            return n if n == 0 else 1 + self.depth(n - 1)
 
-        steps = numbers()
-        assert next(steps) is False
-        assert gg.is_grad_enabled()
-        assert steps.send("a") is False
-        with pytest.raises(StopIteration) as stop:
-            steps.send("b")
-        assert stop.value.value == ["a", "b"]
-
-        steps = numbers()
-        next(steps)
-        assert steps.throw(KeyError()) == ("caught", False)
-        steps.close()
-        assert gg.is_grad_enabled()
-        assert list(numbers()) == [False, False]
+    assert Model().depth(3) == 3
+    with gg.no_grad():
+        assert gg.enable_grad(gg.is_grad_enabled)()
+        assert not gg.is_grad_enabled()
 
 
-class TestGraph:
-    def test_names_and_next_functions(self):
-        x, y = leaf(1.0), leaf(2.0, 3.0)
-        z = (x * gg.unstack(y)[0] * gg.tensor(2.0)).exp()
-        assert x.grad_fn is None
-        assert x.is_leaf
-        assert not z.is_leaf
-        assert z.grad_fn.name == "exp"
-        assert "exp" in repr(z.grad_fn)
-        ((product,),) = [scaled.next_functions for scaled in z.grad_fn.next_functions]
-        assert product.name == "multiply"
-        of_x, of_y = product.next_functions
-        assert of_x is x.node
-        assert of_y.next_functions[0].next_functions[0] is y.node
+def test_async_functions_are_rejected():
+    async def coroutine():
+        pass
+
+    async def generator():
+        yield
+
+    for function in coroutine, generator:
+        with pytest.raises(TypeError, match=r"no_grad: .* is an async function"):
+            gg.no_grad()(function)
+
+
+def test_decorated_generator():
+    @gg.no_grad()
+    def numbers():
+        seen = []
+        try:
+            seen.append((yield gg.is_grad_enabled()))
+            seen.append((yield gg.is_grad_enabled()))
+        except KeyError:
+            yield "caught", gg.is_grad_enabled()
+        return seen
+
+    steps = numbers()
+    assert next(steps) is False
+    assert gg.is_grad_enabled()
+    assert steps.send("a") is False
+    with pytest.raises(StopIteration) as stop:
+        steps.send("b")
+    assert stop.value.value == ["a", "b"]
+
+    steps = numbers()
+    next(steps)
+    assert steps.throw(KeyError()) == ("caught", False)
+    steps.close()
+    assert gg.is_grad_enabled()
+    assert list(numbers()) == [False, False]
+
+
+def test_names_and_next_functions_of_the_graph():
+    x, y = leaf(1.0), leaf(2.0, 3.0)
+    z = (x * gg.unstack(y)[0] * gg.tensor(2.0)).exp()
+    assert x.grad_fn is None
+    assert x.is_leaf
+    assert not z.is_leaf
+    assert z.grad_fn.name == "exp"
+    assert "exp" in repr(z.grad_fn)
+    ((product,),) = [scaled.next_functions for scaled in z.grad_fn.next_functions]
+    assert product.name == "multiply"
+    of_x, of_y = product.next_functions
+    assert of_x is x.node
+    assert of_y.next_functions[0].next_functions[0] is y.node

@@ -137,23 +137,18 @@ BY_VALUE = {
     "min": (lambda x: gg.min(1 / x), [0.0, 2.0, 4.0], [0.0, 0.0, -1 / 16]),
     "sort": (lambda x: gg.sort(gg.log(x))[1:], [0.0, 0.5, 2.0], [0.0, 2.0, 0.5]),
     "tril": (
-        lambda x: gg.tril(gg.sqrt(gg.expand_dims(x, axis=0))),
-        [4.0, 0.0, 0.0],
-        [0.25, 0.0, 0.0],
+        lambda x: gg.tril(gg.sqrt(gg.expand_dims(x, axis=0))), [4.0, 0.0, 0.0], [0.25, 0.0, 0.0],
     ),
     "where, then sqrt": (lambda x: gg.sqrt(gg.where(x > 0, x, 1.0)), [-1.0, 4.0], [0.0, 0.25]),
     "maximum, then sqrt": (lambda x: gg.sqrt(gg.maximum(x, 0.0)), [-1.0, 4.0], [0.0, 0.25]),
     "relu, then log": (
-        lambda x: gg.where(x > 0, gg.log(gg.relu(x)), 0.0),
-        [-1.0, 4.0],
-        [0.0, 0.25],
+        lambda x: gg.where(x > 0, gg.log(gg.relu(x)), 0.0), [-1.0, 4.0], [0.0, 0.25],
     ),
     "where, twice": (
         lambda x: gg.where(x > 1, gg.where(x > 2, gg.log(x - 2), gg.sqrt(x - 1)), x),
-        [1.0, 2.0, 3.0],
-        [1.0, 0.5, 1.0],
+        [1.0, 2.0, 3.0], [1.0, 0.5, 1.0],
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BY_VALUE)
@@ -171,14 +166,13 @@ ROW_FUNCTIONS = {
     "norm by sqrt": (lambda x: gg.sqrt(gg.sum(x * x, axis=-1)), [0.0, 0.0], [3.0, -4.0]),
     "direction": (
         lambda x: gg.sum(x / gg.linalg.vector_norm(x, axis=-1, keepdims=True), axis=-1),
-        [0.0, 0.0],
-        [3.0, -4.0],
+        [0.0, 0.0], [3.0, -4.0],
     ),
     "std": (lambda x: gg.std(x, axis=-1), [2.0, 2.0], [3.0, -4.0]),
     "mean of logs": (lambda x: gg.mean(gg.log(x), axis=-1), [0.0, 1.0], [3.0, 4.0]),
     "logsumexp": (lambda x: gg.logsumexp(x, axis=-1), [-inf, -inf], [3.0, -4.0]),
     "matmul": (lambda x: gg.log(x) @ gg.ones_like(x[0, :]), [0.0, 1.0], [3.0, 4.0]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ROW_FUNCTIONS)

@@ -6,6 +6,7 @@ uses the new ones silently.
 
 import gc
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -36,23 +37,18 @@ def in_a_thread(function):
 
 class Holder(nn.Module):
     def __init__(self, p):
-        super().__init__()
         self.p = p if isinstance(p, nn.Parameter) else nn.Parameter(p)
+
+
+def with_vjp(function, forward, backward, **options):
+    f = gg.custom_vjp(function, **options)
+    f.defvjp(forward, backward)
+    return f
 
 
 def identity_that_steps(p):
     """A function that returns its argument, and whose VJP overwrites ``p``."""
-
-    @gg.custom_vjp
-    def identity(x):
-        return x + 0
-
-    def backward(residuals, g):
-        step(p)
-        return (g,)
-
-    identity.defvjp(lambda x: (x + 0, None), backward)
-    return identity
+    return with_vjp(lambda x: x + 0, lambda x: (x + 0, None), lambda _, g: step(p) or (g,))
 
 
 class TestDuringBackward:
@@ -149,18 +145,15 @@ class TestTheRecordOfAWrite:
 class TestCustomVJP:
     """What ``fwd`` returns for ``bwd`` is checked like what ops keep."""
 
-    def scaled(self, residuals):
-        @gg.custom_vjp
-        def f(x):
-            return x * 3
-
-        f.defvjp(lambda x: (x * 3, residuals), lambda r, g: (g * r["scale"][0],))
-        return f
-
     @pytest.mark.parametrize("raw", [False, True])
     def test_residuals(self, raw):
         x, p = leaf(1, 2), leaf(3, 4)
-        f = self.scaled({"scale": [p.array if raw else p.detach()]})
+        residuals = {"scale": [p.array if raw else p.detach()]}
+
+        def f(x):
+            return x * 3
+
+        f = with_vjp(f, lambda x: (x * 3, residuals), lambda r, g: (g * r["scale"][0],))
         y = f(x).sum()
         step(p)
         with pytest.raises(RuntimeError, match=f"^f: .*{OVERWRITTEN}"):
@@ -169,35 +162,29 @@ class TestCustomVJP:
     def test_a_second_run(self):
         x, p = leaf(1, 2), leaf(3, 4)
         constant = p.detach()
-
-        @gg.custom_vjp
-        def f(x):
-            return x**2 * constant
-
-        f.defvjp(lambda x: (x**2 * constant, 2 * x * (constant + 0)), lambda r, g: (g * r,))
+        f = with_vjp(lambda x: x**2 * constant,
+                     lambda x: (x**2 * constant, 2 * x * (constant + 0)),
+                     lambda r, g: (g * r,))  # fmt: skip
         y = f(x).sum()
         step(p)
         with pytest.raises(RuntimeError, match=OVERWRITTEN):
             gg.autograd.grad(y, x, create_graph=True)
 
     def test_residuals_of_an_optimizer_in_fwd(self):
-        f = gg.custom_vjp(lambda x: x * 3)
-
         def forward(x):
             solution = leaf(0, 0)
             step(solution)
             return x * 3, {"scale": [solution.detach()]}
 
-        f.defvjp(forward, lambda r, g: (g * r["scale"][0],))
-        x = leaf(1, 2)
+        f, x = with_vjp(lambda x: x * 3, forward, lambda r, g: (g * r["scale"][0],)), leaf(1, 2)
         f(x).sum().backward()
         np.testing.assert_array_equal(x.grad.numpy(), [-1, -1])
 
     def test_what_bwd_reads_by_a_closure(self):
         x, p, other = leaf(1, 2), leaf(3, 4), leaf(5, 6)
         constant = p.detach()
-        f = gg.custom_vjp(lambda x: x * constant)
-        f.defvjp(lambda x: (x * constant, None), lambda r, g: (g * constant,))
+        f = with_vjp(lambda x: x * constant, lambda x: (x * constant, None),
+                     lambda r, g: (g * constant,))  # fmt: skip
         y = f(x).sum()
         step(other)
         y.backward(retain_graph=True)
@@ -207,8 +194,8 @@ class TestCustomVJP:
             y.backward()
 
     def test_residuals_that_the_program_assigns_to(self):
-        f = gg.custom_vjp(lambda x, scale: x * scale, nondiff_argnums=1)
-        f.defvjp(lambda x, scale: (x * scale, [scale]), lambda scale, r, g: (g * scale * r[0],))
+        f = with_vjp(lambda x, scale: x * scale, lambda x, scale: (x * scale, [scale]),
+                     lambda scale, r, g: (g * scale * r[0],), nondiff_argnums=1)  # fmt: skip
         x, scale = leaf(1, 2), gg.tensor([3.0, 4.0], dtype="float64")
         y = f(x, scale).sum()
         scale += 10
@@ -216,15 +203,11 @@ class TestCustomVJP:
         np.testing.assert_array_equal(x.grad.numpy(), [9, 16])
 
     def test_residuals_that_the_vjp_assigns_to(self):
-        @gg.custom_vjp
-        def f(x):
-            return x * 3
-
         def backward(r, g):
             r *= g
             return (r,)
 
-        f.defvjp(lambda x: (x * 3, gg.full_like(x, 3.0)), backward)
+        f = with_vjp(lambda x: x * 3, lambda x: (x * 3, gg.full_like(x, 3.0)), backward)
         x = leaf(1, 2)
         y = (f(x) * 2).sum()
         for _ in range(2):
@@ -234,60 +217,37 @@ class TestCustomVJP:
 
 # Some overlap, and one contains others.
 RANGES = [
-    (10, 5),
-    (12, 8),
-    (100, 300),
-    (110, 1),
-    (350, 100),
-    (600, 0),
-    (700, 1),
-    (703, 1),
-    (990, 10),
-]
+    (10, 5), (12, 8), (100, 300), (110, 1), (350, 100), (600, 0), (700, 1), (703, 1), (990, 10)
+]  # fmt: skip
 
 
 class TestSharedMemory:
     """Arrays over the same memory count as one, wherever in it they start."""
 
-    def test_that_outlives_an_array(self):
-        torch = pytest.importorskip("torch")
-        memory = np.array([3.0, 4.0])
-        p = gg.asarray(torch.from_numpy(memory)).requires_grad_()
-        x = leaf(1, 2)
-        y = (x * gg.asarray(memory)).sum()
-        step(p)
-        del p
+    def check(self, kept, written):
+        kept = gg.asarray(kept)
+        y = (gg.ones_like(kept).requires_grad_() * kept).sum()
+        step(gg.asarray(written).requires_grad_())
         gc.collect()
         with pytest.raises(RuntimeError, match=OVERWRITTEN):
             y.backward()
 
     def test_at_an_offset(self):
         memory = bytearray(np.array([1.0, 2.0, 3.0]).tobytes())
-        whole = gg.asarray(np.frombuffer(memory))
-        p = gg.asarray(np.frombuffer(memory, offset=8)).requires_grad_()
-        x = leaf(1, 1, 1)
-        y = (x * whole).sum()
-        step(p)
-        with pytest.raises(RuntimeError, match=OVERWRITTEN):
-            y.backward()
+        self.check(np.frombuffer(memory), np.frombuffer(memory, offset=8))
 
     def test_of_pytorch(self):
         torch = pytest.importorskip("torch")
+        memory = np.array([3.0, 4.0])
+        self.check(memory, torch.from_numpy(memory))
         t = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
         for kept, written in [(t.numpy(), t[1:].numpy()), (t, t[1:].numpy()), (t.numpy(), t[1:])]:
-            x = leaf(1, 1, 1) if isinstance(kept, np.ndarray) else gg.asarray(torch.ones_like(t))
-            y = (x.requires_grad_() * gg.asarray(kept)).sum()
-            step(gg.asarray(written).requires_grad_())
-            with pytest.raises(RuntimeError, match=OVERWRITTEN):
-                y.backward()
+            self.check(kept, written)
 
     def test_backwards_and_in_steps(self):
         memory = np.arange(6.0)
         for kept in (memory[::-1], memory[::2], memory.reshape(2, 3).T, memory[4:1:-2]):
-            y = (gg.tensor(np.ones(kept.shape), requires_grad=True) * gg.asarray(kept)).sum()
-            step(gg.asarray(memory[3:5]).requires_grad_())
-            with pytest.raises(RuntimeError, match=OVERWRITTEN):
-                y.backward()
+            self.check(kept, memory[3:5])
 
     def test_many_ranges(self):
         memory = np.arange(1000.0)
@@ -300,10 +260,8 @@ class TestSharedMemory:
         optimizer.step()
         for i, y in zip(range(0, 997, 2), graphs, strict=True):
             written = any(n and j < i + 3 and i < j + n for j, n in RANGES)
-            if written:
-                with pytest.raises(RuntimeError, match=OVERWRITTEN):
-                    y.backward()
-            else:
+            raises = pytest.raises(RuntimeError, match=OVERWRITTEN)
+            with raises if written else nullcontext():
                 y.backward()
 
 
@@ -312,16 +270,9 @@ class TestViews:
 
     @pytest.mark.parametrize(
         "view",
-        [
-            lambda p: p[:],
-            lambda p: p.reshape(2, 1),
-            lambda p: p[...],
-            lambda p: p.detach(),
-            gg.asarray,
-            gg.real,
-            lambda p: gg.astype(p, p.dtype, copy=False),
-        ],
-    )
+        [lambda p: p[:], lambda p: p.reshape(2, 1), lambda p: p[...], lambda p: p.detach(),
+         gg.asarray, gg.real, lambda p: gg.astype(p, p.dtype, copy=False)],
+    )  # fmt: skip
     def test_what_readers_are_told(self, view):
         p = leaf(3, 4)
         with gg.no_grad():

@@ -1,6 +1,7 @@
 """The steps that random programs are made of, each in gpugrad and in PyTorch."""
 
 import math
+import operator
 from functools import partial, reduce
 from itertools import accumulate
 
@@ -180,9 +181,8 @@ both("total", one, lambda c, m, x: m.sum(x), grows=True)
 def _where_number(d):
     found = d.where(lambda i: d.dtype(i).kind == "b")
     condition = d.choose(found) if found else d.step("greater", d.real())
-    fits = d.where(
-        lambda i: d.dtype(i).kind in "fc" and broadcast_size(d.shape(i), d.shape(condition))
-    )
+    fits = d.where(lambda i: d.dtype(i).kind in "fc"
+                   and broadcast_size(d.shape(i), d.shape(condition)))  # fmt: skip
     x = d.choose(fits) if fits else d.step("total", d.real())
     return (condition, x), {"value": d.choose([0.0, 0.5, -2.0])}
 
@@ -338,14 +338,8 @@ def _at_argmax(d):
     x = d.any(ndim=1)
     n = d.shape(x)[0]
     most = LARGEST * n // math.prod(d.shape(x))
-    key = d.where(
-        lambda i: (
-            d.dtype(i).kind == "f"
-            and d.ndim(i)
-            and d.shape(i)[-1] == n
-            and math.prod(d.shape(i)[:-1]) <= most
-        )
-    )
+    key = d.where(lambda i: d.dtype(i).kind == "f" and d.ndim(i) and d.shape(i)[-1] == n
+                  and math.prod(d.shape(i)[:-1]) <= most)  # fmt: skip
     if key:
         key = d.choose(key)
     else:
@@ -411,30 +405,11 @@ def in_place(name, f, theirs):
     add(name, _in_place, f, lambda c, x, y: theirs(x, y).to(x.dtype), grows=True, writes=True)
 
 
-def _iadd(c, x, y):
-    x += y
-    return x
-
-
-def _isub(c, x, y):
-    x -= y
-    return x
-
-
-def _imul(c, x, y):
-    x *= y
-    return x
-
-
-def _itruediv(c, x, y):
-    x /= y * gg.conj(y) + 1.5
-    return x
-
-
-in_place("iadd", _iadd, lambda x, y: x + y)
-in_place("isub", _isub, lambda x, y: x - y)
-in_place("imul", _imul, lambda x, y: x * y)
-in_place("itruediv", _itruediv, lambda x, y: x / (y * y.conj() + 1.5))
+in_place("iadd", lambda c, x, y: operator.iadd(x, y), lambda x, y: x + y)
+in_place("isub", lambda c, x, y: operator.isub(x, y), lambda x, y: x - y)
+in_place("imul", lambda c, x, y: operator.imul(x, y), lambda x, y: x * y)
+in_place("itruediv", lambda c, x, y: operator.itruediv(x, y * gg.conj(y) + 1.5),
+         lambda x, y: x / (y * y.conj() + 1.5))  # fmt: skip
 add("view", one_any, lambda c, x: x[...], lambda c, x: x + 0)
 
 # Products
@@ -642,10 +617,8 @@ both("vector_norm", _norm, _norm_of, grows=True)
 
 def _cross(d):
     x = d.step("three", d.any())
-    return (
-        x,
-        d.choose(d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == d.shape(x))),
-    ), {}
+    alike = d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == d.shape(x))
+    return (x, d.choose(alike)), {}
 
 
 both("cross", _cross, lambda c, m, x, y: m.linalg.cross(x, m.sin(y)), alike=True, grows=True)
@@ -700,7 +673,7 @@ def _squeeze(d):
     return (x,), {"axis": d.choose([a for a, n in enumerate(d.shape(x)) if n == 1])}
 
 
-both("squeeze", _squeeze, lambda c, m, x, axis: m.squeeze(x, axis))
+both("squeeze", _squeeze, lambda c, m, x, axis: x.squeeze(axis))
 
 
 def _broadcast(d):
@@ -917,15 +890,9 @@ add("batch_norm", _batch_norm, _our_batch_norm, _their_batch_norm, grows=True)
 # What programs are made of
 
 DTYPES = [
-    ["float64"],
-    ["float64"],
-    ["float32"],
-    ["float16"],
-    ["float32", "float64"],
-    ["float16", "float32"],
-    ["complex128", "float64"],
-    ["complex64", "float32"],
-]
+    ["float64"], ["float64"], ["float32"], ["float16"], ["float32", "float64"],
+    ["float16", "float32"], ["complex128", "float64"], ["complex64", "float32"],
+]  # fmt: skip
 SHAPES = [s for n in range(4) for s in np.ndindex(*[4] * n)]
 SHAPES = [tuple(k + 1 for k in s) for s in SHAPES if math.prod(k + 1 for k in s) <= LARGEST]
 
@@ -947,16 +914,8 @@ def program(choices, most_steps=8):
     shared = tuple(choices.several(range(n + 1), most=n))
     start = choices.integer(0, len(d.steps) - 1)
     piece = start, choices.integer(start + 1, len(d.steps))
-    return Program(
-        seed,
-        d.inputs,
-        tuple(d.steps),
-        outputs,
-        shared,
-        piece,
-        tuple(sorted(d.dtypes)),
-        tuple(d.dtype(i).name for i in outputs),
-    )
+    dtypes, of_outputs = tuple(sorted(d.dtypes)), tuple(d.dtype(i).name for i in outputs)
+    return Program(seed, d.inputs, tuple(d.steps), outputs, shared, piece, dtypes, of_outputs)
 
 
 NAMES = list(OPS)

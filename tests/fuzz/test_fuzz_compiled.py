@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from both_ways import with_one_nan
 from choices import examples
 
 import gpugrad as gg
@@ -59,10 +60,9 @@ SCHEDULES = {
     "cosine": lambda o: optim.lr_scheduler.CosineAnnealingLR(o, 10),
     "exponential": lambda o: optim.lr_scheduler.ExponentialLR(o, 0.9),
     "one cycle": lambda o: optim.lr_scheduler.OneCycleLR(
-        o, 0.1, total_steps=30, cycle_momentum=False
-    ),
+        o, 0.1, total_steps=30, cycle_momentum=False),
     "lambda": lambda o: optim.lr_scheduler.LambdaLR(o, lambda epoch: 1 / (1 + epoch)),
-}
+}  # fmt: skip
 LOSSES = {
     "cross_entropy": F.cross_entropy,
     "mse": F.mse_loss,
@@ -79,9 +79,8 @@ AVERAGES = {
     "none": None,
     "mean": lambda model: swa_utils.AveragedModel(model),
     "moving": lambda model: swa_utils.AveragedModel(
-        model, avg_fn=swa_utils.get_ema_avg_fn(0.9), use_buffers=True
-    ),
-}
+        model, avg_fn=swa_utils.get_ema_avg_fn(0.9), use_buffers=True),
+}  # fmt: skip
 shift = 0.0  # which the loss depends on
 
 
@@ -282,12 +281,9 @@ class Run:
 def bits(x):
     if not isinstance(x, gg.Tensor):
         return type(x), repr(x)
-    values = x.numpy()
-    if values.dtype.kind in "fc":
-        # NumPy leaves the sign of a nan to the processor's instructions, of which it takes others
-        # for the last elements of an array than for those before.
-        values = np.where(np.isnan(values), values.dtype.type(np.nan), values)
-    return str(x.dtype), x.shape, values.tobytes()
+    # NumPy leaves the sign of a nan to the processor's instructions, of which it takes others for
+    # the last elements of an array than for those before.
+    return str(x.dtype), x.shape, with_one_nan(x.numpy()).tobytes()
 
 
 def check(example):

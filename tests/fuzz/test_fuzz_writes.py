@@ -17,12 +17,15 @@ RuntimeError and change no ``.grad``. It may raise only if an op that it goes th
 """
 
 import gc
+from collections import defaultdict
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from choices import broadcast_shape, examples
+from optimizers import adam, sgd
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -158,16 +161,20 @@ def between(root, targets):
     return [e for e in leading if isinstance(e, Expression) and e not in targets]
 
 
+# By name: the optimizer, its formula, and options of both.
+OPTIMIZERS = {
+    "SGD": (optim.SGD, sgd, {"lr": 0.25, "momentum": 0.5}),
+    "Adam": (optim.Adam, adam, {"lr": 0.25}),
+}
+
+
 class Trainer:
     """An optimizer, and the model of it."""
 
     def __init__(self, kind, members):
         self.kind, self.members = kind, members
-        tensors = [m.tensor for m in members]
-        if kind == "SGD":
-            self.optimizer = optim.SGD(tensors, lr=0.25, momentum=0.5)
-        else:
-            self.optimizer = optim.Adam(tensors, lr=0.25)
+        make, self.formula, self.options = OPTIMIZERS[kind]
+        self.optimizer = make([m.tensor for m in members], **self.options)
         self.states = {}
 
     def __repr__(self):
@@ -177,17 +184,9 @@ class Trainer:
         """What a step does to the model."""
         due = [m for m in self.members if m.gradient is not None and m.expression is not None]
         for m in due:
-            g, p = m.gradient, m.value
-            state = self.states.setdefault(m, SimpleNamespace(t=0, b=0 * p, v=0 * p))
-            state.t += 1
-            if self.kind == "SGD":
-                state.b = 0.5 * state.b + g
-                new = p - 0.25 * state.b
-            else:
-                state.b = 0.9 * state.b + 0.1 * g
-                state.v = 0.999 * state.v + 0.001 * g * g
-                v = np.sqrt(state.v / (1 - 0.999**state.t)) + 1e-8
-                new = p - 0.25 * state.b / (1 - 0.9**state.t) / v
+            state = self.states.setdefault(m, defaultdict(float))
+            state["t"] += 1
+            new = self.formula(state["t"], m.value, m.gradient, state, **self.options)
             world.write(m, new)
 
 
@@ -324,20 +323,24 @@ class World:
 
     # Actions
 
-    def recorded(self, name, compute, operands, needs, enabled=True):
+    def recorded(self, compute, operands, needs, enabled=True):
         """The expression of an op's result, None if it is not recorded."""
         if not enabled or all(t.expression is None for t in operands):
             return None
         inputs = [(t.expression, t.value) for t in operands]
         return Expression(compute, inputs, needs, self.now())
 
-    def apply(self, name, compute, *operands, enabled=True):
-        """Apply an op to tensors of the pool and add the result."""
-        needs = NEEDS.get(name, [])
+    def apply(self, name, compute, *operands, enabled=True, needs=None, call=None):
+        """Apply an op to tensors of the pool and add the result.
+
+        needs: as in `NEEDS`.
+        call: what is called instead of ``compute``, which says what that means.
+        """
+        needs = NEEDS.get(name, []) if needs is None else needs
         places = [operands[i].place for i in needs if i != "out"]
-        expression = self.recorded(name, compute, operands, places, enabled)
+        expression = self.recorded(compute, operands, places, enabled)
         with gg.set_grad_enabled(enabled):
-            result = compute(*[t.tensor for t in operands])
+            result = (call or compute)(*[t.tensor for t in operands])
         values = compute(*[constant(t.value) for t in operands]).numpy()
         shown = self.add(result, expression, values)
         if expression is not None and "out" in needs:
@@ -389,7 +392,7 @@ class World:
             of_tensor, places = VIEWS[name]
             if x.at.shape[0] < 2 and name == "x[1:]":
                 return
-            expression = self.recorded(name, of_tensor, [x], [], enabled)
+            expression = self.recorded(of_tensor, [x], [], enabled)
             with gg.set_grad_enabled(enabled):
                 result = of_tensor(x.tensor)
             if result is x.tensor:  # which astype without a copy may return
@@ -426,7 +429,7 @@ class World:
 
         line = f"{how} of {x.name}, {y.name}{'' if enabled else ' under no_grad'}"
         refused = x.is_leaf() if enabled else isinstance(x.expression, Expression)
-        expression = self.recorded(how, compute, [x, y], [], enabled)
+        expression = self.recorded(compute, [x, y], [], enabled)
         values = compute(constant(x.value), constant(y.value)).numpy()
         t, v = x.tensor, y.tensor
         with gg.set_grad_enabled(enabled):
@@ -507,47 +510,34 @@ class World:
     def checkpointed(self):
         x = self.tensor()
         y = self.tensor(lambda t: broadcast(t, x))
-        inner = y.tensor.detach()
 
         def f(x, y):
             return gg.tanh(gg.sin(x) * y[...] + y)
 
         if self.flag():
-            operands, how = [x, y], f"f, {x.name}, {y.name}"
-            result = gg.checkpoint(f, x.tensor, y.tensor)
+            call = partial(gg.checkpoint, f)
         else:
-            operands, how = [x], f"lambda x: f(x, {y.name}.detach()), {x.name}"
-            result = gg.checkpoint(lambda x: f(x, inner), x.tensor)
-        expression = None
-        if any(t.expression is not None for t in operands):
-            of_y = y.expression if len(operands) == 2 else None
-            inputs = [(x.expression, x.value), (of_y, y.value)]
-            expression = Expression(f, inputs, [x.place, y.place], self.now())
-        values = f(constant(x.value), constant(y.value)).numpy()
-        shown = self.add(result, expression, values)
-        self.say(f"{shown.name} = checkpoint({how})")
+            y = detached(y)
+
+            def call(x, y):
+                return gg.checkpoint(lambda x: f(x, y), x)
+
+        self.apply("checkpoint", f, x, y, needs=[0, 1], call=call)
 
     def custom(self):
         x = self.tensor()
-        y = self.tensor(lambda t: broadcast(t, x))
+        y = detached(self.tensor(lambda t: broadcast(t, x)))
 
-        def forward(x, y):
-            return gg.sin(x) * y, (x, y)
+        def f(x, y):
+            return gg.sin(x) * y
 
         def backward(_, residuals, g):
             x, y = residuals
             return (sum_to(g * gg.cos(x) * y, x),)
 
-        f = gg.custom_vjp(lambda x, y: gg.sin(x) * y, nondiff_argnums=1)
-        f.defvjp(forward, backward)
-        result = f(x.tensor, y.tensor if y.expression is None else y.tensor.detach())
-        expression = None
-        if x.expression is not None:
-            inputs = [(x.expression, x.value), (None, y.value)]
-            needs = [x.place, y.place]
-            expression = Expression(lambda x, y: gg.sin(x) * y, inputs, needs, self.now())
-        shown = self.add(result, expression, np.sin(x.value) * y.value)
-        self.say(f"{shown.name} = custom_vjp of {x.name} with residual {y.name}")
+        call = gg.custom_vjp(f, nondiff_argnums=1)
+        call.defvjp(lambda x, y: (f(x, y), (x, y)), backward)
+        self.apply("custom_vjp", f, x, y, needs=[0, 1], call=call)
 
     def sweep(self, root, visited, call):
         """Call a sweep; its result, or None if it raised as it may."""
@@ -627,13 +617,10 @@ class World:
         )
         options = f"retain_graph={retain}, create_graph={create_graph}"
         self.say(f"grad({y.name}, {x.name}, {g.tolist()}, {options})")
-        found = self.sweep(
-            root,
-            visited,
-            lambda: gg.autograd.grad(
-                [y.tensor], [x.tensor], [constant(g)], retain, create_graph, allow_unused=True
-            ),
+        call = partial(
+            gg.autograd.grad, [y.tensor], [x.tensor], [constant(g)], retain, create_graph, True
         )
+        found = self.sweep(root, visited, call)
         if found is None:
             return
         (found,) = found
@@ -654,6 +641,12 @@ class World:
         "write_in_place freeze set_gradient step step step load load hook checkpointed "
         "checkpointed custom custom backward backward backward gradient gradient gradient"
     ).split()
+
+
+def detached(x):
+    """The same values without derivatives."""
+    tensor, name = x.tensor.detach(), f"{x.name}.detach()"
+    return SimpleNamespace(tensor=tensor, value=x.value, place=x.place, expression=None, name=name)
 
 
 def sum_to(g, like):

@@ -20,6 +20,15 @@ def bits(x):
     return x.dtype, x.shape, x.tobytes()
 
 
+def with_one_nan(array):
+    """The array with the same bits for each nan, whose sign is not specified."""
+    if array.dtype.kind == "c":
+        return np.stack([with_one_nan(array.real), with_one_nan(array.imag)])
+    if array.dtype.kind == "f":
+        return np.where(np.isnan(array), array.dtype.type(np.nan), array)
+    return array
+
+
 def same(x, y):
     if isinstance(x, (tuple, list)):
         assert len(x) == len(y)
@@ -58,9 +67,32 @@ def both_ways(test):
     return compared
 
 
+def refuse_failures(monkeypatch):
+    """Let nothing fail in a program but what fails in its function, which would run instead."""
+
+    def refuse(failure, *args, **kwargs):
+        raise AssertionError(f"the program failed, but the function did not: {failure}")
+
+    for module in "compiled", "derivatives":
+        monkeypatch.setattr(f"gpugrad.tape.{module}.warn_of", refuse)
+
+
 def replays(f, *inputs):
     """Compare a compiled function with ``f`` for each tuple of inputs; it must have a program."""
     compiled = gg.compile(f)
     for given in inputs:
         same(compiled(*given), f(*given))
     assert is_replayed(compiled)
+
+
+def training(optimizer, loss_of):
+    """A step of training that reduces ``loss_of(...)`` and returns it."""
+
+    def step(*args):
+        optimizer.zero_grad()
+        loss = loss_of(*args)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step

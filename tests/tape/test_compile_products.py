@@ -4,6 +4,10 @@ BLAS computes the product of a matrix and itself in another way than that of two
 operands must lie in one memory where they do so without `compile`, and nowhere else.
 """
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from both_ways import is_replayed, replays, same
@@ -12,13 +16,18 @@ import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import nn
 
-SHAPES = (60, 70), (128, 100), (33, 257), (7, 300)
+SHAPES = (60, 70), (128, 100), (9, 1), (1, 9), (3, 64), (17, 33), (33, 257), (7, 300)
 
 
 def exp_plus_one(x):
     y = gg.exp(x)
     y += 1
     return y
+
+
+def used_again(x):
+    a, b = gg.exp(x), gg.exp(x)
+    return a @ b.T + (a * b).sum()
 
 
 def of_one(product):
@@ -36,6 +45,10 @@ PRODUCTS = {
     "mT": lambda x, y: gg.matmul(x.mT, y),
     "slices": lambda x, y: x[:, :40] @ y[:, :40].T,
     "rows": lambda x, y: x[::2] @ y[::2].T,
+    "reversed": lambda x, y: x[:, ::-1] @ y[:, ::-1].T + gg.flip(x, axis=1) @ y.T,
+    "stacks": lambda x, y: gg.stack([x, x * 2]) @ gg.stack([y, y * 2]).mT,
+    "of three": lambda x, y: x @ y.T @ x,
+    "covariances": lambda x, y: (x - x.mean(0)).T @ (y - y.mean(0)) / len(x),
     "stacked": lambda x, y: gg.stack([x, x]) @ y.T,
     "batches": lambda x, y: x.reshape(1, *x.shape) @ y.reshape(1, *y.shape).mT,
     "vectors": lambda x, y: x.reshape(-1) @ y.reshape(-1),
@@ -55,16 +68,17 @@ PRODUCTS = {
     "copies without a graph": lambda x, y: gg.tensor(gg.tensor(x)) @ gg.tensor(y).T + x @ y.T,
     "view of a copy": lambda x, y: gg.asarray(x, copy=True)[:9] @ y[:9].T,
     "copies of the second": lambda x, y: (
-        x @ y.T,
-        gg.tensor(y[:40]) @ y[:40].T,
-        gg.tensor(y) @ y.T,
+        x @ y.T, gg.tensor(y[:40]) @ y[:40].T, gg.tensor(y) @ y.T,
     ),
     "products twice": lambda x, y: (x @ y.T) @ (y @ x.T).T,
-}
+}  # fmt: skip
 PROGRAMS = {
     **{f"{name} of two": of_two(product) for name, product in PRODUCTS.items()},
     **{f"{name} of one": of_one(product) for name, product in PRODUCTS.items()},
     "an argument": lambda x: (x @ x.T, gg.tensor(x) @ x.T, gg.asarray(x, copy=True) @ x.T),
+    "the other way": lambda x: gg.tanh(x).T @ gg.tanh(x),
+    "equal sums": lambda x: (x + 1) @ (x + 1).T,
+    "used again": used_again,
     "written in place": lambda x: exp_plus_one(x) @ exp_plus_one(x).T,
     "several results": lambda x: gg.linalg.qr(gg.exp(x))[1] @ gg.linalg.qr(gg.exp(x))[1].T,
     "checkpoint": lambda x: gg.checkpoint(of_two(PRODUCTS["T"]), x),
@@ -92,7 +106,7 @@ def test_gradients_of_products(name):
         results = results if isinstance(results, tuple) else (results,)
         return gg.sum(gg.stack([gg.sum(y * y) for y in results]))
 
-    for x in inputs(SHAPES[:2]):
+    for x in inputs(SHAPES[:3]):
         replays(gg.value_and_grad(loss), *[(x,)] * 2)
         replays(gg.grad(lambda x: gg.sum(gg.grad(loss)(x) * x)), *[(x,)] * 2)
 
@@ -124,7 +138,7 @@ def test_arguments_that_are_one_array():
     for x in inputs():
         copy = gg.asarray(x, copy=True)
         for _ in range(2):
-            for args in (x, x), (x, copy), (copy, x), (copy, copy):
+            for args in (x, x), (x, x.detach()), (x, copy), (copy, x), (copy, copy):
                 same(compiled(*args), f(*args))
 
 
@@ -176,3 +190,30 @@ def test_a_copy_is_made_of_what_it_meets():
     assert [calls.count(name) for name in ("exp", "duplicate")] == [2, 2]
     calls = calls_of(of_two(lambda x, y: (x @ y.T, gg.tensor(y) * 2)), next(inputs()))
     assert [calls.count(name) for name in ("exp", "duplicate")] == [2, 0]
+
+
+# Runs the tests above in a process whose OpenBLAS has other kernels.
+SOURCE = """
+import test_compile_products as tests
+
+for name in tests.PROGRAMS:
+    tests.test_products(name)
+    tests.test_gradients_after_the_program(name)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kernels, feature",
+    [("Haswell", "AVX2"), ("Sandybridge", "AVX"), ("SkylakeX", "AVX512F"), ("Prescott", "SSE3")],
+)
+def test_products_with_other_kernels(kernels, feature):
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
+    if "openblas" not in blas:
+        pytest.skip(f"NumPy uses {blas}, not OpenBLAS")
+    if not np._core._multiarray_umath.__cpu_features__.get(feature):
+        pytest.skip(f"the processor has no {feature}")
+    environment = {"OPENBLAS_CORETYPE": kernels, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SOURCE]
+    done = subprocess.run(command, env=os.environ | environment, stderr=subprocess.PIPE, text=True)
+    assert not done.returncode, done.stderr

@@ -18,12 +18,12 @@ import warnings
 
 import numpy as np
 import pytest
-from both_ways import normal
+from adversarial.harness import bits
+from both_ways import normal, training
 
 import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import data, nn, optim
-from gpugrad.optim import swa_utils
 
 CASES = []
 
@@ -31,16 +31,6 @@ CASES = []
 def case(function):
     CASES.append(function)
     return function
-
-
-def bits(x):
-    if isinstance(x, (list, tuple)):
-        return [*map(bits, x)]
-    if isinstance(x, dict):
-        return {name: bits(value) for name, value in x.items()}
-    if isinstance(x, gg.Tensor):
-        return str(x.dtype), x.shape, x.detach().numpy().tobytes()
-    return repr(x)
 
 
 def after(f, *changes):
@@ -62,12 +52,6 @@ def runs_uncompiled(function):
 
 
 # Objects, classes and functions of the program
-
-
-class Config:
-    def __init__(self):
-        self.scale = 2.0
-        self.inner = types.SimpleNamespace(k=1.0)
 
 
 @case
@@ -124,10 +108,8 @@ def rules_of_custom_ops(compile):
         return x * table["k"]
 
     scaled.vjp(x=lambda xp, g: g * table["k"] * 3)
-    return after(
-        compile(lambda x: gg.grad(lambda x: scaled(x).sum())(x) + scaled(x)),
-        lambda: table.update(k=3.0),
-    )
+    f = compile(lambda x: gg.grad(lambda x: scaled(x).sum())(x) + scaled(x))
+    return after(f, lambda: table.update(k=3.0))
 
 
 # Arguments
@@ -157,21 +139,25 @@ def model_and_optimizer_as_arguments(compile):
     )
 
 
+class Config:
+    scale = 2.0
+
+
+def scaled(self):
+    return self.x * self.k * Config.scale
+
+
 @dataclasses.dataclass
 class Batch:
     x: gg.Tensor
     k: float = 2.0
-
-    def scaled(self):
-        return self.x * self.k * Config.scale
+    scaled = scaled
 
 
 class Pair(typing.NamedTuple):
     x: gg.Tensor
     k: float = 2.0
-
-    def scaled(self):
-        return self.x * self.k * Config.scale
+    scaled = scaled
 
 
 @case
@@ -181,7 +167,6 @@ def methods_of_arguments(compile):
     for kind in (Batch, Pair):
         for Config.scale in (2.0, 3.0):
             found += [f(kind(normal(3))), f(kind(normal(3), 3.0))]
-    del Config.scale
     return found
 
 
@@ -321,14 +306,7 @@ def errors_in_later_calls(compile):
     model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 4))
     optimizer = optim.Adam(model.parameters())
 
-    def step(x, y):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(F.dropout(model(x)), y)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    step = compile(step)
+    step = compile(training(optimizer, lambda x, y: F.cross_entropy(F.dropout(model(x)), y)))
     found, labels = [], gg.asarray(np.arange(4))
     for i in range(6):
         try:
@@ -341,31 +319,6 @@ def errors_in_later_calls(compile):
 
 
 # Numbers, training
-
-
-@case
-def averaged_models(compile):
-    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
-    optimizer = optim.Adam(model.parameters(), lr=0.1)
-    found = []
-    for options in ({}, {"avg_fn": swa_utils.get_ema_avg_fn(0.9)}, {"use_buffers": True}):
-        averaged = swa_utils.AveragedModel(model, **options)
-
-        def step(x, averaged=averaged):
-            optimizer.zero_grad()
-            (model(x) ** 2).sum().backward()
-            optimizer.step()
-            averaged.update_parameters(model)
-
-        step = compile(step)
-        for i in range(6):
-            step(normal(4, 3, seed=i))
-            found += [gg.tensor(x) for x in (*averaged.parameters(), *averaged.buffers())]
-            if i == 2:
-                saved = averaged.state_dict()
-            if i == 4:
-                averaged.load_state_dict(saved)
-    return found
 
 
 @case
@@ -489,8 +442,6 @@ class Settings:
 
 
 class Dense(nn.Module):
-    """A layer of a class of the program, with a method that reads a global."""
-
     def __init__(self):
         self.w, self.settings = nn.Parameter(normal(3, 2, seed=1)), Settings()
 

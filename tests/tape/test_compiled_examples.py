@@ -6,10 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import test_first_day
 
 import gpugrad
-from gpugrad import nn
 from gpugrad.training import Trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("error:gpugrad.compile")]
@@ -85,52 +83,6 @@ def test_functions_of_programs(name, run, monkeypatch):
     monkeypatch.setattr(program, function, compiled)
     assert run(name, *options) == eager
     assert is_compiled(compiled)
-
-
-@pytest.mark.parametrize("name", ["xor", "fit_quadratic", "fit_sine"])
-def test_networks_of_programs(name, monkeypatch):
-    """The forward and the backward pass are compiled, and the program's loop is as it is."""
-    program = importlib.import_module(name)
-    eager, *_, losses = program.train(epochs=20)
-    forward, made = nn.MLP.__call__, []
-
-    def compiled_forward(model, x):
-        if not made:
-            made.append(gpugrad.compile(lambda x: forward(model, x)))
-        return made[0](x)
-
-    monkeypatch.setattr(nn.MLP, "__call__", compiled_forward)
-    compiled, *_, found = program.train(epochs=20)
-    assert found == losses
-    for x, y in zip(eager.parameters(), compiled.parameters(), strict=True):
-        assert x.detach().numpy().tobytes() == y.detach().numpy().tobytes()
-    assert is_compiled(made[0])
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["linear_regression", "classification_with_accuracy", "binary_classification_with_logits",
-     "a_module_of_ones_own", "freezing_a_part", "a_cnn", "a_loss_of_ones_own",
-     "resuming_with_the_optimizer", "restarting_a_cell_gives_the_same_numbers"],
-)  # fmt: skip
-def test_programs_of_a_first_day(name, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    runs, fit, update = [], test_first_day.fit, test_first_day.update
-    for compiled in (False, True):
-        losses, functions = [], []
-
-        def noted(*args, compiled=compiled, losses=losses, functions=functions, **options):
-            functions.append(gpugrad.compile(update) if compiled else update)
-            monkeypatch.setattr(test_first_day, "update", functions[-1])
-            losses.append(fit(*args, **options))
-            return losses[-1]
-
-        monkeypatch.setattr(test_first_day, "fit", noted)
-        gpugrad.manual_seed(0)
-        getattr(test_first_day, f"test_{name}")()
-        runs.append(losses)
-    assert runs[0] == runs[1] != []
-    assert all(map(is_compiled, functions))
 
 
 @pytest.mark.parametrize("name", ["CNN", "transformer", "LSTM", "Adam, 100 of 1000"])

@@ -1,22 +1,16 @@
 """`checkpoint`: the same derivatives in less memory, by computing values twice."""
 
 import gc
-import tracemalloc
 import weakref
 
 import numpy as np
 import pytest
+from test_memory import alive, peak_of
 from test_threads import THREADS, in_threads
 
 import gpugrad as gg
 from gpugrad import checkpoint, nn, optim
 from gpugrad.autograd import grad as gradients
-from gpugrad.autograd.graph import Leaf, Node
-
-
-def alive():
-    return sum(type(x) in (Node, Leaf, gg.Tensor) for x in gc.get_objects())
-
 
 X, W = np.random.default_rng(0).standard_normal((2, 3, 3))
 
@@ -193,9 +187,8 @@ class TestArguments:
     def test_all_libraries(self, library):
         x = library.tensor(X.astype("float32"), requires_grad=True)
         checkpoint(lambda x: gg.sin(x) * x, x).sum().backward()
-        np.testing.assert_allclose(
-            library.values(x.grad), np.sin(X) + X * np.cos(X), rtol=1e-4, atol=1e-5
-        )
+        expected = np.sin(X) + X * np.cos(X)
+        np.testing.assert_allclose(library.values(x.grad), expected, rtol=1e-4, atol=1e-5)
 
 
 class TestBackward:
@@ -379,10 +372,7 @@ class TestMemory:
 
     @pytest.mark.parametrize("create_graph", [False, True])
     def test_no_cycles(self, create_graph):
-        @gg.custom_vjp
-        def cube(x):
-            return x**3
-
+        cube = gg.custom_vjp(lambda x: x**3)
         cube.defvjp(lambda x: (x**3, x), lambda x, g: (g * 3 * x**2,))
         w = gg.tensor(W, requires_grad=True)
         net = lambda x: checkpoint(cube, x * w) + w  # noqa: E731
@@ -411,18 +401,14 @@ class TestMemory:
         segments = [nn.Sequential(*[Layer() for _ in range(8)]) for _ in range(8)]
         x = gg.random.normal((4096, 8))
 
-        def peak(call):
-            tracemalloc.start()
+        def train(call):
             h = x
             for segment in segments:
                 h = call(segment, h)
             (h * h).sum().backward()
-            _, peak = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-            return peak
 
-        plain = peak(lambda f, x: f(x))
-        assert peak(checkpoint) < plain / 4
+        plain = peak_of(lambda: train(lambda f, x: f(x)))
+        assert peak_of(lambda: train(checkpoint)) < plain / 4
 
 
 def test_threads():

@@ -214,44 +214,26 @@ ZEROS = gpugrad.zeros((2, 2), dtype=gpugrad.float64)
     "function, error, words",
     [
         (lambda r: r[r > 2], TypeError, "index: .*mask.*choose with where"),
-        (
-            lambda r: assignment(lambda r: r > 2)(ZEROS, np.ones((2, 2)), r),
-            ValueError,
-            r"value.*\(2, 2\).*where",
-        ),
-        (
-            lambda r: assignment(lambda r: (0, r > 2))(ZEROS, 1.0, r),
-            TypeError,
-            "mask that differs .* where",
-        ),
-        (
-            lambda r: assignment(lambda r: (r > 2)[:1])(ZEROS, 1.0, r),
-            IndexError,
-            r"\(1,\) does not fit shape \(2, 2\)",
-        ),
-        (
-            lambda r: assignment(lambda r: (..., r[0] * 0 > 2))(ZEROS, 1j, r),
-            TypeError,
-            "imaginary",
-        ),
+        (lambda r: assignment(lambda r: r > 2)(ZEROS, np.ones((2, 2)), r), ValueError,
+         r"value.*\(2, 2\).*where"),
+        (lambda r: assignment(lambda r: (0, r > 2))(ZEROS, 1.0, r), TypeError,
+         "mask that differs .* where"),
+        (lambda r: assignment(lambda r: (r > 2)[:1])(ZEROS, 1.0, r), IndexError,
+         r"\(1,\) does not fit shape \(2, 2\)"),
+        (lambda r: assignment(lambda r: (..., r[0] * 0 > 2))(ZEROS, 1j, r), TypeError,
+         "imaginary"),
         (lambda r: r[r[0].astype(gpugrad.int64), 0], IndexError, "too many indices for 1 axes"),
         (lambda r: r[(True, r[0].astype(gpugrad.int64))], TypeError, "bool .* beside"),
         (lambda r: gpugrad.take(r, r.astype(gpugrad.int64)[None]), ValueError, "indices .*1 axis"),
         (lambda r: gpugrad.take(r, gpugrad.tensor([0]), axis=-2), IndexError, "axis -2 .* 1 axes"),
-        (
-            lambda r: gpugrad.take_along_axis(r, r.astype(gpugrad.int64), axis=1),
-            IndexError,
-            "1 axes",
-        ),
+        (lambda r: gpugrad.take_along_axis(r, r.astype(gpugrad.int64), axis=1), IndexError,
+         "1 axes"),
         (lambda r: gpugrad.linalg.matrix_power(r, 2), ValueError, "linalg.matrix_power: "),
-        (
-            lambda r: gpugrad.linalg.matrix_power(gpugrad.eye(2), r[0].astype(gpugrad.int64)),
-            TypeError,
-            "n must be an int",
-        ),
+        (lambda r: gpugrad.linalg.matrix_power(gpugrad.eye(2), r[0].astype(gpugrad.int64)),
+         TypeError, "n must be an int"),
         (lambda r: gpugrad.fft.fftn(r, axes=(1,)), IndexError, "fft.fftn: axis 1 .* 1 axes"),
     ],
-)
+)  # fmt: skip
 def test_errors_of_ops_describe_one_example(function, error, words):
     with pytest.raises(error, match=words):
         gpugrad.vmap(function)(gpugrad.tensor(ROWS))

@@ -8,7 +8,7 @@ import numpy as np
 
 import gpugrad as gg
 
-from .harness import add, leaf, normal, program
+from .harness import add, leaf, normal, plays, program
 
 
 def script(*arguments):
@@ -86,12 +86,6 @@ def arguments_that_do_not_fit(x, y):
 
 
 @program
-def more_numbers_than_programs(world):
-    f = world.compile(lambda x, k: x * k)
-    world.play(f, lambda i: (normal(3, seed=i), 0.5 * (i % 25)), calls=60)
-
-
-@program
 def more_shapes_than_programs(world):
     total = gg.zeros(())
 
@@ -100,8 +94,7 @@ def more_shapes_than_programs(world):
         total.__iadd__(x.sum())
         return x * total
 
-    world.watch(total)
-    world.play(f, lambda i: (normal(1 + i % 23, seed=i),), calls=60)
+    world.play(f, lambda i: (normal(1 + i % 23, seed=i),), calls=60, watch=[total])
 
 
 @program
@@ -115,8 +108,7 @@ def requires_grad_of_an_argument(world):
             y.sum().backward()
         return y, x.requires_grad
 
-    world.watch(inputs)
-    world.play(whole, lambda i: (inputs[i % 5],), calls=15)
+    world.play(whole, lambda i: (inputs[i % 5],), calls=15, watch=[inputs])
 
 
 @program
@@ -128,18 +120,13 @@ def requires_grad_that_is_set_inside(world):
         return x.grad * 2
 
     inputs = [normal(3, seed=i) for i in range(8)]
-    world.watch(inputs)
-    world.play(f, lambda i: (inputs[i],))
+    world.play(f, lambda i: (inputs[i],), watch=[inputs])
 
 
-@program
-def whether_two_arguments_are_one(world):
-    f = world.compile(lambda x, y: x * 2 if x is y else x + y)
-    world.play(f, lambda i: (X, X) if i % 3 else (X, Y), calls=10)
-
-
-@program
-def the_identity_of_an_argument_and_state(world):
-    w = normal(3, seed=6)
-    f = world.compile(lambda x: x * 2 if x is w else x + w)
-    world.play(f, lambda i: (w,) if i % 3 else (X,), calls=10)
+W = normal(3, seed=6)
+plays("more_numbers_than_programs", lambda x, k: x * k,
+      lambda i: (normal(3, seed=i), 0.5 * (i % 25)), calls=60)  # fmt: skip
+plays("whether_two_arguments_are_one", lambda x, y: x * 2 if x is y else x + y,
+      lambda i: (X, X) if i % 3 else (X, Y), calls=10)  # fmt: skip
+plays("the_identity_of_an_argument_and_state", lambda x: x * 2 if x is W else x + W,
+      lambda i: (W,) if i % 3 else (X,), calls=10)  # fmt: skip

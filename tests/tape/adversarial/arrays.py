@@ -1,12 +1,13 @@
 """Raw arrays and tensors: constants of NumPy, writes in place, views, aliases, layouts, dtypes."""
 
 import importlib.util
+from functools import partial
 
 import numpy as np
 
 import gpugrad as gg
 
-from .harness import add, normal, program
+from .harness import add, normal, plays, program
 
 NO_BFLOAT16 = None if importlib.util.find_spec("ml_dtypes") else "ml_dtypes is not installed"
 
@@ -39,29 +40,21 @@ def layouts_of_arguments(world):
         world.play(f, inputs, calls=2 * len(LAYOUTS))
 
 
-@program
-def tensors_without_axes(world):
-    f = world.compile(lambda x: (x * 2, x + gg.asarray([1, 2]), gg.exp(x), x.reshape(1), x[...]))
-    inputs = [normal(seed=0), normal(1), normal(seed=2), gg.asarray(2), normal(seed=3)]
-    world.play(f, lambda i: (inputs[i % 5],), calls=10)
-
-
-@program
-def numbers_of_numpy_as_arguments(world):
-    f = world.compile(lambda x: (x * 2, x + gg.asarray([1, 2]), gg.exp(x), type(x)))
-    inputs = [np.float32(2), np.array(2.0), np.float64(2), np.float32(3), np.int8(3), np.array(3)]
-    world.play(f, lambda i: (inputs[i % 6],), calls=12)
-
-
-@program
-def dtypes_of_arguments(world):
-    f = world.compile(lambda x: (x + x, x * 2, x * 2.5, x**2, -x if x.dtype != bool else x))
-    names = "bool int8 uint8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
-
-    def inputs(i):
-        return ((normal(4, seed=i).numpy() * 3).astype(names[i // 2 % len(names)]),)
-
-    world.play(f, inputs, calls=2 * len(names))
+SCALARS = normal(seed=0), normal(1), normal(seed=2), gg.asarray(2), normal(seed=3)
+NUMBERS = np.float32(2), np.array(2.0), np.float64(2), np.float32(3), np.int8(3), np.array(3)
+DTYPES = "bool int8 uint8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
+plays("tensors_without_axes",
+      lambda x: (x * 2, x + gg.asarray([1, 2]), gg.exp(x), x.reshape(1), x[...]),
+      lambda i: (SCALARS[i % 5],), calls=10)  # fmt: skip
+plays("numbers_of_numpy_as_arguments",
+      lambda x: (x * 2, x + gg.asarray([1, 2]), gg.exp(gg.asarray(x)), type(x)),
+      lambda i: (NUMBERS[i % 6],), calls=12)  # fmt: skip
+plays("dtypes_of_arguments",
+      lambda x: (x + x, x * 2, x * 2.5, x**2, -x if x.dtype != bool else x),
+      lambda i: ((normal(4, seed=i).numpy() * 3).astype(DTYPES[i // 2 % len(DTYPES)]),),
+      calls=2 * len(DTYPES))  # fmt: skip
+plays("functions_of_numpy_on_tensors",
+      lambda x: (np.sum(x * x), np.exp(x), np.concatenate([x, x]), np.where(x, x, 1)))  # fmt: skip
 
 
 @program(needs=NO_BFLOAT16)
@@ -78,8 +71,7 @@ def arrays_in_bfloat16(world):
         w.detach().__isub__(w.grad * 0.1)
         return y.detach()
 
-    world.watch(w)
-    world.play(f, lambda i: (normal(4, 4, seed=i).astype(w.dtype),))
+    world.play(f, lambda i: (normal(4, 4, seed=i).astype(w.dtype),), watch=[w])
 
 
 @program
@@ -91,8 +83,7 @@ def integers_that_overflow(world):
         total.__iadd__(x)
         return total * 3, total // 7, total % 5, total << 1
 
-    world.watch(total)
-    world.play(f, lambda i: (gg.asarray(np.array([i, -i, 100], np.int8)),))
+    world.play(f, lambda i: (gg.asarray(np.array([i, -i, 100], np.int8)),), watch=[total])
 
 
 @program
@@ -106,16 +97,7 @@ def complex_numbers(world):
         y.sum().backward()
         return y.detach(), gg.conj(z.detach()), z.grad * 1
 
-    world.watch(z)
-    world.play(f, changes=[lambda: z.detach().__imul__(1j)])
-
-
-@program
-def functions_of_numpy_on_tensors(world):
-    f = world.compile(
-        lambda x: (np.sum(x * x), np.exp(x), np.concatenate([x, x]), np.where(x, x, 1))
-    )
-    world.play(f)
+    world.play(f, changes=[lambda: z.detach().__imul__(1j)], watch=[z])
 
 
 COPIES = {
@@ -129,7 +111,7 @@ COPIES = {
 }
 
 
-def _copied(world, copy):
+def _copied(copy, world):
     raw = np.array([0.5, 1.5, 2.5], np.float32)
     of_state = world.compile(lambda x: x * gg.asarray(copy(raw)))
     of_argument = world.compile(lambda x, a: x * gg.asarray(copy(a)))
@@ -142,11 +124,7 @@ def _copied(world, copy):
 
 
 for _name, _copy in COPIES.items():
-
-    def _program(world, copy=_copy):
-        _copied(world, copy)
-
-    add(f"raw_arrays_read_by_{_name.replace(' ', '_')}", __name__, _program)
+    add(f"raw_arrays_read_by_{_name.replace(' ', '_')}", __name__, partial(_copied, _copy))
 
 
 @program

@@ -13,10 +13,8 @@ def a_compiled_class_method(world):
         k = 2.0
 
     Thing.make = classmethod(world.compile(lambda cls, x: x * cls.k))
-    world.play(
-        lambda x: Thing.make(x),
-        changes=[lambda: setattr(Thing, "k", 3.0), lambda: setattr(Thing, "k", 3)],
-    )
+    changes = [functools.partial(setattr, Thing, "k", k) for k in (3.0, 3)]
+    world.play(lambda x: Thing.make(x), changes=changes)
 
 
 @program
@@ -46,37 +44,25 @@ def a_class_that_is_registered_later(world):
         pass
 
     circle = Circle()
-    world.play(
-        world.compile(lambda x: x * 2 if isinstance(circle, Shape) else x),
-        changes=[lambda: Shape.register(Circle)],
-    )
+    f = world.compile(lambda x: x * 2 if isinstance(circle, Shape) else x)
+    world.play(f, changes=[lambda: Shape.register(Circle)])
 
 
 @program
-def calls_counted_on_the_compiled_function(world):
+def what_is_kept_on_the_compiled_function(world):
     @world.compile
     def step(x):
         step.calls += 1
-        return x * step.calls
-
-    step.calls = 0
-    world.watch(lambda: step.calls)
-    world.play(step, changes=[lambda: setattr(step, "calls", 20)])
-
-
-@program
-def a_result_kept_on_the_compiled_function(world):
-    @world.compile
-    def step(x):
-        y = x * 2
+        y = x * step.calls
         if step.last is not None:
             y = y + step.last
         step.last = y
         return y * 1
 
-    step.last = None
-    world.watch(lambda: step.last)
-    world.play(step, changes=[lambda: setattr(step, "last", None)])
+    step.calls, step.last = 0, None
+    world.watch(lambda: (step.calls, step.last))
+    changes = lambda: setattr(step, "calls", 20), lambda: setattr(step, "last", None)
+    world.play(step, changes=changes)
 
 
 @program
@@ -111,10 +97,8 @@ def a_module_that_is_replaced_in_sys_modules(world):
 
         return x * adversarial_settings.k
 
-    world.play(
-        f,
-        changes=[
-            lambda: world.module("k = 3.0", "adversarial_settings"),
-            lambda: setattr(sys.modules["adversarial_settings"], "k", 5.0),
-        ],
+    changes = (
+        lambda: world.module("k = 3.0", "adversarial_settings"),
+        lambda: setattr(sys.modules["adversarial_settings"], "k", 5.0),
     )
+    world.play(f, changes=changes)

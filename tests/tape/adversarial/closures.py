@@ -1,5 +1,7 @@
 """Variables of enclosing functions and of modules, read and written."""
 
+import functools
+
 import gpugrad as gg
 
 from .harness import normal, program
@@ -19,8 +21,7 @@ def keeps_the_last_result_in_a_nonlocal(world):
         nonlocal last
         last = normal(3, seed=50)
 
-    world.watch(lambda: last)
-    world.play(f, changes=[change])
+    world.play(f, changes=[change], watch=[lambda: last])
 
 
 @program
@@ -33,8 +34,7 @@ def keeps_an_intermediate_value_in_a_nonlocal(world):
         seen = x * 3
         return x + 1
 
-    world.watch(lambda: seen)
-    world.play(f)
+    world.play(f, watch=[lambda: seen])
 
 
 @program
@@ -54,39 +54,22 @@ def a_cell_that_becomes_empty_and_full(world):
 
 
 @program
-def a_global_that_is_deleted_and_comes_back(world):
-    module = world.module("k = 2.0\ndef f(x):\n    return x * k")
+def globals_that_are_deleted_shadow_builtins_and_come_back(world):
+    for source, *changes in (
+        ("x * k", ("k", None), ("k", 4.0)),
+        ("x * max(2, 3) + len('ab')", ("max", min), ("len", lambda text: 7), ("max", None)),
+        ("x * appears_later", ("appears_later", 3.0)),
+    ):
+        module = world.module(f"k = 2.0\ndef f(x):\n    return {source}")
 
-    def remove():
-        del module.k
+        def change(name, value, module=module):
+            if value is None:
+                delattr(module, name)
+            else:
+                setattr(module, name, value)
 
-    world.play(world.compile(module.f), changes=[remove, lambda: setattr(module, "k", 4.0)])
-
-
-@program
-def a_global_that_shadows_a_builtin_later(world):
-    module = world.module("def f(x):\n    return x * max(2, 3) + len('ab')")
-
-    def unshadow():
-        del module.max
-
-    world.play(
-        world.compile(module.f),
-        changes=[
-            lambda: setattr(module, "max", min),
-            lambda: setattr(module, "len", lambda text: 7),
-            unshadow,
-        ],
-    )
-
-
-@program
-def a_global_that_appears_after_a_name_error(world):
-    module = world.module("def f(x):\n    return x * appears_later")
-    world.play(
-        world.compile(module.f),
-        changes=[lambda: setattr(module, "appears_later", 3.0)],
-    )
+        due = [functools.partial(change, *given) for given in changes]
+        world.play(world.compile(module.f), changes=due)
 
 
 @program
@@ -103,5 +86,4 @@ def a_closure_that_another_closure_writes(world):
         add(x * 2)
         return total * 1
 
-    world.watch(lambda: total)
-    world.play(f, changes=[lambda: add(normal(3, seed=99))])
+    world.play(f, changes=[lambda: add(normal(3, seed=99))], watch=[lambda: total])

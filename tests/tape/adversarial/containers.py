@@ -2,36 +2,16 @@
 
 import collections
 
-from .harness import program
+from .harness import program, puts, uses
 
-
-@program
-def pops_from_a_list(world):
-    queue = [float(k) for k in range(20)]
-    world.watch(queue)
-    world.play(world.compile(lambda x: x * queue.pop()), changes=[lambda: queue.append(99.0)])
-
-
-@program
-def an_empty_queue_raises(world):
-    queue = collections.deque([1.0, 2.0, 3.0])
-    f = world.compile(lambda x: x * queue.popleft())
-    world.watch(queue)
-    world.play(f, changes=[lambda: queue.extend([5.0, 6.0])], calls=8)
-
-
-@program
-def a_long_list_whose_middle_changes(world):
-    numbers = [1.0] * 3000
-    f = world.compile(lambda x: x * numbers[1500])
-    world.play(f, changes=[lambda: numbers.__setitem__(1500, 3.0)])
-
-
-@program
-def a_large_dict_whose_value_changes(world):
-    numbers = dict.fromkeys(range(3000), 1.0)
-    f = world.compile(lambda x: x * sum(numbers.values()))
-    world.play(f, changes=[lambda: numbers.update({2999: 3.0})])
+uses("pops_from_a_list", lambda x, s: x * s.pop(), lambda: [float(k) for k in range(20)],
+     lambda s: s.append(99.0))  # fmt: skip
+uses("an_empty_queue_raises", lambda x, s: x * s.popleft(),
+     lambda: collections.deque([1.0, 2.0, 3.0]), lambda s: s.extend([5.0, 6.0]))  # fmt: skip
+uses("a_long_list_whose_middle_changes", lambda x, s: x * s[1500], lambda: [1.0] * 3000,
+     *puts(1500, 3.0))  # fmt: skip
+uses("a_large_dict_whose_value_changes", lambda x, s: x * sum(s.values()),
+     lambda: dict.fromkeys(range(3000), 1.0), *puts(2999, 3.0))  # fmt: skip
 
 
 class Loud(list):

@@ -1,9 +1,11 @@
 """Errors: which are raised, when, with what left behind; values that a function looks at."""
 
+from functools import partial
+
 import gpugrad as gg
 from gpugrad.nn import functional
 
-from .harness import add, leaf, model, normal, program
+from .harness import add, leaf, model, normal, program, training
 
 GOOD = gg.eye(3)
 BAD = -gg.eye(3)
@@ -17,10 +19,7 @@ def at(*bad):
 def every(function):
     """Programs that fail first in the call 0, 1, 2, 3 and 5, and then in later ones."""
     for first in (0, 1, 2, 3, 5):
-
-        def runs(world, first=first):
-            function(world, at(first, first + 3))
-
+        runs = partial(function, inputs=at(first, first + 3))
         add(f"{function.__name__}_first_in_call_{first + 1}", __name__, runs)
     return function
 
@@ -47,8 +46,7 @@ def an_error_that_is_handled(world, inputs):
             handled.append(str(error))
             return x * 3
 
-    world.watch(handled)
-    world.play(f, inputs, calls=10)
+    world.play(f, inputs, calls=10, watch=[handled])
 
 
 @every
@@ -64,8 +62,11 @@ def an_error_after_writes(world, inputs):
         table["calls"] += 100
         return w * 2
 
-    world.watch(w, table)
-    world.play(f, inputs, calls=10)
+    world.play(f, inputs, calls=10, watch=[w, table])
+
+
+def labelled(*bad):
+    return lambda i: (normal(4, 3, seed=i), gg.asarray([0, 1, 2, 5 if i in bad else 1]))
 
 
 @program
@@ -78,11 +79,7 @@ def labels_that_are_out_of_range(world):
         loss.backward()
         return loss.detach()
 
-    bad = {1, 4, 6}
-    world.watch(w)
-    world.play(
-        f, lambda i: (normal(4, 3, seed=i), gg.asarray([0, 1, 2, 5 if i in bad else 1])), calls=9
-    )
+    world.play(f, labelled(1, 4, 6), calls=9, watch=[w])
 
 
 @program
@@ -92,10 +89,7 @@ def labels_that_are_out_of_range_and_unused(world):
         functional.cross_entropy(x, labels)
         return x + 1
 
-    bad = {2, 4, 6}
-    world.play(
-        f, lambda i: (normal(4, 3, seed=i), gg.asarray([0, 1, 2, 5 if i in bad else 1])), calls=9
-    )
+    world.play(f, labelled(2, 4, 6), calls=9)
 
 
 @program
@@ -117,8 +111,7 @@ def shapes_that_do_not_fit(world):
         calls.append(x.shape)
         return x * w
 
-    world.watch(calls)
-    world.play(f, lambda i: (normal(4 if i in (1, 2, 5) else 3, seed=i),), calls=9)
+    world.play(f, lambda i: (normal(4 if i in (1, 2, 5) else 3, seed=i),), calls=9, watch=[calls])
 
 
 @program
@@ -139,8 +132,7 @@ def an_error_in_a_hook(world):
     def switch():
         state["fails"] = not state["fails"]
 
-    world.watch(w)
-    world.play(f, changes=[switch, switch, switch])
+    world.play(f, changes=[switch, switch, switch], watch=[w])
 
 
 @program
@@ -148,18 +140,8 @@ def an_error_in_the_step_of_an_optimizer(world):
     net = model(3, 3)
     optimizer = gg.optim.SGD(net.parameters(), lr=0.1)
 
-    @world.compile
-    def f(x):
-        optimizer.zero_grad()
-        (net(x) ** 2).sum().backward()
-        optimizer.step()
+    f = world.compile(training(optimizer, lambda x: (net(x) ** 2).sum()))
 
-    def spoil(value):
-        optimizer.param_groups[0]["momentum"] = value
-
-    world.watch(net)
-    world.play(
-        f,
-        lambda i: (normal(4, 3, seed=i),),
-        changes=[lambda: spoil(-1.0), lambda: spoil(0.5), lambda: spoil("a"), lambda: spoil(0)],
-    )
+    spoil = optimizer.param_groups[0].update
+    changes = [partial(spoil, momentum=value) for value in (-1.0, 0.5, "a", 0)]
+    world.play(f, lambda i: (normal(4, 3, seed=i),), changes=changes, watch=[net])

@@ -14,8 +14,9 @@ import dataclasses
 import functools
 import io
 import itertools
+import multiprocessing
+import operator
 import os
-import pickle
 import random
 import signal
 import sys
@@ -25,7 +26,7 @@ import types
 import warnings
 
 import numpy as np
-from both_ways import normal
+from both_ways import normal, training, with_one_nan  # noqa: F401
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -34,6 +35,9 @@ PROGRAMS = {}
 
 # Before which call the first change is made, and how many calls later each of the others.
 SCHEDULES = (2, 1), (3, 2), (4, 1), (5, 2)
+
+# Of the arrays of a scenario.
+SHAPE = 3, 3
 
 # The seconds after which a program counts as one that hangs.
 LIMIT = 10
@@ -61,6 +65,98 @@ def add(name, module, function, **options):
     return program(function, **options)
 
 
+def plays(name, function, *args, look=None, **options):
+    """Add a program that calls a compiled function as `World.play` does.
+
+    look: a function of the result, whose own result takes its place.
+    """
+
+    def runs(world):
+        compiled = world.compile(function)
+        calls = compiled if look is None else lambda *given: look(compiled(*given))
+        world.play(calls, *args, **options)
+
+    add(name, function.__module__, runs)
+
+
+def uses(name, use, make, *changes, **options):
+    """Add a program whose function is ``use(x, state)``, with the state that ``make`` returns.
+
+    changes: functions of the state.
+    """
+
+    def runs(world):
+        state = make()
+        world.watch(state)
+        compiled = world.compile(lambda x: use(x, state))
+        due = [functools.partial(change, state) for change in changes]
+        world.play(compiled, changes=due, **options)
+
+    add(name, use.__module__, runs)
+
+
+def puts(key, *values):
+    """Changes for `uses`: each sets an item, or an attribute, of the state to one of the values."""
+
+    def put(value, state):
+        set_it = operator.setitem if hasattr(state, "__setitem__") else setattr
+        set_it(state, key, value)
+
+    return [functools.partial(put, value) for value in values]
+
+
+def scenario(*shapes, choices=(None,)):
+    """A program that calls ``play(f, x, choice)`` with a compiled ``f`` after clearing gradients.
+
+    The function that is decorated gets leaves of these shapes, and returns what to compile, and
+    ``play``.
+    """
+
+    def decorate(function):
+        def runs(world):
+            sizes = [(n,) if isinstance(n, int) else n for n in shapes]
+            tensors = [leaf(*size, seed=i) for i, size in enumerate(sizes)]
+            compiled, play = function(*tensors)
+            f = world.compile(compiled)
+
+            def whole(x, choice):
+                for t in tensors:
+                    t.grad = None
+                return play(f, x, choice)
+
+            world.watch(*tensors)
+            n = 3 * len(choices) + 4
+            world.play(
+                whole,
+                lambda i: (normal(3, 3, seed=i), choices[(i // 2) % len(choices)]),
+                calls=n + n % 2,
+            )
+
+        return add(function.__name__, function.__module__, runs)
+
+    return decorate
+
+
+def swept(function, *leaves):
+    """Clear the gradients of leaves, call a function, and go backward through its result."""
+
+    def call_and_sweep(*args):
+        for x in leaves:
+            x.grad = None
+        function(*args).backward()
+
+    return call_and_sweep
+
+
+def error_of(call, *args, **kwargs):
+    """The text of the error that a call raises; None if there is none."""
+    try:
+        call(*args, **kwargs)
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+    return None
+
+
 def missing(module, *names):
     """A reason to skip programs that need these names of a module, or None."""
     absent = [name for name in names if not hasattr(module, name)]
@@ -79,15 +175,6 @@ def model(*sizes, seed=0):
     return net
 
 
-def bits_of(array):
-    """The bytes of an array, with the same for each nan, whose sign is not specified."""
-    if array.dtype.kind == "c":
-        return bits_of(array.real) + bits_of(array.imag)
-    if array.dtype.kind == "f":
-        array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array)
-    return array.tobytes()
-
-
 def bits(x):
     """All that can be seen of a value, such that equal descriptions mean equal values."""
     kind = type(x).__qualname__
@@ -95,7 +182,7 @@ def bits(x):
         array = bits(x.array)
         return kind, array, x.requires_grad, x.is_leaf, bits(x.grad)
     if isinstance(x, np.ndarray):
-        return kind, str(x.dtype), x.shape, bits_of(x)
+        return kind, str(x.dtype), x.shape, with_one_nan(x).tobytes()
     if isinstance(x, nn.Module):
         state = {k: bits(v) for k, v in [*x.named_parameters(), *x.named_buffers()]}
         return kind, state, [m.training for m in x.modules()]
@@ -121,7 +208,8 @@ def bits(x):
         return kind, x.__qualname__
     if isinstance(x, BaseException):
         return kind, str(x)
-    if dataclasses.is_dataclass(x) or type(x).__repr__ is object.__repr__:
+    is_plain = dataclasses.is_dataclass(x) or isinstance(x, types.SimpleNamespace)
+    if is_plain or type(x).__repr__ is object.__repr__:
         return kind, bits(vars(x)) if hasattr(x, "__dict__") else None
     return kind, repr(x)
 
@@ -179,7 +267,7 @@ class World:
             self._results.append(result)
         return result
 
-    def play(self, function, inputs=None, changes=(), after=None, calls=7):
+    def play(self, function, inputs=None, changes=(), after=None, calls=7, watch=()):
         """Call a function again and again, with changes in between.
 
         inputs: a function of the number of the call, from 0, that returns the arguments; by
@@ -187,7 +275,9 @@ class World:
         changes: functions to call in between, at the times of the schedule.
         after: what to do with each result, as the caller may.
         calls: how many, if there are no changes.
+        watch: as arguments of `watch`.
         """
+        self.watch(*watch)
         if inputs is None:
             inputs = one_vector
         due = {}
@@ -271,39 +361,31 @@ def time_limit():
 
 def in_child(function):
     """Call ``function()`` in a forked child and return what it returns; raises if it hangs."""
-    reader, writer = os.pipe()
+
+    def answers():
+        try:
+            answer = function()
+        except BaseException as error:  # noqa: BLE001
+            answer = RuntimeError(f"{type(error).__name__}: {error}")
+        sender.send(answer)
+
+    fork = multiprocessing.get_context("fork")
+    receiver, sender = fork.Pipe(duplex=False)
+    child = fork.Process(target=answers)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # other threads may exist
-        child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.close(reader)
-            try:
-                answer = function()
-            except BaseException as error:  # noqa: BLE001
-                answer = RuntimeError(f"{type(error).__name__}: {error}")
-            with os.fdopen(writer, "wb") as file:
-                pickle.dump(answer, file)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as file:
-        received = []
-        thread = threading.Thread(target=lambda: received.append(file.read()))
-        thread.start()
-        thread.join(LIMIT)
-        hangs = thread.is_alive()
-        if hangs:
-            os.kill(child, signal.SIGKILL)
-        thread.join()
-    os.waitpid(child, 0)
-    if hangs:
-        raise Hangs(f"it takes longer than {LIMIT} seconds")
-    if not received or not received[0]:
-        raise RuntimeError("the child ended without an answer")
-    answer = pickle.loads(received[0])
+        child.start()
+    sender.close()
+    try:
+        if not receiver.poll(LIMIT):
+            raise Hangs(f"it takes longer than {LIMIT} seconds")
+        answer = receiver.recv()
+    except EOFError:
+        raise RuntimeError("the child ended without an answer") from None
+    finally:
+        child.kill()
+        child.join()
+        receiver.close()
     if isinstance(answer, RuntimeError):
         raise answer
     return answer

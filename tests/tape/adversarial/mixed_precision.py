@@ -13,7 +13,7 @@ def batches(number):
 @program
 def a_region_around_some_calls(world):
     net = model(3, 3, 2)
-    f = world.compile(lambda x: net(x).detach())
+    f = world.compile(lambda x: net(x).detach() * (2 if gg.amp.is_autocast_enabled() else 3))
 
     def whole(x, dtype):
         if dtype is None:
@@ -37,12 +37,8 @@ def a_region_inside_that_is_switched(world):
         y.astype(gg.float32).sum().backward()
         return y.detach()
 
-    world.watch(net)
-    world.play(
-        f,
-        batches,
-        changes=[lambda: table.update(enabled=False), lambda: table.update(enabled=True)],
-    )
+    changes = lambda: table.update(enabled=False), lambda: table.update(enabled=True)
+    world.play(f, batches, changes=changes, watch=[net])
 
 
 @program
@@ -60,19 +56,8 @@ def a_region_that_is_entered_twice(world):
     world.play(f, batches)
 
 
-@program
-def whether_a_region_is_entered(world):
-    f = world.compile(lambda x: x * (2 if gg.amp.is_autocast_enabled() else 3))
-
-    def whole(x, inside):
-        with gg.amp.autocast(dtype=gg.float16, enabled=inside):
-            return f(x)
-
-    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 2), calls=9)
-
-
 def scaled(world, **options):
-    net = model(3, 4, 1)
+    net, table = model(3, 4, 1), {"clip": None}
     optimizer = optim.NAdam(net.parameters(), lr=0.1)
     scaler = gg.amp.GradScaler(init_scale=1024.0, growth_interval=2, **options)
 
@@ -81,51 +66,44 @@ def scaled(world, **options):
         optimizer.zero_grad()
         loss = (net(x) ** 2).mean()
         scaler.scale(loss).backward()
+        if table["clip"]:
+            scaler.unscale_(optimizer)
+            gg.nn.utils.clip_grad_norm_(net.parameters(), table["clip"])
         scaler.step(optimizer)
         scaler.update()
         return loss.detach()
 
     world.watch(net, optimizer, scaler)
-    return step, scaler, optimizer
+    return step, scaler, optimizer, table
 
 
 @program
 def steps_that_are_skipped(world):
-    step, _, _ = scaled(world)
-    bad = {1, 4, 5}
-    world.play(
-        step,
-        lambda i: (normal(4, 3, seed=i) * (float("inf") if i in bad else 1.0),),
-        calls=10,
-    )
+    def inputs(i):
+        return (normal(4, 3, seed=i) * (float("inf") if i in {1, 4, 5} else 1.0),)
+
+    world.play(scaled(world)[0], inputs, calls=10)
 
 
 @program
 def options_of_a_scaler_that_change(world):
-    step, scaler, optimizer = scaled(world)
+    step, scaler, optimizer, _ = scaled(world)
     saved = []
-    world.play(
-        step,
-        batches,
-        changes=[
-            lambda: scaler.set_growth_factor(4.0),
-            lambda: scaler.set_growth_interval(1),
-            lambda: saved.append(scaler.state_dict()),
-            lambda: scaler.set_backoff_factor(0.1),
-            lambda: scaler.load_state_dict(saved[0]),
-            lambda: optimizer.param_groups[0].update(lr=0.0),
-        ],
+    changes = (
+        lambda: scaler.set_growth_factor(4.0),
+        lambda: scaler.set_growth_interval(1),
+        lambda: saved.append(scaler.state_dict()),
+        lambda: scaler.set_backoff_factor(0.1),
+        lambda: scaler.load_state_dict(saved[0]),
+        lambda: optimizer.param_groups[0].update(lr=0.0),
     )
+    world.play(step, batches, changes=changes)
 
 
 @program
 def a_scaler_that_is_updated_outside(world):
-    step, scaler, _ = scaled(world)
-    world.play(
-        step,
-        batches,
-        changes=[lambda: scaler.update(64.0), lambda: scaler.update(2.0**20)],
-    )
+    step, scaler, *_ = scaled(world)
+    world.play(step, batches, changes=[lambda: scaler.update(64.0), lambda: scaler.update(2.0**20)])
 
 
 @program
@@ -143,29 +121,12 @@ def a_scale_that_is_looked_at(world):
 
 @program
 def a_scaler_that_is_off(world):
-    step, _, _ = scaled(world, enabled=False)
-    world.play(step, batches)
+    world.play(scaled(world, enabled=False)[0], batches)
 
 
 @program
 def unscaling_before_clipping(world):
-    net = model(3, 4, 1)
-    optimizer = optim.Adam(net.parameters(), lr=0.1)
-    scaler, table = gg.amp.GradScaler(init_scale=64.0), {"clip": 0.1}
-
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        scaler.scale((net(x) ** 2).mean()).backward()
-        scaler.unscale_(optimizer)
-        norm = gg.nn.utils.clip_grad_norm_(net.parameters(), table["clip"])
-        scaler.step(optimizer)
-        scaler.update()
-        return norm
-
-    world.watch(net, optimizer, scaler)
-    world.play(
-        step,
-        batches,
-        changes=[lambda: table.update(clip=10.0), lambda: table.update(clip=1)],
-    )
+    step, *_, table = scaled(world)
+    table["clip"] = 0.1
+    changes = [lambda k=k: table.update(clip=k) for k in (10.0, 1, None)]
+    world.play(step, batches, changes=changes)

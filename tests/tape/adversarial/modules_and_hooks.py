@@ -1,5 +1,7 @@
 """Modules: modes, attributes, parameters, buffers, hooks, running statistics."""
 
+from functools import partial
+
 import gpugrad as gg
 from gpugrad import nn
 
@@ -10,12 +12,24 @@ def batches(number):
     return (normal(4, 3, seed=number),)
 
 
+def step_of(world, net):
+    @world.compile
+    def f(x):
+        net.zero_grad()
+        y = (net(x) ** 2).sum()
+        y.backward()
+        return y.detach()
+
+    return f
+
+
 @program
 def training_and_evaluation(world):
     net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
     world.watch(net, gg.random.default_generator)
     f = world.compile(lambda x: net(x).detach())
-    world.play(f, batches, changes=[net.eval, net.train, net[1].eval, net[2].eval])
+    changes = net.eval, net.train, partial(setattr, net[2], "p", 0.7), net[1].eval, net[2].eval
+    world.play(f, batches, changes=changes)
 
 
 @program
@@ -27,8 +41,7 @@ def a_mode_that_the_function_sets(world):
         net.train(not net.training)
         return net(x).detach()
 
-    world.watch(net)
-    world.play(f, batches, changes=[net.eval, net.train])
+    world.play(f, batches, changes=[net.eval, net.train], watch=[net])
 
 
 @program
@@ -42,58 +55,32 @@ def a_buffer_that_is_rebound_inside(world):
             return x - self.mean
 
     net = Net()
-    world.watch(net)
-    world.play(
-        world.compile(net),
-        batches,
-        changes=[
-            lambda: setattr(net, "mean", normal(3, seed=5)),
-            lambda: net.mean.__iadd__(1),
-            lambda: net.load_state_dict({"mean": gg.ones(3)}),
-        ],
+    changes = (
+        lambda: setattr(net, "mean", normal(3, seed=5)),
+        lambda: net.mean.__iadd__(1),
+        lambda: net.load_state_dict({"mean": gg.ones(3)}),
     )
+    world.play(world.compile(net), batches, changes=changes, watch=[net])
 
 
 @program
 def parameters_that_become_shared(world):
     net = model(3, 3, 3)
     other = net[1].weight
-
-    @world.compile
-    def f(x):
-        net.zero_grad()
-        y = (net(x) ** 2).sum()
-        y.backward()
-        return y.detach()
-
-    world.watch(net, other)
-    world.play(
-        f,
-        batches,
-        changes=[
-            lambda: setattr(net[1], "weight", net[0].weight),
-            lambda: setattr(net[1], "weight", other),
-        ],
-    )
+    changes = [partial(setattr, net[1], "weight", w) for w in (net[0].weight, other)]
+    world.play(step_of(world, net), batches, changes=changes, watch=[net, other])
 
 
 @program
 def layers_that_are_added_and_removed(world):
     net = model(3, 3, 3)
-
-    def remove():
-        del net[0]
-
-    world.play(
-        world.compile(lambda x: net(x).detach()),
-        batches,
-        changes=[
-            lambda: net.append(nn.Tanh()),
-            remove,
-            lambda: net.insert(0, nn.ReLU()),
-            lambda: net.__setitem__(0, nn.Sigmoid()),
-        ],
+    changes = (
+        lambda: net.append(nn.Tanh()),
+        lambda: net.__delitem__(0),
+        lambda: net.insert(0, nn.ReLU()),
+        lambda: net.__setitem__(0, nn.Sigmoid()),
     )
+    world.play(world.compile(lambda x: net(x).detach()), batches, changes=changes)
 
 
 @program
@@ -103,14 +90,8 @@ def an_attribute_that_is_added(world):
             return x * self.gain if hasattr(self, "gain") else x
 
     net = Net()
-    world.play(
-        world.compile(net),
-        changes=[
-            lambda: setattr(net, "gain", 2.0),
-            lambda: setattr(net, "gain", nn.Parameter(normal(3))),
-            lambda: delattr(net, "gain"),
-        ],
-    )
+    changes = [partial(setattr, net, "gain", gain) for gain in (2.0, nn.Parameter(normal(3)))]
+    world.play(world.compile(net), changes=[*changes, lambda: delattr(net, "gain")])
 
 
 @program
@@ -132,17 +113,13 @@ def forward_hooks_that_come_and_go(world):
         log.append(output.shape)
         return output * 2
 
-    world.watch(log)
-    world.play(
-        world.compile(lambda x: net(x).detach()),
-        batches,
-        changes=[
-            lambda: handles.append(net[0].register_forward_hook(hook)),
-            lambda: handles.append(net[0].register_forward_pre_hook(lambda m, args: args[0] + 1)),
-            lambda: handles.pop(0).remove(),
-            lambda: handles.pop(0).remove(),
-        ],
+    changes = (
+        lambda: handles.append(net[0].register_forward_hook(hook)),
+        lambda: handles.append(net[0].register_forward_pre_hook(lambda m, args: args[0] + 1)),
+        lambda: handles.pop(0).remove(),
+        lambda: handles.pop(0).remove(),
     )
+    world.play(world.compile(lambda x: net(x).detach()), batches, changes=changes, watch=[log])
 
 
 @program
@@ -158,16 +135,7 @@ def forward_hooks_that_keep_activations(world):
 def backward_hooks_that_log(world):
     net, log = model(3, 3), []
     net[0].register_full_backward_hook(lambda m, gx, gy: log.append(gy[0].detach()))
-
-    @world.compile
-    def f(x):
-        net.zero_grad()
-        y = (net(x) ** 2).sum()
-        y.backward()
-        return y.detach()
-
-    world.watch(net, log)
-    world.play(f, batches, changes=[log.clear])
+    world.play(step_of(world, net), batches, changes=[log.clear], watch=[net, log])
 
 
 @program
@@ -186,5 +154,4 @@ def hooks_after_accumulation_that_step(world):
         y.backward()
         return y.detach()
 
-    world.watch(w)
-    world.play(f, changes=[lambda: table.update(lr=0.5), lambda: table.update(lr=0)])
+    world.play(f, changes=[lambda: table.update(lr=0.5), lambda: table.update(lr=0)], watch=[w])

@@ -7,7 +7,7 @@ import numpy as np
 
 import gpugrad as gg
 
-from .harness import add, normal, program
+from .harness import add, normal, program, puts, uses
 
 
 def counted(name, use, start, advance):
@@ -21,59 +21,39 @@ def counted(name, use, start, advance):
             state["k"] = advance(state["k"])
             return use(x, state["k"])
 
-        world.watch(state)
-        world.play(f, changes=[lambda: state.update(k=start)], calls=9)
+        world.play(f, changes=[lambda: state.update(k=start)], calls=9, watch=[state])
 
     add(name, __name__, runs)
 
 
 counted("an_integer", lambda x, k: (x * k + k, k), 0, lambda k: k + 1)
 counted("a_float", lambda x, k: (x * k, gg.full((2,), k), k), 0.1, lambda k: k * 1.1)
-counted(
-    "an_integer_that_grows_without_end",
-    lambda x, k: (x + float(k), k.bit_length()),
-    1,
-    lambda k: k * 1000,
-)
+counted("an_integer_that_grows_without_end", lambda x, k: (x + float(k), k.bit_length()), 1,
+        lambda k: k * 1000)  # fmt: skip
 counted("a_complex_number", lambda x, k: (x * k, k), 1 + 1j, lambda k: k * 1j)
 counted("a_float_of_numpy", lambda x, k: (x * k, k), np.float32(0.1), lambda k: k * np.float32(1.1))
-counted(
-    "an_integer_of_numpy",
-    lambda x, k: (x * k, k),
-    np.int8(120),
-    lambda k: np.int8((int(k) + 3 + 128) % 256 - 128),
-)
+counted("an_integer_of_numpy", lambda x, k: (x * k, k), np.int8(120),
+        lambda k: np.int8((int(k) + 3 + 128) % 256 - 128))  # fmt: skip
 counted("a_fraction", lambda x, k: (x * float(k), k), fractions.Fraction(1, 3), lambda k: k / 2)
 counted("a_truth_value", lambda x, k: x * 2 if k else x * 3, True, lambda k: not k)
 counted("an_index", lambda x, k: (x[k] * 2, x[:k], gg.roll(x, k)), 0, lambda k: (k + 1) % 3)
-counted(
-    "a_shape",
-    lambda x, k: (gg.ones((k, 3)) * x, x.reshape(1, 3) * gg.arange(k).reshape(k, 1)),
-    1,
-    lambda k: k % 4 + 1,
-)
-counted(
-    "the_number_of_repeats",
-    lambda x, k: functools.reduce(lambda x, _: x * 1.5 + 1, range(k), x),
-    0,
-    lambda k: (k + 1) % 4,
-)
+counted("a_shape",
+        lambda x, k: (gg.ones((k, 3)) * x, x.reshape(1, 3) * gg.arange(k).reshape(k, 1)), 1,
+        lambda k: k % 4 + 1)  # fmt: skip
+counted("the_number_of_repeats",
+        lambda x, k: functools.reduce(lambda x, _: x * 1.5 + 1, range(k), x), 0,
+        lambda k: (k + 1) % 4)  # fmt: skip
 counted("a_zero_that_changes_its_sign", lambda x, k: (1 / (x * 0 + k), x * k), 0.0, lambda k: -k)
 counted("a_text", lambda x, k: (x * len(k), k), "a", lambda k: k + "b")
 counted("a_tuple", lambda x, k: (x * sum(k), k), (1,), lambda k: (*k, len(k)))
-counted(
-    "nothing_and_something",
-    lambda x, k: x if k is None else x * k,
-    None,
-    lambda k: 2.0 if k is None else None,
-)
+counted("nothing_and_something", lambda x, k: x if k is None else x * k, None,
+        lambda k: 2.0 if k is None else None)  # fmt: skip
 counted("a_raw_array", lambda x, k: (x * k, k), np.array([1.0, 2.0, 3.0]), lambda k: k * 2)
-counted(
-    "a_number_that_changes_its_type",
-    lambda x, k: x.astype(gg.int64) * k,
-    2,
-    lambda k: k + 0.5 if isinstance(k, int) else int(k),
-)
+counted("a_number_that_changes_its_type", lambda x, k: x.astype(gg.int64) * k, 2,
+        lambda k: k + 0.5 if isinstance(k, int) else int(k))  # fmt: skip
+OTHERS = gg.asarray(2.0), np.float64(2), np.array(2), 2, gg.asarray(2)
+uses("numbers_that_are_tensors_at_times", lambda x, table: x * table["k"], lambda: {"k": 2.0},
+     *puts("k", *OTHERS))  # fmt: skip
 
 
 @program
@@ -83,16 +63,8 @@ def hyper_parameters_of_functions(world):
     @world.compile
     def f(x):
         y = (gg.abs(x) + table["eps"]) ** table["p"]
-        return y.sum(table["axis"]), gg.softmax(x, table["axis"]), gg.tril(x, table["k"])
+        return y.sum(table["axis"]), gg.softmax(x, table["axis"]), gg.tril(x, k=table["k"])
 
     pairs = ("p", 3), ("p", 3.0), ("axis", 1), ("eps", 0), ("k", -1), ("axis", (0, 1))
     changes = [functools.partial(table.update, [pair]) for pair in pairs]
     world.play(f, lambda i: (normal(3, 3, seed=i),), changes=changes)
-
-
-@program
-def numbers_that_are_tensors_at_times(world):
-    table = {"k": 2.0}
-    f = world.compile(lambda x: x * table["k"])
-    others = gg.asarray(2.0), np.float64(2), np.array(2), 2, gg.asarray(2)
-    world.play(f, changes=[functools.partial(table.update, k=k) for k in others])

@@ -1,9 +1,9 @@
 """Objects of the program's own classes: their attributes, read and written."""
 
-import functools
+import types
 import weakref
 
-from .harness import program
+from .harness import program, puts, uses
 
 
 class Plain:
@@ -43,15 +43,8 @@ def an_attribute_that_is_deleted(world):
     Plain.k = 1.0
 
 
-@program
-def an_object_that_changes_its_class(world):
-    thing = Scaling()
-    f = world.compile(lambda x: thing.scaled(x) * thing.k)
-
-    def become(kind):
-        thing.__class__ = kind
-
-    world.play(f, changes=[lambda: become(Other), lambda: become(Scaling)])
+uses("an_object_that_changes_its_class", lambda x, thing: thing.scaled(x) * thing.k, Scaling,
+     *puts("__class__", Other, Scaling))  # fmt: skip
 
 
 class Slots:
@@ -82,11 +75,8 @@ def a_slot_that_is_empty_at_first(world):
             state.table = x * 2
         return state.table + x
 
-    def empty():
-        del state.table
-
     world.watch(lambda: getattr(state, "table", None))
-    world.play(f, changes=[empty])
+    world.play(f, changes=[lambda: delattr(state, "table")])
 
 
 class Base:
@@ -96,13 +86,12 @@ class Base:
 class Derived(Base):
     __slots__ = ("__dict__", "b")
 
+    def __init__(self):
+        self.a, self.b, self.c = 2.0, 3.0, 5.0
 
-@program
-def slots_of_a_base_class_and_a_dict(world):
-    state = Derived()
-    state.a, state.b, state.c = 2.0, 3.0, 5.0
-    f = world.compile(lambda x: x * state.a + state.b * state.c)
-    world.play(f, changes=[functools.partial(setattr, state, name, 7.0) for name in "abc"])
+
+uses("slots_of_a_base_class_and_a_dict", lambda x, s: x * s.a + s.b * s.c, Derived,
+     *[put for name in "abc" for put in puts(name, 7.0)])  # fmt: skip
 
 
 class Reading:
@@ -116,11 +105,7 @@ class Reading:
         return found
 
 
-@program
-def attributes_whose_reads_are_logged(world):
-    state = Reading()
-    world.watch(lambda: state.names)
-    world.play(world.compile(lambda x: x * state.k), changes=[lambda: setattr(state, "k", 3.0)])
+uses("attributes_whose_reads_are_logged", lambda x, state: x * state.k, Reading, *puts("k", 3.0))
 
 
 @program
@@ -136,30 +121,27 @@ def a_weak_reference_whose_object_dies(world):
     world.play(f, changes=[lambda: setattr(owner[0], "k", 3.0), owner.clear])
 
 
-@program
-def settings_that_are_a_module(world):
-    config = world.module("scale = 2.0\nnames = ['a']", "adversarial_config")
-    state = Plain(settings=config)
-    world.play(
-        world.compile(lambda x: x * state.settings.scale + len(state.settings.names)),
-        changes=[
-            lambda: setattr(config, "scale", 3.0),
-            lambda: config.names.append("b"),
-            lambda: setattr(config, "scale", True),
-        ],
-    )
+def module_with(**names):
+    module = types.ModuleType("adversarial_config")
+    vars(module).update(names)
+    return module
 
 
-@program
-def a_module_with_a_getattr(world):
-    module = world.module(
-        "table = {'k': 2.0}\n"
-        "def __getattr__(name):\n"
-        "    if name not in table:\n"
-        "        raise AttributeError(name)\n"
-        "    return table[name]\n"
-    )
-    world.play(
-        world.compile(lambda x: x * module.k),
-        changes=[lambda: module.table.update(k=3.0), lambda: setattr(module, "k", 5.0)],
-    )
+def with_a_getattr():
+    table = {"k": 2.0}
+
+    def find(name):
+        if name not in table:
+            raise AttributeError(name)
+        return table[name]
+
+    return module_with(table=table, __getattr__=find)
+
+
+uses("settings_that_are_a_module",
+     lambda x, s: x * s.settings.scale + len(s.settings.names),
+     lambda: Plain(settings=module_with(scale=2.0, names=["a"])),
+     lambda s: setattr(s.settings, "scale", 3.0), lambda s: s.settings.names.append("b"),
+     lambda s: setattr(s.settings, "scale", True))  # fmt: skip
+uses("a_module_with_a_getattr", lambda x, module: x * module.k, with_a_getattr,
+     lambda module: module.table.update(k=3.0), *puts("k", 5.0))  # fmt: skip

@@ -4,6 +4,7 @@ import decimal
 import functools
 import math
 
+import gpugrad as gg
 from gpugrad import optim
 
 from .harness import add, leaf, normal, program
@@ -14,14 +15,16 @@ def setting(make=None):
     return w, make([w])
 
 
-def training(world, w, optimizer):
+def training(world, w, optimizer, loss_of=None, after=None):
+    """A compiled step; ``after`` is called at its end, for what the step returns besides."""
+
     @world.compile
     def step(x):
         optimizer.zero_grad()
-        loss = ((w * x) ** 2).sum()
+        loss = ((w * x) ** 2).sum() if loss_of is None else loss_of(x)
         loss.backward()
         optimizer.step()
-        return loss.detach()
+        return loss.detach(), x * 2, None if after is None else after()
 
     world.watch(w, optimizer)
     return step
@@ -42,11 +45,10 @@ def learning_rates(name, make, *rates):
     add(name, __name__, runs)
 
 
-learning_rates("rates_of_adam", lambda params: optim.Adam(params, lr=0.1), 0.5, 0.0, 0.1)
-learning_rates("rates_that_are_invalid", lambda params: optim.AdamW(params, lr=0.1), -1.0, 0.1)
-learning_rates(
-    "rates_that_are_no_numbers", lambda params: optim.AdamW(params, lr=0.1), "0.5", math.nan, 0.1
-)
+ADAM = functools.partial(optim.Adam, lr=0.1)
+learning_rates("rates_of_adam", ADAM, 0.5, 0.0, 0.1)
+learning_rates("rates_that_are_invalid", ADAM, -1.0, 0.1)
+learning_rates("rates_that_are_no_numbers", ADAM, "0.5", math.nan, 0.1)
 
 
 @program
@@ -69,54 +71,56 @@ def an_option_that_is_a_number_or_none(world):
 def an_option_that_is_a_name(world):
     w = leaf(3, 2)
     optimizer = optim.Muon([w], lr=0.1)
-
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        ((w * x[:, None]) ** 2).sum().backward()
-        optimizer.step()
-
-    world.watch(w, optimizer)
+    step = training(world, w, optimizer, lambda x: ((w * x[:, None]) ** 2).sum())
     names = "match_rms_adamw", "original", None, "match_rms_adamw", "adam"
     world.play(step, changes=[put(optimizer, adjust_lr_fn=name) for name in names])
 
 
 @program
 def options_of_adam(world):
-    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
-    pairs = (
-        ("betas", (0.5, 0.5)),
-        ("amsgrad", True),
-        ("maximize", True),
-        ("eps", 1.0),
-        ("amsgrad", False),
+    w, optimizer = setting(ADAM)
+    options = (
+        {"betas": (0.5, 0.5)}, {"amsgrad": True}, {"maximize": True}, {"eps": 1.0},
+        {"amsgrad": False},
+    )  # fmt: skip
+    world.play(training(world, w, optimizer), changes=[put(optimizer, **o) for o in options])
+
+
+@program
+def state_that_is_saved_and_loaded(world):
+    w, optimizer = setting(ADAM)
+    saved = []
+    changes = (
+        lambda: saved.append(optimizer.state_dict()),
+        put(optimizer, lr=0.5, eps=1.0),
+        lambda: optimizer.load_state_dict(saved[0]),
     )
-    changes = [put(optimizer, **{name: value}) for name, value in pairs]
     world.play(training(world, w, optimizer), changes=changes)
+
+
+@program
+def a_weight_that_is_rebound(world):
+    w, optimizer = setting(ADAM)
+
+    def double():
+        with gg.no_grad():
+            w.__imul__(2)
+
+    world.play(training(world, w, optimizer), changes=[double, put(optimizer, lr=0.5), double])
 
 
 @program
 def a_group_that_is_added(world):
     v = leaf(3, seed=5)
-    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
-
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        loss = ((w * x + v) ** 2).sum()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    world.watch(w, v, optimizer)
-    world.play(
-        step,
-        changes=[
-            lambda: optimizer.add_param_group({"params": [v], "lr": 0.5}),
-            lambda: optimizer.param_groups[-1].update(lr=0.0),
-            lambda: optimizer.param_groups.reverse(),
-        ],
+    w, optimizer = setting(ADAM)
+    changes = (
+        lambda: optimizer.add_param_group({"params": [v], "lr": 0.5}),
+        lambda: optimizer.param_groups[-1].update(lr=0.0),
+        lambda: optimizer.param_groups.reverse(),
     )
+    world.watch(v)
+    step = training(world, w, optimizer, lambda x: ((w * x + v) ** 2).sum())
+    world.play(step, changes=changes)
 
 
 @program
@@ -140,14 +144,10 @@ def an_optimizer_that_is_replaced(world):
 def a_rate_that_the_function_changes(world):
     w, optimizer = setting()
 
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        (w * x).sum().backward()
-        optimizer.step()
+    def halve():
         optimizer.param_groups[0]["lr"] *= 0.5
 
-    world.watch(w, optimizer)
+    step = training(world, w, optimizer, after=halve)
     world.play(step, changes=[put(optimizer, lr=1.0), put(optimizer, lr=1)])
 
 
@@ -155,18 +155,8 @@ def a_rate_that_the_function_changes(world):
 def gradients_that_are_missing_at_times(world):
     w, v = leaf(3), leaf(3, seed=4)
     optimizer, use = optim.Adam([w, v], lr=0.1), {"v": True}
-
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        y = w * x
-        if use["v"]:
-            y = y * v
-        y.sum().backward()
-        optimizer.step()
-
-    world.watch(w, v, optimizer)
-    world.play(step, changes=[lambda: use.update(v=False), lambda: use.update(v=True)])
+    step = training(world, w, optimizer, lambda x: (w * x * v if use["v"] else w * x).sum())
+    world.play(step, changes=[lambda: use.update(v=False), lambda: use.update(v=True)], watch=[v])
 
 
 @program
@@ -178,21 +168,18 @@ def gradients_that_are_not_reset(world):
         (w * x).sum().backward()
         optimizer.step()
 
-    world.watch(w)
-    world.play(
-        step,
-        changes=[
-            optimizer.zero_grad,
-            lambda: optimizer.zero_grad(set_to_none=False),
-            lambda: setattr(w, "grad", normal(3, seed=9)),
-            lambda: setattr(w, "requires_grad", False),
-        ],
+    changes = (
+        optimizer.zero_grad,
+        lambda: optimizer.zero_grad(set_to_none=False),
+        lambda: setattr(w, "grad", normal(3, seed=9)),
+        lambda: setattr(w, "requires_grad", False),
     )
+    world.play(step, changes=changes, watch=[w])
 
 
 @program
 def a_step_with_a_closure(world):
-    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
+    w, optimizer = setting(ADAM)
     table = {"calls": 0, "k": 1.0}
 
     @world.compile
@@ -222,12 +209,8 @@ def a_compiled_closure_of_a_step(world):
         loss.backward()
         return loss
 
-    world.watch(w)
-    world.play(
-        lambda: optimizer.step(closure).detach(),
-        lambda i: (),
-        changes=[lambda: table.update(k=2.0), lambda: w.detach().__imul__(0)],
-    )
+    changes = lambda: table.update(k=2.0), lambda: w.detach().__imul__(0)
+    world.play(lambda: optimizer.step(closure).detach(), lambda i: (), changes=changes, watch=[w])
 
 
 @program
@@ -249,14 +232,8 @@ def an_optimizer_of_the_program(world):
             array -= lr * self.gain * state[0] / step
 
     w, optimizer = setting(functools.partial(Plain, lr=0.1))
-    world.play(
-        training(world, w, optimizer),
-        changes=[
-            put(optimizer, lr=0.5),
-            lambda: setattr(optimizer, "gain", 2.0),
-            lambda: setattr(Plain, "gain", 9.0),
-        ],
-    )
+    gains = lambda: setattr(optimizer, "gain", 2.0), lambda: setattr(Plain, "gain", 9.0)
+    world.play(training(world, w, optimizer), changes=[put(optimizer, lr=0.5), *gains])
 
 
 @program
@@ -281,64 +258,25 @@ def looking(name, look):
 
     def runs(world):
         w, optimizer = setting()
-
-        @world.compile
-        def f(x):
-            optimizer.zero_grad()
-            (w * x).sum().backward()
-            optimizer.step()
-            return x * 2, look(optimizer.param_groups[0]["lr"])
-
-        world.watch(w)
-        changes = [put(optimizer, lr=lr) for lr in (0.5, 1, 2.0, 0.1)]
-        world.play(f, changes=changes)
+        step = training(world, w, optimizer, after=lambda: look(optimizer.param_groups[0]["lr"]))
+        world.play(step, changes=[put(optimizer, lr=lr) for lr in (0.5, 1, 2.0, 0.1)])
 
     add(name, __name__, runs)
 
 
 looking("a_rate_in_containers_as_a_result", lambda lr: [lr, (lr * 2, -lr), {"lr": lr}])
-looking(
-    "a_rate_converted",
-    lambda lr: (
-        int(lr),
-        float(lr),
-        round(lr),
-        round(lr, 1),
-        complex(lr),
-        decimal.Decimal(lr),
-        bool(lr),
-    ),
-)
+KINDS = int, float, round, functools.partial(round, ndigits=1), complex, decimal.Decimal, bool
+looking("a_rate_converted", lambda lr: [kind(lr) for kind in KINDS])
 looking("a_branch_on_a_rate", lambda lr: "low" if lr < 0.3 else "high")
 
 
 @program
 def a_step_count_that_is_looked_at(world):
-    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
+    w, optimizer = setting(ADAM)
 
-    @world.compile
-    def f(x):
-        optimizer.zero_grad()
-        (w * x).sum().backward()
-        optimizer.step()
+    def look():
         step = optimizer.state_dict()["state"][0]["step"]
-        return x * step, step, type(step), f"{step}", [*range(int(step))], {1: "a"}.get(step)
+        kinds = step, type(step), f"{step}", [*range(int(step))], {1: "a"}.get(step)
+        return *kinds, "third" if step % 3 == 0 else w * step
 
-    world.watch(optimizer)
-    world.play(f, changes=[put(optimizer, lr=0.5)])
-
-
-@program
-def a_change_after_so_many_steps(world):
-    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
-
-    @world.compile
-    def f(x):
-        optimizer.zero_grad()
-        (w * x).sum().backward()
-        optimizer.step()
-        if optimizer.state_dict()["state"][0]["step"] % 3 == 0:
-            w.detach().__imul__(0.5)
-
-    world.watch(w)
-    world.play(f, calls=10)
+    world.play(training(world, w, optimizer, after=look), changes=[put(optimizer, lr=0.5)])

@@ -1,52 +1,14 @@
 """Backward through the results of compiled functions, in all the ways in which it may go on."""
 
+from functools import partial
+
+import numpy as np
+
 import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.nn import functional as F
 
-from .harness import add, leaf, model, normal, program
-
-
-def error_of(call, *args, **kwargs):
-    """The text of the error that a call raises; None if there is none."""
-    try:
-        call(*args, **kwargs)
-    except (RuntimeError, ValueError) as error:
-        return str(error)
-    return None
-
-
-def scenario(*leaves, choices=(None,), cotangents=False):
-    """A program that calls ``scenario(f, x, choice)`` with a compiled ``f`` and clears gradients.
-
-    The function that is decorated gets the leaves, and returns what to compile and what to do.
-    """
-
-    def decorate(function):
-        def runs(world):
-            tensors = [leaf(*shape, seed=i) for i, shape in enumerate(leaves)]
-            compiled, play = function(*tensors)
-            f = world.compile(compiled)
-
-            def whole(x, choice):
-                for t in tensors:
-                    t.grad = None
-                return play(f, x, choice)
-
-            world.watch(*tensors)
-            n = 3 * len(choices) + 4
-            world.play(
-                whole,
-                lambda i: (normal(3, 3, seed=i), choices[(i // 2) % len(choices)]),
-                calls=n + n % 2,
-            )
-
-        return add(function.__name__, __name__, runs)
-
-    return decorate
-
-
-SHAPE = 3, 3
+from .harness import SHAPE, error_of, leaf, model, normal, program, scenario
 
 
 @program
@@ -83,7 +45,11 @@ def an_adversarial_network(world):
 
 
 def writes(w, x, choice):
-    if choice == "step":
+    if choice == "load":
+        holder = nn.Module()
+        holder.w = nn.Parameter(w.detach())  # the same memory
+        holder.load_state_dict({"w": np.full(w.shape, 0.5, np.float32)})
+    elif choice == "step":
         w.grad = gg.ones(w.shape)
         optim.SGD([w], lr=0.1).step()
         w.grad = None
@@ -97,17 +63,23 @@ def writes(w, x, choice):
         x.array[...] = 2
 
 
-WRITES = None, "step", "in place", "argument", "raw", "raw argument"
+WRITES = None, "step", "load", "in place", "argument", "raw", "raw argument"
+
+
+def writes_between(w, f, x, choice):
+    y = f(x)
+    writes(w, x, choice)
+    return error_of(y.backward)
 
 
 @scenario(SHAPE, choices=WRITES)
 def writes_before_backward_to_what_is_saved(w):
-    def play(f, x, choice):
-        y = f(x)
-        writes(w, x, choice)
-        return error_of(y.backward)
+    return lambda x: (w * w * x).sum(), partial(writes_between, w)
 
-    return lambda x: (w * w * x).sum(), play
+
+@scenario(SHAPE, choices=WRITES)
+def writes_before_backward_to_what_nothing_needs(w):
+    return lambda x: (w + x).sum() + w.mean(), partial(writes_between, w)
 
 
 @scenario(SHAPE, choices=WRITES)
@@ -116,12 +88,7 @@ def writes_before_backward_to_what_was_copied(w):
         copied = gg.asarray(x, copy=True)
         return (w * copied + gg.asarray(w.detach(), copy=True) * w).sum()
 
-    def play(f, x, choice):
-        y = f(x)
-        writes(w, x, choice)
-        return error_of(y.backward)
-
-    return f, play
+    return f, partial(writes_between, w)
 
 
 COTANGENTS = normal(3, 3, seed=50), normal(3, 3, seed=51).T, normal(3, 3, seed=52)[::-1]
@@ -338,8 +305,7 @@ def batch_normalization_and_dropout(world):
         (a.sum() + (b * b).sum()).backward()
         return a.detach(), [p.grad for p in net.parameters()]
 
-    world.watch(net)
-    world.play(whole, lambda i: (normal(5, 3, seed=i),))
+    world.play(whole, lambda i: (normal(5, 3, seed=i),), watch=[net])
 
 
 @scenario(SHAPE, SHAPE)
@@ -377,21 +343,12 @@ def a_checkpoint_that_reads_an_argument(w):
     def f(x):
         return gg.checkpoint(lambda h: gg.tanh(h @ x) * w, w * 2).sum()
 
-    def play(f, x, scale):
-        y = f(x * scale)
-        y.backward()
-
-    return f, play
+    return f, lambda f, x, scale: f(x * scale).backward()
 
 
-@program
-def a_checkpoint_that_draws(world):
-    w = leaf(3)
-    f = world.compile(lambda x: gg.checkpoint(lambda h: F.dropout(h * w, 0.5), x * 2).sum())
+@scenario(3)
+def a_checkpoint_that_draws(w):
+    def f(x):
+        return gg.checkpoint(lambda h: F.dropout(h * w, 0.5), x * 2).sum()
 
-    def whole(x):
-        w.grad = None
-        f(x).backward()
-
-    world.watch(w)
-    world.play(whole)
+    return f, lambda f, x, _: f(x).backward()

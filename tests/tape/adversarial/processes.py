@@ -8,7 +8,7 @@ import sys
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import bits, in_child, leaf, missing, model, normal, program
+from .harness import bits, in_child, leaf, missing, model, normal, program, training
 
 NO_FORK = missing(os, "fork", "waitpid") or (
     "fork is not safe" if sys.platform == "darwin" else None
@@ -33,13 +33,7 @@ def a_child_that_trains_on(world):
     net = model(3, 3, 1)
     optimizer = optim.Adam(net.parameters(), lr=0.1)
 
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        loss = (net(x) ** 2).mean()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
+    step = world.compile(training(optimizer, lambda x: (net(x) ** 2).mean()))
 
     def whole(x):
         def further():
@@ -48,8 +42,7 @@ def a_child_that_trains_on(world):
 
         return step(x), in_child(further)
 
-    world.watch(net, optimizer)
-    world.play(whole, lambda i: (normal(4, 3, seed=i),))
+    world.play(whole, lambda i: (normal(4, 3, seed=i),), watch=[net, optimizer])
 
 
 @program(needs=NO_FORK)
@@ -106,8 +99,7 @@ def backward_in_a_child(world):
         y.backward()
         return found
 
-    world.watch(w)
-    world.play(whole)
+    world.play(whole, watch=[w])
 
 
 @program

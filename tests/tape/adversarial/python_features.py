@@ -1,5 +1,6 @@
 """Python's own features: iterators, printing, logging, files, the clock, the environment."""
 
+import builtins
 import decimal
 import sys
 import types
@@ -9,17 +10,23 @@ import numpy as np
 
 import gpugrad as gg
 
-from .harness import add, program
+from .harness import add, plays, program
 
 
-@program
-def a_warning_of_the_program(world):
-    @world.compile
-    def f(x):
-        warnings.warn("own: called", stacklevel=1)
-        return x * 2
+def warns(x):
+    warnings.warn("own: called", stacklevel=1)
+    return x * 2
 
-    world.play(f)
+
+def imports(x):
+    import math as mathematics
+    from math import tau
+
+    return x * mathematics.pi + tau
+
+
+plays("a_warning_of_the_program", warns)
+plays("an_import_inside", imports)
 
 
 @program
@@ -28,9 +35,7 @@ def a_precision_of_decimals(world):
     before = context.prec
     f = world.compile(lambda x: x.astype(gg.float64) * float(decimal.Decimal(1) / 3))
     try:
-        world.play(
-            f, changes=[lambda: setattr(context, "prec", 3), lambda: setattr(context, "prec", 1)]
-        )
+        world.play(f, changes=[lambda n=n: setattr(context, "prec", n) for n in (3, 1)])
     finally:
         context.prec = before
 
@@ -51,33 +56,16 @@ def errors_of_numpy_as_exceptions(world):
 
 
 @program
-def an_import_inside(world):
-    @world.compile
-    def f(x):
-        import math as mathematics
-        from math import tau
-
-        return x * mathematics.pi + tau
-
-    world.play(f)
-
-
-@program
 def a_builtin_that_is_patched(world):
-    import builtins
+    def put(function):
+        return lambda: setattr(builtins, "own_builtin_of_a_test", function)
 
     module = world.module("def f(x):\n    return x * own_builtin_of_a_test(2.0)")
     f = world.compile(module.f)
     builtins.own_builtin_of_a_test = abs
     try:
-        world.play(
-            f,
-            changes=[
-                lambda: setattr(builtins, "own_builtin_of_a_test", lambda k: k * 10),
-                lambda: delattr(builtins, "own_builtin_of_a_test"),
-                lambda: setattr(builtins, "own_builtin_of_a_test", lambda k: -k),
-            ],
-        )
+        delete = lambda: delattr(builtins, "own_builtin_of_a_test")  # noqa: E731
+        world.play(f, changes=[put(lambda k: k * 10), delete, put(lambda k: -k)])
     finally:
         del builtins.own_builtin_of_a_test
 
@@ -89,10 +77,8 @@ def of_a_module(find):
         sys.modules["module_of_numbers"] = module = types.ModuleType("module_of_numbers")
         module.K = 2.0
         try:
-            world.play(
-                world.compile(lambda x: x * find(module)),
-                changes=[lambda: setattr(module, "K", 3.0), lambda: setattr(module, "K", 5.0)],
-            )
+            f = world.compile(lambda x: x * find(module))
+            world.play(f, changes=[lambda k=k: setattr(module, "K", k) for k in (3.0, 5.0)])
         finally:
             del sys.modules["module_of_numbers"]
 

@@ -1,92 +1,49 @@
 """Random numbers of Python, NumPy, PyTorch and gpugrad, drawn inside and outside."""
 
+import types
+
 import numpy as np
 
 import gpugrad as gg
 
-from .harness import program
+from .harness import puts, uses
 
 
-@program
-def a_generator_of_numpy(world):
-    generator = np.random.default_rng(3)
-    world.watch(generator)
-    world.play(
-        world.compile(lambda x: x + gg.asarray(generator.normal(size=3), dtype=x.dtype)),
-        changes=[lambda: generator.random()],
-    )
+def seeded(_):
+    gg.manual_seed(3)
 
 
-@program
-def a_generator_of_numpy_in_an_object(world):
-    class Holder:
-        def __init__(self):
-            self.rng = np.random.default_rng(3)
-
-    holder = Holder()
-    world.watch(lambda: holder.rng)
-    world.play(
-        world.compile(lambda x: x * holder.rng.normal()),
-        changes=[lambda: setattr(holder, "rng", np.random.default_rng(9))],
-    )
-
-
-@program
-def the_default_generator(world):
-    world.watch(gg.random.default_generator)
-    world.play(
-        world.compile(lambda x: x + gg.random.normal(3) * gg.random.uniform(3)),
-        changes=[lambda: gg.manual_seed(3), lambda: gg.random.normal(2), lambda: gg.manual_seed(3)],
-    )
+uses("a_generator_of_numpy",
+     lambda x, generator: x + gg.asarray(generator.normal(size=3), dtype=x.dtype),
+     lambda: np.random.default_rng(3), lambda generator: generator.random())  # fmt: skip
+uses("a_generator_of_numpy_in_an_object", lambda x, holder: x * holder.rng.normal(),
+     lambda: types.SimpleNamespace(rng=np.random.default_rng(3)),
+     lambda holder: setattr(holder, "rng", np.random.default_rng(9)))  # fmt: skip
+uses("the_default_generator", lambda x, _: x + gg.random.normal(3) * gg.random.uniform(3),
+     gg.random.default_generator, seeded, lambda _: gg.random.normal(2), seeded)  # fmt: skip
+uses("a_generator_that_is_replaced", lambda x, holder: x + holder["generator"].normal(3),
+     lambda: {"generator": gg.random.Generator(3)},
+     lambda holder: holder.update(generator=gg.random.Generator(4)),
+     lambda holder: holder.update(generator=gg.random.default_generator()))  # fmt: skip
 
 
-@program
-def a_generator_that_is_replaced(world):
-    holder = {"generator": gg.random.Generator(3)}
-    world.watch(lambda: holder["generator"])
-    world.play(
-        world.compile(lambda x: x + holder["generator"].normal(3)),
-        changes=[
-            lambda: holder.update(generator=gg.random.Generator(4)),
-            lambda: holder.update(generator=gg.random.default_generator()),
-        ],
-    )
+def draws_of_each_kind(x, _):
+    found = [gg.random.integers(0, 9, 3), gg.random.permutation(5), gg.random.shuffle(x)]
+    found += [gg.random.choice(7, 2), gg.random.bernoulli(0.3, 4)]
+    return [*found, gg.random.multinomial(x * 0 + 1, 2), gg.random.normal(2, dtype="float64")]
 
 
-@program
-def draws_of_each_kind(world):
-    @world.compile
-    def f(x):
-        found = [gg.random.integers(0, 9, 3), gg.random.permutation(5), gg.random.shuffle(x)]
-        found += [gg.random.choice(7, 2), gg.random.bernoulli(0.3, 4)]
-        return [*found, gg.random.multinomial(x * 0 + 1, 2), gg.random.normal(2, dtype="float64")]
-
-    world.watch(gg.random.default_generator)
-    world.play(f, changes=[lambda: gg.manual_seed(3)])
+def saves_and_restores(x, generator):
+    state = generator.get_state()
+    first = generator.normal(3)
+    generator.set_state(state)
+    return x + first - generator.normal(3) + generator.normal(3)
 
 
-@program
-def a_state_that_is_saved_and_restored_inside(world):
-    generator = gg.random.Generator(3)
-
-    @world.compile
-    def f(x):
-        state = generator.get_state()
-        first = generator.normal(3)
-        generator.set_state(state)
-        return x + first - generator.normal(3) + generator.normal(3)
-
-    world.watch(generator)
-    world.play(f)
-
-
-@program
-def a_bound_that_changes(world):
-    table = {"high": 3.0, "n": 5}
-
-    @world.compile
-    def f(x):
-        return x + gg.random.uniform(3, high=table["high"]), gg.random.integers(0, table["n"], 3)
-
-    world.watch(gg.random.default_generator)
-    world.play(f, changes=[lambda: table.update(high=9.0), lambda: table.update(n=100)])
+uses("draws_of_each_kind", draws_of_each_kind, gg.random.default_generator, seeded)
+uses("a_state_that_is_saved_and_restored_inside", saves_and_restores,
+     lambda: gg.random.Generator(3))  # fmt: skip
+uses("a_bound_that_changes",
+     lambda x, s: (x + gg.random.uniform(3, high=s["high"]), gg.random.integers(0, s["n"], 3)),
+     lambda: {"high": 3.0, "n": 5, "watched": gg.random.default_generator()},
+     *puts("high", 9.0), *puts("n", 100))  # fmt: skip

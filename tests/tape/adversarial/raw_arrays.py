@@ -19,7 +19,7 @@ import numpy as np
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import add, leaf, normal, program
+from .harness import add, leaf, normal, program, training, uses
 
 
 def raw_numbers(*values):
@@ -28,25 +28,18 @@ def raw_numbers(*values):
 
 def uses_of_one(name, use, make=raw_numbers, changes=None):
     """Programs in which a function uses an array that it names, and one that it is given."""
-
-    def of_state(world):
-        raw = make()
-        f = world.compile(lambda x: x * use(raw))
-        _play_with(world, lambda x: f(x), raw, changes)
-
-    def of_argument(world):
-        raw = make()
-        f = world.compile(lambda x, a: x * use(a))
-        _play_with(world, lambda x: f(x, raw), raw, changes)
-
-    add(f"{name}_of_state", __name__, of_state)
-    add(f"{name}_of_argument", __name__, of_argument)
-
-
-def _play_with(world, f, raw, changes):
     changes = changes or [lambda a: a.__setitem__(0, 5.0), lambda a: a.fill(2.0)]
-    world.watch(raw if raw.dtype != object else lambda: repr(raw))
-    world.play(f, changes=[functools.partial(change, raw) for change in changes])
+
+    def runs(is_named, world):
+        raw = make()
+        named = world.compile(lambda x: x * use(raw))
+        given = world.compile(lambda x, a: x * use(a))
+        world.watch(raw if raw.dtype != object else lambda: repr(raw))
+        f = named if is_named else lambda x: given(x, raw)
+        world.play(f, changes=[functools.partial(change, raw) for change in changes])
+
+    add(f"{name}_of_state", __name__, functools.partial(runs, True))
+    add(f"{name}_of_argument", __name__, functools.partial(runs, False))
 
 
 USES = {
@@ -118,50 +111,10 @@ if importlib.util.find_spec("scipy"):
 
 for _name, _use in USES.items():
     uses_of_one(_name, _use)
-uses_of_one(
-    "the_shape_set_in_place",
-    lambda a: a.shape[0],
-    changes=[lambda a: setattr(a, "shape", (3, 1)), lambda a: setattr(a, "shape", (1, 3))],
-)
-uses_of_one(
-    "the_dtype_set_in_place",
-    lambda a: float(a[0]),
-    changes=[lambda a: setattr(a, "dtype", np.int32), lambda a: setattr(a, "dtype", np.float32)],
-)
-uses_of_one(
-    "an_array_that_is_made_read_only",
-    lambda a: 2 if a.flags.writeable else 3,
-    changes=[lambda a: a.setflags(write=False), lambda a: a.setflags(write=True)],
-)
-uses_of_one(
-    "zeros_of_another_sign_and_nan",
-    lambda a: np.copysign(1, a),
-    changes=[lambda a, x=x: a.__setitem__(0, x) for x in (0.0, -0.0, np.nan, -np.nan)],
-)
-uses_of_one(
-    "an_array_without_axes",
-    lambda a: a * 2 + float(a) + a[()],
-    lambda: np.array(0.5),
-    [lambda a: a.__setitem__((), 2.0), lambda a: a.fill(3.0)],
-)
-uses_of_one(
-    "a_structured_array",
-    lambda a: float(a["a"][0]) + a[0]["b"],
-    lambda: np.ones(2, [("a", "f4"), ("b", "i4")]),
-    [lambda a: a["a"].fill(2), lambda a: a["b"].fill(3), lambda a: a[0].__setitem__("b", 5)],
-)
-uses_of_one(
-    "an_element_of_a_structured_array",
-    lambda a: float(a["a"]) + a["b"],
-    lambda: np.ones(2, [("a", "f4"), ("b", "i4")])[0],
-    [lambda a: a.__setitem__("a", 2), lambda a: a.__setitem__("b", 3)],
-)
-uses_of_one(
-    "an_array_of_dates",
-    lambda a: a.astype("i8").sum(),
-    lambda: np.array(["2020"], "M8[D]"),
-    [lambda a: a.fill(np.datetime64("2021")), lambda a: a.fill(np.datetime64("NaT"))],
-)
+
+
+class Own(np.ndarray):
+    pass
 
 
 def lists():
@@ -170,55 +123,54 @@ def lists():
     return made
 
 
-uses_of_one(
-    "an_array_of_lists",
-    lambda a: a[0][0],
-    lists,
-    [lambda a: a[0].__setitem__(0, 3.0), lambda a: a.__setitem__(0, [7.0])],
-)
-uses_of_one(
-    "an_array_of_texts",
-    lambda a: len(a[0]),
-    lambda: np.array(["a" * 50, "b"], getattr(np.dtypes, "StringDType", lambda: object)()),
-    [lambda a: a.__setitem__(0, "a" * 90), lambda a: a.fill("abc")],
-)
-uses_of_one(
-    "a_masked_array",
-    lambda a: float(a.sum()),
-    lambda: np.ma.array([1.0, 2.0, 3.0]),
-    [lambda a: a.__setitem__(0, 5.0), lambda a: a.__setitem__(0, np.ma.masked)],
-)
-uses_of_one(
-    "a_matrix",
-    lambda a: float((a * a)[0, 0]),
-    lambda: np.matrix("1 2; 3 4"),
-    [lambda a: a.__setitem__((0, 0), 5), lambda a: a.fill(2)],
-)
-uses_of_one(
-    "a_view_with_gaps",
-    lambda a: gg.asarray(a).sum() + a.sum(),
-    lambda: np.ones(9)[::3],
-    [lambda a: a.__setitem__(0, 5), lambda a: a.base.fill(2), lambda a: a.base.put(1, 9)],
-)
-uses_of_one(
-    "a_broadcast_array",
-    lambda a: a.sum(),
-    lambda: np.broadcast_to(np.ones(1), (3,)),
-    [lambda a: a.base.fill(2)],
-)
-uses_of_one(
-    "a_reversed_array",
-    lambda a: a @ a + a[0],
-    lambda: np.arange(3.0)[::-1],
-    [lambda a: a.base.fill(2)],
-)
+def put(value, place=0):
+    return lambda a: a.__setitem__(place, value)
 
 
-class Own(np.ndarray):
-    pass
+def fill(value):
+    return lambda a: a.fill(value)
 
 
-uses_of_one("an_own_subclass", lambda a: 2 * a.sum(), lambda: np.ones(3).view(Own))
+def base(change):
+    return lambda a: change(a.base)
+
+
+TEXT = getattr(np.dtypes, "StringDType", lambda: object)
+RECORD = [("a", "f4"), ("b", "i4")]
+# How an array is used, what makes it, and changes.
+KINDS = {
+    "the_shape_set_in_place": (lambda a: a.shape[0], raw_numbers,
+        *[lambda a, shape=shape: setattr(a, "shape", shape) for shape in ((3, 1), (1, 3))]),
+    "the_dtype_set_in_place": (lambda a: float(a[0]), raw_numbers,
+        *[lambda a, dtype=dtype: setattr(a, "dtype", dtype) for dtype in (np.int32, np.float32)]),
+    "an_array_that_is_made_read_only": (lambda a: 2 if a.flags.writeable else 3, raw_numbers,
+        lambda a: a.setflags(write=False), lambda a: a.setflags(write=True)),
+    "zeros_of_another_sign_and_nan": (lambda a: np.copysign(1, a), raw_numbers,
+        *map(put, (0.0, -0.0, np.nan, -np.nan))),
+    "an_array_without_axes": (lambda a: a * 2 + float(a) + a[()], lambda: np.array(0.5),
+        put(2.0, ()), fill(3.0)),
+    "a_structured_array": (lambda a: float(a["a"][0]) + a[0]["b"], lambda: np.ones(2, RECORD),
+        lambda a: a["a"].fill(2), lambda a: a["b"].fill(3), lambda a: put(5, "b")(a[0])),
+    "an_element_of_a_structured_array": (lambda a: float(a["a"]) + a["b"],
+        lambda: np.ones(2, RECORD)[0], put(2, "a"), put(3, "b")),
+    "an_array_of_dates": (lambda a: a.astype("i8").sum(), lambda: np.array(["2020"], "M8[D]"),
+        fill(np.datetime64("2021")), fill(np.datetime64("NaT"))),
+    "an_array_of_lists": (lambda a: a[0][0], lists, lambda a: put(3.0)(a[0]), put([7.0])),
+    "an_array_of_texts": (lambda a: len(a[0]), lambda: np.array(["a" * 50, "b"], TEXT()),
+        put("a" * 90), fill("abc")),
+    "a_masked_array": (lambda a: float(a.sum()), lambda: np.ma.array([1.0, 2.0, 3.0]),
+        put(5.0), put(np.ma.masked)),
+    "a_matrix": (lambda a: float((a * a)[0, 0]), lambda: np.matrix("1 2; 3 4"),
+        put(5, (0, 0)), fill(2)),
+    "a_view_with_gaps": (lambda a: gg.asarray(a).sum() + a.sum(), lambda: np.ones(9)[::3],
+        put(5), base(fill(2)), base(lambda a: a.put(1, 9))),
+    "a_broadcast_array": (lambda a: a.sum(), lambda: np.broadcast_to(np.ones(1), (3,)),
+        base(fill(2))),
+    "a_reversed_array": (lambda a: a @ a + a[0], lambda: np.arange(3.0)[::-1], base(fill(2))),
+    "an_own_subclass": (lambda a: 2 * a.sum(), lambda: np.ones(3).view(Own), put(5.0), fill(2.0)),
+}  # fmt: skip
+for _name, (_use, _make, *_changes) in KINDS.items():
+    uses_of_one(_name, _use, _make, _changes)
 
 
 @program
@@ -229,11 +181,9 @@ def a_memory_map(world):
     plain = np.asarray(mapped)
     f = world.compile(lambda x: x * mapped + float(mapped[0]))
     g = world.compile(lambda x: x * plain + float(plain[0]))
-
-    def both(x):
-        return f(x), g(x)
-
-    world.play(both, changes=[lambda: mapped.fill(2), lambda: mapped.__setitem__(0, 7)])
+    world.play(
+        lambda x: (f(x), g(x)), changes=[lambda: mapped.fill(2), lambda: mapped.__setitem__(0, 7)]
+    )
 
 
 @program
@@ -324,8 +274,7 @@ def scratch_memory_that_is_named(world):
         scratch[:] = 0
         return y, z
 
-    world.watch(scratch)
-    world.play(f, changes=[lambda: scratch.fill(5)])
+    world.play(f, changes=[lambda: scratch.fill(5)], watch=[scratch])
 
 
 @program
@@ -361,11 +310,7 @@ def an_array_over_the_memory_of_a_tensor(world):
         raw[:] -= 1
         return y
 
-    def both(x):
-        return writes(x), reads(x)
-
-    world.watch(raw, w)
-    world.play(both, changes=[lambda: raw.fill(2)])
+    world.play(lambda x: (writes(x), reads(x)), changes=[lambda: raw.fill(2)], watch=[raw, w])
 
 
 @program
@@ -381,11 +326,7 @@ def an_update_by_nothing_at_first(world):
         optimizer.step()
         return x * np.exp(raw)
 
-    def change():
-        optimizer.param_groups[0]["lr"] = 0.5
-
-    world.watch(raw, w)
-    world.play(step, changes=[change])
+    world.play(step, changes=[lambda: optimizer.param_groups[0].update(lr=0.5)], watch=[raw, w])
 
 
 @program
@@ -397,11 +338,7 @@ def an_array_that_becomes_the_memory_of_a_tensor(world):
         w.__iadd__(x)
         return x * np.exp(raw)
 
-    def rebind():
-        w.array = raw
-
-    world.watch(raw, w)
-    world.play(f, changes=[rebind, lambda: raw.fill(1)])
+    world.play(f, changes=[lambda: setattr(w, "array", raw), lambda: raw.fill(1)], watch=[raw, w])
 
 
 @program
@@ -416,8 +353,7 @@ def an_argument_that_shows_a_named_array(world):
         return y
 
     others = [np.ones(3, np.float32), raw[:3], np.ones(3, np.float32), raw[3:], raw[1:4]]
-    world.watch(raw)
-    world.play(f, lambda i: (normal(3, seed=i), others[i // 2 % 5]), calls=14)
+    world.play(f, lambda i: (normal(3, seed=i), others[i // 2 % 5]), calls=14, watch=[raw])
     world.play(f, lambda i: (normal(3, seed=i), gg.asarray(others[i // 2 % 5])), calls=14)
 
 
@@ -437,13 +373,9 @@ def arrays_that_are_returned(world):
         world.play(function, after=change)
 
 
-@program
-def operators_between_raw_arrays_and_tensors(world):
-    raw = raw_numbers()
-    f = world.compile(
-        lambda x: (raw * x, x * raw, raw - x, raw @ x, raw < x, raw**x, raw * x.array)
-    )
-    world.play(f, changes=[lambda: raw.fill(2)])
+uses("operators_between_raw_arrays_and_tensors",
+     lambda x, raw: (raw * x, x * raw, raw - x, raw @ x, raw < x, raw**x, raw * x.array),
+     raw_numbers, fill(2))  # fmt: skip
 
 
 @program
@@ -505,17 +437,10 @@ def an_own_optimizer_with_raw_arrays(world):
     w = leaf(3)
     optimizer = Scaled([w], 0.1)
 
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        (w * x).sum().backward()
-        optimizer.step()
+    step = world.compile(training(optimizer, lambda x: (w * x).sum()))
 
-    def change():
-        optimizer.param_groups[0]["lr"] = 0.5
-
-    world.watch(w, optimizer)
-    world.play(step, changes=[change, lambda: optimizer.scale.fill(1), change])
+    rate = functools.partial(optimizer.param_groups[0].update, lr=0.5)
+    world.play(step, changes=[rate, lambda: optimizer.scale.fill(1), rate], watch=[w, optimizer])
 
 
 @program
@@ -572,15 +497,14 @@ def failing(function):
     return ""
 
 
+def _of_argument(use, world):
+    f = world.compile(lambda x, a: x * use(a))
+    given = [raw_numbers(0.5 + i // 2, 1.5, 2.5) for i in range(8)]
+    world.play(f, lambda i: (normal(3, seed=i), given[i]), watch=[given])
+
+
 for _name, _use in USES_OF_ARGUMENTS.items():
-
-    def _of_argument(world, use=_use):
-        f = world.compile(lambda x, a: x * use(a))
-        given = [raw_numbers(0.5 + i // 2, 1.5, 2.5) for i in range(8)]
-        world.watch(given)
-        world.play(f, lambda i: (normal(3, seed=i), given[i]))
-
-    add(f"an_argument_and_{_name}", __name__, _of_argument)
+    add(f"an_argument_and_{_name}", __name__, functools.partial(_of_argument, _use))
 
 
 @program
@@ -594,14 +518,12 @@ def objects_with_raw_arrays_as_arguments(world):
         a: np.ndarray = dataclasses.field(metadata={"static": True})
         b: np.ndarray = None
 
-    plain, static = Plain(raw_numbers()), Static(raw_numbers(), raw_numbers(7, 8, 9))
+    plain, static = (Plain(raw_numbers()), Static(raw_numbers(), raw_numbers(7, 8, 9)))
     f = world.compile(lambda x, h: x * h.a + float(h.a[0]))
     g = world.compile(lambda x, h: x * h.a + np.exp(h.a) + (0 if h.b is None else h.b))
 
-    def both(x):
-        return f(x, plain), g(x, static)
-
-    world.play(both, changes=[lambda: plain.a.fill(2), lambda: static.a.fill(2)])
+    changes = lambda: plain.a.fill(2), lambda: static.a.fill(2)
+    world.play(lambda x: (f(x, plain), g(x, static)), changes=changes)
 
 
 @program
@@ -630,8 +552,7 @@ def arguments_that_share_memory(world):
 
     head, gaps = raw[:3], raw[::3]
     pairs = [(head, raw[3:6]), (head, head), (head, raw[1:4]), (gaps, raw[::-1][:3])]
-    world.watch(w, raw)
-    world.play(f, lambda i: pairs[i % 4], calls=12)
+    world.play(f, lambda i: pairs[i % 4], calls=12, watch=[w, raw])
     world.play(g, lambda i: ([raw[:3], w.array, w.array[::-1], raw[3:6]][i // 2 % 4],), calls=12)
 
 
@@ -642,16 +563,12 @@ def transforms_over_raw_arrays(world):
     g = world.compile(lambda x: gg.grad(lambda y: (y**3 * raw).sum())(x))
     h = world.compile(lambda x: gg.vmap(lambda y: y * raw.max())(x))
 
-    def all_three(x):
-        return gg.grad(f)(x), g(x), h(x)
-
-    world.play(all_three, changes=[lambda: raw.fill(2)])
+    world.play(lambda x: (gg.grad(f)(x), g(x), h(x)), changes=[lambda: raw.fill(2)])
 
 
 @program
 def checked_functions_with_raw_arrays(world):
     raw = raw_numbers()
     f = world.compile(lambda x, a: x * a + np.exp(raw), check=1)
-    world.play(
-        f, lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)), changes=[lambda: raw.fill(2)]
-    )
+    inputs = lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2))  # noqa: E731
+    world.play(f, inputs, changes=[lambda: raw.fill(2)])

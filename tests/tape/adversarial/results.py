@@ -9,42 +9,42 @@ import numpy as np
 
 import gpugrad as gg
 
-from .harness import leaf, normal, program
+from .harness import leaf, normal, plays, program, uses
 
 
-@program
-def results_that_the_caller_changes(world):
-    f = world.compile(lambda x: (x * 2, x + 1, (x * x).sum()))
-    world.play(f, after=lambda result: [y.__imul__(0) for y in result])
+def adds_one(result):
+    for y in result:
+        y += 1
 
 
-@program
-def results_that_share_memory_with_each_other(world):
-    @world.compile
-    def f(x):
-        y = x * 2
-        return y, y[1:], y.reshape(3, 1), y.detach()
-
-    world.play(f, after=lambda result: result[0].__imul__(-1))
+def clears(result):
+    for y in result:
+        y *= 0
 
 
-@program
-def results_of_which_two_are_one(world):
-    @world.compile
-    def f(x):
-        y = x * 2
-        return y, y, [y]
-
-    world.play(
-        lambda x: (lambda r: (r, r[0] is r[1], r[0] is r[2][0]))(f(x)),
-        after=lambda result: result[0][0].__imul__(-1),
-    )
+def views_of_a_product(x):
+    y = x * 2
+    return y, y[1:], y.reshape(3, 1), y.detach()
 
 
-@program
-def results_of_equal_operations_are_two(world):
-    f = world.compile(lambda x: (x * 2, x * 2, gg.zeros(3), gg.zeros(3)))
-    world.play(f, after=lambda result: [y.__iadd__(5) for y in result[::2]])
+def one_twice(x):
+    y = x * 2
+    return y, y, [y]
+
+
+plays("results_that_the_caller_changes", lambda x: (x * 2, x + 1, (x * x).sum()), after=clears)
+plays("results_that_share_memory_with_each_other", views_of_a_product,
+      after=lambda result: result[0].__imul__(-1))  # fmt: skip
+plays("results_of_which_two_are_one", one_twice, look=lambda r: (r, r[0] is r[1], r[0] is r[2][0]),
+      after=lambda result: result[0][0].__imul__(-1))  # fmt: skip
+plays("results_of_equal_operations_are_two", lambda x: (x * 2, x * 2, gg.zeros(3), gg.zeros(3)),
+      after=lambda result: adds_one(result[::2]))  # fmt: skip
+plays("results_that_are_constants",
+      lambda x: (x * 2, gg.ones(3), gg.arange(4), gg.eye(2), gg.asarray(2.5)),
+      after=clears)  # fmt: skip
+plays("results_that_may_be_written_and_flags",
+      lambda x: (x * 2, gg.zeros(3), x[1:], gg.broadcast_to(x, (2, 3))),
+      look=lambda result: [(y, y.array.flags.writeable) for y in result])  # fmt: skip
 
 
 @program
@@ -62,8 +62,7 @@ def results_that_are_arguments(world):
 def results_that_are_views_of_arguments(world):
     f = world.compile(lambda x: (x[1:], x.T, x.reshape(3, 4), x.detach(), x[::2, 1]))
     inputs = [normal(4, 3, seed=i) for i in range(8)]
-    world.watch(inputs)
-    world.play(f, lambda i: (inputs[i],), after=lambda result: [y.__iadd__(1) for y in result])
+    world.play(f, lambda i: (inputs[i],), after=adds_one, watch=[inputs])
 
 
 @program
@@ -84,10 +83,7 @@ def results_that_are_gradients_of_arguments(world):
 @program
 def results_that_are_gradients_from_before(world):
     w = leaf(3)
-
-    @world.compile
-    def f(x):
-        return w.grad, x.grad, x * 2
+    f = world.compile(lambda x: (w.grad, x.grad, x * 2))
 
     def whole(x):
         x = x.detach().requires_grad_()
@@ -101,37 +97,25 @@ def results_that_are_gradients_from_before(world):
 
 @program
 def results_that_are_state(world):
-    w = normal(3, seed=9)
-    f = world.compile(lambda x: (w, x * w))
-    world.watch(w)
-    world.play(
-        lambda x: (lambda r: (r, r[0] is w))(f(x)),
-        after=lambda result: result[0][0].__iadd__(1),
-    )
+    w, lists = normal(3, seed=9), {"seen": [1]}
+    f = world.compile(lambda x: (w, x * w, lists["seen"]))
+
+    def change(result):
+        result[0][0].__iadd__(1)
+        result[0][2].append(2)
+
+    world.watch(w, lists)
+    world.play(lambda x: (lambda r: (r, r[0] is w, r[2] is lists["seen"]))(f(x)), after=change)
 
 
-@program
-def results_that_are_views_of_state(world):
-    w = normal(4, 3, seed=9)
-    f = world.compile(lambda x: (w[1], w.T, w.detach(), w[0] + x))
-    world.watch(w)
-    world.play(f, after=lambda result: result[0].__iadd__(1))
-
-
-@program
-def results_that_are_constants(world):
-    f = world.compile(lambda x: (x * 2, gg.ones(3), gg.arange(4), gg.eye(2), gg.asarray(2.5)))
-    world.play(f, after=lambda result: [y.__imul__(0) for y in result])
+uses("results_that_are_views_of_state", lambda x, w: (w[1], w.T, w.detach(), w[0] + x),
+     lambda: normal(4, 3, seed=9), after=lambda result: result[0].__iadd__(1))  # fmt: skip
 
 
 @program
 def results_that_are_raw_arrays(world):
     raw = np.arange(3.0)
-
-    @world.compile
-    def f(x):
-        return x, raw, x * 2
-
+    f = world.compile(lambda x: (x, raw, x * 2))
     world.play(lambda x: f(x.numpy()), changes=[lambda: raw.fill(7)], after=lambda r: r[2].fill(0))
 
 
@@ -146,30 +130,11 @@ def results_that_are_no_tensors(world):
     world.play(f, lambda i: (normal(2 + i % 2),), changes=[lambda: table.update(n=3)])
 
 
-@program
-def results_that_are_lists_the_caller_changes(world):
-    f = world.compile(lambda x: [x * 2, [1, 2], {"a": [3]}, (4, [5])])
-
-    def change(result):
-        result[1].append(9)
-        result[2]["a"].clear()
-        result[3][1].append(7)
-        result.append(0)
-
-    world.play(f, after=change)
-
-
-@program
-def results_that_are_lists_of_state(world):
-    table = {"seen": [1]}
-    f = world.compile(lambda x: (x * 2, table["seen"]))
-
-    def whole(x):
-        result = f(x)
-        return result, result[1] is table["seen"]
-
-    world.watch(table)
-    world.play(whole, after=lambda result: result[0][1].append(2))
+def changes_lists(result):
+    result[1].append(9)
+    result[2]["a"].clear()
+    result[3][1].append(7)
+    result.append(0)
 
 
 class Point(typing.NamedTuple):
@@ -184,114 +149,84 @@ class Output:
 
 
 class Plain:
-    pass
+    def __init__(self, x):
+        self.x = x
+
+
+def labelled(x):
+    y = x * 2
+    y.label = "double"
+    return y
+
+
+def a_closure(x):
+    y = x * 2
+    return lambda z: y + z
+
+
+plays("results_that_are_lists_the_caller_changes", lambda x: [x * 2, [1, 2], {"a": [3]}, (4, [5])],
+      after=changes_lists)  # fmt: skip
+plays("results_of_many_kinds",
+      lambda x: (Point(x * 2, [x]), Output(x + 1, [2]), Plain(x * 3),
+                 collections.OrderedDict(b=x, a=x * 2), collections.deque([x])),
+      after=lambda result: result[1].extra.append(5))  # fmt: skip
+plays("results_with_sets_and_ranges",
+      lambda x: (x * 2, {1, 2}, range(3), frozenset({4}), slice(1), {x.shape: 1}),
+      after=lambda result: (result[1].clear(), result[5].clear()))  # fmt: skip
+plays("a_result_that_is_a_generator", lambda x: (x * k for k in range(3)), look=list)
+plays("a_result_that_is_a_function", a_closure, look=lambda result: result(normal(3)))
+plays("labels_of_results", labelled, look=lambda y: (y, y.label))
 
 
 @program
-def results_of_many_kinds(world):
-    @world.compile
-    def f(x):
-        plain = Plain()
-        plain.x = x * 3
-        ordered = collections.OrderedDict(b=x, a=x * 2)
-        return Point(x * 2, [x]), Output(x + 1, [2]), plain, ordered, collections.deque([x])
-
-    world.play(f, after=lambda result: result[1].extra.append(5))
-
-
-@program
-def results_with_sets_and_ranges(world):
-    f = world.compile(lambda x: (x * 2, {1, 2}, range(3), frozenset({4}), slice(1), {x.shape: 1}))
-    world.play(f, after=lambda result: (result[1].clear(), result[5].clear()))
-
-
-@program
-def a_result_that_is_a_generator(world):
-    def f(x):
-        return (x * k for k in range(3))
-
-    compiled = world.compile(f)
-    world.play(lambda x: [*compiled(x)])
-
-
-@program
-def a_function_that_is_a_generator(world):
+def functions_that_are_generators_and_coroutines(world):
     table = {"k": 2.0}
 
     @world.compile
-    def f(x):
+    def generator(x):
         yield x * table["k"]
         yield x + table["k"]
 
-    world.play(lambda x: [*f(x)], changes=[lambda: table.update(k=3.0)])
-
-
-@program
-def a_function_that_is_a_coroutine(world):
-    table = {"k": 2.0}
-
     @world.compile
-    async def f(x):
+    async def coroutine(x):
         return x * table["k"]
 
     def whole(x):
         try:
-            f(x).send(None)
+            coroutine(x).send(None)
         except StopIteration as end:
-            return end.value
+            return [*generator(x)], end.value
 
     world.play(whole, changes=[lambda: table.update(k=3.0)])
 
 
 @program
-def a_result_that_is_a_function(world):
-    @world.compile
-    def f(x):
-        y = x * 2
-        return lambda z: y + z
-
-    world.play(lambda x: f(x)(normal(3)))
-
-
-@program
 def gradients_that_the_caller_keeps(world):
-    w, kept = leaf(3), []
+    w, v, kept = leaf(3), leaf(3, seed=1), []
 
     @world.compile
     def f(x):
-        w.grad = None
-        (w * w * x).sum().backward()
+        w.grad = v.grad = None
+        ((w + v) * x).sum().backward()
 
     def whole(x):
         f(x)
         kept.append(w.grad)
 
-    world.watch(kept)
-    world.play(whole, changes=[lambda: kept[-1].__imul__(0)])
+    world.play(whole, changes=[lambda: kept[-1].__imul__(0)], watch=[kept, v])
 
 
 @program
 def results_that_die_at_once(world):
-    dead = []
-
-    @world.compile
-    def f(x):
-        return x * 2
+    f = world.compile(lambda x: x * 2)
 
     def whole(x):
         y = f(x)
         reference = weakref.ref(y)
         del y
-        dead.append(reference() is None)
+        return reference() is None
 
-    world.watch(dead)
     world.play(whole)
-
-
-@program
-def results_that_may_be_written_and_flags(world):
-    f = world.compile(lambda x: (x * 2, gg.zeros(3), x[1:], gg.broadcast_to(x, (2, 3))))
-    world.play(lambda x: [(y, y.array.flags.writeable) for y in f(x)])
 
 
 @program
@@ -323,8 +258,7 @@ def results_of_which_some_are_detached(world):
         y, *_, z = f(x)
         (y + z).sum().backward()
 
-    world.watch(w)
-    world.play(whole)
+    world.play(whole, watch=[w])
 
 
 @program
@@ -336,11 +270,7 @@ def the_recording_of_gradients_is_switched_inside(world):
         gg.set_grad_enabled(not gg.is_grad_enabled())
         return w * x
 
-    def whole(x):
-        y = f(x)
-        return y, gg.is_grad_enabled()
-
-    world.play(whole)
+    world.play(lambda x: (f(x), gg.is_grad_enabled()))
 
 
 @program
@@ -357,14 +287,3 @@ def leaves_that_are_made_inside(world):
         return y, g, y.is_leaf
 
     world.play(whole)
-
-
-@program
-def labels_of_results(world):
-    @world.compile
-    def f(x):
-        y = x * 2
-        y.label = "double"
-        return y
-
-    world.play(lambda x: (lambda y: (y, y.label))(f(x)))

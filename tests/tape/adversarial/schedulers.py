@@ -2,7 +2,7 @@
 
 from gpugrad import optim
 
-from .harness import leaf, program
+from .harness import add, leaf, program
 
 schedules = optim.lr_scheduler
 
@@ -13,64 +13,44 @@ def setting(make):
     return w, optimizer, make(optimizer)
 
 
-def stepping(inside):
-    """A program that trains with a scheduler, which steps inside or outside of the function."""
+def stepping(name, make):
+    """A program that trains with a scheduler, which steps inside of the function."""
 
-    def decorate(make):
-        def runs(world):
-            w, optimizer, schedule = setting(make)
+    def runs(world):
+        w, optimizer, schedule = setting(make)
 
-            @world.compile
-            def step(x):
-                optimizer.zero_grad()
-                (w * x).sum().backward()
-                optimizer.step()
-                if inside:
-                    schedule.step()
+        @world.compile
+        def step(x):
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+            schedule.step()
 
-            def whole(x):
-                step(x)
-                if not inside:
-                    schedule.step()
+        changes = lambda: optimizer.param_groups[0].update(lr=1.0), schedule.step
+        world.play(step, changes=changes, calls=9, watch=[w, optimizer, schedule])
 
-            world.watch(w, optimizer, schedule)
-            world.play(
-                whole,
-                changes=[lambda: optimizer.param_groups[0].update(lr=1.0), schedule.step],
-                calls=9,
-            )
-
-        runs.__name__, runs.__module__ = make.__name__, make.__module__
-        return program(runs)
-
-    return decorate
+    add(f"{name}_inside", __name__, runs)
 
 
-@stepping(inside=True)
-def cosine_inside(optimizer):
-    return schedules.CosineAnnealingLR(optimizer, 5)
+def two(kind, *places):
+    def make(optimizer):
+        first = schedules.ConstantLR(optimizer, 0.5, 2)
+        second = schedules.ExponentialLR(optimizer, 0.9)
+        return kind(*([optimizer] if places else []), [first, second], *places)
+
+    return make
 
 
-@stepping(inside=True)
-def linear_inside(optimizer):
-    return schedules.LinearLR(optimizer, 0.1, 1.0, 4)
-
-
-@stepping(inside=True)
-def cyclic_inside(optimizer):
-    return schedules.CyclicLR(optimizer, 0.1, 1.0, 2)
-
-
-@stepping(inside=True)
-def a_sequence_inside(optimizer):
-    first = schedules.ConstantLR(optimizer, 0.5, 2)
-    return schedules.SequentialLR(optimizer, [first, schedules.ExponentialLR(optimizer, 0.9)], [3])
-
-
-@stepping(inside=True)
-def a_chain_inside(optimizer):
-    first = schedules.ConstantLR(optimizer, 0.5, 2)
-    return schedules.ChainedScheduler([first, schedules.ExponentialLR(optimizer, 0.9)])
+for name, make in {
+    "cosine": lambda optimizer: schedules.CosineAnnealingLR(optimizer, 5),
+    "linear": lambda optimizer: schedules.LinearLR(optimizer, 0.1, 1.0, 4),
+    "cyclic": lambda optimizer: schedules.CyclicLR(optimizer, 0.1, 1.0, 2),
+    "a_sequence": two(schedules.SequentialLR, [3]),
+    "a_chain": two(schedules.ChainedScheduler),
+    "milestones": lambda optimizer: schedules.MultiStepLR(optimizer, [2, 3, 5], 0.5),
+    "restarts": lambda optimizer: schedules.CosineAnnealingWarmRestarts(optimizer, 2, 2),
+}.items():
+    stepping(name, make)
 
 
 @program
@@ -88,15 +68,4 @@ def a_plateau_inside(world):
         schedule.step(1.0)
         return loss.detach()
 
-    world.watch(w, optimizer)
-    world.play(step, calls=9)
-
-
-@stepping(inside=True)
-def milestones_inside(optimizer):
-    return schedules.MultiStepLR(optimizer, [2, 3, 5], 0.5)
-
-
-@stepping(inside=True)
-def restarts_inside(optimizer):
-    return schedules.CosineAnnealingWarmRestarts(optimizer, 2, 2)
+    world.play(step, calls=9, watch=[w, optimizer])

@@ -10,7 +10,7 @@ import numpy as np
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import add, leaf, missing, model, normal, nothing, program, wait_for
+from .harness import add, leaf, missing, model, normal, nothing, program, swept, training, wait_for
 
 NO_SIGNALS = missing(signal, "SIGUSR1", "raise_signal", "setitimer")
 
@@ -73,20 +73,6 @@ def grows(table):
 
 
 @rung_in_between
-def a_timer_that_sets_a_flag_of_an_object(world):
-    class State:
-        k, rung = 2.0, 0
-
-    state = State()
-    f = world.compile(lambda x: worked(x * state.k))
-
-    def handler():
-        state.rung += 1
-
-    return f, handler, state, lambda: setattr(state, "k", state.k + 1)
-
-
-@rung_in_between
 def a_timer_that_appends_to_a_list(world):
     log = [2.0]
     f = world.compile(lambda x: worked(x * log[0]))
@@ -121,17 +107,20 @@ def a_timer_that_counts_in_a_variable(world):
 
 @rung_in_between
 def a_timer_that_counts_while_the_function_counts(world):
-    table = {"calls": 0, "rung": 0}
+    class State:
+        calls, rung = 0, 0
+
+    state = State()
 
     @world.compile
     def f(x):
-        table["calls"] += 1
-        return worked(x * table["calls"])
+        state.calls += 1
+        return worked(x * state.calls)
 
     def handler():
-        table["rung"] += 1
+        state.rung += 1
 
-    return f, handler, table, lambda: table.update(calls=0)
+    return f, handler, state, lambda: setattr(state, "calls", 0)
 
 
 @rung_in_between
@@ -140,11 +129,7 @@ def a_timer_that_changes_the_rate(world):
     optimizer = optim.SGD([w], lr=0.1)
     optimizer.param_groups[0]["initial_lr"] = 0.0
 
-    @world.compile
-    def f(x):
-        optimizer.zero_grad()
-        worked(w * x).sum().backward()
-        optimizer.step()
+    f = world.compile(training(optimizer, lambda x: worked(w * x).sum()))
 
     def handler():
         optimizer.param_groups[0]["initial_lr"] += 1.0
@@ -206,62 +191,57 @@ def a_handler_that_calls_the_same_function(world):
         world.play(f, changes=[lambda: state.update(k=3.0)])
 
 
-@program(needs=NO_SIGNALS, in_child=True)
-def a_handler_that_goes_backward_during_backward(world):
-    w, state = leaf(3), {"depth": 0, "rings": True}
-    f = world.compile(lambda x: (gg.exp(w) * x).sum())
-
-    def hook(g):
-        if state["rings"] and not state["depth"]:
-            ring()
-
-    w.register_hook(hook)
-
-    def handler():
-        state["depth"] = 1
-        f(normal(3, seed=50)).backward()
-        state["depth"] = 0
-
-    def whole(x):
-        w.grad = None
-        f(x).backward()
-
-    world.watch(w)
-    with handling(handler):
-        world.play(
-            whole,
-            changes=[lambda: state.update(rings=False), lambda: state.update(rings=True)],
-        )
-
-
-@program(needs=NO_SIGNALS, in_child=True)
-def a_handler_that_goes_backward_between_two_operations(world):
-    w, state = leaf(3), {"depth": 0}
-
-    @gg.custom_vjp
-    def ringing(x):
-        return x * 2
+def doubling(act):
+    """Twice its argument; ``act()`` is called by its VJP."""
 
     def backward(_, g):
-        if not state["depth"]:
-            ring()
+        act()
         return (g * 2,)
 
-    ringing.defvjp(lambda x: (x * 2, None), backward)
-    f = world.compile(lambda x: (ringing(gg.exp(w)) * x).sum())
+    doubled = gg.custom_vjp(lambda x: x * 2)
+    doubled.defvjp(lambda x: (x * 2, None), backward)
+    return doubled
 
-    def handler():
-        state["depth"] = 1
-        f(normal(3, seed=50)).backward()
-        state["depth"] = 0
 
-    def whole(x):
-        w.grad = None
-        f(x).backward()
+def rung_in_backward(prepare):
+    """A program whose backward pass calls a handler that goes backward, too.
 
-    world.watch(w)
-    with handling(handler):
-        world.play(whole)
+    ``prepare`` is given the leaf and what rings, and returns the function.
+    """
+
+    def runs(world):
+        w, state = leaf(3), {"depth": 0, "rings": True}
+
+        def rings(_=None):
+            if state["rings"] and not state["depth"]:
+                ring()
+
+        f = world.compile(prepare(w, rings))
+
+        def handler():
+            state["depth"] = 1
+            with gg.enable_grad():
+                f(normal(3, seed=50)).backward()
+            state["depth"] = 0
+
+        changes = lambda: state.update(rings=False), lambda: state.update(rings=True)
+        world.watch(w)
+        with handling(handler):
+            world.play(swept(f, w), changes=changes)
+
+    return add(prepare.__name__, __name__, runs, needs=NO_SIGNALS, in_child=True)
+
+
+@rung_in_backward
+def a_handler_that_goes_backward_during_backward(w, rings):
+    w.register_hook(rings)
+    return lambda x: (gg.exp(w) * x).sum()
+
+
+@rung_in_backward
+def a_handler_that_goes_backward_between_two_operations(w, rings):
+    doubled = doubling(rings)
+    return lambda x: (doubled(gg.exp(w)) * x).sum()
 
 
 def interrupted(where):
@@ -360,23 +340,8 @@ def an_interrupt_after_a_draw(world, stop):
 
 @interrupted
 def an_interrupt_in_a_custom_vjp(world, stop):
-    w = leaf(3)
-
-    @gg.custom_vjp
-    def stopping(x):
-        return x * 2
-
-    def backward(_, g):
-        stop()
-        return (g * 2,)
-
-    stopping.defvjp(lambda x: (x * 2, None), backward)
-
-    @world.compile
-    def f(x):
-        (stopping(gg.exp(w)) * x).sum().backward()
-
-    return f, [w]
+    w, stopping = leaf(3), doubling(stop)
+    return world.compile(lambda x: (stopping(gg.exp(w)) * x).sum().backward()), [w]
 
 
 @program(needs=NO_SIGNALS, in_child=True)

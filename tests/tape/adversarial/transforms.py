@@ -1,8 +1,10 @@
 """Transforms of compiled functions, compiled transforms, compiled functions in compiled ones."""
 
+import functools
+
 import gpugrad as gg
 
-from .harness import add, leaf, normal, program
+from .harness import add, leaf, normal, program, swept
 
 V = normal(3, seed=30)
 
@@ -10,7 +12,7 @@ V = normal(3, seed=30)
 def transformed(name, apply):
     """Two programs: a transform of a compiled function, and a compiled transform."""
 
-    def runs(world, compiles_first):
+    def runs(compiles_first, world):
         table, w = {"k": 2.0}, normal(3, seed=7)
 
         def f(x):
@@ -20,12 +22,8 @@ def transformed(name, apply):
         changes = lambda: table.update(k=3.0), lambda: w.__imul__(2), lambda: table.update(k=3)
         world.play(function, changes=changes)
 
-    for compiles_first in (True, False):
-
-        def one(world, compiles_first=compiles_first):
-            runs(world, compiles_first)
-
-        add(name + ("_of_compiled" if compiles_first else "_compiled"), __name__, one)
+    for suffix, compiles_first in ("of_compiled", True), ("compiled", False):
+        add(f"{name}_{suffix}", __name__, functools.partial(runs, compiles_first))
 
 
 transformed("the_gradient", lambda f: gg.grad(f))
@@ -64,10 +62,7 @@ def a_function_compiled_in_each_call(world):
 
 @program
 def draws_inside_of_a_map(world):
-    @world.compile
-    def f(x):
-        return gg.vmap(lambda x: x + gg.random.normal(3))(x)
-
+    f = world.compile(lambda x: gg.vmap(lambda x: x + gg.random.normal(3))(x))
     world.watch(gg.random.default_generator)
     world.play(f, lambda i: (normal(2, 3, seed=i),), changes=[lambda: gg.manual_seed(2)])
 
@@ -82,12 +77,7 @@ def a_checkpoint_that_is_swept_outside(world):
 
     f = world.compile(lambda x: gg.checkpoint(piece, x).sum())
 
-    def whole(x):
-        w.grad = None
-        f(x).backward()
-
-    world.watch(w, table)
-    world.play(whole)
+    world.play(swept(f, w), watch=[w, table])
 
 
 @program

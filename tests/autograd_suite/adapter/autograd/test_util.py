@@ -7,26 +7,14 @@ import numpy as np
 import gpugrad as gg
 
 from . import _array, _of_one_argument
+from .misc.flatten import leaves_of, map_leaves
 
 EPS, TOLERANCE = 1e-6, 1e-6
 _generator = np.random.default_rng(0)
 
 
 def _leaves(x):
-    if isinstance(x, (tuple, list)):
-        return [leaf for element in x for leaf in _leaves(element)]
-    if isinstance(x, dict):
-        return [leaf for key in sorted(x) for leaf in _leaves(x[key])]
-    return [np.asarray(x.detach() if isinstance(x, gg.Tensor) else x)]
-
-
-def _map(function, x):
-    if isinstance(x, (tuple, list)):
-        elements = [_map(function, element) for element in x]
-        return type(x)(*elements) if hasattr(x, "_fields") else type(x)(elements)
-    if isinstance(x, dict):
-        return {key: _map(function, value) for key, value in x.items()}
-    return function(x)
+    return [np.asarray(x.detach() if isinstance(x, gg.Tensor) else x) for x in leaves_of(x)]
 
 
 def _random(x):
@@ -34,7 +22,7 @@ def _random(x):
         parts = _generator.standard_normal((2, *np.shape(x)))
         return np.asarray(parts[0] + 1j * parts[1] if np.iscomplexobj(x) else parts[0])
 
-    return _map(draw, x)
+    return map_leaves(draw, x)
 
 
 def _inner(x, y):
@@ -44,7 +32,7 @@ def _inner(x, y):
 
 def _moved(x, v, eps):
     leaves = iter(_leaves(v))
-    return _map(lambda a: np.asarray(_leaves(a)[0] + eps * next(leaves)), x)
+    return map_leaves(lambda a: np.asarray(_leaves(a)[0] + eps * next(leaves)), x)
 
 
 def _close(a, b):
@@ -60,9 +48,9 @@ def check_equivalent(x, y):
 @_of_one_argument
 def check_grads(f, x, modes=("fwd", "rev"), order=2):
     def function(x):
-        return _map(_tensor_of, f(x))
+        return map_leaves(_tensor_of, f(x))
 
-    y = _map(lambda out: out.detach(), function(x))
+    y = map_leaves(lambda out: out.detach(), function(x))
     v, u = _random(x), _random(y)
     ahead, behind = (_leaves(f(_moved(x, v, s * EPS / 2))) for s in (1, -1))
     slope = [(a - b) / EPS for a, b in zip(ahead, behind, strict=True)]
