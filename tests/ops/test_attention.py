@@ -188,29 +188,20 @@ Q, K = gg.ones((2, 3, 4)), gg.ones((2, 5, 4))
 attend = functional.scaled_dot_product_attention
 
 
-@pytest.mark.parametrize(
-    "call, kind, message",
-    [
-        (lambda: attend(Q, K, K[..., :4, :]), ValueError, r"^attention: query .* do not fit:"),
-        (lambda: attend(Q, K[..., :2], K), ValueError, r"\(2, 3, 4\), \(2, 5, 2\)"),
-        (lambda: attend(Q[0, 0], K, K), ValueError, "at least two axes"),
-        (lambda: attend(Q, gg.ones((3, 5, 4)), K), ValueError, "leading axes .* do not broadcast"),
-        (
-            lambda: attend(Q, K, K, gg.ones((5, 3))),
-            ValueError,
-            r"for 3 queries and 5 keys must broadcast to \(..., 3, 5\), but its shape is \(5, 3\)",
-        ),
-        (lambda: attend(Q, K, K, gg.ones((3, 5), dtype=gg.float64)), TypeError, "bools or of"),
-        (lambda: attend(Q, K, K, gg.ones((3, 5)), is_causal=True), ValueError, "not both"),
-        (lambda: attend(Q, K, K, dropout_p=1.5), ValueError, "probability p must be from 0 to 1"),
-        (lambda: attend(Q, K, K, enable_gqa=True), None, ""),
-        (
-            lambda: attend(Q, gg.ones((3, 5, 4)), gg.ones((3, 5, 4)), enable_gqa=True),
-            ValueError,
-            "multiple of those of key",
-        ),
-    ],
-)
+@pytest.mark.parametrize("call, kind, message", [
+    (lambda: attend(Q, K, K[..., :4, :]), ValueError, r"^attention: query .* do not fit:"),
+    (lambda: attend(Q, K[..., :2], K), ValueError, r"\(2, 3, 4\), \(2, 5, 2\)"),
+    (lambda: attend(Q[0, 0], K, K), ValueError, "at least two axes"),
+    (lambda: attend(Q, gg.ones((3, 5, 4)), K), ValueError, "leading axes .* do not broadcast"),
+    (lambda: attend(Q, K, K, gg.ones((5, 3))), ValueError,
+     r"for 3 queries and 5 keys must broadcast to \(..., 3, 5\), but its shape is \(5, 3\)"),
+    (lambda: attend(Q, K, K, gg.ones((3, 5), dtype=gg.float64)), TypeError, "bools or of"),
+    (lambda: attend(Q, K, K, gg.ones((3, 5)), is_causal=True), ValueError, "not both"),
+    (lambda: attend(Q, K, K, dropout_p=1.5), ValueError, "probability p must be from 0 to 1"),
+    (lambda: attend(Q, K, K, enable_gqa=True), None, ""),
+    (lambda: attend(Q, gg.ones((3, 5, 4)), gg.ones((3, 5, 4)), enable_gqa=True), ValueError,
+     "multiple of those of key"),
+])  # fmt: skip
 def test_errors_of_attention(call, kind, message):
     if kind is None:
         call()
@@ -248,8 +239,7 @@ def decoder(library, norm):
 
 CROSS = [X, MEMORY, drawn(M, BATCH, WIDTH, seed=1)]
 ROWS = [
-    attention_row(),
-    attention_row(call={"average_attn_weights": False}),
+    attention_row(), attention_row(call={"average_attn_weights": False}),
     attention_row(call={"need_weights": False}),
     attention_row(call={"need_weights": False, "attn_mask": FUTURE, "is_causal": True}),
     attention_row(call={"attn_mask": FUTURE, "key_padding_mask": PADDING}),
@@ -259,57 +249,32 @@ ROWS = [
     attention_row(call={"need_weights": False, "attn_mask": drawn(N, N)}, bias=False),
     attention_row([X[:, 0]] * 3),
     attention_row([X[:, 0], MEMORY[:, 0], MEMORY[:, 0]], {"key_padding_mask": some(M)}),
-    attention_row(CROSS),
-    attention_row([X, MEMORY, MEMORY], {"need_weights": False}),
+    attention_row(CROSS), attention_row([X, MEMORY, MEMORY], {"need_weights": False}),
     attention_row([X.swapaxes(0, 1)] * 3, {"attn_mask": FUTURE}, batch_first=True),
     attention_row([X, MEMORY[..., :3], MEMORY[..., :5]], kdim=3, vdim=5),
     attention_row(CROSS, {"attn_mask": some(N, M)}, add_bias_kv=True),
     attention_row(call={"key_padding_mask": PADDING}, add_bias_kv=True, add_zero_attn=True),
     layer_row("TransformerEncoderLayer", [X]),
     layer_row("TransformerEncoderLayer", [X[:, 0]], norm_first=True, layer_norm_eps=0.1),
-    layer_row(
-        "TransformerEncoderLayer",
-        [X.swapaxes(0, 1)],
-        {"src_mask": FUTURE, "src_key_padding_mask": PADDING},
-        activation="gelu",
-        batch_first=True,
-        bias=False,
-    ),
+    layer_row("TransformerEncoderLayer", [X.swapaxes(0, 1)], {
+        "src_mask": FUTURE, "src_key_padding_mask": PADDING,
+    }, activation="gelu", batch_first=True, bias=False),
     layer_row("TransformerEncoderLayer", [X], {"src_mask": FUTURE, "is_causal": True}),
     layer_row("TransformerDecoderLayer", [X, MEMORY]),
-    layer_row(
-        "TransformerDecoderLayer",
-        [X, MEMORY],
-        {
-            "tgt_mask": FUTURE,
-            "tgt_is_causal": True,
-            "memory_mask": some(N, M),
-            "tgt_key_padding_mask": PADDING,
-            "memory_key_padding_mask": some(BATCH, M),
-        },
-        norm_first=True,
-    ),
+    layer_row("TransformerDecoderLayer", [X, MEMORY], {
+        "tgt_mask": FUTURE, "tgt_is_causal": True, "memory_mask": some(N, M),
+        "tgt_key_padding_mask": PADDING, "memory_key_padding_mask": some(BATCH, M),
+    }, norm_first=True),
     (encoder, (False,), {}, [X], {}),
     (encoder, (True,), {}, [X.swapaxes(0, 1)], {"mask": FUTURE, "is_causal": True}),
     (decoder, (True,), {}, [X, MEMORY], {"tgt_mask": FUTURE}),
     layer_row("Transformer", [MEMORY, X], before=(2, 1)),
-    layer_row(
-        "Transformer",
-        [MEMORY.swapaxes(0, 1), X.swapaxes(0, 1)],
-        {
-            "src_key_padding_mask": some(BATCH, M),
-            "tgt_mask": FUTURE,
-            "tgt_is_causal": True,
-            "memory_key_padding_mask": some(BATCH, M),
-        },
-        before=(1, 2),
-        activation="gelu",
-        batch_first=True,
-        norm_first=True,
-        bias=False,
-    ),
+    layer_row("Transformer", [MEMORY.swapaxes(0, 1), X.swapaxes(0, 1)], {
+        "src_key_padding_mask": some(BATCH, M), "tgt_mask": FUTURE, "tgt_is_causal": True,
+        "memory_key_padding_mask": some(BATCH, M),
+    }, before=(1, 2), activation="gelu", batch_first=True, norm_first=True, bias=False),
     layer_row("Transformer", [MEMORY[:, 0], X[:, 0]], {"tgt_mask": INFINITE}, before=(1, 1)),
-]
+]  # fmt: skip
 
 
 def made(library, row):

@@ -403,22 +403,19 @@ def test_a_leaf_cannot_become_a_batch(write):
 M = gpugrad.ones((2, 4), dtype=gpugrad.float64)
 
 
-@pytest.mark.parametrize(
-    "function, words",
-    [
-        (lambda r: r.sum(axis=1), r"sum: axis 1 .* 1 axes"),
-        (lambda r: gpugrad.matmul(r[0], M), r"matmul: .*\(\).*\(2, 4\)"),
-        (lambda r: gpugrad.matmul(r, M.T), r"matmul: .*\(2,\).*\(4, 2\)"),
-        (lambda r: gpugrad.linear(r[0], M.T), r"linear: .*\(\).*\(4, 2\)"),
-        (lambda r: gpugrad.linear(r, M.T, r), r"linear: .*\(4,\).*\(2,\)"),
-        (lambda r: gpugrad.vecdot(r[0], r), "vecdot: axis -1"),
-        (lambda r: gpugrad.tril(r), r"tril: .* 2 axes.*\(2,\)"),
-        (lambda r: gpugrad.cross_entropy(r, r[0]), "cross_entropy: target must be integer"),
-        (lambda r: gpugrad.cross_entropy(r[0], r[0]), r"cross_entropy: .*\(\)"),
-        (lambda r: gpugrad.mse(r, r, reduction="max"), "'max'"),
-        (lambda r: gpugrad.zeros(2, dtype=gpugrad.int64).__iadd__(r), r"float64 \(2,\)"),
-    ],
-)
+@pytest.mark.parametrize("function, words", [
+    (lambda r: r.sum(axis=1), r"sum: axis 1 .* 1 axes"),
+    (lambda r: gpugrad.matmul(r[0], M), r"matmul: .*\(\).*\(2, 4\)"),
+    (lambda r: gpugrad.matmul(r, M.T), r"matmul: .*\(2,\).*\(4, 2\)"),
+    (lambda r: gpugrad.linear(r[0], M.T), r"linear: .*\(\).*\(4, 2\)"),
+    (lambda r: gpugrad.linear(r, M.T, r), r"linear: .*\(4,\).*\(2,\)"),
+    (lambda r: gpugrad.vecdot(r[0], r), "vecdot: axis -1"),
+    (lambda r: gpugrad.tril(r), r"tril: .* 2 axes.*\(2,\)"),
+    (lambda r: gpugrad.cross_entropy(r, r[0]), "cross_entropy: target must be integer"),
+    (lambda r: gpugrad.cross_entropy(r[0], r[0]), r"cross_entropy: .*\(\)"),
+    (lambda r: gpugrad.mse(r, r, reduction="max"), "'max'"),
+    (lambda r: gpugrad.zeros(2, dtype=gpugrad.int64).__iadd__(r), r"float64 \(2,\)"),
+])  # fmt: skip
 def test_errors_describe_one_example(function, words):
     with pytest.raises((ValueError, TypeError, IndexError), match=words):
         gpugrad.vmap(function)(gpugrad.tensor(ROWS))

@@ -31,26 +31,19 @@ def test_layer_norm_without_parameters():
         assert_close(values(layer(x)), values(gpugrad.layer_norm(x)))
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda: nn.LayerNorm(()), "normalized_shape must name at least one axis"),
-        (lambda: nn.LayerNorm((3, 0)), "normalized_shape must be an int of at least 1, not 0"),
-        (lambda: nn.LayerNorm((3, 4))(gpugrad.ones((3, 3))), r"last axes.*\(3, 4\).*\(3, 3\)"),
-        (lambda: nn.LayerNorm((3, 4))(gpugrad.ones(4)), r"\(3, 4\).*\(4,\)"),
-        (lambda: functional.layer_norm(gpugrad.ones(4), ()), "at least one"),
-        (
-            lambda: functional.layer_norm(gpugrad.ones(4), (4,), gpugrad.ones(3)),
-            r"weight must have the shape \(4,\) of the last axes of x, not \(3,\)",
-        ),
-        (
-            lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), None, gpugrad.ones(2)),
-            r"bias must have the shape \(4,\)",
-        ),
-        (lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), ndim=3), r"from 1 to .* 3 .*\(2, 4\)"),
-        (lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), ndim=0), "is 0"),
-    ],
-)
+@pytest.mark.parametrize("call, words", [
+    (lambda: nn.LayerNorm(()), "normalized_shape must name at least one axis"),
+    (lambda: nn.LayerNorm((3, 0)), "normalized_shape must be an int of at least 1, not 0"),
+    (lambda: nn.LayerNorm((3, 4))(gpugrad.ones((3, 3))), r"last axes.*\(3, 4\).*\(3, 3\)"),
+    (lambda: nn.LayerNorm((3, 4))(gpugrad.ones(4)), r"\(3, 4\).*\(4,\)"),
+    (lambda: functional.layer_norm(gpugrad.ones(4), ()), "at least one"),
+    (lambda: functional.layer_norm(gpugrad.ones(4), (4,), gpugrad.ones(3)),
+     r"weight must have the shape \(4,\) of the last axes of x, not \(3,\)"),
+    (lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), None, gpugrad.ones(2)),
+     r"bias must have the shape \(4,\)"),
+    (lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), ndim=3), r"from 1 to .* 3 .*\(2, 4\)"),
+    (lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), ndim=0), "is 0"),
+])  # fmt: skip
 def test_layer_norm_where_shapes_do_not_fit(call, words):
     with pytest.raises(ValueError, match=rf"^(LayerNorm:|layer_norm:) .*{words}"):
         call()
@@ -266,49 +259,35 @@ def test_vmap_over_models_returns_the_statistics_of_each():
             assert_close(after[name][i].numpy(), b.numpy(), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda: nn.BatchNorm1d(0), "num_features must be an int of at least 1, not 0"),
-        (lambda: nn.BatchNorm1d(3)(gpugrad.ones(3)), r"\(n, 3\) or \(n, 3, length\), not \(3,\)"),
-        (lambda: nn.BatchNorm1d(3)(gpugrad.ones((2, 4))), r"\(n, 3\).*not \(2, 4\)"),
-        (lambda: nn.BatchNorm1d(3)(gpugrad.ones((2, 3, 1, 1))), r"not \(2, 3, 1, 1\)"),
-        (lambda: nn.BatchNorm1d(3)(gpugrad.ones((1, 3))), r"more than one element.*\(1, 3\)"),
-        (lambda: nn.BatchNorm1d(3)(gpugrad.ones((1, 3, 1))), r"more than one.*\(1, 3, 1\)"),
-        (
-            lambda: functional.batch_norm(gpugrad.ones((2, 3)), None, None),
-            "needs running_mean and running_var",
-        ),
-        (
-            lambda: functional.batch_norm(gpugrad.ones((2, 3)), None, gpugrad.ones(2)),
-            r"running_var must have shape \(3,\).*not \(2,\)",
-        ),
-        (lambda: functional.batch_norm(gpugrad.ones(3), None, None, training=True), r"not \(3,\)"),
-        (
-            lambda: gpugrad.batch_norm(gpugrad.ones((2, 3)), gpugrad.ones(2)),
-            r"weight must have the shape \(3,\) of the channels of x, not \(2,\)",
-        ),
-        (lambda: gpugrad.batch_norm(gpugrad.ones(3)), r"\(n, channels, ...\), not \(3,\)"),
-    ],
-)
+@pytest.mark.parametrize("call, words", [
+    (lambda: nn.BatchNorm1d(0), "num_features must be an int of at least 1, not 0"),
+    (lambda: nn.BatchNorm1d(3)(gpugrad.ones(3)), r"\(n, 3\) or \(n, 3, length\), not \(3,\)"),
+    (lambda: nn.BatchNorm1d(3)(gpugrad.ones((2, 4))), r"\(n, 3\).*not \(2, 4\)"),
+    (lambda: nn.BatchNorm1d(3)(gpugrad.ones((2, 3, 1, 1))), r"not \(2, 3, 1, 1\)"),
+    (lambda: nn.BatchNorm1d(3)(gpugrad.ones((1, 3))), r"more than one element.*\(1, 3\)"),
+    (lambda: nn.BatchNorm1d(3)(gpugrad.ones((1, 3, 1))), r"more than one.*\(1, 3, 1\)"),
+    (lambda: functional.batch_norm(gpugrad.ones((2, 3)), None, None),
+     "needs running_mean and running_var"),
+    (lambda: functional.batch_norm(gpugrad.ones((2, 3)), None, gpugrad.ones(2)),
+     r"running_var must have shape \(3,\).*not \(2,\)"),
+    (lambda: functional.batch_norm(gpugrad.ones(3), None, None, training=True), r"not \(3,\)"),
+    (lambda: gpugrad.batch_norm(gpugrad.ones((2, 3)), gpugrad.ones(2)),
+     r"weight must have the shape \(3,\) of the channels of x, not \(2,\)"),
+    (lambda: gpugrad.batch_norm(gpugrad.ones(3)), r"\(n, channels, ...\), not \(3,\)"),
+])  # fmt: skip
 def test_batch_norm_where_shapes_do_not_fit(call, words):
     with pytest.raises(ValueError, match=rf"^(BatchNorm1d:|batch_norm:) .*{words}"):
         call()
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda x: gpugrad.layer_norm(x[0]), r"layer_norm: .*\(\)"),
-        (lambda x: gpugrad.layer_norm(x, gpugrad.ones(2)), r"layer_norm: weight .*\(3,\).*\(2,\)"),
-        (lambda x: gpugrad.layer_norm(x, x[:2]), r"layer_norm: weight .*\(3,\).*\(2,\)"),
-        (lambda x: gpugrad.batch_norm(x), r"batch_norm: x must .* not \(3,\)"),
-        (
-            lambda x: gpugrad.batch_norm(gpugrad.ones((2, 3)), x[:2]),
-            r"batch_norm: weight .*\(3,\).*\(2,\)",
-        ),
-    ],
-)
+@pytest.mark.parametrize("call, words", [
+    (lambda x: gpugrad.layer_norm(x[0]), r"layer_norm: .*\(\)"),
+    (lambda x: gpugrad.layer_norm(x, gpugrad.ones(2)), r"layer_norm: weight .*\(3,\).*\(2,\)"),
+    (lambda x: gpugrad.layer_norm(x, x[:2]), r"layer_norm: weight .*\(3,\).*\(2,\)"),
+    (lambda x: gpugrad.batch_norm(x), r"batch_norm: x must .* not \(3,\)"),
+    (lambda x: gpugrad.batch_norm(gpugrad.ones((2, 3)), x[:2]),
+     r"batch_norm: weight .*\(3,\).*\(2,\)"),
+])  # fmt: skip
 def test_errors_inside_vmap_describe_one_example(call, words):
     with pytest.raises(ValueError, match=words):
         gpugrad.vmap(call)(gpugrad.ones((4, 3)))

@@ -453,33 +453,29 @@ x23, x45 = np.zeros((2, 3)), np.zeros((4, 5))
 labels = np.array([0, 2, 1])
 
 
-@pytest.mark.parametrize(
-    "name, inputs, static, kind, words",
-    [
-        ("add", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
-        ("matmul", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
-        ("matmul", (np.array(2.0), x23), {}, MISFIT, r"\(\).*\(2, 3\)"),
-        ("concat", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
-        ("reshape", (x23,), {"shape": (4,)}, MISFIT, r"\(2, 3\)"),
-        ("squeeze", (x23,), {"axis": 0}, MISFIT, r"\(2, 3\)"),
-        ("sum", (x23,), {"axis": 2}, MISFIT, "2"),
-        ("max", (np.zeros((0, 3)),), {"axis": 0}, MISFIT, r"\(0, 3\)"),
-        ("getitem", (x23,), {"key": (5, 0)}, IndexError, r"\(2, 3\)"),
-        ("linear", (x23, x45), {}, ValueError, "in_features"),
-        ("linear", (x23, np.zeros((4, 3)), np.zeros(3)), {}, ValueError, "bias"),
-        ("mse", (x23, np.zeros((2, 1))), {}, ValueError, r"\(2, 3\) and \(2, 1\)"),
-        ("mse", (x23, x23), {"reduction": "max"}, ValueError, "'max'"),
-        ("cross_entropy", (x23, labels), {}, ValueError, r"\(2, 3\).*\(3,\)"),
-        ("cross_entropy", (x23, x23), {}, ValueError, "labels"),
-        ("cross_entropy", (x23, np.zeros(2)), {}, TypeError, "integer"),
-        ("cross_entropy", (np.zeros((3, 2)), labels), {}, IndexError, "0 to 1.*0 to 2"),
-        ("cross_entropy", (np.zeros((3, 3)), labels - 1), {}, IndexError, "0 to 2.*-1 to 1"),
-        ("one_hot", (labels,), {"n": 2}, IndexError, "from 0 to 1"),
-        ("one_hot", (np.zeros(2),), {"n": 2}, TypeError, "integers"),
-        ("where", (np.zeros(3), np.zeros(3), np.zeros(3)), {}, TypeError, "bool"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+@pytest.mark.parametrize("name, inputs, static, kind, words", [
+    ("add", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
+    ("matmul", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
+    ("matmul", (np.array(2.0), x23), {}, MISFIT, r"\(\).*\(2, 3\)"),
+    ("concat", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
+    ("reshape", (x23,), {"shape": (4,)}, MISFIT, r"\(2, 3\)"),
+    ("squeeze", (x23,), {"axis": 0}, MISFIT, r"\(2, 3\)"),
+    ("sum", (x23,), {"axis": 2}, MISFIT, "2"),
+    ("max", (np.zeros((0, 3)),), {"axis": 0}, MISFIT, r"\(0, 3\)"),
+    ("getitem", (x23,), {"key": (5, 0)}, IndexError, r"\(2, 3\)"),
+    ("linear", (x23, x45), {}, ValueError, "in_features"),
+    ("linear", (x23, np.zeros((4, 3)), np.zeros(3)), {}, ValueError, "bias"),
+    ("mse", (x23, np.zeros((2, 1))), {}, ValueError, r"\(2, 3\) and \(2, 1\)"),
+    ("mse", (x23, x23), {"reduction": "max"}, ValueError, "'max'"),
+    ("cross_entropy", (x23, labels), {}, ValueError, r"\(2, 3\).*\(3,\)"),
+    ("cross_entropy", (x23, x23), {}, ValueError, "labels"),
+    ("cross_entropy", (x23, np.zeros(2)), {}, TypeError, "integer"),
+    ("cross_entropy", (np.zeros((3, 2)), labels), {}, IndexError, "0 to 1.*0 to 2"),
+    ("cross_entropy", (np.zeros((3, 3)), labels - 1), {}, IndexError, "0 to 2.*-1 to 1"),
+    ("one_hot", (labels,), {"n": 2}, IndexError, "from 0 to 1"),
+    ("one_hot", (np.zeros(2),), {"n": 2}, TypeError, "integers"),
+    ("where", (np.zeros(3), np.zeros(3), np.zeros(3)), {}, TypeError, "bool"),
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_errors(library, name, inputs, static, kind, words):
     sample = Sample(tuple(values(x) for x in inputs), static)
     if library.name == "cupy" and kind is IndexError and name in ("cross_entropy", "one_hot"):

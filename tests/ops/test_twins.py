@@ -223,15 +223,12 @@ class TestTwincheck:
         with pytest.raises(ValueError, match="softmax has no twin"):
             twincheck(gg.softmax, gg.ones(3))
 
-    @pytest.mark.parametrize(
-        "twin, message",
-        [
-            (lambda xp, x1, x2: x1 * x2 * 1.1, "wrong's result: 6 of 6 elements differ"),
-            (lambda xp, x1, x2: (x1 * x2)[:1], r"shapes differ: \(1, 3\), expected \(2, 3\)"),
-            (lambda xp, x1, x2: (x1 * x2).astype("float64"), "is float64, expected float32"),
-            (lambda xp, x1, x2: 3.0, "wrong's result is float, expected float32"),
-        ],
-    )
+    @pytest.mark.parametrize("twin, message", [
+        (lambda xp, x1, x2: x1 * x2 * 1.1, "wrong's result: 6 of 6 elements differ"),
+        (lambda xp, x1, x2: (x1 * x2)[:1], r"shapes differ: \(1, 3\), expected \(2, 3\)"),
+        (lambda xp, x1, x2: (x1 * x2).astype("float64"), "is float64, expected float32"),
+        (lambda xp, x1, x2: 3.0, "wrong's result is float, expected float32"),
+    ])  # fmt: skip
     def test_finds_a_wrong_forward(self, twin, message):
         wrong = op("wrong", lambda xp, x1, x2: x1 * x2)
 
@@ -239,14 +236,11 @@ class TestTwincheck:
         with pytest.raises(AssertionError, match=message):
             twincheck(wrong, gg.random.normal((2, 3)), gg.random.normal((3,)))
 
-    @pytest.mark.parametrize(
-        "rule, message",
-        [
-            (lambda xp, g, x1: g * x1 * 2, r"gradient by x2: 3 of 3 elements differ"),
-            (lambda xp, g, x1: None, r"is NoneType, expected float32"),
-            (lambda xp, g, x1: xp.zeros((2, 3), g.dtype), "3 of 3 elements differ"),
-        ],
-    )
+    @pytest.mark.parametrize("rule, message", [
+        (lambda xp, g, x1: g * x1 * 2, r"gradient by x2: 3 of 3 elements differ"),
+        (lambda xp, g, x1: None, r"is NoneType, expected float32"),
+        (lambda xp, g, x1: xp.zeros((2, 3), g.dtype), "3 of 3 elements differ"),
+    ])  # fmt: skip
     def test_finds_a_wrong_rule(self, rule, message):
         wrong = op("wrong", lambda xp, x1, x2: x1 * x2)
 

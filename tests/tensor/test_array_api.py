@@ -50,21 +50,17 @@ class TestNamespace:
 
 
 class TestIsdtype:
-    @pytest.mark.parametrize(
-        "kind, dtypes",
-        [
-            ("bool", (gg.bool,)),
-            ("signed integer", SIGNED),
-            ("unsigned integer", UNSIGNED),
-            ("integral", SIGNED + UNSIGNED),
-            ("real floating", FLOATS),
-            ("complex floating", COMPLEX),
-            ("numeric", SIGNED + UNSIGNED + FLOATS + COMPLEX),
-            (("bool", gg.float32), (gg.bool, gg.float32)),
-            (gg.int8, (gg.int8,)),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("kind, dtypes", [
+        ("bool", (gg.bool,)),
+        ("signed integer", SIGNED),
+        ("unsigned integer", UNSIGNED),
+        ("integral", SIGNED + UNSIGNED),
+        ("real floating", FLOATS),
+        ("complex floating", COMPLEX),
+        ("numeric", SIGNED + UNSIGNED + FLOATS + COMPLEX),
+        (("bool", gg.float32), (gg.bool, gg.float32)),
+        (gg.int8, (gg.int8,)),
+    ], ids=str)  # fmt: skip
     def test_kinds(self, kind, dtypes):
         for dtype in (gg.bool, *SIGNED, *UNSIGNED, *FLOATS, *COMPLEX):
             assert gg.isdtype(dtype, kind) is (dtype in dtypes)
@@ -86,22 +82,18 @@ class TestIsdtype:
 
 
 class TestResultType:
-    @pytest.mark.parametrize(
-        "dtype, pairs",
-        [
-            (gg.float32, [(gg.float32, gg.int64), (gg.float16, gg.float32), (gg.uint64, gg.int64)]),
-            (gg.float32, [(gg.float32, 1.5), (gg.int8, 1.5), (1, 2.0), (np.float32, "float16")]),
-            (gg.float16, [(gg.float16, gg.uint16), (gg.float16, np.float64(1.5))]),
-            (gg.float64, [(gg.ones(2), np.ones(2))]),
-            (gg.int8, [(gg.bool, gg.int8), (gg.int8, 1000)]),
-            (gg.int16, [(gg.int8, gg.uint8)]),
-            (gg.int64, [(gg.bool, 1)]),
-            (gg.bool, [(gg.bool, True)]),
-            (gg.complex64, [(gg.int64, gg.complex64), (gg.int8, 1j)]),
-            (gg.complex128, [(gg.float64, gg.complex64), (gg.float64, 1j)]),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("dtype, pairs", [
+        (gg.float32, [(gg.float32, gg.int64), (gg.float16, gg.float32), (gg.uint64, gg.int64)]),
+        (gg.float32, [(gg.float32, 1.5), (gg.int8, 1.5), (1, 2.0), (np.float32, "float16")]),
+        (gg.float16, [(gg.float16, gg.uint16), (gg.float16, np.float64(1.5))]),
+        (gg.float64, [(gg.ones(2), np.ones(2))]),
+        (gg.int8, [(gg.bool, gg.int8), (gg.int8, 1000)]),
+        (gg.int16, [(gg.int8, gg.uint8)]),
+        (gg.int64, [(gg.bool, 1)]),
+        (gg.bool, [(gg.bool, True)]),
+        (gg.complex64, [(gg.int64, gg.complex64), (gg.int8, 1j)]),
+        (gg.complex128, [(gg.float64, gg.complex64), (gg.float64, 1j)]),
+    ], ids=str)  # fmt: skip
     def test_policy(self, dtype, pairs):
         for a, b in pairs:
             assert gg.result_type(a, b) == gg.result_type(b, a) == dtype
@@ -170,18 +162,15 @@ class TestLimits:
 
 
 class TestBroadcastShapes:
-    @pytest.mark.parametrize(
-        "shapes, result",
-        [
-            ((), ()),
-            (((2, 3),), (2, 3)),
-            (((2, 1), (3,)), (2, 3)),
-            (((), (4, 1), (1, 5)), (4, 5)),
-            (((1,), (0,)), (0,)),
-            (((None, 1), (3,)), (None, 3)),
-            (((None,), (1,), (5,)), (None,)),
-        ],
-    )
+    @pytest.mark.parametrize("shapes, result", [
+        ((), ()),
+        (((2, 3),), (2, 3)),
+        (((2, 1), (3,)), (2, 3)),
+        (((), (4, 1), (1, 5)), (4, 5)),
+        (((1,), (0,)), (0,)),
+        (((None, 1), (3,)), (None, 3)),
+        (((None,), (1,), (5,)), (None,)),
+    ])  # fmt: skip
     def test_shapes(self, shapes, result):
         assert gg.broadcast_shapes(*shapes) == result
         assert gg.broadcast_shapes(*shapes[::-1]) == result

@@ -114,21 +114,17 @@ class TestDtype:
         with pytest.raises(ValueError, match="isdtype: kind 'real' is not known"):
             gg.isdtype(bf16, "real")
 
-    @pytest.mark.parametrize(
-        "others, expected",
-        [
-            ((), "bfloat16"),
-            ((2, 2.5, True), "bfloat16"),
-            ((gg.int64, gg.bool, gg.uint8), "bfloat16"),
-            ((gg.int64, 2.5), "bfloat16"),
-            ((gg.float32,), "float32"),
-            ((gg.float16,), "float32"),
-            ((gg.float16, gg.float64), "float64"),
-            ((1j,), "complex64"),
-            ((gg.complex64,), "complex64"),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("others, expected", [
+        ((), "bfloat16"),
+        ((2, 2.5, True), "bfloat16"),
+        ((gg.int64, gg.bool, gg.uint8), "bfloat16"),
+        ((gg.int64, 2.5), "bfloat16"),
+        ((gg.float32,), "float32"),
+        ((gg.float16,), "float32"),
+        ((gg.float16, gg.float64), "float64"),
+        ((1j,), "complex64"),
+        ((gg.complex64,), "complex64"),
+    ], ids=str)  # fmt: skip
     def test_result_type(self, others, expected, device):
         assert gg.result_type(bf16, *others) == expected
         x = gg.ones(2, dtype=bf16, device=device)

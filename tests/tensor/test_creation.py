@@ -77,24 +77,20 @@ class TestErrorsOfEveryFunction:
 
 
 class TestTensor:
-    @pytest.mark.parametrize(
-        "dtype, given",
-        [
-            (gg.bool, [True, [True, False], np.bool(True)]),
-            (gg.int64, [1, [1, 2], [True, 2], [[1, 2], [3, 4]], range(3), memoryview(b"ab")]),
-            (gg.int64, [[np.bool(True), 2]]),
-            (gg.float32, [1.5, [], [1, 2.5], (1.0, (2.0)), array.array("d", [1.0, 2.0])]),
-            (gg.float32, [[np.int8(1), 2.5], [np.float32(1.5), np.float16(2)]]),
-            (gg.float64, [np.float64(1.5), [[1.5, 2], (1, np.float64(2))], np.array([1.0])]),
-            (gg.float64, [[np.array([1.0, 2.0]), np.array([3.0, 4.0])], np.array(1.0)]),
-            (gg.complex64, [1j]),
-            (gg.complex128, [[np.float64(1.5), 1j]]),
-            (gg.int8, [[np.int8(1), 2], np.array([1], dtype=np.int8)]),
-            (gg.int32, [np.int32(1)]),
-            (gg.float16, [np.array([1], dtype=np.float16)]),
-        ],
-        ids=stable_repr,
-    )
+    @pytest.mark.parametrize("dtype, given", [
+        (gg.bool, [True, [True, False], np.bool(True)]),
+        (gg.int64, [1, [1, 2], [True, 2], [[1, 2], [3, 4]], range(3), memoryview(b"ab")]),
+        (gg.int64, [[np.bool(True), 2]]),
+        (gg.float32, [1.5, [], [1, 2.5], (1.0, (2.0)), array.array("d", [1.0, 2.0])]),
+        (gg.float32, [[np.int8(1), 2.5], [np.float32(1.5), np.float16(2)]]),
+        (gg.float64, [np.float64(1.5), [[1.5, 2], (1, np.float64(2))], np.array([1.0])]),
+        (gg.float64, [[np.array([1.0, 2.0]), np.array([3.0, 4.0])], np.array(1.0)]),
+        (gg.complex64, [1j]),
+        (gg.complex128, [[np.float64(1.5), 1j]]),
+        (gg.int8, [[np.int8(1), 2], np.array([1], dtype=np.int8)]),
+        (gg.int32, [np.int32(1)]),
+        (gg.float16, [np.array([1], dtype=np.float16)]),
+    ], ids=stable_repr)  # fmt: skip
     def test_dtypes_and_values(self, dtype, given):
         for function, data in product((gg.tensor, gg.asarray), given):
             x = function(data)
@@ -133,15 +129,11 @@ class TestTensor:
             function([[1, 2], [3]])
 
     @pytest.mark.parametrize("function", [gg.tensor, gg.asarray])
-    @pytest.mark.parametrize(
-        "data",
-        [
-            *("abc", b"abc", None, {1, 2}, {"a": 1}, object(), decimal.Decimal(1)),
-            *(["1.5"], [1, None], [object()], (x for x in (1, 2))),
-            *(np.array(["a"]), np.array([object()]), np.array(["2020-01-01"], "datetime64[D]")),
-        ],
-        ids=stable_repr,
-    )
+    @pytest.mark.parametrize("data", [
+        *("abc", b"abc", None, {1, 2}, {"a": 1}, object(), decimal.Decimal(1)),
+        *(["1.5"], [1, None], [object()], (x for x in (1, 2))),
+        *(np.array(["a"]), np.array([object()]), np.array(["2020-01-01"], "datetime64[D]")),
+    ], ids=stable_repr)  # fmt: skip
     @pytest.mark.parametrize("dtype", [None, gg.float32], ids=repr)
     def test_not_numbers(self, function, data, dtype):
         with pytest.raises(TypeError, match=r"^(tensor|asarray): "):
@@ -245,19 +237,15 @@ class TestNestedTensors:
         assert x.grad.item() == 1 + 3 * 4
         assert rows.grad.tolist() == [5, 6]
 
-    @pytest.mark.parametrize(
-        "data, dtype",
-        [
-            ([gg.tensor(1.0, dtype=gg.float16), 2.5], gg.float16),
-            ([gg.tensor(1.0, dtype=gg.float64), 2], gg.float64),
-            ([gg.tensor(1), 2.5], gg.float32),
-            ([gg.tensor(1), gg.tensor(2.0)], gg.float32),
-            ([gg.tensor(1), True], gg.int64),
-            ([gg.tensor(1.0), 2j], gg.complex64),
-            ([gg.tensor([1.0]), np.array([2.0])], gg.float64),
-        ],
-        ids=repr,
-    )
+    @pytest.mark.parametrize("data, dtype", [
+        ([gg.tensor(1.0, dtype=gg.float16), 2.5], gg.float16),
+        ([gg.tensor(1.0, dtype=gg.float64), 2], gg.float64),
+        ([gg.tensor(1), 2.5], gg.float32),
+        ([gg.tensor(1), gg.tensor(2.0)], gg.float32),
+        ([gg.tensor(1), True], gg.int64),
+        ([gg.tensor(1.0), 2j], gg.complex64),
+        ([gg.tensor([1.0]), np.array([2.0])], gg.float64),
+    ], ids=repr)  # fmt: skip
     def test_dtypes(self, data, dtype):
         for function in (gg.tensor, gg.asarray):
             assert function(data).dtype == dtype

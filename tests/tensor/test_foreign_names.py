@@ -61,18 +61,15 @@ def test_names_deeper_in_the_package_are_answered():
             getattr(gg, name)
 
 
-@pytest.mark.parametrize(
-    "module, name, right",
-    [
-        (gg, "maxmum", "maximum"),
-        (gg.linalg, "dett", "det"),
-        (gg.special, "erff", "erf"),
-        (gg.nn, "BatchNorm2D", "BatchNorm2d"),
-        (F, "relu_", "relu"),
-        (nn.init, "xavier_normal", "xavier_normal_"),
-        (nn.utils, "clip_grad_norm", "clip_grad_norm_"),
-    ],
-)
+@pytest.mark.parametrize("module, name, right", [
+    (gg, "maxmum", "maximum"),
+    (gg.linalg, "dett", "det"),
+    (gg.special, "erff", "erf"),
+    (gg.nn, "BatchNorm2D", "BatchNorm2d"),
+    (F, "relu_", "relu"),
+    (nn.init, "xavier_normal", "xavier_normal_"),
+    (nn.utils, "clip_grad_norm", "clip_grad_norm_"),
+])  # fmt: skip
 def test_misspelt_names_are_answered(module, name, right):
     with pytest.raises(
         AttributeError, match=rf"{name}'; did you mean {module.__name__}.{right}\?$"
@@ -85,17 +82,14 @@ def test_names_like_no_other_are_answered():
         _ = gg.qqq
 
 
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda x: gg.sum(x, dim=0), r"sum: .*'dim'; dim is axis here; it takes x, axis"),
-        (lambda x: x.sum(axis=0, keepdim=True), "keepdim is keepdims here"),
-        (lambda x: gg.var(x, ddof=1), "ddof is correction here"),
-        (lambda x: gg.max(x, x), "max: axis must be an int .*; of two arrays use maximum"),
-        (lambda x: gg.concat(x, x), r"concat: give one sequence of arrays: concat\(\[x, y\]\)"),
-        (lambda x: gg.stack([]), "a Tensor or an array$"),
-    ],
-)
+@pytest.mark.parametrize("call, message", [
+    (lambda x: gg.sum(x, dim=0), r"sum: .*'dim'; dim is axis here; it takes x, axis"),
+    (lambda x: x.sum(axis=0, keepdim=True), "keepdim is keepdims here"),
+    (lambda x: gg.var(x, ddof=1), "ddof is correction here"),
+    (lambda x: gg.max(x, x), "max: axis must be an int .*; of two arrays use maximum"),
+    (lambda x: gg.concat(x, x), r"concat: give one sequence of arrays: concat\(\[x, y\]\)"),
+    (lambda x: gg.stack([]), "a Tensor or an array$"),
+])  # fmt: skip
 def test_wrong_arguments_are_answered(call, message):
     with pytest.raises(TypeError, match=message):
         call(gg.ones(2))
@@ -146,36 +140,27 @@ def test_keywords_of_pytorch_are_answered(kind):
             assert str(error.value) == f"{function.__name__}: there is no {what}{keyword}: {remedy}"
 
 
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (
-            lambda: optim.SGD(GIVEN, learning_rate=0.1),
-            r"SGD: .* 'learning_rate'; it takes params, lr",
-        ),
-        (
-            lambda: optim.AdamW(GIVEN, fused=True, foreach=True),
-            "no fused: .*; there is no foreach: ",
-        ),
-        (lambda: nn.Conv2d(3, 4), "Conv2d: missing .*'kernel_size'; it takes in_channels, out_ch"),
-        (lambda: nn.Linear(2, 3, 4, 5), "Linear: too many positional arguments; it takes in_f"),
-        (lambda: nn.Softmax(axis=1), "Softmax: missing .*'dim'; axis is dim here"),
-        (lambda: F.softmax(gg.ones(2), axis=0), "softmax: missing .*'dim'; axis is dim here"),
-        (lambda: distributed.broadcast(gg.ones(2), src=0), "src is root here; it takes tree, root"),
-        (lambda: gg.set_num_threads("2"), "^set_num_threads: the number must be an int, not '2'$"),
-        (lambda: gg.sort(gg.ones(2), dim=0), "sort: .*'dim'; dim is axis here"),
-        (lambda: gg.ones(2).cumsum(dim=0), "^cumsum: .*'dim'; dim is axis here; it takes axis$"),
-        (lambda: gg.quantile(gg.ones(2), 0.5, keepdim=True), "keepdim is keepdims here"),
-        (lambda: gg.zeros(2, 3), r"^zeros: .* the shape is one tuple, as in zeros\(\(2, 3\)\)"),
-        (lambda: gg.zeros((2, 3), gg.float32), "^zeros: .*; pass all else by name; it .*, dtype, "),
-        (lambda: gg.random.normal(0.0, 1.0), "^normal: .* one tuple, .*; it takes shape, mean, "),
-        (lambda: gg.random.uniform(-1, 1, 3), "^uniform: .* one tuple, .*; it takes shape, low, "),
-        (lambda: gg.random.normal(loc=1, size=2), "^normal: .*; loc is mean here; size is shape"),
-        (lambda: gg.random.integers(0, 5, size=2), "^integers: .*; size is shape here; it takes"),
-        (lambda: training.Trainer(LAYER, SGD, F.mse_loss, [], epochs=2), "'epochs'; it takes mo"),
-        (lambda: optim.SGD(nn.Linear(2, 2).named_parameters()), "tuple; pass model.parameters()"),
-    ],
-)
+@pytest.mark.parametrize("call, message", [
+    (lambda: optim.SGD(GIVEN, learning_rate=0.1), r"SGD: .* 'learning_rate'; it takes params, lr"),
+    (lambda: optim.AdamW(GIVEN, fused=True, foreach=True), "no fused: .*; there is no foreach: "),
+    (lambda: nn.Conv2d(3, 4), "Conv2d: missing .*'kernel_size'; it takes in_channels, out_ch"),
+    (lambda: nn.Linear(2, 3, 4, 5), "Linear: too many positional arguments; it takes in_f"),
+    (lambda: nn.Softmax(axis=1), "Softmax: missing .*'dim'; axis is dim here"),
+    (lambda: F.softmax(gg.ones(2), axis=0), "softmax: missing .*'dim'; axis is dim here"),
+    (lambda: distributed.broadcast(gg.ones(2), src=0), "src is root here; it takes tree, root"),
+    (lambda: gg.set_num_threads("2"), "^set_num_threads: the number must be an int, not '2'$"),
+    (lambda: gg.sort(gg.ones(2), dim=0), "sort: .*'dim'; dim is axis here"),
+    (lambda: gg.ones(2).cumsum(dim=0), "^cumsum: .*'dim'; dim is axis here; it takes axis$"),
+    (lambda: gg.quantile(gg.ones(2), 0.5, keepdim=True), "keepdim is keepdims here"),
+    (lambda: gg.zeros(2, 3), r"^zeros: .* the shape is one tuple, as in zeros\(\(2, 3\)\)"),
+    (lambda: gg.zeros((2, 3), gg.float32), "^zeros: .*; pass all else by name; it .*, dtype, "),
+    (lambda: gg.random.normal(0.0, 1.0), "^normal: .* one tuple, .*; it takes shape, mean, "),
+    (lambda: gg.random.uniform(-1, 1, 3), "^uniform: .* one tuple, .*; it takes shape, low, "),
+    (lambda: gg.random.normal(loc=1, size=2), "^normal: .*; loc is mean here; size is shape"),
+    (lambda: gg.random.integers(0, 5, size=2), "^integers: .*; size is shape here; it takes"),
+    (lambda: training.Trainer(LAYER, SGD, F.mse_loss, [], epochs=2), "'epochs'; it takes mo"),
+    (lambda: optim.SGD(nn.Linear(2, 2).named_parameters()), "tuple; pass model.parameters()"),
+])  # fmt: skip
 def test_arguments_that_do_not_fit(call, message):
     with pytest.raises(TypeError, match=message) as error:
         call()

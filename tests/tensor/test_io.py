@@ -269,38 +269,28 @@ def test_a_run_that_is_resumed_from_a_file_ends_as_if_it_had_not_stopped(tmp_pat
 Pair = namedtuple("Pair", "a b")
 
 
-@pytest.mark.parametrize(
-    "state, error, message",
-    [
-        ({"optimizer": {"x": {1}}}, TypeError, r"save: state\['optimizer'\]\['x'\] is a set; a di"),
-        ({"a": [(1, {2: b""})]}, TypeError, r"save: state\['a'\]\[0\]\[1\]\[2\] is a bytes"),
-        ({"a": 1j}, TypeError, r"save: state\['a'\] is a complex"),
-        ({"a": Pair(1, 2)}, TypeError, r"save: state\['a'\] is a Pair"),
-        ({"a": np.float64(1)}, TypeError, r"state\['a'\] is a float64; .*, or value\.item\(\) if"),
-        ({"a": np.ones(2)}, TypeError, r"state\['a'\] is a ndarray; save gpugrad\.asarray\(value"),
-        ({"a": nn.ReLU()}, TypeError, r"state\['a'\] is a ReLU; save the result of its state_dict"),
-        (
-            {"a": gpugrad.random.Generator(0)},
-            TypeError,
-            r"state\['a'\] is a Generator; save the result of its get_state\(\)",
-        ),
-        ({"a": {None: 1}}, TypeError, r"state\['a'\] has the key None; keys must be str or int"),
-        ({"a": {True: 1}}, TypeError, r"state\['a'\] has the key True; keys must be str or int"),
-        ({(1, 2): gpugrad.ones(1)}, TypeError, r"save: state has the key \(1, 2\); keys must be"),
-        ({"a": 1 << 10_001}, ValueError, r"save: state\['a'\] is an int of more than 10,000 bits"),
-        (
-            {"a": 1, "b": {"c": gpugrad.ones(1, dtype=gpugrad.complex128)}},
-            TypeError,
-            r"save: state\['b'\]\['c'\] is complex128, which the format lacks",
-        ),
-        ({"a": {"\ud800": gpugrad.ones(1)}}, ValueError, r"save: 'a\.\\ud800' cannot be a name"),
-        (nn.ReLU(), TypeError, "save: state must be a dict, not a ReLU; save the result of its st"),
-        (gpugrad.ones(1), TypeError, "save: state must be a dict, not a Tensor"),
-        ([gpugrad.ones(1)], TypeError, "save: state must be a dict, not a list"),
-        ({"__metadata__": gpugrad.ones(1)}, TypeError, "save: '__metadata__' cannot be the name"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
+@pytest.mark.parametrize("state, error, message", [
+    ({"optimizer": {"x": {1}}}, TypeError, r"save: state\['optimizer'\]\['x'\] is a set; a di"),
+    ({"a": [(1, {2: b""})]}, TypeError, r"save: state\['a'\]\[0\]\[1\]\[2\] is a bytes"),
+    ({"a": 1j}, TypeError, r"save: state\['a'\] is a complex"),
+    ({"a": Pair(1, 2)}, TypeError, r"save: state\['a'\] is a Pair"),
+    ({"a": np.float64(1)}, TypeError, r"state\['a'\] is a float64; .*, or value\.item\(\) if"),
+    ({"a": np.ones(2)}, TypeError, r"state\['a'\] is a ndarray; save gpugrad\.asarray\(value"),
+    ({"a": nn.ReLU()}, TypeError, r"state\['a'\] is a ReLU; save the result of its state_dict"),
+    ({"a": gpugrad.random.Generator(0)}, TypeError,
+     r"state\['a'\] is a Generator; save the result of its get_state\(\)"),
+    ({"a": {None: 1}}, TypeError, r"state\['a'\] has the key None; keys must be str or int"),
+    ({"a": {True: 1}}, TypeError, r"state\['a'\] has the key True; keys must be str or int"),
+    ({(1, 2): gpugrad.ones(1)}, TypeError, r"save: state has the key \(1, 2\); keys must be"),
+    ({"a": 1 << 10_001}, ValueError, r"save: state\['a'\] is an int of more than 10,000 bits"),
+    ({"a": 1, "b": {"c": gpugrad.ones(1, dtype=gpugrad.complex128)}}, TypeError,
+     r"save: state\['b'\]\['c'\] is complex128, which the format lacks"),
+    ({"a": {"\ud800": gpugrad.ones(1)}}, ValueError, r"save: 'a\.\\ud800' cannot be a name"),
+    (nn.ReLU(), TypeError, "save: state must be a dict, not a ReLU; save the result of its st"),
+    (gpugrad.ones(1), TypeError, "save: state must be a dict, not a Tensor"),
+    ([gpugrad.ones(1)], TypeError, "save: state must be a dict, not a list"),
+    ({"__metadata__": gpugrad.ones(1)}, TypeError, "save: '__metadata__' cannot be the name"),
+], ids=lambda value: str(value)[:40])  # fmt: skip
 def test_what_cannot_be_saved_is_named_with_its_path(tmp_path, state, error, message):
     (tmp_path / "file").write_bytes(b"old")
     with pytest.raises(error, match=message):
@@ -330,39 +320,32 @@ def test_more_text_than_the_format_takes_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("{", "malformed"),
-        ("[" * 100_000, "malformed"),
-        ("9" * 5000, "malformed"),
-        ("[]", "malformed"),
-        ("{}", "malformed"),
-        ('{"version": 2, "state": {"dict": []}}', "has version 2 .* reads version 1; update it"),
-        ('{"version": 1, "state": [1]}', "it is not a dict"),
-        *[
-            (json.dumps({"version": 1, "state": {"dict": [["a", a], ["t", {"tensor": "t"}]]}}), m)
-            for a, m in [
-                ({"tensor": "other"}, "KeyError: 'other'"),
-                ({"tensor": "t"}, "KeyError: 't'"),
-                ({"tensor": ["t"]}, "malformed"),
-                ({"pickle": "gASVKAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOU"}, "'pickle' is unknown"),
-                ({}, "malformed"),
-                ({"tuple": [], "dict": []}, "malformed"),
-                ({"tuple": "abc"}, "without a list"),
-                ({"dict": {"ab": 1}}, "without a list"),
-                ({"dict": [["a"]]}, "malformed"),
-                ({"dict": [[["a"], 1]]}, r"the key \['a'\] is neither a str nor an int"),
-                ({"dict": [[True, 1]]}, "the key True is neither a str nor an int"),
-                ({"dict": [["a", 1], ["a", 2]]}, "the key 'a' .* occurs twice"),
-                ({"float": "7ff"}, "malformed"),
-                ({"float": 1.0}, "malformed"),
-            ]
-        ],
-        ('{"version": 1, "state": {"dict": []}}', "load: t in .* is not part of its state"),
+@pytest.mark.parametrize("text, message", [
+    ("{", "malformed"), ("[" * 100_000, "malformed"), ("9" * 5000, "malformed"),
+    ("[]", "malformed"), ("{}", "malformed"),
+    ('{"version": 2, "state": {"dict": []}}', "has version 2 .* reads version 1; update it"),
+    ('{"version": 1, "state": [1]}', "it is not a dict"),
+    *[
+        (json.dumps({"version": 1, "state": {"dict": [["a", a], ["t", {"tensor": "t"}]]}}), m)
+        for a, m in [
+            ({"tensor": "other"}, "KeyError: 'other'"),
+            ({"tensor": "t"}, "KeyError: 't'"),
+            ({"tensor": ["t"]}, "malformed"),
+            ({"pickle": "gASVKAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOU"}, "'pickle' is unknown"),
+            ({}, "malformed"),
+            ({"tuple": [], "dict": []}, "malformed"),
+            ({"tuple": "abc"}, "without a list"),
+            ({"dict": {"ab": 1}}, "without a list"),
+            ({"dict": [["a"]]}, "malformed"),
+            ({"dict": [[["a"], 1]]}, r"the key \['a'\] is neither a str nor an int"),
+            ({"dict": [[True, 1]]}, "the key True is neither a str nor an int"),
+            ({"dict": [["a", 1], ["a", 2]]}, "the key 'a' .* occurs twice"),
+            ({"float": "7ff"}, "malformed"),
+            ({"float": 1.0}, "malformed"),
+        ]
     ],
-    ids=lambda text: text[:60],
-)
+    ('{"version": 1, "state": {"dict": []}}', "load: t in .* is not part of its state"),
+], ids=lambda text: text[:60])  # fmt: skip
 def test_malformed_descriptions_of_a_state_are_errors(tmp_path, text, message):
     path = tmp_path / "file"
     data = safetensors.numpy.save({"t": np.ones(1)}, metadata={"gpugrad.state": text})
@@ -372,17 +355,13 @@ def test_malformed_descriptions_of_a_state_are_errors(tmp_path, text, message):
     assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "metadata, error, message",
-    [
-        ({"gpugrad.state": "{}"}, ValueError, r"metadata must not have 'gpugrad\.state'"),
-        ({"a": "\udcff"}, ValueError, r"'\\udcff' cannot be a name or metadata"),
-        ({"epoch": 3}, TypeError, "metadata is text by name, not 'epoch': 3"),
-        (["x"], TypeError, "metadata must be a dict, not a list"),
-        ([], TypeError, "metadata must be a dict, not a list"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("metadata, error, message", [
+    ({"gpugrad.state": "{}"}, ValueError, r"metadata must not have 'gpugrad\.state'"),
+    ({"a": "\udcff"}, ValueError, r"'\\udcff' cannot be a name or metadata"),
+    ({"epoch": 3}, TypeError, "metadata is text by name, not 'epoch': 3"),
+    (["x"], TypeError, "metadata must be a dict, not a list"),
+    ([], TypeError, "metadata must be a dict, not a list"),
+], ids=str)  # fmt: skip
 def test_metadata_is_text_by_name(tmp_path, metadata, error, message):
     with pytest.raises(error, match=f"save: {message}"):
         gpugrad.save({"a": 1}, tmp_path / "file", metadata=metadata)

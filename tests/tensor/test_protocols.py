@@ -73,14 +73,10 @@ class TestUfuncs:
             _, result = check(call, values)
             assert result.requires_grad
 
-    @pytest.mark.parametrize(
-        "name, values",
-        [
-            *((name, A) for name in COMPARISON_UFUNCS),
-            *((name, A > 0.5) for name in BOOL_UFUNCS),
-            *((name, INTEGERS) for name in INTEGER_UFUNCS),
-        ],
-    )
+    @pytest.mark.parametrize("name, values", [
+        *((name, A) for name in COMPARISON_UFUNCS), *((name, A > 0.5) for name in BOOL_UFUNCS),
+        *((name, INTEGERS) for name in INTEGER_UFUNCS),
+    ])  # fmt: skip
     def test_comparisons_bools_and_integers(self, name, values):
         others = [values[0]] * (UFUNCS[name].nin - 1)
         check(lambda x: UFUNCS[name](x, *others), values)
@@ -146,33 +142,25 @@ class TestUfuncs:
             check(call)
             gradcheck(call, leaf())
 
-    @pytest.mark.parametrize(
-        "call",
-        [
-            lambda x: np.subtract.reduce(x),
-            lambda x: np.maximum.accumulate(x),
-            lambda x: np.add.reduceat(x, [0, 1]),
-            lambda x: np.add.at(x, 0, 1.0),
-            lambda x: np.add.at(np.ones(3), [0, 0], x),
-        ],
-    )
+    @pytest.mark.parametrize("call", [
+        lambda x: np.subtract.reduce(x), lambda x: np.maximum.accumulate(x),
+        lambda x: np.add.reduceat(x, [0, 1]), lambda x: np.add.at(x, 0, 1.0),
+        lambda x: np.add.at(np.ones(3), [0, 0], x),
+    ])  # fmt: skip
     def test_other_methods_are_rejected(self, call):
         with pytest.raises(TypeError, match=r"^numpy\.\w+\.\w+: there is no such function"):
             call(leaf())
 
-    @pytest.mark.parametrize(
-        "call",
-        [
-            lambda x: np.exp(x, out=np.ones((2, 3))),
-            lambda x: np.add(A, A, out=x),
-            lambda x: np.add(x, 1, where=A > 0.5),
-            lambda x: np.add(x, 1, dtype=np.float32),
-            lambda x: np.add.reduce(x, out=np.ones(3)),
-            lambda x: np.add.reduce(x, initial=1.0),
-            lambda x: np.maximum.reduce(x, where=A > 0.5, initial=0.0),
-            lambda x: np.matmul(x, A.T, axes=[(0, 1), (0, 1), (0, 1)]),
-        ],
-    )
+    @pytest.mark.parametrize("call", [
+        lambda x: np.exp(x, out=np.ones((2, 3))),
+        lambda x: np.add(A, A, out=x),
+        lambda x: np.add(x, 1, where=A > 0.5),
+        lambda x: np.add(x, 1, dtype=np.float32),
+        lambda x: np.add.reduce(x, out=np.ones(3)),
+        lambda x: np.add.reduce(x, initial=1.0),
+        lambda x: np.maximum.reduce(x, where=A > 0.5, initial=0.0),
+        lambda x: np.matmul(x, A.T, axes=[(0, 1), (0, 1), (0, 1)]),
+    ])  # fmt: skip
     def test_parameters_without_counterpart_are_rejected(self, call):
         with pytest.raises(
             TypeError, match=r"it takes no (out|where|dtype|initial|axes) with Tensors"
@@ -224,19 +212,12 @@ class TestConstants:
             pytest.skip("its arrays are not on the CPU")
         return library
 
-    @pytest.mark.parametrize(
-        "call",
-        [
-            np.sort_complex,
-            np.atleast_1d,
-            np.spacing,
-            lambda x: np.unique(x, axis=0),
-            lambda x: np.sort_complex([x, x]),
-            lambda x: np.add.reduceat(x, [0, 1]),
-            lambda x: np.add(x, 1, where=A > 0.5, out=np.zeros((2, 3))),
-            lambda x: np.multiply(A, x, out=np.zeros((2, 3))),
-        ],
-    )
+    @pytest.mark.parametrize("call", [
+        np.sort_complex, np.atleast_1d, np.spacing, lambda x: np.unique(x, axis=0),
+        lambda x: np.sort_complex([x, x]), lambda x: np.add.reduceat(x, [0, 1]),
+        lambda x: np.add(x, 1, where=A > 0.5, out=np.zeros((2, 3))),
+        lambda x: np.multiply(A, x, out=np.zeros((2, 3))),
+    ])  # fmt: skip
     def test_functions_without_counterpart_return_arrays(self, library, call):
         result = call(library.tensor(A))
         assert isinstance(result, (np.ndarray, np.float64))
@@ -302,18 +283,15 @@ class TestFunctions:
         assert np.shares_memory(x, x.array)
         assert np.isclose(x, A[0]).tolist() == [[True] * 3, [False] * 3]
 
-    @pytest.mark.parametrize(
-        "call",
-        [
-            lambda x: np.sum(x, out=np.ones(())),
-            lambda x: np.sum(x, None, None, np.ones(())),
-            lambda x: np.cumsum(x, out=np.ones(6)),
-            lambda x: np.clip(x, 0, 1, out=np.ones((2, 3))),
-            lambda x: np.concatenate([x, x], casting="unsafe"),
-            lambda x: np.polyfit(x[0], x[1], 1, full=True),
-            lambda x: np.unique(x, axis=0),
-        ],
-    )
+    @pytest.mark.parametrize("call", [
+        lambda x: np.sum(x, out=np.ones(())),
+        lambda x: np.sum(x, None, None, np.ones(())),
+        lambda x: np.cumsum(x, out=np.ones(6)),
+        lambda x: np.clip(x, 0, 1, out=np.ones((2, 3))),
+        lambda x: np.concatenate([x, x], casting="unsafe"),
+        lambda x: np.polyfit(x[0], x[1], 1, full=True),
+        lambda x: np.unique(x, axis=0),
+    ])  # fmt: skip
     def test_parameters_without_counterpart_are_rejected(self, call):
         with pytest.raises(TypeError, match=r"^numpy\..*: it takes no \w+ with Tensors; .*detach"):
             call(leaf())
@@ -330,21 +308,18 @@ class TestFunctions:
         for name in (*protocols.REDUCE, *protocols.ACCUMULATE):
             assert name in UFUNCS
 
-    @pytest.mark.parametrize(
-        "function",
-        [
-            lambda x: np.array([x, x]),
-            lambda x: np.asarray(x, dtype=object),
-            lambda x: np.full((2, 3), x),
-            lambda x: np.vectorize(float)(x),
-            lambda x: np.copyto(np.ones((2, 3)), x),
-            lambda x: np.nditer(x),
-            lambda x: np.ma.exp(x),
-            lambda x: np.ma.array(x),
-            lambda x: np.random.default_rng(0).normal(x),
-            lambda x: np.lib.stride_tricks.as_strided(x, (2,), (8,)),
-        ],
-    )
+    @pytest.mark.parametrize("function", [
+        lambda x: np.array([x, x]),
+        lambda x: np.asarray(x, dtype=object),
+        lambda x: np.full((2, 3), x),
+        lambda x: np.vectorize(float)(x),
+        lambda x: np.copyto(np.ones((2, 3)), x),
+        lambda x: np.nditer(x),
+        lambda x: np.ma.exp(x),
+        lambda x: np.ma.array(x),
+        lambda x: np.random.default_rng(0).normal(x),
+        lambda x: np.lib.stride_tricks.as_strided(x, (2,), (8,)),
+    ])  # fmt: skip
     def test_nothing_detaches_silently(self, function):
         with pytest.raises((TypeError, RuntimeError), match=r"detach|requires grad"):
             function(leaf())

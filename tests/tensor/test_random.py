@@ -70,22 +70,15 @@ def test_state_has_the_documented_structure():
     assert {*source} == {"bit_generator", "state", "has_uint32", "uinteger"}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda source, key: None,
-        lambda source, key: (source,),
-        lambda source, key: (source, None),
-        lambda source, key: (source, (1, 2, 3)),
-        lambda source, key: (source, (1.0, 2)),
-        lambda source, key: (source, (1 << 64, 2)),
-        lambda source, key: (key, key),
-        lambda source, key: ({}, (1, 2)),
-        lambda source, key: ({**source, "bit_generator": "MT19937"}, (1, 2)),
-        lambda source, key: ({**source, "state": {"state": 1}}, (1, 2)),
-        lambda source, key: ({**source, "state": {"state": 1 << 200, "inc": 1}}, (1, 2)),
-    ],
-)
+@pytest.mark.parametrize("change", [
+    lambda source, key: None, lambda source, key: (source,), lambda source, key: (source, None),
+    lambda source, key: (source, (1, 2, 3)), lambda source, key: (source, (1.0, 2)),
+    lambda source, key: (source, (1 << 64, 2)), lambda source, key: (key, key),
+    lambda source, key: ({}, (1, 2)),
+    lambda source, key: ({**source, "bit_generator": "MT19937"}, (1, 2)),
+    lambda source, key: ({**source, "state": {"state": 1}}, (1, 2)),
+    lambda source, key: ({**source, "state": {"state": 1 << 200, "inc": 1}}, (1, 2)),
+])  # fmt: skip
 def test_another_state_is_refused_and_changes_nothing(change):
     generator = Generator(5)
     before = generator.get_state()

@@ -40,15 +40,11 @@ class Color(enum.IntEnum):
 
 class TestOperands:
     @pytest.mark.parametrize("op", [*ARITHMETIC, *COMPARISONS], ids=name)
-    @pytest.mark.parametrize(
-        "other",
-        [
-            *(2, 2.0, True, np.bool(True), fractions.Fraction(2), Color.RED),
-            *(number(2) for number in (np.float64, np.float16, np.int64, np.uint8, np.longdouble)),
-            *(np.array([2.0, 3.0], np.float32), np.array([2, 3]), np.array(2.0, np.float32)),
-        ],
-        ids=lambda x: f"{type(x).__name__}{getattr(x, 'shape', '')}",
-    )
+    @pytest.mark.parametrize("other", [
+        *(2, 2.0, True, np.bool(True), fractions.Fraction(2), Color.RED),
+        *(number(2) for number in (np.float64, np.float16, np.int64, np.uint8, np.longdouble)),
+        *(np.array([2.0, 3.0], np.float32), np.array([2, 3]), np.array(2.0, np.float32)),
+    ], ids=lambda x: f"{type(x).__name__}{getattr(x, 'shape', '')}")  # fmt: skip
     def test_either_side(self, op, other):
         values = np.array([1.5, 2.5], dtype=np.float32)
         plain = np.asarray(other, dtype=np.float32)
@@ -203,25 +199,12 @@ class TestDtypes:
             assert y.requires_grad
         assert (leaf(1.0, dtype=gg.float16) * i).dtype == gg.float16
 
-    @pytest.mark.parametrize(
-        "function",
-        [
-            gg.exp,
-            gg.sqrt,
-            gg.mean,
-            gg.var,
-            lambda i: gg.softmax(i.astype(gg.int16)),
-            lambda i: i / i,
-            lambda i: i / 2,
-            lambda i: 2 / i,
-            lambda i: i * 2.5,
-            lambda i: i**0.5,
-            lambda i: gg.where(i > 1, 1.0, 0.0),
-            lambda i: gg.exp(i[0]),
-            lambda i: i[0] * 2.5,
-            lambda i: (i > 1) * 0.5,
-        ],
-    )
+    @pytest.mark.parametrize("function", [
+        gg.exp, gg.sqrt, gg.mean, gg.var, lambda i: gg.softmax(i.astype(gg.int16)), lambda i: i / i,
+        lambda i: i / 2, lambda i: 2 / i, lambda i: i * 2.5, lambda i: i**0.5,
+        lambda i: gg.where(i > 1, 1.0, 0.0), lambda i: gg.exp(i[0]), lambda i: i[0] * 2.5,
+        lambda i: (i > 1) * 0.5,
+    ])  # fmt: skip
     def test_floating_results_of_integers_have_the_default_dtype(self, function):
         for dtype in (gg.int64, gg.int32, gg.uint8):
             result = function(gg.tensor([1, 2, 3], dtype=dtype))
@@ -433,17 +416,10 @@ class TestConversions:
         assert not np.shares_memory(np.array(x), x.array)
         assert np.shares_memory(np.from_dlpack(x), x.array)
 
-    @pytest.mark.parametrize(
-        "leave",
-        [
-            lambda x: x.numpy(),
-            np.asarray,
-            np.from_dlpack,
-            np.array,
-            lambda x: np.asarray([x, x]),
-            lambda x: gg.tensor([x[0], 1.0]),
-        ],
-    )
+    @pytest.mark.parametrize("leave", [
+        lambda x: x.numpy(), np.asarray, np.from_dlpack, np.array, lambda x: np.asarray([x, x]),
+        lambda x: gg.tensor([x[0], 1.0]),
+    ])  # fmt: skip
     def test_rejected_while_grad_is_required(self, leave):
         x = leaf(1.0, 2.0)
         for t in (x, x * 2):
