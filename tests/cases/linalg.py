@@ -151,7 +151,7 @@ def complex_results(function):
     return call
 
 
-def _cofactor(x):
+def cofactor(x):
     n = x.shape[-1]
     out = np.empty_like(x)
     for i in range(n):
@@ -270,7 +270,7 @@ CASES = [
     _case("solve", _solve_samples(), torch=_torch_solve,
           sized=lambda n: S(*(matrices(near_identity)(n).inputs * 2))),
     _case("det", square(), draw=near_identity),
-    _case("cofactor", square(spaced, sizes=(3, 1, 2, 4, 5)), _cofactor, torch=None),
+    _case("cofactor", square(spaced, sizes=(3, 1, 2, 4, 5)), cofactor, torch=None),
     _case("slogdet", square(), draw=near_identity),
     _case("pinv", [*rectangular(), S(A(3, 2, draw=spaced), rtol=1e-3)], draw=spaced),
     _case("matrix_power", _power_samples(), sized=matrices(near_identity, 3)),

@@ -20,13 +20,12 @@ def normal(*shape, seed=0):
 
 @pytest.mark.parametrize("most", [1, 40, 200, 500])
 def test_blocks_of_columns_give_the_same(most, monkeypatch):
-    options = {"stride": (1, 2), "padding": (2, 1), "dilation": (2, 1), "groups": 2}
+    options = {"padding": (2, 1), "dilation": (2, 1), "groups": 2}
+    given = normal(3, 4, 6, 5), normal(6, 2, 2, 3), normal(6)
 
     def results(stride):
-        static = {**options, "stride": stride}
-        given = normal(3, 4, 6, 5), normal(6, 2, 2, 3), normal(6)
         tensors = [gg.tensor(x, requires_grad=True) for x in given]
-        out = gg.convolution(*tensors, **static)
+        out = gg.convolution(*tensors, stride=stride, **options)
         g = gg.tensor(normal(*out.shape, seed=1))
         return [y.numpy() for y in (out.detach(), *grad(out, tensors, g))]
 
@@ -53,37 +52,39 @@ def test_padding_beyond_the_input_contributes_nothing():
     assert functional.avg_pool1d(x, 2, 1).tolist() == [[[np.inf, 1.5]]]
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 6, 7), (3, 6, 7)])
-def test_indices_of_maxima_are_pytorchs(shape):
+def in_both(name, x, *args, **options):
+    """Results of a function of ours and of PyTorch's, and the gradients of their cubes."""
     torch = pytest.importorskip("torch")
+    for library in gg, torch:
+        a = library.tensor(x, requires_grad=True)
+        out = getattr(library.nn.functional, name)(a, *args, **options)
+        y, *others = out if isinstance(out, tuple) else (out,)
+        (y**3).sum().backward()
+        yield [t.detach().numpy() for t in (y, *others, a.grad)]
+
+
+IMAGE, VOLUME = (3, 6, 7), (2, 3, 5, 4, 6)
+MAXIMA = [
+    *(("max_pool2d", IMAGE, args) for args in ((2,), (3, 2, 1, 1, True), ((2, 3), 1, (1, 0), 2))),
+    *(("adaptive_max_pool2d", IMAGE, (size,)) for size in (1, 3, (2, 5), (None, 9))),
+    ("max_pool2d", (2, *IMAGE), (2,)),
+    ("adaptive_max_pool2d", (2, *IMAGE), ((2, 5),)),
+    ("max_pool3d", VOLUME, ((2, 3, 1),)),
+    ("adaptive_max_pool3d", VOLUME, ((2, 3, 4),)),
+]
+
+
+@pytest.mark.parametrize("name, shape, args", MAXIMA)
+def test_indices_of_maxima_are_pytorchs(name, shape, args):
     x = np.random.default_rng(0).integers(0, 3, shape).astype(float)  # with ties
-    for args in (2,), (3, 2, 1, 1, True), ((2, 3), 1, (1, 0), 2):
-        a = gg.tensor(x, requires_grad=True)
-        b = torch.tensor(x, requires_grad=True)
-        y, indices = functional.max_pool2d(a, *args, return_indices=True)
-        z, expected = torch.nn.functional.max_pool2d(b, *args, return_indices=True)
-        assert indices.tolist() == expected.tolist()
-        assert y.tolist() == z.tolist()
-        (y * y).sum().backward()
-        (z * z).sum().backward()
-        assert_close(a.grad.numpy(), b.grad.numpy())
-    for size in 1, 3, (2, 5), (None, 9):
-        y, indices = functional.adaptive_max_pool2d(gg.tensor(x), size, return_indices=True)
-        z, expected = torch.nn.functional.adaptive_max_pool2d(
-            torch.tensor(x), size, return_indices=True
-        )
-        assert y.tolist() == z.tolist()
-        assert indices.tolist() == expected.tolist()
-    x = normal(2, 3, 5, 4, 6)
-    for pool, size in ("max_pool3d", (2, 3, 1)), ("adaptive_max_pool3d", (2, 3, 4)):
-        y, indices = getattr(functional, pool)(gg.tensor(x), size, return_indices=True)
-        library = torch.nn.functional
-        z, expected = getattr(library, pool)(torch.tensor(x), size, return_indices=True)
-        assert y.tolist() == z.tolist()
-        assert indices.tolist() == expected.tolist()
-    for layer in nn.MaxPool1d(2, return_indices=True), nn.AdaptiveMaxPool1d(2, True):
-        out, indices = layer(LINES)
-        assert out.shape == indices.shape == (2, 3, 2)
+    for a, b in zip(*in_both(name, x, *args, return_indices=True), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("layer", [nn.MaxPool1d, nn.AdaptiveMaxPool1d])
+def test_layers_return_indices(layer):
+    out, indices = layer(2, return_indices=True)(LINES)
+    assert out.shape == indices.shape == (2, 3, 2)
 
 
 def test_indices_of_nan_and_infinity_are_in_the_image():
@@ -95,21 +96,13 @@ def test_indices_of_nan_and_infinity_are_in_the_image():
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 def test_padding_is_pytorchs(mode):
-    torch = pytest.importorskip("torch")
-    x = normal(3, 4, 5)
     widths = [(1, 2), (0, 1, 2, 0), (4, 3, 1, 3), (-1, 2), (3, -1), (-2, -1, 1, -3), (-1, 2, 2, -1)]
     if mode == "constant":
         widths += [(), (1, 0, 0, 2, 3, 0)]
     for pad in widths:
         for value in (None, 1.5) if mode == "constant" else (None,):
-            a = gg.tensor(x, requires_grad=True)
-            b = torch.tensor(x, requires_grad=True)
-            y = functional.pad(a, pad, mode, value)
-            z = torch.nn.functional.pad(b, pad, mode, value)
-            assert_close(y.detach().numpy(), z.detach().numpy())
-            (y**3).sum().backward()
-            (z**3).sum().backward()
-            assert_close(a.grad.numpy(), b.grad.numpy())
+            for a, b in zip(*in_both("pad", normal(3, 4, 5), pad, mode, value), strict=True):
+                assert_close(a, b)
 
 
 def test_output_size_of_a_transposed_convolution():
