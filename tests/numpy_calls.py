@@ -15,6 +15,7 @@ CONSTANTS = {
     "SQUARE": np.array([[2.0, 0.5, 0.1], [0.5, 3.0, 0.2], [0.1, 0.2, 4.0]]),
     "INTEGERS": np.array([[3, 1, 2], [2, 0, 1]]),
     "NAN": np.array([[1.0, np.nan, 1.0], [1.0, 1.0, 1.0]]),
+    "B": np.array([0.4, 1.5, 0.2]),
 }
 
 # The first release of NumPy that knows a call, or the first that no longer does.
@@ -177,7 +178,40 @@ np.fft.fftshift(x, axes=[0]); np.fft.hfft(x); np.fft.ifft(x, axis=0); np.fft.iff
 np.fft.ifftn(x); np.fft.ifftshift(x, axes=1); np.fft.ihfft(x); np.fft.irfft(x, n=3)
 np.fft.irfft2(x, s=(2, 4)); np.fft.irfft2(x); np.fft.irfftn(x); np.fft.rfft(x)
 np.fft.rfft2(x, s=(2, 4)); np.fft.rfftn(x, s=(2, 2), axes=(0, 1)); np.fft.rfftn(x, axes=(1, 1))
+np.matmul(x, A.T); np.matmul(A, x.T); np.matvec(x, A[0, :]); np.vecdot(x, A[0, :])
+np.vecmat(x[0, :], A.T); np.ldexp(x, INTEGERS)
+np.add.reduce(x, dtype=np.float32); np.add.accumulate(x); np.add.accumulate(x, axis=1)
+np.multiply.accumulate(x); np.multiply.accumulate(x, axis=1); np.multiply.outer(x, x)
+np.subtract.outer(A[0, :], x); np.add.outer(x, 2.0)
 """
+
+# What ufuncs are called with: an operand that depends on x, and a second one if they take two.
+UFUNCS = {
+    ("x", "B", "0.5"): """
+        absolute add arccos arcsin arcsinh arctan arctan2 arctanh cbrt ceil conjugate copysign cos
+        cosh deg2rad degrees divide divmod equal exp exp2 expm1 fabs float_power floor floor_divide
+        fmax fmin fmod greater greater_equal heaviside hypot isfinite isinf isnan less less_equal
+        log log10 log1p log2 logaddexp logaddexp2 maximum minimum modf multiply negative nextafter
+        not_equal positive power rad2deg radians reciprocal remainder rint sign signbit sin sinh
+        sqrt square subtract tan tanh trunc
+    """,
+    ("x + 1",): "arccosh",
+    ("x > 0.5", "B > 0.5", "True"): "logical_and logical_not logical_or logical_xor",
+    ("(x * 10).astype('int64')", "INTEGERS[0, :]", "2"): """
+        bitwise_and bitwise_or bitwise_xor invert left_shift right_shift
+    """,
+}
+for (_x, *_others), _names in UFUNCS.items():
+    for _name in _names.split():
+        _ways = [_x]
+        if getattr(np, _name).nin == 2:
+            _ways = [f"{_x}, {_other}" for _other in _others] + [f"{_others[0]}, {_x}"]
+        BOTH += "".join(f"np.{_name}({_given})\n" for _given in _ways)
+for _name in "add multiply maximum minimum logaddexp logical_and logical_or".split():
+    _x = "x > 0.5" if _name.startswith("logical") else "x"
+    for _given in "(x); (x, axis=1); (x, None); (x, (0, 1), None, None, True)".split("; "):
+        BOTH += f"np.{_name}.reduce{_given.replace('x', _x, 1)}\n"
+    BOTH += f"np.{_name}.reduce({_x}, axis=-1, keepdims=True)\n"
 
 
 def function_of(line):

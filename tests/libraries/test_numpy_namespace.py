@@ -107,8 +107,7 @@ class TestNames:
                 key = name_of(theirs)
                 kinds = [key in FUNCTIONS, key in QUESTIONS, name in refused, key in MAKERS]
                 assert sum(kinds) == 1, f"{prefix}{name}"
-                is_ufunc = isinstance(theirs, np.ufunc)  # see test_protocols.py
-                assert is_ufunc or key in tested or key not in FUNCTIONS, f"{key} has no test"
+                assert key in tested or key not in FUNCTIONS, f"{key} has no test"
         assert not refused - {*np.__all__}
 
     def test_the_table_has_only_numpys_names(self):
@@ -367,7 +366,7 @@ class TestDerivatives:
                 assert_allclose(library.values(y.grad), x.grad.numpy(), rtol=1e-7, atol=1e-9)
 
     def test_vmap(self):
-        rows = np.stack([SMOOTH_AT, SMOOTH_AT * 1.1])
+        rows = np.stack([SMOOTH_AT, SMOOTH_AT * 1.05])
         for line, checked in every(ALL):
             is_by_value = function_of(line) in BY_VALUES
             if is_by_value or number(line, gg.tensor(A, requires_grad=True)) is None:

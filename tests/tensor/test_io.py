@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict, namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -30,18 +31,17 @@ def values(x):
 def test_saved_tensors_are_loaded(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "all.safetensors"
+    dtypes = (
+        "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64"
+    )
     tensors = {
-        dtype: gpugrad.tensor((rng.normal(size=(2, 3)) * 10).astype(dtype))
-        for dtype in (
-            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-            *("float16", "float32", "float64", "complex64"),
-        )
+        **{x: gpugrad.tensor(10 * rng.normal(size=(2, 3))).to(x) for x in dtypes.split()},
+        "scalar": gpugrad.tensor(3.0),
+        "empty": gpugrad.zeros((0, 4)),
+        "transposed": gpugrad.tensor(rng.normal(size=(4, 3))).T,
+        "strided": gpugrad.asarray(np.arange(10.0)[::3]),
+        "leaf": gpugrad.ones(2, requires_grad=True),
     }
-    tensors["scalar"] = gpugrad.tensor(3.0)
-    tensors["empty"] = gpugrad.zeros((0, 4))
-    tensors["transposed"] = gpugrad.tensor(rng.normal(size=(4, 3))).T
-    tensors["strided"] = gpugrad.asarray(np.arange(10.0)[::3])
-    tensors["leaf"] = gpugrad.ones(2, requires_grad=True)
     gpugrad.save(tensors, path, metadata={"epoch": "3", "note": "käse"})
     loaded = gpugrad.load(path)
     assert loaded.keys() == tensors.keys()
@@ -52,11 +52,8 @@ def test_saved_tensors_are_loaded(tmp_path):
         assert x.array.flags.writeable
     assert gpugrad.io.load_metadata(path) == {"epoch": "3", "note": "käse"}
     assert os.listdir(tmp_path) == ["all.safetensors"]
-
-
-def test_metadata_is_empty_if_there_is_none(tmp_path):
-    gpugrad.save({"a": gpugrad.ones(1)}, tmp_path / "a")
-    assert gpugrad.io.load_metadata(tmp_path / "a") == {}
+    gpugrad.save(tensors, path)
+    assert gpugrad.io.load_metadata(path) == {}
 
 
 def test_arrays_of_any_library_are_saved(library, tmp_path):
@@ -79,16 +76,14 @@ def test_weights_saved_by_pytorch_load_by_name_and_give_its_outputs(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors.torch import load_file, save_file
 
-    theirs = torch.nn.Sequential(
-        torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4), torch.nn.Sigmoid()
+    theirs, ours = (
+        m.Sequential(m.Linear(8, 16), m.Tanh(), m.Linear(16, 4), m.Sigmoid())
+        for m in (torch.nn, nn)
     )
     save_file(theirs.state_dict(), tmp_path / "theirs")
     x = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
     expected = theirs(torch.from_numpy(x)).detach().numpy()
-    for ours in (
-        nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4), nn.Sigmoid()),
-        nn.Sequential(*nn.MLP(8, [16, 4], nn.Tanh), nn.Sigmoid()),
-    ):
+    for ours in ours, nn.Sequential(*nn.MLP(8, [16, 4], nn.Tanh), nn.Sigmoid()):
         ours.load_state_dict(gpugrad.load(tmp_path / "theirs"))
         np.testing.assert_allclose(values(ours(gpugrad.asarray(x))), expected, rtol=1e-5)
 
@@ -131,9 +126,7 @@ def assert_same(a, b):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         assert values(a).tobytes() == values(b).tobytes()
     elif isinstance(a, dict):
-        assert [(type(key), key) for key in a] == [(type(key), key) for key in b]
-        for key in a:
-            assert_same(a[key], b[key])
+        assert_same([*a.items()], [*b.items()])
     elif isinstance(a, (list, tuple)):
         assert len(a) == len(b)
         for x, y in zip(a, b, strict=True):
@@ -244,12 +237,9 @@ def test_a_run_that_is_resumed_from_a_file_ends_as_if_it_had_not_stopped(tmp_pat
             optimizer.step()
 
     def state(model, optimizer, epoch):
-        return {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "random": gpugrad.random.default_generator().get_state(),
-            "epoch": epoch,
-        }
+        states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        random = gpugrad.random.default_generator().get_state()
+        return {**states, "random": random, "epoch": epoch}
 
     model, optimizer = begin(0)
     train(model, optimizer, 3)
@@ -307,9 +297,7 @@ def test_states_that_contain_themselves_or_are_too_deep_are_refused(tmp_path):
         deep = [deep]
     assert_loads(tmp_path, {"a": deep})
     for state in circle, {"a": [[deep]]}:
-        with pytest.raises(
-            ValueError, match=r"save: state\['a'\]\[0\].*nested more than 100 levels"
-        ):
+        with pytest.raises(ValueError, match=r"save: state\['a'\]\[0\].* more than 100 levels"):
             gpugrad.save(state, tmp_path / "other")
     assert os.listdir(tmp_path) == ["file"]
 
@@ -391,9 +379,7 @@ def test_damaged_files_are_short_errors(tmp_path):
     for content in (b"", whole[:5], whole[:40], whole[:-1], whole + b"x", b"PK\x03\x04" * 50):
         path.write_bytes(content)
         for read in gpugrad.load, gpugrad.io.load_metadata:
-            with pytest.raises(
-                ValueError, match="is truncated, or not a safetensors file"
-            ) as error:
+            with pytest.raises(ValueError, match="is truncated, or not a safetensors") as error:
                 read(path)
             assert str(path) in str(error.value)
             assert "\n" not in str(error.value)
@@ -485,40 +471,40 @@ def test_saves_at_the_same_time_leave_one_whole_file(tmp_path):
 
     def save(value):
         while not enough.is_set():
-            gpugrad.save({"a": gpugrad.full(2000, value)}, path)
+            gpugrad.save({"a": gpugrad.full(2000, float(value))}, path)
 
-    threads = [threading.Thread(target=save, args=[float(i)]) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        seen = [gpugrad.load(path)["a"] for _ in range(100)]
-    finally:
-        enough.set()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        saves = pool.map(save, range(4))
+        try:
+            seen = [gpugrad.load(path)["a"] for _ in range(100)]
+        finally:
+            enough.set()
+    assert [*saves] == [None] * 4
     assert all(len({*x.tolist()}) == 1 for x in seen)
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_folder_is_not_replaced(tmp_path):
+def test_folders_and_other_kinds_of_files_are_not_replaced(tmp_path):
     with pytest.raises(IsADirectoryError, match=r"save: .* is a folder; give the name of a file"):
         gpugrad.save({"a": gpugrad.ones(2)}, tmp_path)
     assert os.listdir(tmp_path) == []
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        gpugrad.save({"x": gpugrad.ones(1)}, pipe)
+    assert pipe.is_fifo()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="these are POSIX permissions")
 def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
-    def saved(path):
-        gpugrad.save({"a": gpugrad.ones(2)}, path)
-        return stat.S_IMODE(path.stat().st_mode)
-
     path = tmp_path / "file"
     old = os.umask(0o027)
     try:
-        assert saved(path) == 0o640
-        for mode in 0o600, 0o666, 0o444:
-            path.chmod(mode)
-            assert saved(path) == mode
+        for mode in None, 0o600, 0o666, 0o444:
+            if mode:
+                path.chmod(mode)
+            gpugrad.save({"a": gpugrad.ones(2)}, path)
+            assert stat.S_IMODE(path.stat().st_mode) == (mode or 0o640)
     finally:
         os.umask(old)
 
@@ -553,17 +539,6 @@ def test_a_path_may_be_bytes(tmp_path):
 
 def test_without_the_library_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    for call in (
-        lambda: gpugrad.save({}, tmp_path / "file"),
-        lambda: gpugrad.load(tmp_path / "file"),
-    ):
+    for call, *args in (gpugrad.save, {}, tmp_path / "file"), (gpugrad.load, tmp_path / "file"):
         with pytest.raises(ImportError, match="pip install safetensors"):
-            call()
-
-
-def test_save_leaves_other_kinds_of_files_alone(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with pytest.raises(OSError, match="not a regular file"):
-        gpugrad.save({"x": gpugrad.ones(1)}, pipe)
-    assert pipe.is_fifo()
+            call(*args)

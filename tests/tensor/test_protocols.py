@@ -11,7 +11,6 @@ from numpy_calls import BOTH, function_of, lines
 import gpugrad as gg
 from gpugrad._foreign_names import INSTEAD
 from gpugrad.numpy import _protocols as protocols
-from gpugrad.testing import gradcheck
 
 UFUNCS = {u.__name__: u for u in vars(np).values() if isinstance(u, np.ufunc)}
 DISPATCHED = {
@@ -21,126 +20,23 @@ DISPATCHED = {
     if isinstance(f, type(np.sum)) and f.__module__ == module.__name__
 }
 
-FLOAT_UFUNCS = """
-    absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil conjugate copysign
-    cos cosh deg2rad degrees divide divmod exp exp2 expm1 fabs float_power floor floor_divide fmax
-    fmin fmod heaviside hypot log log10 log1p log2 logaddexp logaddexp2 maximum minimum modf
-    multiply negative nextafter positive power rad2deg radians reciprocal remainder rint sign sin
-    sinh sqrt square subtract tan tanh trunc
-""".split()
-BOOL_UFUNCS = "logical_and logical_not logical_or logical_xor".split()
-COMPARISON_UFUNCS = """
-    equal greater greater_equal isfinite isinf isnan less less_equal not_equal signbit
-""".split()
-OTHER_UFUNCS = ["ldexp"]  # with an exponent of integers
-INTEGER_UFUNCS = "bitwise_and bitwise_or bitwise_xor invert left_shift right_shift".split()
-PRODUCTS = "matmul matvec vecdot vecmat".split()
-
 A = np.array([[0.5, 0.25, 0.75], [0.3, 0.6, 0.9]])
-SQUARE = np.array([[2.0, 0.5, 0.1], [0.5, 3.0, 0.2], [0.1, 0.2, 4.0]])
-INTEGERS = np.array([[3, 1, 2], [2, 0, 1]])
 
 # The functions of NumPy that are supported.
-CALLED = ({function_of(line) for line in lines(BOTH)} | {"allclose"}) & DISPATCHED.keys()
+CALLED = {function_of(line) for line in lines(BOTH)} | {"allclose"}
 
 
 def leaf(values=A):
     return gg.tensor(values, requires_grad=True)
 
 
-def check(call, values=A):
-    """Check that ``call`` gives a Tensor with NumPy's value and, if floating, a graph."""
-    x = leaf(values) if values.dtype.kind == "f" else gg.tensor(values)
-    result, expected = call(x), call(values)
-    assert type(result) is gg.Tensor
-    assert result.dtype == np.asarray(expected).dtype
-    assert_allclose(result.detach().numpy(), expected, rtol=1e-6, atol=1e-12)
-    return x, result
-
-
 class TestUfuncs:
-    @pytest.mark.parametrize("name", FLOAT_UFUNCS)
-    def test_floats(self, name):
-        ufunc = UFUNCS[name]
-        values = A + 1 if name == "arccosh" else A
-        others = [np.array([0.4, 1.5, 0.2])] * (ufunc.nin - 1)
-        pick = (lambda out: out[1]) if ufunc.nout == 2 else lambda out: out
-        for call in (
-            lambda x: pick(ufunc(x, *others)),
-            lambda x: pick(ufunc(*others, x)),
-            lambda x: pick(ufunc(x[0], *([0.5] * len(others)))),
-        ):
-            _, result = check(call, values)
-            assert result.requires_grad
-
-    @pytest.mark.parametrize("name, values", [
-        *((name, A) for name in COMPARISON_UFUNCS), *((name, A > 0.5) for name in BOOL_UFUNCS),
-        *((name, INTEGERS) for name in INTEGER_UFUNCS),
-    ])  # fmt: skip
-    def test_comparisons_bools_and_integers(self, name, values):
-        others = [values[0]] * (UFUNCS[name].nin - 1)
-        check(lambda x: UFUNCS[name](x, *others), values)
-
-    @pytest.mark.parametrize("name", [name for name in PRODUCTS if name in UFUNCS])
-    def test_products(self, name):
-        call = (lambda x: np.vecmat(x[0], A.T)) if name == "vecmat" else UFUNCS[name]
-        _, result = check(lambda x: call(x, A[0]) if call is UFUNCS[name] else call(x))
-        assert result.requires_grad
-
-    def test_gradients(self):
-        for function in (np.exp, lambda x: np.multiply(A, x), lambda x: np.float64(3) * np.tanh(x)):
-            gradcheck(function, leaf())
-
     def test_all_others_are_rejected(self):
-        others = UFUNCS.keys() - {
-            *FLOAT_UFUNCS,
-            *BOOL_UFUNCS,
-            *COMPARISON_UFUNCS,
-            *INTEGER_UFUNCS,
-            *PRODUCTS,
-            *OTHER_UFUNCS,
-        }
+        others = UFUNCS.keys() - CALLED
         assert "frexp" in others
         for name in others:
             with pytest.raises(TypeError, match=rf"^numpy\.{name}: .*detach\(\)\.numpy\(\)"):
                 UFUNCS[name](*[leaf()] * UFUNCS[name].nin)
-
-    @pytest.mark.parametrize(
-        "name", ["add", "multiply", "maximum", "minimum", "logaddexp", "logical_and", "logical_or"]
-    )
-    def test_reduce(self, name):
-        values = A > 0.5 if name.startswith("logical") else A
-        reduce = UFUNCS[name].reduce
-        for call in (
-            reduce,
-            lambda x: reduce(x, axis=1),
-            lambda x: reduce(x, axis=None),
-            lambda x: reduce(x, (0, 1), None, None, True),
-            lambda x: reduce(x, axis=-1, keepdims=True),
-        ):
-            x, result = check(call, values)
-            assert result.requires_grad == x.requires_grad
-        if values is A:
-            gradcheck(reduce, leaf())
-
-    def test_accumulate(self):
-        for name in ("add", "multiply"):
-            for call in (
-                UFUNCS[name].accumulate,
-                lambda x, name=name: UFUNCS[name].accumulate(x, axis=1),
-            ):
-                _, result = check(call)
-                assert result.requires_grad
-        assert check(lambda x: np.add.reduce(x, dtype=np.float32))[1].dtype == gg.float32
-
-    def test_outer(self):
-        for call in (
-            lambda x: np.multiply.outer(x, x),
-            lambda x: np.subtract.outer(A[0], x),
-            lambda x: np.add.outer(x, 2.0),
-        ):
-            check(call)
-            gradcheck(call, leaf())
 
     @pytest.mark.parametrize("call", [
         lambda x: np.subtract.reduce(x), lambda x: np.maximum.accumulate(x),
@@ -166,7 +62,7 @@ class TestUfuncs:
             TypeError, match=r"it takes no (out|where|dtype|initial|axes) with Tensors"
         ):
             call(leaf())
-        check(lambda x: np.add(x, 1, where=True))
+        assert np.add(leaf(), 1, where=True).requires_grad
 
     def test_gradients_are_not_written_into_arrays(self):
         a, x = np.ones((2, 3)), leaf()
