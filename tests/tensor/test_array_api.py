@@ -33,16 +33,12 @@ class TestNamespace:
         info = gg.__array_namespace_info__()
         assert info.capabilities()["boolean indexing"] is True
         assert info.default_device() == info.devices()[0] == "cpu"
-        assert info.default_dtypes(device="cpu") == {
-            "real floating": gg.float32,
-            "complex floating": gg.complex64,
-            "integral": gg.int64,
-            "indexing": gg.int64,
-        }
+        floating = {"real floating": gg.float32, "complex floating": gg.complex64}
+        integral = {"integral": gg.int64, "indexing": gg.int64}
+        assert info.default_dtypes(device="cpu") == floating | integral
         assert info.dtypes(kind="real floating") == {"float32": gg.float32, "float64": gg.float64}
-        assert set(info.dtypes(kind=("bool", "unsigned integer"))) == {
-            *("bool", "uint8", "uint16", "uint32", "uint64")
-        }
+        some = info.dtypes(kind=("bool", "unsigned integer"))
+        assert {*some} == {"bool", "uint8", "uint16", "uint32", "uint64"}
         assert len(info.dtypes()) == 13
         for call in (info.dtypes, info.default_dtypes):
             with pytest.raises(ValueError, match=r"device 'gpu' is not known"):
@@ -191,8 +187,7 @@ class TestAstype:
 
     def test_device(self):
         x = gg.ones(2)
-        y = gg.astype(x, gg.float64, device="cpu")
-        assert (y.dtype, y.device) == (gg.float64, "cpu")
+        assert gg.astype(x, gg.float64, device="cpu").dtype == gg.float64
         assert gg.astype(x, gg.float32, copy=False, device="cpu") is x
 
     def test_complex_to_real_drops_nothing_in_silence(self, library):

@@ -71,15 +71,9 @@ def test_names_deeper_in_the_package_are_answered():
     (nn.utils, "clip_grad_norm", "clip_grad_norm_"),
 ])  # fmt: skip
 def test_misspelt_names_are_answered(module, name, right):
-    with pytest.raises(
-        AttributeError, match=rf"{name}'; did you mean {module.__name__}.{right}\?$"
-    ):
+    message = rf"{name}'; did you mean {module.__name__}.{right}\?$"
+    with pytest.raises(AttributeError, match=message):
         getattr(module, name)
-
-
-def test_names_like_no_other_are_answered():
-    with pytest.raises(AttributeError, match=r"^gpugrad has no attribute 'qqq'$"):
-        _ = gg.qqq
 
 
 @pytest.mark.parametrize("call, message", [
@@ -178,20 +172,19 @@ def test_operations_in_place_are_answered():
             getattr(gg.Tensor, name)
 
 
-def test_names_that_optimizers_lack_are_answered():
-    with pytest.raises(AttributeError, match=r"SGD has no .*'state'; write optimizer\.state_dict"):
-        _ = SGD.state
-    with pytest.raises(AttributeError, match="'SGD' object has no attribute 'missing'"):
-        _ = SGD.missing
+STEP = gg.compile(LAYER)
 
 
-def test_attributes_of_a_compiled_model():
-    step = gg.compile(nn.Linear(2, 2))
-    assert not hasattr(step, "parameters")
-    with pytest.raises(AttributeError, match="'parameters'; use that of the Linear itself"):
-        step.parameters()
-    with pytest.raises(AttributeError, match="'Compiled' object has no attribute 'missing'"):
-        _ = step.missing
+@pytest.mark.parametrize("value, name, message", [
+    (SGD, "state", r"SGD has no .*'state'; write optimizer\.state_dict"),
+    (SGD, "missing", "'SGD' object has no attribute 'missing'"),
+    (STEP, "parameters", "'parameters'; use that of the Linear itself"),
+    (STEP, "missing", "'Compiled' object has no attribute 'missing'"),
+])  # fmt: skip
+def test_names_that_optimizers_and_compiled_models_lack_are_answered(value, name, message):
+    assert not hasattr(value, name)
+    with pytest.raises(AttributeError, match=message):
+        getattr(value, name)
 
 
 def test_the_error_about_a_missing_array_has_no_cause():
@@ -201,12 +194,9 @@ def test_the_error_about_a_missing_array_has_no_cause():
     assert error.value.__suppress_context__
 
 
-def test_integer_results_have_no_gradient():
+def test_what_some_tensors_lack():
     with pytest.raises(ValueError, match=r"int64 .*argmax's .* has no gradient"):
         gg.argmax(gg.ones(2, requires_grad=True)).backward()
-
-
-def test_format_of_several_elements():
     with pytest.raises(ValueError, match=r"format: '\.2f' is for one number"):
         format(gg.ones(2), ".2f")
 
@@ -217,18 +207,18 @@ def test_several_lengths_in_place_of_a_shape():
             make(2, 3)
 
 
-@pytest.mark.parametrize("module", ["data", "nn", "optim"])
-def test_missing_names_of_modules(module):
-    module = getattr(gg, module)
-    with pytest.raises(AttributeError, match=f"{module.__name__} has no attribute 'Missing'"):
-        _ = module.Missing
+@pytest.mark.parametrize("module", [gg, data, nn, optim])
+def test_names_like_no_other_are_answered(module):
+    with pytest.raises(AttributeError, match=rf"^{module.__name__} has no attribute 'Qqqq'$"):
+        _ = module.Qqqq
 
 
 def test_inplace_is_taken():
     x = gg.tensor([-1.0, 1.0])
-    for kind in (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.CELU, nn.SiLU, nn.Mish):
-        kind(inplace=True)(x)
-    nn.Hardtanh(inplace=True)(nn.Hardswish(inplace=True)(nn.Hardsigmoid(inplace=True)(x)))
+    for (
+        kind
+    ) in "ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid".split():
+        getattr(nn, kind)(inplace=True)(x)
     nn.Dropout(0.5, inplace=True)(x)
     for function in (F.relu, F.relu6, F.leaky_relu, F.elu, F.selu, F.celu, F.silu, F.mish):
         gg.testing.assert_close(function(x, inplace=True), function(x), rtol=0, atol=0)

@@ -76,14 +76,14 @@ def test_weights_saved_by_pytorch_load_by_name_and_give_its_outputs(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors.torch import load_file, save_file
 
-    theirs, ours = (
+    theirs, same = (
         m.Sequential(m.Linear(8, 16), m.Tanh(), m.Linear(16, 4), m.Sigmoid())
         for m in (torch.nn, nn)
     )
     save_file(theirs.state_dict(), tmp_path / "theirs")
     x = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
     expected = theirs(torch.from_numpy(x)).detach().numpy()
-    for ours in ours, nn.Sequential(*nn.MLP(8, [16, 4], nn.Tanh), nn.Sigmoid()):
+    for ours in same, nn.Sequential(*nn.MLP(8, [16, 4], nn.Tanh), nn.Sigmoid()):
         ours.load_state_dict(gpugrad.load(tmp_path / "theirs"))
         np.testing.assert_allclose(values(ours(gpugrad.asarray(x))), expected, rtol=1e-5)
 
