@@ -11,22 +11,13 @@ _PADS = "Circular Reflection Replication Zero".split()
 _GIVEN = {
     **{f"{name}{n}d": (3, 2, 3) for name in ("Conv", "ConvTranspose") for n in (1, 2, 3)},
     **{f"ConstantPad{n}d": (1, 0.5) for n in (1, 2, 3)},
-    **{f"{name}Pad{n}d": (1,) for name in _PADS for n in (1, 2, 3)},
-    "Fold": ((3, 4), (3, 1)),
-    "GLU": (0,),
-    "LogSoftmax": (1,),
-    **{f"LPPool{n}d": (2, 3) for n in (1, 2, 3)},
-    "MLP": (3, [4, 2]),
-    "PixelShuffle": (1,),
-    "PixelUnshuffle": (2,),
-    "Sequential": (nn.Tanh(),),
-    "Softmax": (1,),
-    "Softmin": (1,),
-    "Threshold": (0.1, 0.5),
-    "TransformerEncoder": (nn.TransformerEncoderLayer(3, 1, 4), 2),
-    "Unflatten": (1, (3, 1)),
+    **{f"{name}Pad{n}d": (1,) for name in _PADS for n in (1, 2, 3)}, "Fold": ((3, 4), (3, 1)),
+    "GLU": (0,), "LogSoftmax": (1,), **{f"LPPool{n}d": (2, 3) for n in (1, 2, 3)},
+    "MLP": (3, [4, 2]), "PixelShuffle": (1,), "PixelUnshuffle": (2,), "Sequential": (nn.Tanh(),),
+    "Softmax": (1,), "Softmin": (1,), "Threshold": (0.1, 0.5),
+    "TransformerEncoder": (nn.TransformerEncoderLayer(3, 1, 4), 2), "Unflatten": (1, (3, 1)),
     "Upsample": (5,),
-}
+}  # fmt: skip
 
 # Layers of inputs with three channels and so many axes of length 4. The others take inputs (n, 3).
 _AXES = {name: int(name[-2]) for name in nn.__all__ if name.endswith(("1d", "2d", "3d"))}

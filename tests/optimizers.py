@@ -168,11 +168,8 @@ def muon(
 
 def each_and_all(**options):
     """No options, each one alone, and all together."""
-    return {
-        "plain": {},
-        **{name: {name: value} for name, value in options.items()},
-        "all": options,
-    }
+    alone = {name: {name: value} for name, value in options.items()}
+    return {"plain": {}, **alone, "all": options}
 
 
 MAXIMIZE = {"maximize": True}
@@ -189,111 +186,63 @@ ADAM = {
 
 # Optimizers with a CUDA kernel.
 FUSED = {
-    optim.SGD: (
-        sgd,
-        {
-            "plain": {"lr": 0.1},
-            "momentum": {"lr": 0.1, "momentum": 0.9},
-            "dampening": {"lr": 0.1, "momentum": 0.9, "dampening": 0.3},
-            "negative dampening": {"lr": 0.1, "momentum": 0.5, "dampening": -0.3},
-            "decay": {"lr": 0.1, "weight_decay": 0.05},
-            "nesterov": {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.05},
-            "maximize": {"lr": 0.001, **MAXIMIZE},
-            "all": {
-                "lr": 0.01, "momentum": 0.8, "dampening": 0.5, "weight_decay": 0.05, **MAXIMIZE,
-            },
-        },
-    ),
+    optim.SGD: (sgd, {
+        "plain": {"lr": 0.1},
+        "momentum": {"lr": 0.1, "momentum": 0.9},
+        "dampening": {"lr": 0.1, "momentum": 0.9, "dampening": 0.3},
+        "negative dampening": {"lr": 0.1, "momentum": 0.5, "dampening": -0.3},
+        "decay": {"lr": 0.1, "weight_decay": 0.05},
+        "nesterov": {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.05},
+        "maximize": {"lr": 0.001, **MAXIMIZE},
+        "all": {"lr": 0.01, "momentum": 0.8, "dampening": 0.5, "weight_decay": 0.05, **MAXIMIZE},
+    }),
     optim.Adam: (adam, ADAM),
-    optim.AdamW: (
-        adamw,
-        {
-            "plain": {},
-            "maximize": MAXIMIZE,
-            "all": {"lr": 0.05, "amsgrad": True, "weight_decay": 0.3},
-        },
-    ),
+    optim.AdamW: (adamw, {
+        "plain": {}, "maximize": MAXIMIZE,
+        "all": {"lr": 0.05, "amsgrad": True, "weight_decay": 0.3},
+    }),
 }  # fmt: skip
 
+DECOUPLED = {"decoupled": {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}}
 OTHERS = {
-    optim.Adadelta: (
-        adadelta,
-        each_and_all(lr=0.5, rho=0.7, eps=1e-3, weight_decay=0.1, maximize=True),
-    ),
-    optim.Adagrad: (
-        adagrad,
-        each_and_all(
-            lr=0.05, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5, eps=1e-3,
-            maximize=True,
-        ),
-    ),
-    optim.Adamax: (
-        adamax,
-        each_and_all(lr=0.05, betas=(0.6, 0.95), eps=1e-3, weight_decay=0.1, maximize=True),
-    ),
-    optim.ASGD: (
-        asgd,
-        each_and_all(lr=0.05, lambd=0.3, alpha=0.5, t0=3, weight_decay=0.1, maximize=True),
-    ),
-    optim.Rprop: (
-        rprop,
-        each_and_all(lr=0.03, etas=(0.3, 1.4), step_sizes=(0.02, 0.08), maximize=True),
-    ),
-    optim.Lion: (
-        lion,
-        each_and_all(lr=0.01, betas=(0.6, 0.95), weight_decay=0.1, maximize=True),
-    ),
-    optim.NAdam: (
-        nadam,
-        {
-            **each_and_all(
-                lr=0.02, betas=(0.6, 0.99), eps=1e-3, weight_decay=0.1, momentum_decay=0.1,
-                maximize=True,
-            ),
-            "decoupled": {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True},
-        },
-    ),
-    optim.RAdam: (
-        radam,
-        {
-            **each_and_all(
-                lr=0.05, betas=(0.6, 0.95), eps=1e-3, weight_decay=0.1, maximize=True
-            ),
-            "decoupled": {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True},
-            "never rectified": {"betas": (0.9, 0.5)},
-        },
-    ),
-    optim.RMSprop: (
-        rmsprop,
-        {
-            **each_and_all(
-                lr=0.05, alpha=0.7, eps=1e-3, weight_decay=0.1, momentum=0.5, centered=True,
-                maximize=True,
-            ),
-            "momentum and centered": {"momentum": 0.5, "centered": True},
-        },
-    ),
+    optim.Adadelta: (adadelta, each_and_all(
+        lr=0.5, rho=0.7, eps=1e-3, weight_decay=0.1, maximize=True,
+    )),
+    optim.Adagrad: (adagrad, each_and_all(
+        lr=0.05, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5, eps=1e-3,
+        maximize=True,
+    )),
+    optim.Adamax: (adamax, each_and_all(
+        lr=0.05, betas=(0.6, 0.95), eps=1e-3, weight_decay=0.1, maximize=True,
+    )),
+    optim.ASGD: (asgd, each_and_all(
+        lr=0.05, lambd=0.3, alpha=0.5, t0=3, weight_decay=0.1, maximize=True,
+    )),
+    optim.Rprop: (rprop, each_and_all(
+        lr=0.03, etas=(0.3, 1.4), step_sizes=(0.02, 0.08), maximize=True,
+    )),
+    optim.Lion: (lion, each_and_all(lr=0.01, betas=(0.6, 0.95), weight_decay=0.1, maximize=True)),
+    optim.NAdam: (nadam, DECOUPLED | each_and_all(
+        lr=0.02, betas=(0.6, 0.99), eps=1e-3, weight_decay=0.1, momentum_decay=0.1, maximize=True,
+    )),
+    optim.RAdam: (radam, DECOUPLED | {"never rectified": {"betas": (0.9, 0.5)}} | each_and_all(
+        lr=0.05, betas=(0.6, 0.95), eps=1e-3, weight_decay=0.1, maximize=True,
+    )),
+    optim.RMSprop: (rmsprop, {"two": {"momentum": 0.5, "centered": True}} | each_and_all(
+        lr=0.05, alpha=0.7, eps=1e-3, weight_decay=0.1, momentum=0.5, centered=True, maximize=True,
+    )),
 }  # fmt: skip
 
 
 # Optimizers of whole arrays.
 WHOLE = {
-    optim.Adafactor: (
-        adafactor,
-        each_and_all(
-            lr=0.4, beta2_decay=-0.5, eps=(0.1, 0.5), d=1.5, weight_decay=0.1, maximize=True
-        ),
-    ),
-    optim.Muon: (
-        muon,
-        {
-            **each_and_all(
-                lr=0.005, weight_decay=0.3, momentum=0.6, nesterov=False,
-                ns_coefficients=(2, -1.5, 0.5), eps=2, ns_steps=3, adjust_lr_fn="match_rms_adamw",
-            ),
-            "original": {"lr": 0.005, "adjust_lr_fn": "original"},
-        },
-    ),
+    optim.Adafactor: (adafactor, each_and_all(
+        lr=0.4, beta2_decay=-0.5, eps=(0.1, 0.5), d=1.5, weight_decay=0.1, maximize=True,
+    )),
+    optim.Muon: (muon, {"original": {"lr": 0.005, "adjust_lr_fn": "original"}} | each_and_all(
+        lr=0.005, weight_decay=0.3, momentum=0.6, nesterov=False,
+        ns_coefficients=(2, -1.5, 0.5), eps=2, ns_steps=3, adjust_lr_fn="match_rms_adamw",
+    )),
 }  # fmt: skip
 
 

@@ -52,84 +52,45 @@ CASES = [
         lambda x, *, negative_slope=0.01: np.where(x > 0, x, negative_slope * x),
         torch="nn.functional.leaky_relu",
     ),
-    Case(
-        "elu",
-        [
-            *unary(nonzero),
-            S(values([-2.0, 3.0]), alpha=0.5),
-            S(values([-2.0, 3.0]), alpha=1.7, scale=1.1),
-            S(values([-2.0, 3.0]), alpha=2.0, input_scale=0.5),
-            _far(1e4),
-            kink([0.0, -inf, inf], alpha=0.5, gradients=([0.5, 0.0, 1.0],)),
-            kink([0.0], alpha=1.5, scale=2.0, gradients=([3.0],)),
-        ],
-        _elu,
-        _torch_elu,
-    ),
-    Case(
-        "gelu",
-        [
-            *unary(),
-            *(
-                S(values([-1e4, -5.0, -2.0, 0.0, 3.0, 5.0, 1e4]), approximate=how)
-                for how in ("none", "tanh")
-            ),
-            at_infinity(),
-            at_infinity(approximate="tanh"),
-        ],
-        _gelu,
-        torch="nn.functional.gelu",
-    ),
-    Case(
-        "silu",
-        [*unary(), _far(1e4), at_infinity()],
-        lambda x: np.maximum(x, -2e4) * np.exp(-np.logaddexp(0, -x)),
-        torch="nn.functional.silu",
-    ),
-    Case(
-        "mish",
-        [*unary(), *unlike_torch("PyTorch's second gradient is nan", _far(1e4)), at_infinity()],
-        lambda x: np.maximum(x, -2e4) * np.tanh(np.logaddexp(0, x)),
-        torch="nn.functional.mish",
-    ),
-    Case(
-        "softplus",
-        [
-            *unary(),
-            S(values([-2.0, 0.0, 3.0]), beta=0.5),
-            S(values([-2.0, 0.0, 3.0]), beta=2.0, threshold=1.0),
-            _far(1e4),
-            kink([-inf, inf], gradients=([0.0, 1.0],)),
-        ],
-        _softplus,
-        torch="nn.functional.softplus",
-    ),
-    Case(
-        "softsign",
-        [*unary(nonzero), _far(1e4), kink([0.0], gradients=([1.0],))],
-        lambda x: x / (1 + np.abs(x)),
-        torch="nn.functional.softsign",
-    ),
+    Case("elu", [
+        *unary(nonzero), S(values([-2.0, 3.0]), alpha=0.5),
+        S(values([-2.0, 3.0]), alpha=1.7, scale=1.1),
+        S(values([-2.0, 3.0]), alpha=2.0, input_scale=0.5), _far(1e4),
+        kink([0.0, -inf, inf], alpha=0.5, gradients=([0.5, 0.0, 1.0],)),
+        kink([0.0], alpha=1.5, scale=2.0, gradients=([3.0],)),
+    ], _elu, _torch_elu),
+    Case("gelu", [
+        *unary(),
+        *(
+            S(values([-1e4, -5.0, -2.0, 0.0, 3.0, 5.0, 1e4]), approximate=how)
+            for how in ("none", "tanh")
+        ),
+        at_infinity(), at_infinity(approximate="tanh"),
+    ], _gelu, torch="nn.functional.gelu"),
+    Case("silu", [*unary(), _far(1e4), at_infinity()],
+         lambda x: np.maximum(x, -2e4) * np.exp(-np.logaddexp(0, -x)), torch="nn.functional.silu"),
+    Case("mish", [
+        *unary(), *unlike_torch("PyTorch's second gradient is nan", _far(1e4)), at_infinity(),
+    ], lambda x: np.maximum(x, -2e4) * np.tanh(np.logaddexp(0, x)), torch="nn.functional.mish"),
+    Case("softplus", [
+        *unary(), S(values([-2.0, 0.0, 3.0]), beta=0.5),
+        S(values([-2.0, 0.0, 3.0]), beta=2.0, threshold=1.0), _far(1e4),
+        kink([-inf, inf], gradients=([0.0, 1.0],)),
+    ], _softplus, torch="nn.functional.softplus"),
+    Case("softsign", [*unary(nonzero), _far(1e4), kink([0.0], gradients=([1.0],))],
+         lambda x: x / (1 + np.abs(x)), torch="nn.functional.softsign"),
     Case(
         "hardtanh",
         [
-            *unary(nonzero),
-            S(values([-2.0, 0.5, 7.0]), min_val=0.0, max_val=6.0),
+            *unary(nonzero), S(values([-2.0, 0.5, 7.0]), min_val=0.0, max_val=6.0),
             kink([-1.0, 1.0, -inf, inf], gradients=([0.0, 0.0, 0.0, 0.0],)),
             kink([0.0, 6.0, 3.0], min_val=0.0, max_val=6.0, gradients=([0.0, 0.0, 1.0],)),
         ],
         lambda x, *, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val),
         "nn.functional.hardtanh",
     ),
-    Case(
-        "hardswish",
-        [
-            *unary(),
-            S(values([-1e4, -4.0, -2.0, 2.0, 4.0, 1e4])),
-            kink([-3.0, 3.0], gradients=([0.0, 1.0],)),
-            at_infinity(),
-        ],
-        lambda x: np.maximum(x, -3) * np.clip(x + 3, 0, 6) / 6,
-        torch="nn.functional.hardswish",
-    ),
-]
+    Case("hardswish", [
+        *unary(), S(values([-1e4, -4.0, -2.0, 2.0, 4.0, 1e4])),
+        kink([-3.0, 3.0], gradients=([0.0, 1.0],)), at_infinity(),
+    ], lambda x: np.maximum(x, -3) * np.clip(x + 3, 0, 6) / 6, torch="nn.functional.hardswish"),
+]  # fmt: skip

@@ -29,28 +29,17 @@ def _torch_attention(torch, query, key, value, mask=None, **static):
 QKV = A(2, 2, 3), A(2, 3, 3), A(2, 3, 1)
 
 CASES = [
-    Case(
-        "attention",
-        [
-            S(*QKV),
-            S(*QKV, is_causal=True, scale=0.3),
-            S(A(3, 1), A(2, 1), A(2, 1), is_causal=True),
-            S(*QKV, A(2, 3)),
-            S(*QKV, A(2, 1, 3, draw=bools)),
-            S(A(1, 2), A(2, 2), A(2, 1), values([[-inf, 0.5]])),
-            S(A(2, 1), A(2, 1), A(2, 1), values([[False] * 2, [True, False]])),
-            S(A(2, 1, 2, 1), A(2, 1, 1), A(1, 1, 1), A(1, 1, 1)),
-            S(A(0, 3, 2), A(0, 2, 2), A(0, 2, 2)),
-            S(A(2, 0, 2), A(2, 3, 2), A(2, 3, 2)),
-            S(A(2, 3, 2), A(2, 0, 2), A(2, 0, 2)),
-            S(A(2, 2, layout="transposed"), A(2, 2, layout="reversed"), A(2, 2, layout="strided")),
-            *beyond(
-                "torch",  # requires one dtype
-                S(A(3, 2, dtype="float32"), A(4, 2, draw=integers(0, 3)), A(4, 2, dtype="float64")),
-            ),
-        ],
-        _attention,
-        _torch_attention,
-        relative_to="matrix",
-    )
-]
+    Case("attention", [
+        S(*QKV), S(*QKV, is_causal=True, scale=0.3), S(A(3, 1), A(2, 1), A(2, 1), is_causal=True),
+        S(*QKV, A(2, 3)), S(*QKV, A(2, 1, 3, draw=bools)),
+        S(A(1, 2), A(2, 2), A(2, 1), values([[-inf, 0.5]])),
+        S(A(2, 1), A(2, 1), A(2, 1), values([[False] * 2, [True, False]])),
+        S(A(2, 1, 2, 1), A(2, 1, 1), A(1, 1, 1), A(1, 1, 1)), S(A(0, 3, 2), A(0, 2, 2), A(0, 2, 2)),
+        S(A(2, 0, 2), A(2, 3, 2), A(2, 3, 2)), S(A(2, 3, 2), A(2, 0, 2), A(2, 0, 2)),
+        S(A(2, 2, layout="transposed"), A(2, 2, layout="reversed"), A(2, 2, layout="strided")),
+        *beyond(
+            "torch",  # requires one dtype
+            S(A(3, 2, dtype="float32"), A(4, 2, draw=integers(0, 3)), A(4, 2, dtype="float64")),
+        ),
+    ], _attention, _torch_attention, relative_to="matrix"),
+]  # fmt: skip

@@ -9,13 +9,10 @@ from .windows import cropped, over_windows, torch_padded, windows
 
 
 def _convolution(x, weight, bias=None, *, groups=1, **options):
-    out = np.concatenate(
-        [
-            _one_group(part, filters, **options)
-            for part, filters in zip(np.split(x, groups, 1), np.split(weight, groups), strict=True)
-        ],
-        1,
-    )
+    out = np.concatenate([
+        _one_group(part, filters, **options)
+        for part, filters in zip(np.split(x, groups, 1), np.split(weight, groups), strict=True)
+    ], 1)  # fmt: skip
     if bias is not None:
         out = out + bias.reshape(-1, *[1] * (x.ndim - 2))
     return out
@@ -83,13 +80,10 @@ CASES = [
         [
             S(A(2, 1, 2, 2), A(2, 1, 2, 2), A(2), padding=(1, 0)),
             S(A(1, 2, 3, 2), A(2, 1, 2, 2), stride=(2, 1), padding=((0, 1), (1, 0)), groups=2),
-            S(A(1, 2, 5), A(2, 2, 2), None, stride=2, dilation=3),
-            S(A(2, 2, 2), A(3, 2, 1), A(3)),
-            S(A(1, 1, 2, 1, 2), A(1, 1, 2, 1, 1)),
-            S(A(0, 2, 3), A(2, 2, 2), A(2)),
-            *unlike_torch(
-                "PyTorch's result for no channels has none either", S(A(2, 0, 3), A(2, 0, 2), A(2))
-            ),
+            S(A(1, 2, 5), A(2, 2, 2), None, stride=2, dilation=3), S(A(2, 2, 2), A(3, 2, 1), A(3)),
+            S(A(1, 1, 2, 1, 2), A(1, 1, 2, 1, 1)), S(A(0, 2, 3), A(2, 2, 2), A(2)),
+            *unlike_torch("PyTorch's result for no channels has none either",
+                          S(A(2, 0, 3), A(2, 0, 2), A(2))),
             S(A(1, 1, 3, 2, layout="transposed"), A(2, 1, 2, 1, layout="reversed")),
             S(A(1, 2, 4, draw=integers(0, 5)), A(1, 2, 2, dtype="float32")),
             *beyond(
@@ -97,37 +91,19 @@ CASES = [
                 S(A(1, 2, 4, dtype="float32"), A(1, 2, 2, dtype="float64")),
             ),
         ],
-        _convolution,
-        _torch_convolution,
-        complex=True,
-        relative_to="array",
+        _convolution, _torch_convolution, complex=True, relative_to="array",
         sized=_sized_convolution,
     ),
-    Case(
-        "convolution_input",
-        [
-            S(A(2, 1, 2, 2), A(1, 2, 2, 1), shape=(1, 2), padding=((1, 1), (0, 0))),
-            S(A(1, 2, 2, 2), A(2, 1, 1, 2), shape=(3, 1), stride=(2, 1), padding=(0, 1), groups=2),
-            S(A(1, 3, 2), A(3, 2, 2), shape=(6,), stride=(2,), dilation=(3,)),
-            S(A(1, 5, 1), A(5, 1, 2), shape=(2,)),
-            S(A(0, 2, 2), A(2, 2, 2), shape=(3,)),
-        ],
-        _convolution_input,
-        complex=True,
-        relative_to="array",
-        sized=_sized_convolution_input,
-    ),
-    Case(
-        "convolution_weight",
-        [
-            S(A(2, 2, 2, 2), A(2, 1, 1, 2), shape=(2, 1), padding=((1, 1), (0, 0))),
-            S(A(1, 2, 2, 1), A(1, 2, 3, 2), shape=(1, 2), stride=(2, 1), groups=2),
-            S(A(1, 2, 2), A(1, 2, 6), shape=(2,), stride=(2,), dilation=(3,)),
-            S(A(0, 2, 2), A(0, 2, 3), shape=(2,)),
-        ],
-        _convolution_weight,
-        complex=True,
-        relative_to="array",
-        sized=_sized_convolution_weight,
-    ),
-]
+    Case("convolution_input", [
+        S(A(2, 1, 2, 2), A(1, 2, 2, 1), shape=(1, 2), padding=((1, 1), (0, 0))),
+        S(A(1, 2, 2, 2), A(2, 1, 1, 2), shape=(3, 1), stride=(2, 1), padding=(0, 1), groups=2),
+        S(A(1, 3, 2), A(3, 2, 2), shape=(6,), stride=(2,), dilation=(3,)),
+        S(A(1, 5, 1), A(5, 1, 2), shape=(2,)), S(A(0, 2, 2), A(2, 2, 2), shape=(3,)),
+    ], _convolution_input, complex=True, relative_to="array", sized=_sized_convolution_input),
+    Case("convolution_weight", [
+        S(A(2, 2, 2, 2), A(2, 1, 1, 2), shape=(2, 1), padding=((1, 1), (0, 0))),
+        S(A(1, 2, 2, 1), A(1, 2, 3, 2), shape=(1, 2), stride=(2, 1), groups=2),
+        S(A(1, 2, 2), A(1, 2, 6), shape=(2,), stride=(2,), dilation=(3,)),
+        S(A(0, 2, 2), A(0, 2, 3), shape=(2,)),
+    ], _convolution_weight, complex=True, relative_to="array", sized=_sized_convolution_weight),
+]  # fmt: skip

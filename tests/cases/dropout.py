@@ -26,33 +26,15 @@ KEY = 5, 7
 FAR = 2**64 - 1, 2**63 + 11
 
 CASES = [
-    Case(
-        "dropout",
-        [
-            *(S(*sample.inputs, p=0.5, key=KEY) for sample in unary()),
-            S(A(5, 7), p=0.1, key=FAR),
-            S(A(4, 33), p=0.3, key=FAR),
-            S(A(3, 17), p=0.0, key=KEY),
-            S(A(3, 17), p=1.0, key=KEY),
-            S(A(300), p=0.25, key=KEY),
-            S(values([inf, nan, 1.0, -inf] * 4, "float64"), p=1.0, key=KEY),
-            kink([inf, nan, -inf] * 3, p=0.5, key=KEY, gradients=(2.0 * keeps((9,), 0.5, KEY),)),
-        ],
-        dropped,
-        complex=True,
-        sized=lambda n: S(A(n), p=0.5, key=KEY),
-    ),
-    Case(
-        "dropout_mask",
-        [
-            S(A(2), shape=(3, 5), p=0.5, key=KEY),
-            S(A(2), shape=(65,), p=0.9, key=FAR),
-            S(A(), shape=(), p=0.5, key=KEY),
-            S(A(0), shape=(3, 0), p=0.5, key=KEY),
-            S(A(2), shape=(40,), p=0.0, key=KEY),
-            S(A(2), shape=(40,), p=1.0, key=KEY),
-        ],
-        lambda x, *, shape, p, key: keeps(shape, p, key),
-        differentiable=False,
-    ),
-]
+    Case("dropout", [
+        *(S(*sample.inputs, p=0.5, key=KEY) for sample in unary()), S(A(5, 7), p=0.1, key=FAR),
+        S(A(4, 33), p=0.3, key=FAR), S(A(3, 17), p=0.0, key=KEY), S(A(3, 17), p=1.0, key=KEY),
+        S(A(300), p=0.25, key=KEY), S(values([inf, nan, 1.0, -inf] * 4, "float64"), p=1.0, key=KEY),
+        kink([inf, nan, -inf] * 3, p=0.5, key=KEY, gradients=(2.0 * keeps((9,), 0.5, KEY),)),
+    ], dropped, complex=True, sized=lambda n: S(A(n), p=0.5, key=KEY)),
+    Case("dropout_mask", [
+        S(A(2), shape=(3, 5), p=0.5, key=KEY), S(A(2), shape=(65,), p=0.9, key=FAR),
+        S(A(), shape=(), p=0.5, key=KEY), S(A(0), shape=(3, 0), p=0.5, key=KEY),
+        S(A(2), shape=(40,), p=0.0, key=KEY), S(A(2), shape=(40,), p=1.0, key=KEY),
+    ], lambda x, *, shape, p, key: keeps(shape, p, key), differentiable=False),
+]  # fmt: skip

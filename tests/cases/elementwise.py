@@ -74,14 +74,11 @@ def _torch_round(torch, x):
 def _bitwise_samples():
     some = integers(-9, 9)
     return [
-        *binary(some),
-        S(A(2, 3, draw=some), 3),
-        S(-3, A(2, 3, draw=some)),
+        *binary(some), S(A(2, 3, draw=some), 3), S(-3, A(2, 3, draw=some)),
         S(A(3, draw=integers(0, 200, "uint8")), A(2, 3, draw=integers(0, 200, "uint8"))),
-        S(A(3, draw=integers(-9, 9, "int8")), 5),
-        S(A(2, 3, draw=bools), A(3, draw=bools)),
+        S(A(3, draw=integers(-9, 9, "int8")), 5), S(A(2, 3, draw=bools), A(3, draw=bools)),
         S(A(2, 3, draw=bools), True),
-    ]
+    ]  # fmt: skip
 
 
 def _shift_samples():
@@ -97,38 +94,26 @@ def _shift_samples():
 def _pow_samples():
     exponents = [0, 1, 2, 3, -1, -2, 0.5, 2.0, -1.5]
     return [
-        *arithmetic(positive, normal),
-        *(S(A(2, 3, draw=positive), p) for p in exponents),
+        *arithmetic(positive, normal), *(S(A(2, 3, draw=positive), p) for p in exponents),
         *(S(A(2, 3, draw=nonzero), p) for p in (0, 1, 2, 3, -1, 2.0, -3)),
-        S(A(4, draw=nonzero), values([0, 1, 2, -1])),
-        S(2, A(3)),
-        S(0.5, A(3)),
-        *unlike_torch("PyTorch's second gradient is nan", S(0, A(3, draw=positive))),
-        S(1, A(3)),
-        S(A(2, 3, draw=integers(1, 4)), 2),
-        *complex_scalars(nonzero),
-        S(2.0, A(3, dtype="complex128")),
-        S(-2.0, A(3, dtype="complex128")),
+        S(A(4, draw=nonzero), values([0, 1, 2, -1])), S(2, A(3)), S(0.5, A(3)),
+        *unlike_torch("PyTorch's second gradient is nan", S(0, A(3, draw=positive))), S(1, A(3)),
+        S(A(2, 3, draw=integers(1, 4)), 2), *complex_scalars(nonzero),
+        S(2.0, A(3, dtype="complex128")), S(-2.0, A(3, dtype="complex128")),
         S(A(3, draw=nonzero, dtype="complex128"), 2),
         S(A(3, draw=nonzero, dtype="complex128"), A(3, dtype="float64")),
         kink([0.0, 0.0, 0.0], 1, gradients=([1.0, 1.0, 1.0],)),
         kink([0.0, -2.0], 2, gradients=([0.0, -4.0],)),
         kink([0.0, -2.0, inf], 0, gradients=([0.0, 0.0, 0.0],)),
-        kink([0.0], 0.5, gradients=([inf],)),
-        kink([0.0], -1, gradients=([-inf],)),
+        kink([0.0], 0.5, gradients=([inf],)), kink([0.0], -1, gradients=([-inf],)),
         kink([-2.0], 0.5, gradients=([nan],)),
-        kink(
-            [0.0, 0.0, 0.0, 0.0, -2.0, -2.0, 2.0],
-            [0.0, 1.0, 2.0, 0.5, 2.0, 0.0, 0.0],
-            gradients=(
-                [0.0, 1.0, 0.0, inf, -4.0, 0.0, 0.0],
-                [0.0, 0.0, 0.0, 0.0, nan, nan, np.log(2.0)],
-            ),
-        ),
+        kink([0.0, 0.0, 0.0, 0.0, -2.0, -2.0, 2.0], [0.0, 1.0, 2.0, 0.5, 2.0, 0.0, 0.0],
+             gradients=([0.0, 1.0, 0.0, inf, -4.0, 0.0, 0.0],
+                        [0.0, 0.0, 0.0, 0.0, nan, nan, np.log(2.0)])),
         kink([0.0], [-1.0], gradients=([-inf], [-inf])),
         kink(0.0, [0.0, 1.0, 2.0, -1.0], gradients=([0.0, 0.0, 0.0, -inf],)),
         kink(-2.0, [0.0, 2.0], gradients=([nan, nan],)),
-    ]
+    ]  # fmt: skip
 
 
 def _clip_samples():
@@ -137,41 +122,28 @@ def _clip_samples():
 
     x, low, high = A(2, 3), A(3, draw=negative), A(2, 1, draw=positive)
     return [
-        S(x, -0.5, 0.5),
-        S(x),
-        S(x, None, None),
-        S(x, -0.5),
-        S(x, None, 0.5),
-        S(x, low),
-        S(x, None, high),
-        S(x, low, high),
-        S(x, low, 0.5),
-        S(x, -0.5, high),
-        S(A(), -0.1, 0.1),
-        S(A(0, 3), low, 0.5),
-        S(A(40, 40, dtype="float32"), -0.5, 0.5),
+        S(x, -0.5, 0.5), S(x), S(x, None, None), S(x, -0.5), S(x, None, 0.5), S(x, low),
+        S(x, None, high), S(x, low, high), S(x, low, 0.5), S(x, -0.5, high), S(A(), -0.1, 0.1),
+        S(A(0, 3), low, 0.5), S(A(40, 40, dtype="float32"), -0.5, 0.5),
         S(A(40, 40, dtype="float32"), A(40, 1, draw=negative, dtype="float32"), 0.5),
         S(A(2, 3, draw=integers(-5, 5)), -2, 2),
         S(A(2, 3, dtype="float32"), A(3, draw=integers(0, 2)), 2),
         kink([-1.0, 0.0, 0.5, 1.0, 2.0, nan], 0, 1, gradients=([0.0, 1.0, 1.0, 1.0, 0.0, 0.0],)),
         kink([-inf, inf], -1, 1, gradients=([0.0, 0.0],)),
-        kink(  # x below, at, between and above its bounds
-            [-1.0, 0.0, 1.0, 2.0, 3.0],
-            [0.0] * 5,
-            [2.0] * 5,
+        kink(
+            # x below, at, between and above its bounds
+            [-1.0, 0.0, 1.0, 2.0, 3.0], [0.0] * 5, [2.0] * 5,
             gradients=([0, 1, 1, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 1]),
         ),
-        kink(  # bounds that are equal or crossed: the upper one wins
-            [0.0, 1.0, 2.0, 0.0, 1.0, 1.5, 2.0, 3.0],
-            [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0],
+        kink(
+            # bounds that are equal or crossed: the upper one wins
+            [0.0, 1.0, 2.0, 0.0, 1.0, 1.5, 2.0, 3.0], [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0],
             [1.0] * 8,
             gradients=(
-                [0, 1, 0, 0, 0, 0, 0, 0],
-                [0, 0, 0, 0, 0, 0, 0, 0],
-                [0, 0, 1, 1, 1, 1, 1, 1],
+                [0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1, 1],
             ),
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _large_where_samples():
@@ -203,124 +175,58 @@ CASES = [
     # Arithmetic
     Case("add", [*arithmetic(), *complex_scalars()], torch=True, complex=True),
     Case("subtract", [*arithmetic(), *complex_scalars()], torch=True, complex=True),
-    Case(
-        "multiply",
-        [*arithmetic(), *integer_inputs(1.5), *complex_scalars()],
-        torch=True,
-        complex=True,
-    ),
-    Case(
-        "divide",
-        [
-            *arithmetic(nonzero),
-            *complex_scalars(nonzero),
-            S(A(3, draw=integers(1, 9)), A(2, 3, draw=positive)),
-            *integer_inputs(2),
-            *integer_inputs(A(3, draw=integers(1, 5))),
-            kink([1.0, -1.0], [0.0, 0.0], gradients=([inf, inf], [-inf, inf])),
-        ],
-        torch=True,
-        complex=True,
-    ),
-    Case(
-        "floor_divide",
-        _division_samples(),
-        torch=lambda torch, x1, x2: torch.div(x1, x2, rounding_mode="floor"),
-    ),
+    Case("multiply", [*arithmetic(), *integer_inputs(1.5), *complex_scalars()], torch=True,
+         complex=True),
+    Case("divide", [
+        *arithmetic(nonzero), *complex_scalars(nonzero),
+        S(A(3, draw=integers(1, 9)), A(2, 3, draw=positive)), *integer_inputs(2),
+        *integer_inputs(A(3, draw=integers(1, 5))),
+        kink([1.0, -1.0], [0.0, 0.0], gradients=([inf, inf], [-inf, inf])),
+    ], torch=True, complex=True),
+    Case("floor_divide", _division_samples(),
+         torch=lambda torch, x1, x2: torch.div(x1, x2, rounding_mode="floor")),
     Case("remainder", _division_samples(), torch=torch_of_tensors("remainder")),
     Case("pow", _pow_samples(), "power", torch=lambda torch, x1, x2: x1**x2, complex=True),
-    Case(
-        "sqrt",
-        [
-            *unary(positive),
-            S(A(6, draw=nonzero, dtype="complex128")),
-            *integer_inputs(),
-            kink([0.0, inf], gradients=([inf, 0.0],)),
-            kink(  # on either side of the branch cut
-                [complex(-4.0, 0.0), complex(-4.0, -0.0)], gradients=([0.25j, -0.25j],)
-            ),
-        ],
-        torch=True,
-        complex=True,
-    ),
-    Case(
-        "reciprocal",
-        [
-            *unary(nonzero),
-            *integer_inputs(),
-            kink([0.0, -0.0, inf], gradients=([-inf, -inf, 0.0],)),
-        ],
-        lambda x: 1 / x,
-        torch=True,
-        complex=True,
-    ),
-    Case(
-        "hypot",
-        [
-            *arithmetic(nonzero),
-            *integer_inputs(A(3, draw=integers(1, 5))),
-            kink(
-                [0.0, 0.0, -3.0],
-                [0.0, -4.0, 4.0],
-                gradients=([0.0, 0.0, -0.6], [0.0, -1.0, 0.8]),
-                unlike_torch="PyTorch's gradient at (0, 0) is nan",
-            ),
-            kink(
-                values([3e200, 3e-200], "float64"),
-                values([4e200, 4e-200], "float64"),
-                gradients=([0.6, 0.6], [0.8, 0.8]),
-            ),
-            kink(0.0, [0.0, -4.0], gradients=([0.0, -1.0],), unlike_torch="hypot takes no scalar"),
-        ],
-        torch=torch_of_tensors("hypot"),
-    ),
-    *cases(
-        "square negative positive",
-        [*unary(), S(A(3, draw=integers(-5, 5)))],
-        torch=True,
-        complex=True,
-    ),
-    Case(
-        "abs",
-        [
-            *unary(nonzero),
-            S(A(3, draw=integers(-5, 5))),
-            kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, -1.0],)),
-            kink([0j, 3 - 4j], gradients=([0.0, 0.6 - 0.8j],)),
-        ],
-        torch=True,
-        complex=True,
-    ),
-    Case(
-        "sign",
-        [
-            *unary(nonzero),
-            S(A(3, draw=integers(-5, 5))),
-            kink([0.0, -0.0, inf], gradients=([0.0, 0.0, 0.0],)),
-            kink([0j, 2j], gradients=([0.0, 0.5],)),
-        ],
-        torch="sgn",
-        complex=True,
-    ),
-    Case(
-        "copysign",
-        [
-            *arithmetic(nonzero),
-            kink(
-                [0.0, -0.0, 1.0, -1.0, 1.0, 1.0],
-                [1.0, -1.0, -1.0, -1.0, -0.0, 0.0],
-                gradients=([0.0, 0.0, -1.0, 1.0, -1.0, 1.0], [0.0] * 6),
-            ),
-        ],
-        torch=torch_of_tensors("copysign"),
-    ),
-    Case(
-        "nextafter",
-        [
-            *(s for s in arithmetic() if "float16" not in str(s)),
-            kink([0.0, 1.0, 1.0], [1.0, inf, 1.0], gradients=([1.0] * 3, [0.0] * 3)),
-        ],
-    ),
+    Case("sqrt", [
+        *unary(positive), S(A(6, draw=nonzero, dtype="complex128")), *integer_inputs(),
+        kink([0.0, inf], gradients=([inf, 0.0],)),
+        kink(
+            # on either side of the branch cut
+            [complex(-4.0, 0.0), complex(-4.0, -0.0)], gradients=([0.25j, -0.25j],),
+        ),
+    ], torch=True, complex=True),
+    Case("reciprocal", [
+        *unary(nonzero), *integer_inputs(), kink([0.0, -0.0, inf], gradients=([-inf, -inf, 0.0],)),
+    ], lambda x: 1 / x, torch=True, complex=True),
+    Case("hypot", [
+        *arithmetic(nonzero), *integer_inputs(A(3, draw=integers(1, 5))),
+        kink([0.0, 0.0, -3.0], [0.0, -4.0, 4.0], gradients=([0.0, 0.0, -0.6], [0.0, -1.0, 0.8]),
+             unlike_torch="PyTorch's gradient at (0, 0) is nan"),
+        kink(values([3e200, 3e-200], "float64"), values([4e200, 4e-200], "float64"),
+             gradients=([0.6, 0.6], [0.8, 0.8])),
+        kink(0.0, [0.0, -4.0], gradients=([0.0, -1.0],), unlike_torch="hypot takes no scalar"),
+    ], torch=torch_of_tensors("hypot")),
+    *cases("square negative positive", [*unary(), S(A(3, draw=integers(-5, 5)))], torch=True,
+           complex=True),
+    Case("abs", [
+        *unary(nonzero), S(A(3, draw=integers(-5, 5))),
+        kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, -1.0],)),
+        kink([0j, 3 - 4j], gradients=([0.0, 0.6 - 0.8j],)),
+    ], torch=True, complex=True),
+    Case("sign", [
+        *unary(nonzero), S(A(3, draw=integers(-5, 5))),
+        kink([0.0, -0.0, inf], gradients=([0.0, 0.0, 0.0],)),
+        kink([0j, 2j], gradients=([0.0, 0.5],)),
+    ], torch="sgn", complex=True),
+    Case("copysign", [
+        *arithmetic(nonzero),
+        kink([0.0, -0.0, 1.0, -1.0, 1.0, 1.0], [1.0, -1.0, -1.0, -1.0, -0.0, 0.0],
+             gradients=([0.0, 0.0, -1.0, 1.0, -1.0, 1.0], [0.0] * 6)),
+    ], torch=torch_of_tensors("copysign")),
+    Case("nextafter", [
+        *(s for s in arithmetic() if "float16" not in str(s)),
+        kink([0.0, 1.0, 1.0], [1.0, inf, 1.0], gradients=([1.0] * 3, [0.0] * 3)),
+    ]),
     # Rounding
     *(
         Case(name, _rounding_samples(), _only_of_floats(getattr(np, name)), torch=True)
@@ -330,125 +236,77 @@ CASES = [
     # Complex numbers
     Case("conj", unary(), torch=lambda torch, x: torch.conj(x).resolve_conj(), complex=True),
     Case("real", unary(), torch=True, complex=True),
-    Case(
-        "imag",
-        [S(A(2, 3, dtype="complex128")), S(A(dtype="complex64")), S(A(0, dtype="complex128"))],
-        torch=True,
-    ),
-    Case(
-        "zero_discarded_nans",
-        [
-            # The second input is a cotangent and gets no gradient.
-            S(A(2, 3), A(2, 3, draw=integers(0, 2))),
-            S(A(2, 3), A(3, draw=integers(0, 2))),
-            kink([nan, nan, 1.0, inf], values([0, 1, 0, 0]), gradients=([0.0, 1.0, 1.0, 1.0],)),
-            S(
-                values(np.resize([nan, 1.0, inf], 9000), "float32"),
-                values(np.resize([0, 0, 1, 1], 9000)),
-            ),
-        ],
-        lambda c, g: np.where(np.isnan(c) & (g == 0), 0, c),
-        complex=True,
-    ),
+    Case("imag", [
+        S(A(2, 3, dtype="complex128")), S(A(dtype="complex64")), S(A(0, dtype="complex128")),
+    ], torch=True),
+    Case("zero_discarded_nans", [
+        # The second input is a cotangent and gets no gradient.
+        S(A(2, 3), A(2, 3, draw=integers(0, 2))), S(A(2, 3), A(3, draw=integers(0, 2))),
+        kink([nan, nan, 1.0, inf], values([0, 1, 0, 0]), gradients=([0.0, 1.0, 1.0, 1.0],)),
+        S(values(np.resize([nan, 1.0, inf], 9000), "float32"),
+          values(np.resize([0, 0, 1, 1], 9000))),
+    ], lambda c, g: np.where(np.isnan(c) & (g == 0), 0, c), complex=True),
     # Choices
-    Case(
-        "maximum",
-        [
-            *arithmetic(),
-            kink([1.0, 2.0, inf], [1.0, 3.0, inf], gradients=([0.5, 0.0, 0.5], [0.5, 1.0, 0.5])),
-            kink([0.0, 1.0], 0.0, gradients=([0.5, 1.0],), unlike_torch="maximum takes no scalar"),
-            kink([nan, 1.0], [1.0, nan], gradients=([1.0, 1.0], [1.0, 1.0])),
-        ],
-        torch=torch_of_tensors("maximum"),
-    ),
-    Case(
-        "minimum",
-        [
-            *arithmetic(),
-            kink([1.0, 2.0, -inf], [1.0, 3.0, -inf], gradients=([0.5, 1.0, 0.5], [0.5, 0.0, 0.5])),
-            kink([nan, 1.0], [1.0, nan], gradients=([1.0, 1.0], [1.0, 1.0])),
-        ],
-        torch=torch_of_tensors("minimum"),
-    ),
+    Case("maximum", [
+        *arithmetic(),
+        kink([1.0, 2.0, inf], [1.0, 3.0, inf], gradients=([0.5, 0.0, 0.5], [0.5, 1.0, 0.5])),
+        kink([0.0, 1.0], 0.0, gradients=([0.5, 1.0],), unlike_torch="maximum takes no scalar"),
+        kink([nan, 1.0], [1.0, nan], gradients=([1.0, 1.0], [1.0, 1.0])),
+    ], torch=torch_of_tensors("maximum")),
+    Case("minimum", [
+        *arithmetic(),
+        kink([1.0, 2.0, -inf], [1.0, 3.0, -inf], gradients=([0.5, 1.0, 0.5], [0.5, 0.0, 0.5])),
+        kink([nan, 1.0], [1.0, nan], gradients=([1.0, 1.0], [1.0, 1.0])),
+    ], torch=torch_of_tensors("minimum")),
     Case("clip", _clip_samples(), _clip, _torch_clip),
-    Case(
-        "where",
-        [
-            S(A(2, 3, draw=bools), A(2, 3), A(2, 3)),
-            S(A(2, 3, draw=bools), A(3), A(2, 1)),
-            S(A(3, draw=bools), A(2, 1), A()),
-            S(A(draw=bools), A(2, 3), A(2, 3)),
-            S(A(draw=bools), A(), A()),
-            S(A(0, 3, draw=bools), A(3), A(1, 3)),
-            S(A(3, draw=bools), A(3), 0.0),
-            S(A(3, draw=bools), 1, A(3)),
-            *_large_where_samples(),
-            S(A(3, 2, draw=bools, layout="transposed"), A(3, 2, layout="strided"), A(2)),
-            S(A(3, draw=bools), A(3, dtype="float32"), A(3, dtype="float64")),
-            S(A(3, draw=bools), A(3, dtype="float32"), A(3, draw=integers(0, 5))),
-            S(A(3, draw=bools), A(3, draw=integers(0, 5)), A(3, draw=integers(0, 5))),
-            S(A(3, draw=bools), A(3, dtype="complex128"), 1.5),
-            S(A(3, draw=bools), A(3, dtype="complex128"), A(2, 1, dtype="float64")),
-            kink([True, False], [1.0, inf], [nan, 2.0], gradients=([1.0, 0.0], [0.0, 1.0])),
-        ],
-        torch=True,
-        complex=True,
-    ),
+    Case("where", [
+        S(A(2, 3, draw=bools), A(2, 3), A(2, 3)), S(A(2, 3, draw=bools), A(3), A(2, 1)),
+        S(A(3, draw=bools), A(2, 1), A()), S(A(draw=bools), A(2, 3), A(2, 3)),
+        S(A(draw=bools), A(), A()), S(A(0, 3, draw=bools), A(3), A(1, 3)),
+        S(A(3, draw=bools), A(3), 0.0), S(A(3, draw=bools), 1, A(3)), *_large_where_samples(),
+        S(A(3, 2, draw=bools, layout="transposed"), A(3, 2, layout="strided"), A(2)),
+        S(A(3, draw=bools), A(3, dtype="float32"), A(3, dtype="float64")),
+        S(A(3, draw=bools), A(3, dtype="float32"), A(3, draw=integers(0, 5))),
+        S(A(3, draw=bools), A(3, draw=integers(0, 5)), A(3, draw=integers(0, 5))),
+        S(A(3, draw=bools), A(3, dtype="complex128"), 1.5),
+        S(A(3, draw=bools), A(3, dtype="complex128"), A(2, 1, dtype="float64")),
+        kink([True, False], [1.0, inf], [nan, 2.0], gradients=([1.0, 0.0], [0.0, 1.0])),
+    ], torch=True, complex=True),
     # Comparisons
     *cases("equal not_equal", [*comparison(), *complex_scalars()], differentiable=False),
     *cases("less less_equal greater greater_equal", comparison(), differentiable=False),
-    *cases(
-        "isnan isinf isfinite",
-        [
-            *unary(),
-            S(values([nan, inf, -inf, 0.0, -0.0], "float64")),
-            S(values([complex(nan, 0), complex(0, nan), complex(inf, nan), complex(0, -inf)])),
-            S(A(3, draw=integers(0, 5))),
-        ],
-        differentiable=False,
-        complex=True,
-    ),
+    *cases("isnan isinf isfinite", [
+        *unary(), S(values([nan, inf, -inf, 0.0, -0.0], "float64")),
+        S(values([complex(nan, 0), complex(0, nan), complex(inf, nan), complex(0, -inf)])),
+        S(A(3, draw=integers(0, 5))),
+    ], differentiable=False, complex=True),
     Case(
         "isclose",
         [
-            S(A(2, 3), A(2, 3)),
-            S(A(2, 3), A(3), rtol=0.1, atol=1.0),
-            S(A(2, 3), 0.5, atol=0.5),
-            S(0.5, A(2, 3), atol=0.5),
-            S(A(0), A(0)),
-            S(A(4, draw=bools), A(4, draw=bools)),
+            S(A(2, 3), A(2, 3)), S(A(2, 3), A(3), rtol=0.1, atol=1.0), S(A(2, 3), 0.5, atol=0.5),
+            S(0.5, A(2, 3), atol=0.5), S(A(0), A(0)), S(A(4, draw=bools), A(4, draw=bools)),
             S(A(8, draw=integers(0, 3, "uint8")), A(8, draw=integers(0, 3, "uint8")), atol=1.0),
             S(values([inf, inf, nan, 1.0, -inf]), values([inf, -inf, nan, inf, 1.0])),
             S(values([nan, nan, 0.0]), values([nan, 0.0, 0.0]), equal_nan=True),
         ],
         lambda x1, x2, **static: np.isclose(
-            *(np.asarray(x, "float64") for x in (x1, x2)), **static
+            *(np.asarray(x, "float64") for x in (x1, x2)), **static,
         ),
         differentiable=False,
     ),
-    Case(
-        "nan_to_num",
-        [
-            *unary(),
-            S(A(3, draw=integers(0, 5))),
-            kink([nan, inf, -inf, 1.0], posinf=2.0, neginf=-2.0, gradients=([0.0, 0.0, 0.0, 1.0],)),
-            kink([nan, inf, -inf], nan=3.0, gradients=([0.0, 0.0, 0.0],)),
-        ],
-        torch=True,
-    ),
+    Case("nan_to_num", [
+        *unary(), S(A(3, draw=integers(0, 5))),
+        kink([nan, inf, -inf, 1.0], posinf=2.0, neginf=-2.0, gradients=([0.0, 0.0, 0.0, 1.0],)),
+        kink([nan, inf, -inf], nan=3.0, gradients=([0.0, 0.0, 0.0],)),
+    ], torch=True),
     Case("signbit", [*unary(), S(values([inf, -inf, 0.0, -0.0]))], differentiable=False),
     # Logic and bits
-    *cases(
-        "logical_and logical_or logical_xor",
-        [*binary(bools), S(A(3, draw=bools), True)],
-        differentiable=False,
-    ),
+    *cases("logical_and logical_or logical_xor", [*binary(bools), S(A(3, draw=bools), True)],
+           differentiable=False),
     Case("logical_not", unary(bools), differentiable=False),
     *cases("bitwise_and bitwise_or bitwise_xor", _bitwise_samples(), differentiable=False),
-    Case(
-        "bitwise_invert",
-        [*unary(integers(-9, 9)), S(A(3, draw=integers(0, 9, "uint8"))), S(A(3, draw=bools))],
-        differentiable=False,
-    ),
+    Case("bitwise_invert", [
+        *unary(integers(-9, 9)), S(A(3, draw=integers(0, 9, "uint8"))), S(A(3, draw=bools)),
+    ], differentiable=False),
     *cases("bitwise_left_shift bitwise_right_shift", _shift_samples(), differentiable=False),
-]
+]  # fmt: skip

@@ -12,14 +12,11 @@ NORMS = "backward", "ortho", "forward"
 def along_axis(*, half=False):
     """Samples of transforms along one axis; half a spectrum of one element needs ``n``."""
     return [
-        *of_shapes([(6,)], [(5,)], [(2,)]),
-        S(A(1), n=1) if half else S(A(1)),
-        S(A(2, 3, 4), axis=1),
-        S(A(2, 3, 4), axis=-2, n=5),
-        *beyond("torch", S(A(0, 3))),
+        *of_shapes([(6,)], [(5,)], [(2,)]), S(A(1), n=1) if half else S(A(1)),
+        S(A(2, 3, 4), axis=1), S(A(2, 3, 4), axis=-2, n=5), *beyond("torch", S(A(0, 3))),
         *each("n", {(5,): [1, 2, 3, 4, 7, 8, 9, 12], (1,): [4]}),
         *each("n norm", {(2, 4): product((None, 1, 3, 4), NORMS)}, axis=0),
-    ]
+    ]  # fmt: skip
 
 
 def along_axes():
@@ -61,23 +58,14 @@ def several_axes(name, *, complex=True):
 
 
 CASES = [
-    one_axis("fft"),
-    one_axis("ifft"),
-    several_axes("fftn"),
-    several_axes("ifftn"),
-    one_axis("rfft", complex=False),
-    one_axis("irfft", half=True),
-    several_axes("rfftn", complex=False),
-    several_axes("irfftn"),
-    one_axis("hfft", half=True),
+    one_axis("fft"), one_axis("ifft"), several_axes("fftn"), several_axes("ifftn"),
+    one_axis("rfft", complex=False), one_axis("irfft", half=True),
+    several_axes("rfftn", complex=False), several_axes("irfftn"), one_axis("hfft", half=True),
     one_axis("ihfft", complex=False),
     *(
-        Case(
-            name,
-            shift_samples(),
-            torch=lambda torch, x, *, axes=None, name=name: attrgetter(name)(torch)(x, axes),
-            complex=True,
-        )
+        Case(name, shift_samples(),
+             torch=lambda torch, x, *, axes=None, name=name: attrgetter(name)(torch)(x, axes),
+             complex=True)
         for name in ("fft.fftshift", "fft.ifftshift")
     ),
-]
+]  # fmt: skip

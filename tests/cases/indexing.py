@@ -13,42 +13,21 @@ def _index_samples():
     """Return keys into the shape ``(3, 4)``: standard ones, wider ones, and with negative steps."""
     i = np.asarray
     standard = [
-        (0, ...),
-        (-1, ...),
-        (1, 2),
-        (slice(None), -1),
-        (slice(1, None), slice(None, None, 2)),
-        (..., 0),
-        (None, slice(None), 1),
-        (slice(0, 0), ...),
-        (...,),
-        i([[True, False, True, True], [False] * 4, [True] * 4]),
-        np.zeros((3, 4), bool),
-        i(True),
-        i(False),
-        (i([0, 2, 0, 0]), i([1, 3, 1, -1])),
-        (i([[0], [2]]), i([1, -1])),
-    ]
+        (0, ...), (-1, ...), (1, 2), (slice(None), -1), (slice(1, None), slice(None, None, 2)),
+        (..., 0), (None, slice(None), 1), (slice(0, 0), ...), (...,),
+        i([[True, False, True, True], [False] * 4, [True] * 4]), np.zeros((3, 4), bool), i(True),
+        i(False), (i([0, 2, 0, 0]), i([1, 3, 1, -1])), (i([[0], [2]]), i([1, -1])),
+    ]  # fmt: skip
     wider = [
-        (i([2, 0, 2, 2]),),
-        (i([2, 0, 2, -1], dtype="int32"),),
-        (i([[0, 1], [1, 1]]), slice(None)),
-        (slice(None), i([3, 3, 0])),
-        (slice(1, None), i([3, 3, 0])),
-        (i([0, 0]), None, 1),
-        (None, i([0, 0]), ..., None),
-        (i([True, False, True]), slice(1, 3)),
-        (i([True, False, True]), ...),
-        (..., i([True, False, True, True])),
+        (i([2, 0, 2, 2]),), (i([2, 0, 2, -1], dtype="int32"),), (i([[0, 1], [1, 1]]), slice(None)),
+        (slice(None), i([3, 3, 0])), (slice(1, None), i([3, 3, 0])), (i([0, 0]), None, 1),
+        (None, i([0, 0]), ..., None), (i([True, False, True]), slice(1, 3)),
+        (i([True, False, True]), ...), (..., i([True, False, True, True])),
         (i([True, False, True]), None, 1),
         (None, i([[True, False, True, True], [False] * 4, [True] * 4])),
-        (i([True, False, True]), i([1, 1])),
-        (slice(None), i([True, False, True, True])),
-        (i([], dtype="int64"),),
-        0,
-        -2,
-        slice(1, 2),
-    ]
+        (i([True, False, True]), i([1, 1])), (slice(None), i([True, False, True, True])),
+        (i([], dtype="int64"),), 0, -2, slice(1, 2),
+    ]  # fmt: skip
     backwards = [(slice(None, None, -1), slice(3, 0, -2)), (..., slice(None, None, -1))]
     return standard, wider, backwards
 
@@ -80,22 +59,14 @@ def _setitem_samples():
     whole = indexing(lambda key: S(A(3, 4), A(*_shape_taken(key)), key=key))
     scalar = indexing(lambda key: S(A(3, 4), A(), key=key))
     samples = [
-        *whole,
-        *scalar,
-        S(A(3, 4), 2.0, key=(slice(None), 1)),
-        S(A(3, 4), A(4), key=(slice(1, 3), ...)),
-        S(A(3, 4), A(2, 1), key=(slice(1, 3), ...)),
-        S(A(3, 4), A(1, 4), key=(0, ...)),
-        S(A(), A(), key=()),
-        S(A(), 1.5, key=...),
+        *whole, *scalar, S(A(3, 4), 2.0, key=(slice(None), 1)),
+        S(A(3, 4), A(4), key=(slice(1, 3), ...)), S(A(3, 4), A(2, 1), key=(slice(1, 3), ...)),
+        S(A(3, 4), A(1, 4), key=(0, ...)), S(A(), A(), key=()), S(A(), 1.5, key=...),
         S(A(3, 4, layout="transposed"), A(3, layout="reversed"), key=(slice(None), 0)),
-        *beyond(
-            "array_api_strict",
-            S(A(3, 4), A(4), key=(i([2, 0, 2]),)),
-            S(A(3, 4), A(3, 1), key=(i([2, 0, 2]),)),
-            S(A(3, 4), A(1, 4), key=i([True, False, True])),
-        ),
-    ]
+        *beyond("array_api_strict", S(A(3, 4), A(4), key=(i([2, 0, 2]),)),
+                S(A(3, 4), A(3, 1), key=(i([2, 0, 2]),)),
+                S(A(3, 4), A(1, 4), key=i([True, False, True]))),
+    ]  # fmt: skip
     return [
         replace(s, unlike_torch="PyTorch gives a gradient to values that are overwritten")
         if _has_duplicates(s.static["key"])
@@ -172,51 +143,32 @@ CASES = [
         [
             *indexing(lambda key: S(A(3, 4), key=key)),
             S(A(3, 4, layout="transposed"), key=(slice(1, None), 2)),
-            S(A(3, 4, layout="reversed"), key=(np.array([2, 0, 2]), 1)),
-            S(A(), key=()),
-            S(A(), key=None),
-            S(A(), key=...),
-            S(A(5), key=np.array([4, 4, -5, 0, 4])),
-            S(A(0, 3), key=(slice(None), 1)),
-            S(A(3, 4, draw=integers(0, 5)), key=(1, ...)),
+            S(A(3, 4, layout="reversed"), key=(np.array([2, 0, 2]), 1)), S(A(), key=()),
+            S(A(), key=None), S(A(), key=...), S(A(5), key=np.array([4, 4, -5, 0, 4])),
+            S(A(0, 3), key=(slice(None), 1)), S(A(3, 4, draw=integers(0, 5)), key=(1, ...)),
         ],
-        lambda x, *, key: x[key],
-        lambda torch, x, *, key: x[key],
-        complex=True,
+        lambda x, *, key: x[key], lambda torch, x, *, key: x[key], complex=True,
         sized=lambda n: S(A(n), key=_random_indices(n)),
     ),
-    Case(
-        "setitem",
-        _setitem_samples(),
-        _setitem,
-        _torch_setitem,
-        complex=True,
-        sized=lambda n: S(A(n), A(n), key=_random_indices(n)),
-    ),
+    Case("setitem", _setitem_samples(), _setitem, _torch_setitem, complex=True,
+         sized=lambda n: S(A(n), A(n), key=_random_indices(n))),
     Case(
         "take",
         [
-            S(A(5), values([4, 4, -5, 0, 4])),
-            S(A(5), values([1]), axis=0),
-            S(A(3, 4), values([2, 0, 2, -1]), axis=0),
-            S(A(3, 4), values([3, 3, -4]), axis=-1),
-            S(A(2, 3, 4), values([0, 2, 0]), axis=1),
-            S(A(2, 3, 4), values([-1, -2]), axis=-3),
+            S(A(5), values([4, 4, -5, 0, 4])), S(A(5), values([1]), axis=0),
+            S(A(3, 4), values([2, 0, 2, -1]), axis=0), S(A(3, 4), values([3, 3, -4]), axis=-1),
+            S(A(2, 3, 4), values([0, 2, 0]), axis=1), S(A(2, 3, 4), values([-1, -2]), axis=-3),
             S(A(3, 4), A(2, draw=integers(0, 3, "int32")), axis=0),
-            S(A(3, 4), A(0, draw=integers(0, 3)), axis=0),
-            S(A(0, 4), values([1, 3, 1]), axis=1),
+            S(A(3, 4), A(0, draw=integers(0, 3)), axis=0), S(A(0, 4), values([1, 3, 1]), axis=1),
             S(A(3, 4, draw=integers(0, 5)), values([2, 0, 2]), axis=1),
         ],
-        _take,
-        lambda torch, x, i, *, axis=0: torch.index_select(x, axis, i.long() % x.shape[axis]),
-        complex=True,
-        sized=lambda n: S(square(n), values(_random_indices(round(n**0.5))), axis=0),
+        _take, lambda torch, x, i, *, axis=0: torch.index_select(x, axis, i.long() % x.shape[axis]),
+        complex=True, sized=lambda n: S(square(n), values(_random_indices(round(n**0.5))), axis=0),
     ),
     Case(
         "take_along_axis",
         [
-            S(A(5), values([4, 4, -5, 0, 4, 1])),
-            S(A(3, 4), A(3, 4, draw=integers(-4, 4))),
+            S(A(5), values([4, 4, -5, 0, 4, 1])), S(A(3, 4), A(3, 4, draw=integers(-4, 4))),
             S(A(3, 4), A(2, 4, draw=integers(-3, 3)), axis=0),
             S(A(2, 3, 4), A(2, 5, 4, draw=integers(0, 3)), axis=1),
             S(A(2, 3, 4), A(2, 1, 4, draw=integers(0, 3)), axis=-2),
@@ -229,8 +181,7 @@ CASES = [
         # NumPy before 2.3 has no default for the axis.
         lambda x, indices, *, axis=-1: np.take_along_axis(x, indices, axis),
         lambda torch, x, i, *, axis=-1: torch.take_along_dim(x, i % x.shape[axis], axis),
-        complex=True,
-        sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5)))),
+        complex=True, sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5)))),
     ),
     Case(
         "add_along_axis",
@@ -242,29 +193,19 @@ CASES = [
             S(A(2, 5), A(2, 5, draw=integers(0, 3)), shape=(1, 3), axis=1),
             S(A(2, 0), A(2, 0, draw=integers(0, 3)), shape=(2, 3), axis=1),
         ],
-        _add_along_axis,
-        _torch_add_along_axis,
-        complex=True,
-        sized=lambda n: S(
-            square(n), square(n, integers(0, round(n**0.5))), shape=square(n).shape, axis=1
-        ),
+        _add_along_axis, _torch_add_along_axis, complex=True,
+        sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5))), shape=square(n).shape,
+                          axis=1),
     ),
     Case(
         "scatter_add",
         [
             *indexing(lambda key: S(A(*_shape_taken(key)), shape=(3, 4), key=key)),
-            S(A(), shape=(3,), key=slice(None)),
-            S(A(3), shape=(5,), key=np.array([1, 1, -1])),
+            S(A(), shape=(3,), key=slice(None)), S(A(3), shape=(5,), key=np.array([1, 1, -1])),
         ],
-        _scatter_add,
-        _torch_scatter_add,
-        complex=True,
+        _scatter_add, _torch_scatter_add, complex=True,
         sized=lambda n: S(A(n), shape=(n,), key=_random_indices(n)),
     ),
-    Case(
-        "last_written",
-        indexing(lambda key: S(A(3, 4), key=key)),
-        _is_last_written,
-        differentiable=False,
-    ),
-]
+    Case("last_written", indexing(lambda key: S(A(3, 4), key=key)), _is_last_written,
+         differentiable=False),
+]  # fmt: skip

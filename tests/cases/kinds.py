@@ -73,18 +73,9 @@ def unary(draw=normal):
 def binary(draw1=normal, draw2=None):
     draw2 = draw2 or draw1
     shapes = [
-        ((2, 3), (2, 3)),
-        ((2, 3), (3,)),
-        ((3,), (2, 3)),
-        ((2, 1), (1, 3)),
-        ((2, 1, 3), (4, 1)),
-        ((), (2, 3)),
-        ((2, 3), ()),
-        ((), ()),
-        ((0, 3), (1, 3)),
-        ((1,), (0,)),
-        ((1, 1), ()),
-    ]
+        ((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((2, 1, 3), (4, 1)),
+        ((), (2, 3)), ((2, 3), ()), ((), ()), ((0, 3), (1, 3)), ((1,), (0,)), ((1, 1), ()),
+    ]  # fmt: skip
     return [
         *(S(A(*s1, draw=draw1), A(*s2, draw=draw2)) for s1, s2 in shapes),
         *in_layouts(S(A(2, 3, draw=draw1), A(3, draw=draw2))),
@@ -94,12 +85,9 @@ def binary(draw1=normal, draw2=None):
 def scalars(draw=normal):
     """Samples with a Python scalar on either side."""
     return [
-        S(A(2, 3, draw=draw), 1.5),
-        S(1.5, A(2, 3, draw=draw)),
-        S(A(draw=draw), 2),
-        S(2, A(draw=draw)),
-        S(A(0, draw=draw), 2),
-    ]
+        S(A(2, 3, draw=draw), 1.5), S(1.5, A(2, 3, draw=draw)), S(A(draw=draw), 2),
+        S(2, A(draw=draw)), S(A(0, draw=draw), 2),
+    ]  # fmt: skip
 
 
 def mixed(draw=normal):
@@ -133,13 +121,10 @@ def reduction(draw=normal, axes=AXES, **static):
     return [
         *(S(A(*shape, draw=draw), axis=axis, **static) for axis in axes),
         *(S(A(*shape, draw=draw), axis=axis, keepdims=True, **static) for axis in axes),
-        *in_layouts(S(A(*shape, draw=draw), axis=1, **static)),
-        S(A(5, draw=draw), **static),
-        S(A(1, 4, draw=draw), axis=0, **static),
-        S(A(draw=draw), **static),
-        S(A(draw=draw), keepdims=True, **static),
-        S(A(0, 3, draw=draw), axis=1, **static),
-    ]
+        *in_layouts(S(A(*shape, draw=draw), axis=1, **static)), S(A(5, draw=draw), **static),
+        S(A(1, 4, draw=draw), axis=0, **static), S(A(draw=draw), **static),
+        S(A(draw=draw), keepdims=True, **static), S(A(0, 3, draw=draw), axis=1, **static),
+    ]  # fmt: skip
 
 
 def over_no_elements(**static):
@@ -158,14 +143,10 @@ def over_no_axes():
 def along(draw=normal):
     """Samples for ops that keep the shape and work along one axis."""
     return [
-        S(A(2, 3, draw=draw)),
-        S(A(2, 3, draw=draw), axis=0),
-        S(A(2, 3, 2, draw=draw), axis=1),
-        S(A(2, 3, 2, draw=draw), axis=-2),
-        S(A(3, draw=draw)),
-        S(A(1, draw=draw)),
+        S(A(2, 3, draw=draw)), S(A(2, 3, draw=draw), axis=0), S(A(2, 3, 2, draw=draw), axis=1),
+        S(A(2, 3, 2, draw=draw), axis=-2), S(A(3, draw=draw)), S(A(1, draw=draw)),
         S(A(0, 3, draw=draw)),
-    ]
+    ]  # fmt: skip
 
 
 def torch_axes(name, **defaults):

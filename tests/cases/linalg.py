@@ -151,7 +151,7 @@ def complex_results(function):
     return call
 
 
-def _cofactor(x):
+def cofactor(x):
     n = x.shape[-1]
     out = np.empty_like(x)
     for i in range(n):
@@ -161,24 +161,24 @@ def _cofactor(x):
     return out
 
 
+@in_float32
+def _matrix_rank(x, rtol=None):
+    return np.linalg.matrix_rank(x, rtol=rtol) if x.size else np.zeros(x.shape[:-2], "int64")
+
+
 def _norm_samples():
     orders = [1, 2, 3, 2.5, 0.5, -1, -2, -1.5, inf, -inf, 0]
     axes = [None, 0, -1, (0, 2), (0, 1, 2), (-1,)]
     draw = {"draw": nonzero}
     return [
-        S(A(5, **draw)),
-        *(S(A(2, 3, 2, **draw), axis=axis) for axis in axes),
+        S(A(5, **draw)), *(S(A(2, 3, 2, **draw), axis=axis) for axis in axes),
         *(S(A(2, 3, 2, **draw), axis=axis, keepdims=True) for axis in axes),
         *(S(A(2, 3, draw=nonzero), axis=-1, ord=order) for order in orders),
         *(S(A(2, 3, draw=nonzero), ord=order) for order in orders),
         S(A(2, 3, 2, draw=nonzero), axis=(2, 0), ord=inf),
-        *beyond("torch", S(A(2, 3, **draw), axis=())),
-        S(A(**draw)),
-        S(A(**draw), keepdims=True, ord=1),
-        S(A(0)),
-        S(A(0, 3, **draw), axis=1),
-        S(values([300.0, -400.0], "float16")),
-        kink([0.0, 0.0], gradients=([0, 0],)),
+        *beyond("torch", S(A(2, 3, **draw), axis=())), S(A(**draw)),
+        S(A(**draw), keepdims=True, ord=1), S(A(0)), S(A(0, 3, **draw), axis=1),
+        S(values([300.0, -400.0], "float16")), kink([0.0, 0.0], gradients=([0, 0],)),
         kink([0.0, 3.0, -4.0], gradients=([0, 0.6, -0.8],)),
         kink([0.0, 3.0, -4.0], gradients=([0, 1, -1],), ord=1),
         kink([0.0, 3.0, -4.0], gradients=([0, 0, 0],), ord=0),
@@ -188,7 +188,7 @@ def _norm_samples():
         kink([0.0, 0.0], gradients=([0, 0],), ord=3),
         kink([0.0, 4.0], gradients=([0, 1],), ord=0.5),
         kink([0.0, 4.0], gradients=([0, 0],), ord=-1, unlike_torch="it gives nan"),
-    ]
+    ]  # fmt: skip
 
 
 def _matrix_norm_samples():
@@ -211,25 +211,22 @@ def _matrix_norm_samples():
 def _solve_samples():
     a = {"draw": regular}
     shapes = [
-        ((3, 3), (3,)),
-        ((3, 3), (3, 2)),
-        ((3, 3), (3, 1)),
-        ((1, 1), (1,)),
-        ((2, 3, 3), (3,)),
-        ((2, 3, 3), (3, 2)),
-        ((3, 3), (2, 3, 2)),
-        ((2, 3, 3), (2, 3, 3)),
-        ((2, 1, 2, 2), (3, 2, 1)),
+        ((3, 3), (3,)), ((3, 3), (3, 2)), ((3, 3), (3, 1)), ((1, 1), (1,)), ((2, 3, 3), (3,)),
+        ((2, 3, 3), (3, 2)), ((3, 3), (2, 3, 2)), ((2, 3, 3), (2, 3, 3)), ((2, 1, 2, 2), (3, 2, 1)),
         ((3, 2, 2), (2, 1)),
         ((2, 2, 2), (2, 2)),  # a matrix, not two vectors
-        ((0, 2, 2), (2, 1)),
-        ((2, 2), (2, 0)),
-    ]
+        ((0, 2, 2), (2, 1)), ((2, 2), (2, 0)),
+    ]  # fmt: skip
     return [
         *(S(A(*s1, **a), A(*s2)) for s1, s2 in shapes),
         S(A(2, 2, dtype="float16", **a), A(2, dtype="float32")),
         S(A(2, 2, dtype="float32", **a), A(2, 1, dtype="float16")),
     ]
+
+
+def _torch_solve(torch, x1, x2):
+    is_two_vectors = x2.ndim > 1 and x1.ndim - 1 == x2.ndim  # to PyTorch
+    return torch.linalg.solve(x1, x2[None] if is_two_vectors else x2)
 
 
 def _power_samples():
@@ -270,95 +267,52 @@ def _case(name, samples, reference="", torch=True, draw=None, **options):
 
 CASES = [
     _case("inv", square(), draw=near_identity),
-    _case(
-        "solve",
-        _solve_samples(),
-        # PyTorch treats (2, 2) as two vectors.
-        torch=lambda torch, x1, x2: (
-            torch.linalg.solve(x1, x2 if x2.ndim == 1 else x2[None])
-            if x2.ndim == 1 or x1.ndim - 1 == x2.ndim
-            else torch.linalg.solve(x1, x2)
-        ),
-        sized=lambda n: S(*(matrices(near_identity)(n).inputs * 2)),
-    ),
+    _case("solve", _solve_samples(), torch=_torch_solve,
+          sized=lambda n: S(*(matrices(near_identity)(n).inputs * 2))),
     _case("det", square(), draw=near_identity),
-    _case("cofactor", square(spaced, sizes=(3, 1, 2, 4, 5)), _cofactor, torch=None),
+    _case("cofactor", square(spaced, sizes=(3, 1, 2, 4, 5)), cofactor, torch=None),
     _case("slogdet", square(), draw=near_identity),
     _case("pinv", [*rectangular(), S(A(3, 2, draw=spaced), rtol=1e-3)], draw=spaced),
     _case("matrix_power", _power_samples(), sized=matrices(near_identity, 3)),
-    _case(
-        "matrix_rank",
-        [
-            *rectangular(),
-            S(A(2, 0)),
-            S(A(3, 3, draw=lambda rng, shape: np.ones(shape))),
-            S(A(3, 2, draw=spaced), rtol=0.6),
-            S(A(2, 3, 3, draw=spaced), rtol=np.array([0.5, 1e-3])),
-        ],
-        in_float32(
-            lambda x, rtol=None: (
-                np.linalg.matrix_rank(x, rtol=rtol) if x.size else np.zeros(x.shape[:-2], "int64")
-            )
-        ),
-        torch=None,
-        complex=False,
-        differentiable=False,
-    ),
+    _case("matrix_rank", [
+        *rectangular(), S(A(2, 0)), S(A(3, 3, draw=lambda rng, shape: np.ones(shape))),
+        S(A(3, 2, draw=spaced), rtol=0.6), S(A(2, 3, 3, draw=spaced), rtol=np.array([0.5, 1e-3])),
+    ], _matrix_rank, torch=None, complex=False, differentiable=False),
     _case("cholesky", square() + square(upper=True), through=_on_hermitian, draw=near_identity),
     _case("qr", rectangular() + complete_factors(mode="complete"), through=_qr, draw=spaced),
     _case("eigh", square(spaced), through=_eigh, draw=spaced),
     _case("eigvalsh", square(spaced), through=_on_hermitian, draw=spaced),
     *(
-        _case(
-            name,
-            square(spaced),
-            complex_results(getattr(np.linalg, name)),
-            through=through,
-            sized=matrices(symmetric, largest=30),
-        )
+        _case(name, square(spaced), complex_results(getattr(np.linalg, name)), through=through,
+              sized=matrices(symmetric, largest=30))
         for name, through in (("eig", _eig), ("eigvals", _eigvals))
     ),
     _case("svd", complete_factors() + rectangular(full_matrices=False), through=_svd, draw=spaced),
     _case("svdvals", rectangular(), draw=spaced),
-    _case(
-        "vector_norm",
-        _norm_samples(),
-        torch=lambda torch, x, axis=None, keepdims=False, ord=2: torch.linalg.vector_norm(
-            x, ord, axis, keepdims
-        ),
-        relative_to="element",
-    ),
+    _case("vector_norm", _norm_samples(),
+          torch=lambda torch, x, axis=None, keepdims=False, ord=2: torch.linalg.vector_norm(
+              x, ord, axis, keepdims,
+          ),
+          relative_to="element"),
     _case("matrix_norm", _matrix_norm_samples()),
-    _case(
-        "cross",
-        _cross_samples(),
-        torch=lambda torch, x1, x2, axis=-1: torch.linalg.cross(
-            *torch.broadcast_tensors(x1, x2), dim=axis
-        ),
-        relative_to="element",
-        sized=lambda n: S(A(max(n // 3, 1), 3), A(max(n // 3, 1), 3)),
-    ),
+    _case("cross", _cross_samples(),
+          torch=lambda torch, x1, x2, axis=-1: torch.linalg.cross(
+              *torch.broadcast_tensors(x1, x2), dim=axis,
+          ),
+          relative_to="element", sized=lambda n: S(A(max(n // 3, 1), 3), A(max(n // 3, 1), 3))),
     Case(
         "linalg.outer",
         [
             *of_shapes([(2,), (3,)], [(1,), (1,)], [(0,), (2,)]),
             S(A(3, dtype="float32"), A(2, draw=integers(0, 5))),
         ],
-        "outer",
-        torch="outer",
-        complex=True,
-        sized=lambda n: S(A(round(n**0.5)), A(round(n**0.5))),
+        "outer", torch="outer", complex=True, sized=lambda n: S(A(round(n**0.5)), A(round(n**0.5))),
     ),
     _case(
-        "diagonal",
-        _diagonal_samples(),
-        torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1),
-        relative_to="element",
+        "diagonal", _diagonal_samples(),
+        torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1), relative_to="element",
     ),
-    _case(
-        "trace",
-        [*_diagonal_samples(), S(A(2, 2, dtype="float32"), dtype=np.dtype("float64"))],
-        torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1).sum(-1),
-        relative_to="element",
-    ),
-]
+    _case("trace", [*_diagonal_samples(), S(A(2, 2, dtype="float32"), dtype=np.dtype("float64"))],
+          torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1).sum(-1),
+          relative_to="element"),
+]  # fmt: skip

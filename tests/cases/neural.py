@@ -92,104 +92,58 @@ _LINEAR = [
 ]
 
 CASES = [
-    Case(
-        "relu",
-        [*unary(nonzero), kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, 0.0],))],
-        lambda x: np.where(x > 0, x, 0),
-        torch=True,
-    ),
+    Case("relu", [*unary(nonzero), kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, 0.0],))],
+         lambda x: np.where(x > 0, x, 0), torch=True),
     Case(
         "sigmoid",
         [
-            *unary(),
-            S(values([-100.0, -30.0, -10.0, 10.0, 100.0])),
+            *unary(), S(values([-100.0, -30.0, -10.0, 10.0, 100.0])),
             kink([-inf, inf], gradients=([0.0, 0.0],)),
         ],
         lambda x: 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else np.exp(-np.logaddexp(0, -x)),
-        torch=True,
-        complex=True,
+        torch=True, complex=True,
     ),
-    Case(
-        "softmax",
-        [
-            *along(),
-            S(A(3, 0)),
-            *integer_inputs(),
-            *_complex_samples(),
-            kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],)),
-        ],
-        _softmax,
-        torch=lambda torch, x, *, axis=-1: torch.softmax(x, axis),
-    ),
-    Case(
-        "log_softmax",
-        [*along(), *integer_inputs(), *_complex_samples()],
-        lambda x, *, axis=-1: np.log(_softmax(x, axis=axis)),
-        lambda torch, x, *, axis=-1: torch.log_softmax(x, axis),
-    ),
-    Case(
-        "linear",
-        [
-            *_LINEAR,
-            *beyond(
-                "torch",  # its matmul requires one dtype
-                S(A(4, 3, dtype="float32"), A(2, 3, dtype="float32"), A(2, dtype="float64")),
-                S(A(4, 3, dtype="float32"), A(2, 3, dtype="float64"), A(2, dtype="float32")),
-            ),
-        ],
-        _linear,
-        torch="nn.functional.linear",
-        complex=True,
-        relative_to="matrix",
-    ),
-    Case(
-        "dense",
-        [
-            *(
-                replace(sample, static={"activation": activation})
-                for sample, activation in zip(_LINEAR, cycle(_ACTIVATIONS), strict=False)
-            ),
-            *(S(A(4, 3), A(2, 3), A(2), activation=activation) for activation in _ACTIVATIONS),
-            kink(
-                [[0.0, 1.0]],
-                values([[1.0, 0.0]]),
-                values([0.0]),
-                activation="relu",
-                gradients=([[0.0, 0.0]], [[0.0, 0.0]], [0.0]),
-            ),
-        ],
-        _dense,
-        _torch_dense,
-        relative_to="matrix",
-    ),
-    Case(
-        "cross_entropy",
-        [
-            *_reductions(A(4, 3), A(4, draw=integers(0, 3))),
-            *_reductions(A(3), A(draw=integers(0, 3))),
-            S(A(4, 3), A(4, draw=integers(0, 3, "int32"))),
-            S(A(4, 3), A(4, draw=integers(0, 3, "uint8"))),
-            *_reductions(A(4, 3), values([2, -100, 0, -100])),
-            S(A(4, 3), A(4, draw=integers(0, 3)), ignore_index=1),
-            S(A(3), values(-100), reduction="sum"),
-            *integer_inputs(A(2, draw=integers(0, 3))),
-            S(A(4, 1), A(4, draw=integers(0, 1))),
-            S(A(1, 3), A(1, draw=integers(0, 3))),
-            *unlike_torch(
-                "PyTorch's second gradient is nan",
-                S(A(0, 3), A(0, draw=integers(0, 3)), reduction="mean"),
-            ),
-            *_reductions(A(0, 3), A(0, draw=integers(0, 3)), of=REDUCTIONS[1:]),
-            kink([0.0, -inf, 0.0], values(0), gradients=([-0.5, 0.0, 0.5],)),
-        ],
-        _cross_entropy,
-        _torch_cross_entropy,
-    ),
+    Case("softmax", [
+        *along(), S(A(3, 0)), *integer_inputs(), *_complex_samples(),
+        kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],)),
+    ], _softmax, torch=lambda torch, x, *, axis=-1: torch.softmax(x, axis)),
+    Case("log_softmax", [*along(), *integer_inputs(), *_complex_samples()],
+         lambda x, *, axis=-1: np.log(_softmax(x, axis=axis)),
+         lambda torch, x, *, axis=-1: torch.log_softmax(x, axis)),
+    Case("linear", [
+        *_LINEAR,
+        *beyond(
+            "torch",  # its matmul requires one dtype
+            S(A(4, 3, dtype="float32"), A(2, 3, dtype="float32"), A(2, dtype="float64")),
+            S(A(4, 3, dtype="float32"), A(2, 3, dtype="float64"), A(2, dtype="float32")),
+        ),
+    ], _linear, torch="nn.functional.linear", complex=True, relative_to="matrix"),
+    Case("dense", [
+        *(
+            replace(sample, static={"activation": activation})
+            for sample, activation in zip(_LINEAR, cycle(_ACTIVATIONS), strict=False)
+        ),
+        *(S(A(4, 3), A(2, 3), A(2), activation=activation) for activation in _ACTIVATIONS),
+        kink([[0.0, 1.0]], values([[1.0, 0.0]]), values([0.0]), activation="relu",
+             gradients=([[0.0, 0.0]], [[0.0, 0.0]], [0.0])),
+    ], _dense, _torch_dense, relative_to="matrix"),
+    Case("cross_entropy", [
+        *_reductions(A(4, 3), A(4, draw=integers(0, 3))),
+        *_reductions(A(3), A(draw=integers(0, 3))), S(A(4, 3), A(4, draw=integers(0, 3, "int32"))),
+        S(A(4, 3), A(4, draw=integers(0, 3, "uint8"))),
+        *_reductions(A(4, 3), values([2, -100, 0, -100])),
+        S(A(4, 3), A(4, draw=integers(0, 3)), ignore_index=1),
+        S(A(3), values(-100), reduction="sum"), *integer_inputs(A(2, draw=integers(0, 3))),
+        S(A(4, 1), A(4, draw=integers(0, 1))), S(A(1, 3), A(1, draw=integers(0, 3))),
+        *unlike_torch("PyTorch's second gradient is nan",
+                      S(A(0, 3), A(0, draw=integers(0, 3)), reduction="mean")),
+        *_reductions(A(0, 3), A(0, draw=integers(0, 3)), of=REDUCTIONS[1:]),
+        kink([0.0, -inf, 0.0], values(0), gradients=([-0.5, 0.0, 0.5],)),
+    ], _cross_entropy, _torch_cross_entropy),
     Case(
         "nll",
         [
-            S(A(4, 3), A(4, draw=integers(0, 3))),
-            S(A(3), A(draw=integers(0, 3))),
+            S(A(4, 3), A(4, draw=integers(0, 3))), S(A(3), A(draw=integers(0, 3))),
             S(A(2, 4, 3), A(2, 4, draw=integers(0, 3, "int32"))),
             S(A(0, 3), A(0, draw=integers(0, 3))),
             kink([0.0, -inf, 1.0], values(0), gradients=([-1.0, 0.0, 0.0],)),
@@ -201,31 +155,24 @@ CASES = [
         "binary_cross_entropy",
         [
             *_binary(_probabilities),
-            kink(
-                [0.0, 0.0, 1.0, 1.0],
-                values([0.0, 1.0, 0.0, 1.0], "float64"),
-                gradients=([0.0, -1e12, 1e12, 0.0], [100.0, 100.0, -100.0, -100.0]),
-            ),
+            kink([0.0, 0.0, 1.0, 1.0], values([0.0, 1.0, 0.0, 1.0], "float64"),
+                 gradients=([0.0, -1e12, 1e12, 0.0], [100.0, 100.0, -100.0, -100.0])),
         ],
         _binary_cross_entropy,
         lambda torch, x, target: torch.nn.functional.binary_cross_entropy(
-            x, target, reduction="none"
+            x, target, reduction="none",
         ),
     ),
-    Case(
-        "binary_cross_entropy_with_logits",
-        [*_binary(normal), S(values([-1e4, -30.0, 30.0, 1e4]), values([0.0, 0.3, 1.0, 1.0]))],
-        lambda x, target: np.logaddexp(0, x) - x * target,
-        lambda torch, x, target: torch.nn.functional.binary_cross_entropy_with_logits(
-            x, target, reduction="none"
-        ),
-    ),
+    Case("binary_cross_entropy_with_logits",
+         [*_binary(normal), S(values([-1e4, -30.0, 30.0, 1e4]), values([0.0, 0.3, 1.0, 1.0]))],
+         lambda x, target: np.logaddexp(0, x) - x * target,
+         lambda torch, x, target: torch.nn.functional.binary_cross_entropy_with_logits(
+             x, target, reduction="none",
+         )),
     Case(
         "mse",
         [
-            *_reductions(A(4, 3), A(4, 3)),
-            S(A(), A()),
-            *_reductions(A(0, 3), A(0, 3)),
+            *_reductions(A(4, 3), A(4, 3)), S(A(), A()), *_reductions(A(0, 3), A(0, 3)),
             S(A(3, dtype="float32"), A(3, draw=integers(0, 5))),
             S(A(3, dtype="float32"), A(3, dtype="float64")),
             kink([1.0, 2.0], [1.0, 1.0], gradients=([0.0, 1.0], [0.0, -1.0])),
@@ -233,21 +180,10 @@ CASES = [
         lambda x, target, *, reduction="mean": _reduce((x - target) ** 2, reduction),
         torch="nn.functional.mse_loss",
     ),
-    Case(
-        "one_hot",
-        [
-            S(A(4, draw=integers(0, 3)), n=3),
-            S(A(2, 2, draw=integers(0, 3, "int32")), n=5),
-            S(A(draw=integers(0, 3)), n=3),
-            S(A(0, draw=integers(0, 3)), n=3),
-        ],
-        lambda labels, *, n: np.eye(n, dtype=bool)[labels],
-        differentiable=False,
-    ),
-    Case(
-        "to_device",
-        [S(A(2, 3), device="cpu"), S(A(), device="cpu"), S(A(0), device="cpu")],
-        lambda x, *, device: x,
-        lambda torch, x, *, device: x.to(device),
-    ),
-]
+    Case("one_hot", [
+        S(A(4, draw=integers(0, 3)), n=3), S(A(2, 2, draw=integers(0, 3, "int32")), n=5),
+        S(A(draw=integers(0, 3)), n=3), S(A(0, draw=integers(0, 3)), n=3),
+    ], lambda labels, *, n: np.eye(n, dtype=bool)[labels], differentiable=False),
+    Case("to_device", [S(A(2, 3), device="cpu"), S(A(), device="cpu"), S(A(0), device="cpu")],
+         lambda x, *, device: x, lambda torch, x, *, device: x.to(device)),
+]  # fmt: skip

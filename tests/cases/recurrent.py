@@ -96,23 +96,11 @@ def _sized(gates, **static):
 
 
 CASES = [
-    Case(
-        "rnn",
-        [*_samples(1, 1, nonlinearity="tanh"), *_samples(1, 1, nonlinearity="relu")[1:2]],
-        _reference(_rnn),
-        _torch("rnn"),
-        relative_to="array",
-        sized=_sized(1, nonlinearity="tanh"),
-    ),
-    Case(
-        "lstm",
-        _samples(4, 2),
-        _reference(_lstm),
-        _torch("lstm"),
-        relative_to="array",
-        sized=_sized(4),
-    ),
-    Case(
-        "gru", _samples(3, 1), _reference(_gru), _torch("gru"), relative_to="array", sized=_sized(3)
-    ),
-]
+    Case("rnn", [
+        *_samples(1, 1, nonlinearity="tanh"), *_samples(1, 1, nonlinearity="relu")[1:2],
+    ], _reference(_rnn), _torch("rnn"), relative_to="array", sized=_sized(1, nonlinearity="tanh")),
+    Case("lstm", _samples(4, 2), _reference(_lstm), _torch("lstm"), relative_to="array",
+         sized=_sized(4)),
+    Case("gru", _samples(3, 1), _reference(_gru), _torch("gru"), relative_to="array",
+         sized=_sized(3)),
+]  # fmt: skip

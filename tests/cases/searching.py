@@ -68,66 +68,35 @@ def _topk(x, *, k, axis=-1, largest=True):
 
 
 SETS = [
-    S(A(8, draw=integers(0, 4))),
-    S(A(2, 5, draw=integers(0, 4))),
-    S(A(2, 5, draw=integers(0, 4, "int8"))),
-    S(A(6, draw=bools)),
-    S(A(2, 3)),
+    S(A(8, draw=integers(0, 4))), S(A(2, 5, draw=integers(0, 4))),
+    S(A(2, 5, draw=integers(0, 4, "int8"))), S(A(6, draw=bools)), S(A(2, 3)),
     kink([[1.5, 0.0], [-2.0, 1.5], [1.5, 0.0]], gradients=([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]],)),
-    kink([2.0, inf, -inf, inf], gradients=([1.0, 1.0, 1.0, 0.0],)),
-    S(A(draw=positive)),
-    S(A(0)),
-]
+    kink([2.0, inf, -inf, inf], gradients=([1.0, 1.0, 1.0, 0.0],)), S(A(draw=positive)), S(A(0)),
+]  # fmt: skip
 
 
 CASES = [
-    *cases(
-        "argmax argmin",
-        [*reduction(distinct, axes=[None, 0, 1, -1]), S(values([1, 3, 3, 1, 1, 3]))],
-        differentiable=False,
-    ),
-    Case(
-        "nonzero",
-        [
-            S(A(3, 4, draw=bools)),
-            S(A(2, 3, 2, draw=integers(0, 2))),
-            S(values([0.0, 1.5, -0.0, nan, -2.0])),
-            S(A(0)),
-            S(A(2, 0)),
-        ],
-        differentiable=False,
-        complex=True,
-    ),
-    Case(
-        "argwhere",
-        [S(A(3, 4, draw=bools)), S(A(4, draw=integers(0, 2))), S(A(2, 0))],
-        differentiable=False,
-    ),
-    Case(
-        "topk",
-        [
-            S(A(5, draw=distinct), k=3),
-            S(A(2, 4, draw=distinct), k=2, largest=False),
-            S(A(4, 2, draw=distinct), k=1, axis=0),
-            S(A(2, 3, draw=distinct), k=0),
-            kink(
-                [2.0, 1.0, 2.0, inf],
-                k=2,
-                gradients=([1.0, 0.0, 0.0, 1.0],),
-                unlike_torch="PyTorch takes any of equal elements",
-            ),
-        ],
-        _topk,
-        torch=True,
-    ),
+    *cases("argmax argmin", [
+        *reduction(distinct, axes=[None, 0, 1, -1]), S(values([1, 3, 3, 1, 1, 3])),
+    ], differentiable=False),
+    Case("nonzero", [
+        S(A(3, 4, draw=bools)), S(A(2, 3, 2, draw=integers(0, 2))),
+        S(values([0.0, 1.5, -0.0, nan, -2.0])), S(A(0)), S(A(2, 0)),
+    ], differentiable=False, complex=True),
+    Case("argwhere", [S(A(3, 4, draw=bools)), S(A(4, draw=integers(0, 2))), S(A(2, 0))],
+         differentiable=False),
+    Case("topk", [
+        S(A(5, draw=distinct), k=3), S(A(2, 4, draw=distinct), k=2, largest=False),
+        S(A(4, 2, draw=distinct), k=1, axis=0), S(A(2, 3, draw=distinct), k=0),
+        kink([2.0, 1.0, 2.0, inf], k=2, gradients=([1.0, 0.0, 0.0, 1.0],),
+             unlike_torch="PyTorch takes any of equal elements"),
+    ], _topk, torch=True),
     Case(
         "quantile",
         [
-            S(A(5, draw=distinct), 0.3),
-            S(A(2, 4, draw=distinct), 0.6, axis=1, keepdims=True),
+            S(A(5, draw=distinct), 0.3), S(A(2, 4, draw=distinct), 0.6, axis=1, keepdims=True),
             S(A(4, 2, draw=distinct), values([0.1, 0.5, 0.9]), axis=0),
-            S(A(2, 2, draw=distinct), values(0.4)),
-            S(A(4, draw=distinct), 1),
+            S(A(2, 2, draw=distinct), values(0.4)), S(A(4, draw=distinct), 1),
             *(S(A(5, draw=distinct), 0.35, method=method) for method in METHODS),
             *beyond(
                 "torch",  # its quantile lacks these
@@ -136,55 +105,42 @@ CASES = [
             *beyond("torch", S(A(2, 3, draw=integers(0, 9)), 0.5)),
         ],
         torch=lambda torch, x, q, *, axis=None, keepdims=False, method="linear": torch.quantile(
-            x, q, axis, keepdims, interpolation=method
+            x, q, axis, keepdims, interpolation=method,
         ),
     ),
-    Case(
-        "bincount",
-        [
-            S(A(6, draw=integers(0, 3)), minlength=5),
-            S(A(6, draw=integers(0, 3, "uint8")), A(6), minlength=3),
-            S(A(0, draw=integers(0, 1)), minlength=2),
-        ],
-    ),
-    Case(
-        "searchsorted",
-        [
-            S(values(np.array([0.1, 0.3], "float32")), 0.1),
-            *beyond("array_api_strict torch", S(values([1, 2, 2, 5]), 1.5)),
-            *(
-                S(*inputs, side=side)
-                for side in ("left", "right")
-                for inputs in (
-                    (A(6, draw=ascending), A(4)),
-                    (A(6, draw=ascending), A(2, 3)),
-                    (A(6, draw=ascending), A()),
-                    (A(6, draw=ascending), 0.25),
-                    (A(0), A(2)),
-                    (A(6, draw=ascending), A(0, 2)),
-                    (values([1, 2, 2, 5]), values([0, 2, 3, 5, 6])),
-                    (values([1, 2, 2, 5]), 2),
-                    (A(6, draw=ascending), 1),
-                    (values([-inf, 0.0, 0.0, inf]), values([-inf, 0.0, 1.0, inf])),
-                    (values([3.0, 1.0, 2.0]), values([[2.0, 0.0]]), values([1, 2, 0])),
-                    (values([1, 2, 2, 5]), A(3, dtype="float32")),
-                    (A(6, draw=ascending, dtype="float32"), A(3, dtype="float64")),
-                    (A(6, draw=ascending, layout="strided"), A(2, 3, layout="transposed")),
-                )
-            ),
-        ],
-        _searchsorted,
-        differentiable=False,
-    ),
+    Case("bincount", [
+        S(A(6, draw=integers(0, 3)), minlength=5),
+        S(A(6, draw=integers(0, 3, "uint8")), A(6), minlength=3),
+        S(A(0, draw=integers(0, 1)), minlength=2),
+    ]),
+    Case("searchsorted", [
+        S(values(np.array([0.1, 0.3], "float32")), 0.1),
+        *beyond("array_api_strict torch", S(values([1, 2, 2, 5]), 1.5)),
+        *(
+            S(*inputs, side=side)
+            for side in ("left", "right")
+            for inputs in (
+                (A(6, draw=ascending), A(4)),
+                (A(6, draw=ascending), A(2, 3)),
+                (A(6, draw=ascending), A()),
+                (A(6, draw=ascending), 0.25),
+                (A(0), A(2)),
+                (A(6, draw=ascending), A(0, 2)),
+                (values([1, 2, 2, 5]), values([0, 2, 3, 5, 6])),
+                (values([1, 2, 2, 5]), 2),
+                (A(6, draw=ascending), 1),
+                (values([-inf, 0.0, 0.0, inf]), values([-inf, 0.0, 1.0, inf])),
+                (values([3.0, 1.0, 2.0]), values([[2.0, 0.0]]), values([1, 2, 0])),
+                (values([1, 2, 2, 5]), A(3, dtype="float32")),
+                (A(6, draw=ascending, dtype="float32"), A(3, dtype="float64")),
+                (A(6, draw=ascending, layout="strided"), A(2, 3, layout="transposed")),
+            )
+        ),
+    ], _searchsorted, differentiable=False),
     Case("argsort", _sorting(), _argsort, differentiable=False),
-    Case(
-        "sort",
-        [*_sorting(), kink([2.0, -inf, inf, 2.0], gradients=([1.0, 1.0, 1.0, 1.0],))],
-        _sort,
-        _torch_sort,
-    ),
-    Case("unique_all", SETS, _unique),
-    Case("unique_counts", SETS, lambda x: _unique(x)[::3]),
+    Case("sort", [*_sorting(), kink([2.0, -inf, inf, 2.0], gradients=([1.0, 1.0, 1.0, 1.0],))],
+         _sort, _torch_sort),
+    Case("unique_all", SETS, _unique), Case("unique_counts", SETS, lambda x: _unique(x)[::3]),
     Case("unique_inverse", SETS, lambda x: _unique(x)[::2]),
     Case("unique_values", SETS, lambda x: _unique(x)[0]),
     Case(
@@ -192,8 +148,7 @@ CASES = [
         [
             S(A(2, 3, draw=integers(0, 5)), A(4, draw=integers(0, 5))),
             S(A(2, 3, draw=integers(0, 5)), A(2, 2, draw=integers(0, 5)), invert=True),
-            S(A(2, 3, draw=integers(0, 5)), 3),
-            S(3, A(2, 3, draw=integers(0, 5)), invert=True),
+            S(A(2, 3, draw=integers(0, 5)), 3), S(3, A(2, 3, draw=integers(0, 5)), invert=True),
             S(A(draw=integers(0, 5)), A(5, draw=integers(0, 5))),
             S(A(3, draw=integers(0, 5)), A(0, draw=integers(0, 5))),
             S(A(0, 2, draw=integers(0, 5)), A(3, draw=integers(0, 5)), invert=True),
@@ -202,4 +157,4 @@ CASES = [
         lambda x1, x2, *, invert=False: np.equal.outer(x1, np.ravel(x2)).any(-1) != invert,
         differentiable=False,
     ),
-]
+]  # fmt: skip

@@ -107,8 +107,7 @@ class TestNames:
                 key = name_of(theirs)
                 kinds = [key in FUNCTIONS, key in QUESTIONS, name in refused, key in MAKERS]
                 assert sum(kinds) == 1, f"{prefix}{name}"
-                is_ufunc = isinstance(theirs, np.ufunc)  # see test_protocols.py
-                assert is_ufunc or key in tested or key not in FUNCTIONS, f"{key} has no test"
+                assert key in tested or key not in FUNCTIONS, f"{key} has no test"
         assert not refused - {*np.__all__}
 
     def test_the_table_has_only_numpys_names(self):
@@ -141,45 +140,20 @@ class TestNames:
 # What NumPy does with other dtypes and shapes, by the values of x.
 OTHERS = {
     ((3, 0, -2), (7, 5, 0)): """
-np.sum(x, axis=0, initial=2.0)
-np.prod(x, initial=2)
-np.nansum(x, axis=0)
-np.nanprod(x)
-np.nanmean(x, axis=1)
-np.nancumsum(x)
-np.nanmedian(x, axis=0)
-np.argwhere(x)
-np.nanmax(x, axis=1)
-np.nanmin(x)
-np.bincount(np.array([0, 1, 1]), x[0, :])
-np.fmod(x, 4)
-np.fmod(-x, 4)
-np.round(x, 1)
-np.round(x * 13, -1)
-np.modf(x)
-np.divmod(x, [2, 3, 4])
-np.linalg.matrix_transpose(x)
-np.logical_and(x, [True, False, 2])
-np.logical_or(x, 0)
-np.logical_xor(x, x[0, :])
-np.logical_not(x)
-np.trim_zeros(x[0, :])
-np.trim_zeros(x * 0)
+np.sum(x, axis=0, initial=2.0); np.prod(x, initial=2); np.nansum(x, axis=0); np.nanprod(x)
+np.nanmean(x, axis=1); np.nancumsum(x); np.nanmedian(x, axis=0); np.argwhere(x)
+np.nanmax(x, axis=1); np.nanmin(x); np.bincount(np.array([0, 1, 1]), x[0, :]); np.fmod(x, 4)
+np.fmod(-x, 4); np.round(x, 1); np.round(x * 13, -1); np.modf(x); np.divmod(x, [2, 3, 4])
+np.linalg.matrix_transpose(x); np.logical_and(x, [True, False, 2]); np.logical_or(x, 0)
+np.logical_xor(x, x[0, :]); np.logical_not(x); np.trim_zeros(x[0, :]); np.trim_zeros(x * 0)
 """,
     (1 + 2j, -3j, 2 - 1j, complex(np.nan, np.inf)): """
-np.nanvar(x[:3])
-np.var(x, where=[True, True, False, False])
-np.nan_to_num(x, posinf=3.0)
+np.nanvar(x[:3]); np.var(x, where=[True, True, False, False]); np.nan_to_num(x, posinf=3.0)
 np.logical_not(x - x[0])
 """,
     ((), ()): """
-np.max(x, initial=2.0)
-np.min(x, axis=1, initial=2.0)
-np.median(x, axis=1)
-np.median(x, axis=0)
-np.median(x, axis=(0, 1), keepdims=True)
-np.sum(x, axis=1)
-np.cov(x)
+np.max(x, initial=2.0); np.min(x, axis=1, initial=2.0); np.median(x, axis=1); np.median(x, axis=0)
+np.median(x, axis=(0, 1), keepdims=True); np.sum(x, axis=1); np.cov(x)
 """,
 }
 
@@ -216,24 +190,17 @@ class TestValues:
     def test_constants(self, name):
         calls = {
             "can_cast": lambda x: (x.dtype, np.float32),
-            "einsum_path": lambda x: ("ij,jk->ik", x, x.T),
-            "ix_": lambda x: (x[0] > 0.3, [0, 1]),
-            "digitize": lambda x: (x, x[0][:1]),
-            "histogram2d": lambda x: (x[0], x[1], 2),
-            "histogramdd": lambda x: (x, 2),
-            "histogram": lambda x: (x, 4),
-            "packbits": lambda x: (x > 0.4,),
-            "unpackbits": lambda x: ((x * 100).astype("uint8"),),
+            "einsum_path": lambda x: ("ij,jk->ik", x, x.T), "ix_": lambda x: (x[0] > 0.3, [0, 1]),
+            "digitize": lambda x: (x, x[0][:1]), "histogram2d": lambda x: (x[0], x[1], 2),
+            "histogramdd": lambda x: (x, 2), "histogram": lambda x: (x, 4),
+            "packbits": lambda x: (x > 0.4,), "unpackbits": lambda x: ((x * 100).astype("uint8"),),
             "ravel_multi_index": lambda x: ((x > 0.4).astype("int64"), (2, 2)),
             "unravel_index": lambda x: ((x > 0.4).astype("int64"), (2, 2)),
-            "lexsort": lambda x: (x,),
-            "argpartition": lambda x: (x, 1),
+            "lexsort": lambda x: (x,), "argpartition": lambda x: (x, 1),
             "diag_indices_from": lambda x: (x[:, :2],),
-            **dict.fromkeys(
-                ("array_equal", "array_equiv", "may_share_memory", "shares_memory"),
-                lambda x: (x, x),
-            ),
-        }
+            **dict.fromkeys(("array_equal", "array_equiv", "may_share_memory", "shares_memory"),
+                            lambda x: (x, x)),
+        }  # fmt: skip
         arguments = calls.get(name, lambda x: (x,))
         expected = leaves(getattr(np, name)(*arguments(A)))
         found = leaves(getattr(gnp, name)(*arguments(gg.tensor(A, requires_grad=True))))
@@ -244,16 +211,15 @@ class TestValues:
 
     def test_dtypes_of_single_precision(self):
         x, values = gg.tensor(A, dtype=gg.float32), A.astype("float32")
-        for line in """np.fmax(x, 0.5); np.fmin(2, x); np.heaviside(x, 0.5); np.fmod(x, 0.3)
+        for line in lines("""np.fmax(x, 0.5); np.fmin(2, x); np.heaviside(x, 0.5); np.fmod(x, 0.3)
             np.logaddexp2(x, 1.0); np.mean(x); np.var(x); np.median(x); np.cov(x); np.kron(x, x)
             np.linspace(x[0, :], 1.0, 3); np.interp(x, [0.0, 1.0], [2.0, 3.0]); np.sinc(x)
             np.where(x > 0.5, x, 0.0); np.pad(x, 1, constant_values=2.0); np.unwrap(x)
             np.average(x, weights=x); np.gradient(x, 0.5)[0]; np.fft.rfft(x); np.nanvar(x)
             np.clip(x, 0.1, 0.5); np.select([x > 0.5], [x], 0.0); np.trapezoid(x, dx=0.5)
-            """.replace("\n", ";").split(";"):
-            if line := line.strip():
-                expected = np.asarray(evaluate(line, np, values)[0])
-                assert evaluate(line, gnp, x)[0].dtype == expected.dtype, line
+            """):
+            expected = np.asarray(evaluate(line, np, values)[0])
+            assert evaluate(line, gnp, x)[0].dtype == expected.dtype, line
 
     def test_gradients_at_zero(self):
         for line, expected in (
@@ -275,20 +241,12 @@ class TestValues:
         with pytest.raises(TypeError, match="weights"):
             np.histogram(A, weights=gg.tensor(A, requires_grad=True))
 
-    @pytest.mark.parametrize(
-        "line",
-        [
-            "np.append(x, x, axis=2)",
-            "np.cumsum(x, axis=-3)",
-            "np.delete(x, 0, axis=2)",
-            "np.insert(x, 0, 1.0, axis=-3)",
-            "np.nanquantile(x, 1.5)",
-            "np.outer(x)",
-            "np.sort(x, axis=2)",
-            "np.take(x, [0], axis=2)",
-            "np.take_along_axis(x, A.astype(int), axis=2)",
-        ],
-    )
+    @pytest.mark.parametrize("line", [
+        "np.append(x, x, axis=2)", "np.cumsum(x, axis=-3)", "np.delete(x, 0, axis=2)",
+        "np.insert(x, 0, 1.0, axis=-3)", "np.nanquantile(x, 1.5)", "np.outer(x)",
+        "np.sort(x, axis=2)", "np.take(x, [0], axis=2)",
+        "np.take_along_axis(x, A.astype(int), axis=2)",
+    ])  # fmt: skip
     def test_what_numpy_refuses_is_refused(self, line):
         for x in (A, gg.tensor(A)):
             with pytest.raises((IndexError, TypeError, ValueError)):
@@ -348,40 +306,13 @@ class TestValues:
 
 
 METHODS = """
-x.ravel()
-x.flatten()
-x.squeeze()
-x[:1, :].squeeze()
-x[:1, :].squeeze(0)
-x[None, ...].transpose()
-x[None, ...].transpose(2, 0, 1)
-x[None, ...].transpose((2, 0, 1))
-x.transpose(1, 0)
-x.swapaxes(0, 1)
-x[None, ...].swapaxes(0, -1)
-x.dot(A.T)
-x[0, :].dot(A[1, :])
-x.cumsum()
-x.cumsum(1)
-x.cumsum(axis=0)
-x.cumprod()
-x.cumprod(axis=-1)
-x.copy()
-x.diagonal()
-x.diagonal(1)
-x[None, ...].diagonal(-1, 2, 0)
-x.trace()
-x[None, ...].trace(1, axis1=1, axis2=2)
-x.take([3, 0, 3])
-x.take([[1, 0], [0, 0]], 1)
-x.take([-1, 0], axis=0)
-x.take(1)
-x.take((0, 1))
-x.take(())
-x.take(1, axis=-1)
-x[:, (0,)]
-x[(1, 0), (0, 2)]
-x[(0, 1), ...]
+x.ravel(); x.flatten(); x.squeeze(); x[:1, :].squeeze(); x[:1, :].squeeze(0)
+x[None, ...].transpose(); x[None, ...].transpose(2, 0, 1); x[None, ...].transpose((2, 0, 1))
+x.transpose(1, 0); x.swapaxes(0, 1); x[None, ...].swapaxes(0, -1); x.dot(A.T); x[0, :].dot(A[1, :])
+x.cumsum(); x.cumsum(1); x.cumsum(axis=0); x.cumprod(); x.cumprod(axis=-1); x.copy(); x.diagonal()
+x.diagonal(1); x[None, ...].diagonal(-1, 2, 0); x.trace(); x[None, ...].trace(1, axis1=1, axis2=2)
+x.take([3, 0, 3]); x.take([[1, 0], [0, 0]], 1); x.take([-1, 0], axis=0); x.take(1); x.take((0, 1))
+x.take(()); x.take(1, axis=-1); x[:, (0,)]; x[(1, 0), (0, 2)]; x[(0, 1), ...]
 """
 
 
@@ -435,7 +366,7 @@ class TestDerivatives:
                 assert_allclose(library.values(y.grad), x.grad.numpy(), rtol=1e-7, atol=1e-9)
 
     def test_vmap(self):
-        rows = np.stack([SMOOTH_AT, SMOOTH_AT * 1.1])
+        rows = np.stack([SMOOTH_AT, SMOOTH_AT * 1.05])
         for line, checked in every(ALL):
             is_by_value = function_of(line) in BY_VALUES
             if is_by_value or number(line, gg.tensor(A, requires_grad=True)) is None:

@@ -35,13 +35,10 @@ CASES = {
         (lambda sp, ab, b: sp.linalg.solve_banded((1, 0), ab, b), 2 + A[:2] + 1j * A[2:], B + 1j),
     ],
     "linalg.cho_solve": [
-        (
-            lambda sp, a, b, lower=lower: sp.linalg.cho_solve(
-                sp.linalg.cho_factor((a + a.T) / 2, lower), b
-            ),
-            POSITIVE,
-            B,
-        )
+        (lambda sp, a, b, lower=lower: sp.linalg.cho_solve(
+             sp.linalg.cho_factor((a + a.T) / 2, lower), b,
+         ),
+         POSITIVE, B)
         for lower in (False, True)
     ],
     "linalg.cholesky": [(lambda sp, a: sp.linalg.cholesky((a + a.T) / 2, lower=True), POSITIVE)],
@@ -59,7 +56,7 @@ CASES = {
         (lambda sp, a: sp.linalg.logm(a), C + 0.3j * C.T),
     ],
     "linalg.solve_sylvester": [
-        (lambda sp, a, b, q: sp.linalg.solve_sylvester(a, b, q), POSITIVE, C, A[:, :3])
+        (lambda sp, a, b, q: sp.linalg.solve_sylvester(a, b, q), POSITIVE, C, A[:, :3]),
     ],
     "linalg.lu": [
         *((lambda sp, a: sp.linalg.lu(a)[1], a) for a in (A, A[:2], B)),
@@ -74,19 +71,17 @@ CASES = {
     "signal.convolve": [
         (lambda sp, x, y, m=m, how=how: sp.signal.convolve(x, y, m, how), *arrays)
         for how in ("direct", "fft")
-        for m, *arrays in (
-            ("full", A, B),
-            ("same", A[:, :3], B),
-            ("valid", B[:2], A),
-            ("full", A[0] + 1j * A[1], B[:, 0] + 1j * B[:, 1]),
-        )
+        for m, *arrays in (("full", A, B),
+                           ("same", A[:, :3], B),
+                           ("valid", B[:2], A),
+                           ("full", A[0] + 1j * A[1], B[:, 0] + 1j * B[:, 1]))
     ],
     "signal.correlate": [
         (lambda sp, x, y: sp.signal.correlate(x, y, "same"), A, B),
         (lambda sp, x, y: sp.signal.correlate(x, y), A[0] + 1j * A[1], A[2, :2] + 1j),
     ],
     "signal.fftconvolve": [
-        (lambda sp, x, y: sp.signal.fftconvolve(x, y, "same", axes=1), A[:, :3], B[:1])
+        (lambda sp, x, y: sp.signal.fftconvolve(x, y, "same", axes=1), A[:, :3], B[:1]),
     ],
     "signal.lfilter": [
         (lambda sp, b, a, x: sp.signal.lfilter(b, a, x), B[0], C[0], A),
@@ -96,39 +91,27 @@ CASES = {
     ],
     "interpolate.interp1d": [
         (lambda sp, x, y, q: sp.interpolate.interp1d(x, y)(q), X, Y.T, PLACES),
-        (
-            lambda sp, x, y, q: sp.interpolate.interp1d(
-                x, y, axis=0, fill_value=(1.0, 2.0), bounds_error=False
-            )(q),
-            *(X[::-1], Y, PLACES * 2 - 0.5),
-        ),
-        (
-            lambda sp, x, y, q: sp.interpolate.interp1d(
-                x, y, "cubic", 0, fill_value="extrapolate", assume_sorted=True
-            )(q),
-            *(X, Y, PLACES.reshape(3, 1) * 2 - 0.5),
-        ),
+        (lambda sp, x, y, q: sp.interpolate.interp1d(
+             x, y, axis=0, fill_value=(1.0, 2.0), bounds_error=False,
+         )(q),
+         *(X[::-1], Y, PLACES * 2 - 0.5)),
+        (lambda sp, x, y, q: sp.interpolate.interp1d(
+             x, y, "cubic", 0, fill_value="extrapolate", assume_sorted=True,
+         )(q),
+         *(X, Y, PLACES.reshape(3, 1) * 2 - 0.5)),
     ],
     "interpolate.CubicSpline": [
         *(
-            (
-                lambda sp, x, y, q, bc=bc: sp.interpolate.CubicSpline(x, y, bc_type=bc)(q),
-                *(X[:n], Y[:n], PLACES),
-            )
-            for n, bc in (
-                *((n, "not-a-knot") for n in (2, 3, 4)),
-                *((n, ENDS) for n in (2, 3)),
-                (3, ("not-a-knot", "natural")),
-                (3, ("clamped", "not-a-knot")),
-            )
+            (lambda sp, x, y, q, bc=bc: sp.interpolate.CubicSpline(x, y, bc_type=bc)(q),
+             *(X[:n], Y[:n], PLACES))
+            for n, bc in (*((n, "not-a-knot") for n in (2, 3, 4)), *((n, ENDS) for n in (2, 3)),
+                          (3, ("not-a-knot", "natural")), (3, ("clamped", "not-a-knot")))
         ),
         *(
-            (
-                lambda sp, y, n=n, nu=nu: sp.interpolate.CubicSpline(
-                    X[:n].tolist(), closed(sp, y), bc_type="periodic"
-                )([3.1, 3.9, 5.2], nu),
-                Y[:n],
-            )
+            (lambda sp, y, n=n, nu=nu: sp.interpolate.CubicSpline(
+                 X[:n].tolist(), closed(sp, y), bc_type="periodic",
+             )([3.1, 3.9, 5.2], nu),
+             Y[:n])
             for n, nu in ((2, 0), (3, 0), (6, 0), (6, 1))
         ),
         *(
@@ -137,35 +120,25 @@ CASES = {
         ),
     ],
     "stats.multivariate_normal": [
-        (
-            lambda sp, x, m, s: sp.stats.multivariate_normal.logpdf(x, m, (s + s.T) / 2),
-            *(A[:3], A[3], POSITIVE),
-        ),
+        (lambda sp, x, m, s: sp.stats.multivariate_normal.logpdf(x, m, (s + s.T) / 2),
+         *(A[:3], A[3], POSITIVE)),
         (lambda sp, x, s: sp.stats.multivariate_normal(cov=s).pdf(x), B[:, 0], np.array(1.3)),
-        (
-            lambda sp, s: sp.stats.multivariate_normal.logpdf([0.3, 1.0], [0.0, 0.1], s),
-            np.array([0.5, 2]),
-        ),
-        (
-            lambda sp, s: sp.stats.multivariate_normal.logpdf(
-                0.5 * s[:, 0] + s[:, 1], cov=s @ s.T, allow_singular=True
-            ),
-            C[:, :2],
-        ),
+        (lambda sp, s: sp.stats.multivariate_normal.logpdf([0.3, 1.0], [0.0, 0.1], s),
+         np.array([0.5, 2])),
+        (lambda sp, s: sp.stats.multivariate_normal.logpdf(
+             0.5 * s[:, 0] + s[:, 1], cov=s @ s.T, allow_singular=True,
+         ),
+         C[:, :2]),
         (lambda sp, s: sp.stats.multivariate_normal.entropy(cov=s @ s.T), C),
-        (
-            lambda sp, s: sp.stats.multivariate_normal(cov=s @ s.T, allow_singular=True).entropy(),
-            C[:, :2],
-        ),
+        (lambda sp, s: sp.stats.multivariate_normal(cov=s @ s.T, allow_singular=True).entropy(),
+         C[:, :2]),
     ],
     "stats.dirichlet": [
         (lambda sp, a: sp.stats.dirichlet.logpdf([0.2, 0.3, 0.5], a), np.array([0.7, 2, 3])),
-        (
-            lambda sp, x, a: sp.stats.dirichlet(a).pdf(x),
-            *(np.array([[0.2, 0.1], [0.3, 0.7]]), np.array([1.5, 2, 3])),
-        ),
+        (lambda sp, x, a: sp.stats.dirichlet(a).pdf(x),
+         *(np.array([[0.2, 0.1], [0.3, 0.7]]), np.array([1.5, 2, 3]))),
     ],
-}
+}  # fmt: skip
 
 
 def closed(sp, y):
@@ -303,16 +276,9 @@ def test_long_signals():
 # Distributions: shape parameters, and points where derivatives are compared.
 
 CONTINUOUS = {
-    "norm": (),
-    "t": (2.5,),
-    "gamma": (1.7,),
-    "beta": (1.3, 2.2),
-    "chi2": (3.1,),
-    "expon": (),
-    "laplace": (),
-    "logistic": (),
-    "lognorm": (0.8,),
-}
+    "norm": (), "t": (2.5,), "gamma": (1.7,), "beta": (1.3, 2.2), "chi2": (3.1,), "expon": (),
+    "laplace": (), "logistic": (), "lognorm": (0.8,),
+}  # fmt: skip
 DISCRETE = {"poisson": (3.2,), "binom": (6, 0.3), "bernoulli": (0.3,)}
 OF_POINTS = ["cdf", "sf", "logcdf", "logsf"]
 OF_PROBABILITIES = ["ppf", "isf"]
@@ -542,15 +508,9 @@ def test_odeint_forward_and_backward_in_time(duration):
 def test_derivatives_of_odeint(adjoint):
     def final(y0, t, parameters):
         return gg.scipy.integrate.odeint(
-            lambda t, y, p: p["rate"] * gg.stack([y[1], -gg.sin(y[0]) - t]),
-            y0,
-            t,
-            (parameters,),
-            tfirst=True,
-            adjoint=adjoint,
-            rtol=1e-10,
-            atol=1e-10,
-        )
+            lambda t, y, p: p["rate"] * gg.stack([y[1], -gg.sin(y[0]) - t]), y0, t, (parameters,),
+            tfirst=True, adjoint=adjoint, rtol=1e-10, atol=1e-10,
+        )  # fmt: skip
 
     inputs = [gg.tensor(np.array(x)).requires_grad_() for x in ([0.4, 0.1], [0.1, 0.4, 0.7], 1.3)]
 

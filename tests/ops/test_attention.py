@@ -2,9 +2,11 @@
 
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
+from samples import every
 
 import gpugrad as gg
 from gpugrad import nn
@@ -37,6 +39,7 @@ def some(*shape):
 
 FUTURE = np.triu(np.ones((N, N), bool), 1)
 INFINITE = np.where(FUTURE, -np.inf, 0.0)
+attend = functional.scaled_dot_product_attention
 
 
 # Scaled dot-product attention
@@ -44,12 +47,11 @@ INFINITE = np.where(FUTURE, -np.inf, 0.0)
 
 def attention_and_gradients(library, tensor, arrays, mask, **options):
     inputs = [tensor(x, requires_grad=True) for x in arrays]
-    leaves = list(inputs)
     if mask is not None:
-        mask = tensor(mask, requires_grad=mask.dtype.kind == "f")
-        leaves += [mask] if mask.requires_grad else []
-    out = library.nn.functional.scaled_dot_product_attention(*inputs, mask, **options)
+        inputs.append(tensor(mask, requires_grad=mask.dtype.kind == "f"))
+    out = library.nn.functional.scaled_dot_product_attention(*inputs, **options)
     weights = tensor(drawn(*out.shape, seed=1))
+    leaves = [x for x in inputs if x.requires_grad]
     return [out, *library.autograd.grad((out * weights).sum(), leaves)]
 
 
@@ -62,6 +64,7 @@ def test_attention_is_pytorchs(small, monkeypatch):
     nowhere[1:] = 0
     table = [
         ((query, key, value), None, {}),
+        ((query, key, value), None, {"enable_gqa": True}),
         ((query, key, value), None, {"scale": 0.3}),
         ((query, key, value), None, {"is_causal": True}),
         ((alike), None, {"is_causal": True}),
@@ -78,13 +81,13 @@ def test_attention_is_pytorchs(small, monkeypatch):
     if small:
         monkeypatch.setattr(blocks, "_BLOCK", 8)
         monkeypatch.setattr(blocks, "_ROWS", 2)
-    for shapes, mask, options in table:
+    for (shapes, mask, options), checked in every(table):
         arrays = [drawn(*shape) for shape in shapes]
-        ours = attention_and_gradients(gg, gg.tensor, arrays, mask, **options)
-        theirs = attention_and_gradients(torch, torch.tensor, arrays, mask, **options)
-        for x, y in zip(ours, theirs, strict=True):
-            given = f"{shapes} {None if mask is None else mask.shape} {options}"
-            assert_close(x.detach().numpy(), y.detach().numpy(), rtol=1e-9, atol=1e-12), given
+        with checked:
+            ours = attention_and_gradients(gg, gg.tensor, arrays, mask, **options)
+            theirs = attention_and_gradients(torch, torch.tensor, arrays, mask, **options)
+            for x, y in zip(ours, theirs, strict=True):
+                assert_close(x.detach().numpy(), y.detach().numpy(), rtol=1e-9, atol=1e-12)
 
 
 def test_second_derivatives_go_through_blocks(monkeypatch):
@@ -115,8 +118,7 @@ def peak(length):
         for i in range(3)
     )
     tracemalloc.start()
-    out = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-    out.sum().backward()
+    attend(query, key, value, is_causal=True).sum().backward()
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return most
@@ -139,20 +141,20 @@ def test_dropout_drops_weights(small, monkeypatch):
     n, m, p = 40, 50, 0.3
     query, key = gg.tensor(drawn(2, n, 4)), gg.tensor(drawn(2, m, 4))
 
-    def attend(value, seed):
-        return functional.scaled_dot_product_attention(
-            query, key, value, dropout_p=p, generator=gg.random.Generator(seed)
-        )
+    def ours(query, key, value, seed=0):
+        generator = gg.random.Generator(seed)
+        return attend(query, key, value, dropout_p=p, generator=generator)
 
-    found = attend(gg.asarray(np.eye(m)), 0).numpy()
+    eye = gg.asarray(np.eye(m))
+    found = ours(query, key, eye).numpy()
     weights = gg.softmax(query @ gg.matrix_transpose(key) / 2).numpy()
     kept = found != 0
     assert abs(kept.mean() - (1 - p)) < 0.03
     assert (kept[0] != kept[1]).any()
     assert (kept[:, 0] != kept[:, -1]).any()
     assert_close(found, np.where(kept, weights / (1 - p), 0), rtol=1e-12, atol=1e-15)
-    assert_close(found, attend(gg.asarray(np.eye(m)), 0).numpy())
-    assert (found != attend(gg.asarray(np.eye(m)), 1).numpy()).any()
+    assert_close(found, ours(query, key, eye).numpy())
+    assert (found != ours(query, key, eye, seed=1).numpy()).any()
     # Its derivatives are those of the same weights dropped by hand.
     value = gg.tensor(drawn(2, m, 3))
     factor = gg.asarray(kept / (1 - p))
@@ -160,61 +162,39 @@ def test_dropout_drops_weights(small, monkeypatch):
     def by_hand(query, key, value):
         return (gg.softmax(query @ gg.matrix_transpose(key) / 2) * factor) @ value
 
-    def ours(query, key, value):
-        return functional.scaled_dot_product_attention(
-            query, key, value, dropout_p=p, generator=gg.random.Generator(0)
-        )
-
     for i in range(3):
-        a, b = (gg.grad(lambda *xs, f=f: (f(*xs) ** 2).sum(), argnums=i) for f in (ours, by_hand))
-        assert_close(
-            a(query, key, value).numpy(), b(query, key, value).numpy(), rtol=1e-9, atol=1e-12
+        a, b = (
+            gg.grad(lambda *xs, f=f: (f(*xs) ** 2).sum(), argnums=i)(query, key, value)
+            for f in (ours, by_hand)
         )
+        assert_close(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
 
 
 def test_inside_vmap_each_example_drops_its_own_weights():
-    x = gg.ones((3, 8, 2), dtype=gg.float64)
     eye = gg.asarray(np.eye(8))
-
-    def call(x):
-        return functional.scaled_dot_product_attention(x, x, eye, dropout_p=0.5)
-
-    found = gg.vmap(call)(x).numpy()
+    x = gg.ones((3, 8, 2), dtype=gg.float64)
+    found = gg.vmap(lambda x: attend(x, x, eye, dropout_p=0.5))(x).numpy()
     assert (found[0] != found[1]).any()
     assert (found[1] != found[2]).any()
 
 
 Q, K = gg.ones((2, 3, 4)), gg.ones((2, 5, 4))
-attend = functional.scaled_dot_product_attention
 
 
-@pytest.mark.parametrize(
-    "call, kind, message",
-    [
-        (lambda: attend(Q, K, K[..., :4, :]), ValueError, r"^attention: query .* do not fit:"),
-        (lambda: attend(Q, K[..., :2], K), ValueError, r"\(2, 3, 4\), \(2, 5, 2\)"),
-        (lambda: attend(Q[0, 0], K, K), ValueError, "at least two axes"),
-        (lambda: attend(Q, gg.ones((3, 5, 4)), K), ValueError, "leading axes .* do not broadcast"),
-        (
-            lambda: attend(Q, K, K, gg.ones((5, 3))),
-            ValueError,
-            r"for 3 queries and 5 keys must broadcast to \(..., 3, 5\), but its shape is \(5, 3\)",
-        ),
-        (lambda: attend(Q, K, K, gg.ones((3, 5), dtype=gg.float64)), TypeError, "bools or of"),
-        (lambda: attend(Q, K, K, gg.ones((3, 5)), is_causal=True), ValueError, "not both"),
-        (lambda: attend(Q, K, K, dropout_p=1.5), ValueError, "probability p must be from 0 to 1"),
-        (lambda: attend(Q, K, K, enable_gqa=True), None, ""),
-        (
-            lambda: attend(Q, gg.ones((3, 5, 4)), gg.ones((3, 5, 4)), enable_gqa=True),
-            ValueError,
-            "multiple of those of key",
-        ),
-    ],
-)
+@pytest.mark.parametrize("call, kind, message", [
+    (lambda: attend(Q, K, K[..., :4, :]), ValueError, r"^attention: query .* do not fit:"),
+    (lambda: attend(Q, K[..., :2], K), ValueError, r"\(2, 3, 4\), \(2, 5, 2\)"),
+    (lambda: attend(Q[0, 0], K, K), ValueError, "at least two axes"),
+    (lambda: attend(Q, gg.ones((3, 5, 4)), K), ValueError, "leading axes .* do not broadcast"),
+    (lambda: attend(Q, K, K, gg.ones((5, 3))), ValueError,
+     r"for 3 queries and 5 keys must broadcast to \(..., 3, 5\), but its shape is \(5, 3\)"),
+    (lambda: attend(Q, K, K, gg.ones((3, 5), dtype=gg.float64)), TypeError, "bools or of"),
+    (lambda: attend(Q, K, K, gg.ones((3, 5)), is_causal=True), ValueError, "not both"),
+    (lambda: attend(Q, K, K, dropout_p=1.5), ValueError, "probability p must be from 0 to 1"),
+    (lambda: attend(Q, gg.ones((3, 5, 4)), gg.ones((3, 5, 4)), enable_gqa=True), ValueError,
+     "multiple of those of key"),
+])  # fmt: skip
 def test_errors_of_attention(call, kind, message):
-    if kind is None:
-        call()
-        return
     with pytest.raises(kind, match=message):
         call()
 
@@ -236,20 +216,19 @@ def layer_row(kind, inputs, call=None, before=(), **options):
     return kind, (WIDTH, HEADS, *before, 5, 0.0), options, inputs, call or {}
 
 
-def encoder(library, norm):
-    layer = library.nn.TransformerEncoderLayer(WIDTH, HEADS, 5, 0.0, batch_first=True)
-    return library.nn.TransformerEncoder(layer, 2, library.nn.LayerNorm(WIDTH) if norm else None)
+def stack_of(kind, library, norm=True, **options):
+    """Two layers of an encoder or a decoder."""
+    layer = getattr(library.nn, f"Transformer{kind}Layer")(WIDTH, HEADS, 5, 0.0, **options)
+    norm = library.nn.LayerNorm(WIDTH) if norm else None
+    return getattr(library.nn, f"Transformer{kind}")(layer, 2, norm)
 
 
-def decoder(library, norm):
-    layer = library.nn.TransformerDecoderLayer(WIDTH, HEADS, 5, 0.0)
-    return library.nn.TransformerDecoder(layer, 2, library.nn.LayerNorm(WIDTH) if norm else None)
+encoder, decoder = partial(stack_of, "Encoder"), partial(stack_of, "Decoder")
 
 
 CROSS = [X, MEMORY, drawn(M, BATCH, WIDTH, seed=1)]
 ROWS = [
-    attention_row(),
-    attention_row(call={"average_attn_weights": False}),
+    attention_row(), attention_row(call={"average_attn_weights": False}),
     attention_row(call={"need_weights": False}),
     attention_row(call={"need_weights": False, "attn_mask": FUTURE, "is_causal": True}),
     attention_row(call={"attn_mask": FUTURE, "key_padding_mask": PADDING}),
@@ -259,63 +238,38 @@ ROWS = [
     attention_row(call={"need_weights": False, "attn_mask": drawn(N, N)}, bias=False),
     attention_row([X[:, 0]] * 3),
     attention_row([X[:, 0], MEMORY[:, 0], MEMORY[:, 0]], {"key_padding_mask": some(M)}),
-    attention_row(CROSS),
-    attention_row([X, MEMORY, MEMORY], {"need_weights": False}),
+    attention_row(CROSS), attention_row([X, MEMORY, MEMORY], {"need_weights": False}),
     attention_row([X.swapaxes(0, 1)] * 3, {"attn_mask": FUTURE}, batch_first=True),
     attention_row([X, MEMORY[..., :3], MEMORY[..., :5]], kdim=3, vdim=5),
     attention_row(CROSS, {"attn_mask": some(N, M)}, add_bias_kv=True),
     attention_row(call={"key_padding_mask": PADDING}, add_bias_kv=True, add_zero_attn=True),
     layer_row("TransformerEncoderLayer", [X]),
     layer_row("TransformerEncoderLayer", [X[:, 0]], norm_first=True, layer_norm_eps=0.1),
-    layer_row(
-        "TransformerEncoderLayer",
-        [X.swapaxes(0, 1)],
-        {"src_mask": FUTURE, "src_key_padding_mask": PADDING},
-        activation="gelu",
-        batch_first=True,
-        bias=False,
-    ),
+    layer_row("TransformerEncoderLayer", [X.swapaxes(0, 1)], {
+        "src_mask": FUTURE, "src_key_padding_mask": PADDING,
+    }, activation="gelu", batch_first=True, bias=False),
     layer_row("TransformerEncoderLayer", [X], {"src_mask": FUTURE, "is_causal": True}),
     layer_row("TransformerDecoderLayer", [X, MEMORY]),
-    layer_row(
-        "TransformerDecoderLayer",
-        [X, MEMORY],
-        {
-            "tgt_mask": FUTURE,
-            "tgt_is_causal": True,
-            "memory_mask": some(N, M),
-            "tgt_key_padding_mask": PADDING,
-            "memory_key_padding_mask": some(BATCH, M),
-        },
-        norm_first=True,
-    ),
-    (encoder, (False,), {}, [X], {}),
-    (encoder, (True,), {}, [X.swapaxes(0, 1)], {"mask": FUTURE, "is_causal": True}),
-    (decoder, (True,), {}, [X, MEMORY], {"tgt_mask": FUTURE}),
+    layer_row("TransformerDecoderLayer", [X, MEMORY], {
+        "tgt_mask": FUTURE, "tgt_is_causal": True, "memory_mask": some(N, M),
+        "tgt_key_padding_mask": PADDING, "memory_key_padding_mask": some(BATCH, M),
+    }, norm_first=True),
+    (encoder, (False,), {"batch_first": True}, [X], {}),
+    (encoder, (), {"batch_first": True}, [X.swapaxes(0, 1)], {"mask": FUTURE, "is_causal": True}),
+    (decoder, (), {}, [X, MEMORY], {"tgt_mask": FUTURE}),
     layer_row("Transformer", [MEMORY, X], before=(2, 1)),
-    layer_row(
-        "Transformer",
-        [MEMORY.swapaxes(0, 1), X.swapaxes(0, 1)],
-        {
-            "src_key_padding_mask": some(BATCH, M),
-            "tgt_mask": FUTURE,
-            "tgt_is_causal": True,
-            "memory_key_padding_mask": some(BATCH, M),
-        },
-        before=(1, 2),
-        activation="gelu",
-        batch_first=True,
-        norm_first=True,
-        bias=False,
-    ),
+    layer_row("Transformer", [MEMORY.swapaxes(0, 1), X.swapaxes(0, 1)], {
+        "src_key_padding_mask": some(BATCH, M), "tgt_mask": FUTURE, "tgt_is_causal": True,
+        "memory_key_padding_mask": some(BATCH, M),
+    }, before=(1, 2), activation="gelu", batch_first=True, norm_first=True, bias=False),
     layer_row("Transformer", [MEMORY[:, 0], X[:, 0]], {"tgt_mask": INFINITE}, before=(1, 1)),
-]
+]  # fmt: skip
 
 
 def made(library, row):
-    kind, args, options, _, _ = row
+    kind, args, options, *_ = row
     if callable(kind):
-        return kind(library, *args)
+        return kind(library, *args, **options)
     return getattr(library.nn, kind)(*args, **options)
 
 
@@ -342,9 +296,8 @@ def randomized(module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(ROWS)))
-def test_layers_are_pytorchs(number):
-    row = ROWS[number]
+@pytest.mark.parametrize("row", ROWS)
+def test_layers_are_pytorchs(row):
     theirs = made(torch, row).double()
     ours = made(gg, row).to(gg.float64)
     state = theirs.state_dict()
@@ -429,40 +382,33 @@ def test_dropout_only_in_training():
 
 
 def test_vmap_of_an_encoder():
-    model = encoder(gg, True).to(gg.float64)
+    model = encoder(gg, batch_first=True).to(gg.float64)
     x = gg.tensor(drawn(3, BATCH, N, WIDTH))
     expected = np.stack([model(one, is_causal=True).detach().numpy() for one in x])
     out = gg.vmap(lambda x: model(x, is_causal=True))(x)
     assert_close(out.detach().numpy(), expected, rtol=1e-10, atol=1e-12)
 
 
-def test_errors_of_layers():
-    with pytest.raises(ValueError, match=r"embed_dim 6 must be a multiple"):
-        nn.MultiheadAttention(6, 4)
-    with pytest.raises(ValueError, match=r"MultiheadAttention: embed_dim must be"):
-        nn.MultiheadAttention(0, 1)
-    with pytest.raises(ValueError, match=r"dropout: the probability"):
-        nn.MultiheadAttention(4, 2, 2.0)
-    with pytest.raises(
-        ValueError,
-        match=r"must be \(n, batch, 4\), \(m, batch, 4\), .*shapes are \(2, 3, 4\), \(2, 5, 4\)",
-    ):
-        nn.MultiheadAttention(4, 2)(Q, K, K)
-    with pytest.raises(
-        ValueError, match=r"attn_mask must have shape \(2, 2\) or \(6, 2, 2\), not \(3, 3\)"
-    ):
-        nn.MultiheadAttention(4, 2)(Q, Q, Q, attn_mask=gg.ones((3, 3)))
-    with pytest.raises(
-        ValueError, match=r"key_padding_mask must have shape \(3, 2\), not \(2, 3\)"
-    ):
-        nn.MultiheadAttention(4, 2)(Q, Q, Q, gg.ones((2, 3)))
-    with pytest.raises(TypeError, match=r"a mask must be of bools or floating, not int32"):
-        nn.MultiheadAttention(4, 2)(Q, Q, Q, gg.ones((3, 2), dtype=gg.int32))
-    with pytest.raises(
-        ValueError, match=r"an activation that is no function must be 'relu' or 'gelu', not 'elu'"
-    ):
-        nn.TransformerEncoderLayer(4, 2, activation="elu")
-    with pytest.raises(TypeError, match=r"the layer must be a Module"):
-        nn.TransformerEncoder(nn.ReLU, 2)
-    with pytest.raises(ValueError, match=r"num_layers must be an int of"):
-        nn.TransformerEncoder(nn.ReLU(), 0)
+LAYER = nn.MultiheadAttention(4, 2)
+
+
+@pytest.mark.parametrize("call, kind, message", [
+    (lambda: nn.MultiheadAttention(6, 4), ValueError, r"embed_dim 6 must be a multiple"),
+    (lambda: nn.MultiheadAttention(0, 1), ValueError, r"MultiheadAttention: embed_dim must be"),
+    (lambda: nn.MultiheadAttention(4, 2, 2.0), ValueError, r"dropout: the probability"),
+    (lambda: LAYER(Q, K, K), ValueError,
+     r"must be \(n, batch, 4\), \(m, batch, 4\), .*shapes are \(2, 3, 4\), \(2, 5, 4\)"),
+    (lambda: LAYER(Q, Q, Q, attn_mask=gg.ones((3, 3))), ValueError,
+     r"attn_mask must have shape \(2, 2\) or \(6, 2, 2\), not \(3, 3\)"),
+    (lambda: LAYER(Q, Q, Q, gg.ones((2, 3))), ValueError,
+     r"key_padding_mask must have shape \(3, 2\), not \(2, 3\)"),
+    (lambda: LAYER(Q, Q, Q, gg.ones((3, 2), dtype=gg.int32)), TypeError,
+     r"a mask must be of bools or floating, not int32"),
+    (lambda: nn.TransformerEncoderLayer(4, 2, activation="elu"), ValueError,
+     r"an activation that is no function must be 'relu' or 'gelu', not 'elu'"),
+    (lambda: nn.TransformerEncoder(nn.ReLU, 2), TypeError, r"the layer must be a Module"),
+    (lambda: nn.TransformerEncoder(nn.ReLU(), 0), ValueError, r"num_layers must be an int of"),
+])  # fmt: skip
+def test_errors_of_layers(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()

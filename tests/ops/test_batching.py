@@ -7,7 +7,7 @@ import pytest
 from cases import CASES
 from libraries import libraries
 from samples import every
-from test_ops import DOUBLE, TOLERANCE, Call, each_case, quiet, samples
+from test_ops import DOUBLE, TOLERANCE, Call, each_case, quiet, random_like, samples
 
 import gpugrad
 from gpugrad._batched import batched, entered, lifted
@@ -18,10 +18,10 @@ from gpugrad.backends import backend_of
 from gpugrad.testing import assert_close
 from gpugrad.tools.observing import Tool
 
-NOT_BATCHED = dict.fromkeys(
-    "argwhere bincount nonzero unique_all unique_counts unique_inverse unique_values".split(),
-    "the shape of its result depends on values",
-)
+# The shapes of their results depend on values.
+NOT_BATCHED = {
+    *"argwhere bincount nonzero unique_all unique_counts unique_inverse unique_values".split()
+}
 SHARED = {"repeat": {1}}  # inputs that all examples must share: the shape depends on their values
 
 MAPPED = [case for case in CASES if case.op not in NOT_BATCHED]
@@ -86,23 +86,13 @@ class Batch:
         return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
     def gradients(self, results):
-        given = zip(results, self.cotangents(results), strict=True)
-        pairs = [(y, g) for y, g in given if y.requires_grad]
+        rng = np.random.default_rng(0)
+        cotangents = [random_like(self.library, y, rng) for y in results]
+        pairs = [(y, g) for y, g in zip(results, cotangents, strict=True) if y.requires_grad]
         if not pairs or not self.leaves:
             return []
         outputs, cotangents = map(list, zip(*pairs, strict=True))
         return grad(outputs, self.leaves, cotangents, materialize_grads=True)
-
-    def cotangents(self, results):
-        rng = np.random.default_rng(0)
-        cotangents = []
-        for y in results:
-            g = np.asarray(rng.standard_normal(y.shape))
-            name = self.library.dtype(y.dtype)
-            if "complex" in name:
-                g = g + 1j * rng.standard_normal(y.shape)
-            cotangents.append(self.library.tensor(g.astype(name)))
-        return cotangents
 
     def _precision(self, values):
         """The dtype whose precision the values have."""
@@ -171,16 +161,6 @@ def test_without_gradients(case, library):
                 Batch(case, sample, library, "float32", (3,), over, recorded=False).check()
 
 
-def random_like(library, x, seed):
-    """Return a random tensor with the shape and dtype of ``x``."""
-    rng = np.random.default_rng((seed, 1))
-    t = np.asarray(rng.standard_normal(x.shape))
-    name = library.dtype(x.dtype)
-    if "complex" in name:
-        t = t + 1j * rng.standard_normal(x.shape)
-    return library.tensor(t.astype(name))
-
-
 def inner_product(library, xs, ys):
     """Return the real inner product of tensors, and the scale of its rounding errors."""
     products = [
@@ -225,15 +205,11 @@ def test_forward_and_backward_agree(case, library):
 
 
 def check_dot_product(case, call, library):
-    tangents = [random_like(library, x, i) for i, x in enumerate(call.leaves)]
+    tangents = [random_like(library, x, (i, 1)) for i, x in enumerate(call.leaves)]
     cotangents = call.cotangents()
     gradients = call.gradients(cotangents, retain_graph=True, materialize_grads=True)
-    choices_of_inputs = [tangents]
-    if len(tangents) > 1:
-        choices_of_inputs += [
-            [t if k == i else None for k, t in enumerate(tangents)] for i in range(len(tangents))
-        ]
-    for chosen in choices_of_inputs:
+    alone = [[t if t is one else None for t in tangents] for one in tangents]
+    for chosen in [tangents, *(alone if len(tangents) > 1 else [])]:
         out = tangents_of(call, chosen)
         for y, t in zip(call.recorded, out, strict=True):
             if t is not None:
@@ -255,17 +231,14 @@ def test_every_differentiable_op_has_a_rule_for_a_batch():
     # By op, not by name: another test may have made an op with the same name.
     ours = [op for op in all_ops() if (op.forward.__module__ or "").startswith("gpugrad.")]
     assert len(ours) > 100
-    assert not [
-        op.name
-        for op in ours
-        if op.differentiable
-        and not op.elementwise
-        and op.batching is None
-        and op.name not in NOT_BATCHED
-        # The transforms' own ops are only recorded, never called with batched tensors, and SciPy
-        # solves one equation at a time.
-        and not op.forward.__module__.startswith(("gpugrad.transforms.", "gpugrad.scipy."))
-    ]
+    # The transforms' own ops are only recorded, never called with batched tensors, and SciPy
+    # solves one equation at a time.
+    others = "gpugrad.transforms.", "gpugrad.scipy."
+    ours = [op for op in ours if not op.forward.__module__.startswith(others)]
+    without = {
+        op.name for op in ours if op.differentiable and not op.elementwise and not op.batching
+    }
+    assert without <= NOT_BATCHED
 
 
 @contextmanager
@@ -374,7 +347,7 @@ PROGRAMS = [
     (lambda r: gpugrad.softmax(r[0]), lambda x: np.ones(3)),
     (lambda r: gpugrad.meshgrid(r, r)[0][1], lambda x: x),
     (
-        lambda r: gpugrad.nn.functional.cross_entropy(r, gpugrad.softmax(r) * 0),
+        lambda r: gpugrad.nn.functional.cross_entropy(r, 0 * gpugrad.softmax(r)),
         lambda x: 0 * x[:, 0],
     ),
 ]
@@ -403,22 +376,19 @@ def test_a_leaf_cannot_become_a_batch(write):
 M = gpugrad.ones((2, 4), dtype=gpugrad.float64)
 
 
-@pytest.mark.parametrize(
-    "function, words",
-    [
-        (lambda r: r.sum(axis=1), r"sum: axis 1 .* 1 axes"),
-        (lambda r: gpugrad.matmul(r[0], M), r"matmul: .*\(\).*\(2, 4\)"),
-        (lambda r: gpugrad.matmul(r, M.T), r"matmul: .*\(2,\).*\(4, 2\)"),
-        (lambda r: gpugrad.linear(r[0], M.T), r"linear: .*\(\).*\(4, 2\)"),
-        (lambda r: gpugrad.linear(r, M.T, r), r"linear: .*\(4,\).*\(2,\)"),
-        (lambda r: gpugrad.vecdot(r[0], r), "vecdot: axis -1"),
-        (lambda r: gpugrad.tril(r), r"tril: .* 2 axes.*\(2,\)"),
-        (lambda r: gpugrad.cross_entropy(r, r[0]), "cross_entropy: target must be integer"),
-        (lambda r: gpugrad.cross_entropy(r[0], r[0]), r"cross_entropy: .*\(\)"),
-        (lambda r: gpugrad.mse(r, r, reduction="max"), "'max'"),
-        (lambda r: gpugrad.zeros(2, dtype=gpugrad.int64).__iadd__(r), r"float64 \(2,\)"),
-    ],
-)
+@pytest.mark.parametrize("function, words", [
+    (lambda r: r.sum(axis=1), r"sum: axis 1 .* 1 axes"),
+    (lambda r: gpugrad.matmul(r[0], M), r"matmul: .*\(\).*\(2, 4\)"),
+    (lambda r: gpugrad.matmul(r, M.T), r"matmul: .*\(2,\).*\(4, 2\)"),
+    (lambda r: gpugrad.linear(r[0], M.T), r"linear: .*\(\).*\(4, 2\)"),
+    (lambda r: gpugrad.linear(r, M.T, r), r"linear: .*\(4,\).*\(2,\)"),
+    (lambda r: gpugrad.vecdot(r[0], r), "vecdot: axis -1"),
+    (lambda r: gpugrad.tril(r), r"tril: .* 2 axes.*\(2,\)"),
+    (lambda r: gpugrad.cross_entropy(r, r[0]), "cross_entropy: target must be integer"),
+    (lambda r: gpugrad.cross_entropy(r[0], r[0]), r"cross_entropy: .*\(\)"),
+    (lambda r: gpugrad.mse(r, r, reduction="max"), "'max'"),
+    (lambda r: gpugrad.zeros(2, dtype=gpugrad.int64).__iadd__(r), r"float64 \(2,\)"),
+])  # fmt: skip
 def test_errors_describe_one_example(function, words):
     with pytest.raises((ValueError, TypeError, IndexError), match=words):
         gpugrad.vmap(function)(gpugrad.tensor(ROWS))

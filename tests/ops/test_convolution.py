@@ -20,13 +20,12 @@ def normal(*shape, seed=0):
 
 @pytest.mark.parametrize("most", [1, 40, 200, 500])
 def test_blocks_of_columns_give_the_same(most, monkeypatch):
-    options = {"stride": (1, 2), "padding": (2, 1), "dilation": (2, 1), "groups": 2}
+    options = {"padding": (2, 1), "dilation": (2, 1), "groups": 2}
+    given = normal(3, 4, 6, 5), normal(6, 2, 2, 3), normal(6)
 
     def results(stride):
-        static = {**options, "stride": stride}
-        given = normal(3, 4, 6, 5), normal(6, 2, 2, 3), normal(6)
         tensors = [gg.tensor(x, requires_grad=True) for x in given]
-        out = gg.convolution(*tensors, **static)
+        out = gg.convolution(*tensors, stride=stride, **options)
         g = gg.tensor(normal(*out.shape, seed=1))
         return [y.numpy() for y in (out.detach(), *grad(out, tensors, g))]
 
@@ -53,37 +52,39 @@ def test_padding_beyond_the_input_contributes_nothing():
     assert functional.avg_pool1d(x, 2, 1).tolist() == [[[np.inf, 1.5]]]
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 6, 7), (3, 6, 7)])
-def test_indices_of_maxima_are_pytorchs(shape):
+def in_both(name, x, *args, **options):
+    """Results of a function of ours and of PyTorch's, and the gradients of their cubes."""
     torch = pytest.importorskip("torch")
+    for library in gg, torch:
+        a = library.tensor(x, requires_grad=True)
+        out = getattr(library.nn.functional, name)(a, *args, **options)
+        y, *others = out if isinstance(out, tuple) else (out,)
+        (y**3).sum().backward()
+        yield [t.detach().numpy() for t in (y, *others, a.grad)]
+
+
+IMAGE, VOLUME = (3, 6, 7), (2, 3, 5, 4, 6)
+MAXIMA = [
+    *(("max_pool2d", IMAGE, args) for args in ((2,), (3, 2, 1, 1, True), ((2, 3), 1, (1, 0), 2))),
+    *(("adaptive_max_pool2d", IMAGE, (size,)) for size in (1, 3, (2, 5), (None, 9))),
+    ("max_pool2d", (2, *IMAGE), (2,)),
+    ("adaptive_max_pool2d", (2, *IMAGE), ((2, 5),)),
+    ("max_pool3d", VOLUME, ((2, 3, 1),)),
+    ("adaptive_max_pool3d", VOLUME, ((2, 3, 4),)),
+]
+
+
+@pytest.mark.parametrize("name, shape, args", MAXIMA)
+def test_indices_of_maxima_are_pytorchs(name, shape, args):
     x = np.random.default_rng(0).integers(0, 3, shape).astype(float)  # with ties
-    for args in (2,), (3, 2, 1, 1, True), ((2, 3), 1, (1, 0), 2):
-        a = gg.tensor(x, requires_grad=True)
-        b = torch.tensor(x, requires_grad=True)
-        y, indices = functional.max_pool2d(a, *args, return_indices=True)
-        z, expected = torch.nn.functional.max_pool2d(b, *args, return_indices=True)
-        assert indices.tolist() == expected.tolist()
-        assert y.tolist() == z.tolist()
-        (y * y).sum().backward()
-        (z * z).sum().backward()
-        assert_close(a.grad.numpy(), b.grad.numpy())
-    for size in 1, 3, (2, 5), (None, 9):
-        y, indices = functional.adaptive_max_pool2d(gg.tensor(x), size, return_indices=True)
-        z, expected = torch.nn.functional.adaptive_max_pool2d(
-            torch.tensor(x), size, return_indices=True
-        )
-        assert y.tolist() == z.tolist()
-        assert indices.tolist() == expected.tolist()
-    x = normal(2, 3, 5, 4, 6)
-    for pool, size in ("max_pool3d", (2, 3, 1)), ("adaptive_max_pool3d", (2, 3, 4)):
-        y, indices = getattr(functional, pool)(gg.tensor(x), size, return_indices=True)
-        library = torch.nn.functional
-        z, expected = getattr(library, pool)(torch.tensor(x), size, return_indices=True)
-        assert y.tolist() == z.tolist()
-        assert indices.tolist() == expected.tolist()
-    for layer in nn.MaxPool1d(2, return_indices=True), nn.AdaptiveMaxPool1d(2, True):
-        out, indices = layer(LINES)
-        assert out.shape == indices.shape == (2, 3, 2)
+    for a, b in zip(*in_both(name, x, *args, return_indices=True), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("layer", [nn.MaxPool1d, nn.AdaptiveMaxPool1d])
+def test_layers_return_indices(layer):
+    out, indices = layer(2, return_indices=True)(LINES)
+    assert out.shape == indices.shape == (2, 3, 2)
 
 
 def test_indices_of_nan_and_infinity_are_in_the_image():
@@ -95,21 +96,13 @@ def test_indices_of_nan_and_infinity_are_in_the_image():
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 def test_padding_is_pytorchs(mode):
-    torch = pytest.importorskip("torch")
-    x = normal(3, 4, 5)
     widths = [(1, 2), (0, 1, 2, 0), (4, 3, 1, 3), (-1, 2), (3, -1), (-2, -1, 1, -3), (-1, 2, 2, -1)]
     if mode == "constant":
         widths += [(), (1, 0, 0, 2, 3, 0)]
     for pad in widths:
         for value in (None, 1.5) if mode == "constant" else (None,):
-            a = gg.tensor(x, requires_grad=True)
-            b = torch.tensor(x, requires_grad=True)
-            y = functional.pad(a, pad, mode, value)
-            z = torch.nn.functional.pad(b, pad, mode, value)
-            assert_close(y.detach().numpy(), z.detach().numpy())
-            (y**3).sum().backward()
-            (z**3).sum().backward()
-            assert_close(a.grad.numpy(), b.grad.numpy())
+            for a, b in zip(*in_both("pad", normal(3, 4, 5), pad, mode, value), strict=True):
+                assert_close(a, b)
 
 
 def test_output_size_of_a_transposed_convolution():
@@ -135,16 +128,13 @@ def test_initial_values_are_distributed_as_pytorchs(kind):
     assert a.weight.tolist() == b.weight.tolist() != c.weight.tolist()
 
 
-@pytest.mark.parametrize(
-    "layer, shape, channels",
-    [
-        (nn.Dropout1d, (20, 30, 4), (20, 30)),
-        (nn.Dropout1d, (200, 4), (200,)),
-        (nn.Dropout2d, (20, 30, 2, 3), (20, 30)),
-        (nn.Dropout3d, (20, 30, 2, 1, 3), (20, 30)),
-        (nn.Dropout3d, (600, 2, 1, 3), (600,)),
-    ],
-)
+@pytest.mark.parametrize("layer, shape, channels", [
+    (nn.Dropout1d, (20, 30, 4), (20, 30)),
+    (nn.Dropout1d, (200, 4), (200,)),
+    (nn.Dropout2d, (20, 30, 2, 3), (20, 30)),
+    (nn.Dropout3d, (20, 30, 2, 1, 3), (20, 30)),
+    (nn.Dropout3d, (600, 2, 1, 3), (600,)),
+])  # fmt: skip
 def test_channels_are_dropped_as_a_whole(layer, shape, channels):
     x = gg.tensor(np.full(shape, 3.0), requires_grad=True)
     module = layer(0.25)
@@ -161,96 +151,71 @@ def test_channels_are_dropped_as_a_whole(layer, shape, channels):
     assert (each[0] != each[1]).any()
 
 
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda: nn.Conv2d(3, 4, 3)(gg.ones((2, 4, 5, 5))), r"^Conv2d: .*\(n, 3, height, width\)"),
-        (lambda: nn.BatchNorm2d(3)(LINES), r"^BatchNorm2d: .*\(n, 3, height, width\), not"),
-        (lambda: nn.Conv2d(3, 4, 3)(LINES[0]), r"^Conv2d: the input .* not of shape \(3, 5\)"),
-        (lambda: nn.Conv1d(3, 4, 6)(LINES), r"^Conv1d: .* span \(6,\), .* padded input of"),
-        (lambda: nn.Conv2d(3, 4, 3, groups=2), "^Conv2d: groups 2 must divide in_channels 3"),
-        (lambda: nn.Conv2d(3, 4, (3, 3, 3)), r"^Conv2d: kernel_size .*not \(3, 3, 3\)"),
-        (lambda: nn.Conv2d(3, 4, 0), "^Conv2d: kernel_size must be one or 2 ints of at least 1"),
-        (lambda: nn.Conv2d(3, 0, 1), "^Conv2d: out_channels must be an int of at least 1"),
-        (lambda: nn.Conv2d(3, 4, 3, stride=2, padding="same"), "^Conv2d: padding 'same' needs"),
-        (lambda: nn.Conv2d(3, 4, 3, padding="full"), "^Conv2d: padding must be .* not 'full'"),
-        (lambda: nn.Conv2d(3, 4, 3, padding=-1), "^Conv2d: padding must be one or 2 ints of at l"),
-        (lambda: nn.Conv2d(3, 4, 3, padding_mode="x"), "^Conv2d: padding_mode must be 'zeros', "),
-        (lambda: nn.ConvTranspose2d(3, 4, 3, padding_mode="reflect"), "^ConvTranspose2d: padding_"),
-        (lambda: nn.ConvTranspose2d(3, 4, 3, padding="same"), "^ConvTranspose2d: padding must be"),
-        (lambda: nn.ConvTranspose1d(3, 4, 1, padding=3)(LINES), "^ConvTranspose1d: the output .*"),
-        (lambda: nn.ConvTranspose1d(2, 4, 1)(LINES), r"^ConvTranspose1d: weight .* the 3 channels"),
-        (
-            lambda: nn.ConvTranspose1d(3, 4, 1, output_padding=1)(LINES),
-            r"^ConvTranspose1d: output_padding \(1,\) must be less than stride \(1,\) or dilation",
-        ),
-        (
-            lambda: functional.conv2d(IMAGES, gg.ones((4, 2, 1, 1))),
-            r"^conv2d: x \(2, 3, 4, 5\) has 3 channels, but .* is for 2$",
-        ),
-        (
-            lambda: functional.conv2d(IMAGES, gg.ones((4, 1, 1, 1)), groups=3),
-            r"^conv2d: groups must be an int that divides the 4 channels .* not 3",
-        ),
-        (lambda: functional.conv2d(IMAGES, gg.ones((4, 3, 1))), "^conv2d: weight must be .out, ch"),
-        (
-            lambda: functional.conv1d(LINES, gg.ones((4, 3, 1)), gg.ones(3)),
-            r"^conv1d: bias must have shape \(4,\), not \(3,\)",
-        ),
-        (lambda: functional.conv1d(IMAGES, gg.ones((4, 3, 1))), r"^conv1d: the input must be"),
-        (
-            lambda: gg.vmap(gg.convolution)(gg.ones((5, 2, 3, 4)), gg.ones((5, 1, 2, 2))),
-            r"^convolution: x \(2, 3, 4\) has 3 channels",
-        ),
-        (
-            lambda: functional.conv_transpose1d(LINES, gg.ones((3, 1, 1)), groups=2),
-            r"^conv_transpose1d: groups must be an int that divides the 3 channels",
-        ),
-        (
-            lambda: gg.convolution_input(LINES, gg.ones((2, 1, 1)), shape=(5,)),
-            r"^convolution_input: cotangent \(2, 3, 5\) must have the 2 channels of weight",
-        ),
-        (
-            lambda: gg.convolution_weight(LINES, LINES, shape=(2,)),
-            r"^convolution_weight: over \(5,\) elements slide \(4,\) windows of size \(2,\), but",
-        ),
-        (
-            lambda: gg.convolution_weight(LINES, IMAGES, shape=(2,)),
-            r"^convolution_weight: cotangent must have shape \(n, out, ...\) and x",
-        ),
-        (lambda: gg.max_pool(LINES, size=(0,)), "^max_pool: size must be .* at least 1"),
-        (lambda: gg.max_pool(LINES, size=(2, 2), stride=(1,)), "^max_pool: stride must be an int"),
-        (lambda: gg.sliding_windows(LINES[0, 0], size=(2, 2)), "need at least 2 axes, not shape"),
-        (lambda: gg.add_windows(gg.ones((2, 3)), shape=(5,)), r"\(4,\) windows .* of \(3,\) win"),
-        (lambda: functional.max_pool2d(IMAGES, 2, padding=2), "^max_pool2d: padding .* at most"),
-        (lambda: functional.max_pool2d(IMAGES, 6), r"^max_pool2d: kernel_size \(6, 6\) .* is"),
-        (lambda: nn.MaxPool2d(2)(gg.ones(3)), r"^MaxPool2d: the input must be .* of shape \(3,\)"),
-        (lambda: functional.avg_pool2d(IMAGES, 2, divisor_override=0), "divisor_override must not"),
-        (lambda: nn.AdaptiveAvgPool2d((1, 2, 3))(IMAGES), "^AdaptiveAvgPool2d: output_size must"),
-        (lambda: functional.fold(gg.ones((1, 5, 4)), 3, 2), "^fold: .* multiple of 4 rows, and 4"),
-        (lambda: functional.unfold(IMAGES, 6), r"^unfold: windows of size \(6, 6\)"),
-        (lambda: functional.interpolate(IMAGES), "^interpolate: give either size or scale_factor"),
-        (
-            lambda: functional.interpolate(IMAGES, 2, mode="cubic"),
-            "^interpolate: mode must be 'nearest', .* or 'area', not 'cubic'",
-        ),
-        (lambda: functional.interpolate(LINES, 2, mode="bilinear"), r"must be \(n, channels, "),
-        (lambda: functional.interpolate(IMAGES, 2, align_corners=True), "align_corners is not for"),
-        (lambda: functional.interpolate(IMAGES, scale_factor=-1), "must be one or 2 positive num"),
-        (lambda: functional.pad(LINES, (1,)), r"^pad: pad must have two ints for each"),
-        (lambda: functional.pad(LINES, (5, 0), "reflect"), "by 0 to 4, not by 5 and 0"),
-        (lambda: functional.pad(LINES, (-1, 5), "circular"), "an axis of 4 .*, not by -1 and 5"),
-        (lambda: functional.pad(LINES, (-6, 0), "reflect"), "cannot be shortened by 6 and 0"),
-        (lambda: functional.pad(LINES, (1, 0), "reflect", 1.0), "value 1.0 is for mode 'constant'"),
-        (
-            lambda: functional.pad(LINES, (1, 0), "wrap"),
-            "^pad: mode must be 'constant', .* or 'circular', not 'wrap'",
-        ),
-        (lambda: functional.pad(LINES, (-3, -3)), "an axis of 5 elements cannot be shortened by 3"),
-        (lambda: functional.dropout2d(LINES), "^dropout2d: the input must be"),
-        (lambda: nn.Dropout1d(2), "^Dropout1d: the probability p must be from 0 to 1"),
-    ],
-)
+@pytest.mark.parametrize("call, message", [
+    (lambda: nn.Conv2d(3, 4, 3)(gg.ones((2, 4, 5, 5))), r"^Conv2d: .*\(n, 3, height, width\)"),
+    (lambda: nn.BatchNorm2d(3)(LINES), r"^BatchNorm2d: .*\(n, 3, height, width\), not"),
+    (lambda: nn.Conv2d(3, 4, 3)(LINES[0]), r"^Conv2d: the input .* not of shape \(3, 5\)"),
+    (lambda: nn.Conv1d(3, 4, 6)(LINES), r"^Conv1d: .* span \(6,\), .* padded input of"),
+    (lambda: nn.Conv2d(3, 4, 3, groups=2), "^Conv2d: groups 2 must divide in_channels 3"),
+    (lambda: nn.Conv2d(3, 4, (3, 3, 3)), r"^Conv2d: kernel_size .*not \(3, 3, 3\)"),
+    (lambda: nn.Conv2d(3, 4, 0), "^Conv2d: kernel_size must be one or 2 ints of at least 1"),
+    (lambda: nn.Conv2d(3, 0, 1), "^Conv2d: out_channels must be an int of at least 1"),
+    (lambda: nn.Conv2d(3, 4, 3, stride=2, padding="same"), "^Conv2d: padding 'same' needs"),
+    (lambda: nn.Conv2d(3, 4, 3, padding="full"), "^Conv2d: padding must be .* not 'full'"),
+    (lambda: nn.Conv2d(3, 4, 3, padding=-1), "^Conv2d: padding must be one or 2 ints of at l"),
+    (lambda: nn.Conv2d(3, 4, 3, padding_mode="x"), "^Conv2d: padding_mode must be 'zeros', "),
+    (lambda: nn.ConvTranspose2d(3, 4, 3, padding_mode="reflect"), "^ConvTranspose2d: padding_"),
+    (lambda: nn.ConvTranspose2d(3, 4, 3, padding="same"), "^ConvTranspose2d: padding must be"),
+    (lambda: nn.ConvTranspose1d(3, 4, 1, padding=3)(LINES), "^ConvTranspose1d: the output .*"),
+    (lambda: nn.ConvTranspose1d(2, 4, 1)(LINES), r"^ConvTranspose1d: weight .* the 3 channels"),
+    (lambda: nn.ConvTranspose1d(3, 4, 1, output_padding=1)(LINES),
+     r"^ConvTranspose1d: output_padding \(1,\) must be less than stride \(1,\) or dilation"),
+    (lambda: functional.conv2d(IMAGES, gg.ones((4, 2, 1, 1))),
+     r"^conv2d: x \(2, 3, 4, 5\) has 3 channels, but .* is for 2$"),
+    (lambda: functional.conv2d(IMAGES, gg.ones((4, 1, 1, 1)), groups=3),
+     r"^conv2d: groups must be an int that divides the 4 channels .* not 3"),
+    (lambda: functional.conv2d(IMAGES, gg.ones((4, 3, 1))), "^conv2d: weight must be .out, ch"),
+    (lambda: functional.conv1d(LINES, gg.ones((4, 3, 1)), gg.ones(3)),
+     r"^conv1d: bias must have shape \(4,\), not \(3,\)"),
+    (lambda: functional.conv1d(IMAGES, gg.ones((4, 3, 1))), r"^conv1d: the input must be"),
+    (lambda: gg.vmap(gg.convolution)(gg.ones((5, 2, 3, 4)), gg.ones((5, 1, 2, 2))),
+     r"^convolution: x \(2, 3, 4\) has 3 channels"),
+    (lambda: functional.conv_transpose1d(LINES, gg.ones((3, 1, 1)), groups=2),
+     r"^conv_transpose1d: groups must be an int that divides the 3 channels"),
+    (lambda: gg.convolution_input(LINES, gg.ones((2, 1, 1)), shape=(5,)),
+     r"^convolution_input: cotangent \(2, 3, 5\) must have the 2 channels of weight"),
+    (lambda: gg.convolution_weight(LINES, LINES, shape=(2,)),
+     r"^convolution_weight: over \(5,\) elements slide \(4,\) windows of size \(2,\), but"),
+    (lambda: gg.convolution_weight(LINES, IMAGES, shape=(2,)),
+     r"^convolution_weight: cotangent must have shape \(n, out, ...\) and x"),
+    (lambda: gg.max_pool(LINES, size=(0,)), "^max_pool: size must be .* at least 1"),
+    (lambda: gg.max_pool(LINES, size=(2, 2), stride=(1,)), "^max_pool: stride must be an int"),
+    (lambda: gg.sliding_windows(LINES[0, 0], size=(2, 2)), "need at least 2 axes, not shape"),
+    (lambda: gg.add_windows(gg.ones((2, 3)), shape=(5,)), r"\(4,\) windows .* of \(3,\) win"),
+    (lambda: functional.max_pool2d(IMAGES, 2, padding=2), "^max_pool2d: padding .* at most"),
+    (lambda: functional.max_pool2d(IMAGES, 6), r"^max_pool2d: kernel_size \(6, 6\) .* is"),
+    (lambda: nn.MaxPool2d(2)(gg.ones(3)), r"^MaxPool2d: the input must be .* of shape \(3,\)"),
+    (lambda: functional.avg_pool2d(IMAGES, 2, divisor_override=0), "divisor_override must not"),
+    (lambda: nn.AdaptiveAvgPool2d((1, 2, 3))(IMAGES), "^AdaptiveAvgPool2d: output_size must"),
+    (lambda: functional.fold(gg.ones((1, 5, 4)), 3, 2), "^fold: .* multiple of 4 rows, and 4"),
+    (lambda: functional.unfold(IMAGES, 6), r"^unfold: windows of size \(6, 6\)"),
+    (lambda: functional.interpolate(IMAGES), "^interpolate: give either size or scale_factor"),
+    (lambda: functional.interpolate(IMAGES, 2, mode="cubic"),
+     "^interpolate: mode must be 'nearest', .* or 'area', not 'cubic'"),
+    (lambda: functional.interpolate(LINES, 2, mode="bilinear"), r"must be \(n, channels, "),
+    (lambda: functional.interpolate(IMAGES, 2, align_corners=True), "align_corners is not for"),
+    (lambda: functional.interpolate(IMAGES, scale_factor=-1), "must be one or 2 positive num"),
+    (lambda: functional.pad(LINES, (1,)), r"^pad: pad must have two ints for each"),
+    (lambda: functional.pad(LINES, (5, 0), "reflect"), "by 0 to 4, not by 5 and 0"),
+    (lambda: functional.pad(LINES, (-1, 5), "circular"), "an axis of 4 .*, not by -1 and 5"),
+    (lambda: functional.pad(LINES, (-6, 0), "reflect"), "cannot be shortened by 6 and 0"),
+    (lambda: functional.pad(LINES, (1, 0), "reflect", 1.0), "value 1.0 is for mode 'constant'"),
+    (lambda: functional.pad(LINES, (1, 0), "wrap"),
+     "^pad: mode must be 'constant', .* or 'circular', not 'wrap'"),
+    (lambda: functional.pad(LINES, (-3, -3)), "an axis of 5 elements cannot be shortened by 3"),
+    (lambda: functional.dropout2d(LINES), "^dropout2d: the input must be"),
+    (lambda: nn.Dropout1d(2), "^Dropout1d: the probability p must be from 0 to 1"),
+])  # fmt: skip
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -29,6 +29,12 @@ def cube():
     return cube.vjp(x=lambda xp, g, x: 3 * g * x * x)
 
 
+def product_of(name="product", **rules):
+    """Return the op of the product of two arrays, with its own rules unless some are given."""
+    rules = rules or {"x1": lambda xp, g, x2: g * x2, "x2": lambda xp, g, x1: g * x1}
+    return op(name, lambda xp, x1, x2: x1 * x2).vjp(**rules)
+
+
 class TestKinds:
     def test_unary(self):
         x, f = leaf(2.0, 3.0), cube()
@@ -47,9 +53,7 @@ class TestKinds:
             assert y.item() == expected
 
     def test_binary_broadcasts_and_casts_back(self):
-        product = op("product", lambda xp, x1, x2: x1 * x2)
-
-        product.vjp(x1=lambda xp, g, x2: g * x2, x2=lambda xp, g, x1: g * x1)
+        product = product_of()
         x = leaf(1.0, 2.0, dtype=gg.float32)
         y = gg.tensor([[3.0], [4.0]], dtype=gg.float64, requires_grad=True)
         product(x, y).sum().backward()
@@ -61,48 +65,35 @@ class TestKinds:
 
     def test_static_parameters(self):
         scaled = op("scaled", lambda xp, x, /, factor, *, shift=0.0: x * factor + shift)
-
         scaled.vjp(x=lambda xp, g, factor: g * factor)
         x = leaf(1.0, 2.0)
         for y in (scaled(x, 3, shift=1), scaled(x, factor=3, shift=1)):
             assert y.tolist() == [4, 7]
-            x.grad = None
-            y.sum().backward()
-            assert_array_equal(x.grad.numpy(), [3, 3])
-        with pytest.raises(TypeError, match=r"scaled: .*positional.*shift"):
-            scaled(x, 3, 4)
-        with pytest.raises(TypeError, match=r"scaled: .*factor"):
-            scaled(x)
-        with pytest.raises(TypeError, match=r"scaled: .*offset"):
-            scaled(x, 3, offset=1)
+            assert_array_equal(grad(y.sum(), x)[0].numpy(), [3, 3])
+        for args, keywords, words in (
+            ((3, 4), {}, "positional.*shift"), ((), {}, "factor"), ((3,), {"offset": 1}, "offset"),
+        ):  # fmt: skip
+            with pytest.raises(TypeError, match=rf"scaled: .*{words}"):
+                scaled(x, *args, **keywords)
 
     def test_optional_input(self):
         shifted = op("shifted", lambda xp, x, shift=None: x * 2 if shift is None else x * 2 + shift)
-
         shifted.vjp(x=lambda xp, g: g * 2, shift=lambda xp, g: g)
         x, b = leaf(1.0, 2.0), leaf(5.0)
         assert shifted(x).tolist() == [2, 4]
-        shifted(x).sum().backward()
-        assert_array_equal(x.grad.numpy(), [2, 2])
+        assert_array_equal(grad(shifted(x).sum(), x)[0].numpy(), [2, 2])
         for y in (shifted(x, b), shifted(x, shift=b)):
-            b.grad = None
-            y.sum().backward()
-            assert b.grad.item() == 2
+            assert grad(y.sum(), b)[0].item() == 2
 
     def test_missing_input(self):
         three = op("three", lambda xp, a, b, c: a + b + c)
-
         with pytest.raises(TypeError, match="three: needs a, b, c"):
             three(leaf(1.0))
 
     def test_variadic(self):
-        @gg.op
-        def total(xp, *arrays, weight=1.0):
-            out = arrays[0]
-            for a in arrays[1:]:
-                out = out + a
-            return out * weight
-
+        total = op(
+            "total", lambda xp, *arrays, weight=1.0: weight * xp.sum(xp.stack(arrays), axis=0)
+        )
         total.vjp(arrays=lambda xp, g, arrays_shape, weight: [g * weight for _ in arrays_shape])
         x, y = leaf(1.0), leaf(2.0)
         total([x, np.ones(1), y], weight=3.0).sum().backward()
@@ -114,7 +105,6 @@ class TestKinds:
 
     def test_several_outputs(self):
         sincos = op("sincos", lambda xp, x: (xp.sin(x), xp.cos(x)))
-
         sincos.vjp(x=lambda xp, g, out: g[0] * out[1] - g[1] * out[0])
         x = leaf(0.5, 1.5)
         s, c = sincos(x)
@@ -140,13 +130,11 @@ class TestKinds:
     def test_joint_rule(self):
         wants = []
 
-        product = op("product", lambda xp, x1, x2: x1 * x2)
-
         def joint(xp, g, x1, x2, wanted):
             wants.append(tuple(wanted))
             return g * x2, g * x1
 
-        product.vjp(joint=joint)
+        product = product_of(joint=joint)
         x, y = leaf(2.0), leaf(3.0)
         product(x, y).sum().backward()
         assert (x.grad.item(), y.grad.item()) == (3, 2)
@@ -157,24 +145,15 @@ class TestKinds:
         assert grad(g.sum(), x)[0].item() == 2
 
     def test_integer_inputs(self):
-        dtypes = []
-
-        @gg.op(integer=("index",))
-        def pick(xp, x, index):
-            dtypes.append(str(index.dtype))
-            return x[index]
-
+        pick = op("pick", lambda xp, x, index: x[index], integer=("index",))
         pick.vjp(x=lambda xp, g, x_shape, index: xp.scatter_add(g, x_shape, index))
         x = leaf(1.0, 2.0, 3.0, dtype=gg.float32)
         pick(x, np.array([2, 2])).sum().backward()
         assert_array_equal(x.grad.numpy(), [0, 0, 2])
-        assert dtypes == ["int64"]
 
     def test_not_differentiable(self):
         half = op("half", lambda xp, x: x * 0.5, differentiable=False)
-
-        y = half(leaf(1.0))
-        assert not y.requires_grad
+        assert not half(leaf(1.0)).requires_grad
 
     def test_metadata(self):
         seen = []
@@ -204,10 +183,7 @@ class TestSaved:
 
     def test_only_wanted_gradients_are_computed(self):
         calls = []
-
-        product = op("product", lambda xp, x1, x2: x1 * x2)
-
-        product.vjp(
+        product = product_of(
             x1=lambda xp, g, x2: calls.append("x1") or g * x2,
             x2=lambda xp, g, x1: calls.append("x2") or g * x1,
         )
@@ -223,23 +199,17 @@ class TestSaved:
 class TestMistakes:
     def test_unknown_name_in_a_rule(self):
         f = op("f", lambda xp, x: x * 1)
-
-        with pytest.raises(TypeError, match=r"f\.vjp: the rule for x asks for \['y'\].*'out'"):
-            f.vjp(x=lambda xp, g, y: g)
-        with pytest.raises(TypeError, match=r"f\.vjp: it has no input 'y'"):
-            f.vjp(y=lambda xp, g: g)
-        with pytest.raises(TypeError, match="wanted"):
-            f.vjp(x=lambda xp, g, wanted: g)
+        for rules, words in (
+            ({"x": lambda xp, g, y: g}, r"f\.vjp: the rule for x asks for \['y'\].*'out'"),
+            ({"y": lambda xp, g: g}, r"f\.vjp: it has no input 'y'"),
+            ({"x": lambda xp, g, wanted: g}, "wanted"),
+        ):
+            with pytest.raises(TypeError, match=words):
+                f.vjp(**rules)
 
     @pytest.mark.parametrize("binary", [False, True])
     def test_missing_rule_is_never_a_silent_detach(self, binary):
-        if binary:
-            f = op("f", lambda xp, x, y: x * y)
-
-            f.vjp(y=lambda xp, g, x: g * x)
-        else:
-            f = op("f", lambda xp, x: x * 1)
-
+        f = product_of("f", x2=lambda xp, g, x1: g * x1) if binary else op("f", lambda xp, x: x * 1)
         args = (np.ones(1),) if binary else ()
         with pytest.raises(TypeError, match=r"f: it has no VJP for x.*detach\(\)"):
             f(leaf(1.0), *args)
@@ -251,7 +221,6 @@ class TestMistakes:
 
     def test_rule_registered_later_is_used(self):
         f = op("f", lambda xp, x: x * 2)
-
         x = leaf(1.0)
         with pytest.raises(TypeError):
             f(x)
@@ -276,9 +245,7 @@ class TestMistakes:
         assert x.grad is None
 
     def test_rule_that_returns_none_gives_no_gradient(self):
-        f = op("f", lambda xp, x, y: x * y)
-
-        f.vjp(x=lambda xp, g: None, y=lambda xp, g, x: g * x)
+        f = product_of(x1=lambda xp, g: None, x2=lambda xp, g, x1: g * x1)
         x, y = leaf(2.0), leaf(3.0)
         f(x, y).sum().backward()
         assert x.grad is None
@@ -291,17 +258,15 @@ class TestMistakes:
             raise error("it broke")
 
         expected = RuntimeError if error is KeyError else error
-        with pytest.raises(
-            expected, match=r"broken: .*it broke.*float64 \(1,\) on cpu.*2\.5"
-        ) as info:
+        words = r"broken: .*it broke.*float64 \(1,\) on cpu.*2\.5"
+        with pytest.raises(expected, match=words) as info:
             broken(leaf(1.0), 2.5)
         assert isinstance(info.value.__cause__, error)
 
     def test_argument_that_is_not_an_array(self):
-        with pytest.raises(TypeError, match="cube: cannot take a str"):
-            cube()("a")
-        with pytest.raises(TypeError, match="cube"):
-            cube()(2.0)
+        for wrong, words in ("a", "cube: cannot take a str"), (2.0, "cube"):
+            with pytest.raises(TypeError, match=words):
+                cube()(wrong)
 
     def test_floating_result_of_integers(self):
         half = op("half", lambda xp, x: xp.astype(x, xp.float64) / 2)
@@ -316,10 +281,7 @@ def test_help_shows_the_arguments():
 
 
 def test_forward_without_result():
-    @gg.op
-    def nothing(xp, x):
-        pass
-
+    nothing = op("nothing", lambda xp, x: None)
     with pytest.raises(TypeError, match="nothing: its forward must return an array, not NoneType"):
         nothing(gg.ones(2))
 
@@ -389,9 +351,8 @@ def test_float16_reductions_stay_within_range_where_squares_and_counts_do_not():
 def test_axis_of_sort_may_be_a_0d_tensor():
     x = gg.asarray([[3.0, 1.0], [2.0, 4.0], [0.0, 5.0]], requires_grad=True)
     g = gg.asarray([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    (by_tensor,) = gg.autograd.grad(gg.sort(x, axis=gg.asarray(0)), x, g)
-    (by_number,) = gg.autograd.grad(gg.sort(x, axis=0), x, g)
-    assert_array_equal(by_tensor.numpy(), by_number.numpy())
+    (found,) = grad(gg.sort(x, axis=gg.asarray(0)), x, g)
+    assert found.tolist() == [[5, 2], [3, 4], [1, 6]]
 
 
 class TestRulesForTransforms:
@@ -433,10 +394,7 @@ class TestRulesForTransforms:
         x, y = gg.tensor([2.0]), gg.tensor([3.0])
         assert gg.jvp(product, (x, y), (x, y))[1].tolist() == [12]
 
-        @gg.op
-        def moved(xp, x, offset, *, shape):
-            return xp.broadcast_to(2 * x + offset, shape)
-
+        moved = op("moved", lambda xp, x, offset, *, shape: xp.broadcast_to(2 * x + offset, shape))
         moved.vjp(x=lambda xp, g: 2 * g)
         with pytest.raises(TypeError, match=r"^moved.jvp: .* if its VJP keeps offset, shape; give"):
             moved.jvp("x")
@@ -464,10 +422,9 @@ class TestRulesForTransforms:
         assert len(calls) == 5
 
     def test_a_tangent_is_broadcast_reshaped_and_cast(self):
-        @gg.op
-        def as_column(xp, x, y):
-            return xp.astype(xp.reshape(x, (-1, 1)), gg.float64) + y
-
+        as_column = op(
+            "as_column", lambda xp, x, y: xp.astype(xp.reshape(x, (-1, 1)), gg.float64) + y
+        )
         as_column.vjp(
             x=lambda xp, g, x_shape: xp.reshape(xp.sum(g, axis=1), x_shape), y=lambda xp, g: g
         )

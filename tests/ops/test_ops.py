@@ -21,13 +21,8 @@ from gpugrad.testing import assert_close, gradcheck, gradgradcheck
 BY_NAME = {case.op: case for case in CASES}
 DTYPES = ["float64", "float32", "float16", "complex128", "complex64"]
 DOUBLE = ["float64", "complex128"]
-TOLERANCE = {
-    "float64": {"rtol": 1e-12, "atol": 1e-12},
-    "float32": {"rtol": 1e-5, "atol": 1e-5},
-    "float16": {"rtol": 1e-2, "atol": 1e-2},
-    "complex128": {"rtol": 1e-12, "atol": 1e-12},
-    "complex64": {"rtol": 1e-5, "atol": 1e-5},
-}
+NEAR = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2, "complex128": 1e-12, "complex64": 1e-5}
+TOLERANCE = {dtype: {"rtol": near, "atol": near} for dtype, near in NEAR.items()}
 
 
 def each_case(*, differentiable=None, kinks=None):
@@ -107,22 +102,26 @@ class Call:
         self.outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
         self.recorded = [y for y in self.outputs if y.requires_grad]
 
-    def cotangents(self, seed=0):
-        """Return a random cotangent for each recorded output; ones if there is no seed."""
-        result = []
-        for i, y in enumerate(self.outputs):
-            if not y.requires_grad:
-                continue
-            rng = np.random.default_rng((seed or 0, i))
-            g = np.ones(y.shape) if seed is None else np.asarray(rng.standard_normal(y.shape))
-            if seed is not None and "complex" in self.library.dtype(y.dtype):
-                g = g + 1j * np.asarray(rng.standard_normal(y.shape))
-            result.append(self.library.tensor(g.astype(self.library.dtype(y.dtype))))
-        return result
+    def cotangents(self):
+        """Return a random cotangent for each recorded output."""
+        outputs = enumerate(self.outputs)
+        return [random_like(self.library, y, (0, i)) for i, y in outputs if y.requires_grad]
 
     def gradients(self, cotangents, **options):
         with quiet():
             return grad(self.recorded, self.leaves, cotangents, **options)
+
+
+def random_like(library, x, seed):
+    """Return a random tensor with the shape and dtype of ``x``.
+
+    seed: an int or several, or a generator.
+    """
+    rng, dtype = np.random.default_rng(seed), library.dtype(x.dtype)
+    values = np.asarray(rng.standard_normal(x.shape))
+    if "complex" in dtype:
+        values = values + 1j * rng.standard_normal(x.shape)
+    return library.tensor(values.astype(dtype))
 
 
 @contextmanager
@@ -245,7 +244,8 @@ def test_gradients_at_kinks(case, library):
             continue
         with checked:
             call = Call(case, sample, library)
-            gradients = call.gradients(call.cotangents(None))
+            ones = [gpugrad.ones_like(y) for y in call.recorded]
+            gradients = call.gradients(ones)
             for g, expected in zip(gradients, sample.gradients, strict=True):
                 assert_close(library.values(g), expected, rtol=1e-12)
 
@@ -259,10 +259,8 @@ def test_gradients_in_low_precision(case, library):
             if not low.recorded:
                 continue
             high = Call(case, sample, library, "float64")
-            pairs = zip(
-                low.gradients(low.cotangents()), high.gradients(high.cotangents()), strict=True
-            )
-            for a, b in pairs:
+            gradients = [one.gradients(one.cotangents()) for one in (low, high)]
+            for a, b in zip(*gradients, strict=True):
                 case.assert_close(library.values(a), library.values(b), rtol=1e-4, atol=1e-4)
 
 
@@ -340,13 +338,10 @@ def test_ops_without_gradients_record_nothing(case, library):
     for sample, checked in every(samples(case, library)):
         with checked:
             call = Call(case, sample, library)
-            inputs = [
-                x.requires_grad_()
-                if isinstance(x, gpugrad.Tensor) and "float" in str(x.dtype)
-                else x
-                for x in call.tensors
-            ]
-            result = call.function(*inputs)
+            for x in call.tensors:
+                if isinstance(x, gpugrad.Tensor) and "float" in str(x.dtype):
+                    x.requires_grad_()
+            result = call.function(*call.tensors)
             for y in result if isinstance(result, tuple) else (result,):
                 assert not y.requires_grad
                 assert y.is_leaf
@@ -439,11 +434,10 @@ def test_var_with_too_few_elements_divides_by_zero(library):
 
 def test_where_of_two_scalars_has_the_default_dtype(library):
     mask = library.tensor([True, False])
-    assert library.dtype(gpugrad.where(mask, 1.0, 0.0).dtype) == "float32"
-    assert library.dtype(gpugrad.where(mask, 1, 2.5).dtype) == "float32"
-    assert library.dtype(gpugrad.where(mask, 1, 0).dtype) == "int64"
-    assert library.dtype(gpugrad.where(mask, True, False).dtype) == "bool"
-    assert gpugrad.where(mask, 1.0, 0.0).tolist() == [1, 0]
+    dtypes = {(1.0, 0.5): "float32", (1, 2.5): "float32", (3, 0): "int64", (True, False): "bool"}
+    for (x1, x2), dtype in dtypes.items():
+        y = gpugrad.where(mask, x1, x2)
+        assert (library.dtype(y.dtype), y.tolist()) == (dtype, [x1, x2])
 
 
 # Errors name the op and its operands. An error of the array library keeps its class.
@@ -453,33 +447,29 @@ x23, x45 = np.zeros((2, 3)), np.zeros((4, 5))
 labels = np.array([0, 2, 1])
 
 
-@pytest.mark.parametrize(
-    "name, inputs, static, kind, words",
-    [
-        ("add", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
-        ("matmul", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
-        ("matmul", (np.array(2.0), x23), {}, MISFIT, r"\(\).*\(2, 3\)"),
-        ("concat", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
-        ("reshape", (x23,), {"shape": (4,)}, MISFIT, r"\(2, 3\)"),
-        ("squeeze", (x23,), {"axis": 0}, MISFIT, r"\(2, 3\)"),
-        ("sum", (x23,), {"axis": 2}, MISFIT, "2"),
-        ("max", (np.zeros((0, 3)),), {"axis": 0}, MISFIT, r"\(0, 3\)"),
-        ("getitem", (x23,), {"key": (5, 0)}, IndexError, r"\(2, 3\)"),
-        ("linear", (x23, x45), {}, ValueError, "in_features"),
-        ("linear", (x23, np.zeros((4, 3)), np.zeros(3)), {}, ValueError, "bias"),
-        ("mse", (x23, np.zeros((2, 1))), {}, ValueError, r"\(2, 3\) and \(2, 1\)"),
-        ("mse", (x23, x23), {"reduction": "max"}, ValueError, "'max'"),
-        ("cross_entropy", (x23, labels), {}, ValueError, r"\(2, 3\).*\(3,\)"),
-        ("cross_entropy", (x23, x23), {}, ValueError, "labels"),
-        ("cross_entropy", (x23, np.zeros(2)), {}, TypeError, "integer"),
-        ("cross_entropy", (np.zeros((3, 2)), labels), {}, IndexError, "0 to 1.*0 to 2"),
-        ("cross_entropy", (np.zeros((3, 3)), labels - 1), {}, IndexError, "0 to 2.*-1 to 1"),
-        ("one_hot", (labels,), {"n": 2}, IndexError, "from 0 to 1"),
-        ("one_hot", (np.zeros(2),), {"n": 2}, TypeError, "integers"),
-        ("where", (np.zeros(3), np.zeros(3), np.zeros(3)), {}, TypeError, "bool"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+@pytest.mark.parametrize("name, inputs, static, kind, words", [
+    ("add", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
+    ("matmul", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
+    ("matmul", (np.array(2.0), x23), {}, MISFIT, r"\(\).*\(2, 3\)"),
+    ("concat", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
+    ("reshape", (x23,), {"shape": (4,)}, MISFIT, r"\(2, 3\)"),
+    ("squeeze", (x23,), {"axis": 0}, MISFIT, r"\(2, 3\)"),
+    ("sum", (x23,), {"axis": 2}, MISFIT, "2"),
+    ("max", (np.zeros((0, 3)),), {"axis": 0}, MISFIT, r"\(0, 3\)"),
+    ("getitem", (x23,), {"key": (5, 0)}, IndexError, r"\(2, 3\)"),
+    ("linear", (x23, x45), {}, ValueError, "in_features"),
+    ("linear", (x23, np.zeros((4, 3)), np.zeros(3)), {}, ValueError, "bias"),
+    ("mse", (x23, np.zeros((2, 1))), {}, ValueError, r"\(2, 3\) and \(2, 1\)"),
+    ("mse", (x23, x23), {"reduction": "max"}, ValueError, "'max'"),
+    ("cross_entropy", (x23, labels), {}, ValueError, r"\(2, 3\).*\(3,\)"),
+    ("cross_entropy", (x23, x23), {}, ValueError, "labels"),
+    ("cross_entropy", (x23, np.zeros(2)), {}, TypeError, "integer"),
+    ("cross_entropy", (np.zeros((3, 2)), labels), {}, IndexError, "0 to 1.*0 to 2"),
+    ("cross_entropy", (np.zeros((3, 3)), labels - 1), {}, IndexError, "0 to 2.*-1 to 1"),
+    ("one_hot", (labels,), {"n": 2}, IndexError, "from 0 to 1"),
+    ("one_hot", (np.zeros(2),), {"n": 2}, TypeError, "integers"),
+    ("where", (np.zeros(3), np.zeros(3), np.zeros(3)), {}, TypeError, "bool"),
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_errors(library, name, inputs, static, kind, words):
     sample = Sample(tuple(values(x) for x in inputs), static)
     if library.name == "cupy" and kind is IndexError and name in ("cross_entropy", "one_hot"):
@@ -492,12 +482,11 @@ def test_errors(library, name, inputs, static, kind, words):
 
 @pytest.mark.parametrize("name", "all any logsumexp max mean min sum var".split())
 def test_several_axes_are_a_tuple(name):
-    x = gpugrad.tensor([[True, False]]) if name in ("all", "any") else gpugrad.ones((2, 3))
-    assert getattr(gpugrad, name)(x, axis=(0, 1)).shape == ()
-    with pytest.raises(
-        TypeError, match=rf"^{name}: axis must be .* a tuple .* list \[0, 1\]; given"
-    ):
-        getattr(gpugrad, name)(x, axis=[0, 1])
+    x, function = gpugrad.ones((2, 3), dtype=gpugrad.bool), getattr(gpugrad, name)
+    x = x if name in ("all", "any") else gpugrad.astype(x, gpugrad.float32)
+    assert function(x, axis=(0, 1)).shape == ()
+    with pytest.raises(TypeError, match=rf"^{name}: axis must be .* tuple .* list \[0, 1\]; given"):
+        function(x, axis=[0, 1])
 
 
 def test_axes_may_be_integers_of_other_libraries():

@@ -33,16 +33,12 @@ class TestNamespace:
         info = gg.__array_namespace_info__()
         assert info.capabilities()["boolean indexing"] is True
         assert info.default_device() == info.devices()[0] == "cpu"
-        assert info.default_dtypes(device="cpu") == {
-            "real floating": gg.float32,
-            "complex floating": gg.complex64,
-            "integral": gg.int64,
-            "indexing": gg.int64,
-        }
+        floating = {"real floating": gg.float32, "complex floating": gg.complex64}
+        integral = {"integral": gg.int64, "indexing": gg.int64}
+        assert info.default_dtypes(device="cpu") == floating | integral
         assert info.dtypes(kind="real floating") == {"float32": gg.float32, "float64": gg.float64}
-        assert set(info.dtypes(kind=("bool", "unsigned integer"))) == {
-            *("bool", "uint8", "uint16", "uint32", "uint64")
-        }
+        some = info.dtypes(kind=("bool", "unsigned integer"))
+        assert {*some} == {"bool", "uint8", "uint16", "uint32", "uint64"}
         assert len(info.dtypes()) == 13
         for call in (info.dtypes, info.default_dtypes):
             with pytest.raises(ValueError, match=r"device 'gpu' is not known"):
@@ -50,21 +46,17 @@ class TestNamespace:
 
 
 class TestIsdtype:
-    @pytest.mark.parametrize(
-        "kind, dtypes",
-        [
-            ("bool", (gg.bool,)),
-            ("signed integer", SIGNED),
-            ("unsigned integer", UNSIGNED),
-            ("integral", SIGNED + UNSIGNED),
-            ("real floating", FLOATS),
-            ("complex floating", COMPLEX),
-            ("numeric", SIGNED + UNSIGNED + FLOATS + COMPLEX),
-            (("bool", gg.float32), (gg.bool, gg.float32)),
-            (gg.int8, (gg.int8,)),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("kind, dtypes", [
+        ("bool", (gg.bool,)),
+        ("signed integer", SIGNED),
+        ("unsigned integer", UNSIGNED),
+        ("integral", SIGNED + UNSIGNED),
+        ("real floating", FLOATS),
+        ("complex floating", COMPLEX),
+        ("numeric", SIGNED + UNSIGNED + FLOATS + COMPLEX),
+        (("bool", gg.float32), (gg.bool, gg.float32)),
+        (gg.int8, (gg.int8,)),
+    ], ids=str)  # fmt: skip
     def test_kinds(self, kind, dtypes):
         for dtype in (gg.bool, *SIGNED, *UNSIGNED, *FLOATS, *COMPLEX):
             assert gg.isdtype(dtype, kind) is (dtype in dtypes)
@@ -86,22 +78,18 @@ class TestIsdtype:
 
 
 class TestResultType:
-    @pytest.mark.parametrize(
-        "dtype, pairs",
-        [
-            (gg.float32, [(gg.float32, gg.int64), (gg.float16, gg.float32), (gg.uint64, gg.int64)]),
-            (gg.float32, [(gg.float32, 1.5), (gg.int8, 1.5), (1, 2.0), (np.float32, "float16")]),
-            (gg.float16, [(gg.float16, gg.uint16), (gg.float16, np.float64(1.5))]),
-            (gg.float64, [(gg.ones(2), np.ones(2))]),
-            (gg.int8, [(gg.bool, gg.int8), (gg.int8, 1000)]),
-            (gg.int16, [(gg.int8, gg.uint8)]),
-            (gg.int64, [(gg.bool, 1)]),
-            (gg.bool, [(gg.bool, True)]),
-            (gg.complex64, [(gg.int64, gg.complex64), (gg.int8, 1j)]),
-            (gg.complex128, [(gg.float64, gg.complex64), (gg.float64, 1j)]),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("dtype, pairs", [
+        (gg.float32, [(gg.float32, gg.int64), (gg.float16, gg.float32), (gg.uint64, gg.int64)]),
+        (gg.float32, [(gg.float32, 1.5), (gg.int8, 1.5), (1, 2.0), (np.float32, "float16")]),
+        (gg.float16, [(gg.float16, gg.uint16), (gg.float16, np.float64(1.5))]),
+        (gg.float64, [(gg.ones(2), np.ones(2))]),
+        (gg.int8, [(gg.bool, gg.int8), (gg.int8, 1000)]),
+        (gg.int16, [(gg.int8, gg.uint8)]),
+        (gg.int64, [(gg.bool, 1)]),
+        (gg.bool, [(gg.bool, True)]),
+        (gg.complex64, [(gg.int64, gg.complex64), (gg.int8, 1j)]),
+        (gg.complex128, [(gg.float64, gg.complex64), (gg.float64, 1j)]),
+    ], ids=str)  # fmt: skip
     def test_policy(self, dtype, pairs):
         for a, b in pairs:
             assert gg.result_type(a, b) == gg.result_type(b, a) == dtype
@@ -170,18 +158,15 @@ class TestLimits:
 
 
 class TestBroadcastShapes:
-    @pytest.mark.parametrize(
-        "shapes, result",
-        [
-            ((), ()),
-            (((2, 3),), (2, 3)),
-            (((2, 1), (3,)), (2, 3)),
-            (((), (4, 1), (1, 5)), (4, 5)),
-            (((1,), (0,)), (0,)),
-            (((None, 1), (3,)), (None, 3)),
-            (((None,), (1,), (5,)), (None,)),
-        ],
-    )
+    @pytest.mark.parametrize("shapes, result", [
+        ((), ()),
+        (((2, 3),), (2, 3)),
+        (((2, 1), (3,)), (2, 3)),
+        (((), (4, 1), (1, 5)), (4, 5)),
+        (((1,), (0,)), (0,)),
+        (((None, 1), (3,)), (None, 3)),
+        (((None,), (1,), (5,)), (None,)),
+    ])  # fmt: skip
     def test_shapes(self, shapes, result):
         assert gg.broadcast_shapes(*shapes) == result
         assert gg.broadcast_shapes(*shapes[::-1]) == result
@@ -202,8 +187,7 @@ class TestAstype:
 
     def test_device(self):
         x = gg.ones(2)
-        y = gg.astype(x, gg.float64, device="cpu")
-        assert (y.dtype, y.device) == (gg.float64, "cpu")
+        assert gg.astype(x, gg.float64, device="cpu").dtype == gg.float64
         assert gg.astype(x, gg.float32, copy=False, device="cpu") is x
 
     def test_complex_to_real_drops_nothing_in_silence(self, library):

@@ -52,14 +52,11 @@ class Outcome:
         self.gradients = []
         if recorded and self.leaves:
             rng = np.random.default_rng(0)
-            g = [
-                round_to_bfloat16(rng.standard_normal(y.shape)).astype(as_numpy(y).dtype)
-                for y in recorded
-            ]
+            draws = [round_to_bfloat16(rng.standard_normal(y.shape)) for y in recorded]
+            dtypes = [as_numpy(y).dtype for y in recorded]
+            g = [library.tensor(x.astype(d)) for x, d in zip(draws, dtypes, strict=True)]
             with quiet():
-                self.gradients = gg.autograd.grad(
-                    recorded, self.leaves, list(map(library.tensor, g)), retain_graph=True
-                )
+                self.gradients = gg.autograd.grad(recorded, self.leaves, g)
 
 
 def as_numpy(x):
@@ -114,21 +111,17 @@ class TestDtype:
         with pytest.raises(ValueError, match="isdtype: kind 'real' is not known"):
             gg.isdtype(bf16, "real")
 
-    @pytest.mark.parametrize(
-        "others, expected",
-        [
-            ((), "bfloat16"),
-            ((2, 2.5, True), "bfloat16"),
-            ((gg.int64, gg.bool, gg.uint8), "bfloat16"),
-            ((gg.int64, 2.5), "bfloat16"),
-            ((gg.float32,), "float32"),
-            ((gg.float16,), "float32"),
-            ((gg.float16, gg.float64), "float64"),
-            ((1j,), "complex64"),
-            ((gg.complex64,), "complex64"),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("others, expected", [
+        ((), "bfloat16"),
+        ((2, 2.5, True), "bfloat16"),
+        ((gg.int64, gg.bool, gg.uint8), "bfloat16"),
+        ((gg.int64, 2.5), "bfloat16"),
+        ((gg.float32,), "float32"),
+        ((gg.float16,), "float32"),
+        ((gg.float16, gg.float64), "float64"),
+        ((1j,), "complex64"),
+        ((gg.complex64,), "complex64"),
+    ], ids=str)  # fmt: skip
     def test_result_type(self, others, expected, device):
         assert gg.result_type(bf16, *others) == expected
         x = gg.ones(2, dtype=bf16, device=device)
@@ -151,29 +144,23 @@ class TestDtype:
 
     def test_repr_and_reading(self):
         x = gg.tensor([[1.0, 2.5], [0.1, -3]], dtype=bf16)
-        assert (
-            repr(x) == "tensor([[ 1.    ,  2.5   ],\n        [ 0.1001, -3.    ]], dtype=bfloat16)"
-        )
+        text = "tensor([[ 1.    ,  2.5   ],\n        [ 0.1001, -3.    ]], dtype=bfloat16)"
+        assert repr(x) == text
         assert x.tolist() == [[1, 2.5], [0.10009765625, -3]]
         assert type(x[0, 1].item()) is float
         assert float(x[0, 1]) == 2.5
 
 
 def test_creation(device):
+    place = {"dtype": bf16, "device": device}
     for x in (
-        gg.zeros(3, dtype=bf16, device=device),
-        gg.full((3,), 2.5, dtype=bf16, device=device),
-        gg.arange(3, dtype=bf16, device=device),
-        gg.linspace(0, 1, 3, dtype=bf16, device=device),
-        gg.eye(3, dtype=bf16, device=device),
-        gg.asarray(np.ones(3, scalar_type), device=device),
-        gg.random.normal((3,), dtype=bf16, device=device),
-        gg.ones(3, device=device).to(bf16),
-        gg.ones(3, device=device).to("bfloat16"),
-        gg.ones_like(gg.zeros(3, dtype=bf16, device=device)),
-    ):
+        gg.zeros(3, **place), gg.full((3,), 2.5, **place), gg.arange(3, **place),
+        gg.linspace(0, 1, 3, **place), gg.eye(3, **place), gg.random.normal((3,), **place),
+        gg.asarray(np.ones(3, scalar_type), device=device), gg.ones_like(gg.zeros(3, **place)),
+        gg.ones(3, device=device).to(bf16), gg.ones(3, device=device).to("bfloat16"),
+    ):  # fmt: skip
         assert (x.dtype, x.requires_grad_().requires_grad) == (bf16, True)
-    u = gg.random.uniform((4000,), dtype=bf16, device=device).to(gg.float32)
+    u = gg.random.uniform((4000,), **place).to(gg.float32)
     assert 0 <= u.min().item() < 0.01 < 0.99 < u.max().item() < 1
 
 
@@ -204,9 +191,8 @@ def test_sums_do_not_lose_their_elements(device, dtype):
 
 def mlp(dtype, device):
     gg.manual_seed(0)
-    model = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 32), nn.Tanh())
-    model = nn.Sequential(model, nn.Linear(32, 4))
-    return model.to(device=device, dtype=dtype)
+    layers = nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4)
+    return nn.Sequential(*layers).to(device=device, dtype=dtype)
 
 
 def batch(dtype, device):

@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import inspect
+import re
 import subprocess
 import sys
 from operator import attrgetter
@@ -31,17 +32,11 @@ def namespace_functions_of_ops():
                 if ast.unparse(decorator).startswith("library_function('xp."):
                     namespace = decorator.args[0].value.removeprefix("xp.")
                     yield f"{namespace}.{node.name.lstrip('_')}"
-            words = []
-            while isinstance(node, ast.Attribute):
-                words.insert(0, node.attr)
-                node = node.value
-            if words and isinstance(node, ast.Name) and node.id == "xp":
-                if words[0] in ("linalg", "fft", "special"):
-                    words = words[:2] if len(words) > 1 else []
-                else:
-                    words = words[:1]
-                if words:
-                    yield ".".join(words)
+            if not isinstance(node, ast.Attribute):
+                continue
+            name = re.match(r"xp\.(?:(?:linalg|fft|special)\.)?\w+", ast.unparse(node))
+            if name and name[0] not in ("xp.linalg", "xp.fft", "xp.special"):
+                yield name[0].removeprefix("xp.")
 
 
 # In CuPy.
@@ -71,12 +66,10 @@ class TestNames:
         assert parse_device("cuda") == ("cuda", None)
         assert parse_device("cuda:12") == ("cuda", 12)
 
-    @pytest.mark.parametrize(
-        "device", ["gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:a", " cpu", None, 0]
-    )
-    def test_unknown(self, device):
-        with pytest.raises(ValueError, match="is not known; use 'cpu', 'cuda' or 'cuda:N'"):
-            parse_device(device)
+    def test_unknown(self):
+        for device in "gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:a", " cpu", None, 0:
+            with pytest.raises(ValueError, match="is not known; use 'cpu', 'cuda' or 'cuda:N'"):
+                parse_device(device)
 
     def test_is_on(self):
         a = np.ones(2)
@@ -120,11 +113,8 @@ class TestWithoutGPU:
 
 
 def test_importing_loads_neither_cupy_nor_torch():
-    code = "import sys, gpugrad; print(sorted({'cupy', 'torch'} & set(sys.modules)))"
-    output = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert output.strip() == "[]"
+    code = "import sys, gpugrad; assert not {'cupy', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 class TestMixing:
@@ -137,11 +127,9 @@ class TestMixing:
             op(on(strict, "CPU_DEVICE"), on(strict, "device1"))
 
     def test_two_libraries(self, torch):
-        x = gg.asarray(torch.ones(2))
-        with pytest.raises(
-            TypeError, match=r"add: .*libraries, numpy and torch; .*asarray\(x\.numpy"
-        ):
-            gg.ones(2) + x
+        message = r"add: .*libraries, numpy and torch; .*asarray\(x\.numpy"
+        with pytest.raises(TypeError, match=message):
+            gg.ones(2) + gg.asarray(torch.ones(2))
 
     def test_two_libraries_on_two_devices(self, strict):
         with pytest.raises(TypeError, match="different libraries, array_api_strict and numpy"):
@@ -224,13 +212,10 @@ class TestCuPyNames:
         from gpugrad.backends.cupy import xp
 
         for name, args, keywords in [
-            ("zeros", ((2,),), {}),
-            ("ones", ((2,),), {}),
-            ("full", ((2,), 1.0), {}),
-            ("arange", (0, 2, 1), {}),
-            ("linspace", (0, 1, 2), {"endpoint": True}),
+            ("zeros", ((2,),), {}), ("ones", ((2,),), {}), ("full", ((2,), 1.0), {}),
+            ("arange", (0, 2, 1), {}), ("linspace", (0, 1, 2), {"endpoint": True}),
             ("eye", (2, None), {"k": 0}),
-        ]:
+        ]:  # fmt: skip
             inspect.signature(getattr(xp, name)).bind(*args, dtype=np.float32, **keywords)
 
 

@@ -61,41 +61,29 @@ def test_names_deeper_in_the_package_are_answered():
             getattr(gg, name)
 
 
-@pytest.mark.parametrize(
-    "module, name, right",
-    [
-        (gg, "maxmum", "maximum"),
-        (gg.linalg, "dett", "det"),
-        (gg.special, "erff", "erf"),
-        (gg.nn, "BatchNorm2D", "BatchNorm2d"),
-        (F, "relu_", "relu"),
-        (nn.init, "xavier_normal", "xavier_normal_"),
-        (nn.utils, "clip_grad_norm", "clip_grad_norm_"),
-    ],
-)
+@pytest.mark.parametrize("module, name, right", [
+    (gg, "maxmum", "maximum"),
+    (gg.linalg, "dett", "det"),
+    (gg.special, "erff", "erf"),
+    (gg.nn, "BatchNorm2D", "BatchNorm2d"),
+    (F, "relu_", "relu"),
+    (nn.init, "xavier_normal", "xavier_normal_"),
+    (nn.utils, "clip_grad_norm", "clip_grad_norm_"),
+])  # fmt: skip
 def test_misspelt_names_are_answered(module, name, right):
-    with pytest.raises(
-        AttributeError, match=rf"{name}'; did you mean {module.__name__}.{right}\?$"
-    ):
+    message = rf"{name}'; did you mean {module.__name__}.{right}\?$"
+    with pytest.raises(AttributeError, match=message):
         getattr(module, name)
 
 
-def test_names_like_no_other_are_answered():
-    with pytest.raises(AttributeError, match=r"^gpugrad has no attribute 'qqq'$"):
-        _ = gg.qqq
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda x: gg.sum(x, dim=0), r"sum: .*'dim'; dim is axis here; it takes x, axis"),
-        (lambda x: x.sum(axis=0, keepdim=True), "keepdim is keepdims here"),
-        (lambda x: gg.var(x, ddof=1), "ddof is correction here"),
-        (lambda x: gg.max(x, x), "max: axis must be an int .*; of two arrays use maximum"),
-        (lambda x: gg.concat(x, x), r"concat: give one sequence of arrays: concat\(\[x, y\]\)"),
-        (lambda x: gg.stack([]), "a Tensor or an array$"),
-    ],
-)
+@pytest.mark.parametrize("call, message", [
+    (lambda x: gg.sum(x, dim=0), r"sum: .*'dim'; dim is axis here; it takes x, axis"),
+    (lambda x: x.sum(axis=0, keepdim=True), "keepdim is keepdims here"),
+    (lambda x: gg.var(x, ddof=1), "ddof is correction here"),
+    (lambda x: gg.max(x, x), "max: axis must be an int .*; of two arrays use maximum"),
+    (lambda x: gg.concat(x, x), r"concat: give one sequence of arrays: concat\(\[x, y\]\)"),
+    (lambda x: gg.stack([]), "a Tensor or an array$"),
+])  # fmt: skip
 def test_wrong_arguments_are_answered(call, message):
     with pytest.raises(TypeError, match=message):
         call(gg.ones(2))
@@ -146,36 +134,27 @@ def test_keywords_of_pytorch_are_answered(kind):
             assert str(error.value) == f"{function.__name__}: there is no {what}{keyword}: {remedy}"
 
 
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (
-            lambda: optim.SGD(GIVEN, learning_rate=0.1),
-            r"SGD: .* 'learning_rate'; it takes params, lr",
-        ),
-        (
-            lambda: optim.AdamW(GIVEN, fused=True, foreach=True),
-            "no fused: .*; there is no foreach: ",
-        ),
-        (lambda: nn.Conv2d(3, 4), "Conv2d: missing .*'kernel_size'; it takes in_channels, out_ch"),
-        (lambda: nn.Linear(2, 3, 4, 5), "Linear: too many positional arguments; it takes in_f"),
-        (lambda: nn.Softmax(axis=1), "Softmax: missing .*'dim'; axis is dim here"),
-        (lambda: F.softmax(gg.ones(2), axis=0), "softmax: missing .*'dim'; axis is dim here"),
-        (lambda: distributed.broadcast(gg.ones(2), src=0), "src is root here; it takes tree, root"),
-        (lambda: gg.set_num_threads("2"), "^set_num_threads: the number must be an int, not '2'$"),
-        (lambda: gg.sort(gg.ones(2), dim=0), "sort: .*'dim'; dim is axis here"),
-        (lambda: gg.ones(2).cumsum(dim=0), "^cumsum: .*'dim'; dim is axis here; it takes axis$"),
-        (lambda: gg.quantile(gg.ones(2), 0.5, keepdim=True), "keepdim is keepdims here"),
-        (lambda: gg.zeros(2, 3), r"^zeros: .* the shape is one tuple, as in zeros\(\(2, 3\)\)"),
-        (lambda: gg.zeros((2, 3), gg.float32), "^zeros: .*; pass all else by name; it .*, dtype, "),
-        (lambda: gg.random.normal(0.0, 1.0), "^normal: .* one tuple, .*; it takes shape, mean, "),
-        (lambda: gg.random.uniform(-1, 1, 3), "^uniform: .* one tuple, .*; it takes shape, low, "),
-        (lambda: gg.random.normal(loc=1, size=2), "^normal: .*; loc is mean here; size is shape"),
-        (lambda: gg.random.integers(0, 5, size=2), "^integers: .*; size is shape here; it takes"),
-        (lambda: training.Trainer(LAYER, SGD, F.mse_loss, [], epochs=2), "'epochs'; it takes mo"),
-        (lambda: optim.SGD(nn.Linear(2, 2).named_parameters()), "tuple; pass model.parameters()"),
-    ],
-)
+@pytest.mark.parametrize("call, message", [
+    (lambda: optim.SGD(GIVEN, learning_rate=0.1), r"SGD: .* 'learning_rate'; it takes params, lr"),
+    (lambda: optim.AdamW(GIVEN, fused=True, foreach=True), "no fused: .*; there is no foreach: "),
+    (lambda: nn.Conv2d(3, 4), "Conv2d: missing .*'kernel_size'; it takes in_channels, out_ch"),
+    (lambda: nn.Linear(2, 3, 4, 5), "Linear: too many positional arguments; it takes in_f"),
+    (lambda: nn.Softmax(axis=1), "Softmax: missing .*'dim'; axis is dim here"),
+    (lambda: F.softmax(gg.ones(2), axis=0), "softmax: missing .*'dim'; axis is dim here"),
+    (lambda: distributed.broadcast(gg.ones(2), src=0), "src is root here; it takes tree, root"),
+    (lambda: gg.set_num_threads("2"), "^set_num_threads: the number must be an int, not '2'$"),
+    (lambda: gg.sort(gg.ones(2), dim=0), "sort: .*'dim'; dim is axis here"),
+    (lambda: gg.ones(2).cumsum(dim=0), "^cumsum: .*'dim'; dim is axis here; it takes axis$"),
+    (lambda: gg.quantile(gg.ones(2), 0.5, keepdim=True), "keepdim is keepdims here"),
+    (lambda: gg.zeros(2, 3), r"^zeros: .* the shape is one tuple, as in zeros\(\(2, 3\)\)"),
+    (lambda: gg.zeros((2, 3), gg.float32), "^zeros: .*; pass all else by name; it .*, dtype, "),
+    (lambda: gg.random.normal(0.0, 1.0), "^normal: .* one tuple, .*; it takes shape, mean, "),
+    (lambda: gg.random.uniform(-1, 1, 3), "^uniform: .* one tuple, .*; it takes shape, low, "),
+    (lambda: gg.random.normal(loc=1, size=2), "^normal: .*; loc is mean here; size is shape"),
+    (lambda: gg.random.integers(0, 5, size=2), "^integers: .*; size is shape here; it takes"),
+    (lambda: training.Trainer(LAYER, SGD, F.mse_loss, [], epochs=2), "'epochs'; it takes mo"),
+    (lambda: optim.SGD(nn.Linear(2, 2).named_parameters()), "tuple; pass model.parameters()"),
+])  # fmt: skip
 def test_arguments_that_do_not_fit(call, message):
     with pytest.raises(TypeError, match=message) as error:
         call()
@@ -193,20 +172,19 @@ def test_operations_in_place_are_answered():
             getattr(gg.Tensor, name)
 
 
-def test_names_that_optimizers_lack_are_answered():
-    with pytest.raises(AttributeError, match=r"SGD has no .*'state'; write optimizer\.state_dict"):
-        _ = SGD.state
-    with pytest.raises(AttributeError, match="'SGD' object has no attribute 'missing'"):
-        _ = SGD.missing
+STEP = gg.compile(LAYER)
 
 
-def test_attributes_of_a_compiled_model():
-    step = gg.compile(nn.Linear(2, 2))
-    assert not hasattr(step, "parameters")
-    with pytest.raises(AttributeError, match="'parameters'; use that of the Linear itself"):
-        step.parameters()
-    with pytest.raises(AttributeError, match="'Compiled' object has no attribute 'missing'"):
-        _ = step.missing
+@pytest.mark.parametrize("value, name, message", [
+    (SGD, "state", r"SGD has no .*'state'; write optimizer\.state_dict"),
+    (SGD, "missing", "'SGD' object has no attribute 'missing'"),
+    (STEP, "parameters", "'parameters'; use that of the Linear itself"),
+    (STEP, "missing", "'Compiled' object has no attribute 'missing'"),
+])  # fmt: skip
+def test_names_that_optimizers_and_compiled_models_lack_are_answered(value, name, message):
+    assert not hasattr(value, name)
+    with pytest.raises(AttributeError, match=message):
+        getattr(value, name)
 
 
 def test_the_error_about_a_missing_array_has_no_cause():
@@ -216,12 +194,9 @@ def test_the_error_about_a_missing_array_has_no_cause():
     assert error.value.__suppress_context__
 
 
-def test_integer_results_have_no_gradient():
+def test_what_some_tensors_lack():
     with pytest.raises(ValueError, match=r"int64 .*argmax's .* has no gradient"):
         gg.argmax(gg.ones(2, requires_grad=True)).backward()
-
-
-def test_format_of_several_elements():
     with pytest.raises(ValueError, match=r"format: '\.2f' is for one number"):
         format(gg.ones(2), ".2f")
 
@@ -232,18 +207,18 @@ def test_several_lengths_in_place_of_a_shape():
             make(2, 3)
 
 
-@pytest.mark.parametrize("module", ["data", "nn", "optim"])
-def test_missing_names_of_modules(module):
-    module = getattr(gg, module)
-    with pytest.raises(AttributeError, match=f"{module.__name__} has no attribute 'Missing'"):
-        _ = module.Missing
+@pytest.mark.parametrize("module", [gg, data, nn, optim])
+def test_names_like_no_other_are_answered(module):
+    with pytest.raises(AttributeError, match=rf"^{module.__name__} has no attribute 'Qqqq'$"):
+        _ = module.Qqqq
 
 
 def test_inplace_is_taken():
     x = gg.tensor([-1.0, 1.0])
-    for kind in (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.CELU, nn.SiLU, nn.Mish):
-        kind(inplace=True)(x)
-    nn.Hardtanh(inplace=True)(nn.Hardswish(inplace=True)(nn.Hardsigmoid(inplace=True)(x)))
+    for (
+        kind
+    ) in "ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid".split():
+        getattr(nn, kind)(inplace=True)(x)
     nn.Dropout(0.5, inplace=True)(x)
     for function in (F.relu, F.relu6, F.leaky_relu, F.elu, F.selu, F.celu, F.silu, F.mish):
         gg.testing.assert_close(function(x, inplace=True), function(x), rtol=0, atol=0)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict, namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -30,18 +31,17 @@ def values(x):
 def test_saved_tensors_are_loaded(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "all.safetensors"
+    dtypes = (
+        "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64"
+    )
     tensors = {
-        dtype: gpugrad.tensor((rng.normal(size=(2, 3)) * 10).astype(dtype))
-        for dtype in (
-            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-            *("float16", "float32", "float64", "complex64"),
-        )
+        **{x: gpugrad.tensor(10 * rng.normal(size=(2, 3))).to(x) for x in dtypes.split()},
+        "scalar": gpugrad.tensor(3.0),
+        "empty": gpugrad.zeros((0, 4)),
+        "transposed": gpugrad.tensor(rng.normal(size=(4, 3))).T,
+        "strided": gpugrad.asarray(np.arange(10.0)[::3]),
+        "leaf": gpugrad.ones(2, requires_grad=True),
     }
-    tensors["scalar"] = gpugrad.tensor(3.0)
-    tensors["empty"] = gpugrad.zeros((0, 4))
-    tensors["transposed"] = gpugrad.tensor(rng.normal(size=(4, 3))).T
-    tensors["strided"] = gpugrad.asarray(np.arange(10.0)[::3])
-    tensors["leaf"] = gpugrad.ones(2, requires_grad=True)
     gpugrad.save(tensors, path, metadata={"epoch": "3", "note": "käse"})
     loaded = gpugrad.load(path)
     assert loaded.keys() == tensors.keys()
@@ -52,11 +52,8 @@ def test_saved_tensors_are_loaded(tmp_path):
         assert x.array.flags.writeable
     assert gpugrad.io.load_metadata(path) == {"epoch": "3", "note": "käse"}
     assert os.listdir(tmp_path) == ["all.safetensors"]
-
-
-def test_metadata_is_empty_if_there_is_none(tmp_path):
-    gpugrad.save({"a": gpugrad.ones(1)}, tmp_path / "a")
-    assert gpugrad.io.load_metadata(tmp_path / "a") == {}
+    gpugrad.save(tensors, path)
+    assert gpugrad.io.load_metadata(path) == {}
 
 
 def test_arrays_of_any_library_are_saved(library, tmp_path):
@@ -79,16 +76,14 @@ def test_weights_saved_by_pytorch_load_by_name_and_give_its_outputs(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors.torch import load_file, save_file
 
-    theirs = torch.nn.Sequential(
-        torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4), torch.nn.Sigmoid()
+    theirs, same = (
+        m.Sequential(m.Linear(8, 16), m.Tanh(), m.Linear(16, 4), m.Sigmoid())
+        for m in (torch.nn, nn)
     )
     save_file(theirs.state_dict(), tmp_path / "theirs")
     x = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
     expected = theirs(torch.from_numpy(x)).detach().numpy()
-    for ours in (
-        nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4), nn.Sigmoid()),
-        nn.Sequential(*nn.MLP(8, [16, 4], nn.Tanh), nn.Sigmoid()),
-    ):
+    for ours in same, nn.Sequential(*nn.MLP(8, [16, 4], nn.Tanh), nn.Sigmoid()):
         ours.load_state_dict(gpugrad.load(tmp_path / "theirs"))
         np.testing.assert_allclose(values(ours(gpugrad.asarray(x))), expected, rtol=1e-5)
 
@@ -131,9 +126,7 @@ def assert_same(a, b):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         assert values(a).tobytes() == values(b).tobytes()
     elif isinstance(a, dict):
-        assert [(type(key), key) for key in a] == [(type(key), key) for key in b]
-        for key in a:
-            assert_same(a[key], b[key])
+        assert_same([*a.items()], [*b.items()])
     elif isinstance(a, (list, tuple)):
         assert len(a) == len(b)
         for x, y in zip(a, b, strict=True):
@@ -244,12 +237,9 @@ def test_a_run_that_is_resumed_from_a_file_ends_as_if_it_had_not_stopped(tmp_pat
             optimizer.step()
 
     def state(model, optimizer, epoch):
-        return {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "random": gpugrad.random.default_generator().get_state(),
-            "epoch": epoch,
-        }
+        states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        random = gpugrad.random.default_generator().get_state()
+        return {**states, "random": random, "epoch": epoch}
 
     model, optimizer = begin(0)
     train(model, optimizer, 3)
@@ -269,38 +259,28 @@ def test_a_run_that_is_resumed_from_a_file_ends_as_if_it_had_not_stopped(tmp_pat
 Pair = namedtuple("Pair", "a b")
 
 
-@pytest.mark.parametrize(
-    "state, error, message",
-    [
-        ({"optimizer": {"x": {1}}}, TypeError, r"save: state\['optimizer'\]\['x'\] is a set; a di"),
-        ({"a": [(1, {2: b""})]}, TypeError, r"save: state\['a'\]\[0\]\[1\]\[2\] is a bytes"),
-        ({"a": 1j}, TypeError, r"save: state\['a'\] is a complex"),
-        ({"a": Pair(1, 2)}, TypeError, r"save: state\['a'\] is a Pair"),
-        ({"a": np.float64(1)}, TypeError, r"state\['a'\] is a float64; .*, or value\.item\(\) if"),
-        ({"a": np.ones(2)}, TypeError, r"state\['a'\] is a ndarray; save gpugrad\.asarray\(value"),
-        ({"a": nn.ReLU()}, TypeError, r"state\['a'\] is a ReLU; save the result of its state_dict"),
-        (
-            {"a": gpugrad.random.Generator(0)},
-            TypeError,
-            r"state\['a'\] is a Generator; save the result of its get_state\(\)",
-        ),
-        ({"a": {None: 1}}, TypeError, r"state\['a'\] has the key None; keys must be str or int"),
-        ({"a": {True: 1}}, TypeError, r"state\['a'\] has the key True; keys must be str or int"),
-        ({(1, 2): gpugrad.ones(1)}, TypeError, r"save: state has the key \(1, 2\); keys must be"),
-        ({"a": 1 << 10_001}, ValueError, r"save: state\['a'\] is an int of more than 10,000 bits"),
-        (
-            {"a": 1, "b": {"c": gpugrad.ones(1, dtype=gpugrad.complex128)}},
-            TypeError,
-            r"save: state\['b'\]\['c'\] is complex128, which the format lacks",
-        ),
-        ({"a": {"\ud800": gpugrad.ones(1)}}, ValueError, r"save: 'a\.\\ud800' cannot be a name"),
-        (nn.ReLU(), TypeError, "save: state must be a dict, not a ReLU; save the result of its st"),
-        (gpugrad.ones(1), TypeError, "save: state must be a dict, not a Tensor"),
-        ([gpugrad.ones(1)], TypeError, "save: state must be a dict, not a list"),
-        ({"__metadata__": gpugrad.ones(1)}, TypeError, "save: '__metadata__' cannot be the name"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
+@pytest.mark.parametrize("state, error, message", [
+    ({"optimizer": {"x": {1}}}, TypeError, r"save: state\['optimizer'\]\['x'\] is a set; a di"),
+    ({"a": [(1, {2: b""})]}, TypeError, r"save: state\['a'\]\[0\]\[1\]\[2\] is a bytes"),
+    ({"a": 1j}, TypeError, r"save: state\['a'\] is a complex"),
+    ({"a": Pair(1, 2)}, TypeError, r"save: state\['a'\] is a Pair"),
+    ({"a": np.float64(1)}, TypeError, r"state\['a'\] is a float64; .*, or value\.item\(\) if"),
+    ({"a": np.ones(2)}, TypeError, r"state\['a'\] is a ndarray; save gpugrad\.asarray\(value"),
+    ({"a": nn.ReLU()}, TypeError, r"state\['a'\] is a ReLU; save the result of its state_dict"),
+    ({"a": gpugrad.random.Generator(0)}, TypeError,
+     r"state\['a'\] is a Generator; save the result of its get_state\(\)"),
+    ({"a": {None: 1}}, TypeError, r"state\['a'\] has the key None; keys must be str or int"),
+    ({"a": {True: 1}}, TypeError, r"state\['a'\] has the key True; keys must be str or int"),
+    ({(1, 2): gpugrad.ones(1)}, TypeError, r"save: state has the key \(1, 2\); keys must be"),
+    ({"a": 1 << 10_001}, ValueError, r"save: state\['a'\] is an int of more than 10,000 bits"),
+    ({"a": 1, "b": {"c": gpugrad.ones(1, dtype=gpugrad.complex128)}}, TypeError,
+     r"save: state\['b'\]\['c'\] is complex128, which the format lacks"),
+    ({"a": {"\ud800": gpugrad.ones(1)}}, ValueError, r"save: 'a\.\\ud800' cannot be a name"),
+    (nn.ReLU(), TypeError, "save: state must be a dict, not a ReLU; save the result of its st"),
+    (gpugrad.ones(1), TypeError, "save: state must be a dict, not a Tensor"),
+    ([gpugrad.ones(1)], TypeError, "save: state must be a dict, not a list"),
+    ({"__metadata__": gpugrad.ones(1)}, TypeError, "save: '__metadata__' cannot be the name"),
+], ids=lambda value: str(value)[:40])  # fmt: skip
 def test_what_cannot_be_saved_is_named_with_its_path(tmp_path, state, error, message):
     (tmp_path / "file").write_bytes(b"old")
     with pytest.raises(error, match=message):
@@ -317,9 +297,7 @@ def test_states_that_contain_themselves_or_are_too_deep_are_refused(tmp_path):
         deep = [deep]
     assert_loads(tmp_path, {"a": deep})
     for state in circle, {"a": [[deep]]}:
-        with pytest.raises(
-            ValueError, match=r"save: state\['a'\]\[0\].*nested more than 100 levels"
-        ):
+        with pytest.raises(ValueError, match=r"save: state\['a'\]\[0\].* more than 100 levels"):
             gpugrad.save(state, tmp_path / "other")
     assert os.listdir(tmp_path) == ["file"]
 
@@ -330,39 +308,32 @@ def test_more_text_than_the_format_takes_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("{", "malformed"),
-        ("[" * 100_000, "malformed"),
-        ("9" * 5000, "malformed"),
-        ("[]", "malformed"),
-        ("{}", "malformed"),
-        ('{"version": 2, "state": {"dict": []}}', "has version 2 .* reads version 1; update it"),
-        ('{"version": 1, "state": [1]}', "it is not a dict"),
-        *[
-            (json.dumps({"version": 1, "state": {"dict": [["a", a], ["t", {"tensor": "t"}]]}}), m)
-            for a, m in [
-                ({"tensor": "other"}, "KeyError: 'other'"),
-                ({"tensor": "t"}, "KeyError: 't'"),
-                ({"tensor": ["t"]}, "malformed"),
-                ({"pickle": "gASVKAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOU"}, "'pickle' is unknown"),
-                ({}, "malformed"),
-                ({"tuple": [], "dict": []}, "malformed"),
-                ({"tuple": "abc"}, "without a list"),
-                ({"dict": {"ab": 1}}, "without a list"),
-                ({"dict": [["a"]]}, "malformed"),
-                ({"dict": [[["a"], 1]]}, r"the key \['a'\] is neither a str nor an int"),
-                ({"dict": [[True, 1]]}, "the key True is neither a str nor an int"),
-                ({"dict": [["a", 1], ["a", 2]]}, "the key 'a' .* occurs twice"),
-                ({"float": "7ff"}, "malformed"),
-                ({"float": 1.0}, "malformed"),
-            ]
-        ],
-        ('{"version": 1, "state": {"dict": []}}', "load: t in .* is not part of its state"),
+@pytest.mark.parametrize("text, message", [
+    ("{", "malformed"), ("[" * 100_000, "malformed"), ("9" * 5000, "malformed"),
+    ("[]", "malformed"), ("{}", "malformed"),
+    ('{"version": 2, "state": {"dict": []}}', "has version 2 .* reads version 1; update it"),
+    ('{"version": 1, "state": [1]}', "it is not a dict"),
+    *[
+        (json.dumps({"version": 1, "state": {"dict": [["a", a], ["t", {"tensor": "t"}]]}}), m)
+        for a, m in [
+            ({"tensor": "other"}, "KeyError: 'other'"),
+            ({"tensor": "t"}, "KeyError: 't'"),
+            ({"tensor": ["t"]}, "malformed"),
+            ({"pickle": "gASVKAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOU"}, "'pickle' is unknown"),
+            ({}, "malformed"),
+            ({"tuple": [], "dict": []}, "malformed"),
+            ({"tuple": "abc"}, "without a list"),
+            ({"dict": {"ab": 1}}, "without a list"),
+            ({"dict": [["a"]]}, "malformed"),
+            ({"dict": [[["a"], 1]]}, r"the key \['a'\] is neither a str nor an int"),
+            ({"dict": [[True, 1]]}, "the key True is neither a str nor an int"),
+            ({"dict": [["a", 1], ["a", 2]]}, "the key 'a' .* occurs twice"),
+            ({"float": "7ff"}, "malformed"),
+            ({"float": 1.0}, "malformed"),
+        ]
     ],
-    ids=lambda text: text[:60],
-)
+    ('{"version": 1, "state": {"dict": []}}', "load: t in .* is not part of its state"),
+], ids=lambda text: text[:60])  # fmt: skip
 def test_malformed_descriptions_of_a_state_are_errors(tmp_path, text, message):
     path = tmp_path / "file"
     data = safetensors.numpy.save({"t": np.ones(1)}, metadata={"gpugrad.state": text})
@@ -372,17 +343,13 @@ def test_malformed_descriptions_of_a_state_are_errors(tmp_path, text, message):
     assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "metadata, error, message",
-    [
-        ({"gpugrad.state": "{}"}, ValueError, r"metadata must not have 'gpugrad\.state'"),
-        ({"a": "\udcff"}, ValueError, r"'\\udcff' cannot be a name or metadata"),
-        ({"epoch": 3}, TypeError, "metadata is text by name, not 'epoch': 3"),
-        (["x"], TypeError, "metadata must be a dict, not a list"),
-        ([], TypeError, "metadata must be a dict, not a list"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("metadata, error, message", [
+    ({"gpugrad.state": "{}"}, ValueError, r"metadata must not have 'gpugrad\.state'"),
+    ({"a": "\udcff"}, ValueError, r"'\\udcff' cannot be a name or metadata"),
+    ({"epoch": 3}, TypeError, "metadata is text by name, not 'epoch': 3"),
+    (["x"], TypeError, "metadata must be a dict, not a list"),
+    ([], TypeError, "metadata must be a dict, not a list"),
+], ids=str)  # fmt: skip
 def test_metadata_is_text_by_name(tmp_path, metadata, error, message):
     with pytest.raises(error, match=f"save: {message}"):
         gpugrad.save({"a": 1}, tmp_path / "file", metadata=metadata)
@@ -412,9 +379,7 @@ def test_damaged_files_are_short_errors(tmp_path):
     for content in (b"", whole[:5], whole[:40], whole[:-1], whole + b"x", b"PK\x03\x04" * 50):
         path.write_bytes(content)
         for read in gpugrad.load, gpugrad.io.load_metadata:
-            with pytest.raises(
-                ValueError, match="is truncated, or not a safetensors file"
-            ) as error:
+            with pytest.raises(ValueError, match="is truncated, or not a safetensors") as error:
                 read(path)
             assert str(path) in str(error.value)
             assert "\n" not in str(error.value)
@@ -506,40 +471,40 @@ def test_saves_at_the_same_time_leave_one_whole_file(tmp_path):
 
     def save(value):
         while not enough.is_set():
-            gpugrad.save({"a": gpugrad.full(2000, value)}, path)
+            gpugrad.save({"a": gpugrad.full(2000, float(value))}, path)
 
-    threads = [threading.Thread(target=save, args=[float(i)]) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        seen = [gpugrad.load(path)["a"] for _ in range(100)]
-    finally:
-        enough.set()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        saves = pool.map(save, range(4))
+        try:
+            seen = [gpugrad.load(path)["a"] for _ in range(100)]
+        finally:
+            enough.set()
+    assert [*saves] == [None] * 4
     assert all(len({*x.tolist()}) == 1 for x in seen)
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_folder_is_not_replaced(tmp_path):
+def test_folders_and_other_kinds_of_files_are_not_replaced(tmp_path):
     with pytest.raises(IsADirectoryError, match=r"save: .* is a folder; give the name of a file"):
         gpugrad.save({"a": gpugrad.ones(2)}, tmp_path)
     assert os.listdir(tmp_path) == []
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        gpugrad.save({"x": gpugrad.ones(1)}, pipe)
+    assert pipe.is_fifo()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="these are POSIX permissions")
 def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
-    def saved(path):
-        gpugrad.save({"a": gpugrad.ones(2)}, path)
-        return stat.S_IMODE(path.stat().st_mode)
-
     path = tmp_path / "file"
     old = os.umask(0o027)
     try:
-        assert saved(path) == 0o640
-        for mode in 0o600, 0o666, 0o444:
-            path.chmod(mode)
-            assert saved(path) == mode
+        for mode in None, 0o600, 0o666, 0o444:
+            if mode:
+                path.chmod(mode)
+            gpugrad.save({"a": gpugrad.ones(2)}, path)
+            assert stat.S_IMODE(path.stat().st_mode) == (mode or 0o640)
     finally:
         os.umask(old)
 
@@ -574,17 +539,6 @@ def test_a_path_may_be_bytes(tmp_path):
 
 def test_without_the_library_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    for call in (
-        lambda: gpugrad.save({}, tmp_path / "file"),
-        lambda: gpugrad.load(tmp_path / "file"),
-    ):
+    for call, *args in (gpugrad.save, {}, tmp_path / "file"), (gpugrad.load, tmp_path / "file"):
         with pytest.raises(ImportError, match="pip install safetensors"):
-            call()
-
-
-def test_save_leaves_other_kinds_of_files_alone(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with pytest.raises(OSError, match="not a regular file"):
-        gpugrad.save({"x": gpugrad.ones(1)}, pipe)
-    assert pipe.is_fifo()
+            call(*args)

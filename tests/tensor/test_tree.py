@@ -42,14 +42,10 @@ def test_a_leaf_is_a_tree(x):
 
 
 def test_map():
-    assert tree.map(lambda x: 10 * x, NESTED) == {
-        "b": Layer(10.0, "last"),
-        "a": [20.0, (30.0, None), Pair(40.0, 50.0)],
-    }
-    assert tree.map(lambda x, y, z: (x + y) * z, [1, {"a": 2}], [3, {"a": 4}], [5, {"a": 6}]) == [
-        20,
-        {"a": 36},
-    ]
+    expected = {"b": Layer(10.0, "last"), "a": [20.0, (30.0, None), Pair(40.0, 50.0)]}
+    assert tree.map(lambda x: 10 * x, NESTED) == expected
+    found = tree.map(lambda x, y, z: (x + y) * z, [1, {"a": 2}], [3, {"a": 4}], [5, {"a": 6}])
+    assert found == [20, {"a": 36}]
     with pytest.raises(ValueError, match=r"trees differ: one is \[\*, \*\], another \[\*\]"):
         tree.map(max, [1, 2], [3])
 
