@@ -24,8 +24,7 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
     Each ``.grad`` is multiplied by ``min(1, max_norm / (norm + 1e-6))``, as PyTorch does it.
 
     parameters: a tensor or an iterable of tensors; those without a gradient are skipped.
-    norm_type: ``p`` of the p-norm, possibly ``inf``; 0 counts the gradients that are not zero, as in
-        PyTorch.
+    norm_type: ``p`` of the p-norm, possibly ``inf``; 0 counts the gradients that are not zero.
 
     Returns the norm before the scaling, 0-d, on the device of the first gradient. The function
     waits for no device, so it has no ``error_if_nonfinite``: a norm that is not finite before
