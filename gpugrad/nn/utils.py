@@ -24,7 +24,7 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
     Each ``.grad`` is multiplied by ``min(1, max_norm / (norm + 1e-6))``, as PyTorch does it.
 
     parameters: a tensor or an iterable of tensors; those without a gradient are skipped.
-    norm_type: ``p`` of the p-norm, possibly ``inf``.
+    norm_type: ``p`` of the p-norm, possibly ``inf``; 0 counts the gradients that are not zero.
 
     Returns the norm before the scaling, 0-d, on the device of the first gradient. The function
     waits for no device, so it has no ``error_if_nonfinite``: a norm that is not finite before
@@ -44,7 +44,8 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
     parts = [_norm(arrays, norm_type, max_norm) for arrays in groups.values()]
     norm, factor = parts[0]
     if len(parts) > 1:
-        norm = _norm_of_norms([part for part, _ in parts], norm_type)
+        # With `norm_type` 0 each part is a number of gradients; these are added.
+        norm = _norm_of_norms([part for part, _ in parts], norm_type or 1.0)
         factor = _factor(norm, max_norm)
     for arrays, (own, _) in zip(groups.values(), parts, strict=True):
         _scale(arrays, factor if len(parts) == 1 else placed_like(factor, own))
@@ -128,7 +129,7 @@ def _norm(arrays, norm_type, max_norm):
 
 def _norm_of_norms(norms, norm_type):
     """The norm of everything, given the norms of its parts; on the device of the first."""
-    if len(norms) == 1:
+    if len(norms) == 1 and norm_type != 0:
         return norms[0]
     backend = backend_of[type(norms[0])]
     xp = backend.xp

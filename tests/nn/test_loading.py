@@ -4,8 +4,8 @@ import gc
 import signal
 import threading
 import time
-import warnings
 from collections import Counter, namedtuple
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -67,18 +67,17 @@ def test_data_sets_are_parts_and_sums_of_others():
             make()
 
 
+THIRDS = [1 / 3, 1 / 3, 1 / 3]
+SPLITS = [
+    (10, [3, 7]), (10, [0.3, 0.7]), (10, THIRDS), (1, [0.5, 0.5]), (1, [1, 0]), (0, [0, 0]),
+    (7, [0.5, 0.25, 0.25]),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's, about empty parts
 def test_random_split_takes_lengths_or_fractions():
     torch = pytest.importorskip("torch")
-    warnings.simplefilter("ignore")  # PyTorch's, about empty parts
-    for n, lengths in (
-        (10, [3, 7]),
-        (10, [0.3, 0.7]),
-        (10, [1 / 3, 1 / 3, 1 / 3]),
-        (1, [0.5, 0.5]),
-        (1, [1, 0]),
-        (0, [0, 0]),
-        (7, [0.5, 0.25, 0.25]),
-    ):
+    for n, lengths in SPLITS:
         parts = data.random_split(range(n), lengths, seed=0)
         theirs = torch.utils.data.random_split(range(n), lengths)
         assert [*map(len, parts)] == [*map(len, theirs)], (n, lengths)
@@ -108,14 +107,11 @@ def test_parts_of_tensor_data_sets_are_cut_out_as_a_whole(monkeypatch):
     x = np.arange(20.0).reshape(10, 2)
     part = data.Subset(data.Subset(data.TensorDataset(x), [9, 7, 5, 3, -9]), [3, 0, 1, 4])
     expected = [[6, 7], [18, 19], [14, 15], [2, 3]]
-    (batch,) = data.DataLoader(part, 4)
-    assert batch[0].tolist() == expected
-    (batch,) = data.DataLoader(part, 4, collate_fn=data.default_collate)
-    assert batch[0].tolist() == expected
+    assert flat(data.DataLoader(part, 4)) == expected
+    assert flat(data.DataLoader(part, 4, collate_fn=data.default_collate)) == expected
     monkeypatch.setattr(data.Subset, "__getitems__", None)
     assert sorted(flat(data.DataLoader(part, 3, shuffle=True))) == sorted(expected)
-    (batch,) = data.DataLoader(part, sampler=[-1, 0], batch_size=2)
-    assert batch[0].tolist() == [[2, 3], [6, 7]]
+    assert flat(data.DataLoader(part, sampler=[-1, 0], batch_size=2)) == [[2, 3], [6, 7]]
     with pytest.raises(IndexError, match="indices from 0 to 10 are out of range for 10 samples"):
         iter(data.DataLoader(data.Subset(data.TensorDataset(x), [0, 10])))
 
@@ -192,20 +188,23 @@ def test_loaders_take_samplers(make):
     assert shuffled == batches(shuffle=True, seed=0, batch_size=4)
 
 
-def test_samplers_that_do_not_fit_are_rejected():
-    dataset = numbers(4)
-    others = {"batch_size": 2}, {"shuffle": True}, {"sampler": np.arange(2)}, {"drop_last": True}
-    for options in others:
-        with pytest.raises(ValueError, match="batch_sampler decides on whole batches"):
-            data.DataLoader(dataset, batch_sampler=[[0]], **options)
-    with pytest.raises(ValueError, match="sampler decides on the order; leave out shuffle"):
-        data.DataLoader(dataset, sampler=[0], shuffle=True)
-    with pytest.raises(ValueError, match="sampler decides on the order; pass it the seed"):
-        data.DataLoader(dataset, sampler=[0], seed=0)
-    with pytest.raises(IndexError, match="indices from 4 to 4 are out of range for 4 samples"):
-        list(data.DataLoader(dataset, sampler=[4]))
-    with pytest.raises(TypeError, match=r"indices must be ints, not \[0\.5\]"):
-        list(data.DataLoader(dataset, sampler=[0.5]))
+BY_BATCHES = "batch_sampler decides on whole batches"
+REJECTED = [
+    (ValueError, BY_BATCHES, {"batch_sampler": [[0]], "batch_size": 2}),
+    (ValueError, BY_BATCHES, {"batch_sampler": [[0]], "shuffle": True}),
+    (ValueError, BY_BATCHES, {"batch_sampler": [[0]], "sampler": np.arange(2)}),
+    (ValueError, BY_BATCHES, {"batch_sampler": [[0]], "drop_last": True}),
+    (ValueError, "order; leave out shuffle", {"sampler": [0], "shuffle": True}),
+    (ValueError, "sampler decides on the order; pass it the seed", {"sampler": [0], "seed": 0}),
+    (IndexError, "indices from 4 to 4 are out of range for 4 samples", {"sampler": [4]}),
+    (TypeError, r"indices must be ints, not \[0\.5\]", {"sampler": [0.5]}),
+]
+
+
+@pytest.mark.parametrize("kind, message, options", REJECTED)
+def test_samplers_that_do_not_fit_are_rejected(kind, message, options):
+    with pytest.raises(kind, match=message):
+        list(data.DataLoader(numbers(4), **options))
 
 
 # Collation
@@ -213,60 +212,37 @@ def test_samplers_that_do_not_fit_are_rejected():
 
 def test_batches_are_nested_as_samples_are():
     torch = pytest.importorskip("torch")
-    samples = [
-        {
-            "image": np.full((2, 3), i, np.float32),
-            "label": i,
-            "name": f"image {i}",
-            "more": (Pair(np.int16(i), bool(i)), [gg.ones(2) * i, float(i)]),
-        }
-        for i in range(3)
-    ]
 
-    def check(ours, theirs, at="sample"):
-        if isinstance(theirs, torch.Tensor):
-            np.testing.assert_array_equal(ours.numpy(), theirs.numpy(), at)
-            default = {"float64": "float32"} if at.endswith("[1][1]") else {}
-            dtype = str(theirs.dtype).split(".")[1]
-            assert str(ours.dtype) == default.get(dtype, dtype), at
-        elif isinstance(theirs, dict):
-            assert [*ours] == [*theirs]
-            for key in theirs:
-                check(ours[key], theirs[key], f"{at}[{key!r}]")
-        elif isinstance(theirs, (list, tuple)) and not isinstance(theirs[0], str):
-            assert hasattr(ours, "_fields") == hasattr(theirs, "_fields")
-            for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-                check(a, b, f"{at}[{i}]")
-        else:
-            assert ours == theirs
+    def sample(i, library):
+        pair = Pair(np.int16(i), bool(i))
+        image = np.full((2, 3), i, np.float32)
+        more = pair, [library.ones(2) * i, float(i)]
+        return {"image": image, "label": i, "name": f"image {i}", "more": more}
 
-    def in_torch(x):
-        return torch.from_numpy(np.array(x.numpy())) if isinstance(x, gg.Tensor) else x
-
-    (ours,) = data.DataLoader(samples, 3)
-    for sample in samples:
-        pair, (x, number) = sample["more"]
-        sample["more"] = (pair, [in_torch(x), number])
-    check(ours, torch.utils.data.default_collate(samples))
-    assert isinstance(ours["more"][0], Pair)
-    assert ours["name"] == ["image 0", "image 1", "image 2"]
+    (ours,) = data.DataLoader([sample(i, gg) for i in range(3)], 3)
+    theirs = torch.utils.data.default_collate([sample(i, torch) for i in range(3)])
+    assert [*ours] == [*theirs]
+    assert ours["name"] == theirs["name"] == ["image 0", "image 1", "image 2"]
+    (pair, [x, number]), (their_pair, [y, their_number]) = ours["more"], theirs["more"]
+    assert isinstance(pair, Pair)
+    assert number.dtype == gg.float32  # as gg.tensor makes it, and not float64
+    pairs = [*zip(pair, their_pair, strict=True), (x, y), (number, their_number.float())]
+    for a, b in [*((ours[name], theirs[name]) for name in ("image", "label")), *pairs]:
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        assert f"torch.{a.dtype}" == str(b.dtype)
 
 
-@pytest.mark.parametrize(
-    "samples, error, message",
-    [
-        ([np.ones(2), np.ones(3)], ValueError, r"sample differs in shapes: \(2,\), \(3,\); .*coll"),
-        ([{"x": [1]}, {"x": [1, 2]}], ValueError, r"sample\['x'\] differs in lengths: 1, 2"),
-        ([{"x": 1}, {"y": 1}], ValueError, r"sample differs in keys: \['x'\], \['y'\]"),
-        (
-            [(1, None), (2, None)],
-            TypeError,
-            r"sample\[1\] is of type NoneType, which cannot be batched",
-        ),
-        ([(1,), 2], ValueError, "sample differs in types: tuple, int"),
-        ([], ValueError, "there are no samples"),
-    ],
-)
+UNLIKE = [
+    ([np.ones(2), np.ones(3)], ValueError, r"sample differs in shapes: \(2,\), \(3,\); .*coll"),
+    ([{"x": [1]}, {"x": [1, 2]}], ValueError, r"sample\['x'\] differs in lengths: 1, 2"),
+    ([{"x": 1}, {"y": 1}], ValueError, r"sample differs in keys: \['x'\], \['y'\]"),
+    ([(1, None)] * 2, TypeError, r"sample\[1\] is of type NoneType, which cannot be batched"),
+    ([(1,), 2], ValueError, "sample differs in types: tuple, int"),
+    ([], ValueError, "there are no samples"),
+]
+
+
+@pytest.mark.parametrize("samples, error, message", UNLIKE)
 def test_samples_that_do_not_go_together(samples, error, message):
     with pytest.raises(error, match=f"default_collate: .*{message}"):
         data.default_collate(samples)
@@ -331,20 +307,20 @@ def test_prefetch_is_as_far_ahead_as_asked():
 
 
 def test_an_abandoned_iterator_leaves_no_thread():
-    gc.disable()
-    try:
+    def loop(error=None):
         for batch in data.DataLoader(Squares(100), 4, prefetch=2):
             assert len(batch) == 4
             assert len(threads()) == 1
+            if error:
+                raise error
             break
+
+    gc.disable()
+    try:
+        loop()
         assert not threads()
-
-        def loop():
-            for _ in data.DataLoader(Squares(100), 4, prefetch=2):
-                raise KeyboardInterrupt
-
         with pytest.raises(KeyboardInterrupt):
-            loop()
+            loop(KeyboardInterrupt)
         assert not threads()
     finally:
         gc.enable()
@@ -449,43 +425,43 @@ LOADERS = {
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_a_loader_continues_in_the_middle_of_an_epoch(name):
-    make = LOADERS[name]
-    loader = make()
-    states, batches = [loader.state_dict()], []
+    loader = LOADERS[name]()
+    seen = [(0, loader.state_dict())]  # the number of batches so far, and a state
+    batches = []
     for _ in range(3):
         for (x,) in loader:
             batches.append(x.tolist())
-            states.append(loader.state_dict())
-        states[-1] = states[-1], loader.state_dict()
-    per_epoch = len(batches) // 3
-    for i, several in enumerate(states):
-        for state in several if isinstance(several, tuple) else (several,):
-            resumed = make()
-            resumed.load_state_dict(state)
-            assert resumed.state_dict() == state
-            found, lengths = [], []
-            for _ in range(resumed.epoch, 3):
-                epoch = [x.tolist() for (x,) in resumed]
-                found += epoch
-                lengths.append(len(epoch))
-            assert found == batches[i:], (name, state)
-            # A state from inside the loop ends its own epoch, if with no batch.
-            assert lengths[:1] in ([], [per_epoch - state["position"]])
-    assert states[-1][1] == {**states[0], "epoch": 3}
+            seen.append((len(batches), loader.state_dict()))
+        seen.append((len(batches), loader.state_dict()))
+    for i, state in seen:
+        resumed = LOADERS[name]()
+        resumed.load_state_dict(state)
+        assert resumed.state_dict() == state
+        epochs = [[x.tolist() for (x,) in resumed] for _ in range(resumed.epoch, 3)]
+        assert [*chain(*epochs)] == batches[i:], state
+        # A state from inside the loop ends its own epoch, if with no batch.
+        assert [*map(len, epochs[:1])] in ([], [len(batches) // 3 - state["position"]])
+    assert state == {**seen[0][1], "epoch": 3}
 
 
 def test_the_state_follows_the_latest_loop():
     loader = data.DataLoader(numbers(6), 2)
-    assert loader.state_dict() == {"epoch": 0, "position": 0, "seed": None}
+
+    def state():
+        epoch, position, seed = loader.state_dict().values()
+        assert seed is None
+        return epoch, position
+
+    assert state() == (0, 0)
     next(iter(loader))
-    assert loader.state_dict()["position"] == 1
+    assert state() == (0, 1)
     loader.epoch = 4
-    assert loader.state_dict() == {"epoch": 4, "position": 0, "seed": None}
+    assert state() == (4, 0)
     a, b = iter(loader), iter(loader)
     next(a)
-    assert loader.state_dict() == {"epoch": 5, "position": 0, "seed": None}
+    assert state() == (5, 0)
     next(b)
-    assert loader.state_dict() == {"epoch": 5, "position": 1, "seed": None}
+    assert state() == (5, 1)
 
 
 def test_states_of_other_loaders_are_rejected():

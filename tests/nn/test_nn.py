@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from samples import every
 
 import gpugrad
 from gpugrad import nn
@@ -53,20 +54,18 @@ def test_parameter_is_a_leaf_that_requires_grad():
     assert p.grad.tolist() == [2.0, 4.0]
     assert repr(p).startswith("Parameter containing:\ntensor([1., 2.]")
     assert not nn.Parameter([1.0], requires_grad=False).requires_grad
-    with pytest.raises(TypeError, match="only floating tensors have gradients, not int64"):
-        nn.Parameter([1, 2])
 
 
 def test_module_finds_its_parameters_and_submodules():
     model = Counter()
-    assert [name for name, _ in model.named_parameters()] == [
-        "scale",
-        "first.weight",
-        "first.bias",
-    ]
-    assert [name for name, _ in model.named_buffers()] == ["steps", "scratch"]
-    assert [name for name, _ in model.named_children()] == ["first", "second"]
-    assert [name for name, _ in model.named_modules()] == ["", "first"]
+
+    def names(named):
+        return [name for name, _ in named()]
+
+    assert names(model.named_parameters) == ["scale", "first.weight", "first.bias"]
+    assert names(model.named_buffers) == ["steps", "scratch"]
+    assert names(model.named_children) == ["first", "second"]
+    assert names(model.named_modules) == ["", "first"]
     assert list(model.children()) == [model.first, model.first]
     assert list(model.modules()) == [model, model.first]
     assert len(list(model.parameters())) == 3
@@ -100,24 +99,11 @@ def test_a_module_and_its_graph_are_freed_without_the_garbage_collector():
         gc.enable()
 
 
-def test_register_buffer_rejects_invalid_buffers():
-    model = nn.Linear(2, 2)
-    with pytest.raises(TypeError, match="register_buffer: mean must be a Tensor, not a list"):
-        model.register_buffer("mean", [1.0])
-    with pytest.raises(TypeError, match="not a Parameter"):
-        model.register_buffer("mean", model.weight)
-    for name in "weight", "forward", "a.b":
-        with pytest.raises(ValueError, match=f"register_buffer: '{name}' is taken, or cannot"):
-            model.register_buffer(name, gpugrad.zeros(2))
-
-
 def test_train_and_eval_reach_every_module_and_return_the_model():
     model = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Dropout()))
-    assert all(module.training for module in model.modules())
-    assert model.eval() is model
-    assert not any(module.training for module in model.modules())
-    assert model.train() is model
-    assert all(module.training for module in model.modules())
+    for change, training in ((lambda: model, True), (model.eval, False), (model.train, True)):
+        assert change() is model
+        assert all(module.training is training for module in model.modules())
 
 
 def test_requires_grad_freezes_and_zero_grad_clears():
@@ -157,8 +143,6 @@ def test_a_call_is_the_forward_of_the_most_derived_class_or_its_own_call():
     module = nn.ReLU()
     module.forward = lambda x: x  # is not called
     assert module(x).tolist() == [0.0, 3.0]
-    with pytest.raises(NotImplementedError, match=r"^Module defines no forward"):
-        nn.Module()(x)
 
 
 def test_repr_shows_the_tree():
@@ -167,26 +151,26 @@ def test_repr_shows_the_tree():
             self.body = nn.MLP(4, [3, 2], gpugrad.sin)
             self.drop = nn.Dropout(0.2)
 
-    assert repr(Net()) == (
-        "Net(\n"
-        "  (body): MLP(\n"
-        "    (0): Linear(in_features=4, out_features=3, bias=True)\n"
-        "    (1): sin\n"
-        "    (2): Linear(in_features=3, out_features=2, bias=True)\n"
-        "  )\n"
-        "  (drop): Dropout(p=0.2)\n"
-        ")"
-    )
+    assert repr(Net()).splitlines() == [
+        "Net(",
+        "  (body): MLP(",
+        "    (0): Linear(in_features=4, out_features=3, bias=True)",
+        "    (1): sin",
+        "    (2): Linear(in_features=3, out_features=2, bias=True)",
+        "  )",
+        "  (drop): Dropout(p=0.2)",
+        ")",
+    ]
     assert repr(nn.Flatten()) == "Flatten(start_dim=1, end_dim=-1)"
 
 
 # Moving to a dtype or device
 
 
-@pytest.mark.parametrize(
-    "how",
-    [(gpugrad.float64,), ("cpu", gpugrad.float64), (), (gpugrad.zeros(1, dtype=gpugrad.float64),)],
-)
+LIKE = gpugrad.zeros(1, dtype=gpugrad.float64)
+
+
+@pytest.mark.parametrize("how", [(gpugrad.float64,), ("cpu", gpugrad.float64), (), (LIKE,)])
 def test_to_casts_parameters_gradients_and_floating_buffers(how):
     model = Counter()
     model(gpugrad.ones((1, 2))).sum().backward()
@@ -204,15 +188,6 @@ def test_to_casts_parameters_gradients_and_floating_buffers(how):
     model.zero_grad()
     model(gpugrad.ones((1, 2), dtype=gpugrad.float64)).sum().backward()
     assert all(p.grad.dtype == gpugrad.float64 for p in model.parameters())
-
-
-def test_to_rejects_dtypes_that_parameters_cannot_have():
-    model = Counter()
-    with pytest.raises(TypeError, match=r"Module\.to: the dtype must be floating, not int64"):
-        model.to(gpugrad.int64)
-    with pytest.raises(ValueError, match="device 'gpu' is not known"):
-        model.to("gpu")
-    assert all(p.dtype == gpugrad.float32 for p in model.parameters())
 
 
 @pytest.mark.parametrize(
@@ -237,14 +212,8 @@ def test_backward_through_a_graph_from_before_a_change_raises(change, message):
 def test_state_dict_has_every_name_and_copies():
     model = Counter()
     state = model.state_dict()
-    assert list(state) == [
-        "scale",
-        "steps",
-        "first.weight",
-        "first.bias",
-        "second.weight",
-        "second.bias",
-    ]
+    layers = ["first.weight", "first.bias", "second.weight", "second.bias"]
+    assert list(state) == ["scale", "steps", *layers]
     assert not any(x.requires_grad for x in state.values())
     with gpugrad.no_grad():
         state["scale"] += 1
@@ -277,23 +246,17 @@ def test_load_state_dict_lists_all_misfits_and_loads_nothing():
     state["second.bias"] = [1.0, 2.0]
     with pytest.raises(ValueError, match="load_state_dict") as error:
         model.load_state_dict(state)
-    assert str(error.value) == (
-        "load_state_dict: the state is not one of this Counter\n"
-        "  missing: first.bias\n"
-        "  unexpected: head.weight\n"
-        "  steps: is float32, not int64\n"
-        "  first.weight: has shape (3, 2), not (2, 2)\n"
-        "  second.bias: is a list, not a tensor\n"
-        "  nothing was loaded"
-    )
+    assert str(error.value).splitlines() == [
+        "load_state_dict: the state is not one of this Counter",
+        "  missing: first.bias",
+        "  unexpected: head.weight",
+        "  steps: is float32, not int64",
+        "  first.weight: has shape (3, 2), not (2, 2)",
+        "  second.bias: is a list, not a tensor",
+        "  nothing was loaded",
+    ]
     for name, x in model.state_dict().items():
         np.testing.assert_array_equal(values(x), before[name])
-
-
-def test_load_state_dict_rejects_other_objects():
-    for wrong in None, [gpugrad.ones(2)]:
-        with pytest.raises(TypeError, match="load_state_dict: the state must be a dict of tensors"):
-            seeded(0).load_state_dict(wrong)
 
 
 def test_load_state_dict_does_not_begin_where_a_buffer_cannot_be_overwritten():
@@ -365,15 +328,10 @@ def test_linear_starts_as_pytorchs_does():
     assert nn.Linear(100, 200, bias=False).weight.tolist() == layer.weight.tolist()
 
 
-def test_sizes_of_linear():
-    for sizes in (0, 2), (2, -1), (2.0, 2), (True, 2), (2, "2"):
-        with pytest.raises(ValueError, match="must be an int of at least 1"):
-            nn.Linear(*sizes)
+def test_sizes_of_numpy_become_pythons():
     model = nn.MLP(np.int64(3), np.array([4, 2]))
     assert repr(model) == repr(nn.MLP(3, [4, 2]))
     assert type(model[0].in_features) is int
-    with pytest.raises(ValueError, match=r"linear: .*\(2, 5\).*\(4, 3\)"):
-        nn.Linear(3, 4)(gpugrad.ones((2, 5)))
 
 
 def test_flatten_joins_axes():
@@ -384,9 +342,6 @@ def test_flatten_joins_axes():
     assert functional.flatten(x).shape == (120,)
     assert functional.flatten(gpugrad.tensor(1.0)).shape == (1,)
     assert nn.Flatten()(gpugrad.zeros((0, 3, 4))).shape == (0, 12)
-    for start, end in (2, 1), (0, 4), (-5, 1):
-        with pytest.raises(ValueError, match=r"flatten: .* not axes in order .*\(2, 3, 4, 5\)"):
-            functional.flatten(x, start, end)
     assert x.flatten(1).shape == (2, 60)
     assert gpugrad.vmap(lambda x: x.flatten(start_dim=1))(x).shape == (2, 3, 20)
 
@@ -402,30 +357,18 @@ def test_dropout_zeroes_and_scales_in_training_only(library):
     out.sum().backward()
     np.testing.assert_array_equal(library.values(x.grad), result)
     assert layer.eval()(x) is x
-
-
-def test_dropout_repeats_with_the_seed():
-    x = gpugrad.ones(100)
-
-    def masks():
+    drawn = []
+    for _ in range(2):
         gpugrad.manual_seed(3)
-        return [functional.dropout(x).tolist() for _ in range(2)]
-
-    first = masks()
-    assert first[0] != first[1]
-    assert masks() == first
+        drawn.append([functional.dropout(x).tolist() for _ in range(2)])
+    assert drawn[0] == drawn[1]
+    assert drawn[0][0] != drawn[0][1]
 
 
 def test_dropout_with_probability_0_and_1():
     x = gpugrad.ones(10)
     assert nn.Dropout(0.0)(x) is x
     assert nn.Dropout(1.0)(x).tolist() == [0.0] * 10
-    for p in -0.1, 1.5, math.nan:
-        with pytest.raises(ValueError, match="Dropout: the probability p must be from 0 to 1"):
-            nn.Dropout(p)
-    for training in True, False:
-        with pytest.raises(TypeError, match="dropout: the input must be floating, not int64; use"):
-            functional.dropout(gpugrad.arange(3), training=training)
 
 
 # Containers
@@ -439,12 +382,9 @@ def test_slices_of_a_sequential_keep_their_names():
     assert nn.Sequential()(x) is x
 
 
-def test_sequential_takes_functions_but_not_classes():
+def test_sequential_takes_functions():
     model = nn.Sequential(nn.Linear(1, 2), gpugrad.sin)
     assert model(gpugrad.zeros((1, 1))).tolist() == gpugrad.sin(model[0].bias)[None].tolist()
-    for wrong, remedy in (nn.ReLU, r"; write ReLU\(\), which makes one"), (3, ""):
-        with pytest.raises(TypeError, match=f"layer 0 must be a module or a function.*{remedy}$"):
-            nn.Sequential(wrong)
 
 
 def test_mlp_has_no_activation_after_the_last_layer():
@@ -453,10 +393,6 @@ def test_mlp_has_no_activation_after_the_last_layer():
     assert sum(p.size for p in model.parameters()) == 3 * 2 + 3 + 3 * 3 + 3 + 3 + 1
     assert model[1] is not model[3]
     assert nn.MLP(2, (3, 1), gpugrad.sin)(gpugrad.ones((5, 2))).shape == (5, 1)
-    with pytest.raises(ValueError, match="MLP: layer_sizes must name at least one"):
-        nn.MLP(2, [])
-    with pytest.raises(TypeError, match=r"layer_sizes must be a sequence, e\.g\. \[8\], not 8"):
-        nn.MLP(2, 8)
 
 
 # Losses
@@ -473,19 +409,19 @@ def test_losses_take_arrays_as_targets_and_keep_float32():
 # Initial values
 
 
-@pytest.mark.parametrize(
-    "initialise, std",
-    [
-        (lambda w: nn.init.kaiming_uniform_(w, a=math.sqrt(5)), math.sqrt(1 / 3 / 200)),
-        (lambda w: nn.init.kaiming_uniform_(w, nonlinearity="linear"), math.sqrt(1 / 200)),
-        (lambda w: nn.init.kaiming_uniform_(w, nonlinearity="relu"), math.sqrt(2 / 200)),
-        (lambda w: nn.init.kaiming_normal_(w, mode="fan_out"), math.sqrt(2 / 1200)),
-        (lambda w: nn.init.xavier_uniform_(w), math.sqrt(2 / 1400)),
-        (lambda w: nn.init.xavier_normal_(w, gain=5 / 3), 5 / 3 * math.sqrt(2 / 1400)),
-        (lambda w: nn.init.uniform_(w, -1, 1), math.sqrt(1 / 3)),
-        (lambda w: nn.init.normal_(w, 0, 0.5), 0.5),
-    ],
-)
+SPREADS = [
+    (lambda w: nn.init.kaiming_uniform_(w, a=math.sqrt(5)), math.sqrt(1 / 3 / 200)),
+    (lambda w: nn.init.kaiming_uniform_(w, nonlinearity="linear"), math.sqrt(1 / 200)),
+    (lambda w: nn.init.kaiming_uniform_(w, nonlinearity="relu"), math.sqrt(2 / 200)),
+    (lambda w: nn.init.kaiming_normal_(w, mode="fan_out"), math.sqrt(2 / 1200)),
+    (lambda w: nn.init.xavier_uniform_(w), math.sqrt(2 / 1400)),
+    (lambda w: nn.init.xavier_normal_(w, gain=5 / 3), 5 / 3 * math.sqrt(2 / 1400)),
+    (lambda w: nn.init.uniform_(w, -1, 1), math.sqrt(1 / 3)),
+    (lambda w: nn.init.normal_(w, 0, 0.5), 0.5),
+]
+
+
+@pytest.mark.parametrize("initialise, std", SPREADS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_spread_of_random_initial_values(library, initialise, std, dtype):
     w = library.tensor(np.full((300, 50, 4), 7, dtype), requires_grad=True)
@@ -497,9 +433,9 @@ def test_spread_of_random_initial_values(library, initialise, std, dtype):
     assert drawn.dtype == dtype
     assert drawn.mean() == pytest.approx(0, abs=0.02 * std)
     assert drawn.std() == pytest.approx(std, rel=0.02)
-    for constant, value in ((nn.init.ones_, 1), (nn.init.zeros_, 0)):
-        assert (library.values(constant(w)) == value).all()
-    assert (library.values(nn.init.constant_(w, 0.5)) == 0.5).all()
+    constant = lambda w: nn.init.constant_(w, 0.5)  # noqa: E731
+    for fill, value in ((nn.init.ones_, 1), (nn.init.zeros_, 0), (constant, 0.5)):
+        assert (library.values(fill(w)) == value).all()
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (6, 4), (5, 5), (2, 3, 2)])
@@ -516,114 +452,76 @@ def test_orthogonal_rows_or_columns(shape, dtype):
     gram = min(matrix @ matrix.T, matrix.T @ matrix, key=len)
     near = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-12}[dtype]
     np.testing.assert_allclose(gram, 4 * np.eye(len(gram)), rtol=0, atol=near)
-    with pytest.raises(ValueError, match=r"^orthogonal_: needs a weight \(out, in, \.\.\.\)"):
-        nn.init.orthogonal_(gpugrad.zeros(3))
 
 
 def test_gains_equal_pytorchs():
     init = pytest.importorskip("torch").nn.init
-    for name in "linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu":
-        assert nn.init.calculate_gain(name) == init.calculate_gain(name)
-    assert nn.init.calculate_gain("leaky_relu", 0.3) == init.calculate_gain("leaky_relu", 0.3)
+    for args in *zip("linear sigmoid tanh relu leaky_relu selu".split()), ("leaky_relu", 0.3):
+        assert nn.init.calculate_gain(*args) == init.calculate_gain(*args)
 
 
-def test_invalid_arguments_of_initializers_are_errors():
-    with pytest.raises(ValueError, match=r"xavier_normal_: needs a weight .* not shape \(3,\)"):
-        nn.init.xavier_normal_(gpugrad.zeros(3))
-    with pytest.raises(ValueError, match="mode must be 'fan_in' or 'fan_out', not 'fan'"):
-        nn.init.kaiming_normal_(gpugrad.zeros((2, 2)), mode="fan")
-    with pytest.raises(ValueError, match="calculate_gain: 'gelu' is not known; use one of linear"):
-        nn.init.calculate_gain("gelu")
+def forget_twin():
+    gpugrad.dense.op.twins.pop("numpy", None)
+    gpugrad.dense.op.implementations.clear()
 
 
-@pytest.mark.parametrize(
-    "name", ["zeros_", "ones_", "uniform_", "normal_", "xavier_normal_", "kaiming_uniform_"]
-)
-def test_errors_of_initializers_name_the_function(name):
-    initialise = getattr(nn.init, name)
-    with pytest.raises(ValueError, match=f"^{name}: .* it is a result of multiply, not a leaf"):
-        initialise(nn.Parameter(gpugrad.ones((2, 2))) * 2)
-    with pytest.raises(TypeError, match=f"^{name}: the tensor must be floating, not int64"):
-        initialise(gpugrad.tensor([[1, 2]]))
-    with pytest.raises(TypeError, match=f"^{name}: needs a Tensor, not a list"):
-        initialise([1.0])
+@pytest.fixture
+def twin():
+    """NumPy's arrays have a twin of `dense`, which always declines.
 
-
-class TestFusedLayers:
-    """`Sequential` runs a `Linear` and an activation as one op on arrays for which it has a twin.
-
-    Here NumPy's arrays have a twin, which always declines.
+    `Sequential` runs a `Linear` and an activation as one op on arrays for which it has a twin.
     """
+    gpugrad.dense.twin("numpy", lambda xp, *inputs, activation: NotImplemented)
+    yield
+    forget_twin()
 
-    @pytest.fixture(autouse=True)
-    def twin(self):
-        dense = gpugrad.dense
-        dense.twin("numpy", lambda xp, *inputs, activation: NotImplemented)
-        yield
-        self.forget(dense.op)
 
-    @staticmethod
-    def forget(op):
-        op.twins.pop("numpy", None)
-        op.implementations.clear()
+def ops(output):
+    """The names of the ops of a graph."""
+    found, stack = [], [output.grad_fn]
+    while stack:
+        node = stack.pop()
+        found.append(node.name)
+        stack.extend(node.next_functions)
+    return [name for name in found if name != "leaf"]
 
-    def test_only_where_there_is_a_twin(self):
-        model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
-        assert self.ops(model(gpugrad.ones((1, 3)))) == ["dense"]
-        self.forget(gpugrad.dense.op)
-        assert self.ops(model(gpugrad.ones((1, 3)))) == ["relu", "linear"]
 
-    @staticmethod
-    def ops(output):
-        found, stack = [], [output.grad_fn]
-        while stack:
-            node = stack.pop()
-            found.append(node.name)
-            stack.extend(node.next_functions)
-        return [name for name in found if name != "leaf"]
-
-    @pytest.mark.parametrize("activation", [nn.ReLU, nn.Sigmoid, nn.Tanh])
-    def test_is_one_node_with_the_same_values_and_gradients(self, activation):
-        model = nn.Sequential(nn.Linear(3, 4), activation(), nn.Linear(4, 2), activation())
-        x = gpugrad.random.normal((5, 3))
-        fused = model(x)
-        assert self.ops(fused) == ["dense", "dense"]
-        one_by_one = x
-        for layer in model:
-            one_by_one = layer(one_by_one)
-        assert fused.tolist() == one_by_one.tolist()
-        (fused * fused).sum().backward()
-        gradients = [p.grad.numpy() for p in model.parameters()]
+@pytest.mark.usefixtures("twin")
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Sigmoid, nn.Tanh])
+def test_a_fused_layer_is_one_node_with_the_same_values_and_gradients(activation):
+    model = nn.Sequential(nn.Linear(3, 4), activation(), nn.Linear(4, 2), activation())
+    results = []
+    x = gpugrad.random.normal((5, 3))
+    for names in ["dense"] * 2, [activation.__name__.lower(), "linear"] * 2:
+        out = model(x)
+        assert ops(out) == names
         model.zero_grad()
-        (one_by_one * one_by_one).sum().backward()
-        for a, b in zip(gradients, model.parameters(), strict=True):
-            assert_close(a, b.grad.numpy(), rtol=1e-6)
-
-    def test_subclasses_and_hooks_are_not_fused(self):
-        class Mine(nn.Linear):
-            def forward(self, input):
-                return super().forward(input) * 2
-
-        x = gpugrad.ones((1, 3))
-        assert self.ops(nn.Sequential(Mine(3, 2), nn.ReLU())(x)) == ["relu", "multiply", "linear"]
-        model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
-        seen = []
-        handle = model[0].register_forward_hook(lambda module, args, output: seen.append(output))
-        assert self.ops(model(x)) == ["relu", "linear"]
-        assert len(seen) == 1
-        handle.remove()
-        handle = model[1].register_forward_hook(lambda module, args, output: seen.append(output))
-        assert self.ops(model(x)) == ["relu", "linear"]
-        handle.remove()
-        assert self.ops(model(x)) == ["dense"]
-        assert self.ops(nn.Sequential(nn.Linear(3, 2))(x)) == ["linear"]
-        twice = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2, bias=False), nn.Tanh(), nn.Tanh())
-        assert self.ops(twice(x)) == ["tanh", "dense", "linear"]
+        (out * out).sum().backward()
+        results.append((out.tolist(), [p.grad.numpy() for p in model.parameters()]))
+        forget_twin()
+    assert results[0][0] == results[1][0]
+    for a, b in zip(results[0][1], results[1][1], strict=True):
+        assert_close(a, b, rtol=1e-6)
 
 
-def test_an_unknown_activation_of_dense():
-    with pytest.raises(ValueError, match=r"^dense: activation must be 'relu', 'sigmoid'"):
-        gpugrad.dense(gpugrad.ones((2, 3)), gpugrad.ones((4, 3)), activation="cubed")
+@pytest.mark.usefixtures("twin")
+def test_subclasses_and_layers_with_hooks_are_not_fused():
+    class Mine(nn.Linear):
+        def forward(self, input):
+            return super().forward(input) * 2
+
+    x = gpugrad.ones((1, 3))
+    assert ops(nn.Sequential(Mine(3, 2), nn.ReLU())(x)) == ["relu", "multiply", "linear"]
+    model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    seen = []
+    for layer in model:
+        with layer.register_forward_hook(lambda module, args, output: seen.append(module)):
+            assert ops(model(x)) == ["relu", "linear"]
+    assert seen == [*model]
+    assert ops(model(x)) == ["dense"]
+    assert ops(nn.Sequential(nn.Linear(3, 2))(x)) == ["linear"]
+    twice = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2, bias=False), nn.Tanh(), nn.Tanh())
+    assert ops(twice(x)) == ["tanh", "dense", "linear"]
 
 
 def test_softmax_in_another_dtype():
@@ -632,3 +530,75 @@ def test_softmax_in_another_dtype():
         out = function(x, dim=0, dtype=gpugrad.float64)
         assert out.dtype == gpugrad.float64
         assert out.tolist() == function(x.to(gpugrad.float64), dim=0).tolist()
+
+
+# Errors
+
+X, LAYER, IMAGES = gpugrad.ones(3), nn.Linear(3, 4), gpugrad.zeros((2, 3, 4, 5))
+INITIALISERS = "zeros_ ones_ uniform_ normal_ xavier_normal_ kaiming_uniform_".split()
+SIZES = (0, 2), (2, -1), (2.0, 2), (True, 2), (2, "2")
+
+
+def registered(name, x):
+    return lambda: LAYER.register_buffer(name, x)
+
+
+def dropped(training):
+    return lambda: functional.dropout(gpugrad.arange(3), training=training)
+
+
+def initialised(name, make):
+    return lambda: getattr(nn.init, name)(make())
+
+
+ERRORS = {
+    NotImplementedError: [("^Module defines no forward", lambda: nn.Module()(X))],
+    TypeError: [
+        ("only floating tensors have gradients, not int64", lambda: nn.Parameter([1, 2])),
+        ("register_buffer: mean must be a Tensor, not a list", registered("mean", [1.0])),
+        ("not a Parameter", registered("mean", LAYER.weight)),
+        (r"Module\.to: the dtype must be floating, not int64", lambda: LAYER.to(gpugrad.int64)),
+        ("load_state_dict: the state must be a dict of", lambda: LAYER.load_state_dict(None)),
+        ("load_state_dict: the state must be a dict of", lambda: LAYER.load_state_dict([X])),
+        ("dropout: the input must be floating, not int64; use", dropped(training=True)),
+        ("dropout: the input must be floating, not int64; use", dropped(training=False)),
+        ("layer 0 must be a module or a function.*$", lambda: nn.Sequential(3)),
+        (r"layer 0 must be a .*; write ReLU\(\), which makes one$", lambda: nn.Sequential(nn.ReLU)),
+        (r"layer_sizes must be a sequence, e\.g\. \[8\], not 8", lambda: nn.MLP(2, 8)),
+        *((f"^{name}: the tensor must be floating, not int64",
+           initialised(name, lambda: gpugrad.tensor([[1, 2]]))) for name in INITIALISERS),
+        *((f"^{name}: needs a Tensor, not a list", initialised(name, lambda: [1.0]))
+          for name in INITIALISERS),
+    ],
+    ValueError: [
+        *((f"register_buffer: '{name}' is taken, or cannot", registered(name, X))
+          for name in ("weight", "forward", "a.b")),
+        ("device 'gpu' is not known", lambda: LAYER.to("gpu")),
+        *(("must be an int of at least 1", lambda sizes=s: nn.Linear(*sizes)) for s in SIZES),
+        (r"linear: .*\(2, 5\).*\(4, 3\)", lambda: LAYER(gpugrad.ones((2, 5)))),
+        *((r"flatten: .* not axes in order .*\(2, 3, 4, 5\)",
+           lambda ends=ends: functional.flatten(IMAGES, *ends))
+          for ends in ((2, 1), (0, 4), (-5, 1))),
+        *(("Dropout: the probability p must be from 0 to 1", lambda p=p: nn.Dropout(p))
+          for p in (-0.1, 1.5, math.nan)),
+        ("MLP: layer_sizes must name at least one", lambda: nn.MLP(2, [])),
+        ("^dense: activation must be 'relu', 'sigmoid'",
+         lambda: gpugrad.dense(X[None], LAYER.weight, activation="cubed")),
+        *((f"^{name}: .* it is a result of multiply, not a leaf",
+           initialised(name, lambda: LAYER.weight * 2)) for name in INITIALISERS),
+        (r"xavier_normal_: needs a weight .* not shape \(3,\)", lambda: nn.init.xavier_normal_(X)),
+        (r"^orthogonal_: needs a weight \(out, in, \.\.\.\)", lambda: nn.init.orthogonal_(X)),
+        ("mode must be 'fan_in' or 'fan_out', not 'fan'",
+         lambda: nn.init.kaiming_normal_(X[None], mode="fan")),
+        ("calculate_gain: 'gelu' is not known; use one of linear",
+         lambda: nn.init.calculate_gain("gelu")),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_errors(kind):
+    for (message, call), checked in every(ERRORS[kind]):
+        with checked, pytest.raises(kind, match=message):
+            call()
+    assert LAYER.weight.dtype == gpugrad.float32

@@ -64,34 +64,22 @@ FUNCTIONAL = """
 LOSSES = """
     binary_cross_entropy_with_logits huber_loss kl_div l1_loss mse_loss smooth_l1_loss
 """.split()
-BOTH = {
-    "x * x": lambda x: x * x,
-    "x + 1": lambda x: x + 1,
-    "x / 2": lambda x: x / 2,
-    "1 / x": lambda x: 1 / x,
-    "x**2": lambda x: x**2,
-    "2**x": lambda x: 2**x,
-    "x @ x": lambda x: x @ x,
-    "x.T": lambda x: x.T,
-}
-OURS_AND_THEIRS = {
+OPERATORS = "x * x", "x + 1", "x / 2", "1 / x", "x**2", "2**x", "x @ x", "x.T"
+UNLIKE = {
     "softmax": (lambda x: gg.softmax(x, axis=0), lambda t, x: t.softmax(x, 0)),
     "log_softmax": (lambda x: gg.log_softmax(x, axis=0), lambda t, x: t.log_softmax(x, 0)),
     "logsumexp": (lambda x: gg.logsumexp(x, axis=0), lambda t, x: t.logsumexp(x, 0)),
     "cumsum": (lambda x: gg.cumulative_sum(x, axis=0), lambda t, x: t.cumsum(x, 0)),
     "cumprod": (lambda x: gg.cumulative_prod(x, axis=0), lambda t, x: t.cumprod(x, 0)),
     "tensordot": (lambda x: gg.tensordot(x, x, axes=1), lambda t, x: t.tensordot(x, x, dims=1)),
-    "concat of two": (
-        lambda x: gg.concat([x, x.astype("float32")]),
-        lambda t, x: t.cat([x, x.float()]),
-    ),
+    "concat": (lambda x: gg.concat([x, x.astype("float32")]), lambda t, x: t.cat([x, x.float()])),
     "cosine_embedding": (
         lambda x: F.cosine_embedding_loss(x, x, x[:, 0]),
         lambda t, x: t.nn.functional.cosine_embedding_loss(x, x, x.select(1, 0)),
     ),
 }
 # What both libraries, the first argument, spell alike.
-SPELT_ALIKE = {
+ALIKE = {
     "vector_norm": lambda t, x: t.linalg.vector_norm(x),
     "matrix_norm": lambda t, x: t.linalg.matrix_norm(x),
     "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (4,)),
@@ -101,6 +89,7 @@ SPELT_ALIKE = {
     "atan2": lambda t, x: t.atan2(x, x),
     "stack": lambda t, x: t.stack([x, x]),
     "triplet": lambda t, x: t.nn.functional.triplet_margin_loss(x, x, x),
+    **{n: lambda t, x, n=n: eval(n, {"x": x}) for n in OPERATORS},
     **{n: lambda t, x, n=n: getattr(t, n)(x) for n in SAME},
     **{n: lambda t, x, n=n: getattr(t.nn.functional, n)(x) for n in FUNCTIONAL},
     **{n: lambda t, x, n=n: getattr(t.nn.functional, n)(x, x) for n in LOSSES},
@@ -114,8 +103,7 @@ def test_dtypes_are_those_of_pytorch_on_cuda():
     torch = pytest.importorskip("torch")
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    cases = {n: (f, lambda t, x, f=f: f(x)) for n, f in BOTH.items()} | OURS_AND_THEIRS
-    cases |= {n: (partial(f, gg), f) for n, f in SPELT_ALIKE.items()}
+    cases = {**UNLIKE, **{n: (partial(f, gg), f) for n, f in ALIKE.items()}}
     values = np.eye(4) + 0.5
     for (case, given), checked in every([(c, d) for c in cases for d in ("float32", "bfloat16")]):
         with checked:
@@ -137,28 +125,20 @@ def test_dtypes_in_a_region():
     x = gg.ones((3, 4))
     with autocast():
         y = x @ x.T
-        assert name(y.dtype) == "bfloat16"
-        for z in (y * 2, gg.relu(y), y.mean(), y[0], y + y, gg.stack([y, y])):
-            assert name(z.dtype) == "bfloat16"
-        for z in (gg.exp(y), y.sum(), 1 / y, gg.concat([y, x[:, :3]]), F.mse_loss(y, y)):
-            assert name(z.dtype) == "float32"
-        assert F.cross_entropy(y, np.arange(3)).dtype == gg.float32
-        assert F.cross_entropy(y, y).dtype == gg.float32
         batch_norm = nn.BatchNorm1d(3)
-        for layer in batch_norm, batch_norm.eval():
-            assert name(layer(y).dtype) == "bfloat16"
-        assert batch_norm.running_mean.dtype == gg.float32
+        found = [y, y * 2, gg.relu(y), y.mean(), y[0], y + y, gg.stack([y, y]), batch_norm(y)]
+        assert {name(z.dtype) for z in [*found, batch_norm.eval()(y)]} == {"bfloat16"}
+        found = [gg.exp(y), y.sum(), 1 / y, gg.concat([y, x[:, :3]]), F.mse_loss(y, y)]
+        found += [F.cross_entropy(y, target) for target in (np.arange(3), y)]
+        assert {name(z.dtype) for z in [*found, batch_norm.running_mean]} == {"float32"}
         for other in "float64", "complex64", "int64":
             z = x.astype(other)
             assert name((z @ z.T).dtype) == other
-        assert (
-            gg.dense(x.astype("int64"), x.astype("int64"), activation="sigmoid").dtype == "float32"
-        )
+        assert gg.dense(z, z, activation="sigmoid").dtype == gg.float32  # of integers
     with autocast(dtype="float16"):
-        assert (x @ x.T).dtype == gg.float16
-        assert (x.array @ x.T).dtype == gg.float16
-        assert gg.matmul(x.array, x.T.array).dtype == gg.float16
-        assert gg.einsum("ij,kj,lj->ikl", x, x, x).dtype == gg.float16
+        y = gg.einsum("ij,kj,lj->ikl", x, x, x)
+        for z in x @ x.T, x.array @ x.T, gg.matmul(x.array, x.T.array), y:
+            assert z.dtype == gg.float16
         assert gg.where(x > 0, x, x.astype("float16")).dtype == gg.float32
 
 
@@ -316,20 +296,17 @@ def test_parameters_are_cast_once_in_a_region():
 
 
 def test_a_second_derivative_has_the_dtypes_of_the_forward_pass():
-    def gradients(inside):
+    found = []
+    for inside in True, False:
         x, w = leaf(4, 3, seed=1), leaf(3, 3)
         with autocast():
             loss = ((x @ w) ** 2).sum()
-            if inside:
-                (g,) = gg.autograd.grad(loss, x, create_graph=True)
-        if not inside:
+        with autocast(enabled=inside):
             (g,) = gg.autograd.grad(loss, x, create_graph=True)
-        assert g.dtype == gg.float32
         (g**2).sum().backward()
-        assert w.grad.dtype == gg.float32
-        return g.detach().numpy(), w.grad.numpy()
-
-    for a, b in zip(gradients(True), gradients(False), strict=True):
+        assert g.dtype == w.grad.dtype == gg.float32
+        found.append((g.detach().numpy(), w.grad.numpy()))
+    for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -376,15 +353,18 @@ def test_checkpoint_computes_again_in_the_same_region():
 # GradScaler
 
 
-def gradients_of_a_step(x, i):
+KINDS = "Adam SGD NAdam RAdam".split()
+BAD = {0: np.nan, 1: np.inf, 5: -np.inf, 11: np.inf}
+
+
+def factor_of_gradients(i):
     """A factor for the gradients of step ``i``, which is not finite in some steps."""
-    bad = {0: np.nan, 1: np.inf, 5: -np.inf, 11: np.inf}
     factor = np.random.default_rng(i).standard_normal(5).astype(np.float32)
-    factor[2] = bad.get(i, factor[2])
+    factor[2] = BAD.get(i, factor[2])
     return factor
 
 
-@pytest.mark.parametrize("kind", ["Adam", "SGD", "NAdam", "RAdam"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_steps_and_scales_are_those_of_pytorch(kind):
     """The scales and parameters of 14 steps, of which four are skipped; and the state after."""
     torch = pytest.importorskip("torch")
@@ -394,7 +374,7 @@ def test_steps_and_scales_are_those_of_pytorch(kind):
 @pytest.mark.gpu
 @pytest.mark.skipif(not gg.cuda.is_available(), reason=str(gg.cuda.why_not()))
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["Adam", "SGD", "NAdam", "RAdam"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_steps_are_skipped_on_the_device(kind):
     check_scaler("cuda", kind, gg, GradScaler)
 
@@ -410,7 +390,7 @@ def check_scaler(device, kind, library, other_scaler):
     theirs = getattr(library.optim, kind)([q], lr=0.1, **options)
     other = other_scaler("cpu", **scaling)
     for i in range(14):
-        factor = gradients_of_a_step(p, i)
+        factor = factor_of_gradients(i)
         ours.zero_grad()
         theirs.zero_grad()
         scaler.scale((p * p * gg.tensor(factor, device=device)).sum()).backward()
@@ -421,7 +401,7 @@ def check_scaler(device, kind, library, other_scaler):
         for s, optimizer in (scaler, ours), (other, theirs):
             s.step(optimizer)
             s.update()
-        if i in (0, 1, 5, 11):
+        if i in BAD:
             np.testing.assert_array_equal(p.detach().cpu().numpy(), before)
         np.testing.assert_allclose(p.detach().cpu().numpy(), q.detach().numpy(), rtol=2e-5)
         if i % 3 == 0:  # to look must change nothing
@@ -459,17 +439,16 @@ def test_several_outputs_and_optimizers_are_scaled():
     scaler.unscale_(a)
     assert p.grad.tolist() == [1, 1, 1]
     q.grad = q.grad * float("inf")
-    before = p.detach().numpy().copy(), q.detach().numpy().copy()
+    before = [x.detach().numpy().copy() for x in (p, q)]
     scaler.step(a)
     scaler.step(b)
     np.testing.assert_array_equal(p.detach().numpy(), before[0] - 1)
     np.testing.assert_array_equal(q.detach().numpy(), before[1])
-    scaler.update()
-    assert scaler.get_scale() == 4
-    scaler.scale(p.sum()).backward()
-    scaler.step(a)
-    scaler.update(3.0)
-    assert scaler.get_scale() == 3
+    for given, scale in ((), 4), ((3.0,), 3):
+        scaler.update(*given)
+        assert scaler.get_scale() == scale
+        scaler.scale(p.sum()).backward()
+        scaler.step(a)
 
 
 def test_a_disabled_scaler_does_nothing():
@@ -488,18 +467,17 @@ def test_a_disabled_scaler_does_nothing():
 
 
 def test_calls_in_the_wrong_order_are_rejected():
-    p = leaf(3)
+    p, half = leaf(3), leaf(3, dtype="float16")
     optimizer, scaler = optim.SGD([p], lr=1.0), GradScaler()
 
-    def refused(kind, message, call, *args):
+    def refused(kind, message, call, *args, **options):
         with pytest.raises(kind, match=message):
-            call(*args)
+            call(*args, **options)
 
     refused(RuntimeError, "nothing was scaled; call scale", scaler.step, optimizer)
     refused(RuntimeError, "nothing was scaled; call scale", scaler.update)
     loss = scaler.scale(p.sum())
-    without = "no parameter of the optimizer has a gradient"
-    refused(RuntimeError, without, scaler.step, optimizer)
+    refused(RuntimeError, "no parameter of the optimizer has a gradient", scaler.step, optimizer)
     scaler = GradScaler()
     scaler.scale(p.sum()).backward()
     refused(RuntimeError, "no optimizer has stepped", scaler.update)
@@ -510,16 +488,12 @@ def test_calls_in_the_wrong_order_are_rejected():
     refused(RuntimeError, "it is called after step", scaler.unscale_, optimizer)
     scaler.update()
     refused(TypeError, "takes no closure", scaler.step, optimizer, lambda: loss)
-    other = r"needs an optimizer of gpugrad\.optim, not a Tensor"
-    refused(TypeError, other, scaler.step, p)
+    refused(TypeError, r"needs an optimizer of gpugrad\.optim, not a Tensor", scaler.step, p)
     refused(TypeError, "needs a Tensor, or a list or tuple", scaler.scale, 1.0)
-    half = leaf(3, dtype="float16")
     scaler.scale(half.sum()).backward()
     low = "a gradient is float16; keep the parameters in float32"
     refused(ValueError, low, scaler.unscale_, optim.SGD([half]))
-    for options in (
-        {"growth_factor": 1.0}, {"backoff_factor": 1.0}, {"growth_interval": 0},
-        {"init_scale": 0.0}, {"device": 5},
-    ):  # fmt: skip
-        refused(ValueError, "GradScaler: ", lambda options=options: GradScaler(**options))
+    wrong = {"growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 0, "init_scale": 0.0}
+    for option, value in {**wrong, "device": 5}.items():
+        refused(ValueError, "GradScaler: ", GradScaler, **{option: value})
     refused(ValueError, "nothing was loaded", scaler.load_state_dict, {"scale": 1.0})

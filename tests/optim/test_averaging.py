@@ -28,11 +28,10 @@ def pair(torch):
 def change(torch, ours, theirs, seed):
     """Give both models the same new parameters and buffers."""
     rng = np.random.default_rng(seed)
-    state = {}
     for name, x in ours.state_dict().items():
-        state[name] = np.asarray(abs(10 * rng.normal(size=x.shape))).astype(np.asarray(x).dtype)
-    ours.load_state_dict({name: gpugrad.tensor(x) for name, x in state.items()})
-    theirs.load_state_dict({name: torch.tensor(x) for name, x in state.items()})
+        value = np.asarray(abs(10 * rng.normal(size=x.shape))).astype(np.asarray(x).dtype)
+        ours.load_state_dict({name: gpugrad.tensor(value)}, strict=False)
+        theirs.load_state_dict({name: torch.tensor(value)}, strict=False)
 
 
 def assert_same_state(ours, theirs):
@@ -55,18 +54,16 @@ def test_averages_and_states_are_pytorchs(case):
     assert_same_state(a, b)
     for step in range(5):
         if step == 3:
-            state = {name: np.asarray(x) for name, x in b.state_dict().items()}
             a = AveragedModel(ours, **AVERAGES[case](swa_utils))
-            a.load_state_dict({name: gpugrad.tensor(x) for name, x in state.items()})
+            a.load_state_dict(b.state_dict())
         change(torch, ours, theirs, step)
         a.update_parameters(ours)
         b.update_parameters(theirs)
         assert_same_state(a, b)
     x = np.random.default_rng(0).normal(size=(5, 3))
     a.eval(), b.eval()
-    np.testing.assert_allclose(
-        np.asarray(a(gpugrad.tensor(x)).detach()), b(torch.tensor(x)).detach(), rtol=1e-10
-    )
+    found, expected = a(gpugrad.tensor(x)).detach(), b(torch.tensor(x)).detach()
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-10)
 
 
 def test_the_model_is_left_alone_and_the_average_needs_no_graph():

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from libraries import Library
 
 import gpugrad
 from gpugrad import nn, optim
@@ -46,15 +47,16 @@ def waves(p, q):
 FUNCTIONS = {"rosenbrock": rosenbrock, "waves": waves}
 
 
-def start(library, dtype=np.float64):
-    tensors = [library.tensor(np.asarray(x, dtype)) for x in ([-1.2, 1.0, 0.4], 0.7, [1.0, 2.0])]
+def start(library):
+    """The arguments of a function, and a parameter that gets no gradient."""
+    tensors = [library.tensor(np.asarray(x)) for x in ([-1.2, 1.0, 0.4], 0.7, [1.0, 2.0])]
     return [x.requires_grad_() for x in tensors]
 
 
-def closure_of(function, optimizer, params):
+def closure_of(function, optimizer, *params):
     def closure():
         optimizer.zero_grad()
-        loss = function(*params[:2])  # the last parameter gets no gradient
+        loss = function(*params)
         loss.backward()
         return loss
 
@@ -72,7 +74,7 @@ def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(function, opt
     def compare(steps):
         for _ in range(steps):
             one, other = (
-                optimizer.step(closure_of(function, optimizer, params)).item()
+                optimizer.step(closure_of(function, optimizer, *params[:2])).item()
                 for optimizer, params in ((a, ours), (b, theirs))
             )
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
@@ -98,7 +100,7 @@ def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(function, opt
     compare(6)
 
 
-def least_squares(library, dtype, steps=3, frozen=False, **options):
+def least_squares(library, dtype, frozen=False, **options):
     """Solves a small system; returns what it found, and the solution."""
     rng = np.random.default_rng(0)
     matrix, right = (rng.normal(size=shape) for shape in ((6, 3), (6,)))
@@ -111,22 +113,22 @@ def least_squares(library, dtype, steps=3, frozen=False, **options):
     a, b = library.tensor(matrix.astype(dtype)), library.tensor(right.astype(dtype))
     optimizer = optim.LBFGS([x, y], **options)
 
-    def closure():
-        optimizer.zero_grad()
+    def loss(x, y):
         rest = a[:, 0] * x[0] + a[:, 1] * x[1] + a[:, 2] * y - b
-        loss = gpugrad.sum(gpugrad.abs(rest) ** 2)
-        loss.backward()
-        return loss
+        return gpugrad.sum(gpugrad.abs(rest) ** 2)
 
-    for _ in range(steps):
-        optimizer.step(closure)
+    for _ in range(3):
+        optimizer.step(closure_of(loss, optimizer, x, y))
     found = np.append(library.values(x), library.values(y))
     if frozen:
         matrix = matrix[:, :2]
     return found, np.linalg.lstsq(matrix, right, rcond=None)[0]
 
 
-@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+SEARCHES = pytest.mark.parametrize("search", [None, "strong_wolfe"])
+
+
+@SEARCHES
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_it_solves_least_squares_in_place_and_keeps_dtypes(library, dtype, search):
     found, solution = least_squares(library, dtype, line_search_fn=search, tolerance_change=0.0)
@@ -135,21 +137,17 @@ def test_it_solves_least_squares_in_place_and_keeps_dtypes(library, dtype, searc
     np.testing.assert_allclose(found, solution, rtol=near, atol=near)
 
 
-class OnNumPy:
-    tensor = staticmethod(gpugrad.tensor)
-    values = staticmethod(values)
-
-
-@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+@SEARCHES
 @pytest.mark.parametrize("dtype", ["complex128", "float16", "bfloat16"])
 def test_complex_16_bit_and_frozen_parameters(dtype, search):
     if dtype == "bfloat16":
         dtype = pytest.importorskip("ml_dtypes").bfloat16
-    found, solution = least_squares(OnNumPy, dtype, line_search_fn=search)
+    on_numpy = Library("numpy", "numpy")
+    found, solution = least_squares(on_numpy, dtype, line_search_fn=search)
     assert found.dtype == dtype
     near = 1e-6 if found.dtype.kind == "c" else 0.05
     np.testing.assert_allclose(found.astype(solution.dtype), solution, rtol=near, atol=near)
-    found, solution = least_squares(OnNumPy, np.float64, frozen=True, line_search_fn=search)
+    found, solution = least_squares(on_numpy, np.float64, frozen=True, line_search_fn=search)
     assert found[2] == 0
     np.testing.assert_allclose(found[:2], solution, rtol=1e-6)
 
@@ -163,14 +161,10 @@ def test_complex_parameters_and_their_state_are_pytorchs():
         p = library.tensor(target * 1j, requires_grad=True)
         optimizer = kind([p], lr=0.1, max_iter=4)
 
-        def closure(p=p, optimizer=optimizer, library=library):
-            optimizer.zero_grad()
-            rest = p * p - library.tensor(target)
-            loss = (library.abs(rest) ** 2).sum()
-            loss.backward()
-            return loss
+        def loss(p, library=library):
+            return (library.abs(p * p - library.tensor(target)) ** 2).sum()
 
-        optimizer.step(closure)
+        optimizer.step(closure_of(loss, optimizer, p))
         params.append(values(p))
         states.append(optimizer.state_dict()["state"][0])
     np.testing.assert_allclose(*params, rtol=1e-9)
@@ -180,7 +174,7 @@ def test_complex_parameters_and_their_state_are_pytorchs():
 def test_a_saved_state_resumes_to_the_last_bit(tmp_path):
     def step(params, optimizer, steps):
         for _ in range(steps):
-            optimizer.step(closure_of(rosenbrock, optimizer, params))
+            optimizer.step(closure_of(rosenbrock, optimizer, *params[:2]))
         return [values(p).tolist() for p in params]
 
     params = start(gpugrad)
@@ -191,9 +185,8 @@ def test_a_saved_state_resumes_to_the_last_bit(tmp_path):
     gpugrad.save(optimizer.state_dict(), tmp_path / "state")
     resumed = optim.LBFGS(others)
     resumed.load_state_dict(gpugrad.load(tmp_path / "state"))
-    twins = [
-        f((params, optimizer)) for f in (copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)))
-    ]
+    pair = params, optimizer
+    twins = copy.deepcopy(pair), pickle.loads(pickle.dumps(pair))
     expected = step(params, optimizer, 2)
     for pair in ((others, resumed), *twins):
         assert step(*pair, 2) == expected
@@ -205,23 +198,18 @@ def test_an_optimizer_goes_on_after_its_model_was_cast():
     for dtype in gpugrad.float32, gpugrad.float64:
         model.to(dtype)
 
-        def closure(dtype=dtype):
-            optimizer.zero_grad()
-            loss = (model(gpugrad.ones((1, 3), dtype=dtype)) ** 2).sum()
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
+        x = gpugrad.ones((1, 3), dtype=dtype)
+        optimizer.step(closure_of(lambda x: (model(x) ** 2).sum(), optimizer, x))
         assert optimizer.state_dict()["state"][0]["d"].dtype == dtype
         assert model.weight.dtype == dtype
 
 
-@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+@SEARCHES
 def test_backward_through_values_a_step_has_overwritten_raises(search):
     params = start(gpugrad)
     kept = (params[0] ** 2).sum()
     optimizer = optim.LBFGS(params, max_iter=1, line_search_fn=search)
-    optimizer.step(closure_of(waves, optimizer, params))
+    optimizer.step(closure_of(waves, optimizer, *params[:2]))
     with pytest.raises(RuntimeError, match="overwritten in place"):
         kept.backward()
 
@@ -229,7 +217,7 @@ def test_backward_through_values_a_step_has_overwritten_raises(search):
 def test_a_closure_that_raises_leaves_the_parameters_where_the_last_iteration_led():
     params = start(gpugrad)
     optimizer = optim.LBFGS(params, lr=1e-3, line_search_fn="strong_wolfe")
-    closure, calls = closure_of(rosenbrock, optimizer, params), []
+    closure, calls = closure_of(rosenbrock, optimizer, *params[:2]), []
     before = [values(p).copy() for p in params]
 
     def failing():
@@ -249,11 +237,11 @@ def test_a_closure_that_raises_leaves_the_parameters_where_the_last_iteration_le
 def test_the_closure_records_even_under_no_grad():
     params = start(gpugrad)
     optimizer = optim.LBFGS(params)
-    closure = closure_of(waves, optimizer, params)
+    closure = closure_of(waves, optimizer, *params[:2])
     with gpugrad.no_grad():
         loss = optimizer.step(closure)
         sgd = optim.SGD(params)
-        assert sgd.step(closure_of(waves, sgd, params)).requires_grad
+        assert sgd.step(closure_of(waves, sgd, *params[:2])).requires_grad
     assert loss.requires_grad
 
 
@@ -285,7 +273,7 @@ def test_wrong_use_is_refused():
 def test_a_state_that_does_not_fit_changes_nothing():
     params = start(gpugrad)
     optimizer = optim.LBFGS(params, lr=0.1, max_iter=3)
-    optimizer.step(closure_of(rosenbrock, optimizer, params))
+    optimizer.step(closure_of(rosenbrock, optimizer, *params[:2]))
     before = optimizer.state_dict()
 
     def changed(**state):

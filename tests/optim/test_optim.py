@@ -47,11 +47,8 @@ def descend(optimizer, steps=1):
     """Take steps down a bowl that is steeper in some directions."""
     for _ in range(steps):
         optimizer.zero_grad()
-        loss = sum(
-            (p * p * p * p).sum() * (i + 1) + p.sum()
-            for i, p in enumerate(p for g in optimizer.param_groups for p in g["params"])
-        )
-        loss.backward()
+        params = [p for group in optimizer.param_groups for p in group["params"]]
+        sum(((p**4) * (i + 1) + p).sum() for i, p in enumerate(params)).backward()
         optimizer.step()
 
 
@@ -98,9 +95,9 @@ def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(torch, kind, 
         pytest.skip("is for real parameters")
     shapes = [*shapes_for(kind), (2, 2), (3, 1) if kind is optim.Muon else (3,)]
     starts = [
-        normal(np.random.default_rng(i), shape, dtype) * 0.3 for i, shape in enumerate(shapes)
+        np.asarray(normal(np.random.default_rng(i), shape, dtype) * 0.3, dtype)
+        for i, shape in enumerate(shapes)
     ]
-    starts = [np.asarray(start, dtype) for start in starts]
     near = {"rtol": 1e-5, "atol": 1e-6} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-14}
     ours, theirs = (
         [library.tensor(x).requires_grad_(i < 4) for i, x in enumerate(starts)]
@@ -138,27 +135,35 @@ def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(torch, kind, 
     compare(range(10, 20))
 
 
+def after_steps(p, steps, kind, options):
+    """The optimizer, after steps down a bowl."""
+    optimizer = kind([p], **options)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (p * p).sum().backward()
+        optimizer.step()
+    return optimizer
+
+
+def arrays_of_state(optimizer):
+    states = optimizer.state_dict()["state"].values()
+    return [state[name] for state in states for name in state.keys() - NUMBERS]
+
+
 @pytest.mark.parametrize("kind, options", ALL)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_follows_the_formula_in_place_and_keeps_dtypes(library, kind, options, dtype):
     start = np.linspace(-1, 1, 12, dtype=dtype).reshape(3, 4)
     p = library.tensor(start, requires_grad=True)
     array = p.array
-    optimizer = kind([p], **options)
-    for _ in range(5):
-        optimizer.zero_grad()
-        (p * p).sum().backward()
-        optimizer.step()
+    optimizer = after_steps(p, 5, kind, options)
     assert p.array is array
     assert library.values(p).dtype == library.values(p.grad).dtype == dtype
-    np.testing.assert_allclose(
-        library.values(p),
-        expected(kind, start, lambda p: 2 * p, 5, **options),
-        rtol=1e-5 if dtype == np.float32 else 1e-12,
-    )
-    for state in optimizer.state_dict()["state"].values():
-        for name in state.keys() - NUMBERS:
-            assert library.values(state[name]).dtype == dtype
+    wanted = expected(kind, start, lambda p: 2 * p, 5, **options)
+    rtol = 1e-5 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(library.values(p), wanted, rtol=rtol)
+    for x in arrays_of_state(optimizer):
+        assert library.values(x).dtype == dtype
 
 
 @pytest.mark.parametrize("kind, options", ALL)
@@ -179,9 +184,7 @@ def test_16_bit_parameters_are_computed_in_32_bits_and_rounded(kind, options, dt
     np.testing.assert_allclose(values(p).astype("float32"), wide, rtol=near, atol=near / 100)
     optimizer.step()
     assert np.isfinite(values(p).astype("float32")).all()
-    for state in optimizer.state_dict()["state"].values():
-        for name in state.keys() - NUMBERS:
-            assert state[name].dtype == dtype
+    assert all(x.dtype == dtype for x in arrays_of_state(optimizer))
 
 
 @pytest.mark.parametrize("kind, options", ALL)
@@ -191,21 +194,15 @@ def test_large_arrays_are_updated_completely_in_pieces(monkeypatch, kind, option
     start = np.linspace(-1, 1.3, 91).reshape(13, 7)  # without 0, of which rounding is all
     start = start.T.copy().T if layout == "transposed" else start
     p = nn.Parameter(start.copy(order="K"))
-    optimizer = kind([p], **options)
-    for _ in range(4):
-        optimizer.zero_grad()
-        (p * p).sum().backward()
-        optimizer.step()
+    after_steps(p, 4, kind, options)
     np.testing.assert_allclose(values(p), expected(kind, start, lambda p: 2 * p, 4, **options))
 
 
-@pytest.mark.parametrize(
-    "kind, options",
-    [
-        (optim.SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4, "nesterov": True}),
-        (optim.Adam, {"weight_decay": 1e-4, "amsgrad": True}),
-    ],
-)
+NESTEROV = {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4, "nesterov": True}
+AMSGRAD = {"weight_decay": 1e-4, "amsgrad": True}
+
+
+@pytest.mark.parametrize("kind, options", [(optim.SGD, NESTEROV), (optim.Adam, AMSGRAD)])
 def test_a_step_allocates_no_second_array_of_the_parameters_size(kind, options):
     p = nn.Parameter(gpugrad.ones((2048, 2048)))
     optimizer = kind([p], **options)
@@ -303,37 +300,30 @@ def test_groups_have_hyper_parameters_of_their_own():
     optimizer.step()
     for x, old, lr in zip((p, q, r), start, (0.5, 0.1, 0.0), strict=True):
         np.testing.assert_allclose(values(x), old - lr)
-    assert repr(optimizer) == (
-        "SGD(\n"
-        "  1 parameters: lr=0.5, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, "
-        "maximize=False\n"
-        "  1 parameters: lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, "
-        "maximize=False\n"
-        "  1 parameters: lr=0.0, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, "
-        "maximize=False\n"
-        ")"
-    )
+    rest = "momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False"
+    rows = [f"  1 parameters: lr={lr}, {rest}" for lr in (0.5, 0.1, 0.0)]
+    assert repr(optimizer).splitlines() == ["SGD(", *rows, ")"]
 
 
 def test_hyper_parameters_can_be_changed_between_steps():
     torch = pytest.importorskip("torch")
-    ours = parameters()[:1]
-    theirs = [torch.tensor(values(p).copy(), requires_grad=True) for p in ours]
-    a = optim.SGD(ours, lr=0.1, dampening=0.5)
-    b = torch.optim.SGD(theirs, lr=0.1, dampening=0.5)
-    for i in range(6):
-        for optimizer in a, b:
-            (group,) = optimizer.param_groups
+    runs = []
+    for library in gpugrad, torch:
+        p = library.tensor(np.ones((3, 4)), requires_grad=True)
+        optimizer = library.optim.SGD([p], lr=0.1, dampening=0.5)
+        (group,) = optimizer.param_groups
+        runs.append([])
+        for i in range(6):
             group["lr"] = 0.1 / (i + 1)
             group["momentum"] = 0.9 if i > 1 else 0.0
-        ours[0].grad = gpugrad.ones((3, 4), dtype=gpugrad.float64) * i
-        theirs[0].grad = torch.ones((3, 4), dtype=torch.float64) * i
-        a.step()
-        b.step()
-        np.testing.assert_allclose(values(ours[0]), theirs[0].detach(), rtol=1e-13)
-    a.param_groups[0]["lr"] = -1
+            p.grad = library.tensor(np.full((3, 4), float(i)))
+            optimizer.step()
+            runs[-1].append(p.detach().numpy().copy())
+    np.testing.assert_allclose(*runs, rtol=1e-13)
+    optimizer = optim.SGD(parameters())
+    optimizer.param_groups[0]["lr"] = -1
     with pytest.raises(ValueError, match="SGD: lr must be finite and at least 0, not -1"):
-        a.step()
+        optimizer.step()
 
 
 def test_amsgrad_can_be_turned_on_between_steps():
@@ -368,38 +358,29 @@ def test_a_changed_pair_takes_effect():
         a.step()
 
 
-def test_updates_are_counted_for_each_parameter():
-    p, q, _ = parameters()
-    optimizer = optim.Adam([p, q], lr=0.1)
-    p.grad = gpugrad.ones_like(p.detach())
-    optimizer.step()
-    q.grad = gpugrad.ones_like(q.detach())
-    start = values(q).copy()
-    optimizer.step()
-    np.testing.assert_allclose(values(q), start - 0.1, rtol=1e-7)  # like any first update
-    assert [s["step"].item() for s in optimizer.state_dict()["state"].values()] == [2, 1]
+P = nn.Parameter(gpugrad.ones(2))
+NO_PARAMETERS = [
+    ([], ValueError, "SGD: there are no parameters to optimize"),
+    (P, TypeError, r"SGD: params must be an iterable of tensors; write \[tensor\]"),
+    (nn.Sequential(nn.ReLU()), TypeError, r"is a module; pass model\.parameters\(\)"),
+    ([{"params": nn.ReLU()}], TypeError, r"is a module; pass model\.parameters\(\)"),
+    (3.0, TypeError, "SGD: params must be an iterable of tensors, not 3.0"),
+    ([P, 3.0], TypeError, "SGD: parameter 1 must be a Tensor, not float"),
+    ([P * 2], ValueError, r"SGD: parameter 0, of shape \(2,\), is a result of multiply, not a"),
+    ([gpugrad.tensor([1])], TypeError, "SGD: parameter 0 must be floating, not int64"),
+    ([P, P], ValueError, r"SGD: parameter 1, of shape \(2,\), is given twice"),
+    ([{"params": []}], ValueError, "SGD: there are no parameters in the group"),
+    ([{"lr": 1}], TypeError, "SGD: a parameter group must be a dict with 'params'"),
+    ([{"params": [P]}, P], TypeError, "SGD: a parameter group must be a dict with 'params'"),
+    ([{"params": P}, {"params": P}], ValueError, "is given twice"),
+    ([{"params": P, "eps": 1}], TypeError, "SGD: a parameter group has no eps; it can have l"),
+]
 
 
-def test_invalid_parameters_are_rejected():
-    p = nn.Parameter(gpugrad.ones(2))
-    for given, kind, message in (
-        ([], ValueError, "SGD: there are no parameters to optimize"),
-        (p, TypeError, r"SGD: params must be an iterable of tensors; write \[tensor\]"),
-        (nn.Sequential(nn.ReLU()), TypeError, r"is a module; pass model\.parameters\(\)"),
-        ([{"params": nn.ReLU()}], TypeError, r"is a module; pass model\.parameters\(\)"),
-        (3.0, TypeError, "SGD: params must be an iterable of tensors, not 3.0"),
-        ([p, 3.0], TypeError, "SGD: parameter 1 must be a Tensor, not float"),
-        ([p * 2], ValueError, r"SGD: parameter 0, of shape \(2,\), is a result of multiply, not a"),
-        ([gpugrad.tensor([1])], TypeError, "SGD: parameter 0 must be floating, not int64"),
-        ([p, p], ValueError, r"SGD: parameter 1, of shape \(2,\), is given twice"),
-        ([{"params": []}], ValueError, "SGD: there are no parameters in the group"),
-        ([{"lr": 1}], TypeError, "SGD: a parameter group must be a dict with 'params'"),
-        ([{"params": [p]}, p], TypeError, "SGD: a parameter group must be a dict with 'params'"),
-        ([{"params": p}, {"params": p}], ValueError, "is given twice"),
-        ([{"params": p, "eps": 1}], TypeError, "SGD: a parameter group has no eps; it can have l"),
-    ):
-        with pytest.raises(kind, match=message):
-            optim.SGD(given)
+@pytest.mark.parametrize("given, kind, message", NO_PARAMETERS)
+def test_invalid_parameters_are_rejected(given, kind, message):
+    with pytest.raises(kind, match=message):
+        optim.SGD(given)
 
 
 # The checks are of names, which are the same for all kinds.
@@ -466,37 +447,21 @@ def test_a_rejected_group_changes_nothing():
 @pytest.mark.parametrize("kind, options", ALL)
 def test_state_dict_resumes_to_the_last_bit(kind, options):
     options = {**options, "lr": 0.01}
-    straight = kind(parameters(kind=kind), **options)
-    descend(straight, 6)
-    first = kind(parameters(kind=kind), **options)
+    params, others, resumed = (parameters(kind=kind) for _ in range(3))
+    descend(kind(params, **options), 6)
+    first = kind(others, **options)
     descend(first, 3)
-    (group,) = first.param_groups
-    second = kind([p.detach() for p in parameters(kind=kind)], lr=9.0)
-    for p, q in zip(second.param_groups[0]["params"], group["params"], strict=True):
+    second = kind(resumed, lr=9.0)
+    for p, q in zip(resumed, others, strict=True):
         nn.init.overwrite(p, q.array)
-        p.requires_grad_()
     state = first.state_dict()
     for i, arrays in state["state"].items():  # their order does not matter
         state["state"][i] = dict(reversed(arrays.items()))
     second.load_state_dict(state)
     descend(first, 1)  # does not change the state that was loaded, which is a copy
     descend(second, 3)
-    for p, q in zip(
-        straight.param_groups[0]["params"], second.param_groups[0]["params"], strict=True
-    ):
+    for p, q in zip(params, resumed, strict=True):
         np.testing.assert_array_equal(values(p), values(q))
-
-
-def test_state_dict_has_the_structure_of_pytorchs():
-    p, q, r = parameters()
-    optimizer = optim.SGD([{"params": [p, q], "lr": 0.5}, {"params": [r]}], momentum=0.9)
-    q.grad = gpugrad.ones(4, dtype=gpugrad.float64)
-    optimizer.step()
-    state = optimizer.state_dict()
-    assert [group["params"] for group in state["param_groups"]] == [[0, 1], [2]]
-    assert [group["lr"] for group in state["param_groups"]] == [0.5, 1e-3]
-    assert list(state["state"]) == [1]
-    assert state["state"][1]["momentum_buffer"].tolist() == [1.0] * 4
 
 
 def test_pytorchs_state_with_an_unsupported_option_is_rejected(torch):
@@ -506,31 +471,25 @@ def test_pytorchs_state_with_an_unsupported_option_is_rejected(torch):
             optim.Adagrad(parameters()[:1]).load_state_dict(theirs.state_dict())
 
 
-def test_what_schedulers_keep_in_groups_survives(torch, tmp_path):
-    q = torch.ones(3, requires_grad=True)
-    theirs = torch.optim.SGD([q], lr=0.1, momentum=0.9)
+def test_what_schedulers_and_programs_keep_in_groups_survives(torch, tmp_path):
+    theirs = torch.optim.SGD([torch.ones(3, requires_grad=True)], lr=0.1, momentum=0.9)
     torch.optim.lr_scheduler.OneCycleLR(theirs, 1.0, 10)
     known = theirs.state_dict()["param_groups"][0]
-    kept = {"initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"}
-    ours = optim.SGD([nn.Parameter(gpugrad.ones(3))])
+    ours, again = (optim.SGD([nn.Parameter(gpugrad.ones(3))]) for _ in range(2))
     ours.load_state_dict(theirs.state_dict())
     gpugrad.save(ours.state_dict(), tmp_path / "state")
-    again = optim.SGD([nn.Parameter(gpugrad.ones(3))])
     again.load_state_dict(gpugrad.load(tmp_path / "state"))
     (group,) = again.state_dict()["param_groups"]
-    for name in kept | {"lr", "momentum"}:
+    for name in "initial_lr max_lr min_lr base_momentum max_momentum lr momentum".split():
         assert group[name] == known[name]
     theirs.load_state_dict(again.state_dict())
     assert theirs.param_groups[0]["max_lr"] == 1.0
-    q = nn.Parameter(gpugrad.ones(3))
-    assert optim.SGD([{"params": [q], "initial_lr": 3.0}]).param_groups[0]["initial_lr"] == 3.0
-
-
-def test_what_a_program_keeps_in_a_group_survives():
-    optimizer = optim.SGD(parameters()[:1])
-    optimizer.param_groups[0]["tags"] = ["encoder"]
+    optimizer = optim.SGD([{"params": parameters()[:1], "initial_lr": 3.0}])
+    (group,) = optimizer.param_groups
+    assert group["initial_lr"] == 3.0
+    group["tags"] = ["encoder"]
     state = optimizer.state_dict()
-    optimizer.param_groups[0]["tags"].append("more")
+    group["tags"].append("more")
     optimizer.load_state_dict(state)
     assert optimizer.param_groups[0]["tags"] == ["encoder"]
     with pytest.raises(ValueError, match=r"a group has .*'tags'"):
@@ -542,39 +501,24 @@ def test_a_state_that_does_not_fit_changes_nothing():
     descend(optimizer)
     before = optimizer.state_dict()
 
-    def changed(change):
+    for message, change in {
+        "it must be a dict with 'state' and 'param_groups'": lambda groups, state: groups.clear(),
+        r"it has groups of \[3, 3\] parameters, this optimizer of \[3\]":
+            lambda groups, state: groups.append(groups[0]),
+        "a group has ": lambda groups, state: groups[0].pop("lr"),
+        "lr must be finite and at least 0, not -1": lambda groups, state: groups[0].update(lr=-1),
+        r"it has state of parameters \[7\]": lambda groups, state: state.update({7: {}}),
+        r"momentum_buffer of parameter 0 has shape \(4, 3\), but here \(3, 4\)":
+            lambda groups, state: state[0].update(momentum_buffer=gpugrad.ones((4, 3))),
+        r"0 has state \['exp_avg', 'momentum_buffer'\], but here \['momentum_buffer'\]":
+            lambda groups, state: state[0].update(exp_avg=gpugrad.ones((3, 4))),
+        r"but here \[\]": lambda groups, state: groups[0].update(momentum=0),
+        "a group has .*'amsgrad'": lambda groups, state: groups[0].update(amsgrad=True),
+    }.items():  # fmt: skip
         state = copy.deepcopy(before)
-        change(state)
-        return state
-
-    def set_buffer(state, value):
-        state["state"][0]["momentum_buffer"] = value
-
-    for state, message in (
-        ({}, "it must be a dict with 'state' and 'param_groups'"),
-        (
-            changed(lambda s: s["param_groups"].append(s["param_groups"][0])),
-            r"it has groups of \[3, 3\] parameters, this optimizer of \[3\]",
-        ),
-        (changed(lambda s: s["param_groups"][0].pop("lr")), "a group has "),
-        (
-            changed(lambda s: s["param_groups"][0].update(lr=-1)),
-            "lr must be finite and at least 0, not -1",
-        ),
-        (changed(lambda s: s["state"].update({7: {}})), r"it has state of parameters \[7\]"),
-        (
-            changed(lambda s: set_buffer(s, gpugrad.ones((4, 3)))),
-            r"momentum_buffer of parameter 0 has shape \(4, 3\), but here \(3, 4\)",
-        ),
-        (
-            changed(lambda s: s["state"][0].update(exp_avg=gpugrad.ones((3, 4)))),
-            r"0 has state \['exp_avg', 'momentum_buffer'\], but here \['momentum_buffer'\]",
-        ),
-        (changed(lambda s: s["param_groups"][0].update(momentum=0)), r"but here \[\]"),
-        (changed(lambda s: s["param_groups"][0].update(amsgrad=True)), "a group has .*'amsgrad'"),
-    ):
+        change(state["param_groups"], state["state"])
         with pytest.raises(ValueError, match=message):
-            optimizer.load_state_dict(state)
+            optimizer.load_state_dict(state if state["param_groups"] else {})
         after = optimizer.state_dict()
         assert after["param_groups"] == before["param_groups"]
         for i, arrays in before["state"].items():
@@ -656,6 +600,6 @@ def test_made_constructors_and_those_of_users():
         ):  # fmt: skip
             array -= lr * grad
 
-    assert Mine([gpugrad.ones(1).requires_grad_()], tag="mine").tag == "mine"
+    assert Mine([P], tag="mine").tag == "mine"
     with pytest.raises(TypeError, match="too many positional arguments"):
-        optim.Adam([gpugrad.ones(1).requires_grad_()], 1e-3, (0.9, 0.99), 1e-8, 0.0, False, True)
+        optim.Adam([P], 1e-3, (0.9, 0.99), 1e-8, 0.0, False, True)

@@ -197,9 +197,8 @@ def test_rates_and_states_are_pytorchs_and_are_exchanged_in_the_middle(torch, ca
     for part, state in zip(resumed, (saved["o"], saved["s"]), strict=True):
         part.load_state_dict(state)
     compare(25)
-    for _ in range(25):
-        for part in resumed:
-            part.step()
+    for part in resumed * 25:
+        part.step()
     assert_close(resumed[1].state_dict(), a[1].state_dict())
     assert_close(momenta(resumed[0]), momenta(a[0]))
 
@@ -207,21 +206,20 @@ def test_rates_and_states_are_pytorchs_and_are_exchanged_in_the_middle(torch, ca
 METRICS = [5, 4, 4, 3.9999, 3.999, 3.5, 3.6, 3.7, 2, 2, 2, 2, 2, 2.5, 1, math.nan, 1, 1, 1, 1] * 2
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"patience": 2},
-        {"patience": 0, "factor": 0.9, "eps": 1e-2},
-        {"patience": 1, "cooldown": 3},
-        {"patience": 1, "threshold_mode": "abs", "threshold": 0.2},
-        {"patience": 1, "mode": "max"},
-        {"patience": 1, "mode": "max", "threshold_mode": "abs", "threshold": 0.2},
-        {"patience": 1, "min_lr": [0.05, 1e-3], "factor": 0.3},
-        {"patience": 1, "min_lr": 0.01, "factor": 0.3, "cooldown": 1},
-    ],
-    ids=str,
-)
+PLATEAUS = [
+    {},
+    {"patience": 2},
+    {"patience": 0, "factor": 0.9, "eps": 1e-2},
+    {"patience": 1, "cooldown": 3},
+    {"patience": 1, "threshold_mode": "abs", "threshold": 0.2},
+    {"patience": 1, "mode": "max"},
+    {"patience": 1, "mode": "max", "threshold_mode": "abs", "threshold": 0.2},
+    {"patience": 1, "min_lr": [0.05, 1e-3], "factor": 0.3},
+    {"patience": 1, "min_lr": 0.01, "factor": 0.3, "cooldown": 1},
+]
+
+
+@pytest.mark.parametrize("options", PLATEAUS, ids=str)
 def test_reduce_on_plateau_is_pytorchs(torch, options, tmp_path):
     def pair():
         a, b = new(), new(torch.optim.SGD, torch.ones)
@@ -243,9 +241,15 @@ def test_reduce_on_plateau_is_pytorchs(torch, options, tmp_path):
         assert_close([g["lr"] for g in a.param_groups], [g["lr"] for g in b.param_groups])
 
 
+def in_both(torch, run):
+    """Whether a function of schedulers and an optimizer gives the same rates in PyTorch."""
+    found = [*run(lr_scheduler, new())]
+    assert_close(found, [*run(torch.optim.lr_scheduler, new(torch.optim.SGD, torch.ones))])
+    return found
+
+
 def test_rates_that_the_program_changes_are_the_ones_that_change(torch):
-    def rates(library, kind, ones):
-        optimizer = new(kind, ones)
+    def rates(library, optimizer):
         scheduler = library.StepLR(optimizer, 3, 0.0)
         for i in range(7):
             optimizer.step()
@@ -255,9 +259,7 @@ def test_rates_that_the_program_changes_are_the_ones_that_change(torch):
             yield from scheduler.get_last_lr()
             yield from (group["lr"] for group in optimizer.param_groups)
 
-    found = [*rates(lr_scheduler, optim.SGD, gpugrad.ones)]
-    assert found == [*rates(torch.optim.lr_scheduler, torch.optim.SGD, torch.ones)]
-    assert found[::4] == [0.1, 0.33, 0.0, 0.0, 0.33, 0.0, 0.0]
+    assert in_both(torch, rates)[::4] == [0.1, 0.33, 0.0, 0.0, 0.33, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("gamma, bound", [(2.0, min), (0.5, max)])
@@ -273,40 +275,35 @@ def test_rates_that_the_program_bounds_go_on_beyond_the_range_of_floats(gamma, b
 
 
 def test_epochs_between_integers(torch):
-    a, b = new(), new(torch.optim.SGD, torch.ones)
-    for options in {}, {"T_mult": 2}:
-        ours = lr_scheduler.CosineAnnealingWarmRestarts(a, 4, **options)
-        other = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(b, 4, **options)
-        for epoch in 0.25, 3.5, 4, 11.75, 12, 40.5, None, 2, None:
-            ours.step(epoch)
-            other.step(epoch)
-            assert_close(ours.get_last_lr(), other.get_last_lr())
-    for wrong in (-1, math.nan):
+    def rates(library, optimizer):
+        for options in {}, {"T_mult": 2}:
+            scheduler = library.CosineAnnealingWarmRestarts(optimizer, 4, **options)
+            for epoch in 0.25, 3.5, 4, 11.75, 12, 40.5, None, 2, None:
+                scheduler.step(epoch)
+                yield from scheduler.get_last_lr()
+
+    in_both(torch, rates)
+    for wrong in -1, math.nan:
         with pytest.raises(ValueError, match="epoch must be at least 0, not"):
-            ours.step(wrong)
+            lr_scheduler.CosineAnnealingWarmRestarts(new(), 4, T_mult=2).step(wrong)
 
 
 def test_a_schedule_goes_on_at_a_given_epoch(torch):
-    def run(library, kind, ones):
-        optimizer = new(kind, ones)
+    def rates(library, optimizer):
         library.ExponentialLR(optimizer, 0.9)
         scheduler = library.StepLR(optimizer, 3, last_epoch=4)
-        rates = [scheduler.get_last_lr()]
+        yield scheduler.get_last_lr()
         for _ in range(5):
             optimizer.step()
             scheduler.step()
-            rates.append(scheduler.get_last_lr())
-        return rates
+            yield scheduler.get_last_lr()
 
-    assert_close(
-        run(lr_scheduler, optim.SGD, gpugrad.ones),
-        run(torch.optim.lr_scheduler, torch.optim.SGD, torch.ones),
-    )
+    in_both(torch, rates)
     with pytest.raises(ValueError, match=r"StepLR: group 0 has no initial_lr.*last_epoch=4; load"):
         lr_scheduler.StepLR(new(), 3, last_epoch=4)
 
 
-def test_an_own_scheduler_needs_get_lr_only(tmp_path):
+def test_an_own_scheduler_needs_get_lr_only():
     class Harmonic(lr_scheduler.LRScheduler):
         def __init__(self, optimizer, speed):
             self.speed = speed
@@ -326,27 +323,24 @@ def test_an_own_scheduler_needs_get_lr_only(tmp_path):
         lr_scheduler.LRScheduler(optimizer)
 
 
-def constants(optimizer, *factors):
-    return [lr_scheduler.ConstantLR(optimizer, factor, 99) for factor in factors]
+def sequence_first(library, o, a, b, c):
+    return library.SequentialLR(o, [library.SequentialLR(o, [a, b], [3]), c], [5])
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda o, a, b, c: lr_scheduler.SequentialLR(
-            o, [lr_scheduler.SequentialLR(o, [a, b], [3]), c], [5]
-        ),
-        lambda o, a, b, c: lr_scheduler.SequentialLR(
-            o, [a, lr_scheduler.SequentialLR(o, [b, c], [2])], [3]
-        ),
-        lambda o, a, b, c: lr_scheduler.SequentialLR(
-            o, [lr_scheduler.ChainedScheduler([a]), b, lr_scheduler.ChainedScheduler([c])], [3, 5]
-        ),
-    ],
-)
+def sequence_last(library, o, a, b, c):
+    return library.SequentialLR(o, [a, library.SequentialLR(o, [b, c], [2])], [3])
+
+
+def chains(library, o, a, b, c):
+    a, c = library.ChainedScheduler([a]), library.ChainedScheduler([c])
+    return library.SequentialLR(o, [a, b, c], [3, 5])
+
+
+@pytest.mark.parametrize("make", [sequence_first, sequence_last, chains])
 def test_sequences_and_chains_within_a_sequence_begin_at_their_epoch_0(make):
     optimizer = new()
-    scheduler = make(optimizer, *constants(optimizer, 1, 0.5, 0.1))
+    factors = [lr_scheduler.ConstantLR(optimizer, factor, 99) for factor in (1, 0.5, 0.1)]
+    scheduler = make(lr_scheduler, optimizer, *factors)
     rates = []
     for _ in range(7):
         rates.append(scheduler.get_last_lr()[1])
@@ -418,9 +412,8 @@ REFUSED = {
         "max_lr has 1 values, but": of("OneCycleLR", [1.0], 9),
         "from 0 to 1, not": of("OneCycleLR", 1.0, 9, pct_start=2),
         "'cos' or 'linear', not 'sin'": of("OneCycleLR", 1.0, 9, anneal_strategy="sin"),
-        "Adagrad has neither momentum nor betas; pass cycle_momentum=False": (
-            lambda library, o: library.OneCycleLR(new(optim.Adagrad), 1.0, 9)
-        ),
+        "Adagrad has neither momentum nor betas; pass cycle_momentum=False":
+            lambda library, o: library.OneCycleLR(new(optim.Adagrad), 1.0, 9),
         "step sizes must be above 0": of("CyclicLR", 0.1, 1.0, 0),
         "CyclicLR: mode must be": of("CyclicLR", 0.1, 1.0, mode="x"),
         "scale_mode mu": of("CyclicLR", 0.1, 1.0, scale_mode="x"),
@@ -428,17 +421,15 @@ REFUSED = {
         "mode must be 'min' or": of("ReduceLROnPlateau", "mean"),
         "threshold_mode must be 'rel' or 'abs'": of("ReduceLROnPlateau", threshold_mode="x"),
         "there are no schedulers": sequential(milestones=[]),
-        "is a ReduceLROnPlateau, whose step needs a metric; step it by itself": (
-            chained(of("ReduceLROnPlateau"))
-        ),
-        "scheduler 0 is of another optimizer": sequential(
-            lambda library, o: library.StepLR(new(), 1), milestones=[]
-        ),
+        "is a ReduceLROnPlateau, whose step needs a metric; step it by itself":
+            chained(of("ReduceLROnPlateau")),
+        "scheduler 0 is of another optimizer":
+            sequential(lambda library, o: library.StepLR(new(), 1), milestones=[]),
         "1 schedulers need 0 milestones, not 1": sequential(of("StepLR", 1), milestones=[3]),
         "SWALR: swa_lr has 1 values": of("SWALR", [0.1]),
         "SWALR: anneal_epochs must be an int": of("SWALR", 0.1, -1),
     },
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -452,25 +443,24 @@ def test_options_that_cannot_be_are_refused_and_change_nothing(kind, message, ma
 
 
 def test_a_state_that_does_not_fit_changes_nothing():
-    optimizer = new()
-    scheduler = CASES["SequentialLR"](OURS, optimizer)
+    scheduler = CASES["SequentialLR"](OURS, new())
     before = scheduler.state_dict()
-    changes = {
-        "it must be a dict, not a list": lambda s: [],
-        "it has .* but here": lambda s: {**s, "gamma": 1},
-        "last_epoch is 'x', but here 0": lambda s: {**s, "last_epoch": "x"},
-        "_last_lr has 1 values, here 2": lambda s: {**s, "_last_lr": [1.0]},
-        "_schedulers has 1 values, here 3": lambda s: {**s, "_schedulers": s["_schedulers"][:1]},
-        "ExponentialLR.load_state_dict: .* base_lrs has 1 values, here 2": lambda s: {
-            **s,
-            "_schedulers": [*s["_schedulers"][:2], {**s["_schedulers"][2], "base_lrs": [1.0]}],
+    parts = before["_schedulers"]
+    last = {**parts[2], "base_lrs": [1.0]}
+    for message, change in {
+        "it has .* but here": {"gamma": 1},
+        "last_epoch is 'x', but here 0": {"last_epoch": "x"},
+        "_last_lr has 1 values, here 2": {"_last_lr": [1.0]},
+        "_schedulers has 1 values, here 3": {"_schedulers": parts[:1]},
+        "ExponentialLR.load_state_dict: .* base_lrs has 1 values, here 2": {
+            "_schedulers": [*parts[:2], last]
         },
-    }
-    for message, change in changes.items():
-        other = {**before, "last_epoch": 7}
+    }.items():
         with pytest.raises(ValueError, match=message):
-            scheduler.load_state_dict(change(other))
+            scheduler.load_state_dict({**before, "last_epoch": 7, **change})
         assert scheduler.state_dict() == before
+    with pytest.raises(ValueError, match="it must be a dict, not a list"):
+        scheduler.load_state_dict([])
 
 
 def test_numpy_numbers_become_python_numbers(tmp_path):
@@ -487,8 +477,7 @@ def test_numpy_numbers_become_python_numbers(tmp_path):
 
 
 def test_a_state_is_a_copy():
-    optimizer = new()
-    scheduler = lr_scheduler.MultiStepLR(optimizer, [3])
+    scheduler = lr_scheduler.MultiStepLR(new(), [3])
     state = scheduler.state_dict()
     state["milestones"][1] = 1
     state["base_lrs"].append(3)
@@ -507,8 +496,8 @@ def test_a_subclass_may_save_more():
         def load_state_dict(self, state_dict):
             super().load_state_dict({k: x for k, x in state_dict.items() if k != "extra"})
 
-    scheduler = Mine(optim.SGD([gpugrad.ones(1).requires_grad_()]))
+    scheduler, other = Mine(new()), Mine(new())
+    scheduler.optimizer.step()
     scheduler.step()
-    other = Mine(optim.SGD([gpugrad.ones(1).requires_grad_()]))
     other.load_state_dict(scheduler.state_dict())
     assert other.last_epoch == 1

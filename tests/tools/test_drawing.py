@@ -35,154 +35,158 @@ def arrows(drawing):
     return sorted((names[int(i)], names[int(j)]) for i, j in pairs)
 
 
-class TestLabels:
-    def test_set_and_removed(self):
-        for x in (gg.ones(2), leaf([1.0]), leaf([1.0]) * 2):
-            assert x.label is None
-            x.label = "x"
-            assert x.label == "x"
-            assert "label='x'" in repr(x)
-            x.label = None
-            assert x.label is None
-            assert "label" not in repr(x)
-            with pytest.raises(TypeError, match="label: must be a str or None, not a int"):
-                x.label = 3
-
-    def test_belongs_to_the_object_not_to_equal_ones(self):
-        gc.collect()
-        before = len(labels.entries)
-        x, y = gg.ones(2), gg.ones(2)
-        x.label = "x"
-        y.label = "another"
-        y.label = "y"
-        assert (x.label, y.label, x.detach().label) == ("x", "y", None)
-        del x, y
-        assert all(gg.ones(2).label is None for _ in range(100))
-        assert len(labels.entries) == before
-
-    def test_stays_with_a_tensor_that_is_changed(self):
-        x = gg.ones(2)
-        x.label = "x"
-        x += 1
-        x.requires_grad_()
-        assert x.label == "x"
-        y = x * 2
-        y.label = "y"
-        y += x
-        y[0] = 0.0
-        assert y.label == "y"
-        assert any("y = setitem" in lines for lines in boxes(gg.draw(y)))
-        model = nn.Linear(2, 2)
-        model.weight.label = "w"
-        assert model.to(gg.float64).weight.label == "w"
-
-    def test_copies_have_it(self):
-        x = leaf([1.0], "x")
-        for y in (copy.deepcopy(x), copy.copy(x), pickle.loads(pickle.dumps(x))):
-            assert y.label == "x"
+def names(drawing):
+    return [lines[0] for lines in boxes(drawing)]
 
 
-class TestBoxes:
-    def test_names_values_and_gradients(self):
-        w, b = leaf([[1.0, 2.0]], "w"), leaf([0.5], "b", dtype=gg.float64)
-        y = w.mT * 3 + b.to(gg.float32)
-        y.label = "y"
-        loss = y.sum()
-        loss.backward(retain_graph=True)
-        assert boxes(gg.draw(loss)) == [
-            ["sum", "()", "10"],
-            ["y = add", "(2, 1)", "[[3.5],", "[6.5]]"],
-            ["multiply", "x2=3", "(2, 1)"],
-            ["astype", "(1,)"],
-            ["matrix_transpose", "(2, 1)"],
-            ["b", "(1,) float64", "[0.5]", "grad [2]"],
-            ["w", "(1, 2)", "[[1, 2]]", "grad [[3, 3]]"],
-        ]
-        assert arrows(gg.draw(loss)) == [
-            ("astype", "y = add"),
-            ("b", "astype"),
-            ("matrix_transpose", "multiply"),
-            ("multiply", "y = add"),
-            ("w", "matrix_transpose"),
-            ("y = add", "sum"),
-        ]
+# Labels
 
-    def test_values_that_the_graph_keeps(self):
-        x = leaf([0.0])
-        (y,) = boxes(gg.draw((x.exp() * x.cos()).sum(), max_values=1))[2:3]
-        assert y == ["exp", "(1,)", "[1]"]
-        z = x.exp().exp()
-        z.sum().backward()  # frees them
-        assert boxes(gg.draw(z.sum()))[1:3] == [["exp", "(1,)"], ["exp", "(1,)"]]
 
-    def test_a_label_outlives_its_tensor(self):
-        y = leaf([2.0]) * 3
-        y.label = "forgotten"
-        y.retain_grad()
-        z = y.sum()
-        z.backward(retain_graph=True)
-        assert boxes(gg.draw(y))[0] == ["forgotten = multiply", "x2=3", "(1,)", "[6]", "grad [1]"]
-        del y
-        assert boxes(gg.draw(z))[1][:3] == ["forgotten = multiply", "x2=3", "(1,)"]
+def test_a_label_is_set_and_removed():
+    for x in (gg.ones(2), leaf([1.0]), leaf([1.0]) * 2):
+        for label in None, "x", None:
+            x.label = label
+            assert x.label == label
+            assert ("label='x'" in repr(x)) == (label == "x")
+        with pytest.raises(TypeError, match="label: must be a str or None, not a int"):
+            x.label = 3
 
-    def test_shared_subexpressions_are_drawn_once(self):
-        x = leaf(1.0, "x")
-        for _ in range(60):  # 2 ** 60 paths
-            x = x + x
-        assert len(boxes(gg.draw(x))) == 61
 
-    def test_several_outputs_of_an_op_and_of_the_drawing(self):
-        x = leaf([[2.0, 1.0], [1.0, 3.0]], "x")
-        drawing = gg.draw([*gg.linalg.eigh(x)])
-        names = [lines[0] for lines in boxes(drawing)]
-        assert names == ["linalg.eigh[0]", "linalg.eigh[1]", "linalg.eigh", "x"]
-        assert arrows(drawing)[0] == ("linalg.eigh", "linalg.eigh[0]")
-        assert boxes(gg.draw(gg.concat([x, x])))[0][0] == "concat"
+def test_a_label_belongs_to_the_object_not_to_equal_ones():
+    gc.collect()
+    before = len(labels.entries)
+    x, y = gg.ones(2), gg.ones(2)
+    x.label = "x"
+    y.label = "another"
+    y.label = "y"
+    assert (x.label, y.label, x.detach().label) == ("x", "y", None)
+    del x, y
+    assert all(gg.ones(2).label is None for _ in range(100))
+    assert len(labels.entries) == before
 
-    def test_names_of_a_model(self):
-        model = nn.MLP(2, [3, 1])
-        y = model(gg.ones((1, 2)))
-        names = {lines[0] for lines in boxes(gg.draw(y, names=model))}
-        assert {"0.weight", "0.bias", "2.weight", "2.bias"} <= names
-        x = model[0].weight
-        x.label = "label"
-        assert "W" in {lines[0] for lines in boxes(gg.draw(y, names={"W": x}))}
-        with pytest.raises(TypeError, match=r"names must be .*'W' is a int"):
-            gg.draw(y, names={"W": 3})
 
-    def test_long_graphs_are_cut(self):
-        x = leaf(1.0, "x")
-        for _ in range(20_000):
-            x = x * 1.0
-        drawing = gg.draw(x, max_nodes=10)
-        assert len(boxes(drawing)) == 11
-        assert boxes(drawing)[-1] == ["... 19991 more"]
-        assert arrows(drawing)[0] == ("... 19991 more", "multiply")
-        assert '["... 19991 more"]:::more' in drawing.mermaid
-        assert len(boxes(gg.draw(leaf(1.0) * 2, max_nodes=1))) == 2
+def test_a_label_stays_with_a_tensor_that_is_changed_and_with_copies():
+    x = gg.ones(2)
+    x.label = "x"
+    x += 1
+    x.requires_grad_()
+    for same in (x, copy.deepcopy(x), copy.copy(x), pickle.loads(pickle.dumps(x))):
+        assert same.label == "x"
+    y = x * 2
+    y.label = "y"
+    y += x
+    y[0] = 0.0
+    assert y.label == "y"
+    assert any("y = setitem" in lines for lines in boxes(gg.draw(y)))
+    model = nn.Linear(2, 2)
+    model.weight.label = "w"
+    assert model.to(gg.float64).weight.label == "w"
 
-    def test_every_array_library(self, library):
-        x = library.tensor(np.array([1.0, 2.0]), requires_grad=True)
-        assert boxes(gg.draw(x * x))[0] == ["multiply", "(2,) float64", "[1, 4]"]
 
-    def test_objects_that_cannot_be_drawn(self):
-        for bad, message in (
-            (gg.ones(2), "output 0 has no graph"),
-            ([leaf(1.0), 2.0], "output 1 is a float"),
-            ({"loss": leaf(1.0)}, "output 0 is a dict"),
-            (gg.nn.MLP(2, [1]), "output 0 is a MLP"),
-            (leaf, "output 0 is a function"),
-            ([], "no tensor given"),
-        ):
-            with pytest.raises(ValueError, match=f"draw: {message}"):
-                gg.draw(bad)
-        with pytest.raises(TypeError, match=r"draw: names must be a module .* not a list"):
-            gg.draw(leaf(1.0), names=["x"])
-        with pytest.raises(ValueError, match="draw: direction must be 'TB', 'BT'"):
-            gg.draw(leaf(1.0), direction="up")
-        with pytest.raises(ValueError, match="draw: max_nodes must be an int of at least 1"):
-            gg.draw(leaf(1.0), max_nodes=0)
+# Boxes
 
+
+def test_names_values_and_gradients():
+    w, b = leaf([[1.0, 2.0]], "w"), leaf([0.5], "b", dtype=gg.float64)
+    y = w.mT * 3 + b.to(gg.float32)
+    y.label = "y"
+    loss = y.sum()
+    loss.backward(retain_graph=True)
+    assert boxes(gg.draw(loss)) == [
+        ["sum", "()", "10"],
+        ["y = add", "(2, 1)", "[[3.5],", "[6.5]]"],
+        ["multiply", "x2=3", "(2, 1)"],
+        ["astype", "(1,)"],
+        ["matrix_transpose", "(2, 1)"],
+        ["b", "(1,) float64", "[0.5]", "grad [2]"],
+        ["w", "(1, 2)", "[[1, 2]]", "grad [[3, 3]]"],
+    ]
+    assert arrows(gg.draw(loss)) == [
+        ("astype", "y = add"),
+        ("b", "astype"),
+        ("matrix_transpose", "multiply"),
+        ("multiply", "y = add"),
+        ("w", "matrix_transpose"),
+        ("y = add", "sum"),
+    ]
+
+
+def test_values_that_the_graph_keeps(library):
+    x = leaf([0.0])
+    (y,) = boxes(gg.draw((x.exp() * x.cos()).sum(), max_values=1))[2:3]
+    assert y == ["exp", "(1,)", "[1]"]
+    z = x.exp().exp()
+    z.sum().backward()  # frees them
+    assert boxes(gg.draw(z.sum()))[1:3] == [["exp", "(1,)"], ["exp", "(1,)"]]
+    x = library.tensor(np.array([1.0, 2.0]), requires_grad=True)
+    assert boxes(gg.draw(x * x))[0] == ["multiply", "(2,) float64", "[1, 4]"]
+
+
+def test_a_label_outlives_its_tensor():
+    y = leaf([2.0]) * 3
+    y.label = "forgotten"
+    y.retain_grad()
+    z = y.sum()
+    z.backward(retain_graph=True)
+    assert boxes(gg.draw(y))[0] == ["forgotten = multiply", "x2=3", "(1,)", "[6]", "grad [1]"]
+    del y
+    assert boxes(gg.draw(z))[1][:3] == ["forgotten = multiply", "x2=3", "(1,)"]
+
+
+def test_several_outputs_of_an_op_and_of_the_drawing():
+    x = leaf([[2.0, 1.0], [1.0, 3.0]], "x")
+    drawing = gg.draw([*gg.linalg.eigh(x)])
+    assert names(drawing) == ["linalg.eigh[0]", "linalg.eigh[1]", "linalg.eigh", "x"]
+    assert arrows(drawing)[0] == ("linalg.eigh", "linalg.eigh[0]")
+    assert names(gg.draw(gg.concat([x, x])))[0] == "concat"
+
+
+def test_names_of_a_model():
+    model = nn.MLP(2, [3, 1])
+    y = model(gg.ones((1, 2)))
+    assert {"0.weight", "0.bias", "2.weight", "2.bias"} <= {*names(gg.draw(y, names=model))}
+    x = model[0].weight
+    x.label = "label"
+    assert "W" in names(gg.draw(y, names={"W": x}))
+
+
+def test_long_graphs_are_cut_and_shared_parts_drawn_once():
+    x = leaf(1.0, "x")
+    for _ in range(60):  # 2 ** 60 paths
+        x = x + x
+    assert len(boxes(gg.draw(x))) == 61
+    x = leaf(1.0, "x")
+    for _ in range(20_000):
+        x = x * 1.0
+    drawing = gg.draw(x, max_nodes=10)
+    assert len(boxes(drawing)) == 11
+    assert boxes(drawing)[-1] == ["... 19991 more"]
+    assert arrows(drawing)[0] == ("... 19991 more", "multiply")
+    assert '["... 19991 more"]:::more' in drawing.mermaid
+    assert len(boxes(gg.draw(leaf(1.0) * 2, max_nodes=1))) == 2
+
+
+@pytest.mark.parametrize(
+    "output, options, kind, message",
+    [
+        (gg.ones(2), {}, ValueError, "output 0 has no graph"),
+        ([leaf(1.0), 2.0], {}, ValueError, "output 1 is a float"),
+        ({"loss": leaf(1.0)}, {}, ValueError, "output 0 is a dict"),
+        (gg.nn.MLP(2, [1]), {}, ValueError, "output 0 is a MLP"),
+        (leaf, {}, ValueError, "output 0 is a function"),
+        ([], {}, ValueError, "no tensor given"),
+        (leaf(1.0), {"names": ["x"]}, TypeError, "names must be a module .* not a list"),
+        (leaf(1.0), {"names": {"W": 3}}, TypeError, "names must be .*'W' is a int"),
+        (leaf(1.0), {"direction": "up"}, ValueError, "direction must be 'TB', 'BT'"),
+        (leaf(1.0), {"max_nodes": 0}, ValueError, "max_nodes must be an int of at least 1"),
+    ],
+)
+def test_what_cannot_be_drawn(output, options, kind, message):
+    with pytest.raises(kind, match=f"draw: {message}"):
+        gg.draw(output, **options)
+
+
+# Text
 
 # Unescaped, each would end the label, or be markup, Markdown, a directive, mathematics or an icon.
 SPECIAL_TEXTS = [
@@ -192,43 +196,43 @@ SPECIAL_TEXTS = [
 ]  # fmt: skip
 
 
-class TestText:
-    @pytest.mark.parametrize("label", SPECIAL_TEXTS)
-    def test_any_label_is_shown_as_text(self, label):
-        x = leaf(1.0, label)
-        drawing = gg.draw(x * 2)
-        lines = label.split("\n")
-        assert boxes(drawing)[1][: len(lines)] == lines
-        (text,) = re.findall(
-            r'^    n1\("(.*)<br>\(\)<br>1"\):::leaf$', drawing.mermaid, re.MULTILINE
-        )
-        # Only numeric character references and harmless characters are left.
-        bare = re.sub(r"#\d+;|<br>", "", text)
-        assert not set(bare) & set("#\"&<>`*$%{}|\\:;'~^@!?")
-        assert not re.match(r"[-+*>]\s|\d+\.\s", bare)
-        shown = re.sub(r"#(\d+);", lambda m: chr(int(m[1])), text.replace("<br>", "\n"))
-        assert shown.replace("\u200b", "") == label
+@pytest.mark.parametrize("label", SPECIAL_TEXTS)
+def test_any_label_is_shown_as_text(label):
+    x = leaf(1.0, label)
+    drawing = gg.draw(x * 2)
+    lines = label.split("\n")
+    assert boxes(drawing)[1][: len(lines)] == lines
+    pattern = r'^    n1\("(.*)<br>\(\)<br>1"\):::leaf$'
+    (text,) = re.findall(pattern, drawing.mermaid, re.MULTILINE)
+    # Only numeric character references and harmless characters are left.
+    bare = re.sub(r"#\d+;|<br>", "", text)
+    assert not set(bare) & set("#\"&<>`*$%{}|\\:;'~^@!?")
+    assert not re.match(r"[-+*>]\s|\d+\.\s", bare)
+    shown = re.sub(r"#(\d+);", lambda m: chr(int(m[1])), text.replace("<br>", "\n"))
+    assert shown.replace("\u200b", "") == label
 
-    def test_mermaid(self):
-        x = leaf(3.0, "x")
-        assert gg.draw(x * x + 1, direction="LR").mermaid.splitlines() == [
-            "flowchart LR",
-            '    n0["add<br>()<br>10"]:::output',
-            '    n1["multiply<br>()"]',
-            '    n2("x<br>()<br>3"):::leaf',
-            "    n1 --> n0",
-            '    n2 -->|"x1"| n1',
-            '    n2 -->|"x2"| n1',
-            "    classDef default fill:#f5f5f5,stroke:#888888,color:#111111",
-            "    classDef leaf fill:#e3f2e6,stroke:#4c9a5f,color:#111111",
-            "    classDef output fill:#e2ecf9,stroke:#4a7ebb,color:#111111",
-        ]
 
-    def test_dot(self):
-        text = gg.draw(leaf(3.0, "x") * 2).dot
-        assert text.startswith("digraph {\n    rankdir=TB\n")
-        assert '    n0 [label="multiply\\nx2=2\\n()\\n6", fillcolor=' in text
-        assert text.endswith("    n1 -> n0\n}")
+def test_mermaid():
+    x = leaf(3.0, "x")
+    assert gg.draw(x * x + 1, direction="LR").mermaid.splitlines() == [
+        "flowchart LR",
+        '    n0["add<br>()<br>10"]:::output',
+        '    n1["multiply<br>()"]',
+        '    n2("x<br>()<br>3"):::leaf',
+        "    n1 --> n0",
+        '    n2 -->|"x1"| n1',
+        '    n2 -->|"x2"| n1',
+        "    classDef default fill:#f5f5f5,stroke:#888888,color:#111111",
+        "    classDef leaf fill:#e3f2e6,stroke:#4c9a5f,color:#111111",
+        "    classDef output fill:#e2ecf9,stroke:#4a7ebb,color:#111111",
+    ]
+
+
+def test_dot():
+    text = gg.draw(leaf(3.0, "x") * 2).dot
+    assert text.startswith("digraph {\n    rankdir=TB\n")
+    assert '    n0 [label="multiply\\nx2=2\\n()\\n6", fillcolor=' in text
+    assert text.endswith("    n1 -> n0\n}")
 
 
 @pytest.fixture
@@ -246,40 +250,41 @@ def dot(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(program.parent))
 
 
-class TestPictures:
-    def test_by_graphviz(self, drawing, dot, tmp_path):
-        assert drawing.svg().startswith("<svg>")
-        assert "-Tsvg" in drawing.svg()
-        assert "digraph {" in drawing.svg()
-        for suffix in ("svg", "png", "pdf"):
-            path = tmp_path / f"graph.{suffix}"
-            drawing.save(path)
-            assert f"-T{suffix}" in path.read_text()
+def test_by_graphviz(drawing, dot, tmp_path):
+    assert drawing.svg().startswith("<svg>")
+    assert "-Tsvg" in drawing.svg()
+    assert "digraph {" in drawing.svg()
+    for suffix in ("svg", "png", "pdf"):
+        path = tmp_path / f"graph.{suffix}"
+        drawing.save(path)
+        assert f"-T{suffix}" in path.read_text()
 
-    def test_text_needs_nothing(self, drawing, tmp_path):
-        for name, text in {
-            "graph.dot": f"{drawing.dot}\n",
-            "graph.gv": f"{drawing.dot}\n",
-            "graph.mmd": f"{drawing.mermaid}\n",
-            "graph.MD": f"```mermaid\n{drawing.mermaid}\n```\n",
-        }.items():
-            drawing.save(str(tmp_path / name))
-            assert (tmp_path / name).read_text() == text
-        for name in ("graph", "graph.gif"):
-            with pytest.raises(ValueError, match=r"save: the suffix must be \.dot, .* not '"):
-                drawing.save(tmp_path / name)
 
-    def test_without_the_program(self, drawing, monkeypatch, tmp_path):
-        monkeypatch.setenv("PATH", str(tmp_path))
-        with pytest.raises(RuntimeError, match="dot, which is not on the PATH: install it"):
-            drawing.save(tmp_path / "graph.png")
-        assert not (tmp_path / "graph.png").exists()
-        assert drawing._repr_mimebundle_() == {
-            "text/vnd.mermaid": drawing.mermaid,
-            "text/plain": drawing.mermaid,
-        }
+def test_text_needs_nothing(drawing, tmp_path):
+    for suffix, text in {
+        "dot": drawing.dot,
+        "gv": drawing.dot,
+        "mmd": drawing.mermaid,
+        "MD": f"```mermaid\n{drawing.mermaid}\n```",
+    }.items():
+        path = tmp_path / f"graph.{suffix}"
+        drawing.save(str(path))
+        assert path.read_text() == f"{text}\n"
+    for name in ("graph", "graph.gif"):
+        with pytest.raises(ValueError, match=r"save: the suffix must be \.dot, .* not '"):
+            drawing.save(tmp_path / name)
 
-    def test_in_a_notebook(self, drawing, dot):
-        bundle = drawing._repr_mimebundle_(include=None, exclude=None)
-        assert bundle == {"image/svg+xml": drawing.svg(), "text/plain": repr(drawing)}
-        assert repr(drawing).startswith("<drawing of 2 nodes and 1 arrows")
+
+def test_without_the_program(drawing, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match="dot, which is not on the PATH: install it"):
+        drawing.save(tmp_path / "graph.png")
+    assert not (tmp_path / "graph.png").exists()
+    kinds = "text/vnd.mermaid", "text/plain"
+    assert drawing._repr_mimebundle_() == dict.fromkeys(kinds, drawing.mermaid)
+
+
+def test_in_a_notebook(drawing, dot):
+    bundle = drawing._repr_mimebundle_(include=None, exclude=None)
+    assert bundle == {"image/svg+xml": drawing.svg(), "text/plain": repr(drawing)}
+    assert repr(drawing).startswith("<drawing of 2 nodes and 1 arrows")

@@ -105,51 +105,43 @@ def test_the_example(tmp_path):
 
 
 @needs_mpi
-class TestOtherLaunchers:
-    """Processes that do not find each other by MPI."""
-
-    @pytest.mark.parametrize(
-        "variables, words",
-        [
-            ({"WORLD_SIZE": "4"}, "torchrun, or what set WORLD_SIZE, started 4 processes, which "),
-            ({"SLURM_STEP_NUM_TASKS": "3"}, "srun started 3 processes, but mpi4py, which uses "),
-        ],
-        ids=["torchrun", "srun"],
+@pytest.mark.parametrize(
+    "variable, words",
+    [
+        ("WORLD_SIZE", "torchrun, or what set WORLD_SIZE, started 4 processes, which "),
+        ("SLURM_STEP_NUM_TASKS", "srun started 4 processes, but mpi4py, which uses "),
+    ],
+)
+def test_processes_that_do_not_find_each_other_by_mpi(variable, words):
+    command = [sys.executable, "-c", "from gpugrad import distributed; distributed.init()"]
+    done = subprocess.run(
+        command, env=environment(**{variable: "4"}), capture_output=True, text=True
     )
-    def test_errors(self, variables, words):
-        code = "from gpugrad import distributed; distributed.init()"
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment(**variables), capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode
-        assert f"RuntimeError: distributed.init: {words}" in done.stderr
-        assert "start them by mpiexec -n" in done.stderr
+    assert done.returncode
+    assert f"RuntimeError: distributed.init: {words}" in done.stderr
+    assert "start them by mpiexec -n" in done.stderr
 
 
-class TestProcessesLaunched:
-    """Which environments mean that there are several processes."""
+ENVIRONMENTS = [
+    ({}, (1, "no launcher")),
+    ({"PMI_SIZE": "4"}, (4, "mpiexec")),
+    ({"PMI_SIZE": "4", "WORLD_SIZE": "9"}, (4, "mpiexec")),
+    ({"OMPI_COMM_WORLD_SIZE": "2"}, (2, "Open MPI's mpiexec")),
+    ({"SLURM_STEP_NUM_TASKS": "3", "WORLD_SIZE": "9", "RANK": "1"}, (3, "srun")),
+    ({"WORLD_SIZE": "4", "RANK": "2"}, (4, "torchrun")),
+    ({"PMI_SIZE": "2", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "a"}, (4, "torchrun")),
+    ({"WORLD_SIZE": "many"}, (1, "no launcher")),
+]
 
-    @pytest.mark.parametrize(
-        "variables, expected",
-        [
-            ({}, (1, "no launcher")),
-            ({"PMI_SIZE": "4"}, (4, "mpiexec")),
-            ({"PMI_SIZE": "4", "WORLD_SIZE": "9"}, (4, "mpiexec")),
-            ({"OMPI_COMM_WORLD_SIZE": "2"}, (2, "Open MPI's mpiexec")),
-            ({"SLURM_STEP_NUM_TASKS": "3", "WORLD_SIZE": "9", "RANK": "1"}, (3, "srun")),
-            ({"WORLD_SIZE": "4", "RANK": "2"}, (4, "torchrun")),
-            ({"PMI_SIZE": "2", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "a"}, (4, "torchrun")),
-            ({"WORLD_SIZE": "many"}, (1, "no launcher")),
-        ],
-    )
-    def test_environments(self, variables, expected, monkeypatch):
-        for name in os.environ:
-            if name.startswith(("PMI", "OMPI", "SLURM", "TORCHELASTIC", "WORLD_SIZE", "RANK")):
-                monkeypatch.delenv(name)
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        assert _processes.processes_launched() == expected
+
+@pytest.mark.parametrize("variables, expected", ENVIRONMENTS)
+def test_environments_of_several_processes(variables, expected, monkeypatch):
+    for name in os.environ:
+        if name.startswith(("PMI", "OMPI", "SLURM", "TORCHELASTIC", "WORLD_SIZE", "RANK")):
+            monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert _processes.processes_launched() == expected
 
 
 class TestOneProcess:
@@ -540,19 +532,14 @@ class TestSamplers:
 
     def test_parts_of_batches(self):
         dataset = data.TensorDataset(gg.arange(11))
-        whole = data.DataLoader(
-            dataset, batch_sampler=data.BatchSampler(data.RandomSampler(dataset, seed=2), 5)
-        )
-        loaders = [
-            data.DataLoader(
-                dataset,
-                batch_sampler=data.DistributedBatchSampler(
-                    data.RandomSampler(dataset, seed=2), 5, num_replicas=3, rank=rank
-                ),
-            )
-            for rank in range(3)
-        ]
+
+        def loader(kind, **options):
+            sampler = kind(data.RandomSampler(dataset, seed=2), 5, **options)
+            return data.DataLoader(dataset, batch_sampler=sampler)
+
+        kind = data.DistributedBatchSampler
+        loaders = [loader(kind, num_replicas=3, rank=rank) for rank in range(3)]
         assert [len(loader) for loader in loaders] == [3, 3, 3]
-        for (batch,), *parts in zip(whole, *loaders, strict=True):
+        for (batch,), *parts in zip(loader(data.BatchSampler), *loaders, strict=True):
             assert sorted(batch.tolist()) == sorted(i for (p,) in parts for i in p.tolist())
         assert parts[2][0].shape == (0,)
