@@ -63,6 +63,8 @@ gg.hessian(rosenbrock)(gg.tensor([1.0, 1.0]))  # [[802, -400], [-400, 200]]
 gg.hvp(lambda x: x @ MATRIX @ x / 2)(gg.tensor([5.0, 7.0]), gg.tensor([1.0, -1.0]))  # [2, -1]
 gg.jvp(gg.sin, (gg.tensor(0.0),), (THREE,))  # [0, 3]
 gg.vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(MATRIX, gg.ones(2))  # [4, 3]
+gg.grad(lambda a, b: (a * b + a) ** 2, (0, 1))(gg.tensor(2.0), THREE)  # [64, 32]
+gg.grad(lambda x: 2**x)(THREE)  # about 8 * math.log(2)
 gg.grad(lambda x: x * gg.stop_gradient(x))(THREE)  # 3
 gg.grad(lambda x: x * x.detach())(THREE)  # 3
 gg.grad(lambda x: gg.checkpoint(lambda x: gg.exp(x * x), x))(gg.tensor(1.0))  # about 2 * math.e
