@@ -65,16 +65,14 @@ def test_classification_with_accuracy():
     x, labels = blobs()
     model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(inplace=True), nn.Linear(16, 3))
     fit(model, x, labels, optim.Adam(model.parameters(), lr=0.05), nn.CrossEntropyLoss())
-    accuracy = (model(x).argmax(axis=1) == labels).mean().item()
-    assert accuracy > 0.9
+    assert (model(x).argmax(axis=1) == labels).mean().item() > 0.9
 
 
 def test_binary_classification_with_logits():
     x, y = plane()
     target = (y > 1).astype(gpugrad.float32)
     model = nn.Linear(3, 1)
-    loss = nn.BCEWithLogitsLoss()
-    fit(model, x, target, optim.AdamW(model.parameters(), lr=0.3), loss)
+    fit(model, x, target, optim.AdamW(model.parameters(), lr=0.3), nn.BCEWithLogitsLoss())
     right = (gpugrad.special.expit(model(x)) > 0.5) == (target > 0.5)
     assert right.mean().item() > 0.95
 
@@ -312,13 +310,8 @@ def test_counting_parameters():
 
 
 def test_a_cnn():
-    model = nn.Sequential(
-        nn.Conv2d(1, 4, kernel_size=3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(4 * 4 * 4, 2),
-    )
+    convolution, linear = nn.Conv2d(1, 4, kernel_size=3, padding=1), nn.Linear(4 * 4 * 4, 2)
+    model = nn.Sequential(convolution, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), linear)
     images = gpugrad.random.normal((16, 1, 8, 8))
     labels = (images.mean(axis=(1, 2, 3)) > 0).astype(gpugrad.int64)
     images = images + 2 * labels.reshape(-1, 1, 1, 1)
@@ -414,8 +407,7 @@ def test_resuming_with_the_optimizer():
     gpugrad.save(state, "run.safetensors")
     expected = fit(model, x, y, optimizer, steps=3)
 
-    state = gpugrad.load("run.safetensors")
-    model = nn.Linear(3, 1)
+    state, model = gpugrad.load("run.safetensors"), nn.Linear(3, 1)
     model.load_state_dict(state["model"])
     optimizer = optim.Adam(model.parameters(), lr=0.1)
     optimizer.load_state_dict(state["optimizer"])
@@ -509,8 +501,7 @@ def test_restarting_a_cell_gives_the_same_numbers():
 def test_a_device_flag():
     device = "cuda" if gpugrad.cuda.is_available() else "cpu"
     model = nn.Linear(3, 1).to(device)
-    x = gpugrad.ones((2, 3), device=device)
-    assert model(x).device.startswith(device)
+    assert model(gpugrad.ones((2, 3), device=device)).device.startswith(device)
     if not gpugrad.cuda.is_available():
         with pytest.raises(RuntimeError) as error:
             model.to("cuda")
