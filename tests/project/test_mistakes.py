@@ -97,12 +97,6 @@ gg.zeros(2, 3)  # TypeError: the shape is one tuple, as in zeros((2, 3))  # gg.z
 gg.rand(2, 3)  # AttributeError: write gpugrad.random.uniform(shape)  # gg.random.uniform((2, 3))
 gg.softmax(x, dim=1)  # TypeError: dim is axis here; it takes x, axis  # F.softmax(x, dim=1)
 F.softmax(x, axis=1)  # TypeError: axis is dim here; it takes input, dim  # F.softmax(x, dim=1)
-x.permute(1, 0)  # AttributeError: write x.permute_dims(axes)  # x.permute_dims((1, 0))
-x.numel()  # AttributeError: write x.size  # x.size
-x.clone()  # AttributeError: write x.copy(), which keeps the graph  # x.copy()
-x.float()  # AttributeError: write x.to(gpugrad.float32)  # x.to(gg.float32)
-x.zero_()  # AttributeError: write x[...] = 0  # x[...]
-gg.device("cuda")  # AttributeError: write a string: "cpu", "cuda"  # gg.ones(2, device="cpu")
 nn.ReLU().cuda()  # AttributeError: write model.to("cuda")  # nn.ReLU().to("cpu")
 DataLoader([1], num_workers=2)  # TypeError: prefetch=2 prepares  # DataLoader([1], prefetch=2)
 (x + 1).backward()  # ValueError: with requires_grad=True  # x.requires_grad_().sum().backward()
