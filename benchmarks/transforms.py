@@ -43,12 +43,12 @@ def _gpugrad():
         leaves=lambda result: [x.numpy() for x in flatten(result)[0]],
         jacfwd=lambda f: gpugrad.jacobian(f, mode="forward"),
         jacrev=lambda f: gpugrad.jacobian(f, mode="reverse"),
-        **{
-            name: getattr(gpugrad, name)
-            for name in ("grad", "value_and_grad", "vjp", "jvp", "linearize", "hessian", "hvp")
-        },
-        vmap=gpugrad.vmap,
+        **_named(gpugrad, "grad value_and_grad vjp jvp linearize hessian hvp vmap"),
     )
+
+
+def _named(module, names):
+    return {name: getattr(module, name) for name in names.split()}
 
 
 def _torch():
@@ -67,17 +67,11 @@ def _torch():
         array=torch.from_numpy,
         wait=lambda result: result,
         leaves=lambda result: [x.numpy() for x in _pytree.tree_leaves(result)],
-        grad=func.grad,
         value_and_grad=value_and_grad,
-        vjp=func.vjp,
-        jvp=func.jvp,
-        linearize=func.linearize,
         # Reverse over reverse: func.hessian and jvp(grad(f)) take two to eight times as long.
         hessian=lambda f: func.jacrev(func.grad(f)),
         hvp=lambda f: lambda x, v: func.vjp(func.grad(f), x)[1](v)[0],
-        jacfwd=func.jacfwd,
-        jacrev=func.jacrev,
-        vmap=func.vmap,
+        **_named(func, "grad vjp jvp linearize jacfwd jacrev vmap"),
     )
 
 
@@ -89,16 +83,8 @@ def _jax():
         array=jax.numpy.asarray,
         wait=jax.block_until_ready,
         leaves=lambda result: [np.asarray(x) for x in jax.tree.leaves(result)],
-        grad=jax.grad,
-        value_and_grad=jax.value_and_grad,
-        vjp=jax.vjp,
-        jvp=jax.jvp,
-        linearize=jax.linearize,
-        hessian=jax.hessian,
         hvp=lambda f: lambda x, v: jax.jvp(jax.grad(f), (x,), (v,))[1],
-        jacfwd=jax.jacfwd,
-        jacrev=jax.jacrev,
-        vmap=jax.vmap,
+        **_named(jax, "grad value_and_grad vjp jvp linearize hessian jacfwd jacrev vmap"),
     )
 
 

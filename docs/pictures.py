@@ -22,39 +22,27 @@ RESULTS = DOCS.parent / "benchmarks" / "results"
 OUT = DOCS / "_static"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif"
 
-THEMES = {
-    "light": {
-        "text": "#1f2328",
-        "quiet": "#59636e",
-        "line": "#d1d9e0",
-        "fill": "#f6f8fa",
-        "blue": "#dbeafe",
-        "green": "#dcfce7",
-        "violet": "#ede9fe",
-        "faster": "#2f81c1",
-        "slower": "#d9822b",
-        "range": "#59636e",
-    },
-    "dark": {
-        "text": "#e6edf3",
-        "quiet": "#9198a1",
-        "line": "#3d444d",
-        "fill": "#161b22",
-        "blue": "#17324f",
-        "green": "#14361f",
-        "violet": "#2e2350",
-        "faster": "#58a6e0",
-        "slower": "#e3a15d",
-        "range": "#c9d1d9",
-    },
+# For light pages and for dark ones.
+COLORS = {
+    "text": ("#1f2328", "#e6edf3"),
+    "quiet": ("#59636e", "#9198a1"),
+    "line": ("#d1d9e0", "#3d444d"),
+    "fill": ("#f6f8fa", "#161b22"),
+    "blue": ("#dbeafe", "#17324f"),
+    "green": ("#dcfce7", "#14361f"),
+    "violet": ("#ede9fe", "#2e2350"),
+    "faster": ("#2f81c1", "#58a6e0"),
+    "slower": ("#d9822b", "#e3a15d"),
+    "range": ("#59636e", "#c9d1d9"),
 }
+THEMES = "light", "dark"
 
 
 class Picture:
     """An SVG picture with a transparent background."""
 
     def __init__(self, width, height, theme, title):
-        self.colors = THEMES[theme]
+        self.colors = {name: pair[THEMES.index(theme)] for name, pair in COLORS.items()}
         self.parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"',
             f'width="{width}" height="{height}" role="img" font-family="{FONT}">',
@@ -108,46 +96,32 @@ def overview(theme, narrow=False):
     size = (400, 760) if narrow else (760, 396)
     picture = Picture(*size, theme, "What gpugrad is made of")
     rows = [
-        (
-            "Use it for",
-            [
-                ("Training", ["nn, optim, data", "training, io, amp"], "violet"),
-                ("Derivatives", ["grad, jvp, hessian", "vmap, custom_vjp"], "violet"),
-                ("NumPy and SciPy", ["gpugrad.numpy", "gpugrad.scipy"], "violet"),
-                ("Your operations", ["a forward and its", "VJPs, a kernel"], "violet"),
-            ],
-        ),
-        (
-            "See and speed up",
-            [
-                ("compile", ["records a step once", "and repeats it"], "green"),
-                ("profile", ["time of each op,", "forward, backward"], "green"),
-                ("memory_report", ["what a graph keeps,", "line by line"], "green"),
-                ("detect_anomaly", ["the line of the", "first nan"], "green"),
-            ],
-        ),
-        (
-            "Inside",
-            [
-                ("Tensor", ["an array and its", "place in the graph"], "blue"),
-                ("Operations", ["the array API,", "layers, special"], "blue"),
-                ("The graph", ["gradients of any", "order, no recursion"], "blue"),
-                ("Kernels", ["fused, for CUDA", "and for the CPU"], "blue"),
-            ],
-        ),
-        (
-            "Runs on",
-            [
-                ("NumPy", ["CPU"], "fill"),
-                ("CuPy", ["CUDA GPUs"], "fill"),
-                ("PyTorch", ["its arrays"], "fill"),
-                ("Other libraries", ["of the array API"], "fill"),
-            ],
-        ),
-    ]
+        ("Use it for", "violet", [
+            ("Training", "nn, optim, data", "training, io, amp"),
+            ("Derivatives", "grad, jvp, hessian", "vmap, custom_vjp"),
+            ("NumPy and SciPy", "gpugrad.numpy", "gpugrad.scipy"),
+            ("Your operations", "a forward and its", "VJPs, a kernel"),
+        ]),
+        ("See and speed up", "green", [
+            ("compile", "records a step once", "and repeats it"),
+            ("profile", "time of each op,", "forward, backward"),
+            ("memory_report", "what a graph keeps,", "line by line"),
+            ("detect_anomaly", "the line of the", "first nan"),
+        ]),
+        ("Inside", "blue", [
+            ("Tensor", "an array and its", "place in the graph"),
+            ("Operations", "the array API,", "layers, special"),
+            ("The graph", "gradients of any", "order, no recursion"),
+            ("Kernels", "fused, for CUDA", "and for the CPU"),
+        ]),
+        ("Runs on", "fill", [
+            ("NumPy", "CPU"), ("CuPy", "CUDA GPUs"), ("PyTorch", "its arrays"),
+            ("Other libraries", "of the array API"),
+        ]),
+    ]  # fmt: skip
     y = 8
-    for caption, boxes in rows:
-        height = 92 if len(boxes[0][1]) == 2 else 70
+    for caption, fill, boxes in rows:
+        height = 92 if len(boxes[0]) == 3 else 70
         if narrow:
             height -= 14
             picture.text(4, y + 12, caption, size=14, color="quiet")
@@ -157,7 +131,7 @@ def overview(theme, narrow=False):
             picture.text(0, y + height / 2 + 5, caption, size=13, color="quiet")
             places = [(124 + i * 158, y, 150) for i in range(4)]
             y += height + 10
-        for (x, top, width), (title, lines, fill) in zip(places, boxes, strict=True):
+        for (x, top, width), (title, *lines) in zip(places, boxes, strict=True):
             picture.box(x, top, width, height, fill=fill)
             middle, first = x + width / 2, top + (20 if narrow else 28)
             picture.text(middle, first, title, size=14, anchor="middle", bold=True)

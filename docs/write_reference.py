@@ -19,45 +19,30 @@ import gpugrad
 
 EXAMPLES = Path(__file__).parent / "examples"
 
-# The page of each name of `gpugrad` itself, by the module in which it is defined.
+# The page of each name of `gpugrad` itself: its title, and the name or the modules that define it.
 TOPICS = {
-    "tensor": ("The tensor", ["Tensor"]),
-    "creation": ("Making tensors", ["gpugrad._creation"]),
-    "dtypes": ("Dtypes and constants", ["gpugrad._dtypes", "gpugrad._limits"]),
-    "elementwise": (
-        "Elementwise functions",
-        ["gpugrad.ops.elementwise", "gpugrad.ops.transcendental"],
-    ),
-    "reductions": ("Reductions, sums and differences", ["gpugrad.ops.reductions"]),
-    "shapes": (
-        "Shapes, copies and devices",
-        ["gpugrad.ops.manipulation", "gpugrad.ops.padding"],
-    ),
+    "tensor": ("The tensor", "Tensor"),
+    "creation": ("Making tensors", "gpugrad._creation"),
+    "dtypes": ("Dtypes and constants", "gpugrad._dtypes gpugrad._limits"),
+    "elementwise": ("Elementwise functions", "gpugrad.ops.elementwise gpugrad.ops.transcendental"),
+    "reductions": ("Reductions, sums and differences", "gpugrad.ops.reductions"),
+    "shapes": ("Shapes, copies and devices", "gpugrad.ops.manipulation gpugrad.ops.padding"),
     "indexing": (
-        "Indexing, sorting, searching and sets",
-        ["gpugrad.ops.indexing", "gpugrad.ops.searching"],
+        "Indexing, sorting, searching and sets", "gpugrad.ops.indexing gpugrad.ops.searching",
     ),
-    "products": ("Products", ["gpugrad.ops.products"]),
+    "products": ("Products", "gpugrad.ops.products"),
     "neural": (
         "Operations of networks",
-        [
-            "gpugrad.ops.neural",
-            "gpugrad.ops.activations",
-            "gpugrad.ops.attention",
-            "gpugrad.ops.convolution",
-            "gpugrad.ops.dropout",
-            "gpugrad.ops.normalization",
-            "gpugrad.ops.recurrent",
-            "gpugrad.ops.windows",
-        ],
+        """gpugrad.ops.neural gpugrad.ops.activations gpugrad.ops.attention gpugrad.ops.convolution
+        gpugrad.ops.dropout gpugrad.ops.normalization gpugrad.ops.recurrent gpugrad.ops.windows""",
     ),
-    "autograd": ("Gradients", ["gpugrad.autograd", "gpugrad.autograd.mode"]),
-    "transforms": ("Derivatives of functions", ["gpugrad.transforms"]),
-    "compile": ("Compiling", ["gpugrad.tape"]),
-    "tools": ("Tools", ["gpugrad.tools"]),
-    "files": ("Files and seeds", ["gpugrad.io", "gpugrad.random"]),
-    "more": ("Other functions", ["gpugrad"]),  # all that is left
-}
+    "autograd": ("Gradients", "gpugrad.autograd"),
+    "transforms": ("Derivatives of functions", "gpugrad.transforms"),
+    "compile": ("Compiling", "gpugrad.tape"),
+    "tools": ("Tools", "gpugrad.tools"),
+    "files": ("Files and seeds", "gpugrad.io gpugrad.random"),
+    "more": ("Other functions", "gpugrad"),  # all that is left
+}  # fmt: skip
 
 # The headings of the tables, in their order, by the files that define the names. Names of other
 # files come under the file's own name.
@@ -185,7 +170,7 @@ def topics():
     left = {n for n in public_names() if n.rpartition(".")[0] in spaces and page_of(n) == n}
     found = {}
     for page, (title, homes) in TOPICS.items():
-        names = sorted(n for n in left if _belongs(n, homes))
+        names = sorted(n for n in left if _belongs(n, homes.split()))
         left -= set(names)
         first = dtypes() if page == "dtypes" else ""
         if names:
@@ -272,8 +257,8 @@ def name_page(names):
     value = public_names()[first]
     text = heading(first.removeprefix("gpugrad."))
     text += f".. currentmodule:: {space}\n\n"
+    kind = "class" if inspect.isclass(value) else "function"
     if _from_numpy(value):
-        kind = "class" if inspect.isclass(value) else "function"
         summary, taken = of_numpy(value)
         text += (
             f".. py:{kind}:: {last}{taken}\n\n   {summary}\n\n   This is NumPy's {kind} for "
@@ -281,7 +266,6 @@ def name_page(names):
             "result depends smoothly on an argument, the gradient reaches it.\n"
         )
     else:
-        kind = "class" if inspect.isclass(value) else "function"
         text += f".. auto{kind}:: {last}\n"
         if kind == "class" and _documented_members(value):
             text += "   :members:\n" + "   :inherited-members:\n" * (last == "Tensor")

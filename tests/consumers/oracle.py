@@ -16,21 +16,42 @@ def check(function, *arrays, rtol=1e-10, tolerance=1e-6):
     function: takes arrays and returns an array or a tuple of arrays.
     tolerance: absolute and relative, for gradients.
     """
-    varied = [i for i, x in enumerate(arrays) if is_inexact(x)]
-    tensors = [gpugrad.tensor(x, requires_grad=i in varied) for i, x in enumerate(arrays)]
-    expected = _several(function(*arrays))
-    results = _several(function(*tensors))
-    assert len(results) == len(expected)
+    tensors = [gpugrad.tensor(x, requires_grad=is_inexact(x)) for x in arrays]
+    expected, results = _several(function(*arrays)), _several(function(*tensors))
     for y, e in zip(results, expected, strict=True):
         assert type(y) is gpugrad.Tensor
         assert y.requires_grad
         assert_close(y, e, rtol=rtol, atol=rtol)
-    weights = random_like(expected)
-    leaves = [tensors[i] for i in varied]
-    gradients = gpugrad.autograd.grad(results, leaves, weights, materialize_grads=True)
-    expected = differences(lambda *arrays: _several(function(*arrays)), arrays, varied, weights)
-    for g, d in zip(gradients, expected, strict=True):
-        assert_close(g, d, rtol=tolerance, atol=tolerance)
+    check_gradients(function, arrays, expected, tensors, results, tolerance, tolerance)
+
+
+def check_gradients(function, arrays, expected, tensors, results, rtol, atol):
+    """Assert that gradients of ``results`` equal differences of ``function`` on NumPy arrays.
+
+    expected: what ``function`` gives for ``arrays``; its integers and bools are left out.
+    results: those for ``tensors``; what has no graph among them has gradient 0.
+    Return the differences, one for each of the tensors that require grad.
+    """
+    inexact = [i for i, y in enumerate(expected) if is_inexact(y)]
+    weights = random_like([expected[i] for i in inexact])
+    pairs = [(results[i], w) for i, w in zip(inexact, weights, strict=True)]
+    outputs = [(y, w) for y, w in pairs if getattr(y, "requires_grad", False)]
+    varied = [i for i, x in enumerate(tensors) if x.requires_grad]
+    gradients = gpugrad.autograd.grad(
+        [y for y, _ in outputs],
+        [tensors[i] for i in varied],
+        [w for _, w in outputs],
+        materialize_grads=True,
+    )
+
+    def on_numpy(*arrays):
+        found = _several(function(*arrays))
+        return [found[i] for i in inexact]
+
+    slopes = differences(on_numpy, arrays, varied, weights)
+    for g, d in zip(gradients, slopes, strict=True):
+        assert_close(g, d, rtol=rtol, atol=atol)
+    return slopes
 
 
 def _several(result):

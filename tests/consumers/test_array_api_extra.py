@@ -23,10 +23,7 @@ CASES = {
     "partition": (lambda x: xpx.partition(x, 2), x),
     "sinc": (xpx.sinc, x),
     "apply_where": (lambda x: xpx.apply_where(x > 0, x, lambda x: x**2, lambda x: x**3), x),
-    "apply_where, filled": (
-        lambda x: xpx.apply_where(x > 0, x, lambda x: x**0.5, fill_value=0.0),
-        x,
-    ),
+    "apply_where, filled": (lambda x: xpx.apply_where(x > 0, x, np.sqrt, fill_value=0.0), x),
     "at set": (lambda x: xpx.at(x)[1:3].set(x[:2], copy=True), x),
     "at add": (lambda x: xpx.at(x)[x > 0].add(2.0, copy=True), x),
     "at multiply": (lambda x: xpx.at(x)[::2].multiply(3.0, copy=True), x),

@@ -24,28 +24,22 @@ def dispatch():
 @pytest.mark.parametrize(
     "transformer",
     [
-        StandardScaler(),
-        StandardScaler(with_std=False),
-        MinMaxScaler(feature_range=(-1, 2)),
-        MinMaxScaler(clip=True),
-        MaxAbsScaler(),
-        Normalizer(),
-        Normalizer("l1"),
-        Normalizer("max"),
-        PCA(2, svd_solver="full"),
-        PCA(2, svd_solver="full", whiten=True),
+        StandardScaler(), StandardScaler(with_std=False),
+        MinMaxScaler(feature_range=(-1, 2)), MinMaxScaler(clip=True), MaxAbsScaler(),
+        Normalizer(), Normalizer("l1"), Normalizer("max"),
+        PCA(2, svd_solver="full"), PCA(2, svd_solver="full", whiten=True),
         PCA(2, svd_solver="covariance_eigh"),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_transformers(transformer):
     check(transformer.fit_transform, X)
 
 
-@pytest.mark.parametrize("name", ["StandardScaler", "MinMaxScaler", "MaxAbsScaler"])
-def test_transformers_fitted_on_other_data_and_undone(name):
+@pytest.mark.parametrize("kind", [StandardScaler, MinMaxScaler, MaxAbsScaler])
+def test_transformers_fitted_on_other_data_and_undone(kind):
     def function(x, other):
-        scaler = globals()[name]().fit(x)
+        scaler = kind().fit(x)
         return scaler.transform(other), scaler.inverse_transform(other)
 
     check(function, X, Y)
@@ -59,21 +53,19 @@ def test_pca_undone():
     check(function, X)
 
 
+def test_ridge():
+    def function(x, y):
+        model = Ridge(alpha=0.5, solver="svd").fit(x, y)
+        return model.coef_, model.predict(x)
+
+    check(function, X, y)
+
+
 @pytest.mark.parametrize(
     "name",
-    [
-        "additive_chi2_kernel",
-        "chi2_kernel",
-        "cosine_distances",
-        "cosine_similarity",
-        "euclidean_distances",
-        "laplacian_kernel",
-        "linear_kernel",
-        "manhattan_distances",
-        "polynomial_kernel",
-        "rbf_kernel",
-        "sigmoid_kernel",
-    ],
+    """additive_chi2_kernel chi2_kernel cosine_distances cosine_similarity euclidean_distances
+    laplacian_kernel linear_kernel manhattan_distances polynomial_kernel rbf_kernel
+    sigmoid_kernel""".split(),
 )
 def test_pairwise(name):
     check(getattr(pairwise, name), X, Y)
@@ -88,11 +80,3 @@ def test_distance_of_a_point_to_itself_has_a_finite_gradient():
     x = gpugrad.tensor(X, requires_grad=True)
     pairwise.euclidean_distances(x).sum().backward()
     assert gpugrad.all(gpugrad.isfinite(x.grad))
-
-
-def test_ridge():
-    def function(x, y):
-        model = Ridge(alpha=0.5, solver="svd").fit(x, y)
-        return model.coef_, model.predict(x)
-
-    check(function, X, y)

@@ -13,7 +13,15 @@ import pytest
 from cases import CASES
 
 ROOT = Path(__file__).parents[2]
-STAND_IN = ROOT / "tests/cupy_stand_in"
+STAND_IN = str(ROOT / "tests/cupy_stand_in")
+FOLDERS = [str(ROOT / folder) for folder in ("benchmarks", "benchmarks/gpu")]
+
+
+@pytest.fixture(autouse=True)
+def on_the_path(monkeypatch):
+    """Put the folders of the benchmarks on the path, as it is when one is run."""
+    for folder in FOLDERS:
+        monkeypatch.syspath_prepend(folder)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.torch], ids=lambda case: case.op)
@@ -26,7 +34,6 @@ def test_every_op_has_a_sample_of_a_given_size(case):
 
 
 def test_without_gpugrad_nothing_is_measured(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import harness
 
     monkeypatch.setattr(sys, "argv", ["train_step.py"])
@@ -35,18 +42,13 @@ def test_without_gpugrad_nothing_is_measured(monkeypatch):
         harness.arguments("", ["gpugrad", "torch"])
 
 
-def run(*words, stand_in=False, cwd=ROOT):
+def run(*words, path=()):
     """Run a program, with any GPU of this machine hidden; return the finished process."""
-    paths = [str(STAND_IN)] * stand_in + [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "CUDA_VISIBLE_DEVICES": "",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    return subprocess.run(
-        [sys.executable, *map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True
-    )
+    path = os.pathsep.join(filter(None, [*path, str(ROOT), os.environ.get("PYTHONPATH")]))
+    settings = {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OPENBLAS_NUM_THREADS": "1"}
+    environment = os.environ | settings
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
 def made_up(slower):
@@ -108,8 +110,6 @@ BOUNDS = {
 def test_bounds_tables_and_pictures(name, slower, tmp_path, monkeypatch, capsys):
     """Of all cases that are measured on a GPU, from made-up figures."""
     pytest.importorskip("matplotlib")
-    for folder in ("benchmarks", "benchmarks/gpu"):
-        monkeypatch.syspath_prepend(ROOT / folder)
     timing, module = importlib.import_module("timing"), importlib.import_module(name)
     monkeypatch.setattr(timing.Workers, "_ask", made_up(slower))
     monkeypatch.setattr(timing.peers, "state", lambda device: None)
@@ -150,7 +150,7 @@ class TestOnGPU:
         script = ROOT / f"benchmarks/gpu/{name}.py"
         pytest.importorskip("matplotlib")
         files = "--json", tmp_path / "results.json", "--plot", tmp_path / "plot.png"
-        done = run(script, "--short", *files, stand_in=True)
+        done = run(script, "--short", *files, path=[STAND_IN])
         assert done.returncode == 0, done.stdout + done.stderr
         assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
         results = json.loads((tmp_path / "results.json").read_text())
@@ -173,9 +173,8 @@ class TestOnGPU:
             assert words in done.stdout
 
     def test_a_step_that_is_no_graph_is_reported(self, tmp_path):
-        code = f"""
-import sys, types
-sys.path[:0] = {str(ROOT / "benchmarks/gpu")!r}, {str(ROOT / "benchmarks")!r}
+        code = """
+import types
 import gpugrad, timing
 x = gpugrad.eye(2, device="cuda")
 for function in (lambda: x + 1, lambda: gpugrad.linalg.inv(x), lambda: (x + 1).to("cuda:1")):
@@ -184,7 +183,7 @@ for function in (lambda: x + 1, lambda: gpugrad.linalg.inv(x), lambda: (x + 1).t
     task = lambda: gpugrad.compile(function), "gpugrad compiled", "cuda", True, "case"
     print(timing._begin(task, 0, 0)[2])
 """
-        done = run("-c", code, stand_in=True)
+        done = run("-c", code, path=[STAND_IN, *FOLDERS])
         graph, why, never = done.stdout.splitlines()
         assert graph == "None"
         assert "inv: " in why
@@ -199,7 +198,7 @@ import importlib.util, runpy, sys
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == {package!r} else find(name)
 sys.modules[{package!r}] = None
-sys.path.insert(0, {str(ROOT / "benchmarks")!r})
+sys.path.insert(0, {FOLDERS[0]!r})
 sys.argv = {["program", *map(str, options)]!r}
 runpy.run_path({str(ROOT / "benchmarks" / program)!r}, run_name="__main__")
 """
@@ -229,25 +228,22 @@ runpy.run_path({str(ROOT / "benchmarks" / program)!r}, run_name="__main__")
 
     def test_precisions_are_those_of_the_rows(self):
         """PyTorch's convolutions use TF32 by default."""
-        torch = pytest.importorskip("torch")
-        code = f"""
-import sys
-sys.path[:0] = {str(ROOT / "benchmarks/gpu")!r}, {str(ROOT / "benchmarks")!r}
+        pytest.importorskip("torch")
+        code = """
 import peers, torch
 for precision in ("fp32", "tf32", "bf16"):
     print(peers.use("torch", precision, "cuda"), torch.backends.cudnn.allow_tf32,
           torch.backends.cuda.matmul.allow_tf32)
 """
-        done = run("-c", code)
-        expected = f"{torch.float32} False False", f"{torch.float32} True True"
-        expected = *expected, f"{torch.bfloat16} False False"
-        assert tuple(done.stdout.splitlines()) == expected, done.stderr
+        done = run("-c", code, path=FOLDERS)
+        assert done.stdout.splitlines() == [
+            "torch.float32 False False", "torch.float32 True True", "torch.bfloat16 False False",
+        ], done.stderr  # fmt: skip
 
     def test_a_case_that_fails_is_left_out_and_results_are_written_after_each(self, tmp_path):
         program = tmp_path / "program.py"
-        paths = [str(ROOT / "benchmarks/gpu"), str(ROOT / "benchmarks"), str(ROOT)]
-        program.write_text(PROGRAM.format(paths=paths, path=str(tmp_path / "results.json")))
-        done = run(program)
+        program.write_text(PROGRAM.format(path=str(tmp_path / "results.json")))
+        done = run(program, path=FOLDERS)
         assert done.stdout.splitlines() == [
             "True []",
             "False ['good']",
@@ -264,8 +260,6 @@ for precision in ("fp32", "tf32", "bf16"):
         assert "| good again | " in (tmp_path / "results.md").read_text()
 
     def test_gpu_time_excludes_waiting_for_the_cpu(self, monkeypatch):
-        for folder in ("benchmarks", "benchmarks/gpu"):
-            monkeypatch.syspath_prepend(ROOT / folder)
         import timing
 
         gpu = SimulatedGPU()
@@ -322,11 +316,9 @@ class SimulatedGPU:
 PROGRAM = """
 import json
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-sys.path[:0] = {paths}
 import peers
 import report
 import timing
@@ -370,8 +362,7 @@ if __name__ == "__main__":
 """
 
 
-def test_the_tables_are_those_of_the_results(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+def test_the_tables_are_those_of_the_results():
     import renew
 
     page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
@@ -381,7 +372,6 @@ def test_the_tables_are_those_of_the_results(monkeypatch):
 
 
 def test_tables_and_pictures_of_both_kinds_of_kernels(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import renew
 
     for kind, factor, kernels in (("", 1, "SkylakeX, SkylakeX"), ("Haswell", 2, "Haswell")):
@@ -395,10 +385,8 @@ def test_tables_and_pictures_of_both_kinds_of_kernels(tmp_path, monkeypatch):
     lines = renew.table(tmp_path).splitlines()
     assert lines[0].split(" | ")[1::2] == ["SkylakeX", "Haswell"]
     assert lines[5] == "| step of an MLP 784-256-128-10, batch 1 | 0.10 | 0.10 | 0.20 | 0.20 |"
-    variables = [
-        env.get("OPENBLAS_CORETYPE") for _, env in renew.commands(renew.BENCHMARKS, True, tmp_path)
-    ]
-    assert variables == [None] * 7 + ["Haswell"] * 7
+    commands = renew.commands(renew.BENCHMARKS, True, tmp_path)
+    assert [env.get("OPENBLAS_CORETYPE") for _, env in commands] == [None] * 7 + ["Haswell"] * 7
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     pictures = importlib.import_module("pictures")
     for name, value in (("RESULTS", tmp_path), ("OUT", tmp_path)):

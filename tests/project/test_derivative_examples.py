@@ -14,7 +14,7 @@ import pytest
 import raw_kernel
 from numpy.testing import assert_allclose
 from scipy import integrate, optimize
-from test_examples import run
+from test_examples import numbers, run, succeed
 
 import gpugrad as gg
 from gpugrad.testing import gradcheck
@@ -25,15 +25,13 @@ NUMBER = r"[-+.\de]+"
 
 def run_program(program, *options, cwd):
     """Run a program and check that it draws a picture; return its output."""
-    done = run(program, "--device", "cpu", *options, "--plot", "picture.png", cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    assert (cwd / "picture.png").read_bytes().startswith(b"\x89PNG")
-    return done.stdout
+    picture = "picture.png"
+    return succeed(program, *options, "--plot", picture, cwd=cwd, picture=picture)
 
 
 def number_after(words, text):
-    (found,) = re.findall(rf"{words}\s*({NUMBER})", text)
-    return float(found)
+    (found,) = numbers(rf"{words}\s*#", text)
+    return found
 
 
 def test_unknown_picture_format(tmp_path):
@@ -67,12 +65,8 @@ class TestODEFit:
             a, c, b, d, *start = np.exp(logs)
             solution = integrate.solve_ivp(
                 lambda t, z: [z[0] * (a - b * z[1]), z[1] * (-c + d * z[0])],
-                (0, 20),
-                start,
-                t_eval=range(21),
-                rtol=1e-8,
-                atol=1e-8,
-            )
+                (0, 20), start, t_eval=range(21), rtol=1e-8, atol=1e-8,
+            )  # fmt: skip
             return (np.log(solution.y.T) - np.log(counts)).ravel()
 
         done = optimize.least_squares(residuals, np.log(ode_fit.START).ravel())
@@ -89,10 +83,8 @@ class TestODEFit:
             assert number_after(way, ode_fit_text) < 1e-6
 
     def test_checkpoints_keep_less(self, ode_fit_text):
-        kept, less = (
-            float(*re.findall(rf"{way} .* ({NUMBER}) MB", ode_fit_text))
-            for way in ("through the solver", "with checkpoints")
-        )
+        (kept,) = numbers("through the solver .* # MB", ode_fit_text)
+        (less,) = numbers("with checkpoints .* # MB", ode_fit_text)
         assert less < kept / 4
 
 

@@ -31,16 +31,44 @@ def command(program, *options):
 
 def run(program, *options, cwd):
     """Run an example; return the finished process, with text in ``stdout`` and ``stderr``."""
-    return subprocess.run(
-        command(program, *options), cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True
-    )
+    return finished(command(program, *options), cwd)
+
+
+def finished(command, cwd):
+    return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True)
+
+
+def succeed(program, *options, cwd, picture=None):
+    """Run an example, which must succeed and draw the picture, if any; return its output."""
+    done = run(program, "--device", "cpu", *options, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    if picture:
+        assert (cwd / picture).read_bytes().startswith(b"\x89PNG")
+    return done.stdout
 
 
 def train(*options, cwd):
-    """Run the training program, which must succeed; return its output."""
-    done = run("train_mlp", "--device", "cpu", *options, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return succeed("train_mlp", *options, cwd=cwd)
+
+
+def start(*options, cwd):
+    """Start the training program; return a process with its output as text."""
+    return subprocess.Popen(
+        command("train_mlp", "--device", "cpu", *options),
+        cwd=cwd,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        # A shell's background processes ignore the signal, and this one might inherit it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def numbers(pattern, text):
+    """Return the numbers in the place of each # of a pattern, which occurs once."""
+    (found,) = re.findall(pattern.replace("#", r"([-+]?\d+\.?\d*(?:e[-+]?\d+)?)"), text)
+    return [float(x) for x in ([found] if isinstance(found, str) else found)]
 
 
 def files(folder):
@@ -66,20 +94,16 @@ runpy.run_path({path!r}, run_name="__main__")
 @pytest.mark.parametrize(
     "program, module",
     [
-        *(("train_mlp", m) for m in ("argparse", "numpy", "gpugrad", "matplotlib.figure")),
-        ("train_mlp", "gpugrad.data.digits"),
-        ("fit_sine", "argparse"),
-        ("fit_sine", "gpugrad.optim"),
-        ("fixed_point", "numpy"),
-        ("fixed_point", "gpugrad.data.digits"),
+        ("train_mlp", "argparse"), ("train_mlp", "numpy"), ("train_mlp", "gpugrad"),
+        ("train_mlp", "matplotlib.figure"), ("train_mlp", "gpugrad.data.digits"),
+        ("fit_sine", "argparse"), ("fit_sine", "gpugrad.optim"),
+        ("fixed_point", "numpy"), ("fixed_point", "gpugrad.data.digits"),
     ],
-)
+)  # fmt: skip
 def test_ctrl_c_is_reported_in_one_line(program, module, tmp_path):
     path = ROOT / "examples" / f"{program}.py"
     text = INTERRUPTING.format(module=module, path=str(path), folder=str(path.parent))
-    done = subprocess.run(
-        [sys.executable, "-c", text], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
-    )
+    done = finished([sys.executable, "-c", text], tmp_path)
     assert done.returncode == 130
     assert done.stderr.strip() == f"{program}.py: interrupted"
 
@@ -134,16 +158,7 @@ class TestTrainMLP:
         for name, compiled in ("broken", []), ("compiled", ["--compile"]):
             broken = tmp_path / name
             broken.mkdir()
-            with subprocess.Popen(
-                command("train_mlp", "--device", "cpu", *options, *compiled),
-                cwd=broken,
-                env=ENVIRONMENT,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                # A shell's background processes ignore the signal, and this one might inherit it.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            ) as process:
+            with start(*options, *compiled, cwd=broken) as process:
                 for line in process.stdout:
                     if line.startswith("epoch  2/40"):
                         process.send_signal(signal.SIGINT)
@@ -167,14 +182,7 @@ class TestTrainMLP:
         assert {x.dtype for x in state["model"].values()} == {gpugrad.float64}
 
     def test_a_log_file_grows_line_by_line(self, tmp_path):
-        with subprocess.Popen(
-            command("train_mlp", "--device", "cpu", "--epochs", 1000, "--hidden", 4),
-            cwd=tmp_path,
-            env=ENVIRONMENT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ) as process:
+        with start("--epochs", 1000, "--hidden", 4, cwd=tmp_path) as process:
             lines = [process.stdout.readline() for _ in range(4)]
             process.kill()
         assert lines[3].startswith("epoch    2/1000")
@@ -211,15 +219,11 @@ def saved_state():
     """Return what the program saves for a network with 8 hidden units after one epoch."""
     model = nn.MLP(64, [8, 10])
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    names = ("epochs", "batch_size", "lr", "momentum", "weight_decay", "seed", "dtype")
-    trainer = Trainer(
-        model,
-        optimizer,
-        train_mlp.loss,
-        data.DataLoader(data.TensorDataset(gpugrad.ones((1, 64)), [0])),
-        scheduler=optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1),
-        notes={"dataset": "digits", "options": dict.fromkeys(names)},
-    )
+    loader = data.DataLoader(data.TensorDataset(gpugrad.ones((1, 64)), [0]))
+    schedule = optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1)
+    names = "epochs", "batch_size", "lr", "momentum", "weight_decay", "seed", "dtype"
+    notes = {"dataset": "digits", "options": dict.fromkeys(names)}
+    trainer = Trainer(model, optimizer, train_mlp.loss, loader, scheduler=schedule, notes=notes)
     trainer.fit(1)
     row = dict.fromkeys(("training/loss", "training/accuracy", "test/loss", "test/accuracy"), 0.5)
     return trainer.state_dict() | {"history": [row]}
@@ -341,7 +345,7 @@ class TestBadInput:
         saved = tmp_path / "saved.safetensors"
         state = saved_state()
         for name, value in change.items():
-            if name in (3, 4):
+            if isinstance(name, int):
                 buffers = {buffer: gpugrad.zeros(n) for buffer, n in value.items()}
                 state["optimizer"]["state"][name] = buffers
             elif value is None:
@@ -360,47 +364,40 @@ class TestBadInput:
     [("xor", "33 parameters"), ("fit_quadratic", "after 5 epochs"), ("fit_sine", "97 parameters")],
 )
 def test_small_examples(program, words, tmp_path):
-    done = run(program, "--epochs", 5, "--device", "cpu", "--seed", 3, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert words in done.stdout
-    assert (tmp_path / f"runs/{program}.png").read_bytes().startswith(b"\x89PNG")
+    options, picture = ("--epochs", 5, "--seed", 3), f"runs/{program}.png"
+    assert words in succeed(program, *options, cwd=tmp_path, picture=picture)
 
 
 # What the quick form of a program prints last, with the bounds of the numbers in it.
 QUICK = {
     "regression": [
-        (r"network +RMSE (\S+) miles per gallon, R\^2 (\S+)", (2.5, 0.85), (3.1, 0.9)),
-        (r"linear least squares +RMSE (\S+) miles per gallon", (3.3,), (3.5,)),
+        (r"\nnetwork +RMSE # miles per gallon, R\^2 #", (2.5, 0.85), (3.1, 0.9)),
+        (r"linear least squares +RMSE # miles per gallon", (3.3,), (3.5,)),
     ],
-    "variational_autoencoder": [(r"ELBO of a test image (\S+) nats", (-20,), (10,))],
-    "cnn": [(r"digits: test accuracy (\S+),", (0.93,), (1,))],
-    "long_memory": [(r"LSTM over 10 steps: mean squared error (\S+),", (0,), (0.03,))],
-    "character_transformer": [(r"test cross-entropy (\S+) bits a character", (3,), (4,))],
+    "variational_autoencoder": [("ELBO of a test image # nats", (-20,), (10,))],
+    "cnn": [("digits: test accuracy #,", (0.93,), (1,))],
+    "long_memory": [("LSTM over 10 steps: mean squared error #,", (0,), (0.03,))],
+    "character_transformer": [("test cross-entropy # bits a character", (3,), (4,))],
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "program, options", [*((name, ()) for name in QUICK), ("cnn", ("--augment",))]
-)
+@pytest.mark.parametrize("program, options", [*((p, ()) for p in QUICK), ("cnn", ("--augment",))])
 def test_quick_examples(program, options, tmp_path):
-    done = run(program, "--quick", *options, "--device", "cpu", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    picture = f"runs/{program}.png"
+    text = succeed(program, "--quick", *options, cwd=tmp_path, picture=picture)
     for pattern, least, most in QUICK[program]:
-        found = map(float, re.search(pattern, done.stdout).groups())
-        for number, low, high in zip(found, least, most, strict=True):
-            assert low <= number <= high, done.stdout
-    assert (tmp_path / f"runs/{program}.png").read_bytes().startswith(b"\x89PNG")
+        for number, low, high in zip(numbers(pattern, text), least, most, strict=True):
+            assert low <= number <= high, text
 
 
 @pytest.mark.slow
 def test_differentiate_scipy(tmp_path):
-    done = run("differentiate_scipy", "--device", "cpu", "--seed", 1, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shifts = re.findall(r" (\S+) m ± (\S+), true value +(\S+)", done.stdout)
+    picture = "runs/differentiate_scipy.png"
+    text = succeed("differentiate_scipy", "--seed", 1, cwd=tmp_path, picture=picture)
+    shifts = re.findall(r" (\S+) m ± (\S+), true value +(\S+)", text)
     assert len(shifts) == 3
     for found, spread, truth in (map(float, shift) for shift in shifts):
         assert abs(found - truth) < 4 * spread
-    off, expected = map(float, re.findall(r"(\S+)°", done.stdout))
+    off, expected = map(float, re.findall(r"(\S+)°", text))
     assert off < 4 * expected < 2
-    assert (tmp_path / "runs/differentiate_scipy.png").read_bytes().startswith(b"\x89PNG")

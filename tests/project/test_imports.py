@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 from graphlib import CycleError, TopologicalSorter
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -54,28 +55,23 @@ def imports(path, for_checkers=True):
     This includes imports in functions, those by string, and with ``for_checkers`` those under
     ``TYPE_CHECKING``.
     """
-    package = ["gpugrad", *path.relative_to(ROOT).parts[:-1]]
+    package = ".".join(path.relative_to(ROOT.parent).parts[:-1])
     yield from imports_in(path.read_text(), package, for_checkers)
 
 
 def imports_in(source, package, for_checkers=True):
     for node in nodes(ast.parse(source), for_checkers):
         if name := named_by_string(node):
-            yield node.lineno, ".".join(package) + name if name.startswith(".") else name
+            yield node.lineno, resolve_name(name, package)
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom):
-            source = node.module or ""
-            if node.level:
-                base = package[: len(package) - node.level + 1]
-                source = ".".join([*base, *filter(None, [source])])
+            base = resolve_name("." * node.level + (node.module or ""), package)
             for alias in node.names:
-                below = source.replace("gpugrad", str(ROOT), 1).replace(".", "/")
-                is_module = source.startswith("gpugrad") and (
-                    Path(below, alias.name).is_dir() or Path(below, f"{alias.name}.py").exists()
-                )
-                yield node.lineno, f"{source}.{alias.name}" if is_module else source
+                below = ROOT.parent.joinpath(*base.split("."), alias.name)
+                is_module = below.is_dir() or below.with_suffix(".py").exists()
+                yield node.lineno, f"{base}.{alias.name}" if is_module else base
 
 
 def named_by_string(node):
@@ -83,40 +79,35 @@ def named_by_string(node):
 
     Of an f-string it is what comes before the first value.
     """
+    match argument(node):
+        case ast.Constant(str(text)) | ast.JoinedStr([ast.Constant(str(text)), *_]):
+            return text.rstrip(".")
+    return None
+
+
+def argument(node):
+    """Return what says the name in such a call or subscript, or None."""
     match node:
         case ast.Call(ast.Name(called) | ast.Attribute(attr=called), [name, *_]):
-            is_import = called.strip("_") in ("import_module", "import")
+            return name if called.strip("_") in ("import_module", "import") else None
         case ast.Subscript(ast.Name(called) | ast.Attribute(attr=called), name):
-            is_import = called.strip("_") == "modules"
-        case _:
-            return None
-    if isinstance(name, ast.JoinedStr):
-        name = name.values[0]
-    text = name.value if isinstance(name, ast.Constant) else None
-    return text.rstrip(".") if is_import and isinstance(text, str) else None
+            return name if called.strip("_") == "modules" else None
+    return None
 
 
 def nodes(tree, for_checkers):
     yield tree
-    is_hidden = (
-        not for_checkers
-        and isinstance(tree, ast.If)
-        and ast.unparse(tree.test).strip("_") == "TYPE_CHECKING"
-    )
+    is_guard = isinstance(tree, ast.If) and ast.unparse(tree.test).strip("_") == "TYPE_CHECKING"
+    hidden = tree.body if is_guard and not for_checkers else []
     for node in ast.iter_child_nodes(tree):
-        if not (is_hidden and node in tree.body):
+        if node not in hidden:
             yield from nodes(node, for_checkers)
-
-
-def name_of(path):
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
 def module_of(path):
     """Return the name of a file's module, ``gpugrad.backends`` for ``backends/__init__.py``."""
-    return ".".join(["gpugrad", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(
-        ".__init__"
-    )
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
 
 
 def graph():
@@ -152,24 +143,19 @@ def test_circles_are_found():
     assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) in (["b", "c", "b"], ["c", "b", "c"])
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@pytest.mark.parametrize("path", MODULES, ids=module_of)
 def test_imports_go_downwards(path):
-    relative = path.relative_to(ROOT)
-    here = "" if relative.name == "__init__.py" and len(relative.parts) == 1 else relative.parts[0]
-    here = here.removesuffix(".py")
-    assert here in FLOOR_OF, f"{relative} has no floor; give it one"
+    here = room(module_of(path))
+    assert here in FLOOR_OF, f"{path} has no floor; give it one"
     for line, name in imports(path):
-        if name.split(".")[0] != "gpugrad":
-            continue
         there = room(name)
-        assert there in FLOOR_OF, f"{relative}:{line} imports {name}, which has no floor"
-        if here == there:
-            continue
-        allowed = FLOOR_OF[there] < FLOOR_OF[here]
-        assert allowed, f"{relative}:{line} imports {name}, which is not below it"
+        if name.split(".")[0] == "gpugrad" and here != there:
+            assert there in FLOOR_OF, f"{path}:{line} imports {name}, which has no floor"
+            below = FLOOR_OF[there] < FLOOR_OF[here]
+            assert below, f"{path}:{line} imports {name}, which is not below it"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@pytest.mark.parametrize("path", MODULES, ids=module_of)
 def test_array_libraries_stay_in_the_backends(path):
     if path.relative_to(ROOT).parts[0] in ("backends", "kernels"):
         return
@@ -197,11 +183,11 @@ def test_the_reader_of_imports_sees_imports_by_string():
         _import_module(".loader")
         import_module(name), modules[name], modules[f"{name}"]
     """
-    found = [name for _, name in imports_in(textwrap.dedent(source), ["gpugrad", "data"])]
+    found = [name for _, name in imports_in(textwrap.dedent(source), "gpugrad.data")]
     assert [*found] == "gpugrad.numpy gpugrad.nn torch gpugrad.optim gpugrad.data.loader".split()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@pytest.mark.parametrize("path", MODULES, ids=module_of)
 def test_modules_do_not_reach_the_package_while_they_are_imported(path):
     """The package is `call.namespace`, for rules that run on Tensors; it is installed last."""
     for statement in ast.parse(path.read_text()).body:
@@ -212,26 +198,18 @@ def test_modules_do_not_reach_the_package_while_they_are_imported(path):
 
 def test_imports_by_a_computed_name():
     """Only these are there, which import what is registered with them or named in a table."""
-    found = set()
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            match node:
-                case ast.Call(ast.Name(called) | ast.Attribute(attr=called)):
-                    if called.strip("_") in ("import_module", "import") and not named_by_string(
-                        node
-                    ):
-                        found.add(path.relative_to(ROOT).as_posix())
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and argument(node) and not named_by_string(node)
+    }
     assert found == COMPUTED
 
 
 def test_importing_loads_no_other_array_library():
     code = "import sys, gpugrad; print(*{name.partition('.')[0] for name in sys.modules})"
-    output = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT.parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
+    command = [sys.executable, "-c", code]
+    output = subprocess.check_output(command, cwd=ROOT.parent, text=True).split()
     assert "gpugrad" in output
     assert not {"cupy", "torch", "jax", "matplotlib", "scipy", "safetensors"} & set(output)

@@ -1,6 +1,4 @@
-"""Small programs with known results: gradients by hand, and networks that must learn."""
-
-import math
+"""The smallest example programs: networks that must learn."""
 
 import fit_quadratic
 import fit_sine
@@ -8,58 +6,6 @@ import pytest
 import xor
 
 import gpugrad
-
-
-def leaf(value):
-    return gpugrad.tensor(value, dtype=gpugrad.float64, requires_grad=True)
-
-
-def close(tensor, expected):
-    assert tensor.dtype == gpugrad.float64
-    assert tensor.tolist() == pytest.approx(expected, rel=1e-14, abs=1e-15)
-
-
-def test_a_result_used_on_two_paths():
-    a, b = leaf(2.0), leaf(3.0)
-    c = a * b
-    d = c + a
-    e = d**2
-    for tensor in (c, d, e):
-        tensor.retain_grad()
-    e.backward()
-    close(e, 64)
-    for tensor, gradient in (e, 1), (d, 16), (c, 16), (a, 64), (b, 32):
-        close(tensor.grad, gradient)
-
-
-TANH = math.tanh(-0.375)
-SLOPE = 1 - TANH**2
-
-
-@pytest.mark.parametrize(
-    "function, inputs, value, gradients",
-    [
-        (lambda a, b, c: (a * b + c) ** 2, [2.0, 3.0, 1.0], 49, [42, 28, 14]),
-        (lambda a, b: 2 * (a * b + b), [2.0, 3.0], 18, [6, 6]),
-        (gpugrad.relu, [3.0], 3, [1]),
-        (gpugrad.relu, [-3.0], 0, [0]),
-        (
-            lambda a, b: gpugrad.tanh(a * b),
-            [0.5, -0.75],
-            math.tanh(-0.375),
-            [-0.75 * SLOPE, 0.5 * SLOPE],
-        ),
-        (lambda a, b: a**b, [2.0, 3.0], 8, [12, 8 * math.log(2)]),
-        (gpugrad.mean, [[float(i) for i in range(10)]], 4.5, [[0.1] * 10]),
-    ],
-)
-def test_values_and_gradients(function, inputs, value, gradients):
-    leaves = [*map(leaf, inputs)]
-    loss = function(*leaves)
-    loss.backward()
-    close(loss, value)
-    for x, gradient in zip(leaves, gradients, strict=True):
-        close(x.grad, gradient)
 
 
 @pytest.mark.parametrize("layer_sizes, parameters", [([8, 1], 33), ([4, 4, 1], 37)])

@@ -5,15 +5,9 @@ import re
 import hidden_markov
 import pytest
 from test_derivative_examples import run_program
+from test_examples import numbers
 
 pytestmark = pytest.mark.slow
-NUMBER = r"-?\d+\.?\d*(?:e-?\d+)?"
-
-
-def numbers(pattern, text):
-    """Return the numbers in the place of each # of a pattern."""
-    (found,) = re.findall(pattern.replace("#", f"({NUMBER})"), text)
-    return [float(x) for x in found]
 
 
 def test_gaussian_process(tmp_path):

@@ -50,8 +50,6 @@ assert_type(t == 1, Tensor)
 assert_type(t[..., None, 0], Tensor)
 assert_type([row for row in t], list[Tensor])
 assert_type(t.reshape(2, 1).mT.to("cpu", dtype=gpugrad.float32), Tensor)
-assert_type(gpugrad.linalg.eigh(t).eigenvalues, Tensor)
-assert_type(gpugrad.unique_all(t).counts, Tensor)
 assert_type(gpugrad.fft.rfftfreq(4), Tensor)
 assert_type(gpugrad.random.normal((2, 3)), Tensor)
 assert_type(F.cross_entropy(F.relu(t), t), Tensor)
@@ -246,13 +244,8 @@ def project(tmp_path_factory):
 
 def mypy(project):
     """Return the errors of mypy: files, line numbers and messages."""
-    options = [
-        "--strict",
-        "--follow-imports=silent",
-        "--output=json",
-        f"--cache-dir={project}/cache",
-    ]
-    command = [sys.executable, "-m", "mypy", "--config-file=", *options, "right.py", "wrong.py"]
+    options = "--config-file= --strict --follow-imports=silent --output=json --cache-dir=cache"
+    command = [sys.executable, "-m", "mypy", *options.split(), "right.py", "wrong.py"]
     result = subprocess.run(
         command, cwd=project, env={"MYPYPATH": str(ROOT.parent)}, capture_output=True, text=True
     )
@@ -265,8 +258,8 @@ def pyright(project):
     """Return the errors of pyright in the same way."""
     settings = {"include": ["."], "extraPaths": [str(ROOT.parent)]}
     (project / "pyrightconfig.json").write_text(json.dumps(settings))
-    options = ["--outputjson", f"--pythonpath={sys.executable}"]
-    command = [sys.executable, "-m", "pyright", *options]
+    python = f"--pythonpath={sys.executable}"
+    command = [sys.executable, "-m", "pyright", "--outputjson", python]
     result = subprocess.run(command, cwd=project, capture_output=True, text=True)
     found = json.loads(result.stdout)["generalDiagnostics"]
     return [
@@ -367,11 +360,7 @@ def test_completion(text, expected):
 @pytest.mark.parametrize(
     "text, signature, doc",
     [
-        (
-            "gpugrad.mean(",
-            "mean(x: Array, /, axis: int | tuple[int, ...] | None=None",
-            "Mean of",
-        ),
+        ("gpugrad.mean(", "mean(x: Array, /, axis: int | tuple[int, ...] | None=None", "Mean of"),
         ("t.cos(", "cos() -> Tensor", "Elementwise cosine."),
         ("gpugrad.linalg.inv(", "inv(x: Array, /) -> Tensor", "Inverses of square matrices."),
         ("nn.Linear(", "Linear(in_features: int, out_features: int, bias: bool=True", "Affine"),
