@@ -2,7 +2,7 @@
 
 A call that writes in place stays on the tape as it was made, and names the array that it
 overwrites. Two values that show the same memory, such as an array and its transpose, share a
-`Memory`. Whoever moves, merges or removes calls must compare which memory these read and write.
+`Memory`. Whoever moves or removes calls must compare which memory these read and write.
 """
 
 import math
@@ -204,43 +204,13 @@ def substituting(new):
     return lambda x: new.get(x, x) if type(x) is Value else x
 
 
-def simplify(calls, outputs, duplicate):
-    """Remove the calls that a program need not make.
-
-    These are calls whose results nobody uses, calls that are equal to earlier ones, and copies of
-    arrays that nobody overwrites. Two outputs that each had their own memory keep it.
+def living(calls, outputs):
+    """The calls that have an effect or compute what an output needs.
 
     outputs: the values that are needed after the last call.
-    duplicate: the function that copies an array.
-
-    Returns the remaining calls, and a dict from values that are no longer computed to the equal
-    ones that replace them.
     """
     _keep_constants(calls)
-    calls = _living(calls, outputs)
-    new = _merged(calls, duplicate, {x.root() for x in outputs})
-    for call in calls:
-        call.replace(new)
-    return _living(calls, [new.get(x, x) for x in outputs]), new
-
-
-def _keep_constants(calls):
-    """Unset `Value.constant` of results that may differ from run to run after all.
-
-    While a function is recorded, a result of constants counts as constant. It is none if a call
-    overwrites its memory, or that of an operand.
-    """
-    for call in calls:
-        is_constant = call.is_pure and not call.writes
-        is_constant = is_constant and all(x.constant is not None for x in call.operands())
-        for out in call.outs:
-            if not is_constant or (out.memory is not None and out.memory.is_written):
-                out.constant = None
-
-
-def _living(calls, outputs):
-    """The calls that have an effect or compute what an output needs."""
-    needed, memories, living = set(), set(), []
+    needed, memories, found = set(), set(), []
 
     def need(values):
         for x in values:
@@ -260,95 +230,23 @@ def _living(calls, outputs):
         else:
             is_needed = not needed.isdisjoint(call.outs) or not call.is_pure or call.may_fail
         if is_needed:
-            living.append(call)
+            found.append(call)
             need((*call.operands(), *call.outs))
-    return living[::-1]
+    return found[::-1]
 
 
-def _merged(calls, duplicate, leaving):
-    """A dict from values to equal ones that are computed earlier.
+def _keep_constants(calls):
+    """Unset `Value.constant` of results that may differ from run to run after all.
 
-    leaving: the roots of the values that leave the program.
+    While a function is recorded, a result of constants counts as constant. It is none if a call
+    overwrites its memory, or that of an operand.
     """
-    known, new, versions = {}, {}, {}
-    apart, members = _apart(calls), {}
-
-    def merge(outs, firsts):
-        """Replace the values ``outs`` by ``firsts``; returns whether that is allowed."""
-        pairs = [(out.root(), x.root()) for out, x in zip(outs, firsts, strict=True)]
-        for root, first in pairs:
-            mine, others = members.get(root, {root}), members.get(first, {first})
-            is_given = root.memory is not None and not first.memory.is_own
-            if not mine.isdisjoint(leaving) and (is_given or not others.isdisjoint(leaving)):
-                return False
-            if any(not mine.isdisjoint(apart.get(x, ())) for x in others):
-                return False
-        for root, first in pairs:
-            members.setdefault(first, {first}).update(members.get(root, {root}))
-        new.update(zip(outs, firsts, strict=True))
-        return True
-
     for call in calls:
-        if call.writes:
-            for x in call.targets():
-                versions[x.memory] = versions.get(x.memory, 0) + 1
-        if call.writes or not call.is_pure or not call.outs or call.declared.aliases:
-            continue
-        if any(out.memory is not None and out.memory.is_written for out in call.outs):
-            continue
-        if call.function is duplicate:
-            (source,) = call.args
-            if source.strides == call.outs[0].strides and not source.memory.is_written:
-                merge(call.outs, [new.get(source, source)])
-            continue
-        key = _key(call, new, versions)
-        if key is not None:
-            equal = known.setdefault(key, [])
-            if any(merge(call.outs, first.outs) for first in equal):
-                continue
-            if equal and call.outs[0] in leaving and not call.several:
-                call.function, call.args, call.kwargs = duplicate, (equal[0].outs[0],), {}
-                call._operands = None
-            equal.append(call)
-    return new
-
-
-def _apart(calls):
-    """For each root, the other roots that must not be merged with it into one array.
-
-    These are the operands of one call, since BLAS computes the product of a matrix and itself in
-    another way than that of two equal matrices.
-    """
-    apart = {}
-    for call in calls:
-        if len(call.operands()) > 1 and not call.is_elementwise and not call.is_view():
-            roots = {x.root() for x in call.operands() if x.memory is not None}
-            if len(roots) > 1:
-                for root in roots:
-                    apart.setdefault(root, set()).update(roots - {root})
-    return apart
-
-
-def _key(call, new, versions):
-    """A hashable key that calls with equal results share; None if an argument is not hashable.
-
-    versions: by memory, how often it has been overwritten before the call.
-    """
-
-    def hashable(x):
-        kind = type(x)
-        if kind is Value:
-            return new.get(x, x), versions.get(x.memory, 0)
-        if kind not in NESTED:
-            return comparable(x)
-        return kind, *map(hashable, _items(x))
-
-    key = call.function, *map(hashable, call.args), hashable(call.kwargs)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+        is_constant = call.is_pure and not call.writes
+        is_constant = is_constant and all(x.constant is not None for x in call.operands())
+        for out in call.outs:
+            if not is_constant or (out.memory is not None and out.memory.is_written):
+                out.constant = None
 
 
 def comparable(x):
@@ -431,22 +329,16 @@ class Tape:
         return self.signature == other.signature and one == two
 
     def finish(self):
-        """Simplify the calls, and find out what a program needs; may raise Unsupported."""
+        """Drop needless calls, and find out what a program needs; may raise Unsupported."""
         leaving = [value for _, _, value in self.rebound]
         leaving += [value for _, value in self.gradients if value is not None]
         leaving += self.returned()
         leaving += [var for _, var, _ in self.skips]
         if self.graph is not None:
             leaving += self.graph.values
-        self.calls, new = simplify(self.calls, leaving, self.duplicate)
-
-        found = substituting(new)
-        self.leaving = list(dict.fromkeys(map(found, leaving)))
-        self.rebound, self.gradients = mapped((self.rebound, self.gradients), found)
-        self.skips = [(o, found(var), counts) for o, var, counts in self.skips]
-        self.results = [(k, mapped(v, found) if k in _LEAVING else v) for k, v in self.results]
+        self.calls, self.leaving = living(self.calls, leaving), [*dict.fromkeys(leaving)]
         if self.graph is not None:
-            self.graph.finish(self, found)
+            self.graph.finish(self)
             self.results += [
                 ("number" if x.kind == "number" else "array", x) for x in self.graph.kept
             ]
