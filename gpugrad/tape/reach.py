@@ -20,6 +20,7 @@ import typing
 import weakref
 from collections import deque, namedtuple
 from contextlib import suppress
+from copy import copy
 
 from .._tensor import Tensor
 from ..autograd.graph import Listener
@@ -112,6 +113,15 @@ class Reach:
         for function in self._functions:
             for name in self.names.intersection(_DESCRIPTIONS):
                 self._guard(Cell("attr", function, name), getattr(function, name))
+
+    def again(self, arguments):
+        """This for another call; nothing has changed. arguments: ids of tensors to leave out."""
+        new = copy(self)
+        new.guards = [*self.guards]
+        new.tensors = {key: x for key, x in self.tensors.items() if key not in arguments}
+        for optimizer in self.optimizers:
+            optimizer._settle()
+        return new
 
     def first_change(self):
         """The first place whose value has changed, or None."""

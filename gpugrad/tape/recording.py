@@ -60,7 +60,11 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
         stepped yet, its first call is not recorded, since the optimizer makes its state in it.
     """
     nodes = nodes_of((*args, *kwargs.values()))
-    reach = whole = Reach([function], leaves, nodes)
+    # A plain structure has nothing but tensors, arrays and simple values.
+    if known and state is None and type(structure) is int and not known[0].reach.arrays:
+        reach = whole = known[0].reach.again(known[0].argument_of)
+    else:
+        reach = whole = Reach([function], leaves, nodes)
     if state is not None:
         reach = Reach(state, leaves, nodes, follows_code=False)
     given = Reach(nodes, follows_code=False)

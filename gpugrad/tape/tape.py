@@ -7,14 +7,14 @@ overwrites. Two values that show the same memory, such as an array and its trans
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..backends import backend_of, namespace_of
 from ..backends.declarations import declaration
-from .cells import Cell, Exactly, is_compared
+from .cells import Cell, Exactly, is_compared, same
 
 
 class Memory:
@@ -113,7 +113,7 @@ class Call:
     def name(self):
         return name_of(self.function)
 
-    @property
+    @cached_property
     def declared(self):
         """The `Declaration` of the function."""
         return declaration(self.function)
@@ -249,18 +249,6 @@ def _keep_constants(calls):
                 out.constant = None
 
 
-def comparable(x):
-    """``x`` in a form that ``==`` compares exactly.
-
-    Numbers are compared by their bits. Dtypes and devices are compared by their own ``==``, since
-    a library may make a new object each time.
-    """
-    kind = type(x)
-    if kind is int or kind is str or x is None:
-        return x
-    return kind, Exactly(x) if is_compared(kind) or hasattr(x, "shape") else x
-
-
 class Unsupported(Exception):
     """Raised if no program can be made of a tape; the function then runs uncompiled."""
 
@@ -324,9 +312,10 @@ class Tape:
 
     def matches(self, other):
         """Whether two recordings had the same signature and found the same conditions to hold."""
-        paths = [([call.outs for call in x.prologue], x.conditions) for x in (self, other)]
-        one, two = _describing(self)(paths[0]), _describing(other)(paths[1])
-        return self.signature == other.signature and one == two
+        if self.signature != other.signature:
+            return False
+        one, two = [([c.outs for c in x.prologue], x.conditions) for x in (self, other)]
+        return _comparison(self, other)(one, two)
 
     def finish(self):
         """Drop needless calls, and find out what a program needs; may raise Unsupported."""
@@ -442,53 +431,59 @@ def signature_of(leaves, state, raw, backend):
     return given, kept, shared, thread.recording
 
 
-def _describing(tape):
-    """A function that describes the contents of a tape, so that descriptions can be compared.
+def _comparison(one, other):
+    """A function that compares what stands at the same place in two recordings.
 
-    Two recordings that did the same have equal descriptions. The function identifies a value that
-    a call computes by the order in which it first meets the values.
+    Two values that calls compute agree if they first stand at the same place, and always together.
     """
-    known = {}
+    partner = {}
 
-    def of_value(x):
-        if x.source is not None:
-            return x.source.kind, mapped(x.source.holder, of)
-        if x.constant is not None and x.call is None:
-            to_numpy = backend_of[type(x.constant)].to_numpy
-            return x.shape, x.dtype, to_numpy(x.constant).tobytes()
-        return len(known), x.shape, x.dtype
-
-    def of(x):
-        if type(x) is Value:
-            if x not in known:
-                known[x] = of_value(x)
-            return known[x]
-        if type(x) is Cell:
-            return x.kind, id(x.container), x.key
+    def agree(x, y):
+        kind = type(x)
+        if kind is not type(y):
+            return False
+        if kind is Value:
+            if x in partner or y in partner:
+                return partner.get(x) is y and partner.get(y) is x
+            partner[x], partner[y] = y, x
+            return x.shape == y.shape and x.dtype == y.dtype and agree(_origin(x), _origin(y))
+        if kind in NESTED or kind is Input:
+            x, y = [*_items(x)], [*_items(y)]
+            return len(x) == len(y) and all(map(agree, x, y))
         if isinstance(x, Tensor):
-            return tape.argument_of.get(id(x), (type(x), id(x)))
-        return name_of(x) if callable(x) else comparable(x)
+            return one.argument_of.get(id(x), id(x)) == other.argument_of.get(id(y), id(y))
+        if kind is Cell:
+            return x.container is y.container and x.kind == y.kind and x.key == y.key
+        if x is y or callable(x):
+            return x is y or name_of(x) == name_of(y)
+        return same(x, y) if is_compared(kind) or hasattr(x, "shape") else x == y
 
-    return lambda x: mapped(x, of)
+    return agree
 
 
-def _described(tape):
-    """What was recorded, as pairs of a text and a description."""
-    of = _describing(tape)
+def _origin(x):
+    """Where a value comes from that no call computes: its `Input`, or the bytes of a constant."""
+    if x.constant is None or x.call is not None:
+        return x.source
+    return backend_of[type(x.constant)].to_numpy(x.constant).tobytes()
+
+
+def _parts(tape):
+    """What was recorded, as pairs of a text and nested containers."""
     for number, call in enumerate((*tape.prologue, *tape.calls)):
-        kwargs = call.kwargs and of(call.kwargs)
-        yield f"call {number} is {call.name}", (of(call.args), kwargs, of(call.outs))
+        yield f"call {number} is {call.name}", (call.args, call.kwargs, call.outs)
     for what in "rebound", "gradients", "changed":
-        yield f"what it changes ({what})", of(getattr(tape, what))
+        yield f"what it changes ({what})", getattr(tape, what)
     graph = tape.graph and (tape.graph.nodes, tape.graph.places)
-    yield "what it returns", of((tape.results, graph))
+    yield "what it returns", (tape.results, graph)
 
 
 def first_difference(one, other):
     """The first difference between two recordings of a function, as a text; None if they agree."""
-    for (a, x), (b, y) in zip(_described(one), _described(other), strict=False):
+    agree = _comparison(one, other)
+    for (a, x), (b, y) in zip(_parts(one), _parts(other), strict=False):
         if a != b:
             return f"{a} in one and {b} in the other"
-        if x != y:
+        if not agree(x, y):
             return f"{a}, which is not the same in both"
     return None
