@@ -273,7 +273,6 @@ class Tape:
     device: the device of all arrays, if the library has several.
     tensors: for each tensor of the state a tuple of it, its node, that node's ``watch``, whether
         it has a gradient, and whether it keeps its array.
-    aliases: pairs of the position of an argument, and the tensor of the state that has its array.
     same_counts: see `Stage`.
     optimizers: for each optimizer that has made a step, it and, for each of its groups, the
         hyper-parameters that are no numbers: pairs of a position and a value.
@@ -302,7 +301,7 @@ class Tape:
 
     # The tape of a backward sweep, see `derivatives`, has none of these.
     graph = is_recording = structure = result_structure = None
-    rebound = gradients = changed = skips = optimizers = same_counts = tensors = aliases = ()
+    rebound = gradients = changed = skips = optimizers = same_counts = tensors = ()
     generators = ()
 
     def __init__(self, recorder, **values):
