@@ -114,11 +114,10 @@ class Reach:
             for name in self.names.intersection(_DESCRIPTIONS):
                 self._guard(Cell("attr", function, name), getattr(function, name))
 
-    def again(self, arguments):
-        """This for another call; nothing has changed. arguments: ids of tensors to leave out."""
+    def again(self):
+        """A copy for another call, before which nothing has changed."""
         new = copy(self)
-        new.guards = [*self.guards]
-        new.tensors = {key: x for key, x in self.tensors.items() if key not in arguments}
+        new.guards, new.tensors = [*self.guards], {**self.tensors}
         for optimizer in self.optimizers:
             optimizer._settle()
         return new

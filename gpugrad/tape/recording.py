@@ -62,7 +62,7 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
     nodes = nodes_of((*args, *kwargs.values()))
     # A plain structure has nothing but tensors, arrays and simple values.
     if known and state is None and type(structure) is int and not known[0].reach.arrays:
-        reach = whole = known[0].reach.again(known[0].argument_of)
+        reach = whole = known[0].reach.again()
     else:
         reach = whole = Reach([function], leaves, nodes)
     if state is not None:
@@ -249,6 +249,8 @@ class _Recording:
         self._own_constants(results)
         if recorder.reason is not None:
             return None
+        for key in stage.arguments:  # which the tape must not keep alive
+            del reach.tensors[key]
         flags = [
             (o, [[(k, v) for k, v in enumerate(h.values) if not can_vary(v)] for h in o._hyper])
             for o in reach.optimizers

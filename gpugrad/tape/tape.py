@@ -7,7 +7,7 @@ overwrites. Two values that show the same memory, such as an array and its trans
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from .._tensor import Tensor
@@ -98,6 +98,7 @@ class Call:
         pure.
     writes: whether it overwrites its first argument, an array or a tuple of arrays.
     communicates: whether it communicates with other processes.
+    declared: the `Declaration` of the function.
     """
 
     function: Any
@@ -109,14 +110,12 @@ class Call:
     several = communicates = False
     _operands = None
 
+    def __post_init__(self):
+        self.declared = declaration(self.function)
+
     @property
     def name(self):
         return name_of(self.function)
-
-    @cached_property
-    def declared(self):
-        """The `Declaration` of the function."""
-        return declaration(self.function)
 
     @property
     def is_elementwise(self):
