@@ -245,9 +245,7 @@ class Program(Steps):
             return lambda: first._hyper[i].values[k]
         if kind == "item":
             return lambda: first.get()[rest[0]]
-        if kind == "leaf":
-            return lambda: regs[first]
-        return self.caller(self.backend.to_list, (first,))
+        return lambda: regs[first]  # a "leaf" of the arguments
 
     # Calls
 

@@ -362,9 +362,6 @@ class Tape:
         moving = {id(x) for x, what, _ in self.rebound if what == "array"}
         used = {x.root() for call in self.calls for x in (*call.operands(), *call.outs)}
         used.update([x.root() for x in self.leaving])
-        for x in self.numbers:
-            if x.source is not None and x.source.holder[0] == "element":
-                used.add(x.source.holder[1])
         self.pinned, self.floating, self.unread = {}, {}, set()
         for x in self.inputs:
             kind, holder = x.source.kind, x.source.holder
