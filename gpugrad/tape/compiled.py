@@ -391,13 +391,12 @@ class Compiled(Generic[P, R]):
         """The program that a call with these arguments runs; see `Report`.
 
         Raises ValueError, which says why, if there is none: if the function runs without being
-        compiled, or has not been called often enough: the second such call makes a program, or the
-        third one if the first has made an optimizer's state.
+        compiled, or has not been called often enough. The third such call makes a program.
         """
         program = self._program_for(*_leaves(args, kwargs))
         if program is not None:
             return Report(program)
-        why = "there is none for such a call yet; the second or third one makes it"
+        why = "there is none for such a call yet; the third call makes it"
         if self._reason is not None:
             why = f"it runs without being compiled: {self._reason}"
         raise ValueError(f"program: {why}")
