@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from .._batched import BatchedTensor
 from .._foreign_names import OPTIONS_OF_COMPILE
+from .._processes import current
 from .._tensor import Tensor
 from .._thread_state import thread
 from .._typing import P, R
@@ -23,6 +24,7 @@ from ..nn.module import Module
 from ..tools.observing import user_line
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE, keys_of
+from .checking import Snapshot, differences, results
 from .graphs import program_of
 from .reach import CODE, Reach
 from .recording import nodes_of, record, static_fields_of
@@ -124,9 +126,9 @@ def compile(
 
     Compiled calls do not give NumPy's warnings of infinities and nan.
 
-    check: if not 0, every ``check``-th call runs the function itself and notes its array calls. It
-        raises RuntimeError if these are not the ones that compiled calls make, with the same
-        constants and results: then the function depends on something that compile cannot see.
+    check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
+        RuntimeError if any bit of a result, of the state or of a gradient differs. It needs one
+        process: several would have to make their collectives twice.
 
     state: a list of the objects that count as state, instead of everything that the function
         reaches: modules, optimizers, schedulers, random generators, tensors, containers and
@@ -181,7 +183,6 @@ class Compiled(Generic[P, R]):
         self._misses = 0  # recordings since a program was last made or used
         self._is_new = True  # whether no call has been recorded
         self._given_up = False
-        self._reason: str | None = None  # why the last call that was recorded gave no tape
         self._warned = False
         self._has_failed = False  # whether a program has failed where the function has not
         self._has_retried = False  # whether the last recording stopped with retry "once"
@@ -202,23 +203,33 @@ class Compiled(Generic[P, R]):
         ):
             return function(*args, **kwargs)
         leaves, structure = _leaves(args, kwargs)
+        before = None
         if self._check:
             self._calls += 1
-            program = None if self._calls % self._check else self._program_for(leaves, structure)
-            if program is not None:
-                return self._compared(program, leaves, structure, args, kwargs)
+            if self._calls % self._check == 0:
+                if current().size > 1:
+                    text = "check needs one process; leave it out in several"
+                    raise RuntimeError(f"gpugrad.compile: {text}")
+                before = self._snapshot(leaves, args, kwargs)
         try:
             result = self._run(leaves, structure)
         except Failed as error:
             failure = error.with_traceback(None)
         else:
-            return self._record(leaves, structure, args, kwargs) if result is MISS else result
+            if result is MISS:
+                return self._record(leaves, structure, args, kwargs)
+            return result if before is None else self._compared(result, before, args, kwargs)
         failures = Op.failures
         result = function(*args, **kwargs)
-        # Otherwise the function has handled an error of an op.
-        if failures == Op.failures and not self._has_failed:
-            self._has_failed = True
-            warn_of(failure, function)
+        if failures == Op.failures:  # otherwise the function has handled an error of an op
+            if before is not None:
+                raise RuntimeError(
+                    f"gpugrad.compile: call {self._calls} of {self._name()} raises an error that "
+                    f"it does not raise without being compiled: {failure}"
+                ) from failure.__cause__
+            if not self._has_failed:
+                self._has_failed = True
+                warn_of(failure, function)
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -301,7 +312,6 @@ class Compiled(Generic[P, R]):
     def _note(self, recorded, known):
         """Keep the tape of a recording, make a program if one of ``known`` agrees, or give up."""
         tape = recorded.tape
-        self._reason = None if recorded.retry is True else recorded.reason
         if tape is None:
             retry = recorded.retry
             if not retry or (retry == "once" and self._has_retried):
@@ -318,8 +328,7 @@ class Compiled(Generic[P, R]):
                 if difference := first_difference(other, tape):
                     what = "two calls differ, though nothing that compile can see has changed"
                     raise Unsupported(f"{what}: {difference}")
-                self._programs.insert(0, program := program_of(tape, self._kernels))
-                program.recorded = other if self._check else None
+                self._programs.insert(0, program_of(tape, self._kernels))
             except Unsupported as error:
                 self._give_up(str(error))
             del self._programs[_MOST:]
@@ -342,7 +351,7 @@ class Compiled(Generic[P, R]):
         return ", ".join(differing) or str(previous.reach.first_change() or "its state")
 
     def _give_up(self, why):
-        self._given_up, self._reason = True, why
+        self._given_up = True
         self._tapes = []
         self._warned = False  # earlier warnings were about single calls
         self._warn(f"runs without being compiled: {why}")
@@ -357,49 +366,56 @@ class Compiled(Generic[P, R]):
     def _name(self):
         return getattr(self.__wrapped_function__, "__name__", "the function")
 
-    def _program_for(self, leaves, structure):
-        """The program that runs for such a call if the conditions on numbers hold too, or None."""
-        with self._lock:
-            for program in self._programs:
-                if program.tape.structure == structure and program.is_for(leaves):
-                    return program
-        return None
+    def _snapshot(self, leaves, args, kwargs):
+        return Snapshot([self.__wrapped_function__, *(self._state or ())], leaves, args, kwargs)
 
-    def _compared(self, program, leaves, structure, args, kwargs):
-        """Record a call, and compare it with the recording of which the program was made."""
-        function, call = self.__wrapped_function__, (leaves, structure, args, kwargs)
-        if not _recording.acquire(timeout=_PATIENCE):
-            return function(*args, **kwargs)
-        try:
-            recorded = record(function, self._state, *call, [program.tape])
-        finally:
-            _recording.release()
-        differing = None if recorded.retry else recorded.reason
-        if recorded.tape is not None and recorded.tape.matches(program.recorded):
-            differing = first_difference(program.recorded, recorded.tape)
-        if differing is not None:
+    def _compared(self, returned, before, args, kwargs):
+        """Run the function too, on the state ``before`` the program, and compare everything."""
+        found = results(returned) | before.values()
+        before.restore()
+        result = self.__wrapped_function__(*args, **kwargs)
+        expected = results(result) | before.values()
+        if differing := differences(expected, found):
+            more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
             where = "beyond what compile can see, which its documentation says"
             if self._state is not None:
                 where = "in what `state` does not list"
             raise RuntimeError(
-                f"gpugrad.compile: call {self._calls} of {self._name()} differs from what compiled "
-                f"calls repeat: {differing}; what it reads may lie {where}"
+                f"gpugrad.compile: in call {self._calls} of {self._name()} these differ from what "
+                f"it gives without being compiled: {', '.join(differing[:5])}{more}; what it reads "
+                f"may lie {where}"
             )
-        return recorded.result
+        return result
 
     def program(self, *args: P.args, **kwargs: P.kwargs) -> Report:
         """The program that a call with these arguments runs; see `Report`.
 
-        Raises ValueError, which says why, if there is none: if the function runs without being
-        compiled, or has not been called often enough. The third such call makes a program.
+        If there is none yet, this calls and records the function, and undoes everything that the
+        function has changed.
+
+        Raises ValueError if the function would run without being compiled.
         """
-        program = self._program_for(*_leaves(args, kwargs))
-        if program is not None:
-            return Report(program)
-        why = "there is none for such a call yet; the third call makes it"
-        if self._reason is not None:
-            why = f"it runs without being compiled: {self._reason}"
-        raise ValueError(f"program: {why}")
+        leaves, structure = _leaves(args, kwargs)
+        with self._lock:
+            for program in self._programs:
+                if program.tape.structure == structure and program.is_for(leaves):
+                    return Report(program)
+        function, before = self.__wrapped_function__, self._snapshot(leaves, args, kwargs)
+        with _recording:
+            for _ in range(3):  # in the first call optimizers make their state
+                try:
+                    recorded = record(function, self._state, leaves, structure, args, kwargs)
+                finally:
+                    before.restore()
+                if recorded.tape is not None or recorded.retry is not True:
+                    break
+            try:
+                if recorded.tape is None:
+                    later = "; call it once first" if recorded.retry else ""
+                    raise Unsupported(recorded.reason + later)
+                return Report(program_of(recorded.tape, self._kernels))
+            except Unsupported as error:
+                raise ValueError(f"program: it would run without being compiled: {error}") from None
 
 
 def _checked_state(state):

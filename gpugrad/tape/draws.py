@@ -2,6 +2,7 @@
 
 import pickle
 import random as python_random
+from functools import partial
 
 from .._thread_state import thread
 from ..backends.numpy.random import global_generator
@@ -13,16 +14,28 @@ def has_state(x):
 
 
 def foreign_states(generators):
-    """The states of these generators, and of the global ones of Python and NumPy."""
-    return [*map(_state_of, (python_random, global_generator(), *generators))]
+    """Pairs of a generator and its state, for these and for the global ones of Python and NumPy."""
+    return [(g, _access(g)[0]()) for g in (python_random, global_generator(), *generators)]
 
 
-def _state_of(generator):
-    """A generator's state, in a form that can be compared by ``==``."""
+def _access(generator):
+    """Functions that get and set a generator's state, in a form that can be compared by ``==``."""
     if hasattr(generator, "getstate"):
-        return generator.getstate()
-    has_method = hasattr(generator, "get_state")
-    return pickle.dumps(generator.get_state() if has_method else generator.bit_generator.state)
+        return generator.getstate, generator.setstate
+    if hasattr(generator, "get_state"):
+        get, put = generator.get_state, generator.set_state
+    else:
+        bits = generator.bit_generator
+        get, put = partial(getattr, bits, "state"), partial(setattr, bits, "state")
+    return lambda: pickle.dumps(get()), lambda state: put(pickle.loads(state))
+
+
+def restore_foreign(states):
+    """Give foreign generators the states that `foreign_states` has returned."""
+    for generator, state in states:
+        get, put = _access(generator)
+        if get() != state:
+            put(state)
 
 
 class NotedDraws:
@@ -37,7 +50,7 @@ class NotedDraws:
 
     def __init__(self, recorder, foreign_generators):
         self.recorder, self.states, self.replaced = recorder, self, {}
-        self._foreign, self._before = foreign_generators, foreign_states(foreign_generators)
+        self.foreign = foreign_states(foreign_generators)
 
     def __contains__(self, generator):
         return generator in self.replaced
@@ -57,7 +70,7 @@ class NotedDraws:
                 generator._keys = keys
             new_source._known, new_keys._known = {}, {}
         self.states = {}
-        if foreign_states(self._foreign) != self._before:
+        if any(_access(g)[0]() != state for g, state in self.foreign):
             self.recorder.stop("it draws random numbers from Python or another library")
 
 

@@ -90,7 +90,7 @@ class Reach:
         self.follows_code = follows_code
         self.tensors, self.seen = {}, {}
         self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
-        self.optimizers, self.schedulers = [], []
+        self.modules, self.optimizers, self.schedulers = [], [], []
         self.generators, self.foreign_generators, self._functions = [], [], []
         self.not_imported = []  # modules that the functions may import for the first time
         # Unions of the `Facts` of all functions.
@@ -186,6 +186,8 @@ class Reach:
             return
         self.seen[id(x)] = x
         before, self._name = self._name, name or self._name
+        if isinstance(x, Module):
+            self.modules.append(x)
         if isinstance(x, Tensor):
             self.tensor(x)
         elif kind in namespace_of:

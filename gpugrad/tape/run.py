@@ -51,10 +51,9 @@ class Program(Steps):
     """A tape that is ready to run.
 
     call_by_call: on a CUDA device, why the program is not one CUDA graph; otherwise None.
-    recorded: a tape of an earlier call that made the same calls, for comparisons, or None.
     """
 
-    call_by_call = recorded = None
+    call_by_call = None
 
     def __init__(self, tape):
         self.tape = tape

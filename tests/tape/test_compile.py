@@ -917,10 +917,6 @@ def test_results_share_memory_as_those_of_the_function_do():
 
 def test_the_program_as_table_and_drawing():
     compiled = gg.compile(lambda x: gg.sin(x) + gg.cos(x) * 2)
-    with pytest.raises(ValueError, match="none for such a call yet"):
-        compiled.program(normal(3))
-    for _ in range(2):
-        compiled(normal(3))
     report = compiled.program(normal(3))
     assert [row["function"] for row in report.rows] == ["sin", "cos", "multiply", "add"]
     assert report.rows[3]["memory"] == "new"
@@ -932,11 +928,8 @@ def test_the_program_as_table_and_drawing():
     assert "sin" in str(profile)
     with pytest.raises(ValueError, match="direction"):
         report.draw("up")
-    seeded = gg.compile(lambda x: (gg.manual_seed(0), gg.random.normal(3) * x))
-    with pytest.warns(UserWarning, match="seeds"):
-        seeded(normal(3))
-    with pytest.raises(ValueError, match="without being compiled: it seeds"):
-        seeded.program(normal(3))
+    with pytest.raises(ValueError, match="seeds"):
+        gg.compile(lambda x: (gg.manual_seed(0), gg.random.normal(3) * x)).program(normal(3))
 
 
 def test_large_values_wait_for_nothing(monkeypatch):
@@ -953,10 +946,8 @@ def test_large_values_wait_for_nothing(monkeypatch):
         optimizer.step()
         return loss
 
-    step = gg.compile(step)
-    for _ in range(3):
-        step()
-    report = step.program()
+    step()
+    report = gg.compile(step).program()
     large = 256 * 512 * x.dtype.itemsize
     assert report.planned_bytes < 2.5 * large
     assert report.needed_bytes <= report.planned_bytes
@@ -1072,7 +1063,7 @@ def test_check_compares_with_eager_calls():
     library["value"] = 2.0
     compiled(normal(3))
     compiled(normal(3))
-    with pytest.raises(RuntimeError, match="differs from what compiled calls repeat: call 0"):
+    with pytest.raises(RuntimeError, match="these differ from what it gives"):
         compiled(normal(3))
 
     def run(check):
@@ -1137,6 +1128,17 @@ def test_a_backward_program_that_fails(break_programs):
     with pytest.warns(RuntimeWarning, match="calls of its backward pass failed: empty raised Mem"):
         y.backward()
     same(x.grad, gg.grad(f)(x))
+
+
+def test_checks_find_programs_that_fail(break_programs):
+    compiled, x = gg.compile(doubled, check=3), normal(300, 300)
+    compiled(x)
+    compiled(x)
+    break_programs(compiled._programs)
+    message = "call 3 of doubled raises .* does not raise .*: empty raised MemoryError: there is n"
+    with pytest.raises(RuntimeError, match=message) as error:
+        compiled(x)
+    assert type(error.value.__cause__) is MemoryError
 
 
 def test_errors_of_a_program_do_not_keep_its_arguments():

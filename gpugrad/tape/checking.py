@@ -1,0 +1,159 @@
+"""Comparing the bits of a compiled call with those of the function's own call."""
+
+import operator
+from collections import deque
+from dataclasses import is_dataclass
+from types import MappingProxyType
+
+from .._tensor import Tensor
+from ..autograd.graph import Leaf, Node
+from ..backends import backend_of, namespace_of
+from ..optim.optimizer import ParameterState
+from ..random import _generators
+from ..transforms.trees import flatten
+from .cells import hold
+from .draws import foreign_states, restore_foreign
+from .libraries import slots_of
+from .reach import Reach
+from .recording import nodes_of
+
+
+class Snapshot:
+    """A copy of all state that ``roots`` and the arguments reach; `restore` puts it back."""
+
+    def __init__(self, roots, leaves, args, kwargs):
+        nodes = nodes_of((*args, *kwargs.values()))
+        self.reach = reach = Reach(roots, leaves, nodes)
+        for x in leaves:
+            if isinstance(x, Tensor):
+                reach.tensor(x)
+        self._kept = {}
+        of_objects = [vars(x) for x in (*reach.optimizers, *reach.schedulers)]
+        arrays = *leaves, *reach.arrays
+        for x in (*reach.tensors.values(), *arrays, *reach.containers, *nodes, *of_objects):
+            self._keep(x)
+        known = {id(g): g for g in (*_generators.values(), *reach.generators)}
+        self.generators = [(g, g.get_state()) for g in known.values()]
+        self.foreign = foreign_states(reach.foreign_generators)
+        self.cells = [(cell, value) for cell, value, how in reach.guards if how == "same"]
+
+    def _keep(self, x):
+        """Copy the contents of an array, a container or an object, and of everything in it."""
+        kind = type(x)
+        if id(x) in self._kept or x is None:
+            return
+        if kind in namespace_of:
+            self._kept[id(x)] = x, _copy(x)
+            return
+        content = None
+        if isinstance(x, (list, deque, set, tuple)):
+            content = [*x]
+        elif isinstance(x, dict):
+            content = dict(x)
+        elif isinstance(x, Tensor):
+            content = {"array": x.array, "node": x.node, "_grad": x.grad}
+        elif kind is Leaf or kind is Node:
+            content = {"watch": x.watch}
+        elif kind is ParameterState or is_dataclass(kind):
+            names = *getattr(x, "__dict__", ()), *slots_of(kind)
+            content = {name: getattr(x, name) for name in names if hasattr(x, name)}
+        if content is not None:
+            self._kept[id(x)] = x, content
+            for item in content.values() if isinstance(content, dict) else content:
+                self._keep(item)
+
+    def restore(self):
+        try:
+            self._restore()
+        except KeyboardInterrupt:
+            self._restore()
+            raise
+
+    def _restore(self):
+        for x, content in self._kept.values():
+            if type(x) in namespace_of:
+                _overwrite(x, content)
+            elif isinstance(x, (list, deque, set, dict)):
+                refill(x, content)
+            elif not isinstance(x, tuple):
+                for name in {*getattr(x, "__dict__", ())} - content.keys():
+                    object.__delattr__(x, name)
+                for name, value in content.items():
+                    object.__setattr__(x, name, value)
+        for g, state in self.generators:
+            g.set_state(state)
+        restore_foreign(self.foreign)
+        for cell, value in self.cells:
+            is_read_only = isinstance(cell.container, MappingProxyType)
+            if not is_read_only and not hold([(cell, value, "same")]):
+                cell.set(value)
+
+    def values(self):
+        """The present values of the state by name, for `differences`."""
+        found = {}
+        names = {}
+        for module in self.reach.modules:
+            for name, x in (*module._own_parameters(), *module._own_buffers()):
+                names.setdefault(id(x), f"{type(module).__name__}.{name}")
+        for i, x in enumerate(self.reach.tensors.values()):
+            name = names.get(id(x), f"tensor {i} of shape {x.shape}")
+            found[name] = _copy(x.array)
+            found[f"the gradient of {name}"] = None if x.grad is None else _copy(x.grad.array)
+        for k, o in enumerate(self.reach.optimizers):
+            o._settle()
+            for i, s in enumerate(o._states.values()):
+                where = f"optimizer {k}, parameter {i}"
+                found[f"{where}, counts"] = s.counts
+                for name, array in s.arrays.items():
+                    found[f"{where}, {name}"] = _copy(array)
+            for i, group in enumerate(o.param_groups):
+                for name, value in group.items():
+                    if name != "params":
+                        found[f"optimizer {k}, group {i}, {name}"] = value
+        for i, (g, _) in enumerate(self.generators):
+            found[f"the state of the random generator {i} on {g.device}"] = repr(g.get_state())
+        return found
+
+
+def refill(container, values):
+    """Give a list, dict, set or deque these items, unless it has them."""
+    now, before = [*container], [*values]
+    if isinstance(container, dict):
+        now, before = [*now, *container.values()], [*before, *values.values()]
+    if len(now) != len(before) or any(map(operator.is_not, now, before)):
+        container.clear()
+        (container.extend if isinstance(container, (list, deque)) else container.update)(values)
+
+
+def results(result):
+    """The leaves of a result by name, for `differences`."""
+    leaves, _ = flatten(result, none_is_leaf=True)
+    arrays = [x.array if isinstance(x, Tensor) else x for x in leaves]
+    return {f"result {i}": _copy(x) if type(x) in namespace_of else x for i, x in enumerate(arrays)}
+
+
+def differences(first, second):
+    """The names whose values differ in any bit."""
+    return [
+        name
+        for name in first | second
+        if name not in first or name not in second or not _equal(first[name], second[name])
+    ]
+
+
+def _equal(x, y):
+    if type(x) in namespace_of or type(y) in namespace_of:
+        if type(x) is not type(y) or x.dtype != y.dtype or tuple(x.shape) != tuple(y.shape):
+            return False
+        to_numpy = backend_of[type(x)].to_numpy
+        return to_numpy(x).tobytes() == to_numpy(y).tobytes()
+    return type(x) is type(y) and (x == y or x != x)
+
+
+def _copy(array):
+    return backend_of[type(array)].asarray(array, copy=True)
+
+
+def _overwrite(array, values):
+    if getattr(getattr(array, "flags", None), "writeable", True):
+        array[...] = values
