@@ -12,7 +12,6 @@ _CALLS = {"PRECALL", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "KW_NAMES"}
 _BY_NAME = {"vars", "__dict__", "attrgetter", "__getattribute__"}
 # These take arrays of NumPy's own type only, as do the methods of that type.
 _EXACT = {"memoryview", "bytes", "bytearray", "frombuffer", "hashlib", "zlib", "struct", "ctypes"}
-_SIMPLE = {"int", "float", "bool", "complex", "str", "tuple", "list", "dict", "slice"}
 _HAS_METHODS = "LOAD_METHOD" in dis.opmap and "PRECALL" in dis.opmap  # Python 3.11
 
 
@@ -23,8 +22,7 @@ class Facts(NamedTuple):
     read: the names that it looks up in its globals.
     passed: the names of objects with which it does more than call them.
     imports: a triple ``(level, name, parts)`` for each of its import statements.
-    asks_types: whether it may ask for the type or the bytes of an array. ``type(self)`` does not
-        count, nor does ``type(x) is int``, which is false for arrays and traced arrays alike.
+    asks_types: whether it may ask for the type or the bytes of an array.
     reads_arrays: whether it may read the attribute ``array`` of anything but a module.
     computes_names: whether it may look up attributes under computed names.
     """
@@ -61,17 +59,11 @@ def facts_of(code):
             imports.append((found[k - 2].argval, i.argval, found[k - 1].argval or ()))
         if i.argval == "ndarray":
             asks_types |= found[k + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
-        if is_global and i.argval in ("type", "getattr"):
+        if is_global and i.argval == "getattr":
             end = next((n for n, x in enumerate(found[k:], k) if x.opname in _CALLS), len(found))
-            given = found[k + 1 : end]
-            if i.argval == "type":
-                is_own = [x.argval for x in given[:1]] in (["self"], ["cls"])
-                after = found[end + 1 + _HAS_METHODS :][:2]
-                is_simple = [x.opname for x in after] == ["LOAD_GLOBAL", "IS_OP"]
-                is_simple = is_simple and after[0].argval in _SIMPLE
-                asks_types |= not is_own and not is_simple
-            else:
-                computes_names |= not _gives_name(given, found[end] if end < len(found) else None)
+            call = found[end] if end < len(found) else None
+            computes_names |= not _gives_name(found[k + 1 : end], call)
+    asks_types |= "type" in read
     sets = frozenset(names), frozenset(read), frozenset(passed)
     return Facts(*sets, tuple(imports), asks_types, reads_arrays, computes_names)
 

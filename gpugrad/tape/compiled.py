@@ -69,8 +69,8 @@ def compile(
     A compiled call does what the function would have done, or it is not compiled, and a warning
     says why. The first calls run the function and note the array calls that it makes. Once two
     calls have made the same ones, later calls repeat these without running the function. Their
-    memory is planned once, they compute nothing twice, and if there is a C compiler, kernels make
-    several of them at once. Usually the function is a training step::
+    memory is planned once, and if there is a C compiler, kernels make several of them at once.
+    Usually the function is a training step::
 
         @gpugrad.compile
         def step(x, y):

@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 from .._tensor import Tensor
 from .._thread_state import thread
-from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, next_order, writes
+from ..autograd.graph import Leaf, Node, writes
 from ..autograd.implementation import implementation_of
 from ..autograd.plan import OutputPlan
 from ..autograd.sweep import check_unchanged, sweep
@@ -31,7 +30,6 @@ from ..transforms.recomputing import Recomputed
 from .graphs import program_of
 from .libraries import is_own
 from .numbers import Key, Number
-from .reach import Reach
 from .recorder import Recorder
 from .run import MISS, Failed, warn_of
 from .tape import Input, Tape, Unsupported, Value, mapped, values_in
@@ -53,15 +51,12 @@ class Graph:
     places: pairs of the position of a result and the number of its node.
     values: the values that the nodes save.
     kept: the values that the program returns for the nodes, besides the results.
-    first_after: the position in ``nodes`` of the first one that saves memory which the function has
-        overwritten before it made the node.
     """
 
     def __init__(self, function, recorder, stage, results):
         """results: by position, the results that have a graph."""
         self.function = function
         self.outside, self.nodes, self._plans = [], [], []
-        self._checkpoints = []
         holders = {x.node: x for x, *_ in stage.originals.values() if x.node is not None}
         outside, inside = _split([y.node for y in results.values()], recorder.start, holders)
         stop = recorder.stop
@@ -73,58 +68,29 @@ class Graph:
         numbers = {node: i for i, node in enumerate([*outside, *inside])}
         found = []
         for node, parents in inside.items():
-            self._check(node, numbers[node], stage, stop)
+            _check(node, stop)
             parents = tuple([numbers[parent] for parent in parents])
             saved = None if node.saved is None else mapped(tuple(node.saved), _noted)
             found += values_in(saved)
             self.nodes.append((node.plan.op, parents, saved, node.shape, node.dtype))
             self._plans.append(plan_for(node, recorder.array))
         self.places = [(i, numbers[y.node]) for i, y in results.items()]
-        found += values_in([leaves for *_, leaves in self._checkpoints])
         self.values = [*dict.fromkeys(found)]
-        # Which nodes save memory that the function overwrites, and which of them have saved it
-        # before that: their values are lost.
-        is_written = [
-            any(map(_is_written, values_in(saved or ()))) for _, _, saved, *_ in self.nodes
-        ]
-        is_stale = [w and _is_overwritten(x) for w, x in zip(is_written, inside, strict=True)]
-        after = [i for i, w in enumerate(is_written) if w and not is_stale[i]]
-        self.first_after = after[0] if after else len(self.nodes)
-        if any(is_stale[self.first_after :]) or (any(is_written) and self._checkpoints):
-            stop("it overwrites what the gradient of a result needs")
+        if any(x.memory is not None and x.memory.is_written and not x.memory.is_own for x in found):
+            stop("it overwrites what the gradient of a result needs; return its detach()")
         n = len(outside)
         is_open = any(row[2] is not None and min(row[1], default=n) < n for row in self.nodes)
         if is_open and any(call.communicates for call in recorder.calls):
             stop("it returns a result that requires grad, and communicates with other processes")
 
-    def _check(self, node, number, stage, stop):
-        """Stop the recording if calls cannot make this node again; note its checkpoint."""
-        if node.watch is not None and (node.watch.hooks or node.watch.label):
-            stop("the gradient of a result calls hooks, or has a label")
-        for i, x in enumerate(node.saved or ()):
-            if isinstance(x, RecordedVjp):
-                stop("the gradient of a result calls a custom_vjp")
-            if isinstance(x, Recomputed):
-                if x.call.draws.states or not _is_of_state(x.f, stage):
-                    stop("the gradient of a result calls a checkpoint that is not of state alone")
-                call = copy(x.call)
-                leaves = [(isinstance(y, Tensor), _noted(y)) for y in call.leaves]
-                call.leaves = None
-                record = x._replace(call=call, outside=None)
-                self._checkpoints.append((number, i, record, leaves))
-
-    def finish(self, tape, found):
-        """Decide what the program returns for the nodes, and prepare to make them.
-
-        found: a function from a value to the one that replaces it on the simplified tape.
-        """
-        values, shown = {x: found(x) for x in self.values}, {*tape.returned()}
+    def finish(self, tape):
+        """Decide what the program returns for the nodes, and prepare to make them."""
+        shown = {*tape.returned()}
         # If a constant is a result too, each run returns a copy, and the nodes save that copy.
-        constants = [y for y in values.values() if y.constant is not None and y not in shown]
-        self.kept = [y for y in dict.fromkeys(values.values()) if y not in constants]
-        at = {y: i for i, y in enumerate([*self.kept, *constants])}
-        self._rest, self._nested = [y.constant for y in constants], []
-        self._places = places = {x: at[y] for x, y in values.items()}
+        constants = [x for x in self.values if x.constant is not None and x not in shown]
+        self.kept = [x for x in self.values if x not in constants]
+        self._rest, self._nested = [x.constant for x in constants], []
+        self._places = places = {x: i for i, x in enumerate([*self.kept, *constants])}
 
         def place(x):
             """The position of ``x`` in the list of everything that nodes save, see `join`."""
@@ -136,11 +102,8 @@ class Graph:
                 self._nested.append((at, x))
             return at
 
-        self._checkpoints = [(*rest, place(leaves)) for *rest, leaves in self._checkpoints]
         self.sweeps = Sweeps(self, tape)
-        regions = {}
-        if self.first_after == len(self.nodes):  # so that all nodes have close order numbers
-            regions = {number: Region(self.sweeps, number) for _, number in self.places}
+        regions = {number: Region(self.sweeps, number) for _, number in self.places}
         self._nodes = []
         for i, (_, parents, saved, shape, dtype) in enumerate(self.nodes):
             plan, region = self._plans[i], regions.get(len(self.outside) + i)
@@ -163,8 +126,8 @@ class Graph:
             values[at] = mapped(x, lambda y: values[self._places[y]] if type(y) is Value else y)
         nodes = [leaves[x].node if type(x) is int else x for x in self.outside]
         order = start
-        for i, (plan, parents, saved, shape, dtype) in enumerate(self._nodes):
-            order = next_order() if i == self.first_after else order - _STEP
+        for plan, parents, saved, shape, dtype in self._nodes:
+            order -= _STEP
             node = Node()
             node.order = order
             node.plan = plan
@@ -174,8 +137,6 @@ class Graph:
             node.dtype = dtype
             node.watch = None
             nodes.append(node)
-        for number, i, record, at in self._checkpoints:
-            nodes[number].saved = _repeated(nodes[number], i, record, values[at], start)
         for i, number in self.places:
             found[i].node = nodes[number]
         return found
@@ -192,7 +153,6 @@ class Sweeps:
         self._first, self._nodes = len(graph.outside), graph.nodes
         self._backend, self._device = tape.backend, tape.device
         self._has_kernels = tape.has_kernels
-        self._ordinary = {number for number, *_ in graph._checkpoints}
         self._paths, self.programs = {}, {}
         self._has_failed = False
 
@@ -214,7 +174,7 @@ class Sweeps:
             op, parents, saved, *_ = self._nodes[number - self._first]
             found = [] if saved is None else _places(saved)
             is_hidden = saved is None or len(found) < len(values_in(saved))
-            if is_hidden or number in self._ordinary or is_own(op.forward.__module__):
+            if is_hidden or is_own(op.forward.__module__):
                 return None
             for x, where in found:
                 places.setdefault(x, (i, where))
@@ -376,8 +336,12 @@ class Region(NamedTuple):
         return guard or path.discards
 
 
-def _is_written(x):
-    return x.memory is not None and x.memory.is_written and not x.memory.is_own
+def _check(node, stop):
+    """Stop the recording if calls cannot make this node again."""
+    if node.watch is not None and (node.watch.hooks or node.watch.label):
+        stop("the gradient of a result calls hooks, or has a label")
+    if any(isinstance(x, (Recomputed, RecordedVjp)) for x in node.saved or ()):
+        stop("the gradient of a result calls a checkpoint or a custom_vjp")
 
 
 def _is_overwritten(node):
@@ -452,8 +416,6 @@ def _split(roots, start, holders):
 
 def _noted(x):
     """What the tape has for an object that a node saves."""
-    if isinstance(x, Recomputed):
-        return None
     if isinstance(x, Tensor):
         x = x.array
     return x.var if isinstance(x, (Traced, Key)) or type(x) is Number else x
@@ -466,20 +428,3 @@ def _picker(places):
     if len(places) > 1:
         return itemgetter(*places)
     return (lambda values, i=places[0]: (values[i],)) if places else (lambda values: ())
-
-
-def _is_of_state(function, stage):
-    """Whether all tensors and arrays that a function reaches are state of the recorded one."""
-    reach = Reach([function])
-    state = {*stage.originals} - {*stage.arguments} | {*map(id, stage.reach.arrays)}
-    found = {*reach.tensors} | {*map(id, reach.arrays)}
-    return found <= state and reach.refusal(()) is None
-
-
-def _repeated(node, i, record, leaves, start):
-    """What a node of `checkpoint` saves in this call; its ``i``-th value is made of ``record``."""
-    call = copy(record.call)
-    call.leaves = [wrap(x, None) if is_tensor else x for is_tensor, x in leaves]
-    call.start = start
-    record = record._replace(call=call, outside=[*node.parents[len(call.places) :]])
-    return (*node.saved[:i], record, *node.saved[i + 1 :])

@@ -2,7 +2,7 @@
 
 import pickle
 import random as python_random
-from functools import cache, partial
+from functools import partial
 
 from .._thread_state import thread
 from ..backends.numpy.random import global_generator
@@ -68,58 +68,47 @@ class NotedDraws:
                 generator.source = source
             if generator._keys is new_keys:
                 generator._keys = keys
-            new_source._drawn = new_keys._drawn = ()
+            new_source._known, new_keys._known = {}, {}
         self.states = {}
         if any(_access(g)[0]() != state for g, state in self.foreign):
             self.recorder.stop("it draws random numbers from Python or another library")
 
 
-@cache
-def _positioned(kind):
-    """A subclass of ``kind`` for states with two attributes, ``log`` and ``position``."""
-    return type("State", (kind,), {})
-
-
 class _Noted:
-    """Replaces a part of a generator, ``real``, and keeps a log of its draws.
+    """Replaces a part of a generator, ``real``, and notes its draws.
 
-    If code sets the generator back, as `checkpoint` does, the same draws are returned again.
+    If code sets the generator back to a state that it has asked for, as `checkpoint` does, draws
+    from that state return what they have returned before.
     """
 
     def __init__(self, generator, real, recorder):
         self.real = real
         self._generator, self._recorder = generator, recorder
-        # The draws in their order, and by position the states that code has asked for.
-        self._drawn, self._states, self._position = [], {}, 0
+        self._asked, self._known = set(), {}
 
-    def _next(self, known, draw):
-        """``draw()``, or the result that is logged here, if its draw was described by ``known``."""
-        if self._position < len(self._drawn) and self._drawn[self._position][0] != known:
+    def _next(self, what, draw):
+        """``draw()``, or the result of an earlier draw, described by ``what``, from this state."""
+        before = repr(self._present())
+        if before in self._known:
+            known, result, after = self._known[before]
+            if known == what:
+                self._go_to(after)
+                return result
             self._recorder.refuse_seed()
-            self._drawn = self._drawn[: self._position]
-        if self._position == len(self._drawn):
-            self._drawn.append((known, draw()))
-        self._position += 1
-        return self._drawn[self._position - 1][1]
+        result, after = draw(), self._present()
+        if repr(after) != before:  # as it is after drawing no elements
+            self._known[before] = what, result, after
+        return result
 
-    def _state(self, real):
-        """The generator's state with the present position in the log.
-
-        real: the state of the real generator, which is ahead if draws are being repeated.
-        """
-        real = self._states.setdefault(self._position, real)
-        state = _positioned(dict if isinstance(real, dict) else tuple)(real)
-        state.log, state.position = self, self._position
+    def get_state(self):
+        state = self._present()
+        self._asked.add(repr(state))
         return state
 
-    def _go_to(self, state, restore):
-        """Go back to the position in a state of this log; give any other to ``restore``."""
-        if getattr(state, "log", None) is self:
-            self._position = state.position
-        else:
+    def set_state(self, state):
+        if repr(state) not in self._asked:
             self._recorder.refuse_seed()
-            self._drawn, self._states, self._position = [], {}, 0
-            restore(state)
+        self._go_to(state)
 
 
 class _Source(_Noted):
@@ -137,11 +126,11 @@ class _Source(_Noted):
 
         return draw
 
-    def get_state(self):
-        return self._state(self.real.get_state())
+    def _present(self):
+        return self.real.get_state()
 
-    def set_state(self, state):
-        self._go_to(state, self.real.set_state)
+    def _go_to(self, state):
+        self.real.set_state(state)
 
 
 class Draw:
@@ -180,7 +169,11 @@ class _Keys(_Noted):
 
         return self._next("key", lambda: self._recorder.key(key, self.real.fresh()))
 
-    def restore(self, state):
-        self._go_to(state, self.real.restore)
+    def _present(self):
+        return self.real.state
 
-    state = property(lambda self: self._state(self.real.state), restore)
+    def _go_to(self, state):
+        self.real.restore(state)
+
+    restore = _Noted.set_state
+    state = property(_Noted.get_state, _Noted.set_state)

@@ -1,7 +1,5 @@
 """The plan of a program: the order of its calls, and which memory each result has, for how long."""
 
-from bisect import bisect_left, insort
-
 from .tape import Memory
 
 _ALIGNED = 64  # bytes
@@ -213,28 +211,20 @@ def place(storages):
     The largest are placed first, each at the lowest offset that is free from its first to its last
     use. Returns the size of all memory.
     """
-    # The storages that have been placed: a list for each order of magnitude of their lifetimes,
-    # sorted by first use. So those that may be alive at a time are in a short part of each list.
-    placed = {}
-    total = 0
+    placed, total = [], 0
     for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
-        size = -(-storage.nbytes // _ALIGNED) * _ALIGNED
-        begin, end = storage.first, storage.last
-        taken = []
-        for bits, rows in placed.items():
-            low, high = bisect_left(rows, (begin - (1 << bits),)), bisect_left(rows, (end + 1,))
-            taken += [(start, stop) for _, last, start, stop in rows[low:high] if begin <= last]
-        taken.sort()
+        size, begin, end = -(-storage.nbytes // _ALIGNED) * _ALIGNED, storage.first, storage.last
+        taken = [(start, stop) for first, last, start, stop in placed
+                 if first <= end and begin <= last]  # fmt: skip
         offset = 0
-        for start, stop in taken:
+        for start, stop in sorted(taken):
             if start - offset >= size:
                 break
             if stop > offset:
                 offset = stop
         storage.offset = offset
         total = max(total, offset + size)
-        rows = placed.setdefault((end - begin).bit_length(), [])
-        insort(rows, (begin, end, offset, offset + size))
+        placed.append((begin, end, offset, offset + size))
     return total
 
 

@@ -20,6 +20,7 @@ import typing
 import weakref
 from collections import deque, namedtuple
 from contextlib import suppress
+from copy import copy
 
 from .._tensor import Tensor
 from ..autograd.graph import Listener
@@ -112,6 +113,14 @@ class Reach:
         for function in self._functions:
             for name in self.names.intersection(_DESCRIPTIONS):
                 self._guard(Cell("attr", function, name), getattr(function, name))
+
+    def again(self):
+        """A copy for another call, before which nothing has changed."""
+        new = copy(self)
+        new.guards, new.tensors = [*self.guards], {**self.tensors}
+        for optimizer in self.optimizers:
+            optimizer._settle()
+        return new
 
     def first_change(self):
         """The first place whose value has changed, or None."""

@@ -225,6 +225,17 @@ class Recorder:
 
     def call(self, function, args, kwargs=None, *, is_pure=True):
         """Call a function of the real library and note the call; returns the traced result."""
+        watch = self.watch
+        if watch is None or sys.getprofile() is not watch:
+            return self._call(function, args, kwargs, is_pure)
+        sys.setprofile(None)  # most of what runs in a recording runs in here
+        try:
+            return self._call(function, args, kwargs, is_pure, watch)
+        finally:
+            sys.setprofile(watch)
+
+    def _call(self, function, args, kwargs, is_pure, watch=None):
+        """watch: the profile function that is to see what the library's function does."""
         found = []
         real, noted = self._both(args, found)
         named = noted_named = kwargs or {}
@@ -236,14 +247,14 @@ class Recorder:
         call = Call(function, noted, noted_named, is_pure)
         if call.declared.values_shape:
             self._check_shape(call, args, kwargs)
-        result = self._run(function, real, named, found)
-        if self.watch is None or sys.getprofile() is not self.watch:
-            return self._note(call, result, found)
-        sys.setprofile(None)  # half of what runs in a recording runs in here
+        if watch is None:
+            return self._note(call, self._run(function, real, named, found), found)
+        sys.setprofile(watch)
         try:
-            return self._note(call, result, found)
+            result = self._run(function, real, named, found)
         finally:
-            sys.setprofile(self.watch)
+            sys.setprofile(None)
+        return self._note(call, result, found)
 
     def _check_shape(self, call, args, kwargs):
         args, kwargs = mapped((args, kwargs or {}), lambda x: x if is_unknown(x) else None)

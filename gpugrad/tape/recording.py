@@ -4,7 +4,7 @@ import gc
 import sys
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import fields, is_dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor
@@ -60,7 +60,11 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
         stepped yet, its first call is not recorded, since the optimizer makes its state in it.
     """
     nodes = nodes_of((*args, *kwargs.values()))
-    reach = whole = Reach([function], leaves, nodes)
+    # A plain structure has nothing but tensors, arrays and simple values.
+    if known and state is None and type(structure) is int and not known[0].reach.arrays:
+        reach = whole = known[0].reach.again()
+    else:
+        reach = whole = Reach([function], leaves, nodes)
     if state is not None:
         reach = Reach(state, leaves, nodes, follows_code=False)
     given = Reach(nodes, follows_code=False)
@@ -230,23 +234,23 @@ class _Recording:
         if live and recorder.reason is None:
             graph = Graph(self.function, recorder, stage, live)
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
-        tensors, aliases = [], []
+        tensors = []
         for key, (x, _, node, grad) in stage.originals.items():
             at, source = stage.arguments.get(key), stage.traced[key].var.source
             if at is None:
                 watch = node.watch if type(node) is Leaf else MISS
                 tensors.append((x, node, watch, grad is not None, key not in moving))
-            elif source.kind == "tensor":  # the argument has the array of a tensor of the state
-                aliases.append((at, source.holder))
-            elif source.holder != at:
-                recorder.stop("two arguments have the same array", True)
+            elif source.holder is not at:
+                recorder.stop("an argument has the array of another tensor", True)
         recorder.check_constants(recorder.contents)
         devices = {*recorder.used_devices, *recorder.devices.values()}
         if recorder.several_devices and len(devices) > 1:
             recorder.stop("its arrays are on several devices")
-        self._own_constants(parts, results)
+        self._own_constants(results)
         if recorder.reason is not None:
             return None
+        for key in stage.arguments:  # which the tape must not keep alive
+            del reach.tensors[key]
         flags = [
             (o, [[(k, v) for k, v in enumerate(h.values) if not can_vary(v)] for h in o._hyper])
             for o in reach.optimizers
@@ -257,7 +261,7 @@ class _Recording:
             is_recording=thread.recording,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
             codes=self.codes, reach=reach, leaves=[row for row, _ in signature[0]],
-            argument_of=stage.arguments, tensors=tensors, aliases=aliases,
+            argument_of=stage.arguments, tensors=tensors,
             same_counts=stage.same_counts, optimizers=flags, generators=[*draws.replaced],
             rebound=stage.rebound, gradients=stage.gradients, changed=stage.changed,
             skips=stage.skips, results=results, graph=graph,
@@ -281,24 +285,18 @@ class _Recording:
             found.append(("again", at) if row[0] == "tensor" and at != i else row)
         return found
 
-    def _own_constants(self, parts, results):
-        """Replace constants that leave the function by copies, into which its caller may write."""
-        recorder, stage, copy = self.recorder, self.stage, partial(copied, self.recorder.backend)
-        pairs = [*enumerate(results)]
-        raw = [i for i, (kind, x) in pairs if kind == "array" and x.constant is not None]
-        leaving = [(parts[i], x) for i, (kind, x) in pairs if kind == "tensor"]
-        returned = [*[results[i][1] for i in raw], *[x for _, x in leaving]]
-        returned = [x.constant for x in returned if x.constant is not None]
-        if len({*map(recorder.backend.buffer, returned)}) < len(returned):
+    def _own_constants(self, results):
+        """Copy constants that leave the function, since its caller may write into them."""
+        recorder, stage, buffer = self.recorder, self.stage, self.recorder.backend.buffer
+        leaving = [x for kind, x in results if kind in ("tensor", "array")]
+        shown = [buffer(x.constant) for x in leaving if x.constant is not None]
+        if len({*shown}) < len(shown):
             recorder.stop("it returns arrays that share memory")
-        if recorder.reason is None:
-            for i in raw:
-                parts[i] = copy(results[i][1].constant)
-            changed = [(x.grad, y) for x, y in stage.gradients if y is not None]
-            changed += [(x if what == "array" else x.grad, y) for x, what, y in stage.rebound]
-            for tensor, x in (*leaving, *changed):
-                if x.constant is not None:
-                    tensor.array = copy(x.constant)
+        changed = [y for *_, y in (*stage.gradients, *stage.rebound) if y is not None]
+        shown += [buffer(x.constant) for x in changed if x.constant is not None]
+        for x in (*recorder.contents, *[out for call in recorder.calls for out in call.outs]):
+            if x.kind == "array" and x.constant is not None and buffer(x.constant) in shown:
+                x.constant = copied(recorder.backend, x.constant)
 
     def _result(self, x, grads):
         stop, stage, var = self.recorder.stop, self.stage, None

@@ -2,7 +2,7 @@
 
 A call that writes in place stays on the tape as it was made, and names the array that it
 overwrites. Two values that show the same memory, such as an array and its transpose, share a
-`Memory`. Whoever moves, merges or removes calls must compare which memory these read and write.
+`Memory`. Whoever moves or removes calls must compare which memory these read and write.
 """
 
 import math
@@ -14,7 +14,7 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from ..backends import backend_of, namespace_of
 from ..backends.declarations import declaration
-from .cells import Cell, Exactly, is_compared
+from .cells import Cell, Exactly, is_compared, same
 
 
 class Memory:
@@ -98,6 +98,7 @@ class Call:
         pure.
     writes: whether it overwrites its first argument, an array or a tuple of arrays.
     communicates: whether it communicates with other processes.
+    declared: the `Declaration` of the function.
     """
 
     function: Any
@@ -109,14 +110,12 @@ class Call:
     several = communicates = False
     _operands = None
 
+    def __post_init__(self):
+        self.declared = declaration(self.function)
+
     @property
     def name(self):
         return name_of(self.function)
-
-    @property
-    def declared(self):
-        """The `Declaration` of the function."""
-        return declaration(self.function)
 
     @property
     def is_elementwise(self):
@@ -204,43 +203,13 @@ def substituting(new):
     return lambda x: new.get(x, x) if type(x) is Value else x
 
 
-def simplify(calls, outputs, duplicate):
-    """Remove the calls that a program need not make.
-
-    These are calls whose results nobody uses, calls that are equal to earlier ones, and copies of
-    arrays that nobody overwrites. Two outputs that each had their own memory keep it.
+def living(calls, outputs):
+    """The calls that have an effect or compute what an output needs.
 
     outputs: the values that are needed after the last call.
-    duplicate: the function that copies an array.
-
-    Returns the remaining calls, and a dict from values that are no longer computed to the equal
-    ones that replace them.
     """
     _keep_constants(calls)
-    calls = _living(calls, outputs)
-    new = _merged(calls, duplicate, {x.root() for x in outputs})
-    for call in calls:
-        call.replace(new)
-    return _living(calls, [new.get(x, x) for x in outputs]), new
-
-
-def _keep_constants(calls):
-    """Unset `Value.constant` of results that may differ from run to run after all.
-
-    While a function is recorded, a result of constants counts as constant. It is none if a call
-    overwrites its memory, or that of an operand.
-    """
-    for call in calls:
-        is_constant = call.is_pure and not call.writes
-        is_constant = is_constant and all(x.constant is not None for x in call.operands())
-        for out in call.outs:
-            if not is_constant or (out.memory is not None and out.memory.is_written):
-                out.constant = None
-
-
-def _living(calls, outputs):
-    """The calls that have an effect or compute what an output needs."""
-    needed, memories, living = set(), set(), []
+    needed, memories, found = set(), set(), []
 
     def need(values):
         for x in values:
@@ -260,107 +229,23 @@ def _living(calls, outputs):
         else:
             is_needed = not needed.isdisjoint(call.outs) or not call.is_pure or call.may_fail
         if is_needed:
-            living.append(call)
+            found.append(call)
             need((*call.operands(), *call.outs))
-    return living[::-1]
+    return found[::-1]
 
 
-def _merged(calls, duplicate, leaving):
-    """A dict from values to equal ones that are computed earlier.
+def _keep_constants(calls):
+    """Unset `Value.constant` of results that may differ from run to run after all.
 
-    leaving: the roots of the values that leave the program.
+    While a function is recorded, a result of constants counts as constant. It is none if a call
+    overwrites its memory, or that of an operand.
     """
-    known, new, versions = {}, {}, {}
-    apart, members = _apart(calls), {}
-
-    def merge(outs, firsts):
-        """Replace the values ``outs`` by ``firsts``; returns whether that is allowed."""
-        pairs = [(out.root(), x.root()) for out, x in zip(outs, firsts, strict=True)]
-        for root, first in pairs:
-            mine, others = members.get(root, {root}), members.get(first, {first})
-            is_given = root.memory is not None and not first.memory.is_own
-            if not mine.isdisjoint(leaving) and (is_given or not others.isdisjoint(leaving)):
-                return False
-            if any(not mine.isdisjoint(apart.get(x, ())) for x in others):
-                return False
-        for root, first in pairs:
-            members.setdefault(first, {first}).update(members.get(root, {root}))
-        new.update(zip(outs, firsts, strict=True))
-        return True
-
     for call in calls:
-        if call.writes:
-            for x in call.targets():
-                versions[x.memory] = versions.get(x.memory, 0) + 1
-        if call.writes or not call.is_pure or not call.outs or call.declared.aliases:
-            continue
-        if any(out.memory is not None and out.memory.is_written for out in call.outs):
-            continue
-        if call.function is duplicate:
-            (source,) = call.args
-            if source.strides == call.outs[0].strides and not source.memory.is_written:
-                merge(call.outs, [new.get(source, source)])
-            continue
-        key = _key(call, new, versions)
-        if key is not None:
-            equal = known.setdefault(key, [])
-            if any(merge(call.outs, first.outs) for first in equal):
-                continue
-            if equal and call.outs[0] in leaving and not call.several:
-                call.function, call.args, call.kwargs = duplicate, (equal[0].outs[0],), {}
-                call._operands = None
-            equal.append(call)
-    return new
-
-
-def _apart(calls):
-    """For each root, the other roots that must not be merged with it into one array.
-
-    These are the operands of one call, since BLAS computes the product of a matrix and itself in
-    another way than that of two equal matrices.
-    """
-    apart = {}
-    for call in calls:
-        if len(call.operands()) > 1 and not call.is_elementwise and not call.is_view():
-            roots = {x.root() for x in call.operands() if x.memory is not None}
-            if len(roots) > 1:
-                for root in roots:
-                    apart.setdefault(root, set()).update(roots - {root})
-    return apart
-
-
-def _key(call, new, versions):
-    """A hashable key that calls with equal results share; None if an argument is not hashable.
-
-    versions: by memory, how often it has been overwritten before the call.
-    """
-
-    def hashable(x):
-        kind = type(x)
-        if kind is Value:
-            return new.get(x, x), versions.get(x.memory, 0)
-        if kind not in NESTED:
-            return comparable(x)
-        return kind, *map(hashable, _items(x))
-
-    key = call.function, *map(hashable, call.args), hashable(call.kwargs)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
-
-
-def comparable(x):
-    """``x`` in a form that ``==`` compares exactly.
-
-    Numbers are compared by their bits. Dtypes and devices are compared by their own ``==``, since
-    a library may make a new object each time.
-    """
-    kind = type(x)
-    if kind is int or kind is str or x is None:
-        return x
-    return kind, Exactly(x) if is_compared(kind) or hasattr(x, "shape") else x
+        is_constant = call.is_pure and not call.writes
+        is_constant = is_constant and all(x.constant is not None for x in call.operands())
+        for out in call.outs:
+            if not is_constant or (out.memory is not None and out.memory.is_written):
+                out.constant = None
 
 
 class Unsupported(Exception):
@@ -387,7 +272,6 @@ class Tape:
     device: the device of all arrays, if the library has several.
     tensors: for each tensor of the state a tuple of it, its node, that node's ``watch``, whether
         it has a gradient, and whether it keeps its array.
-    aliases: pairs of the position of an argument, and the tensor of the state that has its array.
     same_counts: see `Stage`.
     optimizers: for each optimizer that has made a step, it and, for each of its groups, the
         hyper-parameters that are no numbers: pairs of a position and a value.
@@ -416,7 +300,7 @@ class Tape:
 
     # The tape of a backward sweep, see `derivatives`, has none of these.
     graph = is_recording = structure = result_structure = None
-    rebound = gradients = changed = skips = optimizers = same_counts = tensors = aliases = ()
+    rebound = gradients = changed = skips = optimizers = same_counts = tensors = ()
     generators = ()
 
     def __init__(self, recorder, **values):
@@ -426,27 +310,22 @@ class Tape:
 
     def matches(self, other):
         """Whether two recordings had the same signature and found the same conditions to hold."""
-        paths = [([call.outs for call in x.prologue], x.conditions) for x in (self, other)]
-        one, two = _describing(self)(paths[0]), _describing(other)(paths[1])
-        return self.signature == other.signature and one == two
+        if self.signature != other.signature:
+            return False
+        one, two = [([c.outs for c in x.prologue], x.conditions) for x in (self, other)]
+        return _comparison(self, other)(one, two)
 
     def finish(self):
-        """Simplify the calls, and find out what a program needs; may raise Unsupported."""
+        """Drop needless calls, and find out what a program needs; may raise Unsupported."""
         leaving = [value for _, _, value in self.rebound]
         leaving += [value for _, value in self.gradients if value is not None]
         leaving += self.returned()
         leaving += [var for _, var, _ in self.skips]
         if self.graph is not None:
             leaving += self.graph.values
-        self.calls, new = simplify(self.calls, leaving, self.duplicate)
-
-        found = substituting(new)
-        self.leaving = list(dict.fromkeys(map(found, leaving)))
-        self.rebound, self.gradients = mapped((self.rebound, self.gradients), found)
-        self.skips = [(o, found(var), counts) for o, var, counts in self.skips]
-        self.results = [(k, mapped(v, found) if k in _LEAVING else v) for k, v in self.results]
+        self.calls, self.leaving = living(self.calls, leaving), [*dict.fromkeys(leaving)]
         if self.graph is not None:
-            self.graph.finish(self, found)
+            self.graph.finish(self)
             self.results += [
                 ("number" if x.kind == "number" else "array", x) for x in self.graph.kept
             ]
@@ -483,9 +362,6 @@ class Tape:
         moving = {id(x) for x, what, _ in self.rebound if what == "array"}
         used = {x.root() for call in self.calls for x in (*call.operands(), *call.outs)}
         used.update([x.root() for x in self.leaving])
-        for x in self.numbers:
-            if x.source is not None and x.source.holder[0] == "element":
-                used.add(x.source.holder[1])
         self.pinned, self.floating, self.unread = {}, {}, set()
         for x in self.inputs:
             kind, holder = x.source.kind, x.source.holder
@@ -550,53 +426,59 @@ def signature_of(leaves, state, raw, backend):
     return given, kept, shared, thread.recording
 
 
-def _describing(tape):
-    """A function that describes the contents of a tape, so that descriptions can be compared.
+def _comparison(one, other):
+    """A function that compares what stands at the same place in two recordings.
 
-    Two recordings that did the same have equal descriptions. The function identifies a value that
-    a call computes by the order in which it first meets the values.
+    Two values that calls compute agree if they first stand at the same place, and always together.
     """
-    known = {}
+    partner = {}
 
-    def of_value(x):
-        if x.source is not None:
-            return x.source.kind, mapped(x.source.holder, of)
-        if x.constant is not None and x.call is None:
-            to_numpy = backend_of[type(x.constant)].to_numpy
-            return x.shape, x.dtype, to_numpy(x.constant).tobytes()
-        return len(known), x.shape, x.dtype
-
-    def of(x):
-        if type(x) is Value:
-            if x not in known:
-                known[x] = of_value(x)
-            return known[x]
-        if type(x) is Cell:
-            return x.kind, id(x.container), x.key
+    def agree(x, y):
+        kind = type(x)
+        if kind is not type(y):
+            return False
+        if kind is Value:
+            if x in partner or y in partner:
+                return partner.get(x) is y and partner.get(y) is x
+            partner[x], partner[y] = y, x
+            return x.shape == y.shape and x.dtype == y.dtype and agree(_origin(x), _origin(y))
+        if kind in NESTED or kind is Input:
+            x, y = [*_items(x)], [*_items(y)]
+            return len(x) == len(y) and all(map(agree, x, y))
         if isinstance(x, Tensor):
-            return tape.argument_of.get(id(x), (type(x), id(x)))
-        return name_of(x) if callable(x) else comparable(x)
+            return one.argument_of.get(id(x), id(x)) == other.argument_of.get(id(y), id(y))
+        if kind is Cell:
+            return x.container is y.container and x.kind == y.kind and x.key == y.key
+        if x is y or callable(x):
+            return x is y or name_of(x) == name_of(y)
+        return same(x, y) if is_compared(kind) or hasattr(x, "shape") else x == y
 
-    return lambda x: mapped(x, of)
+    return agree
 
 
-def _described(tape):
-    """What was recorded, as pairs of a text and a description."""
-    of = _describing(tape)
+def _origin(x):
+    """Where a value comes from that no call computes: its `Input`, or the bytes of a constant."""
+    if x.constant is None or x.call is not None:
+        return x.source
+    return backend_of[type(x.constant)].to_numpy(x.constant).tobytes()
+
+
+def _parts(tape):
+    """What was recorded, as pairs of a text and nested containers."""
     for number, call in enumerate((*tape.prologue, *tape.calls)):
-        kwargs = call.kwargs and of(call.kwargs)
-        yield f"call {number} is {call.name}", (of(call.args), kwargs, of(call.outs))
+        yield f"call {number} is {call.name}", (call.args, call.kwargs, call.outs)
     for what in "rebound", "gradients", "changed":
-        yield f"what it changes ({what})", of(getattr(tape, what))
+        yield f"what it changes ({what})", getattr(tape, what)
     graph = tape.graph and (tape.graph.nodes, tape.graph.places)
-    yield "what it returns", of((tape.results, graph))
+    yield "what it returns", (tape.results, graph)
 
 
 def first_difference(one, other):
     """The first difference between two recordings of a function, as a text; None if they agree."""
-    for (a, x), (b, y) in zip(_described(one), _described(other), strict=False):
+    agree = _comparison(one, other)
+    for (a, x), (b, y) in zip(_parts(one), _parts(other), strict=False):
         if a != b:
             return f"{a} in one and {b} in the other"
-        if x != y:
+        if not agree(x, y):
             return f"{a}, which is not the same in both"
     return None

@@ -20,7 +20,7 @@ from ..backends.base import Backend
 from ..backends.declarations import declaration, declare
 from ..tools.observing import in_line, user_line
 from .numbers import Key, Number
-from .tape import Input, mapped
+from .tape import mapped
 from .updates import RecordedUpdater
 
 NUMBERS = {Number, Key}
@@ -369,21 +369,6 @@ class TracedBackend(Backend):
             return self.real.create(name, *args, **keywords)
         return recorder.call(self.real.create, (name, *args), keywords)
 
-    def to_list(self, array):
-        recorder, root = array.recorder, array.var.root()
-        is_state = root.source is not None and root.source.kind in ("tensor", "held")
-        if (
-            is_state
-            and root.size == 1
-            and not root.memory.is_written
-            and thread.recorder is recorder
-            and "cpu" in self.real.device(array.value)
-        ):
-            source = Input("number", ("element", root))
-            return recorder.number(source, self.real.to_list(array.value)).plain()
-        recorder.read("the value of a tensor is read")
-        return self.real.to_list(array.value)
-
     def read_later(self, array):
         return Outcome(array)
 
@@ -429,7 +414,7 @@ def _passed_on(name):
 
 for _name in ("device", "buffer", "buffer_size", "memory_owner", "nbytes", "scope"):
     setattr(TracedBackend, _name, _asked(_name))
-for _name in ("to_numpy", "host_array", "format"):
+for _name in ("to_list", "to_numpy", "host_array", "format"):
     setattr(TracedBackend, _name, _reading_array(_name))
 for _name in ("dtype", "is_floating", "is_complex", "has_device", "generator"):
     setattr(TracedBackend, _name, _passed_on(_name))

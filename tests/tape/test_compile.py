@@ -579,21 +579,18 @@ def test_functions_that_read_values_run_as_they_are(read):
 
 
 @pytest.mark.slow
-def test_an_interrupt_anywhere_while_recording_changes_nothing():
+def test_an_interrupt_anywhere_while_recording_leaves_real_arrays():
     model, optimizer, step = trainer(mlp, optim.Adam)
     inputs = normal(4, 3), normal(4, 1)
     step(*inputs)
-    before = state_of(model, optimizer)
-    random_state = repr(gg.random.default_generator().get_state())
-    arrays = [p.array for p in model.parameters()]
     for number in range(1, 60_000, 9_001):
         compiled = gg.compile(step)
         with suppress(KeyboardInterrupt):
-            interrupted(functools.partial(compiled.program, *inputs), number)
-        assert all(p.array is a for p, a in zip(model.parameters(), arrays, strict=True))
-        same(state_of(model, optimizer), before)
-        assert repr(gg.random.default_generator().get_state()) == random_state
+            interrupted(functools.partial(compiled, *inputs), number)
         assert thread.recorder is None
+        arrays = [x.array for p in model.parameters() for x in (p, p.grad) if x is not None]
+        arrays += [x for state in optimizer._states.values() for x in state.arrays.values()]
+        assert {*map(type, arrays)} == {np.ndarray}
     compiled(*inputs)
 
 

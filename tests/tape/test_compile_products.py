@@ -111,7 +111,7 @@ def test_gradients_of_products(name):
         replays(gg.grad(lambda x: gg.sum(gg.grad(loss)(x) * x)), *[(x,)] * 2)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "checkpoint"])
 def test_gradients_after_the_program(name):
     compiled = gg.compile(PROGRAMS[name])
     for x in inputs(SHAPES[:2]):
@@ -155,41 +155,6 @@ def test_layers_with_equal_weights():
             return first @ second.T, first @ again.T, first @ first.T, product
 
         replays(f, *[(x,)] * 2)
-
-
-def calls_of(function, x):
-    return [row["function"] for row in gg.compile(function).program(x).rows]
-
-
-def test_equal_calls_are_made_once_where_no_product_tells_them_apart():
-    x = next(inputs())
-
-    def elementwise(x):
-        return gg.exp(x) * gg.exp(x) + gg.maximum(gg.exp(x), 2) - gg.tensor(x)
-
-    assert calls_of(elementwise, x).count("exp") == 1
-    assert "duplicate" not in calls_of(elementwise, x)
-
-    def other_products(x):
-        return gg.exp(x) @ gg.cos(x).T, gg.exp(x) @ gg.cos(x).T, gg.sin(x) @ gg.sin(x).T
-
-    calls = calls_of(other_products, x)
-    assert [calls.count(name) for name in ("exp", "cos", "sin", "matmul")] == [1, 1, 2, 2]
-
-
-def test_a_product_that_is_computed_again_is_made_once():
-    def f(x):
-        return [gg.exp(x) @ gg.exp(x).T for _ in range(3)], gg.exp(x) * gg.exp(x)
-
-    calls = calls_of(f, next(inputs()))
-    assert [calls.count(name) for name in ("exp", "matmul")] == [2, 1]
-
-
-def test_a_copy_is_made_of_what_it_meets():
-    calls = calls_of(of_two(PRODUCTS["copies of the second"]), next(inputs()))
-    assert [calls.count(name) for name in ("exp", "duplicate")] == [2, 2]
-    calls = calls_of(of_two(lambda x, y: (x @ y.T, gg.tensor(y) * 2)), next(inputs()))
-    assert [calls.count(name) for name in ("exp", "duplicate")] == [2, 0]
 
 
 # Runs the tests above in a process whose OpenBLAS has other kernels.
