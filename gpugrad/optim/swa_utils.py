@@ -93,10 +93,8 @@ class AveragedModel(Module):
     def update_parameters(self, model: Module) -> None:
         """Include the parameters that ``model`` has now in the averages. The first are copied.
 
-        On a GPU call it after a compiled step, not in it. The count is on the CPU, so that it can
-        be read without waiting, and `gpugrad.compile` runs a step that writes to both devices
-        without compiling it. With ``device="cuda"`` the count is on the GPU; then it raises
-        RuntimeError, since it cannot record that the count is read.
+        Call it after a compiled step, not in it: it reads the count of averaged models, and
+        `gpugrad.compile` runs a step that reads a value without compiling it.
 
         Raises ValueError if the model has other parameters or buffers than the copy; nothing has
         changed then.

@@ -158,7 +158,7 @@ class Run:
     def functions(self):
         example, model, optimizer = self.example, self.model, self.optimizer
         schedule, criterion = self.schedule, LOSSES[self.example.loss]
-        weights, scaler, average = self.weights, self.scaler, self.average
+        weights, scaler = self.weights, self.scaler
 
         def loss_of(x, y):
             with gg.amp.autocast(dtype=gg.float16, enabled=scaler.is_enabled()):
@@ -185,8 +185,6 @@ class Run:
                 nn.utils.clip_grad_value_(model.parameters(), 0.01)
             scaler.step(optimizer)
             scaler.update()
-            if average:
-                average.update_parameters(model)
             if schedule and example.steps_inside:
                 schedule.step()
             if example.zero == "after":
@@ -215,6 +213,8 @@ class Run:
                 self.optimizer.zero_grad()
             result = self.step(x, y)
             self.found += [result["loss"].detach(), result["norm"], result["loss"].requires_grad]
+            if self.average:  # outside, since it reads how many models it has averaged
+                self.average.update_parameters(self.model)
             if self.schedule and not self.example.steps_inside:
                 self.schedule.step()
             self.collect()
