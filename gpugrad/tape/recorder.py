@@ -14,6 +14,7 @@ from .._thread_state import thread
 from ..backends import SCALARS, backend_of, namespace_of
 from ..tools.observing import in_line, user_line
 from .cells import content_of
+from .draws import Draw
 from .libraries import is_own
 from .numbers import Key, Number
 from .tape import NESTED, Call, Memory, Value, mapped
@@ -33,6 +34,7 @@ class Recorder:
         tensors and optimizers that `Reach` has not found.
     raw: the raw arrays that the function reaches; guards compare their contents.
     calls, prologue, conditions, afterwards, inputs: see `Tape`.
+    generators: the keys of a dict are the random generators from which the function has drawn.
     reason: why the recording cannot be used, or None.
     retry: if there is a reason, whether to record a later call: True, False, or "once" if the next
         call may be recorded, but the function is given up if that one stops for such a reason too.
@@ -48,7 +50,7 @@ class Recorder:
         self.several_devices = backend.several_devices
         self.used_devices = set()  # of all results and constants, if the library has several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
-        self.inputs = []
+        self.inputs, self.generators = [], {}
         self.devices = {}  # by input, if devices are to be compared
         self.reason, self.retry = None, False
         self.watch = None  # the profile function of the `Witness`
@@ -64,6 +66,7 @@ class Recorder:
         self._memories = {}  # by the buffer of an input
         # By the id of a real array, a traced array that nobody but the function keeps alive.
         self._droppable = WeakValueDictionary()
+        self._draws = {}  # by a generator and its state, what was drawn, and the state then
         self._kept = []  # keeps arrays alive while their ids are keys in these tables
         self._alive = []  # weak references to traced arrays and numbers
         self._thread = threading.get_ident()
@@ -83,7 +86,7 @@ class Recorder:
     def forget(self):
         """Drop all references to arrays and tensors, except those of the tape."""
         self._constants, self._kept, self._memories, self.contents = {}, [], {}, {}
-        self.known, self.strangers = {}, []
+        self.known, self.strangers, self._draws = {}, [], {}
 
     def leaked(self):
         """The traced arrays and numbers that are still alive."""
@@ -109,15 +112,6 @@ class Recorder:
         number = Number(self, var, value)
         self._alive.append(ref(number))
         return number
-
-    def key(self, function, value):
-        """A `Key` that each run of the tape draws by calling ``function``."""
-        call = Call(function, (), {}, is_pure=False)
-        var = Value("number")
-        var.call, var.dtype = call, "key"
-        call.outs.append(var)
-        self.prologue.append(call)
-        return Key(self, var, value)
 
     def compute(self, function, args):
         """Call ``function`` on numbers; returns a `Number` that each run of the tape computes."""
@@ -151,6 +145,51 @@ class Recorder:
             self._conditions.add(known)
             self.conditions.append((function, args, outcome))
         return outcome
+
+    # Random numbers
+
+    def draw(self, generator, name, args):
+        """A traced array of random numbers, which each run of the tape draws anew."""
+        function = Draw(generator, name)
+
+        def draw():
+            return self.call(function, args, is_pure=False)
+
+        return self._drawn(generator, (name, repr(args)), draw)
+
+    def draw_key(self, generator):
+        """A `Key` that each run of the tape draws anew."""
+
+        def fresh():
+            return generator._keys.fresh()
+
+        def draw():
+            call, var = Call(fresh, (), {}, is_pure=False), Value("number")
+            var.call, var.dtype = call, "key"
+            call.outs.append(var)
+            self.prologue.append(call)
+            return Key(self, var, fresh())
+
+        return self._drawn(generator, "key", draw)
+
+    def _drawn(self, generator, what, draw):
+        """``draw()``, or the result of an earlier draw of ``what`` from the generator's state.
+
+        `checkpoint` puts a generator back into such a state, to draw the same again.
+        """
+        self.generators[generator] = None
+        state = generator.get_state()
+        before = generator, repr(state)
+        if before in self._draws:
+            known, result, after = self._draws[before]
+            if known == what:
+                generator.set_state(after)
+                return result
+            self.refuse_seed()
+        result, after = draw(), generator.get_state()
+        if after != state:  # as it is after drawing no elements
+            self._draws[before] = what, result, after
+        return result
 
     # Arrays
 

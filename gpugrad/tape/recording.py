@@ -18,7 +18,7 @@ from ..transforms.recomputing import Recomputed
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE
 from .derivatives import Graph, plan_for
-from .draws import NotedDraws
+from .draws import foreign_states
 from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import Reach
@@ -157,27 +157,25 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
-        draws = NotedDraws(recorder, reach.foreign_generators)
         state = [x for key, x in reach.tensors.items() if key not in stage.arguments]
         signature = signature_of(leaves, state, recorder.raw, recorder.backend)
         was_recording = thread.recording
         seen = [t.codes for t in self.known if t.signature == signature]
-        outer, witness = thread.draws, Witness(recorder, *seen[:1])
-        tape = None
+        witness, tape = Witness(recorder, *seen[:1]), None
+        foreign = foreign_states(reach.foreign_generators) if witness.is_needed else None
         try:
             try:
                 thread.recorder = recorder
                 stage.enter()
                 traced, named = self._traced_arguments(leaves, args, kwargs)
                 recorder.start, recorder.known = next_order(), stage.originals
-                thread.draws = (draws, *outer)
                 with witness:
                     result = self.function(*traced, **named)
             finally:
                 self.is_recording = thread.recording
-                thread.draws = outer
-                draws.end()
                 stage.leave()
+            if foreign and foreign != foreign_states(reach.foreign_generators):
+                recorder.stop("it draws random numbers from Python or another library")
             if recorder.has_failed:
                 reason = "it handles an error of a call, which depends on values"
                 recorder.stop(reason, "once")
@@ -191,10 +189,9 @@ class _Recording:
                 stage.guard_groups()
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
-                tape = self._tape(structure, parts, result, result_structure, draws, signature)
+                tape = self._tape(structure, parts, result, result_structure, signature)
         finally:  # again, in case Ctrl-C has interrupted the first time
             thread.recorder = None
-            thread.draws = outer
             stage.leave()
         return self._real_result(result, parts, result_structure), tape
 
@@ -221,7 +218,7 @@ class _Recording:
 
     # The tape
 
-    def _tape(self, structure, parts, result, result_structure, draws, signature):
+    def _tape(self, structure, parts, result, result_structure, signature):
         """The tape of the recording; None if the recording has stopped."""
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
@@ -262,7 +259,7 @@ class _Recording:
             device=next(iter(devices)) if recorder.several_devices and devices else None,
             codes=self.codes, reach=reach, leaves=[row for row, _ in signature[0]],
             argument_of=stage.arguments, tensors=tensors,
-            same_counts=stage.same_counts, optimizers=flags, generators=[*draws.replaced],
+            same_counts=stage.same_counts, optimizers=flags, generators=[*recorder.generators],
             rebound=stage.rebound, gradients=stage.gradients, changed=stage.changed,
             skips=stage.skips, results=results, graph=graph,
         )  # fmt: skip
