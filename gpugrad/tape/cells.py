@@ -100,6 +100,13 @@ def is_compared(kind):
     return kind in _EQUAL or (kind in backend_of and kind not in namespace_of)
 
 
+def can_vary(value):
+    """Whether a hyper-parameter is a number or a tuple of numbers, which a program reads anew."""
+    if isinstance(value, tuple):
+        return all(map(can_vary, value))
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 class Exactly:
     """Wraps a value, so that ``==`` compares it by `same`."""
 

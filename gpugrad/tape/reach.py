@@ -31,7 +31,7 @@ from ..optim.lr_scheduler import LRScheduler
 from ..optim.optimizer import Optimizer
 from ..random import Generator
 from ..transforms.custom import custom_vjp
-from .cells import SIMPLE, Cell, content_of, hold, is_compared
+from .cells import SIMPLE, Cell, can_vary, content_of, hold, is_compared
 from .code import facts_of, imported
 from .draws import has_state
 from .libraries import computes, is_own, module_of, slots_of, takes_stand_ins
@@ -216,7 +216,9 @@ class Reach:
                     self._guard(values, len(values), "len")
                     if "__getattr__" in values:
                         self._refuse(f"it names {module.__name__}, which has a __getattr__")
-                for name in [n for n in self.names - known if n in values]:
+                # A function that computes names may look up any member of a module.
+                names = self.names | values.keys() if own and self.computes_names else self.names
+                for name in [n for n in names - known if n in values]:
                     looked = True
                     known.add(name)
                     value, cell = values[name], Cell("item", values, name)
@@ -232,12 +234,6 @@ class Reach:
                             self._refuse("it names sys.modules")
                         if value is decimal.Decimal:
                             self._refuse("it computes with decimals, whose precision may change")
-        if self.computes_names:  # a function may look up any member of a module
-            for module, known in self._python_modules.values():
-                if is_own(module.__name__):
-                    for name, value in [*vars(module).items()]:
-                        if name not in known:
-                            self._guard(Cell("item", vars(module), name), value)
 
     def _other(self, x):
         kind = type(x)
@@ -355,8 +351,7 @@ class Reach:
         self.passed.update(*[x.passed for x in facts])
         self.asks_types |= any(x.asks_types for x in facts)
         self.reads_arrays |= any(x.reads_arrays for x in facts)
-        is_open = any(x.computes_names for x in facts)
-        self.computes_names |= is_open
+        self.computes_names |= any(x.computes_names for x in facts)
         self._guard(Cell("attr", function, "__code__"), function.__code__)
         freevars = function.__code__.co_freevars
         for name, cell in zip(freevars, function.__closure__ or (), strict=True):
@@ -365,11 +360,11 @@ class Reach:
             except ValueError:
                 self._guard(Cell("attr", cell, "cell_contents"), True, "missing")
             else:
-                self._named(value, Cell("attr", cell, "cell_contents"), name, is_open)
+                self._named(value, Cell("attr", cell, "cell_contents"), name)
         for name in {name for x in facts for name in x.read}:
             for place in (function.__globals__, vars(builtins)):
                 if name in place:
-                    self._named(place[name], Cell("item", place, name), name, is_open)
+                    self._named(place[name], Cell("item", place, name), name)
                     break
                 # If the name is added here later, it hides the one in the next place.
                 self._globals.setdefault(id(place), (place, set()))[1].add(name)
@@ -384,13 +379,11 @@ class Reach:
             self._walk(getattr(function, name), Cell("attr", function, name))
         self._items(vars(function), True)
 
-    def _named(self, value, cell, name, computes_names=False):
+    def _named(self, value, cell, name):
         """Visit what code finds under a name. A function in C that it only calls is only guarded.
 
         The `Witness` sees that function when it runs.
         """
-        if computes_names and isinstance(value, types.ModuleType) and is_own(value.__name__):
-            self.names.update(vars(value))
         if isinstance(value, types.BuiltinFunctionType) and name not in self.passed:
             self._guard(cell, value)
         else:
@@ -441,11 +434,10 @@ class Reach:
         self._guard(optimizer.param_groups, len(optimizer.param_groups), "len")
         for group in optimizer.param_groups:
             self._guard(group, len(group), "len")
-            self._guard(Cell("item", group, "params"), params := group["params"])
-            self._guard(params, len(params), "len")
-            for k, p in enumerate(params):
-                self.tensor(p)
-                self._guard(Cell("item", params, k), p)
+            for name, value in group.items():
+                if not can_vary(value):
+                    self._guard(Cell("item", group, name), value)
+            self._items(group["params"])
         self._walk(type(optimizer))
 
 

@@ -24,7 +24,7 @@ from .numbers import Number
 from .reach import Reach
 from .recorder import Recorder
 from .run import MISS
-from .stage import Stage, can_vary, release
+from .stage import Stage, release
 from .tape import Input, Tape, signature_of
 from .tracing import Traced, copied, real_of
 from .witness import Witness
@@ -248,18 +248,13 @@ class _Recording:
             return None
         for key in stage.arguments:  # which the tape must not keep alive
             del reach.tensors[key]
-        flags = [
-            (o, [[(k, v) for k, v in enumerate(h.values) if not can_vary(v)] for h in o._hyper])
-            for o in reach.optimizers
-            if o in stage.stepped
-        ]
         return Tape(
             recorder, signature=signature, structure=structure, result_structure=result_structure,
             is_recording=thread.recording,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
             codes=self.codes, reach=reach, leaves=[row for row, _ in signature[0]],
             argument_of=stage.arguments, tensors=tensors,
-            same_counts=stage.same_counts, optimizers=flags, generators=[*recorder.generators],
+            same_counts=stage.same_counts, optimizers=stage.stepped,
             rebound=stage.rebound, gradients=stage.gradients, changed=stage.changed,
             skips=stage.skips, results=results, graph=graph,
         )  # fmt: skip

@@ -10,10 +10,9 @@ import types
 from weakref import ref
 
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, watched, writes
-from ..backends import backend_of
+from ..autograd.graph import Leaf, Node, watched
 from ..optim.optimizer import ParameterState
-from .cells import ABSENT, SIMPLE, Cell, hold, same
+from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
 from .libraries import slots_of
 from .numbers import Number
 from .tape import Input
@@ -28,7 +27,7 @@ class Stage:
         its gradient, or None.
     traced: by the id of each Tensor the traced array in it.
     same_counts: lists of the `ParameterState`s that have the same step counts.
-    stepped: the optimizers that have made a step.
+    stepped: the keys of a dict are the optimizers that have made a step.
     rebound, gradients, changed, skips: see `Tape`; `leave` makes them.
     """
 
@@ -38,9 +37,10 @@ class Stage:
         self.arguments = arguments
         self.originals, self.traced = {}, {}
         self.grads = {}  # by the id of a Tensor, a weak reference to the traced array of its grad
-        self.same_counts, self.stepped = [], set()
+        self.same_counts, self.stepped = [], {}
         # Each row has what `leave` needs to undo one change that `enter` has made.
         self.states, self.groups, self.boundary, self.schedulers = [], [], [], []
+        self.stand_ins = {}  # by a `ParameterState` with traced arrays, the real one and its counts
         self.unwatched = []  # leaves without hooks
         self.is_scheduling = self.has_left = False
 
@@ -127,7 +127,7 @@ class Stage:
 
         Its ``param_groups`` keep plain numbers, since the function's own code may read them.
         """
-        recorder = self.recorder
+        recorder, states = self.recorder, optimizer._states
         for i, group in enumerate(optimizer.param_groups):
             real = optimizer._hyper[i]
             named = [*enumerate(zip(optimizer.defaults, real.values, strict=True))]
@@ -136,33 +136,33 @@ class Stage:
             ])  # fmt: skip
             self.groups.append((optimizer, i, dict(group), real, mine))
             optimizer._hyper[i] = mine
-        known_counts = {}
-        for p, state in optimizer._states.items():
+        optimizer._states, known = {**states}, {}
+        self.states.append((optimizer, states, optimizer._states))
+        for p, state in states.items():
             if id(p) not in self.originals:
                 continue
-            before = {name: getattr(state, name) for name in slots_of(ParameterState)}
-            traced = {
+            if state.counts not in known:
+                known[state.counts] = self._counts(state), []
+                self.same_counts.append(known[state.counts][1])
+            counts, alike = known[state.counts]
+            alike.append(state)
+            arrays = {
                 name: recorder.input(array, Input("held", Cell("item", state.arrays, name)))
                 for name, array in state.arrays.items()
             }
-            known = known_counts.get(state.counts)
-            if known is None:
-                self.same_counts.append([])
-                first = Cell("attr", state, "counts")
-                counts = tuple([
-                    recorder.number(Input("number", ("item", first, k)), value)
-                    for k, value in enumerate(state.counts)
-                ])  # fmt: skip
-                counts[0].is_unique = True  # a step groups parameters by it
-                known = known_counts[state.counts] = counts, self.same_counts[-1]
-            known[1].append(state)
-            self.states.append((optimizer, state, before, traced, known[0]))
-            state.array, state.arrays, state.values = p.array, traced, tuple(traced.values())
-            state.counts = known[0]
-            state.place = writes.place(p.array)
-            if state.entry is not None:
-                state.updater = backend_of[type(p.array)].multi_tensor_updater(p.array)
-                state.entry = (p.array, *state.values)
+            stand_in = ParameterState(p.array, arrays, counts, state.is_split)
+            optimizer._states[p] = stand_in
+            self.stand_ins[stand_in] = state, counts
+
+    def _counts(self, state):
+        """`Number`s for the counts of a `ParameterState`."""
+        place = Cell("attr", state, "counts")
+        counts = tuple([
+            self.recorder.number(Input("number", ("item", place, k)), value)
+            for k, value in enumerate(state.counts)
+        ])  # fmt: skip
+        counts[0].is_unique = True  # a step groups parameters by it
+        return counts
 
     def _hyper(self, optimizer, i, path, value):
         """What a step gets for a hyper-parameter, or for a member of one that is a tuple."""
@@ -271,36 +271,30 @@ class Stage:
 
     def _leave_states(self):
         stop = self.recorder.stop
-        known = {state for _, state, *_ in self.states}
-        for optimizer in self.reach.optimizers:
-            if optimizer._unread_skip is not None:
-                outcome, counts = optimizer._unread_skip
-                if isinstance(outcome, Outcome):
-                    noted = [(s, _var_of(before)) for s, before in counts]
-                    self.skips.append((optimizer, outcome.var, noted))
-                    counts = [(s, real_of(before)) for s, before in counts]
-                    optimizer._unread_skip = outcome.real, counts
-            for state in optimizer._states.values():
-                if state not in known and isinstance(state.array, Traced):
-                    stop("its optimizer makes its state", True)
-                    arrays = {name: real_of(a) for name, a in state.arrays.items()}
-                    ParameterState.__init__(
-                        state, real_of(state.array), arrays, real_of(state.counts), state.is_split
-                    )
-        for optimizer, state, before, traced, counts in self.states:
-            if state.arrays is not traced:
-                stop("its optimizer makes its state", True)
-                continue
-            new = state.counts
-            for name, value in before.items():
-                setattr(state, name, value)
-            if new is counts:
-                continue
-            self.stepped.add(optimizer)
-            if not all(type(x) is Number for x in new):
-                stop("an optimizer counts its steps in another way")
-            self.changed.append((Cell("attr", state, "counts"), _var_of(new)))
-            state.counts = real_of(new)
+        for optimizer, real, mine in self.states:
+            now = optimizer._states
+            states = real if now is mine else now
+            for p, state in now.items():
+                known, counts = self.stand_ins.get(state, (state, None))
+                if counts is None:
+                    states[p] = state
+                    if isinstance(state.array, Traced):
+                        stop("its optimizer makes its state", True)
+                        made = real_of((state.array, state.arrays, state.counts))
+                        ParameterState.__init__(state, *made, state.is_split)
+                elif state.counts is not counts:
+                    self.stepped[optimizer] = None
+                    if not all(type(x) is Number for x in state.counts):
+                        stop("an optimizer counts its steps in another way")
+                    self.changed.append((Cell("attr", known, "counts"), _var_of(state.counts)))
+                    known.counts = real_of(state.counts)
+            outcome, before = optimizer._unread_skip or (None, ())
+            if isinstance(outcome, Outcome):
+                before = [(self.stand_ins.get(s, (s,))[0], counts) for s, counts in before]
+                noted = [(s, _var_of(counts)) for s, counts in before]
+                self.skips.append((optimizer, outcome.var, noted))
+                optimizer._unread_skip = outcome.real, real_of(before)
+            optimizer._states = states  # last, in case Ctrl-C comes before
 
     def _leave_cells(self):
         """Note which places have new values; stops if a program could not change them so."""
@@ -346,13 +340,6 @@ def _take_out(x):
         now = x.array
         if _swap(x, now, real_of(now)):
             return now
-
-
-def can_vary(value):
-    """Whether a hyper-parameter is a number or a tuple of numbers, which a program reads anew."""
-    if isinstance(value, tuple):
-        return all(map(can_vary, value))
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def take_hyper(optimizer):
