@@ -307,13 +307,14 @@ class Reach:
             self._refuse(f"it names a {type(x).__name__} of more than {_LARGEST} items")
             return
         for key, item in pairs:
-            self._walk(key)
+            if type(key) is not str:
+                self._walk(key)
             self._walk(item, None if is_set else Cell("item", x, key), are_named and key)
 
     def _object(self, x):
         """Visit the attributes of an instance whose class looks them up in the ordinary way."""
         kind = type(x)
-        self._guard(x, kind, "type")
+        self._guard(Cell("attr", x, "__class__"), kind)
         values = getattr(x, "__dict__", None)
         if values is not None:
             self._guard(Cell("attr", x, "__dict__"), values)

@@ -7,11 +7,12 @@ repeat, it keeps the reason, and the function goes on.
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from weakref import WeakValueDictionary, ref
 
 from .._processes.communicating import Started
 from .._thread_state import thread
-from ..backends import SCALARS, backend_of, namespace_of
+from ..backends import backend_of, namespace_of
 from ..tools.observing import in_line, user_line
 from .cells import content_of
 from .draws import Draw
@@ -24,6 +25,25 @@ _PATIENCE = 0.1  # seconds
 _OF_SHAPES = {"ndim", "size", "shape", "can_cast", "isdtype", "result_type", "broadcast_shapes"}
 _PLAIN = {int, float, bool, str, type(None)}
 _HERE = {__name__, traced_types.__module__}
+
+
+def _unwatched(method):
+    """A method that runs without the profile function of the `Witness`, and is given that or None.
+
+    Most of what runs in a recording runs in such methods.
+    """
+
+    def run(self, *args, **kwargs):
+        watch = self.watch
+        if watch is None or sys.getprofile() is not watch:
+            return method(self, None, *args, **kwargs)
+        sys.setprofile(None)
+        try:
+            return method(self, watch, *args, **kwargs)
+        finally:
+            sys.setprofile(watch)
+
+    return run
 
 
 class Recorder:
@@ -139,11 +159,13 @@ class Recorder:
         """
         if thread.recorder is not self:
             return outcome
-        args = tuple([x.var if type(x) is Number else x for x in args])
-        known = function, tuple([(type(x), x) for x in args])
+        noted, known = [*args], function
+        for i, x in enumerate(args):
+            noted[i] = x.var if type(x) is Number else x
+            known = known, type(x), noted[i]
         if known not in self._conditions:
             self._conditions.add(known)
-            self.conditions.append((function, args, outcome))
+            self.conditions.append((function, tuple(noted), outcome))
         return outcome
 
     # Random numbers
@@ -262,19 +284,12 @@ class Recorder:
         self._alive.append(ref(traced))
         return traced
 
-    def call(self, function, args, kwargs=None, *, is_pure=True):
-        """Call a function of the real library and note the call; returns the traced result."""
-        watch = self.watch
-        if watch is None or sys.getprofile() is not watch:
-            return self._call(function, args, kwargs, is_pure)
-        sys.setprofile(None)  # most of what runs in a recording runs in here
-        try:
-            return self._call(function, args, kwargs, is_pure, watch)
-        finally:
-            sys.setprofile(watch)
+    @_unwatched
+    def call(self, watch, function, args, kwargs=None, *, is_pure=True):
+        """Call a function of the real library and note the call; returns the traced result.
 
-    def _call(self, function, args, kwargs, is_pure, watch=None):
-        """watch: the profile function that is to see what the library's function does."""
+        watch: the profile function that is to see what the library's function does, or None.
+        """
         found = []
         real, noted = self._both(args, found)
         named = noted_named = kwargs or {}
@@ -286,14 +301,7 @@ class Recorder:
         call = Call(function, noted, noted_named, is_pure)
         if call.declared.values_shape:
             self._check_shape(call, args, kwargs)
-        if watch is None:
-            return self._note(call, self._run(function, real, named, found), found)
-        sys.setprofile(watch)
-        try:
-            result = self._run(function, real, named, found)
-        finally:
-            sys.setprofile(None)
-        return self._note(call, result, found)
+        return self._note(call, self._run(function, real, named, found, watch), found)
 
     def _check_shape(self, call, args, kwargs):
         args, kwargs = mapped((args, kwargs or {}), lambda x: x if is_unknown(x) else None)
@@ -309,8 +317,8 @@ class Recorder:
             parts = result
             call.several = True
         else:
-            if kind in SCALARS and found and call.name not in _OF_SHAPES:
-                self.read(f"{call.name} returns a Python number")
+            if found and result is not NotImplemented and call.name not in _OF_SHAPES:
+                self.read(f"{call.name} returns no array")
             return result
         varying = [x for x in found if type(x) in NUMBERS or x.var.constant is None]
         is_constant = call.is_pure and not varying
@@ -349,6 +357,8 @@ class Recorder:
             var = Value("scalar", part)
         else:
             var = self._value(part)
+            if getattr(part.dtype, "hasobject", False):
+                self.stop("it computes with an array of Python objects")
             source = self._shown(part, found)
             if source is not None and aliases:
                 var.memory = source.var.memory
@@ -370,15 +380,10 @@ class Recorder:
         if base is None or 0 in part.shape:
             return None
         sources = [x for x in found if type(x) is self.kind]
-        for x in sources:
-            if x.value is base:
-                return x
-        buffer = self.backend.buffer(part) if sources else None
-        if buffer is not None:
-            for x in sources:
-                if self.backend.buffer(x.value) == buffer:
-                    return x
-        return None
+        shown = [x for x in sources if x.value is base]
+        if sources and not shown and (buffer := self.backend.buffer(part)) is not None:
+            shown = [x for x in sources if self.backend.buffer(x.value) == buffer]
+        return shown[0] if shown else None
 
     def _both(self, args, found):
         """The real arguments of a call, and what the tape has in their places.
@@ -414,17 +419,19 @@ class Recorder:
             return self.constant(x).var
         return mapped(x, self._noted) if kind in NESTED else x
 
-    def _run(self, function, real, named, found):
-        try:
-            if self.several_devices:
-                for x in found:
-                    if type(x) is self.kind:
-                        with self.backend.scope(x.value):
-                            return function(*real, **named)
-            return function(*real, **named)
-        except Exception:
-            self.has_failed = True
-            raise
+    def _run(self, function, real, named, found, watch=None):
+        arrays = [x.value for x in found if type(x) is self.kind] if self.several_devices else ()
+        with self.backend.scope(arrays[0]) if arrays else nullcontext():
+            try:
+                if watch is not None:
+                    sys.setprofile(watch)
+                return function(*real, **named)
+            except Exception:
+                self.has_failed = True
+                raise
+            finally:
+                if watch is not None:
+                    sys.setprofile(None)
 
     def communicate(self, function, operands, results, writes):
         """Make and note a call that communicates with other processes; see `communicating`."""
@@ -449,7 +456,8 @@ class Recorder:
             call.outs.append(var)
         return result
 
-    def write(self, target, function, args):
+    @_unwatched
+    def write(self, _, target, function, args):
         """Call ``function(target, *args)``, which overwrites ``target``, an array or several.
 
         Returns whether it has: given a tuple, the function may change nothing and return None.

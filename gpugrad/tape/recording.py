@@ -325,15 +325,12 @@ class _Recording:
 
     def _real_result(self, result, parts, structure):
         """The result with real arrays, also in its graph."""
-        for x in parts:
+        for x in (*parts, *self.recorder.strangers):
             if isinstance(x, Tensor) and type(x) is not BatchedTensor:
                 if isinstance(x.array, Traced):
                     x.array = self.recorder.backend.asarray(x.array.value)
                 if type(x.node) is Node:
                     make_real(x.node, self.recorder)
-        for x in self.recorder.strangers:
-            if type(x.node) is Node:
-                make_real(x.node, self.recorder)
         if any(type(x) in namespace_of or type(x) is Number for x in parts):
             return unflatten(structure, [real_of(x) for x in parts])
         return result

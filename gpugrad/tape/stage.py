@@ -39,9 +39,9 @@ class Stage:
         self.grads = {}  # by the id of a Tensor, a weak reference to the traced array of its grad
         self.same_counts, self.stepped = [], {}
         # Each row has what `leave` needs to undo one change that `enter` has made.
-        self.states, self.groups, self.boundary, self.schedulers = [], [], [], []
+        self.states, self.groups, self.schedulers = [], [], []
+        self.nodes = []  # pairs of a node of a Tensor, and whether it had a watch
         self.stand_ins = {}  # by a `ParameterState` with traced arrays, the real one and its counts
-        self.unwatched = []  # leaves without hooks
         self.is_scheduling = self.has_left = False
 
     def problem(self):
@@ -77,8 +77,8 @@ class Stage:
         for key, x in self.reach.tensors.items():
             x._grad = grad = x.grad  # sets the slot, which programs read directly
             self.originals[key] = x, x.array, x.node, None if grad is None else ref(grad)
-            if type(x.node) is Leaf and x.node.watch is None:
-                self.unwatched.append(x.node)
+            if x.node is not None:
+                self.nodes.append((x.node, x.node.watch is not None))
         for key, (x, array, node, grad) in self.originals.items():
             kind = "argument" if key in self.arguments else "tensor"
             holder = self.arguments.get(key, x)
@@ -110,7 +110,6 @@ class Stage:
 
         All arrays in the graph below that node are real.
         """
-        had_watch = node.watch is not None
 
         def real(g):
             self.recorder.stop("it calls backward through a graph from outside")
@@ -120,7 +119,6 @@ class Stage:
             return wrap(g.array.value, g.node) if is_traced else g
 
         watched(node).hooks[id(self)] = real
-        self.boundary.append((node, had_watch))
 
     def _enter_optimizer(self, optimizer):
         """Give the step of an optimizer `Number`s and traced arrays.
@@ -214,10 +212,11 @@ class Stage:
             return
         stop = self.recorder.stop
         self.rebound, self.gradients, self.changed, self.skips = [], [], [], []
-        for node, had_watch in self.boundary:
-            node.watch.hooks.pop(id(self), None)
+        for node, had_watch in self.nodes:
+            if node.watch is not None:
+                node.watch.hooks.pop(id(self), None)
             if not had_watch and _is_watched(node.watch):
-                stop("it adds hooks or a label to a tensor")
+                stop("it adds hooks or a label to a tensor", "once")
             elif not had_watch:
                 node.watch = None
         for values, step in self.schedulers:
@@ -230,9 +229,6 @@ class Stage:
         for x in self.recorder.strangers:
             if x.grad is not None and isinstance(x.grad.array, Traced):
                 x.grad.array = x.grad.array.value
-        for leaf in self.unwatched:
-            if leaf.watch is not None:
-                stop("it adds hooks or a label to a tensor", "once")
         self._leave_cells()
         self.has_left = True
 
@@ -363,7 +359,9 @@ def take_hyper(optimizer):
 
 
 def _is_watched(watch):
-    return bool(watch.hooks or watch.accumulated or watch.listener or watch.label or watch.leaf)
+    return watch is not None and bool(
+        watch.hooks or watch.accumulated or watch.listener or watch.label or watch.leaf
+    )
 
 
 def _has_changed(now, before):
