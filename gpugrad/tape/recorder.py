@@ -83,7 +83,7 @@ class Recorder:
         self.has_scheduled = False  # whether a scheduler has stepped
         self.is_shared = False  # whether another thread has computed with a traced array
         self._conditions, self._numbers, self._constants = set(), {}, {}
-        self._memories = {}  # by the buffer of an input
+        self._memories = {}  # by the buffer of an input, its kind and its `Memory`
         # By the id of a real array, a traced array that nobody but the function keeps alive.
         self._droppable = WeakValueDictionary()
         self._draws = {}  # by a generator and its state, what was drawn, and the state then
@@ -227,10 +227,11 @@ class Recorder:
             buffer = self.backend.buffer(array)
             if buffer in self.guarded:
                 self.stop("it names a raw array in the memory of a tensor")
-            known = self._memories.get(buffer)
-            if known is None or buffer is None:
-                known = self._memories[buffer] = Memory()
-            var.memory = known
+            kind, var.memory = self._memories.get(buffer, (source.kind, Memory()))
+            if buffer is not None:
+                self._memories[buffer] = kind, var.memory
+            if kind != source.kind and "grad" in (kind, source.kind) and 0 not in var.shape:
+                self.stop("a gradient shares the memory of a tensor", True)
             traced = self._traced(array, var)
             (self._constants if is_kept else self._droppable)[id(array)] = traced
             if is_kept:

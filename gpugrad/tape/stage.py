@@ -48,8 +48,6 @@ class Stage:
         """Why the call cannot be recorded: None, or a text and whether to record a later call."""
         kinds = self.recorder.backend.array_types
         grads = {id(x.grad) for x in self.reach.tensors.values() if x.grad is not None}
-        buffer = self.recorder.backend.buffer
-        buffers = {buffer(x.array) for x in self.reach.tensors.values()} if grads else set()
         if not grads.isdisjoint(self.reach.tensors):
             return "a gradient is also a tensor of the program", False
         for key, x in self.reach.tensors.items():
@@ -58,8 +56,6 @@ class Stage:
                 return "it uses arrays of several libraries or devices", False
             if x.grad is not None and x.grad.node is not None:
                 return "a gradient has a graph", False
-            if x.grad is not None and x.array.size and buffer(x.grad.array) in buffers:
-                return "a gradient shares the memory of a tensor", True
             if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:
                 return "an argument has hooks", True
         for optimizer in self.reach.optimizers:
