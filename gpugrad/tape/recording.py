@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor
 from .._tensor import Tensor
-from .._thread_state import restores_state, set_recording, thread
+from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order
 from ..backends import SCALARS, backend_of, namespace_of
 from ..optim.optimizer import Optimizer
@@ -95,11 +95,9 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
         problem = problem or ("its optimizer has not stepped yet", True)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    recording = _Recording(function, recorder, reach, stage, [given], known)
-    try:
-        return recording.run(leaves, structure, args, kwargs)
-    finally:
-        set_recording(recording.is_recording)
+    return _Recording(function, recorder, reach, stage, given, known).run(
+        leaves, structure, args, kwargs
+    )
 
 
 def _why_noticed(whole, reach, raw):
@@ -118,22 +116,19 @@ def _why_noticed(whole, reach, raw):
 class _Recording:
     """The recording of one call.
 
-    given: a list of the `Reach` of the containers among the arguments, and of those with traced
-        arrays.
+    given: the `Reach` of the containers among the arguments that the function gets.
     known: see `record`.
-    is_recording: whether the function has left the recording of gradients on.
     """
 
     def __init__(self, function, recorder, reach, stage, given, known):
         self.function, self.recorder, self.reach = function, recorder, reach
         self.stage, self.given, self.known = stage, given, known
-        self.is_recording = thread.recording
 
-    @restores_state
     def run(self, leaves, structure, args, kwargs):
         try:
             result, tape = self._run(leaves, structure, args, kwargs)
         finally:  # so that no cycle of references keeps the arguments alive, even after an error
+            thread.recorder = None
             recorder, stage = self.recorder, self.stage
             recorder.forget()
             stage.forget()
@@ -172,7 +167,6 @@ class _Recording:
                 with witness:
                     result = self.function(*traced, **named)
             finally:
-                self.is_recording = thread.recording
                 stage.leave()
             if foreign and foreign != foreign_states(reach.foreign_generators):
                 recorder.stop("it draws random numbers from Python or another library")
@@ -213,7 +207,7 @@ class _Recording:
         for value in (*args, *kwargs.values()):
             parts, structure = flatten(value, none_is_leaf=True)
             found.append(unflatten(structure, [arrays.get(id(x), x) for x in parts]))
-        self.given.append(Reach(nodes_of(found), follows_code=False))
+        self.given = Reach(nodes_of(found), follows_code=False)
         return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
     # The tape
@@ -223,7 +217,7 @@ class _Recording:
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
             recorder.stop("it imports a module", True)
-        if any(x.first_change() for x in self.given):
+        if self.given.first_change() is not None:
             recorder.stop("it changes a list, a dict or an object that is an argument")
         results = self._results(parts, result)
         graph = None
@@ -264,7 +258,7 @@ class _Recording:
     def _results(self, parts, result):
         stop, stage = self.recorder.stop, self.stage
         grads = {id(x.grad): x for x, *_ in stage.originals.values() if x.grad is not None}
-        known = {id(x) for x in self.reach.containers} | self.given[0].seen.keys()
+        known = {id(x) for x in self.reach.containers} | self.given.seen.keys()
         nodes = nodes_of([result])
         if any(map(has_more, nodes)):
             stop("a result has attributes that are not fields of its dataclass")
