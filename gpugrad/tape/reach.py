@@ -163,9 +163,7 @@ class Reach:
             self._walk(watch.listener, Cell("attr", watch, "listener"))
 
     def _guard(self, place, value, how="same"):
-        is_item = type(place) is Cell and place.kind == "item"
-        if not is_item or not isinstance(place.container, tuple):
-            self.guards.append((place, value, how))
+        self.guards.append((place, value, how))
 
     def _walk(self, x, cell=None, name=None):
         """Visit ``x``, which code finds by this name in ``cell``, and all that it refers to."""
@@ -267,7 +265,7 @@ class Reach:
             self._walk(x.mode, Cell("attr", x, "mode"))
             for p in x.tensors:
                 self.tensor(p)
-        elif kind not in backend_of and not isinstance(x, _IMMUTABLE) and not is_dtype(x):
+        elif not isinstance(x, _IMMUTABLE) and not is_dtype(x):
             self._object_or_container(x)
 
     def _object_or_container(self, x):
@@ -298,6 +296,7 @@ class Reach:
         """
         is_dict = isinstance(x, (dict, types.MappingProxyType))
         is_set = isinstance(x, (set, frozenset))
+        has_cells = not is_set and not isinstance(x, tuple)
         if not isinstance(x, (tuple, frozenset)):
             self.containers.append(x)
             how = "keys" if is_set or (is_dict and not are_named) else "len"
@@ -309,7 +308,7 @@ class Reach:
         for key, item in pairs:
             if type(key) is not str:
                 self._walk(key)
-            self._walk(item, None if is_set else Cell("item", x, key), are_named and key)
+            self._walk(item, Cell("item", x, key) if has_cells else None, are_named and key)
 
     def _object(self, x):
         """Visit the attributes of an instance whose class looks them up in the ordinary way."""

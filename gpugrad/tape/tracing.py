@@ -9,7 +9,7 @@ function does inside.
 import operator
 import sys
 import threading
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -60,12 +60,12 @@ class Traced:
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if method == "__call__" and "out" not in kwargs and ufunc.nout == 1:
             return self.recorder.call(ufunc, inputs, kwargs)
-        return self._by_numpy(getattr(ufunc, method), inputs, kwargs)
+        return self._by_numpy(getattr(ufunc, method), *inputs, **kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
-        return self._by_numpy(function, args, kwargs)
+        return self._by_numpy(function, *args, **kwargs)
 
-    def _by_numpy(self, function, args, kwargs):
+    def _by_numpy(self, function, *args, **kwargs):
         """Stop the recording, and call a function of NumPy on the real arrays."""
         self.recorder.stop(
             f"it calls NumPy's {function.__name__} with a raw array{in_line(user_line())}; make "
@@ -94,18 +94,10 @@ class Traced:
         is_inside = (sys._getframe(1).f_globals.get("__name__") or "").startswith("gpugrad.")
         if is_inside or name in _LAYOUT or (name.startswith("__") and name not in _MEMORY):
             return value
-        if not callable(value):
-            self.recorder.read(f"{name.strip('_')} of a raw array is read")
-            return value
-        self.recorder.stop(
-            f"it calls the method {name} of a raw array{in_line(user_line())}; make the array a "
-            f"tensor first, with gpugrad.asarray"
-        )
-
-        def method(*args, **kwargs):
-            return value(*real_of(args), **real_of(kwargs))
-
-        return method
+        if callable(value):
+            return partial(self._by_numpy, value)
+        self.recorder.read(f"{name.strip('_')} of a raw array is read")
+        return value
 
     def __array__(self, dtype=None, copy=None):
         self.recorder.read("the values of an array are read")
