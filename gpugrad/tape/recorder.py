@@ -4,9 +4,11 @@ It never alters what the function computes or changes. If it meets a call that a
 repeat, it keeps the reason, and the function goes on.
 """
 
+import gc
 import sys
 import threading
 import time
+import types
 from contextlib import nullcontext
 from weakref import WeakValueDictionary, ref
 
@@ -16,10 +18,10 @@ from ..backends import backend_of, namespace_of
 from ..tools.observing import in_line, user_line
 from .cells import content_of
 from .draws import Draw
-from .libraries import is_own
+from .libraries import is_own, slots_of
 from .numbers import Key, Number
 from .tape import NESTED, Call, Memory, Value, mapped
-from .tracing import NUMBERS, TRACED, copied, duplicate_of, is_unknown, traced_types
+from .tracing import NUMBERS, TRACED, Traced, copied, duplicate_of, is_unknown, traced_types
 
 _PATIENCE = 0.1  # seconds
 _OF_SHAPES = {"ndim", "size", "shape", "can_cast", "isdtype", "result_type", "broadcast_shapes"}
@@ -76,7 +78,6 @@ class Recorder:
         self.watch = None  # the profile function of the `Witness`
         self.start = 0  # an order number from before the function ran
         self.known = {}  # by id, the tensors that the stage has replaced
-        self.strangers = []  # other tensors that got gradients
         self.contents = {}  # by the value of a constant, its array and a copy of the contents
         self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # the memory of raw arrays
         self.has_failed = False  # whether a call has raised an error
@@ -106,16 +107,30 @@ class Recorder:
     def forget(self):
         """Drop all references to arrays and tensors, except those of the tape."""
         self._constants, self._kept, self._memories, self.contents = {}, [], {}, {}
-        self.known, self.strangers, self._draws = {}, [], {}
+        self.known, self._draws = {}, {}
 
-    def leaked(self):
+    def _leaked(self):
         """The traced arrays and numbers that are still alive."""
         return [x for x in [r() for r in self._alive] if x is not None]
 
-    def wait_for_threads(self):
+    def release(self):
+        """Replace traced arrays and numbers that something still has by the real ones.
+
+        Returns whether there were any.
+        """
+        if not self._leaked():
+            return False
+        gc.collect()  # some of them may only be alive in cycles of references
+        self._wait_for_threads()
+        leaked = self._leaked()
+        if leaked:
+            _replace(leaked, [x.value for x in leaked])
+        return bool(leaked)
+
+    def _wait_for_threads(self):
         """Wait shortly, so that a thread that has taken a traced array computes with it."""
         end = time.monotonic() + _PATIENCE
-        while self.leaked() and not self.is_shared and time.monotonic() < end:
+        while self._leaked() and not self.is_shared and time.monotonic() < end:
             if threading.active_count() == 1:
                 break
             time.sleep(1e-3)
@@ -510,7 +525,6 @@ class Recorder:
             x = leaf.owner()
             is_new = leaf.order > self.start or self.has_state_list
             if x is not None and is_new and id(x) not in self.known:
-                self.strangers.append(x)
                 self.stop("a gradient reaches a tensor that compile cannot see")
 
 
@@ -531,3 +545,27 @@ def _is_for_program(frame):
             return True
         frame = frame.f_back
     return False
+
+
+def _replace(old, new):
+    """Replace the objects in the list ``old`` by those in ``new`` in all places that have them."""
+    values, tuples = dict(zip(map(id, old), new, strict=True)), []
+    for place in gc.get_referrers(*old):
+        kind = type(place)
+        if place is old or isinstance(place, (types.FrameType, Traced)):
+            continue
+        if kind is tuple:
+            tuples.append(place)
+        elif kind is types.CellType:
+            place.cell_contents = values[id(place.cell_contents)]
+        elif isinstance(place, (list, dict)):
+            for key, x in [*(place.items() if isinstance(place, dict) else enumerate(place))]:
+                if id(x) in values:
+                    place[key] = values[id(x)]
+        else:
+            for name in (*getattr(place, "__dict__", ()), *slots_of(kind)):
+                x = getattr(place, name, None)
+                if id(x) in values:
+                    object.__setattr__(place, name, values[id(x)])
+    if tuples:
+        _replace(tuples, [tuple([values.get(id(x), x) for x in place]) for place in tuples])

@@ -1,6 +1,5 @@
 """Recording: calling a function for real, and making a tape of what it does."""
 
-import gc
 import sys
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import fields, is_dataclass
@@ -13,8 +12,6 @@ from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order
 from ..backends import SCALARS, backend_of, namespace_of
 from ..optim.optimizer import Optimizer
-from ..transforms.custom import RecordedVjp
-from ..transforms.recomputing import Recomputed
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE
 from .derivatives import Graph, plan_for
@@ -24,7 +21,7 @@ from .numbers import Number
 from .reach import Reach
 from .recorder import Recorder
 from .run import MISS
-from .stage import Stage, release
+from .stage import Stage
 from .tape import Input, Tape, signature_of
 from .tracing import Traced, copied, real_of
 from .witness import Witness
@@ -133,14 +130,8 @@ class _Recording:
             recorder.forget()
             stage.forget()
             self.given = None
-        leaked = recorder.leaked()
-        if leaked:
-            del leaked
-            gc.collect()  # some of them may only be alive in cycles of references
-            recorder.wait_for_threads()
-            leaked = recorder.leaked()
-        if leaked:
-            release(leaked)
+            is_kept = recorder.release()
+        if is_kept:
             if recorder.is_shared:
                 recorder.stop("another thread computes with its tensors", True)
             recorder.stop("it keeps a tensor where compile cannot see it", "once")
@@ -319,7 +310,7 @@ class _Recording:
 
     def _real_result(self, result, parts, structure):
         """The result with real arrays, also in its graph."""
-        for x in (*parts, *self.recorder.strangers):
+        for x in parts:
             if isinstance(x, Tensor) and type(x) is not BatchedTensor:
                 if isinstance(x.array, Traced):
                     x.array = self.recorder.backend.asarray(x.array.value)
@@ -346,12 +337,6 @@ def make_real(node, recorder):
         at.plan = plan_for(at, recorder.array)
         if at.saved:
             at.saved = tuple([real_of(x) for x in at.saved])
-            for x in at.saved:  # of which calls of checkpoint and custom_vjp keep tensors
-                if isinstance(x, (Recomputed, RecordedVjp)):
-                    kept = x.call.leaves, getattr(x, "fixed", ()), getattr(x, "residuals", ())
-                    for leaf in flatten(kept)[0]:
-                        if isinstance(leaf, Tensor) and isinstance(leaf.array, Traced):
-                            leaf.array = leaf.array.value
 
 
 @lru_cache(1000)

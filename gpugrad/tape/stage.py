@@ -5,15 +5,12 @@ the function has changed meanwhile stays changed, and `leave` notes these change
 """
 
 import functools
-import gc
-import types
 from weakref import ref
 
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..optim.optimizer import ParameterState
 from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
-from .libraries import slots_of
 from .numbers import Number
 from .tape import Input
 from .tracing import Outcome, Traced, real_of
@@ -222,9 +219,6 @@ class Stage:
         self._leave_states()
         for key, original in self.originals.items():
             self._leave_tensor(key, *original)
-        for x in self.recorder.strangers:
-            if x.grad is not None and isinstance(x.grad.array, Traced):
-                x.grad.array = x.grad.array.value
         self._leave_cells()
         self.has_left = True
 
@@ -236,8 +230,6 @@ class Stage:
         stop = self.recorder.stop
         if x.node is not node:
             stop("a tensor from outside gets a graph, or requires grad from now on")
-            if x.node is not None and type(x.node) is not Leaf:
-                self.recorder.strangers.append(x)
         if not _swap(x, self.traced[key], array):
             self.rebound.append((x, "array", self._var(_take_out(x), "a tensor")))
         new, old = x.grad, grad and grad()
@@ -366,30 +358,3 @@ def _has_changed(now, before):
 
 def _var_of(x):
     return x.var if type(x) is Number else tuple(map(_var_of, x)) if type(x) is tuple else x
-
-
-def release(traced):
-    """Replace traced arrays and numbers by the real ones in all places that still have them."""
-    for x in traced:
-        _replace(x, x.value, traced)
-
-
-def _replace(old, new, apart):
-    # There must be no function in here: a cell of its closure would be one of the places.
-    for place in gc.get_referrers(old):
-        kind = type(place)
-        if place is apart or isinstance(place, (types.FrameType, Traced)):
-            continue
-        if kind is types.CellType:
-            place.cell_contents = new
-        elif isinstance(place, (list, dict)) or kind is tuple:
-            items = place if kind is not tuple else [*place]
-            for key, x in [*(items.items() if isinstance(place, dict) else enumerate(items))]:
-                if x is old:
-                    items[key] = new
-            if kind is tuple:
-                _replace(place, tuple(items), apart)
-        else:
-            for name in (*getattr(place, "__dict__", ()), *slots_of(kind)):
-                if getattr(place, name, None) is old:
-                    object.__setattr__(place, name, new)

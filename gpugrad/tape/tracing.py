@@ -263,13 +263,10 @@ class _TracedTwin:
             return twin(backend.xp, *args, **static)
 
         run.__name__ = twin.__name__
-        self._run = declare(run, **declaration(twin)._asdict())
+        self._traced = _traced(declare(run, **declaration(twin)._asdict()))
 
     def __call__(self, xp, *args, **static):
-        for x in args:
-            if type(x) in _kinds:
-                return x.recorder.call(self._run, args, static)
-        return thread.recorder.call(self._run, args, static)
+        return self._traced(*args, **static)
 
 
 class Outcome:
