@@ -8,6 +8,7 @@ from types import MappingProxyType
 from .._tensor import Tensor
 from ..autograd.graph import Leaf, Node
 from ..backends import backend_of, namespace_of
+from ..nn.module import Module
 from ..optim.optimizer import ParameterState
 from ..random import _generators
 from ..transforms.trees import flatten
@@ -93,7 +94,7 @@ class Snapshot:
         """The present values of the state by name, for `differences`."""
         found = {}
         names = {}
-        for module in self.reach.modules:
+        for module in [x for x in self.reach.seen.values() if isinstance(x, Module)]:
             for name, x in (*module._own_parameters(), *module._own_buffers()):
                 names.setdefault(id(x), f"{type(module).__name__}.{name}")
         for i, x in enumerate(self.reach.tensors.values()):

@@ -20,7 +20,6 @@ import typing
 import weakref
 from collections import deque, namedtuple
 from contextlib import suppress
-from copy import copy
 
 from .._tensor import Tensor
 from ..autograd.graph import Listener
@@ -90,7 +89,7 @@ class Reach:
         self.follows_code = follows_code
         self.tensors, self.seen = {}, {}
         self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
-        self.modules, self.optimizers, self.schedulers = [], [], []
+        self.optimizers, self.schedulers = [], []
         self.generators, self.foreign_generators, self._functions = [], [], []
         self.not_imported = []  # modules that the functions may import for the first time
         # Unions of the `Facts` of all functions.
@@ -113,14 +112,6 @@ class Reach:
         for function in self._functions:
             for name in self.names.intersection(_DESCRIPTIONS):
                 self._guard(Cell("attr", function, name), getattr(function, name))
-
-    def again(self):
-        """A copy for another call, before which nothing has changed."""
-        new = copy(self)
-        new.guards, new.tensors = [*self.guards], {**self.tensors}
-        for optimizer in self.optimizers:
-            optimizer._settle()
-        return new
 
     def first_change(self):
         """The first place whose value has changed, or None."""
@@ -184,8 +175,6 @@ class Reach:
             return
         self.seen[id(x)] = x
         before, self._name = self._name, name or self._name
-        if isinstance(x, Module):
-            self.modules.append(x)
         if isinstance(x, Tensor):
             self.tensor(x)
         elif kind in namespace_of:
@@ -419,7 +408,6 @@ class Reach:
         if optimizer.communicates:  # it wraps another one, and has the groups of that one
             self._walk(optimizer.optimizer, Cell("item", values, "optimizer"))
             return
-        optimizer._settle()
         self.optimizers.append(optimizer)
         self._guard(values, len(values), "len")
         for name, value in list(values.items()):

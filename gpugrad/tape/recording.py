@@ -59,7 +59,7 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
     nodes = nodes_of((*args, *kwargs.values()))
     # A plain structure has nothing but tensors, arrays and simple values.
     if known and state is None and type(structure) is int and not known[0].reach.arrays:
-        reach = whole = known[0].reach.again()
+        reach = whole = known[0].reach
     else:
         reach = whole = Reach([function], leaves, nodes)
     if state is not None:
@@ -79,13 +79,7 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
     if reason is not None:
         return Recorded(function(*args, **kwargs), None, reason, retry)
     recorder = Recorder(backend, state is not None, reach.arrays)
-    of_state = set(reach.tensors)
-    arguments = {}  # by the id of a Tensor that is an argument only, its first position
-    for i, x in enumerate(leaves):
-        if isinstance(x, Tensor) and id(x) not in of_state:
-            arguments.setdefault(id(x), i)
-            reach.tensor(x)
-    stage = Stage(recorder, reach, arguments)
+    stage = Stage(recorder, reach, leaves)
     problem = stage.problem()
     optimizers = [o for o in reach.optimizers if type(o).step is Optimizer.step]
     if is_first and not all(o._has_stepped for o in optimizers):
@@ -143,7 +137,7 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
-        state = [x for key, x in reach.tensors.items() if key not in stage.arguments]
+        state = [*reach.tensors.values()]
         signature = signature_of(leaves, state, recorder.raw, recorder.backend)
         was_recording = thread.recording
         seen = [t.codes for t in self.known if t.signature == signature]
@@ -194,12 +188,10 @@ class _Recording:
                     arrays[id(x)] = recorder.input(x, Input("argument", i))
         if not arrays:
             return args, kwargs
-        found = []
-        for value in (*args, *kwargs.values()):
-            parts, structure = flatten(value, none_is_leaf=True)
-            found.append(unflatten(structure, [arrays.get(id(x), x) for x in parts]))
-        self.given = Reach(nodes_of(found), follows_code=False)
-        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
+        parts, structure = flatten((args, kwargs), none_is_leaf=True)
+        args, kwargs = unflatten(structure, [arrays.get(id(x), x) for x in parts])
+        self.given = Reach(nodes_of((*args, *kwargs.values())), follows_code=False)
+        return args, kwargs
 
     # The tape
 
@@ -231,8 +223,6 @@ class _Recording:
         self._own_constants(results)
         if recorder.reason is not None:
             return None
-        for key in stage.arguments:  # which the tape must not keep alive
-            del reach.tensors[key]
         return Tape(
             recorder, signature=signature, structure=structure, result_structure=result_structure,
             is_recording=thread.recording,

@@ -7,6 +7,7 @@ the function has changed meanwhile stays changed, and `leave` notes these change
 import functools
 from weakref import ref
 
+from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..optim.optimizer import ParameterState
@@ -19,7 +20,8 @@ from .tracing import Outcome, Traced, real_of
 class Stage:
     """All state that a function reaches, and what it was before the recording.
 
-    arguments: by the id of each Tensor that is an argument but not state, its position.
+    tensors: by id, the Tensors of the state and of the arguments.
+    arguments: by the id of each Tensor that is an argument but not state, its first position.
     originals: by the id of each Tensor a tuple of it, its array, its node, and a weak reference to
         its gradient, or None.
     traced: by the id of each Tensor the traced array in it.
@@ -28,10 +30,14 @@ class Stage:
     rebound, gradients, changed, skips: see `Tape`; `leave` makes them.
     """
 
-    def __init__(self, recorder, reach, arguments):
+    def __init__(self, recorder, reach, leaves):
+        """leaves: those of the arguments."""
         self.recorder = recorder
         self.reach = reach
-        self.arguments = arguments
+        self.tensors, self.arguments = {**reach.tensors}, {}
+        for i, x in enumerate(leaves):
+            if isinstance(x, Tensor) and id(x) not in self.tensors:
+                self.tensors[id(x)], self.arguments[id(x)] = x, i
         self.originals, self.traced = {}, {}
         self.grads = {}  # by the id of a Tensor, a weak reference to the traced array of its grad
         self.same_counts, self.stepped = [], {}
@@ -44,10 +50,10 @@ class Stage:
     def problem(self):
         """Why the call cannot be recorded: None, or a text and whether to record a later call."""
         kinds = self.recorder.backend.array_types
-        grads = {id(x.grad) for x in self.reach.tensors.values() if x.grad is not None}
-        if not grads.isdisjoint(self.reach.tensors):
+        grads = {id(x.grad) for x in self.tensors.values() if x.grad is not None}
+        if not grads.isdisjoint(self.tensors):
             return "a gradient is also a tensor of the program", False
-        for key, x in self.reach.tensors.items():
+        for key, x in self.tensors.items():
             arrays = [y.array for y in (x, x.grad) if y is not None]
             if any(type(array) not in kinds for array in arrays):
                 return "it uses arrays of several libraries or devices", False
@@ -56,10 +62,11 @@ class Stage:
             if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:
                 return "an argument has hooks", True
         for optimizer in self.reach.optimizers:
+            optimizer._settle()
             if not take_hyper(optimizer):
                 return "its optimizer converts a hyper-parameter", True
             for p, state in optimizer._states.items():
-                if id(p) in self.reach.tensors and state.array is not p.array:
+                if id(p) in self.tensors and state.array is not p.array:
                     return "its optimizer has still to follow a parameter", True
                 if any(type(array) not in kinds for array in state.arrays.values()):
                     return "it uses arrays of several libraries or devices", False
@@ -67,7 +74,7 @@ class Stage:
 
     def enter(self):
         recorder = self.recorder
-        for key, x in self.reach.tensors.items():
+        for key, x in self.tensors.items():
             x._grad = grad = x.grad  # sets the slot, which programs read directly
             self.originals[key] = x, x.array, x.node, None if grad is None else ref(grad)
             if x.node is not None:
