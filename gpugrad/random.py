@@ -99,9 +99,9 @@ class Generator:
         note_draw(self)
         sizes = [level.size for level in active_levels()]
         if not sizes:
-            return wrap(self.source.permutation(n), None)
+            return wrap(self._drawn("permutation", n), None)
         # For all examples at once: the order of random numbers is a random permutation.
-        numbers = self.source.uniform((*sizes, n), self.backend.dtype(float64))
+        numbers = self._drawn("uniform", (*sizes, n), self.backend.dtype(float64))
         with self.backend.scope(numbers):
             return _finish(self.backend.xp.argsort(numbers, axis=-1), False)
 
@@ -211,6 +211,8 @@ class Generator:
         device, and no device is needed to make them.
         """
         note_draw(self)
+        if thread.recorder is not None:
+            return thread.recorder.draw_key(self)
         return self._keys.fresh()
 
     def get_state(self) -> tuple[Any, tuple[int, int]]:
@@ -250,9 +252,15 @@ class Generator:
             shape = as_shape(shape)
             if levels := active_levels():
                 shape = (*[level.size for level in levels], *shape)
-            return getattr(self.source, name)(*bounds, shape, dtype)
+            return self._drawn(name, *bounds, shape, dtype)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from error
+
+    def _drawn(self, name, *args):
+        """What the source's method draws; while `compile` records, it notes the draw."""
+        if thread.recorder is not None:
+            return thread.recorder.draw(self, name, args)
+        return getattr(self.source, name)(*args)
 
     def _floats(self, name, shape, dtype, scale, offset, requires_grad):
         """Numbers of the source's distribution ``name`` times ``scale`` plus ``offset``."""

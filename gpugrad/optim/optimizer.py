@@ -428,6 +428,8 @@ class Optimizer:
         old: the state so far, of which as much as possible is kept; or None.
         """
         self._check_writeable(p)
+        if backend_of[type(p.array)].is_recorder:
+            thread.recorder.refuse_state()
         self._states_made += 1
         arrays = self.init_single(p.array, group)
         counts = 0, *self.numbers.values()
@@ -620,8 +622,6 @@ class ParameterState:
 
     def __init__(self, array, arrays, counts, splits_complex):
         backend = backend_of[type(array)]
-        if backend.is_recorder:
-            thread.recorder.refuse_state()
         self.array = array
         self.arrays = arrays
         self.values = tuple(arrays.values())

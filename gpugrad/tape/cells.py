@@ -2,9 +2,9 @@
 
 A guard is a triple ``(place, value, how)``. It holds as long as the place has the value that it had
 when the function was recorded. If ``how`` is "same", the place is a `Cell` and the value what it
-contains. Otherwise the place is an object, and ``how`` says which property of it is compared: its
-"type", which keys a dict "lacks", or one of the properties in `content_of`. A program sorts its
-guards by kind into rows (`rows_of`), so that a short loop checks all guards of one kind.
+contains. Otherwise the place is an object, and ``how`` says which property of it is compared: which
+keys a dict "lacks", or one of the properties in `content_of`. A program sorts its guards by kind
+into rows (`rows_of`), so that a short loop checks all guards of one kind.
 """
 
 import abc
@@ -100,6 +100,13 @@ def is_compared(kind):
     return kind in _EQUAL or (kind in backend_of and kind not in namespace_of)
 
 
+def can_vary(value):
+    """Whether a hyper-parameter is a number or a tuple of numbers, which a program reads anew."""
+    if isinstance(value, tuple):
+        return all(map(can_vary, value))
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 class Exactly:
     """Wraps a value, so that ``==`` compares it by `same`."""
 
@@ -148,11 +155,9 @@ content_of = {
 
 def rows_of(guards):
     """The guards, sorted into the lists that `all_hold` takes."""
-    contents, kinds, items, attributes = [], [], [], []
+    contents, items, attributes = [], [], []
     for place, value, how in guards:
-        if how == "type":
-            kinds.append((place, value))
-        elif how == "lacks":
+        if how == "lacks":
             contents.append((place.keys().isdisjoint, value, True))
         elif how != "same":
             contents.append((content_of[how], place, value))
@@ -161,18 +166,15 @@ def rows_of(guards):
         else:
             x = vars(place.container) if place.kind == "class" else place.container
             items.append((x, place.key, value))
-    return contents, kinds, items, attributes
+    return contents, items, attributes
 
 
 def all_hold(rows):
     """Whether all guards in these rows hold; raises one of `ABSENT` if a place no longer exists."""
-    contents, kinds, items, attributes = rows
+    contents, items, attributes = rows
     # Contents come first: to look up an item that a defaultdict has lost would insert it again.
     for content, x, value in contents:
         if content(x) != value:
-            return False
-    for x, kind in kinds:
-        if type(x) is not kind:
             return False
     for x, key, value in items:
         if x[key] is not value and not same(x[key], value):

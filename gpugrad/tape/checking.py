@@ -8,10 +8,11 @@ from types import MappingProxyType
 from .._tensor import Tensor
 from ..autograd.graph import Leaf, Node
 from ..backends import backend_of, namespace_of
+from ..nn.module import Module
 from ..optim.optimizer import ParameterState
 from ..random import _generators
 from ..transforms.trees import flatten
-from .cells import hold
+from .cells import Exactly, hold
 from .draws import foreign_states, restore_foreign
 from .libraries import slots_of
 from .reach import Reach
@@ -43,7 +44,7 @@ class Snapshot:
         if id(x) in self._kept or x is None:
             return
         if kind in namespace_of:
-            self._kept[id(x)] = x, _copy(x)
+            self._kept[id(x)] = x, backend_of[kind].asarray(x, copy=True)
             return
         content = None
         if isinstance(x, (list, deque, set, tuple)):
@@ -72,7 +73,8 @@ class Snapshot:
     def _restore(self):
         for x, content in self._kept.values():
             if type(x) in namespace_of:
-                _overwrite(x, content)
+                if getattr(getattr(x, "flags", None), "writeable", True):
+                    x[...] = content
             elif isinstance(x, (list, deque, set, dict)):
                 refill(x, content)
             elif not isinstance(x, tuple):
@@ -92,27 +94,27 @@ class Snapshot:
         """The present values of the state by name, for `differences`."""
         found = {}
         names = {}
-        for module in self.reach.modules:
+        for module in [x for x in self.reach.seen.values() if isinstance(x, Module)]:
             for name, x in (*module._own_parameters(), *module._own_buffers()):
                 names.setdefault(id(x), f"{type(module).__name__}.{name}")
         for i, x in enumerate(self.reach.tensors.values()):
             name = names.get(id(x), f"tensor {i} of shape {x.shape}")
-            found[name] = _copy(x.array)
-            found[f"the gradient of {name}"] = None if x.grad is None else _copy(x.grad.array)
+            found[name] = x.array
+            found[f"the gradient of {name}"] = x.grad
         for k, o in enumerate(self.reach.optimizers):
             o._settle()
             for i, s in enumerate(o._states.values()):
                 where = f"optimizer {k}, parameter {i}"
                 found[f"{where}, counts"] = s.counts
                 for name, array in s.arrays.items():
-                    found[f"{where}, {name}"] = _copy(array)
+                    found[f"{where}, {name}"] = array
             for i, group in enumerate(o.param_groups):
                 for name, value in group.items():
                     if name != "params":
                         found[f"optimizer {k}, group {i}, {name}"] = value
         for i, (g, _) in enumerate(self.generators):
             found[f"the state of the random generator {i} on {g.device}"] = repr(g.get_state())
-        return found
+        return {name: _bits(x) for name, x in found.items()}
 
 
 def refill(container, values):
@@ -128,32 +130,17 @@ def refill(container, values):
 def results(result):
     """The leaves of a result by name, for `differences`."""
     leaves, _ = flatten(result, none_is_leaf=True)
-    arrays = [x.array if isinstance(x, Tensor) else x for x in leaves]
-    return {f"result {i}": _copy(x) if type(x) in namespace_of else x for i, x in enumerate(arrays)}
+    return {f"result {i}": _bits(x) for i, x in enumerate(leaves)}
 
 
 def differences(first, second):
     """The names whose values differ in any bit."""
-    return [
-        name
-        for name in first | second
-        if name not in first or name not in second or not _equal(first[name], second[name])
-    ]
+    return [name for name in first | second if first.get(name) != second.get(name)]
 
 
-def _equal(x, y):
-    if type(x) in namespace_of or type(y) in namespace_of:
-        if type(x) is not type(y) or x.dtype != y.dtype or tuple(x.shape) != tuple(y.shape):
-            return False
-        to_numpy = backend_of[type(x)].to_numpy
-        return to_numpy(x).tobytes() == to_numpy(y).tobytes()
-    return type(x) is type(y) and (x == y or x != x)
-
-
-def _copy(array):
-    return backend_of[type(array)].asarray(array, copy=True)
-
-
-def _overwrite(array, values):
-    if getattr(getattr(array, "flags", None), "writeable", True):
-        array[...] = values
+def _bits(x):
+    """A value in a form whose ``==`` compares it to the bit."""
+    x = x.array if isinstance(x, Tensor) else x
+    if type(x) in namespace_of:
+        return type(x), x.dtype, tuple(x.shape), backend_of[type(x)].to_numpy(x).tobytes()
+    return Exactly(x)

@@ -55,9 +55,6 @@ class Number:
     def __bool__(self):
         return self.recorder.require(operator.truth, (self,), bool(self.value))
 
-    def __deepcopy__(self, memo):
-        return self
-
     def sqrt(self):
         return self.recorder.compute(math.sqrt, (self,))
 

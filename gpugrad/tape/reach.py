@@ -20,7 +20,6 @@ import typing
 import weakref
 from collections import deque, namedtuple
 from contextlib import suppress
-from copy import copy
 
 from .._tensor import Tensor
 from ..autograd.graph import Listener
@@ -31,7 +30,7 @@ from ..optim.lr_scheduler import LRScheduler
 from ..optim.optimizer import Optimizer
 from ..random import Generator
 from ..transforms.custom import custom_vjp
-from .cells import SIMPLE, Cell, content_of, hold, is_compared
+from .cells import SIMPLE, Cell, can_vary, content_of, hold, is_compared
 from .code import facts_of, imported
 from .draws import has_state
 from .libraries import computes, is_own, module_of, slots_of, takes_stand_ins
@@ -90,7 +89,7 @@ class Reach:
         self.follows_code = follows_code
         self.tensors, self.seen = {}, {}
         self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
-        self.modules, self.optimizers, self.schedulers = [], [], []
+        self.optimizers, self.schedulers = [], []
         self.generators, self.foreign_generators, self._functions = [], [], []
         self.not_imported = []  # modules that the functions may import for the first time
         # Unions of the `Facts` of all functions.
@@ -113,14 +112,6 @@ class Reach:
         for function in self._functions:
             for name in self.names.intersection(_DESCRIPTIONS):
                 self._guard(Cell("attr", function, name), getattr(function, name))
-
-    def again(self):
-        """A copy for another call, before which nothing has changed."""
-        new = copy(self)
-        new.guards, new.tensors = [*self.guards], {**self.tensors}
-        for optimizer in self.optimizers:
-            optimizer._settle()
-        return new
 
     def first_change(self):
         """The first place whose value has changed, or None."""
@@ -163,9 +154,7 @@ class Reach:
             self._walk(watch.listener, Cell("attr", watch, "listener"))
 
     def _guard(self, place, value, how="same"):
-        is_item = type(place) is Cell and place.kind == "item"
-        if not is_item or not isinstance(place.container, tuple):
-            self.guards.append((place, value, how))
+        self.guards.append((place, value, how))
 
     def _walk(self, x, cell=None, name=None):
         """Visit ``x``, which code finds by this name in ``cell``, and all that it refers to."""
@@ -186,8 +175,6 @@ class Reach:
             return
         self.seen[id(x)] = x
         before, self._name = self._name, name or self._name
-        if isinstance(x, Module):
-            self.modules.append(x)
         if isinstance(x, Tensor):
             self.tensor(x)
         elif kind in namespace_of:
@@ -216,7 +203,9 @@ class Reach:
                     self._guard(values, len(values), "len")
                     if "__getattr__" in values:
                         self._refuse(f"it names {module.__name__}, which has a __getattr__")
-                for name in [n for n in self.names - known if n in values]:
+                # A function that computes names may look up any member of a module.
+                names = self.names | values.keys() if own and self.computes_names else self.names
+                for name in [n for n in names - known if n in values]:
                     looked = True
                     known.add(name)
                     value, cell = values[name], Cell("item", values, name)
@@ -232,12 +221,6 @@ class Reach:
                             self._refuse("it names sys.modules")
                         if value is decimal.Decimal:
                             self._refuse("it computes with decimals, whose precision may change")
-        if self.computes_names:  # a function may look up any member of a module
-            for module, known in self._python_modules.values():
-                if is_own(module.__name__):
-                    for name, value in [*vars(module).items()]:
-                        if name not in known:
-                            self._guard(Cell("item", vars(module), name), value)
 
     def _other(self, x):
         kind = type(x)
@@ -271,7 +254,7 @@ class Reach:
             self._walk(x.mode, Cell("attr", x, "mode"))
             for p in x.tensors:
                 self.tensor(p)
-        elif kind not in backend_of and not isinstance(x, _IMMUTABLE) and not is_dtype(x):
+        elif not isinstance(x, _IMMUTABLE) and not is_dtype(x):
             self._object_or_container(x)
 
     def _object_or_container(self, x):
@@ -302,6 +285,7 @@ class Reach:
         """
         is_dict = isinstance(x, (dict, types.MappingProxyType))
         is_set = isinstance(x, (set, frozenset))
+        has_cells = not is_set and not isinstance(x, tuple)
         if not isinstance(x, (tuple, frozenset)):
             self.containers.append(x)
             how = "keys" if is_set or (is_dict and not are_named) else "len"
@@ -311,13 +295,14 @@ class Reach:
             self._refuse(f"it names a {type(x).__name__} of more than {_LARGEST} items")
             return
         for key, item in pairs:
-            self._walk(key)
-            self._walk(item, None if is_set else Cell("item", x, key), are_named and key)
+            if type(key) is not str:
+                self._walk(key)
+            self._walk(item, Cell("item", x, key) if has_cells else None, are_named and key)
 
     def _object(self, x):
         """Visit the attributes of an instance whose class looks them up in the ordinary way."""
         kind = type(x)
-        self._guard(x, kind, "type")
+        self._guard(Cell("attr", x, "__class__"), kind)
         values = getattr(x, "__dict__", None)
         if values is not None:
             self._guard(Cell("attr", x, "__dict__"), values)
@@ -355,8 +340,7 @@ class Reach:
         self.passed.update(*[x.passed for x in facts])
         self.asks_types |= any(x.asks_types for x in facts)
         self.reads_arrays |= any(x.reads_arrays for x in facts)
-        is_open = any(x.computes_names for x in facts)
-        self.computes_names |= is_open
+        self.computes_names |= any(x.computes_names for x in facts)
         self._guard(Cell("attr", function, "__code__"), function.__code__)
         freevars = function.__code__.co_freevars
         for name, cell in zip(freevars, function.__closure__ or (), strict=True):
@@ -365,11 +349,11 @@ class Reach:
             except ValueError:
                 self._guard(Cell("attr", cell, "cell_contents"), True, "missing")
             else:
-                self._named(value, Cell("attr", cell, "cell_contents"), name, is_open)
+                self._named(value, Cell("attr", cell, "cell_contents"), name)
         for name in {name for x in facts for name in x.read}:
             for place in (function.__globals__, vars(builtins)):
                 if name in place:
-                    self._named(place[name], Cell("item", place, name), name, is_open)
+                    self._named(place[name], Cell("item", place, name), name)
                     break
                 # If the name is added here later, it hides the one in the next place.
                 self._globals.setdefault(id(place), (place, set()))[1].add(name)
@@ -384,13 +368,11 @@ class Reach:
             self._walk(getattr(function, name), Cell("attr", function, name))
         self._items(vars(function), True)
 
-    def _named(self, value, cell, name, computes_names=False):
+    def _named(self, value, cell, name):
         """Visit what code finds under a name. A function in C that it only calls is only guarded.
 
         The `Witness` sees that function when it runs.
         """
-        if computes_names and isinstance(value, types.ModuleType) and is_own(value.__name__):
-            self.names.update(vars(value))
         if isinstance(value, types.BuiltinFunctionType) and name not in self.passed:
             self._guard(cell, value)
         else:
@@ -426,7 +408,6 @@ class Reach:
         if optimizer.communicates:  # it wraps another one, and has the groups of that one
             self._walk(optimizer.optimizer, Cell("item", values, "optimizer"))
             return
-        optimizer._settle()
         self.optimizers.append(optimizer)
         self._guard(values, len(values), "len")
         for name, value in list(values.items()):
@@ -441,11 +422,10 @@ class Reach:
         self._guard(optimizer.param_groups, len(optimizer.param_groups), "len")
         for group in optimizer.param_groups:
             self._guard(group, len(group), "len")
-            self._guard(Cell("item", group, "params"), params := group["params"])
-            self._guard(params, len(params), "len")
-            for k, p in enumerate(params):
-                self.tensor(p)
-                self._guard(Cell("item", params, k), p)
+            for name, value in group.items():
+                if not can_vary(value):
+                    self._guard(Cell("item", group, name), value)
+            self._items(group["params"])
         self._walk(type(optimizer))
 
 

@@ -4,25 +4,48 @@ It never alters what the function computes or changes. If it meets a call that a
 repeat, it keeps the reason, and the function goes on.
 """
 
+import gc
 import sys
 import threading
 import time
+import types
+from contextlib import nullcontext
 from weakref import WeakValueDictionary, ref
 
 from .._processes.communicating import Started
 from .._thread_state import thread
-from ..backends import SCALARS, backend_of, namespace_of
+from ..backends import backend_of, namespace_of
 from ..tools.observing import in_line, user_line
 from .cells import content_of
-from .libraries import is_own
+from .draws import Draw
+from .libraries import is_own, slots_of
 from .numbers import Key, Number
 from .tape import NESTED, Call, Memory, Value, mapped
-from .tracing import NUMBERS, TRACED, copied, duplicate_of, is_unknown, traced_types
+from .tracing import NUMBERS, TRACED, Traced, copied, duplicate_of, is_unknown, traced_types
 
 _PATIENCE = 0.1  # seconds
 _OF_SHAPES = {"ndim", "size", "shape", "can_cast", "isdtype", "result_type", "broadcast_shapes"}
 _PLAIN = {int, float, bool, str, type(None)}
 _HERE = {__name__, traced_types.__module__}
+
+
+def _unwatched(method):
+    """A method that runs without the profile function of the `Witness`, and is given that or None.
+
+    Most of what runs in a recording runs in such methods.
+    """
+
+    def run(self, *args, **kwargs):
+        watch = self.watch
+        if watch is None or sys.getprofile() is not watch:
+            return method(self, None, *args, **kwargs)
+        sys.setprofile(None)
+        try:
+            return method(self, watch, *args, **kwargs)
+        finally:
+            sys.setprofile(watch)
+
+    return run
 
 
 class Recorder:
@@ -33,6 +56,7 @@ class Recorder:
         tensors and optimizers that `Reach` has not found.
     raw: the raw arrays that the function reaches; guards compare their contents.
     calls, prologue, conditions, afterwards, inputs: see `Tape`.
+    generators: the keys of a dict are the random generators from which the function has drawn.
     reason: why the recording cannot be used, or None.
     retry: if there is a reason, whether to record a later call: True, False, or "once" if the next
         call may be recorded, but the function is given up if that one stops for such a reason too.
@@ -48,22 +72,22 @@ class Recorder:
         self.several_devices = backend.several_devices
         self.used_devices = set()  # of all results and constants, if the library has several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
-        self.inputs = []
+        self.inputs, self.generators = [], {}
         self.devices = {}  # by input, if devices are to be compared
         self.reason, self.retry = None, False
         self.watch = None  # the profile function of the `Witness`
         self.start = 0  # an order number from before the function ran
         self.known = {}  # by id, the tensors that the stage has replaced
-        self.strangers = []  # other tensors that got gradients
         self.contents = {}  # by the value of a constant, its array and a copy of the contents
         self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # the memory of raw arrays
         self.has_failed = False  # whether a call has raised an error
         self.has_scheduled = False  # whether a scheduler has stepped
         self.is_shared = False  # whether another thread has computed with a traced array
         self._conditions, self._numbers, self._constants = set(), {}, {}
-        self._memories = {}  # by the buffer of an input
+        self._memories = {}  # by the buffer of an input, its kind and its `Memory`
         # By the id of a real array, a traced array that nobody but the function keeps alive.
         self._droppable = WeakValueDictionary()
+        self._draws = {}  # by a generator and its state, what was drawn, and the state then
         self._kept = []  # keeps arrays alive while their ids are keys in these tables
         self._alive = []  # weak references to traced arrays and numbers
         self._thread = threading.get_ident()
@@ -83,16 +107,30 @@ class Recorder:
     def forget(self):
         """Drop all references to arrays and tensors, except those of the tape."""
         self._constants, self._kept, self._memories, self.contents = {}, [], {}, {}
-        self.known, self.strangers = {}, []
+        self.known, self._draws = {}, {}
 
-    def leaked(self):
+    def _leaked(self):
         """The traced arrays and numbers that are still alive."""
         return [x for x in [r() for r in self._alive] if x is not None]
 
-    def wait_for_threads(self):
+    def release(self):
+        """Replace traced arrays and numbers that something still has by the real ones.
+
+        Returns whether there were any.
+        """
+        if not self._leaked():
+            return False
+        gc.collect()  # some of them may only be alive in cycles of references
+        self._wait_for_threads()
+        leaked = self._leaked()
+        if leaked:
+            _replace(leaked, [x.value for x in leaked])
+        return bool(leaked)
+
+    def _wait_for_threads(self):
         """Wait shortly, so that a thread that has taken a traced array computes with it."""
         end = time.monotonic() + _PATIENCE
-        while self.leaked() and not self.is_shared and time.monotonic() < end:
+        while self._leaked() and not self.is_shared and time.monotonic() < end:
             if threading.active_count() == 1:
                 break
             time.sleep(1e-3)
@@ -109,15 +147,6 @@ class Recorder:
         number = Number(self, var, value)
         self._alive.append(ref(number))
         return number
-
-    def key(self, function, value):
-        """A `Key` that each run of the tape draws by calling ``function``."""
-        call = Call(function, (), {}, is_pure=False)
-        var = Value("number")
-        var.call, var.dtype = call, "key"
-        call.outs.append(var)
-        self.prologue.append(call)
-        return Key(self, var, value)
 
     def compute(self, function, args):
         """Call ``function`` on numbers; returns a `Number` that each run of the tape computes."""
@@ -145,12 +174,59 @@ class Recorder:
         """
         if thread.recorder is not self:
             return outcome
-        args = tuple([x.var if type(x) is Number else x for x in args])
-        known = function, tuple([(type(x), x) for x in args])
+        noted, known = [*args], function
+        for i, x in enumerate(args):
+            noted[i] = x.var if type(x) is Number else x
+            known = known, type(x), noted[i]
         if known not in self._conditions:
             self._conditions.add(known)
-            self.conditions.append((function, args, outcome))
+            self.conditions.append((function, tuple(noted), outcome))
         return outcome
+
+    # Random numbers
+
+    def draw(self, generator, name, args):
+        """A traced array of random numbers, which each run of the tape draws anew."""
+        function = Draw(generator, name)
+
+        def draw():
+            return self.call(function, args, is_pure=False)
+
+        return self._drawn(generator, (name, repr(args)), draw)
+
+    def draw_key(self, generator):
+        """A `Key` that each run of the tape draws anew."""
+
+        def fresh():
+            return generator._keys.fresh()
+
+        def draw():
+            call, var = Call(fresh, (), {}, is_pure=False), Value("number")
+            var.call, var.dtype = call, "key"
+            call.outs.append(var)
+            self.prologue.append(call)
+            return Key(self, var, fresh())
+
+        return self._drawn(generator, "key", draw)
+
+    def _drawn(self, generator, what, draw):
+        """``draw()``, or the result of an earlier draw of ``what`` from the generator's state.
+
+        `checkpoint` puts a generator back into such a state, to draw the same again.
+        """
+        self.generators[generator] = None
+        state = generator.get_state()
+        before = generator, repr(state)
+        if before in self._draws:
+            known, result, after = self._draws[before]
+            if known == what:
+                generator.set_state(after)
+                return result
+            self.refuse_seed()
+        result, after = draw(), generator.get_state()
+        if after != state:  # as it is after drawing no elements
+            self._draws[before] = what, result, after
+        return result
 
     # Arrays
 
@@ -166,10 +242,11 @@ class Recorder:
             buffer = self.backend.buffer(array)
             if buffer in self.guarded:
                 self.stop("it names a raw array in the memory of a tensor")
-            known = self._memories.get(buffer)
-            if known is None or buffer is None:
-                known = self._memories[buffer] = Memory()
-            var.memory = known
+            kind, var.memory = self._memories.get(buffer, (source.kind, Memory()))
+            if buffer is not None:
+                self._memories[buffer] = kind, var.memory
+            if kind != source.kind and "grad" in (kind, source.kind) and 0 not in var.shape:
+                self.stop("a gradient shares the memory of a tensor", True)
             traced = self._traced(array, var)
             (self._constants if is_kept else self._droppable)[id(array)] = traced
             if is_kept:
@@ -223,19 +300,12 @@ class Recorder:
         self._alive.append(ref(traced))
         return traced
 
-    def call(self, function, args, kwargs=None, *, is_pure=True):
-        """Call a function of the real library and note the call; returns the traced result."""
-        watch = self.watch
-        if watch is None or sys.getprofile() is not watch:
-            return self._call(function, args, kwargs, is_pure)
-        sys.setprofile(None)  # most of what runs in a recording runs in here
-        try:
-            return self._call(function, args, kwargs, is_pure, watch)
-        finally:
-            sys.setprofile(watch)
+    @_unwatched
+    def call(self, watch, function, args, kwargs=None, *, is_pure=True):
+        """Call a function of the real library and note the call; returns the traced result.
 
-    def _call(self, function, args, kwargs, is_pure, watch=None):
-        """watch: the profile function that is to see what the library's function does."""
+        watch: the profile function that is to see what the library's function does, or None.
+        """
         found = []
         real, noted = self._both(args, found)
         named = noted_named = kwargs or {}
@@ -247,14 +317,7 @@ class Recorder:
         call = Call(function, noted, noted_named, is_pure)
         if call.declared.values_shape:
             self._check_shape(call, args, kwargs)
-        if watch is None:
-            return self._note(call, self._run(function, real, named, found), found)
-        sys.setprofile(watch)
-        try:
-            result = self._run(function, real, named, found)
-        finally:
-            sys.setprofile(None)
-        return self._note(call, result, found)
+        return self._note(call, self._run(function, real, named, found, watch), found)
 
     def _check_shape(self, call, args, kwargs):
         args, kwargs = mapped((args, kwargs or {}), lambda x: x if is_unknown(x) else None)
@@ -270,8 +333,8 @@ class Recorder:
             parts = result
             call.several = True
         else:
-            if kind in SCALARS and found and call.name not in _OF_SHAPES:
-                self.read(f"{call.name} returns a Python number")
+            if found and result is not NotImplemented and call.name not in _OF_SHAPES:
+                self.read(f"{call.name} returns no array")
             return result
         varying = [x for x in found if type(x) in NUMBERS or x.var.constant is None]
         is_constant = call.is_pure and not varying
@@ -310,6 +373,8 @@ class Recorder:
             var = Value("scalar", part)
         else:
             var = self._value(part)
+            if getattr(part.dtype, "hasobject", False):
+                self.stop("it computes with an array of Python objects")
             source = self._shown(part, found)
             if source is not None and aliases:
                 var.memory = source.var.memory
@@ -331,15 +396,10 @@ class Recorder:
         if base is None or 0 in part.shape:
             return None
         sources = [x for x in found if type(x) is self.kind]
-        for x in sources:
-            if x.value is base:
-                return x
-        buffer = self.backend.buffer(part) if sources else None
-        if buffer is not None:
-            for x in sources:
-                if self.backend.buffer(x.value) == buffer:
-                    return x
-        return None
+        shown = [x for x in sources if x.value is base]
+        if sources and not shown and (buffer := self.backend.buffer(part)) is not None:
+            shown = [x for x in sources if self.backend.buffer(x.value) == buffer]
+        return shown[0] if shown else None
 
     def _both(self, args, found):
         """The real arguments of a call, and what the tape has in their places.
@@ -375,17 +435,19 @@ class Recorder:
             return self.constant(x).var
         return mapped(x, self._noted) if kind in NESTED else x
 
-    def _run(self, function, real, named, found):
-        try:
-            if self.several_devices:
-                for x in found:
-                    if type(x) is self.kind:
-                        with self.backend.scope(x.value):
-                            return function(*real, **named)
-            return function(*real, **named)
-        except Exception:
-            self.has_failed = True
-            raise
+    def _run(self, function, real, named, found, watch=None):
+        arrays = [x.value for x in found if type(x) is self.kind] if self.several_devices else ()
+        with self.backend.scope(arrays[0]) if arrays else nullcontext():
+            try:
+                if watch is not None:
+                    sys.setprofile(watch)
+                return function(*real, **named)
+            except Exception:
+                self.has_failed = True
+                raise
+            finally:
+                if watch is not None:
+                    sys.setprofile(None)
 
     def communicate(self, function, operands, results, writes):
         """Make and note a call that communicates with other processes; see `communicating`."""
@@ -410,7 +472,8 @@ class Recorder:
             call.outs.append(var)
         return result
 
-    def write(self, target, function, args):
+    @_unwatched
+    def write(self, _, target, function, args):
         """Call ``function(target, *args)``, which overwrites ``target``, an array or several.
 
         Returns whether it has: given a tuple, the function may change nothing and return None.
@@ -462,7 +525,6 @@ class Recorder:
             x = leaf.owner()
             is_new = leaf.order > self.start or self.has_state_list
             if x is not None and is_new and id(x) not in self.known:
-                self.strangers.append(x)
                 self.stop("a gradient reaches a tensor that compile cannot see")
 
 
@@ -483,3 +545,27 @@ def _is_for_program(frame):
             return True
         frame = frame.f_back
     return False
+
+
+def _replace(old, new):
+    """Replace the objects in the list ``old`` by those in ``new`` in all places that have them."""
+    values, tuples = dict(zip(map(id, old), new, strict=True)), []
+    for place in gc.get_referrers(*old):
+        kind = type(place)
+        if place is old or isinstance(place, (types.FrameType, Traced)):
+            continue
+        if kind is tuple:
+            tuples.append(place)
+        elif kind is types.CellType:
+            place.cell_contents = values[id(place.cell_contents)]
+        elif isinstance(place, (list, dict)):
+            for key, x in [*(place.items() if isinstance(place, dict) else enumerate(place))]:
+                if id(x) in values:
+                    place[key] = values[id(x)]
+        else:
+            for name in (*getattr(place, "__dict__", ()), *slots_of(kind)):
+                x = getattr(place, name, None)
+                if id(x) in values:
+                    object.__setattr__(place, name, values[id(x)])
+    if tuples:
+        _replace(tuples, [tuple([values.get(id(x), x) for x in place]) for place in tuples])

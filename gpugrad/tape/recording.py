@@ -1,6 +1,5 @@
 """Recording: calling a function for real, and making a tape of what it does."""
 
-import gc
 import sys
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import fields, is_dataclass
@@ -9,22 +8,20 @@ from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor
 from .._tensor import Tensor
-from .._thread_state import restores_state, set_recording, thread
+from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order
 from ..backends import SCALARS, backend_of, namespace_of
 from ..optim.optimizer import Optimizer
-from ..transforms.custom import RecordedVjp
-from ..transforms.recomputing import Recomputed
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE
 from .derivatives import Graph, plan_for
-from .draws import NotedDraws
+from .draws import foreign_states
 from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import Reach
 from .recorder import Recorder
 from .run import MISS
-from .stage import Stage, can_vary, release
+from .stage import Stage
 from .tape import Input, Tape, signature_of
 from .tracing import Traced, copied, real_of
 from .witness import Witness
@@ -62,7 +59,7 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
     nodes = nodes_of((*args, *kwargs.values()))
     # A plain structure has nothing but tensors, arrays and simple values.
     if known and state is None and type(structure) is int and not known[0].reach.arrays:
-        reach = whole = known[0].reach.again()
+        reach = whole = known[0].reach
     else:
         reach = whole = Reach([function], leaves, nodes)
     if state is not None:
@@ -82,24 +79,16 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
     if reason is not None:
         return Recorded(function(*args, **kwargs), None, reason, retry)
     recorder = Recorder(backend, state is not None, reach.arrays)
-    of_state = set(reach.tensors)
-    arguments = {}  # by the id of a Tensor that is an argument only, its first position
-    for i, x in enumerate(leaves):
-        if isinstance(x, Tensor) and id(x) not in of_state:
-            arguments.setdefault(id(x), i)
-            reach.tensor(x)
-    stage = Stage(recorder, reach, arguments)
+    stage = Stage(recorder, reach, leaves)
     problem = stage.problem()
     optimizers = [o for o in reach.optimizers if type(o).step is Optimizer.step]
     if is_first and not all(o._has_stepped for o in optimizers):
         problem = problem or ("its optimizer has not stepped yet", True)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    recording = _Recording(function, recorder, reach, stage, [given], known)
-    try:
-        return recording.run(leaves, structure, args, kwargs)
-    finally:
-        set_recording(recording.is_recording)
+    return _Recording(function, recorder, reach, stage, given, known).run(
+        leaves, structure, args, kwargs
+    )
 
 
 def _why_noticed(whole, reach, raw):
@@ -118,34 +107,25 @@ def _why_noticed(whole, reach, raw):
 class _Recording:
     """The recording of one call.
 
-    given: a list of the `Reach` of the containers among the arguments, and of those with traced
-        arrays.
+    given: the `Reach` of the containers among the arguments that the function gets.
     known: see `record`.
-    is_recording: whether the function has left the recording of gradients on.
     """
 
     def __init__(self, function, recorder, reach, stage, given, known):
         self.function, self.recorder, self.reach = function, recorder, reach
         self.stage, self.given, self.known = stage, given, known
-        self.is_recording = thread.recording
 
-    @restores_state
     def run(self, leaves, structure, args, kwargs):
         try:
             result, tape = self._run(leaves, structure, args, kwargs)
         finally:  # so that no cycle of references keeps the arguments alive, even after an error
+            thread.recorder = None
             recorder, stage = self.recorder, self.stage
             recorder.forget()
             stage.forget()
             self.given = None
-        leaked = recorder.leaked()
-        if leaked:
-            del leaked
-            gc.collect()  # some of them may only be alive in cycles of references
-            recorder.wait_for_threads()
-            leaked = recorder.leaked()
-        if leaked:
-            release(leaked)
+            is_kept = recorder.release()
+        if is_kept:
             if recorder.is_shared:
                 recorder.stop("another thread computes with its tensors", True)
             recorder.stop("it keeps a tensor where compile cannot see it", "once")
@@ -157,27 +137,24 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
-        draws = NotedDraws(recorder, reach.foreign_generators)
-        state = [x for key, x in reach.tensors.items() if key not in stage.arguments]
+        state = [*reach.tensors.values()]
         signature = signature_of(leaves, state, recorder.raw, recorder.backend)
         was_recording = thread.recording
         seen = [t.codes for t in self.known if t.signature == signature]
-        outer, witness = thread.draws, Witness(recorder, *seen[:1])
-        tape = None
+        witness, tape = Witness(recorder, *seen[:1]), None
+        foreign = foreign_states(reach.foreign_generators) if witness.is_needed else None
         try:
             try:
                 thread.recorder = recorder
                 stage.enter()
                 traced, named = self._traced_arguments(leaves, args, kwargs)
                 recorder.start, recorder.known = next_order(), stage.originals
-                thread.draws = (draws, *outer)
                 with witness:
                     result = self.function(*traced, **named)
             finally:
-                self.is_recording = thread.recording
-                thread.draws = outer
-                draws.end()
                 stage.leave()
+            if foreign and foreign != foreign_states(reach.foreign_generators):
+                recorder.stop("it draws random numbers from Python or another library")
             if recorder.has_failed:
                 reason = "it handles an error of a call, which depends on values"
                 recorder.stop(reason, "once")
@@ -191,10 +168,9 @@ class _Recording:
                 stage.guard_groups()
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
-                tape = self._tape(structure, parts, result, result_structure, draws, signature)
+                tape = self._tape(structure, parts, result, result_structure, signature)
         finally:  # again, in case Ctrl-C has interrupted the first time
             thread.recorder = None
-            thread.draws = outer
             stage.leave()
         return self._real_result(result, parts, result_structure), tape
 
@@ -212,21 +188,19 @@ class _Recording:
                     arrays[id(x)] = recorder.input(x, Input("argument", i))
         if not arrays:
             return args, kwargs
-        found = []
-        for value in (*args, *kwargs.values()):
-            parts, structure = flatten(value, none_is_leaf=True)
-            found.append(unflatten(structure, [arrays.get(id(x), x) for x in parts]))
-        self.given.append(Reach(nodes_of(found), follows_code=False))
-        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
+        parts, structure = flatten((args, kwargs), none_is_leaf=True)
+        args, kwargs = unflatten(structure, [arrays.get(id(x), x) for x in parts])
+        self.given = Reach(nodes_of((*args, *kwargs.values())), follows_code=False)
+        return args, kwargs
 
     # The tape
 
-    def _tape(self, structure, parts, result, result_structure, draws, signature):
+    def _tape(self, structure, parts, result, result_structure, signature):
         """The tape of the recording; None if the recording has stopped."""
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
             recorder.stop("it imports a module", True)
-        if any(x.first_change() for x in self.given):
+        if self.given.first_change() is not None:
             recorder.stop("it changes a list, a dict or an object that is an argument")
         results = self._results(parts, result)
         graph = None
@@ -249,20 +223,13 @@ class _Recording:
         self._own_constants(results)
         if recorder.reason is not None:
             return None
-        for key in stage.arguments:  # which the tape must not keep alive
-            del reach.tensors[key]
-        flags = [
-            (o, [[(k, v) for k, v in enumerate(h.values) if not can_vary(v)] for h in o._hyper])
-            for o in reach.optimizers
-            if o in stage.stepped
-        ]
         return Tape(
             recorder, signature=signature, structure=structure, result_structure=result_structure,
             is_recording=thread.recording,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
             codes=self.codes, reach=reach, leaves=[row for row, _ in signature[0]],
             argument_of=stage.arguments, tensors=tensors,
-            same_counts=stage.same_counts, optimizers=flags, generators=[*draws.replaced],
+            same_counts=stage.same_counts, optimizers=stage.stepped,
             rebound=stage.rebound, gradients=stage.gradients, changed=stage.changed,
             skips=stage.skips, results=results, graph=graph,
         )  # fmt: skip
@@ -272,7 +239,7 @@ class _Recording:
     def _results(self, parts, result):
         stop, stage = self.recorder.stop, self.stage
         grads = {id(x.grad): x for x, *_ in stage.originals.values() if x.grad is not None}
-        known = {id(x) for x in self.reach.containers} | self.given[0].seen.keys()
+        known = {id(x) for x in self.reach.containers} | self.given.seen.keys()
         nodes = nodes_of([result])
         if any(map(has_more, nodes)):
             stop("a result has attributes that are not fields of its dataclass")
@@ -339,9 +306,6 @@ class _Recording:
                     x.array = self.recorder.backend.asarray(x.array.value)
                 if type(x.node) is Node:
                     make_real(x.node, self.recorder)
-        for x in self.recorder.strangers:
-            if type(x.node) is Node:
-                make_real(x.node, self.recorder)
         if any(type(x) in namespace_of or type(x) is Number for x in parts):
             return unflatten(structure, [real_of(x) for x in parts])
         return result
@@ -363,12 +327,6 @@ def make_real(node, recorder):
         at.plan = plan_for(at, recorder.array)
         if at.saved:
             at.saved = tuple([real_of(x) for x in at.saved])
-            for x in at.saved:  # of which calls of checkpoint and custom_vjp keep tensors
-                if isinstance(x, (Recomputed, RecordedVjp)):
-                    kept = x.call.leaves, getattr(x, "fixed", ()), getattr(x, "residuals", ())
-                    for leaf in flatten(kept)[0]:
-                        if isinstance(leaf, Tensor) and isinstance(leaf.array, Traced):
-                            leaf.array = leaf.array.value
 
 
 @lru_cache(1000)

@@ -220,9 +220,9 @@ class Program(Steps):
         """Prepare how each run reads and computes numbers, and the conditions on them."""
         tape = self.tape
         self._hyper = [
-            (optimizer, list(optimizer.defaults), i, flags)
-            for optimizer, groups in tape.optimizers
-            for i, flags in enumerate(groups)
+            (optimizer, list(optimizer.defaults), i)
+            for optimizer in tape.optimizers
+            for i in range(len(optimizer._hyper))
         ]
         found = [x for x in tape.numbers if x.source is not None]
         self._numbers = [(self._finder(*x.source.holder), self.slot(x)) for x in found]
@@ -426,14 +426,10 @@ class Program(Steps):
     def _numbers_fit(self):
         """Read and compute the numbers; returns whether the conditions on them hold."""
         regs = self.regs
-        for optimizer, names, i, flags in self._hyper:
+        for optimizer, names, i in self._hyper:
             now = [*map(optimizer.param_groups[i].__getitem__, names)]
             if now != optimizer._hyper[i].values and not take_hyper(optimizer):
                 return False
-            hyper = optimizer._hyper[i].values
-            for k, value in flags:
-                if hyper[k] != value:
-                    return False
         try:
             for find, at in self._numbers:
                 regs[at] = find()

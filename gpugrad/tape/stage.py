@@ -5,16 +5,13 @@ the function has changed meanwhile stays changed, and `leave` notes these change
 """
 
 import functools
-import gc
-import types
 from weakref import ref
 
+from .._tensor import Tensor
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, watched, writes
-from ..backends import backend_of
+from ..autograd.graph import Leaf, Node, watched
 from ..optim.optimizer import ParameterState
-from .cells import ABSENT, SIMPLE, Cell, hold, same
-from .libraries import slots_of
+from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
 from .numbers import Number
 from .tape import Input
 from .tracing import Outcome, Traced, real_of
@@ -23,50 +20,53 @@ from .tracing import Outcome, Traced, real_of
 class Stage:
     """All state that a function reaches, and what it was before the recording.
 
-    arguments: by the id of each Tensor that is an argument but not state, its position.
+    tensors: by id, the Tensors of the state and of the arguments.
+    arguments: by the id of each Tensor that is an argument but not state, its first position.
     originals: by the id of each Tensor a tuple of it, its array, its node, and a weak reference to
         its gradient, or None.
     traced: by the id of each Tensor the traced array in it.
     same_counts: lists of the `ParameterState`s that have the same step counts.
-    stepped: the optimizers that have made a step.
+    stepped: the keys of a dict are the optimizers that have made a step.
     rebound, gradients, changed, skips: see `Tape`; `leave` makes them.
     """
 
-    def __init__(self, recorder, reach, arguments):
+    def __init__(self, recorder, reach, leaves):
+        """leaves: those of the arguments."""
         self.recorder = recorder
         self.reach = reach
-        self.arguments = arguments
+        self.tensors, self.arguments = {**reach.tensors}, {}
+        for i, x in enumerate(leaves):
+            if isinstance(x, Tensor) and id(x) not in self.tensors:
+                self.tensors[id(x)], self.arguments[id(x)] = x, i
         self.originals, self.traced = {}, {}
         self.grads = {}  # by the id of a Tensor, a weak reference to the traced array of its grad
-        self.same_counts, self.stepped = [], set()
+        self.same_counts, self.stepped = [], {}
         # Each row has what `leave` needs to undo one change that `enter` has made.
-        self.states, self.groups, self.boundary, self.schedulers = [], [], [], []
-        self.unwatched = []  # leaves without hooks
+        self.states, self.groups, self.schedulers = [], [], []
+        self.nodes = []  # pairs of a node of a Tensor, and whether it had a watch
+        self.stand_ins = {}  # by a `ParameterState` with traced arrays, the real one and its counts
         self.is_scheduling = self.has_left = False
 
     def problem(self):
         """Why the call cannot be recorded: None, or a text and whether to record a later call."""
         kinds = self.recorder.backend.array_types
-        grads = {id(x.grad) for x in self.reach.tensors.values() if x.grad is not None}
-        buffer = self.recorder.backend.buffer
-        buffers = {buffer(x.array) for x in self.reach.tensors.values()} if grads else set()
-        if not grads.isdisjoint(self.reach.tensors):
+        grads = {id(x.grad) for x in self.tensors.values() if x.grad is not None}
+        if not grads.isdisjoint(self.tensors):
             return "a gradient is also a tensor of the program", False
-        for key, x in self.reach.tensors.items():
+        for key, x in self.tensors.items():
             arrays = [y.array for y in (x, x.grad) if y is not None]
             if any(type(array) not in kinds for array in arrays):
                 return "it uses arrays of several libraries or devices", False
             if x.grad is not None and x.grad.node is not None:
                 return "a gradient has a graph", False
-            if x.grad is not None and x.array.size and buffer(x.grad.array) in buffers:
-                return "a gradient shares the memory of a tensor", True
             if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:
                 return "an argument has hooks", True
         for optimizer in self.reach.optimizers:
+            optimizer._settle()
             if not take_hyper(optimizer):
                 return "its optimizer converts a hyper-parameter", True
             for p, state in optimizer._states.items():
-                if id(p) in self.reach.tensors and state.array is not p.array:
+                if id(p) in self.tensors and state.array is not p.array:
                     return "its optimizer has still to follow a parameter", True
                 if any(type(array) not in kinds for array in state.arrays.values()):
                     return "it uses arrays of several libraries or devices", False
@@ -74,11 +74,11 @@ class Stage:
 
     def enter(self):
         recorder = self.recorder
-        for key, x in self.reach.tensors.items():
+        for key, x in self.tensors.items():
             x._grad = grad = x.grad  # sets the slot, which programs read directly
             self.originals[key] = x, x.array, x.node, None if grad is None else ref(grad)
-            if type(x.node) is Leaf and x.node.watch is None:
-                self.unwatched.append(x.node)
+            if x.node is not None:
+                self.nodes.append((x.node, x.node.watch is not None))
         for key, (x, array, node, grad) in self.originals.items():
             kind = "argument" if key in self.arguments else "tensor"
             holder = self.arguments.get(key, x)
@@ -110,7 +110,6 @@ class Stage:
 
         All arrays in the graph below that node are real.
         """
-        had_watch = node.watch is not None
 
         def real(g):
             self.recorder.stop("it calls backward through a graph from outside")
@@ -120,14 +119,13 @@ class Stage:
             return wrap(g.array.value, g.node) if is_traced else g
 
         watched(node).hooks[id(self)] = real
-        self.boundary.append((node, had_watch))
 
     def _enter_optimizer(self, optimizer):
         """Give the step of an optimizer `Number`s and traced arrays.
 
         Its ``param_groups`` keep plain numbers, since the function's own code may read them.
         """
-        recorder = self.recorder
+        recorder, states = self.recorder, optimizer._states
         for i, group in enumerate(optimizer.param_groups):
             real = optimizer._hyper[i]
             named = [*enumerate(zip(optimizer.defaults, real.values, strict=True))]
@@ -136,33 +134,33 @@ class Stage:
             ])  # fmt: skip
             self.groups.append((optimizer, i, dict(group), real, mine))
             optimizer._hyper[i] = mine
-        known_counts = {}
-        for p, state in optimizer._states.items():
+        optimizer._states, known = {**states}, {}
+        self.states.append((optimizer, states, optimizer._states))
+        for p, state in states.items():
             if id(p) not in self.originals:
                 continue
-            before = {name: getattr(state, name) for name in slots_of(ParameterState)}
-            traced = {
+            if state.counts not in known:
+                known[state.counts] = self._counts(state), []
+                self.same_counts.append(known[state.counts][1])
+            counts, alike = known[state.counts]
+            alike.append(state)
+            arrays = {
                 name: recorder.input(array, Input("held", Cell("item", state.arrays, name)))
                 for name, array in state.arrays.items()
             }
-            known = known_counts.get(state.counts)
-            if known is None:
-                self.same_counts.append([])
-                first = Cell("attr", state, "counts")
-                counts = tuple([
-                    recorder.number(Input("number", ("item", first, k)), value)
-                    for k, value in enumerate(state.counts)
-                ])  # fmt: skip
-                counts[0].is_unique = True  # a step groups parameters by it
-                known = known_counts[state.counts] = counts, self.same_counts[-1]
-            known[1].append(state)
-            self.states.append((optimizer, state, before, traced, known[0]))
-            state.array, state.arrays, state.values = p.array, traced, tuple(traced.values())
-            state.counts = known[0]
-            state.place = writes.place(p.array)
-            if state.entry is not None:
-                state.updater = backend_of[type(p.array)].multi_tensor_updater(p.array)
-                state.entry = (p.array, *state.values)
+            stand_in = ParameterState(p.array, arrays, counts, state.is_split)
+            optimizer._states[p] = stand_in
+            self.stand_ins[stand_in] = state, counts
+
+    def _counts(self, state):
+        """`Number`s for the counts of a `ParameterState`."""
+        place = Cell("attr", state, "counts")
+        counts = tuple([
+            self.recorder.number(Input("number", ("item", place, k)), value)
+            for k, value in enumerate(state.counts)
+        ])  # fmt: skip
+        counts[0].is_unique = True  # a step groups parameters by it
+        return counts
 
     def _hyper(self, optimizer, i, path, value):
         """What a step gets for a hyper-parameter, or for a member of one that is a tuple."""
@@ -214,10 +212,11 @@ class Stage:
             return
         stop = self.recorder.stop
         self.rebound, self.gradients, self.changed, self.skips = [], [], [], []
-        for node, had_watch in self.boundary:
-            node.watch.hooks.pop(id(self), None)
+        for node, had_watch in self.nodes:
+            if node.watch is not None:
+                node.watch.hooks.pop(id(self), None)
             if not had_watch and _is_watched(node.watch):
-                stop("it adds hooks or a label to a tensor")
+                stop("it adds hooks or a label to a tensor", "once")
             elif not had_watch:
                 node.watch = None
         for values, step in self.schedulers:
@@ -227,12 +226,6 @@ class Stage:
         self._leave_states()
         for key, original in self.originals.items():
             self._leave_tensor(key, *original)
-        for x in self.recorder.strangers:
-            if x.grad is not None and isinstance(x.grad.array, Traced):
-                x.grad.array = x.grad.array.value
-        for leaf in self.unwatched:
-            if leaf.watch is not None:
-                stop("it adds hooks or a label to a tensor", "once")
         self._leave_cells()
         self.has_left = True
 
@@ -244,8 +237,6 @@ class Stage:
         stop = self.recorder.stop
         if x.node is not node:
             stop("a tensor from outside gets a graph, or requires grad from now on")
-            if x.node is not None and type(x.node) is not Leaf:
-                self.recorder.strangers.append(x)
         if not _swap(x, self.traced[key], array):
             self.rebound.append((x, "array", self._var(_take_out(x), "a tensor")))
         new, old = x.grad, grad and grad()
@@ -271,36 +262,30 @@ class Stage:
 
     def _leave_states(self):
         stop = self.recorder.stop
-        known = {state for _, state, *_ in self.states}
-        for optimizer in self.reach.optimizers:
-            if optimizer._unread_skip is not None:
-                outcome, counts = optimizer._unread_skip
-                if isinstance(outcome, Outcome):
-                    noted = [(s, _var_of(before)) for s, before in counts]
-                    self.skips.append((optimizer, outcome.var, noted))
-                    counts = [(s, real_of(before)) for s, before in counts]
-                    optimizer._unread_skip = outcome.real, counts
-            for state in optimizer._states.values():
-                if state not in known and isinstance(state.array, Traced):
-                    stop("its optimizer makes its state", True)
-                    arrays = {name: real_of(a) for name, a in state.arrays.items()}
-                    ParameterState.__init__(
-                        state, real_of(state.array), arrays, real_of(state.counts), state.is_split
-                    )
-        for optimizer, state, before, traced, counts in self.states:
-            if state.arrays is not traced:
-                stop("its optimizer makes its state", True)
-                continue
-            new = state.counts
-            for name, value in before.items():
-                setattr(state, name, value)
-            if new is counts:
-                continue
-            self.stepped.add(optimizer)
-            if not all(type(x) is Number for x in new):
-                stop("an optimizer counts its steps in another way")
-            self.changed.append((Cell("attr", state, "counts"), _var_of(new)))
-            state.counts = real_of(new)
+        for optimizer, real, mine in self.states:
+            now = optimizer._states
+            states = real if now is mine else now
+            for p, state in now.items():
+                known, counts = self.stand_ins.get(state, (state, None))
+                if counts is None:
+                    states[p] = state
+                    if isinstance(state.array, Traced):
+                        stop("its optimizer makes its state", True)
+                        made = real_of((state.array, state.arrays, state.counts))
+                        ParameterState.__init__(state, *made, state.is_split)
+                elif state.counts is not counts:
+                    self.stepped[optimizer] = None
+                    if not all(type(x) is Number for x in state.counts):
+                        stop("an optimizer counts its steps in another way")
+                    self.changed.append((Cell("attr", known, "counts"), _var_of(state.counts)))
+                    known.counts = real_of(state.counts)
+            outcome, before = optimizer._unread_skip or (None, ())
+            if isinstance(outcome, Outcome):
+                before = [(self.stand_ins.get(s, (s,))[0], counts) for s, counts in before]
+                noted = [(s, _var_of(counts)) for s, counts in before]
+                self.skips.append((optimizer, outcome.var, noted))
+                optimizer._unread_skip = outcome.real, real_of(before)
+            optimizer._states = states  # last, in case Ctrl-C comes before
 
     def _leave_cells(self):
         """Note which places have new values; stops if a program could not change them so."""
@@ -348,13 +333,6 @@ def _take_out(x):
             return now
 
 
-def can_vary(value):
-    """Whether a hyper-parameter is a number or a tuple of numbers, which a program reads anew."""
-    if isinstance(value, tuple):
-        return all(map(can_vary, value))
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def take_hyper(optimizer):
     """Have an optimizer read its groups, as its step does first.
 
@@ -376,7 +354,9 @@ def take_hyper(optimizer):
 
 
 def _is_watched(watch):
-    return bool(watch.hooks or watch.accumulated or watch.listener or watch.label or watch.leaf)
+    return watch is not None and bool(
+        watch.hooks or watch.accumulated or watch.listener or watch.label or watch.leaf
+    )
 
 
 def _has_changed(now, before):
@@ -385,30 +365,3 @@ def _has_changed(now, before):
 
 def _var_of(x):
     return x.var if type(x) is Number else tuple(map(_var_of, x)) if type(x) is tuple else x
-
-
-def release(traced):
-    """Replace traced arrays and numbers by the real ones in all places that still have them."""
-    for x in traced:
-        _replace(x, x.value, traced)
-
-
-def _replace(old, new, apart):
-    # There must be no function in here: a cell of its closure would be one of the places.
-    for place in gc.get_referrers(old):
-        kind = type(place)
-        if place is apart or isinstance(place, (types.FrameType, Traced)):
-            continue
-        if kind is types.CellType:
-            place.cell_contents = new
-        elif isinstance(place, (list, dict)) or kind is tuple:
-            items = place if kind is not tuple else [*place]
-            for key, x in [*(items.items() if isinstance(place, dict) else enumerate(items))]:
-                if x is old:
-                    items[key] = new
-            if kind is tuple:
-                _replace(place, tuple(items), apart)
-        else:
-            for name in (*getattr(place, "__dict__", ()), *slots_of(kind)):
-                if getattr(place, name, None) is old:
-                    object.__setattr__(place, name, new)

@@ -273,8 +273,7 @@ class Tape:
     tensors: for each tensor of the state a tuple of it, its node, that node's ``watch``, whether
         it has a gradient, and whether it keeps its array.
     same_counts: see `Stage`.
-    optimizers: for each optimizer that has made a step, it and, for each of its groups, the
-        hyper-parameters that are no numbers: pairs of a position and a value.
+    optimizers: those that have made a step.
     generators: the random generators from which the function has drawn.
     rebound: triples of a tensor, "array" or "grad", and the value of its new array.
     gradients: pairs of a tensor and the value of its new gradient, or None.
@@ -301,7 +300,6 @@ class Tape:
     # The tape of a backward sweep, see `derivatives`, has none of these.
     graph = is_recording = structure = result_structure = None
     rebound = gradients = changed = skips = optimizers = same_counts = tensors = ()
-    generators = ()
 
     def __init__(self, recorder, **values):
         for name in _OF_RECORDER:
@@ -379,7 +377,7 @@ class Tape:
 _LEAVING = ("tensor", "array")
 _OF_RECORDER = (
     "backend", "duplicate", "calls", "prologue", "conditions", "afterwards", "inputs", "devices",
-    "raw",
+    "generators", "raw",
 )  # fmt: skip
 
 

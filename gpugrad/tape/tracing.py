@@ -9,13 +9,13 @@ function does inside.
 import operator
 import sys
 import threading
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
 from .._thread_state import thread
 from ..autograd.implementation import load_twins
-from ..backends import SCALARS, backend_of, namespace_of
+from ..backends import backend_of, namespace_of
 from ..backends.base import Backend
 from ..backends.declarations import declaration, declare
 from ..tools.observing import in_line, user_line
@@ -34,9 +34,10 @@ class Traced:
     __hash__ = object.__hash__
 
     def __init__(self, recorder, value, var):
-        self.recorder = recorder
-        self.value = value
-        self.var = var
+        put = object.__setattr__  # that of this class is for the function's own code
+        put(self, "recorder", recorder)
+        put(self, "value", value)
+        put(self, "var", var)
 
     # These run in C, so that the profile function of the `Witness` is not called for them.
     shape = property(operator.attrgetter("value.shape"))
@@ -59,12 +60,12 @@ class Traced:
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if method == "__call__" and "out" not in kwargs and ufunc.nout == 1:
             return self.recorder.call(ufunc, inputs, kwargs)
-        return self._by_numpy(getattr(ufunc, method), inputs, kwargs)
+        return self._by_numpy(getattr(ufunc, method), *inputs, **kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
-        return self._by_numpy(function, args, kwargs)
+        return self._by_numpy(function, *args, **kwargs)
 
-    def _by_numpy(self, function, args, kwargs):
+    def _by_numpy(self, function, *args, **kwargs):
         """Stop the recording, and call a function of NumPy on the real arrays."""
         self.recorder.stop(
             f"it calls NumPy's {function.__name__} with a raw array{in_line(user_line())}; make "
@@ -72,18 +73,9 @@ class Traced:
         )
         return function(*real_of(args), **real_of(kwargs))
 
-    def _with_other(self, other, function, *args):
-        """Apply an operator to a raw array and an object of another kind, such as a list."""
-        if hasattr(other, "__array_ufunc__"):
-            return NotImplemented
-        return self._by_numpy(function, args, {})
-
     def __setattr__(self, name, value):
-        if name in Traced.__slots__:
-            object.__setattr__(self, name, value)
-        else:
-            self.recorder.stop(f"it sets {name} of a raw array")
-            setattr(self.value, name, value)
+        self.recorder.stop(f"it sets {name} of a raw array")
+        setattr(self.value, name, value)
 
     def __len__(self):
         return len(self.value)
@@ -102,18 +94,10 @@ class Traced:
         is_inside = (sys._getframe(1).f_globals.get("__name__") or "").startswith("gpugrad.")
         if is_inside or name in _LAYOUT or (name.startswith("__") and name not in _MEMORY):
             return value
-        if not callable(value):
-            self.recorder.read(f"{name.strip('_')} of a raw array is read")
-            return value
-        self.recorder.stop(
-            f"it calls the method {name} of a raw array{in_line(user_line())}; make the array a "
-            f"tensor first, with gpugrad.asarray"
-        )
-
-        def method(*args, **kwargs):
-            return value(*real_of(args), **real_of(kwargs))
-
-        return method
+        if callable(value):
+            return partial(self._by_numpy, value)
+        self.recorder.read(f"{name.strip('_')} of a raw array is read")
+        return value
 
     def __array__(self, dtype=None, copy=None):
         self.recorder.read("the values of an array are read")
@@ -163,29 +147,30 @@ def flat(x):
     return found
 
 
-def _is_operand(kind):
-    """Whether the operators of traced arrays take operands of this type."""
-    return kind in SCALARS or kind is Number or kind in backend_of
+@cache  # a call of what is cached is no event for a profile function
+def _answers(kind):
+    """Whether operands of this type have operators that take precedence over a traced array's."""
+    return hasattr(kind, "__array_ufunc__") and kind is not Number and kind not in backend_of
 
 
 def _operator(function):
     def forward(self, other):
-        if _is_operand(type(other)) or other is None:
-            return self.recorder.call(function, (self, other))
-        return self._with_other(other, function, self, other)
+        if _answers(type(other)):
+            return NotImplemented
+        return self.recorder.call(function, (self, other))
 
     def reflected(self, other):
-        if _is_operand(type(other)):
-            return self.recorder.call(function, (other, self))
-        return self._with_other(other, function, other, self)
+        if _answers(type(other)):
+            return NotImplemented
+        return self.recorder.call(function, (other, self))
 
     return forward, reflected
 
 
 def _writing(function):
     def write(self, other):
-        if not _is_operand(type(other)):
-            return self._with_other(other, function, self, other)
+        if _answers(type(other)):
+            return NotImplemented
         self.recorder.write(self, function, (other,))
         return self
 
@@ -278,13 +263,10 @@ class _TracedTwin:
             return twin(backend.xp, *args, **static)
 
         run.__name__ = twin.__name__
-        self._run = declare(run, **declaration(twin)._asdict())
+        self._traced = _traced(declare(run, **declaration(twin)._asdict()))
 
     def __call__(self, xp, *args, **static):
-        for x in args:
-            if type(x) in _kinds:
-                return x.recorder.call(self._run, args, static)
-        return thread.recorder.call(self._run, args, static)
+        return self._traced(*args, **static)
 
 
 class Outcome:
