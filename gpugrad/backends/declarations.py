@@ -170,7 +170,9 @@ def declare(function=None, /, **properties):
     """
     if function is None:
         return lambda function: declare(function, **properties)
-    known = declaration(function)._replace(**properties)
+    known = declaration(function)
+    # To make a tuple takes a third of the time of `_replace`; most functions have no declaration.
+    known = Declaration(**properties) if known is _UNKNOWN else known._replace(**properties)
     _declared[_key(function)] = function, known
     return function
 

@@ -15,7 +15,6 @@ from ..special import scipy_function
 from . import binding
 from .binding import address_of, owner
 from .namespace import add_at, pick, places_along, power, xp
-from .random import Random
 from .threads import describe_kernels, get_num_threads, run
 
 # The context variable with the options that `numpy.errstate` sets and that `numpy.geterr` takes
@@ -139,6 +138,8 @@ class NumPy(Backend):
         ]
 
     def generator(self, seed, device):
+        from .random import Random  # here, since not every program draws
+
         return Random(seed)
 
     def native(self):
