@@ -157,7 +157,7 @@ def _adding_columns(g, weight, columns, out):
                 matmul(own, of_g[:, some], out=part)
                 first, count = some.start * each + channels.start, part.size // (n * taps * windows)
                 part = part.reshape(n, count, *columns.size, *columns.counts)
-                add(out[images, first : first + count], part, columns.geometry)
+                add(part, out[images, first : first + count], columns.geometry)
 
     return piece
 
