@@ -86,6 +86,13 @@ class Geometry(NamedTuple):
         is_one = prod(self.size) == prod(self.stride) == 1
         return is_one and not any(self.before) and self.counts == self.lengths
 
+    def of_rows(self, first, stop):
+        """The geometry of some windows: those from ``first`` to ``stop`` along the first axis."""
+        return self._replace(
+            counts=(stop - first, *self.counts[1:]),
+            before=(self.before[0] - first * self.stride[0], *self.before[1:]),
+        )
+
 
 @lru_cache(1024)
 def _taps(geometry):
@@ -456,7 +463,7 @@ def _blocks(backend, n, channels, geometry):
 
     Blocks of several images are of equal size, so that they take equal times.
     """
-    counts, before = geometry.counts, geometry.before
+    counts = geometry.counts
     one = channels * prod(geometry.size) * prod(counts)
     images, rows = max(n, 1), counts[0]
     most = None if geometry.are_elements else backend.column_block
@@ -468,11 +475,8 @@ def _blocks(backend, n, channels, geometry):
     for start in range(0, n, images):
         for row in range(0, counts[0], rows):
             stop = min(row + rows, counts[0])
-            place = geometry._replace(
-                counts=(stop - row, *counts[1:]),
-                before=(before[0] - row * geometry.stride[0], *before[1:]),
-            )
-            blocks.append((slice(start, min(start + images, n)), slice(row, stop), place))
+            some = slice(start, min(start + images, n))
+            blocks.append((some, slice(row, stop), geometry.of_rows(row, stop)))
     return blocks
 
 
