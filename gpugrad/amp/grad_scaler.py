@@ -314,7 +314,7 @@ def _unscale(arrays, factor, found):
     with backend.scope(arrays[0]):
         if found is None:
             found = backend.zeros((), backend.dtype(float32), arrays[0])
-        if updater is not None and updater.unscale(arrays, factor, found):
+        if updater is not None and updater.scale(arrays, factor, found):
             return found
         for array in arrays:
             bad = backend.asarray(xp.any(xp.logical_not(xp.isfinite(array))))

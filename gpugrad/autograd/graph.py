@@ -6,7 +6,6 @@ exists, and reference counting alone frees a graph.
 
 import math
 import threading
-from bisect import bisect_left
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate, count
@@ -217,6 +216,8 @@ class _Writes:
 
     def overwritten(self, array, since, until=-math.inf):
         """Whether the last write to memory of ``array`` lies between two order numbers."""
+        from bisect import bisect_left  # here, since few programs look for writes
+
         backend = backend_of.get(type(array))
         place = None if backend is None else backend.address_range(array)
         if place is None or place[0] == place[1]:

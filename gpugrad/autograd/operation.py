@@ -13,7 +13,7 @@ multiply.vjp(
 
 import inspect
 from collections.abc import Callable, Collection
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 from ..backends import describe, explain
@@ -135,6 +135,13 @@ def _public_name(function):
     return f"{topic}.{name}" if topic in NAMESPACES else name
 
 
+@cache
+def _names_for_rules(inputs, static, is_joint):
+    """The names of what a graph can keep for the rules of an op."""
+    of_inputs = [f"{name}_{what}" for name in inputs for what in METADATA]
+    return {"out", *inputs, *static, *of_inputs, *(("wanted",) if is_joint else ())}
+
+
 class Op:
     """An operation: its definition, its rules, and what it runs on each type of arrays."""
 
@@ -227,8 +234,7 @@ class Op:
 
     def vjp(self, joint=None, keep_for=None, **rules):
         """Define the VJPs; see `op`."""
-        known = {"out", *self.inputs, *self.static_names, *(("wanted",) if joint else ())}
-        known |= {f"{name}_{what}" for name in self.inputs for what in METADATA}
+        known = _names_for_rules(self.inputs, self.static_names, joint is not None)
         for target, rule in {**rules, **({"joint": joint} if joint else {})}.items():
             if target != "joint" and target not in self.inputs:
                 raise TypeError(f"{self.name}.vjp: it has no input {target!r}, only {self.inputs}")
@@ -285,7 +291,7 @@ class Op:
         """
         if known is None:
             raise TypeError(f"{self.name}.{what}: {target!r} has no VJP; give that first")
-        if unknown := set(kept_names(rule)) - set(known):
+        if unknown := set(kept_names(rule)).difference(known):
             source = "" if what == "vjp" else "what its VJP keeps, "
             raise TypeError(
                 f"{self.name}.{what}: the rule for {target} asks for {sorted(unknown)}; it can "

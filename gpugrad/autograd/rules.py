@@ -1,7 +1,6 @@
 """Rules as the graph calls them: which values a rule has the graph keep, and how it gets them."""
 
 from functools import partial
-from inspect import Parameter, signature
 from operator import itemgetter
 
 
@@ -26,8 +25,8 @@ def linear_rule(op, target, kept):
     """
     every = *op.inputs, *op.static_names
     kept = tuple([name for name in kept if name != target and name in every])
-    parameters = signature(op.forward).parameters
-    needed = [name for name in every if parameters[name].default is Parameter.empty]
+    needed = *op.inputs[: op.required], *op.static_names
+    needed = [name for name in needed if name not in op.static_defaults]
     if missing := [name for name in needed if name not in (target, *kept)]:
         raise TypeError(
             f"{op.name}.jvp: the op can be called for the tangent of {target} only if its VJP "

@@ -11,8 +11,7 @@ from .declarations import declare, has_array
 from .dtypes import is_bfloat16, number_dtype
 from .einsum import einsum
 from .linalg import extended_linalg
-from .placement import take_rows
-from .registry import backend_for_device, device_library, is_on, transfer
+from .registry import backend_for_device, device_library, transfer
 from .special import LazyFunctions
 from .windows import functions as functions_of_windows
 
@@ -68,6 +67,8 @@ class Backend:
     windows: a module of functions that go over windows at once, as `cupy.kernels.windows`, some of
         which may be missing or return None for what they do not compute; None if there is none.
     convolutions: a module of convolution for what ``windows`` supports, as `cupy.convolution`.
+    transfer_batches: a function for `placement.transfer_batches` that copies a batch while the one
+        before is used; None if copies do not take long.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
     binder: the module that binds calls to memory that is planned, as `numpy.binding`; None if each
@@ -89,6 +90,7 @@ class Backend:
     column_block: int | None = None
     windows: Any = None
     convolutions: Any = None
+    transfer_batches: Callable | None = None
     several_devices = False
     binder: Any = None
     graphs: Any = None
@@ -130,15 +132,6 @@ class Backend:
     def to_device(self, array, device):
         """The array on ``device``, one of this library's."""
         return array
-
-    def transfer_batches(self, batches, device):
-        """Yield ``batches``, lists of ``(array, rows)``, as lists of ``array[rows]`` on ``device``.
-
-        ``rows`` is a slice or an array of indices; see `placement.take_rows`.
-        """
-        for batch in batches:
-            arrays = [take_rows(array, rows) for array, rows in batch]
-            yield [x if is_on(x, device) else transfer(x, device) for x in arrays]
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         """An array of this library; ``copy=True`` always copies, None only if needed."""

@@ -70,6 +70,19 @@ def result_type(own):
     return result_type
 
 
+def in_float32(function):
+    """Make a function compute 16-bit floats in float32, where libraries round after each step."""
+
+    @wraps(function)
+    def call(x, /, **options):
+        if x.dtype.char not in "eE" or options.get("dtype") not in (None, x.dtype):
+            return function(x, **options)
+        options.pop("dtype", None)
+        return function(x.astype(float32), **options).astype(x.dtype)
+
+    return call
+
+
 def rounding(backend):
     """The `Rounding` of an array library's ops; None if the library or program needs none."""
     return Rounding(backend) if has_bfloat16() and backend.in_single is not None else None

@@ -2,7 +2,7 @@
 
 from itertools import chain
 
-from .registry import backend_for_device, backend_of, namespace_of
+from .registry import backend_for_device, backend_of, is_on, namespace_of, transfer
 
 
 def placed_like(value, like):
@@ -26,8 +26,12 @@ def take_rows(array, rows):
 
 def transfer_batches(batches, device):
     """Yield ``batches``, lists of ``(array, rows)``, as lists of ``array[rows]`` on ``device``."""
-    for first in batches:
-        sources = [backend_of[type(array)] for array, _ in first]
+    for batch in batches:
+        sources = [backend_of[type(array)] for array, _ in batch]
         own = [source for source in sources if source.has_device(device)]
         backend = own[0] if own else backend_for_device(device)
-        yield from backend.transfer_batches(chain([first], batches), device)
+        if backend.transfer_batches is not None and set(sources) != {backend}:
+            yield from backend.transfer_batches(chain([batch], batches), device)
+            return
+        arrays = [take_rows(array, rows) for array, rows in batch]
+        yield [x if is_on(x, device) else transfer(x, device) for x in arrays]

@@ -86,6 +86,13 @@ class Geometry(NamedTuple):
         is_one = prod(self.size) == prod(self.stride) == 1
         return is_one and not any(self.before) and self.counts == self.lengths
 
+    def of_rows(self, first, stop):
+        """The geometry of some windows: those from ``first`` to ``stop`` along the first axis."""
+        return self._replace(
+            counts=(stop - first, *self.counts[1:]),
+            before=(self.before[0] - first * self.stride[0], *self.before[1:]),
+        )
+
 
 @lru_cache(1024)
 def _taps(geometry):
@@ -153,23 +160,26 @@ def _cast(backend, x, dtype):
 
 
 def _kernel(backend, name, x, geometry):
-    """The library's own function of this name for such windows; None if it has none."""
+    """The library's own function of this name for such windows; None if it has none.
+
+    It takes the arrays, the array to write, the geometry and options. It returns whether it wrote.
+    """
     found = getattr(backend.windows, name, None)
     return found if found is not None and backend.windows.supports(x, geometry) else None
 
 
-def _by_kernel(backend, name, x, *args):
-    """The result of such a function, whose last argument is the geometry; None if there is none."""
-    kernel = _kernel(backend, name, x, args[-1])
-    return None if kernel is None else kernel(x, *args)
+def _result(backend, name, function, arrays, shape, dtype, geometry, *options):
+    """Return ``function(*arrays)``, which is of ``shape``, or what the library's own function of
+    this name writes in its place.
 
-
-def _by_parts(backend, function, shape, dtype, geometry, *arrays):
-    """Return ``function(*arrays)``, which is of ``shape``, computed for some images at a time.
-
-    The first axes of the arrays and of the result count the same images, unless windows slide over
-    all axes. A few images at a time stay in the cache, and threads can share the work.
+    Without such a function, it is computed for some images at a time, which the first axes of the
+    arrays and of the result count, unless windows slide over all axes. A few images at a time stay
+    in the cache, and threads can share the work.
     """
+    if (kernel := _kernel(backend, name, arrays[0], geometry)) is not None:
+        out = backend.create("empty", shape, dtype=dtype, like=arrays[0])
+        if kernel(*arrays, out, geometry, *options):
+            return out
     most, size = backend.column_block, prod(arrays[0].shape)
     if most is None or size <= most or len(shape) == len(geometry.lengths):
         return function(*arrays)
@@ -218,13 +228,14 @@ def add_windows(backend, values, /, *, shape, stride=1, padding=0, dilation=1):
     geometry = geometry_of(shape, size, stride, padding, dilation)
     _check_counts(geometry, counts)
     dtype = values.dtype
-    if (add := _kernel(backend, "add", values, geometry)) is not None:
-        out = backend.create("empty", (*lead, *shape), dtype=dtype, like=values)
-        add(out, values, geometry)
-        return out
-    out = backend.zeros((*lead, *shape), _wide(backend, dtype), values)
-    _add(backend, out, values, geometry)
-    return _cast(backend, out, dtype)
+
+    def added(values):
+        lead = values.shape[: ndim - 2 * n]
+        out = backend.zeros((*lead, *shape), _wide(backend, dtype), values)
+        _add(backend, out, values, geometry)
+        return _cast(backend, out, dtype)
+
+    return _result(backend, "add", added, (values,), (*lead, *shape), dtype, geometry)
 
 
 def _check_counts(geometry, counts):
@@ -250,8 +261,6 @@ def _add(backend, out, values, geometry, images=...):
 def sum_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1, scale=1.0):
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
     dtype, counts = x.dtype, geometry.counts
-    if (total := _kernel(backend, "total", x, geometry)) is not None:
-        return total(x, (*lead, *counts), geometry, scale)
     wide = _wide(backend, dtype)
 
     def summed(x):
@@ -262,15 +271,13 @@ def sum_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1, scale=1
             out *= scale
         return _cast(backend, out, dtype)
 
-    return _by_parts(backend, summed, (*lead, *counts), dtype, geometry, x)
+    return _result(backend, "total", summed, (x,), (*lead, *counts), dtype, geometry, scale)
 
 
 def max_pool(backend, x, /, *, size, stride=1, padding=0, dilation=1):
     xp = backend.xp
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
     counts = geometry.counts
-    if (out := _by_kernel(backend, "largest", x, (*lead, *counts), geometry)) is not None:
-        return out
     taps = _taps(geometry)
     all_windows = (..., *[slice(0, m) for m in counts])
     are_inside = [windows for _, windows, _ in taps] == [all_windows] * prod(geometry.size)
@@ -288,7 +295,7 @@ def max_pool(backend, x, /, *, size, stride=1, padding=0, dilation=1):
             out[windows] = xp.maximum(out[windows], x[elements])
         return out
 
-    return _by_parts(backend, largest, (*lead, *counts), x.dtype, geometry, x)
+    return _result(backend, "largest", largest, (x,), (*lead, *counts), x.dtype, geometry)
 
 
 def find_in_windows(backend, x, values, /, *, size, stride=1, padding=0, dilation=1):
@@ -297,8 +304,6 @@ def find_in_windows(backend, x, values, /, *, size, stride=1, padding=0, dilatio
     size = geometry.size
     _check_shape("values", values, (*lead, *geometry.counts))
     dtype = xp.int8 if prod(size) < 128 else xp.int32
-    if (out := _by_kernel(backend, "find", x, values, dtype, geometry)) is not None:
-        return out
 
     def find(x, values):
         out = backend.zeros(values.shape, dtype, x)
@@ -309,7 +314,7 @@ def find_in_windows(backend, x, values, /, *, size, stride=1, padding=0, dilatio
             out[windows] += found * _number(tap, size)
         return out
 
-    return _by_parts(backend, find, tuple(values.shape), dtype, geometry, x, values)
+    return _result(backend, "find", find, (x, values), tuple(values.shape), dtype, geometry)
 
 
 def _number(tap, size):
@@ -323,13 +328,15 @@ def take_from_windows(backend, x, taps, /, *, size, stride=1, padding=0, dilatio
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
     shape = (*lead, *geometry.counts)
     _check_shape("taps", taps, shape)
-    if (take := _kernel(backend, "take", x, geometry)) is not None:
-        return take(x, taps, geometry)
-    out = backend.zeros(shape, x.dtype, x)
-    for tap, windows, elements in _taps(geometry):
-        here = taps[windows] == _number(tap, geometry.size)
-        out[windows] = backend.xp.where(here, x[elements], out[windows])
-    return out
+
+    def take(x, taps):
+        out = backend.zeros(taps.shape, x.dtype, x)
+        for tap, windows, elements in _taps(geometry):
+            here = taps[windows] == _number(tap, geometry.size)
+            out[windows] = backend.xp.where(here, x[elements], out[windows])
+        return out
+
+    return _result(backend, "take", take, (x, taps), shape, x.dtype, geometry)
 
 
 def _check_shape(name, array, shape):
@@ -349,8 +356,6 @@ def put_in_windows(backend, values, taps, /, *, shape, size, stride=1, padding=0
     geometry = geometry_of(shape, size, stride, padding, dilation)
     _check_counts(geometry, counts)
     _check_shape("taps", taps, values.shape)
-    if (out := _by_kernel(backend, "put", values, taps, (*lead, *shape), geometry)) is not None:
-        return out
     dtype, disjoint = values.dtype, geometry.are_disjoint
     wide = dtype if disjoint else _wide(backend, dtype)
 
@@ -364,7 +369,7 @@ def put_in_windows(backend, values, taps, /, *, shape, size, stride=1, padding=0
                 out[elements] += _cast(backend, part, wide)
         return _cast(backend, out, dtype)
 
-    return _by_parts(backend, put, (*lead, *shape), dtype, geometry, values, taps)
+    return _result(backend, "put", put, (values, taps), (*lead, *shape), dtype, geometry)
 
 
 # Convolution is a product of the filters and a matrix whose columns are the windows. The matrix is
@@ -458,7 +463,7 @@ def _blocks(backend, n, channels, geometry):
 
     Blocks of several images are of equal size, so that they take equal times.
     """
-    counts, before = geometry.counts, geometry.before
+    counts = geometry.counts
     one = channels * prod(geometry.size) * prod(counts)
     images, rows = max(n, 1), counts[0]
     most = None if geometry.are_elements else backend.column_block
@@ -470,11 +475,8 @@ def _blocks(backend, n, channels, geometry):
     for start in range(0, n, images):
         for row in range(0, counts[0], rows):
             stop = min(row + rows, counts[0])
-            place = geometry._replace(
-                counts=(stop - row, *counts[1:]),
-                before=(before[0] - row * geometry.stride[0], *before[1:]),
-            )
-            blocks.append((slice(start, min(start + images, n)), slice(row, stop), place))
+            some = slice(start, min(start + images, n))
+            blocks.append((some, slice(row, stop), geometry.of_rows(row, stop)))
     return blocks
 
 

@@ -4,6 +4,7 @@ The decorated functions have no body: they provide the op's name, parameters and
 """
 
 import builtins
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -42,6 +43,14 @@ def no_axis(axis):
     return axis
 
 
+_CALLED = "called"  # in the place of the function's name, so that many functions share a text
+
+
+@cache
+def _code(text):
+    return eval(text).__code__
+
+
 def forward_by_name(namespace, function, reduces=False):
     """An op's forward, with the name, parameters and docstring of ``function``."""
     # `op` reads the names of parameters, so a function of ``*inputs`` would not work.
@@ -51,8 +60,9 @@ def forward_by_name(namespace, function, reduces=False):
     given = [*inputs, *(f"{keyword}={keyword}" for keyword in keywords)]
     if reduces:
         given[1] = "axis=axis if x.ndim else no_axis(axis)"
-    call = f"{namespace}.{name.strip('_')}({', '.join(given)})"
-    code = eval(f"lambda {', '.join(taken)}: {call}").__code__.replace(
+    code = _code(f"lambda {', '.join(taken)}: {namespace}.{_CALLED}({', '.join(given)})")
+    code = code.replace(
+        co_names=tuple([name.strip("_") if x == _CALLED else x for x in code.co_names]),
         co_name=name,
         co_qualname=name,
         co_posonlyargcount=own.co_posonlyargcount and own.co_posonlyargcount + 1,

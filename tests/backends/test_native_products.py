@@ -120,7 +120,7 @@ def test_the_division_is_that_of_python():
             for count in (2, 3, 16, 1000):
                 found = library.gg_pieces(ctypes.c_int64(count), d)
                 division = threads._division((*lead, m, k), (k, n), count, steps[2] == 4)
-                assert found == (0 if division is None else width_and_axis(division.pieces[0][2]))
+                assert found == (0 if division is None else width_and_axis(division[2][0][2]))
                 divided += bool(found)
     assert divided > 1000
 

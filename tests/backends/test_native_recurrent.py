@@ -92,7 +92,7 @@ def test_threads_share_rows_only_where_products_keep_their_bits(number, monkeypa
     monkeypatch.setattr(
         recurrent, "_part", lambda x, weight, rows, i: one_after_the_other[:, i : i + rows]
     )
-    monkeypatch.setattr(recurrent, "product_of", lambda *_: lambda *_: one_after_the_other)
+    monkeypatch.setattr(recurrent.threads, "product_of", lambda *_: lambda *_: one_after_the_other)
     assert rows(*given, 2) == 480
 
 
@@ -190,7 +190,7 @@ def test_errors_are_reported_as_by_numpy():
 
 @has_timer
 def test_ctrl_c_ends_a_long_sequence(number, timer, monkeypatch):  # noqa: F811
-    calls, run_kernel = [], recurrent.run_kernel
+    calls, run_kernel = [], recurrent.threads.run_kernel
 
     def counted(*args):
         if not calls:
@@ -198,7 +198,7 @@ def test_ctrl_c_ends_a_long_sequence(number, timer, monkeypatch):  # noqa: F811
         calls.append(1)
         return run_kernel(*args)
 
-    monkeypatch.setattr(recurrent, "run_kernel", counted)
+    monkeypatch.setattr(recurrent.threads, "run_kernel", counted)
     x, weight = gg.ones((2000, 64, 8)), gg.ones((4 * 512, 512))
     with pytest.raises(Interrupted):
         gg.lstm(x, weight[:, :8], weight)
@@ -208,7 +208,7 @@ def test_ctrl_c_ends_a_long_sequence(number, timer, monkeypatch):  # noqa: F811
 
 def test_other_threads_of_python_go_on_meanwhile(monkeypatch):
     began, ended = threading.Event(), threading.Event()
-    run_kernel = recurrent.run_kernel
+    run_kernel = recurrent.threads.run_kernel
 
     def signalled(*args):
         began.set()
@@ -216,7 +216,7 @@ def test_other_threads_of_python_go_on_meanwhile(monkeypatch):
         ended.set()
         return found
 
-    monkeypatch.setattr(recurrent, "run_kernel", signalled)
+    monkeypatch.setattr(recurrent.threads, "run_kernel", signalled)
     monkeypatch.setattr(recurrent, "_LONG", 1 << 40)
     x, weight = gg.ones((50, 64, 8)), gg.ones((4 * 256, 256))
     thread = threading.Thread(target=gg.lstm, args=(x, weight[:, :8], weight))

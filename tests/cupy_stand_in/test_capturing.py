@@ -3,6 +3,7 @@ graph's launches do; and what compiled functions do where a part of them cannot 
 
 import gc
 import re
+from functools import cache
 from threading import Thread
 
 import cupy
@@ -32,7 +33,7 @@ def launch(graph):
 
 def first_handle():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cublas, "_known", {})
+        patch.setattr(cublas, "shared", cublas.shared.__wrapped__)
         return cublas.CapturedBlas(cupy.cuda.get_current_stream(), 0).handle
 
 
@@ -125,11 +126,11 @@ def test_a_graph_whose_memory_was_freed():
 
 def test_a_graph_whose_workspace_was_freed(monkeypatch):
     """Each product of a graph writes into it."""
-    monkeypatch.setattr(cublas, "_known", {})
+    monkeypatch.setattr(cublas, "shared", cache(cublas.shared.__wrapped__))
     x = cupy.ones((2, 2), "float32")
     graph = graphs.Graph(lambda: [products.matmul(x, x)], lambda: products.matmul(x, x))
     assert (replay(graph)[0] == 2).all()
-    cublas._known.clear()
+    cublas.shared.cache_clear()
     with pytest.raises(RuntimeError, match="memory that the graph uses was freed"):
         graph.launch()
 
@@ -317,7 +318,7 @@ def free_memory():
 
 def test_graphs_share_one_workspace(monkeypatch):
     """It is as large as all arrays of a small model are together."""
-    monkeypatch.setattr(cublas, "_known", {})
+    monkeypatch.setattr(cublas, "shared", cache(cublas.shared.__wrapped__))
     w = on("cuda", np.ones((4, 3)))
     before = free_memory()
     add = gg.compile(lambda x: x + 1)

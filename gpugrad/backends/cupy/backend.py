@@ -4,7 +4,6 @@ import sys
 from collections import deque
 from contextlib import contextmanager
 from functools import cache, cached_property, wraps
-from itertools import chain
 
 import cupy
 import cupyx
@@ -20,6 +19,7 @@ from . import devices as cuda_devices
 from .batches import transfer_batches
 from .kernels.optimizers import multi_tensor_updater
 from .kernels.reductions import add_rows
+from .linalg import in_one_stack
 from .namespace import last_positions, may_repeat, xp
 
 
@@ -169,12 +169,7 @@ class CuPy(Backend):
         return cuda_devices.explain(error, next((n for n in numbers if n is not None), None))
 
     def transfer_batches(self, batches, device):
-        for first in batches:
-            batches = chain([first], batches)
-            if all(type(array) is cupy.ndarray for array, _ in first):  # nothing is on the host
-                yield from super().transfer_batches(batches, device)
-            else:
-                yield from transfer_batches(batches, self._scope(device))
+        return transfer_batches(batches, self._scope(device))
 
     def to_numpy(self, array):
         with array.device:  # CuPy waits for the current stream, which must be this device's
@@ -213,9 +208,7 @@ class CuPy(Backend):
     def solve_triangular(self, a, b, *, lower, unit_diagonal):
         from cupyx.scipy.linalg import solve_triangular
 
-        stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        a = cupy.broadcast_to(a, (*stack, *a.shape[-2:]))
-        b = cupy.broadcast_to(b, (*stack, *b.shape[-2:]))
+        a, b = in_one_stack(a, b)
         if not b.size:
             return b
         return solve_triangular(a, b, lower=lower, unit_diagonal=unit_diagonal)

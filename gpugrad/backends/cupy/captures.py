@@ -13,26 +13,20 @@ _locks: dict[int, Any] = {}
 _under_way: set[int] = set()
 
 
-def _lock(number):
+def without_captures(number: int) -> Any:
+    """A context in which no other thread captures a stream of the device."""
     return _locks.setdefault(number, threading.RLock())
 
 
 @contextmanager
 def capturing(number: int) -> Iterator[None]:
     """A block in which this thread captures a stream of a device, and no other thread does."""
-    with _lock(number):
+    with without_captures(number):
         _under_way.add(number)
         try:
             yield
         finally:
             _under_way.discard(number)
-
-
-@contextmanager
-def without_captures(number: int) -> Iterator[None]:
-    """A block during which no other thread captures a stream of the device."""
-    with _lock(number):
-        yield
 
 
 @contextmanager
@@ -42,7 +36,7 @@ def if_not_capturing(number: int) -> Iterator[bool]:
     Destructors must not wait: they run anywhere, even while their thread holds a lock that others
     wait for.
     """
-    lock = _lock(number)
+    lock = without_captures(number)
     is_held = lock.acquire(blocking=False)
     try:
         yield is_held and number not in _under_way

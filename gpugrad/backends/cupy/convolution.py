@@ -12,6 +12,7 @@ from math import ceil, prod
 
 import cupy
 
+from ..windows import Geometry
 from .kernels.loader import accumulator, contiguous
 from .kernels.windows import add, fill
 from .products import matmul
@@ -48,10 +49,8 @@ class _Columns:
 
     def __init__(self, channels, geometry, groups, memory):
         self.geometry, self.groups, self.memory = geometry, groups, memory
-        lengths, size, counts, stride, before, _ = geometry
-        self.size, self.counts = size, counts
-        self.channels, self.taps, self.windows = channels, prod(size), prod(counts)
-        self.are_elements = self.taps == prod(stride) == 1 and not any(before) and counts == lengths
+        self.size, self.counts = geometry.size, geometry.counts
+        self.channels, self.taps, self.windows = channels, prod(self.size), prod(self.counts)
         self.bytes = channels * self.taps * self.windows * memory.dtype.itemsize  # of an image
 
     def rows(self, images):
@@ -65,13 +64,11 @@ class _Columns:
         """``(images, groups, channels * taps, windows)``, of these rows of windows."""
         shape = len(x), self.groups, self.channels // self.groups * self.taps
         across = self.windows // self.counts[0]
-        if self.are_elements:
+        if self.geometry.are_elements:
             return x.reshape(*shape, -1)[..., rows.start * across : rows.stop * across]
-        lengths, size, counts, stride, before, dilation = self.geometry
-        counts = rows.stop - rows.start, *counts[1:]
-        before = before[0] - rows.start * stride[0], *before[1:]
-        out = self.memory.of(*shape, prod(counts))
-        fill(out, x, (lengths, size, counts, stride, before, dilation))
+        geometry = self.geometry.of_rows(rows.start, rows.stop)
+        out = self.memory.of(*shape, prod(geometry.counts))
+        fill(out, x, geometry)
         return out
 
 
@@ -133,7 +130,7 @@ def _to_input(g, weight, columns, out):
     back = back[(..., *[slice(None, None, -1)] * len(size))].swapaxes(1, 2)
     back = contiguous(back).reshape(groups, each, out_channels // groups * columns.taps)
     before = [(k - 1) * d - b for k, d, b in zip(size, dilation, before, strict=True)]
-    geometry = counts, size, lengths, stride, tuple(before), dilation
+    geometry = Geometry(counts, size, lengths, stride, tuple(before), dilation)
     found = _Columns(out_channels, geometry, groups, columns.memory)
     return lambda images: _convolve(found, g[images], back, None, out[images])
 
@@ -157,7 +154,7 @@ def _adding_columns(g, weight, columns, out):
                 matmul(own, of_g[:, some], out=part)
                 first, count = some.start * each + channels.start, part.size // (n * taps * windows)
                 part = part.reshape(n, count, *columns.size, *columns.counts)
-                add(out[images, first : first + count], part, columns.geometry)
+                add(part, out[images, first : first + count], columns.geometry)
 
     return piece
 
@@ -171,7 +168,7 @@ class _ToWeight:
         self.bias, self.has_bias, self.is_first = None, wanted[1], True
         # Columns of single elements, which are in memory at the same time as those of x.
         ones, zeros = (1,) * len(columns.counts), (0,) * len(columns.counts)
-        elements = columns.counts, ones, columns.counts, ones, zeros, ones
+        elements = Geometry(columns.counts, ones, columns.counts, ones, zeros, ones)
         self.turned = _Columns(g.shape[1], elements, 1, _Memory(g.dtype))
 
     def __call__(self, images):

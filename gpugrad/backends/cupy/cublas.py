@@ -3,12 +3,11 @@
 The functions are those of the library that CuPy has loaded, called by `ctypes`. All graphs of a
 device share a handle and its workspace: one for each graph would take more memory than most graphs,
 and destroying a handle waits for the whole device. Both are made when first needed and then kept;
-`graphs` ensures that no two streams use them at the same time.
+`graphs` makes one graph at a time, and ensures that no two streams use them at the same time.
 """
 
 import ctypes
 import sys
-import threading
 from functools import cache, cached_property
 
 import cupy
@@ -49,19 +48,13 @@ def _check(status):
         raise RuntimeError(f"cuBLAS returned status {status}")
 
 
-_known: dict = {}  # a handle and its workspace, by the number of their device
-_making = threading.Lock()
-
-
-def _shared(device):
+@cache
+def shared(device):
     """The handle of the current device and its workspace."""
-    with _making:
-        if device not in _known:
-            workspace = _memory(_WORKSPACE)  # else captured calls would allocate one
-            handle = ctypes.c_void_p()
-            _check(_library().cublasCreate_v2(ctypes.byref(handle)))
-            _known[device] = handle.value, workspace
-        return _known[device]
+    workspace = _memory(_WORKSPACE)  # else captured calls would allocate one
+    handle = ctypes.c_void_p()
+    _check(_library().cublasCreate_v2(ctypes.byref(handle)))
+    return handle.value, workspace
 
 
 def _memory(size):
@@ -86,7 +79,7 @@ class CapturedBlas:
     @cached_property
     def handle(self):
         library = self._library = _library()
-        handle, workspace = _shared(runtime.getDevice())
+        handle, workspace = shared(runtime.getDevice())
         _check(library.cublasSetStream_v2(handle, self._stream.ptr))  # forgets the workspace
         _check(library.cublasSetWorkspace_v2(handle, workspace.ptr, workspace.size))
         _check(library.cublasSetMathMode(handle, self._math_mode))

@@ -29,11 +29,15 @@ def _checked(function, problem):
     return call
 
 
+def in_one_stack(*arrays):
+    """Stacks of matrices, broadcast to stacks of the same shape."""
+    stack = np.broadcast_shapes(*[x.shape[:-2] for x in arrays])
+    return [cupy.broadcast_to(x, (*stack, *x.shape[-2:])) for x in arrays]
+
+
 def _solve(x1, x2, /):
     if x2.ndim > 1:
-        stack = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-        x1 = cupy.broadcast_to(x1, (*stack, *x1.shape[-2:]))
-        x2 = cupy.broadcast_to(x2, (*stack, *x2.shape[-2:]))
+        x1, x2 = in_one_stack(x1, x2)
         if not x2.size:
             return cupy.empty(x2.shape, cupy.result_type(x1, x2))
     return cupy.linalg.solve(x1, x2)

@@ -13,7 +13,7 @@ import cupy
 import numpy as np
 from array_api_compat import cupy as standard
 
-from ..bfloat16 import finfo, isdtype, result_type
+from ..bfloat16 import finfo, in_float32, isdtype, result_type
 from ..declarations import CAST, SELECT, SUM, declare, declare_like_numpy
 from ..dtypes import float32
 from . import kernels
@@ -80,34 +80,13 @@ _FEW = 8  # arrays that CuPy joins without copying a table of them from the host
 
 
 def _concat(arrays, /, *, axis=0):
-    if len(arrays) > _FEW and axis is not None and -(ndim := arrays[0].ndim) <= axis < ndim:
-        axis %= ndim
-        others = {(x.ndim, x.shape[:axis], x.shape[axis + 1 :]) for x in arrays}
-        if len(others) == 1:
-            out = join(arrays, axis, sum([x.shape[axis] for x in arrays]))
-            if out is not NotImplemented:
-                return out
-    return standard.concat(arrays, axis=axis)
+    out = join(arrays, axis) if len(arrays) > _FEW else NotImplemented
+    return standard.concat(arrays, axis=axis) if out is NotImplemented else out
 
 
 def _stack(arrays, /, *, axis=0):
-    if len(arrays) > _FEW and -(ndim := arrays[0].ndim + 1) <= axis < ndim:
-        are_alike = len({x.shape for x in arrays}) == 1
-        if are_alike and (out := join(arrays, axis % ndim)) is not NotImplemented:
-            return out
-    return standard.stack(arrays, axis=axis)
-
-
-def _in_float32(function):
-    """Make a function compute 16-bit floats in float32."""
-
-    @wraps(function)
-    def call(x, /, **options):
-        if x.dtype.char not in _HALVES or options.get("dtype") is not None:
-            return function(x, **options)
-        return function(x.astype(float32), **options).astype(x.dtype)
-
-    return call
+    out = join(arrays, axis, is_new=True) if len(arrays) > _FEW else NotImplemented
+    return standard.stack(arrays, axis=axis) if out is NotImplemented else out
 
 
 def _where(condition, x1, x2, /):
@@ -175,30 +154,17 @@ vars(xp).update(
     finfo=finfo(xp.finfo),
     isdtype=isdtype(xp.isdtype),
     result_type=result_type(xp.result_type),
-    matmul=matmul,
-    tensordot=tensordot,
-    vecdot=vecdot,
-    floor_divide=floor_divide,
-    remainder=remainder,
-    sign=sign,
-    arange=arange,
-    linspace=linspace,
     astype=_on_its_device(xp.astype),
-    sum=_sum,
-    prod=_in_float32(xp.prod),
-    mean=_mean,
-    std=_in_float32(_std),
-    var=_in_float32(_var),
-    cumulative_prod=_in_float32(xp.cumulative_prod),
-    cumulative_sum=_in_float32(xp.cumulative_sum),
-    concat=_concat,
-    stack=_stack,
-    where=_where,
-    scatter_add=_scatter_add,
-    one_hot=_one_hot,
-    zero_discarded_nans=_zero_discarded_nans,
-    conj=_conj,
+    std=in_float32(_std),
+    var=in_float32(_var),
 )
+for _name in ("prod", "cumulative_prod", "cumulative_sum"):
+    setattr(xp, _name, in_float32(getattr(xp, _name)))
+for _function in (arange, floor_divide, linspace, matmul, remainder, sign, tensordot, vecdot):
+    setattr(xp, _function.__name__, _function)
+# The functions of `xp` that are defined above, each under its name with an underscore in front.
+for _name in "concat conj mean one_hot scatter_add stack sum where zero_discarded_nans".split():
+    setattr(xp, _name, globals()[f"_{_name}"])
 declare_like_numpy(cupy)
 declare(_where, elementwise=True, expression=SELECT)
 declare(_zero_discarded_nans, elementwise=True, expression="{0} != {0} && {1} == 0 ? (T)0 : {0}")

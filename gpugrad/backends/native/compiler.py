@@ -190,10 +190,7 @@ class Build:
         """Compile the library in a folder of its own, and move it into the cache."""
         error = "its thread has ended"
         try:
-            work = workshop.open()
-            source, made = work / "source.c", work / "made"
-            source.write_text(self.source)
-            workshop.run([*(command() or ()), *FLAGS, "-o", str(made), str(source), "-lm"])
+            made = workshop.compile(self.source)
             path = folder() / self._file_name(made.read_bytes())
             os.chmod(made, 0o700)
             os.replace(made, path)
@@ -243,20 +240,16 @@ class _Workshop:
         self.is_closed = False
         self.process = self.work = None
 
-    def open(self):
-        """Make the folder for what the compiler writes."""
+    def compile(self, text):
+        """Run the compiler in a new folder, without Ctrl-C; returns the file that it has made."""
+        options = {} if sys.platform == "win32" else {"start_new_session": True}
         with self.lock:
             if self.is_closed:
                 raise RuntimeError("the interpreter ends")
             self.work = Path(tempfile.mkdtemp(prefix="new-", dir=folder()))
-            return self.work
-
-    def run(self, words):
-        """Run a compiler, with its temporary files in the folder too."""
-        options = {} if sys.platform == "win32" else {"start_new_session": True}  # without Ctrl-C
-        with self.lock:
-            if self.is_closed:
-                raise RuntimeError("the interpreter ends")
+            source, made = self.work / "source.c", self.work / "made"
+            source.write_text(text)
+            words = [*(command() or ()), *FLAGS, "-o", str(made), str(source), "-lm"]
             self.process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,
@@ -265,11 +258,12 @@ class _Workshop:
                 env={**os.environ, "TMPDIR": str(self.work)},
                 **options,
             )
-        _, text = self.process.communicate()
+        _, problem = self.process.communicate()
         code, self.process = self.process.returncode, None
         if code:
-            text = text.decode(errors="replace").strip()[:500]
-            raise RuntimeError(f"{shlex.join(words[:3])}... ended with {code}: {text}")
+            problem = problem.decode(errors="replace").strip()[:500]
+            raise RuntimeError(f"{shlex.join(words[:3])}... ended with {code}: {problem}")
+        return made
 
     def close(self):
         """Stop compiling, and remove unfinished files."""

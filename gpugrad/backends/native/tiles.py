@@ -1,7 +1,7 @@
 """Maxima of windows that lie side by side, by kernels of ``rows.c``.
 
-The functions are some of those in ``backends/windows.py``, which explain the geometry. They return
-None where the kernels do not compute the result, and then NumPy does, with the same bits.
+The functions are some of those that ``backends/windows.py`` looks for, which explains the geometry.
+They return False where the kernels do not compute the result. Then NumPy does, with the same bits.
 """
 
 from functools import lru_cache
@@ -31,26 +31,24 @@ def supports(x, geometry):
 
 
 def _run(name, geometry, out, *arrays):
-    """Have a kernel write ``out``; returns that, or None."""
+    """Have a kernel write ``out``; returns whether it did."""
     tiles = _tiles(geometry)
     lengths = prod(geometry[0])
     (dtype,) = {x.dtype for x in arrays if x.dtype != np.int8}
     planes = max(out.size, *[x.size for x in arrays]) // lengths
     length, arrays = -(-int(tiles[0, 1]) // 8) * 8, (tiles, *arrays, out)
-    return out if rows(name, dtype, planes, length, *arrays, cost=lengths) else None
+    return rows(name, dtype, planes, length, *arrays, cost=lengths)
 
 
-def largest(x, shape, geometry):
-    return _run("tile_maxima", geometry, np.empty(shape, x.dtype), x)
+def largest(x, out, geometry):
+    return _run("tile_maxima", geometry, out, x)
 
 
-def find(x, values, dtype, geometry):
-    if values.dtype != x.dtype or not values.flags.c_contiguous:
-        return None
-    return _run("tile_places", geometry, np.empty(values.shape, dtype), x, values)
+def find(x, values, out, geometry):
+    is_known = values.dtype == x.dtype and values.flags.c_contiguous
+    return is_known and _run("tile_places", geometry, out, x, values)
 
 
-def put(values, taps, shape, geometry):
-    if taps.dtype != np.int8 or not taps.flags.c_contiguous:
-        return None
-    return _run("put_in_tiles", geometry, np.empty(shape, values.dtype), values, taps)
+def put(values, taps, out, geometry):
+    is_known = taps.dtype == np.int8 and taps.flags.c_contiguous
+    return is_known and _run("put_in_tiles", geometry, out, values, taps)

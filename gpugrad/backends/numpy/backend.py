@@ -15,7 +15,6 @@ from ..special import scipy_function
 from . import binding
 from .binding import address_of, owner
 from .namespace import add_at, pick, places_along, power, xp
-from .random import Random
 from .threads import describe_kernels, get_num_threads, run
 
 # The context variable with the options that `numpy.errstate` sets and that `numpy.geterr` takes
@@ -83,10 +82,7 @@ class NumPy(Backend):
         return out
 
     def clip(self, x, min, max, /):
-        # The method makes a single pass, but spends 1 µs in Python.
-        if min is None or max is None or (x.size < 1000 and x.dtype.kind == "f"):
-            return super().clip(x, min, max)
-        return x.clip(min, max)
+        return super().clip(x, min, max) if min is None or max is None else x.clip(min, max)
 
     def to_numpy(self, array):
         return array
@@ -139,6 +135,8 @@ class NumPy(Backend):
         ]
 
     def generator(self, seed, device):
+        from .random import Random  # here, since not every program draws
+
         return Random(seed)
 
     def native(self):
@@ -185,7 +183,7 @@ def keep_freed_memory():
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # the C library is not glibc
-            mallopt = ctypes.CDLL(None).mallopt
+            mallopt = ctypes.pythonapi.mallopt  # which is loaded already
             m_trim_threshold, m_mmap_threshold = -1, -3
             mallopt(m_mmap_threshold, 32 << 20)
             mallopt(m_trim_threshold, 1 << 30)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS
-from ..bfloat16 import finfo, isdtype, result_type
+from ..bfloat16 import finfo, in_float32, isdtype, result_type
 from ..declarations import are_integers, declare, has_array
 from ..dtypes import bool_, float16, float32, float64
 from ..native.reductions import SMALL as FEW
@@ -105,22 +105,10 @@ def _mean(x, /, *, axis=None, keepdims=False, out=None):
     return total
 
 
-def _rounded_once(function):
-    """Make a function of float16 compute in float32. NumPy rounds each of its steps to 16 bits."""
-
-    @wraps(function)
-    def rounded(x, /, *, dtype=None, **options):
-        if x.dtype == float16 and dtype in (None, float16):
-            return function(x.astype(float32), **options).astype(float16)
-        return function(x, dtype=dtype, **options)
-
-    return rounded
+_var, _std = in_float32(np.var), in_float32(np.std)
 
 
-_var, _std = _rounded_once(np.var), _rounded_once(np.std)
-
-
-@_rounded_once
+@in_float32
 def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
     # Columns vectorise; in a product along memory each multiplication waits for the one before.
     if axis is None and x.size >= 4096 and x.flags.c_contiguous:
@@ -151,8 +139,8 @@ def _accumulate(ufunc, x, /, *, axis, dtype=None, include_initial=False):
     return ufunc.accumulate(x, axis, dtype)
 
 
-_cumulative_sum = _rounded_once(partial(_accumulate, np.add))
-_cumulative_prod = _rounded_once(partial(_accumulate, np.multiply))
+_cumulative_sum = in_float32(partial(_accumulate, np.add))
+_cumulative_prod = in_float32(partial(_accumulate, np.multiply))
 
 _SIXTEEN = {dtype: np.triu(np.ones((16, 16), dtype)) for dtype in (float32, float64)}
 

@@ -19,7 +19,6 @@ from contextvars import copy_context
 from functools import lru_cache
 from operator import index
 from threading import Lock, RLock, get_ident
-from typing import NamedTuple
 
 import numpy as np
 
@@ -130,7 +129,7 @@ def matmul(x1, x2, out=None):
     if division is None or _have_same_memory(x1, x2):  # NumPy makes x @ x.T symmetric
         return _blas.with_one_thread(_product, x1, x2, out)
     if out is None:
-        out = np.empty(division.shape, x1.dtype)
+        out = np.empty(division[0], x1.dtype)
     _blas.with_one_thread(_multiply, x1, x2, out, number, division)
     return out
 
@@ -153,11 +152,12 @@ def _multiply(x1, x2, out, number, division):
         key1, key2, key = keys
         _product(x1[key1], x2[key2], out[key])
 
-    if division.work < _WORTH:
-        for keys in division.pieces:
+    _, work, pieces = division
+    if work < _WORTH:
+        for keys in pieces:
             multiply(keys)
     else:
-        _threads.run(multiply, division.pieces)
+        _threads.run(multiply, pieces)
 
 
 def _product(x1, x2, out):
@@ -205,22 +205,28 @@ def run(function, items):
     return _blas.with_one_thread(_threads.run, function, items)
 
 
-def divided(ufunc):
-    """A ufunc that takes long for each element, with large arrays divided among threads."""
+def divided(function):
+    """A function that takes long for each element, with large arrays divided among threads."""
 
     def call(*args):
         arrays = [x for x in args if isinstance(x, np.ndarray) and x.ndim]
         if not arrays or arrays[0].size < 2 * _PART:
-            return ufunc(*args)
+            return function(*args)
         shape = arrays[0].shape
         if any(x.shape != shape or not x.flags.c_contiguous for x in arrays):
-            return ufunc(*args)
+            return function(*args)
+
+        def of_part(part):
+            return function(*[x.reshape(-1)[part] if np.ndim(x) else x for x in args])
+
+        out = np.empty(shape, of_part(slice(0)).dtype)
 
         def compute(start):
             part = slice(start, start + _PART)
-            return ufunc(*[x.reshape(-1)[part] if np.ndim(x) else x for x in args])
+            out.reshape(-1)[part] = of_part(part)
 
-        return np.concatenate(run(compute, range(0, arrays[0].size, _PART))).reshape(shape)
+        run(compute, range(0, out.size, _PART))
+        return out
 
     return call
 
@@ -230,17 +236,12 @@ def _is_left_to_blas():
     return _threads.number is None or _blas.is_limited()
 
 
-class _Division(NamedTuple):
-    """How a product is divided."""
-
-    shape: tuple  # of the product
-    work: int  # multiplications
-    pieces: list  # the keys of both operands' parts and of the product's
-
-
 @lru_cache(1024)
 def _division(shape1, shape2, number, is_transposed):
-    """The `_Division` of a product of matrices; None if it is not divided.
+    """How a product of matrices is divided; None if it is not.
+
+    Returns its shape, the number of multiplications, and for each piece the keys of the operands'
+    parts and of the product's.
 
     is_transposed: whether the columns of the second operand are contiguous.
     """
@@ -275,7 +276,7 @@ def _division(shape1, shape2, number, is_transposed):
         pieces = [((..., p, slice(None)), ..., (..., p, slice(None))) for p in parts]
     else:
         pieces = [(..., (..., p), (..., p)) for p in parts]
-    return _Division((*lead, rows, columns), work, pieces)
+    return (*lead, rows, columns), work, pieces
 
 
 def _have_same_memory(x1, x2):

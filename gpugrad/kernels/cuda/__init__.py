@@ -12,12 +12,4 @@ from ...backends.cupy.kernels.loader import add_sources
 
 add_sources(Path(__file__).parent)
 
-from . import (  # noqa: E402, F401
-    attention,
-    convolution,
-    dropout,
-    elementwise,
-    neural,
-    normalization,
-    recurrent,
-)
+from . import attention, convolution, dropout, elementwise, neural, normalization, recurrent  # noqa: E402, F401

@@ -1,5 +1,7 @@
 """Twins of convolution, whose gradients are computed together, and of sums of windows."""
 
+import cupy
+
 from ...backends.cupy.convolution import cotangents
 from ...backends.cupy.kernels import windows
 from ...backends.windows import geometry_of
@@ -22,7 +24,9 @@ def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
     geometry = geometry_of(lengths, size, stride, padding, dilation)
     if not windows.supports(g, geometry):
         return NotImplemented
-    return windows.spread(g, x_shape, geometry, scale)
+    out = cupy.empty(x_shape, g.dtype)
+    windows.spread(g, out, geometry, scale)
+    return out
 
 
 convolution.twin("cupy", joint=_convolution_vjp)

@@ -17,15 +17,7 @@ import cupy
 import numpy as np
 
 from ...autograd.rules import kept_names
-from ...backends.cupy.kernels.loader import (
-    add_source,
-    covers,
-    elementwise_grid,
-    flat,
-    is_one,
-    kernel,
-    maker,
-)
+from ...backends.cupy.kernels import loader
 from ...backends.declarations import expression_of
 from ...ops import elementwise as arithmetic
 from ...ops import neural, transcendental
@@ -118,17 +110,15 @@ extern "C" __global__ void {name}({", ".join(parameters)}, long long n, double n
 def _rule(topic, name, kept, count):
     """A twin's rule that launches the kernel ``name``.
 
-    kept: the names of the values that it keeps, as the rule's parameters have to be called.
+    kept: the names of the values that the graph keeps for it.
     count: the number of cotangents; of more than one it returns a tuple.
     """
 
-    def run(g, values, guarded):
+    def rule(xp, g, *values, guarded=False):
         return _launch(topic, name, g, (g, *values), count, guarded, copies=True)
 
-    # The names of a rule's parameters say what the graph keeps for it.
-    names = ", ".join(kept)
-    text = f"lambda xp, g, {names}, *, guarded=False: run(g, ({names},), guarded)"
-    return eval(text, {"run": run})
+    rule.kept_names = kept
+    return rule
 
 
 def _forward(topic, name, count):
@@ -158,7 +148,7 @@ def _launch(topic, name, like, values, count, guarded, copies):
     copies: whether to copy arrays whose strides differ.
     """
     shape, dtype = like.shape, like.dtype
-    if not covers(dtype):
+    if not loader.covers(dtype):
         return NotImplemented
     number, single, inputs, whole = 0.0, 0, [], []
     for k, x in enumerate(values):
@@ -168,7 +158,7 @@ def _launch(topic, name, like, values, count, guarded, copies):
         elif isinstance(x, complex):
             return NotImplemented
         elif x.dtype is dtype and (x.shape == shape or (x.size == 1 and x.ndim <= len(shape))):
-            one = is_one(x)
+            one = loader.is_one(x)
             if not one:
                 whole.append(x)
         else:
@@ -178,16 +168,17 @@ def _launch(topic, name, like, values, count, guarded, copies):
     make = partial(cupy.empty, shape, dtype)
     if not all(x.flags.c_contiguous for x in whole):
         strides = whole[0].strides
-        own = maker(shape, dtype, strides) if all(x.strides == strides for x in whole) else None
+        are_alike = all(x.strides == strides for x in whole)
+        own = loader.maker(shape, dtype, strides) if are_alike else None
         if own is None and not copies:
             return NotImplemented
         make = own or make
-        inputs = inputs if own else [x if x is None else flat(x)[0] for x in inputs]
+        inputs = inputs if own else [x if x is None else loader.flat(x)[0] for x in inputs]
     results = tuple([make() for _ in range(count)])
     n = like.size
     if n:
         args = (*inputs, *results, n, number, np.int32(single), guarded)
-        kernel(topic, name, dtype)(*elementwise_grid(n, dtype), args)
+        loader.kernel(topic, name, dtype)(*loader.elementwise_grid(n, dtype), args)
     return results if count > 1 else results[0]
 
 
@@ -214,7 +205,7 @@ def _twin(call, cotangents, value=None):
         name = f"{op.name}_forward"
         source += _define(name, op.inputs, [value])
         twins["forward"] = _forward(topic, name, len(op.inputs))
-    add_source(topic, _FILE, source)
+    loader.add_source(topic, _FILE, source)
     for twin in twins.values():
         twin.is_eager = True  # a program has generated kernels
     call.twin("cupy", **twins)

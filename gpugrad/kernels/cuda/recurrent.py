@@ -7,7 +7,7 @@ weights, are each one of all steps. All arrays of a call must have the same dtyp
 import cupy
 
 from ...backends.cupy.kernels.loader import accumulator, contiguous, covers, kernel
-from ...ops.recurrent import _gru, _lstm, shape_error
+from ...ops.recurrent import _before, _gru, _lstm, shape_error
 
 _THREADS = 128
 
@@ -142,10 +142,7 @@ def _cotangents(xp, dx, dh, x, weight_ih, states, h0, wanted, reverse):
     if wanted[1]:
         found[1] = xp.matmul(dx.T, x.reshape(len(dx), -1))
     if wanted[2]:
-        first = cupy.zeros_like(states[:1]) if h0 is None else h0[None]
-        before = [states[1:], first] if reverse else [first, states[:-1]]
-        before = xp.concat(before, axis=0).reshape(len(dh), -1)
-        found[2] = xp.matmul(dh.T, before)
+        found[2] = xp.matmul(dh.T, _before(xp, states, h0, reverse).reshape(len(dh), -1))
     if wanted[3]:
         found[3] = xp.sum(dx, axis=0)
     if wanted[4]:

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import each, is_expected
-from ...backends.numpy.threads import run
+from ...backends.numpy.namespace import xp
+from ...backends.numpy.threads import divided
 from ...ops.activations import _GELU_CUBIC as CUBIC
 from ...ops.activations import _GELU_LINEAR as LINEAR
 from ...ops.activations import elu, gelu, hardswish, leaky_relu, mish, silu, softplus
@@ -19,23 +20,16 @@ from .common import are_alike
 
 _FEW = 2048  # elements: for fewer, the definitions take no longer
 _LARGEST = {dtype: largest_exponent(np, dtype) for dtype in (float32, float64)}
-_PIECE = 1 << 14  # elements that are computed at a time
-_PART = 1 << 17  # elements that a thread computes
 
 # The standard normal distribution function of -x is t * P(t) * exp(-x**2 / 2) for x >= 0, with
 # t = 1 / (1 + 0.35 * x). The relative error of P, from the highest power down, is below 4e-8.
 _SLOPE = 0.35
 _COEFFICIENTS = (
-    -0.029157875876596847,
-    0.1440308794801599,
-    -0.25583893662558677,
-    0.15931963483676412,
-    -0.023212321875316064,
-    0.10555249259496122,
-    0.11982128932630617,
-    0.13986351531099614,
+    -0.029157875876596847, 0.1440308794801599, -0.25583893662558677, 0.15931963483676412,
+    -0.023212321875316064, 0.10555249259496122, 0.11982128932630617, 0.13986351531099614,
     0.139621306844063,
-)
+)  # fmt: skip
+_DENSITY_AT_0 = 1 / math.sqrt(2 * math.pi)
 _LIMIT = 14.5  # where the distribution function of -x is 0 in float32
 
 
@@ -96,34 +90,36 @@ leaky_relu.twin("numpy", _leaky_relu)
 # Gaussian error linear units
 
 
-def _covers(x, approximate):
-    return approximate == "none" and x.dtype == float32 and x.size >= 1024 and are_alike(x)
-
-
-def _pieces(start, *arrays):
-    """The pieces of the part of the arrays that begins at ``start``."""
-    flat = [x.reshape(-1)[start : start + _PART] for x in arrays]
-    for i in range(0, flat[0].size, _PIECE):
-        yield [x[i : i + _PIECE] for x in flat]
-
-
-def _tail(size, t, power, tail):
-    """Compute exp(-size**2 / 2) in ``power``, and the distribution function of -size in ``tail``.
-
-    ``t`` is overwritten.
-    """
-    np.multiply(size, _SLOPE, t)
-    t += 1
-    np.reciprocal(t, t)
+def _tail(x):
+    """``abs(x)``, exp(-x**2 / 2), and the distribution function of ``-abs(x)``."""
+    size = np.abs(x)
+    t = np.reciprocal(size * _SLOPE + 1)
     first, *rest = _COEFFICIENTS
-    np.multiply(t, first, tail)
+    tail = t * first
     for coefficient in rest:
         tail += coefficient
         tail *= t
-    np.multiply(size, size, power)
-    power *= -0.5
-    np.exp(power, power)
+    power = np.exp(size * size * -0.5)
     tail *= power
+    return size, power, tail
+
+
+@divided
+def _gelu_by_numpy(x):
+    size, _, tail = _tail(x.clip(-_LIMIT, _LIMIT))
+    return x.clip(0, math.inf) - tail * size
+
+
+@divided
+def _gelu_vjp_by_numpy(g, x):
+    bounded = x.clip(-_LIMIT, _LIMIT)
+    _, power, tail = _tail(bounded)
+    distribution = xp.where(np.signbit(x), tail, 1 - tail)
+    return (distribution + power * bounded * _DENSITY_AT_0) * g
+
+
+def _covers(x, approximate):
+    return approximate == "none" and x.dtype == float32 and x.size >= 1024 and are_alike(x)
 
 
 def _gelu(xp, x, approximate="none"):
@@ -132,23 +128,7 @@ def _gelu(xp, x, approximate="none"):
     if not _covers(x, approximate):
         return NotImplemented
     found = _result("gelu", x)
-    if found is not NotImplemented:
-        return found
-    out = np.empty(x.shape, float32)
-
-    def compute(start):
-        work = np.empty((4, min(x.size, _PIECE)), float32)
-        for part, y in _pieces(start, x, out):
-            size, t, power, tail = work[:, : part.size]
-            part.clip(-_LIMIT, _LIMIT, size)
-            np.abs(size, size)
-            _tail(size, t, power, tail)
-            tail *= size
-            part.clip(0, math.inf, y)
-            y -= tail
-
-    run(compute, range(0, x.size, _PART))
-    return out
+    return _gelu_by_numpy(x) if found is NotImplemented else found
 
 
 def _gelu_vjp(xp, g, x, approximate):
@@ -156,33 +136,8 @@ def _gelu_vjp(xp, g, x, approximate):
         return _result("gelu_tanh_vjp", x, g, False, LINEAR, CUBIC)
     if not (_covers(x, approximate) and g.dtype == float32 and g.shape == x.shape):
         return NotImplemented
-    found = _result("gelu_vjp", x, g, False, 1 / math.sqrt(2 * math.pi))
-    if found is not NotImplemented:
-        return found
-    out = np.empty(x.shape, float32)
-    g = np.ascontiguousarray(g)
-
-    def compute(start):
-        work = np.empty((5, min(x.size, _PIECE)), float32)
-        for g_part, part, y in _pieces(start, g, x, out):
-            bounded, size, t, power, tail = work[:, : part.size]
-            part.clip(-_LIMIT, _LIMIT, bounded)
-            np.abs(bounded, size)
-            _tail(size, t, power, tail)
-            np.subtract(1, tail, y)
-            # The tail where x is negative, chosen by a mask of its sign bit.
-            negative, bits, out_bits = (a.view(np.int32) for a in (size, tail, y))
-            np.right_shift(bounded.view(np.int32), 31, negative)
-            bits ^= out_bits
-            bits &= negative
-            out_bits ^= bits
-            power *= bounded
-            power *= 1 / math.sqrt(2 * math.pi)
-            y += power
-            y *= g_part
-
-    run(compute, range(0, x.size, _PART))
-    return out
+    found = _result("gelu_vjp", x, g, False, _DENSITY_AT_0)
+    return _gelu_vjp_by_numpy(np.ascontiguousarray(g), x) if found is NotImplemented else found
 
 
 gelu.twin("numpy", _gelu, x=_gelu_vjp)

@@ -23,13 +23,10 @@ class TwinOrDefinition:
 
     def __init__(self, call, target, twin):
         op = call.op
-        self.__code__, self.__kwdefaults__ = twin.__code__, twin.__kwdefaults__
-        self.__name__ = twin.__name__
-        self.twin = twin
-        if target is None:
-            self.definition = op.forward
-        else:
-            self.definition = op.joint if target == "joint" else op.rules[target]
+        rules = {None: op.forward, "joint": op.joint, **op.rules}
+        self.twin, self.definition = twin, rules[target]
+        self.__code__ = self.definition.__code__  # whose names say what the graph keeps
+        self.__name__, self.__kwdefaults__ = twin.__name__, None
 
     def __call__(self, xp, x, *args, **static):
         if type(x) is np.ndarray and not x.flags.c_contiguous:

@@ -39,16 +39,6 @@ def _eps(xp, x, eps):
     return float(xp.finfo(x.dtype).eps) if eps is None else eps
 
 
-@or_definition(layer_norm)
-def _layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
-    return _normalized(xp, x, weight, bias, ndim, eps, True)
-
-
-@or_definition(rms_norm)
-def _rms_norm(xp, x, weight=None, /, *, ndim=1, eps=None):
-    return _normalized(xp, x, weight, None, ndim, eps, False)
-
-
 def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
     if not (_covers(x, ndim, weight) and _covers(g, ndim)):
         return NotImplemented
@@ -70,15 +60,17 @@ def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
     return to_x, *[y if w else None for y, w in zip(totals, wanted[1:], strict=False)]
 
 
-@or_definition(layer_norm, "joint")
-def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
-    return _cotangents(xp, g, x, weight, wanted, ndim, eps, True)
+def _define_twins(call, centered):
+    @or_definition(call)
+    def forward(xp, x, weight=None, bias=None, /, *, ndim=1, eps=call.op.static_defaults["eps"]):
+        return _normalized(xp, x, weight, bias, ndim, eps, centered)
+
+    @or_definition(call, "joint")
+    def joint(xp, g, x, weight, wanted, ndim, eps):
+        return _cotangents(xp, g, x, weight, wanted, ndim, eps, centered)
+
+    call.twin("numpy", forward, joint=joint)
 
 
-@or_definition(rms_norm, "joint")
-def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
-    return _cotangents(xp, g, x, weight, wanted, ndim, eps, False)
-
-
-layer_norm.twin("numpy", _layer_norm, joint=_layer_norm_vjp)
-rms_norm.twin("numpy", _rms_norm, joint=_rms_norm_vjp)
+_define_twins(layer_norm, True)
+_define_twins(rms_norm, False)

@@ -9,26 +9,11 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from ...autograd.rules import kept_names
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import base, is_expected, is_reported, place
-from ...backends.numpy.threads import (
-    SMALL,
-    get_num_threads,
-    has_several,
-    product_of,
-    run,
-    run_kernel,
-)
-from ...ops.recurrent import (
-    _added,
-    _before,
-    _cotangents,
-    _gru,
-    _lstm,
-    _rnn,
-    _transposed,
-    shape_error,
-)
+from ...backends.numpy import threads
+from ...ops import recurrent as ops
 from .common import or_definition
 
 _LONG = 1 << 28  # multiplications after which a call returns, so that Ctrl-C can end it
@@ -49,7 +34,7 @@ def _covers(kind, *arrays):
         and kind in _KINDS
         and x.dtype in (float32, float64)
         and all(a is None or (a.dtype == x.dtype and a.size) for a in arrays)
-        and shape_error(_KINDS[kind][0], *arrays) is None
+        and ops.shape_error(_KINDS[kind][0], *arrays) is None
         and weight_hh.shape[1] > 1  # products with one term have other bits
     )
 
@@ -74,8 +59,8 @@ def _rows_of_a_thread(gates, batch, h, dtype, is_back, number):
             continue
         shapes = ((gates, batch, h) if is_back else (batch, h)), (gates, h, h)
         x, weight = (rng.standard_normal(shape, dtype) for shape in shapes)
-        parts = run(partial(_part, x, weight, rows), range(0, batch, rows))
-        if np.array_equal(np.concatenate(parts, axis=-2), product_of(x, weight)(x, weight)):
+        parts = threads.run(partial(_part, x, weight, rows), range(0, batch, rows))
+        if np.array_equal(np.concatenate(parts, axis=-2), threads.product_of(x, weight)(x, weight)):
             return rows
     return batch
 
@@ -94,16 +79,16 @@ def _run_steps(kind, reverse, **arrays):
     gates, is_back = len(weight), "d" in arrays
     arrays["products"] = products = np.empty((gates, batch, h), weight.dtype)
     given = (ctypes.c_void_p * len(_ARRAYS))(*[place(arrays.get(name)) for name in _ARRAYS])
-    is_large = max(batch * h * (gates if is_back else 1), weight.size) > SMALL
-    is_worth_it = has_several() and length * products.size * h >= _WORTH
-    number = get_num_threads() if is_worth_it else 1
+    is_large = max(batch * h * (gates if is_back else 1), weight.size) > threads.SMALL
+    is_worth_it = threads.has_several() and length * products.size * h >= _WORTH
+    number = threads.get_num_threads() if is_worth_it else 1
     in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, number)
     layer = [*_KINDS].index(kind), is_back, reverse, is_large, gates, length, batch, h, in_part
     function = getattr(base(), f"gg_recurrent_{'f' if weight.dtype == float32 else 'd'}")
     few, errors = _LONG // (products.size * h) or 1, 0
     for first in range(0, length, few):
         numbers = (ctypes.c_int64 * 11)(*layer, first, min(first + few, length))
-        errors |= run_kernel(function, numbers, given)
+        errors |= threads.run_kernel(function, numbers, given)
     return None if errors and is_reported(errors) else products
 
 
@@ -126,7 +111,7 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
     if not _covers(kind, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0):
         return NotImplemented
     (number, kept), (length, batch, features) = _KINDS[kind], x.shape
-    by_input, by_state = (_transposed(xp, w, number) for w in (weight_ih, weight_hh))
+    by_input, by_state = (ops._transposed(xp, w, number) for w in (weight_ih, weight_hh))
     if not _can_run(h0, by_state):
         return None
     gates = np.empty((kept, length, batch, weight_hh.shape[1]), x.dtype)
@@ -137,7 +122,7 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
     if kind == "gru":
         h0 = _copied(h0, states[0])
     else:
-        bias_ih = _added(bias_ih, bias_hh)
+        bias_ih = ops._added(bias_ih, bias_hh)
     c0 = _copied(c0, states[0])
     bias_ih, bias_hh = (_bias_or_zeros(bias, weight_ih) for bias in (bias_ih, bias_hh))
     xp.matmul(rows, by_input, out=projected)  # with threads that are still awake when steps begin
@@ -153,7 +138,7 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
     return states, states[last].copy(), *[gates] * (kind == "gru")
 
 
-def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, out, wanted):
+def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     """The cotangents of all inputs, or what the twin of the op's rule returns instead."""
     if not _covers(kind, x, weight_ih, weight_hh, None, None, h0, c0):
         return NotImplemented
@@ -167,7 +152,7 @@ def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, out, wanted):
     g_out, g_h, g_c = map(_contiguous, (*g[:number_of_states], None)[:3])
     states, cells, gates = map(_contiguous, _kept(kind, out))
     (number, kept_of_gates), like = _KINDS[kind], states[0]
-    before = _before(xp, states, h0, reverse)
+    before = ops._before(xp, states, h0, reverse)
     h0, c0, dh, dc = (_copied(a, like) for a in (h0, c0, g_h, g_c))
     d = d_hh = np.empty((kept_of_gates, *states.shape), x.dtype)
     products = _run_steps(
@@ -180,7 +165,7 @@ def _back(xp, kind, reverse, g, x, weight_ih, weight_hh, h0, c0, out, wanted):
     if kind == "gru":
         to_h0 = dh + to_h0
         d, d_hh = np.concatenate([d[:2], d[3:]]), d[:3]
-    found = _cotangents(xp, d, d_hh, x, weight_ih, before, wanted)
+    found = ops._cotangents(xp, d, d_hh, x, weight_ih, before, wanted)
     return (*found, to_h0, dc)[: len(wanted)]
 
 
@@ -191,36 +176,21 @@ def _kept(kind, out):
     return out[0], None, out[2] if kind == "gru" else None
 
 
-@or_definition(_rnn)
-def _rnn_forward(xp, *inputs, nonlinearity, reverse):
-    return _forward(xp, nonlinearity, reverse, *inputs)
+def _define_twins(call, kind):
+    names = kept_names(call.op.joint)
+
+    @or_definition(call)
+    def forward(xp, *inputs, reverse, nonlinearity=kind):
+        return _forward(xp, nonlinearity, reverse, *inputs)
+
+    @or_definition(call, "joint")
+    def joint(xp, g, *saved):
+        given = {"c0": None, **dict(zip(names, saved, strict=True))}
+        return _back(xp, given.pop("nonlinearity", kind), g, **given)
+
+    call.twin("numpy", forward, joint=joint)
 
 
-@or_definition(_rnn, "joint")
-def _rnn_joint(xp, g, x, weight_ih, weight_hh, h0, out, wanted, nonlinearity, reverse):
-    return _back(xp, nonlinearity, reverse, g, x, weight_ih, weight_hh, h0, None, out, wanted)
-
-
-@or_definition(_lstm)
-def _lstm_forward(xp, *inputs, reverse):
-    return _forward(xp, "lstm", reverse, *inputs)
-
-
-@or_definition(_lstm, "joint")
-def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
-    return _back(xp, "lstm", reverse, g, x, weight_ih, weight_hh, h0, c0, out, wanted)
-
-
-@or_definition(_gru)
-def _gru_forward(xp, *inputs, reverse):
-    return _forward(xp, "gru", reverse, *inputs)
-
-
-@or_definition(_gru, "joint")
-def _gru_joint(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
-    return _back(xp, "gru", reverse, g, x, weight_ih, weight_hh, h0, None, out, wanted)
-
-
-_rnn.twin("numpy", _rnn_forward, joint=_rnn_joint)
-_lstm.twin("numpy", _lstm_forward, joint=_lstm_joint)
-_gru.twin("numpy", _gru_forward, joint=_gru_joint)
+_define_twins(ops._rnn, "tanh")
+_define_twins(ops._lstm, "lstm")
+_define_twins(ops._gru, "gru")

@@ -77,13 +77,22 @@ class MultiTensorUpdater:
         """For the usual step, which is not skipped; the current device must be this one's."""
         return cupy.zeros((), np.float32)
 
-    def unscale(self, arrays, factor, found):
-        """Multiply arrays, no two of which share memory, by a 0-d float32 array.
+    def scale(self, arrays, factor, *found):
+        """Multiply arrays, no two of which share memory, by a 0-d array such as `norm` returns.
 
-        Sets ``found``, of the same kind, to 1 if an element is not finite. Returns whether it was
-        done. It is not if the arrays cannot be in a table.
+        found: a 0-d float32 array that becomes 1 if an element is not finite; ``factor`` must be
+            float32 then, too.
+
+        Returns whether it was done. It is not if the arrays cannot be in a table.
         """
-        return self._multiply("unscale", arrays, factor, found)
+        tables = self._tables(arrays)
+        if tables is None:
+            return False
+        run = kernel("optimizers", "unscale" if found else "scale", self.dtype)
+        with cupy.cuda.Device(self.device):
+            for table in tables:
+                run((table.blocks,), (THREADS,), (table.argument, factor, *found))
+        return True
 
     def norm(self, arrays, most):
         """The 2-norm of all arrays together, and the factor that reduces it to at most ``most``.
@@ -103,24 +112,6 @@ class MultiTensorUpdater:
                 start += table.blocks
             kernel("optimizers", "total_norm", self.dtype)((1,), (1024,), (sums, out, total, most))
             return out[0], out[1]
-
-    def scale(self, arrays, factor):
-        """Multiply arrays, no two of which share memory, by a 0-d array such as `norm` returns.
-
-        Returns whether it was done. It is not if the arrays cannot be in a table.
-        """
-        return self._multiply("scale", arrays, factor)
-
-    def _multiply(self, name, arrays, *args):
-        """Run a kernel on all arrays; return whether they can be in a table."""
-        tables = self._tables(arrays)
-        if tables is None:
-            return False
-        run = kernel("optimizers", name, self.dtype)
-        with cupy.cuda.Device(self.device):
-            for table in tables:
-                run((table.blocks,), (THREADS,), (table.argument, *args))
-        return True
 
     def _tables(self, arrays):
         """The `_Table` of each launch over arrays; None if they cannot be in one."""

@@ -55,7 +55,9 @@ def sums_of_columns(rows, columns, dtype, arrays):
     Returns the grid, whether to read packs of 16 bytes, and arrays for the sums of each chunk of
     rows and for `arrivals`, both None if there is one chunk.
     """
-    packed = rows * columns >= LARGE and _can_pack(columns, dtype, arrays)
+    # Packs are read from multiples of 16 bytes, at which all rows must start.
+    can_pack = not any(n % 16 for n in (columns * dtype.itemsize, *[x.data.ptr for x in arrays]))
+    packed = rows * columns >= LARGE and can_pack
     grid, parts = chunks(rows, columns, dtype, packed)
     return grid, packed, parts
 
@@ -118,10 +120,3 @@ def add_rows(values, indices, n):
     args = values, order, starts, out, n, out.size // n
     kernel("reductions", "sum_segments", dtype)((blocks,), (256,), args)
     return out
-
-
-def _can_pack(columns, dtype, arrays):
-    """Whether all rows start at multiples of 16 bytes, so that kernels can read 16 at a time."""
-    if columns * dtype.itemsize % 16:
-        return False
-    return not any(x.data.ptr % 16 for x in arrays)

@@ -81,25 +81,28 @@ def copy_arrays(arrays, addresses, slots, *, outward):
         run((max(blocks, 1),), (_THREADS,), (CPointer(table.ctypes.data), addresses, outward))
 
 
-def join(arrays, axis, length=None):
-    """Arrays joined along an axis, which is not negative and along which alone their shapes differ.
+def join(arrays, axis, is_new=False):
+    """Arrays joined along an axis, which may be a new one.
 
-    length: of that axis in the result; None to join arrays of the same shape along a new axis.
-
-    NotImplemented if their dtypes differ, if one is too large, or if one is not contiguous, unless
-    a stream is being captured. CuPy copies a table of more than 8 small arrays from the host, which
-    it refuses while a stream is captured.
+    NotImplemented if their dtypes or shapes do not fit, if one is too large, or if one is not
+    contiguous, unless a stream is being captured. CuPy copies a table of more than 8 small arrays
+    from the host, which it refuses while a stream is captured.
     """
-    shape, dtype = arrays[0].shape, arrays[0].dtype
-    rest = shape[axis if length is None else axis + 1 :]
-    shape = *shape[:axis], len(arrays) if length is None else length, *rest
-    if any(x.dtype != dtype for x in arrays):
+    ndim = arrays[0].ndim + is_new
+    if axis is None or not -ndim <= axis < ndim:
         return NotImplemented
+    axis %= ndim
+    after = axis + (not is_new)
+    if len({(x.dtype, x.shape[:axis], x.shape[after:]) for x in arrays}) > 1:
+        return NotImplemented
+    lead, rest, dtype = arrays[0].shape[:axis], arrays[0].shape[after:], arrays[0].dtype
+    length = len(arrays) if is_new else sum([x.shape[axis] for x in arrays])
+    shape = *lead, length, *rest
     if not all(x.flags.c_contiguous for x in arrays):
         if not cupy.cuda.get_current_stream().is_capturing():
             return NotImplemented
         arrays = [contiguous(x) for x in arrays]
-    rows = prod(shape[:axis])
+    rows = prod(lead)
     if not prod(shape):
         return cupy.empty(shape, dtype)
     addresses = np.array([x.data.ptr for x in arrays], np.int64)

@@ -6,7 +6,6 @@ They take the geometry that the functions there make.
 from functools import lru_cache
 from math import prod
 
-import cupy
 import numpy as np
 from cupy.cuda.function import CPointer
 
@@ -45,51 +44,48 @@ def fill(out, x, geometry, images=0):
     kernel("windows", "window_elements", x.dtype)((blocks,), (threads,), args)
 
 
-def add(out, values, geometry):
+def add(values, out, geometry):
     """Write the sums of the windows' values into ``out``, which is contiguous."""
-    _launch("add_elements", (values,), out, geometry, False, 1.0)
+    return _launch("add_elements", (values,), out, geometry, False, 1.0)
 
 
-def spread(values, shape, geometry, scale):
-    """The sums, times ``scale``, of the values of the windows that have an element."""
-    out = cupy.empty(shape, values.dtype)
+def spread(values, out, geometry, scale):
+    """The same for a value of each window, times ``scale``, which counts for all its elements."""
     return _launch("add_elements", (values,), out, geometry, True, float(scale))
 
 
-def total(x, shape, geometry, scale):
-    return _launch("window_sums", (x,), cupy.empty(shape, x.dtype), geometry, float(scale))
+def total(x, out, geometry, scale):
+    return _launch("window_sums", (x,), out, geometry, float(scale))
 
 
-def largest(x, shape, geometry):
-    return _launch("window_maxima", (x,), cupy.empty(shape, x.dtype), geometry)
+def largest(x, out, geometry):
+    return _launch("window_maxima", (x,), out, geometry)
 
 
-def find(x, values, dtype, geometry):
+def find(x, values, out, geometry):
     if values.dtype != x.dtype:
-        return None
-    out = cupy.empty(values.shape, dtype)
+        return False
     return _launch("find_taps", (x, values), out, geometry, np.int32(out.itemsize))
 
 
-def take(x, taps, geometry):
-    return _by_taps("take_taps", x, taps, taps.shape, geometry)
+def take(x, taps, out, geometry):
+    return _by_taps("take_taps", x, taps, out, geometry)
 
 
-def put(values, taps, shape, geometry):
-    return _by_taps("put_taps", values, taps, shape, geometry)
+def put(values, taps, out, geometry):
+    return _by_taps("put_taps", values, taps, out, geometry)
 
 
-def _by_taps(name, x, taps, shape, geometry):
+def _by_taps(name, x, taps, out, geometry):
     if taps.dtype.name not in ("int8", "int32"):
         taps = taps.astype(np.int64)
-    out = cupy.empty(shape, x.dtype)
     return _launch(name, (x, taps), out, geometry, np.int32(taps.itemsize))
 
 
 def _launch(name, arrays, out, geometry, *more):
-    """Run a kernel with a thread for each element of ``out``; return that."""
+    """Run a kernel with a thread for each element of ``out``; returns True."""
     planes = out.size // prod(geometry[0 if name in ("add_elements", "put_taps") else 2])
     blocks = min(-(-out.size // _THREADS), 1 << 16)
     args = *map(contiguous, arrays), out, CPointer(_axes(geometry).ctypes.data), planes, *more
     kernel("windows", name, arrays[0].dtype)((blocks,), (_THREADS,), args)
-    return out
+    return True
