@@ -20,7 +20,7 @@ from .backends import adopt, backend_of, namespace_of
 from .backends.dtypes import complex128, float64
 from .backends.numpy import position
 from .backends.registry import sweep_context
-from .transforms.recording import parameters
+from .transforms.arguments import parameters
 
 __all__ = ["assert_close", "gradcheck", "gradgradcheck", "twincheck"]
 __dir__ = __all__.copy

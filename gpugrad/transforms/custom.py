@@ -15,6 +15,8 @@ from ..autograd.graph import next_order, writes
 from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
+from .arguments import callable_or_error, parameters
+from .cotangents import checked, leaves_like, like, outward
 from .pieces import (
     Call,
     Piece,
@@ -25,16 +27,7 @@ from .pieces import (
     record_outputs,
     to_graph_axes,
 )
-from .recording import (
-    callable_or_error,
-    checked,
-    fresh,
-    leaves_like,
-    like,
-    outward,
-    parameters,
-    without_graph,
-)
+from .recording import fresh, without_graph
 from .trees import as_tensor, flatten, map_tensors, names, unflatten
 
 

@@ -9,17 +9,9 @@ from .._typing import A, R
 from ..autograd import call
 from ..autograd.forward_sweep import forward_sweep
 from ..backends import backend_of
-from .recording import (
-    Inputs,
-    callable_or_error,
-    check_levels,
-    checked,
-    counted,
-    inward,
-    leaves_like,
-    outward,
-    record,
-)
+from .arguments import callable_or_error, counted
+from .cotangents import checked, inward, leaves_like, outward
+from .recording import Inputs, check_levels, record
 from .trees import flatten
 
 

@@ -17,7 +17,8 @@ from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import op
 from ..backends import namespace_of
 from ..ops.reductions import sum as sum_
-from .recording import fresh, inward
+from .cotangents import inward
+from .recording import fresh
 from .trees import flatten, grouped, names, unflatten
 
 

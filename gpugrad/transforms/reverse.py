@@ -11,21 +11,9 @@ from .._tensor import Tensor
 from .._typing import A, P, R
 from ..autograd import call
 from ..autograd.sweep import conjugate, own, sweep
-from .recording import (
-    Inputs,
-    arguments,
-    callable_or_error,
-    check_levels,
-    check_real,
-    checked,
-    fresh,
-    inward,
-    leaves_like,
-    like,
-    outward,
-    parameters,
-    record,
-)
+from .arguments import arguments, callable_or_error, parameters
+from .cotangents import checked, inward, leaves_like, like, outward
+from .recording import Inputs, check_levels, check_real, fresh, record
 from .trees import flatten, map_tensors
 
 
