@@ -3,20 +3,10 @@
 import math
 from functools import update_wrapper
 
-from ._table import (
-    FUNCTIONS,
-    constant,
-    floating,
-    gg,
-    holds_tensor,
-    lookup,
-    numpy,
-    of_numpy,
-    operands,
-    public,
-    tensor,
-    tensors,
-)
+from .._creation import holds_tensor
+from ..backends.numpy import library as numpy
+from ._table import FUNCTIONS, lookup, of_numpy, public
+from ._tensors import constant, floating, gg, operands, tensor, tensors
 
 # NumPy's functions with a parameter ``device``, or whose results are made on one.
 ON_DEVICES = """

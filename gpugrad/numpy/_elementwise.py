@@ -4,7 +4,8 @@ import math
 
 from .._arguments import is_complex, is_floating
 from ..autograd.operation import exports
-from ._table import FUNCTIONS, enter, floating, gg, is_true, of_numpy, operands, tensor, tensors
+from ._table import FUNCTIONS, enter, of_numpy
+from ._tensors import floating, gg, is_true, operands, tensor, tensors
 
 # The ops that take what NumPy's functions do, by NumPy's name; after `=` ours, if it is another.
 _NAMES = """

@@ -3,7 +3,9 @@
 import math
 
 from .._arguments import is_complex
-from ._table import axes_of, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
+from ..backends.numpy import library as numpy
+from ._table import enter, of_numpy
+from ._tensors import axes_of, flat, floating, gg, tensor, tensors
 
 linalg = gg.linalg
 

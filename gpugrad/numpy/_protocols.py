@@ -16,7 +16,8 @@ from ..autograd.operation import exports
 from ..backends import backend_of, is_foreign, namespace_of
 from ..backends.numpy import ufunc_module
 from ._namespace import FUNCTIONS, maker_of
-from ._table import constant, gg, name_of, positional, tensor, tensors
+from ._table import name_of, positional
+from ._tensors import constant, gg, tensor, tensors
 
 REDUCE = {
     "add": "sum",

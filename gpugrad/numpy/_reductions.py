@@ -5,7 +5,9 @@ from functools import wraps
 
 from .._arguments import is_complex, is_floating
 from .._tensor import Tensor
-from ._table import FUNCTIONS, along, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
+from ..backends.numpy import library as numpy
+from ._table import FUNCTIONS, enter, of_numpy
+from ._tensors import along, flat, floating, gg, tensor, tensors
 
 
 def _masked(a, where, value):
