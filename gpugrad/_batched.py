@@ -296,8 +296,9 @@ def aligned(mask, operands):
 
 
 def shapes_of_examples(mask, operands):
-    """The shape of one example of each operand."""
-    return [getattr(x, "shape", ())[b:] for x, b in zip(operands, mask, strict=True)]
+    """The shape of one example of each operand; None for None."""
+    pairs = zip(operands, mask, strict=True)
+    return [x if x is None else getattr(x, "shape", ())[b:] for x, b in pairs]
 
 
 def equally(mask, operands):

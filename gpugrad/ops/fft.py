@@ -30,7 +30,7 @@ def _resize(xp, g, shape):
 
 
 def _scale_mirrored(xp, g, weight, n, axis):
-    """Half a spectrum of ``n`` frequencies, with those that also stand for another scaled."""
+    """Half a spectrum of ``n`` frequencies; those that have a mirror image are multiplied."""
     key = [slice(None)] * len(g.shape)
     key[axis] = slice(1, (n + 1) // 2)
     key = tuple(key)

@@ -35,7 +35,7 @@ def logistic(xp, x):
         # No exponent is positive, so nothing overflows; a small result keeps all its digits, and
         # so do small derivatives.
         return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
-    # The same values from one exponential.
+    # This gives the same values with one exponential.
     e = xp.exp(xp.minimum(x, largest_exponent(xp, x.dtype)))
     e /= 1 + e
     return e
@@ -104,7 +104,7 @@ def linear(xp, x, weight, bias=None):
     out = xp.matmul(x, weight.T)
     if bias is None:
         return out
-    if bias.dtype is out.dtype:  # a dtype of its own, as unpickled arrays have, takes a copy
+    if bias.dtype is out.dtype:  # an unpickled array has a dtype object of its own
         out += bias
         return out
     return out + bias
@@ -403,10 +403,7 @@ def _mse_x(xp, g, x, target, reduction):
     return (x - target) * (g * scale)
 
 
-mse.vjp(
-    x=_mse_x,
-    target=lambda xp, g, x, target, reduction: -_mse_x(xp, g, x, target, reduction),
-)
+mse.vjp(x=_mse_x, target=lambda xp, g, x, target, reduction: -_mse_x(xp, g, x, target, reduction))
 mse.jvp(
     x=lambda xp, t, x, target, reduction: _reduce_tangents(xp, 2 * (x - target) * t, reduction),
     target=lambda xp, t, x, target, reduction: _reduce_tangents(

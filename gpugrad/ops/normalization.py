@@ -95,11 +95,6 @@ def _check_parameters(weight, bias, shape, owner, of):
             raise ValueError(f"{of}{name} must have the shape {shape} of {owner}, not {given}")
 
 
-def _shapes_of_examples(batched, inputs):
-    shapes = shapes_of_examples(batched, inputs)
-    return [None if x is None else shape for x, shape in zip(inputs, shapes, strict=True)]
-
-
 def _as_rows(xp, x, ndim):
     """``x`` reshaped to a matrix, each row of which is normalized by itself."""
     if ndim == 1 and len(x.shape) == 2:
@@ -184,15 +179,11 @@ def _layer_norm_weight_jvp(xp, t, x, ndim, eps):
 
 
 layer_norm.vjp(joint=_layer_norm_vjp)
-layer_norm.jvp(
-    x=_layer_norm_x_jvp,
-    weight=_layer_norm_weight_jvp,
-    bias=lambda xp, t: t,
-)
+layer_norm.jvp(x=_layer_norm_x_jvp, weight=_layer_norm_weight_jvp, bias=lambda xp, t: t)
 
 
 def _layer_norm_vmap(call, batched, x, weight, bias, *, ndim, eps):
-    shapes = _shapes_of_examples(batched, (x, weight, bias))
+    shapes = shapes_of_examples(batched, (x, weight, bias))
     _check_layer_norm(*shapes, ndim, of="layer_norm: ")
     if not any(batched[1:]):
         return call(x, weight, bias, ndim=ndim, eps=eps)
@@ -307,7 +298,7 @@ batch_norm.vjp(joint=_batch_norm_vjp)
 
 
 def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
-    shapes = _shapes_of_examples(batched, (x, weight, bias))
+    shapes = shapes_of_examples(batched, (x, weight, bias))
     _check_batch_norm(*shapes, of="batch_norm: ")
     (out, mean, var), back, shape = _side_by_side(call, batched, (x, weight, bias), eps)
     return back(out), reshape(mean, shape), reshape(var, shape)
@@ -316,8 +307,8 @@ def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
 def _side_by_side(call, batched, inputs, eps):
     """One call with the channels of all examples side by side.
 
-    Returns the result, a function that separates the examples in it, and the shape of what there
-    is of each channel.
+    Returns the result, a function that separates the examples in it, and the shape of an array that
+    has a number for each channel of each example.
     """
     x, *parameters = equally(batched, inputs)
     size, n, channels, *rest = x.shape
@@ -459,7 +450,7 @@ group_norm.vjp(joint=_group_norm_vjp)
 
 
 def _group_norm_vmap(call, batched, x, weight, bias, *, groups, eps):
-    shapes = _shapes_of_examples(batched, (x, weight, bias))
+    shapes = shapes_of_examples(batched, (x, weight, bias))
     _check_group_norm(*shapes, groups, of="group_norm: ")
     x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
     n, *rest = shapes[0]
@@ -538,7 +529,7 @@ rms_norm.vjp(joint=_rms_norm_vjp)
 
 
 def _rms_norm_vmap(call, batched, x, weight, *, ndim, eps):
-    x_shape, weight_shape = _shapes_of_examples(batched, (x, weight))
+    x_shape, weight_shape = shapes_of_examples(batched, (x, weight))
     _check_layer_norm(x_shape, weight_shape, None, ndim, of="rms_norm: ")
     if not batched[1]:
         return call(x, weight, ndim=ndim, eps=eps)

@@ -112,7 +112,7 @@ def _replace(tensor, result, stays_leaf):
     if not stays_leaf:
         watch = tensor.node.watch if type(tensor.node) is Node else None
         if watch is not None and result.node is not None:
-            # Its gradient is of the tensor's value when backward is called; hooks stay.
+            # A gradient is kept for the value that the tensor has at last. Hooks stay with the old.
             watched(result.node).leaf, watch.leaf = watch.leaf, None
             result.node.watch.label = watch.label
         tensor.node = result.node
@@ -149,7 +149,7 @@ def _key(key, array):
 
 
 def _recorded(tensor, key):
-    """The tensor to index: a constant of the program if only the index was computed in it."""
+    """The tensor to index. Beside an index that `compile` records, it becomes a constant."""
     for k in key if type(key) is tuple else (key,):
         if type(k) in namespace_of and type(k) is not type(tensor.array):
             return call.wrap(backend_of[type(k)].lifted(tensor.array), tensor.node)
@@ -304,11 +304,7 @@ def _cumprod(self, axis: int | None = None) -> Tensor:
 
 
 def _to(
-    self,
-    *args: Any,
-    device: str | None = None,
-    dtype: Any = None,
-    non_blocking: bool = False,
+    self, *args: Any, device: str | None = None, dtype: Any = None, non_blocking: bool = False
 ) -> Tensor:
     """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``,
     or as another tensor: ``x.to(y)``.

@@ -7,6 +7,7 @@ order. The gates are along the first axis, so that each gate of one step is cont
 
 from functools import update_wrapper
 
+from .._arguments import one_of
 from .._batched import equally
 from ..autograd.operation import composite, op
 from .manipulation import moveaxis, reshape
@@ -198,8 +199,7 @@ def _rnn(
     last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
     (Elman 1990, "Finding structure in time")
     """
-    if nonlinearity not in ("tanh", "relu"):
-        raise ValueError(f"nonlinearity must be 'tanh' or 'relu', not {nonlinearity!r}")
+    one_of("nonlinearity", nonlinearity, ("tanh", "relu"))
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
     _checked(1, *inputs)
     dtype, _ = common_dtypes(xp, *inputs)

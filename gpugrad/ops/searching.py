@@ -126,8 +126,8 @@ def topk(xp, x, /, k, *, axis=-1, largest=True):
 
     largest: if False, the smallest elements, in ascending order.
 
-    Returns a named tuple ``(values, indices)``. Of equal elements the first come first. Raises
-    ValueError if there are not so many elements.
+    Returns a named tuple ``(values, indices)``. Equal elements keep their order. Raises ValueError
+    if there are fewer elements.
     """
     if not -len(x.shape) <= axis < len(x.shape):
         raise IndexError(f"axis {axis} is out of range for {len(x.shape)} axes")
@@ -232,7 +232,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
         first axis of the result.
     method: what to do between two elements. ``"linear"`` interpolates, as do ``"hazen"``,
         ``"interpolated_inverted_cdf"``, ``"median_unbiased"``, ``"normal_unbiased"`` and
-        ``"weibull"``, which place the elements otherwise, as in NumPy; ``"lower"``, ``"higher"``,
+        ``"weibull"``, which place the elements differently, as in NumPy; ``"lower"``, ``"higher"``,
         ``"nearest"`` and ``"midpoint"`` choose one of the two, or the middle.
 
     The gradient goes to the elements that the result is made of, and to ``q`` if it interpolates.
