@@ -155,7 +155,7 @@ def _leaves(data):
 
 
 def _array(name, data, dtype, device, copy):
-    """The raw array of any data that is not a Tensor."""
+    """A raw array made of any data but a Tensor."""
     try:
         given = data
         if not isinstance(data, Sequence):

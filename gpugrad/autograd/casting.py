@@ -25,9 +25,9 @@ _has_region = False  # whether the program has entered one
 class Region:
     """The inside of a ``with autocast():``.
 
-    dtypes: the dtype for each kind of device, ``"cpu"`` and ``"cuda"``; none for a kind where it
-        is switched off.
-    casts: the results of casting leaves so far, by the leaves' nodes; None to keep no results.
+    dtypes: the dtype for each kind of device, ``"cpu"`` and ``"cuda"``; a kind is missing if
+        autocast is switched off for it.
+    casts: what leaves have been cast to so far, by the leaves' nodes; None to keep no casts.
     """
 
     def __init__(self, dtypes, casts):
@@ -62,7 +62,7 @@ def entered(region):
 
 
 def need_stages():
-    """Have ops built with `stage` from now on; returns whether that is new."""
+    """From now on ops are built with `stage`; returns whether they were not before."""
     global _has_region
     first, _has_region = not _has_region, True
     return first
@@ -176,7 +176,7 @@ def _cast(xp, x, dtype, region):
     if _name(getattr(x, "dtype", None)) not in _CAST or x.dtype == dtype:
         return x
     leaf = getattr(x, "node", None)
-    # What is cast under no_grad has no graph.
+    # A cast under no_grad has no graph, so it is not kept.
     keeps = type(leaf) is Leaf and region.casts is not None and thread.recording
     if keeps and leaf in region.casts:
         order, array, found = region.casts[leaf]

@@ -40,35 +40,15 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    guard = gradients is not None
-    last_uses = _last_uses([node for node, _ in roots]) if Listener.count else None
-    if last_uses:
-        _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses)
-    else:
-        _set_gradients(roots, targets, retain_graph, create_graph, guard, None)
+    _set_gradients(roots, targets, retain_graph, create_graph, gradients is not None)
 
 
-def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
-    """Sweep, and add the cotangents that arrive to the ``.grad`` of their leaves."""
-    arrived = sweep(roots, targets, retain_graph, create_graph, guard=guard, due=due)
-    roots.clear()
-    if thread.recorder is not None:
-        thread.recorder.check_leaves(arrived)
-    awaited = []  # leaves with hooks; the caller calls those of leaves that have a listener
-    for leaf in [*arrived]:
-        holder = [conjugate(arrived.pop(leaf))]
-        _accumulate(leaf, holder, create_graph)
-        watch = leaf.watch
-        if watch is not None:
-            if watch.listener is not None:
-                watch.listener.arrived(leaf)
-            elif watch.accumulated:
-                awaited.append(leaf)
-    _call_accumulated(awaited, create_graph)
+def _set_gradients(roots, targets, retain_graph, create_graph, guard):
+    """Sweep, and add the cotangents that arrive to the ``.grad`` of their leaves.
 
-
-def _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses):
-    """`_set_gradients`, telling the listeners of the leaves in ``last_uses``."""
+    Listeners are told of each gradient that is complete; then all hooks are called.
+    """
+    last_uses = _last_uses([node for node, _ in roots]) if Listener.count else {}
     leaves_of, due = {}, {}
     for leaf, node in last_uses.items():
         leaves_of.setdefault(leaf.watch.listener, []).append(leaf)
@@ -76,11 +56,20 @@ def _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, gu
     try:
         for listener, leaves in leaves_of.items():
             listener.started(leaves, create_graph)
-        due = None if create_graph else due
-        _set_gradients(roots, targets, retain_graph, create_graph, guard, due)
+        due = due if due and not create_graph else None
+        arrived = sweep(roots, targets, retain_graph, create_graph, guard=guard, due=due)
+        roots.clear()
+        if thread.recorder is not None:
+            thread.recorder.check_leaves(arrived)
+        watched = [leaf for leaf in {**arrived, **last_uses} if leaf.watch is not None]
+        for leaf in [*arrived]:
+            _accumulate(leaf, [conjugate(arrived.pop(leaf))], create_graph)
+            if _has_listener(leaf):
+                leaf.watch.listener.arrived(leaf)
         for listener in leaves_of:
             listener.ended()
-        _call_accumulated([leaf for leaf in last_uses if leaf.watch.accumulated], create_graph)
+        for leaf in watched:
+            _call_accumulated(leaf, create_graph)
     except BaseException:
         for listener in leaves_of:
             listener.failed()
@@ -113,13 +102,12 @@ def _has_listener(leaf):
     return leaf.watch is not None and leaf.watch.listener is not None
 
 
-def _call_accumulated(leaves, create_graph):
-    for leaf in leaves:
-        tensor = leaf.owner()
-        if tensor is not None:
+def _call_accumulated(leaf, create_graph):
+    tensor = leaf.owner()
+    if tensor is not None:
+        for hook in tuple(leaf.watch.accumulated.values()):
             with enable_grad() if create_graph else no_grad():
-                for hook in tuple(leaf.watch.accumulated.values()):
-                    hook(tensor)
+                hook(tensor)
 
 
 @explains_arguments
@@ -279,9 +267,10 @@ def sweep(
         the graph kept, and not only how they depend on the given cotangents.
     needed: the first result of `leading_to`, if the caller has it already.
     piece: whether the graph is a `Piece`, which ends at the targets. The values of ``needed`` then
-        say which nodes another sweep goes through too; that sweep calls their hooks.
+        say which nodes another sweep goes through too; only that sweep calls their hooks.
     due: for some nodes, the leaves whose cotangents are complete once that node has been handled.
-        Their ``.grad`` is set and their listeners are told at once, and the results leave them out.
+        The sweep sets their ``.grad`` and tells their listeners at once, and leaves them out of
+        its result.
     """
     if targets is not None and needed is None:
         needed, _ = leading_to([node for node, _ in roots], targets)

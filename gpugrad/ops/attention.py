@@ -256,16 +256,10 @@ def leading_axes(query, key, value, mask):
     """The shape that the leading axes broadcast to; ValueError if the shapes do not fit."""
     shapes = [tuple(x.shape) for x in (query, key, value)]
     if min(map(len, shapes)) < 2:
-        raise ValueError(
-            f"query, key and value must have at least two axes, but their shapes are "
-            f"{shapes[0]}, {shapes[1]} and {shapes[2]}"
-        )
+        raise ValueError("query, key and value must have at least two axes")
     (n, d), (m, d_of_key), (m_of_value, _) = [shape[-2:] for shape in shapes]
     if d != d_of_key or m != m_of_value:
-        raise ValueError(
-            f"query (..., n, d), key (..., m, d) and value (..., m, e) do not fit: their shapes "
-            f"are {shapes[0]}, {shapes[1]} and {shapes[2]}"
-        )
+        raise ValueError("query (..., n, d), key (..., m, d) and value (..., m, e) do not fit")
     if mask is not None:
         given = (1, 1, *mask.shape)[-max(len(mask.shape), 2) :]
         if given[-2] not in (1, n) or given[-1] not in (1, m):
@@ -278,8 +272,7 @@ def leading_axes(query, key, value, mask):
         return broadcast_shapes(*[shape[:-2] for shape in shapes])
     except ValueError:
         raise ValueError(
-            f"the leading axes of query, key, value and mask do not broadcast: their shapes are "
-            f"{', '.join(map(str, shapes))}"
+            "the leading axes of query, key, value and mask do not broadcast"
         ) from None
 
 

@@ -238,7 +238,7 @@ def cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100)
         label is there.
     """
     if len(logits.shape) not in (1, 2) or target.shape != logits.shape[:-1]:
-        raise ValueError(_label_error(logits.shape, target.shape))
+        raise ValueError("logits must have shape (n, classes) and target, the labels, shape (n,)")
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")
     counted, target = _counted(xp, target, ignore_index)
@@ -255,13 +255,6 @@ def _counted(xp, target, ignore_index):
     target = xp.astype(target, xp.int64, copy=False)  # an unsigned dtype has no -100
     counted = target != index(ignore_index)
     return counted, xp.where(counted, target, 0)
-
-
-def _label_error(logits_shape, target_shape):
-    return (
-        f"logits must have shape (n, classes) and target, the labels, shape (n,), but they have "
-        f"{tuple(logits_shape)} and {tuple(target_shape)}"
-    )
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
@@ -293,7 +286,7 @@ cross_entropy.jvp(logits=_cross_entropy_jvp)
 def _cross_entropy_vmap(call, batched, logits, target, *, reduction, ignore_index):
     logits, target = equally(batched, (logits, target))
     if len(logits.shape) not in (2, 3) or target.shape != logits.shape[:-1]:
-        raise ValueError(f"cross_entropy: {_label_error(logits.shape[1:], target.shape[1:])}")
+        return NotImplemented  # the call for each example then raises the error
     rows = math.prod(target.shape)
     flat = reshape(logits, (rows, logits.shape[-1])), reshape(target, (rows,))
     losses = reshape(call(*flat, reduction="none", ignore_index=ignore_index), target.shape)
@@ -317,10 +310,7 @@ def nll(xp, x, target, /):
     for the device, such a label gives 0 instead.
     """
     if not x.shape or target.shape != x.shape[:-1]:
-        raise ValueError(
-            f"target, the labels, must have the shape of x {tuple(x.shape)} without its last "
-            f"axis, not {tuple(target.shape)}"
-        )
+        raise ValueError("target, the labels, must have the shape of x without its last axis")
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")
     return -xp.pick(x, target)

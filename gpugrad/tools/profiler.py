@@ -70,7 +70,7 @@ class profile(Tool):
     enclosing runs, but not in the run's own time. The report keeps about a kilobyte for each run.
     """
 
-    rank = 2  # so that the work of other tools is not timed
+    rank = 2  # so that the profiler does not time the work of other tools
 
     def __init__(self, sync: bool = False) -> None:
         self.sync = sync
