@@ -118,7 +118,13 @@ def call_batched(op, args, static):
         operands.append(x.payload if b else x)
     out = NotImplemented
     if op.batching is not None:
-        out = op.batching(op.call, mask, *operands, **static)
+        try:
+            out = op.batching(op.call, mask, *operands, **static)
+        except ValueError as error:
+            if not level.size:
+                raise op.failure(error, ()) from None
+            one_by_one(op, mask, operands, static, level)  # an error there is about one example
+            raise
     elif op.elementwise:
         out = op.call(*aligned(mask, operands), **static)
     if out is NotImplemented:

@@ -119,7 +119,7 @@ def vecmat(x1, x2, /):
     return gg.squeeze(gg.matmul(gg.expand_dims(x1, -2), x2), -2)
 
 
-# No ufuncs
+# Functions that are not ufuncs
 
 
 @of_numpy("round", "around")

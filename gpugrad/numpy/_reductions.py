@@ -46,7 +46,7 @@ def mean(a, axis=None, dtype=None, *, keepdims=False, where=True):
 
 
 def _variance(a, axis, dtype, correction, keepdims, where, without_freedom=0.0):
-    """The variance, or where the degrees of freedom are not positive, that over another number."""
+    """The variance. Degrees of freedom that are not positive count as ``without_freedom``."""
     a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     if where is True:
         return gg.var(a, axis, correction=correction, keepdims=keepdims)
@@ -140,7 +140,7 @@ enter(
             gg.cumulative_prod, a, axis, dtype=dtype
         ),
         "cumsum": lambda a, axis=None, dtype=None: _along(gg.cumulative_sum, a, axis, dtype=dtype),
-        # Sorted elements are one of the orders that NumPy allows.
+        # NumPy allows any order of the elements on both sides of the k-th, so also the sorted one.
         "partition": lambda a, kth, axis=-1: _along(gg.sort, a, axis),
         "sort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.sort, a, axis),
         "intersect1d": lambda ar1, ar2, assume_unique=False: _members(*tensors(ar1, ar2)),
@@ -151,7 +151,7 @@ enter(
 )
 
 
-# Those that leave out nan
+# Functions that leave out nan
 
 
 def _is_number(a):

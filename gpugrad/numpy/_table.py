@@ -77,7 +77,7 @@ def name_of(function):
 def public(name):
     """NumPy's function of this name, which calls the one in the table for a Tensor.
 
-    Subclasses of Tensor, and Tensors in other places, reach that one by NumPy's protocols.
+    Subclasses of Tensor, and Tensors in other places, reach that function by NumPy's protocols.
     """
     function, own = lookup(name), FUNCTIONS[name]
     if function is None:

@@ -11,7 +11,7 @@ from ..autograd.operation import exports
 from ..backends import SCALARS, backend_of, dtypes
 from ..backends.numpy import library as numpy
 
-# What the floors below have, under the names that it has in gpugrad.
+# The functions and dtypes of the floors below, under their names in gpugrad.
 gg: Any = SimpleNamespace(
     **(vars(dtypes) | vars(_limits) | vars(_dtypes) | vars(_creation) | exports()),
     bool=dtypes.bool_, fft=fft, linalg=linalg, special=special,
@@ -42,7 +42,7 @@ def constant(values, like, dtype=None):
 
 
 def tensors(*values):
-    """Values of which one is a tensor, all as Tensors."""
+    """The values as Tensors; at least one of them is a tensor."""
     for x in values:
         if type(x) is not Tensor:
             like = next((x for x in values if isinstance(x, Tensor)), None)

@@ -91,10 +91,7 @@ def _with_examples_as_groups(call, operands, axes, axis, groups, static):
 
 def _convolution_vmap(call, batched, x, weight, bias, *, groups, **static):
     shapes = shapes_of_examples(batched, (x, weight, bias))
-    try:
-        check_convolution(*shapes, groups)
-    except ValueError as error:
-        raise ValueError(f"convolution: {error}") from None
+    check_convolution(*shapes, groups)
     own = bias if bias is not None and not batched[2] else None
     if batched[1]:
         operands = equally(batched[:2], (x, weight))

@@ -40,7 +40,7 @@ def vmap_unchanged(call, batched, *inputs, **static):
 def vmap_matrices(call, batched, x, **static):
     """Batching rule for ops on the last two axes."""
     if len(x.shape) < 3:
-        raise ValueError(f"{call.op.name}: x needs at least 2 axes, not shape {x.shape[1:]}")
+        raise ValueError(f"x needs at least 2 axes, not shape {x.shape[1:]}")
     return call(x, **static)
 
 

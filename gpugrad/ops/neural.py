@@ -135,9 +135,9 @@ linear.jvp("x", "weight", bias=lambda xp, t: t)
 def _linear_vmap(call, batched, x, weight, bias):
     x_shape, weight_shape, bias_shape = shapes_of_examples(batched, (x, weight, bias))
     if len(weight_shape) != 2 or not x_shape or x_shape[-1] != weight_shape[1]:
-        raise ValueError(f"linear: {_shape_error(x_shape, weight_shape)}")
+        raise ValueError(_shape_error(x_shape, weight_shape))
     if bias is not None and bias_shape != weight_shape[:1]:
-        raise ValueError(f"linear: bias must have shape {weight_shape[:1]}, not {bias_shape}")
+        raise ValueError(f"bias must have shape {weight_shape[:1]}, not {bias_shape}")
     if batched[1] and len(x_shape) == 1:
         out = matmul_vmap(matmul, (True, batched[0]), weight, x)
     elif batched[1]:
@@ -286,7 +286,7 @@ cross_entropy.jvp(logits=_cross_entropy_jvp)
 def _cross_entropy_vmap(call, batched, logits, target, *, reduction, ignore_index):
     logits, target = equally(batched, (logits, target))
     if len(logits.shape) not in (2, 3) or target.shape != logits.shape[:-1]:
-        return NotImplemented  # the call for each example then raises the error
+        raise ValueError("the shapes do not fit")
     rows = math.prod(target.shape)
     flat = reshape(logits, (rows, logits.shape[-1])), reshape(target, (rows,))
     losses = reshape(call(*flat, reduction="none", ignore_index=ignore_index), target.shape)

@@ -1,8 +1,8 @@
 """Solvers for triangular and factored systems, functions of matrices, and special matrices.
 
 Matrices may be stacks ``(..., n, n)``, except where a docstring says otherwise. `logm`, `sqrtm`,
-`solve_banded`, `solve_sylvester` and `lu` are SciPy's: for arrays on a GPU they go through the
-host's memory, and they need SciPy to be installed. The parameters ``overwrite_a`` and the like, and
+`solve_banded`, `solve_sylvester` and `lu` call SciPy, which has to be installed; arrays on a GPU go
+through the host's memory. The parameters ``overwrite_a`` and the like, and
 ``check_finite``, have no effect.
 """
 

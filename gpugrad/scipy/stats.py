@@ -2,15 +2,15 @@
 
 Each has ``pdf`` or, if it is discrete, ``pmf``; ``cdf``, and ``sf``, which is 1 - cdf; the
 logarithms of these, such as ``logpdf``; ``ppf`` and ``isf``, the inverses of ``cdf`` and ``sf``;
-and ``rvs``, which draws. All but this take the points first, then the distribution's shape
+and ``rvs``, which draws. All except ``rvs`` take the points first, then the distribution's shape
 parameters, then ``loc`` and, if it is continuous, ``scale``, by position or by name, and broadcast
 them:
 
     gamma.logpdf(x, a, loc=0, scale=1) is gamma(a, loc, scale).logpdf(x)
 
 Results have the derivatives of the ops in `gpugrad.special` that they are made of, by the points
-and by all parameters. Where SciPy's are nan (a scale of 0, a probability above 1) so are these;
-outside the support a density is 0, with gradient 0. Logarithms of densities are computed without
+and by all parameters. They are nan where SciPy's are (for a scale of 0, a probability above 1).
+Outside the support a density is 0, with gradient 0. Logarithms of densities are computed without
 the density, and are finite where that underflows.
 
 The formulas are those of N. L. Johnson, S. Kotz and N. Balakrishnan, "Continuous Univariate

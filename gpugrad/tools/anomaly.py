@@ -34,9 +34,9 @@ class detect_anomaly(Tool):
     check_inf: if False, only nan is looked for.
 
     This is for debugging: it reads every result once and every kept value twice, and the program
-    waits for the GPU. It watches all threads. It does not know the lines of a graph that was
-    recorded before the block, nor whether its values have changed. It does not check sums of
-    several finite gradients.
+    waits for the GPU. It watches all threads. Of a graph that was recorded before the block it
+    knows neither the lines nor whether kept values have changed. It does not check sums of several
+    finite gradients.
     """
 
     def __init__(self, check_inf: bool = True) -> None:

@@ -159,7 +159,7 @@ class _Wrapping:
     """The instrument that wraps all ops while tools are on; see `autograd.implementation`.
 
     Graphs that were recorded meanwhile keep the wrappers. Once the last tool is off, a wrapper only
-    runs what it wraps.
+    calls the function that it wraps.
     """
 
     def forward(self, op, forward):

@@ -46,8 +46,8 @@ class custom_vjp(Generic[P, R]):
 
     When a call is recorded, ``fwd`` runs in place of ``f``, and its ops are not recorded: every
     derivative comes from ``bwd``, which forward mode transposes. Higher derivatives differentiate
-    ``bwd`` and the residuals; to record these, ``fwd`` runs once more. The graph keeps the
-    arguments for that.
+    ``bwd`` and the residuals. To record the residuals, ``fwd`` runs once more, for which the graph
+    keeps the arguments.
 
     Raises TypeError or ValueError, naming the argument, for cotangents that do not fit, and
     ValueError if ``fwd`` uses a tensor from outside that requires grad, whose gradient would

@@ -120,13 +120,13 @@ class Rerun:
 
     On leaving, it raises RuntimeError if an op has read memory that was overwritten in place since
     the piece ran for the first time. If the program has overwritten nothing, it does nothing.
-    Otherwise every op runs inside an instrument that looks at its operands. Results of other ops in
-    the piece are not looked at: they may lie in memory that was overwritten before it was freed,
-    and not every library reports that.
+    Otherwise every op runs inside an instrument that looks at its operands. It skips results of
+    other ops in the piece: these may lie in memory that was overwritten before it was freed, and
+    not every library reports that.
 
     name: what errors call the piece.
     start: an order number from before the first run.
-    given: arrays that are made for this run, and not looked at either.
+    given: arrays that are made for this run, which the instrument skips too.
     """
 
     def __init__(self, name, start, given=()):
