@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from operator import index
 from typing import Any
 
-from .._arguments import device_and_dtype
+from .._arguments import axis_of, device_and_dtype
 from .._batched import BatchedTensor, become
 from .._dtypes import isdtype
 from .._foreign_names import INSTEAD, MissingName, explains_arguments
@@ -274,9 +274,7 @@ def _take(self, indices: Any, axis: int | None = None) -> Tensor:
     """The slices at ``indices`` of any shape along ``axis``; None flattens the array first."""
     if axis is None:
         return _ravel(self)[(indices,)]
-    if not -self.ndim <= axis < self.ndim:
-        raise IndexError(f"take: axis {axis} is out of bounds for {self.ndim} axes")
-    return self[(*[slice(None)] * (axis % self.ndim), indices)]
+    return self[(*[slice(None)] * axis_of("take", axis, self.ndim), indices)]
 
 
 def _copy(self) -> Tensor:

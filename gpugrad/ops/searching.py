@@ -3,7 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-from .._arguments import one_of
+from .._arguments import axis_of, one_of
 from .._batched import shifted
 from .._dtypes import isdtype
 from .._foreign_names import explains_arguments
@@ -14,7 +14,7 @@ from .by_name import library_function
 from .elementwise import ceil, floor, isnan, maximum, minimum, where
 from .elementwise import round as rounded
 from .indexing import take
-from .manipulation import astype, moveaxis, reshape, stack, vmap_over_axis
+from .manipulation import astype, moveaxis, normalized_axes, reshape, stack, vmap_over_axis
 
 
 def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
@@ -129,12 +129,11 @@ def topk(xp, x, /, k, *, axis=-1, largest=True):
     Returns a named tuple ``(values, indices)``. Equal elements keep their order. Raises ValueError
     if there are fewer elements.
     """
-    if not -len(x.shape) <= axis < len(x.shape):
-        raise IndexError(f"axis {axis} is out of range for {len(x.shape)} axes")
+    (axis,) = normalized_axes(axis, len(x.shape))
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"k must be from 0 to {x.shape[axis]}, the length of axis {axis}, not {k}")
     order = xp.argsort(x, axis=axis, descending=largest)
-    order = order[(slice(None),) * (axis % len(x.shape)) + (slice(0, k), ...)]
+    order = order[(slice(None),) * axis + (slice(0, k), ...)]
     return TopK(xp.take_along_axis(x, order, axis=axis), order)
 
 
@@ -245,7 +244,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
         x, kept = reshape(x, (-1,)), (1,) * ndim
         axis = 0
     else:
-        axis = shifted(sort, axis, ndim) - 1
+        axis = axis_of("quantile", axis, ndim)
         kept = tuple([1 if i == axis else n for i, n in enumerate(x.shape)])
     n = x.shape[axis]
     if not n:
