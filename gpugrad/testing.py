@@ -63,11 +63,10 @@ def gradcheck(
     """
     inputs = _sequence(inputs)
     before = _values(inputs)
-    chosen = [i for i, y in enumerate(_outputs(f, inputs)) if y.requires_grad]
+    outputs = _outputs(f, inputs)
     if _values(inputs) != before:
         raise AssertionError(f"gradcheck: {_name(f)} changed its inputs; compute in new arrays")
-    if not chosen:
-        raise ValueError(f"gradcheck: no output of {_name(f)} requires grad")
+    chosen = _chosen("gradcheck", f, outputs)
 
     def differentiable(*inputs):
         outputs = _outputs(f, inputs)
@@ -75,6 +74,14 @@ def gradcheck(
 
     labels = _labels(f, inputs)
     return _check("gradcheck", f, differentiable, inputs, labels, (eps, atol, rtol), check_forward)
+
+
+def _chosen(check, f, outputs):
+    """The numbers of the outputs that require grad."""
+    chosen = [i for i, y in enumerate(outputs) if y.requires_grad]
+    if not chosen:
+        raise ValueError(f"{check}: no output of {_name(f)} requires grad")
+    return chosen
 
 
 def _labels(f, inputs):
@@ -112,9 +119,7 @@ def gradgradcheck(
     """
     inputs = _sequence(inputs)
     outputs = _outputs(f, inputs)
-    chosen = [i for i, y in enumerate(outputs) if y.requires_grad]
-    if not chosen:
-        raise ValueError(f"gradgradcheck: no output of {_name(f)} requires grad")
+    chosen = _chosen("gradgradcheck", f, outputs)
     draw = random.Random(1)
     own = [outputs[i].detach() for i in chosen]
     cotangents = [_from_list(_draw(draw, y), y, True) for y in own]

@@ -172,14 +172,14 @@ def resize(a, new_shape):
 
 @of_numpy(of_sequence=True)
 def concatenate(arrays, axis=0, *, dtype=None):
-    joined = gg.concat(tensors(*arrays), axis=axis)
-    return joined if dtype is None else gg.astype(joined, dtype)
+    result = gg.concat(tensors(*arrays), axis=axis)
+    return result if dtype is None else gg.astype(result, dtype)
 
 
 @of_numpy(of_sequence=True)
 def stack(arrays, axis=0, *, dtype=None):
-    joined = gg.stack(tensors(*arrays), axis=axis)
-    return joined if dtype is None else gg.astype(joined, dtype)
+    result = gg.stack(tensors(*arrays), axis=axis)
+    return result if dtype is None else gg.astype(result, dtype)
 
 
 @of_numpy(of_sequence=True)
@@ -197,13 +197,13 @@ def block(arrays):
     ndim = max([depth, *[x.ndim for x in leaves]])
     like = leaves[0]
 
-    def joined(level, axis):
+    def assembled(level, axis):
         if not isinstance(level, list):
             x = tensor(level, like)
             return gg.reshape(x, (1,) * (ndim - x.ndim) + x.shape)
-        return gg.concat([joined(x, axis + 1) for x in level], axis=axis)
+        return gg.concat([assembled(x, axis + 1) for x in level], axis=axis)
 
-    return joined(arrays, ndim - depth)
+    return assembled(arrays, ndim - depth)
 
 
 def _leaves(level):

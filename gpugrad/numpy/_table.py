@@ -107,10 +107,10 @@ def _of_reduction(of_any, op):
 
 
 def _of_any(function, own, of_sequence):
-    limit, known = positional(own), signature(own).parameters.keys()
+    limit, names = positional(own), signature(own).parameters.keys()
 
     def wrapper(*args, **keywords):
-        if len(args) <= limit and (not keywords or keywords.keys() <= known):
+        if len(args) <= limit and (not keywords or keywords.keys() <= names):
             for x in args:
                 if type(x) is Tensor:
                     return own(*args, **keywords)
@@ -119,7 +119,7 @@ def _of_any(function, own, of_sequence):
                     if type(x) is Tensor:
                         return own(*args, **keywords)
         if not of_sequence and any(map(_is_sequence_with_tensor, args)):
-            return wrapper(*map(_joined, args), **keywords)
+            return wrapper(*map(_stacked, args), **keywords)
         return function(*args, **keywords)
 
     return wrapper
@@ -129,7 +129,7 @@ def _is_sequence_with_tensor(x):
     return type(x) in _SEQUENCES and holds_tensor(x)
 
 
-def _joined(x):
+def _stacked(x):
     return tensor(x) if _is_sequence_with_tensor(x) else x
 
 
@@ -137,7 +137,7 @@ def _of_one(ufunc, own):
     def wrapper(x, /, *args, **keywords):
         if type(x) is Tensor and not (args or keywords):
             return own(x)
-        return ufunc(_joined(x), *args, **keywords)
+        return ufunc(_stacked(x), *args, **keywords)
 
     return wrapper
 
@@ -150,7 +150,7 @@ def _of_two(ufunc, own):
             or (kind2 is Tensor and kind1 in _ORDINARY)
         ):
             return own(x1, x2)
-        return ufunc(_joined(x1), _joined(x2), *args, **keywords)
+        return ufunc(_stacked(x1), _stacked(x2), *args, **keywords)
 
     return wrapper
 

@@ -69,8 +69,8 @@ def _reshape_vmap(call, batched, x, shape, copy):
     shape = as_shape(shape)
     rest = math.prod(shape)
     if -1 in shape and rest:
-        known = math.prod(x.shape[1:]) // -rest
-        shape = tuple([known if n == -1 else n for n in shape])
+        inferred = math.prod(x.shape[1:]) // -rest
+        shape = tuple([inferred if n == -1 else n for n in shape])
     return call(x, (x.shape[0], *shape), copy=copy)
 
 

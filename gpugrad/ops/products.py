@@ -8,7 +8,7 @@ from .._batched import aligned, shapes_of_examples
 from ..autograd.operation import composite, op
 from ..backends import diagonal_step, parse_einsum, unused_letters
 from .by_name import library_function
-from .manipulation import moveaxis, permute_dims, reshape, vmap_matrices
+from .manipulation import expand_dims, moveaxis, permute_dims, reshape, squeeze, vmap_matrices
 
 
 @op
@@ -80,17 +80,13 @@ def matmul_vmap(call, batched, x1, x2):
         columns = reshape(permute_dims(x2, (1, 0, 2)), (k, size * m))
         out = reshape(call(x1, columns), (*shape1[:-1], size, m))
         return moveaxis(out, -2, 0)
+    added = ()  # the axes that make a matrix of a vector
     if len(shape1) == 1:
-        x1 = reshape(x1, (*x1.shape[:-1], 1, shape1[0]))
+        x1, added = expand_dims(x1, -2), (-2,)
     if len(shape2) == 1:
-        x2 = reshape(x2, (*x2.shape, 1))
+        x2, added = expand_dims(x2, -1), (*added, -1)
     out = call(*aligned(batched, (x1, x2)))
-    shape = out.shape
-    if len(shape1) == 1:
-        shape = shape[:-2] + shape[-1:]
-    if len(shape2) == 1:
-        shape = shape[:-1]
-    return out if shape == out.shape else reshape(out, shape)
+    return squeeze(out, added) if added else out
 
 
 matmul.vmap(matmul_vmap)

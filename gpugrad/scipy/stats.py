@@ -583,14 +583,14 @@ class _MultivariateNormal:
     ) -> Tensor:
         """The logarithm of the density at the points ``x (..., d)``, or ``(...)`` if d is 1."""
         x, mean, cov = floating(x, 0 if mean is None else mean, cov)
-        d = max(mean.size, cov.shape[0] if cov.ndim else 1)
+        d, matrix = _covariance(mean, cov)
         x = ops.expand_dims(x, -1) if d == 1 and x.shape[-1:] != (1,) else x
         if x.shape[-1:] != (d,) or mean.shape not in ((), (1,), (d,)):
             raise ValueError(
                 f"multivariate_normal: x {x.shape} must be (..., {d}) for mean {mean.shape} and "
                 f"cov {cov.shape}"
             )
-        log_det, rank, white = _whitened(x - mean, _square(cov, d), allow_singular)
+        log_det, rank, white = _whitened(x - mean, matrix, allow_singular)
         return -(rank * LOG_2_PI + log_det + white) / 2
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Tensor:
@@ -611,32 +611,31 @@ class _MultivariateNormal:
         For a matrix that may be singular it is by the eigenvectors instead.
         """
         mean, cov = floating(0 if mean is None else mean, cov)
-        d = max(mean.size, cov.shape[0] if cov.ndim else 1)
+        d, matrix = _covariance(mean, cov)
         z = special.ndtri(_uniform((*_shape(size), d), cov, random_state))
         if allow_singular:
-            values, vectors = linalg.eigh(_square(cov, d))
+            values, vectors = linalg.eigh(matrix)
             used = values > 0
             root = vectors * ops.where(used, ops.sqrt(ops.where(used, values, 1.0)), 0.0)
         else:
-            root = linalg.cholesky(_square(cov, d))
+            root = linalg.cholesky(matrix)
         points = mean + z @ ops.matrix_transpose(root)
         return points.reshape([n for n in points.shape if n != 1])
 
     def entropy(self, mean: Any = None, cov: Any = 1, *, allow_singular: bool = False) -> Tensor:
         """The differential entropy."""
-        mean, cov = floating(0 if mean is None else mean, cov)
-        d = max(mean.size, cov.shape[0] if cov.ndim else 1)
-        at_mean = create("zeros", d, like=cov)
-        log_det, rank, _ = _whitened(at_mean, _square(cov, d), allow_singular)
+        d, matrix = _covariance(*floating(0 if mean is None else mean, cov))
+        log_det, rank, _ = _whitened(create("zeros", d, like=matrix), matrix, allow_singular)
         return (rank * (LOG_2_PI + 1) + log_det) / 2
 
 
-def _square(cov, d):
-    """A covariance matrix from a number, a diagonal or a matrix."""
+def _covariance(mean, cov):
+    """The dimension, and the covariance matrix, for which a number or the diagonal may be given."""
+    d = max(mean.size, cov.shape[0] if cov.ndim else 1)
     if cov.ndim < 2:
-        return ops.broadcast_to(cov, (d,)) * create("eye", d, like=cov)
+        return d, ops.broadcast_to(cov, (d,)) * create("eye", d, like=cov)
     require(cov.shape == (d, d), f"multivariate_normal: cov must be ({d}, {d})", cov.shape)
-    return cov
+    return d, cov
 
 
 def _whitened(deviation, cov, allow_singular):

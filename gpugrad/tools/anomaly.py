@@ -94,8 +94,8 @@ class detect_anomaly(Tool):
         return self._tainted[id(x)][1] if id(x) in self._tainted else {}
 
     def _contents(self, x):
-        known = self._sources_of(x)
-        return " and ".join([f"{k}, {known[k]}" if k in known else k for k in _kinds(x)])
+        sources = self._sources_of(x)
+        return " and ".join([f"{k}, {sources[k]}" if k in sources else k for k in _kinds(x)])
 
     def _check_rule(self, event):
         cotangents = [g for g in _flat(event.inputs) if g is not None]
@@ -140,8 +140,8 @@ def _rule_error(event, target, kind, array, given):
         if source in ("input", "out"):
             kinds = {k for x in arrays_in(value) for k in _kinds(x)}
             if kinds:
-                held = "result" if source == "out" else op.inputs[which]
-                text += f"; its {held} has {' and '.join(sorted(kinds))}"
+                kept = "result" if source == "out" else op.inputs[which]
+                text += f"; its {kept} has {' and '.join(sorted(kinds))}"
     return f"{op.name}: {text}; {described(event.record)}"
 
 

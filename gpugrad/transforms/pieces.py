@@ -236,17 +236,17 @@ def is_recordable(x):
     return isinstance(x, Tensor) and is_floating(x)
 
 
-def to_graph_axes(c, levels, known, summed):
+def to_graph_axes(c, levels, recorded, summed):
     """A cotangent that a function returned, in the form that a node with axes for ``levels`` uses.
 
-    known: the levels that the graph was recorded in. If the node has no axis for such a level,
+    recorded: the levels that the graph was recorded in. If the node has no axis for such a level,
         all examples share its value, and the axis is reduced.
     summed: the levels of the function's result. Over these the examples' cotangents are summed.
         Over any other level all examples derive from one and the same cotangent, so their mean
         is taken.
     """
     present = levels_of(c)
-    shared = [i for i, level in enumerate(present) if level in known and level not in levels]
+    shared = [i for i, level in enumerate(present) if level in recorded and level not in levels]
     if shared:
         c = sum_(physical(c), axis=tuple(shared), dtype=c.dtype)
         parts = math.prod([present[i].size for i in shared if present[i] not in summed])

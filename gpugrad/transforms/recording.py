@@ -215,9 +215,9 @@ def fresh(x):
 def without_graph(x):
     """Describe a number or an array given in place of a tensor; None for other values."""
     kind = type(x)
-    for known in list(namespace_of):
-        if isinstance(x, known):  # also a subclass
-            return f"an array of {backend_of[known].name} ({describe(x)}), which has no graph"
+    for array_type in list(namespace_of):
+        if isinstance(x, array_type):  # also a subclass
+            return f"an array of {backend_of[array_type].name} ({describe(x)}), which has no graph"
     if kind in backend_of or isinstance(x, numbers.Number):
         library = "NumPy" if kind.__module__ == "numpy" else "Python"
         return f"the {library} number {x} ({kind.__name__}), which has no graph"
