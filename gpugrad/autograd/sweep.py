@@ -40,15 +40,35 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    _set_gradients(roots, targets, retain_graph, create_graph, gradients is not None)
+    guard = gradients is not None
+    last_uses = _last_uses([node for node, _ in roots]) if Listener.count else None
+    if last_uses:
+        _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses)
+    else:
+        _set_gradients(roots, targets, retain_graph, create_graph, guard, None)
 
 
-def _set_gradients(roots, targets, retain_graph, create_graph, guard):
-    """Sweep, and add the cotangents that arrive to the ``.grad`` of their leaves.
+def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
+    """Sweep, and add the cotangents that arrive to the ``.grad`` of their leaves."""
+    arrived = sweep(roots, targets, retain_graph, create_graph, guard=guard, due=due)
+    roots.clear()
+    if thread.recorder is not None:
+        thread.recorder.check_leaves(arrived)
+    awaited = []  # leaves with hooks; the caller calls those of leaves that have a listener
+    for leaf in [*arrived]:
+        holder = [conjugate(arrived.pop(leaf))]
+        _accumulate(leaf, holder, create_graph)
+        watch = leaf.watch
+        if watch is not None:
+            if watch.listener is not None:
+                watch.listener.arrived(leaf)
+            elif watch.accumulated:
+                awaited.append(leaf)
+    _call_accumulated(awaited, create_graph)
 
-    Listeners are told of each gradient that is complete; then all hooks are called.
-    """
-    last_uses = _last_uses([node for node, _ in roots]) if Listener.count else {}
+
+def _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses):
+    """`_set_gradients`, telling the listeners of the leaves in ``last_uses``."""
     leaves_of, due = {}, {}
     for leaf, node in last_uses.items():
         leaves_of.setdefault(leaf.watch.listener, []).append(leaf)
@@ -56,20 +76,11 @@ def _set_gradients(roots, targets, retain_graph, create_graph, guard):
     try:
         for listener, leaves in leaves_of.items():
             listener.started(leaves, create_graph)
-        due = due if due and not create_graph else None
-        arrived = sweep(roots, targets, retain_graph, create_graph, guard=guard, due=due)
-        roots.clear()
-        if thread.recorder is not None:
-            thread.recorder.check_leaves(arrived)
-        watched = [leaf for leaf in {**arrived, **last_uses} if leaf.watch is not None]
-        for leaf in [*arrived]:
-            _accumulate(leaf, [conjugate(arrived.pop(leaf))], create_graph)
-            if _has_listener(leaf):
-                leaf.watch.listener.arrived(leaf)
+        due = None if create_graph else due
+        _set_gradients(roots, targets, retain_graph, create_graph, guard, due)
         for listener in leaves_of:
             listener.ended()
-        for leaf in watched:
-            _call_accumulated(leaf, create_graph)
+        _call_accumulated([leaf for leaf in last_uses if leaf.watch.accumulated], create_graph)
     except BaseException:
         for listener in leaves_of:
             listener.failed()
@@ -102,12 +113,13 @@ def _has_listener(leaf):
     return leaf.watch is not None and leaf.watch.listener is not None
 
 
-def _call_accumulated(leaf, create_graph):
-    tensor = leaf.owner()
-    if tensor is not None:
-        for hook in tuple(leaf.watch.accumulated.values()):
+def _call_accumulated(leaves, create_graph):
+    for leaf in leaves:
+        tensor = leaf.owner()
+        if tensor is not None:
             with enable_grad() if create_graph else no_grad():
-                hook(tensor)
+                for hook in tuple(leaf.watch.accumulated.values()):
+                    hook(tensor)
 
 
 @explains_arguments
