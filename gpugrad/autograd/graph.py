@@ -124,8 +124,7 @@ class Listener:
 
     A pass tells a listener of a leaf's gradient as soon as that cannot change any more, and then
     goes on. Under ``create_graph`` it calls `started` at its beginning, but `arrived` of all leaves
-    only at its end. When all gradients are set, it calls `ended`, and then the hooks of
-    `Watch.accumulated`.
+    only at its end. It calls the hooks of `Watch.accumulated` only when all gradients are set.
     """
 
     count = 0  # how many leaves have had a listener; if none, passes do not look for listeners
