@@ -69,7 +69,7 @@ def need_stages():
 
 
 def stage(op, backend, forward):
-    """``forward``, behind a look at its inputs if the op is in a list and there was a region."""
+    """``forward``; if the op is in a list and there was a region, it first looks at its inputs."""
     is_own = (op.forward.__module__ or "").startswith("gpugrad.ops.")
     rule = _RULES.get(op.name) if is_own and _has_region else None
     if rule is None:
@@ -203,7 +203,7 @@ def in_float32(function: F) -> F:
 
 
 def as_input(x, out):
-    """``out``; inside a region cast to the dtype of ``x``, if that has 16 bits."""
+    """``out``, which inside a region is cast to the dtype of ``x`` if that has 16 bits."""
     inside = thread.autocast is not None and x.device.split(":")[0] in thread.autocast.dtypes
     return out.astype(x.dtype, copy=False) if inside and _name(x.dtype) in _HALVES else out
 

@@ -183,7 +183,7 @@ class _Writes:
     def place(self, array):
         """The `Range` of an array, for `note`.
 
-        If the library has an object that is freed with the memory, the range is forgotten then.
+        If the library has an object that is freed with the memory, this also frees the range.
         """
         backend = backend_of[type(array)]
         place = backend.address_range(array)

@@ -36,7 +36,7 @@ instruments: tuple[Any, ...] = ()
 
 
 def load_twins(library):
-    """Import the twins of the library's own ops for this array library."""
+    """Import the twins that this package has for an array library."""
     module = twin_modules.get(library)
     if module is not None:
         import_module(module)

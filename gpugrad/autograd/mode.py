@@ -39,7 +39,7 @@ class _Switch:
 def rules_on_tensors(enabled):
     """A context manager for a sweep that runs rules on Tensors.
 
-    They record as ``enabled`` says, and in the dtypes of the forward pass: outside of autocast.
+    The rules record if ``enabled``. They keep the dtypes of the forward pass: autocast is off.
     """
     with _Switch(enabled), entered(None):
         yield

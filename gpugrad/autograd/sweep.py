@@ -68,7 +68,7 @@ def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
 
 
 def _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses):
-    """`_set_gradients`, telling the listeners of the leaves in ``last_uses``."""
+    """As `_set_gradients`, and tell the listeners of the leaves in ``last_uses``."""
     leaves_of, due = {}, {}
     for leaf, node in last_uses.items():
         leaves_of.setdefault(leaf.watch.listener, []).append(leaf)

@@ -73,7 +73,7 @@ def float_power(x1, x2, /):
 
 
 def _unless_nan(function, x1, x2):
-    """The function of the two, or the other one where one is nan."""
+    """``function(x1, x2)``; where one of the two is nan, the other one."""
     x1, x2 = operands(x1, x2)
     nan1, nan2 = gg.isnan(x1), gg.isnan(x2)
     return function(gg.where(nan1, x2, x1), gg.where(nan2, x1, x2))

@@ -131,7 +131,7 @@ def _check_weights(name, function, args, keywords):
 
 
 def _mapped(function, x):
-    """The same lists, tuples and dicts with ``function`` of all other values."""
+    """Nested lists, tuples and dicts, with ``function`` applied to every other value in them."""
     if isinstance(x, dict):
         return {key: _mapped(function, value) for key, value in x.items()}
     if type(x) in (list, tuple):

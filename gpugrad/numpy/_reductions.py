@@ -395,7 +395,7 @@ def setxor1d(ar1, ar2, assume_unique=False):
 
 
 def _members(ar1, ar2, invert=False, unique=False):
-    """The values of the first, without repetitions, that are in the second, or not."""
+    """The distinct values of the first that are in the second, or with ``invert`` are not."""
     first = flat(ar1) if unique else gg.unique_values(ar1)
     return first[gg.isin(first, ar2, invert=invert)]
 

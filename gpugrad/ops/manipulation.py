@@ -45,7 +45,7 @@ def vmap_matrices(call, batched, x, **static):
 
 
 def _require_matrices(x):
-    """``x``. Raises ValueError unless ``x`` has at least two axes."""
+    """Return ``x``; raise ValueError unless it has at least two axes."""
     if len(x.shape) < 2:
         raise ValueError(f"x needs at least 2 axes, not shape {x.shape}")
     return x

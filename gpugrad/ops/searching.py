@@ -185,7 +185,7 @@ def _unique_vjp(xp, g, x):
 
 
 def _to_first_places(xp, g, indices, shape):
-    """The cotangents of the distinct elements, at the first of the equal elements each."""
+    """The cotangents of the distinct elements, each at the first of its equal elements."""
     return xp.reshape(xp.add_along_axis(g, indices, (math.prod(shape),), 0), shape)
 
 

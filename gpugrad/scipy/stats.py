@@ -63,7 +63,7 @@ class _Frozen:
 
 
 def _uniform(shape, like, random_state):
-    """Random numbers between 0 and 1, and neither of them, in the dtype and on the device."""
+    """Random numbers above 0 and below 1, in the dtype and on the device of ``like``."""
     if not isinstance(random_state, Generator):
         if not isinstance(random_state, int | None) and not hasattr(random_state, "__index__"):
             raise TypeError(
@@ -438,10 +438,9 @@ class _Discrete(_Distribution):
         return self._search("sf", q, shapes, -1)
 
     def _search(self, name, q, shapes, sign):
-        """The smallest count at which a function has reached ``q``, by bisection; -1 if at -1.
+        """The smallest count, or -1, at which a function has reached ``q``, found by bisection.
 
-        sign: 1 for a function that rises, which is the probability of at most a count; -1 for one
-            that falls, which is that of more.
+        sign: 1 for `cdf`, which rises with the count; -1 for `sf`, which falls.
         """
         last = self._last(*shapes)
         start, end = (0.0, 1.0) if sign > 0 else (1.0, 0.0)

@@ -83,7 +83,7 @@ class detect_anomaly(Tool):
         self._tainted[key] = ref(out, lambda _: self._tainted.pop(key, None)), sources
 
     def _source(self, kind, event):
-        """Where the nan or infinity that an input has came from; None if none of them has it."""
+        """Where the nan or infinity of an input came from; None if no input has it."""
         for x in arrays_in(event.inputs):
             if kind in _kinds(x):
                 unknown = f"first seen as {event.op.name} got it{in_line(user_line())}"

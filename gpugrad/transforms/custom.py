@@ -180,7 +180,7 @@ class custom_vjp(Generic[P, R]):
         return record_outputs(self._op, call, {}, leaves, structure, outputs, recorded)
 
     def _check_number(self, y, structure, i):
-        """Raise if leaf ``i`` of the result, a number or an array, should have had a cotangent."""
+        """Raise TypeError if leaf ``i`` of the result, which has no graph, needs a cotangent."""
         label = f"{self._name}: {names(structure, 'the result')[i]} of fwd"
         if is_floating(as_tensor(y, label)):
             raise TypeError(

@@ -162,7 +162,7 @@ class Rerun:
         return looking
 
     def plan(self, plan):
-        """Sweeps check themselves what the ops of the piece have kept."""
+        """Do nothing: a sweep itself checks the values that ops of the piece have saved."""
 
 
 def overwritten(name):

@@ -75,7 +75,7 @@ class Inputs:
     def released(self, xs):
         """The tensors, detached where they depend only on these variables.
 
-        Nobody can ask for derivatives by the variables any more.
+        No program can ask for derivatives by the variables any more.
         """
         targets = set(self.nodes)
         oldest = max([node.order for node in targets], default=-math.inf)
