@@ -155,9 +155,7 @@ class _Solver:
         self.calls += 1
         result = self.f(t, y, *args)
         if not isinstance(result, Tensor):
-            result = (
-                ops.stack([floating(x, y)[0] for x in result]) if y.ndim else floating(result, y)[0]
-            )
+            result = floating(result, y)[0]
         if result.shape != y.shape:
             raise ValueError(
                 f"{self.name}: the function must return the shape {y.shape} of the state, not "

@@ -64,15 +64,14 @@ class _Frozen:
 
 def _uniform(shape, like, random_state):
     """Random numbers above 0 and below 1, in the dtype and on the device of ``like``."""
-    if not isinstance(random_state, Generator):
-        if not isinstance(random_state, int | None) and not hasattr(random_state, "__index__"):
+    if random_state is None:
+        random_state = default_generator(like.device)
+    elif not isinstance(random_state, Generator):
+        if not hasattr(random_state, "__index__"):
             raise TypeError(
                 f"random_state must be a gpugrad.random.Generator, or a seed, not {random_state!r}"
             )
-        given = random_state is not None
-        random_state = (
-            Generator(random_state, like.device) if given else default_generator(like.device)
-        )
+        random_state = Generator(random_state, like.device)
     u = random_state.uniform(shape, dtype=like.dtype)
     return ops.maximum(u, float(finfo(like.dtype).eps) / 4)
 

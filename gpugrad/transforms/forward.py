@@ -121,19 +121,12 @@ def _tangents(name, inputs, tangents):
 def push_in(inputs, outputs, tangents, *, retain):
     """The tangent of each output."""
     given = {node: inward(t, inputs.levels) for node, t in zip(inputs.nodes, tangents, strict=True)}
-    create_graph, tensors = outputs.mode(given.values())
+    options = outputs.options(given.values(), retain)
+    tensors = options["tensors"]
     if not tensors:
         given = {node: t.array for node, t in given.items()}
     nodes = [node for node in outputs.nodes if node is not None]
-    pushed = forward_sweep(
-        given,
-        nodes,
-        retain or create_graph,
-        create_graph,
-        tensors,
-        connected=outputs.recorded,
-        needed=outputs.needed,
-    )
+    pushed = forward_sweep(given, nodes, **options)
     if tensors:
         pushed = dict(zip(pushed, inputs.released(pushed.values()), strict=True))
     else:  # NumPy's 0-d results are scalars

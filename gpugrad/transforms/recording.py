@@ -129,14 +129,20 @@ class Outputs:
         self.recorded = enabled and has_others
         self.released = inputs.released
 
-    def mode(self, given):
-        """Whether a sweep with these tangents or cotangents records, and whether it takes Tensors.
+    def options(self, given, retain):
+        """The options of a sweep with these tangents or cotangents, by name.
 
-        Raw arrays cannot be recorded, and have no axes for vmap levels.
+        It takes Tensors if it records, or if they have vmap levels; else it takes raw arrays.
         """
         connected = any(t.node is not None for t in given)
         create_graph = is_grad_enabled() and (self.recorded or connected)
-        return create_graph, create_graph or any(type(t) is BatchedTensor for t in given)
+        return {
+            "retain_graph": retain or create_graph,
+            "create_graph": create_graph,
+            "tensors": create_graph or any(type(t) is BatchedTensor for t in given),
+            "connected": self.recorded,
+            "needed": self.needed,
+        }
 
     @cached_property
     def names(self):

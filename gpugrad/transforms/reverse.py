@@ -168,18 +168,10 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
         for node, g in zip(outputs.nodes, cotangents, strict=True)
         if node is not None and g is not None
     ]
-    create_graph, tensors = outputs.mode([g for _, g in roots])
+    options = outputs.options([g for _, g in roots], retain)
+    tensors = options["tensors"]
     roots = [(node, conjugate(g if tensors else g.array)) for node, g in roots]
-    arrived = sweep(
-        roots,
-        set(inputs.nodes),
-        retain or create_graph,
-        create_graph,
-        guard=explicit,
-        tensors=tensors,
-        connected=outputs.recorded,
-        needed=outputs.needed,
-    )
+    arrived = sweep(roots, set(inputs.nodes), guard=explicit, **options)
     del roots
     if tensors:
         gradients = inputs.released([conjugate(g) for g in arrived.values()])
