@@ -182,12 +182,8 @@ class _Wrapping:
         if plan.joint is None:
 
             def observed(rules, phase):
-                return tuple(
-                    [
-                        rule and _rule(plan, phase, i, rule)
-                        for i, rule in zip(targets, rules, strict=True)
-                    ]
-                )
+                pairs = zip(targets, rules, strict=True)
+                return tuple([rule and _rule(plan, phase, i, rule) for i, rule in pairs])
 
             same = plan.guarded is plan.rules
             plan.rules = observed(plan.rules, "backward")
