@@ -348,8 +348,8 @@ def sweep(
                     node.saved = None
             elif saved is None:
                 raise RuntimeError(
-                    f"backward through {plan.op.name} a second time: what the graph kept for it is "
-                    f"freed; pass retain_graph=True to the first backward"
+                    f"backward through {plan.op.name} a second time: the graph has freed the "
+                    f"values that it kept; pass retain_graph=True to the first backward"
                 )
             if tensors:
                 plan = plan.on_tensors
