@@ -236,13 +236,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         """
         if inputs is not None:
             inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-        sweep.backward(
-            [self],
-            None if gradient is None else [gradient],
-            retain_graph=retain_graph,
-            create_graph=create_graph,
-            inputs=inputs,
-        )
+        sweep.backward(self, gradient, retain_graph, create_graph, inputs)
 
     def detach(self) -> Tensor:
         """The same array without the graph. Shares memory: an optimizer's step shows in both."""

@@ -25,9 +25,9 @@ from .variables import is_open
 _accumulating = threading.RLock()  # so that a signal handler may go backward too
 
 
-def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
+def backward(output, gradient, retain_graph, create_graph, inputs):
     """Add the cotangents that reach leaves to their ``.grad``; see `Tensor.backward`."""
-    roots = _roots("backward", outputs, gradients, create_graph)
+    roots = _roots("backward", [output], [gradient], create_graph)
     targets = None
     if inputs is not None:
         if not inputs:
@@ -40,7 +40,7 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    guard = gradients is not None
+    guard = gradient is not None
     last_uses = _last_uses([node for node, _ in roots]) if Listener.count else None
     if last_uses:
         _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses)
