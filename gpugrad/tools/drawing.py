@@ -80,22 +80,17 @@ def draw(
     names = _names(names, details)
     number = {node: i for i, node in enumerate(nodes)}
     boxes, arrows = [], []
-    cut: list[int] = []  # boxes some of whose inputs are not drawn
     starts = {x.node for x in roots}
     for node, i in number.items():
         kind = "leaf" if not node.parents else "output" if node in starts else "op"
         boxes.append((kind, _box_lines(node, names.get(node), details)))
         inputs = _input_names(node)
         for parent, name in zip(node.parents, inputs, strict=True):
-            if parent in number:
-                arrows.append((number[parent], i, name))
-            elif i not in cut[-1:]:
-                cut.append(i)
+            # All inputs that are not drawn are in one last box.
+            arrows.append((number[parent], i, name) if parent in number else (len(nodes), i, ""))
     if total > len(nodes):
-        for i in cut:
-            arrows.append((len(boxes), i, ""))
         boxes.append(("more", [f"... {total - len(nodes)} more"]))
-    return Drawing(boxes, arrows, direction)
+    return Drawing(boxes, list(dict.fromkeys(arrows)), direction)
 
 
 def _nearest(roots, most):
