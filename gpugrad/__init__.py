@@ -101,7 +101,7 @@ def __getattr__(name):
 
 
 def _place(name):
-    """Where a name is that NumPy or PyTorch has at the top, and gpugrad in a namespace."""
+    """The full name of what NumPy or PyTorch has at the top and gpugrad in a namespace, or None."""
     if name[0] == "_":
         return None
     for space in "linalg special fft random nn.functional numpy".split():

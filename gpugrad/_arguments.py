@@ -41,6 +41,14 @@ def between(name, value, low, high=inf):
     return float(value)
 
 
+def axis_of(name, axis, ndim):
+    """``axis`` as an int of at least 0; IndexError if an array with ``ndim`` axes lacks it."""
+    axis = index(axis)
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"{name}: axis {axis} is out of range for {ndim} axes")
+    return axis % ndim
+
+
 def require(fits, what, value):
     """Raise ValueError unless a value fits; ``what`` says what it must be."""
     if not fits:

@@ -118,7 +118,13 @@ def call_batched(op, args, static):
         operands.append(x.payload if b else x)
     out = NotImplemented
     if op.batching is not None:
-        out = op.batching(op.call, mask, *operands, **static)
+        try:
+            out = op.batching(op.call, mask, *operands, **static)
+        except ValueError as error:
+            if not level.size:
+                raise op.failure(error, ()) from None
+            one_by_one(op, mask, operands, static, level)  # an error there is about one example
+            raise
     elif op.elementwise:
         out = op.call(*aligned(mask, operands), **static)
     if out is NotImplemented:
@@ -296,8 +302,9 @@ def aligned(mask, operands):
 
 
 def shapes_of_examples(mask, operands):
-    """The shape of one example of each operand."""
-    return [getattr(x, "shape", ())[b:] for x, b in zip(operands, mask, strict=True)]
+    """The shape of one example of each operand; None for None."""
+    pairs = zip(operands, mask, strict=True)
+    return [x if x is None else getattr(x, "shape", ())[b:] for x, b in pairs]
 
 
 def equally(mask, operands):

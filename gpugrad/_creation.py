@@ -133,15 +133,15 @@ def _stacked(name, data, dtype, device):
         like = next(x for x in leaves if isinstance(x, Tensor))
         dtype = result_type(*leaves) if dtype is None else dtype
 
-        def joined(x):
+        def stacked(x):
             if isinstance(x, (list, tuple)):
-                return stack([joined(element) for element in x])
+                return stack([stacked(element) for element in x])
             x = x if isinstance(x, Tensor) else adopt(x)
             if type(x) in SCALARS:
                 return _create("full", ((), x), dtype, None, False, like=like._like)
             return asarray(x, dtype=dtype)
 
-        return joined(data).to(device=device)
+        return stacked(data).to(device=device)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
 
@@ -155,7 +155,7 @@ def _leaves(data):
 
 
 def _array(name, data, dtype, device, copy):
-    """The raw array of any data that is not a Tensor."""
+    """A raw array made of any data but a Tensor."""
     try:
         given = data
         if not isinstance(data, Sequence):

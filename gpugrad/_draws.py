@@ -8,7 +8,7 @@ from ._thread_state import thread
 
 
 def note_draw(generator):
-    """Note the state of ``generator``, before a draw from it, in the `Draws` of this thread."""
+    """Before a draw from ``generator``, note its state in the `Draws` of this thread."""
     for draws in thread.draws:
         if generator not in draws.states:
             draws.states[generator] = generator.get_state()

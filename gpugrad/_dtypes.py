@@ -10,7 +10,7 @@ from .backends import SCALARS, adopt, backend_of, namespace_of
 from .backends.dtypes import bool_, complex64, float32, int64, is_bfloat16, number_dtype
 from .backends.numpy import xp
 
-# The dtype of Python numbers, by the kind of the dtype that NumPy gives them.
+# The dtypes of Python numbers, by the kinds of the dtypes that NumPy gives them.
 DEFAULTS = {"b": bool_, "i": int64, "u": int64, "f": float32, "c": complex64}
 
 KINDS = {

@@ -125,8 +125,8 @@ def attention(
         to add; it may add leading axes, but ``n`` and ``m`` are those of query and key.
     is_causal: whether query i may use only the keys up to i.
     scale: by default ``1 / sqrt(d)``.
-    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which: as
-        in `dropout_mask`, of weights whose rows are made longer, to a multiple of 16.
+    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which ones,
+        as in `dropout_mask` for weights whose rows are padded to a multiple of 16.
 
     The leading axes broadcast. The result, ``(..., n, e)``, is 0 for a query without any key. The
     weights are computed block by block, and again for backward, so that memory grows linearly
@@ -781,7 +781,7 @@ def quantile(
         first axis of the result.
     method: what to do between two elements. ``"linear"`` interpolates, as do ``"hazen"``,
         ``"interpolated_inverted_cdf"``, ``"median_unbiased"``, ``"normal_unbiased"`` and
-        ``"weibull"``, which place the elements otherwise, as in NumPy; ``"lower"``, ``"higher"``,
+        ``"weibull"``, which place the elements differently, as in NumPy; ``"lower"``, ``"higher"``,
         ``"nearest"`` and ``"midpoint"`` choose one of the two, or the middle.
 
     The gradient goes to the elements that the result is made of, and to ``q`` if it interpolates.
@@ -1053,8 +1053,8 @@ def topk(x: Array, /, k: int, *, axis: int = -1, largest: bool = True) -> _TopkR
 
     largest: if False, the smallest elements, in ascending order.
 
-    Returns a named tuple ``(values, indices)``. Of equal elements the first come first. Raises
-    ValueError if there are not so many elements.
+    Returns a named tuple ``(values, indices)``. Equal elements keep their order. Raises ValueError
+    if there are fewer elements.
     """
 
 def tril(x: Array, /, *, k: int = 0) -> Tensor:

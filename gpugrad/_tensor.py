@@ -147,11 +147,8 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             self._check_requires_grad("grad")
-            if not isinstance(value, Tensor) or (value.shape, value.dtype, value.device) != (
-                self.shape,
-                self.dtype,
-                self.device,
-            ):
+            own = self.shape, self.dtype, self.device
+            if not isinstance(value, Tensor) or (value.shape, value.dtype, value.device) != own:
                 raise ValueError(
                     f"grad: must be a tensor of shape {self.shape}, {self.dtype}, on "
                     f"{self.device}, not {value!r}"
@@ -239,13 +236,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         """
         if inputs is not None:
             inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-        sweep.backward(
-            [self],
-            None if gradient is None else [gradient],
-            retain_graph=retain_graph,
-            create_graph=create_graph,
-            inputs=inputs,
-        )
+        sweep.backward(self, gradient, retain_graph, create_graph, inputs)
 
     def detach(self) -> Tensor:
         """The same array without the graph. Shares memory: an optimizer's step shows in both."""

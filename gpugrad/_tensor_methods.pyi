@@ -223,15 +223,15 @@ class TensorMethods:
     def copy(self) -> Tensor:
         """The same values in new memory; differentiable."""
     def cpu(self) -> Tensor:
-        """On the CPU."""
+        """The tensor on the CPU."""
     def cuda(self, index: int | None = None, non_blocking: bool = False) -> Tensor:
-        """On a CUDA device, by default the current one; ``non_blocking`` is ignored, as by `to`."""
+        """The tensor on a CUDA device, by default the current one; `to` explains ``non_blocking``."""
     def cumprod(self, axis: int | None = None) -> Tensor:
         """The products of the elements up to each one along ``axis``; None flattens the array first."""
     def cumsum(self, axis: int | None = None) -> Tensor:
         """The sums of the elements up to each one along ``axis``; None flattens the array first."""
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-        """The elements of which the indices along two axes differ by ``offset``, along a last axis."""
+        """The elements whose indices along two axes differ by ``offset``, along a new last axis."""
     def dot(self, other: Any) -> Tensor:
         """The product of vectors or matrices, ``x @ other``."""
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -244,27 +244,27 @@ class TensorMethods:
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
-        """Without the given axes, which must have length 1; by default without all such axes."""
+        """The tensor without these axes, which must have length 1; by default without all such."""
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
-        """Two axes in each other's place."""
+        """The tensor with two axes swapped."""
     def take(self, indices: Any, axis: int | None = None) -> Tensor:
         """The slices at ``indices`` of any shape along ``axis``; None flattens the array first."""
     def to(
         self, *args: Any, device: str | None = None, dtype: Any = None, non_blocking: bool = False
     ) -> Tensor:
-        """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``,
-        or as another tensor: ``x.to(y)``.
+        """The tensor on another device, in another dtype, or both: ``x.to("cuda")``,
+        ``x.to(gpugrad.float64)``; or with the device and the dtype of another tensor, ``x.to(y)``.
 
         non_blocking: accepted as PyTorch does, and ignored.
 
-        Differentiable; the tensor itself if there is nothing to change.
+        It is differentiable, and returns the tensor itself if there is nothing to change.
         """
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
-        """On another device, as the array API standard asks for it; `to` takes a dtype too."""
+        """The tensor on another device, as the array API standard has it; `to` takes a dtype too."""
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """The sums of the `diagonal`."""
     def transpose(self, *axes: int | tuple[int, ...]) -> Tensor:
-        """The axes in reverse order, or in that of ``axes``, ints or a tuple, as in NumPy.
+        """The tensor with its axes in reverse order, or in the order ``axes``, as in NumPy.
 
         PyTorch's method, which swaps two axes, is `swapaxes`; ``x.mT`` transposes matrices.
         Raises ValueError for ``x.transpose(0, 1)`` of a matrix, where NumPy and PyTorch differ.

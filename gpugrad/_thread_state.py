@@ -32,9 +32,9 @@ class _ThreadState(threading.local):
 
 thread = _ThreadState()
 
-# The identities of all threads in which recording is switched off, and sometimes of others, such as
-# one that has ended since. To ask whether a set is empty takes a sixth of the time of reading a
-# thread's attribute, so an op asks this first.
+# The identities of all threads that have switched recording off, and sometimes of others, such as
+# one that has ended since. An op first asks whether this set is empty, because that takes a sixth
+# of the time of reading an attribute of the thread.
 paused: set[int] = set()
 
 

@@ -8,7 +8,7 @@ decides which elements it drops. Inside `vmap` each example has its own numbers.
 from math import inf, prod
 from typing import Any, SupportsIndex
 
-from ._arguments import is_floating, require, whole
+from ._arguments import axis_of, is_floating, require, whole
 from ._batched import active_levels, behind
 from ._draws import note_draw
 from ._foreign_names import explain_names, explains_arguments
@@ -108,8 +108,7 @@ class Generator:
     def shuffle(self, x: Any, axis: int = 0) -> Tensor:
         """The slices of ``x`` along ``axis`` in random order, as a new tensor."""
         x = self._taken(x)
-        if not -x.ndim <= axis < x.ndim:
-            raise IndexError(f"shuffle: axis {axis} is out of range for {x.ndim} axes")
+        axis = axis_of("shuffle", axis, x.ndim)
         return take(x, self.permutation(x.shape[axis]), axis=axis)
 
     def choice(
@@ -128,8 +127,7 @@ class Generator:
             n = whole("choice: a", a, 0)
         else:
             a = self._taken(a)
-            if not -a.ndim <= axis < a.ndim:
-                raise IndexError(f"choice: axis {axis} is out of range for {a.ndim} axes")
+            axis = axis_of("choice", axis, a.ndim)
             n = a.shape[axis]
         if count > n and (n == 0 or not replace):
             raise ValueError(f"choice: cannot draw {count} of {n}" + " once each" * (not replace))
@@ -143,7 +141,6 @@ class Generator:
             places = self.permutation(n)[:count]
         if not isinstance(a, Tensor):
             return reshape(places, result_shape)
-        axis %= a.ndim
         chosen = take(a, places, axis=axis)
         return reshape(chosen, (*a.shape[:axis], *result_shape, *a.shape[axis + 1 :]))
 

@@ -20,7 +20,7 @@ from .backends import adopt, backend_of, namespace_of
 from .backends.dtypes import complex128, float64
 from .backends.numpy import position
 from .backends.registry import sweep_context
-from .transforms.recording import parameters
+from .transforms.arguments import parameters
 
 __all__ = ["assert_close", "gradcheck", "gradgradcheck", "twincheck"]
 __dir__ = __all__.copy
@@ -63,11 +63,10 @@ def gradcheck(
     """
     inputs = _sequence(inputs)
     before = _values(inputs)
-    chosen = [i for i, y in enumerate(_outputs(f, inputs)) if y.requires_grad]
+    outputs = _outputs(f, inputs)
     if _values(inputs) != before:
         raise AssertionError(f"gradcheck: {_name(f)} changed its inputs; compute in new arrays")
-    if not chosen:
-        raise ValueError(f"gradcheck: no output of {_name(f)} requires grad")
+    chosen = _chosen("gradcheck", f, outputs)
 
     def differentiable(*inputs):
         outputs = _outputs(f, inputs)
@@ -75,6 +74,14 @@ def gradcheck(
 
     labels = _labels(f, inputs)
     return _check("gradcheck", f, differentiable, inputs, labels, (eps, atol, rtol), check_forward)
+
+
+def _chosen(check, f, outputs):
+    """The numbers of the outputs that require grad."""
+    chosen = [i for i, y in enumerate(outputs) if y.requires_grad]
+    if not chosen:
+        raise ValueError(f"{check}: no output of {_name(f)} requires grad")
+    return chosen
 
 
 def _labels(f, inputs):
@@ -112,9 +119,7 @@ def gradgradcheck(
     """
     inputs = _sequence(inputs)
     outputs = _outputs(f, inputs)
-    chosen = [i for i, y in enumerate(outputs) if y.requires_grad]
-    if not chosen:
-        raise ValueError(f"gradgradcheck: no output of {_name(f)} requires grad")
+    chosen = _chosen("gradgradcheck", f, outputs)
     draw = random.Random(1)
     own = [outputs[i].detach() for i in chosen]
     cotangents = [_from_list(_draw(draw, y), y, True) for y in own]
@@ -313,18 +318,18 @@ def _compare(check, f, inputs, labels, tolerances):
             [_from_list(weights[k], outputs[k].detach(), False) for k in recorded],
             allow_unused=True,
         )
-    found, eps = _Disagreements(check, "backward", tolerances), tolerances[0]
+    entries = []
     for i, gradient in zip(wanted, gradients, strict=True):
         values, shape = _flat(inputs[i])
         backward = [0.0] * len(values) if gradient is None else _flat(gradient)[0]
-        what = f"the gradient to {labels[i]}"
         for j, value in enumerate(values):
             difference = 0
             for way in (1, 1j) if isinstance(value, complex) else (1,):
                 direction = [way if k == j else 0 for k in range(len(values))]
-                difference += way * weighted(_difference(f, inputs, i, direction, eps))
-            found.compare(what, shape, j, f"input {value!r}", backward[j], difference)
-    found.report()
+                difference += way * weighted(_difference(f, inputs, i, direction, tolerances[0]))
+            where = f"the gradient to {labels[i]}", shape, j, f"input {value!r}"
+            entries.append((where, backward[j], difference))
+    _agree(check, "backward", tolerances, entries)
 
 
 def _difference(f, inputs, i, direction, eps):
@@ -343,8 +348,7 @@ def _difference(f, inputs, i, direction, eps):
 
 def _compare_forward(check, f, inputs, labels, tolerances):
     """Compare tangents of ``f`` along a direction of each input with central differences."""
-    found, eps = _Disagreements(check, "forward mode", tolerances), tolerances[0]
-    draw = random.Random(2)
+    draw, entries = random.Random(2), []
     for i, x in enumerate(inputs):
         if not _wants_grad(x):
             continue
@@ -354,56 +358,43 @@ def _compare_forward(check, f, inputs, labels, tolerances):
         start = {moving.node: _from_list(direction, x, False).array}
         nodes = [y.node for y in outputs if y.node is not None]
         tangents = forward_sweep(start, nodes, retain_graph=False, create_graph=False)
-        differences = _difference(f, inputs, i, direction, eps)
+        differences = _difference(f, inputs, i, direction, tolerances[0])
         for k, (y, difference) in enumerate(zip(outputs, differences, strict=True)):
             t = tangents.get(y.node)
             forward = [0.0] * y.size if t is None else _flat(t)[0]
             what = f"the tangent of output {k} along a direction of {labels[i]}"
             output = _flat(y)[0]
             for j, slope in enumerate(difference):
-                found.compare(what, y.shape, j, f"output {output[j]!r}", forward[j], slope)
-    found.report()
+                entries.append(((what, y.shape, j, f"output {output[j]!r}"), forward[j], slope))
+    _agree(check, "forward mode", tolerances, entries)
 
 
-class _Disagreements:
-    """Entries whose derivative and central difference disagree.
+def _agree(check, mode, tolerances, entries):
+    """Raise AssertionError, with the worst three entries, unless all derivatives are right.
 
     check: the name of the check and of the checked function.
     mode: what has computed the derivatives.
     tolerances: ``eps``, ``atol`` and ``rtol``.
+    entries: for each entry of a derivative where it is (the array's name and shape, the index in
+        the flattened array, and what the value there is), the derivative and the difference.
     """
-
-    def __init__(self, check, mode, tolerances):
-        self.check, self.mode, self.tolerances = check, mode, tolerances
-        self.compared, self.found = 0, []
-
-    def compare(self, what, shape, at, there, derivative, difference):
-        """Compare a derivative with its difference, and note the entry if they disagree.
-
-        what, shape: the name and the shape of the array that the entry belongs to.
-        at: the entry's index in the flattened array.
-        there: a description of the value at the entry.
-        """
-        self.compared += 1
-        _, atol, rtol = self.tolerances
+    eps, atol, rtol = tolerances
+    wrong = []
+    for (what, shape, at, there), derivative, difference in entries:
         error = abs(derivative - difference)
         if not error <= atol + rtol * abs(difference):
             text = (
                 f"{what}, of shape {shape}, is wrong at {position(at, shape)} ({there} there): "
-                f"{self.mode} gives {derivative!r}, central differences {difference!r}"
+                f"{mode} gives {derivative!r}, central differences {difference!r}"
             )
-            self.found.append((math.inf if math.isnan(error) else error, text))
-
-    def report(self, most=3):
-        """Raise AssertionError if entries disagree, with at most ``most`` of the worst."""
-        if self.found:
-            eps, atol, rtol = self.tolerances
-            worst = sorted(self.found, key=lambda entry: -entry[0])[:most]
-            head = (
-                f"{self.check}: {len(self.found)} of {self.compared} entries are wrong "
-                f"(eps {eps:g}, atol {atol:g}, rtol {rtol:g}); the worst:"
-            )
-            raise AssertionError("\n  ".join([head, *[text for _, text in worst]]))
+            wrong.append((math.inf if math.isnan(error) else error, text))
+    if wrong:
+        worst = sorted(wrong, key=lambda entry: -entry[0])[:3]
+        head = (
+            f"{check}: {len(wrong)} of {len(entries)} entries are wrong "
+            f"(eps {eps:g}, atol {atol:g}, rtol {rtol:g}); the worst:"
+        )
+        raise AssertionError("\n  ".join([head, *[text for _, text in worst]]))
 
 
 def _draw(draw, y):

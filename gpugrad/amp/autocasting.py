@@ -12,6 +12,8 @@ from ..autograd.implementation import clear
 from ..backends import parse_device
 from ..backends.dtypes import bfloat16, float16, number_dtype
 
+_IN_STEPS = iscoroutinefunction, isasyncgenfunction, isgeneratorfunction
+
 
 class autocast:
     """Inside ``with autocast():``, ops choose their dtypes as PyTorch's autocast does.
@@ -93,11 +95,7 @@ class autocast:
         thread.autocast = self._outer.pop()
 
     def __call__(self, function: F) -> F:
-        if (
-            iscoroutinefunction(function)
-            or isasyncgenfunction(function)
-            or isgeneratorfunction(function)
-        ):
+        if any(runs_in_steps(function) for runs_in_steps in _IN_STEPS):
             raise TypeError(
                 f"autocast: {function.__name__} is a generator or an async function, between whose "
                 f"steps others run; write `with autocast():` in it, around code without yield and "

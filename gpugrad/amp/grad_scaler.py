@@ -37,7 +37,7 @@ class GradScaler:
 
     On a CUDA device all this happens on the device, and only `get_scale` and `state_dict` wait for
     it. The optimizer's count of steps depends on whether a step was skipped. The next step reads
-    that, so the program runs at most one step ahead of the device.
+    this from the device, so the program runs at most one step ahead.
 
     device: accepted for programs written for PyTorch; arrays on every device are scaled.
     init_scale: the first scale.

@@ -25,9 +25,9 @@ _has_region = False  # whether the program has entered one
 class Region:
     """The inside of a ``with autocast():``.
 
-    dtypes: the dtype for each kind of device, ``"cpu"`` and ``"cuda"``; none for a kind where it
-        is switched off.
-    casts: the results of casting leaves so far, by the leaves' nodes; None to keep no results.
+    dtypes: the dtype for each kind of device, ``"cpu"`` and ``"cuda"``; a kind is missing if
+        autocast is switched off for it.
+    casts: what leaves have been cast to so far, by the leaves' nodes; None to keep no casts.
     """
 
     def __init__(self, dtypes, casts):
@@ -62,14 +62,14 @@ def entered(region):
 
 
 def need_stages():
-    """Have ops built with `stage` from now on; returns whether that is new."""
+    """From now on ops are built with `stage`; returns whether they were not before."""
     global _has_region
     first, _has_region = not _has_region, True
     return first
 
 
 def stage(op, backend, forward):
-    """``forward``, behind a look at its inputs if the op is in a list and there was a region."""
+    """``forward``; if the op is in a list and there was a region, it first looks at its inputs."""
     is_own = (op.forward.__module__ or "").startswith("gpugrad.ops.")
     rule = _RULES.get(op.name) if is_own and _has_region else None
     if rule is None:
@@ -176,7 +176,7 @@ def _cast(xp, x, dtype, region):
     if _name(getattr(x, "dtype", None)) not in _CAST or x.dtype == dtype:
         return x
     leaf = getattr(x, "node", None)
-    # What is cast under no_grad has no graph.
+    # A cast under no_grad has no graph, so it is not kept.
     keeps = type(leaf) is Leaf and region.casts is not None and thread.recording
     if keeps and leaf in region.casts:
         order, array, found = region.casts[leaf]
@@ -203,7 +203,7 @@ def in_float32(function: F) -> F:
 
 
 def as_input(x, out):
-    """``out``; inside a region cast to the dtype of ``x``, if that has 16 bits."""
+    """``out``, which inside a region is cast to the dtype of ``x`` if that has 16 bits."""
     inside = thread.autocast is not None and x.device.split(":")[0] in thread.autocast.dtypes
     return out.astype(x.dtype, copy=False) if inside and _name(x.dtype) in _HALVES else out
 

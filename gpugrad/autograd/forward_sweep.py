@@ -71,7 +71,7 @@ def _pushed(node, given, create_graph, tensors, connected):
         return None
     saved = node.saved
     if saved is None:
-        raise RuntimeError(f"what the graph kept for {plan.op.name} is freed")
+        raise RuntimeError(f"the graph has freed the values that it kept for {plan.op.name}")
     if tensors:
         plan = plan.on_tensors
     xp = call.namespace if tensors else plan.xp

@@ -24,7 +24,7 @@ next_order = _orders.__next__
 class Node:
     """One recorded op call.
 
-    order: position in creation order (newer is smaller), taken before the call read its inputs.
+    order: the position in creation order (newer is smaller), taken before the call read its inputs.
     plan: the op's rules for the inputs that want a cotangent.
     parents: those inputs' nodes or leaves, in the plan's order.
     saved: what the rules need, in the plan's order; None once freed.
@@ -92,7 +92,7 @@ class Leaf:
 
 
 class Watch:
-    """What a user has asked to see of a node.
+    """What programs have asked to be told of a node.
 
     leaf: the `Leaf` that collects the gradient of a result whose `retain_grad` was called, or None.
     hooks: from numbers to the functions to call with the gradient.
@@ -121,9 +121,9 @@ def watched(node):
 class Listener:
     """Base class of objects that a backward pass tells of each gradient that is complete.
 
-    A pass calls the hooks of `Watch.accumulated` when all gradients are set. It calls a listener as
-    soon as a leaf's gradient cannot change any more, and then goes on. Under ``create_graph`` it
-    calls `started` at its beginning, but `arrived` of all leaves only at its end.
+    A pass tells a listener of a leaf's gradient as soon as that cannot change any more, and then
+    goes on. Under ``create_graph`` it calls `started` at its beginning, but `arrived` of all leaves
+    only at its end. It calls the hooks of `Watch.accumulated` only when all gradients are set.
     """
 
     count = 0  # how many leaves have had a listener; if none, passes do not look for listeners
@@ -182,7 +182,7 @@ class _Writes:
     def place(self, array):
         """The `Range` of an array, for `note`.
 
-        If the library has an object that is freed with the memory, the range is forgotten then.
+        If the library has an object that is freed with the memory, this also frees the range.
         """
         backend = backend_of[type(array)]
         place = backend.address_range(array)

@@ -17,8 +17,8 @@ from .casting import stage
 from .plan import Plan
 from .rules import bind, guard, guards_itself
 
-# Modules that define twins of the library's own ops, by the array library that they are for.
-# Each is imported when an op first meets an array of that library.
+# For each array library the module that defines its twins of this package's ops. An op imports the
+# module when it first meets an array of that library.
 twin_modules: dict[str, str] = {}
 
 # Takes the place of an array type for the rules that run on Tensors under ``create_graph``.
@@ -26,17 +26,17 @@ TENSORS = "tensors"
 
 ops: WeakSet = WeakSet()  # all that are alive, including users' own
 
-# A thread holds this lock while it builds an implementation or clears tables. So no implementation
-# that was built from the old state is stored after the tables have been cleared.
+# A thread holds this lock while it builds an implementation or clears tables. Otherwise it could
+# store an implementation of the old state after another thread has cleared the tables.
 _building = threading.RLock()
 
-# Objects that wrap the functions of all ops, for example while a tool is on. They have methods
+# Objects that wrap the functions of all ops, for example while a tool is on. Each has the methods
 # ``forward(op, forward)`` and ``plan(plan)``; see `gpugrad.tools.observing`.
 instruments: tuple[Any, ...] = ()
 
 
 def load_twins(library):
-    """Import the twins of the library's own ops for this array library."""
+    """Import the twins that this package has for an array library."""
     module = twin_modules.get(library)
     if module is not None:
         import_module(module)
@@ -65,7 +65,7 @@ class Implementation:
     uncast: the same without a look at autocast.
     plans: the plans made so far, a list; for an op that takes a sequence, a dict. See `plan`.
     has_twin: whether the forward is a twin, which may still decline single calls.
-    instruments: those that were in place when this was built.
+    instruments: the instruments that were there when this was built.
     """
 
     def __init__(self, op, kind):

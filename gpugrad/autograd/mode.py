@@ -21,7 +21,7 @@ class _Switch:
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
-        self.previous: list[bool] = []  # of each time that it is entered
+        self.previous: list[bool] = []  # the modes before, one for each time that it is entered
 
     def __enter__(self) -> Any:
         self.previous.append(thread.recording)
@@ -39,7 +39,7 @@ class _Switch:
 def rules_on_tensors(enabled):
     """A context manager for a sweep that runs rules on Tensors.
 
-    They record as ``enabled`` says, and in the dtypes of the forward pass: outside of autocast.
+    The rules record if ``enabled``. They keep the dtypes of the forward pass: autocast is off.
     """
     with _Switch(enabled), entered(None):
         yield
@@ -86,7 +86,7 @@ def enable_grad(function: Any = None) -> Any:
 
 
 class _Steps(Generator):
-    """A generator whose steps, but not what its user does between them, run in a grad mode."""
+    """A generator whose steps run in a grad mode; what its user does between them does not."""
 
     def __init__(self, steps, enabled):
         self.steps = steps

@@ -71,7 +71,8 @@ def op(
     ``vmap(rule)`` takes a function ``rule(call, batched, *inputs, **static)``: ``call`` is the op
     and ``batched`` has a bool for each input that says whether its leading axis counts the
     examples. The rule returns the results with that axis, or NotImplemented. Without one, an
-    elementwise op is called once for all examples, and any other op once for each example.
+    elementwise op is called once for all examples, and any other op once for each example. If the
+    rule raises ValueError, the op is called for one example, whose shapes the error then shows.
 
     ``twin(library, forward=None, **rules)`` gives one array library a faster way to the same
     values, such as a CUDA kernel for ``"cupy"``: a forward, and VJPs that run on its arrays.

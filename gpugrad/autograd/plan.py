@@ -17,7 +17,7 @@ class Plan:
     """What a node keeps and runs, decided once per implementation and set of wanted inputs.
 
     implementation: the `Implementation` that the plan belongs to.
-    key: the key of the plan in that implementation.
+    key: see `Implementation.plan`.
     xp: the namespace of the arrays.
     wanted: for each input whether it wants a cotangent.
     rules: one function ``(xp, g, saved)`` per wanted input.
@@ -168,9 +168,9 @@ def _pick_cotangent(i):
 
 
 class _Shared:
-    """A cotangent that all rules of a node take, and the result of ``together`` for it.
+    """The cotangent that all rules of a node take, and the result of ``together`` for it.
 
-    The first rule that runs computes the cotangents of all inputs.
+    The first rule that runs calls ``together``, which computes the cotangents of all inputs.
     """
 
     __slots__ = ("cotangents", "g")

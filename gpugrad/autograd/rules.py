@@ -21,7 +21,7 @@ def kept_names(rule):
 def linear_rule(op, target, kept):
     """The rule for tangents of an input in which the op is linear: its forward, at the tangent.
 
-    kept: the names of what the VJP keeps. Other parameters, such as a bias, have their defaults.
+    kept: the names that the VJP keeps. Other parameters, such as a bias, have their defaults.
     """
     every = *op.inputs, *op.static_names
     kept = tuple([name for name in kept if name != target and name in every])

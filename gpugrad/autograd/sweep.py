@@ -25,9 +25,9 @@ from .variables import is_open
 _accumulating = threading.RLock()  # so that a signal handler may go backward too
 
 
-def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
+def backward(output, gradient, retain_graph, create_graph, inputs):
     """Add the cotangents that reach leaves to their ``.grad``; see `Tensor.backward`."""
-    roots = _roots("backward", outputs, gradients, create_graph)
+    roots = _roots("backward", [output], [gradient], create_graph)
     targets = None
     if inputs is not None:
         if not inputs:
@@ -40,7 +40,7 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    guard = gradients is not None
+    guard = gradient is not None
     last_uses = _last_uses([node for node, _ in roots]) if Listener.count else None
     if last_uses:
         _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses)
@@ -68,7 +68,7 @@ def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
 
 
 def _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses):
-    """`_set_gradients`, telling the listeners of the leaves in ``last_uses``."""
+    """As `_set_gradients`, and tell the listeners of the leaves in ``last_uses``."""
     leaves_of, due = {}, {}
     for leaf, node in last_uses.items():
         leaves_of.setdefault(leaf.watch.listener, []).append(leaf)
@@ -279,9 +279,10 @@ def sweep(
         the graph kept, and not only how they depend on the given cotangents.
     needed: the first result of `leading_to`, if the caller has it already.
     piece: whether the graph is a `Piece`, which ends at the targets. The values of ``needed`` then
-        say which nodes another sweep goes through too; that sweep calls their hooks.
+        say which nodes another sweep goes through too; only that sweep calls their hooks.
     due: for some nodes, the leaves whose cotangents are complete once that node has been handled.
-        Their ``.grad`` is set and their listeners are told at once, and the results leave them out.
+        The sweep sets their ``.grad`` and tells their listeners at once, and leaves them out of
+        its result.
     """
     if targets is not None and needed is None:
         needed, _ = leading_to([node for node, _ in roots], targets)
@@ -347,8 +348,8 @@ def sweep(
                     node.saved = None
             elif saved is None:
                 raise RuntimeError(
-                    f"backward through {plan.op.name} a second time: what the graph kept for it is "
-                    f"freed; pass retain_graph=True to the first backward"
+                    f"backward through {plan.op.name} a second time: the graph has freed the "
+                    f"values that it kept; pass retain_graph=True to the first backward"
                 )
             if tensors:
                 plan = plan.on_tensors

@@ -13,7 +13,7 @@ views and methods, as in HIPS autograd.
 tensor([10., 20.], dtype=float64)
 
 - NumPy's functions themselves do the same with Tensors: ``numpy.pad(x, 2)`` is
-  ``gpugrad.numpy.pad(x, 2)``. Only those of the next point differ.
+  ``gpugrad.numpy.pad(x, 2)``. Only the functions of the next point differ.
 - ``array``, ``asarray`` and ``full`` of Tensors, in nested lists with numbers too, are Tensors with
   the graph of all.
 - To make a Tensor of constants, give a device, ``np.zeros(3, device="cuda")`` or

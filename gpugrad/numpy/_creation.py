@@ -3,22 +3,12 @@
 import math
 from functools import update_wrapper
 
-from ._table import (
-    FUNCTIONS,
-    constant,
-    floating,
-    gg,
-    holds_tensor,
-    lookup,
-    numpy,
-    of_numpy,
-    operands,
-    public,
-    tensor,
-    tensors,
-)
+from .._creation import holds_tensor
+from ..backends.numpy import library as numpy
+from ._table import FUNCTIONS, lookup, of_numpy, public
+from ._tensors import constant, floating, gg, operands, tensor, tensors
 
-# NumPy's functions with a parameter ``device``, or whose results are made on one.
+# Functions that take a parameter ``device``, also where NumPy's have none.
 ON_DEVICES = """
     arange array asarray empty empty_like eye full full_like identity linspace ones ones_like
     zeros zeros_like fft.fftfreq fft.rfftfreq
@@ -74,7 +64,7 @@ def vectorize(pyfunc, *args, **keywords):
     return update_wrapper(of_arrays, pyfunc)
 
 
-# Functions whose calls NumPy does not hand over.
+# NumPy does not hand over calls of these functions.
 MAKERS = {
     "array": array,
     "asanyarray": asarray,

@@ -4,7 +4,8 @@ import math
 
 from .._arguments import is_complex, is_floating
 from ..autograd.operation import exports
-from ._table import FUNCTIONS, enter, floating, gg, is_true, of_numpy, operands, tensor, tensors
+from ._table import FUNCTIONS, enter, of_numpy
+from ._tensors import floating, gg, is_true, operands, tensor, tensors
 
 # The ops that take what NumPy's functions do, by NumPy's name; after `=` ours, if it is another.
 _NAMES = """
@@ -72,7 +73,7 @@ def float_power(x1, x2, /):
 
 
 def _unless_nan(function, x1, x2):
-    """The function of the two, or the other one where one is nan."""
+    """``function(x1, x2)``; where one of the two is nan, the other one."""
     x1, x2 = operands(x1, x2)
     nan1, nan2 = gg.isnan(x1), gg.isnan(x2)
     return function(gg.where(nan1, x2, x1), gg.where(nan2, x1, x2))
@@ -118,7 +119,7 @@ def vecmat(x1, x2, /):
     return gg.squeeze(gg.matmul(gg.expand_dims(x1, -2), x2), -2)
 
 
-# No ufuncs
+# Functions that are not ufuncs
 
 
 @of_numpy("round", "around")

@@ -3,7 +3,9 @@
 import math
 
 from .._arguments import is_complex
-from ._table import axes_of, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
+from ..backends.numpy import library as numpy
+from ._table import enter, of_numpy
+from ._tensors import axes_of, flat, floating, gg, tensor, tensors
 
 linalg = gg.linalg
 
@@ -71,7 +73,7 @@ def einsum(*operands, optimize=None):
 
 
 def _letters(axes):
-    """The term of an operand whose axes have numbers; these are in the order of their letters."""
+    """The term of an operand whose axes have numbers: A stands for 0, B for 1, and so on."""
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     return "".join(["..." if axis is Ellipsis else letters[axis] for axis in axes])
 
@@ -100,7 +102,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
 
 def _in_space(x):
-    """Vectors of three elements; those of two get a third, which is 0."""
+    """Vectors of three elements; a vector of two gets a third element, 0."""
     if x.shape[-1] not in (2, 3):
         raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
     return gg.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 1)]) if x.shape[-1] == 2 else x
@@ -257,7 +259,7 @@ def _of_axes(name, own, default):
 
 
 def _one_by_one(name, a, s, axes, norm):
-    """A transform whose axes repeat, along one axis after the other."""
+    """A transform whose axes repeat, computed along one axis after the other."""
     inverse, is_real = name.startswith("i"), "rfft" in name
     lengths = s or [a.shape[axis] for axis in axes]
     step = gg.fft.ifft if inverse else gg.fft.fft

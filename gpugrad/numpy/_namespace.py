@@ -1,9 +1,12 @@
 """The members of `gpugrad.numpy` and its modules, which have NumPy's names."""
 
+from .._creation import holds_tensor
 from .._foreign_names import missing
+from ..backends.numpy import library as numpy
 from . import _elementwise, _linalg, _numerics, _reductions, _shapes  # noqa: F401
 from ._creation import MAKERS, ON_DEVICES, maker_of
-from ._table import FUNCTIONS, gg, holds_tensor, lookup, name_of, numpy, public, tensors
+from ._table import FUNCTIONS, lookup, name_of, public
+from ._tensors import gg, tensors
 
 
 class Joining:

@@ -2,19 +2,9 @@
 
 from .._arguments import is_complex
 from .._tensor import Tensor
-from ._table import (
-    FUNCTIONS,
-    constant,
-    flat,
-    floating,
-    gg,
-    numpy,
-    of_numpy,
-    shape_along,
-    sliced,
-    tensor,
-    tensors,
-)
+from ..backends.numpy import library as numpy
+from ._table import FUNCTIONS, of_numpy
+from ._tensors import constant, flat, floating, gg, shape_along, sliced, tensor, tensors
 
 
 @of_numpy()

@@ -2,8 +2,8 @@
 
 NumPy hands calls with a Tensor over by the protocols ``__array_ufunc__`` and
 ``__array_function__``. Functions in the table keep the graph. All others refuse tensors that
-require grad or are on another device, because a Tensor never becomes an array, which has no graph,
-unless the program asks for it. They take other tensors as ordinary arrays.
+require grad or are on another device: a Tensor becomes an array, which has no graph, only if the
+program asks for it. They take other tensors as ordinary arrays.
 """
 
 from functools import cache, lru_cache, partial
@@ -16,7 +16,8 @@ from ..autograd.operation import exports
 from ..backends import backend_of, is_foreign, namespace_of
 from ..backends.numpy import ufunc_module
 from ._namespace import FUNCTIONS, maker_of
-from ._table import constant, gg, name_of, positional, tensor, tensors
+from ._table import name_of, positional
+from ._tensors import constant, gg, tensor, tensors
 
 REDUCE = {
     "add": "sum",
@@ -29,18 +30,19 @@ REDUCE = {
 }
 ACCUMULATE = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
 
-# NumPy itself answers these about the values, without a gradient: questions about a shape or dtype,
+# NumPy itself answers these questions, from the values and without a gradient. Some are about a
+# shape or a dtype.
 QUESTIONS_OF_SHAPE = set(
     "can_cast common_type diag_indices_from iscomplexobj isrealobj min_scalar_type ndim "
     "result_type shape size tril_indices_from triu_indices_from einsum_path".split()
 )
-# those whose results, bools, counts or indices, are constant almost everywhere,
+# The results of others are bools, counts or indices, which are constant almost everywhere.
 CONSTANTS = set(
     "argpartition array_equal array_equiv digitize histogram histogram2d "
     "histogram_bin_edges histogramdd ix_ iscomplex isneginf isposinf isreal lexsort nanargmax "
     "nanargmin packbits ravel_multi_index unpackbits unravel_index".split()
 )
-# and those about text and memory.
+# The rest are about text and memory.
 TEXTS = set("array2string array_repr array_str may_share_memory shares_memory".split())
 QUESTIONS = QUESTIONS_OF_SHAPE | CONSTANTS | TEXTS
 
@@ -129,7 +131,7 @@ def _check_weights(name, function, args, keywords):
 
 
 def _mapped(function, x):
-    """The same lists, tuples and dicts with ``function`` of all other values."""
+    """Nested lists, tuples and dicts, with ``function`` applied to every other value in them."""
     if isinstance(x, dict):
         return {key: _mapped(function, value) for key, value in x.items()}
     if type(x) in (list, tuple):
@@ -154,7 +156,7 @@ _signature = cache(signature)
 
 @cache
 def _parameters(function):
-    """The parameters of a function of NumPy; before 2.4, those of functions in C are in `_IN_C`."""
+    """The parameters of a function of NumPy. Before 2.4 functions in C show none; see `_IN_C`."""
     try:
         return signature(function).parameters
     except ValueError:

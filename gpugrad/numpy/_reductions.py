@@ -5,7 +5,9 @@ from functools import wraps
 
 from .._arguments import is_complex, is_floating
 from .._tensor import Tensor
-from ._table import FUNCTIONS, along, enter, flat, floating, gg, numpy, of_numpy, tensor, tensors
+from ..backends.numpy import library as numpy
+from ._table import FUNCTIONS, enter, of_numpy
+from ._tensors import along, flat, floating, gg, tensor, tensors
 
 
 def _masked(a, where, value):
@@ -44,7 +46,7 @@ def mean(a, axis=None, dtype=None, *, keepdims=False, where=True):
 
 
 def _variance(a, axis, dtype, correction, keepdims, where, without_freedom=0.0):
-    """The variance, or where the degrees of freedom are not positive, that over another number."""
+    """The variance. Degrees of freedom that are not positive count as ``without_freedom``."""
     a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     if where is True:
         return gg.var(a, axis, correction=correction, keepdims=keepdims)
@@ -66,10 +68,7 @@ def var(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correct
 @of_numpy(reduction=gg.std)
 def std(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correction=None):
     correction = ddof if correction is None else correction
-    if where is not True:
-        return _root(_variance(a, axis, dtype, correction, keepdims, where))
-    a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
-    return gg.std(a, axis, correction=correction, keepdims=keepdims)
+    return _root(_variance(a, axis, dtype, correction, keepdims, where))
 
 
 def _root(variance):
@@ -138,7 +137,7 @@ enter(
             gg.cumulative_prod, a, axis, dtype=dtype
         ),
         "cumsum": lambda a, axis=None, dtype=None: _along(gg.cumulative_sum, a, axis, dtype=dtype),
-        # Sorted elements are one of the orders that NumPy allows.
+        # NumPy allows any order of the elements on both sides of the k-th, so also the sorted one.
         "partition": lambda a, kth, axis=-1: _along(gg.sort, a, axis),
         "sort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.sort, a, axis),
         "intersect1d": lambda ar1, ar2, assume_unique=False: _members(*tensors(ar1, ar2)),
@@ -149,7 +148,7 @@ enter(
 )
 
 
-# Those that leave out nan
+# Functions that leave out nan
 
 
 def _is_number(a):
@@ -396,7 +395,7 @@ def setxor1d(ar1, ar2, assume_unique=False):
 
 
 def _members(ar1, ar2, invert=False, unique=False):
-    """The values of the first, without repetitions, that are in the second, or not."""
+    """The distinct values of the first that are in the second, or with ``invert`` are not."""
     first = flat(ar1) if unique else gg.unique_values(ar1)
     return first[gg.isin(first, ar2, invert=invert)]
 

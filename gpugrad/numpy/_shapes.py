@@ -5,23 +5,10 @@ from operator import index
 
 from .._tensor import Tensor
 from ..backends import SCALARS
+from ..backends.numpy import library as numpy
 from ._creation import array
-from ._table import (
-    along,
-    axes_of,
-    axis_index,
-    constant,
-    enter,
-    flat,
-    gg,
-    is_true,
-    numpy,
-    of_numpy,
-    shape_along,
-    sliced,
-    tensor,
-    tensors,
-)
+from ._table import enter, of_numpy
+from ._tensors import along, axes_of, constant, flat, gg, is_true, sliced, tensor, tensors
 
 
 @of_numpy()
@@ -153,8 +140,8 @@ def meshgrid(*args, copy=True, sparse=False, indexing="xy"):
     places = list(range(len(vectors)))
     if indexing == "xy" and len(places) > 1:
         places[:2] = 1, 0
-    pairs = zip(places, vectors, strict=True)
-    return tuple([gg.reshape(x, shape_along(place, len(vectors))) for place, x in pairs])
+    others = [tuple([i for i in places if i != place]) for place in places]
+    return tuple([gg.expand_dims(x, axes) for x, axes in zip(vectors, others, strict=True)])
 
 
 @of_numpy()
@@ -185,14 +172,14 @@ def resize(a, new_shape):
 
 @of_numpy(of_sequence=True)
 def concatenate(arrays, axis=0, *, dtype=None):
-    joined = gg.concat(tensors(*arrays), axis=axis)
-    return joined if dtype is None else gg.astype(joined, dtype)
+    result = gg.concat(tensors(*arrays), axis=axis)
+    return result if dtype is None else gg.astype(result, dtype)
 
 
 @of_numpy(of_sequence=True)
 def stack(arrays, axis=0, *, dtype=None):
-    joined = gg.stack(tensors(*arrays), axis=axis)
-    return joined if dtype is None else gg.astype(joined, dtype)
+    result = gg.stack(tensors(*arrays), axis=axis)
+    return result if dtype is None else gg.astype(result, dtype)
 
 
 @of_numpy(of_sequence=True)
@@ -210,13 +197,13 @@ def block(arrays):
     ndim = max([depth, *[x.ndim for x in leaves]])
     like = leaves[0]
 
-    def joined(level, axis):
+    def assembled(level, axis):
         if not isinstance(level, list):
             x = tensor(level, like)
             return gg.reshape(x, (1,) * (ndim - x.ndim) + x.shape)
-        return gg.concat([joined(x, axis + 1) for x in level], axis=axis)
+        return gg.concat([assembled(x, axis + 1) for x in level], axis=axis)
 
-    return joined(arrays, ndim - depth)
+    return assembled(arrays, ndim - depth)
 
 
 def _leaves(level):
@@ -466,8 +453,8 @@ def apply_over_axes(func, a, axes):
 @of_numpy("lib.stride_tricks.sliding_window_view")
 def sliding_window_view(x, window_shape, axis=None):
     x, size = tensor(x), _lengths(window_shape)
-    axes = range(x.ndim) if axis is None else _lengths(axis)
-    axes = tuple([axis_index(a, x.ndim) for a in axes])
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    axes = numpy.lib.array_utils.normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)
     if len(axes) != len(size):
         raise ValueError(f"window_shape {size} must have a length for each of the axes {axes}")
     if len({*axes}) < len(axes):  # windows of windows

@@ -7,22 +7,12 @@ Both ways to a function go through it: ``gpugrad.numpy.pad(x, 2)``, which the de
 from functools import cache, update_wrapper
 from inspect import Parameter, signature
 from sys import maxsize
-from types import SimpleNamespace
 from typing import Any
 
-from .. import _creation, _dtypes, _limits, fft, linalg, special
-from .._arguments import is_floating
 from .._creation import holds_tensor
 from .._tensor import Tensor
-from ..autograd.operation import exports
-from ..backends import SCALARS, backend_of, dtypes
 from ..backends.numpy import library as numpy
-
-# What the floors below have, under the names that it has in gpugrad.
-gg: Any = SimpleNamespace(
-    **(vars(dtypes) | vars(_limits) | vars(_dtypes) | vars(_creation) | exports()),
-    bool=dtypes.bool_, fft=fft, linalg=linalg, special=special,
-)  # fmt: skip
+from ._tensors import tensor
 
 # The functions for calls in which there is a Tensor, by NumPy's names, as "pad" or "linalg.norm".
 FUNCTIONS: dict[str, Any] = {}
@@ -87,7 +77,7 @@ def name_of(function):
 def public(name):
     """NumPy's function of this name, which calls the one in the table for a Tensor.
 
-    Subclasses of Tensor, and Tensors in other places, reach that one by NumPy's protocols.
+    Subclasses of Tensor, and Tensors in other places, reach that function by NumPy's protocols.
     """
     function, own = lookup(name), FUNCTIONS[name]
     if function is None:
@@ -117,10 +107,10 @@ def _of_reduction(of_any, op):
 
 
 def _of_any(function, own, of_sequence):
-    limit, known = positional(own), signature(own).parameters.keys()
+    limit, names = positional(own), signature(own).parameters.keys()
 
     def wrapper(*args, **keywords):
-        if len(args) <= limit and (not keywords or keywords.keys() <= known):
+        if len(args) <= limit and (not keywords or keywords.keys() <= names):
             for x in args:
                 if type(x) is Tensor:
                     return own(*args, **keywords)
@@ -129,7 +119,7 @@ def _of_any(function, own, of_sequence):
                     if type(x) is Tensor:
                         return own(*args, **keywords)
         if not of_sequence and any(map(_is_sequence_with_tensor, args)):
-            return wrapper(*map(_joined, args), **keywords)
+            return wrapper(*map(_stacked, args), **keywords)
         return function(*args, **keywords)
 
     return wrapper
@@ -139,7 +129,7 @@ def _is_sequence_with_tensor(x):
     return type(x) in _SEQUENCES and holds_tensor(x)
 
 
-def _joined(x):
+def _stacked(x):
     return tensor(x) if _is_sequence_with_tensor(x) else x
 
 
@@ -147,7 +137,7 @@ def _of_one(ufunc, own):
     def wrapper(x, /, *args, **keywords):
         if type(x) is Tensor and not (args or keywords):
             return own(x)
-        return ufunc(_joined(x), *args, **keywords)
+        return ufunc(_stacked(x), *args, **keywords)
 
     return wrapper
 
@@ -160,7 +150,7 @@ def _of_two(ufunc, own):
             or (kind2 is Tensor and kind1 in _ORDINARY)
         ):
             return own(x1, x2)
-        return ufunc(_joined(x1), _joined(x2), *args, **keywords)
+        return ufunc(_stacked(x1), _stacked(x2), *args, **keywords)
 
     return wrapper
 
@@ -176,87 +166,3 @@ def positional(own):
     if Parameter.VAR_POSITIONAL in kinds:
         return maxsize
     return sum(k in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for k in kinds)
-
-
-# Helpers of the functions in the table
-
-axis_index = numpy.lib.array_utils.normalize_axis_index  # raises AxisError
-
-
-def tensor(x, like=None):
-    """``x`` as a Tensor, in the dtype that it has in NumPy.
-
-    like: a tensor on whose device numbers and lists are put.
-    """
-    if isinstance(x, Tensor):
-        return x
-    if isinstance(x, (list, tuple)) and holds_tensor(x):
-        return gg.asarray(x)
-    # Arrays are left as they are, since a matrix or a masked array would lose its class here.
-    numbers = isinstance(x, (list, tuple, bool, int, float, complex, numpy.generic))
-    if not numbers:
-        return gg.asarray(x)
-    values = numpy.asarray(x)
-    return gg.asarray(values) if like is None else constant(values, like)
-
-
-def constant(values, like, dtype=None):
-    """A NumPy array as a Tensor on the device, and in the array library, of a tensor."""
-    backend = backend_of[type(like._like)]
-    return gg.asarray(backend.asarray(values, dtype=dtype, device=backend.device(like._like)))
-
-
-def tensors(*values):
-    """Values of which one is a tensor, all as Tensors."""
-    for x in values:
-        if type(x) is not Tensor:
-            like = next((x for x in values if isinstance(x, Tensor)), None)
-            return [tensor(x, like) for x in values]
-    return values
-
-
-def operands(x1, x2):
-    """The two as Tensors; a Python number beside a floating tensor does not widen it."""
-    first, second = tensors(x1, x2)
-    if type(x2) in SCALARS and is_floating(first):
-        second = gg.astype(second, gg.result_type(first, x2))
-    elif type(x1) in SCALARS and is_floating(second):
-        first = gg.astype(first, gg.result_type(second, x1))
-    return first, second
-
-
-def flat(x):
-    """The elements of a tensor in row-major order, along one axis."""
-    return x if x.ndim == 1 else gg.reshape(x, (-1,))
-
-
-def along(x, axis):
-    """A tensor and the axis, which is not negative; for None, its elements and their only axis."""
-    return (flat(x), 0) if axis is None else (x, axis_index(axis, x.ndim or 1))
-
-
-def axes_of(axes):
-    """An axis or a tuple of axes; NumPy also takes lists."""
-    return tuple(axes) if isinstance(axes, list) else axes
-
-
-def shape_along(axis, ndim, length=-1):
-    """The shape that puts a vector along one of the axes."""
-    return tuple([length if i == axis % ndim else 1 for i in range(ndim)])
-
-
-def is_true(x):
-    """Where the elements of a tensor are true: not 0."""
-    return x if gg.isdtype(x.dtype, "bool") else x != 0
-
-
-def floating(x, like=None):
-    """``x`` as a Tensor in a floating dtype: float64 for integers, as in NumPy."""
-    x = tensor(x, like)
-    return x if is_floating(x) else x.astype(gg.float64)
-
-
-def sliced(x, axis, *bounds):
-    """``x[start:stop:step]`` along an axis."""
-    part = slice(*slice(*bounds).indices(x.shape[axis]))
-    return x[(slice(None),) * (axis % x.ndim) + (part, ...)]

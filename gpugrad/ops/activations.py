@@ -29,7 +29,7 @@ def elu(xp, x, /, alpha=1.0, *, scale=1.0, input_scale=1.0):
     ``input_scale`` this is the exponential linear unit of Clevert et al. (2016); the functions
     `selu` and `celu` in `gpugrad.nn.functional` choose others.
     """
-    # The sum of both pieces, of which one is 0.
+    # The sum of both pieces, one of which is 0.
     return scale * (xp.maximum(x, 0) + alpha * xp.expm1(input_scale * xp.minimum(x, 0)))
 
 
@@ -151,7 +151,7 @@ def softsign(xp, x):
     return x / (1 + xp.abs(x))
 
 
-# Not divided by the square, which would overflow.
+# Divided twice, because the square would overflow.
 softsign.vjp(x=lambda xp, g, x: g / (1 + xp.abs(x)) / (1 + xp.abs(x)))
 
 
@@ -161,9 +161,7 @@ def hardtanh(xp, x, /, min_val=-1.0, max_val=1.0):
     return xp.clip(x, min_val, max_val)
 
 
-hardtanh.vjp(
-    x=lambda xp, g, x, min_val, max_val: xp.where((x > min_val) & (x < max_val), g, 0.0),
-)
+hardtanh.vjp(x=lambda xp, g, x, min_val, max_val: xp.where((x > min_val) & (x < max_val), g, 0.0))
 
 
 @elementwise(discards=True)

@@ -9,8 +9,8 @@ from ..backends.philox import LANES
 from .manipulation import broadcast_shapes
 from .normalization import cast, common_dtypes, widen
 
-# Weights that are computed at a time. They then stay in the processor's cache, and memory grows
-# only linearly with the number of queries and keys. On a GPU they are more, so that launches take
+# How many weights are computed at a time. So few stay in the processor's cache, and memory grows
+# only linearly with the number of queries and keys. On a GPU there are more, so that launches take
 # little of the time.
 _BLOCK = 1 << 17
 _BLOCK_ON_GPU = 1 << 24
@@ -38,8 +38,8 @@ def attention(
         to add; it may add leading axes, but ``n`` and ``m`` are those of query and key.
     is_causal: whether query i may use only the keys up to i.
     scale: by default ``1 / sqrt(d)``.
-    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which: as
-        in `dropout_mask`, of weights whose rows are made longer, to a multiple of 16.
+    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which ones,
+        as in `dropout_mask` for weights whose rows are padded to a multiple of 16.
 
     The leading axes broadcast. The result, ``(..., n, e)``, is 0 for a query without any key. The
     weights are computed block by block, and again for backward, so that memory grows linearly
@@ -56,10 +56,10 @@ def attention(
 class _Block:
     """A part of the weights.
 
-    queries, keys: index of the queries and of the keys that they may use.
-    mask: index of the mask, which has axes of length 1 where it broadcasts.
+    queries, keys: the index of the queries, and of the keys that they may use.
+    mask: the index of the mask, which has axes of length 1 where it broadcasts.
     first: the number of the first query.
-    row: counts the rows of weights before the block.
+    row: how many rows of weights come before the block.
     """
 
     __slots__ = ("queries", "keys", "mask", "first", "row")
@@ -124,7 +124,7 @@ class BlockedAttention:
             row += math.prod([part.stop - part.start for part in (*before, rows)])
 
     def scores(self, block):
-        """The logarithms of the weights of a block, but for a constant."""
+        """The logarithms of the weights of a block, up to a constant for each query."""
         xp = self.xp
         x = xp.matmul(self.query[block.queries], xp.matrix_transpose(self.key[block.keys]))
         if self.is_causal and block.first == 0:
@@ -256,16 +256,10 @@ def leading_axes(query, key, value, mask):
     """The shape that the leading axes broadcast to; ValueError if the shapes do not fit."""
     shapes = [tuple(x.shape) for x in (query, key, value)]
     if min(map(len, shapes)) < 2:
-        raise ValueError(
-            f"query, key and value must have at least two axes, but their shapes are "
-            f"{shapes[0]}, {shapes[1]} and {shapes[2]}"
-        )
+        raise ValueError("query, key and value must have at least two axes")
     (n, d), (m, d_of_key), (m_of_value, _) = [shape[-2:] for shape in shapes]
     if d != d_of_key or m != m_of_value:
-        raise ValueError(
-            f"query (..., n, d), key (..., m, d) and value (..., m, e) do not fit: their shapes "
-            f"are {shapes[0]}, {shapes[1]} and {shapes[2]}"
-        )
+        raise ValueError("query (..., n, d), key (..., m, d) and value (..., m, e) do not fit")
     if mask is not None:
         given = (1, 1, *mask.shape)[-max(len(mask.shape), 2) :]
         if given[-2] not in (1, n) or given[-1] not in (1, m):
@@ -278,8 +272,7 @@ def leading_axes(query, key, value, mask):
         return broadcast_shapes(*[shape[:-2] for shape in shapes])
     except ValueError:
         raise ValueError(
-            f"the leading axes of query, key, value and mask do not broadcast: their shapes are "
-            f"{', '.join(map(str, shapes))}"
+            "the leading axes of query, key, value and mask do not broadcast"
         ) from None
 
 

@@ -76,7 +76,8 @@ def _merged(x, axis=0):
 def _with_examples_as_groups(call, operands, axes, axis, groups, static):
     """Call an op once for all examples, with the channels of each as groups of their own.
 
-    axes: for each operand, and ``axis`` for the result, which axis of an example has channels.
+    axes: for each operand, which axis of an example has the channels; ``axis`` is that of the
+        result.
     """
     size = operands[0].shape[0]
     if not size:  # no groups either; a call on zeros has the right shape
@@ -91,10 +92,7 @@ def _with_examples_as_groups(call, operands, axes, axis, groups, static):
 
 def _convolution_vmap(call, batched, x, weight, bias, *, groups, **static):
     shapes = shapes_of_examples(batched, (x, weight, bias))
-    try:
-        check_convolution(*shapes[:2], None if bias is None else shapes[2], groups)
-    except ValueError as error:
-        raise ValueError(f"convolution: {error}") from None
+    check_convolution(*shapes, groups)
     own = bias if bias is not None and not batched[2] else None
     if batched[1]:
         operands = equally(batched[:2], (x, weight))

@@ -30,7 +30,7 @@ def _resize(xp, g, shape):
 
 
 def _scale_mirrored(xp, g, weight, n, axis):
-    """Half a spectrum of ``n`` frequencies, with those that also stand for another scaled."""
+    """Half a spectrum of ``n`` frequencies; those that have a mirror image are multiplied."""
     key = [slice(None)] * len(g.shape)
     key[axis] = slice(1, (n + 1) // 2)
     key = tuple(key)
@@ -59,7 +59,7 @@ def _in_real_dtype(xp, out, x):
 
 
 def _by(name):
-    """The VJP of a transform that is the transform ``name`` of the cotangent."""
+    """A transform's VJP, which applies the transform ``name`` to the cotangent."""
 
     def along_axis(xp, g, x_shape, axis, norm):
         return _resize(xp, getattr(xp.fft, name)(g, axis=axis, norm=norm), x_shape)
@@ -114,7 +114,7 @@ def _require_real(xp, x, instead):
 
 
 def _from_half(name):
-    """The VJP of a transform to half a spectrum, by the transform ``name``."""
+    """The VJP of a transform to half a spectrum, which applies the transform ``name``."""
 
     def rule(xp, g, x_shape, n, axis, norm):
         n = x_shape[axis] if n is None else n
@@ -125,7 +125,7 @@ def _from_half(name):
 
 
 def _to_half(name):
-    """The VJP of a transform from half a spectrum, by the transform ``name``."""
+    """The VJP of a transform from half a spectrum, which applies the transform ``name``."""
 
     def rule(xp, g, x_shape, axis, norm):
         c = getattr(xp.fft, name)(g, axis=axis, norm=norm)

@@ -1,5 +1,5 @@
 """Indexing and assignment. As in NumPy, a key is an int, a slice, ``...``, None, an integer or
-bool array, or a tuple of these. Ops receive the arrays in a key raw.
+bool array, or a tuple of these. The arrays in the key that an op gets are raw.
 
 Inside `vmap`, a key of ints, slices, ``...`` and None gets a slice for the examples in front, and a
 key with arrays gets an array that counts the examples. Because of this array, the axes that come
@@ -236,10 +236,7 @@ def _has_integer_array(key):
     return any(not namespace_of[type(k)].isdtype(k.dtype, "bool") for k in arrays)
 
 
-setitem.vjp(
-    x=lambda xp, g, key: xp.setitem(g, 0.0, key),
-    value=_setitem_value,
-)
+setitem.vjp(x=lambda xp, g, key: xp.setitem(g, 0.0, key), value=_setitem_value)
 
 
 def _setitem_vmap(call, batched, x, value, key):

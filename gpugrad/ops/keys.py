@@ -39,7 +39,7 @@ class ExampleKey:
     arrays: the arrays among its items.
     ndim: the number of axes of the result.
     index_ndim: how many of them come from the arrays, which broadcast together.
-    position: the first of those.
+    position: the place of the first of these among the axes of the result.
     """
 
     def __init__(self, key, ndim_of_x, like):
@@ -63,7 +63,7 @@ class ExampleKey:
         self.ndim = self.index_ndim + rest + sum(map(_is_axis, self.items))
         self.position = _index_position(self.items, rest, as_numpy=True)
         other = _index_position(self.items, rest, as_numpy=False)
-        # Asked only then, since not every library has the key that is tried.
+        # Only then is the library asked, because not every library supports the key that is tried.
         if self.arrays and self.position != other and not _follows_numpy(backend_of[type(like)]):
             self.position = other
 

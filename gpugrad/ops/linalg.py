@@ -5,13 +5,13 @@ mode algorithmic differentiation", and, for complex matrices and for decompositi
 derivations. Since a rule's cotangents are the conjugates of gradients, formulas with conjugate
 transposes are applied to the conjugates of the factors.
 
-What is not unique. Eigenvectors and singular vectors have a free sign, or for complex
-matrices a free phase, and the gradient is that of functions which do not depend on it: a
-dependence is not seen. Where eigenvalues, or squares of singular values, are exactly equal,
-the terms divided by their difference are left out: the gradient is finite, and right if the
-function neither depends on the choice of vectors among them nor, by way of the vectors,
-on how the equal values part. A gradient through values that are equal up to rounding is as
-large as the reciprocal of their difference.
+Some results are not unique. Eigenvectors and singular vectors have a free sign, or for complex
+matrices a free phase. The gradient is right for functions that do not depend on it, and does not
+show that a function does. Where eigenvalues, or squares of singular values, are exactly equal, the
+rules leave out the terms that are divided by their difference. The gradient is then finite. It is
+right if the function depends neither on which vectors were chosen for the equal values nor, through
+the vectors, on how these values part. A gradient through values that are equal up to rounding is
+as large as the reciprocal of their difference.
 
 Second derivatives of eigenvalues and singular values go through the vectors: where values are
 equal they lack the terms left out, and are finite but wrong.

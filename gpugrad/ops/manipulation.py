@@ -5,7 +5,7 @@ from functools import lru_cache
 from operator import index
 from typing import Any
 
-from .._arguments import one_of
+from .._arguments import axis_of, one_of
 from .._batched import equally, shifted
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
@@ -15,7 +15,7 @@ from ..backends import as_shape, backend_of, is_on, transfer
 from .by_name import library_function
 
 
-def _normalize_axes(axis, ndim):
+def normalized_axes(axis, ndim):
     """The axis or axes as a tuple of non-negative ints. Raises IndexError or ValueError."""
     given = tuple(map(index, axis)) if isinstance(axis, tuple) else (index(axis),)
     positions = tuple([a + ndim if a < 0 else a for a in given])
@@ -40,12 +40,12 @@ def vmap_unchanged(call, batched, *inputs, **static):
 def vmap_matrices(call, batched, x, **static):
     """Batching rule for ops on the last two axes."""
     if len(x.shape) < 3:
-        raise ValueError(f"{call.op.name}: x needs at least 2 axes, not shape {x.shape[1:]}")
+        raise ValueError(f"x needs at least 2 axes, not shape {x.shape[1:]}")
     return call(x, **static)
 
 
 def _require_matrices(x):
-    """``x``. Raises ValueError unless ``x`` has at least two axes."""
+    """Return ``x``; raise ValueError unless it has at least two axes."""
     if len(x.shape) < 2:
         raise ValueError(f"x needs at least 2 axes, not shape {x.shape}")
     return x
@@ -69,8 +69,8 @@ def _reshape_vmap(call, batched, x, shape, copy):
     shape = as_shape(shape)
     rest = math.prod(shape)
     if -1 in shape and rest:
-        known = math.prod(x.shape[1:]) // -rest
-        shape = tuple([known if n == -1 else n for n in shape])
+        inferred = math.prod(x.shape[1:]) // -rest
+        shape = tuple([inferred if n == -1 else n for n in shape])
     return call(x, (x.shape[0], *shape), copy=copy)
 
 
@@ -106,7 +106,7 @@ def moveaxis(xp, x, /, source, destination):
 @lru_cache(256)
 def _moved_axes(ndim, source, destination):
     """For each axis of the result, its position before the move."""
-    source, destination = _normalize_axes(source, ndim), _normalize_axes(destination, ndim)
+    source, destination = normalized_axes(source, ndim), normalized_axes(destination, ndim)
     axes = [a for a in range(ndim) if a not in source]
     for to, a in sorted(zip(destination, source, strict=True)):
         axes.insert(to, a)
@@ -244,7 +244,7 @@ squeeze.jvp(x=_same_tangent)
 def expand_dims(xp, x, /, axis):
     """``x`` with a new axis of length 1 at position ``axis`` of the result, an int or a tuple."""
     ndim = len(x.shape) + (len(axis) if isinstance(axis, tuple) else 1)
-    new = _normalize_axes(axis, ndim)
+    new = normalized_axes(axis, ndim)
     lengths = iter(x.shape)
     return xp.reshape(x, tuple([1 if a in new else next(lengths) for a in range(ndim)]))
 
@@ -345,7 +345,7 @@ def split(xp, x, /, indices_or_sections, axis=0):
     length 3, is ``split(x, range(3, n, 3))``. See also `chunk`. Raises ValueError if the pieces
     would not have the same length, or overlap.
     """
-    n = x.shape[_normalize_axes(axis, len(x.shape))[0]]
+    n = x.shape[normalized_axes(axis, len(x.shape))[0]]
     if isinstance(indices_or_sections, (tuple, list, range)):
         stops = [min(i + n if i < 0 else i, n) for i in map(index, indices_or_sections)]
         if sorted(stops) != stops or min(stops, default=0) < 0:
@@ -378,7 +378,7 @@ def chunk(x, /, chunks, axis=0):
     """
     if index(chunks) < 1:
         raise ValueError(f"chunk: chunks must be at least 1, not {chunks}")
-    n = x.shape[_normalize_axes(axis, len(x.shape))[0]]
+    n = x.shape[axis_of("chunk", axis, len(x.shape))]
     step = max(-(-n // index(chunks)), 1)
     return split(x, range(step, n, step), axis)
 
@@ -394,7 +394,7 @@ def repeat(xp, x, repeats, /, axis=None):
 
 def _repeat_vjp(xp, g, x_shape, repeats, axis):
     shape, axis = ((math.prod(x_shape),), 0) if axis is None else (x_shape, axis)
-    (axis,) = _normalize_axes(axis, len(shape))
+    (axis,) = normalized_axes(axis, len(shape))
     before, n, after = shape[:axis], shape[axis], shape[axis + 1 :]
     if isinstance(repeats, int) or math.prod(repeats.shape) == 1:
         g = xp.reshape(g, (*before, n, g.shape[axis] // max(n, 1), *after))

@@ -35,7 +35,7 @@ def logistic(xp, x):
         # No exponent is positive, so nothing overflows; a small result keeps all its digits, and
         # so do small derivatives.
         return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
-    # The same values from one exponential.
+    # This gives the same values with one exponential.
     e = xp.exp(xp.minimum(x, largest_exponent(xp, x.dtype)))
     e /= 1 + e
     return e
@@ -104,7 +104,7 @@ def linear(xp, x, weight, bias=None):
     out = xp.matmul(x, weight.T)
     if bias is None:
         return out
-    if bias.dtype is out.dtype:  # a dtype of its own, as unpickled arrays have, takes a copy
+    if bias.dtype is out.dtype:  # an unpickled array has a dtype object of its own
         out += bias
         return out
     return out + bias
@@ -135,9 +135,9 @@ linear.jvp("x", "weight", bias=lambda xp, t: t)
 def _linear_vmap(call, batched, x, weight, bias):
     x_shape, weight_shape, bias_shape = shapes_of_examples(batched, (x, weight, bias))
     if len(weight_shape) != 2 or not x_shape or x_shape[-1] != weight_shape[1]:
-        raise ValueError(f"linear: {_shape_error(x_shape, weight_shape)}")
+        raise ValueError(_shape_error(x_shape, weight_shape))
     if bias is not None and bias_shape != weight_shape[:1]:
-        raise ValueError(f"linear: bias must have shape {weight_shape[:1]}, not {bias_shape}")
+        raise ValueError(f"bias must have shape {weight_shape[:1]}, not {bias_shape}")
     if batched[1] and len(x_shape) == 1:
         out = matmul_vmap(matmul, (True, batched[0]), weight, x)
     elif batched[1]:
@@ -238,7 +238,7 @@ def cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100)
         label is there.
     """
     if len(logits.shape) not in (1, 2) or target.shape != logits.shape[:-1]:
-        raise ValueError(_label_error(logits.shape, target.shape))
+        raise ValueError("logits must have shape (n, classes) and target, the labels, shape (n,)")
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")
     counted, target = _counted(xp, target, ignore_index)
@@ -255,13 +255,6 @@ def _counted(xp, target, ignore_index):
     target = xp.astype(target, xp.int64, copy=False)  # an unsigned dtype has no -100
     counted = target != index(ignore_index)
     return counted, xp.where(counted, target, 0)
-
-
-def _label_error(logits_shape, target_shape):
-    return (
-        f"logits must have shape (n, classes) and target, the labels, shape (n,), but they have "
-        f"{tuple(logits_shape)} and {tuple(target_shape)}"
-    )
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
@@ -293,7 +286,7 @@ cross_entropy.jvp(logits=_cross_entropy_jvp)
 def _cross_entropy_vmap(call, batched, logits, target, *, reduction, ignore_index):
     logits, target = equally(batched, (logits, target))
     if len(logits.shape) not in (2, 3) or target.shape != logits.shape[:-1]:
-        raise ValueError(f"cross_entropy: {_label_error(logits.shape[1:], target.shape[1:])}")
+        raise ValueError("the shapes do not fit")
     rows = math.prod(target.shape)
     flat = reshape(logits, (rows, logits.shape[-1])), reshape(target, (rows,))
     losses = reshape(call(*flat, reduction="none", ignore_index=ignore_index), target.shape)
@@ -317,10 +310,7 @@ def nll(xp, x, target, /):
     for the device, such a label gives 0 instead.
     """
     if not x.shape or target.shape != x.shape[:-1]:
-        raise ValueError(
-            f"target, the labels, must have the shape of x {tuple(x.shape)} without its last "
-            f"axis, not {tuple(target.shape)}"
-        )
+        raise ValueError("target, the labels, must have the shape of x without its last axis")
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")
     return -xp.pick(x, target)
@@ -403,10 +393,7 @@ def _mse_x(xp, g, x, target, reduction):
     return (x - target) * (g * scale)
 
 
-mse.vjp(
-    x=_mse_x,
-    target=lambda xp, g, x, target, reduction: -_mse_x(xp, g, x, target, reduction),
-)
+mse.vjp(x=_mse_x, target=lambda xp, g, x, target, reduction: -_mse_x(xp, g, x, target, reduction))
 mse.jvp(
     x=lambda xp, t, x, target, reduction: _reduce_tangents(xp, 2 * (x - target) * t, reduction),
     target=lambda xp, t, x, target, reduction: _reduce_tangents(

@@ -77,27 +77,19 @@ def layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
     return cast(xp, y, dtype, shape)
 
 
-def _check_layer_norm(x_shape, weight, bias, ndim, of=""):
-    """Raise ValueError if the shapes do not fit; ``of`` is what the message begins with."""
+def _check_layer_norm(x_shape, weight, bias, ndim):
+    """Raise ValueError if the shapes do not fit."""
     if not 1 <= ndim <= len(x_shape):
-        raise ValueError(
-            f"{of}ndim, the number of normalized axes, must be from 1 to the number of axes of x, "
-            f"but is {ndim} for x of shape {tuple(x_shape)}"
-        )
-    last = tuple(x_shape[len(x_shape) - ndim :])
-    _check_parameters(weight, bias, last, "the last axes of x", of)
+        most = len(x_shape)
+        raise ValueError(f"ndim, the number of axes to normalize, must be 1 to {most}, not {ndim}")
+    _check_parameters(weight, bias, tuple(x_shape[len(x_shape) - ndim :]), "the last axes of x")
 
 
-def _check_parameters(weight, bias, shape, owner, of):
+def _check_parameters(weight, bias, shape, owner):
     for name, x in (("weight", weight), ("bias", bias)):
         given = x if x is None or isinstance(x, tuple) else tuple(x.shape)
         if given is not None and given != shape:
-            raise ValueError(f"{of}{name} must have the shape {shape} of {owner}, not {given}")
-
-
-def _shapes_of_examples(batched, inputs):
-    shapes = shapes_of_examples(batched, inputs)
-    return [None if x is None else shape for x, shape in zip(inputs, shapes, strict=True)]
+            raise ValueError(f"{name} must have the shape {shape} of {owner}, not {given}")
 
 
 def _as_rows(xp, x, ndim):
@@ -184,16 +176,12 @@ def _layer_norm_weight_jvp(xp, t, x, ndim, eps):
 
 
 layer_norm.vjp(joint=_layer_norm_vjp)
-layer_norm.jvp(
-    x=_layer_norm_x_jvp,
-    weight=_layer_norm_weight_jvp,
-    bias=lambda xp, t: t,
-)
+layer_norm.jvp(x=_layer_norm_x_jvp, weight=_layer_norm_weight_jvp, bias=lambda xp, t: t)
 
 
 def _layer_norm_vmap(call, batched, x, weight, bias, *, ndim, eps):
-    shapes = _shapes_of_examples(batched, (x, weight, bias))
-    _check_layer_norm(*shapes, ndim, of="layer_norm: ")
+    shapes = shapes_of_examples(batched, (x, weight, bias))
+    _check_layer_norm(*shapes, ndim)
     if not any(batched[1:]):
         return call(x, weight, bias, ndim=ndim, eps=eps)
     x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
@@ -232,7 +220,7 @@ def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     (Ioffe and Szegedy 2015, "Batch normalization: accelerating deep network training by
     reducing internal covariate shift")
     """
-    _check_batch_norm(x.shape, weight, bias)
+    _check_channels(x.shape, weight, bias)
     dtype, wide = common_dtypes(xp, x, weight, bias)
     y, mean, var, scale, _ = _center_channels(xp, cast(xp, x, wide), eps)
     shape = tuple(mean.shape)
@@ -244,11 +232,13 @@ def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     return cast(xp, y, dtype), *statistics
 
 
-def _check_batch_norm(x_shape, weight, bias, of=""):
-    """Raise ValueError if the shapes do not fit; ``of`` is what the message begins with."""
+def _check_channels(x_shape, weight, bias, groups=1):
+    """Raise ValueError if the shapes do not fit."""
     if len(x_shape) < 2:
-        raise ValueError(f"{of}x must have the shape (n, channels, ...), not {tuple(x_shape)}")
-    _check_parameters(weight, bias, tuple(x_shape[1:2]), "the channels of x", of)
+        raise ValueError(f"x must have the shape (n, channels, ...), not {tuple(x_shape)}")
+    if groups < 1 or x_shape[1] % groups:
+        raise ValueError(f"the channels of x must be a multiple of groups, {groups}")
+    _check_parameters(weight, bias, tuple(x_shape[1:2]), "the channels of x")
 
 
 def _center_channels(xp, x, eps):
@@ -307,8 +297,8 @@ batch_norm.vjp(joint=_batch_norm_vjp)
 
 
 def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
-    shapes = _shapes_of_examples(batched, (x, weight, bias))
-    _check_batch_norm(*shapes, of="batch_norm: ")
+    shapes = shapes_of_examples(batched, (x, weight, bias))
+    _check_channels(*shapes)
     (out, mean, var), back, shape = _side_by_side(call, batched, (x, weight, bias), eps)
     return back(out), reshape(mean, shape), reshape(var, shape)
 
@@ -316,8 +306,8 @@ def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
 def _side_by_side(call, batched, inputs, eps):
     """One call with the channels of all examples side by side.
 
-    Returns the result, a function that separates the examples in it, and the shape of what there
-    is of each channel.
+    Returns the result, a function that separates the examples in it, and the shape of an array that
+    has a number for each channel of each example.
     """
     x, *parameters = equally(batched, inputs)
     size, n, channels, *rest = x.shape
@@ -388,7 +378,7 @@ def group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5):
     float16, intermediate values are computed in float32.
     (Wu and He 2018, "Group normalization")
     """
-    _check_group_norm(x.shape, weight, bias, groups)
+    _check_channels(x.shape, weight, bias, groups)
     shape = tuple(x.shape)
     n, channels = shape[:2]
     dtype, wide = common_dtypes(xp, x, weight, bias)
@@ -404,18 +394,6 @@ def group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5):
     if bias is not None:
         y += cast(xp, bias, wide, column)
     return cast(xp, y, dtype, shape)
-
-
-def _check_group_norm(x_shape, weight, bias, groups, of=""):
-    """Raise ValueError if the shapes do not fit; ``of`` is what the message begins with."""
-    if len(x_shape) < 2:
-        raise ValueError(f"{of}x must have the shape (n, channels, ...), not {tuple(x_shape)}")
-    if groups < 1 or x_shape[1] % groups:
-        raise ValueError(
-            f"{of}the channels of x must be a multiple of groups, {groups}, but the shape of x is "
-            f"{tuple(x_shape)}"
-        )
-    _check_parameters(weight, bias, tuple(x_shape[1:2]), "the channels of x", of)
 
 
 def _group_rows(xp, x, groups):
@@ -459,8 +437,8 @@ group_norm.vjp(joint=_group_norm_vjp)
 
 
 def _group_norm_vmap(call, batched, x, weight, bias, *, groups, eps):
-    shapes = _shapes_of_examples(batched, (x, weight, bias))
-    _check_group_norm(*shapes, groups, of="group_norm: ")
+    shapes = shapes_of_examples(batched, (x, weight, bias))
+    _check_channels(*shapes, groups)
     x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
     n, *rest = shapes[0]
     merged = reshape(x, (x.shape[0] * n, *rest)) if batched[0] else x
@@ -538,8 +516,8 @@ rms_norm.vjp(joint=_rms_norm_vjp)
 
 
 def _rms_norm_vmap(call, batched, x, weight, *, ndim, eps):
-    x_shape, weight_shape = _shapes_of_examples(batched, (x, weight))
-    _check_layer_norm(x_shape, weight_shape, None, ndim, of="rms_norm: ")
+    x_shape, weight_shape = shapes_of_examples(batched, (x, weight))
+    _check_layer_norm(x_shape, weight_shape, None, ndim)
     if not batched[1]:
         return call(x, weight, ndim=ndim, eps=eps)
     eps = _rms_eps(calls.namespace, x, eps)

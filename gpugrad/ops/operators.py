@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from operator import index
 from typing import Any
 
-from .._arguments import device_and_dtype
+from .._arguments import axis_of, device_and_dtype
 from .._batched import BatchedTensor, become
 from .._dtypes import isdtype
 from .._foreign_names import INSTEAD, MissingName, explains_arguments
@@ -112,7 +112,7 @@ def _replace(tensor, result, stays_leaf):
     if not stays_leaf:
         watch = tensor.node.watch if type(tensor.node) is Node else None
         if watch is not None and result.node is not None:
-            # Its gradient is of the tensor's value when backward is called; hooks stay.
+            # A gradient is kept for the value that the tensor has at last. Hooks stay with the old.
             watched(result.node).leaf, watch.leaf = watch.leaf, None
             result.node.watch.label = watch.label
         tensor.node = result.node
@@ -149,7 +149,7 @@ def _key(key, array):
 
 
 def _recorded(tensor, key):
-    """The tensor to index: a constant of the program if only the index was computed in it."""
+    """The tensor to index. Beside an index that `compile` records, it becomes a constant."""
     for k in key if type(key) is tuple else (key,):
         if type(k) in namespace_of and type(k) is not type(tensor.array):
             return call.wrap(backend_of[type(k)].lifted(tensor.array), tensor.node)
@@ -230,14 +230,14 @@ def _flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 def _squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
-    """Without the given axes, which must have length 1; by default without all such axes."""
+    """The tensor without these axes, which must have length 1; by default without all such."""
     if axis is None:
         axis = tuple([i for i, n in enumerate(self.shape) if n == 1])
     return manipulation.squeeze(self, axis)
 
 
 def _permuted(self, *axes: int | tuple[int, ...]) -> Tensor:
-    """The axes in reverse order, or in that of ``axes``, ints or a tuple, as in NumPy.
+    """The tensor with its axes in reverse order, or in the order ``axes``, as in NumPy.
 
     PyTorch's method, which swaps two axes, is `swapaxes`; ``x.mT`` transposes matrices.
     Raises ValueError for ``x.transpose(0, 1)`` of a matrix, where NumPy and PyTorch differ.
@@ -254,14 +254,14 @@ def _permuted(self, *axes: int | tuple[int, ...]) -> Tensor:
 
 
 def _swapaxes(self, axis1: int, axis2: int) -> Tensor:
-    """Two axes in each other's place."""
+    """The tensor with two axes swapped."""
     order = list(range(self.ndim))
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return manipulation.permute_dims(self, tuple(order))
 
 
 def _diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The elements of which the indices along two axes differ by ``offset``, along a last axis."""
+    """The elements whose indices along two axes differ by ``offset``, along a new last axis."""
     return linalg.diagonal(manipulation.moveaxis(self, (axis1, axis2), (-2, -1)), offset=offset)
 
 
@@ -274,9 +274,7 @@ def _take(self, indices: Any, axis: int | None = None) -> Tensor:
     """The slices at ``indices`` of any shape along ``axis``; None flattens the array first."""
     if axis is None:
         return _ravel(self)[(indices,)]
-    if not -self.ndim <= axis < self.ndim:
-        raise IndexError(f"take: axis {axis} is out of bounds for {self.ndim} axes")
-    return self[(*[slice(None)] * (axis % self.ndim), indices)]
+    return self[(*[slice(None)] * axis_of("take", axis, self.ndim), indices)]
 
 
 def _copy(self) -> Tensor:
@@ -304,18 +302,14 @@ def _cumprod(self, axis: int | None = None) -> Tensor:
 
 
 def _to(
-    self,
-    *args: Any,
-    device: str | None = None,
-    dtype: Any = None,
-    non_blocking: bool = False,
+    self, *args: Any, device: str | None = None, dtype: Any = None, non_blocking: bool = False
 ) -> Tensor:
-    """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``,
-    or as another tensor: ``x.to(y)``.
+    """The tensor on another device, in another dtype, or both: ``x.to("cuda")``,
+    ``x.to(gpugrad.float64)``; or with the device and the dtype of another tensor, ``x.to(y)``.
 
     non_blocking: accepted as PyTorch does, and ignored.
 
-    Differentiable; the tensor itself if there is nothing to change.
+    It is differentiable, and returns the tensor itself if there is nothing to change.
     """
     device, dtype = device_and_dtype(args, device, dtype)
     if device is not None and not is_on(self._like, device):
@@ -326,19 +320,19 @@ def _to(
 
 
 def _to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
-    """On another device, as the array API standard asks for it; `to` takes a dtype too."""
+    """The tensor on another device, as the array API standard has it; `to` takes a dtype too."""
     if stream is not None:
         raise ValueError("to_device: a transfer has no stream of its own; leave stream out")
     return _to(self, device)
 
 
 def _cuda(self, index: int | None = None, non_blocking: bool = False) -> Tensor:
-    """On a CUDA device, by default the current one; ``non_blocking`` is ignored, as by `to`."""
+    """The tensor on a CUDA device, by default the current one; `to` explains ``non_blocking``."""
     return _to(self, "cuda" if index is None else f"cuda:{index}")
 
 
 def _cpu(self) -> Tensor:
-    """On the CPU."""
+    """The tensor on the CPU."""
     return _to(self, "cpu")
 
 

@@ -8,7 +8,7 @@ from .._batched import aligned, shapes_of_examples
 from ..autograd.operation import composite, op
 from ..backends import diagonal_step, parse_einsum, unused_letters
 from .by_name import library_function
-from .manipulation import moveaxis, permute_dims, reshape, vmap_matrices
+from .manipulation import expand_dims, moveaxis, permute_dims, reshape, squeeze, vmap_matrices
 
 
 @op
@@ -69,10 +69,7 @@ matmul.jvp("x1", "x2")
 def matmul_vmap(call, batched, x1, x2):
     """Batching rule of `matmul`: a single product of rows or columns if only one is batched."""
     shape1, shape2 = shapes_of_examples(batched, (x1, x2))
-    try:
-        _check_matmul(shape1, shape2)
-    except ValueError as error:
-        raise ValueError(f"matmul: {error}; given examples {shape1} and {shape2}") from None
+    _check_matmul(shape1, shape2)
     if not batched[1] and len(shape2) <= 2:  # (n, ..., k) @ (k, m)
         rows = reshape(x1, (math.prod(x1.shape[:-1]), x1.shape[-1]))
         return reshape(call(rows, x2), (*x1.shape[:-1], *shape2[1:]))
@@ -83,17 +80,13 @@ def matmul_vmap(call, batched, x1, x2):
         columns = reshape(permute_dims(x2, (1, 0, 2)), (k, size * m))
         out = reshape(call(x1, columns), (*shape1[:-1], size, m))
         return moveaxis(out, -2, 0)
+    added = ()  # the axes that make a matrix of a vector
     if len(shape1) == 1:
-        x1 = reshape(x1, (*x1.shape[:-1], 1, shape1[0]))
+        x1, added = expand_dims(x1, -2), (-2,)
     if len(shape2) == 1:
-        x2 = reshape(x2, (*x2.shape, 1))
+        x2, added = expand_dims(x2, -1), (*added, -1)
     out = call(*aligned(batched, (x1, x2)))
-    shape = out.shape
-    if len(shape1) == 1:
-        shape = shape[:-2] + shape[-1:]
-    if len(shape2) == 1:
-        shape = shape[:-1]
-    return out if shape == out.shape else reshape(out, shape)
+    return squeeze(out, added) if added else out
 
 
 matmul.vmap(matmul_vmap)
@@ -163,18 +156,18 @@ def tensordot(xp, x1, x2, /, *, axes=2):
         raise
 
 
-def _check_tensordot(shape1, shape2, axes, of=""):
-    """Raise ValueError if the axes do not fit arrays of these shapes; ``of`` begins the message."""
+def _check_tensordot(shape1, shape2, axes):
+    """Raise ValueError if the axes do not fit arrays of these shapes."""
     most = min(len(shape1), len(shape2))
     if isinstance(axes, int):
         if not 0 <= axes <= most:
-            raise ValueError(f"{of}axes {axes} is not from 0 to {most}") from None
+            raise ValueError(f"axes {axes} is not from 0 to {most}") from None
         axes = range(len(shape1) - axes, len(shape1)), range(axes)
     for a, b in zip(*axes, strict=False):
         fits = -len(shape1) <= a < len(shape1) and -len(shape2) <= b < len(shape2)
         if fits and shape1[a] != shape2[b]:
             raise ValueError(
-                f"{of}x1 {shape1} and x2 {shape2} do not align along axes {a} and {b}: "
+                f"x1 {shape1} and x2 {shape2} do not align along axes {a} and {b}: "
                 f"{shape1[a]} != {shape2[b]}"
             ) from None
 
@@ -207,7 +200,7 @@ tensordot.jvp("x1", "x2")
 
 def _tensordot_vmap(call, batched, x1, x2, *, axes):
     shape1, shape2 = shapes_of_examples(batched, (x1, x2))
-    _check_tensordot(shape1, shape2, axes, "tensordot: ")
+    _check_tensordot(shape1, shape2, axes)
     term1, term2, out = _tensordot_terms(axes, len(shape1), len(shape2))
     (examples,) = unused_letters(term1 + term2, 1)
     term1, term2 = (examples * b + term for b, term in zip(batched, (term1, term2), strict=True))

@@ -7,6 +7,7 @@ order. The gates are along the first axis, so that each gate of one step is cont
 
 from functools import update_wrapper
 
+from .._arguments import one_of
 from .._batched import equally
 from ..autograd.operation import composite, op
 from .manipulation import moveaxis, reshape
@@ -39,9 +40,14 @@ def shape_error(gates, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0=None):
     return None if shape[0] else "x has no times: its first axis, the length, is 0"
 
 
-def _checked(gates, *inputs):
+def _checked(xp, gates, *inputs):
+    """The dtype of the results, and the inputs in the dtype to compute in.
+
+    Raises ValueError if the shapes do not fit.
+    """
     if problem := shape_error(gates, *inputs):
         raise ValueError(problem)
+    return common_dtypes(xp, *inputs)[0], *widen(xp, *inputs)
 
 
 def _by_gate(xp, x, gates):
@@ -198,12 +204,9 @@ def _rnn(
     last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
     (Elman 1990, "Finding structure in time")
     """
-    if nonlinearity not in ("tanh", "relu"):
-        raise ValueError(f"nonlinearity must be 'tanh' or 'relu', not {nonlinearity!r}")
+    one_of("nonlinearity", nonlinearity, ("tanh", "relu"))
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
-    _checked(1, *inputs)
-    dtype, _ = common_dtypes(xp, *inputs)
-    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = widen(xp, *inputs)
+    dtype, x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = _checked(xp, 1, *inputs)
     steps = _projected(xp, x, weight_ih, 1, _added(bias_ih, bias_hh))[0, ...]
     weight = _transposed(xp, weight_hh, 1)[0, ...]
     h = h0
@@ -269,9 +272,7 @@ def _lstm(
     # After these results come the cells ``(length, batch, h)`` and the gates i, f, g and o,
     # ``(4, length, batch, h)``.
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0
-    _checked(4, *inputs)
-    dtype, _ = common_dtypes(xp, *inputs)
-    x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0 = widen(xp, *inputs)
+    dtype, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0 = _checked(xp, 4, *inputs)
     steps = xp.unstack(_projected(xp, x, weight_ih, 4, _added(bias_ih, bias_hh)), axis=1)
     weight = _transposed(xp, weight_hh, 4)
     c = _initial(xp, c0, steps[0][0, ...])
@@ -359,9 +360,7 @@ def _gru(xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, /, *,
     """
     # After these results come n, r, z and q, ``(4, length, batch, h)``; q is ``W_hn h + b_hn``.
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
-    _checked(3, *inputs)
-    dtype, _ = common_dtypes(xp, *inputs)
-    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = widen(xp, *inputs)
+    dtype, x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = _checked(xp, 3, *inputs)
     steps = xp.unstack(_projected(xp, x, weight_ih, 3, bias_ih), axis=1)
     weight = _transposed(xp, weight_hh, 3)
     bias = None if bias_hh is None else xp.expand_dims(_by_gate(xp, bias_hh, 3), axis=1)

@@ -3,7 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-from .._arguments import one_of
+from .._arguments import axis_of, one_of
 from .._batched import shifted
 from .._dtypes import isdtype
 from .._foreign_names import explains_arguments
@@ -14,7 +14,7 @@ from .by_name import library_function
 from .elementwise import ceil, floor, isnan, maximum, minimum, where
 from .elementwise import round as rounded
 from .indexing import take
-from .manipulation import astype, moveaxis, reshape, stack, vmap_over_axis
+from .manipulation import astype, moveaxis, normalized_axes, reshape, stack, vmap_over_axis
 
 
 def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
@@ -126,15 +126,14 @@ def topk(xp, x, /, k, *, axis=-1, largest=True):
 
     largest: if False, the smallest elements, in ascending order.
 
-    Returns a named tuple ``(values, indices)``. Of equal elements the first come first. Raises
-    ValueError if there are not so many elements.
+    Returns a named tuple ``(values, indices)``. Equal elements keep their order. Raises ValueError
+    if there are fewer elements.
     """
-    if not -len(x.shape) <= axis < len(x.shape):
-        raise IndexError(f"axis {axis} is out of range for {len(x.shape)} axes")
+    (axis,) = normalized_axes(axis, len(x.shape))
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"k must be from 0 to {x.shape[axis]}, the length of axis {axis}, not {k}")
     order = xp.argsort(x, axis=axis, descending=largest)
-    order = order[(slice(None),) * (axis % len(x.shape)) + (slice(0, k), ...)]
+    order = order[(slice(None),) * axis + (slice(0, k), ...)]
     return TopK(xp.take_along_axis(x, order, axis=axis), order)
 
 
@@ -186,7 +185,7 @@ def _unique_vjp(xp, g, x):
 
 
 def _to_first_places(xp, g, indices, shape):
-    """The cotangents of the distinct elements, at the first of the equal elements each."""
+    """The cotangents of the distinct elements, each at the first of its equal elements."""
     return xp.reshape(xp.add_along_axis(g, indices, (math.prod(shape),), 0), shape)
 
 
@@ -232,7 +231,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
         first axis of the result.
     method: what to do between two elements. ``"linear"`` interpolates, as do ``"hazen"``,
         ``"interpolated_inverted_cdf"``, ``"median_unbiased"``, ``"normal_unbiased"`` and
-        ``"weibull"``, which place the elements otherwise, as in NumPy; ``"lower"``, ``"higher"``,
+        ``"weibull"``, which place the elements differently, as in NumPy; ``"lower"``, ``"higher"``,
         ``"nearest"`` and ``"midpoint"`` choose one of the two, or the middle.
 
     The gradient goes to the elements that the result is made of, and to ``q`` if it interpolates.
@@ -245,7 +244,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
         x, kept = reshape(x, (-1,)), (1,) * ndim
         axis = 0
     else:
-        axis = shifted(sort, axis, ndim) - 1
+        axis = axis_of("quantile", axis, ndim)
         kept = tuple([1 if i == axis else n for i, n in enumerate(x.shape)])
     n = x.shape[axis]
     if not n:
@@ -323,11 +322,9 @@ def bincount(xp, x, weights=None, /, *, minlength=0):
     ValueError for integers below 0.
     """
     if len(x.shape) != 1 or not xp.isdtype(x.dtype, "integral"):
-        raise ValueError(f"x must be integers with 1 axis, not {x.dtype} of shape {tuple(x.shape)}")
+        raise ValueError("x must be integers with 1 axis")
     if weights is not None and weights.shape != x.shape:
-        raise ValueError(
-            f"weights must have the shape {tuple(x.shape)}, not {tuple(weights.shape)}"
-        )
+        raise ValueError("weights must have the shape of x")
     low, high = (int(xp.min(x)), int(xp.max(x))) if x.shape[0] else (0, -1)
     if low < 0:
         raise ValueError(f"x must be at least 0, but has {low}")

@@ -141,9 +141,9 @@ def _start(name, y0, t, adjoint):
 
 
 class _Solver:
-    """The method, for one equation.
+    """A solver of one equation.
 
-    calls: how often the function was called.
+    calls: how often it has called the function.
     """
 
     def __init__(self, name, f, rtol, atol, max_step=math.inf, first_step=None):
@@ -155,9 +155,7 @@ class _Solver:
         self.calls += 1
         result = self.f(t, y, *args)
         if not isinstance(result, Tensor):
-            result = (
-                ops.stack([floating(x, y)[0] for x in result]) if y.ndim else floating(result, y)[0]
-            )
+            result = floating(result, y)[0]
         if result.shape != y.shape:
             raise ValueError(
                 f"{self.name}: the function must return the shape {y.shape} of the state, not "
@@ -237,7 +235,7 @@ class _Solver:
 
 
 def _intervals(t):
-    """From each time to the next: the start and the span, which are in the graph, and the span."""
+    """Each interval's start and span, both of which are in the graph, and the span as a number."""
     numbers = values(t.detach()).tolist()
     times = t if t.requires_grad else numbers
     for i in range(1, len(numbers)):

@@ -1,8 +1,8 @@
 """Solvers for triangular and factored systems, functions of matrices, and special matrices.
 
 Matrices may be stacks ``(..., n, n)``, except where a docstring says otherwise. `logm`, `sqrtm`,
-`solve_banded`, `solve_sylvester` and `lu` are SciPy's: for arrays on a GPU they go through the
-host's memory, and they need SciPy to be installed. The parameters ``overwrite_a`` and the like, and
+`solve_banded`, `solve_sylvester` and `lu` call SciPy, which has to be installed; arrays on a GPU go
+through the host's memory. The parameters ``overwrite_a`` and the like, and
 ``check_finite``, have no effect.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import linalg as _linalg
 from .._arguments import require
-from .._batched import aligned
+from .._batched import aligned, equally
 from .._creation import create
 from .._foreign_names import explain_names
 from .._tensor import Tensor
@@ -119,8 +119,14 @@ def cho_solve(
     return solve_triangular(c, between, 2 if lower else 0, lower)
 
 
-def _on_host(function, *arrays):
-    """SciPy's function of matrices, called with each of a stack of raw arrays."""
+def _on_host(name, *arrays, first=(), **options):
+    """The results of SciPy's function ``name`` for each matrix in stacks of raw arrays.
+
+    first, options: the arguments before and after the matrices.
+    """
+    from scipy import linalg
+
+    function = partial(getattr(linalg, name), *first, **options)
     like, shape = arrays[0], tuple(arrays[0].shape[:-2])
     backend, xp = backend_of[type(like)], host.xp
     arrays = [backend_of[type(x)].to_numpy(x) for x in arrays]
@@ -170,9 +176,7 @@ def solve_banded(
 
 @op
 def _banded(xp, ab, b, /, *, lower, upper):
-    from scipy.linalg import solve_banded
-
-    return _on_host(partial(solve_banded, (lower, upper), check_finite=False), ab, b)
+    return _on_host("solve_banded", ab, b, first=[(lower, upper)], check_finite=False)
 
 
 def _banded_vjp(xp, g, ab, out, lower, upper, wanted):
@@ -202,12 +206,7 @@ _banded.vjp(joint=_banded_vjp)
 def _banded_vmap(call, batched, ab, b, **static):
     if batched[1] and not batched[0] and len(ab.shape) == 2 and len(b.shape) == 3:
         return columns_at_once(call, ab, b, **static)
-    count = (ab if batched[0] else b).shape[0]
-    every = [
-        x if is_batched else ops.broadcast_to(x, (count, *x.shape))
-        for x, is_batched in zip((ab, b), batched, strict=True)
-    ]
-    return call(*every, **static)
+    return call(*equally(batched, (ab, b)), **static)
 
 
 _banded.vmap(_banded_vmap)
@@ -215,9 +214,7 @@ _banded.vmap(_banded_vmap)
 
 @op
 def _sylvester(xp, a, b, q, /):
-    from scipy.linalg import solve_sylvester
-
-    return _on_host(solve_sylvester, a, b, q)
+    return _on_host("solve_sylvester", a, b, q)
 
 
 def _sylvester_vjp(xp, g, a, b, out):
@@ -285,9 +282,7 @@ def sqrtm(xp, A, /):
     The gradient solves the derivative of ``X @ X = A``, Sylvester's equation; for singular matrices
     there is none. SciPy's function.
     """
-    from scipy.linalg import sqrtm
-
-    return _on_host(sqrtm, A)
+    return _on_host("sqrtm", A)
 
 
 def _sqrtm_vjp(xp, g, out):
@@ -307,9 +302,7 @@ def logm(xp, A, /):
     matrix has a negative eigenvalue, at which the logarithm jumps. (R. Mathias, "A chain rule for
     matrix functions and applications", 1996) SciPy's function.
     """
-    from scipy.linalg import logm
-
-    return _on_host(logm, A)
+    return _on_host("logm", A)
 
 
 def _logm_vjp(xp, g, A):
@@ -333,9 +326,7 @@ logm.vmap(vmap_matrices)
 
 @op
 def _lu(xp, a, /):
-    from scipy.linalg import lu
-
-    return _on_host(lu, a)
+    return _on_host("lu", a)
 
 
 def _lu_vjp(xp, g, out):

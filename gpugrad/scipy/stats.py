@@ -2,15 +2,15 @@
 
 Each has ``pdf`` or, if it is discrete, ``pmf``; ``cdf``, and ``sf``, which is 1 - cdf; the
 logarithms of these, such as ``logpdf``; ``ppf`` and ``isf``, the inverses of ``cdf`` and ``sf``;
-and ``rvs``, which draws. All but this take the points first, then the distribution's shape
+and ``rvs``, which draws. All except ``rvs`` take the points first, then the distribution's shape
 parameters, then ``loc`` and, if it is continuous, ``scale``, by position or by name, and broadcast
 them:
 
     gamma.logpdf(x, a, loc=0, scale=1) is gamma(a, loc, scale).logpdf(x)
 
 Results have the derivatives of the ops in `gpugrad.special` that they are made of, by the points
-and by all parameters. Where SciPy's are nan (a scale of 0, a probability above 1) so are these;
-outside the support a density is 0, with gradient 0. Logarithms of densities are computed without
+and by all parameters. They are nan where SciPy's are (for a scale of 0, a probability above 1).
+Outside the support a density is 0, with gradient 0. Logarithms of densities are computed without
 the density, and are finite where that underflows.
 
 The formulas are those of N. L. Johnson, S. Kotz and N. Balakrishnan, "Continuous Univariate
@@ -63,16 +63,15 @@ class _Frozen:
 
 
 def _uniform(shape, like, random_state):
-    """Random numbers between 0 and 1, and neither of them, in the dtype and on the device."""
-    if not isinstance(random_state, Generator):
-        if not isinstance(random_state, int | None) and not hasattr(random_state, "__index__"):
+    """Random numbers above 0 and below 1, in the dtype and on the device of ``like``."""
+    if random_state is None:
+        random_state = default_generator(like.device)
+    elif not isinstance(random_state, Generator):
+        if not hasattr(random_state, "__index__"):
             raise TypeError(
                 f"random_state must be a gpugrad.random.Generator, or a seed, not {random_state!r}"
             )
-        given = random_state is not None
-        random_state = (
-            Generator(random_state, like.device) if given else default_generator(like.device)
-        )
+        random_state = Generator(random_state, like.device)
     u = random_state.uniform(shape, dtype=like.dtype)
     return ops.maximum(u, float(finfo(like.dtype).eps) / 4)
 
@@ -438,10 +437,9 @@ class _Discrete(_Distribution):
         return self._search("sf", q, shapes, -1)
 
     def _search(self, name, q, shapes, sign):
-        """The smallest count at which a function has reached ``q``, by bisection; -1 if at -1.
+        """The smallest count, or -1, at which a function has reached ``q``, found by bisection.
 
-        sign: 1 for a function that rises, which is the probability of at most a count; -1 for one
-            that falls, which is that of more.
+        sign: 1 for `cdf`, which rises with the count; -1 for `sf`, which falls.
         """
         last = self._last(*shapes)
         start, end = (0.0, 1.0) if sign > 0 else (1.0, 0.0)
@@ -583,14 +581,14 @@ class _MultivariateNormal:
     ) -> Tensor:
         """The logarithm of the density at the points ``x (..., d)``, or ``(...)`` if d is 1."""
         x, mean, cov = floating(x, 0 if mean is None else mean, cov)
-        d = max(mean.size, cov.shape[0] if cov.ndim else 1)
+        d, matrix = _covariance(mean, cov)
         x = ops.expand_dims(x, -1) if d == 1 and x.shape[-1:] != (1,) else x
         if x.shape[-1:] != (d,) or mean.shape not in ((), (1,), (d,)):
             raise ValueError(
                 f"multivariate_normal: x {x.shape} must be (..., {d}) for mean {mean.shape} and "
                 f"cov {cov.shape}"
             )
-        log_det, rank, white = _whitened(x - mean, _square(cov, d), allow_singular)
+        log_det, rank, white = _whitened(x - mean, matrix, allow_singular)
         return -(rank * LOG_2_PI + log_det + white) / 2
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Tensor:
@@ -611,32 +609,31 @@ class _MultivariateNormal:
         For a matrix that may be singular it is by the eigenvectors instead.
         """
         mean, cov = floating(0 if mean is None else mean, cov)
-        d = max(mean.size, cov.shape[0] if cov.ndim else 1)
+        d, matrix = _covariance(mean, cov)
         z = special.ndtri(_uniform((*_shape(size), d), cov, random_state))
         if allow_singular:
-            values, vectors = linalg.eigh(_square(cov, d))
+            values, vectors = linalg.eigh(matrix)
             used = values > 0
             root = vectors * ops.where(used, ops.sqrt(ops.where(used, values, 1.0)), 0.0)
         else:
-            root = linalg.cholesky(_square(cov, d))
+            root = linalg.cholesky(matrix)
         points = mean + z @ ops.matrix_transpose(root)
         return points.reshape([n for n in points.shape if n != 1])
 
     def entropy(self, mean: Any = None, cov: Any = 1, *, allow_singular: bool = False) -> Tensor:
         """The differential entropy."""
-        mean, cov = floating(0 if mean is None else mean, cov)
-        d = max(mean.size, cov.shape[0] if cov.ndim else 1)
-        at_mean = create("zeros", d, like=cov)
-        log_det, rank, _ = _whitened(at_mean, _square(cov, d), allow_singular)
+        d, matrix = _covariance(*floating(0 if mean is None else mean, cov))
+        log_det, rank, _ = _whitened(create("zeros", d, like=matrix), matrix, allow_singular)
         return (rank * (LOG_2_PI + 1) + log_det) / 2
 
 
-def _square(cov, d):
-    """A covariance matrix from a number, a diagonal or a matrix."""
+def _covariance(mean, cov):
+    """The dimension, and the covariance matrix, for which a number or the diagonal may be given."""
+    d = max(mean.size, cov.shape[0] if cov.ndim else 1)
     if cov.ndim < 2:
-        return ops.broadcast_to(cov, (d,)) * create("eye", d, like=cov)
+        return d, ops.broadcast_to(cov, (d,)) * create("eye", d, like=cov)
     require(cov.shape == (d, d), f"multivariate_normal: cov must be ({d}, {d})", cov.shape)
-    return cov
+    return d, cov
 
 
 def _whitened(deviation, cov, allow_singular):

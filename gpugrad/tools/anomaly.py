@@ -34,9 +34,9 @@ class detect_anomaly(Tool):
     check_inf: if False, only nan is looked for.
 
     This is for debugging: it reads every result once and every kept value twice, and the program
-    waits for the GPU. It watches all threads. It does not know the lines of a graph that was
-    recorded before the block, nor whether its values have changed. It does not check sums of
-    several finite gradients.
+    waits for the GPU. It watches all threads. Of a graph that was recorded before the block it
+    knows neither the lines nor whether kept values have changed. It does not check sums of several
+    finite gradients.
     """
 
     def __init__(self, check_inf: bool = True) -> None:
@@ -83,7 +83,7 @@ class detect_anomaly(Tool):
         self._tainted[key] = ref(out, lambda _: self._tainted.pop(key, None)), sources
 
     def _source(self, kind, event):
-        """Where the nan or infinity that an input has came from; None if none of them has it."""
+        """Where the nan or infinity of an input came from; None if no input has it."""
         for x in arrays_in(event.inputs):
             if kind in _kinds(x):
                 unknown = f"first seen as {event.op.name} got it{in_line(user_line())}"
@@ -94,8 +94,8 @@ class detect_anomaly(Tool):
         return self._tainted[id(x)][1] if id(x) in self._tainted else {}
 
     def _contents(self, x):
-        known = self._sources_of(x)
-        return " and ".join([f"{k}, {known[k]}" if k in known else k for k in _kinds(x)])
+        sources = self._sources_of(x)
+        return " and ".join([f"{k}, {sources[k]}" if k in sources else k for k in _kinds(x)])
 
     def _check_rule(self, event):
         cotangents = [g for g in _flat(event.inputs) if g is not None]
@@ -140,8 +140,8 @@ def _rule_error(event, target, kind, array, given):
         if source in ("input", "out"):
             kinds = {k for x in arrays_in(value) for k in _kinds(x)}
             if kinds:
-                held = "result" if source == "out" else op.inputs[which]
-                text += f"; its {held} has {' and '.join(sorted(kinds))}"
+                kept = "result" if source == "out" else op.inputs[which]
+                text += f"; its {kept} has {' and '.join(sorted(kinds))}"
     return f"{op.name}: {text}; {described(event.record)}"
 
 

@@ -76,26 +76,21 @@ def draw(
         raise ValueError("draw: no tensor given")
 
     nodes, total = _nearest([x.node for x in roots], max_nodes)
-    known = _Known(nodes, roots, max_values)
-    names = _names(names, known)
+    details = _Details(nodes, roots, max_values)
+    names = _names(names, details)
     number = {node: i for i, node in enumerate(nodes)}
     boxes, arrows = [], []
-    cut: list[int] = []  # boxes some of whose inputs are not drawn
     starts = {x.node for x in roots}
     for node, i in number.items():
         kind = "leaf" if not node.parents else "output" if node in starts else "op"
-        boxes.append((kind, _box_lines(node, names.get(node), known)))
+        boxes.append((kind, _box_lines(node, names.get(node), details)))
         inputs = _input_names(node)
         for parent, name in zip(node.parents, inputs, strict=True):
-            if parent in number:
-                arrows.append((number[parent], i, name))
-            elif i not in cut[-1:]:
-                cut.append(i)
+            # All inputs that are not drawn are in one last box.
+            arrows.append((number[parent], i, name) if parent in number else (len(nodes), i, ""))
     if total > len(nodes):
-        for i in cut:
-            arrows.append((len(boxes), i, ""))
         boxes.append(("more", [f"... {total - len(nodes)} more"]))
-    return Drawing(boxes, arrows, direction)
+    return Drawing(boxes, list(dict.fromkeys(arrows)), direction)
 
 
 def _nearest(roots, most):
@@ -109,7 +104,7 @@ def _nearest(roots, most):
     return found[:most], len(found)
 
 
-class _Known:
+class _Details:
     """The values, gradients and labels of nodes that some object still holds."""
 
     def __init__(self, nodes, roots, most):
@@ -175,9 +170,9 @@ def _short(values):
     return f"{values:.4g}" if isinstance(values, float | complex) else str(values)
 
 
-def _names(names, known):
+def _names(names, details):
     """A dict from each node that has a name to that name."""
-    found = dict(known.labels)
+    found = dict(details.labels)
     if names is None:
         return found
     wanted = "draw: names must be a module or a dict of tensors by name"
@@ -204,7 +199,7 @@ def _input_names(node):
     return [str(i) if op.variadic else op.inputs[i] for i in chosen]
 
 
-def _box_lines(node, name, known):
+def _box_lines(node, name, details):
     """The lines in a node's box."""
     if type(node) is Leaf:
         lines = [name or "leaf"]
@@ -212,19 +207,19 @@ def _box_lines(node, name, known):
         plan = node.plan
         what = plan.op.name if plan.output is None else f"{plan.op.name}[{plan.output}]"
         lines = [f"{name} = {what}" if name else what]
-        lines += _constants(node, known)
-    several = isinstance(node.dtype, tuple)
+        lines += _constants(node, details)
+    is_tuple = isinstance(node.dtype, tuple)
     for shape, dtype in (
-        zip(node.shape, node.dtype, strict=True) if several else [(node.shape, node.dtype)]
+        zip(node.shape, node.dtype, strict=True) if is_tuple else [(node.shape, node.dtype)]
     ):
         dtype = str(dtype).split(".")[-1]
         lines.append(f"{tuple(shape)}" + (f" {dtype}" if dtype != "float32" else ""))
-    lines += known.shown(known.values.get(node))
-    grad = known.shown(known.grads.get(node))
+    lines += details.shown(details.values.get(node))
+    grad = details.shown(details.grads.get(node))
     return [*lines, *(("grad " + grad[0], *grad[1:]) if grad else ())]
 
 
-def _constants(node, known):
+def _constants(node, details):
     """Lines for the parameters and constants of an op's call that the graph keeps."""
     plan = node.plan
     lines = []
@@ -232,7 +227,7 @@ def _constants(node, known):
         if kind == "static" and _is_plain(value) and value != plan.op.static_defaults.get(which):
             lines.append(f"{which}={value!r}")
         elif kind == "input" and not plan.op.variadic and not plan.wanted[which]:
-            text = [str(value)] if _is_plain(value) else known.shown(value)
+            text = [str(value)] if _is_plain(value) else details.shown(value)
             if text and value is not None:
                 lines += [f"{plan.op.inputs[which]}={text[0]}", *text[1:]]
     return lines

@@ -146,15 +146,8 @@ class memory_report(Tool):
         columns: dict[str, str | None] = {"MB": ",.3f", "leaves' MB": ",.3f", "buffers": ",d"}
         columns |= dict.fromkeys(("op", "largest", "line"))
         cells = [
-            (
-                row.nbytes / 1e6,
-                row.of_leaves / 1e6,
-                row.buffers,
-                row.op,
-                row.largest,
-                "?" if row.line is None else row.line.text,
-            )
-            for row in rows
+            (nbytes / 1e6, of_leaves / 1e6, buffers, op, largest, line.text if line else "?")
+            for op, line, nbytes, of_leaves, buffers, largest in rows
         ]
         return f"{said}\n\n{table(columns, cells)}"
 

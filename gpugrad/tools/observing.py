@@ -159,7 +159,7 @@ class _Wrapping:
     """The instrument that wraps all ops while tools are on; see `autograd.implementation`.
 
     Graphs that were recorded meanwhile keep the wrappers. Once the last tool is off, a wrapper only
-    runs what it wraps.
+    calls the function that it wraps.
     """
 
     def forward(self, op, forward):
@@ -182,12 +182,8 @@ class _Wrapping:
         if plan.joint is None:
 
             def observed(rules, phase):
-                return tuple(
-                    [
-                        rule and _rule(plan, phase, i, rule)
-                        for i, rule in zip(targets, rules, strict=True)
-                    ]
-                )
+                pairs = zip(targets, rules, strict=True)
+                return tuple([rule and _rule(plan, phase, i, rule) for i, rule in pairs])
 
             same = plan.guarded is plan.rules
             plan.rules = observed(plan.rules, "backward")

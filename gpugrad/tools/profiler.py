@@ -70,7 +70,7 @@ class profile(Tool):
     enclosing runs, but not in the run's own time. The report keeps about a kilobyte for each run.
     """
 
-    rank = 2  # so that the work of other tools is not timed
+    rank = 2  # so that the profiler does not time the work of other tools
 
     def __init__(self, sync: bool = False) -> None:
         self.sync = sync
@@ -156,17 +156,10 @@ class profile(Tool):
             return said
         columns = {"op": None, "phase": None, "calls": ",d", "total ms": ",.3f"}
         columns |= {"own ms": ",.3f", "own": ".1%", "MB made": ",.3f"}
+        share = 1 / total if total else 0.0
         cells = [
-            (
-                row.op,
-                row.phase,
-                row.calls,
-                row.total * 1e3,
-                row.own * 1e3,
-                row.own / total if total else 0.0,
-                row.nbytes / 1e6,
-            )
-            for row in rows
+            (op, phase, calls, whole * 1e3, own * 1e3, own * share, nbytes / 1e6)
+            for op, phase, calls, whole, own, nbytes in rows
         ]
         return f"{said}\n\n{table(columns, cells)}"
 

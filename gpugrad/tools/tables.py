@@ -1,9 +1,7 @@
 """Tables as text, for reports."""
 
-_MOST = 30  # rows shown
 
-
-def table(columns, rows, most=_MOST):
+def table(columns, rows, most=30):
     """A table as text.
 
     columns: from each column's head to the format of its numbers, as for `format`; None for text.

@@ -15,6 +15,8 @@ from ..autograd.graph import next_order, writes
 from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
+from .arguments import callable_or_error, parameters
+from .cotangents import checked, leaves_like, like, outward
 from .pieces import (
     Call,
     Piece,
@@ -25,16 +27,7 @@ from .pieces import (
     record_outputs,
     to_graph_axes,
 )
-from .recording import (
-    callable_or_error,
-    checked,
-    fresh,
-    leaves_like,
-    like,
-    outward,
-    parameters,
-    without_graph,
-)
+from .recording import fresh, without_graph
 from .trees import as_tensor, flatten, map_tensors, names, unflatten
 
 
@@ -53,8 +46,8 @@ class custom_vjp(Generic[P, R]):
 
     When a call is recorded, ``fwd`` runs in place of ``f``, and its ops are not recorded: every
     derivative comes from ``bwd``, which forward mode transposes. Higher derivatives differentiate
-    ``bwd`` and the residuals; to record these, ``fwd`` runs once more. The graph keeps the
-    arguments for that.
+    ``bwd`` and the residuals. To record the residuals, ``fwd`` runs once more, for which the graph
+    keeps the arguments.
 
     Raises TypeError or ValueError, naming the argument, for cotangents that do not fit, and
     ValueError if ``fwd`` uses a tensor from outside that requires grad, whose gradient would
@@ -187,7 +180,7 @@ class custom_vjp(Generic[P, R]):
         return record_outputs(self._op, call, {}, leaves, structure, outputs, recorded)
 
     def _check_number(self, y, structure, i):
-        """Raise if leaf ``i`` of the result, a number or an array, should have had a cotangent."""
+        """Raise TypeError if leaf ``i`` of the result, which has no graph, needs a cotangent."""
         label = f"{self._name}: {names(structure, 'the result')[i]} of fwd"
         if is_floating(as_tensor(y, label)):
             raise TypeError(

@@ -9,17 +9,9 @@ from .._typing import A, R
 from ..autograd import call
 from ..autograd.forward_sweep import forward_sweep
 from ..backends import backend_of
-from .recording import (
-    Inputs,
-    callable_or_error,
-    check_levels,
-    checked,
-    counted,
-    inward,
-    leaves_like,
-    outward,
-    record,
-)
+from .arguments import callable_or_error, counted
+from .cotangents import checked, inward, leaves_like, outward
+from .recording import Inputs, check_levels, record
 from .trees import flatten
 
 
@@ -129,19 +121,12 @@ def _tangents(name, inputs, tangents):
 def push_in(inputs, outputs, tangents, *, retain):
     """The tangent of each output."""
     given = {node: inward(t, inputs.levels) for node, t in zip(inputs.nodes, tangents, strict=True)}
-    create_graph, tensors = outputs.mode(given.values())
+    options = outputs.options(given.values(), retain)
+    tensors = options["tensors"]
     if not tensors:
         given = {node: t.array for node, t in given.items()}
     nodes = [node for node in outputs.nodes if node is not None]
-    pushed = forward_sweep(
-        given,
-        nodes,
-        retain or create_graph,
-        create_graph,
-        tensors,
-        connected=outputs.recorded,
-        needed=outputs.needed,
-    )
+    pushed = forward_sweep(given, nodes, **options)
     if tensors:
         pushed = dict(zip(pushed, inputs.released(pushed.values()), strict=True))
     else:  # NumPy's 0-d results are scalars

@@ -10,8 +10,9 @@ from .._creation import create
 from .._foreign_names import explains_arguments
 from .._typing import P
 from ..ops.manipulation import moveaxis
+from .arguments import arguments, callable_or_error
 from .forward import push_in
-from .recording import Inputs, arguments, callable_or_error, check_real, record
+from .recording import Inputs, check_real, record
 from .reverse import gradient_of, pull
 
 

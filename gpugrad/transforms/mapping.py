@@ -9,7 +9,7 @@ from .._foreign_names import explains_arguments
 from .._tensor import Tensor
 from .._typing import P, R
 from ..ops.manipulation import moveaxis
-from .recording import callable_or_error, counted, misplaced, parameters
+from .arguments import callable_or_error, counted, misplaced, parameters
 from .trees import as_tensor, flatten, grouped, names, spread, unflatten
 
 

@@ -17,7 +17,8 @@ from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import op
 from ..backends import namespace_of
 from ..ops.reductions import sum as sum_
-from .recording import fresh, inward
+from .cotangents import inward
+from .recording import fresh
 from .trees import flatten, grouped, names, unflatten
 
 
@@ -119,13 +120,13 @@ class Rerun:
 
     On leaving, it raises RuntimeError if an op has read memory that was overwritten in place since
     the piece ran for the first time. If the program has overwritten nothing, it does nothing.
-    Otherwise every op runs inside an instrument that looks at its operands. Results of other ops in
-    the piece are not looked at: they may lie in memory that was overwritten before it was freed,
-    and not every library reports that.
+    Otherwise every op runs inside an instrument that looks at its operands. It skips results of
+    other ops in the piece: these may lie in memory that was overwritten before it was freed, and
+    not every library reports that.
 
     name: what errors call the piece.
     start: an order number from before the first run.
-    given: arrays that are made for this run, and not looked at either.
+    given: arrays that are made for this run, which the instrument skips too.
     """
 
     def __init__(self, name, start, given=()):
@@ -161,7 +162,7 @@ class Rerun:
         return looking
 
     def plan(self, plan):
-        """Sweeps check themselves what the ops of the piece have kept."""
+        """Do nothing: a sweep itself checks the values that ops of the piece have saved."""
 
 
 def overwritten(name):
@@ -235,17 +236,17 @@ def is_recordable(x):
     return isinstance(x, Tensor) and is_floating(x)
 
 
-def to_graph_axes(c, levels, known, summed):
+def to_graph_axes(c, levels, recorded, summed):
     """A cotangent that a function returned, in the form that a node with axes for ``levels`` uses.
 
-    known: the levels that the graph was recorded in. If the node has no axis for such a level,
+    recorded: the levels that the graph was recorded in. If the node has no axis for such a level,
         all examples share its value, and the axis is reduced.
     summed: the levels of the function's result. Over these the examples' cotangents are summed.
         Over any other level all examples derive from one and the same cotangent, so their mean
         is taken.
     """
     present = levels_of(c)
-    shared = [i for i, level in enumerate(present) if level in known and level not in levels]
+    shared = [i for i, level in enumerate(present) if level in recorded and level not in levels]
     if shared:
         c = sum_(physical(c), axis=tuple(shared), dtype=c.dtype)
         parts = math.prod([present[i].size for i in shared if present[i] not in summed])

@@ -14,8 +14,8 @@ from ..autograd.graph import Leaf, next_order
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
+from .arguments import callable_or_error
 from .pieces import Call, Output, Piece, is_recordable, op_of_calls, overwritten, record_outputs
-from .recording import callable_or_error
 from .trees import flatten, names, shown
 
 

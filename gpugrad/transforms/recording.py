@@ -3,33 +3,18 @@
 import math
 import numbers
 from functools import cached_property
-from inspect import Parameter, signature
 from sys import is_finalizing
-from typing import Any, NamedTuple
 
-from .._arguments import is_complex, is_floating, require
-from .._batched import BatchedTensor, active_levels, behind, check_open, levels_of, lifted, physical
+from .._arguments import is_complex, is_floating
+from .._batched import BatchedTensor, active_levels, check_open, levels_of, lifted
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import leading_to
 from ..autograd.variables import close, is_open, variable
-from ..backends import SCALARS, backend_of, describe, namespace_of
-from ..ops.manipulation import broadcast_to, permute_dims
-from .trees import LEAF, as_tensor, flatten, grouped, map_tensors, names, shown, unflatten
-
-
-class Like(NamedTuple):
-    """What a tangent or cotangent must have in common with its tensor."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-    device: str
-    backend: Any
-
-
-def like(x):
-    return Like(x.shape, x.dtype, x.device, backend_of[type(x._like)])
+from ..backends import backend_of, describe, namespace_of
+from .cotangents import like
+from .trees import LEAF, as_tensor, flatten, grouped, map_tensors, names, unflatten
 
 
 class Inputs:
@@ -90,7 +75,7 @@ class Inputs:
     def released(self, xs):
         """The tensors, detached where they depend only on these variables.
 
-        Nobody can ask for derivatives by the variables any more.
+        No program can ask for derivatives by the variables any more.
         """
         targets = set(self.nodes)
         oldest = max([node.order for node in targets], default=-math.inf)
@@ -144,14 +129,20 @@ class Outputs:
         self.recorded = enabled and has_others
         self.released = inputs.released
 
-    def mode(self, given):
-        """Whether a sweep with these tangents or cotangents records, and whether it takes Tensors.
+    def options(self, given, retain):
+        """The options of a sweep with these tangents or cotangents, by name.
 
-        Raw arrays cannot be recorded, and have no axes for vmap levels.
+        It takes Tensors if it records, or if they have vmap levels; else it takes raw arrays.
         """
         connected = any(t.node is not None for t in given)
         create_graph = is_grad_enabled() and (self.recorded or connected)
-        return create_graph, create_graph or any(type(t) is BatchedTensor for t in given)
+        return {
+            "retain_graph": retain or create_graph,
+            "create_graph": create_graph,
+            "tensors": create_graph or any(type(t) is BatchedTensor for t in given),
+            "connected": self.recorded,
+            "needed": self.needed,
+        }
 
     @cached_property
     def names(self):
@@ -230,91 +221,13 @@ def fresh(x):
 def without_graph(x):
     """Describe a number or an array given in place of a tensor; None for other values."""
     kind = type(x)
-    for known in list(namespace_of):
-        if isinstance(x, known):  # also a subclass
-            return f"an array of {backend_of[known].name} ({describe(x)}), which has no graph"
+    for array_type in list(namespace_of):
+        if isinstance(x, array_type):  # also a subclass
+            return f"an array of {backend_of[array_type].name} ({describe(x)}), which has no graph"
     if kind in backend_of or isinstance(x, numbers.Number):
         library = "NumPy" if kind.__module__ == "numpy" else "Python"
         return f"the {library} number {x} ({kind.__name__}), which has no graph"
     return None
-
-
-# A node of the graph hides the vmap levels that it was recorded in: its value is a tensor with one
-# axis in front for each of them. Tangents and cotangents on their way through the graph have these
-# axes too. Levels that were entered later are a batch of tangents or cotangents for the sweep, and
-# their axes come before. A user's function sees the axes of all levels in the order of the levels.
-
-
-def inward(t, levels):
-    """A tangent or cotangent in the form that a node with axes for ``levels`` uses."""
-    present = levels_of(t)
-    t = physical(t)
-    for level in reversed(levels):
-        if level not in present:
-            t = broadcast_to(t, (level.size, *t.shape))
-            present.insert(0, level)
-    newer = [level for level in present if level not in levels]
-    return behind(_reordered(t, present, [*newer, *levels]), newer)
-
-
-def outward(t, levels):
-    """The inverse of `inward`: the tangent or cotangent as a user's function sees it."""
-    present = [*levels_of(t), *levels]
-    ordered = sorted(present)
-    return behind(_reordered(physical(t), present, ordered), ordered)
-
-
-def _reordered(x, levels, wanted):
-    """``x``, whose first axes are those of ``levels``, with these axes in the order ``wanted``."""
-    if levels == wanted:
-        return x
-    axes = [levels.index(level) for level in wanted]
-    return permute_dims(x, (*axes, *range(len(axes), x.ndim)))
-
-
-def leaves_like(name, tree, structure, none_is_leaf=False):
-    """The leaves of ``tree``; ValueError, which calls it ``name``, unless it has the structure."""
-    leaves, given = flatten(tree, none_is_leaf)
-    if given != structure:
-        raise ValueError(
-            f"{name} must have the structure {shown(structure)}, not {shown(given)}; * is an array"
-        )
-    return leaves
-
-
-def checked(what, leaves, expected, of):
-    """Leaves of tangents or cotangents as Tensors that match ``expected``, or None for 0.
-
-    what: what errors say before the name of a leaf, such as ``"vjp: the cotangent of"``.
-    expected: a `Like` for each leaf.
-    of: an object whose ``names`` are the names of the leaves, such as `Inputs` or `Outputs`.
-    """
-    result = []
-    for i, (t, x) in enumerate(zip(leaves, expected, strict=True)):
-        if t is None or not x.backend.is_floating(x.dtype):
-            t = None
-        elif type(t) is not Tensor or like(t) != x:
-            t = _fitted(t, x, f"{what} {of.names[i]}")
-        result.append(t)
-    return result
-
-
-def _fitted(t, x, name):
-    """A tangent or cotangent as a Tensor with the dtype of `Like` x; raises unless it fits."""
-    is_real = not x.backend.is_complex(x.dtype)
-    if type(t) in SCALARS and not (type(t) is complex and is_real):
-        t = wrap(x.backend.asarray(t, dtype=x.dtype, device=x.device), None)
-    t = as_tensor(t, name)
-    require(t.shape == x.shape, f"{name} must have its shape {x.shape}", t.shape)
-    if is_real and is_complex(t):
-        raise TypeError(f"{name} must be real like it, not {t.dtype}")
-    backend, expected = backend_of[type(t._like)].real, x.backend.real
-    if backend is not expected or t.device != x.device:
-        raise ValueError(
-            f"{name} must be an array of {expected.name} on {x.device} like it, not of "
-            f"{backend.name} on {t.device}"
-        )
-    return t.to(x.dtype)
 
 
 def check_levels(transform, inputs):
@@ -323,94 +236,4 @@ def check_levels(transform, inputs):
         raise RuntimeError(
             f"{transform}: its derivative was made inside a vmap that has ended, and can be "
             f"called only there"
-        )
-
-
-def arguments(transform, f, argnums):
-    """A function that picks the arguments that ``argnums`` chooses, and whether it is only one.
-
-    The function takes positional and keyword arguments. It returns the chosen values, their labels,
-    and a function that returns all arguments with other values in place of the chosen ones.
-    """
-    single = not isinstance(argnums, (tuple, list))
-    chosen = (argnums,) if single else tuple(argnums)
-    if not chosen or not all(type(a) in (int, str) for a in chosen):
-        raise TypeError(
-            f"{transform}: argnums must be an int or a parameter's name, or a tuple of these, "
-            f"not {misplaced(transform, argnums)}"
-        )
-    label, place_of = parameters(f)
-
-    def places(given, args, kwargs):
-        """Where in ``given`` each chosen argument is, and its label."""
-        for a in chosen:
-            if type(a) is str:
-                place = a if a in kwargs else place_of.get(a)
-                if place not in given:
-                    listed = ", ".join([*map(label, range(len(args))), *kwargs]) or "none"
-                    raise TypeError(
-                        f"{transform}: argnums names {a!r}, but the arguments given are: {listed}"
-                    )
-                yield place, a
-            else:
-                place = a + len(args) if a < 0 else a
-                if place not in given:
-                    raise TypeError(
-                        f"{transform}: argnums is {a}, but the call has "
-                        f"{counted(len(args), 'positional argument')}; arguments passed by name "
-                        f"are chosen by name"
-                    )
-                yield place, label(place)
-
-    def choose(args, kwargs):
-        given = {**dict(enumerate(args)), **kwargs}
-        labels = {}
-        for place, name in places(given, args, kwargs):
-            if place in labels:
-                raise ValueError(f"{transform}: argnums {argnums!r} chooses an argument twice")
-            labels[place] = name
-
-        def put(values):
-            changed = {**given, **dict(zip(labels, values, strict=True))}
-            return [changed.pop(i) for i in range(len(args))], changed
-
-        return [given[place] for place in labels], [*labels.values()], put
-
-    return choose, single
-
-
-def parameters(f):
-    """A function from the positions of ``f``'s arguments to names, and a dict from names to
-    positions."""
-    try:
-        known = signature(f).parameters.values()
-    except (TypeError, ValueError):  # a builtin may have no signature
-        known = ()
-    kinds = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
-    positional = [p.name for p in known if p.kind in kinds]
-    rest = next((p.name for p in known if p.kind is Parameter.VAR_POSITIONAL), "args")
-
-    def label(i):
-        n = len(positional)
-        return positional[i] if i < n else f"{rest}[{i - n}]"
-
-    return label, {name: i for i, name in enumerate(positional)}
-
-
-def counted(n, noun):
-    return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
-def misplaced(transform, option):
-    """Describe the value given for an option, with a hint if it looks like an argument of ``f``."""
-    if hasattr(option, "shape"):
-        return f"{describe(option)}; the arguments of f go to what is returned: {transform}(f)(x)"
-    return repr(option)
-
-
-def callable_or_error(transform, f, name="f"):
-    if not callable(f):
-        raise TypeError(
-            f"{transform}: {name} must be a function, not {describe(f)}; pass {name} itself, "
-            f"not {name}(x)"
         )

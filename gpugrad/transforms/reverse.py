@@ -11,21 +11,9 @@ from .._tensor import Tensor
 from .._typing import A, P, R
 from ..autograd import call
 from ..autograd.sweep import conjugate, own, sweep
-from .recording import (
-    Inputs,
-    arguments,
-    callable_or_error,
-    check_levels,
-    check_real,
-    checked,
-    fresh,
-    inward,
-    leaves_like,
-    like,
-    outward,
-    parameters,
-    record,
-)
+from .arguments import arguments, callable_or_error, parameters
+from .cotangents import checked, inward, leaves_like, like, outward
+from .recording import Inputs, check_levels, check_real, fresh, record
 from .trees import flatten, map_tensors
 
 
@@ -180,18 +168,10 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
         for node, g in zip(outputs.nodes, cotangents, strict=True)
         if node is not None and g is not None
     ]
-    create_graph, tensors = outputs.mode([g for _, g in roots])
+    options = outputs.options([g for _, g in roots], retain)
+    tensors = options["tensors"]
     roots = [(node, conjugate(g if tensors else g.array)) for node, g in roots]
-    arrived = sweep(
-        roots,
-        set(inputs.nodes),
-        retain or create_graph,
-        create_graph,
-        guard=explicit,
-        tensors=tensors,
-        connected=outputs.recorded,
-        needed=outputs.needed,
-    )
+    arrived = sweep(roots, set(inputs.nodes), guard=explicit, **options)
     del roots
     if tensors:
         gradients = inputs.released([conjugate(g) for g in arrived.values()])

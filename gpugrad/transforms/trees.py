@@ -1,11 +1,12 @@
 """Nested containers of arrays: dicts, lists, tuples, named tuples and dataclasses.
 
-They are flattened by optree, which a single array does not need.
+The library optree flattens them; a single array does not need it.
 """
 
 import re
 import threading
 from dataclasses import fields, is_dataclass
+from types import NoneType
 from typing import Any
 
 from .._batched import check_open, levels_of
@@ -13,7 +14,7 @@ from .._creation import asarray
 from .._tensor import Tensor
 from ..backends import SCALARS, namespace_of
 
-_ROOM = "gpugrad"  # the namespace of our dataclasses, which optree's other users do not see
+_ROOM = "gpugrad"  # the namespace for dataclasses, so that optree's other users do not see them
 _registering = threading.Lock()
 _registered: set[type] = set()
 
@@ -38,12 +39,12 @@ def flatten(tree, none_is_leaf=False):
     """The leaves of a tree and its structure."""
     if is_leaf(tree) or (tree is None and none_is_leaf):
         return [tree], LEAF
-    if tree is not None and not isinstance(tree, (dict, list, tuple)) and not _is_record(tree):
+    if not isinstance(tree, (dict, list, tuple, NoneType)) and not _is_record(type(tree)):
         return [tree], LEAF
     optree = _optree()
     while True:
         leaves, structure = optree.tree_flatten(tree, none_is_leaf=none_is_leaf, namespace=_ROOM)
-        records = [kind for kind in {type(x) for x in leaves} if _is_record_type(kind)]
+        records = [kind for kind in {type(x) for x in leaves} if _is_record(kind)]
         if not records:
             return leaves, structure
         for kind in records:
@@ -87,7 +88,7 @@ def spread(prefix, tree, names):
     is not a prefix of ``tree``.
     """
     leaves, structure = flatten(tree, none_is_leaf=True)
-    if not isinstance(prefix, (dict, list, tuple)) and not _is_record(prefix):
+    if not isinstance(prefix, (dict, list, tuple)) and not _is_record(type(prefix)):
         return [prefix] * len(leaves)
     if structure is not LEAF:
         try:
@@ -124,11 +125,7 @@ def map_tensors(function, tree):
     return unflatten(structure, [function(x) if isinstance(x, Tensor) else x for x in leaves])
 
 
-def _is_record(x):
-    return _is_record_type(type(x))
-
-
-def _is_record_type(kind):
+def _is_record(kind):
     return is_dataclass(kind) and not issubclass(kind, Tensor)
 
 

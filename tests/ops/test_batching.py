@@ -394,6 +394,13 @@ def test_errors_describe_one_example(function, words):
         gpugrad.vmap(function)(gpugrad.tensor(ROWS))
 
 
+def test_an_error_without_examples_names_the_op():
+    with pytest.raises(
+        ValueError, match=r"^matmul: x1 \(3,\) and x2 \(4, 2\) do not align: 3 != 4"
+    ):
+        gpugrad.vmap(lambda r: gpugrad.matmul(r, M.T))(gpugrad.zeros((0, 3), dtype=gpugrad.float64))
+
+
 @pytest.mark.parametrize("lead", [(4,), (2, 3), (1,), (0,)])
 @pytest.mark.parametrize("m, k, n", [(1, 3, 2), (2, 3, 2), (2, 0, 2), (2, 3, 0)])
 def test_a_repeated_matrix_gives_the_same_products(lead, m, k, n):

@@ -489,6 +489,13 @@ def test_several_axes_are_a_tuple(name):
         function(x, axis=[0, 1])
 
 
+@pytest.mark.parametrize("name, args", [("quantile", (0.5, 2)), ("chunk", (2, 2)), ("topk", (1,))])
+def test_an_axis_that_there_is_not(name, args):
+    static = {"axis": 2} if name == "topk" else {}
+    with pytest.raises(IndexError, match=rf"^{name}: axis 2 is out of range for 2 axes"):
+        getattr(gpugrad, name)(gpugrad.ones((2, 3)), *args, **static)
+
+
 def test_axes_may_be_integers_of_other_libraries():
     x = gpugrad.ones((2, 3), requires_grad=True)
     gpugrad.sum(x, axis=np.int64(-1)).sum().backward()

@@ -125,9 +125,7 @@ def iv(v, x):
     """Modified Bessel function of the first kind of real order ``v``, which gets no gradient."""
 
 
-@special_function(
-    x=lambda xp, g, v, x, out: g * (_modified(xp, "ive", v, x) - xp.sign(x) * out),
-)
+@special_function(x=lambda xp, g, v, x, out: g * (_modified(xp, "ive", v, x) - xp.sign(x) * out))
 def ive(v, x):
     """`iv` scaled by ``exp(-abs(x))``; the order gets no gradient."""
 
