@@ -144,17 +144,6 @@ def hooks_on_results_of_which_others_are_made(w):
     return f, play
 
 
-@scenario(SHAPE, choices=(1, 2, 3))
-def several_calls_in_one_graph(w):
-    def play(f, x, n):
-        y = x
-        for _ in range(n):
-            y = f(y) + (w * w) * 0.5
-        y.sum().backward()
-
-    return lambda x: gg.tanh(w @ x), play
-
-
 @scenario(SHAPE, choices=range(3))
 def one_of_several_outputs_of_an_op(w):
     def f(x):
@@ -166,22 +155,6 @@ def one_of_several_outputs_of_an_op(w):
         loss = [q.sum(), (r * r).sum(), (rows[0] * rows[2]).sum()][k]
         loss.backward()
         return error_of(q.sum().backward), error_of(rows[1].sum().backward)
-
-    return f, play
-
-
-@scenario(SHAPE, choices=(False, True))
-def zeros_beside_infinite_slopes(w):
-    def f(x):
-        y = gg.sqrt(gg.abs(w) * 0 * x)
-        return y, F.relu(y), gg.max(w * x, axis=0)
-
-    def play(f, x, explicit):
-        a, b, c = f(x)
-        if explicit:
-            return a.backward(gg.zeros((3, 3)), retain_graph=True), c.sum().backward()
-        ((a * 0).sum() + (b * 0).sum() + c.sum()).backward()
-        return None
 
     return f, play
 

@@ -44,17 +44,6 @@ def a_child_that_trains_on(world):
     world.play(whole, lambda i: (normal(4, 3, seed=i),), watch=[net, optimizer])
 
 
-@program(needs=NO_FORK)
-def a_child_that_is_the_first_to_call(world):
-    table = {"k": 2.0}
-    f = world.compile(lambda x: x * table["k"])
-
-    def whole(x):
-        return in_child(lambda: bits([f(x), f(x * 2), f(x * 3), f(x * 4)]))
-
-    world.play(whole, changes=[lambda: table.update(k=3.0)])
-
-
 @program(needs=NO_FORK, in_child=True)
 def a_function_that_forks(world):
     @world.compile

@@ -361,11 +361,6 @@ def a_thread_that_draws_numbers(world):
     return drawing(world, gg.random.Generator(3).uniform)
 
 
-@beside
-def a_thread_that_draws_from_the_default_generator(world):
-    return drawing(world, gg.random.uniform)
-
-
 @program
 def a_thread_that_computes_for_the_function(world):
     @world.compile
