@@ -4,7 +4,6 @@ import collections
 import contextlib
 import functools
 import gc
-import queue
 import random
 import subprocess
 import sys
@@ -508,36 +507,6 @@ def test_a_tensor_that_is_kept_unseen():
         del np._kept_by_a_test
 
 
-def test_parameters_that_cannot_be_seen_are_trained_without_compiling():
-    hidden = type("Hidden", (), {"__module__": "numpy.unseen"})()
-    hidden.w = normal(3).requires_grad_()
-    hidden.optimizer = optim.SGD([hidden.w], lr=0.1)
-
-    def f(x):
-        hidden.w.grad = None
-        (hidden.w * x).sum().backward()
-        hidden.optimizer.step()
-
-    compiled = gg.compile(f)
-    with pytest.warns(UserWarning, match="tensor that compile cannot see|compile cannot look"):
-        compiled(normal(3))
-    same(hidden.w, normal(3) - 0.1 * normal(3))
-
-    visible = hidden.w
-
-    def g(x):
-        visible.grad = None
-        (visible * x).sum().backward()
-        hidden.optimizer.step()
-
-    compiled = gg.compile(g)
-    values = gg.tensor(visible)
-    for _ in range(4):
-        compiled(normal(3))
-        values = values - 0.1 * normal(3)
-        same(visible, values)
-
-
 def test_the_arguments_of_compile():
     with pytest.raises(TypeError, match="must be a function"):
         gg.compile(3)
@@ -642,22 +611,6 @@ def test_programs_of_backward_passes():
     programs = compiled._programs[0].tape.graph.sweeps.programs
     assert len(programs) == 4
     assert None not in programs.values()
-
-
-def test_results_share_memory_as_those_of_the_function_do():
-    """But not with others that are computed alike, nor with what they are copies of."""
-
-    def f(x):
-        y = gg.exp(x)
-        return x, y, y.detach(), y.T, gg.exp(x), gg.tensor(x), x.T
-
-    def shared(results):
-        return [[np.shares_memory(a.array, b.array) for a in results] for b in results]
-
-    compiled = gg.compile(f)
-    for n in (3, 100) * 3:
-        assert shared(compiled(normal(n, n))) == shared(f(normal(n, n)))
-    assert is_replayed(compiled)
 
 
 # Tools, threads, libraries
@@ -956,26 +909,6 @@ def call_from_threads():
 def test_threads_may_record_functions_of_one_model_at_once():
     for _ in range(10):
         call_from_threads()
-
-
-def test_a_thread_may_use_a_model_that_another_records():
-    layer, values = nn.Linear(2, 2), normal(2, 2)
-    expected = [layer(values).tolist(), layer.weight.tolist(), (layer.weight + values).tolist()]
-    found = queue.SimpleQueue()
-
-    def uses():
-        for use in (layer, lambda x: layer.weight, lambda x: layer.weight + x):
-            found.put(use(values).tolist())
-
-    def recorded(x):
-        other = threading.Thread(target=uses)
-        other.start()
-        other.join()
-        return layer(x).detach()
-
-    compiled = gg.compile(recorded)
-    same(compiled(values), layer(values).detach())
-    assert [found.get() for _ in range(3)] == expected
 
 
 def test_a_thread_may_keep_what_it_computes_with_a_model_that_another_records():
