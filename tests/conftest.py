@@ -3,7 +3,13 @@ import os
 
 import pytest
 from libraries import each_library
-from stand_in import pytest_pycollect_makemodule, pytest_runtest_protocol  # noqa: F401
+from stand_in import (
+    in_second_process,
+    pytest_cmdline_main,  # noqa: F401
+    pytest_ignore_collect,  # noqa: F401
+    pytest_then_run_second,  # noqa: F401
+    select_for_stand_in,
+)
 
 import gpugrad
 from gpugrad.autograd.implementation import clear
@@ -20,7 +26,9 @@ def pytest_configure(config):
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` leaves tests out
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if in_second_process():
+        select_for_stand_in(config, items)
     for item in items:
         if item.get_closest_marker("fuzz"):
             item.add_marker("slow")

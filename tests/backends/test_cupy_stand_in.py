@@ -7,10 +7,9 @@ import importlib.util
 import json
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
-from stand_in import ROOT, STAND_IN, Process, environment
+from stand_in import ROOT, STAND_IN, environment
 
 
 def run(*command, stand_in, given=""):
@@ -75,48 +74,14 @@ def signatures(**options):
     return json.loads(done.stdout)
 
 
-OUTCOMES = """
-import os
-import cupy
-import pytest
-
-def test_passed():
-    assert hasattr(cupy, "_reads")
-
 @pytest.mark.slow
-def test_failed():
-    print("words")
-    assert 1 == 2
-
-class TestSkipped:
-    def test_skipped(self):
-        pytest.skip("a reason")
-
-def test_ended():
-    os._exit(7)
-"""
-
-
-def test_outcomes_come_from_the_second_process(request, tmp_path):
-    file = tmp_path / "test_outcomes.py"
-    file.write_text(OUTCOMES)
-    process = Process(request.config, (str(file),))
-    reports = {}
-    for remote_id, marks in process.tests:
-        item = SimpleNamespace(
-            remote_id=remote_id, nodeid=remote_id, location=(remote_id, None, remote_id)
-        )
-        reports[remote_id.rpartition("_")[2]] = *process.run(item, None), marks
-    process.end()
-    outcomes = {name: [r.outcome for r in given[:-1]] for name, given in reports.items()}
-    assert outcomes == {
-        "passed": ["passed"] * 3,
-        "failed": ["passed", "failed", "passed"],
-        "skipped": ["passed", "skipped", "passed"],
-        "ended": ["passed", "failed"],
-    }
-    assert reports["failed"][-1] == ["slow"]
-    failed = reports["failed"][1]
-    assert "assert 1 == 2" in failed.longreprtext
-    assert failed.capstdout == "words\n"
-    assert "ended with code 7" in reports["ended"][1].longreprtext
+def test_a_second_pytest_runs_what_needs_a_device():
+    """The tests in the folder of the stand-in, and those that need a GPU."""
+    paths = "tests/cupy_stand_in/test_kernels_losses.py", "tests/gpu/test_products.py"
+    options = "-k", "losses_of_rows or tf32", "--collect-only", "-q"
+    done = run("-m", "pytest", *paths, *options, stand_in=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = done.stdout.split("On the stand-in for CuPy:")
+    for name in ("test_losses_of_rows", "test_tf32"):
+        assert name in second
+        assert name not in first

@@ -1,6 +1,5 @@
 """The steps of recurrent layers by the library have the bits of the definitions."""
 
-import os
 import threading
 from itertools import product
 
@@ -227,15 +226,3 @@ def test_other_threads_of_python_go_on_meanwhile(monkeypatch):
         count += 1
     thread.join()
     assert count > 1000
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Python 3.12, about threads and fork
-def test_a_fork_can_compute(number):  # noqa: F811
-    args = arguments("lstm", (9, 64, 32, 128), np.float32, (1, 1, 1), "ordinary")
-    twin = _lstm.op.twins["numpy"]["forward"].twin
-    expected = twin(xp, *args, reverse=False)[0]
-    child = os.fork()
-    if not child:
-        os._exit(0 if np.array_equal(twin(xp, *args, reverse=False)[0], expected) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -315,18 +315,6 @@ def test_a_limit_by_threadpoolctl(limit, monkeypatch):
     assert (seen == [1]) is (limit == 1)
 
 
-def test_a_fork_can_compute():
-    if not hasattr(os, "fork"):
-        pytest.skip("needs fork")
-    x = values((300, 1024), np.float32, "ordinary", 0)
-    expected = np.add.reduce(x, 1)
-    assert_same(xp.sum(x, axis=1), expected)
-    child = os.fork()
-    if not child:
-        os._exit(0 if np.array_equal(xp.sum(x, axis=1), expected) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="preloads the sanitizers of gcc")
 @pytest.mark.parametrize("parts", [["rows", "tiles"], ["products", "recurrent"]], ids="_".join)

@@ -19,8 +19,12 @@ MODULES = (
     "cupy._core cupy._core._routines_linalg cupyx"
 )
 CLASSES = (
-    "cupy.ndarray cupy.ufunc cupy.cuda.Device cupy.cuda.Event cupy.cuda.MemoryPool cupy.cuda.Stream"
+    "cupy.ndarray cupy.ufunc cupy.RawKernel cupy.RawModule cupy.cuda.Device cupy.cuda.Event "
+    "cupy.cuda.Graph cupy.cuda.MemoryPointer cupy.cuda.MemoryPool cupy.cuda.Stream "
+    "cupy.cuda.memory.PooledMemory"
 )
+# Classes whose objects only CuPy makes.
+MADE_BY_CUPY = "ndarray ufunc MemoryAsync PooledMemory UnownedMemory"
 
 
 def public_names(owner):
@@ -36,7 +40,7 @@ def parameters(function, name):
     """Return names, kinds and whether there is a default; from docstrings only the names."""
     if isinstance(function, str):
         return names_in(function, name)
-    is_known = callable(function) and not inspect.isclass(function)
+    is_known = callable(function) and name not in MADE_BY_CUPY.split()
     if name.startswith("__") or not is_known or type(function).__name__ == "ufunc":
         return None
     try:

@@ -95,33 +95,11 @@ def test_another_thread_that_waits_for_the_device_spoils_the_capture():
     assert in_a_thread(cupy.cuda.Device().synchronize) is None
 
 
-def test_a_pool_frees_its_memory_where_cuda_has_none(monkeypatch):
-    """Also while a stream is captured, which makes what was captured use freed memory."""
-    pool = cupy.cuda.MemoryPool()
-    with cupy.cuda.using_allocator(pool.malloc):
-        cupy.empty(1000, "u1")
-        assert pool.free_bytes() == 1024
-        monkeypatch.setattr(cupy.cuda.memory, "CAPACITY", cupy.cuda.memory.taken(0) + 2048)
-        cupy.empty(3000, "u1")
-        assert pool.total_bytes() == 3072
-        with pytest.raises(cupy.cuda.memory.OutOfMemoryError, match="allocating 4,096 bytes"):
-            cupy.empty(4000, "u1")
-
-
 def replay(graph):
     """Make the arguments follow, launch it, and return what it keeps."""
     graph.follow()
     graph.launch()
     return [x.get() for x in graph.kept]
-
-
-def test_a_graph_whose_memory_was_freed():
-    x = cupy.ones(3)
-    graph, pool = captured(lambda: x + 1)
-    launch(graph)
-    pool.free_all_blocks()
-    with pytest.raises(RuntimeError, match="memory that the graph uses was freed"):
-        launch(graph)
 
 
 def test_a_graph_whose_workspace_was_freed(monkeypatch):
@@ -138,70 +116,6 @@ def test_a_graph_whose_workspace_was_freed(monkeypatch):
 def in_usual_pool(function):
     with cupy.cuda.using_allocator():
         function()
-
-
-def test_nothing_is_done_before_the_launch():
-    x, y, made = cupy.zeros(3), cupy.zeros(3), []
-    graph, _ = captured(lambda: made.append(cupy.add(x, 1, out=y) + 1))
-    assert (y.get() == 0).all()
-    assert np.isnan(made[0].get()).all()
-    for _ in range(2):
-        launch(graph)
-        assert (y.get() == 1).all()
-        assert (made[0].get() == 2).all()
-
-
-def test_launches_have_the_numbers_and_the_addresses_of_the_capture():
-    source, other, target, factor = cupy.ones(3), cupy.full(3, 5.0), cupy.zeros(3), 2.0
-    holder = {"source": source}
-    graph, _ = captured(lambda: cupy.multiply(holder["source"], factor, out=target))
-    factor, holder["source"] = 7.0, other
-    launch(graph)
-    assert (target.get() == 2).all()
-    source[...] = 3.0  # values are those of the launch
-    launch(graph)
-    assert (target.get() == 6).all()
-
-
-def test_memory_of_the_pool_is_used_again():
-    """What is freed while capturing is overwritten by what is computed afterwards."""
-    x, kept = cupy.ones(100), []
-
-    def work():
-        first = x + 1
-        kept.append(first.data.ptr)
-        kept.append(first * 2)
-        del first
-        kept.append(x + 10)
-
-    graph, pool = captured(work)
-    launch(graph)
-    address, twice, again = kept
-    assert again.data.ptr == address
-    assert (twice.get() == 4).all()
-    assert (again.get() == 11).all()
-    assert pool.total_bytes() == 2 * 1024
-
-
-def test_work_on_another_device_is_not_captured():
-    x = cupy.zeros(3)
-    with cupy.cuda.Device(1):
-        y = cupy.zeros(3)
-
-    def work():
-        with cupy.cuda.Device(1):
-            cupy.add(y, 1, out=y)
-        with pytest.raises(ValueError, match="device"):
-            cupy.add(y, 1)
-        cupy.add(x, 1, out=x)
-
-    graph, _ = captured(work)
-    assert (x.get() == 0).all()
-    for _ in range(2):
-        launch(graph)
-    assert (x.get() == 2).all()
-    with cupy.cuda.Device(1):
-        assert (y.get() == 1).all()
 
 
 def on(device, values):
@@ -273,18 +187,6 @@ def test_the_usual_pool_leaves_memory_for_a_graph(available, monkeypatch):
         double(on("cuda", [1.0]))
     assert [program.call_by_call for program in double._programs] == [None]
     assert (pool.free_bytes() < 400_000) == (not available)
-
-
-def test_an_attempt_uses_the_memory_of_the_one_before():
-    calls = []
-
-    def work():
-        calls.append(1)
-        return [cupy.ones(1000) * 2]
-
-    graph = graphs.Graph(work, warm_up=lambda: None)
-    assert len(calls) == 2  # the first takes memory
-    assert (replay(graph)[0] == 2).all()
 
 
 @pytest.fixture
@@ -424,24 +326,6 @@ def test_a_capture_that_another_thread_has_spoilt_is_repeated(spoilt):
     assert len(calls) == spoilt + 1
     replay(graph)
     assert (x.get() == 1).all()
-
-
-def test_a_compiled_function_stays_a_graph_when_its_capture_was_spoilt(monkeypatch):
-    calls = []
-    begin = cupy.cuda.Stream.begin_capture
-
-    def begin_capture(self, mode=None):
-        begin(self, mode)
-        calls.append(1)
-        if len(calls) == 1:
-            in_a_thread(cupy.cuda.Device().synchronize)
-
-    monkeypatch.setattr(cupy.cuda.Stream, "begin_capture", begin_capture)
-    double = gg.compile(lambda x: x * 2)
-    for _ in range(3):
-        assert double(on("cuda", 1.5)).item() == 3
-    assert [program.call_by_call for program in double._programs] == [None]
-    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("why", ["spoilt", "memory"])

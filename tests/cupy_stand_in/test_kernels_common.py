@@ -94,54 +94,6 @@ def test_reductions_of_a_block(dtype, threads):
     assert np.isnan(out.get()[:2].astype("float64")).all()
 
 
-def test_exchanges_of_a_warp():
-    source = """
-        extern "C" __global__ void exchange(int* out)
-        {
-            int i = threadIdx.x, lane = i % 32;
-            out[i] = __shfl_sync(0xffffffff, i, 5);
-            out[i + 64] = __shfl_down_sync(0xffffffff, i, 3);
-            out[i + 128] = __shfl_up_sync(0xffffffff, i, 3);
-            out[i + 192] = __shfl_xor_sync(0xffffffff, i, 6, 8);
-            out[i + 256] = (int)__ballot_sync(0xffffffff, i % 3 == 0);
-            // Halves of a warp go their own ways.
-            unsigned half = lane < 16 ? 0xffff : 0xffff0000;
-            out[i + 320] = lane;
-            for (int k = 0; k < (lane < 16 ? 3 : 1); k++)
-                out[i + 320] = __shfl_xor_sync(half, out[i + 320], 1);
-            __syncwarp();
-        }
-    """
-    out = cupy.zeros((6, 64), "int32")
-    kernel("exchange", source)((1,), (64,), (out,))
-    i = np.arange(64)
-    lane, warp = i % 32, i // 32 * 32
-    expected = [
-        warp + 5,
-        np.where(lane + 3 < 32, i + 3, i),
-        np.where(lane >= 3, i - 3, i),
-        i ^ 6,
-        [sum(((w + k) % 3 == 0) << k for k in range(32)) for w in warp],
-        lane ^ 1,
-    ]
-    assert np.array_equal(out.get(), np.array(expected, np.int64).astype(np.int32))
-
-
-def test_grids_and_blocks_of_three_axes():
-    source = """
-        extern "C" __global__ void place(long long* out)
-        {
-            long long block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-            int size = blockDim.x * blockDim.y * blockDim.z;
-            int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-            atomicAdd((unsigned long long*)out + block * size + thread, 1ull);
-        }
-    """
-    out = cupy.zeros(2 * 3 * 4 * 5 * 6 * 7, "int64")
-    kernel("place", source)((2, 3, 4), (5, 6, 7), (out,))
-    assert (out.get() == 1).all()
-
-
 class TestArguments:
     SOURCE = """
         struct Two { long long n; double factor; };
@@ -208,15 +160,6 @@ class TestArguments:
             kernel("nothing", self.SOURCE)
 
 
-def test_a_view_is_where_its_first_element_is():
-    x, out = arrays()
-    out[...] = 0
-    kernel("scale", TestArguments.SOURCE)((1,), (32,), (x[10:], out[20:], 5, 1.0))
-    expected = np.zeros(1000, np.float32)
-    expected[20:25] = x.get()[10:15]
-    assert np.array_equal(out.get(), expected)
-
-
 # Mistakes in kernels that a GPU may not report
 WRONG = {
     "not all threads of a block come to the barrier": "if (i < 40) __syncthreads();",
@@ -242,46 +185,3 @@ def test_errors(message):
     with pytest.raises(RuntimeError, match=f"wrong: .*{message}"):
         wrong((1,), (64,), arrays())
     kernel("scale", TestArguments.SOURCE)((1,), (64,), (*arrays(), 1000, 2.0))  # kernels still run
-
-
-MUTATIONS = {
-    "the barrier before the sums are read": (
-        "if (lane == 0) parts[warp] = x;\n    __syncthreads();",
-        "if (lane == 0) parts[warp] = x;",
-    ),
-    "the barrier before the sums are written": (
-        "__syncthreads();  // until an earlier sum has been read",
-        "",
-    ),
-    "the index of a sum": ("parts[warp] = x", "parts[lane] = x"),
-    "the number of sums": ("lane < warps ?", "lane <= warps ?"),
-    "the first step of a warp": ("int step = 16", "int step = 8"),
-}
-
-
-@pytest.mark.parametrize("mutation", MUTATIONS)
-def test_a_mistake_is_noticed(mutation):
-    """The tests above fail if the shared code lacks this."""
-    right, wrong = MUTATIONS[mutation]
-    assert right in COMMON
-    code = COMMON.replace(right, wrong) + REDUCE + TWICE
-    x, out = arrays(500)
-    expected = x.get().sum()
-    module = cupy.RawModule(code=code, options=loader.options("float32"))
-    sums = []
-    for name in ("reduce", "twice"):
-        for _ in range(2):  # the threads run in different orders
-            module.get_function(name)((1,), (96,), (x, out, 500))
-            sums.append(out.get()[0] if name == "reduce" else out.get()[0] / 3)
-    assert not np.allclose(sums, expected, rtol=1e-5)
-
-
-TWICE = """
-    extern "C" __global__ void twice(const T* x, T* out, long long n)
-    {
-        A sum = 0;
-        for (long long i = threadIdx.x; i < n; i += blockDim.x) sum += load(x + i);
-        A once = block_sum(sum), again = block_sum(2 * sum);
-        if (threadIdx.x == 0) store(out, once + again);
-    }
-"""

@@ -3,7 +3,6 @@
 from collections import Counter
 
 import cupy
-import numpy as np
 import pytest
 from cupy._traffic import traffic
 from definitions import agree, by_definition, by_twin, declines, numbers, on_device
@@ -55,19 +54,6 @@ def test_what_is_left_to_the_definitions():
         out = op.twins["cupy"]["forward"](xp, *inputs, reverse=False)
         kept = *inputs[:3], *inputs[5:], out, (True,) * len(inputs), False
         assert declines(op, "joint", [None] * (len(out) - 1) + [out[-1]], *kept)
-
-
-@pytest.mark.parametrize("name", OPS)
-def test_second_derivatives(name):
-    found = []
-    for device in ("cuda", "cpu"):
-        inputs = inputs_of(name, np.dtype("float64"), (3, 2, 2, 3), (1, 1), True)
-        inputs = [gg.tensor(x, device=device, requires_grad=True) for x in inputs]
-        out = getattr(gg, name)(*inputs)[0]
-        grads = gg.autograd.grad((out * out).sum(), inputs, create_graph=True)
-        found.append(gg.autograd.grad(sum((x * x).sum() for x in grads), inputs))
-    for a, b in zip(*found, strict=True):
-        np.testing.assert_allclose(a.detach().cpu().numpy(), b.numpy(), rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])

@@ -104,20 +104,6 @@ def test_convolution(x, weight, options, room, dtype, monkeypatch):
         agree(a.detach().array, b.detach().numpy(), dtype)
 
 
-def test_second_derivatives():
-    """They are convolutions too."""
-    found = []
-    for device in ("cuda", "cpu"):
-        shapes = (2, 2, 5, 4), (3, 2, 2, 2)
-        inputs = [gg.tensor(drawn(*s, dtype=np.dtype("float64")), device=device) for s in shapes]
-        inputs = [x.requires_grad_() for x in inputs]
-        out = gg.max_pool(gg.convolution(*inputs, stride=2, padding=1), size=(2, 2))
-        grads = grad((out * out).sum(), inputs, create_graph=True)
-        found.append(grad(sum((x * x).sum() for x in grads), inputs))
-    for a, b in zip(*found, strict=True):
-        np.testing.assert_allclose(a.detach().cpu().numpy(), b.numpy(), rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("images", [1, 8])
 def test_launches(images):
     """A product and the elements of windows, for each part of the images; and the bias."""

@@ -91,21 +91,9 @@ unary("exp", lambda m, x: m.exp(x), one_any, grows=True)
 unary("tanh", lambda m, x: m.tanh(x))
 unary("tanh_complex", lambda m, x: m.tanh(x / (1 + x * m.conj(x))), one_any)
 unary("sigmoid", lambda m, x: m.sigmoid(x))
-unary("tan", lambda m, x: m.tan(m.tanh(x)))
-unary("sinh", lambda m, x: m.sinh(x), grows=True)
-unary("cosh", lambda m, x: m.cosh(x), grows=True)
-unary("asin", lambda m, x: m.asin(0.75 * m.sin(x)))
-unary("acos", lambda m, x: m.acos(0.75 * m.sin(x)))
-unary("atan", lambda m, x: m.atan(x))
-unary("asinh", lambda m, x: m.asinh(x))
-unary("acosh", lambda m, x: m.acosh(x * x + 1.5), grows=True)
-unary("atanh", lambda m, x: m.atanh(0.75 * m.sin(x)))
 unary("log", lambda m, x: m.log(x * x + 0.5))
 unary("log_complex", lambda m, x: m.log(1 + x / (1 + x * m.conj(x))), one_any)
-unary("log2", lambda m, x: m.log2(x * x + 0.5), grows=True)
-unary("log10", lambda m, x: m.log10(x * x + 0.5))
 unary("log1p", lambda m, x: m.log1p(x * x))
-unary("expm1", lambda m, x: m.expm1(x), grows=True)
 unary("sqrt", lambda m, x: m.sqrt(x * x + 0.5))
 unary("sqrt_complex", lambda m, x: m.sqrt(1 + x / (1 + x * m.conj(x))), one_any)
 unary("reciprocal", lambda m, x: m.reciprocal(x * x + 0.5))
@@ -116,11 +104,6 @@ unary("cube", lambda m, x: x**3, one_any, grows=True)
 unary("affine", lambda m, x: 1.5 * x - 0.25, one_any, grows=True)
 unary("rational", lambda m, x: (2 - x) / (x * x + 2), one)
 unary("erf", lambda m, x: m.special.erf(x))
-unary("erfc", lambda m, x: m.special.erfc(x))
-unary("i0e", lambda m, x: m.special.i0e(x))
-unary("entr", lambda m, x: m.special.entr(m.sigmoid(x)))
-# Near 1 the second derivative in PyTorch is right to 9 digits only.
-unary("gammaln", lambda m, x: m.special.gammaln(x * x + 30), grows=True)
 add("gelu", one, lambda c, x: 0.5 * x * (1 + gg.special.erf(x * 2**-0.5)), lambda c, x: F.gelu(x))
 both("relu", one, lambda c, m, x: m.relu(c.away(x)))
 both("abs", one, lambda c, m, x: m.abs(c.away(x)))
@@ -296,17 +279,6 @@ add("cumulative_prod", _cumulative, lambda c, x, **static: gg.cumulative_prod(x,
     _their_products, grows=True)  # fmt: skip
 
 
-def _diff(d):
-    x = d.any(ndim=1)
-    long = [a for a, n in enumerate(d.shape(x)) if n > 1]
-    if not long:
-        x, long = d.step("concat", x, x, axis=0), [0]
-    axis = d.choose(long)
-    return (x,), {"axis": axis, "n": d.integer(1, d.shape(x)[axis] - 1)}
-
-
-both("diff", _diff, lambda c, m, x, **static: m.diff(x, **static), grows=True)
-
 # Sorting
 
 
@@ -460,43 +432,6 @@ both("einsum", _einsum, lambda c, m, *xs, subscripts: m.einsum(subscripts, *xs),
      alike=True, grows=True)  # fmt: skip
 
 
-def _tensordot(d):
-    x = d.any()
-    y = d.choose(d.where(lambda i: d.dtype(i).kind in "fc"))
-    pairs, used = [], set()
-    for a in d.permuted(range(d.ndim(x))):
-        found = [b for b in range(d.ndim(y)) if b not in used and d.shape(y)[b] == d.shape(x)[a]]
-        if found and (d.flag() or _size_left(d, x, y, pairs) > LARGEST):
-            pairs.append((a, d.choose(found)))
-            used.add(pairs[-1][1])
-    if _size_left(d, x, y, pairs) > LARGEST:
-        y, pairs = x, [(a, a) for a in range(d.ndim(x))]
-    return (x, y), {"axes": (tuple(a for a, _ in pairs), tuple(b for _, b in pairs))}
-
-
-def _size_left(d, x, y, pairs):
-    size = math.prod(d.shape(x)) * math.prod(d.shape(y))
-    for a, _ in pairs:
-        size //= d.shape(x)[a] ** 2
-    return size
-
-
-both("tensordot", _tensordot, lambda c, m, x, y, axes: m.tensordot(x, y, axes=axes),
-     alike=True, grows=True)  # fmt: skip
-
-
-def _vecdot(d):
-    x = d.any(ndim=1)
-    y = d.choose(d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == d.shape(x)))
-    return (x, y), {"axis": d.axis(x)}
-
-
-both("vecdot", _vecdot, lambda c, m, x, y, axis: m.vecdot(x, y, axis=axis),
-     alike=True, grows=True)  # fmt: skip
-both("outer", lambda d: ((d.any(), d.any()), {}),
-     lambda c, m, x, y: m.linalg.outer(x.reshape(-1)[:6], y.reshape(-1)[:6]),
-     alike=True, grows=True)  # fmt: skip
-
 # Linear algebra. Matrices are made regular, or given distinct eigenvalues or singular values.
 
 
@@ -615,13 +550,6 @@ def _norm_of(c, m, x, **static):
 both("vector_norm", _norm, _norm_of, grows=True)
 
 
-def _cross(d):
-    x = d.step("three", d.any())
-    alike = d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == d.shape(x))
-    return (x, d.choose(alike)), {}
-
-
-both("cross", _cross, lambda c, m, x, y: m.linalg.cross(x, m.sin(y)), alike=True, grows=True)
 unary("fft", lambda m, x: m.real(m.fft.fft(m.cos(x) + 0j)),
       lambda d: ((d.pick("fc", 1, exact=True),), {}), grows=True)  # fmt: skip
 
@@ -648,15 +576,6 @@ def _permute(d):
 
 
 both("permute_dims", _permute, lambda c, m, x, axes: m.permute_dims(x, axes))
-
-
-def _move(d):
-    x = d.any(ndim=1)
-    return (x,), {"source": d.axis(x), "destination": d.axis(x)}
-
-
-both("moveaxis", _move,
-     lambda c, m, x, source, destination: m.moveaxis(x, source, destination))  # fmt: skip
 
 
 def _expand(d):
@@ -754,16 +673,6 @@ def _repeated(c, m, x, repeats, axis):
 both("repeat", _repeat, _repeated)
 
 
-def _tile(d):
-    x = d.any(most=3)
-    room = LARGEST // math.prod(d.shape(x))
-    times = [(1,), (2,), (2, 1), (1, 2), (3,), (2, 1, 2)]
-    return (x,), {"repetitions": d.choose([t for t in times if math.prod(t) <= room])}
-
-
-both("tile", _tile, lambda c, m, x, repetitions: m.tile(x, repetitions))
-unary("three", lambda m, x: m.tile(x.reshape(-1)[:1], (3,)) * m.asarray([0, 1, 2], dtype=x.dtype),
-      one_any)  # fmt: skip
 for _name in ("tril", "triu"):
     both(_name, lambda d: ((d.any(ndim=2),), {"k": d.integer(-2, 2)}),
          lambda c, m, x, k, name=_name: getattr(m, name)(x, k=k))  # fmt: skip

@@ -7,6 +7,8 @@ a global changed that the loss depends on. Some average their weights, and some 
 precision with a `GradScaler`. Everything that training changes is compared after every step.
 """
 
+from functools import partial
+from itertools import cycle
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,6 +57,12 @@ OPTIMIZERS = {
     "muon": lambda p: optim.Muon([x for x in p if x.ndim == 2]),
     "lion": lambda p: optim.Lion(p, weight_decay=0.1),
 }
+
+
+def two_schedules(o):
+    return [optim.lr_scheduler.ConstantLR(o, 0.5, 2), optim.lr_scheduler.ExponentialLR(o, 0.9)]
+
+
 SCHEDULES = {
     "step": lambda o: optim.lr_scheduler.StepLR(o, 2),
     "cosine": lambda o: optim.lr_scheduler.CosineAnnealingLR(o, 10),
@@ -62,6 +70,12 @@ SCHEDULES = {
     "one cycle": lambda o: optim.lr_scheduler.OneCycleLR(
         o, 0.1, total_steps=30, cycle_momentum=False),
     "lambda": lambda o: optim.lr_scheduler.LambdaLR(o, lambda epoch: 1 / (1 + epoch)),
+    "linear": lambda o: optim.lr_scheduler.LinearLR(o, 0.1, 1.0, 4),
+    "cyclic": lambda o: optim.lr_scheduler.CyclicLR(o, 0.001, 0.1, 2, cycle_momentum=False),
+    "milestones": lambda o: optim.lr_scheduler.MultiStepLR(o, [2, 3, 5], 0.5),
+    "restarts": lambda o: optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 2, 2),
+    "sequence": lambda o: optim.lr_scheduler.SequentialLR(o, two_schedules(o), [3]),
+    "chain": lambda o: optim.lr_scheduler.ChainedScheduler(two_schedules(o)),
 }  # fmt: skip
 LOSSES = {
     "cross_entropy": F.cross_entropy,
@@ -100,9 +114,10 @@ class Weights:
         return loss * self.weight.astype(loss.dtype) * self.power + shift
 
 
-def make(choices):
+def make(choices, **given):
+    """An example; what is given takes the place of what was drawn."""
     sizes = [choices.choose([3, 5, 8, 20]) for _ in range(choices.integer(1, 3))]
-    return SimpleNamespace(
+    drawn = SimpleNamespace(
         seed=choices.below(1 << 20),
         dtype=choices.choose(["float32", "float32", "float64", "float16"]),
         sizes=sizes,
@@ -124,6 +139,8 @@ def make(choices):
             for _ in range(choices.integer(4, 9))
         ],
     )
+    vars(drawn).update(given)
+    return drawn
 
 
 class Run:
@@ -212,6 +229,8 @@ class Run:
             if self.example.zero == "outside":
                 self.optimizer.zero_grad()
             result = self.step(x, y)
+            if self.average:  # counts its updates, which a compiled step cannot
+                self.average.update_parameters(self.model)
             self.found += [result["loss"].detach(), result["norm"], result["loss"].requires_grad]
             if self.average:  # outside, since it reads how many models it has averaged
                 self.average.update_parameters(self.model)
@@ -298,8 +317,9 @@ def check(example):
 
 
 @pytest.mark.filterwarnings("error")
-def test_random_training_programs_have_the_bits_of_eager_ones():
-    examples(make, check, 15)
+@pytest.mark.parametrize("optimizer, schedule", [*zip(OPTIMIZERS, cycle([None, *SCHEDULES]))])
+def test_random_training_programs_have_the_bits_of_eager_ones(optimizer, schedule):
+    examples(partial(make, optimizer=optimizer, schedule=schedule), check, 1)
 
 
 @pytest.mark.filterwarnings("error")

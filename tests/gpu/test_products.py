@@ -8,7 +8,7 @@ from itertools import product
 import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 import pytest
-from cuda_device import host_must_not_wait, on_gpu
+from cuda_device import on_gpu
 from matrices import MATRICES, STACKS, cupy, matrix, small_integers, stack, transposed
 
 import gpugrad as gg
@@ -83,16 +83,3 @@ def test_tf32():
             errors[allow] = np.abs(on_host(multiplied(x, x)) - expected).max()
         cuda.allow_tf32(allowed)
         assert errors[False] < 1e-3 < errors[True] < 1
-
-
-def test_nothing_waits():
-    x = gg.asarray(small_integers((6, 50, 40), "float32")).requires_grad_()
-    w = gg.asarray(small_integers((40, 30), "float32")).requires_grad_()
-
-    def step():
-        gg.softmax(x @ w @ w.mT @ x.mT).sum().backward()
-
-    step()
-    step()  # loads all kernels, which may wait
-    with host_must_not_wait():
-        step()

@@ -1,7 +1,6 @@
 """Training on a GPU: it gives the CPU's results, does not wait, and keeps no memory."""
 
 import gc
-import sys
 from itertools import islice
 
 import numpy as np
@@ -131,10 +130,12 @@ def test_a_transform_does_not_wait(name):
         return gg.sum(gg.softmax(x) * gg.sin(x) ** 2) + gg.max(x) * x[0]
 
     transform, x = TRANSFORMS[name], gg.random.normal((4,), dtype=gg.float64)
-    there = x.to("cuda")
+    last = cuda.device_count() - 1  # perhaps not the current device
+    there = x.to(f"cuda:{last}")
     transform(f, there)
-    with host_must_not_wait():
+    with host_must_not_wait(last):
         out = transform(f, there)
+    assert out.device == there.device
     assert_close(out.cpu().numpy(), transform(f, x).numpy(), rtol=1e-9, atol=1e-12)
 
 
@@ -190,19 +191,3 @@ def test_two_streams_at_once():
             gg.manual_seed(5)
             again.append(step(model, optimizer, *batch))
         assert_same((losses[i], settings[i][0]), (again, model))
-
-
-def test_the_program_reaches_the_same_accuracy(tmp_path, capsys, monkeypatch):
-    import train_mlp
-
-    monkeypatch.chdir(tmp_path)
-    last = []
-    for device in ("cuda", "cpu"):
-        options = ["--device", device, "--epochs", "3", "--hidden", "32"]
-        monkeypatch.setattr(sys, "argv", ["train_mlp.py", *options])
-        train_mlp.main()
-        lines = capsys.readouterr().out.splitlines()
-        rows = [line.split() for line in lines if line.startswith("epoch")]
-        last.append([float(word) for word in rows[-1] if word.replace(".", "").isdigit()])
-    assert_close(last[0], last[1], atol=5e-3)
-    assert last[0][-1] > 0.9

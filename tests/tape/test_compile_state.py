@@ -170,21 +170,6 @@ def methods_of_arguments(compile):
     return found
 
 
-@dataclasses.dataclass
-class WithOptions:
-    x: gg.Tensor
-    options: typing.Any = dataclasses.field(metadata={"static": True})
-
-
-@case
-def static_fields_of_arguments(compile):
-    f = compile(lambda given: given.x * given.options.k)
-    g = compile(lambda given: given.x * given.options)
-    options = types.SimpleNamespace(k=2.0)
-    found = after(lambda x: f(WithOptions(x, options)), lambda: setattr(options, "k", 3.0))
-    return [*found, *[g(WithOptions(gg.asarray([1, 2]), k)) for k in (1, 1.0, True)]]
-
-
 # What a function writes and returns
 
 

@@ -192,7 +192,7 @@ class TestPlacement:
 
 @pytest.mark.skipif(not has_cupy, reason="CuPy is not installed")
 class TestCuPyNames:
-    """CuPy's namespace for ops; `test_cupy_names` checks the names that gpugrad itself uses."""
+    """CuPy's namespace for ops; `test_cupy_stand_in` checks the names that gpugrad itself uses."""
 
     @pytest.fixture
     def cupy(self):

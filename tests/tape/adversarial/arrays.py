@@ -1,13 +1,13 @@
 """Raw arrays and tensors: constants of NumPy, writes in place, views, aliases, layouts, dtypes."""
 
+import functools
 import importlib.util
-from functools import partial
 
 import numpy as np
 
 import gpugrad as gg
 
-from .harness import add, normal, plays, program
+from .harness import normal, plays, program
 
 NO_BFLOAT16 = None if importlib.util.find_spec("ml_dtypes") else "ml_dtypes is not installed"
 
@@ -87,44 +87,15 @@ def integers_that_overflow(world):
 
 
 @program
-def complex_numbers(world):
-    z = gg.asarray(normal(3).numpy() + 1j * normal(3, seed=1).numpy()).requires_grad_()
+def products_with_a_transposed_weight(world):
+    table = {"w": normal(5, 7)}
+    f = world.compile(lambda x: x @ table["w"])
 
-    @world.compile
-    def f(x):
-        z.grad = None
-        y = gg.abs(z * x + gg.exp(z) * z) ** 2
-        y.sum().backward()
-        return y.detach(), gg.conj(z.detach()), z.grad * 1
-
-    world.play(f, changes=[lambda: z.detach().__imul__(1j)], watch=[z])
-
-
-COPIES = {
-    "array": np.array,
-    "asarray of another dtype": lambda a: np.asarray(a, dtype="f8"),
-    "vectorize": np.vectorize(lambda v: v * 2),
-    "nditer": lambda a: np.array([v * 2 for v in np.nditer(a)]),
-    "elements": lambda a: np.array([a[0], a[1], a[2]]),
-    "a number of an element": lambda a: np.float64(a[0] * 10),
-    "rows": lambda a: np.array([*a]),
-}
-
-
-def _copied(copy, world):
-    raw = np.array([0.5, 1.5, 2.5], np.float32)
-    of_state = world.compile(lambda x: x * gg.asarray(copy(raw)))
-    of_argument = world.compile(lambda x, a: x * gg.asarray(copy(a)))
-    of_tensor = world.compile(lambda x: x * gg.asarray(copy(x.array)))
-    x = gg.asarray(np.ones(3, np.float32))
-    for k in range(6):
-        raw[0] = k // 3
-        for f, args in ((of_state, (x,)), (of_argument, (x, raw)), (of_tensor, (x * raw,))):
-            world.call(f, *args)
-
-
-for _name, _copy in COPIES.items():
-    add(f"raw_arrays_read_by_{_name.replace(' ', '_')}", __name__, partial(_copied, _copy))
+    transposed, gaps = normal(7, 5, seed=2).numpy().T, normal(10, 14, seed=2).numpy()[::2, ::2]
+    others = transposed, gaps, np.asfortranarray(normal(5, 7, seed=4).numpy())
+    weights = [*map(gg.asarray, others), normal(5, 7, seed=5, dtype="f8")]
+    changes = [functools.partial(table.update, w=w) for w in weights]
+    world.play(f, lambda i: (normal(9, 5, seed=i),), changes=changes)
 
 
 @program

@@ -120,22 +120,6 @@ def a_custom_vjp_that_counts(world):
     world.play(swept(f, w), changes=[lambda: table.update(backward=50)], watch=[w, table])
 
 
-@program
-def a_custom_vjp_whose_rule_is_replaced(world):
-    w = leaf(3)
-    scaled = doubling(lambda x: (x * 2, None), lambda _, g: (g * 3,))
-
-    @world.compile
-    def f(x):
-        w.grad = None
-        scaled(w * x).sum().backward()
-
-    def replace(k):
-        scaled.defvjp(lambda x: (x * k, None), lambda _, g: (g * 7,))
-
-    world.play(f, changes=[partial(replace, k) for k in (2, 4)], watch=[w])
-
-
 @scenario(3, choices=(False, True))
 def a_hook_on_a_leaf_between_forward_and_backward(w):
     def play(f, x, hooked):
@@ -148,46 +132,12 @@ def a_hook_on_a_leaf_between_forward_and_backward(w):
     return lambda x: (w * x).sum(), play
 
 
-@scenario(3, choices=(2.0, 5.0))
-def a_hook_inside_that_reads_what_changes_in_between(w):
-    table = {"k": 2.0}
-
-    def f(x):
-        y = w * x
-        y.register_hook(lambda g: g * table["k"])
-        return (y * y).sum()
-
-    def play(f, x, k):
-        table["k"] = 2.0
-        y = f(x)
-        table["k"] = k
-        y.backward()
-
-    return f, play
-
-
 @scenario(3, 3, choices=((0,), (1,), (0, 1), ()))
 def only_some_inputs_of_backward(w, v):
     def play(f, x, which):
         f(x).backward(inputs=[(w, v)[k] for k in which])
 
     return lambda x: (w * v * x).sum(), play
-
-
-@program
-def backward_inside_of_backward(world):
-    w, v = leaf(3), leaf(3, seed=1)
-    f, g = world.compile(lambda x: (v * x).sum()), world.compile(lambda x: (w * w * x).sum())
-    table = {"hooked": 0}
-
-    def hook(g):
-        table["hooked"] += 1
-        with gg.enable_grad():
-            f(g.detach()).backward()
-
-    w.register_hook(hook)
-
-    world.play(swept(g, w, v), watch=[w, v, table])
 
 
 @program

@@ -66,16 +66,6 @@ def what_is_kept_on_the_compiled_function(world):
 
 
 @program
-def a_cache_whose_hits_are_counted(world):
-    @functools.lru_cache
-    def lookup(name):
-        return 2.0
-
-    world.watch(lambda: lookup.cache_info())
-    world.play(world.compile(lambda x: x * lookup("k")), changes=[lambda: lookup("m")])
-
-
-@program
 def a_cache_that_forgets_the_oldest(world):
     @functools.lru_cache(maxsize=2)
     def weight(n):

@@ -25,19 +25,6 @@ def keeps_the_last_result_in_a_nonlocal(world):
 
 
 @program
-def keeps_an_intermediate_value_in_a_nonlocal(world):
-    seen = None
-
-    @world.compile
-    def f(x):
-        nonlocal seen
-        seen = x * 3
-        return x + 1
-
-    world.play(f, watch=[lambda: seen])
-
-
-@program
 def a_cell_that_becomes_empty_and_full(world):
     k = 2.0
     f = world.compile(lambda x: x * k)

@@ -41,8 +41,6 @@ attack("the_sign_of_what_is_not_a_number",
        math.nan, -math.nan)  # fmt: skip
 attack("ranges_with_equal_items", lambda x, value: (x * value.stop + value.step, value),
        range(0, 4, 2), range(0, 3, 2), range(0, 5, 4), range(0, 8, 4))  # fmt: skip
-attack("empty_ranges", lambda x, value: (x * value.start + value.stop, value),
-       range(0), range(5, 5), range(3, 0))  # fmt: skip
 attack("tuples_with_equal_items",
        lambda x, value: (x.astype(gg.int32) * value[0] * value[1], type(value[0])),
        (1, 2), (1.0, 2), (True, 2), (1, 2.0))  # fmt: skip
@@ -53,9 +51,6 @@ def only(container):
     return item
 
 
-attack("keys_that_are_equal_tuples",
-       lambda x, value: (x.astype(gg.int32) * only(only(value)), only(only(value))),
-       {(1,): 2.0}, {(1.0,): 2.0}, {(True,): 2.0})  # fmt: skip
 attack("keys_that_are_equal_numbers",
        lambda x, value: (x.astype(gg.int32) * only(value), type(only(value))),
        {1: 2.0}, {1.0: 2.0}, {True: 2.0}, {np.int64(1): 2.0})  # fmt: skip
@@ -66,9 +61,6 @@ attack("frozen_sets_with_equal_items",
        frozenset({1}), frozenset({1.0}), frozenset({True}))  # fmt: skip
 attack("sets_with_equal_items", lambda x, value: (x.astype(gg.int32) * only(value), type(value)),
        {1}, {1.0}, {True}, frozenset({1}))  # fmt: skip
-attack("frozen_sets_of_equal_tuples",
-       lambda x, value: (x.astype(gg.int32) * only(only(value)), only(only(value))),
-       frozenset({(1,)}), frozenset({(1.0,)}))  # fmt: skip
 
 
 def the_order_of_sets(x, value):
@@ -162,5 +154,3 @@ attack("objects_that_are_equal",
 attack("types_as_values", lambda x, value: x * KINDS[value], float, int, bool, tuple, str)
 attack("built_in_functions_as_values", lambda x, value: x * len(value.__name__),
        len, abs, max, math.sin, math.cos)  # fmt: skip
-attack("texts_that_are_equal_are_one", lambda x, value: x * len(value),
-       "1" * 3, str(111), "111 ".strip())  # fmt: skip

@@ -83,26 +83,6 @@ def labels_that_are_out_of_range(world):
 
 
 @program
-def labels_that_are_out_of_range_and_unused(world):
-    @world.compile
-    def f(x, labels):
-        functional.cross_entropy(x, labels)
-        return x + 1
-
-    world.play(f, labelled(2, 4, 6), calls=9)
-
-
-@program
-def a_matrix_that_is_singular(world):
-    @world.compile
-    def f(x):
-        gg.linalg.inv(x)
-        return gg.linalg.solve(x, GOOD)
-
-    world.play(f, lambda i: (gg.zeros((3, 3)) if i in (1, 4, 5) else GOOD * (i + 1.0),), calls=9)
-
-
-@program
 def shapes_that_do_not_fit(world):
     w, calls = normal(3), []
 

@@ -41,21 +41,6 @@ def a_region_inside_that_is_switched(world):
     world.play(f, batches, changes=changes, watch=[net])
 
 
-@program
-def a_region_that_is_entered_twice(world):
-    net, region = model(3, 3, 2), gg.amp.autocast(dtype=gg.float16)
-
-    @world.compile
-    def f(x):
-        with region:
-            y = net(x)
-            with gg.amp.autocast(enabled=False):
-                z = net(x)
-        return y.detach(), z.detach(), gg.amp.is_autocast_enabled()
-
-    world.play(f, batches)
-
-
 def scaled(world, **options):
     net, table = model(3, 4, 1), {"clip": None}
     optimizer = optim.NAdam(net.parameters(), lr=0.1)
@@ -98,12 +83,6 @@ def options_of_a_scaler_that_change(world):
         lambda: optimizer.param_groups[0].update(lr=0.0),
     )
     world.play(step, batches, changes=changes)
-
-
-@program
-def a_scaler_that_is_updated_outside(world):
-    step, scaler, *_ = scaled(world)
-    world.play(step, batches, changes=[lambda: scaler.update(64.0), lambda: scaler.update(2.0**20)])
 
 
 @program

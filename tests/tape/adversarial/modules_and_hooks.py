@@ -33,18 +33,6 @@ def training_and_evaluation(world):
 
 
 @program
-def a_mode_that_the_function_sets(world):
-    net = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.3))
-
-    @world.compile
-    def f(x):
-        net.train(not net.training)
-        return net(x).detach()
-
-    world.play(f, batches, changes=[net.eval, net.train], watch=[net])
-
-
-@program
 def a_buffer_that_is_rebound_inside(world):
     class Net(nn.Module):
         def __init__(self):
@@ -95,17 +83,6 @@ def an_attribute_that_is_added(world):
 
 
 @program
-def a_forward_of_a_class_is_replaced(world):
-    class Net(nn.Module):
-        def forward(self, x):
-            return x * 2
-
-    net = Net()
-    f = world.compile(lambda x: net.forward(x))
-    world.play(f, changes=[lambda: setattr(Net, "forward", lambda self, x: x * 3)])
-
-
-@program
 def forward_hooks_that_come_and_go(world):
     net, log, handles = model(3, 3), [], []
 
@@ -120,15 +97,6 @@ def forward_hooks_that_come_and_go(world):
         lambda: handles.pop(0).remove(),
     )
     world.play(world.compile(lambda x: net(x).detach()), batches, changes=changes, watch=[log])
-
-
-@program
-def forward_hooks_that_keep_activations(world):
-    net, kept = model(3, 4, 2), {}
-    for i, layer in enumerate(net):
-        layer.register_forward_hook(lambda m, args, y, i=i: kept.update({i: y.detach()}))
-    world.watch(kept)
-    world.play(world.compile(lambda x: net(x).detach()), batches, changes=[kept.clear])
 
 
 @program

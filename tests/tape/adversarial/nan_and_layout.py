@@ -79,19 +79,6 @@ def slopes_that_are_infinite_and_cotangents_from_outside(world):
     world.play(whole, lambda i: ([0.0, 1.0, -0.0, 2.0][i % 4], i % 3), calls=12)
 
 
-@program
-def gradients_with_explicit_cotangents(world):
-    w = gg.asarray([0.0, 1.0, 4.0]).requires_grad_()
-    f = world.compile(lambda: (gg.sqrt(w), gg.log(w)))
-
-    def whole(a, b):
-        return gg.autograd.grad(f(), [w], [gg.asarray(a), gg.asarray(b)])
-
-    zeros, ones, some = [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 0.0]
-    pairs = (ones, ones), (zeros, ones), (some, zeros), (zeros, zeros), (ones, some)
-    world.play(whole, lambda i: pairs[i % 5], calls=15)
-
-
 def sums_whose_order_shows(x):
     sums = x.sum(), x.sum(0), x.mean(1), x.T.sum(0)
     return *sums, gg.cumulative_sum(x, axis=1), (x + 1e8) - 1e8

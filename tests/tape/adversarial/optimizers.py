@@ -59,15 +59,6 @@ def momentum_on_and_off(world):
 
 
 @program
-def an_option_that_is_a_number_or_none(world):
-    w, optimizer = setting(functools.partial(optim.Adafactor, lr=0.1))
-    world.play(
-        training(world, w, optimizer),
-        changes=[put(optimizer, eps=eps) for eps in ((0.1, 1e-3), (0.1, 0.5), (None, 0.5))],
-    )
-
-
-@program
 def an_option_that_is_a_name(world):
     w = leaf(3, 2)
     optimizer = optim.Muon([w], lr=0.1)
@@ -84,18 +75,6 @@ def options_of_adam(world):
         {"amsgrad": False},
     )  # fmt: skip
     world.play(training(world, w, optimizer), changes=[put(optimizer, **o) for o in options])
-
-
-@program
-def state_that_is_saved_and_loaded(world):
-    w, optimizer = setting(ADAM)
-    saved = []
-    changes = (
-        lambda: saved.append(optimizer.state_dict()),
-        put(optimizer, lr=0.5, eps=1.0),
-        lambda: optimizer.load_state_dict(saved[0]),
-    )
-    world.play(training(world, w, optimizer), changes=changes)
 
 
 @program
@@ -198,22 +177,6 @@ def a_step_with_a_closure(world):
 
 
 @program
-def a_compiled_closure_of_a_step(world):
-    w, optimizer = setting(functools.partial(optim.LBFGS, lr=0.5, max_iter=3))
-    table = {"k": 1.0}
-
-    @world.compile
-    def closure():
-        optimizer.zero_grad()
-        loss = ((w * table["k"] - 1) ** 2).sum()
-        loss.backward()
-        return loss
-
-    changes = lambda: table.update(k=2.0), lambda: w.detach().__imul__(0)
-    world.play(lambda: optimizer.step(closure).detach(), lambda i: (), changes=changes, watch=[w])
-
-
-@program
 def an_optimizer_of_the_program(world):
     class Plain(optim.Optimizer):
         gain = 1.0
@@ -237,17 +200,11 @@ def an_optimizer_of_the_program(world):
 
 
 @program
-def a_subclass_whose_step_counts(world):
-    class Counting(optim.SGD):
-        steps = 0
-
-        def step(self, closure=None):
-            self.steps += 1
-            return super().step(closure)
-
-    w, optimizer = setting(functools.partial(Counting, lr=0.1))
-    world.watch(lambda: optimizer.steps)
-    world.play(training(world, w, optimizer), changes=[lambda: setattr(optimizer, "steps", 0)])
+def a_plateau_inside(world):
+    w, optimizer = setting(functools.partial(optim.SGD, lr=0.5, momentum=0.1))
+    schedule = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
+    step = training(world, w, optimizer, after=lambda: schedule.step(1.0))
+    world.play(step, changes=[put(optimizer, lr=1.0)], calls=9)
 
 
 # Numbers that the function looks at

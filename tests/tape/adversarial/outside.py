@@ -8,40 +8,7 @@ import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.nn import functional as F
 
-from .harness import SHAPE, error_of, leaf, model, normal, program, scenario
-
-
-@program
-def an_adversarial_network(world):
-    generator, critic = model(3, 4, 3), model(3, 4, 1, seed=7)
-    of_generator = optim.SGD(generator.parameters(), lr=0.1)
-    of_critic = optim.Adam(critic.parameters(), lr=0.1)
-
-    @world.compile
-    def losses(z, real):
-        fake = generator(z)
-        false = (critic(fake.detach()) ** 2).mean() + ((critic(real) - 1) ** 2).mean()
-        return false, ((critic(fake) - 1) ** 2).mean()
-
-    def step(z, real, order):
-        of_generator.zero_grad()
-        of_critic.zero_grad()
-        false, true = losses(z, real)
-        if order == 0:
-            false.backward()
-            of_critic.step()
-            return error_of(true.backward)
-        true.backward()
-        of_generator.step()
-        of_critic.zero_grad()
-        false.backward()
-        of_critic.step()
-        return None
-
-    world.watch(generator, critic)
-    world.play(
-        step, lambda i: (normal(2, 3, seed=i), normal(2, 3, seed=i + 50), i % 4 // 2), calls=12
-    )
+from .harness import SHAPE, error_of, scenario
 
 
 def writes(w, x, choice):
@@ -91,19 +58,6 @@ def writes_before_backward_to_what_was_copied(w):
     return f, partial(writes_between, w)
 
 
-COTANGENTS = normal(3, 3, seed=50), normal(3, 3, seed=51).T, normal(3, 3, seed=52)[::-1]
-COTANGENTS += gg.broadcast_to(normal(3, seed=53), (3, 3)), gg.zeros((3, 3))
-
-
-@scenario(SHAPE, choices=COTANGENTS)
-def layouts_of_two_cotangents(w):
-    def play(f, x, g):
-        a, b = f(x)
-        return gg.autograd.grad([a, b], [w], [g, g.T])
-
-    return lambda x: (gg.softmax(w @ x, -1), (w @ x).T), play
-
-
 @scenario(SHAPE, choices=(False, True))
 def second_derivatives(w):
     def play(f, x, retain):
@@ -116,22 +70,6 @@ def second_derivatives(w):
         return x.grad, error_of(y.backward), [g.detach() for g in (*first, *second)]
 
     return lambda x: (gg.tanh(w @ x) * x).sum(), play
-
-
-@scenario(SHAPE, SHAPE)
-def second_derivatives_of_some_results(w, v):
-    def f(x):
-        h = w * x
-        return gg.exp(h).sum(), (h * v).sum(), h
-
-    def play(f, x, _):
-        a, b, h = f(x)
-        (g,) = gg.autograd.grad([a], [h], create_graph=True)
-        (g * g).sum().backward(retain_graph=True)
-        b.backward()
-        return error_of(a.backward)
-
-    return f, play
 
 
 @scenario(SHAPE, SHAPE, choices=range(5))
@@ -159,17 +97,6 @@ def gradients_with_respect_to_results(w):
         return found, gg.autograd.grad([y], [h], [x], retain_graph=True), error_of(loss.backward)
 
     return f, play
-
-
-@scenario(SHAPE)
-def an_unused_input(w):
-    def play(f, x, _):
-        y = f(x)
-        other = leaf(3)
-        found = gg.autograd.grad([y], [w, other], allow_unused=True, retain_graph=True)
-        return found, error_of(gg.autograd.grad, [y], [other]), error_of(y.backward)
-
-    return lambda x: (w * x).sum(), play
 
 
 @scenario(SHAPE, choices=range(4))
@@ -217,49 +144,6 @@ def hooks_on_results_of_which_others_are_made(w):
     return f, play
 
 
-@scenario(SHAPE, choices=(False, True))
-def gradients_of_results_that_are_retained(w):
-    def f(x):
-        h = gg.exp(w * x)
-        return h, (h * h).sum()
-
-    def play(f, x, both):
-        h, loss = f(x)
-        h.retain_grad()
-        if both:
-            loss.retain_grad()
-        loss.backward()
-        return h.grad, loss.grad
-
-    return f, play
-
-
-@scenario(SHAPE, choices=(1, 2, 3))
-def several_calls_in_one_graph(w):
-    def play(f, x, n):
-        y = x
-        for _ in range(n):
-            y = f(y) + (w * w) * 0.5
-        y.sum().backward()
-
-    return lambda x: gg.tanh(w @ x), play
-
-
-@scenario(SHAPE, choices=((False, False), (False, True), (True, False), (True, True)))
-def passes_with_and_without_retain_graph(w):
-    def f(x):
-        h = gg.exp(w * x)
-        return h.sum(), (h @ h).sum(), gg.linalg.qr(h)[1].sum()
-
-    def play(f, x, choice):
-        a, b, c = f(x)
-        return [
-            error_of(y.backward, retain_graph=r) for y, r in zip((a, b), choice, strict=True)
-        ] + [error_of(y.backward) for y in (c, a, b)]
-
-    return f, play
-
-
 @scenario(SHAPE, choices=range(3))
 def one_of_several_outputs_of_an_op(w):
     def f(x):
@@ -273,39 +157,6 @@ def one_of_several_outputs_of_an_op(w):
         return error_of(q.sum().backward), error_of(rows[1].sum().backward)
 
     return f, play
-
-
-@scenario(SHAPE, choices=(False, True))
-def zeros_beside_infinite_slopes(w):
-    def f(x):
-        y = gg.sqrt(gg.abs(w) * 0 * x)
-        return y, F.relu(y), gg.max(w * x, axis=0)
-
-    def play(f, x, explicit):
-        a, b, c = f(x)
-        if explicit:
-            return a.backward(gg.zeros((3, 3)), retain_graph=True), c.sum().backward()
-        ((a * 0).sum() + (b * 0).sum() + c.sum()).backward()
-        return None
-
-    return f, play
-
-
-@program
-def batch_normalization_and_dropout(world):
-    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1))
-    for i, p in enumerate(net.parameters()):
-        p.array[...] = normal(*p.shape, seed=i).array
-    f = world.compile(lambda x: net(x))
-
-    def whole(x):
-        for p in net.parameters():
-            p.grad = None
-        a, b = f(x), f(x + 1)
-        (a.sum() + (b * b).sum()).backward()
-        return a.detach(), [p.grad for p in net.parameters()]
-
-    world.play(whole, lambda i: (normal(5, 3, seed=i),), watch=[net])
 
 
 @scenario(SHAPE, SHAPE)
@@ -336,14 +187,6 @@ def a_checkpoint(w):
         return error_of(y.sum().backward), error_of(other.backward), x.grad
 
     return f, play
-
-
-@scenario(SHAPE, choices=(1.0, 2.0))
-def a_checkpoint_that_reads_an_argument(w):
-    def f(x):
-        return gg.checkpoint(lambda h: gg.tanh(h @ x) * w, w * 2).sum()
-
-    return f, lambda f, x, scale: f(x * scale).backward()
 
 
 @scenario(3)

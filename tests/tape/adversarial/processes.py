@@ -5,10 +5,9 @@ import os
 import pickle
 import sys
 
-import gpugrad as gg
 from gpugrad import optim
 
-from .harness import bits, in_child, leaf, missing, model, normal, program, training
+from .harness import bits, in_child, missing, model, normal, program, training
 
 NO_FORK = missing(os, "fork", "waitpid") or (
     "fork is not safe" if sys.platform == "darwin" else None
@@ -45,24 +44,6 @@ def a_child_that_trains_on(world):
     world.play(whole, lambda i: (normal(4, 3, seed=i),), watch=[net, optimizer])
 
 
-@program(needs=NO_FORK)
-def a_child_that_is_the_first_to_call(world):
-    table = {"k": 2.0}
-    f = world.compile(lambda x: x * table["k"])
-
-    def whole(x):
-        return in_child(lambda: bits([f(x), f(x * 2), f(x * 3), f(x * 4)]))
-
-    world.play(whole, changes=[lambda: table.update(k=3.0)])
-
-
-@program(needs=NO_FORK)
-def a_child_that_draws(world):
-    f = world.compile(lambda x: x + gg.random.normal(3))
-    world.watch(gg.random.default_generator)
-    world.play(lambda x: (in_child(lambda: bits(f(x))), f(x), in_child(lambda: bits(f(x)))))
-
-
 @program(needs=NO_FORK, in_child=True)
 def a_function_that_forks(world):
     @world.compile
@@ -82,26 +63,6 @@ def the_number_of_the_process(world):
     world.play(lambda x: (f(x), in_child(lambda: bits(f(x))), f(x)))
 
 
-@program(needs=NO_FORK)
-def backward_in_a_child(world):
-    w = leaf(3)
-    f = world.compile(lambda x: (gg.exp(w) * x).sum())
-
-    def whole(x):
-        w.grad = None
-        y = f(x)
-
-        def there():
-            y.backward()
-            return bits(w)
-
-        found = in_child(there)
-        y.backward()
-        return found
-
-    world.play(whole, watch=[w])
-
-
 @program
 def a_copy_of_what_is_reached(world):
     net = model(3, 3)
@@ -114,19 +75,6 @@ def a_copy_of_what_is_reached(world):
         return f(net, x), f(other, x), f(again, x)
 
     world.play(whole, lambda i: (normal(4, 3, seed=i),))
-
-
-@program
-def a_copy_of_the_compiled_function(world):
-    table = {"k": 2.0}
-    f = world.compile(lambda x: x * table["k"])
-    copies = []
-
-    def whole(x):
-        copies.append(copy.copy(f))
-        return [g(x) for g in (*copies[-2:], f)]
-
-    world.play(whole, changes=[lambda: table.update(k=3.0)])
 
 
 @program

@@ -19,7 +19,7 @@ import numpy as np
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import add, leaf, normal, program, training, uses
+from .harness import add, normal, plays, program, uses
 
 
 def raw_numbers(*values):
@@ -27,7 +27,7 @@ def raw_numbers(*values):
 
 
 def uses_of_one(name, use, make=raw_numbers, changes=None):
-    """Programs in which a function uses an array that it names, and one that it is given."""
+    """Programs in which a function uses an array that it names, one given, and a tensor's."""
     changes = changes or [lambda a: a.__setitem__(0, 5.0), lambda a: a.fill(2.0)]
 
     def runs(is_named, world):
@@ -40,6 +40,9 @@ def uses_of_one(name, use, make=raw_numbers, changes=None):
 
     add(f"{name}_of_state", __name__, functools.partial(runs, True))
     add(f"{name}_of_argument", __name__, functools.partial(runs, False))
+    if make is raw_numbers:
+        given = [gg.asarray(raw_numbers(0.5 + k, 1.5, 2.5)) for k in range(4)]
+        plays(f"{name}_of_a_tensor", lambda x: x * use(x.array), lambda i: (given[i // 2],))
 
 
 USES = {
@@ -74,6 +77,11 @@ USES = {
     "pattern_matching": lambda a: _matched(a),
     "ops_of_gpugrad_alone": lambda a: gg.exp(a) + gg.sum(a),
     "gradients_of_it": lambda a: _gradient_at(a),
+    "a_copy_of_another_dtype": lambda a: np.asarray(a, dtype="f8"),
+    "vectorize": np.vectorize(lambda v: v * 2),
+    "an_array_of_elements": lambda a: np.array([a[0], a[1], a[2]]),
+    "a_number_of_an_element": lambda a: np.float64(a[0] * 10),
+    "an_array_of_rows": lambda a: np.array([*a]),
 }
 
 
@@ -278,22 +286,6 @@ def scratch_memory_that_is_named(world):
 
 
 @program
-def scratch_memory_made_inside(world):
-    @world.compile
-    def f(x):
-        scratch = np.ones(3, np.float32)
-        y = x * scratch
-        scratch += 1
-        z = x * scratch
-        view = scratch[::2]
-        u = x[::2] * view
-        scratch[0] = 9
-        return y, z, u, x[::2] * view
-
-    world.play(f)
-
-
-@program
 def an_array_over_the_memory_of_a_tensor(world):
     raw = raw_numbers()
     w = gg.asarray(raw)
@@ -379,25 +371,6 @@ uses("operators_between_raw_arrays_and_tensors",
 
 
 @program
-def tensors_as_arrays_of_numpy(world):
-    raw = raw_numbers()
-    w = normal(3, seed=5)
-    f = world.compile(lambda x: x * (np.asarray(w) + raw).sum())
-    g = world.compile(lambda x: gg.asarray(np.asarray(x) * raw))
-    world.play(lambda x: (f(x), g(x)), changes=[lambda: raw.fill(2), lambda: w.__imul__(2)])
-
-
-@program
-def many_raw_arrays_and_large_ones(world):
-    small = [np.full(3, k, np.float32) for k in range(20)]
-    large = np.ones(9_000_000, np.float32)
-    f = world.compile(lambda x: sum([x * a for a in small], x))
-    g = world.compile(lambda x: x * float(large[-1]) + large[:3])
-    changes = lambda: small[7].fill(9), lambda: large.__setitem__(-1, 4)
-    world.play(lambda x: (f(x), g(x)), changes=changes)
-
-
-@program
 def constants_that_are_returned_and_written(world):
     raw = raw_numbers()
     makes = lambda: np.exp(np.zeros(3)), lambda: gg.asarray(np.exp(raw)), lambda: gg.exp(raw)[1:]
@@ -413,43 +386,6 @@ def constants_that_are_returned_and_written(world):
             after = write if number == world.first else None
             world.play(f, lambda i, k=number: (normal(3, seed=k),), after=after, calls=1)
             world.play(g, lambda i, k=number: (normal(3, seed=k),), after=after, calls=1)
-
-
-@program
-def an_own_optimizer_with_raw_arrays(world):
-    class Scaled(optim.Optimizer):
-        def __init__(self, params, lr):
-            super().__init__(params, {"lr": lr})
-            self.scale = np.array([1.0, 0.5, 0.25], np.float32)
-
-        def check(self, group):
-            pass
-
-        def init_single(self, array, group):
-            return {"total": array * 0}
-
-        def apply_single(self, array, grad, state, step, lr):
-            state[0][...] += grad * self.scale
-            array -= lr * self.scale * state[0] / step
-            array -= self.scale * lr
-            array += np.sqrt(lr) * 0.1 + np.float32(lr)
-
-    w = leaf(3)
-    optimizer = Scaled([w], 0.1)
-
-    step = world.compile(training(optimizer, lambda x: (w * x).sum()))
-
-    rate = functools.partial(optimizer.param_groups[0].update, lr=0.5)
-    world.play(step, changes=[rate, lambda: optimizer.scale.fill(1), rate], watch=[w, optimizer])
-
-
-@program
-def layouts_of_constants_that_are_not_listed(world):
-    whole = normal(32, 32).numpy()
-    views = whole[::2], whole[:, ::2], whole[::-1], whole.T, np.broadcast_to(whole[0], (32, 32))
-    for raw in views:
-        f = world.compile(lambda x, raw=raw: gg.einsum("ij,ik->k", raw, x[: len(raw)]), state=[])
-        world.play(f, lambda i: (normal(32, 32, seed=i),), calls=4)
 
 
 # What a function may do with an argument, besides what it may do with an array that it names.
@@ -554,21 +490,3 @@ def arguments_that_share_memory(world):
     pairs = [(head, raw[3:6]), (head, head), (head, raw[1:4]), (gaps, raw[::-1][:3])]
     world.play(f, lambda i: pairs[i % 4], calls=12, watch=[w, raw])
     world.play(g, lambda i: ([raw[:3], w.array, w.array[::-1], raw[3:6]][i // 2 % 4],), calls=12)
-
-
-@program
-def transforms_over_raw_arrays(world):
-    raw = raw_numbers()
-    f = world.compile(lambda x: (gg.exp(x) * raw * raw.sum()).sum())
-    g = world.compile(lambda x: gg.grad(lambda y: (y**3 * raw).sum())(x))
-    h = world.compile(lambda x: gg.vmap(lambda y: y * raw.max())(x))
-
-    world.play(lambda x: (gg.grad(f)(x), g(x), h(x)), changes=[lambda: raw.fill(2)])
-
-
-@program
-def checked_functions_with_raw_arrays(world):
-    raw = raw_numbers()
-    f = world.compile(lambda x, a: x * a + np.exp(raw), check=1)
-    inputs = lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2))  # noqa: E731
-    world.play(f, inputs, changes=[lambda: raw.fill(2)])

@@ -3,9 +3,6 @@
 import collections
 import dataclasses
 import typing
-import weakref
-
-import numpy as np
 
 import gpugrad as gg
 
@@ -81,21 +78,6 @@ def results_that_are_gradients_of_arguments(world):
 
 
 @program
-def results_that_are_gradients_from_before(world):
-    w = leaf(3)
-    f = world.compile(lambda x: (w.grad, x.grad, x * 2))
-
-    def whole(x):
-        x = x.detach().requires_grad_()
-        w.grad = None
-        (w * x).sum().backward()
-        g, h, y = f(x)
-        return g, h, y, g is w.grad, h is x.grad
-
-    world.play(whole)
-
-
-@program
 def results_that_are_state(world):
     w, lists = normal(3, seed=9), {"seen": [1]}
     f = world.compile(lambda x: (w, x * w, lists["seen"]))
@@ -110,13 +92,6 @@ def results_that_are_state(world):
 
 uses("results_that_are_views_of_state", lambda x, w: (w[1], w.T, w.detach(), w[0] + x),
      lambda: normal(4, 3, seed=9), after=lambda result: result[0].__iadd__(1))  # fmt: skip
-
-
-@program
-def results_that_are_raw_arrays(world):
-    raw = np.arange(3.0)
-    f = world.compile(lambda x: (x, raw, x * 2))
-    world.play(lambda x: f(x.numpy()), changes=[lambda: raw.fill(7)], after=lambda r: r[2].fill(0))
 
 
 @program
@@ -201,48 +176,6 @@ def functions_that_are_generators_and_coroutines(world):
 
 
 @program
-def gradients_that_the_caller_keeps(world):
-    w, v, kept = leaf(3), leaf(3, seed=1), []
-
-    @world.compile
-    def f(x):
-        w.grad = v.grad = None
-        ((w + v) * x).sum().backward()
-
-    def whole(x):
-        f(x)
-        kept.append(w.grad)
-
-    world.play(whole, changes=[lambda: kept[-1].__imul__(0)], watch=[kept, v])
-
-
-@program
-def results_that_die_at_once(world):
-    f = world.compile(lambda x: x * 2)
-
-    def whole(x):
-        y = f(x)
-        reference = weakref.ref(y)
-        del y
-        return reference() is None
-
-    world.play(whole)
-
-
-@program
-def results_under_no_grad(world):
-    w = leaf(3)
-    f = world.compile(lambda x: w * x)
-
-    def whole(x, mode):
-        with gg.set_grad_enabled(mode):
-            y = f(x)
-        return y, y.requires_grad
-
-    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 0), calls=9)
-
-
-@program
 def results_of_which_some_are_detached(world):
     w = leaf(3)
 
@@ -271,19 +204,3 @@ def the_recording_of_gradients_is_switched_inside(world):
         return w * x
 
     world.play(lambda x: (f(x), gg.is_grad_enabled()))
-
-
-@program
-def leaves_that_are_made_inside(world):
-    @world.compile
-    def f(x):
-        y = gg.tensor(x.detach()).requires_grad_()
-        (y * y * x).sum().backward()
-        return y, y.grad
-
-    def whole(x):
-        y, g = f(x)
-        (y * 3).sum().backward()
-        return y, g, y.is_leaf
-
-    world.play(whole)

@@ -5,8 +5,6 @@ import signal
 import sys
 import threading
 
-import numpy as np
-
 import gpugrad as gg
 from gpugrad import optim
 
@@ -73,54 +71,10 @@ def grows(table):
 
 
 @rung_in_between
-def a_timer_that_appends_to_a_list(world):
-    log = [2.0]
-    f = world.compile(lambda x: worked(x * log[0]))
-    return f, lambda: log.append(len(log)), log, lambda: log.__setitem__(0, log[0] + 1)
-
-
-@rung_in_between
 def a_timer_that_counts_in_a_tensor(world):
     table = {"k": 2.0, "rung": gg.zeros(())}
     f = world.compile(lambda x: worked(x * table["k"]))
     return f, lambda: table["rung"].__iadd__(1), table, grows(table)
-
-
-@rung_in_between
-def a_timer_that_counts_in_a_variable(world):
-    k, rung = 2.0, 0
-
-    @world.compile
-    def f(x):
-        return worked(x * (k if rung >= 0 else 0.0))
-
-    def handler():
-        nonlocal rung
-        rung += 1
-
-    def change():
-        nonlocal k
-        k += 1
-
-    return f, handler, lambda: rung, change
-
-
-@rung_in_between
-def a_timer_that_counts_while_the_function_counts(world):
-    class State:
-        calls, rung = 0, 0
-
-    state = State()
-
-    @world.compile
-    def f(x):
-        state.calls += 1
-        return worked(x * state.calls)
-
-    def handler():
-        state.rung += 1
-
-    return f, handler, state, lambda: setattr(state, "calls", 0)
 
 
 @rung_in_between
@@ -291,19 +245,6 @@ def an_interrupt_before_a_step(world, stop):
 
 
 @interrupted
-def an_interrupt_in_a_hook(world, stop):
-    w, v = leaf(3), leaf(3, seed=1)
-    v.register_hook(lambda g: stop())
-
-    @world.compile
-    def step(x):
-        (w * v * x).sum().backward()
-        return w.detach() * 2
-
-    return step, [w, v]
-
-
-@interrupted
 def an_interrupt_in_a_hook_outside(world, stop):
     w, v = leaf(3), leaf(3, seed=1)
     v.register_hook(lambda g: stop())
@@ -336,42 +277,6 @@ def an_interrupt_after_a_draw(world, stop):
         return y + gg.random.normal(3)
 
     return f, [gg.random.default_generator]
-
-
-@interrupted
-def an_interrupt_in_a_custom_vjp(world, stop):
-    w, stopping = leaf(3), doubling(stop)
-    return world.compile(lambda x: (stopping(gg.exp(w)) * x).sum().backward()), [w]
-
-
-@program(needs=NO_SIGNALS, in_child=True)
-def interrupts_at_any_time_leave_whole_gradients(world):
-    net = model(3, 8, 8, 1)
-    start = {k: gg.tensor(v) for k, v in net.state_dict().items()}
-    params = [*net.parameters()]
-
-    @world.compile
-    def step(x):
-        net.zero_grad()
-        loss = (worked(net(x), 20) ** 2).mean()
-        loss.backward()
-        return loss.detach()
-
-    def handler():
-        raise KeyboardInterrupt
-
-    def whole(i):
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 0.0001 * (i + 1))
-            step(normal(4, 3, seed=i))
-            wait_for(lambda: False)
-        assert all(p.grad is None or isinstance(p.grad.array, np.ndarray) for p in params)
-        assert all(p.grad is None or p.grad.shape == p.shape for p in params)
-        net.load_state_dict(start)
-        return step(normal(4, 3, seed=i)), [p.grad for p in params]
-
-    with handling(handler, signal.SIGALRM):
-        world.play(whole, lambda i: (i,), calls=25)
 
 
 # Threads
@@ -454,11 +359,6 @@ def drawing(world, uniform):
 @beside
 def a_thread_that_draws_numbers(world):
     return drawing(world, gg.random.Generator(3).uniform)
-
-
-@beside
-def a_thread_that_draws_from_the_default_generator(world):
-    return drawing(world, gg.random.uniform)
 
 
 @program
