@@ -8,6 +8,7 @@ all are ready, they replace the steps; the results have the same bits.
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from .plan import last_uses
 from .steps import view_of, with_arrays
 from .tape import Value
 
@@ -92,7 +93,7 @@ class Lowering:
 
     def _found(self, x):
         if x.constant is not None:
-            return x.constant if x.kind == "array" else None
+            return x.constant
         if x.base is not None:
             return self._view(x)
         find = self.program.tape.pinned.get(x) if x.call is None else None
@@ -182,7 +183,8 @@ def segments(program, native):
     """The parts of a program for which there can be kernels, in their order."""
     lowering, calls = Lowering(program, native), program.plan.calls
     is_lowered = [lowering.lower(call) for call in calls]
-    last_use, found = _last_uses(program, lowering), []
+    # The kernel of a call whose result may be its operand writes a copy.
+    last_use, found = last_uses(calls, program.tape.leaving, copying=lowering.operations), []
     for can, numbers in groupby(range(len(calls)), is_lowered.__getitem__):
         start, *rest = numbers
         stop = start + len(rest) + 1
@@ -192,17 +194,6 @@ def segments(program, native):
             views = [x for x in calls[start:stop] if x.is_view() and x.outs[0].memory in lasting]
             found.append(Segment(*made, start, stop, views))
     return found
-
-
-def _last_uses(program, lowering):
-    """By memory, the position of the last call that uses it."""
-    calls, found = program.plan.calls, {}
-    for i, call in enumerate(calls):
-        # Its result may be its operand, unless a kernel makes the call, which writes a copy.
-        is_alias = call.declared.aliases and call not in lowering.operations
-        for x in (*call.operands(), *call.outs):
-            found[x.memory] = len(calls) if is_alias else max(i, found.get(x.memory, 0))
-    return found | {x.memory: len(calls) for x in program.tape.leaving}
 
 
 def install(program, found):
