@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial, update_wrapper
-from threading import get_ident
 from types import BuiltinFunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
@@ -16,7 +15,6 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from .._typing import P, R
 from ..autograd import implementation
-from ..autograd.graph import next_order
 from ..autograd.operation import Op
 from ..backends import namespace_of
 from ..backends.numpy import backend as numpy_backend
@@ -186,8 +184,6 @@ class Compiled(Generic[P, R]):
         self._warned = False
         self._has_failed = False  # whether a program has failed where the function has not
         self._has_retried = False  # whether the last recording stopped with retry "once"
-        self._lock = threading.RLock()  # reentrant, since a signal handler may call the function
-        self._owner: int | None = None  # the thread that runs a program
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         function = self.__wrapped_function__
@@ -199,7 +195,6 @@ class Compiled(Generic[P, R]):
             or thread.repeats  # the function must make the same graph as when it first ran
             or implementation.instruments
             or numpy_backend.reports_errors()
-            or self._owner == get_ident()
         ):
             return function(*args, **kwargs)
         leaves, structure = _leaves(args, kwargs)
@@ -257,30 +252,14 @@ class Compiled(Generic[P, R]):
 
     def _run(self, leaves, structure):
         """The result that a program returns for this call, or MISS if there is no program."""
-        with self._lock:
-            self._owner = get_ident()
-            try:
-                return self._run_one(leaves, structure)
-            finally:
-                self._owner = None
-
-    def _run_one(self, leaves, structure):
-        programs = self._programs
-        for i, program in enumerate(programs):
+        for program in self._programs:
             if program.tape.structure != structure:
                 continue
-            start = next_order()
-            with program.context():
-                found = program.run(leaves)
-                if found is MISS and program.can_rebind(leaves):
-                    program.bind()
-                    found = program.run(leaves)
+            found = program.run_alone(leaves)
             if found is not MISS:
                 self._misses = 0
-                if i:
-                    programs.insert(0, programs.pop(i))
-                if program.tape.graph is not None:
-                    found = program.tape.graph.join(found, leaves, start)
+                if program is not self._programs[0]:
+                    self._programs = [program, *[x for x in self._programs if x is not program]]
                 return unflatten(program.tape.result_structure, found)
         return MISS
 
@@ -288,8 +267,9 @@ class Compiled(Generic[P, R]):
         """Call the function, record it, and make a program if another recording agrees with it."""
         function = self.__wrapped_function__
         is_batched = any(type(x) is BatchedTensor for x in leaves)
-        if is_batched or (self._misses > _MOST and self._misses % _MOST):
-            self._misses += not is_batched
+        is_inside = any(program.is_mine() for program in self._programs)  # in a signal handler
+        if is_batched or is_inside or (self._misses > _MOST and self._misses % _MOST):
+            self._misses += not (is_batched or is_inside)
             return function(*args, **kwargs)
         # The wait is limited, since the thread that records might wait for this one.
         if not _recording.acquire(timeout=_PATIENCE):
@@ -396,10 +376,9 @@ class Compiled(Generic[P, R]):
         Raises ValueError if the function would run without being compiled.
         """
         leaves, structure = _leaves(args, kwargs)
-        with self._lock:
-            for program in self._programs:
-                if program.tape.structure == structure and program.is_for(leaves):
-                    return Report(program)
+        for program in self._programs:
+            if program.tape.structure == structure and program.is_for(leaves):
+                return Report(program)
         function, before = self.__wrapped_function__, self._snapshot(leaves, args, kwargs)
         with _recording:
             for _ in range(3):  # in the first call optimizers make their state

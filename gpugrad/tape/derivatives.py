@@ -1,9 +1,8 @@
 """Graphs of compiled functions: results have the graph that the function itself would record.
 
 A recording keeps this graph as a pattern, in which values of the tape replace the arrays that nodes
-save. The program returns these values besides the results, and each call makes new nodes that save
-them. So `backward`, hooks and whatever else looks at the graph find what they find without
-`compile`.
+save. Each run of the program makes new nodes, which save what these values are in this run. So
+`backward`, hooks and whatever else looks at the graph find what they find without `compile`.
 
 When a sweep comes to the node of a result, a program handles all nodes of that call at once. If a
 hook, a target or a freed node is among them, the sweep handles them one by one instead. There is a
@@ -32,7 +31,7 @@ from .libraries import is_own
 from .numbers import Key, Number
 from .recorder import Recorder
 from .run import MISS, Failed, warn_of
-from .tape import Input, Tape, Unsupported, Value, mapped, values_in
+from .tape import Input, Tape, Unsupported, Value, mapped, substituting, values_in
 from .tracing import Traced
 
 _MOST = 8  # programs for sweeps through one graph
@@ -50,7 +49,7 @@ class Graph:
     nodes: for each other node its op, its parents' numbers, what it saves, its shape and its dtype.
     places: pairs of the position of a result and the number of its node.
     values: the values that the nodes save.
-    kept: the values that the program returns for the nodes, besides the results.
+    sweeps: the `Sweeps` of the graphs of all calls.
     """
 
     def __init__(self, function, recorder, stage, results):
@@ -84,66 +83,63 @@ class Graph:
             stop("it returns a result that requires grad, and communicates with other processes")
 
     def finish(self, tape):
-        """Decide what the program returns for the nodes, and prepare to make them."""
-        shown = {*tape.returned()}
-        # If a constant is a result too, each run returns a copy, and the nodes save that copy.
-        constants = [x for x in self.values if x.constant is not None and x not in shown]
-        self.kept = [x for x in self.values if x not in constants]
-        self._rest, self._nested = [x.constant for x in constants], []
-        self._places = places = {x: i for i, x in enumerate([*self.kept, *constants])}
-
-        def place(x):
-            """The position of ``x`` in the list of everything that nodes save, see `join`."""
-            if type(x) is Value:
-                return places[x]
-            at = len(self.kept) + len(self._rest)
-            self._rest.append(x)
-            if values_in(x):
-                self._nested.append((at, x))
-            return at
-
         self.sweeps = Sweeps(self, tape)
-        regions = {number: Region(self.sweeps, number) for _, number in self.places}
-        self._nodes = []
+
+    def bind(self, program):
+        """Prepare how a program makes the nodes of a call; returns the rows that `join` takes."""
+        regs, shown = program.regs, {*program.tape.returned()}
+
+        def register(x):
+            """The register that has an object that a node saves."""
+            if type(x) is Value:
+                # If a constant is a result too, a run returns a copy, and the nodes save that copy.
+                is_fixed = x.constant is not None and x not in shown
+                return program.slot(x) if is_fixed else program.leaving(x)
+            if not (found := values_in((x,))):
+                return program.slot(x)
+            places = {y: register(y) for y in found}
+
+            def fill():
+                return mapped(x, substituting({y: regs[at] for y, at in places.items()}))
+
+            return program.made(fill)
+
+        numbers, rows = {number for _, number in self.places}, []
         for i, (_, parents, saved, shape, dtype) in enumerate(self.nodes):
-            plan, region = self._plans[i], regions.get(len(self.outside) + i)
-            if region is not None:
+            plan = self._plans[i]
+            if len(self.outside) + i in numbers:
                 plan = copy(plan)
-                plan.region = region
-            saved = _picker(saved and [*map(place, saved)])
-            self._nodes.append((plan, _picker(parents), saved, shape, dtype))
+                plan.region = self.sweeps
+            saved = _picker(saved and [*map(register, saved)])
+            rows.append((plan, _picker(parents), saved, shape, dtype))
+        return rows
 
-    def join(self, found, leaves, start):
-        """Make the graph of a call; returns the leaves of the result.
+    def join(self, found, rows, regs, start):
+        """Make the graph of a call, and give it to the leaves of the result.
 
-        found: what the program has returned.
-        leaves: of the arguments.
+        found: these leaves.
+        regs: the registers of the program, the first of which have the leaves of the arguments.
         start: an order number from before the program ran.
         """
-        n = len(found) - len(self.kept)
-        found, values = found[:n], [*found[n:], *self._rest]
-        for at, x in self._nested:
-            values[at] = mapped(x, lambda y: values[self._places[y]] if type(y) is Value else y)
-        nodes = [leaves[x].node if type(x) is int else x for x in self.outside]
+        nodes = [regs[x].node if type(x) is int else x for x in self.outside]
         order = start
-        for plan, parents, saved, shape, dtype in self._nodes:
+        for plan, parents, saved, shape, dtype in rows:
             order -= _STEP
             node = Node()
             node.order = order
             node.plan = plan
             node.parents = parents(nodes)
-            node.saved = saved(values)
+            node.saved = saved(regs)
             node.shape = shape
             node.dtype = dtype
             node.watch = None
             nodes.append(node)
         for i, number in self.places:
             found[i].node = nodes[number]
-        return found
 
 
 class Sweeps:
-    """The programs for sweeps through the graph of a program's results.
+    """Handles all nodes of a call at once, by programs; see `Plan.region`.
 
     programs: by the kind of a sweep, its program, or None if there can be none.
     """
@@ -156,7 +152,59 @@ class Sweeps:
         self._paths, self.programs = {}, {}
         self._has_failed = False
 
-    def path(self, roots):
+    def sweep(self, node, g, pending, targets, needed, guard, retain_graph):
+        """Handle the nodes of the call by a program.
+
+        Returns whether the rest of the sweep guards its rules; None if the nodes have to be
+        handled one by one.
+        """
+        waiting, start, last = pending.cotangents, math.ceil(node.order), writes.last
+        if thread.recorder is not None or start in pending.tried:
+            return None
+        pending.tried.add(start)
+        roots = {self._number(node): (node, g)}
+        for x, c in waiting.items():
+            if start - 1 < x.order <= start:
+                if type(x) is Leaf or x.plan.region is not self:
+                    return None
+                roots[self._number(x)] = x, c
+        numbers = tuple(sorted(roots))
+        path = self._path(numbers)
+        if path is None:
+            return None
+        nodes = [roots[number][0] for number in numbers]
+        for i, k in path.steps:
+            nodes.append(nodes[i].parents[k])
+        inside, outside = [nodes[i] for i in path.inside], [nodes[i] for i in path.outside]
+        if len({*outside}) < len(outside):
+            return None
+        for x in inside:
+            is_seen = x is not node and (x.watch or (targets is not None and x in targets))
+            is_skipped = needed is not None and x not in needed
+            is_gone = x.saved is None or (start > last and _is_overwritten(x))
+            if is_seen or is_skipped or is_gone:
+                return None
+        joined = tuple([i for i, x in zip(path.outside, outside, strict=True) if x in waiting])
+        roots = [*map(roots.get, numbers), *[(nodes[i], waiting[nodes[i]]) for i in joined]]
+        found = self._run((numbers, joined, guard), path, nodes, roots)
+        if found is None:
+            return None
+        for x, _ in roots[: len(numbers)]:
+            if x is not node:
+                pending.take(x)
+        if not retain_graph:
+            for x in inside:
+                x.saved = None if x.saved else ()
+        for x, c in zip(outside, found, strict=True):
+            if c is not None and (needed is None or x in needed):
+                pending.set(x, c)
+        return guard or path.discards
+
+    def _number(self, node):
+        """The number of a node of the call, which `Graph.join` has written into its order."""
+        return self._first - 1 + round((math.ceil(node.order) - node.order) / _STEP)
+
+    def _path(self, roots):
         """The `_Path` of sweeps that begin at the nodes with these numbers, or None."""
         if roots not in self._paths and len(self._paths) < 4 * _MOST:
             self._paths[roots] = self._new_path(roots)
@@ -186,7 +234,7 @@ class Sweeps:
                     steps.append((i, k))
         return _Path(queue, steps, inside, outside, places, discards)
 
-    def run(self, kind, path, nodes, roots):
+    def _run(self, kind, path, nodes, roots):
         """The cotangents of the nodes outside, or None if there is no program for the sweep.
 
         kind: the key in ``programs``, up to the layouts of the cotangents.
@@ -278,62 +326,6 @@ class _Path(NamedTuple):
     outside: list
     places: dict
     discards: bool
-
-
-class Region(NamedTuple):
-    """Handles the node of a result together with all nodes of its call; see `Plan.region`."""
-
-    sweeps: Sweeps
-    number: int
-
-    def sweep(self, node, g, pending, targets, needed, guard, retain_graph):
-        """Handle the nodes of the call by a program.
-
-        Returns whether the rest of the sweep guards its rules; None if the nodes have to be
-        handled one by one.
-        """
-        waiting, start, last = pending.cotangents, math.ceil(node.order), writes.last
-        if thread.recorder is not None or start in pending.tried:
-            return None
-        pending.tried.add(start)
-        roots = {self.number: (node, g)}
-        for x, c in waiting.items():
-            if start - 1 < x.order <= start:
-                region = None if type(x) is Leaf else x.plan.region
-                if region is None or region.sweeps is not self.sweeps:
-                    return None
-                roots[region.number] = x, c
-        numbers = tuple(sorted(roots))
-        path = self.sweeps.path(numbers)
-        if path is None:
-            return None
-        nodes = [roots[number][0] for number in numbers]
-        for i, k in path.steps:
-            nodes.append(nodes[i].parents[k])
-        inside, outside = [nodes[i] for i in path.inside], [nodes[i] for i in path.outside]
-        if len({*outside}) < len(outside):
-            return None
-        for x in inside:
-            is_seen = x is not node and (x.watch or (targets is not None and x in targets))
-            is_skipped = needed is not None and x not in needed
-            is_gone = x.saved is None or (start > last and _is_overwritten(x))
-            if is_seen or is_skipped or is_gone:
-                return None
-        joined = tuple([i for i, x in zip(path.outside, outside, strict=True) if x in waiting])
-        roots = [*map(roots.get, numbers), *[(nodes[i], waiting[nodes[i]]) for i in joined]]
-        found = self.sweeps.run((numbers, joined, guard), path, nodes, roots)
-        if found is None:
-            return None
-        for x, _ in roots[: len(numbers)]:
-            if x is not node:
-                pending.take(x)
-        if not retain_graph:
-            for x in inside:
-                x.saved = None if x.saved else ()
-        for x, c in zip(outside, found, strict=True):
-            if c is not None and (needed is None or x in needed):
-                pending.set(x, c)
-        return guard or path.discards
 
 
 def _check(node, stop):

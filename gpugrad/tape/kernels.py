@@ -8,11 +8,11 @@ all are ready, they replace the steps; the results have the same bits.
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from .steps import view_of, with_arrays
-from .tape import Value
+from .plan import last_uses
+from .steps import Steps, with_arrays
 
 
-class Lowering:
+class Lowering(Steps):
     """Translates the calls of a program into operations of kernels.
 
     Until it is known which calls share a kernel, each array that a call makes is represented by a
@@ -23,8 +23,9 @@ class Lowering:
 
     def __init__(self, program, native):
         self.program, self.native = program, native
-        self.operations = {}
-        self._arrays = {}  # by value, its array or stand-in
+        self.tape, self.binder = program.tape, program.binder
+        self.operations, self._checked_calls = {}, program._checked_calls
+        self._static = {}  # by value, its array or stand-in, or None if its layout is not known
         self._represented = {}  # by the id of the array that owns a stand-in's memory, the value
         self._outside = set()  # the ids of other arrays that own memory
 
@@ -36,7 +37,7 @@ class Lowering:
         if found is not None:
             self.operations[call] = found
         elif call.declared.aliases:
-            self._arrays[call.outs[0]] = None  # its layout depends on values
+            self._static[call.outs[0]] = None  # its layout depends on values
         return found is not None
 
     def _lowered(self, call):
@@ -44,18 +45,16 @@ class Lowering:
         if not call.is_pure or (call.several and call.declared.steps is None):
             return None
         if call.is_view():
-            return None if self.array(call.outs[0]) is None else []
-        if call.writes:
-            first = call.args[0]
-            is_ufunc = self.program.binder.ufunc_of(call.function) is not None
-            outs = [self.array(first) if is_ufunc and type(first) is Value else None]
-        else:
-            outs = [self._stand_in(x) for x in call.outs]
-        if any(x is None or not x.size for x in outs):
+            return None if self.static(call.outs[0]) is None else []
+        if call.writes and self.binder.ufunc_of(call.function) is None:
             return None
-        if call.may_fail and call not in self.program._checked_calls:
+        outs = call.targets() or call.outs
+        arrays = [*map(self.static, outs)]
+        if any(x is None or not x.size for x in arrays):
             return None
-        steps, found = self._steps(call, outs if call.several else outs[0]), []
+        if call.may_fail and call not in self._checked_calls:
+            return None
+        steps, found = self._steps(call, outs, arrays), []
         for step in steps or ():
             operations = self.native.operations(step)
             if operations is None:
@@ -63,39 +62,27 @@ class Lowering:
             found += operations
         return found if steps else None
 
-    def _steps(self, call, out):
+    def _steps(self, call, outs, arrays):
         """The calls of NumPy's own functions to which a call comes down; None if not known."""
-        program = self.program
-        arrays = [self._operand(x, call) for x in call.operands()]
-        if any(array is None for array in arrays):
+        if call.declared.steps is None:
+            return self._bound(call, *outs)
+        operands = [self._operand(x, call, None) for x in call.operands()]
+        if any(x is None for x in operands):
             return None
-        args, kwargs = with_arrays(call, arrays)
-        if call.declared.steps is not None:
-            return call.declared.steps(*args, out=out, **kwargs)
-        is_checked = call in program._checked_calls
-        return program.binder.bind(call.function, args, kwargs, out, checked=is_checked)
+        args, kwargs = with_arrays(call, operands)
+        return call.declared.steps(*args, out=arrays if call.several else arrays[0], **kwargs)
 
     # Arrays
 
-    def _operand(self, x, call):
-        if x.kind != "number":
-            return self.array(x)
-        if x.constant is not None:
-            return x.constant
+    def _operand(self, x, call, slots):
+        if x.kind != "number" or x.constant is not None:
+            return self.static(x)
         return self._from_outside(self.program._weak_array(x, call))
 
-    def array(self, x):
-        """The array of a value, or its stand-in; None if its layout is not known."""
-        if x not in self._arrays:
-            self._arrays[x] = self._found(x)
-        return self._arrays[x]
-
-    def _found(self, x):
-        if x.constant is not None:
-            return x.constant if x.kind == "array" else None
-        if x.base is not None:
-            return self._view(x)
-        find = self.program.tape.pinned.get(x) if x.call is None else None
+    def _made_static(self, x):
+        if x.kind != "array" or x.constant is not None or x.base is not None:
+            return super()._made_static(x)
+        find = self.tape.pinned.get(x)
         return self._stand_in(x) if find is None else self._from_outside(find())
 
     def _from_outside(self, array):
@@ -103,19 +90,12 @@ class Lowering:
             self._outside.add(id(self.native.owner(array)))
         return array
 
-    def _view(self, x):
-        arrays = [
-            self.array(y) if y.kind == "array" else self.program.static(y)
-            for y in x.call.operands()
-        ]
-        return None if any(array is None for array in arrays) else view_of(x, arrays)
-
     def _stand_in(self, x):
-        if x.kind != "array" or x.strides is None or x.dtype.char not in self.native.TYPES:
+        if x.strides is None or x.dtype.char not in self.native.TYPES:
             return None
         if min(x.strides, default=0) < 0:  # a kernel expects the lowest address in a register
             return None
-        self._arrays[x] = array = self.program.binder.stand_in(x.shape, x.dtype, x.strides)
+        array = self.binder.stand_in(x.shape, x.dtype, x.strides)
         self._represented[id(self.native.owner(array))] = x
         return array
 
@@ -159,7 +139,7 @@ class Lowering:
             root.kind = "private"
         elif storage is not None and storage.kind == "planned":
             array, address_of = program.static(x), self.native.address_of
-            root.place = address_of(array) - address_of(self._arrays[x]) + root.start
+            root.place = address_of(array) - address_of(self.static(x)) + root.start
         else:
             root.kind, root.slot = "register", program.slot(x)
 
@@ -182,7 +162,8 @@ def segments(program, native):
     """The parts of a program for which there can be kernels, in their order."""
     lowering, calls = Lowering(program, native), program.plan.calls
     is_lowered = [lowering.lower(call) for call in calls]
-    last_use, found = _last_uses(program, lowering), []
+    # The kernel of a call whose result may be its operand writes a copy.
+    last_use, found = last_uses(calls, program.tape.leaving, copying=lowering.operations), []
     for can, numbers in groupby(range(len(calls)), is_lowered.__getitem__):
         start, *rest = numbers
         stop = start + len(rest) + 1
@@ -192,17 +173,6 @@ def segments(program, native):
             views = [x for x in calls[start:stop] if x.is_view() and x.outs[0].memory in lasting]
             found.append(Segment(*made, start, stop, views))
     return found
-
-
-def _last_uses(program, lowering):
-    """By memory, the position of the last call that uses it."""
-    calls, found = program.plan.calls, {}
-    for i, call in enumerate(calls):
-        # Its result may be its operand, unless a kernel makes the call, which writes a copy.
-        is_alias = call.declared.aliases and call not in lowering.operations
-        for x in (*call.operands(), *call.outs):
-            found[x.memory] = len(calls) if is_alias else max(i, found.get(x.memory, 0))
-    return found | {x.memory: len(calls) for x in program.tape.leaving}
 
 
 def install(program, found):

@@ -55,17 +55,8 @@ class Plan:
         return second if second.total <= 0.9 * first.total else first
 
     def _place(self, leaving):
-        end = len(self.calls)
         self.of = {}
-        self.last_use = last_use = {}
-        for i, call in enumerate(self.calls):
-            last = end if call.declared.aliases else i  # its result may be one of its operands
-            for x in call.operands():
-                last_use[x.memory] = max(last, last_use.get(x.memory, 0))
-            for x in call.outs:
-                last_use[x.memory] = max(i, last_use.get(x.memory, 0))
-        for x in leaving:
-            last_use[x.memory] = end
+        self.last_use = last_use = last_uses(self.calls, leaving)
         own = {x.memory for x in leaving if x.nbytes > SMALL or x.base is not None}
         for i, call in enumerate(self.calls):
             for out in call.outs:
@@ -113,6 +104,21 @@ class Plan:
             ):
                 return storage
         return None
+
+
+def last_uses(calls, leaving, copying=()):
+    """By memory, the position of the last call that uses it, or their number for ``leaving``.
+
+    copying: the calls whose results are never operands, whatever is declared.
+    """
+    end, found = len(calls), {}
+    for i, call in enumerate(calls):
+        is_alias = call.declared.aliases and call not in copying
+        for x in call.operands():
+            found[x.memory] = max(end if is_alias else i, found.get(x.memory, 0))
+        for x in call.outs:
+            found[x.memory] = max(i, found.get(x.memory, 0))
+    return found | dict.fromkeys([x.memory for x in leaving], end)
 
 
 class Uses:

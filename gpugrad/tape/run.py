@@ -6,7 +6,6 @@ nothing and raises `Failed`. Then the function itself is called, and raises or h
 """
 
 import warnings
-from collections import Counter
 from contextlib import nullcontext
 from functools import partial, reduce
 from operator import attrgetter, getitem
@@ -16,7 +15,7 @@ from threading import RLock, get_ident
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
-from ..autograd.graph import writes
+from ..autograd.graph import next_order, writes
 from .cells import ABSENT, all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
 from .fusion import joined
 from .kernels import install, segments
@@ -128,7 +127,7 @@ class Program(Steps):
         states = [(s, s.values, group[0]) for group in self.tape.same_counts for s in group]
         self._tensor_rows = rows, states
 
-    def can_rebind(self, leaves):
+    def _can_rebind(self, leaves):
         """Whether some tensors have new arrays, and the program can be bound to these."""
         rows, optimizers = self._tensor_rows, self.tape.reach.optimizers
         if rows and all(array is None or x.array is array for x, *_, array in rows[0]):
@@ -165,10 +164,11 @@ class Program(Steps):
 
     def is_for(self, leaves):
         """Whether a call with these arguments runs it, if the conditions on numbers hold too."""
-        try:
-            return self._fits(leaves)
-        finally:
-            self.regs[:] = self.blank
+        with self._lock:
+            try:
+                return self._fits(leaves)
+            finally:
+                self.regs[:] = self.blank
 
     # Binding
 
@@ -218,14 +218,17 @@ class Program(Steps):
 
     def _bind_numbers(self):
         """Prepare how each run reads and computes numbers, and the conditions on them."""
-        tape = self.tape
-        self._hyper = [
-            (optimizer, list(optimizer.defaults), i)
-            for optimizer in tape.optimizers
-            for i in range(len(optimizer._hyper))
-        ]
-        found = [x for x in tape.numbers if x.source is not None]
-        self._numbers = [(self._finder(*x.source.holder), self.slot(x)) for x in found]
+        tape, blocks = self.tape, {}
+        self._hyper, self._numbers = [], []
+        for optimizer in tape.optimizers:
+            names = [*optimizer.defaults]
+            for i in range(len(optimizer._hyper)):
+                slots = [self._new_slot() for _ in names]
+                blocks[id(optimizer), i] = slots
+                self._hyper.append((optimizer, names, i, slice(slots[0], slots[-1] + 1)))
+        for x in tape.numbers:
+            if x.source is not None:
+                self._find_number(x, blocks, *x.source.holder)
         self._random = []  # how it draws random keys, and computes with them
         for call in tape.prologue:
             (out,) = call.outs
@@ -234,17 +237,24 @@ class Program(Steps):
         self._conditions = [self.caller(function, args) for function, args, _ in tape.conditions]
         self._outcomes = [outcome for _, _, outcome in tape.conditions]
 
-    def _finder(self, kind, first, *rest):
-        """A function that reads a number in each run; see `Input` for the arguments."""
-        regs = self.regs
-        if kind == "hyper":
+    def _find_number(self, x, blocks, kind, first, *rest):
+        """Choose the register of a number, and how each run fills it; see `Input` for the holder.
+
+        blocks: by the id of an optimizer and the position of a group, the registers that each run
+            fills with the group's hyper-parameters.
+        """
+        if kind == "leaf":
+            self._slots[x] = first
+        elif kind == "item":
+            (key,) = rest
+            self._numbers.append((lambda: first.get()[key], self.slot(x)))
+        else:
             i, (k, *path) = rest
+            at, regs = blocks[id(first), i][k], self.regs
             if path:
-                return lambda: reduce(getitem, path, first._hyper[i].values[k])
-            return lambda: first._hyper[i].values[k]
-        if kind == "item":
-            return lambda: first.get()[rest[0]]
-        return lambda: regs[first]  # a "leaf" of the arguments
+                self._numbers.append((lambda: reduce(getitem, path, regs[at]), self.slot(x)))
+            else:
+                self._slots[x] = at
 
     # Calls
 
@@ -288,7 +298,7 @@ class Program(Steps):
         found = {last_fallible: self._freeing_gradients()}
         last_use = self.plan.last_use
         for x in [x for call in self.plan.calls for x in call.outs]:
-            is_large = x.memory is not None and x.root().nbytes > 1 << 16
+            is_large = x.memory is not None and _is_large(x)
             if is_large and last_use[x.memory] < len(self.plan.calls) and self.static(x) is None:
                 step = partial(self.regs.__setitem__, self.slot(x), None)
                 found.setdefault(last_use[x.memory], []).append(step)
@@ -299,7 +309,7 @@ class Program(Steps):
         tape = self.tape
         read = {id(s.holder) for s in tape.floating.values() if s.kind == "grad"}
         read.update(tape.argument_of)
-        freed = [x for x, _ in tape.gradients if id(x) not in read]
+        freed = [x for x, y in tape.gradients if id(x) not in read and (y is None or _is_large(y))]
         return [partial(_free, freed)] if freed else []
 
     def _bind_checks(self):
@@ -334,102 +344,109 @@ class Program(Steps):
     def _bind_effects(self):
         """Prepare the changes that follow the last call."""
         tape, number = self.tape, self.maker
-        self._uses = Counter(tape.returned())  # how often values are returned
-        self._copies = {}  # the registers for copies of those that are returned several times
-        self._rebound = [(self._holder(x), what, self._leaving(y)) for x, what, y in tape.rebound]
-        self._gradients = [
-            (self._holder(x), None if value is None else self._leaving(value))
-            for x, value in tape.gradients
-        ]
+        self._made = []  # pairs of a function that makes an object, and the register for it
+        self._copies = {}  # by value, the register of the copy that leaves the program
+        self._rebound = [(self._holder(x), what, self.leaving(y)) for x, what, y in tape.rebound]
+        self._gradients = [(self._holder(x), self.leaving(y)) for x, y in tape.gradients]
         changed: dict = {}  # cells with equal values get one object, as the states of optimizers do
         for cell, value in tape.changed:
             key = value if values_in(value) else id(cell)
             changed.setdefault(key, (number(value), []))[1].append(cell.setter())
         self._changed = [*changed.values()]
         self._skips = [
-            (optimizer, self._leaving(var), [(s, number(n)) for s, n in before])
+            (optimizer, self.leaving(var), [(s, number(n)) for s, n in before])
             for optimizer, var, before in tape.skips
         ]
 
-    def _leaving(self, x):
-        """A function that returns a value in memory that no later run overwrites."""
-        regs, at = self.regs, self.slot(x)
-        is_given = x.kind != "array"
-        if not is_given and x.constant is None:
-            storage = self.plan.storage(x)
-            is_given = storage is None or storage.kind != "planned"
-            if x.memory.is_own and x.root().call.declared.aliases:
-                is_given = False  # the call's result may be its operand
-        if is_given:
-            return lambda: regs[at]
-        if x in self._copies:
-            at = self._copies[x]
-            return lambda: regs[at]
-        fixed = self.static(x)
-        copy = self.caller(self.tape.duplicate, (x,))
-        if hasattr(fixed, "copy"):
-            copy = fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
-        if self._uses[x] < 2:
-            return copy
-        self._copies[x] = at = self._new_slot()
-        return partial(_kept_in, regs, at, copy)
+    def leaving(self, x):
+        """The register that has a value after the calls, in memory that no later run overwrites."""
+        at = self.slot(x)
+        if x is None or x.kind != "array":
+            return at
+        fixed, storage = self.static(x), self.plan.storage(x)
+        may_be_operand = x.memory.is_own and x.root().call.declared.aliases
+        is_planned = storage is not None and storage.kind == "planned"
+        if x.constant is None and not is_planned and not may_be_operand:
+            return at
+        if x not in self._copies:
+            copy = self.caller(self.tape.duplicate, (x,))
+            if hasattr(fixed, "copy"):
+                copy = fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
+            self._copies[x] = self.made(copy)
+        return self._copies[x]
+
+    def made(self, make):
+        """A register in which each run puts what ``make()`` returns after the calls."""
+        at = self._new_slot()
+        self._made.append((make, at))
+        return at
 
     def _bind_results(self):
-        """Prepare functions that make the leaves of the result."""
+        """Prepare what each leaf of the result is: a function of the content of a register."""
         results = self.tape.results
         self._results = [self._result(kind, value) for kind, value in results]
         self._again = [(i, value) for i, (kind, value) in enumerate(results) if kind == "again"]
+        self._nodes = self.tape.graph and self.tape.graph.bind(self)
 
     def _result(self, kind, value):
-        regs = self.regs
-        if kind == "tensor":
-            find = self._leaving(value)
-            return lambda: wrap(find(), None)
-        if kind in ("static", "again"):
-            return lambda: value
-        if kind == "leaf":
-            return lambda: regs[value]
+        if kind in ("tensor", "array", "number"):
+            return _unconnected if kind == "tensor" else _itself, self.leaving(value)
         if kind == "grad":
-            at = self._holder(value)
-            return lambda: regs[at].grad
-        return self._leaving(value)
+            return attrgetter("grad"), self._holder(value)
+        return _itself, value if kind == "leaf" else self.slot(value)
 
     # Running
 
     def run_alone(self, leaves):
-        """`run`, by one thread at a time; returns MISS if this thread is running it already."""
-        if self._owner == get_ident():
+        """`run`, by one thread at a time, after binding the program to new arrays of the state.
+
+        Returns MISS if this thread is running the program already, as in a signal handler.
+        """
+        if self.is_mine():
             return MISS
         with self._lock, self.context():
             self._owner = get_ident()
             try:
-                return self.run(leaves)
+                found = self.run(leaves)
+                if found is MISS and self._can_rebind(leaves):
+                    self.bind()
+                    found = self.run(leaves)
+                return found
             finally:
                 self._owner = None
 
+    def is_mine(self):
+        """Whether this thread is running the program."""
+        return self._owner == get_ident()
+
     def run(self, leaves):
         """The leaves of the result, or `MISS`."""
+        regs, graph = self.regs, self.tape.graph
+        start = None if graph is None else next_order()
         try:
             if not self._fits(leaves) or not self._numbers_fit():
                 return MISS
             self._run()
             self._have_effects()
-            found = [*map(call_it, self._results)]
+            found = [make(regs[at]) for make, at in self._results]
             if self._until_kernels:
                 self._prepare_kernels()
             for at, first in self._again:
                 found[at] = found[first]
+            if graph is not None:
+                graph.join(found, self._nodes, regs, start)
             return found
         finally:
-            self.regs[:] = self.blank
+            regs[:] = self.blank
 
     def _numbers_fit(self):
         """Read and compute the numbers; returns whether the conditions on them hold."""
         regs = self.regs
-        for optimizer, names, i in self._hyper:
+        for optimizer, names, i, place in self._hyper:
             now = [*map(optimizer.param_groups[i].__getitem__, names)]
             if now != optimizer._hyper[i].values and not take_hyper(optimizer):
                 return False
+            regs[place] = optimizer._hyper[i].values
         try:
             for find, at in self._numbers:
                 regs[at] = find()
@@ -476,17 +493,20 @@ class Program(Steps):
     def _have_effects(self):
         """Change what the function has changed, other than by its array calls."""
         regs, tape = self.regs, self.tape
-        for optimizer, make, counts in self._skips:
-            is_skipped = self.backend.read_later(make())
+        for make, at in self._made:
+            regs[at] = make()
+        for optimizer, at, counts in self._skips:
+            is_skipped = self.backend.read_later(regs[at])
             optimizer._unread_skip = is_skipped, [(s, n(regs)) for s, n in counts]
-        for at, what, make in self._rebound:
-            (regs[at] if what == "array" else regs[at]._grad).array = make()
-        for at, make in self._gradients:
-            grad = None
-            if make is not None:  # inlined, since a call of `wrap` would double the time
+        for holder, what, at in self._rebound:
+            x = regs[holder]
+            (x if what == "array" else x._grad).array = regs[at]
+        for holder, at in self._gradients:
+            grad, array = None, regs[at]
+            if array is not None:  # inlined, since a call of `wrap` would double the time
                 grad = Tensor()
-                grad.array, grad.node, grad._grad = make(), None, None
-            regs[at]._grad = grad  # last, so that Ctrl-C leaves no gradient without an array
+                grad.array, grad.node, grad._grad = array, None, None
+            regs[holder]._grad = grad  # last, so that Ctrl-C leaves no gradient without an array
         for make, setters in self._changed:
             value = make(regs)
             for put in setters:
@@ -495,9 +515,9 @@ class Program(Steps):
             function(*args, **kwargs)
 
 
-def _kept_in(regs, at, make):
-    regs[at] = found = make()
-    return found
+def _is_large(x):
+    """Whether to free an array early is worth a step."""
+    return x.root().nbytes > 1 << 16
 
 
 def _free(tensors):
@@ -507,3 +527,7 @@ def _free(tensors):
 
 def _itself(x):
     return x
+
+
+def _unconnected(array):
+    return wrap(array, None)

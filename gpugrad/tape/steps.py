@@ -118,18 +118,15 @@ class Steps:
 
     # Binding to memory
 
-    def _bound(self, call, out, checked=False):
+    def _bound(self, call, out):
         """Steps that make a call into the memory of ``out``; None if that is impossible."""
-        arrays, slots = [], {}
-        for x in (*call.operands(), out):
-            array, at = self._operand(x, call)
-            if array is None:
-                return None
-            arrays.append(array)
-            if at is not None:
-                slots[id(array)] = array, at
+        slots: dict = {}
+        arrays = [self._operand(x, call, slots) for x in (*call.operands(), out)]
+        if any(array is None for array in arrays):
+            return None
         args, kwargs = with_arrays(call, arrays)
-        steps = self.binder.bind(call.function, args, kwargs, arrays[-1], checked=checked)
+        is_checked = call in self._checked_calls
+        steps = self.binder.bind(call.function, args, kwargs, arrays[-1], checked=is_checked)
         return self._with_registers(steps, slots) if slots and steps else steps
 
     def _with_registers(self, steps, slots):
@@ -151,23 +148,25 @@ class Steps:
             found.append(step)
         return found
 
-    def _operand(self, x, call):
-        """An array for a value and, if the array is a stand-in, its register.
+    def _operand(self, x, call, slots):
+        """An array for a value; None if there can be none.
 
-        A changing number that is an operand of a ufunc gets a 0-d array, which each run fills. The
-        array is None if there can be none.
+        A changing number that is an operand of a ufunc gets a 0-d array, which each run fills.
+
+        slots: gets the pair of a stand-in and its register, by the id of the stand-in.
         """
         array = self.static(x)
         if array is not None:
-            return array, None
+            return array
         if x.kind == "number":
-            return self._weak_array(x, call), None
+            return self._weak_array(x, call)
         if x not in self._stand_ins:
             aliases = x.call is not None and x.call.declared.aliases
             if x.kind not in ("array", "scalar") or x.strides is None or aliases:
-                return None, None  # the strides of its array depend on values
+                return None  # the strides of its array depend on values
             self._stand_ins[x] = self.binder.stand_in(x.shape, x.dtype, x.strides)
-        return self._stand_ins[x], self.slot(x)
+        slots[id(self._stand_ins[x])] = self._stand_ins[x], self.slot(x)
+        return self._stand_ins[x]
 
     def _weak_array(self, x, call):
         """A 0-d array in place of a changing number, of the dtype of the call's arrays; or None."""
@@ -194,7 +193,7 @@ class Steps:
             found = self._bound_write(call)
         elif storage is not None and storage.kind != "value":
             target = self.static(outs[0])
-            found = self._bound(call, outs[0], checked=call in self._checked_calls)
+            found = self._bound(call, outs[0])
             if target is not None:
                 found = found or [self._into(call, target)]
             elif found is not None:
@@ -210,12 +209,8 @@ class Steps:
         return [self._put(compute, slots)]
 
     def _into(self, call, target):
-        """A step that calls the function as it is, and gets the result into ``target``."""
-        ufunc = self.binder.ufunc_of(call.function)
-        if ufunc is not None and target.dtype.kind != "c":
-            return self.caller(partial(ufunc, out=target), call.args, call.kwargs)
-        compute = self.caller(call.function, call.args, call.kwargs)
-        copy = self.binder.copy_into
+        """A step that calls the function as it is, and copies the result into ``target``."""
+        compute, copy = self.caller(call.function, call.args, call.kwargs), self.binder.copy_into
         return _named(lambda: copy(target, compute()), compute)
 
     def _bound_write(self, call):

@@ -324,9 +324,6 @@ class Tape:
         self.calls, self.leaving = living(self.calls, leaving), [*dict.fromkeys(leaving)]
         if self.graph is not None:
             self.graph.finish(self)
-            self.results += [
-                ("number" if x.kind == "number" else "array", x) for x in self.graph.kept
-            ]
         self.communicates = any(call.communicates for call in self.calls)
         self._find_numbers()
         self._find_inputs()
