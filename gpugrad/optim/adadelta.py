@@ -1,7 +1,7 @@
 """Adadelta."""
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move
+from .optimizer import Optimizer, decayed, move_to_square
 
 
 class Adadelta(Optimizer):
@@ -34,10 +34,10 @@ class Adadelta(Optimizer):
         xp = backend_of[type(array)].xp
         grad = decayed(array, grad, lr, weight_decay)
         square, changes = state
-        move(square, grad * grad, rho)
+        move_to_square(square, grad, rho)
         change = xp.sqrt(changes + eps)
         change /= xp.sqrt(square + eps)
         change *= grad
-        move(changes, change * change, rho)
+        move_to_square(changes, change, rho)
         change *= lr
         array -= change

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..backends import backend_of
-from .optimizer import Optimizer, decayed, filled
+from .optimizer import Optimizer, decayed, filled, over_root
 
 
 class Adagrad(Optimizer):
@@ -39,8 +38,6 @@ class Adagrad(Optimizer):
         grad = decayed(array, grad, lr, weight_decay)
         (total,) = state
         total += grad * grad
-        divisor = backend_of[type(array)].xp.sqrt(total)
-        divisor += eps
-        change = grad / divisor
+        change = over_root(grad, total, eps)
         change *= lr / (1 + (step - 1) * lr_decay)
         array -= change

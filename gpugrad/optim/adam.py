@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, square_root
+from .optimizer import Optimizer, decayed, move_to_square, over_root, square_root
 
 
 class Adam(Optimizer):
@@ -42,25 +42,19 @@ class Adam(Optimizer):
         lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False,
         decoupled_weight_decay=False,
     ):  # fmt: skip
-        backend = backend_of[type(array)]
         grad = decayed(array, grad, lr, weight_decay, decoupled_weight_decay)
         average, square, *greatest = state
         beta1, beta2 = betas
         average *= beta1 / (1 - beta1)  # in this order no line allocates a temporary array
         average += grad
         average *= 1 - beta1
-        change = grad * grad
-        change *= 1 - beta2
-        square *= beta2
-        square += change
+        move_to_square(square, grad, beta2)
         if amsgrad:
             (most,) = greatest
-            most[...] = backend.xp.maximum(most, square)
+            most[...] = backend_of[type(array)].xp.maximum(most, square)
             square = most
         correction = square_root(1 - beta2**step)
-        change = backend.xp.sqrt(square)
-        change += eps * correction
-        change = average / change
+        change = over_root(average, square, eps * correction)
         change *= lr * correction / (1 - beta1**step)
         array -= change
 

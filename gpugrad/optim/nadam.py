@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, square_root
+from .optimizer import Optimizer, decayed, move, move_to_square, square_root
 
 
 class NAdam(Optimizer):
@@ -57,7 +57,7 @@ class NAdam(Optimizer):
         average, square = state
         beta1, beta2 = betas
         move(average, grad, beta1)
-        move(square, grad * grad, beta2)
+        move_to_square(square, grad, beta2)
         divisor = xp.sqrt(square)
         divisor /= square_root(1 - beta2**step)
         divisor += eps

@@ -48,11 +48,13 @@ PAIR = "two numbers", _pair  # see `Optimizer.kinds`
 
 
 class Hyper(NamedTuple):
-    """The hyper-parameters of a group, as they were when the optimizer last checked them.
+    """The hyper-parameters of a group that the optimizer last checked.
+
+    A program may write to a group at any time, so each step compares the group with these.
 
     values: in the order of `Optimizer.defaults`.
-    arguments: the values that ``apply_single`` takes, which are all but ``maximize``. While a
-        function is recorded for `compile`, Numbers stand for them.
+    arguments: those that ``apply_single`` takes, which are all but ``maximize``. While `compile`
+        records a function, Numbers stand for them.
     """
 
     values: list
@@ -154,9 +156,6 @@ class Optimizer:
         # After a step that the device may have skipped: a function that reads whether it has, and
         # the states' counts before that step.
         self._unread_skip: tuple[Callable[[], Any], list] | None = None
-        # How often a parameter's state was made. A compiled function compares it, because its
-        # program writes into the state that was there when it was recorded.
-        self._states_made = 0
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
@@ -430,15 +429,13 @@ class Optimizer:
         self._check_writeable(p)
         if backend_of[type(p.array)].is_recorder:
             thread.recorder.refuse_state()
-        self._states_made += 1
         arrays = self.init_single(p.array, group)
         counts = 0, *self.numbers.values()
         if old is not None and (old.arrays or not arrays):
             kept = arrays.keys() & old.arrays.keys()
             arrays |= {name: placed_like(old.arrays[name], p.array) for name in kept}
             counts = old.counts
-        state = ParameterState(p.array, arrays, counts, self.splits_complex)
-        self._states[p] = state
+        state = self._states[p] = ParameterState(p.array, arrays, counts, self.splits_complex)
         return state
 
     def _check_writeable(self, p):
@@ -596,6 +593,21 @@ def move(average, values, decay):
     """Move a running average, in place, towards new values."""
     average *= decay
     average += (1 - decay) * values
+
+
+def move_to_square(average, values, decay):
+    """Move a running average, in place, towards the squares of new values."""
+    square = values * values
+    square *= 1 - decay
+    average *= decay
+    average += square
+
+
+def over_root(values, square, eps):
+    """``values / (sqrt(square) + eps)``."""
+    divisor = backend_of[type(square)].xp.sqrt(square)
+    divisor += eps
+    return values / divisor
 
 
 def square_root(x):

@@ -1,7 +1,6 @@
 """RAdam."""
 
-from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move, square_root
+from .optimizer import Optimizer, decayed, move, move_to_square, over_root, square_root
 
 
 class RAdam(Optimizer):
@@ -41,12 +40,11 @@ class RAdam(Optimizer):
         self, array, grad, state, step,
         lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled_weight_decay=False,
     ):  # fmt: skip
-        xp = backend_of[type(array)].xp
         grad = decayed(array, grad, lr, weight_decay, decoupled_weight_decay)
         average, square = state
         beta1, beta2 = betas
         move(average, grad, beta1)
-        move(square, grad * grad, beta2)
+        move_to_square(square, grad, beta2)
         rate = lr / (1 - beta1**step)
         correction = 1 - beta2**step
         most = 2 / (1 - beta2) - 1  # degrees of freedom of the estimate of the variance
@@ -55,9 +53,7 @@ class RAdam(Optimizer):
             rate *= square_root(
                 (freedom - 4) * (freedom - 2) * most / ((most - 4) * (most - 2) * freedom)
             )
-            divisor = xp.sqrt(square)
-            divisor += eps
-            change = average / divisor
+            change = over_root(average, square, eps)
             change *= rate * square_root(correction)
         else:
             change = rate * average

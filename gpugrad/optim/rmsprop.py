@@ -2,8 +2,7 @@
 
 from typing import ClassVar
 
-from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move
+from .optimizer import Optimizer, decayed, move, move_to_square, over_root
 
 
 class RMSprop(Optimizer):
@@ -39,18 +38,15 @@ class RMSprop(Optimizer):
         self, array, grad, state, step,
         lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False,
     ):  # fmt: skip
-        xp = backend_of[type(array)].xp
         grad = decayed(array, grad, lr, weight_decay)
         square, *others = state
-        move(square, grad * grad, alpha)
-        divisor = square
+        move_to_square(square, grad, alpha)
+        variance = square
         if centered:
             average = others[-1]
             move(average, grad, alpha)
-            divisor = square - average * average
-        divisor = xp.sqrt(divisor)
-        divisor += eps
-        change = grad / divisor
+            variance = square - average * average
+        change = over_root(grad, variance, eps)
         if momentum:
             buffer = others[0]
             buffer *= momentum
