@@ -38,14 +38,6 @@ class TestGradientHooks:
         assert gg.autograd.grad(y, [y, x])[0].tolist() == [2.0]
         assert x.grad is None
 
-    def test_under_create_graph(self):
-        x = leaf(3.0)
-        x.register_hook(lambda g: g * g)  # (3 x^2)^2
-        (g,) = gg.autograd.grad((x**3).sum(), [x], create_graph=True)
-        assert g.tolist() == [27.0**2]
-        x.node.watch.hooks.clear()
-        assert gg.autograd.grad(g, [x])[0].tolist() == [36 * 27.0]
-
     def test_records_only_under_create_graph(self):
         x, w = leaf(3.0), leaf(2.0)
         seen = []
@@ -54,19 +46,6 @@ class TestGradientHooks:
         (x * x).sum().backward(create_graph=True)
         assert [y.requires_grad for y in seen] == [False, True]
         x.grad = None
-
-    def test_complex_gradients(self):
-        z = leaf(1 + 2j)
-        seen = []
-
-        def turn(g):
-            seen.append(g.tolist())
-            return g * 1j
-
-        z.register_hook(turn)
-        (z.abs() ** 2).sum().backward()
-        np.testing.assert_allclose(seen, [[2 + 4j]], rtol=1e-6)
-        np.testing.assert_allclose(z.grad.tolist(), [-4 + 2j], rtol=1e-6)
 
     def test_removal(self):
         x, layer, seen = leaf(1.0), nn.ReLU(), []
@@ -328,15 +307,6 @@ class TestForwardHooks:
         layer(gg.ones((1, 2)))
         assert seen == [layer]
 
-    def test_classes_with_a_call_of_their_own(self):
-        class Twice(nn.ReLU):
-            def __call__(self, x):
-                return 2 * super().__call__(x)
-
-        layer, seen = Twice(), []
-        layer.register_forward_hook(lambda m, args, out: seen.append(out.tolist()))
-        assert layer(gg.ones(1)).tolist() == seen[0] == [2.0]
-
 
 class TestBackwardHooks:
     def test_replaces_gradients_of_inputs(self):
@@ -387,15 +357,6 @@ class TestBackwardHooks:
         layer.register_full_backward_hook(print)
         with pytest.raises(TypeError, match=r"Named\.forward must return a Tensor or a sequence"):
             layer(leaf(1.0))
-
-    def test_under_create_graph(self):
-        layer = nn.ReLU()
-        layer.register_full_backward_hook(lambda m, gx, gy: gx[0] * gx[0])
-        x = leaf(3.0)
-        (g,) = gg.autograd.grad((layer(x) ** 2).sum(), [x], create_graph=True)
-        assert g.tolist() == [36.0]
-        (g,) = gg.autograd.grad(g, [x])  # the derivative of (2 x)^2, through the hook again
-        assert g.tolist() == [24.0**2]
 
     def test_inside_transforms(self):
         layer, seen = nn.ReLU(), []

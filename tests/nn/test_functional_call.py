@@ -109,15 +109,6 @@ def test_threads():
             close(out, other(X))
 
 
-def test_gradients_equal_backward():
-    net = mlp()
-    found = gg.grad(lambda p: loss(net, p, X, Y))(detached(net))
-    ((net(X) - Y) ** 2).mean().backward()
-    assert found.keys() == dict(net.named_parameters()).keys()
-    for name, p in net.named_parameters():
-        close(found[name], p.grad)
-
-
 def test_gradients_of_examples_and_hessians_are_pytorchs():
     torch = pytest.importorskip("torch")
     layers = [torch.nn.Linear(*sizes) for sizes in ((3, 4), (4, 4), (4, 3))]
@@ -138,15 +129,6 @@ def test_gradients_of_examples_and_hessians_are_pytorchs():
     hessian = gg.hessian(lambda p: loss(net, p, X, Y))(p)
     expected = torch.func.hessian(lambda p: their_loss(p, x, y))(theirs)
     close(hessian["0.weight"]["2.bias"], expected["0.weight"]["2.bias"])
-
-
-def test_an_ensemble():
-    nets = [mlp(i) for i in range(3)]
-    parameters = [detached(net) for net in nets]
-    stacked = {name: gg.stack([p[name] for p in parameters]) for name in parameters[0]}
-    out = gg.vmap(lambda p: functional_call(nets[0], p, X))(stacked)
-    for i, net in enumerate(nets):
-        close(out[i], net(X))
 
 
 TWO_VALUES = {"encoder.weight": gg.ones((3, 3)), "decoder.weight": gg.zeros((3, 3))}

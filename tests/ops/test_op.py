@@ -45,13 +45,6 @@ class TestKinds:
         y.sum().backward()
         assert_array_equal(x.grad.numpy(), [12, 27])
 
-    def test_higher_derivatives_come_with_the_rule(self):
-        x = leaf(2.0)
-        y = cube()(x)
-        for expected in (12, 12, 6):
-            (y,) = grad(y.sum(), x, create_graph=True)
-            assert y.item() == expected
-
     def test_binary_broadcasts_and_casts_back(self):
         product = product_of()
         x = leaf(1.0, 2.0, dtype=gg.float32)
@@ -320,11 +313,6 @@ def test_where_in_a_rule_accepts_conditions_that_are_not_bools():
 
     values = np.linspace(-1, 1, 300, dtype=np.float32)
     assert_array_equal(keep(values).numpy(), np.maximum(values, 0) + values)
-
-
-def test_sum_of_a_long_column_is_exact_to_rounding():
-    x = gg.full((1_000_000, 1), 0.1)
-    assert_allclose(x.sum(axis=0).numpy(), 1e5, rtol=1e-6)
 
 
 def test_error_in_a_joint_rule_names_the_op():

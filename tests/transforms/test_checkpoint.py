@@ -19,69 +19,6 @@ def close(x, expected):
     np.testing.assert_allclose(x.detach().numpy(), np.asarray(expected), rtol=1e-10, atol=1e-12)
 
 
-def block(x, w):
-    return gg.tanh(x @ w) * gg.exp(-x)
-
-
-def PLAIN(x, w):
-    return block(block(x, w), w)
-
-
-def CHECKPOINTED(x, w):
-    h = checkpoint(block, x, w)
-    return checkpoint(lambda h: block(h, w), h)  # w from outside
-
-
-def total(f):
-    return lambda x, w: (f(x, w) ** 2).sum()
-
-
-def third(f):
-    gradient = gg.grad(total(f), 1)
-    mixed = gg.grad(lambda x, w: (gradient(x, w) ** 2).sum(), 0)
-    return gg.grad(lambda x, w: (mixed(x, w) ** 2).sum(), (0, 1))
-
-
-# Derivatives of functions of two arrays, and of examples of them.
-DERIVATIVES = {
-    "grad": lambda f: gg.grad(total(f), (0, 1)),
-    "hessian": lambda f: gg.hessian(total(f), (0, 1)),
-    "third": third,
-    "pullback": lambda f: lambda x, w: gg.vjp(f, x, w)[1](gg.cos(f(x, w))),
-    "reverse": lambda f: gg.jacobian(f, (0, 1), mode="reverse"),
-    "forward": lambda f: gg.jacobian(f, (0, 1), mode="forward"),
-    "jvp": lambda f: lambda x, w: gg.jvp(f, (x, w), (gg.cos(x), w)),
-    "jvp of grad": lambda f: lambda x, w: gg.jvp(gg.grad(total(f), (0, 1)), (x, w), (gg.cos(x), w)),
-    "two batches": lambda f: gg.jacobian(
-        lambda x, w: gg.vmap(gg.vmap(f, (0, None)), (None, 0))(x[None], w[None]), mode="reverse"
-    ),
-}
-AXES = [(0, None), (None, 0), (0, 0)]
-
-
-def check_derivatives(f, plain, name, axes=None):
-    """Compare derivatives of a function with those of a plain one, by itself and under vmap."""
-    x, w = [gg.asarray(np.stack([a, 2 * a]) if axes and axes[i] == 0 else a)
-            for i, a in enumerate((X, W))]  # fmt: skip
-    makes = [DERIVATIVES[name]]
-    if axes:
-        makes = [
-            lambda f: gg.vmap(DERIVATIVES[name](f), axes),  # inside a vmap
-            lambda f: DERIVATIVES[name](gg.vmap(f, axes)),  # through one that has ended
-        ]
-    for make in makes:
-        found, expected = [gg.tree.leaves(make(of)(x, w)) for of in (f, plain)]
-        for a, b in zip(found, expected, strict=True):
-            assert a.shape == b.shape
-            close(a, b.numpy())
-
-
-@pytest.mark.parametrize("axes", [None, *AXES], ids=str)
-@pytest.mark.parametrize("name", DERIVATIVES)
-def test_derivatives(name, axes):
-    check_derivatives(CHECKPOINTED, PLAIN, name, axes)
-
-
 def test_examples_from_outside_of_a_vmap_that_has_ended():
     def total(checkpoint):
         def of_one(x, w):

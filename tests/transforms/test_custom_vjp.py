@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from test_checkpoint import AXES, DERIVATIVES, check_derivatives
 
 import gpugrad as gg
 from gpugrad import custom_vjp, tree
@@ -62,11 +61,6 @@ IN_MODES = {
 
 
 class TestDerivatives:
-    @pytest.mark.parametrize("axes", [None, *AXES], ids=str)
-    @pytest.mark.parametrize("name", DERIVATIVES)
-    def test_of_a_plain_function(self, name, axes):
-        check_derivatives(ratio, plain, name, axes)
-
     @pytest.mark.parametrize("f", OF_EXAMPLES.values(), ids=OF_EXAMPLES)
     @pytest.mark.parametrize("derivative", IN_MODES.values(), ids=IN_MODES)
     def test_a_rule_that_differentiates(self, f, derivative):

@@ -3,12 +3,10 @@
 import functools
 import gc
 import inspect
-import math
 import subprocess
 import sys
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass, field, make_dataclass
-from itertools import product
 
 import numpy as np
 import pytest
@@ -66,15 +64,6 @@ CALLS = {
 
 
 class TestSecondDerivatives:
-    @pytest.mark.parametrize("n", [2, 3, 12])
-    def test_hessian_of_rosenbrock(self, n):
-        optimize = pytest.importorskip("scipy.optimize")
-        x = random(n)
-        close(gg.hessian(rosenbrock)(x), optimize.rosen_hess(x.numpy()))
-        for outer, inner in product(("forward", "reverse"), repeat=2):
-            nested = gg.jacobian(gg.jacobian(rosenbrock, mode=inner), mode=outer)
-            close(nested(x), optimize.rosen_hess(x.numpy()))
-
     def test_product_with_a_hessian_too_large_to_form(self):
         optimize = pytest.importorskip("scipy.optimize")
         n = 100_000
@@ -106,16 +95,6 @@ DERIVATIVES = {
     "jvp": lambda f: lambda x: gg.jvp(f, (x,), (1.0,))[1],
     "vjp": lambda f: lambda x: gg.vjp(f, x)[1](1.0)[0],
 }
-
-
-@pytest.mark.parametrize("modes", [*product(DERIVATIVES.values(), repeat=4)])
-def test_fourth_derivative(modes):
-    f = functools.reduce(lambda f, derivative: derivative(f), modes, lambda x: gg.sin(gg.exp(x)))
-    x = 0.3
-    e = math.exp(x)
-    s, c = math.sin(e), math.cos(e)
-    expected = e * c - 7 * e**2 * s - 6 * e**3 * c + e**4 * s
-    close(f(t(x)), expected)
 
 
 def squares(x, y):
@@ -156,38 +135,6 @@ class TestJacobian:
                 column = f(x + steps[0], y + steps[1]) - f(x - steps[0], y - steps[1])
                 column = column / 2e-6
                 assert_close(found[k][(..., *index)].numpy(), column.numpy(), rtol=1e-7, atol=1e-8)
-
-    def test_pytorch(self):
-        torch = pytest.importorskip("torch")
-
-        def f(xp):
-            def function(p, z):
-                w, b = p["w"], p["b"]
-                y = xp.tanh(w @ z + b[0])
-                return {"y": y, "pair": (y.sum() * b[1], w[0] ** 2)}
-
-            return function
-
-        p = {"w": random(3, 2), "b": [random(3, seed=1), random(seed=2)]}
-        z = random(2, seed=3)
-        args = gg.tree.map(lambda x: torch.tensor(x.numpy()), (p, z))
-        for mode, transform in ("forward", torch.func.jacfwd), ("reverse", torch.func.jacrev):
-            for argnums in (0, 1, (1, 0)):
-                expected = transform(f(torch), argnums=argnums)(*args)
-                found = gg.jacobian(f(gg), argnums, mode=mode)(p, z)
-                self.compare(found, expected)
-        names = gg.jacobian(f(gg), ("z", "p"))(p, z)
-        self.compare(names, torch.func.jacrev(f(torch), argnums=(1, 0))(*args))
-
-    def compare(self, found, expected):
-        if isinstance(found, gg.Tensor):
-            close(found, np.asarray(expected))
-            return
-        assert type(found) is type(expected)
-        keys = expected if isinstance(expected, dict) else range(len(expected))
-        assert len(found) == len(expected)
-        for key in keys:
-            self.compare(found[key], expected[key])
 
     def test_complex_results(self):
         jax = pytest.importorskip("jax")
@@ -268,16 +215,6 @@ class TestConfusion:
             close(outer(f)(t(x)), expected)
         # Manzyuk et al., Perturbation confusion in forward AD of higher-order functions (2019).
         close(shifted(outer, shifted(inner, lambda x: x**3))(t(2.0)), 12.0)
-
-    @pytest.mark.parametrize("way", ["vjp", "linearize"])
-    def test_a_pullback_of_an_outer_variable(self, way):
-        def f(x):
-            y, derivative = getattr(gg, way)(lambda z: z * z * x, x)
-            g = derivative(x * y)  # 2 x^2 * x * x^3
-            return g if way == "linearize" else g[0]
-
-        close(gg.grad(f)(t(2.0)), 12 * 2.0**5)
-        close(gg.jvp(f, (t(2.0),), (1.0,))[1], 12 * 2.0**5)
 
 
 class TestClosures:
@@ -430,16 +367,6 @@ class TestPullbacks:
                 j = gg.jacobian(lambda x: gg.sin(x) * x.sum())(x[i])
                 close(found[i, k], j.T @ many[i, k] + j @ many[i, k])
 
-    def test_inside_other_transforms(self):
-        x = random(3)
-        _, pullback = gg.vjp(lambda x: x**3, x)
-        _, push = gg.linearize(lambda x: x**3, x)
-        g = random(3, seed=1)
-        close(gg.grad(lambda g: (pullback(g)[0] ** 2).sum())(g), 2 * (3 * x**2) ** 2 * g)
-        close(gg.grad(lambda g: (push(g) ** 2).sum())(g), 2 * (3 * x**2) ** 2 * g)
-        close(gg.jacobian(lambda g: pullback(g)[0])(g), np.diag(3 * x.numpy() ** 2))
-        close(gg.jvp(push, (g,), (g,))[1], 3 * x**2 * g)
-
     def test_integers_and_constant_results(self):
         _, tangent = gg.jvp(
             lambda x: (gg.argmax(x), gg.ones(2), t(3.0)), (t(1.0, 2.0),), (t(1.0, 1.0),)
@@ -453,11 +380,6 @@ class TestPullbacks:
 
 
 class TestEdges:
-    def test_results_that_do_not_depend_on_arguments(self):
-        close(gg.grad(lambda x: t(3.0))(t(1.0, 2.0)), [0.0, 0.0])
-        close(gg.hessian(lambda x: x.sum())(t(1.0, 2.0)), np.zeros((2, 2)))
-        close(gg.hvp(lambda x: x.sum())(t(1.0, 2.0), t(1.0, 1.0)), [0.0, 0.0])
-
     def test_the_same_tensor_twice(self):
         x = t(2.0, 3.0)
         a, b = gg.grad(lambda x, y: (x * y**2).sum(), (0, 1))(x, x)
@@ -505,14 +427,6 @@ class TestEdges:
         g = t(1.0, 1.0)
         result = pullback(g)[0]
         assert not np.shares_memory(result.numpy(), g.numpy())
-
-    def test_a_zero_beside_an_infinite_slope(self):
-        def f(x):
-            return gg.where(x > 0, gg.sqrt(x), 0.0).sum()
-
-        close(gg.grad(f)(t(0.0, 4.0)), [0.0, 0.25])
-        close(gg.jvp(f, (t(0.0, 4.0),), (t(1.0, 1.0),))[1], 0.25)
-        close(gg.jacobian(lambda x: gg.sqrt(x))(t(1.0, 4.0)), np.diag([0.5, 0.25]))
 
     def test_signatures_and_names(self):
         def f(x, *, scale: float = 2.0):
@@ -661,13 +575,6 @@ class TestTrees:
         close(aux["x"], x)
         close(aux["twice"], 2 * x)
 
-    def test_aux_keeps_outer_derivatives(self):
-        def f(x):
-            g, aux = gg.grad(lambda y: (y * y * x, y * x), has_aux=True)(x)
-            return g * aux  # 2 x^2 * x^2
-
-        close(gg.grad(f)(t(2.0)), 8 * 8.0)
-
 
 class TestVmap:
     def test_axes_of_trees(self):
@@ -682,13 +589,6 @@ class TestVmap:
         expected = x.numpy() * p["b"][0].numpy()[:, None] * 2.0 + 5
         close(out["y"], np.moveaxis(expected, 1, -1))
         close(out["s"], 5.0)
-
-    def test_prefixes(self):
-        p = {"a": random(2, 3), "b": [random(2, 3), None]}
-        out = gg.vmap(lambda p, q: p["a"] + p["b"][0] + q, in_axes=(1, 0), out_axes=1)(p, random(3))
-        close(out, (p["a"] + p["b"][0] + random(3)))
-        out = gg.vmap(lambda p, k: p["a"] * k, in_axes=[{"a": 0, "b": None}, None])(p, 2.0)
-        close(out, 2 * p["a"])
 
     def test_keyword_arguments(self):
         close(gg.vmap(lambda x, *, y: x * y)(t(1.0, 2.0), y=t(3.0, 4.0)), [3.0, 8.0])
@@ -934,18 +834,6 @@ class TestDepth:
             lambda x: gg.hvp(f)(x, 1.0),
         ):
             close(nested(x), expected, rtol=1e-6)
-
-    def test_a_derivative_at_each_of_many_steps(self):
-        def path(x):
-            for _ in range(1000):
-                x = x - 0.01 * gg.grad(lambda y: y**4)(x)
-            return x
-
-        x, expected = 1.0, 1.0
-        for _ in range(1000):
-            expected *= 1 - 0.12 * x**2
-            x -= 0.04 * x**3
-        close(gg.grad(path)(t(1.0)), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", CALLS)
