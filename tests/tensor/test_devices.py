@@ -4,8 +4,6 @@ import ast
 import importlib.util
 import inspect
 import re
-import subprocess
-import sys
 from operator import attrgetter
 from pathlib import Path
 
@@ -112,19 +110,8 @@ class TestWithoutGPU:
         assert x.grad.device == "cpu"
 
 
-def test_importing_loads_neither_cupy_nor_torch():
-    code = "import sys, gpugrad; assert not {'cupy', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 class TestMixing:
     """On the simulated devices of array-api-strict."""
-
-    @pytest.mark.parametrize("op", [gg.add, gg.matmul, lambda x, y: gg.concat([x, y])])
-    def test_two_devices(self, strict, op):
-        message = r"\w+: inputs are on different devices, CPU_DEVICE and device1; .*\.to\(device\)"
-        with pytest.raises(ValueError, match=message):
-            op(on(strict, "CPU_DEVICE"), on(strict, "device1"))
 
     def test_two_libraries(self, torch):
         message = r"add: .*libraries, numpy and torch; .*asarray\(x\.numpy"
@@ -179,15 +166,6 @@ class TestPlacement:
         x = on(strict, "device1")
         for y in (gg.zeros_like(x), gg.full_like(x, 2), gg.zeros_like(x, dtype=gg.float64)):
             assert y.device == "device1"
-
-    def test_assignment(self, strict):
-        x, v = on(strict, "device1", requires_grad=True), on(strict, "device1", (5.0,))
-        y = x * 1
-        y[:1] = v
-        y[1] = 7.0
-        assert y.tolist() == [5, 7]
-        y.sum().backward()
-        assert x.grad.tolist() == [0, 0]
 
 
 @pytest.mark.skipif(not has_cupy, reason="CuPy is not installed")

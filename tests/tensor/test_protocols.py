@@ -141,20 +141,6 @@ class TestConstants:
         with pytest.raises(TypeError, match=r"numpy\.sort_complex"):
             gg.vmap(np.sort_complex)(gg.tensor(A))
 
-    @pytest.mark.parametrize("method", "BFGS L-BFGS-B CG Newton-CG SLSQP trust-exact".split())
-    def test_scipys_minimizers(self, method):
-        optimize = pytest.importorskip("scipy.optimize")
-
-        def rosenbrock(x):
-            return gg.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
-
-        hess = gg.hessian(rosenbrock) if method == "trust-exact" else None
-        done = optimize.minimize(
-            rosenbrock, np.array([0.5, 0.5]), method=method, jac=gg.grad(rosenbrock), hess=hess
-        )
-        assert type(done.x) is np.ndarray
-        assert_allclose(done.x, 1, atol=2e-3)
-
 
 class TestFunctions:
     def test_all_others_are_rejected(self):

@@ -97,11 +97,6 @@ class TestFloating:
         with pytest.raises(TypeError, match=f"^{name}: shape must be an int or a tuple of ints"):
             draw(2.5)
 
-    def test_device(self, name):
-        assert getattr(gg.random, name)(3, device="cpu").device == "cpu"
-        with pytest.raises(ValueError, match="not known"):
-            getattr(gg.random, name)(3, device="gpu")
-
     def test_only_floating(self, name):
         for dtype in (gg.int64, gg.bool, gg.complex64):
             with pytest.raises(TypeError, match=f"{name}: dtype must be real floating"):

@@ -23,7 +23,7 @@ from test_ops import Call, quiet, samples
 
 import gpugrad as gg
 from gpugrad.autograd import grad, implementation
-from gpugrad.transforms import hessian, jvp, vmap
+from gpugrad.transforms import jvp, vmap
 
 TOOLS = gg.detect_anomaly, gg.memory_report, gg.profile
 HERE = Path(__file__).name
@@ -197,22 +197,6 @@ class TestObserving:
             list(pool.map(lambda _: loss_of(x, w).backward(), range(3)))
         assert {row.calls for row in report.rows if row.op == "tanh"} == {3}
 
-    def test_transforms(self):
-        def f(x):
-            return (gg.sin(x) * gg.cumulative_sum(x) ** 2).sum()
-
-        x = gg.tensor([0.5, 1.0, 2.0], dtype=gg.float64)
-        batch = gg.stack([x, x + 1])
-
-        def results():
-            yield hessian(f)(x)
-            yield from jvp(f, (x,), (gg.ones_like(x),))
-            yield vmap(gg.grad(f))(batch)
-
-        expected = [y.tolist() for y in results()]
-        with all_tools_on():
-            assert [y.tolist() for y in results()] == expected
-
     def test_not_imported_until_used(self):
         code = "import sys, gpugrad; print('gpugrad.tools' in sys.modules, gpugrad.profile)"
         output = subprocess.check_output([sys.executable, "-c", code], text=True)
@@ -348,10 +332,6 @@ class TestAnomaly:
         assert error.__notes__ == ["in backward through sqrt"]
         assert "before the tool was on" in str(anomaly(gg.sqrt(x).sum().backward))
 
-    def test_numpy_set_to_raise(self):
-        with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="log: divide by"):
-            gg.log(gg.zeros(2))
-
     def test_second_derivatives(self):
         x = leaf(0.0, 1.0)
 
@@ -383,19 +363,6 @@ class TestAnomaly:
             with pytest.raises(FloatingPointError, match="last_root") as caught:
                 jvp(last_root, (zero,), (gg.ones(2),))  # called here
         assert f":{line('called here')}: " in str(caught.value)
-
-    def test_the_line_in_a_module(self):
-        class Model(gg.nn.Module):
-            def __init__(self):
-                self.layers = gg.nn.Sequential(gg.nn.Linear(2, 2), gg.nn.ReLU())
-
-            def forward(self, x):
-                return self.layers(x)  # of the module
-
-        model = Model()
-        model.layers[0].weight.array[...] = 1e30
-        error = anomaly(lambda: model(gg.tensor([[1e30, 1.0]])))
-        assert f":{line('of the module')}: " in str(error)
 
 
 def _shown():
@@ -461,15 +428,6 @@ class TestOverwritten:
             written.array[...] = written.array * 2 + 1
             with pytest.raises(RuntimeError, match=words):
                 y.sum().backward(create_graph=create_graph)
-
-    def test_optimizers_are_no_anomaly(self):
-        w = gg.ones((3, 3), requires_grad=True)
-        optimizer = gg.optim.SGD([w], lr=0.1)
-        with gg.detect_anomaly():
-            for _ in range(3):
-                optimizer.zero_grad()
-                gg.tanh(gg.ones((2, 3)) @ w).sum().backward()
-                optimizer.step()
 
 
 class TestMemory:
@@ -571,23 +529,6 @@ class TestMemory:
         assert len(report.rows) == len(kept)
         assert str(report).endswith("\n... 10 more")
 
-    def test_threads(self):
-        x = gg.ones(1000, requires_grad=True)
-
-        def run(i):
-            for _ in range(100):
-                kept = gg.exp(gg.exp(x))
-                assert report.total > 0
-                kept.sum().backward()
-            return gg.exp(x)
-
-        with gg.memory_report() as report, ThreadPoolExecutor(8) as pool:
-            results = list(pool.map(run, range(8)))
-        assert report.total == 8 * 4000
-        assert report.peak >= report.total
-        del results
-        assert report.total == 0
-
 
 class TestProfile:
     def test_rows(self, library):
@@ -669,13 +610,6 @@ class TestProfile:
             if r["tid"] == s["tid"]:
                 apart = _end(r) <= s["ts"] + 1e-3 or _end(s) <= r["ts"] + 1e-3
                 assert apart or _is_within(r, s) or _is_within(s, r)
-
-    def test_empty(self, tmp_path):
-        with gg.profile() as report:
-            pass
-        assert str(report).startswith("in ops 0.000 ms of ")
-        report.save(tmp_path / "trace.json")
-        assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 1
 
 
 def _end(run):

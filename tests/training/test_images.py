@@ -222,33 +222,6 @@ def test_a_training_that_goes_on_changes_images_alike(generator, prefetch, tmp_p
     assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-@pytest.mark.parametrize("options", [{}, {"seed": 1}, {"shuffle": True}], ids=repr)
-def test_a_resumed_process_draws_the_same(options):
-    pairs = data.TensorDataset(gg.tensor(X), gg.tensor(LABELS))
-
-    def loader(seed):
-        gg.manual_seed(seed)
-        made = [images.RandomHorizontalFlip() for _ in range(2)]
-        return data.DataLoader(pairs, 16, transform=images.Compose(made), **options)
-
-    whole = loader(4)
-    batches(whole)
-    state = whole.state_dict()
-    resumed = loader(7)
-    resumed.load_state_dict(state)
-    same(batches(resumed), batches(whole))
-    late = data.DataLoader(pairs, 16)
-    late.transform = resumed.transform
-    assert len(batches(late)) == 3
-    # Neither flip undoes the other, and each loader has draws of its own.
-    one = data.DataLoader(pairs, 40, transform=loader(4).transform, seed=1)
-    assert (batches(one)[0][0] != X).any()
-    if "seed" in options:
-        same(batches(loader(3)), batches(loader(5)))
-    with pytest.raises(ValueError, match="transform_seed must be an int"):
-        resumed.load_state_dict(state | {"transform_seed": "x"})
-
-
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
 def test_fills_of_rotations(interpolation):
     x = X[..., :3].astype(np.float32)
