@@ -1133,7 +1133,7 @@ def test_second_derivatives_of_functions(name, draws, options):
     rng = np.random.default_rng(0)
     inputs = [draw(rng) for draw in draws]
     if name == "grid_sample":
-        inputs = [x[:1, :2, :3] for x in inputs]
+        inputs = [x[:1, :1, :3] for x in inputs]
     inputs = [of_ours(x, "float64") for x in inputs]
     leaves = [i for i, x in enumerate(inputs) if x.requires_grad]
     if options.get("mode") == "nearest":

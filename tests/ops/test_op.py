@@ -144,10 +144,6 @@ class TestKinds:
         pick(x, np.array([2, 2])).sum().backward()
         assert_array_equal(x.grad.numpy(), [0, 0, 2])
 
-    def test_not_differentiable(self):
-        half = op("half", lambda xp, x: x * 0.5, differentiable=False)
-        assert not half(leaf(1.0)).requires_grad
-
     def test_metadata(self):
         seen = []
 

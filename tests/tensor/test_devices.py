@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpugrad as gg
-from gpugrad.backends import backend_of, is_on, namespace_of, parse_device
+from gpugrad.backends import namespace_of, parse_device
 
 OPS = Path(gg.__file__).parent / "ops"
 
@@ -68,11 +68,6 @@ class TestNames:
         for device in "gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:a", " cpu", None, 0:
             with pytest.raises(ValueError, match="is not known; use 'cpu', 'cuda' or 'cuda:N'"):
                 parse_device(device)
-
-    def test_is_on(self):
-        a = np.ones(2)
-        assert is_on(a, "cpu")
-        assert not is_on(a, "cuda")
 
 
 CUDA_CALLS = [
@@ -132,12 +127,6 @@ class TestMixing:
     def test_index_of_another_library(self, torch):
         with pytest.raises(TypeError, match="cannot be indexed by int64"):
             gg.asarray(torch.ones(2))[gg.tensor([0])]
-
-    def test_python_and_numpy_scalars_are_on_every_device(self, strict):
-        x = on(strict, "device1", requires_grad=True)
-        for y in (x * 2.0, np.float64(2) * x, x - np.float32(1)):
-            assert y.device == "device1"
-            assert y.dtype == strict.float32
 
 
 class TestPlacement:
@@ -203,9 +192,3 @@ def test_every_namespace_has_what_ops_use(library):
     assert {"exp", "linalg.solve", "fft.fft", "special.erf"} <= names
     for name in names - LACKING if library.name == "cupy" else names:
         assert attrgetter(name)(xp) is not None
-
-
-def test_every_backend_names_its_devices():
-    for backend in set(backend_of.values()):
-        assert isinstance(backend.name, str)
-        assert not backend.has_device("nonsense")
