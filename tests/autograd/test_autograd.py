@@ -227,6 +227,7 @@ def test_gradients_of_leaves_and_results():
     assert [g.item() for g in found] == [2, 6, 24]
     assert x.grad is y.grad is None
     assert grad(z, x)[0].item() == 12
+    assert grad(x * x, [leaf([3.0, 4.0])], materialize_grads=True)[0].tolist() == [0, 0]
 
 
 def test_grad_outputs():

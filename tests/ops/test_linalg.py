@@ -107,16 +107,6 @@ def test_the_space_of_equal_eigenvalues_has_its_gradient(library):
     gradcheck(projector, x)
 
 
-def test_a_defective_matrix_has_no_gradient(library):
-    x = library.tensor([[1.0, 1.0], [0.0, 1.0]], requires_grad=True)
-    values = linalg.eigvals(x)
-    try:
-        (g,) = grad(gpugrad.real(values[0]), x)
-    except SINGULAR:
-        return
-    assert np.abs(library.values(g)).max() > 1e7
-
-
 def test_results_are_named(library):
     x = library.tensor(np.eye(2), requires_grad=True)
     assert linalg.eigh(x)._fields == linalg.eig(x)._fields == ("eigenvalues", "eigenvectors")

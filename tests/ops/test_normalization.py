@@ -165,22 +165,6 @@ def test_vmap_rejects_mixing_the_statistics_of_examples():
     assert {name: b.tolist() for name, b in layer.named_buffers()} == before
 
 
-def test_vmap_over_models_returns_the_statistics_of_each():
-    layer = nn.BatchNorm1d(3, dtype=gpugrad.float64)
-    x = gpugrad.tensor(batch(4, 6, 3))
-    stacked = {name: gpugrad.stack([b] * 4) for name, b in layer.named_buffers()}
-
-    def call(buffers, x):
-        return nn.functional_call(layer, buffers, x), buffers
-
-    y, after = gpugrad.vmap(call)(stacked, x)
-    for i in range(4):
-        alone = nn.BatchNorm1d(3, dtype=gpugrad.float64)
-        assert_close(y[i].detach().numpy(), values(alone(x[i])), rtol=1e-12)
-        for name, b in alone.named_buffers():
-            assert_close(after[name][i].numpy(), b.numpy(), rtol=1e-12)
-
-
 @pytest.mark.parametrize("call, words", [
     (lambda: nn.LayerNorm(()), "normalized_shape must name at least one axis"),
     (lambda: nn.LayerNorm((3, 0)), "normalized_shape must be an int of at least 1, not 0"),

@@ -57,13 +57,6 @@ def test_recorded_sweeps_use_the_definitions_rules():
     assert gg_.tolist() == [8.0, 8.0]
 
 
-def test_does_not_run_on_other_libraries():
-    counted = CountedOp()
-    x = gg.asarray(array_api_strict.asarray([1.0, 2.0])).requires_grad_()
-    counted.op(x).sum().backward()
-    assert counted.ran == ["forward", "rule"]
-
-
 @pytest.mark.parametrize("met_before", [False, True])
 def test_registered_before_or_after_the_librarys_first_use(met_before):
     if met_before:
@@ -151,14 +144,6 @@ def test_transforms_and_tools_use_it():
     assert "scaled" in str(profile)
     counted.op(gg.tensor([1.0]))
     assert counted.ran == ["twin", "twin rule", "twin"]
-
-
-def test_registered_while_a_tool_is_on():
-    with gg.profile():
-        counted = CountedOp()
-        counted.op(gg.tensor([1.0]))
-    counted.op(gg.tensor([1.0]))
-    assert counted.ran == ["twin", "twin"]
 
 
 def test_a_twins_rule_is_guarded_too():

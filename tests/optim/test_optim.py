@@ -215,22 +215,6 @@ def test_a_step_allocates_no_second_array_of_the_parameters_size(kind, options):
     assert peak < p.array.nbytes / 4
 
 
-def test_a_step_leaves_gradients_unchanged_and_skips_parameters_without():
-    p, q, r = parameters()
-    optimizer = optim.SGD([p, q, r], lr=0.1, momentum=0.9, weight_decay=0.1)
-    p.grad = gpugrad.ones((3, 4), dtype=gpugrad.float64)
-    r.grad = gpugrad.tensor(1.0, dtype=gpugrad.float64)
-    r.requires_grad_(False)
-    before = [values(x).copy() for x in (q, r)]
-    optimizer.step()
-    assert (values(p.grad) == 1).all()
-    np.testing.assert_array_equal(values(q), before[0])
-    np.testing.assert_array_equal(values(r), before[1])
-    optimizer.zero_grad()
-    assert p.grad is q.grad is r.grad is None
-    optimizer.step()
-
-
 def test_the_error_about_read_only_memory_names_the_remedy():
     array = np.ones(3, np.float32)
     array.flags.writeable = False

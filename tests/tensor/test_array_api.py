@@ -153,6 +153,11 @@ class TestBroadcastShapes:
 
 
 class TestAstype:
+    def test_device(self):
+        x = gg.ones(2)
+        assert gg.astype(x, gg.float64, device="cpu").dtype == gg.float64
+        assert gg.astype(x, gg.float32, copy=False, device="cpu") is x
+
     def test_complex_to_real_drops_nothing_in_silence(self, library):
         x = library.tensor(np.array([1 + 2j]))
         for dtype in (gg.float64, gg.int64):

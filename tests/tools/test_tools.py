@@ -611,6 +611,13 @@ class TestProfile:
                 apart = _end(r) <= s["ts"] + 1e-3 or _end(s) <= r["ts"] + 1e-3
                 assert apart or _is_within(r, s) or _is_within(s, r)
 
+    def test_empty(self, tmp_path):
+        with gg.profile() as report:
+            pass
+        assert str(report).startswith("in ops 0.000 ms of ")
+        report.save(tmp_path / "trace.json")
+        assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 1
+
 
 def _end(run):
     return run["ts"] + run["dur"]

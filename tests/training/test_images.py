@@ -164,6 +164,11 @@ def test_a_loader_draws_by_epoch_and_batch_alone(make, is_whole):
     resumed.load_state_dict(left.state_dict())
     same(batches(resumed), first[1:])
     same(batches(resumed), second)
+    with pytest.raises(ValueError, match="transform_seed must be an int"):
+        resumed.load_state_dict(left.state_dict() | {"transform_seed": "x"})
+    late = data.DataLoader(dataset, 16)
+    late.transform = plain.transform
+    assert len(batches(late)) == 3
 
 
 @every_change

@@ -355,6 +355,9 @@ FUNCTIONS = [
     lambda m: gpugrad.linalg.eigvalsh(m) + gpugrad.linalg.svdvals(m) + gpugrad.linalg.eigvals(m),
     lambda m: gpugrad.special.logsumexp(m, axis=0, b=m) + gpugrad.special.softmax(m),
     lambda m: gpugrad.meshgrid(m[0], m[0])[0][1],
+    lambda m: gpugrad.tensor(m) * 2,
+    lambda m: gpugrad.full((2,), m[0, 0]),
+    lambda m: np.add.outer(np.exp(m[0]), np.ones(2)),
 ]  # fmt: skip
 
 
