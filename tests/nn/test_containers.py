@@ -131,25 +131,6 @@ class Net(nn.Module):
         return self.heads[head](self.layers[0](x) * self.scales[0] + self.scales[1])
 
 
-def test_the_state_of_nested_containers_is_pytorchs():
-    torch = pytest.importorskip("torch")
-
-    class Theirs(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            lin, parameter = torch.nn.Linear, torch.nn.Parameter
-            self.layers = torch.nn.ModuleList([lin(2, 2), torch.nn.ModuleList([lin(2, 1)])])
-            self.heads = torch.nn.ModuleDict({"left": lin(2, 1), "right": lin(2, 3)})
-            self.scales = torch.nn.ParameterList([torch.ones(2), parameter(torch.zeros(()))])
-
-    ours, theirs = Net(), Theirs()
-    assert [(k, v.shape) for k, v in ours.state_dict().items()] == [
-        (k, tuple(v.shape)) for k, v in theirs.state_dict().items()
-    ]
-    ours.load_state_dict(theirs.state_dict())
-    assert len(list(ours.parameters())) == len(list(theirs.parameters())) == 10
-
-
 def test_what_containers_hold_is_trained_moved_and_copied():
     model = Net()
     model(gpugrad.ones((1, 2)), "right").sum().backward()

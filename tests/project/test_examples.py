@@ -94,9 +94,7 @@ runpy.run_path({path!r}, run_name="__main__")
 @pytest.mark.parametrize(
     "program, module",
     [
-        ("train_mlp", "argparse"), ("train_mlp", "numpy"), ("train_mlp", "gpugrad"),
-        ("train_mlp", "matplotlib.figure"), ("train_mlp", "gpugrad.data.digits"),
-        ("fit_sine", "argparse"), ("fit_sine", "gpugrad.optim"),
+        ("train_mlp", "argparse"), ("train_mlp", "matplotlib.figure"), ("fit_sine", "gpugrad"),
         ("fixed_point", "numpy"), ("fixed_point", "gpugrad.data.digits"),
     ],
 )  # fmt: skip
@@ -230,7 +228,6 @@ def saved_state():
 
 
 SMALLER = {name: gpugrad.zeros(x.shape) for name, x in nn.MLP(10, [8, 10]).state_dict().items()}
-PARTS = "model", "optimizer", "dataset", "options", "history"
 
 
 class TestBadInput:
@@ -319,39 +316,22 @@ class TestBadInput:
     @pytest.mark.parametrize(
         "change, words",
         [
-            *(({name: None}, f"has no '{name}'") for name in PARTS),
-            ({"model": 5}, "its model is not a dict of tensors"),
+            ({"model": None}, "has no 'model'"),
             ({"model": {"0.weight": 5}}, "its model is not a dict of tensors"),
             ({"model": SMALLER}, "has shape (8, 10), not (8, 64)"),
             ({"dataset": []}, "trained on [], not on digits"),
             ({"options": 5}, "--resume"),
             ({"options": {}}, "has no 'epochs'"),
-            ({"history": 5}, "its history is not"),
-            ({"history": {0: ()}}, "its history is not"),
             ({"history": [{"a": 1.0, "b": 1.0, "c": 1.0}]}, "its history is not"),
             ({"history": [{"a": 1.0, "b": 1.0, "c": 1.0, "d": "1"}]}, "its history is not"),
-            ({"optimizer": 5}, "must be a dict with 'state' and 'param_groups'"),
-            ({"optimizer": {"state": {}, "param_groups": 5}}, "--resume"),
-            ({"optimizer": {"state": {}, "param_groups": [5]}}, "--resume"),
             ({"optimizer": {"state": {}, "param_groups": [{}]}}, "has no 'params'"),
-            ({3: {"other": 10}}, "state ['other'], but here ['momentum_buffer']"),
-            ({3: {"momentum_buffer": 9}}, "buffer of parameter 3 has shape (9,)"),
-            ({4: {"momentum_buffer": 10}}, "it has state of parameters [4]"),
         ],
         ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
     )
     def test_resume_of_a_state_of_another_kind(self, error_of, change, words, tmp_path):
-        """A number stands for a parameter, whose buffers of the optimizer have other lengths."""
         saved = tmp_path / "saved.safetensors"
-        state = saved_state()
-        for name, value in change.items():
-            if isinstance(name, int):
-                buffers = {buffer: gpugrad.zeros(n) for buffer, n in value.items()}
-                state["optimizer"]["state"][name] = buffers
-            elif value is None:
-                del state[name]
-            else:
-                state[name] = value
+        state = saved_state() | change
+        state = {name: value for name, value in state.items() if value is not None}
         gpugrad.save(state, saved)
         line = error_of("--resume", saved, "--hidden", 8)
         assert f"--resume {saved}: " in line

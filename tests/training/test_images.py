@@ -120,20 +120,6 @@ def same(a, b):
         same(x, y) if isinstance(x, list) else np.testing.assert_array_equal(x, y)
 
 
-@every_change
-def test_a_generator_repeats_its_draws(make):
-    first, second = make(generator=Generator(5)), make(generator=Generator(5))
-    for _ in range(2):
-        drawn = changed(first)
-        same(drawn, changed(second))
-    assert (changed(first)[0] != drawn[0]).any()
-    results = []
-    for _ in range(2):
-        gg.manual_seed(0)
-        results.append(changed(make()))
-    same(*results)
-
-
 def batches(loader, stop=None):
     return [[x.numpy() for x in batch] for batch in islice(loader, stop)]
 

@@ -17,19 +17,6 @@ def close(x, expected):
     np.testing.assert_allclose(x.detach().numpy(), np.asarray(expected), rtol=1e-10, atol=1e-12)
 
 
-def test_examples_from_outside_of_a_vmap_that_has_ended():
-    def total(checkpoint):
-        def of_one(x, w):
-            return checkpoint(lambda y: gg.sin(y * x) * w, x * w)
-
-        return lambda x, w: gg.vmap(lambda x: gg.vmap(of_one, (None, 0))(x, w))(x).sum()
-
-    found, expected = [gg.grad(total(c), (0, 1)) for c in (checkpoint, lambda f, x: f(x))]
-    x, w = gg.asarray(X[0, :2]), gg.asarray(W[0])
-    for a, b in zip(found(x, w), expected(x, w), strict=True):
-        close(a, b)
-
-
 class TestArguments:
     def test_containers_and_other_results(self):
         def f(p, n, *, scale):

@@ -273,16 +273,6 @@ class TestMixing:
         (again,) = gg.autograd.grad(gg.hvp(lambda x: (x**4).sum())(x, t(1.0, 1.0)).sum(), x)
         close(again, [24.0, 48.0])
 
-    def test_backward_inside(self):
-        w = t(3.0, requires_grad=True)
-
-        def f(x):
-            (w * x.detach() ** 2).backward()
-            return w.detach() * x**2
-
-        close(gg.grad(f)(t(2.0)), 12.0)
-        assert w.grad.item() == 4.0
-
     def test_no_grad_outside(self):
         x = t(1.0, 2.0, requires_grad=True)
 
@@ -635,60 +625,6 @@ class TestVmapOfAllAxes:
                 mapped = gg.vmap(mapped, axes, out)
             for y, expected in zip(mapped(*xs), self.loop(f, levels, xs), strict=True):
                 close(y, expected)
-
-
-C, MATRICES = random(3, seed=5), random(4, 3, 3, seed=6)
-
-
-def nonlinear(a, m):
-    return gg.sin(m @ a) * a.sum()
-
-
-# Derivatives with respect to a, some of them with directions that all examples share.
-NONLINEAR_DERIVATIVES = {
-    "vjp": lambda a, m: gg.vjp(lambda a: nonlinear(a, m), a)[1](C)[0],
-    "linearize": lambda a, m: gg.linearize(lambda a: nonlinear(a, m), a)[1](C),
-    "jvp": lambda a, m: gg.jvp(lambda a: nonlinear(a, m), (a,), (C,))[1],
-    "forward": lambda a, m: gg.jacobian(lambda a: nonlinear(a, m), mode="forward")(a),
-    "reverse": lambda a, m: gg.jacobian(lambda a: nonlinear(a, m), mode="reverse")(a),
-    "hessian": lambda a, m: gg.hessian(lambda a: nonlinear(a, m).sum())(a),
-    "hvp": lambda a, m: gg.hvp(lambda a: nonlinear(a, m).sum())(a, C),
-    "grad of jvp": lambda a, m: gg.grad(
-        lambda m: gg.jvp(lambda a: nonlinear(a, m), (a,), (C,))[1].sum()
-    )(m),
-    "jvp of grad": lambda a, m: gg.jvp(
-        lambda m: gg.grad(lambda a: nonlinear(a, m).sum())(a), (m,), (MATRICES[0],)
-    )[1],
-    "several": lambda a, m: gg.vjp(lambda a, m: (nonlinear(a, m), m), a, m)[1]((C, MATRICES[1]))[1],
-}
-
-
-@pytest.mark.parametrize("name", NONLINEAR_DERIVATIVES)
-def test_each_argument_in_its_own_batch(name):
-    """Arguments and closures belong to different levels of vmap, also in derivatives."""
-    f, rows = NONLINEAR_DERIVATIVES[name], random(2, 3)
-
-    def by_loop(rows, matrices):
-        return gg.stack([gg.stack([f(a, m) for m in matrices]) for a in rows])
-
-    batches = (
-        gg.vmap(gg.vmap(f, (None, 0)), (0, None)),
-        gg.vmap(gg.vmap(f, (0, None)), (None, 0), out_axes=1),
-        lambda rows, matrices: gg.vmap(lambda a: gg.vmap(lambda m: f(a, m))(matrices))(rows),
-        lambda rows, matrices: gg.vmap(lambda m: gg.vmap(lambda a: f(a, m))(rows), out_axes=1)(
-            matrices
-        ),
-    )
-    expected = by_loop(rows, MATRICES)
-    gradient = gg.grad(lambda rows: (by_loop(rows, MATRICES) ** 2).sum())(rows)
-    directions = MATRICES * MATRICES
-    tangent = gg.jvp(lambda ms: by_loop(rows, ms), (MATRICES,), (directions,))[1]
-    for batch in batches:
-        close(batch(rows, MATRICES), expected)
-        found = gg.grad(lambda rows, batch=batch: (batch(rows, MATRICES) ** 2).sum())(rows)
-        close(found, gradient, rtol=1e-11)
-        found = gg.jvp(lambda ms, batch=batch: batch(rows, ms), (MATRICES,), (directions,))[1]
-        close(found, tangent, rtol=1e-11)
 
 
 class TestState:
