@@ -395,6 +395,16 @@ def test_memory_mapped_arrays_are_read_batch_by_batch(tmp_path, options):
     assert first[0].shape == (4, width)
 
 
+def test_mapped_npy_files_are_not_copied(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(12.0).reshape(6, 2))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    (batch,) = next(iter(data.DataLoader(data.TensorDataset(x), 3)))
+    assert np.shares_memory(batch.array, x)
+    ((batch,), _) = data.DataLoader(data.TensorDataset(x), 3, prefetch=1)
+    assert not np.shares_memory(batch.array, x)
+    assert batch.tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
 # Resumption
 
 

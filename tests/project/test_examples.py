@@ -331,7 +331,8 @@ class TestBadInput:
     def test_resume_of_a_state_of_another_kind(self, error_of, change, words, tmp_path):
         saved = tmp_path / "saved.safetensors"
         state = saved_state() | change
-        state = {name: value for name, value in state.items() if value is not None}
+        if change == {"model": None}:
+            del state["model"]
         gpugrad.save(state, saved)
         line = error_of("--resume", saved, "--hidden", 8)
         assert f"--resume {saved}: " in line
