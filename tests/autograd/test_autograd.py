@@ -25,30 +25,27 @@ with gg.no_grad():
     WITHOUT_GRAPH = leaf(1.0) * 2
 
 
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda: (leaf(1.0, 2.0) * 2).backward(), r"\(2,\) .*needs a gradient of its shape"),
-        (lambda: (COMPLEX * COMPLEX).backward(), r"backward: .* not one real number .* real\(z\)"),
-        (lambda: COMPLEX.sum().backward(), r"backward: .* not one real number .* real\(z\)"),
-        (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones(3)), SHAPE),
-        (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones((2, 1))), SHAPE),
-        (lambda: (leaf(1.0, 2.0) * 2).backward(1.0), SHAPE),
-        (lambda: gg.tensor(1.0).backward(), r"no graph.*requires grad"),
-        (lambda: WITHOUT_GRAPH.backward(), r"no graph.*no_grad"),
-        (lambda: (lambda y: (y * 3).backward(inputs=[y]))(X * 2),
-         r"leaves.*multiply.*autograd\.grad"),
-        (lambda: (X * 3).backward(inputs=[gg.tensor(1.0)]), "does not require grad"),
-        (lambda: (X * 3).backward(inputs=[]), "inputs is empty"),
-        (lambda: gg.tensor(1.0).retain_grad(), "does not require grad"),
-        (lambda: grad(X * X, X, [1.0, 2.0]), "1 outputs but 2 gradients"),
-        (lambda: grad(X * X, [X, leaf(1.0)]), r"do not depend on input 1.*allow_unused=True"),
-        (lambda: grad(X * X, [leaf(1.0)], materialize_grads=True, allow_unused=False),
-         "allow_unused=False"),
-        (lambda: grad(X * X, [gg.tensor(1.0)]), "does not require grad"),
-        (lambda: grad([np.ones(())], X), "no graph"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("call, message", [
+    (lambda: (leaf(1.0, 2.0) * 2).backward(), r"\(2,\) .*needs a gradient of its shape"),
+    (lambda: (COMPLEX * COMPLEX).backward(), r"backward: .* not one real number .* real\(z\)"),
+    (lambda: COMPLEX.sum().backward(), r"backward: .* not one real number .* real\(z\)"),
+    (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones(3)), SHAPE),
+    (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones((2, 1))), SHAPE),
+    (lambda: (leaf(1.0, 2.0) * 2).backward(1.0), SHAPE),
+    (lambda: gg.tensor(1.0).backward(), r"no graph.*requires grad"),
+    (lambda: WITHOUT_GRAPH.backward(), r"no graph.*no_grad"),
+    (lambda: (lambda y: (y * 3).backward(inputs=[y]))(X * 2),
+     r"leaves.*multiply.*autograd\.grad"),
+    (lambda: (X * 3).backward(inputs=[gg.tensor(1.0)]), "does not require grad"),
+    (lambda: (X * 3).backward(inputs=[]), "inputs is empty"),
+    (lambda: gg.tensor(1.0).retain_grad(), "does not require grad"),
+    (lambda: grad(X * X, X, [1.0, 2.0]), "1 outputs but 2 gradients"),
+    (lambda: grad(X * X, [X, leaf(1.0)]), r"do not depend on input 1.*allow_unused=True"),
+    (lambda: grad(X * X, [leaf(1.0)], materialize_grads=True, allow_unused=False),
+     "allow_unused=False"),
+    (lambda: grad(X * X, [gg.tensor(1.0)]), "does not require grad"),
+    (lambda: grad([np.ones(())], X), "no graph"),
+])  # fmt: skip
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
@@ -234,21 +231,17 @@ def test_grad_outputs():
 # An in-place write between forward and backward never silently gives a wrong gradient.
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda w, x: x @ w,
-        lambda w, x: x @ w.T,
-        lambda w, x: x[0] * w[0],
-        lambda w, x: x * w[:, ::-1],
-        lambda w, x: x.reshape((-1,)) * w.reshape((-1,)),
-        lambda w, x: x * w.reshape((4, 1)).reshape((2, 2)).T,
-        lambda w, x: x * w.detach(),
-        lambda w, x: gg.linear(x, w),
-        lambda w, x: x * gg.broadcast_to(w[:1], (2, 2)),
-    ],
-    ids="matmul T row flipped flat views detached linear broadcast".split(),
-)
+@pytest.mark.parametrize("use", [
+    lambda w, x: x @ w,
+    lambda w, x: x @ w.T,
+    lambda w, x: x[0] * w[0],
+    lambda w, x: x * w[:, ::-1],
+    lambda w, x: x.reshape((-1,)) * w.reshape((-1,)),
+    lambda w, x: x * w.reshape((4, 1)).reshape((2, 2)).T,
+    lambda w, x: x * w.detach(),
+    lambda w, x: gg.linear(x, w),
+    lambda w, x: x * gg.broadcast_to(w[:1], (2, 2)),
+], ids="matmul T row flipped flat views detached linear broadcast".split())  # fmt: skip
 def test_saved_leaf_or_view_of_it(use):
     w, x = leaf([[1.0, 2.0], [3.0, 4.0]]), leaf([[5.0, 6.0], [7.0, 8.0]])
     y = use(w, x).sum()

@@ -180,14 +180,11 @@ def test_to_casts_parameters_gradients_and_floating_buffers(how):
     assert all(p.grad.dtype == gpugrad.float64 for p in model.parameters())
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda m: m.to(gpugrad.float64), "moved to another device or dtype after the forward"),
-        (lambda m: m.load_state_dict(seeded(1).state_dict()), "overwritten in place"),
-        (lambda m: nn.init.zeros_(m[2].weight), "overwritten in place"),
-    ],
-)
+@pytest.mark.parametrize("change, message", [
+    (lambda m: m.to(gpugrad.float64), "moved to another device or dtype after the forward"),
+    (lambda m: m.load_state_dict(seeded(1).state_dict()), "overwritten in place"),
+    (lambda m: nn.init.zeros_(m[2].weight), "overwritten in place"),
+])  # fmt: skip
 def test_backward_through_a_graph_from_before_a_change_raises(change, message):
     model = seeded(0)
     loss = model(gpugrad.ones((1, 3))).sum()

@@ -181,16 +181,13 @@ class TestErrors:
             h.sum().backward()
         assert x.grad is None
 
-    @pytest.mark.parametrize(
-        "second, message",
-        [
-            (lambda x: x[0], r"float64 of shape \(3,\) for the result, but float64 of shape"),
-            (lambda x: x.astype(gg.float32), "returned float32 of shape"),
-            (lambda x: x.detach(), "that does not require grad"),
-            (lambda x: 3, "returned a int for the result"),
-            (lambda x: (x, x), r"returned \(\*, \*\), but \* at first"),
-        ],
-    )
+    @pytest.mark.parametrize("second, message", [
+        (lambda x: x[0], r"float64 of shape \(3,\) for the result, but float64 of shape"),
+        (lambda x: x.astype(gg.float32), "returned float32 of shape"),
+        (lambda x: x.detach(), "that does not require grad"),
+        (lambda x: 3, "returned a int for the result"),
+        (lambda x: (x, x), r"returned \(\*, \*\), but \* at first"),
+    ])  # fmt: skip
     def test_different_results_the_second_time(self, second, message):
         functions = [lambda x: x * 2, second]
         x = gg.asarray(X).requires_grad_()

@@ -203,20 +203,17 @@ class TestErrors:
         scale.defvjp(fwd, bwd)
         return lambda: scale(leaf(X), {"w": leaf(Y)}).sum().backward()
 
-    @pytest.mark.parametrize(
-        "returned, error, message",
-        [
-            (lambda g: g, TypeError, r"bwd must return a tuple .* \(x, params,\), not a Tensor"),
-            (lambda g: (g,), TypeError, r"bwd must .* \(x, params,\), not a tuple of 1"),
-            (lambda g: (g, {"w": g}, g), TypeError, "not a tuple of 3"),
-            (lambda g: (g[0], {"w": g}), ValueError, r"returned for x .* \(3, 4\), not \(4,\)"),
-            (lambda g: (g, {"w": g.sum()}), ValueError, r"returned for params\['w'\] .*not \(\)"),
-            (lambda g: (g, {"v": g}), ValueError, r"returned for params .* structure \{'w': \*\}"),
-            (lambda g: (g, g), ValueError, r"returned for params .* structure \{'w': \*\}"),
-            (lambda g: (g + 1j, None), TypeError, "returned for x .* real"),
-            (lambda g: ("g", None), TypeError, "returned for x"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize("returned, error, message", [
+        (lambda g: g, TypeError, r"bwd must return a tuple .* \(x, params,\), not a Tensor"),
+        (lambda g: (g,), TypeError, r"bwd must .* \(x, params,\), not a tuple of 1"),
+        (lambda g: (g, {"w": g}, g), TypeError, "not a tuple of 3"),
+        (lambda g: (g[0], {"w": g}), ValueError, r"returned for x .* \(3, 4\), not \(4,\)"),
+        (lambda g: (g, {"w": g.sum()}), ValueError, r"returned for params\['w'\] .*not \(\)"),
+        (lambda g: (g, {"v": g}), ValueError, r"returned for params .* structure \{'w': \*\}"),
+        (lambda g: (g, g), ValueError, r"returned for params .* structure \{'w': \*\}"),
+        (lambda g: (g + 1j, None), TypeError, "returned for x .* real"),
+        (lambda g: ("g", None), TypeError, "returned for x"),
+    ])  # fmt: skip
     def test_cotangents(self, returned, error, message):
         with pytest.raises(error, match=message) as caught:
             self.rule(lambda residuals, g: returned(g))()
@@ -227,15 +224,12 @@ class TestErrors:
         with pytest.raises(TypeError, match="scale: fwd must return a pair"):
             self.rule(lambda residuals, g: (g, None), result)()
 
-    @pytest.mark.parametrize(
-        "result, message",
-        [
-            (lambda y: y.sum().item(), r"the result of fwd is the Python number .* \(float\)"),
-            (lambda y: np.float32(3), r"the result of fwd is the NumPy number 3.0 \(float32\)"),
-            (lambda y: y.numpy(), r"the result of fwd is an array of numpy \(float64"),
-            (lambda y: {"y": [y, 2.5]}, r"the result\['y'\]\[1\] of fwd is the Python number 2.5"),
-        ],
-    )
+    @pytest.mark.parametrize("result, message", [
+        (lambda y: y.sum().item(), r"the result of fwd is the Python number .* \(float\)"),
+        (lambda y: np.float32(3), r"the result of fwd is the NumPy number 3.0 \(float32\)"),
+        (lambda y: y.numpy(), r"the result of fwd is an array of numpy \(float64"),
+        (lambda y: {"y": [y, 2.5]}, r"the result\['y'\]\[1\] of fwd is the Python number 2.5"),
+    ])  # fmt: skip
     def test_results_without_graph(self, result, message):
         """Their cotangents would never come to bwd."""
         f = custom_vjp(lambda x: result(x.detach() * 2))

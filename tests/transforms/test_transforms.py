@@ -218,16 +218,13 @@ class TestConfusion:
 
 
 class TestClosures:
-    @pytest.mark.parametrize(
-        "f, expected",
-        [
-            (lambda w: gg.grad(lambda x: (w * x**2).sum())(t(1.0, 2.0)), [2.0, 4.0]),
-            (lambda w: gg.jvp(lambda x: w * x, (t(1.0, 1.0),), (t(5.0, 7.0),))[1], [5.0, 7.0]),
-            (lambda w: gg.vjp(lambda x: w * w * x, t(1.0, 1.0))[1](t(1.0, 10.0))[0], [4.0, 60.0]),
-            (lambda w: gg.hessian(lambda x: (w * x**3).sum())(t(1.0, 2.0)), [6.0, 12.0]),
-            (lambda w: gg.vmap(lambda x: (w * x).sum())(t([[1.0, 2.0], [3.0, 4.0]])), [4.0, 6.0]),
-        ],
-    )
+    @pytest.mark.parametrize("f, expected", [
+        (lambda w: gg.grad(lambda x: (w * x**2).sum())(t(1.0, 2.0)), [2.0, 4.0]),
+        (lambda w: gg.jvp(lambda x: w * x, (t(1.0, 1.0),), (t(5.0, 7.0),))[1], [5.0, 7.0]),
+        (lambda w: gg.vjp(lambda x: w * w * x, t(1.0, 1.0))[1](t(1.0, 10.0))[0], [4.0, 60.0]),
+        (lambda w: gg.hessian(lambda x: (w * x**3).sum())(t(1.0, 2.0)), [6.0, 12.0]),
+        (lambda w: gg.vmap(lambda x: (w * x).sum())(t([[1.0, 2.0], [3.0, 4.0]])), [4.0, 6.0]),
+    ])  # fmt: skip
     def test_over_tensors_that_require_grad(self, f, expected):
         w = t(2.0, 3.0, requires_grad=True)
         f(w).sum().backward()
@@ -502,19 +499,16 @@ class TestTrees:
         assert isinstance(gg.grad(f, (0,))(x, 1.0, scale=s), tuple)
         close(gg.grad(f, "x")(x=x, scale=s), [0.0, 0.0])
 
-    @pytest.mark.parametrize(
-        "call, expected",
-        [
-            (lambda f, x: gg.grad(f, has_aux=True)(x), [2.0, 4.0]),
-            (lambda f, x: gg.value_and_grad(f, has_aux=True)(x)[::-1], [2.0, 4.0]),
-            (lambda f, x: gg.jacobian(f, has_aux=True, mode="forward")(x), [2.0, 4.0]),
-            (lambda f, x: gg.jacobian(f, has_aux=True, mode="reverse")(x), [2.0, 4.0]),
-            (lambda f, x: gg.hessian(f, has_aux=True)(x), 2 * np.eye(2)),
-            (lambda f, x: gg.vjp(f, x, has_aux=True)[1:], [2.0, 4.0]),
-            (lambda f, x: gg.jvp(f, (x,), (x,), has_aux=True)[1:], 10.0),
-            (lambda f, x: gg.linearize(f, x, has_aux=True)[1:], 10.0),
-        ],
-    )
+    @pytest.mark.parametrize("call, expected", [
+        (lambda f, x: gg.grad(f, has_aux=True)(x), [2.0, 4.0]),
+        (lambda f, x: gg.value_and_grad(f, has_aux=True)(x)[::-1], [2.0, 4.0]),
+        (lambda f, x: gg.jacobian(f, has_aux=True, mode="forward")(x), [2.0, 4.0]),
+        (lambda f, x: gg.jacobian(f, has_aux=True, mode="reverse")(x), [2.0, 4.0]),
+        (lambda f, x: gg.hessian(f, has_aux=True)(x), 2 * np.eye(2)),
+        (lambda f, x: gg.vjp(f, x, has_aux=True)[1:], [2.0, 4.0]),
+        (lambda f, x: gg.jvp(f, (x,), (x,), has_aux=True)[1:], 10.0),
+        (lambda f, x: gg.linearize(f, x, has_aux=True)[1:], 10.0),
+    ])  # fmt: skip
     def test_has_aux(self, call, expected):
         def f(x):
             return (x**2).sum(), {"x": x, "values": [1.5, "kept", None], "twice": 2 * x}
@@ -773,14 +767,11 @@ def test_single_tensors_do_not_need_optree():
     assert output(WITHOUT_OPTREE).count("pip install optree") == 2
 
 
-@pytest.mark.parametrize(
-    "keep",
-    [
-        "_, threading.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))",
-        "_, variables.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))",
-        "try: gpugrad.grad(len)(1.0)\nexcept TypeError as error: variables.kept = error",
-    ],
-)
+@pytest.mark.parametrize("keep", [
+    "_, threading.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))",
+    "_, variables.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))",
+    "try: gpugrad.grad(len)(1.0)\nexcept TypeError as error: variables.kept = error",
+])  # fmt: skip
 def test_a_pullback_that_outlives_the_package(keep):
     """At exit, modules lose their names before the last objects are freed.
 

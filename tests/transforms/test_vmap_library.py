@@ -169,19 +169,16 @@ def test_indices_of_other_levels():
 WHOLE = slice(None)
 
 
-@pytest.mark.parametrize(
-    "shape, key, spread",
-    [
-        ((4, 5), lambda m: m, lambda m: m),
-        ((4, 5), lambda m: (m,), lambda m: m),
-        ((4, 5), lambda m: (m, ...), lambda m: m),
-        ((4,), lambda m: m, lambda m: m[:, None]),
-        ((4,), lambda m: (m, WHOLE), lambda m: m[:, None]),
-        ((5,), lambda m: (WHOLE, m), lambda m: m),
-        ((5,), lambda m: (..., m), lambda m: m),
-        ((4,), lambda m: (..., m, WHOLE), lambda m: m[:, None]),
-    ],
-)
+@pytest.mark.parametrize("shape, key, spread", [
+    ((4, 5), lambda m: m, lambda m: m),
+    ((4, 5), lambda m: (m,), lambda m: m),
+    ((4, 5), lambda m: (m, ...), lambda m: m),
+    ((4,), lambda m: m, lambda m: m[:, None]),
+    ((4,), lambda m: (m, WHOLE), lambda m: m[:, None]),
+    ((5,), lambda m: (WHOLE, m), lambda m: m),
+    ((5,), lambda m: (..., m), lambda m: m),
+    ((4,), lambda m: (..., m, WHOLE), lambda m: m[:, None]),
+])  # fmt: skip
 def test_assignment_by_a_mask_that_differs_between_examples(library, shape, key, spread):
     mask = library.tensor(np.random.default_rng(0).random((N, *shape)) < 0.5)
     row = len(spread(mask[0, ...]).shape) == 2 and len(shape) == 1
@@ -211,77 +208,71 @@ ZEROS = gpugrad.zeros((2, 2), dtype=gpugrad.float64)
 M = gpugrad.ones((2, 4), dtype=gpugrad.float64)
 
 
-@pytest.mark.parametrize(
-    "function, error, words",
-    [
-        (lambda r: r[r > 2], TypeError, "index: .*mask.*choose with where"),
-        (lambda r: assignment(lambda r: r > 2)(ZEROS, np.ones((2, 2)), r), ValueError,
-         r"value.*\(2, 2\).*where"),
-        (lambda r: assignment(lambda r: (0, r > 2))(ZEROS, 1.0, r), TypeError,
-         "mask that differs .* where"),
-        (lambda r: assignment(lambda r: (r > 2)[:1])(ZEROS, 1.0, r), IndexError,
-         r"\(1,\) does not fit shape \(2, 2\)"),
-        (lambda r: assignment(lambda r: (..., r[0] * 0 > 2))(ZEROS, 1j, r), TypeError,
-         "imaginary"),
-        (lambda r: r[r[0].astype(gpugrad.int64), 0], IndexError, "too many indices for 1 axes"),
-        (lambda r: r[(True, r[0].astype(gpugrad.int64))], TypeError, "bool .* beside"),
-        (lambda r: gpugrad.take(r, r.astype(gpugrad.int64)[None]), ValueError, "indices .*1 axis"),
-        (lambda r: gpugrad.take(r, gpugrad.tensor([0]), axis=-2), IndexError, "axis -2 .* 1 axes"),
-        (lambda r: gpugrad.take_along_axis(r, r.astype(gpugrad.int64), axis=1), IndexError,
-         "1 axes"),
-        (lambda r: gpugrad.linalg.matrix_power(r, 2), ValueError, "linalg.matrix_power: "),
-        (lambda r: gpugrad.linalg.matrix_power(gpugrad.eye(2), r[0].astype(gpugrad.int64)),
-         TypeError, "n must be an int"),
-        (lambda r: gpugrad.fft.fftn(r, axes=(1,)), IndexError, "fft.fftn: axis 1 .* 1 axes"),
-        (lambda r: r.sum(axis=1), IndexError, "sum: axis 1 .* 1 axes"),
-        (lambda r: gpugrad.matmul(r[0], M), ValueError, r"matmul: .*\(\).*\(2, 4\)"),
-        (lambda r: gpugrad.matmul(r, M.T), ValueError, r"matmul: .*\(2,\).*\(4, 2\)"),
-        (lambda r: gpugrad.linear(r[0], M.T), ValueError, r"linear: .*\(\).*\(4, 2\)"),
-        (lambda r: gpugrad.linear(r, M.T, r), ValueError, r"linear: .*\(4,\).*\(2,\)"),
-        (lambda r: gpugrad.vecdot(r[0], r), IndexError, "vecdot: axis -1"),
-        (lambda r: gpugrad.tril(r), ValueError, r"tril: .* 2 axes.*\(2,\)"),
-        (lambda r: gpugrad.cross_entropy(r, r[0]), TypeError, "cross_entropy: target must be int"),
-        (lambda r: gpugrad.cross_entropy(r[0], r[0]), ValueError, r"cross_entropy: .*\(\)"),
-        (lambda r: gpugrad.mse(r, r, reduction="max"), ValueError, "'max'"),
-        (lambda r: gpugrad.layer_norm(r[0]), ValueError, r"layer_norm: .*\(\)"),
-        (lambda r: gpugrad.batch_norm(r), ValueError, r"batch_norm: x must .* not \(2,\)"),
-        (lambda r: gpugrad.zeros(2, dtype=gpugrad.int64).__iadd__(r), ValueError,
-         r"float64 \(2,\)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("function, error, words", [
+    (lambda r: r[r > 2], TypeError, "index: .*mask.*choose with where"),
+    (lambda r: assignment(lambda r: r > 2)(ZEROS, np.ones((2, 2)), r), ValueError,
+     r"value.*\(2, 2\).*where"),
+    (lambda r: assignment(lambda r: (0, r > 2))(ZEROS, 1.0, r), TypeError,
+     "mask that differs .* where"),
+    (lambda r: assignment(lambda r: (r > 2)[:1])(ZEROS, 1.0, r), IndexError,
+     r"\(1,\) does not fit shape \(2, 2\)"),
+    (lambda r: assignment(lambda r: (..., r[0] * 0 > 2))(ZEROS, 1j, r), TypeError,
+     "imaginary"),
+    (lambda r: r[r[0].astype(gpugrad.int64), 0], IndexError, "too many indices for 1 axes"),
+    (lambda r: r[(True, r[0].astype(gpugrad.int64))], TypeError, "bool .* beside"),
+    (lambda r: gpugrad.take(r, r.astype(gpugrad.int64)[None]), ValueError, "indices .*1 axis"),
+    (lambda r: gpugrad.take(r, gpugrad.tensor([0]), axis=-2), IndexError, "axis -2 .* 1 axes"),
+    (lambda r: gpugrad.take_along_axis(r, r.astype(gpugrad.int64), axis=1), IndexError,
+     "1 axes"),
+    (lambda r: gpugrad.linalg.matrix_power(r, 2), ValueError, "linalg.matrix_power: "),
+    (lambda r: gpugrad.linalg.matrix_power(gpugrad.eye(2), r[0].astype(gpugrad.int64)),
+     TypeError, "n must be an int"),
+    (lambda r: gpugrad.fft.fftn(r, axes=(1,)), IndexError, "fft.fftn: axis 1 .* 1 axes"),
+    (lambda r: r.sum(axis=1), IndexError, "sum: axis 1 .* 1 axes"),
+    (lambda r: gpugrad.matmul(r[0], M), ValueError, r"matmul: .*\(\).*\(2, 4\)"),
+    (lambda r: gpugrad.matmul(r, M.T), ValueError, r"matmul: .*\(2,\).*\(4, 2\)"),
+    (lambda r: gpugrad.linear(r[0], M.T), ValueError, r"linear: .*\(\).*\(4, 2\)"),
+    (lambda r: gpugrad.linear(r, M.T, r), ValueError, r"linear: .*\(4,\).*\(2,\)"),
+    (lambda r: gpugrad.vecdot(r[0], r), IndexError, "vecdot: axis -1"),
+    (lambda r: gpugrad.tril(r), ValueError, r"tril: .* 2 axes.*\(2,\)"),
+    (lambda r: gpugrad.cross_entropy(r, r[0]), TypeError, "cross_entropy: target must be int"),
+    (lambda r: gpugrad.cross_entropy(r[0], r[0]), ValueError, r"cross_entropy: .*\(\)"),
+    (lambda r: gpugrad.mse(r, r, reduction="max"), ValueError, "'max'"),
+    (lambda r: gpugrad.layer_norm(r[0]), ValueError, r"layer_norm: .*\(\)"),
+    (lambda r: gpugrad.batch_norm(r), ValueError, r"batch_norm: x must .* not \(2,\)"),
+    (lambda r: gpugrad.zeros(2, dtype=gpugrad.int64).__iadd__(r), ValueError,
+     r"float64 \(2,\)"),
+])  # fmt: skip
 def test_errors_of_ops_describe_one_example(function, error, words):
     with pytest.raises(error, match=words):
         gpugrad.vmap(function)(gpugrad.tensor(ROWS))
 
 
-@pytest.mark.parametrize(
-    "function, words",
-    [
-        (lambda r: r if r.sum() > 2 else -r, "bool: .* choose with where"),
-        (lambda r: r * (2 in r), "bool: .* choose with where"),
-        (lambda r: r * float(r[0]), "float: .* a 0-d tensor does"),
-        (lambda r: r * int(r[0]), "int: .* a 0-d tensor does"),
-        (lambda r: [1, 2][r[0].astype(gpugrad.int64)], "int: .*index"),
-        (lambda r: grad(r.sum(), r), r"backward: .*gpugrad\.grad"),
-        (lambda r: r * complex(r[0]), "complex: .* a 0-d tensor does"),
-        (lambda r: math.sin(r[0]), "float: .* a 0-d tensor does"),
-        (lambda r: r[: r[0].astype(gpugrad.int64)], "int: .* bound of a slice"),
-        (lambda r: gpugrad.zeros(r[0].astype(gpugrad.int64)), "zeros: shape must be an int"),
-        (lambda r: r[0].item(), "item: .* read what vmap returns"),
-        (lambda r: r.tolist(), "tolist: .* read what vmap returns"),
-        (lambda r: r.numpy(), "numpy: .* read what vmap returns"),
-        (lambda r: np.asarray(r), "numpy.asarray: .* read what vmap returns"),
-        (lambda r: np.from_dlpack(r), "dlpack.*: .* read what vmap returns"),
-        (lambda r: np.allclose(r, r), "bool: inside vmap"),
-        (lambda r: f"{r[0]:.2f}", "item: .* read what vmap returns"),
-        (lambda r: copy.deepcopy(r), "copy: .* asarray"),
-        (lambda r: nn.Parameter(r), "array: .* read what vmap returns"),
-        (lambda r: gpugrad.arange(r[0]), "numpy.asarray: .* read what vmap returns"),
-        (lambda r: r.requires_grad_(), "requires_grad_: .* gpugrad.grad"),
-        (lambda r: r.backward(), "backward: .* gpugrad.grad"),
-        (lambda r: gpugrad.random.normal(2, requires_grad=True), "requires_grad_: .* gpugrad.grad"),
-    ],
-)
+@pytest.mark.parametrize("function, words", [
+    (lambda r: r if r.sum() > 2 else -r, "bool: .* choose with where"),
+    (lambda r: r * (2 in r), "bool: .* choose with where"),
+    (lambda r: r * float(r[0]), "float: .* a 0-d tensor does"),
+    (lambda r: r * int(r[0]), "int: .* a 0-d tensor does"),
+    (lambda r: [1, 2][r[0].astype(gpugrad.int64)], "int: .*index"),
+    (lambda r: grad(r.sum(), r), r"backward: .*gpugrad\.grad"),
+    (lambda r: r * complex(r[0]), "complex: .* a 0-d tensor does"),
+    (lambda r: math.sin(r[0]), "float: .* a 0-d tensor does"),
+    (lambda r: r[: r[0].astype(gpugrad.int64)], "int: .* bound of a slice"),
+    (lambda r: gpugrad.zeros(r[0].astype(gpugrad.int64)), "zeros: shape must be an int"),
+    (lambda r: r[0].item(), "item: .* read what vmap returns"),
+    (lambda r: r.tolist(), "tolist: .* read what vmap returns"),
+    (lambda r: r.numpy(), "numpy: .* read what vmap returns"),
+    (lambda r: np.asarray(r), "numpy.asarray: .* read what vmap returns"),
+    (lambda r: np.from_dlpack(r), "dlpack.*: .* read what vmap returns"),
+    (lambda r: np.allclose(r, r), "bool: inside vmap"),
+    (lambda r: f"{r[0]:.2f}", "item: .* read what vmap returns"),
+    (lambda r: copy.deepcopy(r), "copy: .* asarray"),
+    (lambda r: nn.Parameter(r), "array: .* read what vmap returns"),
+    (lambda r: gpugrad.arange(r[0]), "numpy.asarray: .* read what vmap returns"),
+    (lambda r: r.requires_grad_(), "requires_grad_: .* gpugrad.grad"),
+    (lambda r: r.backward(), "backward: .* gpugrad.grad"),
+    (lambda r: gpugrad.random.normal(2, requires_grad=True), "requires_grad_: .* gpugrad.grad"),
+])  # fmt: skip
 def test_values_cannot_be_read(function, words):
     with pytest.raises(TypeError, match=words):
         gpugrad.vmap(function)(gpugrad.tensor(ROWS))
