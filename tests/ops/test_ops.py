@@ -90,7 +90,7 @@ class Call:
         self.tensors = []
         for i, (x, spec) in enumerate(zip(self.given, sample.inputs, strict=True)):
             if isinstance(x, np.ndarray):
-                floating = x.dtype.kind in "fc" and case.differentiable
+                floating = x.dtype.kind in "fcV" and case.differentiable  # bfloat16 is of kind V
                 requires_grad = floating and wanted in (None, i)
                 x = library.tensor(x, spec.layout, requires_grad=requires_grad)
             self.tensors.append(x)

@@ -10,7 +10,7 @@ from cases import CASES
 from libraries import each_library
 from ml_dtypes import bfloat16 as scalar_type
 from samples import every
-from test_ops import quiet, samples
+from test_ops import Call, samples
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -31,32 +31,17 @@ def round_to_bfloat16(values):
     return values.astype(bf16).astype("float64")
 
 
-class Outcome:
-    """An op's results and gradients in one dtype, for a sample that is rounded to bfloat16."""
+class Rounded:
+    """A sample whose numbers are rounded to bfloat16."""
 
-    def __init__(self, case, sample, library, dtype):
-        inputs = []
-        for x, spec in zip(sample.arrays("float64"), sample.inputs, strict=True):
-            if isinstance(x, np.ndarray):
-                is_floating = x.dtype == "float64"
-                x = round_to_bfloat16(x).astype(dtype) if is_floating else x
-                requires_grad = is_floating and case.differentiable
-                x = library.tensor(x, spec.layout, requires_grad=requires_grad)
-            inputs.append(x)
-        static = {name: library.raw(value) for name, value in sample.static.items()}
-        with quiet():
-            out = case(tuple(inputs), static)
-        self.outputs = list(out) if isinstance(out, tuple) else [out]
-        recorded = [y for y in self.outputs if y.requires_grad]
-        self.leaves = [x for x in inputs if getattr(x, "requires_grad", False)]
-        self.gradients = []
-        if recorded and self.leaves:
-            rng = np.random.default_rng(0)
-            draws = [round_to_bfloat16(rng.standard_normal(y.shape)) for y in recorded]
-            dtypes = [as_numpy(y).dtype for y in recorded]
-            g = [library.tensor(x.astype(d)) for x, d in zip(draws, dtypes, strict=True)]
-            with quiet():
-                self.gradients = gg.autograd.grad(recorded, self.leaves, g)
+    def __init__(self, sample):
+        self.sample, self.inputs, self.static = sample, sample.inputs, sample.static
+
+    def arrays(self, dtype):
+        return [
+            round_to_bfloat16(x).astype(dtype) if getattr(x, "dtype", None) == "float64" else x
+            for x in self.sample.arrays("float64")
+        ]
 
 
 def as_numpy(x):
@@ -71,18 +56,21 @@ def test_op(case, library):
         if not sample.double:
             continue
         with checked:
-            low = Outcome(case, sample, library, bf16)
-            high = Outcome(case, sample, library, "float64")
+            low, high = (Call(case, Rounded(sample), library, d) for d in (bf16, "float64"))
             for a, b in zip(low.outputs, high.outputs, strict=True):
                 dtype = sample.static.get("dtype") or DTYPES.get(str(b.dtype), b.dtype)
                 check_close(a, b, str(np.dtype(dtype)), NEAR)
             # The cotangent and the values kept for backward were rounded before, and differences
             # of such numbers are less accurate.
             near = 2**-3 if case.op in DIFFERENCES else 2**-5
-            for a, b in zip(low.gradients, high.gradients, strict=True):
+            cotangents = low.cotangents()
+            wide = [library.tensor(as_numpy(x).astype(WIDE[x.dtype.kind])) for x in cotangents]
+            gradients = low.gradients(cotangents), high.gradients(wide)
+            for a, b in zip(*gradients, strict=True):
                 check_close(a, b, "bfloat16", near)
 
 
+WIDE = {"V": "float64", "f": "float64", "c": "complex128"}  # the kind of bfloat16 is V
 DTYPES = {"float64": "bfloat16", "complex128": "complex64"}
 DIFFERENCES = {"special.erfcx", "special.i1e", "special.lpmv"}
 # Two units in the last place: some ops consist of several functions, each rounded on CuPy.
