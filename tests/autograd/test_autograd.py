@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import gpugrad as gg
 from gpugrad.autograd import grad
@@ -160,6 +160,18 @@ def test_create_graph():
     assert grad(x.grad, x)[0].item() == 14  # 2 + 6 x
 
 
+def test_many_consumers():
+    x, gone = leaf(1.0, 2.0), leaf(1.0, 2.0)
+    gone.register_post_accumulate_grad_hook(print)
+    y = x * 1 * gone
+    del gone
+    total = y * y + y
+    for i in range(20):
+        total = total + y * i
+    total.sum().backward()
+    assert_array_equal(x.grad.numpy(), [2 + 191, 2 * (2 * 4 - 4) + 2 * 191 + 8])
+
+
 def test_gradients_share_no_memory():
     x, y, seed = leaf(1.0, 2.0), leaf(3.0, 4.0), gg.ones(2, dtype=gg.float64)
     z = (x + y).reshape((1, 2)).reshape((2,))
@@ -226,6 +238,16 @@ def test_grad_outputs():
     g.sum().backward()
     assert_array_equal(v.grad.numpy(), [2, 4])
     assert_array_equal(x.grad.numpy(), [6, 8])
+
+
+def test_only_nodes_between_outputs_and_inputs_are_swept():
+    x, y = leaf(2.0), leaf(3.0)
+    middle, other = x.exp(), y * y
+    grad(middle * middle, middle)
+    middle.backward()  # exp's values were not freed
+    assert_allclose(x.grad.item(), np.exp(2))
+    other.backward()
+    assert grad([x * x, other], x)[0].item() == 4
 
 
 # An in-place write between forward and backward never silently gives a wrong gradient.

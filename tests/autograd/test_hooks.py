@@ -243,6 +243,21 @@ class TestForwardHooks:
         assert "_hooks" not in vars(net)
         assert net(x).tolist() == expected
 
+    def test_the_class_changes_once(self):
+        a, b = nn.ReLU(), nn.ReLU()
+        first, second = a.register_forward_hook(print), b.register_forward_hook(print)
+        assert type(a) is type(b)
+        assert type(a) is not nn.ReLU
+        other = a.register_forward_pre_hook(lambda m, args: None)
+        first.remove()
+        assert type(a) is type(b)
+        other.remove()
+        assert type(a) is nn.ReLU
+        third = type(b)().register_forward_hook(print)  # made from the class with hooks
+        third.remove()
+        second.remove()
+        assert type(b) is nn.ReLU
+
     @pytest.mark.parametrize(
         "copied", [copy.copy, copy.deepcopy, *[partial(pickled, protocol=p) for p in range(2, 6)]]
     )

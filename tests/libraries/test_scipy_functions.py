@@ -389,6 +389,15 @@ def test_quantiles_of_small_probabilities():
         assert_allclose(own.isf(q, *parameters).numpy(), reference.isf(q, *parameters))
 
 
+def test_singular_normal_distribution():
+    points, cov = np.array([[1.0, 1.0], [1.0, 0.9]]), np.ones((2, 2))
+    expected = stats.multivariate_normal.logpdf(points, None, cov, allow_singular=True)
+    result = gg.scipy.stats.multivariate_normal.logpdf(points, None, cov, allow_singular=True)
+    assert_allclose(result.numpy(), expected)
+    with pytest.raises(np.linalg.LinAlgError):
+        gg.scipy.stats.multivariate_normal.logpdf(points, None, cov)
+
+
 def test_gradients_outside_the_support_are_zero():
     x = gg.tensor([-1.0, 2.0], requires_grad=True)
     for distribution, parameters in (("gamma", (0.5,)), ("beta", (0.5, 0.5)), ("expon", ())):

@@ -799,6 +799,16 @@ def test_only_the_ignored_label_may_be_no_class():
         F.cross_entropy(x[:2], np.asarray([0, 2**64 - 100], np.uint64))
 
 
+def test_a_compiled_loss_ignores_labels_of_later_batches():
+    logits = gpugrad.tensor(normal(4, 3)(np.random.default_rng(0)))
+    step = gpugrad.value_and_grad(F.cross_entropy)
+    compiled = gpugrad.compile(step)
+    for labels in [0, 1, 2, 0], [0, -100, 2, 1], [-100] * 4, [2, 1, 0, 0]:
+        target = gpugrad.tensor(labels)
+        for ours, expected in zip(compiled(logits, target), step(logits, target), strict=True):
+            assert_close(numbers(ours), numbers(expected), rtol=0, atol=0)
+
+
 def test_a_weighted_mean_of_many_labels_in_float16():
     x = gpugrad.zeros((100_000, 2), dtype=gpugrad.float16)
     weight = gpugrad.tensor([3.0, 1.0], dtype=gpugrad.float16)

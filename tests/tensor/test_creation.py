@@ -266,6 +266,8 @@ class TestOtherFunctions:
         for shape in (2.5, "ab", (1, 2.5), None):
             with pytest.raises(TypeError, match=r"^full: shape must be an int or a tuple of ints"):
                 gg.full(shape, 1.0)
+        with pytest.raises(TypeError, match="must be numbers"):
+            gg.full(2, "a")
 
     def test_shapes_of_numpy_integers(self):
         three = np.int64(3)

@@ -193,6 +193,19 @@ class TestArguments:
         f(leaf(X)).sum().backward()
         assert seen == [False, [False, False]]
 
+    def test_a_leaf_made_inside(self):
+        f = custom_vjp(gg.sin)
+
+        def fwd(x):
+            inner = x.detach().requires_grad_()
+            y = gg.sin(inner)
+            return y.detach(), (inner, y)
+
+        f.defvjp(fwd, lambda residuals, g: gradients(residuals[1], residuals[0], g))
+        x = leaf(X)
+        f(x).sum().backward()
+        close(x.grad, np.cos(X))
+
 
 class TestErrors:
     def rule(self, bwd, fwd=lambda x, params: (x * params["w"], (x, params))):
