@@ -69,31 +69,6 @@ def test_gradients_accumulate_until_cleared():
     assert x.grad.item() == 1
 
 
-def test_gradient_argument():
-    x = leaf(1.0, 2.0)
-    for gradient in gg.tensor([1.0, 10.0], dtype=gg.float64), np.array([1.0, 10.0], np.float32):
-        x.grad = None
-        (x * x).backward(gradient)
-        assert_array_equal(x.grad.numpy(), [2, 40])
-        assert x.grad.dtype == gg.float64
-    x = leaf([[1.0]])
-    (x * 2).backward()  # one element needs none, as in PyTorch
-    assert_array_equal(x.grad.numpy(), [[2]])
-    z = gg.tensor([1 + 2j], requires_grad=True)
-    (z * z).backward(gg.tensor([1 + 0j]))
-    assert z.grad.tolist() == [2 - 4j]
-
-
-@pytest.mark.filterwarnings("error")
-def test_infinite_slopes_cause_no_warnings():
-    x = leaf(0.0, 4.0)
-    gg.sqrt(x).sum().backward()
-    assert x.grad.tolist() == [np.inf, 0.25]
-    y = gg.sqrt(x)
-    gg.where(x > 0, y * y, 0.0).sum().backward()
-    assert x.grad.tolist() == [np.inf, 1.25]
-
-
 def test_retain_graph():
     x = leaf(2.0)
     y = x * x

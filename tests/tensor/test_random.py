@@ -47,15 +47,6 @@ class TestSeeds:
         assert draw(gg.random).tolist() == expected
         assert draw(Generator(5)).tolist() == expected
 
-    def test_state(self, draw):
-        source = Generator(5)
-        draw(source)
-        state = source.get_state()
-        expected = [draw(source).tolist(), draw(source).tolist()]
-        for other in (source, Generator(6)):
-            other.set_state(state)
-            assert [draw(other).tolist(), draw(other).tolist()] == expected
-
     def test_manual_seed_reaches_a_generator_obtained_before(self, draw):
         generator = gg.random.default_generator()
         gg.manual_seed(5)
