@@ -25,30 +25,27 @@ with gg.no_grad():
     WITHOUT_GRAPH = leaf(1.0) * 2
 
 
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda: (leaf(1.0, 2.0) * 2).backward(), r"\(2,\) .*needs a gradient of its shape"),
-        (lambda: (COMPLEX * COMPLEX).backward(), r"backward: .* not one real number .* real\(z\)"),
-        (lambda: COMPLEX.sum().backward(), r"backward: .* not one real number .* real\(z\)"),
-        (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones(3)), SHAPE),
-        (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones((2, 1))), SHAPE),
-        (lambda: (leaf(1.0, 2.0) * 2).backward(1.0), SHAPE),
-        (lambda: gg.tensor(1.0).backward(), r"no graph.*requires grad"),
-        (lambda: WITHOUT_GRAPH.backward(), r"no graph.*no_grad"),
-        (lambda: (lambda y: (y * 3).backward(inputs=[y]))(X * 2),
-         r"leaves.*multiply.*autograd\.grad"),
-        (lambda: (X * 3).backward(inputs=[gg.tensor(1.0)]), "does not require grad"),
-        (lambda: (X * 3).backward(inputs=[]), "inputs is empty"),
-        (lambda: gg.tensor(1.0).retain_grad(), "does not require grad"),
-        (lambda: grad(X * X, X, [1.0, 2.0]), "1 outputs but 2 gradients"),
-        (lambda: grad(X * X, [X, leaf(1.0)]), r"do not depend on input 1.*allow_unused=True"),
-        (lambda: grad(X * X, [leaf(1.0)], materialize_grads=True, allow_unused=False),
-         "allow_unused=False"),
-        (lambda: grad(X * X, [gg.tensor(1.0)]), "does not require grad"),
-        (lambda: grad([np.ones(())], X), "no graph"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("call, message", [
+    (lambda: (leaf(1.0, 2.0) * 2).backward(), r"\(2,\) .*needs a gradient of its shape"),
+    (lambda: (COMPLEX * COMPLEX).backward(), r"backward: .* not one real number .* real\(z\)"),
+    (lambda: COMPLEX.sum().backward(), r"backward: .* not one real number .* real\(z\)"),
+    (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones(3)), SHAPE),
+    (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones((2, 1))), SHAPE),
+    (lambda: (leaf(1.0, 2.0) * 2).backward(1.0), SHAPE),
+    (lambda: gg.tensor(1.0).backward(), r"no graph.*requires grad"),
+    (lambda: WITHOUT_GRAPH.backward(), r"no graph.*no_grad"),
+    (lambda: (lambda y: (y * 3).backward(inputs=[y]))(X * 2),
+     r"leaves.*multiply.*autograd\.grad"),
+    (lambda: (X * 3).backward(inputs=[gg.tensor(1.0)]), "does not require grad"),
+    (lambda: (X * 3).backward(inputs=[]), "inputs is empty"),
+    (lambda: gg.tensor(1.0).retain_grad(), "does not require grad"),
+    (lambda: grad(X * X, X, [1.0, 2.0]), "1 outputs but 2 gradients"),
+    (lambda: grad(X * X, [X, leaf(1.0)]), r"do not depend on input 1.*allow_unused=True"),
+    (lambda: grad(X * X, [leaf(1.0)], materialize_grads=True, allow_unused=False),
+     "allow_unused=False"),
+    (lambda: grad(X * X, [gg.tensor(1.0)]), "does not require grad"),
+    (lambda: grad([np.ones(())], X), "no graph"),
+])  # fmt: skip
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
@@ -70,31 +67,6 @@ def test_gradients_accumulate_until_cleared():
     assert x.requires_grad_() is x  # as it did already
     x.backward()
     assert x.grad.item() == 1
-
-
-def test_gradient_argument():
-    x = leaf(1.0, 2.0)
-    for gradient in gg.tensor([1.0, 10.0], dtype=gg.float64), np.array([1.0, 10.0], np.float32):
-        x.grad = None
-        (x * x).backward(gradient)
-        assert_array_equal(x.grad.numpy(), [2, 40])
-        assert x.grad.dtype == gg.float64
-    x = leaf([[1.0]])
-    (x * 2).backward()  # one element needs none, as in PyTorch
-    assert_array_equal(x.grad.numpy(), [[2]])
-    z = gg.tensor([1 + 2j], requires_grad=True)
-    (z * z).backward(gg.tensor([1 + 0j]))
-    assert z.grad.tolist() == [2 - 4j]
-
-
-@pytest.mark.filterwarnings("error")
-def test_infinite_slopes_cause_no_warnings():
-    x = leaf(0.0, 4.0)
-    gg.sqrt(x).sum().backward()
-    assert x.grad.tolist() == [np.inf, 0.25]
-    y = gg.sqrt(x)
-    gg.where(x > 0, y * y, 0.0).sum().backward()
-    assert x.grad.tolist() == [np.inf, 1.25]
 
 
 def test_retain_graph():
@@ -197,15 +169,6 @@ def test_gradient_of_a_broadcast_view_is_writable():
     assert x.grad.array.strides != (0, 0)
 
 
-@pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64])
-def test_gradient_keeps_dtype(dtype):
-    x = leaf(1.0, 2.0, dtype=dtype)
-    (x * 2.5).sum().backward()
-    (x.to(gg.float64) * np.array([1.0, 2.0])).sum().backward()
-    assert x.grad.dtype == dtype
-    assert_array_equal(x.grad.numpy(), [3.5, 4.5])
-
-
 def test_retained_gradients():
     x = leaf(2.0, 3.0)
     _, y = gg.unstack(x)  # one of several outputs
@@ -236,6 +199,7 @@ def test_gradients_of_leaves_and_results():
     assert [g.item() for g in found] == [2, 6, 24]
     assert x.grad is y.grad is None
     assert grad(z, x)[0].item() == 12
+    assert grad(x * x, [leaf([3.0, 4.0])], materialize_grads=True)[0].tolist() == [0, 0]
 
 
 def test_grad_outputs():
@@ -251,12 +215,6 @@ def test_grad_outputs():
     assert_array_equal(x.grad.numpy(), [6, 8])
 
 
-def test_unused():
-    x, y = leaf(2.0), leaf([3.0, 4.0])
-    assert grad(x * x, [x, y], allow_unused=True)[1] is None
-    assert_array_equal(grad(x * x, [y], materialize_grads=True)[0].numpy(), [0, 0])
-
-
 def test_only_nodes_between_outputs_and_inputs_are_swept():
     x, y = leaf(2.0), leaf(3.0)
     middle, other = x.exp(), y * y
@@ -267,34 +225,20 @@ def test_only_nodes_between_outputs_and_inputs_are_swept():
     assert grad([x * x, other], x)[0].item() == 4
 
 
-def test_higher_orders():
-    x = leaf(2.0)
-    y = x**4
-    orders = []
-    for _ in range(4):
-        (y,) = grad(y, x, create_graph=True)
-        orders.append(y.item())
-    assert orders == [32, 48, 48, 24]
-
-
 # An in-place write between forward and backward never silently gives a wrong gradient.
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda w, x: x @ w,
-        lambda w, x: x @ w.T,
-        lambda w, x: x[0] * w[0],
-        lambda w, x: x * w[:, ::-1],
-        lambda w, x: x.reshape((-1,)) * w.reshape((-1,)),
-        lambda w, x: x * w.reshape((4, 1)).reshape((2, 2)).T,
-        lambda w, x: x * w.detach(),
-        lambda w, x: gg.linear(x, w),
-        lambda w, x: x * gg.broadcast_to(w[:1], (2, 2)),
-    ],
-    ids="matmul T row flipped flat views detached linear broadcast".split(),
-)
+@pytest.mark.parametrize("use", [
+    lambda w, x: x @ w,
+    lambda w, x: x @ w.T,
+    lambda w, x: x[0] * w[0],
+    lambda w, x: x * w[:, ::-1],
+    lambda w, x: x.reshape((-1,)) * w.reshape((-1,)),
+    lambda w, x: x * w.reshape((4, 1)).reshape((2, 2)).T,
+    lambda w, x: x * w.detach(),
+    lambda w, x: gg.linear(x, w),
+    lambda w, x: x * gg.broadcast_to(w[:1], (2, 2)),
+], ids="matmul T row flipped flat views detached linear broadcast".split())  # fmt: skip
 def test_saved_leaf_or_view_of_it(use):
     w, x = leaf([[1.0, 2.0], [3.0, 4.0]]), leaf([[5.0, 6.0], [7.0, 8.0]])
     y = use(w, x).sum()
@@ -322,18 +266,6 @@ def test_value_that_was_not_saved(use):
 # Grad mode
 
 
-def test_no_grad():
-    x = leaf(1.0)
-    with gg.no_grad():
-        assert not gg.is_grad_enabled()
-        y = x * 2
-        created = gg.tensor(1.0, requires_grad=True)
-    assert gg.is_grad_enabled()
-    assert not y.requires_grad
-    assert y.is_leaf
-    assert created.requires_grad
-
-
 def test_nesting():
     manager, states = gg.no_grad(), []
     with manager:
@@ -347,13 +279,6 @@ def test_nesting():
         states.append(gg.is_grad_enabled())
     states.append(gg.is_grad_enabled())
     assert states == [True, False, True, False, True]
-
-
-def test_exception():
-    for manager in (gg.no_grad, lambda: gg.set_grad_enabled(False)):
-        with pytest.raises(KeyError), manager():
-            raise KeyError
-        assert gg.is_grad_enabled()
 
 
 def test_set_grad_enabled_takes_effect_at_once():
@@ -383,19 +308,6 @@ def test_decorator(decorator):
     with pytest.raises(KeyError):
         function(0)
     assert gg.is_grad_enabled()
-
-
-def test_decorated_recursion_and_methods():
-    class Model:
-        @gg.no_grad()
-        def depth(self, n):
-            assert not gg.is_grad_enabled()
-            return n if n == 0 else 1 + self.depth(n - 1)
-
-    assert Model().depth(3) == 3
-    with gg.no_grad():
-        assert gg.enable_grad(gg.is_grad_enabled)()
-        assert not gg.is_grad_enabled()
 
 
 def test_async_functions_are_rejected():

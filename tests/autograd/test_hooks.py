@@ -19,55 +19,6 @@ def leaf(*values, **keywords):
 
 
 class TestGradientHooks:
-    def test_on_leaves_that_accumulate(self):
-        x, kept = leaf(1.0), []
-        x.register_hook(kept.append)
-        for _ in range(3):
-            (x * 2).sum().backward()
-        # The gradient that is added, not the sum, and nothing is written to it later.
-        assert [g.tolist() for g in kept] == [[2.0]] * 3
-        assert x.grad.tolist() == [6.0]
-
-    def test_in_autograd_grad(self):
-        x = leaf(3.0)
-        y = x * x
-        x.register_hook(lambda g: -g)
-        y.register_hook(lambda g: g * 2)
-        assert gg.autograd.grad(y * 5, [x], retain_graph=True)[0].tolist() == [-60.0]
-        assert gg.autograd.grad(y * 5, [y], retain_graph=True)[0].tolist() == [10.0]
-        assert gg.autograd.grad(y, [y, x])[0].tolist() == [2.0]
-        assert x.grad is None
-
-    def test_under_create_graph(self):
-        x = leaf(3.0)
-        x.register_hook(lambda g: g * g)  # (3 x^2)^2
-        (g,) = gg.autograd.grad((x**3).sum(), [x], create_graph=True)
-        assert g.tolist() == [27.0**2]
-        x.node.watch.hooks.clear()
-        assert gg.autograd.grad(g, [x])[0].tolist() == [36 * 27.0]
-
-    def test_records_only_under_create_graph(self):
-        x, w = leaf(3.0), leaf(2.0)
-        seen = []
-        x.register_hook(lambda g: seen.append(g * w))
-        (x * x).sum().backward()
-        (x * x).sum().backward(create_graph=True)
-        assert [y.requires_grad for y in seen] == [False, True]
-        x.grad = None
-
-    def test_complex_gradients(self):
-        z = leaf(1 + 2j)
-        seen = []
-
-        def turn(g):
-            seen.append(g.tolist())
-            return g * 1j
-
-        z.register_hook(turn)
-        (z.abs() ** 2).sum().backward()
-        np.testing.assert_allclose(seen, [[2 + 4j]], rtol=1e-6)
-        np.testing.assert_allclose(z.grad.tolist(), [-4 + 2j], rtol=1e-6)
-
     def test_removal(self):
         x, layer, seen = leaf(1.0), nn.ReLU(), []
         first = x.register_hook(lambda g: seen.append(1))
@@ -104,14 +55,6 @@ class TestGradientHooks:
         assert seen == [("after", 15.0), ("before", 150.0)]
         assert y.grad.tolist() == [5.0]
         assert x.grad.tolist() == [150.0]
-
-    def test_an_error_leaves_every_grad_unchanged(self):
-        x, w = leaf(1.0), leaf(2.0)
-        x.register_hook(lambda g: 1 / 0)
-        for wanted in (None, [x, w]):
-            with pytest.raises(ZeroDivisionError):
-                (x * w).sum().backward(inputs=wanted)
-            assert x.grad is w.grad is None
 
     def test_invalid_results_of_hooks(self):
         for hook, message in (
@@ -197,21 +140,6 @@ class TestLeafHooks:
             p.register_post_accumulate_grad_hook(lambda p: seen.append(p is v))
         (x * w * v).sum().backward()
         assert seen == [(2.0, 1.0), (4.0, 2.0), True, False]
-
-    def test_an_optimizers_step_within_backward(self):
-        model = nn.Linear(2, 1)
-        before = [p.detach().tolist() for p in model.parameters()]
-
-        def step(p):
-            p -= 0.5 * p.grad
-            p.grad = None
-
-        for p in model.parameters():
-            p.register_post_accumulate_grad_hook(step)
-        model(gg.ones((1, 2))).sum().backward()
-        for p, old in zip(model.parameters(), before, strict=True):
-            np.testing.assert_allclose(p.tolist(), np.array(old) - 0.5, rtol=1e-5)
-            assert p.grad is None
 
     def test_on_results(self):
         where = "register_post_accumulate_grad_hook"
@@ -328,15 +256,6 @@ class TestForwardHooks:
         layer(gg.ones((1, 2)))
         assert seen == [layer]
 
-    def test_classes_with_a_call_of_their_own(self):
-        class Twice(nn.ReLU):
-            def __call__(self, x):
-                return 2 * super().__call__(x)
-
-        layer, seen = Twice(), []
-        layer.register_forward_hook(lambda m, args, out: seen.append(out.tolist()))
-        assert layer(gg.ones(1)).tolist() == seen[0] == [2.0]
-
 
 class TestBackwardHooks:
     def test_replaces_gradients_of_inputs(self):
@@ -387,15 +306,6 @@ class TestBackwardHooks:
         layer.register_full_backward_hook(print)
         with pytest.raises(TypeError, match=r"Named\.forward must return a Tensor or a sequence"):
             layer(leaf(1.0))
-
-    def test_under_create_graph(self):
-        layer = nn.ReLU()
-        layer.register_full_backward_hook(lambda m, gx, gy: gx[0] * gx[0])
-        x = leaf(3.0)
-        (g,) = gg.autograd.grad((layer(x) ** 2).sum(), [x], create_graph=True)
-        assert g.tolist() == [36.0]
-        (g,) = gg.autograd.grad(g, [x])  # the derivative of (2 x)^2, through the hook again
-        assert g.tolist() == [24.0**2]
 
     def test_inside_transforms(self):
         layer, seen = nn.ReLU(), []

@@ -85,13 +85,6 @@ def test_grad_mode_of_a_thread_that_has_ended():
         assert not (weights() * 2).requires_grad
 
 
-def test_random_generators_in_threads():
-    def draws(i):
-        return gg.random.Generator(i).normal(100).tolist()
-
-    assert in_threads(draws) == [draws(i) for i in range(THREADS)]
-
-
 def test_one_shared_pullback():
     """Each sweep through a graph that was recorded inside vmap enters its level again."""
     rows = gg.tensor(np.random.default_rng(0).normal(size=(4, 3)))

@@ -21,17 +21,13 @@ def dispatch():
         yield
 
 
-@pytest.mark.parametrize(
-    "transformer",
-    [
-        StandardScaler(), StandardScaler(with_std=False),
-        MinMaxScaler(feature_range=(-1, 2)), MinMaxScaler(clip=True), MaxAbsScaler(),
-        Normalizer(), Normalizer("l1"), Normalizer("max"),
-        PCA(2, svd_solver="full"), PCA(2, svd_solver="full", whiten=True),
-        PCA(2, svd_solver="covariance_eigh"),
-    ],
-    ids=repr,
-)  # fmt: skip
+@pytest.mark.parametrize("transformer", [
+    StandardScaler(), StandardScaler(with_std=False),
+    MinMaxScaler(feature_range=(-1, 2)), MinMaxScaler(clip=True), MaxAbsScaler(),
+    Normalizer(), Normalizer("l1"), Normalizer("max"),
+    PCA(2, svd_solver="full"), PCA(2, svd_solver="full", whiten=True),
+    PCA(2, svd_solver="covariance_eigh"),
+], ids=repr)  # fmt: skip
 def test_transformers(transformer):
     check(transformer.fit_transform, X)
 

@@ -26,7 +26,7 @@ class Absent:
     """Skips a test that uses PyTorch."""
 
     def __getattr__(self, name):
-        if name in ("autograd", "nn", "optim", "tensor", "zeros"):
+        if name in ("autograd", "manual_seed", "nn", "optim", "tensor", "zeros"):
             pytest.skip("PyTorch is not installed")
         raise AttributeError(name)
 
@@ -878,18 +878,30 @@ def test_weights_of_losses_are_pytorchs(name, reduction):
 # Other layers
 
 
-def test_bilinear_and_embedding_start_as_pytorchs_do():
+STARTS = [
+    ("Linear", 100, 200), ("Bilinear", 5, 6, 400), ("Embedding", 200, 50, 198),
+    ("Conv1d", 8, 400, 3), ("Conv2d", 8, 400, 3), ("ConvTranspose1d", 8, 400, 3),
+    ("ConvTranspose2d", 8, 400, 3), ("LSTM", 3, 100), ("GRUCell", 30, 200),
+    ("MultiheadAttention", 256, 4, 0.0, True, True), ("TransformerEncoderLayer", 256, 4, 256),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", STARTS, ids=lambda row: row[0])
+def test_layers_start_as_pytorchs(row):
+    kind, *args = row
     gpugrad.manual_seed(0)
-    layer = nn.Bilinear(25, 30, 40)
-    for p in layer.parameters():
-        assert 0.19 < abs(numbers(p)).max() <= 0.2
-    weight = numbers(nn.Embedding(200, 50, padding_idx=-2).weight)
-    assert not weight[198].any()
-    assert weight.mean() == pytest.approx(0, abs=0.03)
-    assert weight.std() == pytest.approx(1, abs=0.03)
+    torch.manual_seed(0)
+    ours, theirs = (getattr(library.nn, kind)(*args).state_dict() for library in (gpugrad, torch))
+    for name, x in theirs.items():
+        found, expected = ours[name].numpy(), x.numpy()
+        assert found.std() == pytest.approx(expected.std(), rel=0.15, abs=1e-9), name
+        assert abs(found).max() == pytest.approx(abs(expected).max(), rel=0.15, abs=1e-9), name
 
 
-@pytest.mark.parametrize("kind, n", [(nn.Bilinear, 3), (nn.Embedding, 2), (nn.Linear, 2)])
+@pytest.mark.parametrize(
+    "kind, n",
+    [(nn.Bilinear, 3), (nn.Embedding, 2), (nn.Linear, 2), (nn.Conv2d, 3), (nn.ConvTranspose1d, 3)],
+)
 def test_layers_start_from_their_generator_in_their_dtype(kind, n):
     args = (2, 3, 4)[:n]
     generator = gpugrad.random.Generator
@@ -1023,17 +1035,13 @@ ERRORS = {
         "max_norm .* limit the norms after": lambda: nn.Embedding(3, 2, max_norm=1.0),
         "padding_idx 3 is not one of 3 rows": lambda: nn.Embedding(3, 2, 3),
         "^embedding: padding_idx 3 is not one of 3 rows": lambda: F.embedding(FIRST, Y, 3),
-        "^embedding: padding_idx -4 is not one of 3 rows": lambda: F.embedding(FIRST, Y, -4),
         r"\(rows, d\), not \(3,\)": lambda: F.embedding(FIRST, X[0]),
         r"axis 1 of an input of shape \(2, 3\) cannot be split into lengths \(2, 2\)":
             lambda: nn.Unflatten(1, (2, 2))(X),
-        r"split into lengths \(-1, 2\)": lambda: nn.Unflatten(1, (-1, 2))(X),
         "dim 2 is not an axis": lambda: nn.Unflatten(2, (3,))(X),
         "^pad: an axis of 3 elements cannot be shortened by 4": lambda: F.pad(X, (-4, 5)),
         "^rrelu: lower 0.5 must be at most upper 0.4$": lambda: F.rrelu(X, 0.5, 0.4),
-        "input_lengths must be from 0 to 5.*-1": aligned_with([[1, 2]], -1, 2),
         "input_lengths must be from 0 to 5.*6": aligned_with([[1, 2]], 6, 2),
-        "target_lengths must be from 0 to 2.*-1": aligned_with([[1, 2]], 5, -1),
         "target_lengths must be from 0 to 2.*9": aligned_with([[1, 2]], 5, 9),
         "target_lengths add up to 1, but there are 2 targets": aligned_with([1, 2], 5, 1),
         "^ctc_loss: targets must be from 0 to 3$": aligned_with([[-1, 2]], 5, 2),
@@ -1131,7 +1139,7 @@ def test_second_derivatives_of_functions(name, draws, options):
     rng = np.random.default_rng(0)
     inputs = [draw(rng) for draw in draws]
     if name == "grid_sample":
-        inputs = [x[:1, :2, :3] for x in inputs]
+        inputs = [x[:1, :1, :3] for x in inputs]
     inputs = [of_ours(x, "float64") for x in inputs]
     leaves = [i for i, x in enumerate(inputs) if x.requires_grad]
     if options.get("mode") == "nearest":
@@ -1174,12 +1182,6 @@ def test_an_alignment_that_does_not_exist_has_no_gradient():
     loss.backward()
     assert loss.item() == 0
     assert x.grad.tolist() == [[0.0, -1.0], [-1.0, 0.0]]
-
-
-def test_bags_without_indices_are_zeros():
-    none = gpugrad.zeros((2, 0), dtype=gpugrad.int64)
-    for mode in ("sum", "mean", "max"):
-        assert F.embedding_bag(none, gpugrad.ones((3, 2)), mode=mode).tolist() == [[0, 0]] * 2
 
 
 NORMALIZED = {}, {"p": 1}, {"p": 3, "dim": 0}, {"dim": (0, 1), "eps": 10.0}
@@ -1235,14 +1237,6 @@ def test_every_pair_of_paddings_is_pytorchs(mode):
             assert_is_pytorchs(lambda library, x, w=widths: library.pad(x, w, mode), x)
             taken += 1
     assert taken > 60
-
-
-def test_ctc_of_integers_is_that_of_floats():
-    x = np.zeros((5, 2, 6), int)
-    args = [[1, 2], [3, 4]], [5, 5], [2, 2]
-    loss, expected = (F.ctc_loss(gpugrad.tensor(x.astype(kind)), *args) for kind in (int, "f"))
-    assert loss.dtype == expected.dtype
-    assert loss.item() == expected.item()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

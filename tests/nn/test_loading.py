@@ -219,7 +219,7 @@ def test_batches_are_nested_as_samples_are():
         more = pair, [library.ones(2) * i, float(i)]
         return {"image": image, "label": i, "name": f"image {i}", "more": more}
 
-    (ours,) = data.DataLoader([sample(i, gg) for i in range(3)], 3)
+    (ours,) = data.DataLoader([sample(i, gg) for i in range(3)], 3, device="cpu")
     theirs = torch.utils.data.default_collate([sample(i, torch) for i in range(3)])
     assert [*ours] == [*theirs]
     assert ours["name"] == theirs["name"] == ["image 0", "image 1", "image 2"]

@@ -7,6 +7,7 @@ import pytest
 from cases import CASES
 from libraries import Library
 from samples import every
+from test_ops import Call
 
 import gpugrad
 
@@ -36,19 +37,8 @@ def torch_parameter(value):
     return value if isinstance(value, str) else TORCH.raw(value)
 
 
-def our_call(case, sample, dtype):
-    """Call the op; return its inputs as Tensors, and its outputs."""
-    inputs = []
-    for x in sample.arrays(dtype):
-        if isinstance(x, np.ndarray):
-            x = gpugrad.tensor(x, requires_grad=x.dtype.kind in "fc")
-        inputs.append(x)
-    outputs = case(inputs, sample.static)
-    return inputs, list(outputs) if isinstance(outputs, tuple) else [outputs]
-
-
 def torch_call(case, sample, dtype):
-    """Do the same with PyTorch."""
+    """Call PyTorch's function; return its inputs, and its outputs."""
     inputs = []
     for x, spec in zip(sample.arrays(dtype), sample.inputs, strict=True):
         if isinstance(x, np.ndarray):
@@ -100,13 +90,13 @@ def random_torch_tensor(rng, y):
 
 
 def compare(case, sample, dtype, order, rtol, atol):
-    inputs, outputs = our_call(case, sample, dtype)
+    ours = Call(case, sample, NUMPY, dtype)
     torch_inputs, torch_outputs = torch_call(case, sample, dtype)
-    assert len(outputs) == len(torch_outputs)
+    assert len(ours.outputs) == len(torch_outputs)
     pairs = [
-        *zip(outputs, torch_outputs, strict=True),
+        *zip(ours.outputs, torch_outputs, strict=True),
         *zip(
-            derivatives(gpugrad, inputs, outputs, random_tensor, order=order),
+            derivatives(gpugrad, ours.tensors, ours.outputs, random_tensor, order=order),
             derivatives(torch, torch_inputs, torch_outputs, random_torch_tensor, order=order),
             strict=True,
         ),

@@ -16,19 +16,6 @@ def normal(*shape, seed=0, **options):
     return gg.tensor(rng.standard_normal(shape), **{"dtype": gg.float64, **options})
 
 
-@pytest.mark.parametrize("op", [gg.rnn, gg.lstm, gg.gru], ids=lambda op: op.__name__)
-def test_only_wanted_gradients_are_computed(op):
-    gates = {"rnn": 1, "gru": 3, "lstm": 4}[op.__name__]
-    arrays = [normal(4, 2, 3), normal(gates * 2, 3), normal(gates * 2, 2), normal(gates * 2)]
-    whole = [gg.asarray(a, copy=True).requires_grad_() for a in arrays]
-    op(*whole)[0].sum().backward()
-    for i in range(4):
-        some = [gg.asarray(a, copy=True) for a in arrays]
-        some[i].requires_grad_()
-        op(*some)[0].sum().backward()
-        assert_close(some[i].grad, whole[i].grad)
-
-
 @pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
 def test_examples_that_share_weights_are_one_call(kind):
     from gpugrad.ops import recurrent as ops
@@ -57,33 +44,6 @@ def test_dropout_between_layers():
     assert not np.allclose(dropped.detach().numpy(), plain.detach().numpy())
     assert_close(h[:2].detach(), expected[:2].detach())  # nothing before the first layer
     assert_close(layer.eval()(x)[0].detach(), plain.detach())
-
-
-def test_all_of_the_previous_output_is_dropped():
-    layer = nn.GRU(3, 4, 2, dropout=1.0)
-    out, _ = layer(gg.ones((5, 2, 3)))
-    other, _ = layer(gg.zeros((5, 2, 3)))
-    assert out.tolist() == other.tolist()
-
-
-def test_initial_values():
-    gg.manual_seed(0)
-    state = nn.LSTM(3, 100).state_dict()
-    assert [*state] == ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]
-    for values in state.values():
-        assert 0.08 < abs(values.numpy()).max() <= 0.1
-
-
-@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
-def test_cells_one_after_the_other_are_the_layer(kind):
-    layer = kind(3, 2, dtype=gg.float64)
-    cell = getattr(nn, f"{kind.__name__}Cell")(3, 2, dtype=gg.float64)
-    cell.load_state_dict({k.removesuffix("_l0"): v for k, v in layer.state_dict().items()})
-    x, state, outs = normal(4, 2, 3), None, []
-    for row in x:
-        state = cell(row, state)
-        outs.append(state[0] if kind is nn.LSTM else state)
-    assert_close(gg.stack(outs).detach(), layer(x)[0].detach())
 
 
 X = gg.ones((4, 2, 3))

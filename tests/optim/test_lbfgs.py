@@ -152,25 +152,6 @@ def test_complex_16_bit_and_frozen_parameters(dtype, search):
     np.testing.assert_allclose(found[:2], solution, rtol=1e-6)
 
 
-def test_complex_parameters_and_their_state_are_pytorchs():
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(0)
-    target = rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3))
-    params, states = [], []
-    for library, kind in ((gpugrad, optim.LBFGS), (torch, torch.optim.LBFGS)):
-        p = library.tensor(target * 1j, requires_grad=True)
-        optimizer = kind([p], lr=0.1, max_iter=4)
-
-        def loss(p, library=library):
-            return (library.abs(p * p - library.tensor(target)) ** 2).sum()
-
-        optimizer.step(closure_of(loss, optimizer, p))
-        params.append(values(p))
-        states.append(optimizer.state_dict()["state"][0])
-    np.testing.assert_allclose(*params, rtol=1e-9)
-    np.testing.assert_allclose(*(values(s["d"]) for s in states), rtol=1e-7)
-
-
 def test_a_saved_state_resumes_to_the_last_bit(tmp_path):
     def step(params, optimizer, steps):
         for _ in range(steps):
@@ -190,18 +171,6 @@ def test_a_saved_state_resumes_to_the_last_bit(tmp_path):
     expected = step(params, optimizer, 2)
     for pair in ((others, resumed), *twins):
         assert step(*pair, 2) == expected
-
-
-def test_an_optimizer_goes_on_after_its_model_was_cast():
-    model = nn.Linear(3, 2)
-    optimizer = optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
-    for dtype in gpugrad.float32, gpugrad.float64:
-        model.to(dtype)
-
-        x = gpugrad.ones((1, 3), dtype=dtype)
-        optimizer.step(closure_of(lambda x: (model(x) ** 2).sum(), optimizer, x))
-        assert optimizer.state_dict()["state"][0]["d"].dtype == dtype
-        assert model.weight.dtype == dtype
 
 
 @SEARCHES

@@ -172,51 +172,6 @@ class TestOnGPU:
         for words in ("must reach", "torch is left out: "):
             assert words in done.stdout
 
-    def test_a_step_that_is_no_graph_is_reported(self, tmp_path):
-        code = """
-import types
-import gpugrad, timing
-x = gpugrad.eye(2, device="cuda")
-for function in (lambda: x + 1, lambda: gpugrad.linalg.inv(x), lambda: (x + 1).to("cuda:1")):
-    clock = types.SimpleNamespace(wait=lambda y: None, memory=lambda run: None)
-    timing._clock_of, timing._run_of = lambda task: clock, lambda task: (task[0](), clock)
-    task = lambda: gpugrad.compile(function), "gpugrad compiled", "cuda", True, "case"
-    print(timing._begin(task, 0, 0)[2])
-"""
-        done = run("-c", code, path=[STAND_IN, *FOLDERS])
-        graph, why, never = done.stdout.splitlines()
-        assert graph == "None"
-        assert "inv: " in why
-        assert "would run without being compiled" in never
-
-    def test_what_is_not_installed_is_said(self, tmp_path):
-        """Rather than found out by each command; the others do what there is time for."""
-
-        def without(package, program, *options):
-            code = f"""
-import importlib.util, runpy, sys
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name == {package!r} else find(name)
-sys.modules[{package!r}] = None
-sys.path.insert(0, {FOLDERS[0]!r})
-sys.argv = {["program", *map(str, options)]!r}
-runpy.run_path({str(ROOT / "benchmarks" / program)!r}, run_name="__main__")
-"""
-            done = run("-c", code)
-            assert done.returncode == 1
-            return done
-
-        gpu = "gpu/__main__.py", "--device", "cpu", "--parts"
-        found = without("einops", *gpu, "table").stdout
-        assert "the part 'table' needs einops; pip install" in found
-        found = without("jax", *gpu, "examples", "--minutes", 0, "--out", tmp_path).stdout
-        assert "'jax[cuda13]'" in found.splitlines()[0]
-        assert found.count("no time left of 0 minutes") >= 20
-        found = without("scipy", "op_table.py").stderr
-        assert "Traceback" not in found
-        assert "scipy" in found
-        assert "pip install" in found
-
     def test_without_a_gpu(self):
         done = run(ROOT / "benchmarks/gpu/gemm.py", "--short", "--libraries", "gpugrad")
         assert done.returncode == 1
@@ -225,20 +180,6 @@ runpy.run_path({str(ROOT / "benchmarks" / program)!r}, run_name="__main__")
         done = run(ROOT / "benchmarks/gpu/mlp.py", "--device", "cpu", "--save")
         assert done.returncode == 2
         assert "--save keeps figures of a GPU" in done.stderr
-
-    def test_precisions_are_those_of_the_rows(self):
-        """PyTorch's convolutions use TF32 by default."""
-        pytest.importorskip("torch")
-        code = """
-import peers, torch
-for precision in ("fp32", "tf32", "bf16"):
-    print(peers.use("torch", precision, "cuda"), torch.backends.cudnn.allow_tf32,
-          torch.backends.cuda.matmul.allow_tf32)
-"""
-        done = run("-c", code, path=FOLDERS)
-        assert done.stdout.splitlines() == [
-            "torch.float32 False False", "torch.float32 True True", "torch.bfloat16 False False",
-        ], done.stderr  # fmt: skip
 
     def test_a_case_that_fails_is_left_out_and_results_are_written_after_each(self, tmp_path):
         program = tmp_path / "program.py"

@@ -96,12 +96,6 @@ class TestTensor:
             assert x.item() == 0.1
         assert (gg.ones(2) * tenth).dtype == gg.asarray([gg.ones(()), tenth]).dtype == gg.float32
 
-    def test_nested_tensors(self):
-        x = gg.tensor([gg.tensor(1.0), gg.tensor(2)])
-        assert (x.tolist(), x.dtype) == ([1, 2], gg.float32)
-        assert gg.tensor([gg.ones(2), gg.zeros(2)]).tolist() == [[1, 1], [0, 0]]
-        assert gg.tensor([[gg.tensor(1), 2], [3, np.int8(4)]]).dtype == gg.int64
-
     def test_copies(self):
         a = np.ones(3)
         for data in (a, gg.asarray(a), memoryview(a), a[::-1]):
@@ -161,21 +155,6 @@ class TestAsarray:
         for data, dtype in (a, gg.float32), (x, gg.float32), ([1.0], None):
             with pytest.raises(ValueError, match=r"asarray: .*copy"):
                 gg.asarray(data, dtype=dtype, copy=False)
-
-    def test_keeps_the_graph(self):
-        x = gg.ones(2, requires_grad=True)
-        y = gg.asarray(x * 2, dtype=gg.float64)
-        y.sum().backward()
-        assert x.grad.tolist() == [2, 2]
-        assert x.grad.dtype == gg.float32
-
-    def test_array_subclasses(self):
-        class Signal(np.ndarray):
-            pass
-
-        x = gg.asarray(np.array([1.0, 2.0]).view(Signal))
-        assert type(x.array) is np.ndarray
-        assert (x * np.array([2.0, 3.0]).view(Signal)).tolist() == [2, 6]
 
     def test_dlpack(self):
         class Capsule:
@@ -238,15 +217,6 @@ class TestNestedTensors:
             assert function(data, dtype=gg.complex128).dtype == gg.complex128
             assert function(data, device="cpu").device == "cpu"
 
-    @pytest.mark.parametrize("name", ["array_api_strict", "torch"])
-    def test_other_libraries(self, name):
-        library = pytest.importorskip(name)
-        x = gg.asarray(library.asarray(2.0), requires_grad=True)
-        y = gg.asarray([x, 3.0])
-        assert type(y.array) is type(x.array)
-        (y * y).sum().backward()
-        assert x.grad.item() == 4
-
     def test_errors(self):
         x = gg.ones((), requires_grad=True)
         for call, error, message in (
@@ -273,14 +243,6 @@ class TestFromDlpack:
         assert y.tolist() == [5, 2]
         assert gg.from_dlpack(a, copy=False).tolist() == [6, 2]
 
-    def test_there_and_back(self):
-        x = gg.tensor([[1.0, 2.0], [3.0, 4.0]])[:, 1]
-        a = np.from_dlpack(x)
-        assert np.shares_memory(a, x.array)
-        torch = pytest.importorskip("torch")
-        torch.from_dlpack(x)[0] = 7
-        assert x.tolist() == [7, 4]
-
     def test_a_tensor_keeps_its_graph(self):
         x = gg.ones(2, requires_grad=True)
         gg.from_dlpack(x * 2, copy=True).sum().backward()
@@ -304,6 +266,8 @@ class TestOtherFunctions:
         for shape in (2.5, "ab", (1, 2.5), None):
             with pytest.raises(TypeError, match=r"^full: shape must be an int or a tuple of ints"):
                 gg.full(shape, 1.0)
+        with pytest.raises(TypeError, match="must be numbers"):
+            gg.full(2, "a")
 
     def test_shapes_of_numpy_integers(self):
         three = np.int64(3)
@@ -313,13 +277,6 @@ class TestOtherFunctions:
             assert type(x.shape[0]) is int
         assert gg.eye(three, np.int8(2)).shape == (3, 2)
         assert gg.broadcast_to(x, (np.int32(2), three)).shape == (2, 3)
-
-    def test_full(self):
-        for value, dtype in ((1, gg.int64), (1.5, gg.float32), (True, gg.bool)):
-            x = gg.full((2,), value)
-            assert (x.tolist(), x.dtype) == ([value] * 2, dtype)
-        with pytest.raises(TypeError, match="must be numbers"):
-            gg.full(2, "a")
 
     def test_full_of_a_tensor(self):
         value = gg.tensor(1.5, requires_grad=True)
@@ -331,17 +288,6 @@ class TestOtherFunctions:
         assert gg.full(2, gg.tensor(1), dtype=gg.int32).dtype == gg.int32
         with pytest.raises(ValueError, match=r"^full: fill_value must be .* not of shape \(2,\)"):
             gg.full(2, gg.ones(2))
-
-    def test_like(self):
-        x = gg.ones((2, 3), dtype=gg.float16, requires_grad=True)
-        for y in (gg.zeros_like(x), gg.ones_like(x), gg.full_like(x, 2)):
-            assert (y.shape, y.dtype, y.requires_grad) == ((2, 3), gg.float16, False)
-        assert gg.zeros_like(x, dtype=gg.int32).dtype == gg.int32
-        a = np.ones((2, 3))
-        for y in (gg.zeros_like(a), gg.ones_like(a), gg.full_like(a, 2)):
-            assert (y.shape, y.dtype) == ((2, 3), gg.float64)
-        with pytest.raises(TypeError, match=r"^zeros_like: cannot take a NoneType"):
-            gg.zeros_like(None)
 
     def test_arange(self):
         for args, values, dtype in (
@@ -364,11 +310,6 @@ class TestOtherFunctions:
         gradcheck(lambda a, b: gg.linspace(a, b, 3), (start, stop))
         assert gg.linspace(gg.tensor(0.0), 1, 3).dtype == gg.float32
         assert gg.linspace(gg.tensor(0.0), 1j, 3).tolist() == [0, 0.5j, 1j]
-
-    def test_linspace_and_eye(self):
-        assert gg.linspace(0, 1, 3).tolist() == [0, 0.5, 1]
-        assert gg.linspace(0, 1, 2, endpoint=False).tolist() == [0, 0.5]
-        assert gg.eye(2, 3, k=1).tolist() == [[0, 1, 0], [0, 0, 1]]
 
     def test_complex(self):
         assert gg.linspace(0, 1j, 3).tolist() == [0, 0.5j, 1j]

@@ -4,8 +4,6 @@ import ast
 import importlib.util
 import inspect
 import re
-import subprocess
-import sys
 from operator import attrgetter
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpugrad as gg
-from gpugrad.backends import backend_of, is_on, namespace_of, parse_device
+from gpugrad.backends import namespace_of, parse_device
 
 OPS = Path(gg.__file__).parent / "ops"
 
@@ -71,11 +69,6 @@ class TestNames:
             with pytest.raises(ValueError, match="is not known; use 'cpu', 'cuda' or 'cuda:N'"):
                 parse_device(device)
 
-    def test_is_on(self):
-        a = np.ones(2)
-        assert is_on(a, "cpu")
-        assert not is_on(a, "cuda")
-
 
 CUDA_CALLS = [
     lambda: gg.ones(2, device="cuda"),
@@ -103,28 +96,9 @@ class TestWithoutGPU:
         with pytest.raises(RuntimeError, match=message):
             call()
 
-    def test_nothing_is_left_behind(self):
-        x = gg.ones(2, requires_grad=True)
-        with pytest.raises(RuntimeError):
-            x.cuda()
-        assert x.device == "cpu"
-        (x * 2).sum().backward()
-        assert x.grad.device == "cpu"
-
-
-def test_importing_loads_neither_cupy_nor_torch():
-    code = "import sys, gpugrad; assert not {'cupy', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
 
 class TestMixing:
     """On the simulated devices of array-api-strict."""
-
-    @pytest.mark.parametrize("op", [gg.add, gg.matmul, lambda x, y: gg.concat([x, y])])
-    def test_two_devices(self, strict, op):
-        message = r"\w+: inputs are on different devices, CPU_DEVICE and device1; .*\.to\(device\)"
-        with pytest.raises(ValueError, match=message):
-            op(on(strict, "CPU_DEVICE"), on(strict, "device1"))
 
     def test_two_libraries(self, torch):
         message = r"add: .*libraries, numpy and torch; .*asarray\(x\.numpy"
@@ -145,12 +119,6 @@ class TestMixing:
     def test_index_of_another_library(self, torch):
         with pytest.raises(TypeError, match="cannot be indexed by int64"):
             gg.asarray(torch.ones(2))[gg.tensor([0])]
-
-    def test_python_and_numpy_scalars_are_on_every_device(self, strict):
-        x = on(strict, "device1", requires_grad=True)
-        for y in (x * 2.0, np.float64(2) * x, x - np.float32(1)):
-            assert y.device == "device1"
-            assert y.dtype == strict.float32
 
 
 class TestPlacement:
@@ -179,15 +147,6 @@ class TestPlacement:
         x = on(strict, "device1")
         for y in (gg.zeros_like(x), gg.full_like(x, 2), gg.zeros_like(x, dtype=gg.float64)):
             assert y.device == "device1"
-
-    def test_assignment(self, strict):
-        x, v = on(strict, "device1", requires_grad=True), on(strict, "device1", (5.0,))
-        y = x * 1
-        y[:1] = v
-        y[1] = 7.0
-        assert y.tolist() == [5, 7]
-        y.sum().backward()
-        assert x.grad.tolist() == [0, 0]
 
 
 @pytest.mark.skipif(not has_cupy, reason="CuPy is not installed")
@@ -225,9 +184,3 @@ def test_every_namespace_has_what_ops_use(library):
     assert {"exp", "linalg.solve", "fft.fft", "special.erf"} <= names
     for name in names - LACKING if library.name == "cupy" else names:
         assert attrgetter(name)(xp) is not None
-
-
-def test_every_backend_names_its_devices():
-    for backend in set(backend_of.values()):
-        assert isinstance(backend.name, str)
-        assert not backend.has_device("nonsense")

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import gpugrad
-from gpugrad import nn, optim
+from gpugrad import nn
 
 pytest.importorskip("safetensors")
 import safetensors.numpy
@@ -59,17 +59,6 @@ def test_saved_tensors_are_loaded(tmp_path):
 def test_arrays_of_any_library_are_saved(library, tmp_path):
     gpugrad.save({"a": library.tensor(np.arange(6.0).reshape(2, 3))}, tmp_path / "a")
     assert gpugrad.load(tmp_path / "a")["a"].tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-
-
-def test_loaded_weights_are_a_model_that_trains(tmp_path):
-    model = nn.MLP(3, [4, 2])
-    gpugrad.save(model.state_dict(), tmp_path / "model")
-    twin = nn.MLP(3, [4, 2])
-    twin.load_state_dict(gpugrad.load(tmp_path / "model", device="cpu"))
-    x = gpugrad.ones((2, 3))
-    assert twin(x).tolist() == model(x).tolist()
-    twin(x).sum().backward()
-    gpugrad.optim.SGD(twin.parameters()).step()
 
 
 def test_weights_saved_by_pytorch_load_by_name_and_give_its_outputs(tmp_path):
@@ -219,51 +208,9 @@ def test_paths_that_would_have_the_same_name_do_not_collide(tmp_path):
     assert_loads(tmp_path, state)
 
 
-@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW])
-def test_a_run_that_is_resumed_from_a_file_ends_as_if_it_had_not_stopped(tmp_path, kind):
-    """The weights, the optimizer's and the generator's state, and counters, in one file."""
-    options = {"momentum": 0.9} if kind is optim.SGD else {"betas": (0.8, 0.99)}
-
-    def begin(seed):
-        gpugrad.manual_seed(seed)
-        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1))
-        return model, kind(model.parameters(), lr=0.1, **options)
-
-    def train(model, optimizer, steps):
-        for _ in range(steps):
-            optimizer.zero_grad()
-            noise = gpugrad.random.normal((5, 3))
-            model(noise).square().mean().backward()
-            optimizer.step()
-
-    def state(model, optimizer, epoch):
-        states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        random = gpugrad.random.default_generator().get_state()
-        return {**states, "random": random, "epoch": epoch}
-
-    model, optimizer = begin(0)
-    train(model, optimizer, 3)
-    gpugrad.save(state(model, optimizer, 1), tmp_path / "file")
-    train(model, optimizer, 3)
-    expected = state(model, optimizer, 2)
-
-    model, optimizer = begin(1)
-    loaded = gpugrad.load(tmp_path / "file")
-    model.load_state_dict(loaded["model"])
-    optimizer.load_state_dict(loaded["optimizer"])
-    gpugrad.random.default_generator().set_state(loaded["random"])
-    train(model, optimizer, 3)
-    assert_same(state(model, optimizer, loaded["epoch"] + 1), expected)
-
-
-Pair = namedtuple("Pair", "a b")
-
-
 @pytest.mark.parametrize("state, error, message", [
     ({"optimizer": {"x": {1}}}, TypeError, r"save: state\['optimizer'\]\['x'\] is a set; a di"),
-    ({"a": [(1, {2: b""})]}, TypeError, r"save: state\['a'\]\[0\]\[1\]\[2\] is a bytes"),
     ({"a": 1j}, TypeError, r"save: state\['a'\] is a complex"),
-    ({"a": Pair(1, 2)}, TypeError, r"save: state\['a'\] is a Pair"),
     ({"a": np.float64(1)}, TypeError, r"state\['a'\] is a float64; .*, or value\.item\(\) if"),
     ({"a": np.ones(2)}, TypeError, r"state\['a'\] is a ndarray; save gpugrad\.asarray\(value"),
     ({"a": nn.ReLU()}, TypeError, r"state\['a'\] is a ReLU; save the result of its state_dict"),

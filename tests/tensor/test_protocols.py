@@ -1,6 +1,5 @@
 """NumPy's functions on Tensors, which keep the graph or are rejected; and export by DLPack."""
 
-import inspect
 import operator
 import re
 
@@ -141,20 +140,6 @@ class TestConstants:
         with pytest.raises(TypeError, match=r"numpy\.sort_complex"):
             gg.vmap(np.sort_complex)(gg.tensor(A))
 
-    @pytest.mark.parametrize("method", "BFGS L-BFGS-B CG Newton-CG SLSQP trust-exact".split())
-    def test_scipys_minimizers(self, method):
-        optimize = pytest.importorskip("scipy.optimize")
-
-        def rosenbrock(x):
-            return gg.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
-
-        hess = gg.hessian(rosenbrock) if method == "trust-exact" else None
-        done = optimize.minimize(
-            rosenbrock, np.array([0.5, 0.5]), method=method, jac=gg.grad(rosenbrock), hess=hess
-        )
-        assert type(done.x) is np.ndarray
-        assert_allclose(done.x, 1, atol=2e-3)
-
 
 class TestFunctions:
     def test_all_others_are_rejected(self):
@@ -174,6 +159,7 @@ class TestFunctions:
         assert not np.array_equal(A, x + 1)
         assert not np.iscomplexobj(x)
         assert np.shares_memory(x, x.array)
+        assert gg.ones(3).__dlpack_device__() == (1, 0)
         assert np.isclose(x, A[0]).tolist() == [[True] * 3, [False] * 3]
 
     @pytest.mark.parametrize("call", [
@@ -265,20 +251,3 @@ class TestOtherArrayClasses:
             ):  # fmt: skip
                 with pytest.raises((TypeError, RuntimeError), match=r"matrix|masked|detach"):
                     call(*args)
-
-    def test_object_arrays_are_rejected(self):
-        a = np.array([1, "a", None], dtype=object)
-        for call in (lambda: leaf()[0] * a, lambda: a * leaf()[0]):
-            with pytest.raises(TypeError):
-                call()
-
-
-class TestDLPack:  # test_creation.py shows that memory is shared, and graphs are not left
-    def test_signature(self):
-        parameters = inspect.signature(leaf().__dlpack__).parameters.values()
-        assert [p.name for p in parameters] == ["stream", "max_version", "dl_device", "copy"]
-        assert all(p.kind is p.KEYWORD_ONLY and p.default is None for p in parameters)
-        x = gg.ones(3)
-        assert x.__dlpack_device__() == (1, 0)
-        if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
-            assert not np.shares_memory(np.from_dlpack(x, copy=True), x.array)

@@ -166,21 +166,16 @@ def test_long_graphs_are_cut_and_shared_parts_drawn_once():
     assert len(boxes(gg.draw(leaf(1.0) * 2, max_nodes=1))) == 2
 
 
-@pytest.mark.parametrize(
-    "output, options, kind, message",
-    [
-        (gg.ones(2), {}, ValueError, "output 0 has no graph"),
-        ([leaf(1.0), 2.0], {}, ValueError, "output 1 is a float"),
-        ({"loss": leaf(1.0)}, {}, ValueError, "output 0 is a dict"),
-        (gg.nn.MLP(2, [1]), {}, ValueError, "output 0 is a MLP"),
-        (leaf, {}, ValueError, "output 0 is a function"),
-        ([], {}, ValueError, "no tensor given"),
-        (leaf(1.0), {"names": ["x"]}, TypeError, "names must be a module .* not a list"),
-        (leaf(1.0), {"names": {"W": 3}}, TypeError, "names must be .*'W' is a int"),
-        (leaf(1.0), {"direction": "up"}, ValueError, "direction must be 'TB', 'BT'"),
-        (leaf(1.0), {"max_nodes": 0}, ValueError, "max_nodes must be an int of at least 1"),
-    ],
-)
+@pytest.mark.parametrize("output, options, kind, message", [
+    (gg.ones(2), {}, ValueError, "output 0 has no graph"),
+    ([leaf(1.0), 2.0], {}, ValueError, "output 1 is a float"),
+    (gg.nn.MLP(2, [1]), {}, ValueError, "output 0 is a MLP"),
+    ([], {}, ValueError, "no tensor given"),
+    (leaf(1.0), {"names": ["x"]}, TypeError, "names must be a module .* not a list"),
+    (leaf(1.0), {"names": {"W": 3}}, TypeError, "names must be .*'W' is a int"),
+    (leaf(1.0), {"direction": "up"}, ValueError, "direction must be 'TB', 'BT'"),
+    (leaf(1.0), {"max_nodes": 0}, ValueError, "max_nodes must be an int of at least 1"),
+])  # fmt: skip
 def test_what_cannot_be_drawn(output, options, kind, message):
     with pytest.raises(kind, match=f"draw: {message}"):
         gg.draw(output, **options)

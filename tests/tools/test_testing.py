@@ -75,14 +75,11 @@ def test_a_wrong_rule_fails(x, rule):
         gradcheck(squared(rule), x)
 
 
-@pytest.mark.parametrize(
-    "x1, x2, words",
-    [
-        (lambda xp, g, x2: xp.matmul(g, x2), rule_x2, "input 0"),
-        (rule_x1, lambda xp, g, x1: xp.matmul(x1, g), "input 1"),
-        (rule_x1, lambda xp, g, x1: rule_x2(xp, g, x1).mT, "input 1"),
-    ],
-)
+@pytest.mark.parametrize("x1, x2, words", [
+    (lambda xp, g, x2: xp.matmul(g, x2), rule_x2, "input 0"),
+    (rule_x1, lambda xp, g, x1: xp.matmul(x1, g), "input 1"),
+    (rule_x1, lambda xp, g, x1: rule_x2(xp, g, x1).mT, "input 1"),
+])  # fmt: skip
 def test_a_transposed_rule_fails(library, x1, x2, words):
     a = library.tensor(np.array([[1.0, 2.0], [3.0, 4.0]]), requires_grad=True)
     b = library.tensor(np.array([[0.5, -1.0], [2.0, 1.0]]), requires_grad=True)
@@ -99,15 +96,12 @@ def doubled(xp, x):
 doubled.vjp(x=lambda xp, g: 0 * g)
 
 
-@pytest.mark.parametrize(
-    "rule, words",
-    [
-        (lambda g, x: g * doubled(x), "(?s)gradgradcheck of square: .* the gradient to input 0"),
-        (lambda g, x: g * 2 * x.detach(), r"backward gives 0\.0"),
-        # It is right for every g, but its derivative with respect to g is wrong.
-        (lambda g, x: 2 * x * g.detach(), "the cotangent of output 0"),
-    ],
-)
+@pytest.mark.parametrize("rule, words", [
+    (lambda g, x: g * doubled(x), "(?s)gradgradcheck of square: .* the gradient to input 0"),
+    (lambda g, x: g * 2 * x.detach(), r"backward gives 0\.0"),
+    # It is right for every g, but its derivative with respect to g is wrong.
+    (lambda g, x: 2 * x * g.detach(), "the cotangent of output 0"),
+])  # fmt: skip
 def test_a_rule_wrong_only_at_second_order_fails(x, rule, words):
     square = squared(lambda xp, g, x: rule(g, x) if xp is gpugrad else g * 2 * x)
     gradcheck(square, x)

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import threading
-import tracemalloc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -23,7 +22,7 @@ from test_ops import Call, quiet, samples
 
 import gpugrad as gg
 from gpugrad.autograd import grad, implementation
-from gpugrad.transforms import hessian, jvp, vmap
+from gpugrad.transforms import jvp, vmap
 
 TOOLS = gg.detect_anomaly, gg.memory_report, gg.profile
 HERE = Path(__file__).name
@@ -197,22 +196,6 @@ class TestObserving:
             list(pool.map(lambda _: loss_of(x, w).backward(), range(3)))
         assert {row.calls for row in report.rows if row.op == "tanh"} == {3}
 
-    def test_transforms(self):
-        def f(x):
-            return (gg.sin(x) * gg.cumulative_sum(x) ** 2).sum()
-
-        x = gg.tensor([0.5, 1.0, 2.0], dtype=gg.float64)
-        batch = gg.stack([x, x + 1])
-
-        def results():
-            yield hessian(f)(x)
-            yield from jvp(f, (x,), (gg.ones_like(x),))
-            yield vmap(gg.grad(f))(batch)
-
-        expected = [y.tolist() for y in results()]
-        with all_tools_on():
-            assert [y.tolist() for y in results()] == expected
-
     def test_not_imported_until_used(self):
         code = "import sys, gpugrad; print('gpugrad.tools' in sys.modules, gpugrad.profile)"
         output = subprocess.check_output([sys.executable, "-c", code], text=True)
@@ -348,10 +331,6 @@ class TestAnomaly:
         assert error.__notes__ == ["in backward through sqrt"]
         assert "before the tool was on" in str(anomaly(gg.sqrt(x).sum().backward))
 
-    def test_numpy_set_to_raise(self):
-        with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="log: divide by"):
-            gg.log(gg.zeros(2))
-
     def test_second_derivatives(self):
         x = leaf(0.0, 1.0)
 
@@ -383,19 +362,6 @@ class TestAnomaly:
             with pytest.raises(FloatingPointError, match="last_root") as caught:
                 jvp(last_root, (zero,), (gg.ones(2),))  # called here
         assert f":{line('called here')}: " in str(caught.value)
-
-    def test_the_line_in_a_module(self):
-        class Model(gg.nn.Module):
-            def __init__(self):
-                self.layers = gg.nn.Sequential(gg.nn.Linear(2, 2), gg.nn.ReLU())
-
-            def forward(self, x):
-                return self.layers(x)  # of the module
-
-        model = Model()
-        model.layers[0].weight.array[...] = 1e30
-        error = anomaly(lambda: model(gg.tensor([[1e30, 1.0]])))
-        assert f":{line('of the module')}: " in str(error)
 
 
 def _shown():
@@ -462,15 +428,6 @@ class TestOverwritten:
             with pytest.raises(RuntimeError, match=words):
                 y.sum().backward(create_graph=create_graph)
 
-    def test_optimizers_are_no_anomaly(self):
-        w = gg.ones((3, 3), requires_grad=True)
-        optimizer = gg.optim.SGD([w], lr=0.1)
-        with gg.detect_anomaly():
-            for _ in range(3):
-                optimizer.zero_grad()
-                gg.tanh(gg.ones((2, 3)) @ w).sum().backward()
-                optimizer.step()
-
 
 class TestMemory:
     def test_known_sizes(self, library):
@@ -500,28 +457,6 @@ class TestMemory:
         assert report.peak == 3 * 4096
         assert "\n" not in str(report)
 
-    def test_tracemalloc(self):
-        """The report shows the memory that a graph keeps alive."""
-        x = gg.ones(100_000, dtype=gg.float64, requires_grad=True)
-
-        def loss_of(y):
-            for _ in range(10):
-                y = gg.tanh(gg.sin(y * 1.5) + 0.5)
-            return gg.sum(y)
-
-        loss_of(x)  # the first calls make what all share
-        gc.collect()
-        tracemalloc.start()
-        with gg.memory_report() as report:
-            loss = loss_of(x)
-        gc.collect()
-        size = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
-        assert report.of_leaves == 0
-        assert report.total == 20 * 800_000  # the results of tanh and the inputs of sin
-        assert abs(size - report.total) < 0.01 * report.total
-        assert loss.requires_grad
-
     def test_memory_of_views_counts_completely_and_once(self):
         x = gg.ones((1000, 10), requires_grad=True)
         y = x + 1
@@ -550,43 +485,12 @@ class TestMemory:
         finally:
             gc.enable()
 
-    def test_retained_graphs_and_second_derivatives(self):
-        x = gg.ones(10, requires_grad=True)
-        with gg.memory_report() as report:
-            y = gg.exp(x).sum()
-            y.backward(retain_graph=True)
-            assert report.total == 40
-            y.backward()
-            assert report.total == 0
-            (g,) = grad(gg.exp(x).sum(), x, create_graph=True)  # both kept here
-            assert {row.line.number for row in report.rows} == {line("both kept here")}
-            assert report.total >= 40
-        del g
-        assert report.total == 0
-
     def test_long_tables(self):
         given = {"gg": gg, "x": gg.ones(10, requires_grad=True)}
         with gg.memory_report() as report:
             kept = [eval(compile("gg.exp(x)", f"{i}.py", "eval"), given) for i in range(40)]
         assert len(report.rows) == len(kept)
         assert str(report).endswith("\n... 10 more")
-
-    def test_threads(self):
-        x = gg.ones(1000, requires_grad=True)
-
-        def run(i):
-            for _ in range(100):
-                kept = gg.exp(gg.exp(x))
-                assert report.total > 0
-                kept.sum().backward()
-            return gg.exp(x)
-
-        with gg.memory_report() as report, ThreadPoolExecutor(8) as pool:
-            results = list(pool.map(run, range(8)))
-        assert report.total == 8 * 4000
-        assert report.peak >= report.total
-        del results
-        assert report.total == 0
 
 
 class TestProfile:

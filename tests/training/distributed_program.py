@@ -16,7 +16,6 @@ import pytest
 
 import gpugrad as gg
 from gpugrad import data, distributed, nn, optim
-from gpugrad._processes import current
 from gpugrad.distributed import DataParallel, ShardedOptimizer
 from gpugrad.training import Progress, Trainer
 
@@ -310,34 +309,6 @@ def check_compiled_collectives():
     assert is_compiled(everything)
 
 
-def check_compiled_parts():
-    """Gradients are accumulated by calls of a compiled function, some of them under no_sync."""
-    inputs, labels = problem()
-    runs = []
-    for compiled in (False, True):
-        gg.manual_seed(0)
-        model = DataParallel(network())
-        optimizer = optim.SGD(model.parameters(), lr=0.1)
-        model(part(inputs))  # from now on backward averages gradients, whatever calls the module
-
-        def add(x, y, module=model.module):
-            nn.functional.cross_entropy(module(x), y).backward()
-
-        add = gg.compile(add) if compiled else add
-        for _ in range(3):
-            add(part(inputs), part(labels))
-            with model.no_sync():
-                add(part(inputs), part(labels))
-                optimizer.zero_grad()
-                add(part(inputs), part(labels))
-            add(part(inputs), part(labels))
-            optimizer.step()
-            optimizer.zero_grad()
-        runs.append(bits(model))
-        assert not compiled or is_compiled(add)
-    assert runs[0] == runs[1]
-
-
 def check_that_other_gradients_are_an_error():
     rank, size = distributed.rank(), distributed.size()
     if size == 1:
@@ -362,30 +333,6 @@ def check_that_other_gradients_are_an_error():
     step(rank == 0)  # it is recorded anew
     assert same_everywhere([p.grad for p in model.parameters()])
     assert is_compiled(step)
-
-
-def check_copied():
-    inputs, _ = problem()
-    model = DataParallel(network())
-    average = optim.swa_utils.AveragedModel(model)
-    average.update_parameters(model)
-    close(average(inputs), model(inputs))
-
-
-def check_that_reductions_begin_during_backward():
-    if distributed.size() == 1:
-        return
-    layers = [nn.Linear(4, 4) for _ in range(3)]
-    model, log = DataParallel(nn.Sequential(*layers), bucket_bytes=80), []
-    all_reduce = current().all_reduce
-    for i, layer in enumerate(layers):
-        layer.weight.register_hook(lambda g, i=i: log.append(i))
-    with pytest.MonkeyPatch.context() as patch:
-        logged = lambda *args: log.append("reduction") or all_reduce(*args)  # noqa: E731
-        patch.setattr(current(), "all_reduce", logged)
-        model(gg.ones((2, 4))).sum().backward()
-    # One bucket is for the weight and the bias of one layer.
-    assert log == [2, "reduction", 1, "reduction", 0, "reduction"]
 
 
 def check_frozen_and_moved():

@@ -123,23 +123,6 @@ def test_data_sets_that_are_empty_or_smaller_than_a_batch(make, shuffle):
     assert sizes(3) == [3]
 
 
-def test_samples_of_any_data_set_are_stacked():
-    x, y, z = next(iter(data.DataLoader(Squares(5), 3)))
-    assert x.tolist() == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
-    assert y.tolist() == [0, 1, 4]
-    assert (y.dtype, z.dtype) == (gpugrad.int64, gpugrad.float32)
-    shuffled = data.DataLoader(Squares(5), 2, shuffle=True, seed=0)
-    assert sorted(i for _, y, _ in shuffled for i in y.tolist()) == [0, 1, 4, 9, 16]
-    assert [x.tolist() for x in data.DataLoader([1.0, 2.0, 3.0], 2)] == [[1.0, 2.0], [3.0]]
-
-
-def test_batches_are_moved_to_the_given_device():
-    loader = data.DataLoader(data.TensorDataset(gpugrad.ones(4)), 2, device="cpu")
-    assert [batch[0].device for batch in loader] == ["cpu", "cpu"]
-    with pytest.raises(ValueError, match="device 'gpu' is not known"):
-        next(iter(data.DataLoader(Squares(3), device="gpu")))
-
-
 def test_data_loader_rejects_invalid_arguments():
     dataset = data.TensorDataset(gpugrad.ones(4))
     for size in 0, -1, 2.0, True, "2", None:
