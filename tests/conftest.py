@@ -4,6 +4,7 @@ import os
 import pytest
 from libraries import each_library
 from stand_in import pytest_pycollect_makemodule, pytest_runtest_protocol  # noqa: F401
+from without_threads import forbid_threads
 
 import gpugrad
 from gpugrad.autograd.implementation import clear
@@ -17,6 +18,8 @@ def pytest_configure(config):
     if getattr(config.option, "numprocesses", None):  # the workers of pytest-xdist inherit these
         for library in ("OPENBLAS", "OMP", "MKL"):
             os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+    elif "WITHOUT_THREADS" in os.environ:
+        forbid_threads()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` leaves tests out
