@@ -253,7 +253,7 @@ def test_memory_is_used_in_order(scenario, monkeypatch):
 def test_every_wait_is_necessary(monkeypatch):
     calls = {
         (node.lineno, node.func.attr)
-        for node in ast.walk(ast.parse(SOURCE.read_text()))
+        for node in ast.walk(ast.parse(SOURCE.read_text("utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if node.func.attr in ("record", "synchronize", "wait_event")
     }

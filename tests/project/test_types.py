@@ -302,7 +302,7 @@ def test_functions_of_numpy_return_what_their_stubs_say(room):
 
 def test_the_stubs_are_up_to_date():
     for path, text in stubs().items():
-        assert path.read_text() == text, "run python tests/write_stubs.py"
+        assert path.read_text("utf-8") == text, "run python tests/write_stubs.py"
 
 
 PROGRAM = """
