@@ -1,6 +1,7 @@
 """Measure all that the README and the documentation show of CPUs, and write it there.
 
     python benchmarks/renew.py            # an hour and a half, on an idle machine
+    python benchmarks/renew.py --kernels Haswell    # only those with the kernels for AVX2
     python benchmarks/renew.py --short --out runs/renewed    # ten minutes, to see that it runs
     python benchmarks/renew.py --written  # what was measured before into pages and pictures
 
@@ -20,7 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-KINDS = "", "Haswell"  # folders in `RESULTS`, and values of OPENBLAS_CORETYPE
+# Folders in `RESULTS`, which are values of OPENBLAS_CORETYPE, by the names for `--kernels`.
+KINDS = {"chosen": "", "Haswell": "Haswell"}
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 # By benchmark: its options in the short form, and whether it draws.
@@ -58,10 +60,10 @@ ROWS = {
 BEGIN, END = "% The table is written by benchmarks/renew.py.\n\n", "\n% Here it ends.\n"
 
 
-def commands(names, short, out):
+def commands(names, short, out, kinds=KINDS):
     """Return the commands of the benchmarks, each with variables for its environment."""
     found = []
-    for kind in KINDS:
+    for kind in map(KINDS.get, kinds):
         for name in names:
             options, draws = BENCHMARKS[name]
             path = out / kind / name
@@ -89,7 +91,7 @@ def kernels(kind="", out=RESULTS):
 
 def table(out=RESULTS):
     """Return the table of docs/benchmarks.md."""
-    kinds = [kind for kind in KINDS if (out / kind / "train_step.json").exists()]
+    kinds = [kind for kind in KINDS.values() if (out / kind / "train_step.json").exists()]
     head = [f"{kernels(kind, out)} | the same, compiled" for kind in kinds]
     lines = [f"| OpenBLAS's kernels: | {' | '.join(head)} |", f"|{'---|' * (2 * len(kinds) + 1)}"]
     for label, place in ROWS.items():
@@ -134,6 +136,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="to see that it runs")
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=[*BENCHMARKS])
+    parser.add_argument("--kernels", nargs="+", choices=KINDS, default=[*KINDS])
     parser.add_argument("--written", action="store_true", help="measure nothing")
     parser.add_argument("--out", type=Path, default=RESULTS, help="a folder for the results")
     options = parser.parse_args()
@@ -141,7 +144,7 @@ def main():
         parser.error("the short form measures too little for the pages; give it an --out")
     kept = {k: v for k, v in os.environ.items() if k != "OPENBLAS_CORETYPE"}
     failed, names = [], [] if options.written else options.only
-    for command, variables in commands(names, options.short, options.out):
+    for command, variables in commands(names, options.short, options.out, options.kernels):
         words = " ".join([*(f"{k}={v}" for k, v in variables.items()), *map(str, command[1:])])
         print(f"\n{words}", flush=True)
         if subprocess.run(command, env=kept | variables, check=False).returncode:

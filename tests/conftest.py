@@ -10,6 +10,7 @@ from stand_in import (
     pytest_then_run_second,  # noqa: F401
     select_for_stand_in,
 )
+from without_threads import forbid_threads
 
 import gpugrad
 from gpugrad.autograd.implementation import clear
@@ -23,6 +24,8 @@ def pytest_configure(config):
     if getattr(config.option, "numprocesses", None):  # the workers of pytest-xdist inherit these
         for library in ("OPENBLAS", "OMP", "MKL"):
             os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+    elif "WITHOUT_THREADS" in os.environ:
+        forbid_threads()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` leaves tests out

@@ -428,4 +428,4 @@ def parameter_type(public, op, p):
 
 if __name__ == "__main__":
     for path, text in stubs().items():
-        path.write_text(text)
+        path.write_text(text, "utf-8")

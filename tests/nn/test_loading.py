@@ -9,6 +9,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from without_threads import needs_threads
 
 import gpugrad as gg
 from gpugrad import data
@@ -289,6 +290,7 @@ def test_prefetched_batches_come_in_the_same_order(make, shuffle):
     assert not threads()
 
 
+@needs_threads
 def test_prefetch_is_as_far_ahead_as_asked():
     dataset = Squares(20)
     loader = data.DataLoader(dataset, 1, prefetch=3)
@@ -306,6 +308,7 @@ def test_prefetch_is_as_far_ahead_as_asked():
     assert not threads()
 
 
+@needs_threads
 def test_an_abandoned_iterator_leaves_no_thread():
     def loop(error=None):
         for batch in data.DataLoader(Squares(100), 4, prefetch=2):
@@ -341,6 +344,7 @@ def test_errors_of_samples_are_raised_in_the_loop(kind):
     assert not threads()
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals between threads")
 @pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals reach only that"
 )

@@ -142,7 +142,6 @@ def test_the_pictures_are_those_that_their_script_draws(tmp_path, monkeypatch):
     drawn = sorted(tmp_path.iterdir())
     assert len(drawn) == 10
     for path in drawn:
-        assert path.read_text() == (DOCS / "_static" / path.name).read_text(), (
-            f"run docs/pictures.py: {path.name} differs"
-        )
+        committed = (DOCS / "_static" / path.name).read_text("utf-8")
+        assert path.read_text("utf-8") == committed, f"run docs/pictures.py: {path.name} differs"
     assert sum(os.path.getsize(path) for path in (DOCS / "_static").iterdir()) < 200_000

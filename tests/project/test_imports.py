@@ -56,7 +56,7 @@ def imports(path, for_checkers=True):
     ``TYPE_CHECKING``.
     """
     package = ".".join(path.relative_to(ROOT.parent).parts[:-1])
-    yield from imports_in(path.read_text(), package, for_checkers)
+    yield from imports_in(path.read_text("utf-8"), package, for_checkers)
 
 
 def imports_in(source, package, for_checkers=True):
@@ -190,7 +190,7 @@ def test_the_reader_of_imports_sees_imports_by_string():
 @pytest.mark.parametrize("path", MODULES, ids=module_of)
 def test_modules_do_not_reach_the_package_while_they_are_imported(path):
     """The package is `call.namespace`, for rules that run on Tensors; it is installed last."""
-    for statement in ast.parse(path.read_text()).body:
+    for statement in ast.parse(path.read_text("utf-8")).body:
         if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
             found = [ast.unparse(node) for node in ast.walk(statement)]
             assert "call.namespace" not in found, f"{path.name}:{statement.lineno}"
@@ -201,7 +201,7 @@ def test_imports_by_a_computed_name():
     found = {
         path.relative_to(ROOT).as_posix()
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Call) and argument(node) and not named_by_string(node)
     }
     assert found == COMPUTED

@@ -36,7 +36,8 @@ assert_type(t, Tensor)
 assert_type(gpugrad.sin(np.ones(3)), Tensor)
 assert_type(1 - t @ np.ones((2, 2)) * 2, Tensor)
 # NumPy's stubs say that an array times anything with ``__array__`` is an array, before a checker
-# looks at ``__rmul__``, which makes it a Tensor. Without ``__array__`` it would refuse np.sum(t).
+# looks at ``__rmul__``, which makes it a Tensor. Without ``__array__``, checkers would refuse
+# np.sum(t); with ``__buffer__`` in its place, which a Tensor has not, np.median(t).
 assert_type(t * np.ones(2), Tensor)
 assert_type(gnp.sum(gnp.add(np.ones(2), t), axis=0), Tensor)
 assert_type(gnp.concatenate([t, t]), Tensor)
@@ -123,10 +124,11 @@ def with_aux(x: Tensor, y: Tensor) -> tuple[Tensor, int]:
     return (x * y).sum(), 3
 
 
-# A gradient has the structure of its argument, which no type can say of all functions. With
-# `Callable[Concatenate[X, P], Any]`, where the result is an X, its argument cannot be named. With
-# overloads for that, pyright knows more, but mypy takes X for `Never` in `grad(grad(lambda x: 1))`
-# and rejects what it is called with, and no longer rejects `grad(F.mse_loss)(t)`.
+# A gradient has the structure of its argument, which no type can say of all functions.
+# `Callable[Concatenate[X, P], X]` takes away the name of the argument, and mypy takes X for `Never`
+# in `grad(grad(lambda x: 1))` and rejects what it is called with. An overload for functions of a
+# Tensor also takes the argument of each lambda for one, and so rejects a lambda of a dict. A bound
+# of X does the same in pyright, and with it mypy no longer rejects `grad(F.mse_loss)(t)`.
 assert_type(gpugrad.grad(g)(t, k=2), Any)
 assert_type(gpugrad.grad(with_aux, has_aux=True)(t, t), tuple[Any, int])
 assert_type(gpugrad.grad(g, (0,))(t), tuple[Any, ...])
@@ -302,7 +304,7 @@ def test_functions_of_numpy_return_what_their_stubs_say(room):
 
 def test_the_stubs_are_up_to_date():
     for path, text in stubs().items():
-        assert path.read_text() == text, "run python tests/write_stubs.py"
+        assert path.read_text("utf-8") == text, "run python tests/write_stubs.py"
 
 
 PROGRAM = """

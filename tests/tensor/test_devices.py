@@ -21,7 +21,7 @@ def namespace_functions_of_ops():
     for path in OPS.rglob("*.py"):
         if path.name in ("__init__.py", "operators.py"):  # use none
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             for decorator in getattr(node, "decorator_list", ()):
                 if ast.unparse(decorator).startswith("special_function("):
                     yield f"special.{node.name}"

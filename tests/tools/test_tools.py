@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 def line(text, nth=0):
     """Return the number of the line in this file that ends with the comment ``text``."""
-    lines = Path(__file__).read_text().splitlines()
+    lines = Path(__file__).read_text("utf-8").splitlines()
     return [i for i, s in enumerate(lines, 1) if s.endswith(f"# {text}")][nth]
 
 

@@ -52,7 +52,7 @@ def command() -> list[str] | None:
     if os.environ.get("GPUGRAD_NATIVE") == "0":
         return None
     for name in (os.environ.get("CC", ""), "cc", "clang", "gcc"):
-        words = shlex.split(name)
+        words = shlex.split(name, posix=os.name == "posix")  # Windows' paths have backslashes
         path = shutil.which(words[0]) if words else None
         if path is not None and (
             sys.platform != "darwin"
