@@ -156,6 +156,9 @@ class Optimizer:
         # After a step that the device may have skipped: a function that reads whether it has, and
         # the states' counts before that step.
         self._unread_skip: tuple[Callable[[], Any], list] | None = None
+        # How often a parameter's state was made. A compiled function compares it, as it does all
+        # attributes, because its program writes into the state that was there when it was recorded.
+        self._states_made = 0
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
@@ -429,6 +432,7 @@ class Optimizer:
         self._check_writeable(p)
         if backend_of[type(p.array)].is_recorder:
             thread.recorder.refuse_state()
+        self._states_made += 1
         arrays = self.init_single(p.array, group)
         counts = 0, *self.numbers.values()
         if old is not None and (old.arrays or not arrays):
