@@ -210,10 +210,8 @@ class Reach:
                     known.add(name)
                     value, cell = values[name], Cell("item", values, name)
                     is_small = isinstance(value, (dict, list, set)) and len(value) < 100
-                    is_module = isinstance(value, types.ModuleType)
-                    if own or is_module or is_small or is_own(module_of(value)):
-                        self._walk(value, cell, name)
-                    elif isinstance(value, types.BuiltinFunctionType):
+                    is_seen = isinstance(value, (types.ModuleType, types.BuiltinFunctionType))
+                    if own or is_seen or is_small or is_own(module_of(value)):
                         self._named(value, cell, name)
                     else:
                         self._guard(cell, value)
