@@ -10,7 +10,7 @@ from .._batched import BatchedTensor
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order
-from ..backends import SCALARS, backend_of, namespace_of
+from ..backends import backend_of, namespace_of
 from ..optim.optimizer import Optimizer
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE
@@ -284,7 +284,7 @@ class _Recording:
             return "array", var
         if type(x) is Number:
             return "number", x.var
-        if isinstance(x, (*SIMPLE, type)) or type(x) in SCALARS or id(x) in self.reach.seen:
+        if isinstance(x, (*SIMPLE, type)) or id(x) in self.reach.seen:
             return "static", x
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
