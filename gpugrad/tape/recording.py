@@ -209,8 +209,8 @@ class _Recording:
             graph = Graph(self.function, recorder, stage, live)
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors = []
-        for key, (x, _, node, grad) in stage.originals.items():
-            at, source = stage.arguments.get(key), stage.traced[key].var.source
+        for key, (x, _, traced, node, grad) in stage.originals.items():
+            at, source = stage.arguments.get(key), traced.var.source
             if at is None:
                 watch = node.watch if type(node) is Leaf else MISS
                 tensors.append((x, node, watch, grad is not None, key not in moving))
