@@ -11,7 +11,6 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order
 from ..backends import backend_of, namespace_of
-from ..optim.optimizer import Optimizer
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE
 from .derivatives import Graph, plan_for
@@ -69,21 +68,17 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
     arrays = *leaves, *reach.tensors.values()
     arrays = [x.array if isinstance(x, Tensor) else x for x in arrays]
     backend = next((backend_of[type(x)] for x in arrays if type(x) in namespace_of), None)
-    retry = False
     if reason is None and any(map(has_more, nodes)):
         reason = "an argument has attributes that are no fields of its dataclass, or static arrays"
     raw = [x for x in leaves if type(x) in namespace_of]
     reason = reason or _why_noticed(whole, reach, raw) or reach.guard_arrays(raw)
-    if reason is None and backend is None:
-        reason, retry = "it has no tensors to compute with", True
-    if reason is not None:
-        return Recorded(function(*args, **kwargs), None, reason, retry)
-    recorder = Recorder(backend, state is not None, reach.arrays)
-    stage = Stage(recorder, reach, leaves)
-    problem = stage.problem()
-    optimizers = [o for o in reach.optimizers if type(o).step is Optimizer.step]
-    if is_first and not all(o._has_stepped for o in optimizers):
-        problem = problem or ("its optimizer has not stepped yet", True)
+    problem = None if reason is None else (reason, False)
+    if problem is None and backend is None:
+        problem = "it has no tensors to compute with", True
+    if problem is None:
+        recorder = Recorder(backend, state is not None, reach.arrays)
+        stage = Stage(recorder, reach, leaves)
+        problem = stage.problem(is_first)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
     return _Recording(function, recorder, reach, stage, given, known).run(
@@ -320,13 +315,10 @@ def make_real(node, recorder):
             continue
         seen.add(at)
         stack.extend(at.parents)
-    for at in seen:
         kinds = recorder.kind, recorder.scalar
-        if at.plan.output is None and at.plan.implementation.kind not in kinds:
-            continue
-        at.plan = plan_for(at, recorder.array)
-        if at.saved:
-            at.saved = tuple([real_of(x) for x in at.saved])
+        if at.plan.output is not None or at.plan.implementation.kind in kinds:
+            at.plan = plan_for(at, recorder.array)
+            at.saved = at.saved and tuple([real_of(x) for x in at.saved])
 
 
 @lru_cache(1000)

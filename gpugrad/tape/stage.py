@@ -10,7 +10,7 @@ from weakref import ref
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
-from ..optim.optimizer import ParameterState
+from ..optim.optimizer import Optimizer, ParameterState
 from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
 from .numbers import Number
 from .tape import Input
@@ -46,8 +46,11 @@ class Stage:
         self.stand_ins = {}  # by a `ParameterState` with traced arrays, the real one and its counts
         self.is_scheduling = self.has_left = False
 
-    def problem(self):
-        """Why the call cannot be recorded: None, or a text and whether to record a later call."""
+    def problem(self, is_first):
+        """Why the call cannot be recorded: None, or a text and whether to record a later call.
+
+        is_first: see `record`.
+        """
         kinds = self.recorder.backend.array_types
         grads = {id(x.grad) for x in self.tensors.values() if x.grad is not None}
         if not grads.isdisjoint(self.tensors):
@@ -62,6 +65,9 @@ class Stage:
                 return "an argument has hooks", True
         for optimizer in self.reach.optimizers:
             optimizer._settle()
+            is_plain = type(optimizer).step is Optimizer.step
+            if is_first and is_plain and not optimizer._has_stepped:
+                return "its optimizer has not stepped yet", True
             if not take_hyper(optimizer):
                 return "its optimizer converts a hyper-parameter", True
             for p, state in optimizer._states.items():
