@@ -65,8 +65,8 @@ class Traced:
     def __array_function__(self, function, types, args, kwargs):
         return self._by_numpy(function, *args, **kwargs)
 
-    def _by_numpy(self, function, *args, **kwargs):
-        """Stop the recording, and call a function of NumPy on the real arrays."""
+    def _by_numpy(self, function, /, *args, **kwargs):
+        """Stop the recording, and call a function or a method of NumPy on the real arrays."""
         self.recorder.stop(
             f"it calls NumPy's {function.__name__} with a raw array{in_line(user_line())}; make "
             f"the array a tensor first, with gpugrad.asarray"
