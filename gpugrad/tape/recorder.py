@@ -93,7 +93,7 @@ class Recorder:
         self._thread = threading.get_ident()
 
     def stop(self, reason, retry=False):
-        """Note why the recording cannot be used; the function goes on."""
+        """Note why the recording cannot be used, if there is a reason; the function goes on."""
         if self.reason is None and threading.get_ident() == self._thread:
             self.reason, self.retry = reason, retry
 

@@ -153,9 +153,7 @@ class _Recording:
             if recorder.has_failed:
                 reason = "it handles an error of a call, which depends on values"
                 recorder.stop(reason, "once")
-            refusal = reach.refusal(witness.names())
-            if refusal is not None:
-                recorder.stop(refusal)
+            recorder.stop(reach.refusal(witness.names()))
             if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")
             self.codes = witness.codes
