@@ -10,7 +10,7 @@ from ..autograd.graph import Leaf, Node
 from ..backends import backend_of, namespace_of
 from ..nn.module import Module
 from ..optim.optimizer import ParameterState
-from ..random import _generators
+from ..random import Generator, _generators
 from ..transforms.trees import flatten
 from .cells import Exactly, hold
 from .draws import foreign_states, restore_foreign
@@ -33,8 +33,8 @@ class Snapshot:
         arrays = *leaves, *reach.arrays
         for x in (*reach.tensors.values(), *arrays, *reach.containers, *nodes, *of_objects):
             self._keep(x)
-        known = {id(g): g for g in (*_generators.values(), *reach.generators)}
-        self.generators = [(g, g.get_state()) for g in known.values()]
+        known = [x for x in reach.seen.values() if isinstance(x, Generator)]
+        self.generators = [(g, g.get_state()) for g in {*_generators.values(), *known}]
         self.foreign = foreign_states(reach.foreign_generators)
         self.cells = [(cell, value) for cell, value, how in reach.guards if how == "same"]
 

@@ -10,7 +10,6 @@ value itself becomes a condition.
 import math
 import numbers
 import operator
-from typing import Any
 
 from ..backends.numpy import backend
 from .cells import same
@@ -122,9 +121,6 @@ class Key:
         self.recorder = recorder
         self.var = var
         self.value = value
-
-    def __iter__(self) -> Any:
-        return iter([self[0], self[1]])
 
     def __getitem__(self, i):
         return self.recorder.compute(operator.getitem, (self, i))

@@ -90,7 +90,7 @@ class Reach:
         self.tensors, self.seen = {}, {}
         self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
         self.optimizers, self.schedulers = [], []
-        self.generators, self.foreign_generators, self._functions = [], [], []
+        self.foreign_generators, self._functions = [], []
         self.not_imported = []  # modules that the functions may import for the first time
         # Unions of the `Facts` of all functions.
         self.names, self.passed = set(), set()
@@ -185,9 +185,7 @@ class Reach:
             self._class(x)
         elif isinstance(x, LRScheduler) or hasattr(kind, "get_last_lr"):
             self._scheduler(x)
-        elif isinstance(x, Generator):
-            self.generators.append(x)
-        else:
+        elif not isinstance(x, Generator):
             self._other(x)
         self._name = before
 
@@ -210,10 +208,8 @@ class Reach:
                     known.add(name)
                     value, cell = values[name], Cell("item", values, name)
                     is_small = isinstance(value, (dict, list, set)) and len(value) < 100
-                    is_module = isinstance(value, types.ModuleType)
-                    if own or is_module or is_small or is_own(module_of(value)):
-                        self._walk(value, cell, name)
-                    elif isinstance(value, types.BuiltinFunctionType):
+                    is_seen = isinstance(value, (types.ModuleType, types.BuiltinFunctionType))
+                    if own or is_seen or is_small or is_own(module_of(value)):
                         self._named(value, cell, name)
                     else:
                         self._guard(cell, value)

@@ -10,6 +10,7 @@ import threading
 import time
 import types
 from contextlib import nullcontext
+from functools import partial
 from weakref import WeakValueDictionary, ref
 
 from .._processes.communicating import Started
@@ -83,17 +84,16 @@ class Recorder:
         self.has_failed = False  # whether a call has raised an error
         self.has_scheduled = False  # whether a scheduler has stepped
         self.is_shared = False  # whether another thread has computed with a traced array
-        self._conditions, self._numbers, self._constants = set(), {}, {}
+        self._conditions, self._numbers = set(), {}
         self._memories = {}  # by the buffer of an input, its kind and its `Memory`
-        # By the id of a real array, a traced array that nobody but the function keeps alive.
-        self._droppable = WeakValueDictionary()
+        self._known = WeakValueDictionary()  # by the id of a real array, the traced one
+        self._kept = []  # those of them that live as long as the recording
         self._draws = {}  # by a generator and its state, what was drawn, and the state then
-        self._kept = []  # keeps arrays alive while their ids are keys in these tables
         self._alive = []  # weak references to traced arrays and numbers
         self._thread = threading.get_ident()
 
     def stop(self, reason, retry=False):
-        """Note why the recording cannot be used; the function goes on."""
+        """Note why the recording cannot be used, if there is a reason; the function goes on."""
         if self.reason is None and threading.get_ident() == self._thread:
             self.reason, self.retry = reason, retry
 
@@ -106,8 +106,7 @@ class Recorder:
 
     def forget(self):
         """Drop all references to arrays and tensors, except those of the tape."""
-        self._constants, self._kept, self._memories, self.contents = {}, [], {}, {}
-        self.known, self._draws = {}, {}
+        self._kept, self._memories, self.contents, self.known, self._draws = [], {}, {}, {}, {}
 
     def _leaked(self):
         """The traced arrays and numbers that are still alive."""
@@ -233,9 +232,9 @@ class Recorder:
     def input(self, array, source, is_kept=True):
         """A traced array for one that each run of the tape takes from ``source``.
 
-        is_kept: whether to keep both alive until the recording ends.
+        is_kept: whether it lives until the recording ends; if not, it lives while others use it.
         """
-        traced = self._constants.get(id(array), self._droppable.get(id(array)))
+        traced = self._known.get(id(array))
         if traced is None:
             var = self._value(array)
             var.source = source
@@ -247,10 +246,9 @@ class Recorder:
                 self._memories[buffer] = kind, var.memory
             if kind != source.kind and "grad" in (kind, source.kind) and 0 not in var.shape:
                 self.stop("a gradient shares the memory of a tensor", True)
-            traced = self._traced(array, var)
-            (self._constants if is_kept else self._droppable)[id(array)] = traced
+            self._known[id(array)] = traced = self._traced(array, var)
             if is_kept:
-                self._kept.append(array)
+                self._kept.append(traced)
             self.inputs.append(var)
             if self.several_devices or self.backend.binder is None:
                 self.devices[var] = self.backend.device(array)
@@ -262,7 +260,7 @@ class Recorder:
         Guards compare the raw arrays that the function reaches, so that they are constant. With a
         list of state, others are met too; a copy keeps their present contents.
         """
-        traced = self._constants.get(id(array), self._droppable.get(id(array)))
+        traced = self._known.get(id(array))
         if traced is None:
             var = self._value(array)
             var.constant = array
@@ -271,8 +269,8 @@ class Recorder:
             var.memory = Memory()
             if self.several_devices:
                 self.used_devices.add(self.backend.device(array))
-            traced = self._constants[id(array)] = self._traced(array, var)
-            self._kept.append(array)
+            self._known[id(array)] = traced = self._traced(array, var)
+            self._kept.append(traced)
             self.contents[var] = array, content_of["array"](array)
         return traced
 
@@ -436,18 +434,24 @@ class Recorder:
         return mapped(x, self._noted) if kind in NESTED else x
 
     def _run(self, function, real, named, found, watch=None):
-        arrays = [x.value for x in found if type(x) is self.kind] if self.several_devices else ()
+        if self.several_devices:
+            function = partial(self._on_device, function, found)
+        try:
+            if watch is not None:
+                sys.setprofile(watch)
+            return function(*real, **named)
+        except Exception:
+            self.has_failed = True
+            raise
+        finally:
+            if watch is not None:
+                sys.setprofile(None)
+
+    def _on_device(self, function, found, *args, **kwargs):
+        """Call a function on the device of the first traced array that it is given."""
+        arrays = [x.value for x in found if type(x) is self.kind]
         with self.backend.scope(arrays[0]) if arrays else nullcontext():
-            try:
-                if watch is not None:
-                    sys.setprofile(watch)
-                return function(*real, **named)
-            except Exception:
-                self.has_failed = True
-                raise
-            finally:
-                if watch is not None:
-                    sys.setprofile(None)
+            return function(*args, **kwargs)
 
     def communicate(self, function, operands, results, writes):
         """Make and note a call that communicates with other processes; see `communicating`."""

@@ -10,8 +10,7 @@ from .._batched import BatchedTensor
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order
-from ..backends import SCALARS, backend_of, namespace_of
-from ..optim.optimizer import Optimizer
+from ..backends import backend_of, namespace_of
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE
 from .derivatives import Graph, plan_for
@@ -69,21 +68,17 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
     arrays = *leaves, *reach.tensors.values()
     arrays = [x.array if isinstance(x, Tensor) else x for x in arrays]
     backend = next((backend_of[type(x)] for x in arrays if type(x) in namespace_of), None)
-    retry = False
     if reason is None and any(map(has_more, nodes)):
         reason = "an argument has attributes that are no fields of its dataclass, or static arrays"
     raw = [x for x in leaves if type(x) in namespace_of]
     reason = reason or _why_noticed(whole, reach, raw) or reach.guard_arrays(raw)
-    if reason is None and backend is None:
-        reason, retry = "it has no tensors to compute with", True
-    if reason is not None:
-        return Recorded(function(*args, **kwargs), None, reason, retry)
-    recorder = Recorder(backend, state is not None, reach.arrays)
-    stage = Stage(recorder, reach, leaves)
-    problem = stage.problem()
-    optimizers = [o for o in reach.optimizers if type(o).step is Optimizer.step]
-    if is_first and not all(o._has_stepped for o in optimizers):
-        problem = problem or ("its optimizer has not stepped yet", True)
+    problem = None if reason is None else (reason, False)
+    if problem is None and backend is None:
+        problem = "it has no tensors to compute with", True
+    if problem is None:
+        recorder = Recorder(backend, state is not None, reach.arrays)
+        stage = Stage(recorder, reach, leaves)
+        problem = stage.problem(is_first)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
     return _Recording(function, recorder, reach, stage, given, known).run(
@@ -158,9 +153,7 @@ class _Recording:
             if recorder.has_failed:
                 reason = "it handles an error of a call, which depends on values"
                 recorder.stop(reason, "once")
-            refusal = reach.refusal(witness.names())
-            if refusal is not None:
-                recorder.stop(refusal)
+            recorder.stop(reach.refusal(witness.names()))
             if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")
             self.codes = witness.codes
@@ -209,8 +202,8 @@ class _Recording:
             graph = Graph(self.function, recorder, stage, live)
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors = []
-        for key, (x, _, node, grad) in stage.originals.items():
-            at, source = stage.arguments.get(key), stage.traced[key].var.source
+        for key, (x, _, traced, node, grad) in stage.originals.items():
+            at, source = stage.arguments.get(key), traced.var.source
             if at is None:
                 watch = node.watch if type(node) is Leaf else MISS
                 tensors.append((x, node, watch, grad is not None, key not in moving))
@@ -284,7 +277,7 @@ class _Recording:
             return "array", var
         if type(x) is Number:
             return "number", x.var
-        if isinstance(x, (*SIMPLE, type)) or type(x) in SCALARS or id(x) in self.reach.seen:
+        if isinstance(x, (*SIMPLE, type)) or id(x) in self.reach.seen:
             return "static", x
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
@@ -320,13 +313,10 @@ def make_real(node, recorder):
             continue
         seen.add(at)
         stack.extend(at.parents)
-    for at in seen:
         kinds = recorder.kind, recorder.scalar
-        if at.plan.output is None and at.plan.implementation.kind not in kinds:
-            continue
-        at.plan = plan_for(at, recorder.array)
-        if at.saved:
-            at.saved = tuple([real_of(x) for x in at.saved])
+        if at.plan.output is not None or at.plan.implementation.kind in kinds:
+            at.plan = plan_for(at, recorder.array)
+            at.saved = at.saved and tuple([real_of(x) for x in at.saved])
 
 
 @lru_cache(1000)

@@ -10,7 +10,7 @@ from weakref import ref
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
-from ..optim.optimizer import ParameterState
+from ..optim.optimizer import Optimizer, ParameterState
 from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
 from .numbers import Number
 from .tape import Input
@@ -22,9 +22,8 @@ class Stage:
 
     tensors: by id, the Tensors of the state and of the arguments.
     arguments: by the id of each Tensor that is an argument but not state, its first position.
-    originals: by the id of each Tensor a tuple of it, its array, its node, and a weak reference to
-        its gradient, or None.
-    traced: by the id of each Tensor the traced array in it.
+    originals: by the id of each Tensor a tuple of it, its array, the traced array for that, its
+        node, and a weak reference to its gradient, or None.
     same_counts: lists of the `ParameterState`s that have the same step counts.
     stepped: the keys of a dict are the optimizers that have made a step.
     rebound, gradients, changed, skips: see `Tape`; `leave` makes them.
@@ -38,7 +37,7 @@ class Stage:
         for i, x in enumerate(leaves):
             if isinstance(x, Tensor) and id(x) not in self.tensors:
                 self.tensors[id(x)], self.arguments[id(x)] = x, i
-        self.originals, self.traced = {}, {}
+        self.originals = {}
         self.grads = {}  # by the id of a Tensor, a weak reference to the traced array of its grad
         self.same_counts, self.stepped = [], {}
         # Each row has what `leave` needs to undo one change that `enter` has made.
@@ -47,8 +46,11 @@ class Stage:
         self.stand_ins = {}  # by a `ParameterState` with traced arrays, the real one and its counts
         self.is_scheduling = self.has_left = False
 
-    def problem(self):
-        """Why the call cannot be recorded: None, or a text and whether to record a later call."""
+    def problem(self, is_first):
+        """Why the call cannot be recorded: None, or a text and whether to record a later call.
+
+        is_first: see `record`.
+        """
         kinds = self.recorder.backend.array_types
         grads = {id(x.grad) for x in self.tensors.values() if x.grad is not None}
         if not grads.isdisjoint(self.tensors):
@@ -63,6 +65,9 @@ class Stage:
                 return "an argument has hooks", True
         for optimizer in self.reach.optimizers:
             optimizer._settle()
+            is_plain = type(optimizer).step is Optimizer.step
+            if is_first and is_plain and not optimizer._has_stepped:
+                return "its optimizer has not stepped yet", True
             if not take_hyper(optimizer):
                 return "its optimizer converts a hyper-parameter", True
             for p, state in optimizer._states.items():
@@ -76,14 +81,14 @@ class Stage:
         recorder = self.recorder
         for key, x in self.tensors.items():
             x._grad = grad = x.grad  # sets the slot, which programs read directly
-            self.originals[key] = x, x.array, x.node, None if grad is None else ref(grad)
-            if x.node is not None:
-                self.nodes.append((x.node, x.node.watch is not None))
-        for key, (x, array, node, grad) in self.originals.items():
             kind = "argument" if key in self.arguments else "tensor"
-            holder = self.arguments.get(key, x)
-            self.traced[key] = recorder.input(array, Input(kind, holder))
-            is_put = _swap(x, array, self.traced[key])
+            array, node = x.array, x.node
+            traced = recorder.input(array, Input(kind, self.arguments.get(key, x)))
+            self.originals[key] = x, array, traced, node, None if grad is None else ref(grad)
+            if node is not None:
+                self.nodes.append((node, node.watch is not None))
+        for key, (x, array, traced, node, grad) in self.originals.items():
+            is_put = _swap(x, array, traced)
             if grad is not None:
                 is_put = self._enter_gradient(key, x, grad()) and is_put
             if not is_put:
@@ -233,17 +238,17 @@ class Stage:
         """Drop all references, after everything else."""
         vars(self).clear()
 
-    def _leave_tensor(self, key, x, array, node, grad):
+    def _leave_tensor(self, key, x, array, traced, node, grad):
         stop = self.recorder.stop
         if x.node is not node:
             stop("a tensor from outside gets a graph, or requires grad from now on")
-        if not _swap(x, self.traced[key], array):
+        if not _swap(x, traced, array):
             self.rebound.append((x, "array", self._var(_take_out(x), "a tensor")))
         new, old = x.grad, grad and grad()
-        traced = grad and self.grads[key]()
-        is_put = traced is None or old is None or _swap(old, traced, traced.value)
+        of_old = grad and self.grads[key]()
+        is_put = of_old is None or old is None or _swap(old, of_old, of_old.value)
         if new is old and (grad is None or old is not None):
-            if not is_put or (grad is not None and traced is None):
+            if not is_put or (grad is not None and of_old is None):
                 self.rebound.append((x, "grad", self._var(_take_out(new), "a gradient")))
             return
         if new is None:

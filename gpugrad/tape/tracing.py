@@ -65,8 +65,8 @@ class Traced:
     def __array_function__(self, function, types, args, kwargs):
         return self._by_numpy(function, *args, **kwargs)
 
-    def _by_numpy(self, function, *args, **kwargs):
-        """Stop the recording, and call a function of NumPy on the real arrays."""
+    def _by_numpy(self, function, /, *args, **kwargs):
+        """Stop the recording, and call a function or a method of NumPy on the real arrays."""
         self.recorder.stop(
             f"it calls NumPy's {function.__name__} with a raw array{in_line(user_line())}; make "
             f"the array a tensor first, with gpugrad.asarray"
@@ -124,7 +124,7 @@ _MEMORY = {"__array_interface__", "__array_struct__", "__cuda_array_interface__"
 
 def is_unknown(x):
     """Whether ``x`` is a traced array whose values may differ from run to run."""
-    return type(x) in _kinds and x.var.constant is None
+    return isinstance(x, Traced) and x.var.constant is None
 
 
 def transposed(x):
@@ -200,7 +200,6 @@ for _name in ("neg", "pos", "abs", "invert"):
 
 # Types
 
-_kinds: dict[type, Any] = {}
 _of_backends: dict[Any, tuple[type, type]] = {}
 _making = threading.RLock()
 
@@ -214,10 +213,8 @@ def traced_types(backend):
             scalar = type("Scalar", (Scalar,), {"__slots__": ()})
             array.__module__ = scalar.__module__ = __name__
             traced = TracedBackend(backend, array, scalar)
-            _kinds.update({array: traced, scalar: traced})
-            TRACED.update(_kinds)
-            backend_of[scalar] = traced
-            backend_of[array] = traced
+            TRACED.update((array, scalar))
+            backend_of[scalar] = backend_of[array] = traced
             namespace_of[array] = traced.xp
             _of_backends[backend] = array, scalar
         return _of_backends[backend]
@@ -244,9 +241,10 @@ def _traced(function):
     def traced(*args, **kwargs):
         recorder = thread.recorder
         if recorder is None:
-            recorder = next((x.recorder for x in flat((args, kwargs)) if type(x) in _kinds), None)
-            if recorder is None:
+            used = [x.recorder for x in flat((args, kwargs)) if isinstance(x, Traced)]
+            if not used:
                 return function(*args, **kwargs)
+            recorder = used[0]
         return recorder.call(function, args, kwargs)
 
     return traced
@@ -298,9 +296,6 @@ class TracedBackend(Backend):
         if real.blend is not None:
             self.blend = self._blend
 
-    def __reduce__(self):
-        return object.__reduce__(self)
-
     def twins(self, op):
         """The twins of the real library, so that results have the same bits.
 
@@ -318,14 +313,14 @@ class TracedBackend(Backend):
         """A traced constant for a real array that is an operand together with traced ones."""
         recorder = thread.recorder
         if recorder is None:  # in another thread
-            return array.value if type(array) in _kinds else array
+            return array.value if isinstance(array, Traced) else array
         return recorder.constant(array) if type(array) in self.real.array_types else array
 
     def to_device(self, array, device):
         return array.recorder.call(self.real.to_device, (array, device))
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
-        if type(data) in _kinds:
+        if isinstance(data, Traced):
             recorder = data.recorder
             if dtype is copy is None and type(data) is recorder.kind:
                 return data
@@ -336,13 +331,13 @@ class TracedBackend(Backend):
         if recorder is None:
             return self.real.asarray(data, dtype=dtype, device=device, copy=copy)
         for x in flat(data):
-            if type(x) in _kinds:
+            if isinstance(x, Traced):
                 recorder.read("a list of values is made an array")
         data = real_of(data)
         return recorder.constant(self.real.asarray(data, dtype=dtype, device=device, copy=copy))
 
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
-        like = like.value if type(like) in _kinds else like
+        like = like.value if isinstance(like, Traced) else like
         if like is not None and device is None:
             device = self.real.device(like)
         keywords |= {"dtype": dtype, "device": device}
