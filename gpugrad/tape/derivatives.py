@@ -84,7 +84,9 @@ class Graph:
             stop("it returns a result that requires grad, and communicates with other processes")
 
     def finish(self, tape):
+        """Prepare to make the graphs of all calls."""
         self.sweeps = Sweeps(self, tape)
+        self._arguments = [(k, i) for k, i in enumerate(self.outside) if type(i) is int]
 
     def bind(self, program):
         """Prepare how a program makes the nodes of a call; returns the rows that `join` takes."""
@@ -122,8 +124,9 @@ class Graph:
         regs: the registers of the program, the first of which have the leaves of the arguments.
         start: an order number from before the program ran.
         """
-        nodes = [regs[x].node if type(x) is int else x for x in self.outside]
-        order = start
+        nodes, order = [*self.outside], start
+        for k, i in self._arguments:
+            nodes[k] = regs[i].node
         for plan, parents, saved, shape, dtype in rows:
             order -= _STEP
             node = Node()
