@@ -301,8 +301,8 @@ class Sweeps:
         if recorder.reason is not None:
             return None
         tape = Tape(
-            recorder, device=self._device, reach=SimpleNamespace(guards=[]), argument_of={},
-            leaves=[("array", None)] * len(given),
+            recorder, device=self._device, reach=SimpleNamespace(guards=[], optimizers=[]),
+            argument_of={}, leaves=[("array", None)] * len(given),
             results=[("static", None) if c is None else ("array", c.var) for c in found],
         )  # fmt: skip
         recorder.forget()
