@@ -13,7 +13,7 @@ and for whether rules are guarded. It is recorded while the first sweep of its k
 import math
 from copy import copy
 from functools import reduce
-from operator import getitem, itemgetter
+from operator import getitem
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from .libraries import is_own
 from .numbers import Key, Number
 from .recorder import Recorder
 from .run import MISS, Failed, warn_of
+from .steps import items_at
 from .tape import Input, Tape, Unsupported, Value, mapped, substituting, values_in
 from .tracing import Traced
 
@@ -83,7 +84,9 @@ class Graph:
             stop("it returns a result that requires grad, and communicates with other processes")
 
     def finish(self, tape):
+        """Prepare to make the graphs of all calls."""
         self.sweeps = Sweeps(self, tape)
+        self._arguments = [(k, i) for k, i in enumerate(self.outside) if type(i) is int]
 
     def bind(self, program):
         """Prepare how a program makes the nodes of a call; returns the rows that `join` takes."""
@@ -110,8 +113,8 @@ class Graph:
             if len(self.outside) + i in numbers:
                 plan = copy(plan)
                 plan.region = self.sweeps
-            saved = _picker(saved and [*map(register, saved)])
-            rows.append((plan, _picker(parents), saved, shape, dtype))
+            saved = _nothing if saved is None else items_at([*map(register, saved)])
+            rows.append((plan, items_at(parents), saved, shape, dtype))
         return rows
 
     def join(self, found, rows, regs, start):
@@ -121,8 +124,9 @@ class Graph:
         regs: the registers of the program, the first of which have the leaves of the arguments.
         start: an order number from before the program ran.
         """
-        nodes = [regs[x].node if type(x) is int else x for x in self.outside]
-        order = start
+        nodes, order = [*self.outside], start
+        for k, i in self._arguments:
+            nodes[k] = regs[i].node
         for plan, parents, saved, shape, dtype in rows:
             order -= _STEP
             node = Node()
@@ -206,11 +210,9 @@ class Sweeps:
 
     def _path(self, roots):
         """The `_Path` of sweeps that begin at the nodes with these numbers, or None."""
-        if roots not in self._paths and len(self._paths) < 4 * _MOST:
-            self._paths[roots] = self._new_path(roots)
-        return self._paths.get(roots)
-
-    def _new_path(self, roots):
+        if roots in self._paths or len(self._paths) == 4 * _MOST:
+            return self._paths.get(roots)
+        self._paths[roots] = None
         numbers, steps, places = dict.fromkeys(roots), [], {}
         inside, outside, discards = [], [], False
         queue = [*roots]
@@ -232,7 +234,8 @@ class Sweeps:
                     numbers[parent] = None
                     queue.append(parent)
                     steps.append((i, k))
-        return _Path(queue, steps, inside, outside, places, discards)
+        self._paths[roots] = path = _Path(queue, steps, inside, outside, places, discards)
+        return path
 
     def _run(self, kind, path, nodes, roots):
         """The cotangents of the nodes outside, or None if there is no program for the sweep.
@@ -298,8 +301,8 @@ class Sweeps:
         if recorder.reason is not None:
             return None
         tape = Tape(
-            recorder, device=self._device, reach=SimpleNamespace(guards=[]), argument_of={},
-            leaves=[("array", None)] * len(given),
+            recorder, device=self._device, reach=SimpleNamespace(guards=[], optimizers=[]),
+            argument_of={}, leaves=[("array", None)] * len(given),
             results=[("static", None) if c is None else ("array", c.var) for c in found],
         )  # fmt: skip
         recorder.forget()
@@ -406,17 +409,12 @@ def _split(roots, start, holders):
     return [*outside], dict(sorted(inside.items(), key=lambda item: -item[0].order))
 
 
+def _nothing(regs):
+    """What a node saves that had been freed when the function returned."""
+
+
 def _noted(x):
     """What the tape has for an object that a node saves."""
     if isinstance(x, Tensor):
         x = x.array
     return x.var if isinstance(x, (Traced, Key)) or type(x) is Number else x
-
-
-def _picker(places):
-    """A function that returns the items of a list at these places as a tuple; None for None."""
-    if places is None:
-        return lambda values: None
-    if len(places) > 1:
-        return itemgetter(*places)
-    return (lambda values, i=places[0]: (values[i],)) if places else (lambda values: ())

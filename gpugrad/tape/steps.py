@@ -83,6 +83,8 @@ class Steps:
         if self._is_fixed(x):
             fixed = self._filled(x)
             return lambda regs: fixed
+        if type(x) is tuple and all(type(y) is Value for y in x):
+            return items_at([*map(self.slot, x)])
         if type(x) is dict:
             named = {name: self.maker(item) for name, item in x.items()}
             return lambda regs: {name: make(regs) for name, make in named.items()}
@@ -239,6 +241,13 @@ def view_of(x, arrays):
     args, kwargs = with_arrays(call, arrays)
     result = call.function(*args, **kwargs)
     return result[call.outs.index(x)] if call.several else result
+
+
+def items_at(places):
+    """A function that returns the items of a list at these places as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return (lambda items, i=places[0]: (items[i],)) if places else (lambda items: ())
 
 
 def on_registers(function, regs, slots):

@@ -288,7 +288,6 @@ class Tape:
 
     `finish` adds:
 
-
     numbers: the numbers that are used.
     random: those of them that are random keys or computed from random keys.
     pinned: from each input whose array a program is bound to, to a function that returns the array.
