@@ -196,23 +196,20 @@ def _result(backend, name, function, arrays, shape, dtype, geometry, *options):
 
 def sliding_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1):
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
-    out = _room(backend, (*lead, *geometry.size, *geometry.counts), x, geometry)
-    _fill(backend, out, x, geometry)
-    return out
+    return _elements(backend, x, lead, geometry)
 
 
-def _room(backend, shape, x, geometry):
-    """An array for the elements of windows, with zeros for those that `_fill` leaves out."""
-    name = "zeros" if _kernel(backend, "fill", x, geometry) is None else "empty"
-    return backend.create(name, shape, dtype=x.dtype, like=x)
-
-
-def _fill(backend, out, x, geometry):
+def _elements(backend, x, lead, geometry):
+    """The elements of all windows, ``(*lead, *size, *counts)``."""
+    shape = *lead, *geometry.size, *geometry.counts
     if (fill := _kernel(backend, "fill", x, geometry)) is not None:
+        out = backend.create("empty", shape, dtype=x.dtype, like=x)
         fill(out, x, geometry)
-        return
+        return out
+    out = backend.zeros(shape, x.dtype, x)
     for tap, (_, *windows), elements in _taps(geometry):
         out[(..., *tap, *windows)] = x[elements]
+    return out
 
 
 def add_windows(backend, values, /, *, shape, stride=1, padding=0, dilation=1):
@@ -451,9 +448,7 @@ def _columns(backend, x, place, images, groups):
     columns, channels = x[images, ...], x.shape[1]
     count = columns.shape[0]
     if not place.are_elements:
-        shape = (count, channels, *place.size, *place.counts)
-        elements, columns = columns, _room(backend, shape, x, place)
-        _fill(backend, columns, elements, place)
+        columns = _elements(backend, columns, (count, channels), place)
     depth = channels // groups * prod(place.size)
     return backend.xp.reshape(columns, (count, groups, depth, prod(place.counts)))
 

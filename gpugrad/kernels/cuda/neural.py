@@ -51,10 +51,10 @@ def _sigmoid(xp, x):
 # Linear layers
 
 
-def _is_linear(x, weight, bias):
-    """Whether the kernels support the inputs; the definition handles or rejects all others."""
+def _layer(xp, x, weight, bias, activation):
+    """The result of a layer, unless the definition has to handle or to reject the inputs."""
     dtype = x.dtype
-    return (
+    is_supported = (
         covers(dtype)
         and weight.dtype == dtype
         and weight.ndim == 2
@@ -62,10 +62,7 @@ def _is_linear(x, weight, bias):
         and x.shape[-1] == weight.shape[1]
         and (bias is None or (bias.dtype == dtype and bias.shape == weight.shape[:1]))
     )
-
-
-def _layer(xp, x, weight, bias, activation):
-    if not _is_linear(x, weight, bias):
+    if not is_supported:
         return NotImplemented
     out = xp.matmul(x, weight.T)
     return _activate(out, contiguous(bias), out, activation)
