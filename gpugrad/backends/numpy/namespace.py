@@ -383,7 +383,7 @@ def _power_by_products(x, n, out):
             return multiply(root, x, root if out is None else out)
         if n == -1.5:
             return np.divide(np.reciprocal(root, root), x, root if out is None else out)
-        # Of -0 it is inf, not -inf.
+        # The result for -0 is inf, not -inf.
         return np.reciprocal(np.abs(root, root), root if out is None else out)
     return x**n if out is None else _into(out, x**n)
 

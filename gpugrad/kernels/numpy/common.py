@@ -1,4 +1,4 @@
-"""What several twins need: checks of arrays, and the definition where a kernel is missing."""
+"""A check of arrays, and twins that call the definition where a kernel is missing."""
 
 import numpy as np
 

@@ -20,7 +20,7 @@ FEW = 1024  # elements: for fewer the definitions, whose calls a program can div
 
 
 def _of_rows(name, axis, *arrays):
-    """What a kernel computes of rows along the last axis."""
+    """Have a kernel compute a function of rows along the last axis."""
     x = arrays[-1]
     if not (is_expected() and x.size >= FEW and axis in (-1, x.ndim - 1) and are_alike(*arrays)):
         return NotImplemented
@@ -141,7 +141,7 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
     return total
 
 
-# What a program calls, and with which arguments, before it changes anything.
+# A program calls the function that this returns, with these arguments, before it changes anything.
 def _check_of(logits, target, reduction="mean", ignore_index=-100):
     return _counted, (target, logits.shape[-1], ignore_index)
 
