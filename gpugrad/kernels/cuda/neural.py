@@ -36,10 +36,21 @@ def _activate(x, bias, out, activation):
     return launch_elementwise("neural", "activate", (x, bias, out), *options)
 
 
-def _activation_vjp(g, out, activation):
-    """The cotangent of an activation's input, given its output."""
-    arrays = contiguous(g), contiguous(out), cupy.empty(out.shape, out.dtype)
-    return launch_elementwise("neural", "activate_backward", arrays, _ACTIVATIONS[activation])
+def _activation_vjp(g, y, activation, has_sums):
+    """The cotangent of an activation's input, given its output ``y``, and its sums over rows.
+
+    The sums are None if they are not wanted.
+    """
+    g, y, out = contiguous(g), contiguous(y), cupy.empty(y.shape, y.dtype)
+    number, dtype, columns = _ACTIVATIONS[activation], y.dtype, y.shape[-1]
+    if not has_sums:
+        return launch_elementwise("neural", "activate_backward", (g, y, out), number), None
+    rows = g.size // columns
+    grid, packed, parts = sums_of_columns(rows, columns, dtype, (g, y, out))
+    total = cupy.empty(columns, dtype)
+    args = g, y, out, total, *parts, rows, columns, number, packed
+    kernel("neural", "activate_backward_and_sum", dtype)(grid, (32, ROWS), args)
+    return out, total
 
 
 def _sigmoid(xp, x):
@@ -81,17 +92,10 @@ def _linear(xp, x, weight, bias=None):
 
 
 def _dense_vjp(xp, g, x, weight, out, activation, wanted):
-    dtype = out.dtype
-    if activation not in _ACTIVATIONS:
+    is_supported = activation in _ACTIVATIONS and covers(out.dtype) and g.dtype == out.dtype
+    if not is_supported or out.ndim < 2 or not out.size:
         return NotImplemented
-    if out.ndim < 2 or not out.size or not covers(dtype) or g.dtype != dtype:
-        return NotImplemented
-    bias = None
-    if len(wanted) > 2 and wanted[2]:
-        given, g = contiguous(g), cupy.empty(out.shape, dtype)
-        bias = _activation_vjp_and_sums(given, contiguous(out), g, activation)
-    else:
-        g = _activation_vjp(g, out, activation)
+    g, bias = _activation_vjp(g, out, activation, len(wanted) > 2 and wanted[2])
     columns = out.shape[-1]
     rows = out.size // columns
     return (
@@ -99,18 +103,6 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
         xp.matmul(g.reshape(rows, columns).T, x.reshape(rows, x.shape[-1])) if wanted[1] else None,
         bias,
     )
-
-
-def _activation_vjp_and_sums(g, y, out, activation):
-    """Store the cotangent of the input of the activation whose output is ``y`` in ``out``, and
-    return its sums over rows."""
-    dtype, columns = g.dtype, g.shape[-1]
-    rows = g.size // columns
-    grid, packed, parts = sums_of_columns(rows, columns, dtype, (g, y, out))
-    total = cupy.empty(columns, dtype)
-    args = g, y, out, total, *parts, rows, columns, _ACTIVATIONS[activation], packed
-    kernel("neural", "activate_backward_and_sum", dtype)(grid, (32, ROWS), args)
-    return total
 
 
 # Rows

@@ -12,12 +12,12 @@ from ...ops.recurrent import _before, _gru, _lstm, shape_error
 _THREADS = 128
 
 
-def _supports(gates, *arrays):
-    """Whether the kernels take these inputs; the definition takes or rejects all others."""
-    dtype = arrays[0].dtype
-    if not covers(dtype) or any(x is not None and x.dtype != dtype for x in arrays):
+def _supports(gates, inputs, cotangents=()):
+    """Whether the kernels take these arrays; the definition takes or rejects all others."""
+    given, dtype = [x for x in (*inputs, *cotangents) if x is not None], inputs[0].dtype
+    if not covers(dtype) or any(x.dtype != dtype for x in given):
         return False
-    return all(x is None or x.size for x in arrays) and shape_error(gates, *arrays) is None
+    return all(x.size for x in given) and shape_error(gates, *inputs) is None
 
 
 def _times(length, reverse):
@@ -59,7 +59,7 @@ def _steps(xp, name, gates, inputs, state, reverse, kept):
 
 
 def _lstm_forward(xp, *inputs, reverse):
-    if not _supports(4, *inputs):
+    if not _supports(4, inputs):
         return NotImplemented
     *others, c0 = inputs
     states, cell, more = _steps(xp, "lstm_cell", 4, others, c0, reverse, kept=((), (4,)))
@@ -67,7 +67,7 @@ def _lstm_forward(xp, *inputs, reverse):
 
 
 def _gru_forward(xp, *inputs, reverse):
-    if not _supports(3, *inputs):
+    if not _supports(3, inputs):
         return NotImplemented
     states, state, more = _steps(xp, "gru_cell", 3, inputs, inputs[-1], reverse, kept=((4,),))
     return states, state, *more
@@ -91,9 +91,7 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     g_out, g_h, g_c, *others = g
     states, _, _, cells, gates = out
     given = x, weight_ih, weight_hh, None, None, h0, c0
-    if any(c is not None for c in others) or not _supports(4, *given):
-        return NotImplemented
-    if any(c is not None and c.dtype != x.dtype for c in (g_out, g_h, g_c)):
+    if any(c is not None for c in others) or not _supports(4, given, (g_out, g_h, g_c)):
         return NotImplemented
     g_out, g_h, x, weight_hh, h0, c0 = map(contiguous, (g_out, g_h, x, weight_hh, h0, c0))
     states, cells, gates = map(contiguous, (states, cells, gates))
@@ -110,9 +108,8 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
 def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
     g_out, g_h, g_gates = g
     states, _, gates = out
-    if g_gates is not None or not _supports(3, x, weight_ih, weight_hh, None, None, h0):
-        return NotImplemented
-    if any(c is not None and c.dtype != x.dtype for c in (g_out, g_h)):
+    given = x, weight_ih, weight_hh, None, None, h0
+    if g_gates is not None or not _supports(3, given, (g_out, g_h)):
         return NotImplemented
     g_out, g_h, x, weight_hh, h0 = map(contiguous, (g_out, g_h, x, weight_hh, h0))
     states, gates = map(contiguous, (states, gates))
