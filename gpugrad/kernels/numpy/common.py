@@ -25,7 +25,7 @@ class TwinOrDefinition:
         op = call.op
         rules = {None: op.forward, "joint": op.joint, **op.rules}
         self.twin, self.definition = twin, rules[target]
-        self.__code__ = self.definition.__code__  # whose names say what the graph keeps
+        self.__code__ = self.definition.__code__  # its parameters' names say what is kept
         self.__name__, self.__kwdefaults__ = twin.__name__, None
 
     def __call__(self, xp, x, *args, **static):
