@@ -11,12 +11,7 @@ import numpy as _
 
 from .einsum import diagonal_step, unused_letters
 from .einsum import parse as parse_einsum
-from .numpy.threads import (
-    get_num_threads,
-    set_num_threads,
-    share_processors,
-    usable_processors,
-)
+from .numpy.threads import get_num_threads, set_num_threads, share_processors, usable_processors
 from .registry import (
     SCALARS,
     Shape,

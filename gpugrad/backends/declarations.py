@@ -69,7 +69,8 @@ class Joint:
 
 _UNKNOWN = Declaration()
 _UFUNC = Declaration(out=True, elementwise=True)
-# By `_key`. The functions are kept too, so that no new object gets the id of one that was freed.
+# The keys are those of `_key`. The values keep the functions, so that no new object gets the id of
+# one that was freed.
 _declared: dict[Any, tuple[Any, Declaration]] = {}
 
 # The ufuncs that operators and their in-place forms call. Powers and products, which choose between

@@ -118,20 +118,22 @@ class GenericBackend(Backend):
         return devices.pop()
 
     def buffer(self, array):
-        shared = self._numpy_view(array)
-        return None if shared is None else host.buffer(shared)
+        return self._of_memory(host.buffer, array)
 
     def address_range(self, array):
-        shared = self._numpy_view(array)
-        return None if shared is None else host.address_range(shared)
+        return self._of_memory(host.address_range, array)
 
     def memory_owner(self, array):
-        shared = self._numpy_view(array)
-        return None if shared is None else host.memory_owner(shared)
+        return self._of_memory(host.memory_owner, array)
 
     def buffer_size(self, array):
+        found = self._of_memory(host.buffer_size, array)
+        return self.nbytes(array) if found is None else found
+
+    def _of_memory(self, function, array):
+        """What a function of NumPy's backend returns for the array's memory, or None."""
         shared = self._numpy_view(array)
-        return self.nbytes(array) if shared is None else host.buffer_size(shared)
+        return None if shared is None else function(shared)
 
     def _numpy_view(self, array):
         """A NumPy array that shares the array's memory; None if NumPy cannot read it."""

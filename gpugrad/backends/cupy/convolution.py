@@ -136,7 +136,7 @@ def _to_input(g, weight, columns, out):
 
 
 def _adding_columns(g, weight, columns, out):
-    """The same, by adding up the columns of the cotangents.
+    """A function like that of `_to_input`, which adds up the columns of the cotangents.
 
     It takes a single image that is too large apart: by groups or, if there is one, by channels.
     """

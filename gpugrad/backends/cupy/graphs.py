@@ -9,6 +9,7 @@ import cupy
 import numpy as np
 from cupy.cuda.memory import OutOfMemoryError
 
+from ..base import address_range
 from ..registry import parse_device
 from .captures import capturing, if_not_capturing
 from .devices import tf32
@@ -300,10 +301,8 @@ def _without_garbage_collection():
 
 def copy_with_layout(x):
     """A copy with the same strides, as many bytes behind a multiple of 16."""
-    ends = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
-    before = -sum([end for end in ends if end < 0])
-    size = before + sum([end for end in ends if end > 0]) + x.itemsize
-    memory = cupy.empty(size + 15, np.uint8).data + before
+    lowest, end = address_range(0, x.shape, x.strides, x.itemsize)
+    memory = cupy.empty(end - lowest + 15, np.uint8).data + -lowest
     out = cupy.ndarray(x.shape, x.dtype, memory + (x.data.ptr - memory.ptr) % 16, x.strides)
     out[...] = x
     return out

@@ -74,11 +74,8 @@ def _sum_of_parts(x, length, out):
 
 def outer_product(x1, x2):
     """A column times a row; None if the library does not compute it."""
-    if type(x1) is not np.ndarray or type(x2) is not np.ndarray or x1.ndim != 2 or x2.ndim != 2:
-        return None
-    if x1.dtype != x2.dtype or x1.dtype not in (float32, float64):
-        return None
-    if not (x1.flags.c_contiguous and x2.flags.c_contiguous):
+    kinds = {(type(x), x.dtype, x.ndim, x.flags.c_contiguous) for x in (x1, x2)}
+    if kinds != {(np.ndarray, x1.dtype, 2, True)} or x1.dtype not in (float32, float64):
         return None
     items, length = x1.shape[0], x2.shape[1]
     out = np.empty((items, length), x1.dtype)

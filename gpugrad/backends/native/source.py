@@ -284,10 +284,8 @@ class _Body:
                 current[out.key] = value
             self.nodes.append((level, operation, inputs, values, value))
         for value in current.values():
-            value.is_stored |= not self._is_local(value.access.root)
-
-    def _is_local(self, root):
-        return root.kind == "private" and root not in self.source.kept
+            root = value.access.root
+            value.is_stored |= root.kind != "private" or root in self.source.kept
 
     # Text of values
 

@@ -36,7 +36,7 @@ def reports_errors():
 
 
 class _Quiet:
-    """What ``numpy.errstate(all="ignore")`` returns, in half the time."""
+    """A context like ``numpy.errstate(all="ignore")`` that takes half the time."""
 
     __slots__ = ("_token",)
 

@@ -373,7 +373,7 @@ def _power_by_products(x, n, out):
         return multiply(inverse, inverse, inverse)
     if n == -1 or n == 0.5:
         return np.reciprocal(x, out) if n == -1 else np.sqrt(x, out)
-    if n not in (0, 1) and is_small_integer(n):
+    if n not in (0, 1) and -1024 < n < 1024 and n == int(n):
         # The result may be written over x, whose signs are needed afterwards.
         size = np.power(np.abs(x), n, out if n % 2 == 0 else None)
         return np.copysign(size, x, size if out is None else out) if n % 2 else size
@@ -383,13 +383,9 @@ def _power_by_products(x, n, out):
             return multiply(root, x, root if out is None else out)
         if n == -1.5:
             return np.divide(np.reciprocal(root, root), x, root if out is None else out)
-        # Of -0 it is inf, not -inf.
+        # The result for -0 is inf, not -inf.
         return np.reciprocal(np.abs(root, root), root if out is None else out)
     return x**n if out is None else _into(out, x**n)
-
-
-def is_small_integer(x):
-    return -1024 < x < 1024 and x == int(x)
 
 
 _bits_of = {float16: np.int16, float32: np.int32, float64: np.int64}
@@ -458,7 +454,8 @@ def _logaddexp(x1, x2, /):
 @declare(fails=has_array(2))
 def _scatter_add(values, /, shape, key):
     out = np.zeros(shape, values.dtype)
-    if _may_repeat(key):
+    keys = key if type(key) is tuple else (key,)
+    if any(isinstance(k, np.ndarray) and k.dtype != bool_ for k in keys):  # places may repeat
         places = np.arange(out.size).reshape(shape)[key]
         add_at(out, places, np.broadcast_to(values, places.shape))
     else:
@@ -474,11 +471,6 @@ def add_at(out, places, values):
         return
     # A flat index is five times faster than any other.
     np.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))
-
-
-def _may_repeat(key):
-    keys = key if type(key) is tuple else (key,)
-    return any(isinstance(k, np.ndarray) and k.dtype != bool_ for k in keys)
 
 
 @declare(out=True, fails=True, check=lambda args, kwargs: (check_labels, args))

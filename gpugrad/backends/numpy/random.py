@@ -6,7 +6,7 @@ from ..dtypes import is_bfloat16
 
 
 def global_generator():
-    """What `numpy.random.normal` and the like draw from."""
+    """The generator from which `numpy.random.normal` and similar functions draw."""
     return np.random  # importing it takes a fifth of the time that `import numpy` takes
 
 

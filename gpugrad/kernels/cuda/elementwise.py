@@ -175,10 +175,8 @@ def _launch(topic, name, like, values, count, guarded, copies):
         make = own or make
         inputs = inputs if own else [x if x is None else loader.flat(x)[0] for x in inputs]
     results = tuple([make() for _ in range(count)])
-    n = like.size
-    if n:
-        args = (*inputs, *results, n, number, np.int32(single), guarded)
-        loader.kernel(topic, name, dtype)(*loader.elementwise_grid(n, dtype), args)
+    options = number, np.int32(single), guarded
+    loader.launch_elementwise(topic, name, (*inputs, *results), *options)
     return results if count > 1 else results[0]
 
 

@@ -36,10 +36,21 @@ def _activate(x, bias, out, activation):
     return launch_elementwise("neural", "activate", (x, bias, out), *options)
 
 
-def _activation_vjp(g, out, activation):
-    """The cotangent of an activation's input, given its output."""
-    arrays = contiguous(g), contiguous(out), cupy.empty(out.shape, out.dtype)
-    return launch_elementwise("neural", "activate_backward", arrays, _ACTIVATIONS[activation])
+def _activation_vjp(g, y, activation, has_sums):
+    """The cotangent of an activation's input, given its output ``y``, and its sums over rows.
+
+    The sums are None if they are not wanted.
+    """
+    g, y, out = contiguous(g), contiguous(y), cupy.empty(y.shape, y.dtype)
+    number, dtype, columns = _ACTIVATIONS[activation], y.dtype, y.shape[-1]
+    if not has_sums:
+        return launch_elementwise("neural", "activate_backward", (g, y, out), number), None
+    rows = g.size // columns
+    grid, packed, parts = sums_of_columns(rows, columns, dtype, (g, y, out))
+    total = cupy.empty(columns, dtype)
+    args = g, y, out, total, *parts, rows, columns, number, packed
+    kernel("neural", "activate_backward_and_sum", dtype)(grid, (32, ROWS), args)
+    return out, total
 
 
 def _sigmoid(xp, x):
@@ -51,10 +62,10 @@ def _sigmoid(xp, x):
 # Linear layers
 
 
-def _is_linear(x, weight, bias):
-    """Whether the kernels support the inputs; the definition handles or rejects all others."""
+def _layer(xp, x, weight, bias, activation):
+    """The result of a layer, unless the definition has to handle or to reject the inputs."""
     dtype = x.dtype
-    return (
+    is_supported = (
         covers(dtype)
         and weight.dtype == dtype
         and weight.ndim == 2
@@ -62,10 +73,7 @@ def _is_linear(x, weight, bias):
         and x.shape[-1] == weight.shape[1]
         and (bias is None or (bias.dtype == dtype and bias.shape == weight.shape[:1]))
     )
-
-
-def _layer(xp, x, weight, bias, activation):
-    if not _is_linear(x, weight, bias):
+    if not is_supported:
         return NotImplemented
     out = xp.matmul(x, weight.T)
     return _activate(out, contiguous(bias), out, activation)
@@ -84,17 +92,10 @@ def _linear(xp, x, weight, bias=None):
 
 
 def _dense_vjp(xp, g, x, weight, out, activation, wanted):
-    dtype = out.dtype
-    if activation not in _ACTIVATIONS:
+    is_supported = activation in _ACTIVATIONS and covers(out.dtype) and g.dtype == out.dtype
+    if not is_supported or out.ndim < 2 or not out.size:
         return NotImplemented
-    if out.ndim < 2 or not out.size or not covers(dtype) or g.dtype != dtype:
-        return NotImplemented
-    bias = None
-    if len(wanted) > 2 and wanted[2]:
-        given, g = contiguous(g), cupy.empty(out.shape, dtype)
-        bias = _activation_vjp_and_sums(given, contiguous(out), g, activation)
-    else:
-        g = _activation_vjp(g, out, activation)
+    g, bias = _activation_vjp(g, out, activation, len(wanted) > 2 and wanted[2])
     columns = out.shape[-1]
     rows = out.size // columns
     return (
@@ -102,18 +103,6 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
         xp.matmul(g.reshape(rows, columns).T, x.reshape(rows, x.shape[-1])) if wanted[1] else None,
         bias,
     )
-
-
-def _activation_vjp_and_sums(g, y, out, activation):
-    """Store the cotangent of the input of the activation whose output is ``y`` in ``out``, and
-    return its sums over rows."""
-    dtype, columns = g.dtype, g.shape[-1]
-    rows = g.size // columns
-    grid, packed, parts = sums_of_columns(rows, columns, dtype, (g, y, out))
-    total = cupy.empty(columns, dtype)
-    args = g, y, out, total, *parts, rows, columns, _ACTIVATIONS[activation], packed
-    kernel("neural", "activate_backward_and_sum", dtype)(grid, (32, ROWS), args)
-    return total
 
 
 # Rows
@@ -206,17 +195,20 @@ def _is_labelled(logits, target, ignore_index):
     )
 
 
-def _entropy(name, arrays, reduction, ignore_index, loss=None, bias=None, g=None, sums=None):
-    """Run a kernel that computes what is given of the loss, of its cotangent, or of both.
+def _entropy(name, logits, target, reduction, ignore_index, g=None, bias=None, has_sums=False):
+    """Run a kernel that computes the loss, the cotangent of the logits, or both.
 
-    arrays: the logits, the labels, and those that become the loss and the cotangent.
-    sums: an array for the sums of the cotangent's columns.
+    Returns the loss, the cotangent and, if they are wanted, the sums of its columns; None for what
+    the kernel does not compute.
     """
-    logits, target, loss, out = arrays
-    dtype, columns = logits.dtype, logits.shape[-1]
+    dtype, columns, per_row = logits.dtype, logits.shape[-1], reduction == "none"
+    loss_shape = target.shape if per_row else ()
+    loss = None if name == "cross_entropy_backward" else cupy.empty(loss_shape, dtype)
+    out = None if g is None else cupy.empty(logits.shape, dtype)
+    sums = cupy.empty(columns, dtype) if has_sums else None
     rows = prod(target.shape)
     width, threads, rows_at_once = _groups(columns, dtype)
-    blocks, per_row = -(-rows // rows_at_once), reduction == "none"
+    blocks = -(-rows // rows_at_once)
     is_mean, is_long = reduction == "mean", target.dtype.itemsize == 8
     target = contiguous(target)
     counted = parts = arrived = None
@@ -233,9 +225,11 @@ def _entropy(name, arrays, reduction, ignore_index, loss=None, bias=None, g=None
         blocks = min(blocks, 1024)
         parts, arrived = _parts(blocks, dtype, 2 + (columns if sums is not None else 0))
     losses = (loss, None) if per_row else (None, loss)
-    args = contiguous(logits), bias, target, g, counted, *losses, out, sums, parts, arrived
+    logits, bias, g = map(contiguous, (logits, bias, g))
+    args = logits, bias, target, g, counted, *losses, out, sums, parts, arrived
     args = *args, rows, columns, ignore_index, counting
     kernel("neural", name, dtype)((blocks,), (threads,), (*args, width, is_long, is_mean, per_row))
+    return loss, out, sums
 
 
 def _parts(blocks, dtype, columns=2):
@@ -249,29 +243,19 @@ def _parts(blocks, dtype, columns=2):
 def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100):
     if not _is_labelled(logits, target, ignore_index) or reduction not in _REDUCTIONS:
         return NotImplemented
-    out = cupy.empty(target.shape if reduction == "none" else (), logits.dtype)
-    _entropy("cross_entropy", (logits, target, out, None), reduction, ignore_index)
-    return out
+    return _entropy("cross_entropy", logits, target, reduction, ignore_index)[0]
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     if not _is_labelled(logits, target, ignore_index) or g.dtype != logits.dtype:
         return NotImplemented
-    out = cupy.empty(logits.shape, logits.dtype)
-    arrays = logits, target, None, out
-    _entropy("cross_entropy_backward", arrays, reduction, ignore_index, g=contiguous(g))
-    return out
+    return _entropy("cross_entropy_backward", logits, target, reduction, ignore_index, g)[1]
 
 
 def _cross_entropy_and_vjp(has_sums, g, logits, target, reduction, ignore_index, bias=None):
-    columns, dtype = logits.shape[-1], logits.dtype
-    logits = logits.reshape(*target.shape, columns)
-    loss = cupy.empty(target.shape if reduction == "none" else (), dtype)
-    out, sums = cupy.empty(logits.shape, dtype), cupy.empty(columns, dtype) if has_sums else None
-    more = {"bias": contiguous(bias), "g": contiguous(g), "sums": sums}
-    name = "cross_entropy_and_backward"
-    _entropy(name, (logits, target, loss, out), reduction, ignore_index, **more)
-    return (loss, out, sums) if has_sums else (loss, out)
+    logits, name = logits.reshape(*target.shape, logits.shape[-1]), "cross_entropy_and_backward"
+    found = _entropy(name, logits, target, reduction, ignore_index, g, bias, has_sums)
+    return found if has_sums else found[:2]
 
 
 def _is_in_registers(shape, dtype):
@@ -289,9 +273,14 @@ def _is_pair(x, target):
     return covers(dtype) and target.dtype == dtype and x.shape == target.shape and x.size
 
 
-def _squares(x, target, reduction, loss=None, g=None, out=None, sign=1):
-    """Run the kernel that computes the loss, the cotangent of one of the arrays, or both."""
+def _squares(x, target, reduction, g=None, has_loss=True, sign=1):
+    """Run the kernel that computes the loss, the cotangent of one of the arrays, or both.
+
+    Returns the loss and the cotangent; None for the one that the kernel does not compute.
+    """
     n, dtype, per_element = x.size, x.dtype, reduction == "none"
+    loss = cupy.empty(x.shape if per_element else (), dtype) if has_loss else None
+    out = None if g is None else cupy.empty(x.shape, dtype)
     blocks, threads, parts, arrived = min(-(-n // _THREADS), _BLOCKS), _THREADS, None, None
     if not (loss is None or per_element):
         blocks = 1 if n <= 1 << 14 else min(-(-n // (16 * _THREADS)), 1024)
@@ -302,32 +291,26 @@ def _squares(x, target, reduction, loss=None, g=None, out=None, sign=1):
     args = *args, loss if per_element else None, loss, out, parts, arrived, n
     args = *args, factor, 2 * sign * factor, per_element
     kernel("neural", "mse", dtype)((blocks,), (threads,), args)
+    return loss, out
 
 
 def _mse(xp, x, target, /, *, reduction="mean"):
     if not _is_pair(x, target) or reduction not in _REDUCTIONS:
         return NotImplemented
-    out = cupy.empty(x.shape if reduction == "none" else (), x.dtype)
-    _squares(x, target, reduction, out)
-    return out
+    return _squares(x, target, reduction)[0]
 
 
 def _mse_rule(sign):
     def rule(xp, g, x, target, reduction):
         if not _is_pair(x, target) or g.dtype != x.dtype:
             return NotImplemented
-        out = cupy.empty(x.shape, x.dtype)
-        _squares(x, target, reduction, None, g, out, sign)
-        return out
+        return _squares(x, target, reduction, g, False, sign)[1]
 
     return rule
 
 
 def _mse_and_vjp(has_sums, g, x, target, reduction):
-    loss = cupy.empty(x.shape if reduction == "none" else (), x.dtype)
-    out = cupy.empty(x.shape, x.dtype)
-    _squares(x, target, reduction, loss, g, out)
-    return loss, out
+    return _squares(x, target, reduction, g)
 
 
 _mse_x = _mse_rule(1)

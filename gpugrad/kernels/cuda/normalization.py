@@ -52,37 +52,37 @@ def _extent(x, columns):
     return None if columns > most_threads * _ITEMS else (x.size // columns, columns)
 
 
-def _normalize(x, weight, bias, extent, eps, centered=1, groups=1, inner=1):
+def _normalize(xp, x, weight, bias, shape, extent, eps, centered=1, groups=1, inner=1):
+    if extent is None or not _supports(x, weight, bias, shape):
+        return NotImplemented
     rows, columns = extent
     out = cupy.empty(x.shape, x.dtype)
     threads = _threads(columns)
     blocks = min(-(-rows // threads[1]), 4 * _BLOCKS)
-    args = *map(contiguous, (x, weight, bias)), out, rows, columns, float(eps)
+    args = *map(contiguous, (x, weight, bias)), out, rows, columns, _eps(xp, x, eps)
     args = *args, centered, groups, inner
     kernel("normalization", "layer_norm", x.dtype)((blocks,), threads, args)
     return out
 
 
 def _layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5, centered=1):
-    extent = _rows(x, ndim)
-    if extent is None or not _supports(x, weight, bias, x.shape[x.ndim - ndim :]):
-        return NotImplemented
-    return _normalize(x, weight, bias, extent, _eps(xp, x, eps), centered)
+    shape = x.shape[x.ndim - ndim :]
+    return _normalize(xp, x, weight, bias, shape, _rows(x, ndim), eps, centered)
 
 
 def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps, *, centered=1):
-    extent, shape = _rows(x, ndim), x.shape[x.ndim - ndim :]
-    if extent is None or g.dtype != x.dtype or not _supports(x, weight, None, shape):
-        return NotImplemented
-    return _cotangents(g, x, weight, wanted, shape, extent, _eps(xp, x, eps), centered)
+    shape = x.shape[x.ndim - ndim :]
+    return _cotangents(xp, g, x, weight, wanted, shape, _rows(x, ndim), eps, centered)
 
 
-def _cotangents(g, x, weight, wanted, shape, extent, eps, centered=1, groups=None):
+def _cotangents(xp, g, x, weight, wanted, shape, extent, eps, centered=1, groups=None):
     """The cotangents of ``x``, of the weight and of the bias, as far as wanted.
 
     shape: of the weight and the bias. groups: how many there are in an example, whose channels have
         a weight each; None if each column has a weight.
     """
+    if extent is None or g.dtype != x.dtype or not _supports(x, weight, None, shape):
+        return NotImplemented
     (rows, columns), dtype = extent, x.dtype
     threads = _threads(columns)
     blocks = min(-(-rows // threads[1]), _BLOCKS)
@@ -95,7 +95,7 @@ def _cotangents(g, x, weight, wanted, shape, extent, eps, centered=1, groups=Non
     elif any(wanted[1:]):
         statistics = cupy.empty((rows, 2), accumulator(dtype))
     inner = 1 if groups is None else prod(x.shape[2:])
-    args = g, x, weight, results[0], parts, statistics, rows, columns, float(eps)
+    args = g, x, weight, results[0], parts, statistics, rows, columns, _eps(xp, x, eps)
     args = *args, centered, groups or 1, inner
     kernel("normalization", "layer_norm_backward", dtype)((blocks,), threads, args)
     if parts is not None:
@@ -118,7 +118,7 @@ def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
 
 
 def _eps(xp, x, eps):
-    return xp.finfo(x.dtype).eps if eps is None else eps
+    return float(xp.finfo(x.dtype).eps if eps is None else eps)
 
 
 def _group_rows(x, groups):
@@ -129,17 +129,13 @@ def _group_rows(x, groups):
 
 
 def _group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5):
-    extent = _group_rows(x, groups)
-    if extent is None or not _supports(x, weight, bias, x.shape[1:2]):
-        return NotImplemented
-    return _normalize(x, weight, bias, extent, eps, 1, groups, prod(x.shape[2:]))
+    extent, inner = _group_rows(x, groups), prod(x.shape[2:])
+    return _normalize(xp, x, weight, bias, x.shape[1:2], extent, eps, 1, groups, inner)
 
 
 def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
     extent = _group_rows(x, groups)
-    if extent is None or g.dtype != x.dtype or not _supports(x, weight, None, x.shape[1:2]):
-        return NotImplemented
-    return _cotangents(g, x, weight, wanted, x.shape[1:2], extent, eps, groups=groups)
+    return _cotangents(xp, g, x, weight, wanted, x.shape[1:2], extent, eps, groups=groups)
 
 
 # Batches
@@ -148,6 +144,7 @@ def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
 def _over_channels(name, arrays, x, other, eps, stage=None):
     """Run a kernel that processes channels; in two launches if there are few with many elements,
     unless only the one of ``stage`` is asked for."""
+    arrays = [*map(contiguous, arrays)]
     channels = x.shape[1]
     inner = prod(x.shape[2:])
     rows = x.size // channels
@@ -183,7 +180,6 @@ def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     if other is None:
         return NotImplemented
     results = [cupy.empty(shape, other) for shape in (x.shape, *[x.shape[1:2]] * 2)]
-    x, weight, bias = map(contiguous, (x, weight, bias))
     _over_channels("batch_norm", (x, weight, bias, *results), x, other, eps)
     return tuple(results)
 
@@ -193,9 +189,7 @@ def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
     if other is None:
         return NotImplemented
     results = _results(x, other, wanted)
-    g, *of_statistics, x, weight = map(contiguous, (*g, x, weight))
-    arrays = g, x, weight, *of_statistics, *results
-    _over_channels("batch_norm_backward", arrays, x, other, eps)
+    _over_channels("batch_norm_backward", (g[0], x, weight, *g[1:], *results), x, other, eps)
     return results
 
 
@@ -204,7 +198,6 @@ def _by_given(xp, x, mean, var, weight=None, bias=None, /, *, eps):
     if other is None:
         return NotImplemented
     out = cupy.empty(x.shape, other)
-    x, weight, bias, mean, var = map(contiguous, (x, weight, bias, mean, var))
     _over_channels("batch_norm", (x, weight, bias, out, mean, var), x, other, eps, _GIVEN)
     return out
 
@@ -214,7 +207,7 @@ def _by_given_vjp(xp, g, x, mean, var, weight, wanted, eps):
     if other is None or wanted[1] or wanted[2]:
         return NotImplemented
     to_x, to_weight, to_bias = _results(x, other, (wanted[0], *wanted[3:]))
-    arrays = *map(contiguous, (g, x, mean, var, weight)), to_x, to_weight, to_bias
+    arrays = g, x, mean, var, weight, to_x, to_weight, to_bias
     stage = None if wanted[3] or wanted[4] else _WHOLE
     _over_channels("batch_norm_given_backward", arrays, x, other, eps, stage)
     return to_x, None, None, to_weight, to_bias

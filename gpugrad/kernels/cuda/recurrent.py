@@ -12,12 +12,12 @@ from ...ops.recurrent import _before, _gru, _lstm, shape_error
 _THREADS = 128
 
 
-def _supports(gates, *arrays):
-    """Whether the kernels take these inputs; the definition takes or rejects all others."""
-    dtype = arrays[0].dtype
-    if not covers(dtype) or any(x is not None and x.dtype != dtype for x in arrays):
+def _supports(gates, inputs, cotangents=()):
+    """Whether the kernels take these arrays; the definition takes or rejects all others."""
+    given, dtype = [x for x in (*inputs, *cotangents) if x is not None], inputs[0].dtype
+    if not covers(dtype) or any(x.dtype != dtype for x in given):
         return False
-    return all(x is None or x.size for x in arrays) and shape_error(gates, *arrays) is None
+    return all(x.size for x in given) and shape_error(gates, *inputs) is None
 
 
 def _times(length, reverse):
@@ -36,10 +36,16 @@ def _launch(name, dtype, n, args):
     kernel("recurrent", name, dtype)((-(-n // _THREADS),), (_THREADS,), args)
 
 
-def _steps(xp, name, gates, x, weight_ih, weight_hh, biases, h0, carried, reverse, kept):
-    """Go through all times; return the states, and the arrays that the kernel keeps besides."""
+def _steps(xp, name, gates, inputs, state, reverse, kept):
+    """Go through all times; return the states, the last of those that the kernel carries from step
+    to step, and the arrays that it keeps besides.
+
+    state: the first that is carried, or None. kept: the axes of the arrays before those of states.
+    """
+    x, weight_ih, weight_hh, *biases, h0 = map(contiguous, inputs)
     length, rows, _ = x.shape
     width, dtype = weight_hh.shape[1], x.dtype
+    carried = _carried(state, (rows, width), dtype)
     projected = xp.matmul(x.reshape(length * rows, -1), weight_ih.T)
     states = cupy.empty((length, rows, width), dtype)
     more = [cupy.empty((*n, length, rows, width), dtype) for n in kept]
@@ -49,30 +55,22 @@ def _steps(xp, name, gates, x, weight_ih, weight_hh, biases, h0, carried, revers
         product = None if h is None else xp.matmul(h, weight_hh.T, out=recurrent)
         args = projected, product, *biases, carried, states, *more, t, length, rows, width
         _launch(name, dtype, rows * width, args)
-    return states, more
+    return states, carried.astype(dtype, copy=False), more
 
 
 def _lstm_forward(xp, *inputs, reverse):
-    if not _supports(4, *inputs):
+    if not _supports(4, inputs):
         return NotImplemented
-    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = map(contiguous, inputs[:-1])
-    cell = _carried(inputs[-1], (x.shape[1], weight_hh.shape[1]), x.dtype)
-    weights = x, weight_ih, weight_hh, (bias_ih, bias_hh)
-    states, (cells, gates) = _steps(
-        xp, "lstm_cell", 4, *weights, h0, cell, reverse, kept=((), (4,))
-    )
-    last = 0 if reverse else -1
-    return states, states[last].copy(), cell.astype(x.dtype, copy=False), cells, gates
+    *others, c0 = inputs
+    states, cell, more = _steps(xp, "lstm_cell", 4, others, c0, reverse, kept=((), (4,)))
+    return states, states[0 if reverse else -1].copy(), cell, *more
 
 
 def _gru_forward(xp, *inputs, reverse):
-    if not _supports(3, *inputs):
+    if not _supports(3, inputs):
         return NotImplemented
-    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = map(contiguous, inputs)
-    state = _carried(h0, (x.shape[1], weight_hh.shape[1]), x.dtype)
-    weights = x, weight_ih, weight_hh, (bias_ih, bias_hh)
-    states, (gates,) = _steps(xp, "gru_cell", 3, *weights, h0, state, reverse, kept=((4,),))
-    return states, state.astype(x.dtype, copy=False), gates
+    states, state, more = _steps(xp, "gru_cell", 3, inputs, inputs[-1], reverse, kept=((4,),))
+    return states, state, *more
 
 
 def _back(xp, name, g_out, g_h, carried, kept, first, weight_hh, reverse, results, is_wanted):
@@ -93,9 +91,7 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     g_out, g_h, g_c, *others = g
     states, _, _, cells, gates = out
     given = x, weight_ih, weight_hh, None, None, h0, c0
-    if any(c is not None for c in others) or not _supports(4, *given):
-        return NotImplemented
-    if any(c is not None and c.dtype != x.dtype for c in (g_out, g_h, g_c)):
+    if any(c is not None for c in others) or not _supports(4, given, (g_out, g_h, g_c)):
         return NotImplemented
     g_out, g_h, x, weight_hh, h0, c0 = map(contiguous, (g_out, g_h, x, weight_hh, h0, c0))
     states, cells, gates = map(contiguous, (states, cells, gates))
@@ -112,9 +108,8 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
 def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
     g_out, g_h, g_gates = g
     states, _, gates = out
-    if g_gates is not None or not _supports(3, x, weight_ih, weight_hh, None, None, h0):
-        return NotImplemented
-    if any(c is not None and c.dtype != x.dtype for c in (g_out, g_h)):
+    given = x, weight_ih, weight_hh, None, None, h0
+    if g_gates is not None or not _supports(3, given, (g_out, g_h)):
         return NotImplemented
     g_out, g_h, x, weight_hh, h0 = map(contiguous, (g_out, g_h, x, weight_hh, h0))
     states, gates = map(contiguous, (states, gates))

@@ -34,7 +34,7 @@ _LIMIT = 14.5  # where the distribution function of -x is 0 in float32
 
 
 def _result(name, x, g=None, guarded=False, *numbers):
-    """What a kernel computes of x, or of the cotangent g and what the rule keeps as x.
+    """Have a kernel compute a function of x, or of the cotangent g and the value x of the rule.
 
     numbers: the static parameters of the op. Kernels take `largest_exponent` after them.
     """
@@ -73,7 +73,7 @@ def _forward(name, op):
 
 
 def _leaky_relu(xp, x, negative_slope):
-    # Of -0 and 0, which other slopes give, processors choose the one or the other.
+    # Other slopes give both -0 and 0, of which processors choose different ones.
     if not negative_slope >= 0:
         return NotImplemented
     return _result("leaky_relu", x, None, False, negative_slope)

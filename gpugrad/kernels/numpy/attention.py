@@ -12,7 +12,7 @@ class _Attention(BlockedAttention):
 
 
 def _work(xp, query, key, value, mask, *static, **named):
-    """What computes a call by blocks; None for other dtypes, or if there is only one block."""
+    """An object that computes a call by blocks; None for other dtypes, or for a single block."""
     dtype = query.dtype
     if dtype not in (float32, float64) or key.dtype != dtype or value.dtype != dtype:
         return None

@@ -1,4 +1,4 @@
-"""What several twins need: checks of arrays, and the definition where a kernel is missing."""
+"""A check of arrays, and twins that call the definition where a kernel is missing."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class TwinOrDefinition:
         op = call.op
         rules = {None: op.forward, "joint": op.joint, **op.rules}
         self.twin, self.definition = twin, rules[target]
-        self.__code__ = self.definition.__code__  # whose names say what the graph keeps
+        self.__code__ = self.definition.__code__  # its parameters' names say what is kept
         self.__name__, self.__kwdefaults__ = twin.__name__, None
 
     def __call__(self, xp, x, *args, **static):

@@ -20,7 +20,7 @@ FEW = 1024  # elements: for fewer the definitions, whose calls a program can div
 
 
 def _of_rows(name, axis, *arrays):
-    """What a kernel computes of rows along the last axis."""
+    """Have a kernel compute a function of rows along the last axis."""
     x = arrays[-1]
     if not (is_expected() and x.size >= FEW and axis in (-1, x.ndim - 1) and are_alike(*arrays)):
         return NotImplemented
@@ -63,13 +63,13 @@ def _covers(logits, target, reduction, ignore_index):
     )
 
 
-def _counted(logits, target, ignore_index):
+def _counted(target, classes, ignore_index):
     """The labels with 0 in place of those that do not count, and how many count.
 
-    Also a mask of those that do not count, or None if all do.
+    Also a mask of those that do not count, or None if all do. Raises IndexError for other labels
+    that are no classes.
     """
-    n, classes = logits.shape
-    ignored, count = None, n
+    ignored, count = None, target.size
     try:
         check_labels(target, classes)  # faster, and mostly enough
         is_checked = not 0 <= ignore_index < classes
@@ -77,7 +77,7 @@ def _counted(logits, target, ignore_index):
         is_checked = False
     if not is_checked:
         ignored = _is(target, ignore_index)
-        count = n - int(np.count_nonzero(ignored))
+        count -= int(np.count_nonzero(ignored))
         target = np.where(ignored, 0, target)
         check_labels(target, classes)
     return target, count, ignored
@@ -123,7 +123,7 @@ def _sum(xp, x):
 def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100):
     if not _covers(logits, target, reduction, ignore_index):
         return NotImplemented
-    labels, count, ignored = _counted(logits, target, ignore_index)
+    labels, count, ignored = _counted(target, logits.shape[1], ignore_index)
     losses = np.empty(target.shape, logits.dtype)
     if not _by_kernel("cross_entropy", logits, target, ignore_index, losses):
         shifted = _shifted(xp, logits, _FEW)
@@ -141,17 +141,9 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
     return total
 
 
-def _check(target, classes, ignore_index):
-    """Raise IndexError for labels that are no classes, as the twin does."""
-    try:
-        check_labels(target, classes)  # faster, and mostly enough
-    except IndexError:
-        check_labels(target[~_is(target, ignore_index)], classes)
-
-
-# What a program calls, and with which arguments, before it changes anything.
+# A program calls the function that this returns, with these arguments, before it changes anything.
 def _check_of(logits, target, reduction="mean", ignore_index=-100):
-    return _check, (target, logits.shape[-1], ignore_index)
+    return _counted, (target, logits.shape[-1], ignore_index)
 
 
 def _steps_of(
@@ -213,7 +205,7 @@ def _has_steps(logits, target, reduction, ignore_index):
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     if not _covers(logits, target, reduction, ignore_index) or g.dtype != logits.dtype:
         return NotImplemented
-    labels, count, ignored = _counted(logits, target, ignore_index)
+    labels, count, ignored = _counted(target, logits.shape[1], ignore_index)
     weight = g / max(count, 1) if reduction == "mean" else g
     out = np.empty(logits.shape, logits.dtype)
     if _by_kernel("cross_entropy_vjp", logits, target, ignore_index, out, weight):

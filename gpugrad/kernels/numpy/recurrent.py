@@ -20,8 +20,8 @@ _LONG = 1 << 28  # multiplications after which a call returns, so that Ctrl-C ca
 _WORTH = 1 << 21  # multiplications that are worth waking a thread
 _ROWS = 8, 12  # threads have a multiple of the first one, or else of the second one
 _MOST = 1 << 22  # elements of the weights up to which threads share the rows
-# Of native/recurrent.c, the kinds of layers with their number of gates and of arrays that are kept
-# of all gates, and the names of the arrays:
+# The kinds of layers in native/recurrent.c, each with its number of gates and the number of arrays
+# that keep values of all gates; and the names of the arrays:
 _KINDS = {"tanh": (1, 1), "relu": (1, 1), "lstm": (4, 4), "gru": (3, 4)}
 _ARRAYS = "gates states cells h0 c0 weight bias bias_hh products g_out d dh dc".split()
 

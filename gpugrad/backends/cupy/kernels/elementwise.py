@@ -3,7 +3,7 @@
 import cupy
 
 from ...dtypes import int64
-from .loader import contiguous, covers, elementwise_grid, flat, kernel
+from .loader import contiguous, covers, elementwise_grid, flat, kernel, launch_elementwise
 
 
 def zero_discarded_nans(c, g, in_place=False):
@@ -12,15 +12,11 @@ def zero_discarded_nans(c, g, in_place=False):
     in_place: whether the result may be ``c`` itself, overwritten. Then the kernel writes
         only near a nan.
     """
-    n, dtype = c.size, c.dtype
-    if g.dtype != dtype or g.shape != c.shape or not covers(dtype):
+    if g.dtype != c.dtype or g.shape != c.shape or not covers(c.dtype):
         return NotImplemented
     c, (g, single) = contiguous(c), flat(g)
-    out = c if in_place else cupy.empty(c.shape, dtype)
-    if n:
-        run = kernel("elementwise", "zero_discarded_nans", dtype)
-        run(*elementwise_grid(n, dtype), (c, g, out, n, single))
-    return out
+    out = c if in_place else cupy.empty(c.shape, c.dtype)
+    return launch_elementwise("elementwise", "zero_discarded_nans", (c, g, out), single)
 
 
 def blend(arrays, others, a, shares):

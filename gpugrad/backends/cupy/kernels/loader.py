@@ -8,6 +8,7 @@ import cupy
 import numpy as np
 
 from ...dtypes import float32, float64
+from ...native.loops import merged
 
 # For each dtype the types in which a kernel stores and computes.
 TYPES = {
@@ -98,10 +99,8 @@ def copy(x):
     if x.size >= MANY and 0 in x.strides and covers(x.dtype) and x.size < 2**32:
         rows = _repeated_rows(x)
         if rows is not None:
-            out = cupy.empty(x.shape, x.dtype)
-            run = kernel("elementwise", "repeat_rows", x.dtype)
-            run(*elementwise_grid(x.size, x.dtype), (x, out, x.size, *map(np.uint32, rows)))
-            return out
+            arrays = x, cupy.empty(x.shape, x.dtype)
+            return launch_elementwise("elementwise", "repeat_rows", arrays, *map(np.uint32, rows))
     return cupy.array(x, order="C")
 
 
@@ -111,18 +110,13 @@ def _repeated_rows(x):
     None if ``x`` is not broadcast along one axis, or several neighbours, of a contiguous array.
     """
     axes = [(n, step) for n, step in zip(x.shape, x.strides, strict=True) if n > 1]
-    repeated = [k for k, (_, step) in enumerate(axes) if not step]
-    if not repeated:
+    lengths, (steps,) = merged(*zip(*axes, strict=True))
+    if steps.count(0) != 1 or steps.index(0) > 1:
         return None
-    first, last = repeated[0], repeated[-1]
-    if last - first + 1 != len(repeated):
-        return None
-    step = x.itemsize
-    for n, own in reversed(axes[:first] + axes[last + 1 :]):
-        if own != step:
-            return None
-        step *= n
-    return prod([n for n, _ in axes[first : last + 1]]), prod([n for n, _ in axes[last + 1 :]])
+    k = steps.index(0)
+    inner = prod(lengths[k + 1 :])
+    of_rows = inner * x.itemsize, 0, x.itemsize
+    return (lengths[k], inner) if steps == of_rows[1 - k :][: len(steps)] else None
 
 
 def maker(shape, dtype, strides):

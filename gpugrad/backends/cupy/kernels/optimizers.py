@@ -53,10 +53,8 @@ class MultiTensorUpdater:
         if launches is None:
             return False
         run = kernel("optimizers", name, self.dtype)
-        at = None
-        if type(numbers) is cupy.ndarray:
-            at = numbers
-        else:
+        at = numbers if type(numbers) is cupy.ndarray else None
+        if at is None:
             launches.numbers[: len(numbers)] = numbers
         with cupy.cuda.Device(self.device):
             if skip is None:

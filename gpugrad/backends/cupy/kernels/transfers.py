@@ -1,4 +1,4 @@
-"""How numbers and arrays get into a captured program, and its results out of it; joined arrays."""
+"""Copies numbers and arrays into a captured program, and its results out of it; joins arrays."""
 
 from math import prod
 

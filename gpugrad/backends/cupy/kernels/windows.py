@@ -50,7 +50,7 @@ def add(values, out, geometry):
 
 
 def spread(values, out, geometry, scale):
-    """The same for a value of each window, times ``scale``, which counts for all its elements."""
+    """Write for each element the sum of its windows' values, times ``scale``, into ``out``."""
     return _launch("add_elements", (values,), out, geometry, True, float(scale))
 
 
