@@ -192,13 +192,11 @@ def twincheck(
 def _of_twins(op, arrays, static):
     """For each twin, a name for its value, that value, and the definition's value."""
     like = next((x for x in arrays if type(x) in namespace_of), None)
-    backend = backend_of.get(type(like))
-    if backend is None:
+    if like is None:
         return
+    backend = backend_of[type(like)]
     implementation_of(op, type(like))  # the library's own twins are loaded with it
-    twins = op.twins.get(backend.name)
-    if twins is None:
-        return
+    twins = op.twins.get(backend.name, {})
     xp, draw = backend.xp, random.Random(0)
     with backend.scope(like), sweep_context():
         out = op.forward(xp, *arrays, **static)
@@ -213,10 +211,9 @@ def _of_twins(op, arrays, static):
         for target in twins.keys() - {"forward"}:
             if target == "together":
                 rules = [op.rules[name] for name in op.inputs]
-                names = tuple(dict.fromkeys(name for rule in rules for name in kept_names(rule)))
             else:
                 rules = [op.joint if target == "joint" else op.rules[target]]
-                names = kept_names(rules[0])
+            names = tuple(dict.fromkeys(name for rule in rules for name in kept_names(rule)))
             saved = kept(op, names, arrays, out, static)
             found = bind(twins[target], names)(xp, g, saved)
             if found is NotImplemented:

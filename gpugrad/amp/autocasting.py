@@ -79,11 +79,9 @@ class autocast:
 
     def __enter__(self) -> "autocast":
         outer = thread.autocast
-        dtypes = {} if outer is None else {**outer.dtypes}
-        for kind in self._kinds:
-            dtypes.pop(kind, None)
-            if self._dtype is not None:
-                dtypes[kind] = self._dtype
+        dtypes = {} if outer is None else outer.dtypes
+        dtypes = dtypes | dict.fromkeys(self._kinds, self._dtype)
+        dtypes = {kind: dtype for kind, dtype in dtypes.items() if dtype is not None}
         if dtypes and need_stages():
             clear()
         casts: Any = {} if outer is None or outer.casts is None else outer.casts

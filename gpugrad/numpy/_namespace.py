@@ -47,7 +47,7 @@ def member(room, name):
 
 
 def module(room, values):
-    """``__all__`` and ``__dir__`` of a module with the names of NumPy's; what finds a member."""
+    """``__all__``, ``__dir__`` and ``__getattr__`` of a module with the names of NumPy's."""
     names = list(getattr(numpy, room).__all__)
 
     def find(name):

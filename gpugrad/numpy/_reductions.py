@@ -68,7 +68,10 @@ def var(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correct
 @of_numpy(reduction=gg.std)
 def std(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correction=None):
     correction = ddof if correction is None else correction
-    return _root(_variance(a, axis, dtype, correction, keepdims, where))
+    if where is not True:
+        return _root(_variance(a, axis, dtype, correction, keepdims, where))
+    a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
+    return gg.std(a, axis, correction=correction, keepdims=keepdims)
 
 
 def _root(variance):

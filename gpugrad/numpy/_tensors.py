@@ -28,8 +28,7 @@ def tensor(x, like=None):
     if isinstance(x, (list, tuple)) and holds_tensor(x):
         return gg.asarray(x)
     # Arrays are left as they are, since a matrix or a masked array would lose its class here.
-    numbers = isinstance(x, (list, tuple, bool, int, float, complex, numpy.generic))
-    if not numbers:
+    if not isinstance(x, (list, tuple, bool, int, float, complex, numpy.generic)):
         return gg.asarray(x)
     values = numpy.asarray(x)
     return gg.asarray(values) if like is None else constant(values, like)

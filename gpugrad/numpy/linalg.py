@@ -1,11 +1,5 @@
 """``numpy.linalg``, differentiable; see `gpugrad.numpy`."""
 
-from typing import Any as _Any
-
 from ._namespace import module as _module
 
-__all__, __dir__, _find = _module("linalg", globals())
-
-
-def __getattr__(name: str) -> _Any:
-    return _find(name)
+__all__, __dir__, __getattr__ = _module("linalg", globals())

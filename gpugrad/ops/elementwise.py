@@ -20,26 +20,17 @@ def zero_vjp(xp, g):
 # Arithmetic
 
 
-@standard_function(
-    x1=lambda xp, g: g,
-    x2=lambda xp, g: g,
-)
+@standard_function(x1=lambda xp, g: g, x2=lambda xp, g: g)
 def add(x1, x2):
     """Elementwise sum ``x1 + x2``."""
 
 
-@standard_function(
-    x1=lambda xp, g: g,
-    x2=lambda xp, g: -g,
-)
+@standard_function(x1=lambda xp, g: g, x2=lambda xp, g: -g)
 def subtract(x1, x2):
     """Elementwise difference ``x1 - x2``."""
 
 
-@standard_function(
-    x1=lambda xp, g, x2: g * x2,
-    x2=lambda xp, g, x1: g * x1,
-)
+@standard_function(x1=lambda xp, g, x2: g * x2, x2=lambda xp, g, x1: g * x1)
 def multiply(x1, x2):
     """Elementwise product ``x1 * x2``."""
 

@@ -1,6 +1,7 @@
-"""How the functions of this package read their arguments."""
+"""How the functions of this package read their arguments, and the ops that they call."""
 
 from numbers import Number
+from types import SimpleNamespace
 from typing import Any
 
 from .._arguments import is_complex, is_floating
@@ -8,9 +9,13 @@ from .._batched import physical
 from .._creation import asarray, create
 from .._dtypes import result_type
 from .._tensor import Tensor
+from ..autograd.operation import exports
 from ..backends import backend_of
 from ..backends.dtypes import complex64, float32, float64
 from ..ops.manipulation import moveaxis
+
+# All ops by their public names: ``ops.exp(x)``.
+ops: Any = SimpleNamespace(**exports())
 
 
 def floating(*values: Any) -> list[Tensor]:

@@ -25,8 +25,7 @@ from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..transforms import custom_vjp, vjp
 from ..transforms.trees import flatten, unflatten
-from . import _ops as ops
-from ._tensors import floating, values
+from ._tensors import floating, ops, values
 
 __all__ = ["odeint", "solve_ivp"]
 explain_names(__name__)

@@ -8,8 +8,7 @@ from .._arguments import one_of
 from .._creation import create
 from .._foreign_names import explain_names
 from .._tensor import Tensor
-from . import _ops as ops
-from ._tensors import floating, values
+from ._tensors import floating, ops, values
 
 __all__ = ["CubicSpline", "interp1d"]
 explain_names(__name__)

@@ -24,8 +24,7 @@ from ..linalg import inv as inv
 from ..linalg import pinv as pinv
 from ..linalg import svdvals as svdvals
 from ..ops.manipulation import vmap_matrices
-from . import _ops as ops
-from ._tensors import call_in_rule, columns_at_once, floating, values
+from ._tensors import call_in_rule, columns_at_once, floating, ops, values
 
 __all__ = """
     block_diag cho_factor cho_solve cholesky det expm inv logm lu pinv solve_banded

@@ -9,8 +9,7 @@ from .._tensor import Tensor
 from ..autograd.operation import op
 from ..backends import backend_of
 from ..ops import fft
-from . import _ops as ops
-from ._tensors import call_in_rule, floating
+from ._tensors import call_in_rule, floating, ops
 
 __all__ = "convolve correlate fftconvolve lfilter".split()
 explain_names(__name__)

@@ -32,8 +32,7 @@ from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..ops.manipulation import broadcast_shapes
 from ..random import Generator, default_generator
-from . import _ops as ops
-from ._tensors import floating
+from ._tensors import floating, ops
 from .linalg import solve_triangular
 
 __all__ = """

@@ -68,11 +68,8 @@ class memory_report(Tool):
     def recorded(self, record, saved):
         buffers = {}
         for array in arrays_in(saved):
-            backend = backend_of[type(array)]
-            identity = _buffer_id(array)
-            if identity not in buffers:
-                size = backend.buffer_size(array)
-                buffers[identity] = _Buffer(identity, size, describe(array))
+            identity, size = _buffer_id(array), backend_of[type(array)].buffer_size(array)
+            buffers.setdefault(identity, _Buffer(identity, size, describe(array)))
         if not buffers:
             return
         with self._lock:

@@ -36,7 +36,7 @@ gg.ones((2, 2, 2)).T  # ValueError: T: needs 2 axes, not 3; use mT or permute_di
 x.sum(dim=0, keepdim=True)  # TypeError: dim is axis here  # x.sum(axis=0, keepdims=True)
 x.max(dim=1)  # TypeError: dim is axis here; it takes x, axis, keepdims  # x.max(axis=1)
 gg.ones((2, 2)).sum(axis=2)  # IndexError: axis 2 is out of bounds
-gg.ones(3).take(0, 1)  # IndexError: take: axis 1 is out of bounds for 1 axes
+gg.ones(3).take(0, 1)  # IndexError: take: axis 1 is out of range for 1 axes
 gg.tensor([1.0], device="gpu")  # ValueError: use 'cpu', 'cuda' or 'cuda:N'
 gg.tensor([1.0], dtype="float31")  # TypeError: data type 'float31' not understood
 gg.cat([leaf, leaf])  # AttributeError: write gpugrad.concat  # gg.concat([leaf, leaf])
