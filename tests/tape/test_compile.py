@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from both_ways import bits, both_ways, is_replayed, normal, refuse_failures, replays, same
+from both_ways import MODELS, bits, both_ways, is_replayed, normal, refuse_failures, replays, same
 from cases import CASES
 from samples import every
 from test_interrupts import interrupted
@@ -62,32 +62,6 @@ def mlp():
     return nn.Sequential(
         nn.Linear(3, 8), nn.BatchNorm1d(8), nn.GELU(), nn.Dropout(0.2), nn.Linear(8, 1)
     )
-
-
-class Recurrent(nn.Module):
-    def __init__(self, kind):
-        self.layer, self.out = kind(3, 4, batch_first=True), nn.Linear(4, 1)
-
-    def forward(self, x):
-        states, _ = self.layer(x)
-        return self.out(states)
-
-
-# A model, and the shape of its inputs.
-MODELS = {
-    "gelu": (lambda: nn.Sequential(nn.Linear(3, 64), nn.GELU(), nn.Linear(64, 1)), (32, 3)),
-    "rnn": (lambda: Recurrent(nn.RNN), (2, 5, 3)),
-    "lstm": (lambda: Recurrent(nn.LSTM), (2, 5, 3)),
-    "gru": (lambda: Recurrent(nn.GRU), (2, 5, 3)),
-    "transformer": (lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (2, 3, 4)),
-    "convolution": (
-        lambda: nn.Sequential(
-            nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
-            nn.GroupNorm(2, 4), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 1),
-        ),
-        (3, 2, 6, 6),
-    ),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)

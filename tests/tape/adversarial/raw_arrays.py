@@ -473,20 +473,3 @@ def arguments_that_are_kept_or_returned(world):
     world.watch(kept)
     for f in (keep, lambda x, a: (a, x), lambda x, a: (a[1:], a.T, x), lambda x, a: [a * 2, a[0]]):
         world.play(world.compile(f), lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)))
-
-
-@program
-def arguments_that_share_memory(world):
-    w = normal(3, seed=4)
-    raw = np.arange(9, dtype=np.float32)
-    f = world.compile(lambda a, b: (gg.asarray(a) * b, a - b))
-
-    @world.compile
-    def g(a):
-        w.__iadd__(1)
-        return w * a
-
-    head, gaps = raw[:3], raw[::3]
-    pairs = [(head, raw[3:6]), (head, head), (head, raw[1:4]), (gaps, raw[::-1][:3])]
-    world.play(f, lambda i: pairs[i % 4], calls=12, watch=[w, raw])
-    world.play(g, lambda i: ([raw[:3], w.array, w.array[::-1], raw[3:6]][i // 2 % 4],), calls=12)
