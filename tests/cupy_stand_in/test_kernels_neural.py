@@ -79,6 +79,17 @@ class TestDense:
             agree(sums, rows.sum(0), dtype, -1)
 
 
+def test_sums_of_rows():
+    """Also of rows that are not aligned; and they are the same each time."""
+    g = cupy.asarray(numbers(1 + (1 << 20), dtype="float32"))
+    found = []
+    for start in (0, 1, 0):
+        rows = g[start : start + (1 << 20)].reshape(1 << 10, 1 << 10)
+        found.append(xp.sum(rows, axis=0).get())
+        assert np.allclose(found[-1], rows.get().sum(0), atol=1e-3)
+    assert found[0].tobytes() == found[2].tobytes()
+
+
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 class TestSoftmax:
     @pytest.mark.parametrize("columns", COLUMNS)

@@ -638,16 +638,19 @@ def test_values_that_live_at_one_time_lie_apart():
             last = first + numbers.choice([0, 1, 2, n])
             storages.append(plan.Storage("planned", size, first, last))
         total = plan.place(storages)
-        for k, s in enumerate(storages):
-            assert s.offset + s.nbytes <= total
-            for other in storages[:k]:
-                is_alive = s.first <= other.last and other.first <= s.last
-                first, second = sorted((s, other), key=lambda x: x.offset)
-                assert not is_alive or first.offset + first.nbytes <= second.offset
-        most = max(  # at one time
-            sum(s.nbytes for s in storages if s.first <= time <= s.last) for time in range(n)
-        )
-        assert total <= 1.05 * most + 64 * n
+        placed, needed = [], 0
+        for s in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
+            size = -(-s.nbytes // 64) * 64
+            taken = [t for t in placed if t.first <= s.last and s.first <= t.last]
+            lowest = min(  # at which nothing else lies
+                offset
+                for offset in (0, *[t.offset + -(-t.nbytes // 64) * 64 for t in taken])
+                if all(t.offset >= offset + size or offset >= t.offset + t.nbytes for t in taken)
+            )
+            assert s.offset == lowest
+            placed.append(s)
+            needed = max(needed, lowest + size)
+        assert total == needed
 
 
 def test_the_calls_grow_no_faster_than_the_arguments():
