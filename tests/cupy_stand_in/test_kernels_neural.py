@@ -6,6 +6,7 @@ import pytest
 from cupy._traffic import traffic
 from definitions import agree, both, by_definition, by_twin, declines, in_float64, numbers
 
+import gpugrad as gg
 from gpugrad.autograd.operation import Op
 from gpugrad.backends.cupy import xp
 from gpugrad.backends.cupy.kernels import loader
@@ -88,6 +89,17 @@ def test_sums_of_rows():
         found.append(xp.sum(rows, axis=0).get())
         assert np.allclose(found[-1], rows.get().sum(0), atol=1e-3)
     assert found[0].tobytes() == found[2].tobytes()
+
+
+def test_errors_of_dense_are_the_definitions():
+    x, weight = (gg.ones(shape, device="cuda") for shape in [(2, 3), (4, 5)])
+    with pytest.raises(ValueError, match="must be the in_features"):
+        gg.dense(x, weight, None, activation="relu")
+    for other in ("gelu", "none"):
+        with pytest.raises(ValueError, match="activation must be 'relu', 'sigmoid' or 'tanh'"):
+            gg.dense(x, weight[:, :3], None, activation=other)
+    with pytest.raises(ValueError, match="bias must have shape"):
+        gg.linear(x, weight[:, :3], gg.ones(3, device="cuda"))
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])

@@ -16,7 +16,17 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from both_ways import MODELS, bits, both_ways, is_replayed, normal, refuse_failures, replays, same
+from both_ways import (
+    MODELS,
+    bits,
+    both_ways,
+    is_replayed,
+    normal,
+    refuse_failures,
+    replays,
+    same,
+    training,
+)
 from cases import CASES
 from samples import every
 from test_interrupts import interrupted
@@ -992,3 +1002,19 @@ def test_derivatives_along_what_the_function_makes(seed):
         for _ in range(4):
             np.testing.assert_array_equal(compiled(x).detach().numpy(), expected)
         assert compiled._programs
+
+
+@pytest.mark.parametrize("length", [8, 33])
+@both_ways
+def test_kernels_of_a_transformer(compile, length):
+    model = nn.TransformerEncoderLayer(32, 4, 64, 0.0, "gelu", batch_first=True, norm_first=True)
+    for i, p in enumerate(model.parameters()):
+        p.array[...] = 0.1 * normal(*p.shape, seed=i).array
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    step = compile(training(optimizer, lambda x: (model(x, is_causal=True) ** 2).mean()))
+    losses = []
+    for i in range(6):
+        if i == 4 and hasattr(step, "program"):
+            step.program(normal(16, length, 32))  # waits for the kernels
+        losses.append(step(normal(16, length, 32, seed=i)))
+    return [*losses, *model.parameters()]

@@ -473,3 +473,13 @@ def arguments_that_are_kept_or_returned(world):
     world.watch(kept)
     for f in (keep, lambda x, a: (a, x), lambda x, a: (a[1:], a.T, x), lambda x, a: [a * 2, a[0]]):
         world.play(world.compile(f), lambda i: (normal(3, seed=i), raw_numbers(i, 1, 2)))
+
+
+@program
+def many_raw_arrays_and_large_ones(world):
+    small = [np.full(3, k, np.float32) for k in range(20)]
+    large = np.ones(9_000_000, np.float32)
+    f = world.compile(lambda x: sum([x * a for a in small], x))
+    g = world.compile(lambda x: x * float(large[-1]) + large[:3])
+    changes = lambda: small[7].fill(9), lambda: large.__setitem__(-1, 4)
+    world.play(lambda x: (f(x), g(x)), changes=changes)
