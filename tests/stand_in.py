@@ -81,12 +81,14 @@ def around(config, arg):
 
 def is_wanted(config):
     """Whether a second pytest is to follow; all that it runs is slow."""
+    option = config.option
+    if option.help or option.version or option.markers or option.showfixtures:
+        return False
     if hasattr(config, "workerinput") or in_second_process() or not shutil.which("g++"):
         return False
     paths = [around(config, arg) for arg in config.args]
     is_named = any(STAND_IN in found or found[0] in STAND_IN.parents for found in paths)
-    expression = config.option.markexpr
-    return is_named and "not slow" not in expression and expression != "gpu"
+    return is_named and "not slow" not in option.markexpr and option.markexpr != "gpu"
 
 
 def run_second(config):

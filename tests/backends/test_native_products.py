@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import test_threads_of_numpy as of_python
 from numpy.testing import assert_array_equal
-from test_threads_of_numpy import run_program
+from test_threads_of_numpy import is_openblas, run_program
 
 import gpugrad as gg
 from gpugrad.backends.native import base
@@ -386,3 +386,18 @@ time.sleep(0.1)
 """
     for _ in range(3):
         assert run_program(PROGRAM + text) == []
+
+
+@is_openblas
+def test_a_limit_by_threadpoolctl(number, monkeypatch):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    x1, x2 = np.random.default_rng(0).normal(size=(2, 300, 300))
+    if threads._blas.usual == 1:
+        pytest.skip("OpenBLAS has one thread anyway")
+    monkeypatch.setattr(threads, "_library", counting := Counting(library))
+    with threadpoolctl.threadpool_limits(1):
+        assert gg.get_num_threads() == 1
+        assert same_bits(threads.matmul(x1, x2), np.matmul(x1, x2))
+    assert not counting.calls
+    threads.matmul(x1, x2)
+    assert counting.calls == 1

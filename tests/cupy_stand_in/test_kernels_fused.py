@@ -249,6 +249,27 @@ def test_numbers_of_state():
         assert np.array_equal(compiled(x).cpu().numpy(), expected.cpu().numpy())
 
 
+def test_parameters_that_are_updated_in_between():
+    """A chain does not read a parameter after its update that it reads before, nor the reverse."""
+
+    def results(compiles):
+        w = gg.asarray(normal(6, 4)).to("cuda").requires_grad_()
+        optimizer, x = gg.optim.SGD([w], lr=0.1), gg.asarray(normal(4)).to("cuda")
+
+        def step(x):
+            before = (w * 2 + x).detach()
+            optimizer.zero_grad()
+            (w * w * x).sum().backward()
+            optimizer.step()
+            return before, w.detach() * 2 - x
+
+        step = gg.compile(step) if compiles else step
+        return [y.cpu().numpy() for _ in range(5) for y in step(x)]
+
+    for found, expected in zip(results(True), results(False), strict=True):
+        assert np.array_equal(found, expected)
+
+
 def random_program(rng):
     """A function of arrays (6, 8), (8,) and (6, 1) with random calls, also in place."""
     calls = [(rng.integers(13), *rng.integers(0, 1000, 3)) for _ in range(rng.integers(6, 22))]

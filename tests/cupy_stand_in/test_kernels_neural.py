@@ -6,6 +6,7 @@ import pytest
 from cupy._traffic import traffic
 from definitions import agree, both, by_definition, by_twin, declines, in_float64, numbers
 
+import gpugrad as gg
 from gpugrad.autograd.operation import Op
 from gpugrad.backends.cupy import xp
 from gpugrad.backends.cupy.kernels import loader
@@ -77,6 +78,28 @@ class TestDense:
             rows = in_float64(g.reshape(-1, shape[-1]))
             sums = xp.sum(cupy.asarray(g), axis=tuple(range(g.ndim - 1)))  # as the sweep has it
             agree(sums, rows.sum(0), dtype, -1)
+
+
+def test_sums_of_rows():
+    """Also of rows that are not aligned; and they are the same each time."""
+    g = cupy.asarray(numbers(1 + (1 << 20), dtype="float32"))
+    found = []
+    for start in (0, 1, 0):
+        rows = g[start : start + (1 << 20)].reshape(1 << 10, 1 << 10)
+        found.append(xp.sum(rows, axis=0).get())
+        assert np.allclose(found[-1], rows.get().sum(0), atol=1e-3)
+    assert found[0].tobytes() == found[2].tobytes()
+
+
+def test_errors_of_dense_are_the_definitions():
+    x, weight = (gg.ones(shape, device="cuda") for shape in [(2, 3), (4, 5)])
+    with pytest.raises(ValueError, match="must be the in_features"):
+        gg.dense(x, weight, None, activation="relu")
+    for other in ("gelu", "none"):
+        with pytest.raises(ValueError, match="activation must be 'relu', 'sigmoid' or 'tanh'"):
+            gg.dense(x, weight[:, :3], None, activation=other)
+    with pytest.raises(ValueError, match="bias must have shape"):
+        gg.linear(x, weight[:, :3], gg.ones(3, device="cuda"))
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])

@@ -3,6 +3,7 @@
 import cupy
 import numpy as np
 import pytest
+from cupy._reads import reads
 from cupy._traffic import traffic
 from definitions import NEAR, agree, both, by_definition, by_twin, declines, in_float64
 from definitions import numbers as centered
@@ -265,10 +266,14 @@ class TestRunningStatistics:
     def trained(self, device, momentum=0.1):
         """A layer after three batches, and what it launched in the last."""
         layer = nn.BatchNorm1d(4, momentum=momentum, device=device)
-        for seed in range(3):
-            x = gg.tensor(numbers(9, 4, dtype="float32", seed=seed), device=device)
+        batches = [
+            gg.tensor(numbers(9, 4, dtype="float32", seed=i), device=device) for i in range(3)
+        ]
+        reads.clear()
+        for x in batches:
             with traffic() as launches:
                 layer(x)
+        assert reads == []
         return layer, [launch.name for launch in launches]
 
     @pytest.mark.parametrize("momentum", [0.1, None])

@@ -296,10 +296,11 @@ def check_compiled(program, has_kernels=False):
 
     compiled = gg.compile(gradients)
     differentiable = gg.compile(forward)
+    known = [reference(program, example) for example in range(EXAMPLES)]
     for i, example in enumerate((0, 1, 0, 1, 1)):
         if has_kernels and i == 3:
             use_kernels(compiled, differentiable)
-        arrays, constants = reference(program, example)
+        arrays, constants = known[example]
         us = [gg.asarray(u) for u in cotangents(program, arrays["values"])]
         constants = [gg.asarray(c) for c in constants]
         found = []

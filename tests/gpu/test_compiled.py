@@ -6,6 +6,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from both_ways import MODELS, normal, training
 from cuda_device import IS_STAND_IN, host_must_not_wait, on_gpu
 
 import gpugrad as gg
@@ -146,76 +147,17 @@ def test_a_step_trains_as_the_function_does(name):
     check(run, graphs=None)
 
 
-class Recurrent(nn.Module):
-    """The last states of a recurrent layer, and a linear layer."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-        self.out = nn.Linear(2 * layer.hidden_size, 3)
-
-    def forward(self, x):
-        return self.out(self.layer(x)[0][:, -1])
-
-
-class Transformer(nn.Module):
-    """An encoder of one layer, which sees only what is before."""
-
-    def __init__(self):
-        super().__init__()
-        self.encoder = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.1, batch_first=True)
-        self.out = nn.Linear(4, 3)
-        self.register_buffer("mask", gg.asarray(np.triu(np.ones((5, 5), bool), 1)))
-
-    def forward(self, x):
-        return self.out(self.encoder(x, src_mask=self.mask, is_causal=True)[:, -1])
-
-
-def convolutional():
-    return nn.Sequential(
-        nn.Conv2d(1, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(12, 3),
-    )  # fmt: skip
-
-
-# Models, and the shape of a batch of their inputs.
-MODELS = {
-    "LSTM": (
-        lambda: Recurrent(nn.LSTM(4, 3, 2, batch_first=True, bidirectional=True, dropout=0.1)),
-        (2, 9, 4),  # CuPy joins more than 8 arrays in another way
-    ),
-    "GRU": (lambda: Recurrent(nn.GRU(4, 3, batch_first=True, bidirectional=True)), (2, 5, 4)),
-    "transformer": (Transformer, (2, 5, 4)),
-    "CNN": (convolutional, (2, 1, 4, 4)),
-}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_of_a_model_is_one_graph(name):
-    make, shape = MODELS[name]
+    make_model, shape = MODELS[name]
 
     def run(compile):
         gg.manual_seed(0)
-        model = make().to("cuda")
+        model = make_model().to("cuda")
         optimizer = optim.Adam(model.parameters(), lr=0.01)
-
-        @compile
-        def step(x, y):
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        rng = np.random.default_rng(0)
-        return host([
-            step(
-                on_device(rng.standard_normal(shape).astype("float32")),
-                on_device(rng.integers(0, 3, 2)),
-            )
-            for _ in range(6)
-        ])  # fmt: skip
+        step = compile(training(optimizer, lambda x: (model(x) ** 2).mean()))
+        return host([step(normal(*shape, seed=i).to("cuda")) for i in range(6)])
 
     check(run)
 

@@ -6,6 +6,7 @@ import inspect
 import numpy as np
 
 import gpugrad as gg
+from gpugrad import nn
 
 
 def normal(*shape, seed=0, dtype=np.float32):
@@ -96,3 +97,33 @@ def training(optimizer, loss_of):
         return loss.detach()
 
     return step
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind, **options):
+        self.layer = kind(3, 4, batch_first=True, **options)
+        self.out = nn.Linear(8 if self.layer.bidirectional else 4, 1)
+
+    def forward(self, x):
+        states, _ = self.layer(x)
+        return self.out(states)
+
+
+# A model, and the shape of its inputs.
+MODELS = {
+    "gelu": (lambda: nn.Sequential(nn.Linear(3, 64), nn.GELU(), nn.Linear(64, 1)), (32, 3)),
+    "rnn": (lambda: Recurrent(nn.RNN), (2, 5, 3)),
+    "lstm": (
+        lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True, dropout=0.1),
+        (2, 9, 3),  # CuPy joins more than 8 arrays in another way
+    ),
+    "gru": (lambda: Recurrent(nn.GRU, bidirectional=True), (2, 5, 3)),
+    "transformer": (lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (2, 3, 4)),
+    "convolution": (
+        lambda: nn.Sequential(
+            nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+            nn.GroupNorm(2, 4), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 1),
+        ),
+        (3, 2, 6, 6),
+    ),
+}  # fmt: skip

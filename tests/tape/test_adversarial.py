@@ -17,8 +17,7 @@ for _module in pkgutil.iter_modules(adversarial.__path__):
 
 def _case(name):
     # What a timer interrupts depends on chance, and under load on the machine.
-    by_chance = "-a_timer_" in name or "_at_any_time_" in name
-    return pytest.param(name, marks=pytest.mark.fuzz if by_chance else ())
+    return pytest.param(name, marks=pytest.mark.fuzz if "-a_timer_" in name else ())
 
 
 @pytest.mark.parametrize("name", [*map(_case, PROGRAMS)])

@@ -169,3 +169,21 @@ def compiled_layers_in_a_compiled_loss(world):
     step = training(optimizer, loss_of)
 
     world.play(step, lambda i: (normal(2, 3, 8, seed=i),), calls=10, watch=[*parameters])
+
+
+@scenario(3, choices=(2.0, 5.0))
+def a_hook_inside_that_reads_what_changes_in_between(w):
+    table = {"k": 2.0}
+
+    def f(x):
+        y = w * x
+        y.register_hook(lambda g: g * table["k"])
+        return (y * y).sum()
+
+    def play(f, x, k):
+        table["k"] = 2.0
+        y = f(x)
+        table["k"] = k
+        y.backward()
+
+    return f, play

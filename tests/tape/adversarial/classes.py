@@ -8,16 +8,6 @@ from .harness import normal, program
 
 
 @program
-def a_compiled_class_method(world):
-    class Thing:
-        k = 2.0
-
-    Thing.make = classmethod(world.compile(lambda cls, x: x * cls.k))
-    changes = [functools.partial(setattr, Thing, "k", k) for k in (3.0, 3)]
-    world.play(lambda x: Thing.make(x), changes=changes)
-
-
-@program
 def a_compiled_method(world):
     class Thing:
         k = 2.0

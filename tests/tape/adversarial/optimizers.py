@@ -4,6 +4,8 @@ import decimal
 import functools
 import math
 
+import numpy as np
+
 import gpugrad as gg
 from gpugrad import optim
 
@@ -183,6 +185,7 @@ def an_optimizer_of_the_program(world):
 
         def __init__(self, params, lr):
             super().__init__(params, {"lr": lr})
+            self.scale = np.array([1.0, 0.5, 0.25], np.float32)
 
         def check(self, group):
             pass
@@ -193,10 +196,13 @@ def an_optimizer_of_the_program(world):
         def apply_single(self, array, grad, state, step, lr):
             state[0][...] += grad
             array -= lr * self.gain * state[0] / step
+            array -= self.scale * lr
+            array += np.sqrt(lr) * 0.1 + np.float32(lr)
 
     w, optimizer = setting(functools.partial(Plain, lr=0.1))
     gains = lambda: setattr(optimizer, "gain", 2.0), lambda: setattr(Plain, "gain", 9.0)
-    world.play(training(world, w, optimizer), changes=[put(optimizer, lr=0.5), *gains])
+    changes = put(optimizer, lr=0.5), *gains, lambda: optimizer.scale.fill(1)
+    world.play(training(world, w, optimizer), changes=changes)
 
 
 @program
@@ -237,3 +243,12 @@ def a_step_count_that_is_looked_at(world):
         return *kinds, "third" if step % 3 == 0 else w * step
 
     world.play(training(world, w, optimizer, after=look), changes=[put(optimizer, lr=0.5)])
+
+
+@program
+def an_option_that_is_a_number_or_none(world):
+    w, optimizer = setting(functools.partial(optim.Adafactor, lr=0.1))
+    world.play(
+        training(world, w, optimizer),
+        changes=[put(optimizer, eps=eps) for eps in ((0.1, 1e-3), (0.1, 0.5), (None, 0.5))],
+    )

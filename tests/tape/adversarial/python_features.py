@@ -6,8 +6,6 @@ import sys
 import types
 import warnings
 
-import numpy as np
-
 import gpugrad as gg
 
 from .harness import add, plays, program
@@ -38,21 +36,6 @@ def a_precision_of_decimals(world):
         world.play(f, changes=[lambda n=n: setattr(context, "prec", n) for n in (3, 1)])
     finally:
         context.prec = before
-
-
-@program
-def errors_of_numpy_as_exceptions(world):
-    f = world.compile(lambda x: gg.log(x) * 2)
-
-    def whole(x, mode):
-        with np.errstate(all=mode):
-            try:
-                return f(x)
-            except FloatingPointError as error:
-                return type(error)
-
-    modes = "ignore", "ignore", "ignore", "raise", "ignore", "raise"
-    world.play(whole, lambda i: (gg.asarray([1.0, 0.0, i + 1.0]), modes[i % 6]), calls=8)
 
 
 @program

@@ -476,17 +476,10 @@ def arguments_that_are_kept_or_returned(world):
 
 
 @program
-def arguments_that_share_memory(world):
-    w = normal(3, seed=4)
-    raw = np.arange(9, dtype=np.float32)
-    f = world.compile(lambda a, b: (gg.asarray(a) * b, a - b))
-
-    @world.compile
-    def g(a):
-        w.__iadd__(1)
-        return w * a
-
-    head, gaps = raw[:3], raw[::3]
-    pairs = [(head, raw[3:6]), (head, head), (head, raw[1:4]), (gaps, raw[::-1][:3])]
-    world.play(f, lambda i: pairs[i % 4], calls=12, watch=[w, raw])
-    world.play(g, lambda i: ([raw[:3], w.array, w.array[::-1], raw[3:6]][i // 2 % 4],), calls=12)
+def many_raw_arrays_and_large_ones(world):
+    small = [np.full(3, k, np.float32) for k in range(20)]
+    large = np.ones(9_000_000, np.float32)
+    f = world.compile(lambda x: sum([x * a for a in small], x))
+    g = world.compile(lambda x: x * float(large[-1]) + large[:3])
+    changes = lambda: small[7].fill(9), lambda: large.__setitem__(-1, 4)
+    world.play(lambda x: (f(x), g(x)), changes=changes)

@@ -204,3 +204,32 @@ def the_recording_of_gradients_is_switched_inside(world):
         return w * x
 
     world.play(lambda x: (f(x), gg.is_grad_enabled()))
+
+
+@program
+def results_under_no_grad(world):
+    w = leaf(3)
+    f = world.compile(lambda x: w * x)
+
+    def whole(x, mode):
+        with gg.set_grad_enabled(mode):
+            y = f(x)
+        return y, y.requires_grad
+
+    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 0), calls=9)
+
+
+@program
+def leaves_that_are_made_inside(world):
+    @world.compile
+    def f(x):
+        y = gg.tensor(x.detach()).requires_grad_()
+        (y * y * x).sum().backward()
+        return y, y.grad
+
+    def whole(x):
+        y, g = f(x)
+        (y * 3).sum().backward()
+        return y, g, y.is_leaf
+
+    world.play(whole)

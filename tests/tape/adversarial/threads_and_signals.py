@@ -8,7 +8,7 @@ import threading
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import add, leaf, missing, model, normal, nothing, program, swept, training, wait_for
+from .harness import add, leaf, missing, model, normal, nothing, program, swept, wait_for
 
 NO_SIGNALS = missing(signal, "SIGUSR1", "raise_signal", "setitimer")
 
@@ -78,32 +78,6 @@ def a_timer_that_counts_in_a_tensor(world):
 
 
 @rung_in_between
-def a_timer_that_changes_the_rate(world):
-    w = leaf(3)
-    optimizer = optim.SGD([w], lr=0.1)
-    optimizer.param_groups[0]["initial_lr"] = 0.0
-
-    f = world.compile(training(optimizer, lambda x: worked(w * x).sum()))
-
-    def handler():
-        optimizer.param_groups[0]["initial_lr"] += 1.0
-
-    return f, handler, lambda: (w, optimizer), lambda: optimizer.param_groups[0].update(lr=0.5)
-
-
-@rung_in_between
-def a_timer_that_calls_the_function(world):
-    kept, state = [], {"inside": False, "k": 2.0}
-
-    f = world.compile(lambda x: worked(x * state["k"]))
-
-    def handler():
-        kept.append(f(normal(4, seed=len(kept))))
-
-    return f, handler, kept, lambda: state.update(k=3.0)
-
-
-@rung_in_between
 def a_timer_that_goes_backward(world):
     w, v, kept = leaf(3), leaf(3, seed=1), []
     table = {"k": 2.0}
@@ -145,57 +119,27 @@ def a_handler_that_calls_the_same_function(world):
         world.play(f, changes=[lambda: state.update(k=3.0)])
 
 
-def doubling(act):
-    """Twice its argument; ``act()`` is called by its VJP."""
+@program(needs=NO_SIGNALS, in_child=True)
+def a_handler_that_goes_backward_during_backward(world):
+    w, state = leaf(3), {"depth": 0, "rings": True}
 
-    def backward(_, g):
-        act()
-        return (g * 2,)
+    def rings(_):
+        if state["rings"] and not state["depth"]:
+            ring()
 
-    doubled = gg.custom_vjp(lambda x: x * 2)
-    doubled.defvjp(lambda x: (x * 2, None), backward)
-    return doubled
-
-
-def rung_in_backward(prepare):
-    """A program whose backward pass calls a handler that goes backward, too.
-
-    ``prepare`` is given the leaf and what rings, and returns the function.
-    """
-
-    def runs(world):
-        w, state = leaf(3), {"depth": 0, "rings": True}
-
-        def rings(_=None):
-            if state["rings"] and not state["depth"]:
-                ring()
-
-        f = world.compile(prepare(w, rings))
-
-        def handler():
-            state["depth"] = 1
-            with gg.enable_grad():
-                f(normal(3, seed=50)).backward()
-            state["depth"] = 0
-
-        changes = lambda: state.update(rings=False), lambda: state.update(rings=True)
-        world.watch(w)
-        with handling(handler):
-            world.play(swept(f, w), changes=changes)
-
-    return add(prepare.__name__, __name__, runs, needs=NO_SIGNALS, in_child=True)
-
-
-@rung_in_backward
-def a_handler_that_goes_backward_during_backward(w, rings):
     w.register_hook(rings)
-    return lambda x: (gg.exp(w) * x).sum()
+    f = world.compile(lambda x: (gg.exp(w) * x).sum())
 
+    def handler():
+        state["depth"] = 1
+        with gg.enable_grad():
+            f(normal(3, seed=50)).backward()
+        state["depth"] = 0
 
-@rung_in_backward
-def a_handler_that_goes_backward_between_two_operations(w, rings):
-    doubled = doubling(rings)
-    return lambda x: (doubled(gg.exp(w)) * x).sum()
+    changes = lambda: state.update(rings=False), lambda: state.update(rings=True)
+    world.watch(w)
+    with handling(handler):
+        world.play(swept(f, w), changes=changes)
 
 
 def interrupted(where):
