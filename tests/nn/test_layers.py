@@ -472,9 +472,9 @@ def outputs(module, *inputs, **options):
     """All outputs of a module, as a tuple. The states of an LSTM are a tuple, in and out."""
     if type(module).__name__.startswith("LSTM") and inputs[1:]:
         inputs = inputs[0], inputs[1:]
-    if "CTCLoss" in str(module) or "ctc_loss" in str(
-        module
-    ):  # its gradients in PyTorch are those of this
+    name = str(module)
+    if "CTCLoss" in name or "ctc_loss" in name:
+        # PyTorch's gradient is right for logarithms of probabilities only, so make the input these.
         x = inputs[0]
         inputs = x - x.exp().sum(-1, keepdims=True).log(), *inputs[1:]
     return flattened(module(*inputs, **options))

@@ -1,4 +1,4 @@
-"""bfloat16: in every op, with other dtypes, in files and in training."""
+"""bfloat16: in every op, with other dtypes, in other processes and in training."""
 
 import pickle
 import subprocess

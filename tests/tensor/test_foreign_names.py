@@ -215,9 +215,8 @@ def test_names_like_no_other_are_answered(module):
 
 def test_inplace_is_taken():
     x = gg.tensor([-1.0, 1.0])
-    for (
-        kind
-    ) in "ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid".split():
+    kinds = "ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid"
+    for kind in kinds.split():
         getattr(nn, kind)(inplace=True)(x)
     nn.Dropout(0.5, inplace=True)(x)
     for function in (F.relu, F.relu6, F.leaky_relu, F.elu, F.selu, F.celu, F.silu, F.mish):
