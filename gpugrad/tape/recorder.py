@@ -429,7 +429,7 @@ class Recorder:
         kind = type(x)
         if kind in TRACED or kind is Started:
             return x.var
-        if kind in namespace_of:
+        if kind in namespace_of and thread.recorder is self:  # another thread's call is not noted
             return self.constant(x).var
         return mapped(x, self._noted) if kind in NESTED else x
 
