@@ -6,6 +6,7 @@ import pickle
 import sys
 import time
 from array import array as numbers
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -103,15 +104,9 @@ class MPIGroup(Group):
         what = self._begin(f"all_reduce ({op})", array)
         if others := self._of_device(array):
             return others.all_reduce(array, op)
-        xp, half = backend_of[type(array)].xp, is_half(array.dtype)
-        target = xp.astype(array, xp.float32) if half else array  # MPI has no 16-bit floats
-
-        def finish():
-            if half:
-                array[...] = xp.astype(target, array.dtype)
-
+        target = _wide(array)
         request = self._comm.Iallreduce(MPI.IN_PLACE, target, _OPS[op])
-        return _Request(self, request, what, target, finish)
+        return _Request(self, request, what, target, partial(_round, target, array))
 
     def broadcast(self, array, root):
         what = self._begin(f"broadcast from {root}", array)
@@ -130,16 +125,9 @@ class MPIGroup(Group):
         what = self._begin("reduce_scatter", array)
         if others := self._of_device(array):
             return others.reduce_scatter(array, out)
-        xp, half = backend_of[type(array)].xp, is_half(array.dtype)
-        source = xp.astype(array, xp.float32) if half else array
-        target = source[0, ...].copy() if half else out
-
-        def finish():
-            if half:
-                out[...] = xp.astype(target, out.dtype)
-
+        source, target = _wide(array), _wide(out)
         request = self._comm.Ireduce_scatter_block(source, target, MPI.SUM)
-        return _Request(self, request, what, (source, target), finish)
+        return _Request(self, request, what, (source, target), partial(_round, target, out))
 
     def any_of(self, flags):
         what = self._begin("exchange of flags", flags)
@@ -313,6 +301,18 @@ def _by_text(texts):
         ranks = [str(rank) for rank, other in enumerate(texts) if other == text]
         parts.append(f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}: {text}")
     return "; ".join(parts)
+
+
+def _wide(array):
+    """The array that MPI sums in place of ``array``: MPI has no 16-bit floats."""
+    xp = backend_of[type(array)].xp
+    return xp.astype(array, xp.float32) if is_half(array.dtype) else array
+
+
+def _round(wide, array):
+    """Write the sums in an array of `_wide` into ``array``."""
+    if wide is not array:
+        array[...] = backend_of[type(array)].xp.astype(wide, array.dtype)
 
 
 def _as_bytes(array):
