@@ -114,8 +114,8 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     padding_idx: a row that gets no gradient; negative counts from the end.
 
     Raises TypeError for indices that are not integers, and ValueError for a ``padding_idx`` that is
-    not a row. An index that is out of range is the array
-    library's error where finding it does not wait for a device; negative ones count from the end.
+    not a row. Negative indices count from the end. An index out of range raises the array library's
+    error, unless the check would have to wait for a device.
     """
     input = asarray(input)
     if not isdtype(input.dtype, "integral"):
@@ -155,7 +155,7 @@ def embedding_bag(
     include_last_offset: whether ``offsets`` has one number more, where the last bag ends.
     padding_idx: a row that counts in no bag; negative counts from the end.
 
-    With ``"max"`` and ``offsets``, a device is waited for, to find the longest bag.
+    With ``"max"`` and ``offsets``, the function waits for the device, to find the longest bag.
     Raises ValueError for shapes that do not fit; for the other errors see `embedding`.
     """
     one_of("embedding_bag: mode", mode, ("sum", "mean", "max"))
@@ -203,7 +203,7 @@ def embedding_bag(
 
 
 def _checked_offsets(offsets, n, include_last_offset):
-    """The places where bags begin among n indices; raises ValueError if it can see a wrong one."""
+    """The places where bags begin among n indices; ValueError for wrong ones on the CPU."""
     if not isdtype(offsets.dtype, "integral") or offsets.ndim != 1:
         given = f"{offsets.dtype} {offsets.shape}"
         raise TypeError(f"embedding_bag: offsets must be integers of one axis, not {given}")
@@ -240,8 +240,8 @@ def dropout(
     generator: its next `key` decides which elements to zero; by default the generator of the
         input's device.
 
-    The same seed drops the same elements on every device. Nothing as large as ``input`` is kept
-    for backward. Inside `vmap` each example gets its own mask. Raises TypeError unless
+    The same seed drops the same elements on every device. For backward the op keeps nothing as
+    large as ``input``. Inside `vmap` each example gets its own mask. Raises TypeError unless
     ``input`` is floating.
     """
     _check_dropout("dropout", input, p)
@@ -465,8 +465,8 @@ def instance_norm(
         `batch_norm` does. If False, normalize by the running statistics.
 
     For `checkpoint` and `vmap` see `batch_norm`. Raises ValueError for shapes that do not fit, for
-    running statistics that are missing if they are to be used, and for a single element per
-    channel with ``use_input_stats``.
+    missing running statistics without ``use_input_stats``, and for a single element per channel
+    with it.
     """
     shape = input.shape
     if len(shape) < 3:
@@ -512,11 +512,11 @@ def batch_norm(
         statistics, if given: ``running = (1 - momentum) * running + momentum * statistic``,
         with the unbiased variance. If False, normalize by the running statistics.
 
-    When `checkpoint` recomputes a call, the running statistics are not updated again. Inside
-    `vmap` the statistics differ between examples, so a running mean shared by all cannot follow
-    them: give each example its own, or None. Raises ValueError for shared running statistics
-    inside `vmap`, for shapes that do not fit, for running statistics that are missing without
-    ``training``, and for a single element per channel in training.
+    If `checkpoint` computes a call again, this does not update the running statistics again.
+    Inside `vmap` the statistics differ between examples, so a running mean shared by all cannot
+    follow them: give each example its own, or None. Raises ValueError for shared running statistics
+    inside `vmap`, for shapes that do not fit, for missing running statistics without ``training``,
+    and for a single element per channel in training.
     """
     return _counted_batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, None
@@ -585,8 +585,8 @@ def _track(running, statistics, factors, momentum, name="batch_norm", batches=No
 def _track_by_one_kernel(steps, kept, batches):
     """Update running statistics by one kernel, if the backend has one; returns whether it did.
 
-    Memory that something else can see is not overwritten but replaced by a copy. The bits are those
-    of `_track`, so that a program, which always copies, has those of its function.
+    If something else can see the memory of a statistic, the statistic gets a new array. The results
+    have the same bits as those of `_track`, which compiled functions use.
     """
     running, statistics, shares = zip(*steps, strict=True)
     written = [*running, batches] if batches is not None else [*running]

@@ -129,15 +129,16 @@ class _Passage:
         return args
 
     def leave(self, output):
-        several = isinstance(output, (tuple, list))
-        if not several and not isinstance(output, Tensor):
+        is_sequence = isinstance(output, (tuple, list))
+        if not is_sequence and not isinstance(output, Tensor):
             raise TypeError(
                 f"register_full_backward_hook: {type(self.module).__name__}.forward must return a "
                 f"Tensor or a sequence of them, not a {type(output).__name__}; register the hook "
                 f"with a module inside it"
             )
-        passed, self.outputs = _through_node(output if several else (output,), self._at_outputs)
-        if not several:
+        outputs = output if is_sequence else (output,)
+        passed, self.outputs = _through_node(outputs, self._at_outputs)
+        if not is_sequence:
             return passed[0]
         named = getattr(type(output), "_make", type(output))
         return named(passed)

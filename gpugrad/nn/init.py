@@ -1,9 +1,9 @@
 """Initial values of parameters, written in place; each function returns its tensor.
 
-Bounds and standard deviations are chosen so that variances stay about the same from layer to
-layer, after Glorot and Bengio (2010) in the ``xavier`` functions and He et al. (2015) in the
-``kaiming`` functions. Weights are ``(out, in, ...)``. Random numbers come from ``generator``, by
-default the default generator of the tensor's device.
+The ``xavier`` functions (Glorot and Bengio 2010) and the ``kaiming`` functions (He et al. 2015)
+choose bounds and standard deviations for which variances stay about the same from layer to layer.
+Weights are ``(out, in, ...)``. Random numbers come from ``generator``, by default the default
+generator of the tensor's device.
 
 All raise TypeError for a tensor that is not floating, and ValueError for the result of an op.
 """

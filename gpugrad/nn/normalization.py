@@ -147,9 +147,9 @@ class BatchNorm1d(_BatchNorm, axes=1):
     dtype, device: of the parameters and buffers, though the count stays int64; by default
         float32 on the CPU.
 
-    The buffers are written only in training; see `functional.batch_norm`, also for `checkpoint`
-    and `vmap`. In a `functional_call`, buffers given to it are written instead of the module's;
-    the module's own are written if they are not replaced.
+    The layer writes to its buffers only in training; see `functional.batch_norm`, also for
+    `checkpoint` and `vmap`. In a `functional_call` it writes to the buffers that the call gives,
+    and to its own if the call does not replace them.
     """
 
 

@@ -65,7 +65,8 @@ def local_response_norm(
 ) -> Tensor:
     """``x / (k + alpha * m) ** beta``, where m is the mean of ``x * x`` over ``size`` channels.
 
-    The channels, of the second axis, lie around the element's own; those beyond the ends count 0.
+    The second axis is that of the channels. The mean goes over the channels around the element's
+    own; those beyond the ends count as 0.
 
     From Krizhevsky et al. (2012). Raises ValueError for an input without a third axis.
     """

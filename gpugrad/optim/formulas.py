@@ -72,13 +72,13 @@ class Formula(LRScheduler):
         if self._is_initial and epoch and not self.is_stepwise:
             return rates
         quotient = self._quotient(epoch) if epoch else self._share(0)
-        if quotient is None:  # the share was 0, and the rate is what other schedulers made of it
+        if quotient is None:  # the rate has lost what other schedulers multiplied it by
             pairs = zip(rates, self.base_lrs, strict=True)
             return [rate + (base - low) * self._share(epoch) for rate, base in pairs]
         return [low + (rate - low) * quotient if quotient != 1 else rate for rate in rates]
 
     def _quotient(self, epoch):
-        """The share of an epoch divided by the one before; None if that is 0 and this is not."""
+        """The share of an epoch divided by that of the epoch before; None for a division by 0."""
         now, before = self._share(epoch), self._share(epoch - 1)
         if now == before:
             return 1.0

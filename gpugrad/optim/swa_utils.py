@@ -93,13 +93,13 @@ class AveragedModel(Module):
     def update_parameters(self, model: Module) -> None:
         """Include the parameters that ``model`` has now in the averages. The first are copied.
 
-        On a GPU call it after a compiled step, not in it. The count is on the CPU, so that it can
-        be read without waiting, and `gpugrad.compile` runs a step that writes to both devices
-        without compiling it. With ``device="cuda"`` the count is on the GPU; then it raises
-        RuntimeError, since it cannot record that the count is read.
+        On a GPU call it after a compiled step, not in it. The count is on the CPU, so that reading
+        it waits for nothing, and `gpugrad.compile` does not compile a step that writes to both
+        devices. With ``device="cuda"`` the count is on the GPU. Then a call in a compiled step
+        raises RuntimeError, since `compile` cannot record that the count is read.
 
-        Raises ValueError if the model has other parameters or buffers than the copy; nothing has
-        changed then.
+        Raises ValueError if the model has other parameters or buffers than the copy, and then
+        changes nothing.
         """
         own, others = ([*m.parameters(), *m.buffers()] for m in (self.module, model))
         shapes, new_shapes = ([x.shape for x in xs] for xs in (own, others))
@@ -120,9 +120,9 @@ class AveragedModel(Module):
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
-    """Compute the running statistics of batch normalization layers anew, as the means over batches.
+    """Compute the running statistics of batch normalization layers again, as means over batches.
 
-    A model with averaged parameters needs this, since its statistics are those of other parameters.
+    A model with averaged parameters needs this, since its statistics belong to other parameters.
 
     loader: batches; of a tuple or list the first member is the input.
     device: where to move the inputs to, by default nowhere.
