@@ -46,8 +46,8 @@ class CollectiveError(RuntimeError):
 class _Request(Pending):
     """A collective that MPI has begun.
 
-    kept: what must not be freed before its end.
-    finish: called at its end, or None.
+    kept: the arrays of the collective, which stay alive until its end.
+    finish: a function to call at its end, or None.
     """
 
     def __init__(self, group, request, what, kept, finish=None):
@@ -236,10 +236,10 @@ class MPIGroup(Group):
         return message
 
     def _end_all(self, kind, error, trace):
-        """Show an error that nobody handles, with the rank, and end all processes.
+        """Show an error that the program does not handle, with the rank, and end all processes.
 
-        Otherwise the others would wait for this one. If several ranks fail at the same time, which
-        they do for an error in the program, only the first of them shows its error.
+        Otherwise the others would wait for this one. An error in the program makes all ranks fail
+        at the same time; then only the first of them shows its error.
         """
         try:
             for rank in self._others():

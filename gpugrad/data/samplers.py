@@ -122,8 +122,8 @@ class WeightedRandomSampler(SeededSampler):
         remaining indices.
     generator, seed: as in `RandomSampler`.
 
-    Raises ValueError for other weights, and if without replacement there are fewer than
-    ``num_samples`` weights above 0.
+    Raises ValueError for other weights, and without replacement for fewer than ``num_samples``
+    weights above 0.
     """
 
     def __init__(
@@ -229,9 +229,9 @@ class DistributedSampler(SeededSampler):
 class DistributedBatchSampler(BatchSampler):
     """For one of several processes, its part of each batch of ``batch_size`` indices.
 
-    Together the processes have the batches of `BatchSampler`, so that but for rounding, training
-    does not depend on the number of processes. All have the same number of batches; the lengths
-    of the parts of a batch differ by at most one, and a part may be empty.
+    Together the processes have the batches of `BatchSampler`. Apart from rounding, training
+    therefore does not depend on the number of processes. All processes have the same number of
+    batches; the lengths of the parts of a batch differ by at most one, and a part may be empty.
 
     sampler: the indices of all processes, which must be in the same order in each of them: pass a
         ``seed`` to a `RandomSampler`.
