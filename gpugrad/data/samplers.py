@@ -5,7 +5,7 @@ from itertools import islice
 from operator import index
 from typing import Any, Generic, TypeVar
 
-from .._arguments import whole
+from .._arguments import require, whole
 from .._creation import arange, asarray
 from .._processes import current
 from .._tensor import Tensor
@@ -140,10 +140,8 @@ class WeightedRandomSampler(SeededSampler):
         self.num_samples = whole(f"{name}: num_samples", num_samples, 1)
         self.replacement = replacement
         values = self.weights.tolist() if self.weights.ndim == 1 else []
-        if not values or not all(0 <= w < float("inf") for w in values) or not any(values):
-            raise ValueError(
-                f"{name}: weights must be (n,), finite, at least 0 and not all 0, not {weights!r}"
-            )
+        fits = any(values) and all(0 <= w < float("inf") for w in values)
+        require(fits, f"{name}: weights must be (n,), finite, at least 0 and not all 0", weights)
         possible = sum(w > 0 for w in values)
         if not replacement and possible < self.num_samples:
             raise ValueError(

@@ -3,7 +3,7 @@
 import math
 from typing import Any, Unpack
 
-from .._arguments import one_of, whole
+from .._arguments import one_of, require, whole
 from .._creation import full
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
@@ -127,8 +127,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
     Raises ValueError if ``lambd`` is negative.
     """
-    if lambd < 0:
-        raise ValueError(f"softshrink: lambd must be at least 0, not {lambd}")
+    require(lambd >= 0, "softshrink: lambd must be at least 0", lambd)
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0.0))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from .._arguments import is_floating, one_of
+from .._arguments import is_floating, one_of, require
 from .._batched import behind, levels_now, levels_of, lifted, physical
 from .._creation import asarray
 from .._draws import is_repeated
@@ -120,8 +120,7 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     input = asarray(input)
     if not isdtype(input.dtype, "integral"):
         raise TypeError(f"embedding: the indices must be integers, not {input.dtype}")
-    if weight.ndim != 2:
-        raise ValueError(f"embedding: weight must have shape (rows, d), not {weight.shape}")
+    require(weight.ndim == 2, "embedding: weight must have shape (rows, d)", weight.shape)
     rows = weight.shape[0]
     padding_idx = padding_row("embedding", padding_idx, rows)
     shape = (*input.shape, weight.shape[1])
@@ -469,8 +468,7 @@ def instance_norm(
     with it.
     """
     shape = input.shape
-    if len(shape) < 3:
-        raise ValueError(f"instance_norm: the input must be (n, channels, ...), not {shape}")
+    require(len(shape) > 2, "instance_norm: the input must be (n, channels, ...)", shape)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise ValueError(
@@ -528,8 +526,7 @@ def _counted_batch_norm(
 ):
     """`batch_norm` that adds 1 to the tensor ``batches`` when it updates the statistics."""
     shape = input.shape
-    if len(shape) < 2:
-        raise ValueError(f"batch_norm: the input must be (n, channels, ...), not {shape}")
+    require(len(shape) > 1, "batch_norm: the input must be (n, channels, ...)", shape)
     channels = shape[1]
     names = "running_mean", "running_var", "weight", "bias"
     for name, x in zip(names, (running_mean, running_var, weight, bias), strict=True):

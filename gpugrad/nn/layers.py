@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self, Unpack
 
-from .._arguments import one_of, whole
+from .._arguments import one_of, require, whole
 from .._creation import asarray
 from .._tensor import Tensor
 from ..ops.manipulation import reshape
@@ -222,11 +222,8 @@ class Embedding(Module):
         options: others of the class.
         """
         embeddings = asarray(embeddings)
-        if embeddings.ndim != 2:
-            raise ValueError(
-                f"{cls.__name__}.from_pretrained: embeddings must have shape (rows, d), not "
-                f"{embeddings.shape}"
-            )
+        what = f"{cls.__name__}.from_pretrained: embeddings must have shape (rows, d)"
+        require(embeddings.ndim == 2, what, embeddings.shape)
         rows, width = embeddings.shape
         # With a generator of its own, so that the default one is not drawn from.
         options |= {"padding_idx": padding_idx, "generator": Generator(0)}

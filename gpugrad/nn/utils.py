@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from .._arguments import require
 from .._creation import zeros
 from .._dtypes import is_half
 from .._foreign_names import explain_names, explains_arguments
@@ -79,8 +80,7 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
 
 def _number(name, argument, value, least):
     number = float(value)
-    if not number >= least:
-        raise ValueError(f"{name}: {argument} must be a number of at least {least}, not {value!r}")
+    require(number >= least, f"{name}: {argument} must be a number of at least {least}", value)
     return number
 
 

@@ -484,11 +484,8 @@ class SequentialLR(_OfSchedulers):
         self.optimizer = self._check_optimizer(optimizer)
         self._schedulers = self._check_schedulers(schedulers, optimizer)
         self._milestones = [whole("SequentialLR: a milestone", m, 0) for m in milestones]
-        if len(self._milestones) != len(self._schedulers) - 1:
-            raise ValueError(
-                f"SequentialLR: {len(self._schedulers)} schedulers need "
-                f"{len(self._schedulers) - 1} milestones, not {len(self._milestones)}"
-            )
+        n, found = len(self._schedulers), len(self._milestones)
+        require(found == n - 1, f"SequentialLR: {n} schedulers need {n - 1} milestones", found)
         self.last_epoch = last_epoch + 1
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
