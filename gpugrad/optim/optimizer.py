@@ -157,6 +157,9 @@ class Optimizer:
         # After a step that the device may have skipped: a function that reads whether it has, and
         # the states' counts before that step.
         self._unread_skip: tuple[Callable[[], Any], list] | None = None
+        # How often the optimizer has made a parameter's state. A compiled function compares this
+        # number with that of its recording, because its program writes into the state of then.
+        self._states_made = 0
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
@@ -427,6 +430,7 @@ class Optimizer:
         old: the state so far, whose arrays the new state keeps where the names agree; or None.
         """
         self._check_writeable(p)
+        self._states_made += 1
         arrays = self.init_single(p.array, group)
         counts = 0, *self.numbers.values()
         if old is not None and (old.arrays or not arrays):
