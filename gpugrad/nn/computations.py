@@ -314,8 +314,8 @@ def scaled_dot_product_attention(
     dropout_p: the probability with which each weight is dropped, also in evaluation.
     is_causal: whether query i may use only the keys up to i; then there can be no mask.
     scale: by default ``1 / sqrt(d)``.
-    enable_gqa: grouped queries: the third last axis of the query, the heads, may be a multiple of
-        that of key and value, whose heads are each used for several of the query's in a row.
+    enable_gqa: whether several heads of the query, one after the other, share a head of key and
+        value. Axis -3 is that of the heads, and the query has a multiple of the others' heads.
     generator: as for `dropout`.
 
     Raises ValueError for shapes that do not fit, and TypeError for a mask of another dtype.

@@ -104,7 +104,7 @@ def _convolve_transposed(
 
     weight: the filters, ``(channels, out / groups, height, width)``.
     output_padding: how many elements to add at the end of an axis, less than the stride or the
-        dilation. Several lengths have a convolution of the input's length; this chooses one.
+        dilation. The convolution makes the input's length of several lengths; this chooses one.
 
     The other parameters are those of `conv2d`, and so are the errors.
     """

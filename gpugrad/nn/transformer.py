@@ -165,7 +165,7 @@ class TransformerEncoder(_Stack):
 
     encoder_layer: a `TransformerEncoderLayer`, or a module that is called in the same way.
     norm: applied to the result of the last layer.
-    enable_nested_tensor, mask_check: accepted as PyTorch does, and change nothing.
+    enable_nested_tensor, mask_check: arguments of PyTorch's that change nothing here.
     """
 
     def __init__(

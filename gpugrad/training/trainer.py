@@ -452,7 +452,7 @@ def _loss_and_metrics(loss, model, batch):
 class _Means:
     """Means of values by name, over samples.
 
-    The values are read only when the means are asked for, so that no step waits for a GPU.
+    This reads the values only when it is asked for the means, so that no step waits for a GPU.
     """
 
     def __init__(self, totals=()):
