@@ -654,10 +654,6 @@ class ParameterState:
     def __reduce__(self):  # a copy has arrays of its own, so it needs a new ``place`` and ``entry``
         return ParameterState, (self.array, self.arrays, self.counts, self.is_split)
 
-    @property
-    def step(self):
-        return self.counts[0]
-
     def update(self, optimizer, apply_single, grad, hyper):
         """Update this parameter alone: piece by piece, and if it has 16 bits, in float32."""
         counts = optimizer.next_counts(self.counts, *hyper)
