@@ -1,8 +1,8 @@
 """Calls that communicate with other processes, and are noted where `compile` records a function.
 
-A function that is recorded makes these calls, and its program makes them again. So the processes
-start the same collectives in the same order, whichever of them run the function as it is, record
-it, or replay it.
+While `compile` records a function, the function makes these calls, and later its program makes them
+again. So all processes start the same collectives in the same order, even if one of them runs the
+function as it is, another records it, and a third one replays it.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from typing import Any
 from .._thread_state import thread
 from .group import Pending, current
 
-# The collectives under way. Other processes may still write to their arrays, even if an error was
-# raised meanwhile.
+# This keeps alive the arrays of all collectives under way: even after an error in this process,
+# other processes may still write to them.
 _in_flight: dict[int, "Started"] = {}
 
 
@@ -39,7 +39,7 @@ class Started:
         _in_flight[id(self)] = self
         self.array = array
         self._args = args
-        self.var: Any = None  # what stands for it in a program that is recorded
+        self.var: Any = None  # the variable for it in a program that is being recorded
         self.pending = collective(*args)
 
     def wait(self) -> Any:
@@ -50,7 +50,7 @@ class Started:
 
 
 def poll(started: list[Started]) -> None:
-    """Give MPI the time to go on with collectives: it moves data only while it is called."""
+    """Let collectives go on: MPI makes progress only inside its calls."""
     for one in started:
         one.pending.test()
 

@@ -19,8 +19,8 @@ class Pending:
 class Group:
     """Processes that call the same collectives, in the same order; this one is a process alone.
 
-    Collectives take raw arrays that are contiguous. Each starts one and returns what to wait for;
-    until then the arrays must not be touched.
+    Collectives take raw arrays that are contiguous. Each method starts one and returns a `Pending`.
+    Nothing else may read or write the arrays before that has ended.
 
     rank: the number of this process, from 0 to ``size - 1``.
     local_rank: its number among those of the group on the same machine.
@@ -66,7 +66,8 @@ _current: Group | None = None
 def current() -> Group:
     """The group of all processes. Raises RuntimeError if there are several and none was installed.
 
-    Otherwise a program that forgets `gpugrad.distributed.init` would train several separate models.
+    Without this error, a program that forgets `gpugrad.distributed.init` would train several
+    separate models.
     """
     if _current is None:
         size, launcher = processes_launched()

@@ -6,6 +6,7 @@ import pickle
 import sys
 import time
 from array import array as numbers
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -45,8 +46,8 @@ class CollectiveError(RuntimeError):
 class _Request(Pending):
     """A collective that MPI has begun.
 
-    kept: what must not be freed before its end.
-    finish: called at its end, or None.
+    kept: the arrays of the collective, which stay alive until its end.
+    finish: a function to call at its end, or None.
     """
 
     def __init__(self, group, request, what, kept, finish=None):
@@ -103,15 +104,9 @@ class MPIGroup(Group):
         what = self._begin(f"all_reduce ({op})", array)
         if others := self._of_device(array):
             return others.all_reduce(array, op)
-        xp, half = backend_of[type(array)].xp, is_half(array.dtype)
-        target = xp.astype(array, xp.float32) if half else array  # MPI has no 16-bit floats
-
-        def finish():
-            if half:
-                array[...] = xp.astype(target, array.dtype)
-
+        target = _wide(array)
         request = self._comm.Iallreduce(MPI.IN_PLACE, target, _OPS[op])
-        return _Request(self, request, what, target, finish)
+        return _Request(self, request, what, target, partial(_round, target, array))
 
     def broadcast(self, array, root):
         what = self._begin(f"broadcast from {root}", array)
@@ -130,16 +125,9 @@ class MPIGroup(Group):
         what = self._begin("reduce_scatter", array)
         if others := self._of_device(array):
             return others.reduce_scatter(array, out)
-        xp, half = backend_of[type(array)].xp, is_half(array.dtype)
-        source = xp.astype(array, xp.float32) if half else array
-        target = source[0, ...].copy() if half else out
-
-        def finish():
-            if half:
-                out[...] = xp.astype(target, out.dtype)
-
+        source, target = _wide(array), _wide(out)
         request = self._comm.Ireduce_scatter_block(source, target, MPI.SUM)
-        return _Request(self, request, what, (source, target), finish)
+        return _Request(self, request, what, (source, target), partial(_round, target, out))
 
     def any_of(self, flags):
         what = self._begin("exchange of flags", flags)
@@ -248,10 +236,10 @@ class MPIGroup(Group):
         return message
 
     def _end_all(self, kind, error, trace):
-        """Show an error that nobody handles, with the rank, and end all processes.
+        """Show an error that the program does not handle, with the rank, and end all processes.
 
-        Otherwise the others would wait for this one. If several ranks fail at the same time, which
-        they do for an error in the program, only the first of them shows its error.
+        Otherwise the others would wait for this one. An error in the program makes all ranks fail
+        at the same time; then only the first of them shows its error.
         """
         try:
             for rank in self._others():
@@ -313,6 +301,18 @@ def _by_text(texts):
         ranks = [str(rank) for rank, other in enumerate(texts) if other == text]
         parts.append(f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}: {text}")
     return "; ".join(parts)
+
+
+def _wide(array):
+    """The array that MPI sums in place of ``array``: MPI has no 16-bit floats."""
+    xp = backend_of[type(array)].xp
+    return xp.astype(array, xp.float32) if is_half(array.dtype) else array
+
+
+def _round(wide, array):
+    """Write the sums in an array of `_wide` into ``array``."""
+    if wide is not array:
+        array[...] = backend_of[type(array)].xp.astype(wide, array.dtype)
 
 
 def _as_bytes(array):

@@ -132,8 +132,9 @@ def random_split(
 ) -> list[Subset]:
     """Split a data set at random into a `Subset` of each of these lengths.
 
-    lengths: ints that add up to the number of samples; or fractions that add up to 1. Their
-        numbers of samples are rounded down, and the first parts get one each of those left over.
+    lengths: ints that add up to the number of samples; or fractions that add up to 1, which give
+        numbers of samples that are rounded down. The first parts get one more each, until no sample
+        is left over.
     generator, seed: what the split depends on; by default the default generator.
 
     Raises ValueError for other lengths.

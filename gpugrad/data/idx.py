@@ -19,9 +19,9 @@ _CHUNK_SIZE = 1 << 20
 def read_idx(path: str | os.PathLike) -> Tensor:
     """The array in an IDX file, gzipped or not, as a tensor on the CPU with the file's dtype.
 
-    If a file is longer than its header says, this reads or decompresses only one byte more. Raises
+    This reads or decompresses at most one byte more than the file's header announces. Raises
     FileNotFoundError if there is no such file; ValueError if it is truncated, too long, or not an
-    IDX file, or if NumPy could not make its array.
+    IDX file, or if NumPy cannot make its array.
     """
     import gzip
     import zlib

@@ -9,11 +9,11 @@ device of the images. A `DataLoader` that prefetches calls it in its thread::
     augment = images.Compose([images.RandomCrop(28, padding=2), images.RandomHorizontalFlip()])
     loader = data.DataLoader(train, 64, shuffle=True, transform=augment, prefetch=2)
 
-In a `DataLoader`, what a random change does to a batch depends on the loader's seed, the epoch, the
-number of the batch, and the state of the change's ``generator``, if it has one, when the change was
-made. So a loop that continues in its middle, or in another process, gets the same batches. Outside
-a loader, the change draws from that generator; without one it makes its own, with a seed from the
-default generator. The same seed draws the same numbers on all devices.
+In a `DataLoader`, the random numbers for a batch depend on the loader's seed, the epoch and the
+number of the batch. If the change was made with a ``generator``, they also depend on the state that
+this had then. So a loop that continues in its middle, or in another process, gets the same batches.
+Outside a loader, the change draws from that generator; without one it makes its own, with a seed
+from the default generator. The same seed draws the same numbers on all devices.
 """
 
 import math

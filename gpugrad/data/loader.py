@@ -39,12 +39,12 @@ Batch = TypeVar("Batch")
 class DataLoader(Generic[Batch]):
     """Batches of a data set, ``(batch_size, ...)``; one pass is an epoch.
 
-    dataset: a `TensorDataset`, from which each batch is taken at once, as a tuple of tensors; or
-        any object with ``__len__`` and ``__getitem__(i)``, of whose samples ``collate_fn`` makes
-        batches. A `Subset` of a `TensorDataset` counts as one.
+    dataset: a `TensorDataset`, from which the loader takes each batch at once, as a tuple of
+        tensors; or any object with ``__len__`` and ``__getitem__(i)``, from whose samples
+        ``collate_fn`` makes batches. A `Subset` of a `TensorDataset` is treated like one.
     batch_size: the number of samples in every batch but the last, which has the rest. An
         empty data set has no batches.
-    shuffle: use a new order in each epoch, which depends only on ``seed`` and ``epoch``.
+    shuffle: whether each epoch has a new order, which depends only on ``seed`` and ``epoch``.
         Without it, the batches of a `TensorDataset` are views of its tensors, so that a write
         to ``batch.array`` changes the data set.
     sampler: an iterable of indices, such as a `WeightedRandomSampler`, in place of ``shuffle``.
@@ -53,22 +53,22 @@ class DataLoader(Generic[Batch]):
     collate_fn: a function of the list of a batch's samples that returns the batch, by default
         `default_collate`.
     transform: a function of the batch that returns the batch to use, such as those of
-        `gpugrad.data.images`. It runs before the batch is moved to ``device``. If it has a method
-        ``for_batch(epoch, number, seed)``, this gives the function for that batch of that
-        epoch, with random numbers that depend on these alone.
-    drop_last: leave out a last batch that is smaller than the others.
+        `gpugrad.data.images`. It runs before the loader moves the batch to ``device``. If it has a
+        method ``for_batch(epoch, number, seed)``, the loader calls this for each batch, and then
+        the function that it returns. Its random numbers should depend on these arguments alone.
+    drop_last: whether to leave out a last batch that is smaller than the others.
     seed: an int of at least 0; by default one from the default generator, which
         `gpugrad.manual_seed` seeds.
-    device: the device to move a batch's Tensors to; by default they stay where they are. A batch
-        for a CUDA device is copied while the program works on the previous one, through
+    device: the device to move a batch's Tensors to; by default they stay where they are. The loader
+        copies a batch to a CUDA device while the program works on the previous one, and has
         pinned memory for three batches.
     prefetch: how many batches to prepare ahead. A thread then reads the samples, makes batches of
         them and transforms these, in the same order. This pays off if reading waits for files, or
-        the transform runs for long in NumPy. Batches are then never views. An error is raised
-        where its batch would have come. Samples and transforms should be computed on the CPU, with
-        random numbers from a generator of their own.
+        the transform runs for long in NumPy. Batches are then never views. An error in the thread
+        is raised where its batch would have come. Samples and transforms should compute on the CPU,
+        with random numbers from a generator of their own.
 
-    epoch: the number of epochs begun; set it to begin with another.
+    epoch: the number of epochs that have begun; assign to it to continue with another epoch.
 
     An annotation can name the type of the batches, as in ``DataLoader[tuple[Tensor, ...]]``.
     """
@@ -182,7 +182,7 @@ class DataLoader(Generic[Batch]):
 
     @property
     def seed(self) -> int | None:
-        """What the order depends on besides the epoch; None if there is no seed."""
+        """The seed on which the order depends besides the epoch; None if there is none."""
         seeded = self._seeded()
         return None if seeded is None else seeded.seed
 
@@ -284,10 +284,10 @@ class DataLoader(Generic[Batch]):
                 recipes.close()
 
     def _recipes(self, epoch, start):
-        """Yield for each batch from ``start`` on what to read, and a function that makes it.
+        """Yield a recipe for each batch from number ``start`` on.
 
-        What to read is a list of pairs of an array and its rows. The function takes the list of
-        these rows, on the loader's device.
+        A recipe is a list of pairs of an array and the indices of its rows, and a function. The
+        function takes the list of these rows, on the loader's device, and returns the batch.
         """
         keys, order, lists = self._order(epoch, start)
         arrays, mapping = (None, None) if self.collate_fn else _arrays_and_rows(self.dataset)
@@ -311,11 +311,12 @@ class DataLoader(Generic[Batch]):
         return (self._recipe(epoch, i, batch) for i, batch in enumerate(batches, start))
 
     def _order(self, epoch, start):
-        """The samples of each batch of an epoch from ``start`` on, in one of two forms.
+        """The samples of each batch of an epoch from number ``start`` on.
 
-        For the library's own orders: slices, the order that they are slices of, as a tensor or None
-        for the order of the data set, and None. For any other sampler and for batch samplers: None,
-        None, and an iterator over lists of indices.
+        Returns ``(slices, order, lists)``. For the library's own samplers, each slice is a batch's
+        part of ``order``, a tensor, or of the data set if ``order`` is None; ``lists`` is None. For
+        batch samplers and all other samplers, ``lists`` is an iterator over lists of indices, and
+        the others are None.
         """
         sampler = self.sampler
         own = self.batch_sampler is None
@@ -336,7 +337,7 @@ class DataLoader(Generic[Batch]):
         return [slice(i, min(i + size, n)) for i in range(start * size, stop, size)], order, None
 
     def _recipe(self, epoch, number, batch):
-        """The recipe, see `_recipes`, of a batch that is there and has not been transformed."""
+        """The recipe, see `_recipes`, for a batch that is not transformed yet."""
         transform = self.transform
         if transform is not None:
             if hasattr(transform, "for_batch"):
@@ -370,7 +371,7 @@ class _Progress:
 
 
 def _check_others(others):
-    """Raise TypeError for other arguments, unless they are PyTorch's and switched off."""
+    """Raise TypeError for unknown arguments, but not for PyTorch's if they are switched off."""
     known = INSTEAD["DataLoader()"]
     for name, value in others.items():
         if name == "in_order" or (name in known and not value):
@@ -459,7 +460,7 @@ def _moved(batch, device, arrays):
 
 
 def _read_on_cpu(recipe):
-    """The recipe for the same batch that has copies of the rows that are on the CPU."""
+    """A recipe for the same batch, with copies of those rows that are on the CPU."""
     pairs, make = recipe
     read = []
     for array, rows in pairs:

@@ -5,7 +5,7 @@ from itertools import islice
 from operator import index
 from typing import Any, Generic, TypeVar
 
-from .._arguments import whole
+from .._arguments import require, whole
 from .._creation import arange, asarray
 from .._processes import current
 from .._tensor import Tensor
@@ -122,8 +122,8 @@ class WeightedRandomSampler(SeededSampler):
         remaining indices.
     generator, seed: as in `RandomSampler`.
 
-    Raises ValueError for other weights, and if without replacement there are fewer than
-    ``num_samples`` weights above 0.
+    Raises ValueError for other weights, and without replacement for fewer than ``num_samples``
+    weights above 0.
     """
 
     def __init__(
@@ -140,10 +140,8 @@ class WeightedRandomSampler(SeededSampler):
         self.num_samples = whole(f"{name}: num_samples", num_samples, 1)
         self.replacement = replacement
         values = self.weights.tolist() if self.weights.ndim == 1 else []
-        if not values or not all(0 <= w < float("inf") for w in values) or not any(values):
-            raise ValueError(
-                f"{name}: weights must be (n,), finite, at least 0 and not all 0, not {weights!r}"
-            )
+        fits = any(values) and all(0 <= w < float("inf") for w in values)
+        require(fits, f"{name}: weights must be (n,), finite, at least 0 and not all 0", weights)
         possible = sum(w > 0 for w in values)
         if not replacement and possible < self.num_samples:
             raise ValueError(
@@ -229,9 +227,9 @@ class DistributedSampler(SeededSampler):
 class DistributedBatchSampler(BatchSampler):
     """For one of several processes, its part of each batch of ``batch_size`` indices.
 
-    Together the processes have the batches of `BatchSampler`, so that but for rounding, training
-    does not depend on the number of processes. All have the same number of batches; the lengths
-    of the parts of a batch differ by at most one, and a part may be empty.
+    Together the processes have the batches of `BatchSampler`. Apart from rounding, training
+    therefore does not depend on the number of processes. All processes have the same number of
+    batches; the lengths of the parts of a batch differ by at most one, and a part may be empty.
 
     sampler: the indices of all processes, which must be in the same order in each of them: pass a
         ``seed`` to a `RandomSampler`.

@@ -26,11 +26,11 @@ def init(timeout: float = 60.0, *, check: bool = False) -> None:
     processes, and so does a process that ends while others need it.
 
     timeout: for how many seconds to wait for the others, here and in each collective. Then an error
-        says what each rank waits for, and which ranks do not answer. Give more if one of them may
+        says what each rank waits for, and which ranks do not answer. Give more time if one rank may
         work alone for longer than that.
-    check: before each collective, compare what the ranks are about to do. If the order, shapes or
-        dtypes differ, an error names the ranks. Each collective then takes longer. Without it,
-        such processes may get wrong values.
+    check: whether to compare, before each collective, what the ranks are about to do. If the order,
+        shapes or dtypes differ, an error names the ranks. Each collective then takes longer.
+        Without the check, such processes may get wrong values.
 
     Raises ImportError if mpi4py or an MPI is missing, and RuntimeError if the processes do not find
     each other by MPI, such as those of ``torchrun``.
@@ -176,11 +176,11 @@ def _check_numbers(name, x):
 
 
 def _run(name, tree, *args, shape_of=None, check=lambda x: None):
-    """Start a collective of `Group` for each tensor of a tree, then wait; the tree of the results.
+    """Start a collective of `Group` for each tensor of a tree; wait, and return the results' tree.
 
-    args: what the collective takes besides the array, which it overwrites.
-    shape_of: the shape of its result, as a function of the array's shape; None for a collective
-        that overwrites the array.
+    args: the collective's arguments after the array.
+    shape_of: a function from the array's shape to that of the result; None for a collective that
+        overwrites the array.
     check: ``check(x)`` raises an error for a tensor that the collective does not take.
     """
     leaves, structure = flatten(tree)

@@ -42,26 +42,27 @@ class DataParallel(Module):
     in all processes. If each process has an equal part of the batch and the loss is a mean, this is
     the gradient of the whole batch. It is the same bits in all processes and from run to run.
 
-    The loss must reach at least one of the parameters in each process. Those that it reaches in no
-    process keep their ``grad``, which is usually None; those that it reaches in some count as 0 in
-    the others. Freeze parameters before they are wrapped. Buffers, such as the running
-    statistics of batch normalization, differ between the processes afterwards; see
-    `gpugrad.nn.SyncBatchNorm`. The names in `state_dict` are those of ``module``.
+    The loss must reach at least one of the parameters in each process. If it reaches a parameter in
+    some processes only, the others count as having a gradient of 0. If it reaches a parameter in no
+    process, this keeps its ``grad``, which is usually None. Freeze parameters before you wrap the
+    module. Buffers, such as the running statistics of batch normalization, differ between the
+    processes afterwards; see `gpugrad.nn.SyncBatchNorm`. The names in `state_dict` are those of
+    ``module``.
 
-    bucket_bytes: gradients are reduced as soon as this many bytes of them are complete, by
+    bucket_bytes: a reduction begins as soon as this many bytes of gradients are complete, by
         default 4 MiB on the CPU and 25 MiB on CUDA devices. Smaller buckets begin earlier, larger
         ones have less overhead.
     sum_dtype: the dtype to sum in, such as float32 for a model in float16. By default it is the
-        gradients' own, except that the CPU sums 16-bit gradients in float32. Gradients are divided
-        by the number of processes before they are summed.
+        gradients' own, except that the CPU sums 16-bit gradients in float32. Each process divides
+        its gradients by the number of processes before the sum.
 
     With one process, and in copies, this only calls ``module``. Raises ValueError if the models
     differ in shapes or dtypes; backward raises RuntimeError under ``create_graph``.
 
-    In compiled functions, gradients are averaged while backward goes on, too, and have the same
-    bits. The processes may record a function in different calls. A program is for certain
-    parameters that the loss reaches in any process; if they change in other processes only, the
-    call raises RuntimeError before it writes to a parameter.
+    Compiled functions also average gradients while backward goes on, and get the same bits. The
+    processes may record a function in different calls. A program fits only the parameters that the
+    loss reached in any process when it was recorded. If the loss reaches others, but in other
+    processes only, the call raises RuntimeError before it writes to a parameter.
     """
 
     @explains_arguments
@@ -197,7 +198,7 @@ def _start_exchange(flags):
 
 
 class _Exchange:
-    """Ends an exchange of flags; a recorded program is for the outcome of the first call only.
+    """Ends an exchange of flags. Later calls, by a program, must have the flags of the first call.
 
     flags: whether each parameter has a gradient in any process; None before the first call.
     """
@@ -237,7 +238,7 @@ class _Reducer(Listener):
         self._pass = None
 
     def listen_to_all(self):
-        """Listen to the leaves of all parameters; freezing one meanwhile gave it a new leaf."""
+        """Listen to the leaves of all parameters. A parameter that was frozen has a new leaf."""
         for p in self.tensors:
             leaf = p.node
             if leaf is not None and (leaf.watch is None or leaf.watch.listener is not self):
@@ -328,7 +329,7 @@ class _Reducer(Listener):
     def _finish(self):
         """Wait for all reductions, and set the gradients."""
         now = self._pass
-        now.waited_for.clear()  # backward did not reach them after all
+        now.waited_for.clear()  # backward has not reached these parameters after all
         self._start_full_buckets()
         exchange = _Exchange([p.shape for p in self.tensors], self.mode)
         communicate(exchange, now.flags)

@@ -22,9 +22,9 @@ class ShardedOptimizer(Optimizer):
         model = distributed.DataParallel(model)
         optimizer = distributed.ShardedOptimizer(optim.Adam(model.parameters(), lr=1e-3))
 
-    Each process updates some of the parameters, so that it keeps only their state, and then gets
-    the others from the processes that updated them. All processes must have the same gradients, as
-    with `DataParallel`; the parameters become those that ``optimizer`` alone would give them.
+    Each process updates some of the parameters, keeps only their state, and then gets the other
+    parameters from the processes that updated these. All processes must have the same gradients, as
+    with `DataParallel`; the parameters get the values that ``optimizer`` alone would give them.
     Schedulers, `gpugrad.compile` and `gpugrad.training.Trainer` take it as any other optimizer.
 
     optimizer: the optimizer that makes the updates, new, and of all parameters.

@@ -1,9 +1,9 @@
 """Activations: functions of `gpugrad.nn.functional`, and the layers that apply them."""
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
-from .._arguments import one_of, whole
+from .._arguments import one_of, require, whole
 from .._creation import full
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
@@ -25,7 +25,7 @@ from ..ops.neural import relu, sigmoid
 from ..ops.neural import softmax as _softmax
 from ..ops.transcendental import tanh
 from ..random import Generator
-from .common import generator_for
+from .common import Place, generator_for
 from .function_layer import FunctionLayer
 from .module import Module, Parameter
 
@@ -127,8 +127,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
     Raises ValueError if ``lambd`` is negative.
     """
-    if lambd < 0:
-        raise ValueError(f"softshrink: lambd must be at least 0, not {lambd}")
+    require(lambd >= 0, "softshrink: lambd must be at least 0", lambd)
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0.0))
 
 
@@ -233,17 +232,10 @@ class PReLU(Module):
 
     _shown = ("num_parameters=",)
 
-    def __init__(
-        self,
-        num_parameters: int = 1,
-        init: float = 0.25,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-    ) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, **place: Unpack[Place]) -> None:
         self.num_parameters = whole("PReLU: num_parameters", num_parameters, 1)
         self.init = init
-        self.weight = Parameter(full(self.num_parameters, float(init), dtype=dtype, device=device))
+        self.weight = Parameter(full(self.num_parameters, float(init), **place))
 
     def forward(self, input: Tensor) -> Tensor:
         return prelu(input, self.weight)

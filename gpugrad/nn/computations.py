@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from .._arguments import is_floating, one_of
+from .._arguments import is_floating, one_of, require
 from .._batched import behind, levels_now, levels_of, lifted, physical
 from .._creation import asarray
 from .._draws import is_repeated
@@ -114,14 +114,13 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     padding_idx: a row that gets no gradient; negative counts from the end.
 
     Raises TypeError for indices that are not integers, and ValueError for a ``padding_idx`` that is
-    not a row. An index that is out of range is the array
-    library's error where finding it does not wait for a device; negative ones count from the end.
+    not a row. Negative indices count from the end. An index out of range raises the array library's
+    error, unless the check would have to wait for a device.
     """
     input = asarray(input)
     if not isdtype(input.dtype, "integral"):
         raise TypeError(f"embedding: the indices must be integers, not {input.dtype}")
-    if weight.ndim != 2:
-        raise ValueError(f"embedding: weight must have shape (rows, d), not {weight.shape}")
+    require(weight.ndim == 2, "embedding: weight must have shape (rows, d)", weight.shape)
     rows = weight.shape[0]
     padding_idx = padding_row("embedding", padding_idx, rows)
     shape = (*input.shape, weight.shape[1])
@@ -155,7 +154,7 @@ def embedding_bag(
     include_last_offset: whether ``offsets`` has one number more, where the last bag ends.
     padding_idx: a row that counts in no bag; negative counts from the end.
 
-    With ``"max"`` and ``offsets``, a device is waited for, to find the longest bag.
+    With ``"max"`` and ``offsets``, the function waits for the device, to find the longest bag.
     Raises ValueError for shapes that do not fit; for the other errors see `embedding`.
     """
     one_of("embedding_bag: mode", mode, ("sum", "mean", "max"))
@@ -203,7 +202,7 @@ def embedding_bag(
 
 
 def _checked_offsets(offsets, n, include_last_offset):
-    """The places where bags begin among n indices; raises ValueError if it can see a wrong one."""
+    """The places where bags begin among n indices; ValueError for wrong ones on the CPU."""
     if not isdtype(offsets.dtype, "integral") or offsets.ndim != 1:
         given = f"{offsets.dtype} {offsets.shape}"
         raise TypeError(f"embedding_bag: offsets must be integers of one axis, not {given}")
@@ -240,8 +239,8 @@ def dropout(
     generator: its next `key` decides which elements to zero; by default the generator of the
         input's device.
 
-    The same seed drops the same elements on every device. Nothing as large as ``input`` is kept
-    for backward. Inside `vmap` each example gets its own mask. Raises TypeError unless
+    The same seed drops the same elements on every device. For backward the op keeps nothing as
+    large as ``input``. Inside `vmap` each example gets its own mask. Raises TypeError unless
     ``input`` is floating.
     """
     _check_dropout("dropout", input, p)
@@ -315,8 +314,8 @@ def scaled_dot_product_attention(
     dropout_p: the probability with which each weight is dropped, also in evaluation.
     is_causal: whether query i may use only the keys up to i; then there can be no mask.
     scale: by default ``1 / sqrt(d)``.
-    enable_gqa: grouped queries: the third last axis of the query, the heads, may be a multiple of
-        that of key and value, whose heads are each used for several of the query's in a row.
+    enable_gqa: whether several heads of the query, one after the other, share a head of key and
+        value. Axis -3 is that of the heads, and the query has a multiple of the others' heads.
     generator: as for `dropout`.
 
     Raises ValueError for shapes that do not fit, and TypeError for a mask of another dtype.
@@ -465,12 +464,11 @@ def instance_norm(
         `batch_norm` does. If False, normalize by the running statistics.
 
     For `checkpoint` and `vmap` see `batch_norm`. Raises ValueError for shapes that do not fit, for
-    running statistics that are missing if they are to be used, and for a single element per
-    channel with ``use_input_stats``.
+    missing running statistics without ``use_input_stats``, and for a single element per channel
+    with it.
     """
     shape = input.shape
-    if len(shape) < 3:
-        raise ValueError(f"instance_norm: the input must be (n, channels, ...), not {shape}")
+    require(len(shape) > 2, "instance_norm: the input must be (n, channels, ...)", shape)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise ValueError(
@@ -512,11 +510,11 @@ def batch_norm(
         statistics, if given: ``running = (1 - momentum) * running + momentum * statistic``,
         with the unbiased variance. If False, normalize by the running statistics.
 
-    When `checkpoint` recomputes a call, the running statistics are not updated again. Inside
-    `vmap` the statistics differ between examples, so a running mean shared by all cannot follow
-    them: give each example its own, or None. Raises ValueError for shared running statistics
-    inside `vmap`, for shapes that do not fit, for running statistics that are missing without
-    ``training``, and for a single element per channel in training.
+    If `checkpoint` computes a call again, this does not update the running statistics again.
+    Inside `vmap` the statistics differ between examples, so a running mean shared by all cannot
+    follow them: give each example its own, or None. Raises ValueError for shared running statistics
+    inside `vmap`, for shapes that do not fit, for missing running statistics without ``training``,
+    and for a single element per channel in training.
     """
     return _counted_batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, None
@@ -528,8 +526,7 @@ def _counted_batch_norm(
 ):
     """`batch_norm` that adds 1 to the tensor ``batches`` when it updates the statistics."""
     shape = input.shape
-    if len(shape) < 2:
-        raise ValueError(f"batch_norm: the input must be (n, channels, ...), not {shape}")
+    require(len(shape) > 1, "batch_norm: the input must be (n, channels, ...)", shape)
     channels = shape[1]
     names = "running_mean", "running_var", "weight", "bias"
     for name, x in zip(names, (running_mean, running_var, weight, bias), strict=True):
@@ -585,8 +582,8 @@ def _track(running, statistics, factors, momentum, name="batch_norm", batches=No
 def _track_by_one_kernel(steps, kept, batches):
     """Update running statistics by one kernel, if the backend has one; returns whether it did.
 
-    Memory that something else can see is not overwritten but replaced by a copy. The bits are those
-    of `_track`, so that a program, which always copies, has those of its function.
+    If something else can see the memory of a statistic, the statistic gets a new array. The results
+    have the same bits as those of `_track`, which compiled functions use.
     """
     running, statistics, shares = zip(*steps, strict=True)
     written = [*running, batches] if batches is not None else [*running]

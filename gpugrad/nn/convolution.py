@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from .._arguments import one_of, whole
 from .._tensor import Tensor
@@ -10,8 +10,7 @@ from ..backends import check_convolution, check_convolution_input, counts_of_win
 from ..ops.convolution import convolution, convolution_input
 from ..ops.manipulation import reshape
 from ..ops.windows import add_windows, sliding_windows
-from ..random import Generator
-from .common import LENGTHS, Ints, check_axes, check_shape, per_axis, with_examples
+from .common import LENGTHS, Drawn, Ints, check_axes, check_shape, per_axis, with_examples
 from .function_layer import FunctionLayer, OfAxes, for_axes
 from .init import uniform_parameters
 from .padding import MODES, pad
@@ -105,7 +104,7 @@ def _convolve_transposed(
 
     weight: the filters, ``(channels, out / groups, height, width)``.
     output_padding: how many elements to add at the end of an axis, less than the stride or the
-        dilation. Several lengths have a convolution of the input's length; this chooses one.
+        dilation. The convolution makes the input's length of several lengths; this chooses one.
 
     The other parameters are those of `conv2d`, and so are the errors.
     """
@@ -233,10 +232,7 @@ class _Convolution(OfAxes):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
+        **place: Unpack[Drawn],
     ) -> None:
         name, n = type(self).__name__, self.axes
         self.in_channels = whole(f"{name}: in_channels", in_channels, 1)
@@ -264,7 +260,7 @@ class _Convolution(OfAxes):
             first, second = in_channels, out_channels // groups
         # PyTorch's choice, kaiming_uniform_ with a=sqrt(5), gives the same bound.
         bound = 1 / math.sqrt(second * math.prod(self.kernel_size))
-        parameter = uniform_parameters(bound, dtype, device, generator)
+        parameter = uniform_parameters(bound, **place)
         self.weight = parameter(first, second, *self.kernel_size)
         self.bias = parameter(out_channels) if bias else None
 
@@ -320,15 +316,11 @@ class _ConvTranspose(_Convolution):
         bias: bool = True,
         dilation: Ints = 1,
         padding_mode: str = "zeros",
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
+        **place: Unpack[Drawn],
     ) -> None:
         shape = in_channels, out_channels, kernel_size
         options: Any = stride, padding, dilation, groups, bias, padding_mode
-        given: Any = {"dtype": dtype, "device": device, "generator": generator}
-        super().__init__(*shape, *options, **given)
+        super().__init__(*shape, *options, **place)
         name = f"{type(self).__name__}: output_padding"
         self.output_padding = per_axis(name, output_padding, self.axes, 0)
 

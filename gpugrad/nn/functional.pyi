@@ -220,7 +220,7 @@ def conv_transpose2d(
 
     weight: the filters, ``(channels, out / groups, height, width)``.
     output_padding: how many elements to add at the end of an axis, less than the stride or the
-        dilation. Several lengths have a convolution of the input's length; this chooses one.
+        dilation. The convolution makes the input's length of several lengths; this chooses one.
 
     The other parameters are those of `conv2d`, and so are the errors.
     """
@@ -289,8 +289,8 @@ def lp_pool2d(
     """The norm of each window, ``sum(x**p)**(1/p)`` with the power ``p``, ``norm_type``;
     for ``inf`` the largest absolute value.
 
-    Where the sum is 0, the gradient is 0. A window that ``ceil_mode`` lets reach beyond the end has
-    the sum of its mean times its size. All else is as in `max_pool2d`.
+    Where the sum is 0, the gradient is 0. If ``ceil_mode`` lets a window reach beyond the end, its
+    sum is the mean of its elements times the size of a window. All else is as in `max_pool2d`.
     """
 
 def lp_pool3d(

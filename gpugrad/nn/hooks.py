@@ -6,7 +6,7 @@ pays nothing for them.
 """
 
 import operator
-from functools import wraps
+from functools import update_wrapper, wraps
 from types import SimpleNamespace
 
 from .._batched import equally
@@ -46,32 +46,26 @@ def _hooked_class(kind):
     if "_with_hooks" in vars(kind):
         return kind._with_hooks
 
-    @wraps(kind.__call__)
-    def __call__(self, *args, **kwargs):
-        hooks = vars(self).get("_hooks")
-        if hooks is None:  # another thread has just removed them
-            return kind.__call__(self, *args, **kwargs)
-        return _call(kind, self, hooks, args, kwargs)
+    class Hooked(kind):
+        __slots__ = ()
 
-    def __reduce_ex__(self, protocol):
-        # Copies have no hooks, so they get the original class.
-        plain = object.__new__(kind)
-        vars(plain).update({name: x for name, x in vars(self).items() if name != "_hooks"})
-        function, args, *rest = plain.__reduce_ex__(protocol)
-        # Called through `operator.call`, because pickle wants `__newobj__` to make `type(self)`.
-        return (operator.call, (function, *args), *rest)
+        @wraps(kind.__call__)
+        def __call__(self, *args, **kwargs):
+            hooks = vars(self).get("_hooks")
+            if hooks is None:  # another thread has just removed them
+                return kind.__call__(self, *args, **kwargs)
+            return _call(kind, self, hooks, args, kwargs)
 
-    namespace = {
-        "__call__": __call__,
-        "__doc__": kind.__doc__,
-        "__module__": kind.__module__,
-        "__qualname__": kind.__qualname__,
-        "__reduce_ex__": __reduce_ex__,
-        "__slots__": (),
-    }
-    own = kind._with_hooks = type(kind)(kind.__name__, (kind,), namespace)
-    own._with_hooks = own
-    return own
+        def __reduce_ex__(self, protocol):
+            # Copies have no hooks, so they get the original class.
+            plain = object.__new__(kind)
+            vars(plain).update({name: x for name, x in vars(self).items() if name != "_hooks"})
+            function, args, *rest = plain.__reduce_ex__(protocol)
+            # `operator.call` makes it, because pickle wants `__newobj__` to make `type(self)`.
+            return (operator.call, (function, *args), *rest)
+
+    kind._with_hooks = Hooked._with_hooks = update_wrapper(Hooked, kind, updated=())
+    return Hooked
 
 
 def _call(kind, module, hooks, args, kwargs):
@@ -129,15 +123,16 @@ class _Passage:
         return args
 
     def leave(self, output):
-        several = isinstance(output, (tuple, list))
-        if not several and not isinstance(output, Tensor):
+        is_sequence = isinstance(output, (tuple, list))
+        if not is_sequence and not isinstance(output, Tensor):
             raise TypeError(
                 f"register_full_backward_hook: {type(self.module).__name__}.forward must return a "
                 f"Tensor or a sequence of them, not a {type(output).__name__}; register the hook "
                 f"with a module inside it"
             )
-        passed, self.outputs = _through_node(output if several else (output,), self._at_outputs)
-        if not several:
+        outputs = output if is_sequence else (output,)
+        passed, self.outputs = _through_node(outputs, self._at_outputs)
+        if not is_sequence:
             return passed[0]
         named = getattr(type(output), "_make", type(output))
         return named(passed)

@@ -1,9 +1,9 @@
 """Initial values of parameters, written in place; each function returns its tensor.
 
-Bounds and standard deviations are chosen so that variances stay about the same from layer to
-layer, after Glorot and Bengio (2010) in the ``xavier`` functions and He et al. (2015) in the
-``kaiming`` functions. Weights are ``(out, in, ...)``. Random numbers come from ``generator``, by
-default the default generator of the tensor's device.
+The ``xavier`` functions (Glorot and Bengio 2010) and the ``kaiming`` functions (He et al. 2015)
+choose bounds and standard deviations for which variances stay about the same from layer to layer.
+Weights are ``(out, in, ...)``. Random numbers come from ``generator``, by default the default
+generator of the tensor's device.
 
 All raise TypeError for a tensor that is not floating, and ValueError for the result of an op.
 """
@@ -213,7 +213,11 @@ def draw(like: Tensor, generator: Generator | None, kind: str, **keywords: Any) 
 
 
 def uniform_parameters(
-    bound: float, dtype: Any, device: str | None, generator: Generator | None
+    bound: float,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    generator: Generator | None = None,
 ) -> Callable[..., Parameter]:
     """Make parameters of a shape, with elements from the uniform distribution within ``bound``."""
     source = generator or default_generator(device)

@@ -1,7 +1,7 @@
 """Losses: functions of `gpugrad.nn.functional`, and the modules that apply them.
 
-The ``reduction`` of all is ``"mean"`` or ``"sum"`` over the losses, or ``"none"``. Except where
-it says otherwise, input and target must have the same shape: nothing is broadcast.
+All losses take a ``reduction``: ``"mean"`` or ``"sum"`` over the losses, or ``"none"``. If a
+docstring does not say otherwise, input and target must have the same shape: nothing is broadcast.
 """
 
 import math
@@ -74,7 +74,7 @@ def _weighted_mean(name, input, losses, weight, reduction):
     _check_shapes(name, input, weight=weight)
     weight = asarray(weight)
     losses = _reduced(name, losses * weight, reduction)
-    # A quotient of means, because in float16 the sums could overflow.
+    # This divides means, because in float16 the sums could overflow.
     return losses / weight.mean() if reduction == "mean" else losses
 
 
@@ -155,13 +155,13 @@ def cross_entropy(
     target: integer labels, ``(n, ...)`` or ``()``; or floating probabilities of the
         classes, with the shape of ``input``.
     weight: ``(classes,)``, factors of the classes' losses; by default 1.
-    ignore_index: a label that gives a loss of 0 and does not count in the mean. Labels only.
+    ignore_index: for targets of labels, one that gives a loss of 0 and does not count in the mean.
     reduction: ``"mean"`` or ``"sum"`` over the losses, or ``"none"``. For labels the mean is
         weighted: the sum divided by the sum of the labels' weights. Without any it is nan.
     label_smoothing: the share of the target, from 0 to 1, that is spread evenly over all classes.
 
     Raises ValueError if the shapes do not fit, and IndexError for a label that is not a class.
-    On a GPU labels are not checked, because that would wait for the device; see
+    On a GPU this does not check labels, because it would have to wait for the device; see
     `gpugrad.one_hot`.
     """
     of_labels = not _is_floating(target)
@@ -271,7 +271,7 @@ def _label_losses(log_p, target, weight, ignore_index, reduction, label_smoothin
         return losses
     if reduction == "sum":
         return losses.sum()
-    # A quotient of means, because in float16 the sums could overflow.
+    # This divides means, because in float16 the sums could overflow.
     return losses.mean() / where(counted, weights, 0.0).astype(losses.dtype).mean()
 
 

@@ -75,8 +75,8 @@ def multi_margin_loss(
     target: labels, ``(n,)`` or ``()``.
     weight: of the classes, ``(classes,)``; the loss of an example has that of its label.
 
-    Raises ValueError for shapes that do not fit, and IndexError for a label that is no class, where
-    finding it does not wait for a device.
+    Raises ValueError for shapes that do not fit, and on the CPU IndexError for a label that is no
+    class. On other devices the check would have to wait.
     """
     name = "multi_margin_loss"
     labels = _labels(name, input, target, input.shape[:-1], 0)
@@ -98,8 +98,8 @@ def multilabel_margin_loss(input: Tensor, target: Any, *, reduction: str = "mean
     input: ``(n, classes)`` or ``(classes,)``.
     target: of the input's shape; the labels of an example come first, and a -1 ends them.
 
-    Raises ValueError for shapes that do not fit, and IndexError for a label that is no class, where
-    finding it does not wait for a device.
+    Raises ValueError for shapes that do not fit, and on the CPU IndexError for a label that is no
+    class. On other devices the check would have to wait.
     """
     labels = _labels("multilabel_margin_loss", input, target, input.shape, -1)
     classes = arange(input.shape[-1], device=input.device)

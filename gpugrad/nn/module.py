@@ -18,6 +18,7 @@ from ..backends import backend_of
 from ..backends.placement import placed_like
 from . import hooks
 from .changes import changes
+from .common import with_members
 
 
 class Parameter(Tensor):
@@ -59,10 +60,10 @@ class Module:
     """Base class of layers and models: subclass it and define ``forward``.
 
     Attributes that are a `Parameter` or a `Module` belong to the model under the attribute's
-    name, and so do tensors given to `register_buffer`. They are found by looking at the
-    instance, so ``super().__init__()`` need not be called. A list or dict of modules or parameters
-    hides them, and raises TypeError where they would be missed, as in `parameters`: use
-    `ModuleList`, `ModuleDict` or `ParameterList`. A tuple keeps modules out on purpose.
+    name, and so do tensors given to `register_buffer`. The methods find them by looking at the
+    instance, so ``super().__init__()`` need not be called. A list or dict hides its modules or
+    parameters, so that methods such as `parameters` raise TypeError: use `ModuleList`, `ModuleDict`
+    or `ParameterList`. A tuple keeps modules out on purpose.
 
     Calling a module calls the ``forward`` that its class was defined with, or the class's own
     ``__call__``. A ``forward`` set on an instance afterwards is not called.
@@ -72,9 +73,9 @@ class Module:
 
     training = True
     _buffer_names: Mapping[str, bool] = {}  # name: whether it is persistent
-    # The attributes that the repr shows, with their names if they end in "=", and those that it
-    # shows only if they, or members of a tuple, differ from a value. Of a bias it shows whether
-    # there is one.
+    # The repr shows these attributes, with their names if they end in "=". It shows the second ones
+    # only if they, or members of a tuple, differ from a value. Of a bias it shows whether there is
+    # one.
     _shown: tuple[str, ...] = ()
     _shown_unless: ClassVar[Mapping[str, Any]] = {}
 
@@ -96,7 +97,7 @@ class Module:
         if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:
             cls.__call__ = cls.forward  # type: ignore[assignment, method-assign]
         if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
-            set_constructor(cls, explains_arguments(cls.__init__))
+            set_constructor(cls, explains_arguments(with_members(cls.__init__)))
 
     if not TYPE_CHECKING:
 
@@ -106,7 +107,7 @@ class Module:
             return super().__getattribute__(name)  # raises Python's own error
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Another value would still be used in forward, but training and state_dict would miss it.
+        # Forward would still use another value, but optimizers and state_dict would not see it.
         if isinstance(vars(self).get(name), Parameter) and not isinstance(value, Parameter | None):
             raise TypeError(
                 f"{type(self).__name__}.{name} is a Parameter, and can be replaced by another or "
@@ -334,8 +335,8 @@ class Module:
             returned.
 
         Raises TypeError if ``state`` is not a dict, and ValueError with a list of the names
-        that are missing or unexpected and of shapes and kinds of dtype that do not fit. After
-        an error nothing has changed.
+        that are missing or unexpected and of shapes and kinds of dtype that do not fit. An
+        error leaves the module as it was.
         """
         if not isinstance(state, Mapping):
             raise TypeError(
@@ -409,7 +410,7 @@ class Module:
             that get none. The hook's result, unless None, replaces it.
         grad_output: a tuple with the gradient of each output.
 
-        The hook is called once the gradients of the arguments are known or, if no argument
+        Backward calls the hook once it knows the gradients of the arguments or, if no argument
         requires grad, those of the outputs. ``forward`` must return a Tensor or a sequence of
         Tensors. Inside `vmap` the gradients may be those of all examples at once, along a
         first axis. For the rest see `register_forward_pre_hook`.
@@ -500,8 +501,8 @@ _ALONE = _references(wrap(object(), None))  # the count where only the tensor ha
 def _check_nothing_hidden(module, known):
     """Raise TypeError if a list or dict of ``module`` holds modules that are not among ``known``.
 
-    ``known`` is keyed by id. Only the first item decides whether a list is one of modules, so that
-    long lists of other things take no time.
+    The keys of ``known`` are ids. Only the first item decides whether a list is one of modules, so
+    that long lists of other things take no time.
     """
     for name, value in vars(module).items():
         first = next(_items(value), None) if type(value) in (list, dict) else None

@@ -160,8 +160,8 @@ def _lp_pool(
     """The norm of each window, ``sum(x**p)**(1/p)`` with the power ``p``, ``norm_type``;
     for ``inf`` the largest absolute value.
 
-    Where the sum is 0, the gradient is 0. A window that ``ceil_mode`` lets reach beyond the end has
-    the sum of its mean times its size. All else is as in `max_pool2d`.
+    Where the sum is 0, the gradient is 0. If ``ceil_mode`` lets a window reach beyond the end, its
+    sum is the mean of its elements times the size of a window. All else is as in `max_pool2d`.
     """
     if norm_type == math.inf:
         return _max_pool(name, n, abs(input), kernel_size, stride, ceil_mode=ceil_mode)

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from .._arguments import one_of, whole
 from .._tensor import Tensor
@@ -10,10 +10,9 @@ from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, 
 from ..ops.neural import linear
 from ..ops.products import matmul
 from ..ops.recurrent import gru, lstm, rnn
-from ..random import Generator
 from . import functional
-from .common import check_probability, check_shape, created
-from .layers import _uniform as uniform_parameters
+from .common import Drawn, check_probability, check_shape, created
+from .init import uniform_parameters
 from .module import Module, Parameter
 
 _NONLINEARITIES = "tanh", "relu"
@@ -45,10 +44,7 @@ class _Recurrent(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
+        **place: Unpack[Drawn],
     ) -> None:
         name = type(self).__name__
         self.input_size = whole(f"{name}: input_size", input_size, 1)
@@ -69,7 +65,7 @@ class _Recurrent(Module):
                 f"between layers",
                 stacklevel=4,  # the caller of the constructor, which `explains_arguments` wraps
             )
-        parameter = uniform_parameters(1 / math.sqrt(hidden_size), dtype, device, generator)
+        parameter = uniform_parameters(1 / math.sqrt(hidden_size), **place)
         rows, columns = self.gates * hidden_size, self.proj_size or hidden_size
         for layer, suffix in self._layers_and_directions():
             features = columns * (1 + bidirectional) if layer else input_size
@@ -88,6 +84,10 @@ class _Recurrent(Module):
     def _run(self, x, w_ih, w_hh, b_ih, b_hh, w_hr, states, reverse):
         """One layer in one direction: its outputs, and its states after the last step."""
         raise NotImplementedError
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        out, (h,) = self._all_layers(input, [hx])
+        return out, h
 
     def _all_layers(self, input, states):
         """The outputs of the last layer, and each of the final states of all layers.
@@ -198,23 +198,15 @@ class RNN(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
+        **place: Unpack[Drawn],
     ) -> None:
         self.nonlinearity = one_of("RNN: nonlinearity", nonlinearity, _NONLINEARITIES)
         layout: Any = bias, batch_first, dropout, bidirectional
-        given: Any = {"dtype": dtype, "device": device, "generator": generator}
-        super().__init__(input_size, hidden_size, num_layers, *layout, **given)
+        super().__init__(input_size, hidden_size, num_layers, *layout, **place)
 
     def _run(self, x, w_ih, w_hh, b_ih, b_hh, w_hr, states, reverse):
         options = {"nonlinearity": self.nonlinearity, "reverse": reverse}
         return rnn(x, w_ih, w_hh, b_ih, b_hh, *states, **options)
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        out, (h,) = self._all_layers(input, [hx])
-        return out, h
 
 
 class LSTM(_Recurrent):
@@ -249,7 +241,7 @@ class LSTM(_Recurrent):
         out = linear(out, w_hr)
         return out, out[0 if reverse else -1, ...], c
 
-    def forward(
+    def forward(  # type: ignore[override]
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         out, (h, c) = self._all_layers(input, _two_states("LSTM", hx))
@@ -275,10 +267,6 @@ class GRU(_Recurrent):
     def _run(self, x, w_ih, w_hh, b_ih, b_hh, w_hr, states, reverse):
         return gru(x, w_ih, w_hh, b_ih, b_hh, *states, reverse=reverse)
 
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        out, (h,) = self._all_layers(input, [hx])
-        return out, h
-
 
 class _Cell(Module):
     """One step of a recurrent layer."""
@@ -290,20 +278,13 @@ class _Cell(Module):
     _shown_unless: ClassVar[dict[str, Any]] = {"bias": True}
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
+        self, input_size: int, hidden_size: int, bias: bool = True, **place: Unpack[Drawn]
     ) -> None:
         name = type(self).__name__
         self.input_size = whole(f"{name}: input_size", input_size, 1)
         self.hidden_size = whole(f"{name}: hidden_size", hidden_size, 1)
         self.bias = bias
-        parameter = uniform_parameters(1 / math.sqrt(hidden_size), dtype, device, generator)
+        parameter = uniform_parameters(1 / math.sqrt(hidden_size), **place)
         rows = self.gates * hidden_size
         self.weight_ih = parameter(rows, input_size)
         self.weight_hh = parameter(rows, hidden_size)
@@ -349,15 +330,10 @@ class RNNCell(_Cell):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
+        **place: Unpack[Drawn],
     ) -> None:
         self.nonlinearity = one_of("RNNCell: nonlinearity", nonlinearity, _NONLINEARITIES)
-        super().__init__(
-            input_size, hidden_size, bias, dtype=dtype, device=device, generator=generator
-        )
+        super().__init__(input_size, hidden_size, bias, **place)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         (h,) = self._step(rnn, input, hx, nonlinearity=self.nonlinearity)

@@ -36,7 +36,7 @@ def grid_sample(
     padding_mode: the values beyond the ends: ``"zeros"``; ``"border"``, the last element; or
         ``"reflection"``, as in a mirror at the ends.
     align_corners: whether the ends are the centres of the first and the last elements, rather than
-        the edges of the area that these stand for.
+        the outer edges of these elements.
 
     Raises ValueError for other modes, and for shapes that do not fit.
     """
@@ -80,7 +80,7 @@ def _taps(x, length, mode, padding_mode, align_corners):
             x = _reflected(x, length, align_corners)
         if padding_mode == "zeros":
             return x
-        # As PyTorch has it, a place at the end does not move with its coordinate.
+        # As in PyTorch, the coordinate of a place at the end gets no gradient.
         return where((x > 0) & (x < length - 1), x, clip(x, 0, length - 1).detach())
 
     if mode == "bicubic":

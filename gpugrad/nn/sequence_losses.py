@@ -1,4 +1,4 @@
-"""The loss of sequences that are not aligned: a function of `gpugrad.nn.functional`, a module."""
+"""The loss of sequences without an alignment: a function of `gpugrad.nn.functional`, a module."""
 
 from typing import Any
 
@@ -30,8 +30,8 @@ def ctc_loss(
 ) -> Tensor:
     """Connectionist temporal classification (Graves et al. 2006): ``-log p(target)``.
 
-    The probability is summed over all alignments, in which each label of the target may be
-    repeated, and blanks may lie between labels; they must between equal ones.
+    The probability is the sum over all alignments. In an alignment each label of the target may be
+    repeated, and there may be blanks between labels; between equal labels there must be one.
 
     log_probs: ``(time, n, classes)`` or ``(time, classes)``, such as of `log_softmax`.
     targets: labels, ``(n, most)``, or all one after the other; ``(length,)`` without a batch.
@@ -41,8 +41,9 @@ def ctc_loss(
         the targets' lengths.
     zero_infinity: whether the loss of a target that is too long for its input is 0, and not inf.
 
-    Gradients are derivatives of this formula, of any order, and 0 where it is infinite. PyTorch's
-    are those of ``log_softmax(log_probs)``, which is the same number if they are normalized.
+    Gradients are derivatives of this formula, of any order, and 0 where it is infinite. PyTorch
+    differentiates the loss of ``log_softmax(log_probs)`` instead, which has the same value if
+    ``log_probs`` are normalized.
     For float16, intermediate values are computed in float32.
     Raises ValueError for shapes that do not fit.
     """

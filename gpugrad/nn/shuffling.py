@@ -1,6 +1,6 @@
 """Layers that move elements between channels and pixels, and one that compares channels."""
 
-from .._arguments import whole
+from .._arguments import require, whole
 from .._tensor import Tensor
 from ..ops.manipulation import permute_dims, reshape
 from .common import check_axes
@@ -65,15 +65,15 @@ def local_response_norm(
 ) -> Tensor:
     """``x / (k + alpha * m) ** beta``, where m is the mean of ``x * x`` over ``size`` channels.
 
-    The channels, of the second axis, lie around the element's own; those beyond the ends count 0.
+    The second axis is that of the channels. The mean goes over the channels around the element's
+    own; those beyond the ends count as 0.
 
     From Krizhevsky et al. (2012). Raises ValueError for an input without a third axis.
     """
     size = whole("local_response_norm: size", size, 1)
-    if input.ndim < 3:
-        shape = input.shape
-        raise ValueError(f"local_response_norm: the input must be (n, channels, ...), not {shape}")
-    channels = input.shape[1]
+    shape = input.shape
+    require(len(shape) > 2, "local_response_norm: the input must be (n, channels, ...)", shape)
+    channels = shape[1]
     x = pad(input * input, (*[0, 0] * (input.ndim - 2), size // 2, (size - 1) // 2))
     total = x[:, :channels, ...]
     for i in range(1, size):

@@ -20,13 +20,13 @@ def functional_call(
 
     params_and_buffers: a dict of tensors by the names of `Module.named_parameters` and
         `Module.named_buffers`, or a tuple of such dicts. The module's own tensors are used
-        for names that are not given. Giving one name of a tensor that has several replaces it
-        under all of them.
+        for names that are not given. If a tensor has several names, one of them is enough to
+        replace it under all.
     args: a tuple; anything else is the only argument.
 
-    The module itself does not change: a copy is called, which shares everything that is not
-    replaced. Threads may therefore call this at the same time, and attributes that ``forward``
-    sets are lost afterwards.
+    The module itself does not change: this calls a copy, which shares everything that is not
+    replaced. Therefore several threads may call the same module at the same time, and attributes
+    that ``forward`` sets are lost afterwards.
 
     Raises ValueError for a name that the module does not have and for different values of one
     tensor, and TypeError for a value that is not a Tensor.
@@ -96,9 +96,9 @@ def _named(module, path, within):
 def _copied(x, replacements):
     """A copy of a module in which every object with an entry in ``replacements`` is replaced.
 
-    ``replacements`` is keyed by id. The modules inside are copied too, and so are the lists,
-    tuples and dicts that hold replaced objects. Copies are entered in ``replacements``, so that
-    a module in two places stays one module.
+    ``replacements`` maps ids to objects. This also copies the modules inside, and the lists, tuples
+    and dicts that have replaced objects. It enters the copies in ``replacements``, so that a module
+    in two places stays one module.
     """
     found = replacements.get(id(x))
     if found is not None:

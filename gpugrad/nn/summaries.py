@@ -67,8 +67,8 @@ def summary(model: Module, *inputs: Any, **keywords: Any) -> Summary:
     inputs, keywords: example inputs, with which the model is called once in `eval` mode, without
         gradients; without any, the outputs are not shown.
 
-    A parameter that several modules share counts for the first. Of a layer that is called several
-    times the last outputs are shown.
+    A parameter that several modules share counts once, for the first of them. If a layer is called
+    several times, the table has its last outputs.
 
     >>> import gpugrad
     >>> from gpugrad import nn

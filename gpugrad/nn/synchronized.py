@@ -2,6 +2,7 @@
 
 import math
 
+from .._arguments import require
 from .._creation import full_like
 from .._draws import is_repeated
 from .._dtypes import is_half
@@ -30,10 +31,9 @@ class SyncBatchNorm(_BatchNorm):
     """
 
     def _check(self, input):
-        if input.ndim < 2 or input.shape[1] != self.num_features:
-            raise ValueError(
-                f"SyncBatchNorm: the input must be (n, {self.num_features}, ...), not {input.shape}"
-            )
+        shape, channels = input.shape, self.num_features
+        fits = len(shape) > 1 and shape[1] == channels
+        require(fits, f"SyncBatchNorm: the input must be (n, {channels}, ...)", shape)
 
     def forward(self, input: Tensor) -> Tensor:
         if not self.training:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, Unpack
 
 from .._arguments import one_of, whole
 from .._creation import full
@@ -12,6 +12,7 @@ from ..ops.manipulation import triu
 from ..random import Generator
 from . import functional, init
 from .attention import MultiheadAttention
+from .common import Drawn, Place
 from .container import ModuleList
 from .layers import Dropout, Linear
 from .module import Module
@@ -37,17 +38,15 @@ class _Layer(Module):
         norm_first: bool = False,
         bias: bool = True,
         *,
-        dtype: Any = None,
-        device: str | None = None,
         generator: Generator | None = None,
+        **place: Unpack[Place],
     ) -> None:
         if isinstance(activation, str):
             named = f"{type(self).__name__}: an activation that is no function"
             activation = getattr(functional, one_of(named, activation, ("relu", "gelu")))
         self.norm_first = norm_first
         self.activation = activation
-        given: dict[str, Any] = {"dtype": dtype, "device": device}
-        drawn = given | {"generator": generator}
+        drawn: Drawn = {"generator": generator, **place}
         attentions = self._attentions
         for name in attentions:
             attention = MultiheadAttention(
@@ -59,7 +58,7 @@ class _Layer(Module):
         self.linear2 = Linear(dim_feedforward, d_model, bias, **drawn)
         numbers = range(1, len(attentions) + 2)
         for i in numbers:
-            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, **given))
+            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, **place))
         for i in numbers:
             setattr(self, f"dropout{i}", Dropout(dropout, generator=generator))
 
@@ -166,7 +165,7 @@ class TransformerEncoder(_Stack):
 
     encoder_layer: a `TransformerEncoderLayer`, or a module that is called in the same way.
     norm: applied to the result of the last layer.
-    enable_nested_tensor, mask_check: accepted as PyTorch does, and change nothing.
+    enable_nested_tensor, mask_check: arguments of PyTorch's that change nothing here.
     """
 
     def __init__(
@@ -247,12 +246,10 @@ class Transformer(Module):
         norm_first: bool = False,
         bias: bool = True,
         *,
-        dtype: Any = None,
-        device: str | None = None,
         generator: Generator | None = None,
+        **place: Unpack[Place],
     ) -> None:
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
-        place: Any = {"dtype": dtype, "device": device}
         options: Any = (dim_feedforward, dropout, activation, layer_norm_eps, batch_first)
         options = (*options, norm_first, bias)
 

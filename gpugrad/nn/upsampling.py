@@ -42,10 +42,10 @@ def interpolate(
     mode: ``"nearest"``; ``"nearest-exact"``, which has no bias towards the start; ``"linear"``
         for one axis, ``"bilinear"`` for two and ``"trilinear"`` for three; ``"bicubic"`` for two;
         or ``"area"``, the means of windows.
-    align_corners: for linear modes and the cubic one, whether the first and the last elements
-        keep their places, in place of the edges of the area that elements stand for.
-    recompute_scale_factor: whether to use the quotient of the lengths, rather than
-        ``scale_factor``, for the places at which to take values.
+    align_corners: for linear modes and the cubic one, whether the centres of the first and the last
+        elements keep their places; by default the outer edges of these elements do.
+    recompute_scale_factor: whether the places at which to take values follow from the quotient of
+        the lengths, rather than from ``scale_factor``.
     antialias: must be False; for smaller images, use ``"area"``.
 
     In the linear modes and the cubic one, an element that is inf or nan makes all of its row and

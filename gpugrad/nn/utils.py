@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from .._arguments import require
 from .._creation import zeros
 from .._dtypes import is_half
 from .._foreign_names import explain_names, explains_arguments
@@ -27,8 +28,8 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
     norm_type: ``p`` of the p-norm, possibly ``inf``; 0 counts the gradients that are not zero.
 
     Returns the norm before the scaling, 0-d, on the device of the first gradient. The function
-    waits for no device, so it has no ``error_if_nonfinite``: a norm that is not finite before
-    is not finite afterwards. The sums over 16-bit gradients are float32.
+    waits for no device, so it has no ``error_if_nonfinite``: a norm that is not finite stays so. It
+    sums over 16-bit gradients in float32.
 
     Raises ValueError for nan and for a ``max_norm`` below 0.
     """
@@ -79,8 +80,7 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
 
 def _number(name, argument, value, least):
     number = float(value)
-    if not number >= least:
-        raise ValueError(f"{name}: {argument} must be a number of at least {least}, not {value!r}")
+    require(number >= least, f"{name}: {argument} must be a number of at least {least}", value)
     return number
 
 

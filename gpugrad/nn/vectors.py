@@ -60,21 +60,17 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
     return astype(_one_hot(labels, n), int64)
 
 
-class CosineSimilarity(FunctionLayer, function=cosine_similarity):
+class _OfPairs(FunctionLayer):
+    def forward(self, x1: Tensor, x2: Any) -> Tensor:  # type: ignore[override]
+        return self.function(x1, x2, **self._kwargs())
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class CosineSimilarity(_OfPairs, function=cosine_similarity):
     """The cosine of the angle between vectors; see `functional.cosine_similarity`."""
 
-    def forward(self, x1: Tensor, x2: Any) -> Tensor:  # type: ignore[override]
-        return self.function(x1, x2, **self._kwargs())
 
-    def extra_repr(self) -> str:
-        return ""
-
-
-class PairwiseDistance(FunctionLayer, function=pairwise_distance):
+class PairwiseDistance(_OfPairs, function=pairwise_distance):
     """The distance of vectors; see `functional.pairwise_distance`."""
-
-    def forward(self, x1: Tensor, x2: Any) -> Tensor:  # type: ignore[override]
-        return self.function(x1, x2, **self._kwargs())
-
-    def extra_repr(self) -> str:
-        return ""

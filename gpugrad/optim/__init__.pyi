@@ -229,10 +229,10 @@ class LBFGS(Optimizer):
 
     ``H`` approximates the inverse Hessian. It is the matrix that the formula of Broyden,
     Fletcher, Goldfarb and Shanno gives for the last changes ``s`` of ``x`` and ``y`` of ``g``,
-    beginning from the identity times ``s @ y / (y @ y)``, and ``H @ g`` is computed from these
-    vectors without the matrix. Changes with ``s @ y <= 1e-10`` are left out. The step length ``t``
-    is ``lr``, in the very first iteration ``lr * min(1, 1 / sum(abs(g)))``, or what the line search
-    finds from there.
+    beginning from the identity times ``s @ y / (y @ y)``. The optimizer computes ``H @ g`` from
+    these vectors, without the matrix, and leaves out changes with ``s @ y <= 1e-10``. The step
+    length ``t`` is ``lr``, in the very first iteration ``lr * min(1, 1 / sum(abs(g)))``. A line
+    search starts from this length.
 
     `step` needs a closure and makes up to ``max_iter`` iterations. In each of them it calls the
     closure at least once, and waits for the device several times to decide whether to go on.
@@ -244,9 +244,9 @@ class LBFGS(Optimizer):
     max_iter: the most iterations in a step.
     max_eval: the step ends after this many calls of the closure; by default ``max_iter * 5 / 4``.
     tolerance_grad: the step ends where no element of the gradient is larger.
-    tolerance_change: the step ends after an iteration which changes the loss, or each parameter,
-        by no more.
-    history_size: how many changes are remembered. Each takes twice the memory of the parameters.
+    tolerance_change: the step ends after an iteration that changes the loss, or each parameter, by
+        at most this.
+    history_size: how many changes to keep. Each takes twice the memory of the parameters.
     line_search_fn: ``"strong_wolfe"`` to search, with cubic interpolation, for a step length that
         fulfills the strong Wolfe conditions (algorithms 3.5 and 3.6 of the book); or None.
 

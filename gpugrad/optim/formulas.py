@@ -8,29 +8,14 @@ from typing import Any, ClassVar
 
 from .._arguments import annotated, constructor, is_made, require, whole
 from .._foreign_names import set_constructor
-from .optimizer import Optimizer
+from .optimizer import UP_TO_1, Optimizer
 from .scheduler import LRScheduler
 
 _OPTIMIZER = Parameter("optimizer", Parameter.POSITIONAL_OR_KEYWORD, annotation=Optimizer)
 _LAST_EPOCH = Parameter("last_epoch", Parameter.POSITIONAL_OR_KEYWORD, default=-1, annotation=int)
 
 
-def _at_least(least):
-    return lambda name, value: whole(name, value, least)
-
-
-def _factor(name, value):
-    require(0 < value <= 1, f"{name} must be above 0 and at most 1", value)
-    return float(value)
-
-
-def _end_factor(name, value):
-    require(0 <= value <= 1, f"{name} must be from 0 to 1", value)
-    return float(value)
-
-
-def _milestones(name, value):
-    return Counter([whole(name.replace("milestones", "a milestone"), m, 0) for m in value])
+_ABOVE_0 = "above 0 and at most 1", lambda x: 0 < x <= 1
 
 
 class Formula(LRScheduler):
@@ -40,16 +25,14 @@ class Formula(LRScheduler):
     multiplies the groups' rates by the quotient of the share now and the share before, so that
     other schedulers and the program can change the rates too.
 
-    read: by option, a function of the option's name and value that checks and converts the value.
-        All other options become floats.
+    wholes: the options that are ints, with their least values. ``milestones`` are ints too; all
+        other options become floats.
+    ranges: requirements of options, as in `Optimizer.ranges`.
     is_stepwise: whether the constructor also multiplies if it gets a ``last_epoch``, as in PyTorch.
     """
 
-    read: ClassVar[dict[str, Callable[[str, Any], Any]]] = {
-        "step_size": _at_least(1), "total_iters": _at_least(0), "T_max": _at_least(1),
-        "factor": _factor, "start_factor": _factor, "end_factor": _end_factor,
-        "milestones": _milestones,
-    }  # fmt: skip
+    wholes: ClassVar[dict[str, int]] = {"step_size": 1, "total_iters": 0, "T_max": 1}
+    ranges: ClassVar = {"factor": _ABOVE_0, "start_factor": _ABOVE_0, "end_factor": UP_TO_1}
     eta_min = 0.0
     is_stepwise = False
     share: Callable[..., float]
@@ -65,10 +48,18 @@ class Formula(LRScheduler):
 
     def __init__(self, optimizer, last_epoch, **options):
         for name, value in options.items():
-            read = self.read.get(name)
-            value = read(f"{self._name}: {name}", value) if read else float(value)
-            setattr(self, name, value)
+            setattr(self, name, self._converted(name, value))
         super().__init__(optimizer, last_epoch)
+
+    def _converted(self, name, value):
+        if name == "milestones":
+            return Counter([whole(f"{self._name}: a milestone", m, 0) for m in value])
+        if name in self.wholes:
+            return whole(f"{self._name}: {name}", value, self.wholes[name])
+        if name in self.ranges:
+            what, fits = self.ranges[name]
+            require(fits(value), f"{self._name}: {name} must be {what}", value)
+        return float(value)
 
     def _share(self, epoch):
         try:
@@ -81,13 +72,13 @@ class Formula(LRScheduler):
         if self._is_initial and epoch and not self.is_stepwise:
             return rates
         quotient = self._quotient(epoch) if epoch else self._share(0)
-        if quotient is None:  # the share was 0, and the rate is what other schedulers made of it
+        if quotient is None:  # the rate has lost what other schedulers multiplied it by
             pairs = zip(rates, self.base_lrs, strict=True)
             return [rate + (base - low) * self._share(epoch) for rate, base in pairs]
         return [low + (rate - low) * quotient if quotient != 1 else rate for rate in rates]
 
     def _quotient(self, epoch):
-        """The share of an epoch divided by the one before; None if that is 0 and this is not."""
+        """The share of an epoch divided by that of the epoch before; None for a division by 0."""
         now, before = self._share(epoch), self._share(epoch - 1)
         if now == before:
             return 1.0
@@ -166,7 +157,7 @@ class ExponentialLR(Formula):
 class PolynomialLR(Formula):
     """``lr = initial_lr * (1 - min(epoch, total_iters) / total_iters)**power``."""
 
-    read: ClassVar = {**Formula.read, "total_iters": _at_least(1)}
+    wholes: ClassVar = {"total_iters": 1}
 
     def share(self, epoch, total_iters: int = 5, power: float = 1.0):
         return (1 - min(epoch / total_iters, 1.0)) ** power

@@ -1,11 +1,11 @@
 """Schedules of learning rates, named as PyTorch's.
 
-A scheduler changes ``lr`` in the groups of its optimizer: when it is made, and then each time that
-`LRScheduler.step` is called, which is after the optimizer's ``step``. A program may do so after
-each epoch or after each batch; here every such step is called an epoch, counted from 0.
+A scheduler sets ``lr`` in the groups of its optimizer when it is made, and again in each
+`LRScheduler.step`. The program calls that after the optimizer's ``step``, once for each epoch or
+for each batch. Here every such step is called an epoch, counted from 0.
 
-As in PyTorch, most schedulers multiply the rate that a group has, so that other schedulers, and the
-program, can change it too. The formulas hold where nothing else does.
+As in PyTorch, most schedulers multiply the rate that a group has, so that other schedulers and the
+program can change it too. The formulas hold if nothing else changes the rates.
 """
 
 import math
@@ -58,8 +58,8 @@ class _OfFunctions(LRScheduler):
 class LambdaLR(_OfFunctions):
     """``lr = initial_lr * lr_lambda(epoch)``.
 
-    lr_lambda: a function of the epoch, or a list of functions, one for each group. The state has no
-        functions, but the attributes of other callable objects.
+    lr_lambda: a function of the epoch, or a list of functions, one for each group. The state dict
+        leaves functions out, but has the attributes of other callable objects.
     """
 
     def get_lr(self) -> list[float]:
@@ -163,8 +163,8 @@ class CyclicLR(_WithMomentum):
         lr = base_lr + (max_lr - base_lr) * x * scale
 
     ``scale`` is 1 in the mode ``"triangular"``, ``2**(1 - cycle)`` in ``"triangular2"``, with
-    cycles counted from 1, and ``gamma**epoch`` in ``"exp_range"``. If ``scale_fn`` is given, it is
-    what that returns for the cycle, or for the epoch if ``scale_mode`` is ``"iterations"``.
+    cycles counted from 1, and ``gamma**epoch`` in ``"exp_range"``. If ``scale_fn`` is given,
+    ``scale`` is its result for the cycle, or for the epoch if ``scale_mode`` is ``"iterations"``.
 
     base_lr, max_lr: a number, or one for each group.
     step_size_down: by default ``step_size_up``.
@@ -484,11 +484,8 @@ class SequentialLR(_OfSchedulers):
         self.optimizer = self._check_optimizer(optimizer)
         self._schedulers = self._check_schedulers(schedulers, optimizer)
         self._milestones = [whole("SequentialLR: a milestone", m, 0) for m in milestones]
-        if len(self._milestones) != len(self._schedulers) - 1:
-            raise ValueError(
-                f"SequentialLR: {len(self._schedulers)} schedulers need "
-                f"{len(self._schedulers) - 1} milestones, not {len(self._milestones)}"
-            )
+        n, found = len(self._schedulers), len(self._milestones)
+        require(found == n - 1, f"SequentialLR: {n} schedulers need {n - 1} milestones", found)
         self.last_epoch = last_epoch + 1
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]

@@ -26,7 +26,7 @@ _PIECE_SIZE = 1 << 18
 # Options of PyTorch's optimizers that choose how to compute and change no result.
 _PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable"}
 
-# Entries of a group that are no hyper-parameters: schedulers and PyTorch keep them there.
+# Schedulers and PyTorch keep these in a group, too, which are no hyper-parameters.
 _EXTRAS = set("initial_lr max_lr min_lr swa_lr base_momentum max_momentum param_names".split())
 
 # Hyper-parameters that become bools, whatever the program passes.
@@ -66,46 +66,47 @@ class Optimizer:
 
     A subclass defines
 
-    - ``keeps``: the names of the arrays of zeros to keep for a parameter, and ``keeps_if``: such
-      names with the hyper-parameter that must be true for each; or instead
-      ``init_single(array, group)``, which returns arrays by name and is called before the first
-      update;
+    - ``keeps``: the names of the arrays that the optimizer keeps for each parameter and fills with
+      zeros; and ``keeps_if``: further names, each with the hyper-parameter that must be true for
+      it. Or else ``init_single(array, group)``, which the optimizer calls before the first update
+      and which returns the arrays by name;
     - ``apply_single(array, grad, state, step, *hyper)``: makes one update in place. ``array``,
       ``grad`` and the members of the tuple ``state`` are raw arrays, or matching pieces of
       larger ones; if the parameter has 16 bits, they are float32. ``step`` is 1 at the first
       update; ``hyper`` are the group's hyper-parameters, without ``maximize``.
 
-    If all of these have defaults, ``__init__`` is made: it takes the parameters to optimize, the
-    hyper-parameters and ``maximize``. A subclass that defines its own passes the hyper-parameters
-    and their defaults on, as keyword arguments or as a dict.
+    If all hyper-parameters have defaults, the base class makes ``__init__``, which takes the
+    parameters to optimize, the hyper-parameters and ``maximize``. A subclass with its own
+    ``__init__`` passes the hyper-parameters on, as keyword arguments or as a dict.
 
-    It also defines, where it needs to,
+    A subclass may also define
 
-    - ``ranges``: the requirements of hyper-parameters, by name; those with PyTorch's names are
-      there;
-    - ``check(group)``: raises ValueError for values that do not fit together.
+    - ``ranges``: what the values of hyper-parameters must be, by name. The base class has the
+      ranges of those with PyTorch's names;
+    - ``check(group)``, which raises ValueError for values that do not fit together.
 
     If the hyper-parameters include ``maximize``, the base class passes the negative gradient to
     ``apply_single`` in groups where it is true.
 
     param_groups: dicts with ``"params"`` and the hyper-parameters, which may be changed
         between steps.
-    kinds: for each hyper-parameter that is neither a number nor a bool, what an error says it must
-        be, and a function that converts a value.
-    is_elementwise: whether the update of each element depends on that element alone. Only then may
-        ``apply_single`` be called for pieces of a parameter, whose state has its shape.
+    kinds: for each hyper-parameter that is neither a number nor a bool, the words in which an error
+        says what it must be, and a function that converts a value.
+    is_elementwise: whether the update of each element depends on that element alone, and the state
+        has the parameter's shape. Then the optimizer calls ``apply_single`` for pieces of large
+        parameters.
     keeps_step: whether the number of updates is part of a parameter's state.
     splits_complex: whether ``apply_single`` is called for the real and for the imaginary parts of
         complex parameters, rather than once.
     keyword_only: hyper-parameters that ``__init__`` takes by name only.
-    numbers: the names and first values of floats that the optimizer keeps for each parameter; see
-        `next_counts`.
-    communicates: whether a step needs other processes. Another optimizer, the attribute
-        ``optimizer``, then makes the updates.
-    fused_kernel: a static method called with ``step, *hyper``, or None. It returns the name and
-        the arguments of a CUDA kernel in ``optimizers.cu`` that updates many parameters at once as
-        ``apply_single`` updates one: see `MultiTensorUpdater.update`. A class has the kernel of the
-        class from which it has ``apply_single``.
+    numbers: the names and first values of the floats that the optimizer keeps for each parameter;
+        see `next_counts`.
+    communicates: whether a step needs other processes. Then the attribute ``optimizer`` is another
+        optimizer, which makes the updates.
+    fused_kernel: None, or a static method that takes ``step, *hyper``. It returns the name and the
+        arguments of a CUDA kernel in ``optimizers.cu`` that updates many parameters at once as
+        ``apply_single`` updates one: see `MultiTensorUpdater.update`. A class that inherits
+        ``apply_single`` also inherits the kernel.
     """
 
     keeps: tuple[str, ...] = ()
@@ -156,8 +157,9 @@ class Optimizer:
         # After a step that the device may have skipped: a function that reads whether it has, and
         # the states' counts before that step.
         self._unread_skip: tuple[Callable[[], Any], list] | None = None
-        # How often a parameter's state was made. A compiled function compares it, as it does all
-        # attributes, because its program writes into the state that was there when it was recorded.
+        # How often the optimizer has made a parameter's state. A compiled function compares this
+        # number, as it does all attributes, with that of its recording, because its program writes
+        # into the state of then.
         self._states_made = 0
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
@@ -201,8 +203,7 @@ class Optimizer:
     def next_counts(self, counts: tuple, *hyper: Any) -> tuple:
         """The number of updates and the values of `numbers` after the next update.
 
-        Before ``*hyper``, ``apply_single`` takes this number of updates, and the values of
-        `numbers` as they were before.
+        ``apply_single`` takes the new number of updates, but the old values of `numbers`.
         """
         return (counts[0] + 1,)
 
@@ -214,8 +215,8 @@ class Optimizer:
             ``"initial_lr"``.
 
         Raises TypeError or ValueError for parameters that cannot be optimized or that the
-        optimizer already has, for unknown names and for invalid values; nothing has
-        changed then.
+        optimizer already has, for unknown names and for invalid values. An error leaves the
+        optimizer as it was.
         """
         if not isinstance(group, Mapping) or "params" not in group:
             raise TypeError(f"{self._name}: a parameter group must be a dict with 'params'")
@@ -325,8 +326,8 @@ class Optimizer:
         """A `step` that changes no parameter and no state if ``skips`` are not 0.
 
         skips: a 0-d float32 array for each device with parameters; all have the same value. This
-            waits for no device. The next `step` or `state_dict` reads the value to correct the
-            count of updates.
+            method waits for no device: the next `step` or `state_dict` reads the value and corrects
+            the counts of updates.
         """
         self._settle()
         before = {state: state.counts for state in self._states.values()}
@@ -427,7 +428,7 @@ class Optimizer:
     def _new_state(self, p, old, group):
         """Make the state of a parameter, at its first update or for its new array.
 
-        old: the state so far, of which as much as possible is kept; or None.
+        old: the state so far, whose arrays the new state keeps where the names agree; or None.
         """
         self._check_writeable(p)
         if backend_of[type(p.array)].is_recorder:
@@ -482,8 +483,8 @@ class Optimizer:
 
         Groups also get the entries of schedulers, such as ``initial_lr``.
 
-        Raises ValueError where groups, parameters, names or shapes do not agree; nothing
-        has changed then.
+        Raises ValueError where groups, parameters, names or shapes do not agree, and then leaves
+        the optimizer as it was.
         """
         groups = self._read_groups(state_dict)
         states = {}
@@ -531,8 +532,8 @@ class Optimizer:
     def _copied(self, i, arrays, p, hyper):
         """Copy the ``arrays`` that a state dict has for parameter ``i``, which is ``p``.
 
-        Returns the copies by name, and the number of updates, which is 1 where the dict does not
-        say, with the values of `numbers`.
+        Returns the copies by name, and a tuple of the number of updates and the values of
+        `numbers`. The number is 1 if this optimizer's state dicts do not have it.
         """
         shapes = {name: x.shape for name, x in self.init_single(p.array, hyper).items()}
         counts = [*["step"] * self.keeps_step, *self.numbers]
@@ -585,7 +586,7 @@ def filled(array, value):
 
 
 def decayed(array, grad, lr, weight_decay, decoupled=False):
-    """The gradient with weight decay; if that is decoupled, it is applied to ``array`` at once."""
+    """The gradient with weight decay; decoupled decay shrinks ``array`` itself instead."""
     if weight_decay and decoupled:
         array *= 1 - lr * weight_decay
     elif weight_decay:
@@ -651,12 +652,8 @@ class ParameterState:
         self.updater = backend.multi_tensor_updater(array)
         self.entry = None if self.updater is None else self.updater.entry((array, *self.values))
 
-    def __reduce__(self):  # a copy has its own arrays, which lie elsewhere
+    def __reduce__(self):  # a copy has arrays of its own, so it needs a new ``place`` and ``entry``
         return ParameterState, (self.array, self.arrays, self.counts, self.is_split)
-
-    @property
-    def step(self):
-        return self.counts[0]
 
     def update(self, optimizer, apply_single, grad, hyper):
         """Update this parameter alone: piece by piece, and if it has 16 bits, in float32."""

@@ -20,8 +20,8 @@ _OF_ONE_LENGTH = {"base_lrs", "_last_lr", "lr_lambdas", "_schedulers"}
 class LRScheduler:
     """Base class of schedulers. A subclass defines ``get_lr()``.
 
-    ``get_lr`` returns the rates of all groups at ``last_epoch``. A subclass sets its attributes
-    before it calls ``super().__init__``, which makes the first step. They are part of the state.
+    ``get_lr`` returns the rates of all groups at ``last_epoch``. ``super().__init__`` makes the
+    first step, so a subclass sets its attributes before. These are part of the state.
 
     optimizer: the optimizer in whose groups the scheduler sets ``lr``. A schedule starts from the
         group's ``"initial_lr"``, which becomes ``lr`` unless an earlier scheduler has set it.
@@ -146,8 +146,8 @@ class LRScheduler:
         """Return a copy of all state, the options included, under PyTorch's names.
 
         The values are numbers, strings, None, and lists and dicts of these, which `gpugrad.save`
-        can store. The optimizer has a state of its own. Functions have no state; that of other
-        callable objects is their attributes.
+        can store. The optimizer's state is not in it. In place of a function it has None, in place
+        of another callable object the object's attributes.
         """
         hidden = {"optimizer", *_TRANSIENT}
         return {name: _saved(x) for name, x in vars(self).items() if name not in hidden}
@@ -158,7 +158,7 @@ class LRScheduler:
         The rates of the optimizer's groups stay: they are part of the optimizer's state.
 
         Raises ValueError for the state of another kind of scheduler, or for another number of
-        groups; nothing has changed then.
+        groups, and then leaves the scheduler as it was.
         """
         for values, new in self._changes(state_dict):
             values.update(new)
@@ -211,7 +211,7 @@ def _saved(value):
 
 
 def eased(share, strategy):
-    """The share of the way between two rates that is done after this share of the steps."""
+    """How much of the way between two rates a schedule has gone after a share of its steps."""
     return (1 - math.cos(math.pi * share)) / 2 if strategy == "cos" else share
 
 

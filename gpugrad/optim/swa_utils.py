@@ -96,8 +96,8 @@ class AveragedModel(Module):
         Call it after a compiled step, not in it: it reads the count of averaged models, and
         `gpugrad.compile` runs a step that reads a value without compiling it.
 
-        Raises ValueError if the model has other parameters or buffers than the copy; nothing has
-        changed then.
+        Raises ValueError if the model has other parameters or buffers than the copy, and then
+        changes nothing.
         """
         own, others = ([*m.parameters(), *m.buffers()] for m in (self.module, model))
         shapes, new_shapes = ([x.shape for x in xs] for xs in (own, others))
@@ -118,9 +118,9 @@ class AveragedModel(Module):
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
-    """Compute the running statistics of batch normalization layers anew, as the means over batches.
+    """Compute the running statistics of batch normalization layers again, as means over batches.
 
-    A model with averaged parameters needs this, since its statistics are those of other parameters.
+    A model with averaged parameters needs this, since its statistics belong to other parameters.
 
     loader: batches; of a tuple or list the first member is the input.
     device: where to move the inputs to, by default nowhere.

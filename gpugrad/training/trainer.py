@@ -43,24 +43,24 @@ class Trainer:
         history = trainer.fit(epochs=10)
 
     loss: ``loss(model, *batch)`` returns the mean loss over a batch that is a tuple or a list,
-        alone or with a dict of further means by name, the metrics. A batch of another kind is
-        passed as one argument.
-    loader: the batches of one epoch each time that it is iterated over, such as a
-        `gpugrad.data.DataLoader`.
-    evaluate_on: loaders by name. After each epoch the loss and the metrics are computed for each of
-        them in evaluation mode.
-    scheduler, schedule_per: a scheduler of learning rates, and whether its ``step`` is called after
-        each ``"epoch"`` or after each ``"step"`` of the optimizer. One that needs a value, as
-        `ReduceLROnPlateau` does, gets the ``monitor``.
+        alone or with a dict of further means by name, the metrics. The trainer passes a batch of
+        another kind as one argument.
+    loader: an iterable over the batches of one epoch, such as a `gpugrad.data.DataLoader`.
+    evaluate_on: loaders by name. After each epoch the trainer computes the loss and the metrics for
+        each of them in evaluation mode.
+    scheduler, schedule_per: a scheduler of learning rates, and whether the trainer calls its
+        ``step`` after each ``"epoch"`` or after each ``"step"`` of the optimizer.
+        `ReduceLROnPlateau` gets the value of ``monitor``.
     accumulate: how many batches to use for each step of the optimizer. The step's gradient is that
         of the mean loss over all their samples.
     max_norm: clip the norm of the gradient to this number.
-    monitor: the entry of the history, such as ``"test/loss"``, whose ``mode``, ``"min"`` or
-        ``"max"``, is best. The weights after the best epoch are kept, for `restore_best`.
+    monitor: the entry of the history, such as ``"test/loss"``, that decides which epoch is best:
+        the one with the smallest value for the ``mode`` ``"min"``, the largest for ``"max"``. The
+        trainer keeps the weights after the best epoch, for `restore_best`.
     patience: stop when the monitor has not improved for this many epochs.
-    checkpoint: a safetensors file to write after each epoch; with ``checkpoint_steps`` also after
-        every so many steps, for which the loader needs a ``state_dict``. Raises ImportError if
-        safetensors is not installed.
+    checkpoint: a safetensors file to write after each epoch. With ``checkpoint_steps`` the trainer
+        also writes it each time that it has made so many steps, and needs a loader with a
+        ``state_dict``. Raises ImportError if safetensors is not installed.
     notes: further entries of the checkpoint, for instance the program's options.
     compile: compile the computation of the loss and the gradients, and the optimizer's update, with
         `gpugrad.compile`. On a CPU the weights are the same, to the bit.
@@ -75,8 +75,9 @@ class Trainer:
     run to the next. A checkpoint has the states of the random generators of process 0.
 
     history: a dict for each epoch, from names such as ``"training/loss"`` and ``"test/accuracy"``
-        to floats. Those of the training are means over the epoch's samples, computed with the
-        weights of the time, unless ``evaluate_on`` has a loader with the name ``"training"``.
+        to floats. The values of ``"training"`` are means over the epoch's samples, each computed
+        with the weights that its step had; or those of ``evaluate_on``, if that has a loader of
+        this name.
     steps: how many steps the optimizer has made.
     should_stop: a callback may set it to True to end `fit` after the current epoch.
 
@@ -451,7 +452,7 @@ def _loss_and_metrics(loss, model, batch):
 class _Means:
     """Means of values by name, over samples.
 
-    The values are read only when the means are asked for, so that no step waits for a GPU.
+    This reads the values only when it is asked for the means, so that no step waits for a GPU.
     """
 
     def __init__(self, totals=()):
