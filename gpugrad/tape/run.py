@@ -88,21 +88,20 @@ class Program(Steps):
             return False
         return call.declared.out or not out.shape
 
-    def _preparing_kernels(self):
-        """Have kernels built after two runs, and use them as soon as all are ready.
-
-        This is a generator, which each run resumes once.
-        """
+    def _prepare_kernels(self):
+        """Have kernels built after two runs, and use them as soon as all are ready."""
         try:
-            yield
-            yield
-            self.segments = segments(self, self.native)
-            self._drop_stand_ins()
-            while not all(segment.kernel.is_done for segment in self.segments):
-                yield
-            install(self, self.segments)
-            self._drop_stand_ins()
+            if self._until_kernels > 1:
+                self._until_kernels -= 1
+            elif self.segments is None:
+                self.segments = segments(self, self.native)
+                self._drop_stand_ins()
+            elif all(segment.kernel.is_done for segment in self.segments):
+                self._until_kernels = 0
+                install(self, self.segments)
+                self._drop_stand_ins()
         except Exception as error:  # noqa: BLE001  the program goes on without kernels
+            self._until_kernels = 0
             warnings.warn(
                 f"gpugrad.compile: a program runs without kernels, which cannot be made: {error!r}",
                 RuntimeWarning,
@@ -112,7 +111,8 @@ class Program(Steps):
     def use_kernels(self):
         """Have kernels built, wait for them, and use them."""
         with self._lock:
-            for _ in self._preparation:
+            while self._until_kernels:
+                self._prepare_kernels()
                 for segment in self.segments or ():
                     segment.kernel.wait()
 
@@ -184,8 +184,7 @@ class Program(Steps):
         self._drop_stand_ins()
         self._bind_state()
         self.segments = None
-        has_kernels = self.native is not None and not self._undo
-        self._preparation = self._preparing_kernels() if has_kernels else iter(())
+        self._until_kernels = 3 if self.native is not None and not self._undo else 0
 
     def _bind_inputs(self):
         """Prepare how each run looks up its input arrays, and whose memory they must not share."""
@@ -430,7 +429,8 @@ class Program(Steps):
             self._run()
             self._have_effects()
             found = [make(regs[at]) for make, at in self._results]
-            next(self._preparation, None)
+            if self._until_kernels:
+                self._prepare_kernels()
             for at, first in self._again:
                 found[at] = found[first]
             if graph is not None:
