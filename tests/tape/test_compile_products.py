@@ -163,7 +163,8 @@ import test_compile_products as tests
 
 for name in tests.PROGRAMS:
     tests.test_products(name)
-    tests.test_gradients_after_the_program(name)
+    if name != "checkpoint":
+        tests.test_gradients_after_the_program(name)
 """
 
 
