@@ -8,7 +8,7 @@ import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.nn import functional as F
 
-from .harness import SHAPE, error_of, scenario
+from .harness import SHAPE, error_of, leaf, scenario
 
 
 def writes(w, x, choice):
