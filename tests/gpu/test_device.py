@@ -199,22 +199,6 @@ class TestStreams:
         assert start.elapsed_time(end) >= (0 if IS_STAND_IN else 19)
 
 
-class TestPrecision:
-    @pytest.fixture(params=[True, False])
-    def allowed(self, request):
-        before = cuda.tf32_allowed()
-        cuda.allow_tf32(request.param)
-        assert cuda.tf32_allowed() is request.param
-        yield request.param
-        cuda.allow_tf32(before)
-
-    def test_products(self, allowed):
-        x = gg.full((256, 256), 1 + 2**-12, device="cuda")  # TF32 rounds this to 1
-        ones = gg.ones((256, 256), device="cuda")
-        products = x @ ones, ones @ x.T, (gg.stack([x, x]) @ ones)[0]
-        assert {y[0, 0].item() for y in products} == {256.0 if allowed else 256.0625}
-
-
 @on_several
 class TestSeveral:
     LAST = f"cuda:{cuda.device_count() - 1}"

@@ -187,3 +187,19 @@ def a_hook_inside_that_reads_what_changes_in_between(w):
         y.backward()
 
     return f, play
+
+
+@program
+def a_custom_vjp_whose_rule_is_replaced(world):
+    w = leaf(3)
+    scaled = doubling(lambda x: (x * 2, None), lambda _, g: (g * 3,))
+
+    @world.compile
+    def f(x):
+        w.grad = None
+        scaled(w * x).sum().backward()
+
+    def replace(k):
+        scaled.defvjp(lambda x: (x * k, None), lambda _, g: (g * 7,))
+
+    world.play(f, changes=[partial(replace, k) for k in (2, 4)], watch=[w])

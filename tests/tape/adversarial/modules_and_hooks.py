@@ -123,3 +123,14 @@ def hooks_after_accumulation_that_step(world):
         return y.detach()
 
     world.play(f, changes=[lambda: table.update(lr=0.5), lambda: table.update(lr=0)], watch=[w])
+
+
+@program
+def a_forward_of_a_class_is_replaced(world):
+    class Net(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    net = Net()
+    f = world.compile(lambda x: net.forward(x))
+    world.play(f, changes=[lambda: setattr(Net, "forward", lambda self, x: x * 3)])

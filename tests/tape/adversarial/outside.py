@@ -8,7 +8,7 @@ import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.nn import functional as F
 
-from .harness import SHAPE, error_of, scenario
+from .harness import SHAPE, error_of, leaf, scenario
 
 
 def writes(w, x, choice):
@@ -195,3 +195,14 @@ def a_checkpoint_that_draws(w):
         return gg.checkpoint(lambda h: F.dropout(h * w, 0.5), x * 2).sum()
 
     return f, lambda f, x, _: f(x).backward()
+
+
+@scenario(SHAPE)
+def an_unused_input(w):
+    def play(f, x, _):
+        y = f(x)
+        other = leaf(3)
+        found = gg.autograd.grad([y], [w, other], allow_unused=True, retain_graph=True)
+        return found, error_of(gg.autograd.grad, [y], [other]), error_of(y.backward)
+
+    return lambda x: (w * x).sum(), play

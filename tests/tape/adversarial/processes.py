@@ -95,3 +95,16 @@ def a_deep_copy_of_an_object_with_a_compiled_method(world):
         return net.fast(x), other.slow(x)
 
     world.play(whole, changes=[lambda: setattr(net, "k", 3.0)])
+
+
+@program
+def a_copy_of_the_compiled_function(world):
+    table = {"k": 2.0}
+    f = world.compile(lambda x: x * table["k"])
+    copies = []
+
+    def whole(x):
+        copies.append(copy.copy(f))
+        return [g(x) for g in (*copies[-2:], f)]
+
+    world.play(whole, changes=[lambda: table.update(k=3.0)])

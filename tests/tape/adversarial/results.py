@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import typing
+import weakref
 
 import gpugrad as gg
 
@@ -231,5 +232,34 @@ def leaves_that_are_made_inside(world):
         y, g = f(x)
         (y * 3).sum().backward()
         return y, g, y.is_leaf
+
+    world.play(whole)
+
+
+@program
+def gradients_that_the_caller_keeps(world):
+    w, v, kept = leaf(3), leaf(3, seed=1), []
+
+    @world.compile
+    def f(x):
+        w.grad = v.grad = None
+        ((w + v) * x).sum().backward()
+
+    def whole(x):
+        f(x)
+        kept.append(w.grad)
+
+    world.play(whole, changes=[lambda: kept[-1].__imul__(0)], watch=[kept, v])
+
+
+@program
+def results_that_die_at_once(world):
+    f = world.compile(lambda x: x * 2)
+
+    def whole(x):
+        y = f(x)
+        reference = weakref.ref(y)
+        del y
+        return reference() is None
 
     world.play(whole)
