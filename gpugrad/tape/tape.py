@@ -306,8 +306,11 @@ class Tape:
         vars(self).update(values)
 
     def matches(self, other):
-        """Whether two recordings had the same signature and found the same conditions to hold."""
-        if self.signature != other.signature:
+        """Whether two recordings had the same signature and found the same conditions to hold.
+
+        They must also have found the same step counts to be equal.
+        """
+        if self.signature != other.signature or self.same_counts != other.same_counts:
             return False
         one, two = [([c.outs for c in x.prologue], x.conditions) for x in (self, other)]
         return _comparison(self, other)(one, two)

@@ -87,6 +87,19 @@ def test_layers_train_as_without_it(compile, name):
     return found
 
 
+@both_ways
+def test_step_counts_that_are_equal_only_at_first(compile):
+    w, v = normal(3, seed=1).requires_grad_(), normal(3, seed=2).requires_grad_()
+    optimizer = optim.Adam([w, v], lr=0.1)
+    step, found = compile(training(optimizer, lambda x: ((w + v) * x).sum())), []
+    for i in range(8):
+        if i == 3:
+            w.grad = None
+            w.requires_grad_(False)
+        found += [step(normal(3, seed=i)), gg.tensor(w), gg.tensor(v)]
+    return found
+
+
 SHAPED_BY_VALUES = """
     argwhere bincount nonzero repeat unique_all unique_counts unique_inverse unique_values
 """.split()
