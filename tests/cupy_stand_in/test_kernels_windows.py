@@ -99,7 +99,8 @@ def test_convolution(x, weight, options, room, dtype, monkeypatch):
         inputs = [of(x).requires_grad_() for x in arrays]
         out = gg.convolution(*inputs, **options)
         g = drawn(*out.shape, dtype=dtype, seed=3)
-        found.append([out, *grad(out, inputs, of(g))])
+        to_x = grad(out, inputs[:1], of(g), retain_graph=True)
+        found.append([out, *to_x, *grad(out, inputs, of(g))])
     for a, b in zip(*found, strict=True):
         agree(a.detach().array, b.detach().numpy(), dtype)
 
