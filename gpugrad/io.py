@@ -230,6 +230,8 @@ def _hint(value):
     for method in "state_dict", "get_state":
         if hasattr(value, method):
             return f"; save the result of its {method}()"
+    if isinstance(value, Tensor):
+        return '; give it a name, as in {"x": x}'
     if hasattr(value, "dtype"):
         return "; save gpugrad.asarray(value), or value.item() if it is a number"
     return (

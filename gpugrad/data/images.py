@@ -25,6 +25,7 @@ from .. import special
 from .._arguments import is_floating, one_of, require
 from .._creation import asarray
 from .._dtypes import isdtype
+from .._foreign_names import explain_names
 from .._limits import finfo, iinfo
 from .._tensor import Tensor
 from ..backends.dtypes import float32, float64
@@ -41,7 +42,7 @@ from .samplers import seed_from
 __all__ = """
     Compose MixUp Normalize RandomCrop RandomHorizontalFlip RandomRotation RandomVerticalFlip
 """.split()
-__dir__ = __all__.copy
+explain_names(__name__)
 
 
 class Compose:
@@ -202,9 +203,8 @@ class RandomCrop(_RandomChange):
         images = functional.pad(images, (left, right, top, bottom), value=self.fill)
         places = []
         for length, size in zip(images.shape[2:], self.size, strict=True):
-            require(
-                length >= size, f"RandomCrop: images must be at least {self.size}", images.shape
-            )
+            what = f"at least {self.size} with their padding, with axes (n, c, h, w)"
+            require(length >= size, f"RandomCrop: images must be {what}", images.shape)
             first = astype(self._draw_uniform(images, 0, length - size + 1), "int64")
             first = where(first > length - size, length - size, first)  # by rounding
             places.append(first[:, None] + created("arange", size, dtype="int64", like=images))

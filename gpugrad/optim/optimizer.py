@@ -249,9 +249,10 @@ class Optimizer:
 
     def _check_parameter(self, i, p):
         if not isinstance(p, Tensor):
-            unnamed = "; pass model.parameters(), without names" if isinstance(p, tuple) else ""
+            remedy = "; pass model.parameters(), without names" if isinstance(p, tuple) else ""
+            remedy = "; pass its parameters()" if hasattr(p, "parameters") else remedy
             raise TypeError(
-                f"{self._name}: parameter {i} must be a Tensor, not {type(p).__name__}{unnamed}"
+                f"{self._name}: parameter {i} must be a Tensor, not {type(p).__name__}{remedy}"
             )
         if not p.is_leaf:
             raise ValueError(

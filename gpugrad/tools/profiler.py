@@ -167,7 +167,7 @@ class profile(Tool):
         """Write a trace in the Trace Event Format, which Chrome and Perfetto display.
 
         There is an event for each run, named by the op and the phase. The phase is also its
-        category. Times are in microseconds.
+        category. Times are in microseconds. The folder of the file must exist.
         """
         pid = os.getpid()
         runs = sorted(self._runs, key=lambda run: (run.start, -run.duration))
