@@ -174,6 +174,24 @@ def test_an_interpreter_that_ends_leaves_no_half_files(tmp_path):
 
 
 @needs_compiler
+def test_compiled_functions_have_kernels_with_the_library_for_windows(tmp_path):
+    """It has neither threads nor products of matrices."""
+    code = """
+    import gpugrad
+    from gpugrad.backends.native import calls
+    calls._HAS_PRODUCTS = False
+    x = gpugrad.ones((20, 20))
+    f = gpugrad.compile(lambda x: gpugrad.exp(x @ x - 20) * 2 + 1)
+    for _ in range(4):
+        f(x)
+    program = f.program(x)
+    print(len(program.kernels), f(x)[0, 0].item())
+    """
+    flags = f"{compiler.command()[0]} -D_WIN32"
+    assert run(code, tmp_path, CC=flags, PYTHONWARNINGS="error") == "1 3.0\n"
+
+
+@needs_compiler
 def test_the_cache_is_bounded(tmp_path):
     run(BUILD, tmp_path)
     (library,) = libraries(tmp_path)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import sysconfig
 import warnings
 from itertools import product
 from pathlib import Path
@@ -317,6 +318,9 @@ def test_a_limit_by_threadpoolctl(limit, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="preloads the sanitizers of gcc")
+@pytest.mark.skipif(
+    sysconfig.get_config_var("Py_GIL_DISABLED") == 1, reason="Python has only its own allocator"
+)
 @pytest.mark.parametrize("parts", [["rows", "tiles"], ["products", "recurrent"]], ids="_".join)
 def test_nothing_is_read_outside_of_arrays(parts, tmp_path):
     if compiler.command()[0].endswith("clang"):

@@ -5,6 +5,7 @@ choose by shapes, dtypes and strides holds for calls and for kernels.
 """
 
 import math
+import sys
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,14 +17,16 @@ from ..numpy import namespace, noting, threads
 from ..numpy.binding import address_of
 from .base import in_piece, loop_of, rows, zero
 
+_LONG = "int64_t" if np.dtype("l").itemsize == 8 else "int32_t"  # the latter on Windows
 TYPES = {
     "?": "uint8_t", "b": "int8_t", "B": "uint8_t", "h": "int16_t", "H": "uint16_t",
-    "i": "int32_t", "I": "uint32_t", "l": "int64_t", "L": "uint64_t", "q": "int64_t",
+    "i": "int32_t", "I": "uint32_t", "l": _LONG, "L": f"u{_LONG}", "q": "int64_t",
     "Q": "uint64_t", "f": "float", "d": "double",
 }  # fmt: skip
 
 LONGEST = 1 << 13  # elements of a row whose values a buffer keeps until the row is reduced
 REDUCTIONS = "rows", "columns", "total"
+_HAS_PRODUCTS = sys.platform != "win32"  # there the library has no gg_matmul
 
 
 @dataclass(eq=False)
@@ -219,7 +222,7 @@ def _product(function, x1, x2, out):
     types = _types(x1.dtype, x2.dtype, out.dtype)
     if types not in ("fff", "ddd") or x1.ndim < 2 or x2.ndim < 2 or not out.size:
         raise _Cannot
-    if not x1.shape[-1]:
+    if not x1.shape[-1] or not _HAS_PRODUCTS:
         raise _Cannot
     return [Operation("product", function is threads.matmul, [x1, x2], out, types)]
 
