@@ -120,6 +120,11 @@ class DataLoader(Generic[Batch]):
         **others: Never,
     ) -> None:
         _check_others(others)
+        if getattr(batch_size, "shape", ()):
+            raise TypeError(
+                "DataLoader: batch_size must be an int, not an array; a data set of inputs and "
+                "targets is TensorDataset(inputs, targets)"
+            )
         batch_size = whole("DataLoader: batch_size", batch_size, 1)
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
             raise TypeError(

@@ -238,7 +238,10 @@ def cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100)
         label is there.
     """
     if len(logits.shape) not in (1, 2) or target.shape != logits.shape[:-1]:
-        raise ValueError("logits must have shape (n, classes) and target, the labels, shape (n,)")
+        raise ValueError(
+            "logits must have shape (n, classes) and target, the labels, shape (n,): a column of "
+            "labels needs reshape(-1), and one-hot labels need argmax(axis=1)"
+        )
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")
     counted, target = _counted(xp, target, ignore_index)

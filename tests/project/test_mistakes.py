@@ -11,7 +11,7 @@ import pytest
 
 import gpugrad as gg
 from gpugrad import nn, optim
-from gpugrad.data import DataLoader, TensorDataset
+from gpugrad.data import DataLoader, TensorDataset, images
 from gpugrad.nn import functional as F
 from gpugrad.testing import gradcheck
 from gpugrad.transforms import grad, vmap
@@ -56,6 +56,7 @@ gg.linalg.pinv(gg.tensor([[1.0, np.inf]]))  # LinAlgError: pinv: a matrix has in
 gg.where(leaf > 0, leaf)  # TypeError: where: needs condition, x1, x2
 gg.einsum("ij,jk", gg.ones((2, 3)), gg.ones((2, 3)))  # ValueError: lengths 3 and 2 for 'j'
 gg.save({"a": object()}, "x.safetensors")  # TypeError: save: state['a'] is a
+gg.save(leaf, "x.safetensors")  # TypeError: a dict, not a Tensor; give it a name, as in {"x": x}
 gg.load("nowhere/model.safetensors")  # FileNotFoundError: there is no file nowhere/model
 nn.Linear(2, 3)(gg.ones((4, 3)))  # ValueError: must be the in_features of weight (out, in) = (3, 2)
 nn.Linear(2)  # TypeError: missing a required argument: 'out_features'
@@ -83,6 +84,7 @@ optim.SGD(linear, lr=0.1)  # TypeError: params is a module; pass model.parameter
 optim.SGD([], lr=0.1)  # ValueError: there are no parameters to optimize
 optim.SGD([leaf], lr=-1)  # ValueError: lr must be finite and at least 0, not -1.0
 optim.Adam([leaf * 2])  # ValueError: is a result of multiply, not a leaf
+optim.Adam([linear])  # TypeError: parameter 0 must be a Tensor, not Linear; pass its parameters()
 optim.Adam([leaf], learning_rate=0.1)  # TypeError: unexpected keyword argument 'learning_rate'
 optim.Adam([leaf], betas=(1.0, 0.9))  # ValueError: betas must be from 0 to below 1, not (1.0, 0.9)
 optim.Adm([leaf])  # AttributeError: did you mean gpugrad.optim.Adam?
@@ -99,6 +101,8 @@ gg.softmax(x, dim=1)  # TypeError: dim is axis here; it takes x, axis  # F.softm
 F.softmax(x, axis=1)  # TypeError: axis is dim here; it takes input, dim  # F.softmax(x, dim=1)
 nn.ReLU().cuda()  # AttributeError: write model.to("cuda")  # nn.ReLU().to("cpu")
 DataLoader([1], num_workers=2)  # TypeError: prefetch=2 prepares  # DataLoader([1], prefetch=2)
+DataLoader(x, x)  # TypeError: TensorDataset(inputs, targets)  # DataLoader(TensorDataset(x, x))
+images.ToTensor()  # AttributeError: write gpugrad.asarray(images, dtype=gpugrad.float32) / 255
 (x + 1).backward()  # ValueError: with requires_grad=True  # x.requires_grad_().sum().backward()
 gg.exp(leaf).backward()  # ValueError: its sum() or mean()  # gg.exp(leaf).sum().backward()
 """.strip().splitlines()
@@ -112,7 +116,7 @@ class Unregistered(nn.Module):
 NAMES = {
     "gg": gg, "np": np, "nn": nn, "F": F, "optim": optim, "grad": grad, "vmap": vmap,
     "DataLoader": DataLoader, "TensorDataset": TensorDataset, "Unregistered": Unregistered,
-    "gradcheck": gradcheck,
+    "gradcheck": gradcheck, "images": images,
 }  # fmt: skip
 
 
