@@ -389,7 +389,7 @@ class CuPyClock(_EventClock):
         from gpugrad.backends.cupy import cublas, graphs
 
         taken = sum(pool.total_bytes() for pool in (self._pool, *graphs._pools))
-        taken += sum(workspace.size for _, workspace in cublas._known.values())
+        taken += cublas.shared.cache_info().currsize * cublas._WORKSPACE
         return taken - 2 * self.copied_bytes
 
     def mark(self):

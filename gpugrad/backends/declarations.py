@@ -94,10 +94,10 @@ UFUNCS = {
 
 # Expressions of functions that round at most once, by the kind of their operands. All operands have
 # the same dtype, whose type in C is T. Integers wrap around.
-CAST, SELECT, ADD = "{0}", "SELECT({0}, {1}, {2})", "(T)({0} + {1})"
+CAST, SELECT, ADD, SUBTRACT = "{0}", "SELECT({0}, {1}, {2})", "(T)({0} + {1})", "(T)({0} - {1})"
 SUM = "sum"  # of an array along axes: not elementwise, but kernels can end with it
 _ANY = {
-    np.add: ADD, np.subtract: "(T)({0} - {1})", np.multiply: "(T)({0} * {1})",
+    np.add: ADD, np.subtract: SUBTRACT, np.multiply: "(T)({0} * {1})",
     np.square: "(T)({0} * {0})", np.positive: "{0}", np.conjugate: "{0}",
     np.less: "{0} < {1}", np.less_equal: "{0} <= {1}", np.greater: "{0} > {1}",
     np.greater_equal: "{0} >= {1}", np.equal: "{0} == {1}", np.not_equal: "{0} != {1}",

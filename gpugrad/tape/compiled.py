@@ -308,9 +308,13 @@ class Compiled(Generic[P, R]):
                 if difference := first_difference(other, tape):
                     what = "two calls differ, though nothing that compile can see has changed"
                     raise Unsupported(f"{what}: {difference}")
-                self._programs.insert(0, program_of(tape, self._kernels))
+                with numpy_backend.sweep_context():  # NumPy must not warn of calls on stand-ins
+                    program = program_of(tape, self._kernels)
+                self._programs.insert(0, program)
             except Unsupported as error:
                 self._give_up(str(error))
+            except Exception as error:  # noqa: BLE001  the function itself has not failed
+                self._give_up(f"no program can be made of its calls: {error!r}")
             del self._programs[_MOST:]
             self._misses = 0
             return

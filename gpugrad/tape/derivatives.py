@@ -90,30 +90,18 @@ class Graph:
 
     def bind(self, program):
         """Prepare how a program makes the nodes of a call; returns the rows that `join` takes."""
-        regs, shown = program.regs, {*program.tape.returned()}
-
-        def register(x):
-            """The register that has an object that a node saves."""
-            if type(x) is Value:
-                # If a constant is a result too, a run returns a copy, and the nodes save that copy.
-                is_fixed = x.constant is not None and x not in shown
-                return program.slot(x) if is_fixed else program.leaving(x)
-            if not (found := values_in((x,))):
-                return program.slot(x)
-            places = {y: register(y) for y in found}
-
-            def fill():
-                return mapped(x, substituting({y: regs[at] for y, at in places.items()}))
-
-            return program.made(fill)
-
+        shown = {*program.tape.returned()}
         numbers, rows = {number for _, number in self.places}, []
         for i, (_, parents, saved, shape, dtype) in enumerate(self.nodes):
             plan = self._plans[i]
             if len(self.outside) + i in numbers:
                 plan = copy(plan)
                 plan.region = self.sweeps
-            saved = _nothing if saved is None else items_at([*map(register, saved)])
+            saved = (
+                _nothing
+                if saved is None
+                else items_at([_register(program, x, shown) for x in saved])
+            )
             rows.append((plan, items_at(parents), saved, shape, dtype))
         return rows
 
@@ -329,6 +317,21 @@ class _Path(NamedTuple):
     outside: list
     places: dict
     discards: bool
+
+
+def _register(program, x, shown):
+    """The register of a program that has an object that a node saves.
+
+    shown: the values that are results.
+    """
+    if type(x) is Value:
+        # If a constant is a result too, a run returns a copy, and the nodes save that copy.
+        is_fixed = x.constant is not None and x not in shown
+        return program.slot(x) if is_fixed else program.leaving(x)
+    if not (found := values_in((x,))):
+        return program.slot(x)
+    regs, places = program.regs, {y: _register(program, y, shown) for y in found}
+    return program.made(lambda: mapped(x, substituting({y: regs[at] for y, at in places.items()})))
 
 
 def _check(node, stop):

@@ -416,7 +416,8 @@ class Reach:
             elif name not in _OF_OPTIMIZERS:
                 self._walk(value, cell, name)
         self._guard(optimizer.param_groups, len(optimizer.param_groups), "len")
-        for group in optimizer.param_groups:
+        for i, group in enumerate(optimizer.param_groups):
+            self._guard(Cell("item", optimizer.param_groups, i), group)
             self._guard(group, len(group), "len")
             for name, value in group.items():
                 if not can_vary(value):

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary, ref
 from .._processes.communicating import Started
 from .._thread_state import thread
 from ..backends import backend_of, namespace_of
+from ..backends.numpy import backend as numpy_backend
 from ..tools.observing import in_line, user_line
 from .cells import content_of
 from .draws import Draw
@@ -312,6 +313,8 @@ class Recorder:
         if thread.recorder is not self:
             self.is_shared |= threading.get_ident() != self._thread
             return self._run(function, real, named, found)
+        if numpy_backend.reports_errors():
+            self.stop("it has numpy.errstate raise or report errors of numbers")
         call = Call(function, noted, noted_named, is_pure)
         if call.declared.values_shape:
             self._check_shape(call, args, kwargs)

@@ -442,12 +442,12 @@ class Program(Steps):
     def _numbers_fit(self):
         """Read and compute the numbers; returns whether the conditions on them hold."""
         regs = self.regs
-        for optimizer, names, i, place in self._hyper:
-            now = [*map(optimizer.param_groups[i].__getitem__, names)]
-            if now != optimizer._hyper[i].values and not take_hyper(optimizer):
-                return False
-            regs[place] = optimizer._hyper[i].values
         try:
+            for optimizer, names, i, place in self._hyper:
+                now = [*map(optimizer.param_groups[i].__getitem__, names)]
+                if now != optimizer._hyper[i].values and not take_hyper(optimizer):
+                    return False
+                regs[place] = optimizer._hyper[i].values
             for find, at in self._numbers:
                 regs[at] = find()
             return [*map(call_it, self._conditions)] == self._outcomes

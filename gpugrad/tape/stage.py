@@ -344,17 +344,18 @@ def take_hyper(optimizer):
     Returns False if a step would do more than that: convert a number, make state or raise an error.
     """
     for i, group in enumerate(optimizer.param_groups):
-        values = [*map(group.__getitem__, optimizer.defaults)]
-        if values != (known := optimizer._hyper[i].values):
-            try:
-                new = optimizer._checked(group)
-            except (TypeError, ValueError):
-                return False
-            # A hyper-parameter that becomes 0, or no longer is, may need other state.
-            has_same_zeros = [*map(bool, known)] == [*map(bool, values)]
-            if not has_same_zeros or not all(map(same, values, new.values())):
-                return False
-            optimizer._set_hyper(i, new)
+        try:
+            values = [*map(group.__getitem__, optimizer.defaults)]
+            if values == (known := optimizer._hyper[i].values):
+                continue
+            new = optimizer._checked(group)
+        except ABSENT:  # also where values are arrays, which have no single truth value
+            return False
+        # A hyper-parameter that becomes 0, or no longer is, may need other state.
+        has_same_zeros = [*map(bool, known)] == [*map(bool, values)]
+        if not has_same_zeros or not all(map(same, values, new.values())):
+            return False
+        optimizer._set_hyper(i, new)
     return True
 
 

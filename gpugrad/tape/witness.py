@@ -5,6 +5,7 @@ anything that may do more than compute is a reason not to use the recording.
 """
 
 import gc
+import signal
 import sys
 import types
 import warnings
@@ -103,7 +104,8 @@ class Witness:
         return frozenset().union(*[facts_of(x.code).names for x in self.codes.values() if x.is_own])
 
     def _hook(self):
-        codes = self.codes
+        codes, handlers = self.codes, {*map(signal.getsignal, signal.valid_signals())}
+        handlers = {getattr(handler, "__code__", None) for handler in handlers}
 
         def see(frame, event, function):  # Python calls this some thousand times in a recording
             if event == "call":
@@ -111,6 +113,8 @@ class Witness:
                 known = codes.get(number)
                 if known is None:
                     known = codes[number] = _judged.get(number) or _judge(frame)
+                    if known.code in handlers:
+                        self.recorder.stop("a signal handler runs in the middle of it", "once")
                 if known.is_foreign:
                     self._look(frame.f_back, frame.f_code)
             elif event == "c_call":

@@ -962,8 +962,42 @@ def test_other_libraries_replay(compile, library):
     return found
 
 
-def test_a_program_that_is_dropped_frees_its_memory_at_once():
-    step = gg.compile(lambda x: (gg.exp(x) @ gg.exp(x.T)).sum())
+@both_ways
+def test_bools_as_numbers(compile):
+    x, b = normal(4, seed=1), gg.tensor([False, True, False, True])
+    found = []
+    for function in (
+        lambda: x**True,
+        lambda: True**x,
+        lambda: 1 / (0.0 - b),
+        lambda: 0.0 - (x > 9),
+    ):
+        f = compile(function)
+        found += [f() for _ in range(4)]
+        if f is not function:
+            assert f.program().kernels is not None  # it waits for the compiler
+        found += [f(), f()]
+    return found
+
+
+@both_ways
+def test_no_warnings_come_from_making_a_program(compile):
+    f = compile(lambda x: gg.where(x > 1, x + 1e39, x))
+    with np.errstate(over="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return [f(normal(4, seed=i)) for i in range(5)]
+
+
+_WEIGHT = gg.ones((64, 64), requires_grad=True)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: (gg.exp(x) @ gg.exp(x.T)).sum(),
+    lambda x: gg.where(x > 0, gg.exp(x), x).sum(),
+    lambda x: (gg.exp(x) * _WEIGHT).sum(),
+])  # fmt: skip
+def test_a_program_that_is_dropped_frees_its_memory_at_once(function):
+    step = gg.compile(function)
     x = normal(64, 64)
     for _ in range(3):
         step(x)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ..declarations import SUBTRACT
 from ..numpy.threads import description
 from .base import zero
 from .calls import TYPES
@@ -304,9 +305,9 @@ class _Body:
             return f"(({const}{type_} *){p})[i]"
         return f"*({const}{type_} *)({p} + i * {step})"
 
-    def _element(self, value, access, level):
+    def _element(self, value, access, level, may_be_literal=True):
         """The C text for an element of a value, with the dtype of the array that shows it."""
-        if access.root.kind == "constant" and access.array.size == 1:
+        if may_be_literal and access.root.kind == "constant" and access.array.size == 1:
             literal = _literal(access.array)
             if literal is not None:
                 return literal
@@ -348,11 +349,13 @@ class _Body:
                 make = self._call if operation.kind == "call" else self._reduce
                 make(operation, values, value, calls)
                 continue
-            parts = [
-                _cast(self._element(x, access, level), access.array.dtype.char, char)
-                for x, access, char in zip(values, inputs, operation.types, strict=False)
-                if access.is_pointwise
-            ]
+            parts = []
+            for k, (x, access) in enumerate(zip(values, inputs, strict=False)):
+                if access.is_pointwise:
+                    # GCC takes 0.0 - x for -x where x is converted from an integer or a bool. That
+                    # is -0.0 if x is 0.
+                    part = self._element(x, access, level, k or operation.function != SUBTRACT)
+                    parts.append(_cast(part, access.array.dtype.char, operation.types[k]))
             lines = scalars if value.is_row else vectors
             if operation.kind == "columns":
                 self._column(operation, parts[0], value, lines)

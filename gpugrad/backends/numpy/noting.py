@@ -18,6 +18,14 @@ class CannotNote(Exception):
     """What the function does depends on values, or `Noted` does not see it."""
 
 
+class _Calls(list):
+    """Noted calls, and the ``views`` of which plain arrays are views in turn."""
+
+    def __init__(self):
+        super().__init__()
+        self.views = []
+
+
 class Noted(np.ndarray):
     """A view of an array that notes the calls it takes part in, in the list ``calls``.
 
@@ -119,6 +127,7 @@ def _plain(x):
         return x
     if x.plain is None:
         x.plain = x.view(np.ndarray)
+        x.calls.views.append(x)
     return x.plain  # always the same object, as NumPy compares two that share memory for longer
 
 
@@ -127,9 +136,12 @@ def cast(out, x):
     np.copyto(out, x, "unsafe")
 
 
+_TYPES = {bool: np.dtype(bool)}  # of the types of Python numbers, the one that is not weak
+
+
 def resolved_dtypes(ufunc, inputs):
     """The dtypes of the loop of a ufunc for arrays and numbers; that of the result comes last."""
-    dtypes = [x.dtype if hasattr(x, "dtype") else type(x) for x in inputs]
+    dtypes = [x.dtype if hasattr(x, "dtype") else _TYPES.get(type(x), type(x)) for x in inputs]
     return ufunc.resolve_dtypes((*dtypes, None))
 
 
@@ -212,13 +224,22 @@ def bound_reduction(ufunc, x, out, axis=0, dtype=None, keepdims=False, **others)
 def note(function, args, kwargs, out):
     """The calls by which a function fills ``out``, in their order."""
     target = out.view(Noted)
-    target.plain, target.calls = out, (calls := [])
+    target.plain, target.calls = out, (calls := _Calls())
     args = [_noted(x, target) for x in args]
     kwargs = {name: _noted(x, target) for name, x in kwargs.items()}
-    result = function(*args, **kwargs, out=target)
+    try:
+        result = function(*args, **kwargs, out=target)
+    finally:
+        # Python's garbage collector does not see that an array refers to the one it is a view of,
+        # so that a cycle through it would never be freed.
+        for view in calls.views:
+            view.plain = None
+        found = [*calls]
+        calls.clear()
+        calls.views.clear()
     if result is not target:
         raise CannotNote
-    return calls
+    return found
 
 
 def _noted(x, like):

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import numpy as np
+
 import gpugrad as gg
 from gpugrad.nn import functional
 
@@ -22,6 +24,19 @@ def every(function):
         runs = partial(function, inputs=at(first, first + 3))
         add(f"{function.__name__}_first_in_call_{first + 1}", __name__, runs)
     return function
+
+
+@program
+def errors_of_numbers_that_numpy_raises(world):
+    @world.compile
+    def f(x):
+        with np.errstate(divide="raise"):
+            try:
+                return 1.0 / x
+            except FloatingPointError:
+                return x * 5
+
+    world.play(f, lambda i: (gg.tensor([float(i < 4)]),), calls=6)
 
 
 @every

@@ -54,6 +54,26 @@ learning_rates("rates_that_are_no_numbers", ADAM, "0.5", math.nan, 0.1)
 
 
 @program
+def groups_in_another_order(world):
+    w, v = leaf(3), leaf(3, seed=1)
+    optimizer = optim.SGD([{"params": [w], "lr": 0.1}, {"params": [v], "lr": 0.5}])
+    step = training(world, w, optimizer, lambda x: (((w + v) * x) ** 2).sum())
+    world.watch(v)
+
+    def replace():
+        optimizer.param_groups[1] = {**optimizer.param_groups[1], "params": [w]}
+
+    world.play(step, changes=[optimizer.param_groups.reverse, replace])
+
+
+@program
+def a_group_without_a_rate(world):
+    w, optimizer = setting()
+    step = training(world, w, optimizer)
+    world.play(step, changes=[lambda: optimizer.param_groups[0].pop("lr"), put(optimizer, lr=0.1)])
+
+
+@program
 def momentum_on_and_off(world):
     w, optimizer = setting(functools.partial(optim.SGD, lr=0.1, momentum=0.9))
     options = {"momentum": 0.0}, {"momentum": 0.5}, {"nesterov": True}, {"weight_decay": 0.1}
