@@ -243,7 +243,7 @@ def nn_stub(space):
             imports.append(f"from . import {name} as {name}")
         elif is_op(value):
             imports.append(f"from .._ops import {name} as {name}")
-        elif isinstance(value, type) and hasattr(value.__init__, "is_made"):
+        elif isinstance(value, type) and hasattr(value.__init__, "__signature__"):
             lines.append(layer_definition(name, value))
         elif hasattr(value, "__signature__"):
             lines.append(definition(name, annotated_signature(value), value))

@@ -1,7 +1,7 @@
 """Activations: functions of `gpugrad.nn.functional`, and the layers that apply them."""
 
 import math
-from typing import Any, Unpack
+from typing import Any
 
 from .._arguments import one_of, require, whole
 from .._creation import full
@@ -25,7 +25,7 @@ from ..ops.neural import relu, sigmoid
 from ..ops.neural import softmax as _softmax
 from ..ops.transcendental import tanh
 from ..random import Generator
-from .common import Place, generator_for
+from .common import generator_for
 from .function_layer import FunctionLayer
 from .module import Module, Parameter
 
@@ -232,10 +232,17 @@ class PReLU(Module):
 
     _shown = ("num_parameters=",)
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, **place: Unpack[Place]) -> None:
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+    ) -> None:
         self.num_parameters = whole("PReLU: num_parameters", num_parameters, 1)
         self.init = init
-        self.weight = Parameter(full(self.num_parameters, float(init), **place))
+        self.weight = Parameter(full(self.num_parameters, float(init), dtype=dtype, device=device))
 
     def forward(self, input: Tensor) -> Tensor:
         return prelu(input, self.weight)

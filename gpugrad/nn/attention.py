@@ -1,7 +1,7 @@
 """Multi-head attention, with PyTorch's parameter names, shapes and initial values."""
 
 import math
-from typing import Unpack
+from typing import Any
 
 from .._arguments import is_floating, whole
 from .._creation import asarray, ones, zeros
@@ -24,7 +24,7 @@ from ..ops.products import matmul, matrix_transpose
 from ..ops.reductions import mean
 from ..random import Generator
 from . import functional, init
-from .common import Place, check_probability, check_shape
+from .common import check_probability, check_shape
 from .layers import Linear
 from .module import Module, Parameter
 
@@ -62,8 +62,9 @@ class MultiheadAttention(Module):
         vdim: int | None = None,
         batch_first: bool = False,
         *,
+        dtype: Any = None,
+        device: str | None = None,
         generator: Generator | None = None,
-        **place: Unpack[Place],
     ) -> None:
         self.embed_dim = embed_dim = whole("MultiheadAttention: embed_dim", embed_dim, 1)
         self.num_heads = whole("MultiheadAttention: num_heads", num_heads, 1)
@@ -82,7 +83,7 @@ class MultiheadAttention(Module):
         self.generator = generator
 
         def parameter(initialise, *shape):
-            made = Parameter(zeros(shape, **place))
+            made = Parameter(zeros(shape, dtype=dtype, device=device))
             if initialise:
                 initialise(made, generator=generator)
             return made
@@ -97,7 +98,9 @@ class MultiheadAttention(Module):
             self.k_proj_weight = parameter(xavier, embed_dim, self.kdim)
             self.v_proj_weight = parameter(xavier, embed_dim, self.vdim)
         self.in_proj_bias = parameter(None, 3 * embed_dim) if bias else None
-        self.out_proj = Linear(embed_dim, embed_dim, bias, generator=generator, **place)
+        self.out_proj = Linear(
+            embed_dim, embed_dim, bias, dtype=dtype, device=device, generator=generator
+        )
         if self.out_proj.bias is not None:
             init.zeros_(self.out_proj.bias)
         self.bias_k = self.bias_v = None

@@ -1,10 +1,8 @@
-"""Helpers of several layers: arguments and their checks, and tensors made like others."""
+"""Helpers of several layers: checks of arguments, and tensors made like others."""
 
 from collections.abc import Sequence
 from importlib import import_module
-from inspect import Parameter as Argument
-from inspect import signature
-from typing import Any, TypedDict, Unpack, get_args, get_origin
+from typing import Any
 
 from .._arguments import require
 from .._batched import levels_of
@@ -17,32 +15,6 @@ from ..random import Generator, default_generator
 
 Ints = int | Sequence[int]
 LENGTHS = "", "length", "height, width", "depth, height, width"  # by the number of axes
-
-
-class Place(TypedDict, total=False):
-    """Where a layer makes its parameters, and of which dtype; see `nn.Linear`."""
-
-    dtype: Any
-    device: str | None
-
-
-class Drawn(Place, total=False):
-    """What draws the initial values of a layer's parameters, besides their `Place`."""
-
-    generator: Generator | None
-
-
-def with_members(init):
-    """An ``__init__`` whose signature shows the members of its ``**place`` as parameters."""
-    taken = signature(init)
-    *own, last = taken.parameters.values()
-    if last.kind is not last.VAR_KEYWORD or get_origin(last.annotation) is not Unpack:
-        return init
-    (members,) = get_args(last.annotation)
-    kinds = members.__annotations__.items()
-    own += [Argument(n, Argument.KEYWORD_ONLY, default=None, annotation=kind) for n, kind in kinds]
-    init.__signature__ = taken.replace(parameters=own)
-    return init
 
 
 def per_axis(name: str, value: Any, n: int, least: int = 1) -> tuple[int, ...]:

@@ -1,13 +1,12 @@
 """Containers of modules, as a sequence, a list or a dict; and a list of parameters."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, Self, Unpack, overload
+from typing import Any, Self, overload
 
 from .._tensor import Tensor
 from ..autograd.implementation import has_twin
 from ..ops.neural import dense
 from .activations import ReLU
-from .common import Drawn
 from .layers import Linear
 from .module import Module, Parameter
 
@@ -267,7 +266,10 @@ class MLP(Sequential):
         in_features: int,
         layer_sizes: Sequence[int],
         activation: Callable[..., Any] = ReLU,
-        **place: Unpack[Drawn],
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Any = None,
     ) -> None:
         if not isinstance(layer_sizes, Iterable):
             raise TypeError(
@@ -277,7 +279,9 @@ class MLP(Sequential):
         for size in layer_sizes:
             if layers:
                 layers.append(activation() if isinstance(activation, type) else activation)
-            layers.append(Linear(in_features, size, **place))
+            layers.append(
+                Linear(in_features, size, dtype=dtype, device=device, generator=generator)
+            )
             in_features = size
         if not layers:
             raise ValueError("MLP: layer_sizes must name at least one layer's size")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 from .._arguments import one_of, whole
 from .._tensor import Tensor
@@ -10,7 +10,8 @@ from ..backends import check_convolution, check_convolution_input, counts_of_win
 from ..ops.convolution import convolution, convolution_input
 from ..ops.manipulation import reshape
 from ..ops.windows import add_windows, sliding_windows
-from .common import LENGTHS, Drawn, Ints, check_axes, check_shape, per_axis, with_examples
+from ..random import Generator
+from .common import LENGTHS, Ints, check_axes, check_shape, per_axis, with_examples
 from .function_layer import FunctionLayer, OfAxes, for_axes
 from .init import uniform_parameters
 from .padding import MODES, pad
@@ -232,7 +233,10 @@ class _Convolution(OfAxes):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        **place: Unpack[Drawn],
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
     ) -> None:
         name, n = type(self).__name__, self.axes
         self.in_channels = whole(f"{name}: in_channels", in_channels, 1)
@@ -260,7 +264,7 @@ class _Convolution(OfAxes):
             first, second = in_channels, out_channels // groups
         # PyTorch's choice, kaiming_uniform_ with a=sqrt(5), gives the same bound.
         bound = 1 / math.sqrt(second * math.prod(self.kernel_size))
-        parameter = uniform_parameters(bound, **place)
+        parameter = uniform_parameters(bound, dtype, device, generator)
         self.weight = parameter(first, second, *self.kernel_size)
         self.bias = parameter(out_channels) if bias else None
 
@@ -316,11 +320,15 @@ class _ConvTranspose(_Convolution):
         bias: bool = True,
         dilation: Ints = 1,
         padding_mode: str = "zeros",
-        **place: Unpack[Drawn],
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
     ) -> None:
         shape = in_channels, out_channels, kernel_size
         options: Any = stride, padding, dilation, groups, bias, padding_mode
-        super().__init__(*shape, *options, **place)
+        given: Any = {"dtype": dtype, "device": device, "generator": generator}
+        super().__init__(*shape, *options, **given)
         name = f"{type(self).__name__}: output_padding"
         self.output_padding = per_axis(name, output_padding, self.axes, 0)
 

@@ -213,11 +213,7 @@ def draw(like: Tensor, generator: Generator | None, kind: str, **keywords: Any) 
 
 
 def uniform_parameters(
-    bound: float,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    generator: Generator | None = None,
+    bound: float, dtype: Any, device: str | None, generator: Generator | None
 ) -> Callable[..., Parameter]:
     """Make parameters of a shape, with elements from the uniform distribution within ``bound``."""
     source = generator or default_generator(device)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Self
 
 from .._arguments import one_of, require, whole
 from .._creation import asarray
@@ -11,7 +11,7 @@ from ..ops.manipulation import reshape
 from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
-from .common import Drawn, check_probability, padding_row
+from .common import check_probability, padding_row
 from .computations import _drop_channels
 from .function_layer import OfAxes
 from .init import uniform_parameters as _uniform
@@ -30,12 +30,19 @@ class Linear(Module):
     _shown = "in_features=", "out_features=", "bias="
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, **place: Unpack[Drawn]
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
     ) -> None:
         self.in_features = in_features = whole("Linear: in_features", in_features, 1)
         self.out_features = out_features = whole("Linear: out_features", out_features, 1)
         # PyTorch's choice, kaiming_uniform_ with a=sqrt(5), gives the same bound.
-        parameter = _uniform(1 / math.sqrt(in_features), **place)
+        parameter = _uniform(1 / math.sqrt(in_features), dtype, device, generator)
         self.weight = parameter(out_features, in_features)
         self.bias = parameter(out_features) if bias else None
 
@@ -156,12 +163,15 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        **place: Unpack[Drawn],
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
     ) -> None:
         self.in1_features = in1_features = whole("Bilinear: in1_features", in1_features, 1)
         self.in2_features = in2_features = whole("Bilinear: in2_features", in2_features, 1)
         self.out_features = out_features = whole("Bilinear: out_features", out_features, 1)
-        parameter = _uniform(1 / math.sqrt(in1_features), **place)
+        parameter = _uniform(1 / math.sqrt(in1_features), dtype, device, generator)
         self.weight = parameter(out_features, in1_features, in2_features)
         self.bias = parameter(out_features) if bias else None
 
@@ -257,10 +267,13 @@ class EmbeddingBag(Embedding):
         mode: str = "mean",
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        **place: Unpack[Drawn],
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
     ) -> None:
         self.mode = one_of("EmbeddingBag: mode", mode, ("sum", "mean", "max"))
         self.include_last_offset = include_last_offset
+        place: Any = {"dtype": dtype, "device": device, "generator": generator}
         super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, **place)
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:

@@ -18,7 +18,6 @@ from ..backends import backend_of
 from ..backends.placement import placed_like
 from . import hooks
 from .changes import changes
-from .common import with_members
 
 
 class Parameter(Tensor):
@@ -97,7 +96,7 @@ class Module:
         if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:
             cls.__call__ = cls.forward  # type: ignore[assignment, method-assign]
         if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
-            set_constructor(cls, explains_arguments(with_members(cls.__init__)))
+            set_constructor(cls, explains_arguments(cls.__init__))
 
     if not TYPE_CHECKING:
 

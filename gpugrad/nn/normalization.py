@@ -1,7 +1,7 @@
 """Normalization layers, with PyTorch's parameter names, shapes and initial values."""
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any
 
 from .._arguments import whole
 from .._creation import ones, zeros
@@ -10,7 +10,7 @@ from ..backends import as_shape
 from ..backends.dtypes import int64
 from ..ops.manipulation import reshape
 from . import functional
-from .common import LENGTHS, Place, with_examples
+from .common import LENGTHS, with_examples
 from .computations import _counted_batch_norm
 from .function_layer import OfAxes
 from .module import Module, Parameter, overwrite
@@ -35,20 +35,22 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        **place: Unpack[Place],
+        *,
+        dtype: Any = None,
+        device: str | None = None,
     ) -> None:
         self.normalized_shape = _lengths("LayerNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         shape, has_bias = self.normalized_shape, elementwise_affine and bias
-        self.weight = _filled(elementwise_affine, ones, shape, **place)
-        self.bias = _filled(has_bias, zeros, shape, **place)
+        self.weight = _filled(elementwise_affine, ones, shape, dtype, device)
+        self.bias = _filled(has_bias, zeros, shape, dtype, device)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-def _filled(is_there, values, shape, dtype=None, device=None):
+def _filled(is_there, values, shape, dtype, device):
     return Parameter(values(shape, dtype=dtype, device=device)) if is_there else None
 
 
@@ -77,20 +79,22 @@ class _WithStatistics(OfAxes):
         track_running_stats: bool = True,
         *,
         bias: bool = True,
-        **place: Unpack[Place],
+        dtype: Any = None,
+        device: str | None = None,
     ) -> None:
         self.num_features = whole(f"{type(self).__name__}: num_features", num_features, 1)
         self.eps = eps
         self.momentum: Any = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        self.weight = _filled(affine, ones, num_features, **place)
-        self.bias = _filled(affine and bias, zeros, num_features, **place)
+
+        given: Any = {"dtype": dtype, "device": device}
+        self.weight = _filled(affine, ones, num_features, dtype, device)
+        self.bias = _filled(affine and bias, zeros, num_features, dtype, device)
         if track_running_stats:
-            count = zeros((), dtype=int64, device=place.get("device"))
-            self.register_buffer("running_mean", zeros(num_features, **place))
-            self.register_buffer("running_var", ones(num_features, **place))
-            self.register_buffer("num_batches_tracked", count)
+            self.register_buffer("running_mean", zeros(num_features, **given))
+            self.register_buffer("running_var", ones(num_features, **given))
+            self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device))
         else:
             self.running_mean = self.running_var = self.num_batches_tracked = None
 
@@ -185,7 +189,8 @@ class GroupNorm(Module):
         affine: bool = True,
         *,
         bias: bool = True,
-        **place: Unpack[Place],
+        dtype: Any = None,
+        device: str | None = None,
     ) -> None:
         self.num_groups = whole("GroupNorm: num_groups", num_groups, 1)
         self.num_channels = whole("GroupNorm: num_channels", num_channels, 1)
@@ -196,8 +201,8 @@ class GroupNorm(Module):
             )
         self.eps = eps
         self.affine = affine
-        self.weight = _filled(affine, ones, num_channels, **place)
-        self.bias = _filled(affine and bias, zeros, num_channels, **place)
+        self.weight = _filled(affine, ones, num_channels, dtype, device)
+        self.bias = _filled(affine and bias, zeros, num_channels, dtype, device)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -220,12 +225,14 @@ class RMSNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        **place: Unpack[Place],
+        *,
+        dtype: Any = None,
+        device: str | None = None,
     ) -> None:
         self.normalized_shape = _lengths("RMSNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.weight = _filled(elementwise_affine, ones, self.normalized_shape, **place)
+        self.weight = _filled(elementwise_affine, ones, self.normalized_shape, dtype, device)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
@@ -243,10 +250,11 @@ class _InstanceNorm(_WithStatistics):
         track_running_stats: bool = False,
         *,
         bias: bool = True,
-        **place: Unpack[Place],
+        dtype: Any = None,
+        device: str | None = None,
     ) -> None:
-        statistics = eps, momentum, affine, track_running_stats
-        super().__init__(num_features, *statistics, bias=bias, **place)
+        options: Any = {"bias": bias, "dtype": dtype, "device": device}
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, **options)
 
     def forward(self, input: Tensor) -> Tensor:
         n = self.axes

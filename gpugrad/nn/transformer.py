@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, Unpack
+from typing import Any
 
 from .._arguments import one_of, whole
 from .._creation import full
@@ -12,7 +12,6 @@ from ..ops.manipulation import triu
 from ..random import Generator
 from . import functional, init
 from .attention import MultiheadAttention
-from .common import Drawn, Place
 from .container import ModuleList
 from .layers import Dropout, Linear
 from .module import Module
@@ -38,15 +37,17 @@ class _Layer(Module):
         norm_first: bool = False,
         bias: bool = True,
         *,
+        dtype: Any = None,
+        device: str | None = None,
         generator: Generator | None = None,
-        **place: Unpack[Place],
     ) -> None:
         if isinstance(activation, str):
             named = f"{type(self).__name__}: an activation that is no function"
             activation = getattr(functional, one_of(named, activation, ("relu", "gelu")))
         self.norm_first = norm_first
         self.activation = activation
-        drawn: Drawn = {"generator": generator, **place}
+        given: dict[str, Any] = {"dtype": dtype, "device": device}
+        drawn = given | {"generator": generator}
         attentions = self._attentions
         for name in attentions:
             attention = MultiheadAttention(
@@ -58,7 +59,7 @@ class _Layer(Module):
         self.linear2 = Linear(dim_feedforward, d_model, bias, **drawn)
         numbers = range(1, len(attentions) + 2)
         for i in numbers:
-            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, **place))
+            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, **given))
         for i in numbers:
             setattr(self, f"dropout{i}", Dropout(dropout, generator=generator))
 
@@ -246,10 +247,12 @@ class Transformer(Module):
         norm_first: bool = False,
         bias: bool = True,
         *,
+        dtype: Any = None,
+        device: str | None = None,
         generator: Generator | None = None,
-        **place: Unpack[Place],
     ) -> None:
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        place: Any = {"dtype": dtype, "device": device}
         options: Any = (dim_feedforward, dropout, activation, layer_norm_eps, batch_first)
         options = (*options, norm_first, bias)
 
