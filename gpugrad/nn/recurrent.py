@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 from .._arguments import one_of, whole
 from .._tensor import Tensor
@@ -10,8 +10,9 @@ from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, 
 from ..ops.neural import linear
 from ..ops.products import matmul
 from ..ops.recurrent import gru, lstm, rnn
+from ..random import Generator
 from . import functional
-from .common import Drawn, check_probability, check_shape, created
+from .common import check_probability, check_shape, created
 from .init import uniform_parameters
 from .module import Module, Parameter
 
@@ -44,7 +45,10 @@ class _Recurrent(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        **place: Unpack[Drawn],
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
     ) -> None:
         name = type(self).__name__
         self.input_size = whole(f"{name}: input_size", input_size, 1)
@@ -65,7 +69,7 @@ class _Recurrent(Module):
                 f"between layers",
                 stacklevel=4,  # the caller of the constructor, which `explains_arguments` wraps
             )
-        parameter = uniform_parameters(1 / math.sqrt(hidden_size), **place)
+        parameter = uniform_parameters(1 / math.sqrt(hidden_size), dtype, device, generator)
         rows, columns = self.gates * hidden_size, self.proj_size or hidden_size
         for layer, suffix in self._layers_and_directions():
             features = columns * (1 + bidirectional) if layer else input_size
@@ -198,10 +202,14 @@ class RNN(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        **place: Unpack[Drawn],
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
     ) -> None:
         self.nonlinearity = one_of("RNN: nonlinearity", nonlinearity, _NONLINEARITIES)
         layout: Any = bias, batch_first, dropout, bidirectional
+        place: Any = {"dtype": dtype, "device": device, "generator": generator}
         super().__init__(input_size, hidden_size, num_layers, *layout, **place)
 
     def _run(self, x, w_ih, w_hh, b_ih, b_hh, w_hr, states, reverse):
@@ -278,13 +286,20 @@ class _Cell(Module):
     _shown_unless: ClassVar[dict[str, Any]] = {"bias": True}
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, **place: Unpack[Drawn]
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
     ) -> None:
         name = type(self).__name__
         self.input_size = whole(f"{name}: input_size", input_size, 1)
         self.hidden_size = whole(f"{name}: hidden_size", hidden_size, 1)
         self.bias = bias
-        parameter = uniform_parameters(1 / math.sqrt(hidden_size), **place)
+        parameter = uniform_parameters(1 / math.sqrt(hidden_size), dtype, device, generator)
         rows = self.gates * hidden_size
         self.weight_ih = parameter(rows, input_size)
         self.weight_hh = parameter(rows, hidden_size)
@@ -330,9 +345,13 @@ class RNNCell(_Cell):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        **place: Unpack[Drawn],
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
     ) -> None:
         self.nonlinearity = one_of("RNNCell: nonlinearity", nonlinearity, _NONLINEARITIES)
+        place: Any = {"dtype": dtype, "device": device, "generator": generator}
         super().__init__(input_size, hidden_size, bias, **place)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
