@@ -46,11 +46,11 @@ class RecordedUpdater:
     def norm(self, arrays, most):
         return arrays[0].recorder.call(self.updater.norm, (tuple(arrays), most))
 
-    def scale(self, arrays, factor):
+    def scale(self, arrays, factor, *found):
+        if found:
+            return False
+
         def scale(arrays, factor):
             return arrays if self.updater.scale(arrays, factor) else None
 
         return arrays[0].recorder.write(tuple(arrays), scale, (factor,))
-
-    def unscale(self, arrays, factor, found):
-        return False

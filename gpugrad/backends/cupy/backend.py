@@ -288,11 +288,12 @@ class CuPy(Backend):
     def add_along_axis(self, values, indices, /, shape, axis):
         axis %= len(shape)
         n = indices.shape[axis]
-        # The kernel is for the same indices for all other axes, as in the gradient of `take`.
-        is_shared = indices.size == n and values.shape == (*shape[:axis], n, *shape[axis + 1 :])
-        if not is_shared or not kernels.covers(values.dtype):
+        if indices.size != n or values.shape != (*shape[:axis], n, *shape[axis + 1 :]):
             return super().add_along_axis(values, indices, shape, axis)
+        # The same indices for all other axes, as in the gradient of `take`.
         indices = indices.reshape(n)
+        if not kernels.covers(values.dtype):
+            return self.xp.scatter_add(values, shape, (*[slice(None)] * axis, indices))
         with values.device:
             if not axis:
                 return add_rows(values, indices, shape[0])
