@@ -159,7 +159,7 @@ class Optimizer:
         self._unread_skip: tuple[Callable[[], Any], list] | None = None
         # How often the optimizer has made a parameter's state. A compiled function compares this
         # number, as it does all attributes, with that of its recording, because its program writes
-        # into the state of then.
+        # into the state that the optimizer had then.
         self._states_made = 0
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")

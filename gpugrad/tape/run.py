@@ -516,7 +516,7 @@ class Program(Steps):
 
 
 def _is_large(x):
-    """Whether to free an array early is worth a step."""
+    """Whether it is worth a step to free an array early."""
     return x.root().nbytes > 1 << 16
 
 

@@ -19,7 +19,10 @@ class CannotNote(Exception):
 
 
 class _Calls(list):
-    """Noted calls, and the ``views`` of which plain arrays are views in turn."""
+    """Noted calls.
+
+    views: the `Noted` arrays of which `_plain` has made ordinary views.
+    """
 
     def __init__(self):
         super().__init__()
@@ -136,7 +139,7 @@ def cast(out, x):
     np.copyto(out, x, "unsafe")
 
 
-_TYPES = {bool: np.dtype(bool)}  # of the types of Python numbers, the one that is not weak
+_TYPES = {bool: np.dtype(bool)}  # bool is the one type of Python numbers that is not weak
 
 
 def resolved_dtypes(ufunc, inputs):
