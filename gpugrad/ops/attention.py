@@ -90,9 +90,16 @@ class BlockedAttention:
         self.dropout_key = dropout_key
         self.biases = {}
 
+    def matmul(self, x1, x2):
+        return self.xp.matmul(x1, x2)
+
     def elements(self):
         """How many weights a block has, if it has enough queries."""
         return _BLOCK if self.query.device == "cpu" else _BLOCK_ON_GPU
+
+    def room(self):
+        """How many rows of weights a block may have."""
+        return max(self.elements() // self.key.shape[-2], _ROWS)
 
     def run(self, function, items):
         """Call ``function`` with each of the items, which are independent of each other."""
@@ -104,7 +111,7 @@ class BlockedAttention:
         m = self.key.shape[-2]
         if not m:
             return
-        room = max(self.elements() // m, _ROWS)  # queries
+        room = self.room()
         parts, rest = [], math.prod(lead) * n
         for length in (*lead, n):
             rest //= max(length, 1)
@@ -126,7 +133,7 @@ class BlockedAttention:
     def scores(self, block):
         """The logarithms of the weights of a block, up to a constant for each query."""
         xp = self.xp
-        x = xp.matmul(self.query[block.queries], xp.matrix_transpose(self.key[block.keys]))
+        x = self.matmul(self.query[block.queries], xp.matrix_transpose(self.key[block.keys]))
         if self.is_causal and block.first == 0:
             x += self._causal_bias(x)
         elif self.is_causal and block.first < x.shape[-1]:  # all may use the keys before the first
@@ -187,20 +194,24 @@ class BlockedAttention:
         )
         return kept[..., : weights.shape[-1]]
 
-    def result(self):
+    def empty_result(self):
+        """Memory for the result, with zeros where there are no keys."""
         xp, shape = self.xp, (*self.query.shape[:-1], self.value.shape[-1])
         like = self.query
         if like.shape != shape:
             like = xp.broadcast_to(like[..., :1], shape)
         # With the same order of axes in memory as the query, so that merging heads needs no copy.
-        out = xp.empty_like(like) if self.key.shape[-2] else xp.zeros_like(like)
+        return xp.empty_like(like) if self.key.shape[-2] else xp.zeros_like(like)
+
+    def result(self):
+        xp, out = self.xp, self.empty_result()
 
         def compute(block):
             weights, total = self.weights(block)
             if (kept := self.kept(block, weights)) is not None:
                 weights = xp.where(kept, weights, 0.0)
                 total = total * (1 - self.dropout_p or 1)
-            rows = xp.matmul(weights, self.value[block.keys])
+            rows = self.matmul(weights, self.value[block.keys])
             rows /= total
             out[block.queries] = rows
 
@@ -223,18 +234,18 @@ class BlockedAttention:
                 g_rows /= rate
             if wanted[2]:
                 dropped = weights if kept is None else xp.where(kept, weights, 0.0)
-                to_value[block.keys] += xp.matmul(xp.matrix_transpose(dropped), g_rows)
+                to_value[block.keys] += self.matmul(xp.matrix_transpose(dropped), g_rows)
             if not (wanted[0] or wanted[1] or wanted[3]):
                 return
-            slopes = xp.matmul(g_rows, xp.matrix_transpose(self.value[block.keys]))
+            slopes = self.matmul(g_rows, xp.matrix_transpose(self.value[block.keys]))
             if kept is not None:
                 slopes = xp.where(kept, slopes, 0.0)
             slopes = self.slopes(slopes, weights, total)
             if wanted[0]:
-                to_query[block.queries] = xp.matmul(slopes, self.key[block.keys]) * self.scale
+                to_query[block.queries] = self.matmul(slopes, self.key[block.keys]) * self.scale
             if wanted[1]:
                 rows = self.query[block.queries]
-                to_key[block.keys] += xp.matmul(xp.matrix_transpose(slopes), rows)
+                to_key[block.keys] += self.matmul(xp.matrix_transpose(slopes), rows)
             if wanted[3]:
                 axes = tuple([i for i, length in enumerate(self.mask.shape) if length == 1])
                 to_mask[block.mask] += xp.sum(slopes, axis=axes, keepdims=True)

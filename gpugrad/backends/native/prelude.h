@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 // NumPy's own inner loops, whose bits nothing else has: arrays, lengths, strides in bytes, data.
 typedef void (*Loop)(char **arrays, const intptr_t *lengths, const intptr_t *steps, void *data);

@@ -1,26 +1,94 @@
-"""The twin of the op in gpugrad/ops/attention.py: several threads compute blocks of the weights."""
+"""The twin of the op in gpugrad/ops/attention.py: threads of the library compute the weights.
 
-from math import prod
+Threads of Python do, with the same bits, as long as the library is missing, and where there is
+dropout or the cotangent of a mask is wanted.
+"""
+
+import ctypes
+import math
+from functools import lru_cache
+
+import numpy as np
 
 from ...backends.dtypes import float32, float64
-from ...backends.numpy.threads import has_several, run
+from ...backends.native.base import base, is_reported, place
+from ...backends.numpy import threads
 from ...ops.attention import BlockedAttention, attention
+
+_OPERANDS = "query key value added out to_out to_query to_key to_value".split()
+
+
+def _in_rows(x):
+    """The array, or a copy, with the elements of the last axis side by side."""
+    return x if x.strides[-1] == x.itemsize and x.flags.aligned else np.array(x, order="C")
+
+
+@lru_cache(256)
+def _starts(lead, strides):
+    """An array of where each matrix begins, in bytes, and its address."""
+    start = np.zeros((), np.int64)
+    for length, step in zip(lead, strides, strict=False):
+        start = start[..., None] + np.arange(length) * step
+    return start, start.ctypes.data
 
 
 class _Attention(BlockedAttention):
-    run = staticmethod(run)
+    run = staticmethod(threads.run)
+
+    def __init__(self, *args, **static):
+        super().__init__(*args, **static)
+        self.query, self.key, self.value = map(_in_rows, (self.query, self.key, self.value))
+
+    def matmul(self, x1, x2):
+        # As in native/attention.c; of several threads, each multiplies matrices of its own.
+        return x1 * x2 if x1.shape[-1] == 1 else np.matmul(x1, x2)
+
+    def result(self):
+        out = self.empty_result()
+        return out if self._done_by_library(out=out) else super().result()
+
+    def cotangents(self, g, wanted):
+        if not wanted[3]:
+            operands = {"query": self.query, "key": self.key, "value": self.value}
+            wanted_ = zip(operands.items(), wanted, strict=False)
+            found = {f"to_{name}": _in_rows(np.empty_like(x)) if w else None for (name, x), w in wanted_}
+            if self._done_by_library(to_out=_in_rows(g), **found):
+                return *found.values(), None
+        return super().cotangents(g, wanted)
+
+    def _done_by_library(self, **given):
+        """Have the library compute these arrays; returns whether it did."""
+        function = getattr(base(), f"gg_attention_{'f' if self.query.dtype == float32 else 'd'}", None)
+        if function is None or self.dropout_p:
+            return False
+        *lead, n, d = self.query.shape
+        m, e = self.value.shape[-2:]
+        given |= {"query": self.query, "key": self.key, "value": self.value}
+        if self.mask is not None:
+            given["added"] = np.broadcast_to(self._bias(self.query, self.mask), (*lead, n, m))
+        kept = []
+        numbers = [math.prod(lead), n, m, d, e, min(n, self.room()), self.is_causal]
+        for x in map(given.get, _OPERANDS):
+            if x is None:
+                numbers += [0] * 4
+                continue
+            start, address = _starts((*lead,), x.strides)
+            kept.append(start)
+            numbers += [place(x), address, *x.strides[-2:]]
+        lowest = -math.inf if self.mask is None else float(np.finfo(self.query.dtype).min)
+        numbers = (ctypes.c_int64 * len(numbers))(*numbers)
+        floats = ctypes.c_double(self.scale), ctypes.c_double(lowest)
+        errors = threads.run_kernel(function, numbers, *floats)
+        return not (errors and is_reported(errors))
 
 
-def _work(xp, query, key, value, mask, *static, **named):
-    """An object that computes a call by blocks; None for other dtypes, or for a single block."""
+def _work(xp, query, key, value, mask=None, *static, **named):
+    """An object that computes a call; None for other dtypes and without weights."""
+    arrays = query, key, value
     dtype = query.dtype
-    if dtype not in (float32, float64) or key.dtype != dtype or value.dtype != dtype:
+    if dtype not in (float32, float64) or any(x.dtype != dtype or not x.size for x in arrays):
         return None
-    if not has_several():
-        return None
-    work = _Attention(xp, query, key, value, mask, dtype, *static, **named)
-    number = prod(work.query.shape[:-1]) * work.key.shape[-2]
-    return work if number > work.elements() else None
+    return _Attention(xp, *arrays, mask, dtype, *static, **named)
 
 
 def _attention(xp, *operands, **static):

@@ -1,0 +1,195 @@
+// Attention and its cotangents, with the bits of the class in kernels/numpy/attention.py. This text
+// is compiled as rows.c is, after it. Each matrix of weights is computed in blocks of queries, by
+// one thread each, which keeps what belongs to a block in its cache.
+
+#ifndef _WIN32 // where NumPy's loop of matmul is not known
+#ifndef ATTENTION
+#define ATTENTION
+enum { QUERY, KEY, VALUE, ADDED, OUT, TO_OUT, TO_QUERY, TO_KEY, TO_VALUE, OPERANDS };
+
+// matrices: how many matrices of weights there are. n, m, d, e: as in ops/attention.py.
+// in_block: queries in a block.
+typedef struct {
+    int64_t matrices, n, m, d, e, in_block, is_causal;
+    struct {
+        char *data;           // NULL where there is no such operand, or it is not wanted
+        const int64_t *start; // of each matrix, in bytes from there, as are the steps
+        int64_t by_row, by_column;
+    } operands[OPERANDS];
+    double scale, lowest; // the latter is taken for the largest score where all are less
+    _Atomic int64_t errors;
+} Attention;
+#endif
+
+typedef struct {
+    char *at;
+    int64_t by_row, by_column; // steps in bytes
+} NAME(Matrix);
+
+#define Matrix NAME(Matrix)
+#define ELEMENT(x, row, column) (*(T *)((x).at + (row) * (x).by_row + (column) * (x).by_column))
+// Go through rows y of `from`, which lies in order, and x of `to`, whose elements lie side by side.
+#define EACH_ROW(rows, columns, to, from, ...)                                                     \
+    for (int64_t i = 0; i < (rows); i++) {                                                         \
+        T *restrict x = (T *)((to).at + i * (to).by_row), *restrict y = (from) + i * (columns);    \
+        for (int64_t j = 0; j < (columns); j++) __VA_ARGS__;                                       \
+    }
+
+static Matrix NAME(in_order)(T *x, int64_t columns) {
+    return (Matrix){(char *)x, columns * sizeof(T), sizeof(T)};
+}
+
+static Matrix NAME(transposed)(Matrix x) { return (Matrix){x.at, x.by_column, x.by_row}; }
+
+// The rows of a matrix of an operand from the first one on.
+static Matrix NAME(part)(const Attention *a, int which, int64_t matrix, int64_t first) {
+    const int64_t by_row = a->operands[which].by_row;
+    char *data = a->operands[which].data;
+    return (Matrix){data ? data + a->operands[which].start[matrix] + first * by_row : NULL, by_row,
+                    a->operands[which].by_column};
+}
+
+// out = x @ y, (rows, inner) times (inner, columns), as `_Attention.matmul` computes it.
+static T *NAME(multiplied)(int64_t rows, int64_t inner, int64_t columns, Matrix x, Matrix y, T *out) {
+    if (inner == 1) {
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < columns; j++)
+                out[i * columns + j] = ELEMENT(x, i, 0) * ELEMENT(y, 0, j);
+        return out;
+    }
+    const intptr_t lengths[4] = {1, rows, inner, columns};
+    intptr_t steps[9] = {0, 0, 0, x.by_row, x.by_column, y.by_row, y.by_column,
+                         columns * sizeof(T), sizeof(T)};
+    const int of[6] = {1, 2, 2, 3, 1, 3};
+    for (int i = 0; i < 6; i++)
+        if (lengths[of[i]] == 1) steps[3 + i] = 0; // as NumPy does
+    char *args[3] = {x.at, y.at, (char *)out};
+    numpy.loops[sizeof(T) == 8](args, lengths, steps, NULL);
+    return out;
+}
+
+// A row of weights in place of n scores, before they are divided by their total, which is returned.
+// The query may use the first `used` keys. bias: is added to the scores, if there is one.
+static T NAME(weigh)(Piece *piece, T *restrict x, int64_t n, int64_t used, Matrix bias, T lowest) {
+    int is_open = 0;
+    if (bias.at)
+        for (int64_t i = 0; i < used; i++) x[i] += ELEMENT(bias, 0, i);
+    for (int64_t i = used; i < n; i++)
+        is_open |= !(x[i] + (bias.at ? ELEMENT(bias, 0, i) : 0) < (T)INFINITY);
+    T most = NAME(extremum)(piece, MAXIMUM, x, used);
+    if (is_open || !(most - most == 0)) { // nan or infinities, which may reach other keys
+        for (int64_t i = used; i < n; i++)
+            x[i] = x[i] - (T)INFINITY + (bias.at ? ELEMENT(bias, 0, i) : 0);
+        used = n;
+        most = MOST(NAME(extremum)(piece, MAXIMUM, x, n), lowest);
+    }
+    for (int64_t i = 0; i < used; i++) x[i] -= most;
+    NAME(apply)(EXP, x, used);
+    memset(x + used, 0, (n - used) * sizeof(T));
+    const T total = NAME(sum_of)(x, n);
+    return total == 0 ? 1 : total;
+}
+
+// The cotangents of a row of scores in place of those of the weights, which are divided by `total`.
+static void NAME(slope)(T *restrict g, const T *restrict weights, int64_t n, T total) {
+    NAME(Terms) terms = {weights, g};
+    const T mean = ((T)zero + NAME(tree)(NAME(products), &terms, 0, n).a) / total;
+    for (int64_t i = 0; i < n; i++) g[i] = (g[i] - mean) * weights[i];
+}
+
+// Add rows to those of a matrix, or to zeros if there is none before. All of them are written then.
+static void NAME(add)(int64_t before, int64_t m, int64_t all, int64_t columns, Matrix to, T *rows) {
+    if (before) {
+        EACH_ROW(m, columns, to, rows, x[j] += y[j])
+        return;
+    }
+    EACH_ROW(m, columns, to, rows, x[j] = 0 + y[j])
+    for (int64_t i = m; i < all; i++) memset(to.at + i * to.by_row, 0, columns * sizeof(T));
+}
+
+// A block of queries of a matrix, from the first one on. memory: for what has `most` elements.
+static void NAME(attend)(Attention *a, int64_t matrix, int64_t first, T *memory, int64_t most) {
+    const int64_t d = a->d, e = a->e, n = LEAST(a->n - first, a->in_block);
+    const int64_t m = a->is_causal ? LEAST(first + n, a->m) : a->m; // keys that are used
+    T *weights = memory, *slopes = weights + a->in_block * a->m, *rows = slopes + a->in_block * a->m;
+    T *g = rows + most, *totals = g + a->in_block * e;
+    const Matrix query = NAME(part)(a, QUERY, matrix, first), key = NAME(part)(a, KEY, matrix, 0);
+    const Matrix value = NAME(part)(a, VALUE, matrix, 0), bias = NAME(part)(a, ADDED, matrix, first);
+    const Matrix out = NAME(part)(a, OUT, matrix, first);
+    const Matrix to_out = NAME(part)(a, TO_OUT, matrix, first);
+    const Matrix to_query = NAME(part)(a, TO_QUERY, matrix, first);
+    const Matrix to_key = NAME(part)(a, TO_KEY, matrix, 0);
+    const Matrix to_value = NAME(part)(a, TO_VALUE, matrix, 0);
+    const Matrix weights_ = NAME(in_order)(weights, m), slopes_ = NAME(in_order)(slopes, m);
+    const Matrix g_ = NAME(in_order)(g, e);
+    Piece piece = {0};
+    feclearexcept(FE_ALL_EXCEPT);
+    NAME(multiplied)(n, d, m, query, NAME(transposed)(key), weights);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t used = a->is_causal ? LEAST(first + i + 1, m) : m;
+        const Matrix row = {bias.at ? bias.at + i * bias.by_row : NULL, 0, bias.by_column};
+        totals[i] = NAME(weigh)(&piece, weights + i * m, m, used, row, a->lowest);
+    }
+    if (out.at) {
+        NAME(multiplied)(n, m, e, weights_, value, rows);
+        EACH_ROW(n, e, out, rows, x[j] = y[j] / totals[i])
+    } else {
+        EACH_ROW(n, e, to_out, g, y[j] = x[j] / totals[i])
+    }
+    if (to_value.at) {
+        NAME(multiplied)(m, n, e, NAME(transposed)(weights_), g_, rows);
+        NAME(add)(first, m, a->m, e, to_value, rows);
+    }
+    if (to_query.at || to_key.at) {
+        NAME(multiplied)(n, e, m, g_, NAME(transposed)(value), slopes);
+        for (int64_t i = 0; i < n; i++)
+            NAME(slope)(slopes + i * m, weights + i * m, m, totals[i]);
+    }
+    if (to_query.at) {
+        NAME(multiplied)(n, m, d, slopes_, key, rows);
+        EACH_ROW(n, d, to_query, rows, x[j] = y[j] * (T)a->scale)
+    }
+    if (to_key.at) {
+        NAME(multiplied)(m, n, d, NAME(transposed)(slopes_), query, rows);
+        NAME(add)(first, m, a->m, d, to_key, rows);
+    }
+    a->errors |= piece.errors | float_errors();
+}
+
+// A block, or the blocks of a matrix, which add to the same cotangents.
+static void NAME(attend_piece)(void *context, int64_t piece) {
+    Attention *a = context;
+    const int64_t blocks = (a->n + a->in_block - 1) / a->in_block;
+    const int64_t longest = a->in_block > a->m ? a->in_block : a->m;
+    const int64_t most = longest * (a->d > a->e ? a->d : a->e);
+    T *memory = malloc(sizeof(T) * (a->in_block * (2 * a->m + a->e + 1) + most));
+    if (!memory)
+        a->errors |= NO_MEMORY;
+    else if (a->operands[OUT].data)
+        NAME(attend)(a, piece / blocks, piece % blocks * a->in_block, memory, most);
+    else
+        for (int64_t i = 0; i < blocks; i++)
+            NAME(attend)(a, piece, i * a->in_block, memory, most);
+    free(memory);
+}
+
+// numbers: an `Attention` up to its operands, whose data are given as for gg_rows. Returns the errors
+// of floating-point operations.
+int64_t NAME(gg_attention)(const int64_t *numbers, double scale, double lowest, int64_t number) {
+    Attention a = {.scale = scale, .lowest = lowest};
+    memcpy(&a, numbers, offsetof(Attention, scale));
+    for (int i = 0; i < OPERANDS; i++)
+        if (a.operands[i].data) a.operands[i].data = *(char **)a.operands[i].data;
+    int64_t pieces = a.matrices;
+    if (a.operands[OUT].data) pieces *= (a.n + a.in_block - 1) / a.in_block;
+    if (number > 1)
+        gg_run(NAME(attend_piece), &a, pieces);
+    else
+        for (int64_t i = 0; i < pieces; i++) NAME(attend_piece)(&a, i);
+    return a.errors;
+}
+
+#undef Matrix
+#undef ELEMENT
+#undef EACH_ROW
+#endif
