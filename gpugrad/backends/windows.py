@@ -205,9 +205,11 @@ def sliding_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1):
 def _elements(backend, x, lead, geometry):
     """The elements of all windows, ``(*lead, *size, *counts)``."""
     shape = *lead, *geometry.size, *geometry.counts
+    out = backend.create("empty", shape, dtype=x.dtype, like=x)
     if (fill := _kernel(backend, "fill", x, geometry)) is not None:
-        out = backend.create("empty", shape, dtype=x.dtype, like=x)
         fill(out, x, geometry)
+        return out
+    if hasattr(backend.windows, "copy") and backend.windows.copy(x, out, geometry):
         return out
     out = backend.zeros(shape, x.dtype, x)
     for _, tap, (_, *windows), elements in _taps(geometry):

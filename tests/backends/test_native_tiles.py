@@ -1,4 +1,4 @@
-"""Maxima of windows that lie side by side: kernels have the bits of what NumPy computes."""
+"""Kernels of windows, and of maxima of those side by side, have the bits of what NumPy computes."""
 
 import itertools
 from math import prod
@@ -125,3 +125,35 @@ def test_many_planes_and_threads(monkeypatch, names):
         go_through(monkeypatch, x, (2, 2))
     assert len(names) == 15
     assert x.size > 8 * base._PIECE > prod(x.shape[2:])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("lengths", [(5,), (40,), (7, 9), (14, 14), (1, 33)])
+def test_elements_of_windows(monkeypatch, names, lengths, dtype):
+    x = np.random.default_rng(0).standard_normal((2, 3, *lengths)).astype(dtype)
+    x[0, 0] = -0.0
+    x[1, 1] = np.nan
+    options = itertools.product((1, 2, 3), (0, 2, ((1, 3),) * len(lengths), -1), (1, 2))
+    for stride, padding, dilation in options:
+        for size in itertools.product((1, 3, 4), repeat=len(lengths)):
+            option = {"size": size, "stride": stride, "padding": padding, "dilation": dilation}
+            try:
+                same(monkeypatch, "sliding_windows", x, **option)
+            except ValueError as error:
+                assert "which is more than" in str(error)
+    assert names.count("copy_windows") > 40
+
+
+def test_elements_of_windows_that_are_for_numpy(monkeypatch, names):
+    x = np.arange(2.0 * 3 * 8 * 8 * 8).reshape(2, 3, 8, 8, 8)
+    same(monkeypatch, "sliding_windows", x, size=(2, 2, 2))
+    for given in (x.astype("float16"), x[..., ::2], x[:0]):
+        same(monkeypatch, "sliding_windows", given, size=(2, 2), padding=1)
+    assert not names
+
+
+def test_windows_of_many_planes(monkeypatch, names):
+    x = np.random.default_rng(0).standard_normal((64, 40, 15, 13)).astype("float32")
+    for _ in range(5):
+        same(monkeypatch, "sliding_windows", x, size=(3, 3), padding=1)
+    assert names == ["copy_windows"] * 5

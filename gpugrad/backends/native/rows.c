@@ -611,6 +611,11 @@ typedef struct {
     int64_t rows, columns, height, width, lines, line;
 } Tiles;
 
+// A `Geometry` of backends/windows.py with two axes.
+typedef struct {
+    int64_t lengths[2], size[2], counts[2], stride[2], before[2], dilation[2];
+} Windows;
+
 // Go through the rows of tiles: of the values of tiles, and of the elements, one begins at `at` and
 // `from`. The loops go on to a multiple of 8 tiles, which is faster. What they write too much, the
 // next row overwrites; where there is none, they do not.
@@ -721,6 +726,39 @@ KERNEL(put_in_tiles) {
 }
 #undef Integer
 
+// The elements of windows in planes: at each tap, those of all windows, or 0 outside of the plane.
+// a: Windows, x, out
+KERNEL(copy_windows) {
+    const Windows w = *(const Windows *)piece->job->a[0];
+    const int64_t n = w.counts[1], step = w.stride[1];
+    T *out = GIVEN(T, 2) + first * w.size[0] * w.size[1] * w.counts[0] * n;
+    for (int64_t plane = first; plane < last; plane++)
+        for (int64_t tap = 0; tap < w.size[0] * w.size[1]; tap++) {
+            const int64_t left = tap % w.size[1] * w.dilation[1] - w.before[1];
+            const int64_t room = w.lengths[1] - left; // to the end of the row
+            int64_t start = left < 0 ? (step - 1 - left) / step : 0;
+            int64_t stop = room > 0 ? (room - 1) / step + 1 : 0;
+            stop = stop < n ? stop : n;
+            for (int64_t row = 0; row < w.counts[0]; row++, out += n) {
+                const int64_t y =
+                    row * w.stride[0] + tap / w.size[1] * w.dilation[0] - w.before[0];
+                if (y < 0 || y >= w.lengths[0] || start >= stop) {
+                    memset(out, 0, n * sizeof(T));
+                    continue;
+                }
+                const T *x = GIVEN(T, 1) + (plane * w.lengths[0] + y) * w.lengths[1] + left;
+                for (int64_t i = 0; i < start; i++) out[i] = 0;
+                if (step > 1 || stop - start < 8)
+                    for (int64_t i = start; i < stop; i++) out[i] = x[i * step];
+                else { // the last vector may overlap the one before it
+                    for (int64_t i = start; i < stop - 8; i += 8) *(V *)(out + i) = *(V *)(x + i);
+                    *(V *)(out + stop - 8) = *(V *)(x + stop - 8);
+                }
+                for (int64_t i = stop; i < n; i++) out[i] = 0;
+            }
+        }
+}
+
 // All kernels with the number of their scratch arrays, and the way into them
 
 #ifndef KERNELS
@@ -728,7 +766,7 @@ KERNEL(put_in_tiles) {
     X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0) X(outer_product, 0)               \
     X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0)                        \
     X(cross_entropy, 1) X(cross_entropy_vjp, 0) X(cross_entropy_and_vjp, 0) X(layer_norm, 2)       \
-    X(layer_norm_vjp, 3) X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1)                    \
+    X(layer_norm_vjp, 3) X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(copy_windows, 0)                    \
     X(sigmoid, 2) X(sigmoid_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                 \
     X(leaky_relu, 2) X(leaky_relu_vjp, 2) X(elu, 2) X(elu_vjp, 2) X(softplus, 2)                   \
     X(softplus_vjp, 2) X(mish, 2) X(mish_vjp, 2) X(hardswish, 2) X(hardswish_vjp, 2)               \

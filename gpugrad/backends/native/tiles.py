@@ -40,6 +40,22 @@ def _run(name, geometry, out, *arrays):
     return rows(name, dtype, planes, length, *arrays, cost=lengths)
 
 
+@lru_cache(1024)
+def _with_two_axes(geometry):
+    fill = 1, 1, 1, 1, 0, 1
+    return np.array([(n,) * (2 - len(x)) + x for n, x in zip(fill, geometry, strict=True)], np.int64)
+
+
+def copy(x, out, geometry):
+    """Write the elements of all windows, at most along two axes, into ``out``."""
+    if x.dtype not in (float32, float64) or not x.flags.c_contiguous or len(geometry.size) > 2:
+        return False
+    if not out.size or not x.size:
+        return False
+    arrays = _with_two_axes(geometry), x, out
+    return rows("copy_windows", x.dtype, x.size // prod(geometry.lengths), 1, *arrays)
+
+
 def largest(x, out, geometry):
     return _run("tile_maxima", geometry, out, x)
 
