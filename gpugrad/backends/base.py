@@ -212,6 +212,14 @@ class Backend:
         """Return ``[function(item) for item in items]``; the calls may run at the same time."""
         return [function(item) for item in items]
 
+    def in_order(self, x):
+        """The array, or a copy in C order if the bits of its products depend on that."""
+        return x
+
+    def undivided(self, x1, x2):
+        """A product of matrices in a call of `run`, whose threads leave nothing to divide."""
+        return self.xp.matmul(x1, x2)
+
     def native(self):
         """The module that makes kernels of a program's calls, as `native.kernel`; None if none."""
         return

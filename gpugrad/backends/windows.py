@@ -373,30 +373,32 @@ def put_in_windows(backend, values, taps, /, *, shape, size, stride=1, padding=0
 # images of 32 channels and 14 x 14 pixels, and 64 filters of 3 x 3, NumPy takes 6.6 ms in this way,
 # 8.3 with all columns at once, 7.0 by nine products with shifted images (but for one channel 21 in
 # place of 0.7), 6.9 with the channels last, and 4.9 for the product alone, all on one thread.
-# Several threads may each compute a block.
+# Several threads may each compute a block. The C library for NumPy makes the columns of an image.
 
 
 def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilation=1, groups=1):
     xp = backend.xp
     check_convolution(x.shape, weight.shape, None if bias is None else bias.shape, groups)
     dtype = xp.result_type(x, weight, *([] if bias is None else [bias]))
-    x, weight = _cast(backend, x, dtype), _cast(backend, weight, dtype)
+    x, weight = [backend.in_order(_cast(backend, array, dtype)) for array in (x, weight)]
+    bias = None if bias is None else backend.in_order(_cast(backend, bias, dtype))
     geometry = geometry_of(x.shape[2:], weight.shape[2:], stride, padding, dilation)
     if _kernel(backend, "fill", x, geometry) is not None:
-        bias = None if bias is None else _cast(backend, bias, dtype)
         return backend.convolutions.convolve(x, weight, bias, geometry, groups)
     n, channels = x.shape[0], weight.shape[0]
+    blocks = _blocks(backend, n, x.shape[1], geometry)
+    out = _by_library(backend, "convolve_blocks", x, weight, bias, geometry, groups, blocks)
+    if out is not None:
+        return out
     filters = xp.reshape(weight, (groups, channels // groups, prod(weight.shape[1:])))
     if bias is not None:
-        bias = xp.reshape(_cast(backend, bias, dtype), (channels,) + (1,) * len(geometry.size))
-    blocks = _blocks(backend, n, x.shape[1], geometry)
-    out = None
+        bias = xp.reshape(bias, (channels,) + (1,) * len(geometry.size))
     if len(blocks) != 1:
         out = backend.create("empty", (n, channels, *geometry.counts), dtype=dtype, like=x)
 
     def compute(block):
         images, rows, place = block
-        part = xp.matmul(filters, _columns(backend, x, place, images, groups))
+        part = backend.undivided(filters, _columns(backend, x, place, images, groups))
         part = xp.reshape(part, (part.shape[0], channels, *place.counts))
         if bias is not None:
             part += bias
@@ -407,6 +409,12 @@ def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilati
 
     parts = backend.run(compute, blocks)
     return parts[0] if out is None else out
+
+
+def _by_library(backend, name, *args):
+    """What a function of `native.convolution` returns; None for libraries without it."""
+    function = getattr(backend.convolutions, name, None)
+    return None if function is None else function(*args)
 
 
 def check_convolution(x_shape, weight_shape, bias_shape, groups):
@@ -552,7 +560,7 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
     geometry = geometry_of(x.shape[2:], size, stride, padding, dilation)
     _check_counts(geometry, g.shape[2:])
     dtype = xp.result_type(g, x)
-    g, x = _cast(backend, g, dtype), _cast(backend, x, dtype)
+    g, x = [backend.in_order(_cast(backend, array, dtype)) for array in (g, x)]
     wide = _wide(backend, dtype)
     out_channels, channels = g.shape[1], x.shape[1] // groups
     shape = (out_channels, channels, *size)
@@ -564,7 +572,7 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
     def product_of(block):
         images, rows, place = block
         part = xp.matrix_transpose(_in_groups(xp, g, images, rows, groups))
-        part = xp.matmul(_columns(backend, x, place, images, groups), part)
+        part = backend.undivided(_columns(backend, x, place, images, groups), part)
         return xp.sum(part, axis=0, dtype=wide)
 
     def summed(some):
@@ -572,8 +580,10 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
 
     # There are only a few sums, each over many blocks, because every sum takes memory of its own.
     step = ceil(len(blocks) / _SUMS) or 1
-    sums = backend.run(summed, [blocks[i : i + step] for i in range(0, len(blocks), step)])
-    if not sums:
+    sums = _by_library(backend, "sum_blocks", g, x, geometry, groups, blocks, step)
+    if sums is None:
+        sums = backend.run(summed, [blocks[i : i + step] for i in range(0, len(blocks), step)])
+    if not len(sums):
         return backend.zeros(shape, dtype, x)
     total = xp.matrix_transpose(reduce(add, sums))
     return _cast(backend, xp.reshape(total, shape), dtype)

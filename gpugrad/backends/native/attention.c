@@ -21,13 +21,6 @@ typedef struct {
 } Attention;
 #endif
 
-typedef struct {
-    char *at;
-    int64_t by_row, by_column; // steps in bytes
-} NAME(Matrix);
-
-#define Matrix NAME(Matrix)
-#define ELEMENT(x, row, column) (*(T *)((x).at + (row) * (x).by_row + (column) * (x).by_column))
 // Go through rows y of `from`, which lies in order, and x of `to`, whose elements lie side by side.
 #define EACH_ROW(rows, columns, to, from, ...)                                                     \
     for (int64_t i = 0; i < (rows); i++) {                                                         \
@@ -35,37 +28,12 @@ typedef struct {
         for (int64_t j = 0; j < (columns); j++) __VA_ARGS__;                                       \
     }
 
-static Matrix NAME(in_order)(T *x, int64_t columns) {
-    return (Matrix){(char *)x, columns * sizeof(T), sizeof(T)};
-}
-
-static Matrix NAME(transposed)(Matrix x) { return (Matrix){x.at, x.by_column, x.by_row}; }
-
 // The rows of a matrix of an operand from the first one on.
 static Matrix NAME(part)(const Attention *a, int which, int64_t matrix, int64_t first) {
     const int64_t by_row = a->operands[which].by_row;
     char *data = a->operands[which].data;
     return (Matrix){data ? data + a->operands[which].start[matrix] + first * by_row : NULL, by_row,
                     a->operands[which].by_column};
-}
-
-// out = x @ y, (rows, inner) times (inner, columns), as `_Attention.matmul` computes it.
-static T *NAME(multiplied)(int64_t rows, int64_t inner, int64_t columns, Matrix x, Matrix y, T *out) {
-    if (inner == 1) {
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < columns; j++)
-                out[i * columns + j] = ELEMENT(x, i, 0) * ELEMENT(y, 0, j);
-        return out;
-    }
-    const intptr_t lengths[4] = {1, rows, inner, columns};
-    intptr_t steps[9] = {0, 0, 0, x.by_row, x.by_column, y.by_row, y.by_column,
-                         columns * sizeof(T), sizeof(T)};
-    const int of[6] = {1, 2, 2, 3, 1, 3};
-    for (int i = 0; i < 6; i++)
-        if (lengths[of[i]] == 1) steps[3 + i] = 0; // as NumPy does
-    char *args[3] = {x.at, y.at, (char *)out};
-    numpy.loops[sizeof(T) == 8](args, lengths, steps, NULL);
-    return out;
 }
 
 // A row of weights in place of n scores, before they are divided by their total, which is returned.
@@ -189,7 +157,5 @@ int64_t NAME(gg_attention)(const int64_t *numbers, double scale, double lowest, 
     return a.errors;
 }
 
-#undef Matrix
-#undef ELEMENT
 #undef EACH_ROW
 #endif

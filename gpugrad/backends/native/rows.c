@@ -727,36 +727,40 @@ KERNEL(put_in_tiles) {
 #undef Integer
 
 // The elements of windows in planes: at each tap, those of all windows, or 0 outside of the plane.
+static void NAME(put_windows)(const Windows *w, const T *planes, int64_t number, T *out) {
+    const int64_t n = w->counts[1], step = w->stride[1], taps = w->size[0] * w->size[1];
+    for (int64_t item = 0; item < number * taps; item++) {
+        const int64_t plane = item / taps, tap = item % taps;
+        const int64_t left = tap % w->size[1] * w->dilation[1] - w->before[1];
+        const int64_t room = w->lengths[1] - left; // to the end of the row
+        const int64_t start = left < 0 ? (step - 1 - left) / step : 0;
+        int64_t stop = room > 0 ? (room - 1) / step + 1 : 0;
+        stop = stop < n ? stop : n;
+        for (int64_t row = 0; row < w->counts[0]; row++, out += n) {
+            const int64_t y = row * w->stride[0] + tap / w->size[1] * w->dilation[0] - w->before[0];
+            if (y < 0 || y >= w->lengths[0] || start >= stop) {
+                memset(out, 0, n * sizeof(T));
+                continue;
+            }
+            const T *x = planes + (plane * w->lengths[0] + y) * w->lengths[1] + left;
+            for (int64_t i = 0; i < start; i++) out[i] = 0;
+            if (step > 1 || stop - start < 8)
+                for (int64_t i = start; i < stop; i++) out[i] = x[i * step];
+            else { // the last vector may overlap the one before it
+                for (int64_t i = start; i < stop - 8; i += 8) *(V *)(out + i) = *(V *)(x + i);
+                *(V *)(out + stop - 8) = *(V *)(x + stop - 8);
+            }
+            for (int64_t i = stop; i < n; i++) out[i] = 0;
+        }
+    }
+}
+
 // a: Windows, x, out
 KERNEL(copy_windows) {
-    const Windows w = *(const Windows *)piece->job->a[0];
-    const int64_t n = w.counts[1], step = w.stride[1];
-    T *out = GIVEN(T, 2) + first * w.size[0] * w.size[1] * w.counts[0] * n;
-    for (int64_t plane = first; plane < last; plane++)
-        for (int64_t tap = 0; tap < w.size[0] * w.size[1]; tap++) {
-            const int64_t left = tap % w.size[1] * w.dilation[1] - w.before[1];
-            const int64_t room = w.lengths[1] - left; // to the end of the row
-            int64_t start = left < 0 ? (step - 1 - left) / step : 0;
-            int64_t stop = room > 0 ? (room - 1) / step + 1 : 0;
-            stop = stop < n ? stop : n;
-            for (int64_t row = 0; row < w.counts[0]; row++, out += n) {
-                const int64_t y =
-                    row * w.stride[0] + tap / w.size[1] * w.dilation[0] - w.before[0];
-                if (y < 0 || y >= w.lengths[0] || start >= stop) {
-                    memset(out, 0, n * sizeof(T));
-                    continue;
-                }
-                const T *x = GIVEN(T, 1) + (plane * w.lengths[0] + y) * w.lengths[1] + left;
-                for (int64_t i = 0; i < start; i++) out[i] = 0;
-                if (step > 1 || stop - start < 8)
-                    for (int64_t i = start; i < stop; i++) out[i] = x[i * step];
-                else { // the last vector may overlap the one before it
-                    for (int64_t i = start; i < stop - 8; i += 8) *(V *)(out + i) = *(V *)(x + i);
-                    *(V *)(out + stop - 8) = *(V *)(x + stop - 8);
-                }
-                for (int64_t i = stop; i < n; i++) out[i] = 0;
-            }
-        }
+    const Windows *w = piece->job->a[0];
+    const int64_t of_out = w->size[0] * w->size[1] * w->counts[0] * w->counts[1];
+    const T *x = GIVEN(T, 1) + first * w->lengths[0] * w->lengths[1];
+    NAME(put_windows)(w, x, last - first, GIVEN(T, 2) + first * of_out);
 }
 
 // All kernels with the number of their scratch arrays, and the way into them

@@ -41,9 +41,12 @@ def _run(name, geometry, out, *arrays):
 
 
 @lru_cache(1024)
-def _with_two_axes(geometry):
+def with_two_axes(geometry):
+    """The numbers of a geometry with one or two axes, as the library takes them."""
     fill = 1, 1, 1, 1, 0, 1
-    return np.array([(n,) * (2 - len(x)) + x for n, x in zip(fill, geometry, strict=True)], np.int64)
+    return np.array(
+        [(n,) * (2 - len(x)) + x for n, x in zip(fill, geometry, strict=True)], np.int64
+    )
 
 
 def copy(x, out, geometry):
@@ -52,7 +55,7 @@ def copy(x, out, geometry):
         return False
     if not out.size or not x.size:
         return False
-    arrays = _with_two_axes(geometry), x, out
+    arrays = with_two_axes(geometry), x, out
     return rows("copy_windows", x.dtype, x.size // prod(geometry.lengths), 1, *arrays)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from ..base import Backend, address_range
 from ..declarations import declare, has_array
 from ..dtypes import float32, is_bfloat16
-from ..native import tiles
+from ..native import convolution, tiles
 from ..special import scipy_function
 from . import binding
 from .binding import address_of, owner
 from .namespace import add_at, pick, places_along, power, xp
-from .threads import describe_kernels, get_num_threads, run
+from .threads import describe_kernels, get_num_threads, run, undivided
 
 # The context variable with the options that `numpy.errstate` sets and that `numpy.geterr` takes
 # 0.7 µs to describe; None if this version of NumPy has it elsewhere.
@@ -61,7 +61,7 @@ class NumPy(Backend):
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
 
     reports_errors = staticmethod(reports_errors)
-    binder, windows = binding, tiles
+    binder, windows, convolutions = binding, tiles, convolution
     run = staticmethod(run)
     pow = staticmethod(power)
     pick = staticmethod(pick)
@@ -80,6 +80,12 @@ class NumPy(Backend):
         out = np.zeros(shape, values.dtype)
         add_at(out, np.broadcast_to(places_along(shape, indices, axis), values.shape), values)
         return out
+
+    def in_order(self, x):
+        return x if x.flags.c_contiguous and x.flags.aligned else np.array(x, order="C")
+
+    def undivided(self, x1, x2):
+        return (undivided if x1.dtype.char in "fd" else self.xp.matmul)(x1, x2)
 
     def clip(self, x, min, max, /):
         return super().clip(x, min, max) if min is None or max is None else x.clip(min, max)

@@ -185,6 +185,11 @@ def _product(x1, x2, out):
     return np.matmul(x1, x2, out)
 
 
+def undivided(x1, x2):
+    """A product by one thread, with the bits of `multiplied` in native/products.h."""
+    return x1 * x2 if x1.shape[-1] == 1 else np.matmul(x1, x2)
+
+
 def run_kernel(function, *args):
     """Call a kernel, whose last argument is the number of threads that compute its products."""
     if _is_left_to_blas():

@@ -33,15 +33,11 @@ def _starts(lead, strides):
 
 
 class _Attention(BlockedAttention):
-    run = staticmethod(threads.run)
+    run, matmul = staticmethod(threads.run), staticmethod(threads.undivided)
 
     def __init__(self, *args, **static):
         super().__init__(*args, **static)
         self.query, self.key, self.value = map(_in_rows, (self.query, self.key, self.value))
-
-    def matmul(self, x1, x2):
-        # As in native/attention.c; of several threads, each multiplies matrices of its own.
-        return x1 * x2 if x1.shape[-1] == 1 else np.matmul(x1, x2)
 
     def result(self):
         out = self.empty_result()
@@ -51,14 +47,18 @@ class _Attention(BlockedAttention):
         if not wanted[3]:
             operands = {"query": self.query, "key": self.key, "value": self.value}
             wanted_ = zip(operands.items(), wanted, strict=False)
-            found = {f"to_{name}": _in_rows(np.empty_like(x)) if w else None for (name, x), w in wanted_}
+            found = {
+                f"to_{name}": _in_rows(np.empty_like(x)) if w else None for (name, x), w in wanted_
+            }
             if self._done_by_library(to_out=_in_rows(g), **found):
                 return *found.values(), None
         return super().cotangents(g, wanted)
 
     def _done_by_library(self, **given):
         """Have the library compute these arrays; returns whether it did."""
-        function = getattr(base(), f"gg_attention_{'f' if self.query.dtype == float32 else 'd'}", None)
+        function = getattr(
+            base(), f"gg_attention_{'f' if self.query.dtype == float32 else 'd'}", None
+        )
         if function is None or self.dropout_p:
             return False
         *lead, n, d = self.query.shape
