@@ -56,16 +56,17 @@ def assert_same(monkeypatch, arrays, g, **static):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
+@pytest.mark.parametrize("dropout_p", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("lead", [(), (3,), (9, 4)])
 def test_bits(monkeypatch, done, lead, dropout_p, is_causal, dtype):
     rng = np.random.default_rng(0)
     for n, m in LENGTHS:
         shapes = [(*lead, n, 8), (*lead, m, 8), (*lead, m, 5), (*lead, n, 5)]
         *arrays, g = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
-        static = {"is_causal": is_causal, "dropout_p": dropout_p, "dropout_key": (1, 2)}
+        key = 1, 2**64 - n
+        static = {"is_causal": is_causal, "dropout_p": dropout_p, "dropout_key": key}
         assert_same(monkeypatch, arrays, g, **static)
-        assert done == [not dropout_p] * 2 + [False] * 2
+        assert done == [True, True, False, False]
         done.clear()
 
 
@@ -74,19 +75,21 @@ def test_bits(monkeypatch, done, lead, dropout_p, is_causal, dtype):
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_special_values(monkeypatch, special, place, is_causal):
     """Also of keys that a query must not use: there nan and infinities become nan."""
-    for row in (0, 3, -1):
+    for row, p in ((0, 0.0), (3, 0.5), (-1, 0.0)):
         arrays = [
             x.copy() for x in np.random.default_rng(0).standard_normal((3, 2, 9, 4), "float32")
         ]
         arrays[place][..., row, 1] = special
-        assert_same(monkeypatch, arrays, np.ones((2, 9, 4), "float32"), is_causal=is_causal)
+        assert_same(
+            monkeypatch, arrays, np.ones((2, 9, 4), "float32"), is_causal=is_causal, dropout_p=p
+        )
 
 
 def test_several_blocks_of_queries(monkeypatch, done):
     rng = np.random.default_rng(0)
     arrays = rng.standard_normal((4, 2, 700, 8), "float32")
     for is_causal in (False, True):
-        assert_same(monkeypatch, arrays[:3], arrays[3], is_causal=is_causal)
+        assert_same(monkeypatch, arrays[:3], arrays[3], is_causal=is_causal, dropout_p=0.1)
     assert done == [True, True, False, False] * 2
 
 

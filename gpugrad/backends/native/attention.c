@@ -8,17 +8,37 @@
 enum { QUERY, KEY, VALUE, ADDED, OUT, TO_OUT, TO_QUERY, TO_KEY, TO_VALUE, OPERANDS };
 
 // matrices: how many matrices of weights there are. n, m, d, e: as in ops/attention.py.
-// in_block: queries in a block.
+// in_block: queries in a block. least, key: of dropout, see backends/philox.py; least is -1 without.
 typedef struct {
-    int64_t matrices, n, m, d, e, in_block, is_causal;
+    int64_t matrices, n, m, d, e, in_block, is_causal, least;
+    uint64_t key[2];
     struct {
         char *data;           // NULL where there is no such operand, or it is not wanted
         const int64_t *start; // of each matrix, in bytes from there, as are the steps
         int64_t by_row, by_column;
     } operands[OPERANDS];
-    double scale, lowest; // the latter is taken for the largest score where all are less
+    double scale, rate; // the latter of weights that dropout keeps
+    double lowest;      // what is taken for the largest score where all are less
     _Atomic int64_t errors;
 } Attention;
+
+// Which weights of a row dropout keeps: lanes of 16 bits of Philox4x64-10.
+static void keep(const Attention *a, int64_t row, int64_t n, uint8_t *kept) {
+    const int64_t lanes = 16, blocks = (a->m + lanes - 1) / lanes;
+    for (int64_t i = 0; i < n; i += lanes) {
+        uint64_t x[4] = {(uint64_t)(row * blocks + i / lanes + 1), 0, 0, 0};
+        uint64_t key[2] = {a->key[0], a->key[1]};
+        for (int round = 0; round < 10; round++) {
+            const unsigned __int128 first = (unsigned __int128)x[0] * 0xD2E7470EE14C6C93;
+            const unsigned __int128 second = (unsigned __int128)x[2] * 0xCA5A826395121157;
+            x[0] = (uint64_t)(second >> 64) ^ x[1] ^ key[0], x[1] = (uint64_t)second;
+            x[2] = (uint64_t)(first >> 64) ^ x[3] ^ key[1], x[3] = (uint64_t)first;
+            key[0] += 0x9E3779B97F4A7C15, key[1] += 0xBB67AE8584CAA73B;
+        }
+        for (int64_t lane = 0; lane < LEAST(lanes, n - i); lane++)
+            kept[i + lane] = (int64_t)(x[lane / 4] >> 16 * (lane % 4) & 0xFFFF) >= a->least;
+    }
+}
 #endif
 
 // Go through rows y of `from`, which lies in order, and x of `to`, whose elements lie side by side.
@@ -80,7 +100,8 @@ static void NAME(attend)(Attention *a, int64_t matrix, int64_t first, T *memory,
     const int64_t d = a->d, e = a->e, n = LEAST(a->n - first, a->in_block);
     const int64_t m = a->is_causal ? LEAST(first + n, a->m) : a->m; // keys that are used
     T *weights = memory, *slopes = weights + a->in_block * a->m, *rows = slopes + a->in_block * a->m;
-    T *g = rows + most, *totals = g + a->in_block * e;
+    T *g = rows + most, *totals = g + a->in_block * e, rate = a->rate;
+    uint8_t *kept = a->least < 0 ? NULL : (uint8_t *)(totals + a->in_block);
     const Matrix query = NAME(part)(a, QUERY, matrix, first), key = NAME(part)(a, KEY, matrix, 0);
     const Matrix value = NAME(part)(a, VALUE, matrix, 0), bias = NAME(part)(a, ADDED, matrix, first);
     const Matrix out = NAME(part)(a, OUT, matrix, first);
@@ -98,18 +119,24 @@ static void NAME(attend)(Attention *a, int64_t matrix, int64_t first, T *memory,
         const Matrix row = {bias.at ? bias.at + i * bias.by_row : NULL, 0, bias.by_column};
         totals[i] = NAME(weigh)(&piece, weights + i * m, m, used, row, a->lowest);
     }
+    for (int64_t i = 0; kept && i < n; i++) keep(a, matrix * a->n + first + i, m, kept + i * m);
     if (out.at) {
+        for (int64_t i = 0; kept && i < n * m; i++) weights[i] = kept[i] ? weights[i] : 0;
+        for (int64_t i = 0; kept && i < n; i++) totals[i] *= rate;
         NAME(multiplied)(n, m, e, weights_, value, rows);
         EACH_ROW(n, e, out, rows, x[j] = y[j] / totals[i])
     } else {
         EACH_ROW(n, e, to_out, g, y[j] = x[j] / totals[i])
+        for (int64_t i = 0; kept && i < n * e; i++) g[i] /= rate;
     }
     if (to_value.at) {
-        NAME(multiplied)(m, n, e, NAME(transposed)(weights_), g_, rows);
+        for (int64_t i = 0; kept && i < n * m; i++) slopes[i] = kept[i] ? weights[i] : 0;
+        NAME(multiplied)(m, n, e, NAME(transposed)(kept ? slopes_ : weights_), g_, rows);
         NAME(add)(first, m, a->m, e, to_value, rows);
     }
     if (to_query.at || to_key.at) {
         NAME(multiplied)(n, e, m, g_, NAME(transposed)(value), slopes);
+        for (int64_t i = 0; kept && i < n * m; i++) slopes[i] = kept[i] ? slopes[i] : 0;
         for (int64_t i = 0; i < n; i++)
             NAME(slope)(slopes + i * m, weights + i * m, m, totals[i]);
     }
@@ -130,7 +157,8 @@ static void NAME(attend_piece)(void *context, int64_t piece) {
     const int64_t blocks = (a->n + a->in_block - 1) / a->in_block;
     const int64_t longest = a->in_block > a->m ? a->in_block : a->m;
     const int64_t most = longest * (a->d > a->e ? a->d : a->e);
-    T *memory = malloc(sizeof(T) * (a->in_block * (2 * a->m + a->e + 1) + most));
+    const int64_t number = a->in_block * (2 * a->m + a->e + 1) + most;
+    T *memory = malloc(sizeof(T) * number + (a->least < 0 ? 0 : a->in_block * a->m));
     if (!memory)
         a->errors |= NO_MEMORY;
     else if (a->operands[OUT].data)
@@ -143,8 +171,9 @@ static void NAME(attend_piece)(void *context, int64_t piece) {
 
 // numbers: an `Attention` up to its operands, whose data are given as for gg_rows. Returns the errors
 // of floating-point operations.
-int64_t NAME(gg_attention)(const int64_t *numbers, double scale, double lowest, int64_t number) {
-    Attention a = {.scale = scale, .lowest = lowest};
+int64_t NAME(gg_attention)(const int64_t *numbers, double scale, double rate, double lowest,
+                           int64_t number) {
+    Attention a = {.scale = scale, .rate = rate, .lowest = lowest};
     memcpy(&a, numbers, offsetof(Attention, scale));
     for (int i = 0; i < OPERANDS; i++)
         if (a.operands[i].data) a.operands[i].data = *(char **)a.operands[i].data;

@@ -1,7 +1,7 @@
 """The twin of the op in gpugrad/ops/attention.py: threads of the library compute the weights.
 
-Threads of Python do, with the same bits, as long as the library is missing, and where there is
-dropout or the cotangent of a mask is wanted.
+Threads of Python do, with the same bits, as long as the library is missing, and where the cotangent
+of a mask is wanted.
 """
 
 import ctypes
@@ -13,6 +13,7 @@ import numpy as np
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import base, is_reported, place
 from ...backends.numpy import threads
+from ...backends.philox import limit
 from ...ops.attention import BlockedAttention, attention
 
 _OPERANDS = "query key value added out to_out to_query to_key to_value".split()
@@ -59,7 +60,7 @@ class _Attention(BlockedAttention):
         function = getattr(
             base(), f"gg_attention_{'f' if self.query.dtype == float32 else 'd'}", None
         )
-        if function is None or self.dropout_p:
+        if function is None:
             return False
         *lead, n, d = self.query.shape
         m, e = self.value.shape[-2:]
@@ -67,7 +68,9 @@ class _Attention(BlockedAttention):
         if self.mask is not None:
             given["added"] = np.broadcast_to(self._bias(self.query, self.mask), (*lead, n, m))
         kept = []
+        least = limit(self.dropout_p, self.dropout_key) if self.dropout_p else -1
         numbers = [math.prod(lead), n, m, d, e, min(n, self.room()), self.is_causal]
+        numbers += [least, *self.dropout_key]
         for x in map(given.get, _OPERANDS):
             if x is None:
                 numbers += [0] * 4
@@ -77,7 +80,7 @@ class _Attention(BlockedAttention):
             numbers += [place(x), address, *x.strides[-2:]]
         lowest = -math.inf if self.mask is None else float(np.finfo(self.query.dtype).min)
         numbers = (ctypes.c_int64 * len(numbers))(*numbers)
-        floats = ctypes.c_double(self.scale), ctypes.c_double(lowest)
+        floats = map(ctypes.c_double, (self.scale, 1 - self.dropout_p or 1, lowest))
         errors = threads.run_kernel(function, numbers, *floats)
         return not (errors and is_reported(errors))
 
