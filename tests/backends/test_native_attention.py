@@ -75,7 +75,9 @@ def test_bits(monkeypatch, done, lead, dropout_p, is_causal, dtype):
 def test_special_values(monkeypatch, special, place, is_causal):
     """Also of keys that a query must not use: there nan and infinities become nan."""
     for row in (0, 3, -1):
-        arrays = [x.copy() for x in np.random.default_rng(0).standard_normal((3, 2, 9, 4), "float32")]
+        arrays = [
+            x.copy() for x in np.random.default_rng(0).standard_normal((3, 2, 9, 4), "float32")
+        ]
         arrays[place][..., row, 1] = special
         assert_same(monkeypatch, arrays, np.ones((2, 9, 4), "float32"), is_causal=is_causal)
 
