@@ -2,6 +2,7 @@
 
 import operator
 import warnings
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -39,31 +40,50 @@ LAYOUTS = ["C", "F", "sliced", "reversed", "repeated"]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan, 3.5, -1e-40, 1e30]
 
 
+@cache
+def numbers(dtype, special):
+    """Random numbers, from which operands take some that follow each other."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=400_000) * 2
+    if special:
+        chosen = rng.integers(0, 12, values.size) == 0
+        values = np.where(chosen, rng.choice(SPECIAL, values.size), values)
+    with np.errstate(over="ignore"):
+        return values.astype(dtype)
+
+
+def memory(dtype, shape, layout):
+    """An array of a layout, after the array that owns its memory."""
+    if layout == "F":
+        base = np.empty(shape[::-1], dtype)
+        return base, base.T
+    if layout == "sliced":
+        base = np.empty([2 * n + 1 for n in shape], dtype)
+        return base, base[(..., *[slice(1, None, 2) for _ in shape])]
+    if layout == "reversed":
+        base = np.empty(shape, dtype)
+        return base, base[(..., *[slice(None, None, -1) for _ in shape])]
+    if layout == "repeated" and shape:
+        base = np.empty((1, *shape[1:]), dtype)
+        return base, np.broadcast_to(base, shape)
+    base = np.empty(shape, dtype)
+    return base, base
+
+
 class Operand:
     """An array of a layout, which can be given other values in the same memory."""
 
     def __init__(self, dtype, shape, layout="C", seed=0, *, special=True, low=None, high=None):
         self.rng = np.random.default_rng([seed, len(shape), *shape])
         self.special, self.low, self.high = special, low, high
-        if layout == "F":
-            self.base = np.empty(shape[::-1], dtype)
-            self.array = self.base.T
-        elif layout == "sliced":
-            self.base = np.empty([2 * n + 1 for n in shape], dtype)
-            self.array = self.base[(..., *[slice(1, None, 2) for _ in shape])]
-        elif layout == "reversed":
-            self.base = np.empty(shape, dtype)
-            self.array = self.base[(..., *[slice(None, None, -1) for _ in shape])]
-        elif layout == "repeated" and shape:
-            self.base = np.empty((1, *shape[1:]), dtype)
-            self.array = np.broadcast_to(self.base, shape)
-        else:
-            self.base = np.empty(shape, dtype)
-            self.array = self.base
-        self.fill()
+        self.base, self.array = memory(dtype, shape, layout)
+        self._fill(self.base)  # the gaps, too
 
     def fill(self):
-        base, rng = self.base, self.rng
+        self._fill(self.array if self.array.flags.writeable else self.base)
+
+    def _fill(self, base):
+        rng = self.rng
         if self.high is not None:
             base[...] = rng.integers(self.low, self.high, base.shape)
         elif base.dtype.kind in "iu":
@@ -71,12 +91,9 @@ class Operand:
         elif base.dtype.kind == "b":
             base[...] = rng.integers(0, 2, base.shape)
         else:
-            values = rng.normal(size=base.shape) * 2
-            if self.special:
-                chosen = rng.integers(0, 12, base.shape) == 0
-                values = np.where(chosen, rng.choice(SPECIAL, base.shape), values)
-            with np.errstate(over="ignore"):
-                base[...] = values.astype(base.dtype)
+            values = numbers(base.dtype, self.special)
+            start = rng.integers(max(values.size - base.size, 1))
+            base[...] = np.resize(values[start : start + base.size], base.shape)
 
 
 def bits(x):
@@ -87,7 +104,7 @@ def outs(expected):
     """Memory of each layout for a result."""
     yield np.empty_like(expected)
     for layout in ("C", "F", "sliced", "reversed"):
-        yield Operand(expected.dtype, expected.shape, layout).array
+        yield memory(expected.dtype, expected.shape, layout)[1]
 
 
 def call(function, args, kwargs):
@@ -102,22 +119,23 @@ def check(function, operands, rest=(), kwargs=None, *, may_refuse=False, order=N
     refused = 0
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = call(function, args, kwargs)
+        expected, before = call(function, args, kwargs), [bits(x.array) for x in operands]
         for out in outs(expected):
             bound = bind(function, args, kwargs, out)
             if bound is None:
                 assert may_refuse, (function, args)
                 refused += 1
                 continue
-            for _ in range(2):
+            for is_first in (True, False):
                 out[...] = 1
-                before = [bits(x.array) for x in operands]
                 bound()
                 assert [bits(x.array) for x in operands] == before
-                expected = call(function, args, kwargs)
                 assert bits(out) == bits(expected), (function, expected.shape, expected.dtype)
-                for x in operands:
-                    x.fill()
+                if is_first:
+                    for x in operands:
+                        x.fill()
+                    expected = call(function, args, kwargs)
+                    before = [bits(x.array) for x in operands]
         if declaration(function).holds("elementwise", args, kwargs):
             check_in_place(function, operands, args, kwargs)
     return refused
@@ -258,6 +276,8 @@ def test_products(function):
         for shape1, shape2 in pairs:
             if dtype.char not in "fd" and len(shape1) == 2 < max(shape1) / 100:
                 continue  # BLAS computes none, so it would take long
+            if dtype.char in "ei?" and shape1 == (300, 20, 30):
+                continue  # nor these
             for k, layout in enumerate(LAYOUTS):
                 x = Operand(dtype, shape1, layout, special=k % 2)
                 y = Operand(dtype, shape2, LAYOUTS[(2 * k) % 5], 5, special=k % 2)

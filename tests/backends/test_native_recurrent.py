@@ -50,13 +50,17 @@ def arguments(kind, shape, dtype, given, values_of):
 
 
 def compare(kind, args, cotangents, reverse, reached=lambda twin: twin.twin):
-    """Compare the twin's results and cotangents with those of the definition."""
+    """Compare the twin's results and cotangents with those of the definition.
+
+    cotangents: several lists. Only with the first one are cotangents left out.
+    """
     op, _, states, static = KINDS[kind]
     op, twins = op.op, op.op.twins["numpy"]
     expected = op.forward(xp, *args, reverse=reverse, **static)
     assert_same(reached(twins["forward"])(xp, *args, reverse=reverse, **static), expected)
-    g = [*cotangents, *[None] * (len(expected) - len(cotangents))]
-    for wanted in ((True,) * (5 + states), (False, True, False, False, True, *[False] * states)):
+    every, some = (True,) * (5 + states), (False, True, False, False, True, *[False] * states)
+    for g, wanted in [(cotangents[0], some), *((g, every) for g in cotangents)]:
+        g = [*g, *[None] * (len(expected) - len(g))]
         given = g, *args[:3], *args[5:], expected, wanted, *static.values(), reverse
         found = reached(twins["joint"])(xp, *given)
         assert_same(tuple(found), tuple(op.joint(xp, *given)))
@@ -73,8 +77,7 @@ def test_bits(kind, dtype, values_of, threads_, number):  # noqa: F811
         args = arguments(kind, shape, dtype, given, values_of)
         shapes = [(length, batch, h), (batch, h), (batch, h)][: 2 + (kind == "lstm")]
         whole, *last = (values(s, dtype, "ordinary", 9 + i) for i, s in enumerate(shapes))
-        for g in ([whole, *last], [None, *last], [whole]):
-            compare(kind, args, g, reverse)
+        compare(kind, args, ([whole, *last], [None, *last], [whole]), reverse)
 
 
 def test_threads_share_rows_only_where_products_keep_their_bits(number, monkeypatch):  # noqa: F811
@@ -124,7 +127,7 @@ def test_memory_of_any_order(kind):
             arg[::-1].copy()[::-1],
         ):
             changed = [*args[:i], other, *args[i + 1 :]]
-            compare(kind, changed, [g], False, reached=lambda twin: twin)
+            compare(kind, changed, [[g]], False, reached=lambda twin: twin)
 
 
 @pytest.mark.parametrize("dtype", [gg.float32, gg.float64])

@@ -86,11 +86,10 @@ unsigned long long accesses;  // of one launch, to memory that is not its own
 
 #define UNCHECKED __attribute__((no_sanitize_address))
 
-UNCHECKED void check(void* at, size_t size, int how)
-{
-    char* p = (char*)at;
 #define WITHIN(start, stop) (p >= (start) && p + size <= (stop))
-    if (WITHIN(stacks, stacks + MOST * STACK) || WITHIN(__ehdr_start, _end)) return;
+
+UNCHECKED __attribute__((noinline)) void check_arrays(char* p, size_t size, int how)
+{
     accesses++;
     if (!arrays) return;
     for (int i = 0; i < array_count; i++) {
@@ -110,6 +109,14 @@ UNCHECKED void check(void* at, size_t size, int how)
          "one of %lld bytes", threadIdx.x, blockIdx.x, (int)size, (long long)(p - nearest->start),
          (long long)(nearest->stop - nearest->start));
     leave();
+}
+
+// This is called at each access, and so is a part of the functions that the compiler calls.
+UNCHECKED inline void check(void* at, size_t size, int how)
+{
+    char* p = (char*)at;
+    if (WITHIN(stacks, stacks + MOST * STACK) || WITHIN(__ehdr_start, _end)) return;
+    check_arrays(p, size, how);
 }
 
 struct Place { const char* file; unsigned line, column; };  // in UBSan's layout
@@ -390,11 +397,11 @@ struct Line {
 
 extern "C" {
 #define CHECK(n) \
-    void __asan_load##n##_noabort(void* p) { emulator::check(p, n, 1); } \
-    void __asan_store##n##_noabort(void* p) { emulator::check(p, n, 2); }
+    UNCHECKED void __asan_load##n##_noabort(void* p) { emulator::check(p, n, 1); } \
+    UNCHECKED void __asan_store##n##_noabort(void* p) { emulator::check(p, n, 2); }
 CHECK(1) CHECK(2) CHECK(4) CHECK(8) CHECK(16)
-void __asan_loadN_noabort(void* p, long n) { emulator::check(p, n, 1); }
-void __asan_storeN_noabort(void* p, long n) { emulator::check(p, n, 2); }
+UNCHECKED void __asan_loadN_noabort(void* p, long n) { emulator::check(p, n, 1); }
+UNCHECKED void __asan_storeN_noabort(void* p, long n) { emulator::check(p, n, 2); }
 void __asan_handle_no_return() {}
 void __ubsan_handle_out_of_bounds(void* at, void*)
 {

@@ -25,7 +25,7 @@ from .cuda.runtime import getDevice, getDeviceProperties
 computes = True  # else kernels are launched, but not run: only counted
 EMULATOR = Path(__file__).with_name("_emulator.h")
 FLAGS = [
-    *("-O1", "-fPIC", "-fno-gnu-unique", "-U_FORTIFY_SOURCE", "-w"),
+    *("-O1", "-fPIC", "-fno-semantic-interposition", "-fno-gnu-unique", "-U_FORTIFY_SOURCE", "-w"),
     *("-fsanitize=kernel-address", "-fsanitize=alignment,bounds,integer-divide-by-zero"),
     *("--param", "asan-instrumentation-with-call-threshold=0"),
     *("--param", "asan-stack=0", "--param", "asan-globals=0"),
@@ -266,7 +266,7 @@ def compiled(code, options):
             if done.returncode:
                 raise RuntimeError(f"the kernels do not compile:\n{done.stderr}")
             # Link separately, and so without the sanitizers' own library.
-            linking = [compiler, "-shared", "-o", "kernels.so", "kernels.o"]
+            linking = [compiler, "-shared", "-Wl,-Bsymbolic", "-o", "kernels.so", "kernels.o"]
             subprocess.run(linking, cwd=own, check=True)
             Path(own, "kernels.so").replace(target)  # atomic, in case another process does the same
     return ctypes.PyDLL(str(target))
