@@ -1,6 +1,7 @@
 """Attention whose softmax is a kernel has the bits of the definition's functions."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -68,6 +69,17 @@ def test_bits(monkeypatch, done, lead, dropout_p, is_causal, dtype):
         assert_same(monkeypatch, arrays, g, **static)
         assert done == [True, True, False, False]
         done.clear()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_one_query_one_key_one_feature(monkeypatch, is_causal, dtype):
+    """Products with one term, one row or one column."""
+    rng = np.random.default_rng(0)
+    for lead, n, m, d, e in product(((), (3, 5)), (1, 3), (1, 9), (1, 4), (1, 3)):
+        shapes = [(*lead, n, d), (*lead, m, d), (*lead, m, e), (*lead, n, e)]
+        *arrays, g = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+        assert_same(monkeypatch, arrays, g, is_causal=is_causal)
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30])

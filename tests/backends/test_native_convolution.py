@@ -94,14 +94,13 @@ def test_special_values(monkeypatch, special):
     go_through(monkeypatch, x, weight, bias, padding=1)
 
 
-def test_one_channel_one_window_one_filter(monkeypatch):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_channel_one_window_one_filter(monkeypatch, dtype):
     """Products with one term, one row or one column."""
-    for channels, filters, lengths, size in itertools.product(
-        (1, 3), (1, 2), ((3, 3), (5, 4)), (1, 3)
-    ):
-        go_through(
-            monkeypatch, *operands(2, channels, filters, lengths, (size, size), 1, "float32")
-        )
+    numbers = itertools.product((1, 3), (1, 2), ((3, 3), (5, 4)), (1, 3))
+    for channels, filters, lengths, size in numbers:
+        arrays = operands(3, channels, filters, lengths, (size, size), 1, dtype)
+        go_through(monkeypatch, *arrays)
 
 
 def test_other_arrays(monkeypatch, done):

@@ -23,6 +23,13 @@ static T *NAME(multiplied)(int64_t rows, int64_t inner, int64_t columns, Matrix 
                 out[i * columns + j] = ELEMENT(x, i, 0) * ELEMENT(y, 0, j);
         return out;
     }
+    T *products = rows * columns == 1 ? malloc(inner * sizeof(T)) : NULL;
+    if (products) { // in BLAS, the order of additions may depend on where the vectors lie in memory
+        for (int64_t i = 0; i < inner; i++) products[i] = ELEMENT(x, 0, i) * ELEMENT(y, i, 0);
+        *out = NAME(sum_of)(products, inner);
+        free(products);
+        return out;
+    }
     const intptr_t lengths[4] = {1, rows, inner, columns};
     intptr_t steps[9] = {0, 0, 0, x.by_row, x.by_column, y.by_row, y.by_column,
                          columns * sizeof(T), sizeof(T)};

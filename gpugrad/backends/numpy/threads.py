@@ -187,7 +187,12 @@ def _product(x1, x2, out):
 
 def undivided(x1, x2):
     """A product by one thread, with the bits of `multiplied` in native/products.h."""
-    return x1 * x2 if x1.shape[-1] == 1 else np.matmul(x1, x2)
+    if x1.shape[-1] == 1:
+        return x1 * x2
+    if x1.shape[-2] == x2.shape[-1] == 1:
+        terms = np.multiply(x1, np.swapaxes(x2, -1, -2), order="C")
+        return np.add.reduce(terms, -1, keepdims=True)
+    return np.matmul(x1, x2)
 
 
 def run_kernel(function, *args):
