@@ -8,6 +8,7 @@ import pytest
 
 import gpugrad as gg
 from gpugrad.backends.native import base
+from gpugrad.backends.numpy import threads
 from gpugrad.kernels.numpy import attention as twin
 
 pytestmark = pytest.mark.skipif(not base.is_expected(), reason="there is no compiler")
@@ -103,6 +104,16 @@ def test_several_blocks_of_queries(monkeypatch, done):
     for is_causal in (False, True):
         assert_same(monkeypatch, arrays[:3], arrays[3], is_causal=is_causal, dropout_p=0.1)
     assert done == [True, True, False, False] * 2
+
+
+def test_long_work_is_several_calls(monkeypatch):
+    """So that Ctrl-C can end it."""
+    calls, run = [], threads.run_kernel
+    monkeypatch.setattr(threads, "_LONG", 1000)
+    monkeypatch.setattr(threads, "run_kernel", lambda *args: calls.append(args) or run(*args))
+    arrays = np.random.default_rng(0).standard_normal((4, 30, 20, 8), "float32")
+    assert_same(monkeypatch, arrays[:3], arrays[3])
+    assert len(calls) > 2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

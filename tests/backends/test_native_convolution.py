@@ -7,7 +7,7 @@ import pytest
 
 from gpugrad.backends import windows
 from gpugrad.backends.native import base, convolution
-from gpugrad.backends.numpy import backend
+from gpugrad.backends.numpy import backend, threads
 
 pytestmark = pytest.mark.skipif(not base.is_expected(), reason="there is no compiler")
 
@@ -84,6 +84,15 @@ def test_many_blocks(monkeypatch, done, bias):
         x, weight, b = operands(n, 16, 8, lengths, (3, 3), 1, "float32")
         go_through(monkeypatch, x, weight, b if bias else None, padding=1)
     assert done.count(True) == 6
+
+
+def test_long_work_is_several_calls(monkeypatch):
+    """So that Ctrl-C can end it."""
+    calls, run = [], threads.run_kernel
+    monkeypatch.setattr(threads, "_LONG", 1000)
+    monkeypatch.setattr(threads, "run_kernel", lambda *args: calls.append(args) or run(*args))
+    go_through(monkeypatch, *operands(40, 16, 8, (15, 13), (3, 3), 1, "float32"), padding=1)
+    assert len(calls) > 3
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -0.0])

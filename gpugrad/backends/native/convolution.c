@@ -11,6 +11,7 @@ typedef struct {
     int64_t images, groups, channels, filters, are_elements, images_in_block, rows, blocks_in_sum;
     Windows windows;
     void *x, *weight, *bias, *out; // of the gradient, g is in the place of the weight
+    int64_t first;                 // the piece that gg_run calls 0
     _Atomic int64_t errors;
 } Convolution;
 
@@ -72,8 +73,10 @@ static void NAME(sum_images)(const Convolution *c, const NAME(Place) *p, int64_t
         }
 }
 
+// A piece is a block of rows of an image, or a sum over `blocks_in_sum` blocks.
 static void NAME(convolve_piece)(void *context, int64_t piece) {
     Convolution *c = context;
+    piece += c->first;
     const int64_t *counts = c->windows.counts, parts = parts_of(counts[0], c->rows);
     NAME(Place) p = {.depth = c->channels * c->windows.size[0] * c->windows.size[1],
                      .all = counts[0] * counts[1]};
@@ -103,17 +106,14 @@ static void NAME(convolve_piece)(void *context, int64_t piece) {
     free(p.columns);
 }
 
-// numbers: a `Convolution` up to its arrays, which are given as for gg_rows. Returns the errors of
-// floating-point operations.
+// Compute some pieces from one on. numbers: a `Convolution` up to its arrays, which are given as for
+// gg_rows. Returns the errors of floating-point operations.
 int64_t NAME(gg_convolve)(const int64_t *numbers, void *const *x, void *const *weight,
-                          void *const *bias, void *const *out, int64_t number) {
-    Convolution c = {.x = *x, .weight = *weight, .bias = bias ? *bias : NULL, .out = *out};
+                          void *const *bias, void *const *out, int64_t first, int64_t pieces,
+                          int64_t number) {
+    Convolution c = {.x = *x, .weight = *weight, .bias = bias ? *bias : NULL, .out = *out,
+                     .first = first};
     memcpy(&c, numbers, offsetof(Convolution, x));
-    int64_t pieces = parts_of(c.windows.counts[0], c.rows);
-    if (c.blocks_in_sum)
-        pieces = parts_of(pieces * parts_of(c.images, c.images_in_block), c.blocks_in_sum);
-    else
-        pieces *= c.images;
     if (number > 1)
         gg_run(NAME(convolve_piece), &c, pieces);
     else

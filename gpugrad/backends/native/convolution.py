@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from ..dtypes import float32, float64
-from ..numpy.threads import run_kernel
+from ..numpy.threads import run_pieces
 from .base import base, is_reported, place
 from .tiles import with_two_axes
 
@@ -36,11 +36,15 @@ def _run(x, weight, bias, out, geometry, groups, filters, blocks, in_sum):
     if function is None or not all(a.size for a in (x, weight, out)):
         return None
     images, rows, _ = blocks[0]
+    n, channels = x.shape[0], x.shape[1] // groups
     numbers = (
-        x.shape[0], groups, x.shape[1] // groups, filters, geometry.are_elements,
+        n, groups, channels, filters, geometry.are_elements,
         images.stop - images.start, rows.stop - rows.start, in_sum,
         *map(int, with_two_axes(geometry).flat),
     )  # fmt: skip
     pointers = [ctypes.c_void_p(place(a)) for a in (x, weight, bias, out)]
-    errors = run_kernel(function, (ctypes.c_int64 * len(numbers))(*numbers), *pointers)
+    numbers = (ctypes.c_int64 * len(numbers))(*numbers)
+    pieces = len(out) if in_sum else n * -(-geometry.counts[0] // (rows.stop - rows.start))
+    work = n * prod(geometry.counts) * groups * filters * channels * prod(geometry.size)
+    errors = run_pieces(function, numbers, *pointers, pieces=pieces, work=work)
     return None if errors and is_reported(errors) else out

@@ -34,6 +34,7 @@ _PIECE = 1 << 19  # about the fewest in a piece
 # _SMALL multiplications and, if the second operand is transposed, _ELEMENTS elements. A product of
 # a few rows takes 0.6 to 0.9 of the time in up to _MANY such pieces. Elsewhere _SMALL is 0.
 _SMALL, _ELEMENTS, _MANY = 1_000_000, 1200, 16
+_LONG = 1 << 32  # multiplications after which a call of a kernel returns
 _LARGE = 1 << 28  # multiplications from which on there are twice as many pieces
 _ROWS, _ALIGNED = 64, 16  # other pieces have at least _ROWS rows or columns, a multiple of _ALIGNED
 _PART = 1 << 15  # elements of which a thread computes a slow function at a time
@@ -200,6 +201,18 @@ def run_kernel(function, *args):
     if _is_left_to_blas():
         return function(*args, ctypes.c_int64(1))
     return _blas.with_one_thread(function, *args, ctypes.c_int64(_threads.number))
+
+
+def run_pieces(function, *args, pieces, work):
+    """Call a kernel for some pieces at a time; returns the errors of floating-point operations.
+
+    Between the calls, Ctrl-C can end long work. work: the multiplications in all pieces.
+    """
+    few, errors = max(_LONG * pieces // work, _threads.number or 1), 0
+    for first in range(0, pieces, few):
+        part = ctypes.c_int64(first), ctypes.c_int64(min(few, pieces - first))
+        errors |= run_kernel(function, *args, *part)
+    return errors
 
 
 def run(function, items):

@@ -81,7 +81,9 @@ class _Attention(BlockedAttention):
         lowest = -math.inf if self.mask is None else float(np.finfo(self.query.dtype).min)
         numbers = (ctypes.c_int64 * len(numbers))(*numbers)
         floats = map(ctypes.c_double, (self.scale, 1 - self.dropout_p or 1, lowest))
-        errors = threads.run_kernel(function, numbers, *floats)
+        pieces = numbers[0] * (1 if given.get("out") is None else -(-n // numbers[5]))
+        work = numbers[0] * n * m * (d + e)
+        errors = threads.run_pieces(function, numbers, *floats, pieces=pieces, work=work)
         return not (errors and is_reported(errors))
 
 
