@@ -155,6 +155,20 @@ def test_a_fork_goes_on_by_itself(tmp_path):
 
 
 @needs_compiler
+def test_one_thread_compiles_many_libraries(tmp_path):
+    code = """
+    import threading
+    builds = [compiler.build(SOURCE + f"// {i}", "answer") for i in range(8)]
+    print(sum(t.name == "gpugrad compiler" for t in threading.enumerate()))
+    print([build.wait(30).gg_answer() for build in builds])
+    time.sleep(0.1)
+    print(compiler.build(SOURCE, "answer").wait(30).gg_answer())  # after the thread has ended
+    """
+    assert run(code, tmp_path) == f"1\n{[42] * 8}\n42\n"
+    assert len(libraries(tmp_path)) == 9
+
+
+@needs_compiler
 def test_an_interpreter_that_ends_leaves_no_half_files(tmp_path):
     slow = tmp_path / "slow"  # writes, and would write again long after
     slow.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho half > "$2"; sleep 60')

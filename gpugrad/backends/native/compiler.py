@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import deque
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -155,7 +156,7 @@ class Build:
             if any(self._load(folder() / x) for x in found):
                 self._end()
             else:
-                Thread(target=self._make, name="gpugrad compiler", daemon=True).start()
+                _workshop.order(self)
         except (OSError, RuntimeError) as error:  # no thread can be started
             self._end(str(error))
 
@@ -182,11 +183,7 @@ class Build:
     def _file_name(self, content):
         return f"{self._prefix}{sha256(content).hexdigest()[:32]}{_SUFFIX}"
 
-    def _make(self):
-        with self._workshop.busy:
-            self._compile(self._workshop)
-
-    def _compile(self, workshop):
+    def make(self, workshop):
         """Compile the library in a folder of its own, and move it into the cache."""
         error = "its thread has ended"
         try:
@@ -236,9 +233,33 @@ class _Workshop:
 
     def __init__(self):
         self.lock = RLock()  # a signal handler may build something too
-        self.busy = Lock()  # held by the thread that compiles
+        self.busy = Lock()  # held while a library is compiled
+        self.orders: deque[Build] = deque()
+        self.thread: Thread | None = None  # which compiles what is ordered, and ends
         self.is_closed = False
         self.process = self.work = None
+
+    def order(self, build):
+        """Have a library compiled after those before; RuntimeError if no thread can be started."""
+        with self.lock:
+            self.orders.append(build)
+            if self.thread is None or not self.thread.is_alive():
+                self.thread = Thread(target=self._work, name="gpugrad compiler", daemon=True)
+                try:
+                    self.thread.start()
+                except RuntimeError:
+                    self.orders.remove(build)
+                    raise
+
+    def _work(self):
+        while True:
+            with self.lock:
+                if not self.orders:
+                    self.thread = None
+                    return
+                build = self.orders.popleft()
+            with self.busy:  # a signal handler may have started a second thread
+                build.make(self)
 
     def compile(self, text):
         """Run the compiler in a new folder, without Ctrl-C; returns the file that it has made."""
