@@ -1,10 +1,11 @@
-"""Attention whose softmax is a kernel has the bits of the definition's functions."""
+"""Attention in C has the bits of what NumPy computes block by block."""
 
 import warnings
 from itertools import product
 
 import numpy as np
 import pytest
+from test_native_tiles import library  # noqa: F401, a fixture
 
 import gpugrad as gg
 from gpugrad.backends.native import base
@@ -13,13 +14,6 @@ from gpugrad.kernels.numpy import attention as twin
 
 pytestmark = pytest.mark.skipif(not base.is_expected(), reason="there is no compiler")
 LENGTHS = [(1, 1), (7, 5), (5, 9), (1, 130), (64, 64), (150, 40), (40, 150)]
-
-
-@pytest.fixture(autouse=True)
-def library():
-    base.wait()
-    with np.errstate(all="ignore"):
-        yield
 
 
 @pytest.fixture

@@ -4,19 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
+from test_native_tiles import library  # noqa: F401, a fixture
 
 from gpugrad.backends import windows
 from gpugrad.backends.native import base, convolution
 from gpugrad.backends.numpy import backend, threads
 
 pytestmark = pytest.mark.skipif(not base.is_expected(), reason="there is no compiler")
-
-
-@pytest.fixture(autouse=True)
-def library():
-    base.wait()
-    with np.errstate(all="ignore"):
-        yield
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 // Attention and its cotangents, with the bits of the class in kernels/numpy/attention.py. This text
-// is compiled as rows.c is, after it. Each matrix of weights is computed in blocks of queries, by
+// is compiled as rows.c is, after products.h. Each matrix of weights is computed in blocks of queries, by
 // one thread each, which keeps what belongs to a block in its cache.
 
 #ifndef _WIN32 // where NumPy's loop of matmul is not known
@@ -179,10 +179,7 @@ int64_t NAME(gg_attention)(const int64_t *numbers, double scale, double rate, do
     memcpy(&a, numbers, offsetof(Attention, scale));
     for (int i = 0; i < OPERANDS; i++)
         if (a.operands[i].data) a.operands[i].data = *(char **)a.operands[i].data;
-    if (number > 1)
-        gg_run(NAME(attend_piece), &a, pieces);
-    else
-        for (int64_t i = 0; i < pieces; i++) NAME(attend_piece)(&a, i);
+    run_by(number, NAME(attend_piece), &a, pieces);
     return a.errors;
 }
 

@@ -114,10 +114,7 @@ int64_t NAME(gg_convolve)(const int64_t *numbers, void *const *x, void *const *w
     Convolution c = {.x = *x, .weight = *weight, .bias = bias ? *bias : NULL, .out = *out,
                      .first = first};
     memcpy(&c, numbers, offsetof(Convolution, x));
-    if (number > 1)
-        gg_run(NAME(convolve_piece), &c, pieces);
-    else
-        for (int64_t i = 0; i < pieces; i++) NAME(convolve_piece)(&c, i);
+    run_by(number, NAME(convolve_piece), &c, pieces);
     return c.errors;
 }
 

@@ -57,9 +57,7 @@ class _Attention(BlockedAttention):
 
     def _done_by_library(self, **given):
         """Have the library compute these arrays; returns whether it did."""
-        function = getattr(
-            base(), f"gg_attention_{'f' if self.query.dtype == float32 else 'd'}", None
-        )
+        function = getattr(base(), f"gg_attention_{self.query.dtype.char}", None)
         if function is None:
             return False
         *lead, n, d = self.query.shape
