@@ -38,7 +38,7 @@ def several():
     library.gg_threads(threads._threads.number or 1)
 
 
-def in_pieces(work, pieces):
+def in_pieces(work, pieces, run=library and library.gg_run):
     """Call ``work`` with the number of each piece, by the pool."""
     errors = []
 
@@ -48,7 +48,7 @@ def in_pieces(work, pieces):
         except BaseException as error:  # noqa: BLE001, which C cannot pass on
             errors.append(error)
 
-    library.gg_run(WORK(call), None, ctypes.c_int64(pieces))
+    run(WORK(call), None, ctypes.c_int64(pieces))
     assert not errors
 
 
@@ -203,19 +203,38 @@ def test_floating_point_errors(number):
     assert np.isfinite(found[:, :-1]).all()
 
 
-def test_all_pieces_once(several):
+@pytest.mark.parametrize("run", [library and library.gg_run, library and library.gg_run_short])
+def test_all_pieces_once(run, several):
     for pieces in (0, 1, 2, 3, 100, 1000):
-        done = []
-        in_pieces(done.append, pieces)
-        assert sorted(done) == [*range(pieces)]
+        for pause in (0, 1e-3):  # in which the other threads fall asleep
+            done = []
+            time.sleep(pause)
+            in_pieces(done.append, pieces, run)
+            assert sorted(done) == [*range(pieces)]
 
 
 @pytest.mark.skipif(len(threads.usable_processors()) < 2, reason="there is one processor")
-def test_several_threads_take_pieces():
+@pytest.mark.parametrize("run", [library and library.gg_run, library and library.gg_run_short])
+def test_several_threads_take_pieces(run):
     with helpers_on_other_processors(4):
-        who = who_takes_pieces(4)
+        who = who_takes_pieces(4, run)
     assert threading.get_ident() in who
     assert 2 <= len(who) <= 4
+
+
+@pytest.mark.skipif(len(threads.usable_processors()) < 2, reason="there is one processor")
+def test_the_calling_thread_takes_the_first_pieces():
+    took = {}
+
+    def work(piece):
+        took[piece] = threading.get_ident()
+        time.sleep(1e-4)
+
+    with helpers_on_other_processors(2):
+        for _ in range(20):
+            in_pieces(work, 50)
+            mine = [piece for piece in range(50) if took[piece] == threading.get_ident()]
+            assert mine == [*range(len(mine))]
 
 
 @contextmanager
@@ -277,7 +296,7 @@ def test_calls_in_several_threads(several, number):
             assert same_bits(found, expected)
 
 
-def who_takes_pieces(count):
+def who_takes_pieces(count, run=library and library.gg_run):
     """The threads that take ``count`` pieces, which wait for a second thread to take one."""
     who, end = set(), time.monotonic() + 60
 
@@ -288,7 +307,7 @@ def who_takes_pieces(count):
             time.sleep(1e-4)
 
     while len(who) < 2 and time.monotonic() < end:
-        in_pieces(work, count)
+        in_pieces(work, count, run)
     return who
 
 

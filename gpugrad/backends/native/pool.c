@@ -2,8 +2,11 @@
 //
 // gg_run(work, context, pieces) calls work(context, piece) for each piece from 0 on, in any order
 // and by several threads, and returns when all calls have returned. The calling thread takes pieces
-// too. One thread of the program at a time has the help of others; other calls, and calls from
-// within a piece, have all their pieces done by their own thread.
+// too: it begins with the first one, and the others with the last one, so that in several calls for
+// the same arrays each thread finds the parts that it has in the caches of its processor. One
+// thread of the program at a time has the help of others; other calls, and calls from within a
+// piece, have all their pieces done by their own thread. gg_run_short does the same, but wakes
+// threads that sleep only if the work turns out to be long.
 //
 // gg_threads(number) sets how many threads there are, the calling one among them; 1 at first. They
 // are made when they are needed. Where there is no work, they wait busily for a moment and sleep; on
@@ -49,13 +52,17 @@ static int64_t float_errors(void) {
 void gg_run(gg_work *work, void *context, int64_t pieces) {
     for (int64_t i = 0; i < pieces; i++) work(context, i);
 }
+
+void gg_run_short(gg_work *work, void *context, int64_t pieces) { gg_run(work, context, pieces); }
 #else
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
-#define BUSY 30000   // nanoseconds of waiting busily before a thread sleeps
-#define REST 1000000 // and of leaving threads asleep, of which one was in the owner's way
+#define BUSY 200000    // nanoseconds of waiting busily before a thread sleeps
+#define REST 1000000   // and of leaving threads asleep, of which one was in the owner's way
+#define WORTH 100000   // and of work that is worth waking a thread, which takes 5000 to 25000
+#define LONG (1 << 22) // multiplications that take longer than that
 
 #ifdef __linux__
 int sched_getcpu(void);
@@ -69,14 +76,13 @@ static struct {
     pthread_cond_t has_work, has_changed;
     gg_work *work;
     void *context;
-    int64_t pieces;
     _Atomic int processor;             // on which the owner began
     _Atomic int64_t rest;              // until when nobody is woken
     int started;                       // threads that there are
     _Atomic int helpers;               // threads that there should be
     _Atomic int sleeping;              // threads that wait for has_work
     _Atomic int is_waiting;            // whether the owner waits for has_changed
-    _Alignas(64) _Atomic int64_t todo; // pieces that nobody has begun, if positive
+    _Alignas(64) _Atomic int64_t todo; // LEFT: pieces that nobody has begun; above: the first of them
     _Alignas(64) _Atomic int inside;   // helpers that may take pieces now
 } pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER,
           PTHREAD_COND_INITIALIZER};
@@ -95,10 +101,19 @@ static void pause_briefly(void) {
 #endif
 }
 
-static void take_pieces(void) {
-    int64_t left;
-    while (pool.todo > 0 && (left = atomic_fetch_sub(&pool.todo, 1)) > 0)
-        pool.work(pool.context, pool.pieces - left);
+#define LEFT(todo) ((todo) & 0xffffffff)
+
+// The owner takes the first of the pieces that nobody has begun, others the last one. Returns how
+// many are left, or -1 if there was none.
+static int64_t take_piece(int is_owner) {
+    int64_t todo = pool.todo;
+    while (LEFT(todo)) {
+        const int64_t next = todo - 1 + (is_owner ? (int64_t)1 << 32 : 0);
+        if (!atomic_compare_exchange_weak(&pool.todo, &todo, next)) continue;
+        pool.work(pool.context, (todo >> 32) + (is_owner ? 0 : LEFT(next)));
+        return LEFT(next);
+    }
+    return -1;
 }
 
 // Whether this thread has the processor on which the owner runs, who has to wait for it.
@@ -111,8 +126,8 @@ static int is_in_the_way(void) {
 static int sleep_until_needed(int index) {
     pthread_mutex_lock(&pool.lock);
     pool.sleeping++; // before `todo` is read: who sets that reads this afterwards
-    while (index < pool.helpers && (pool.todo <= 0 || is_in_the_way())) {
-        if (pool.todo > 0) pool.rest = now() + REST;
+    while (index < pool.helpers && (!LEFT(pool.todo) || is_in_the_way())) {
+        if (LEFT(pool.todo)) pool.rest = now() + REST;
         pthread_cond_wait(&pool.has_work, &pool.lock);
     }
     pool.sleeping--;
@@ -129,11 +144,11 @@ static void *help(void *argument) {
     const int index = (int)(intptr_t)argument;
     for (;;) {
         int64_t end = now() + BUSY;
-        while (pool.todo <= 0 && !is_in_the_way() && now() < end) pause_briefly();
-        if (pool.todo <= 0 || index >= pool.helpers || is_in_the_way())
+        while (!LEFT(pool.todo) && !is_in_the_way() && now() < end) pause_briefly();
+        if (!LEFT(pool.todo) || index >= pool.helpers || is_in_the_way())
             if (sleep_until_needed(index)) return NULL;
         pool.inside++; // from now on, the owner waits
-        take_pieces();
+        while (take_piece(0) > 0) {}
         if (!--pool.inside && pool.is_waiting) {
             pthread_mutex_lock(&pool.lock);
             pthread_cond_broadcast(&pool.has_changed);
@@ -155,22 +170,26 @@ static void start(int number) {
     pthread_attr_destroy(&attributes);
 }
 
-void gg_run(gg_work *work, void *context, int64_t pieces) {
+// is_long: whether to wake threads that sleep at once; else the time of the first piece decides.
+static void run(gg_work *work, void *context, int64_t pieces, int is_long) {
     if (pieces < 2 || !pool.helpers || pthread_mutex_trylock(&pool.owner)) {
         for (int64_t i = 0; i < pieces; i++) work(context, i);
         return;
     }
     int useful = pieces - 1 < pool.helpers ? (int)(pieces - 1) : pool.helpers;
     if (pool.started < useful) start(useful);
-    pool.work = work, pool.context = context, pool.pieces = pieces;
+    pool.work = work, pool.context = context;
     pool.processor = sched_getcpu();
     pool.todo = pieces;
-    if (pool.sleeping && now() > pool.rest) {
-        pthread_mutex_lock(&pool.lock);
-        for (int i = 0; i < useful; i++) pthread_cond_signal(&pool.has_work);
-        pthread_mutex_unlock(&pool.lock);
+    if (pool.sleeping) {
+        const int64_t start = now(), left = is_long ? 0 : take_piece(1);
+        if ((is_long || left * (now() - start) > WORTH) && start > pool.rest) {
+            pthread_mutex_lock(&pool.lock);
+            for (int i = 0; i < useful; i++) pthread_cond_signal(&pool.has_work);
+            pthread_mutex_unlock(&pool.lock);
+        }
     }
-    take_pieces();
+    while (take_piece(1) > 0) {}
     for (int64_t end = now() + BUSY; pool.inside && now() < end;) pause_briefly();
     if (pool.inside) {
         pthread_mutex_lock(&pool.lock);
@@ -181,6 +200,10 @@ void gg_run(gg_work *work, void *context, int64_t pieces) {
     }
     pthread_mutex_unlock(&pool.owner);
 }
+
+void gg_run(gg_work *work, void *context, int64_t pieces) { run(work, context, pieces, 1); }
+
+void gg_run_short(gg_work *work, void *context, int64_t pieces) { run(work, context, pieces, 0); }
 
 void gg_threads(int64_t number) {
     pthread_mutex_lock(&pool.owner);
@@ -284,6 +307,8 @@ static void multiply(void *context, int64_t i) {
     p->errors |= float_errors();
 }
 
+#define VECTOR 4 // `_VECTOR`
+
 static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // `_division`: along which axis a product is divided, and into pieces of which width. Returns how
@@ -292,14 +317,14 @@ static int64_t divide(Product *p) {
     const int64_t *d = p->d, number = p->number;
     int64_t result = d[2] * d[4], length = d[2] > d[4] ? d[2] : d[4], least = 64, step = 16;
     for (int64_t i = 0; i < d[1]; i++) result *= d[11 + 4 * i];
-    const int64_t work = result * d[3];
+    const int64_t work = result * d[3], shift = d[2] == 1 || d[4] == 1 ? VECTOR : 0;
     p->count = 1;
-    if (number < 2 || work < rules.least || p->x[0] == p->x[1]) return work;
+    if (number < 2 || work < rules.least >> shift || p->x[0] == p->x[1]) return work;
     p->axis = d[2] >= d[4] ? 1 : 2;
     if (d[11] >= number) p->axis = 0, length = d[11], least = step = 1;
-    int64_t count = least_of(number * (work < rules.large ? 2 : 4), work / rules.piece);
+    int64_t count = least_of(number * (work < rules.large ? 2 : 4), work / (rules.piece >> shift));
     count = least_of(count, length / least);
-    if (p->axis) {
+    if (p->axis && !shift) {
         const int is_transposed = d[3] > 1 && d[4] > 1 && d[7] == SIZES[d[0]];
         int64_t elements = rules.small / d[3];
         if (is_transposed) elements = least_of(elements, rules.elements);
@@ -315,8 +340,8 @@ static int64_t divide(Product *p) {
 
 int64_t gg_matmul(int64_t number, const int64_t *d, const void *x1, const void *x2, void *out) {
     Product p = {.d = d, .number = number, .x = {(char *)x1, (char *)x2, out}};
-    divide(&p);
-    gg_run(multiply, &p, p.count);
+    const int64_t work = divide(&p);
+    run(multiply, &p, p.count, work > LONG);
     return p.errors;
 }
 
@@ -376,10 +401,11 @@ int64_t gg_product(int64_t number, char *object1, char *object2, char *object, i
         }
     }
     Product p = {.d = d, .number = number, .x = {x1->data, x2->data, out->data}, .first = piece};
-    const int64_t is_long = divide(&p) / number > 1 << 30;
+    const int64_t work = divide(&p);
     if (p.count < 2 || overlap(out, x1, SIZES[d[0]]) || overlap(out, x2, SIZES[d[0]])) return -1;
-    const int64_t pieces = is_long ? least_of(number, p.count - piece) : p.count - piece;
-    gg_run(multiply, &p, pieces);
+    const int64_t left = p.count - piece;
+    const int64_t pieces = work / number > 1 << 30 ? least_of(number, left) : left;
+    run(multiply, &p, pieces, work > LONG);
     piece += pieces;
     return p.errors + 16 * (piece < p.count ? piece : 0);
 }

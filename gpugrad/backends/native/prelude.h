@@ -83,6 +83,6 @@ static int64_t run_job(Job *job) {
     if (pieces == 1)
         work_on(job, 0);
     else
-        gg_run(work_on, job, pieces);
+        gg_run_short(work_on, job, pieces);
     return job->errors;
 }

@@ -132,10 +132,10 @@ class _Body:
         work = math.prod(self.outer) * self.inner * len(kinds)
         most = max(1, min(work // _PIECE, 64))
         if self.is_flat:
-            pieces = min(most, math.ceil(self.inner / BLOCK))
-            return BLOCK, 1 << pieces.bit_length() - 1 if self.totals else pieces
+            return BLOCK, _power_of_2(min(most, math.ceil(self.inner / BLOCK)))
         if not self.has_columns:
-            return self.inner, 1 if self.loop.is_alone else min(most, *self.outer[:1], most)
+            most = 1 if self.loop.is_alone else min(most, *self.outer[:1], most)
+            return self.inner, _power_of_2(most)
         if "rows" in kinds or any(not self._step(row[-1]) for row in self.loop.rows):
             return self.inner, 1
         width = max(64, math.ceil(self.inner / most / 16) * 16)
@@ -147,7 +147,7 @@ class _Body:
             return f"    total{self.number}(P);"
         if self.pieces == 1:
             return f"    loop{self.number}(P, {'threads' if self.loop.is_alone else 0});"
-        run = self.source.place("gg_run")
+        run = self.source.place("gg_run_short")
         return f"    ((gg_run){run})(loop{self.number}, P, {self.pieces});"
 
     def text(self):
@@ -220,7 +220,7 @@ class _Body:
             f"static void total{k}(char **const P) {{",
             f"    double totals[{self.pieces * count}];",
             f"    Row row = {{block{k}, add{k}, P, {self.inner}, {self.pieces}, {count}, totals}};",
-            f"    add_up_row(&row, (gg_run){self.source.place('gg_run')});",
+            f"    add_up_row(&row, (gg_run){self.source.place('gg_run_short')});",
         ]
         return "\n".join([block, *lines, *stores, "}"])
 
@@ -436,3 +436,11 @@ def _literal(array):
     if type(value) is float:
         return f"({own}){value.hex()}" if math.isfinite(value) else None
     return f"({own}){int(value)}LL" if -(1 << 63) < value < 1 << 63 else None
+
+
+def _power_of_2(n):
+    """The largest power of 2 up to n.
+
+    With as many pieces, each thread finds its half of an array in its cache, loop after loop.
+    """
+    return 1 << n.bit_length() - 1

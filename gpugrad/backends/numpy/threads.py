@@ -34,6 +34,7 @@ _PIECE = 1 << 19  # about the fewest in a piece
 # _SMALL multiplications and, if the second operand is transposed, _ELEMENTS elements. A product of
 # a few rows takes 0.6 to 0.9 of the time in up to _MANY such pieces. Elsewhere _SMALL is 0.
 _SMALL, _ELEMENTS, _MANY = 1_000_000, 1200, 16
+_VECTOR = 4  # 2 ** _VECTOR times fewer multiplications take as long if one operand is a vector
 _LONG = 1 << 32  # multiplications after which a call of a kernel returns
 _LARGE = 1 << 28  # multiplications from which on there are twice as many pieces
 _ROWS, _ALIGNED = 64, 16  # other pieces have at least _ROWS rows or columns, a multiple of _ALIGNED
@@ -276,12 +277,13 @@ def _division(shape1, shape2, number, is_transposed):
         return None
     result = math.prod(lead) * rows * columns
     work = result * inner
-    if inner != shape2[-2] or work < _LEAST:
+    shift = _VECTOR if min(rows, columns) == 1 else 0
+    if inner != shape2[-2] or work < _LEAST >> shift:
         return None
     by_matrix = lead and lead[0] >= number
     length, least, step = (lead[0], 1, 1) if by_matrix else (max(rows, columns), _ROWS, _ALIGNED)
-    count = min(number * (2 if work < _LARGE else 4), work // _PIECE, length // least)
-    if not by_matrix:
+    count = min(number * (2 if work < _LARGE else 4), work // (_PIECE >> shift), length // least)
+    if not by_matrix and not shift:
         elements = _SMALL // inner
         if is_transposed and inner > 1 < columns:
             elements = min(elements, _ELEMENTS)
