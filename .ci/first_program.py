@@ -9,7 +9,7 @@ import gpugrad
 
 assert "site-packages" in gpugrad.__file__, gpugrad.__file__
 installed = {Path(str(path)) for path in files("gpugrad")}
-for pattern in "*.cu", "*.cuh", "*.gz", "*.ini", "*.pyi", "py.typed", "LICENSE":
+for pattern in "*.c", "*.h", "*.cu", "*.cuh", "*.gz", "*.ini", "*.pyi", "py.typed", "LICENSE":
     assert any(path.match(pattern) for path in installed), f"the wheel has no {pattern}"
 outside = {path.parts[0] for path in installed} - {"gpugrad"}
 assert outside == {f"gpugrad-{gpugrad.__version__}.dist-info"}, outside
