@@ -276,7 +276,7 @@ def name_page(names):
     if others:
         text += f"The same is ``{'``, ``'.join(others)}``.\n\n"
     if example := examples().get(first):
-        text += f".. rubric:: Example\n\n{imports(example)}{example}\n\n"
+        text += f".. rubric:: Example\n\n{imports(first)}{example}\n\n"
     if foreign := foreign_names().get(first):
         shown = ", ".join(f"``{n}``" for n in sorted(foreign))
         text += f"Other libraries call it, or something close to it, {shown}.\n\n"
@@ -339,7 +339,8 @@ def examples():
     return found
 
 
-# What an example can use without importing it, and the lines that import it.
+# What an example can use without importing it, and the lines that import it. In the examples of
+# `gpugrad.numpy`, ``np`` is that module.
 IMPORTED = {
     "gpugrad": "import gpugrad",
     "np": "import numpy as np",
@@ -350,13 +351,25 @@ IMPORTED = {
     "lr_scheduler": "from gpugrad.optim import lr_scheduler",
     "swa_utils": "from gpugrad.optim import swa_utils",
     "F": "import gpugrad.nn.functional as F",
+} | {
+    name: f"from gpugrad.scipy import {name}"
+    for name in "integrate interpolate linalg optimize signal special stats".split()
 }
 
 
-def imports(example):
-    """The lines that import what an example uses."""
-    used = [line for name, line in IMPORTED.items() if re.search(rf"(?<![\w.]){name}\.", example)]
+def imports(name):
+    """The lines that import what the example of a name uses."""
+    lines, text = IMPORTED, examples()[name]
+    if name.startswith("gpugrad.numpy."):
+        lines = lines | {"np": "import gpugrad.numpy as np"}
+    used = [line for word, line in lines.items() if re.search(rf"(?<![\w.]){word}\.", text)]
     return "".join(f">>> {line}\n" for line in used)
+
+
+def own_docstring(name):
+    """The docstring that the page of a name shows, which is not NumPy's; "" if there is none."""
+    value = public_names()[name]
+    return "" if _from_numpy(value) else inspect.getdoc(value) or ""
 
 
 @cache

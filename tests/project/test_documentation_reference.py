@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 
 import gpugrad
+from gpugrad.numpy._table import lookup
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "docs"))
 reference = importlib.import_module("write_reference")
 PAGES = {names[0]: names for names in reference.own_pages().values()}
-# gpugrad.numpy and gpugrad.scipy link to the originals, which have examples.
-DESCRIBED = [name for name in PAGES if not name.startswith(("gpugrad.numpy", "gpugrad.scipy"))]
+# Not yet all of gpugrad.numpy and gpugrad.scipy, which link to the originals.
+DESCRIBED = [
+    name
+    for name in PAGES
+    if not name.startswith(("gpugrad.numpy", "gpugrad.scipy")) or name in reference.examples()
+]
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
 
 
@@ -35,10 +40,9 @@ class Checker(doctest.OutputChecker):
 
 def example(name):
     """The example of a name: from its docstring, or from the files in docs/examples."""
-    text = reference.public_names()[name].__doc__ or ""
-    if ">>>" not in text:
-        text = reference.examples().get(name, "")
-        text = reference.imports(text) + text
+    text = reference.own_docstring(name)
+    if ">>>" not in text and name in reference.examples():
+        text = reference.imports(name) + reference.examples()[name]
     return doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
 
 
@@ -55,10 +59,11 @@ def test_each_name_has_an_example_that_does_what_it_says(name, tmp_path, monkeyp
 
 
 def test_no_example_is_of_a_name_that_is_gone_or_has_one_in_its_docstring():
-    names = reference.public_names()
     for name in reference.examples():
-        assert name in PAGES, name
-        assert ">>>" not in (names[name].__doc__ or ""), name
+        # Older versions of NumPy lack some of its functions.
+        if not name.startswith("gpugrad.numpy.") or lookup(name.removeprefix("gpugrad.numpy.")):
+            assert name in PAGES, name
+            assert ">>>" not in reference.own_docstring(name), name
 
 
 def test_each_public_name_is_on_one_page():
