@@ -250,26 +250,9 @@ def _of_axes(name, own, default):
             s = tuple(s)
             axes = tuple(range(-len(s), 0)) if axes is None else axes
             s = tuple([a.shape[axis] if n == -1 else n for n, axis in zip(s, axes, strict=True)])
-        twice = axes is not None and len({axis % a.ndim for axis in axes}) < len(axes)
-        if not twice:
-            return own(floating(a), s=s, axes=axes, norm=norm or "backward")
-        return _one_by_one(name, floating(a), s, axes, norm or "backward")
+        return own(floating(a), s=s, axes=axes, norm=norm or "backward")
 
     return transform
-
-
-def _one_by_one(name, a, s, axes, norm):
-    """A transform whose axes repeat, computed along one axis after the other."""
-    inverse, is_real = name.startswith("i"), "rfft" in name
-    lengths = s or [a.shape[axis] for axis in axes]
-    step = gg.fft.ifft if inverse else gg.fft.fft
-    steps = [(step, n, axis) for n, axis in zip(lengths, axes, strict=True)]
-    if is_real:
-        n = lengths[-1] if s or not inverse else 2 * (lengths[-1] - 1)
-        steps[-1] = (gg.fft.irfft if inverse else gg.fft.rfft), n, axes[-1]
-    for step, n, axis in steps if inverse and is_real else reversed(steps):
-        a = step(a, n=n, axis=axis, norm=norm)
-    return a
 
 
 for _name in "fft ifft rfft irfft hfft ihfft".split():

@@ -3,11 +3,11 @@
 import math
 from functools import wraps
 
-from .._arguments import is_complex, is_floating
+from .._arguments import is_complex, is_floating, require
 from .._tensor import Tensor
 from ..backends.numpy import library as numpy
 from ._table import FUNCTIONS, enter, of_numpy
-from ._tensors import along, flat, floating, gg, tensor, tensors
+from ._tensors import along, constant, flat, floating, gg, tensor, tensors
 
 
 def _masked(a, where, value):
@@ -229,81 +229,80 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
     return (mean, gg.astype(total, mean.dtype)) if returned else mean
 
 
-def _quantile(a, q, axis, method, keepdims, op=gg.quantile):
+def _quantile(of_rows, a, q, axis, method, keepdims):
+    """Quantiles along one or more axes by a function of rows, which are along the first axis."""
     a = floating(a)
-    if isinstance(axis, (tuple, list)):
-        axes = sorted({place % a.ndim for place in axis})
-        rest = [i for i in range(a.ndim) if i not in axes]
-        kept = tuple([1 if i in axes else n for i, n in enumerate(a.shape)])
-        moved = gg.permute_dims(a, (*rest, *axes))
-        length = math.prod([a.shape[i] for i in axes])
-        flat = gg.reshape(moved, (*moved.shape[: len(rest)], length))
-        found = _quantile(flat, q, -1, method, False, op)
-        front = found.shape[: found.ndim - len(rest)]
-        return gg.reshape(found, (*front, *kept)) if keepdims else found
-    if isinstance(q, (int, float)):
-        q = float(q)
-    else:
+    is_number = isinstance(q, (int, float))
+    if not is_number:
         q = q if isinstance(q, Tensor) else numpy.asarray(q)
         a = gg.astype(a, gg.result_type(a.dtype, q.dtype), copy=False)
-        if q.ndim > 1:
-            found = _quantile(a, q.reshape(-1), axis, method, keepdims, op)
-            return gg.reshape(found, q.shape + found.shape[1:])
-        q = q if isinstance(q, Tensor) else q.tolist()
-    return op(a, q, axis, method=method, keepdims=keepdims)
+    axes = range(a.ndim)
+    chosen = axes if axis is None else numpy.lib.array_utils.normalize_axis_tuple(axis, a.ndim)
+    rest = [i for i in axes if i not in chosen]
+    shape = [a.shape[i] for i in rest]
+    length = math.prod([a.shape[i] for i in chosen])
+    rows = gg.reshape(gg.permute_dims(a, (*chosen, *rest)), (length, *shape))
+    if is_number:
+        found, front = of_rows(rows, float(q), method), ()
+    else:
+        numbers = q.reshape(-1)
+        numbers = numbers if isinstance(q, Tensor) else numbers.tolist()
+        found, front = of_rows(rows, numbers, method), q.shape
+    kept = [1 if i in chosen else n for i, n in enumerate(a.shape)]
+    return gg.reshape(found, (*front, *(kept if keepdims else shape)))
 
 
-def _of_numbers(a, q, axis, *, method, keepdims):
-    """`gpugrad.quantile` of the elements that are not nan; nan where there are none."""
+def _of_all(rows, q, method):
+    return gg.quantile(rows, q, 0, method=method)
+
+
+def _of_numbers(rows, q, method):
+    """`_of_all` of the elements that are not nan; nan where there are none."""
     if method != "linear":
         raise TypeError(f"numpy.nanquantile: with Tensors method is 'linear', not {method!r}")
-    kept = (1,) * a.ndim if axis is None else None
-    a, axis = along(a, axis)
-    if not a.shape[axis]:
-        a = gg.full((*a.shape[:axis], 1, *a.shape[axis:][1:]), math.nan, dtype=a.dtype)
-    is_number = _is_number(a)
-    count = gg.count_nonzero(is_number, axis=axis, keepdims=True)
+    if not rows.shape[0]:
+        rows = gg.full((1, *rows.shape[1:]), math.nan, dtype=rows.dtype)
+    if not isinstance(q, Tensor):
+        numbers = numpy.asarray(q, dtype="float64")
+        require(((numbers >= 0) & (numbers <= 1)).all(), "quantile: q must be from 0 to 1", q)
+        q = constant(numbers, rows)
+    is_number = _is_number(rows)
+    count = gg.count_nonzero(is_number, axis=0)
     last = gg.maximum(count - 1, 0)
-    ordered = gg.sort(gg.where(is_number, a, math.inf), axis=axis)
-
-    def at(q):
-        if not isinstance(q, Tensor) and not 0 <= q <= 1:
-            raise ValueError(f"quantile: q must be from 0 to 1, not {q}")
-        place = q * gg.astype(last, gg.float64)  # also where 16 bits cannot count the elements
-        below = gg.astype(gg.floor(place), last.dtype)
-        low = gg.take_along_axis(ordered, below, axis=axis)
-        high = gg.take_along_axis(ordered, gg.minimum(below + 1, last), axis=axis)
-        share = gg.astype(place - gg.astype(below, gg.float64), a.dtype)
-        differ = gg.isfinite(high - low) | ((share > 0) & (low != high))
-        found = low + gg.where(differ, (high - low) * share, 0.0)
-        found = gg.where(count > 0, found, math.nan)
-        return gg.reshape(found, kept or found.shape) if keepdims else gg.squeeze(found, axis)
-
-    return at(q) if getattr(q, "ndim", isinstance(q, list)) == 0 else gg.stack([at(p) for p in q])
+    ordered = gg.sort(gg.where(is_number, rows, math.inf), axis=0)
+    q = gg.reshape(q, (-1, *[1] * count.ndim))
+    place = q * gg.astype(last, gg.float64)  # also where 16 bits cannot count the elements
+    below = gg.astype(gg.floor(place), last.dtype)
+    low = gg.take_along_axis(ordered, below, axis=0)
+    high = gg.take_along_axis(ordered, gg.minimum(below + 1, last), axis=0)
+    share = gg.astype(place - gg.astype(below, gg.float64), rows.dtype)
+    differ = gg.isfinite(high - low) | ((share > 0) & (low != high))
+    found = low + gg.where(differ, (high - low) * share, 0.0)
+    return gg.where(count > 0, found, math.nan)
 
 
-def _quantiles(op):
-    """Functions for quantiles, percentiles and the median by an op for quantiles."""
+def _quantiles(of_rows):
+    """Functions for quantiles, percentiles and the median by a function of rows."""
 
     def quantile(a, q, axis=None, *, method="linear", keepdims=False):
-        return _quantile(a, q, axis, method, keepdims, op)
+        return _quantile(of_rows, a, q, axis, method, keepdims)
 
     def percentile(a, q, axis=None, *, method="linear", keepdims=False):
         share = q / 100 if isinstance(q, Tensor) else numpy.true_divide(q, 100)
-        return _quantile(a, share, axis, method, keepdims, op)
+        return _quantile(of_rows, a, share, axis, method, keepdims)
 
     def median(a, axis=None, *, keepdims=False):
         a = floating(a)
         if not a.size:  # nan, as the mean is
             return gg.mean(a, axis, keepdims=keepdims)
-        return _quantile(a, 0.5, axis, "linear", keepdims, op)
+        return _quantile(of_rows, a, 0.5, axis, "linear", keepdims)
 
     return quantile, percentile, median
 
 
-for _prefix, _op in ("", gg.quantile), ("nan", _of_numbers):
+for _prefix, _of_rows in ("", _of_all), ("nan", _of_numbers):
     _names = [_prefix + name for name in ("quantile", "percentile", "median")]
-    enter(dict(zip(_names, _quantiles(_op), strict=True)))
+    enter(dict(zip(_names, _quantiles(_of_rows), strict=True)))
 
 
 @of_numpy()

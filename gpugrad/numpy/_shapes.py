@@ -454,13 +454,9 @@ def apply_over_axes(func, a, axes):
 def sliding_window_view(x, window_shape, axis=None):
     x, size = tensor(x), _lengths(window_shape)
     axes = tuple(range(x.ndim)) if axis is None else axis
-    axes = numpy.lib.array_utils.normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)
+    axes = numpy.lib.array_utils.normalize_axis_tuple(axes, x.ndim)
     if len(axes) != len(size):
         raise ValueError(f"window_shape {size} must have a length for each of the axes {axes}")
-    if len({*axes}) < len(axes):  # windows of windows
-        for length, a in zip(size, axes, strict=True):
-            x = sliding_window_view(x, length, a)
-        return x
     if not size:
         return x
     if min(size) < 1:
