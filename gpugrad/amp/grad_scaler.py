@@ -13,7 +13,7 @@ from ..backends import backend_of
 from ..backends.dtypes import float32, float64, int32
 from ..backends.placement import placed_like
 from ..nn.module import overwrite
-from ..nn.utils import gradients_of, own_array
+from ..nn.utils import grouped_gradients, scale_arrays
 from ..ops.elementwise import isfinite, logical_and, logical_or, where
 from ..optim import LBFGS, Optimizer
 
@@ -116,20 +116,21 @@ class GradScaler:
             )
         scale = self._scale_or_error("unscale_")
         params = [p for group in optimizer.param_groups for p in group["params"]]
-        groups: dict[Any, list] = {}
-        for grad in gradients_of("GradScaler.unscale_", params):
-            if str(grad.dtype).split(".")[-1] == "float16":
-                raise ValueError(
-                    "GradScaler.unscale_: a gradient is float16; keep the parameters in float32, "
-                    "and compute in float16 by autocast"
-                )
-            key = type(grad.array), grad.device, grad.array.dtype
-            groups.setdefault(key, []).append(own_array(grad))
+        groups = grouped_gradients("GradScaler.unscale_", params)
+        if any(str(arrays[0].dtype).split(".")[-1] == "float16" for arrays in groups):
+            raise ValueError(
+                "GradScaler.unscale_: a gradient is float16; keep the parameters in float32, and "
+                "compute in float16 by autocast"
+            )
         inverse = (1 / scale.astype(float64)).astype(float32)
         found: dict[str, Any] = {}
-        for (_, device, _), arrays in groups.items():
-            before = found.get(device)
-            found[device] = _unscale(arrays, placed_scalar(inverse.array, arrays[0]), before)
+        for arrays in groups:
+            first = arrays[0]
+            device = backend_of[type(first)].device(first)
+            if device not in found:
+                found[device] = _zero(first)
+            factor = _placed_scalar(inverse.array, first)
+            found[device] = scale_arrays(arrays, factor, found[device])
         self._found[optimizer] = found
 
     def step(self, optimizer: Optimizer, *args: Any, **options: Any) -> Any:
@@ -169,7 +170,7 @@ class GradScaler:
         if len(found) == 1:
             return found
         return {
-            device: sum([placed_scalar(other, own) for other in found.values()])
+            device: sum([_placed_scalar(other, own) for other in found.values()])
             for device, own in found.items()
         }
 
@@ -190,7 +191,7 @@ class GradScaler:
             founds = [x for found in self._found.values() for x in found.values()]
             if not founds:
                 raise RuntimeError("GradScaler.update: no optimizer has stepped; call step before")
-            total = sum([wrap(placed_scalar(x, scale.array), None) for x in founds])
+            total = sum([wrap(_placed_scalar(x, scale.array), None) for x in founds])
             found = total > 0
             tracker = self._tracker + 1
             grows = tracker == self._growth_interval
@@ -294,30 +295,12 @@ def _check_optimizer(name, optimizer):
         )
 
 
-def placed_scalar(value, like):
-    """A 0-d array on the device, and of the library, of ``like``."""
+def _zero(like):
+    """A 0-d float32 array of 0 on the device, and of the library, of ``like``."""
     backend = backend_of[type(like)]
-    target = backend.create("zeros", (), dtype=backend.dtype(float32), like=like)
-    return placed_like(value, target)
+    return backend.zeros((), backend.dtype(float32), like)
 
 
-def _unscale(arrays, factor, found):
-    """Multiply arrays of one device and dtype by ``factor``, a 0-d array, in place.
-
-    found: the result for other arrays of the device, or None.
-
-    Returns a 0-d float32 array that is not 0 if an element was not finite or ``found`` is not 0.
-    """
-    backend = backend_of[type(arrays[0])]
-    xp = backend.xp
-    updater = backend.multi_tensor_updater(arrays[0])
-    with backend.scope(arrays[0]):
-        if found is None:
-            found = backend.zeros((), backend.dtype(float32), arrays[0])
-        if updater is not None and updater.scale(arrays, factor, found):
-            return found
-        for array in arrays:
-            bad = backend.asarray(xp.any(xp.logical_not(xp.isfinite(array))))
-            found = backend.asarray(found + xp.astype(bad, found.dtype))
-            array[...] = xp.astype(array * factor, array.dtype)
-    return found
+def _placed_scalar(value, like):
+    """A 0-d array as float32 on the device, and of the library, of ``like``."""
+    return placed_like(value, _zero(like))

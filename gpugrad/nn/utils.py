@@ -35,25 +35,20 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
     """
     max_norm = _number("clip_grad_norm_", "max_norm", max_norm, 0.0)
     norm_type = _number("clip_grad_norm_", "norm_type", norm_type, -math.inf)
-    groups: dict[Any, list] = {}
-    for grad in gradients_of("clip_grad_norm_", parameters):
-        array = own_array(grad)
-        key = type(array), grad.device, array.dtype
-        groups.setdefault(key, []).append(array)
+    groups = grouped_gradients("clip_grad_norm_", parameters)
     if not groups:
         return zeros(())
-    parts = [_norm(arrays, norm_type, max_norm) for arrays in groups.values()]
+    parts = [_norm(arrays, norm_type, max_norm) for arrays in groups]
     norm, factor = parts[0]
     if len(parts) > 1:
         # With `norm_type` 0 each part is a number of gradients; these are added.
         norm = _norm_of_norms([part for part, _ in parts], norm_type or 1.0)
         factor = _factor(norm, max_norm)
-    for arrays, (own, _) in zip(groups.values(), parts, strict=True):
-        _scale(arrays, factor if len(parts) == 1 else placed_like(factor, own))
-    dtypes = {dtype for _, _, dtype in groups}
-    if len(dtypes) == 1 and is_half(array.dtype):
-        xp = backend_of[type(norm)].xp
-        norm = xp.astype(norm, dtypes.pop())
+    for arrays, (own, _) in zip(groups, parts, strict=True):
+        scale_arrays(arrays, factor if len(parts) == 1 else placed_like(factor, own))
+    dtypes = {arrays[0].dtype for arrays in groups}
+    if len(dtypes) == 1 and is_half(dtype := dtypes.pop()):
+        norm = backend_of[type(norm)].xp.astype(norm, dtype)
     return wrap(norm, None)
 
 
@@ -66,7 +61,7 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
     Raises ValueError for nan and for a ``clip_value`` below 0, TypeError for complex gradients.
     """
     most = _number("clip_grad_value_", "clip_value", clip_value, 0.0)
-    grads = gradients_of("clip_grad_value_", parameters)
+    grads = _gradients("clip_grad_value_", parameters)
     for grad in grads:
         if backend_of[type(grad.array)].is_complex(grad.dtype):
             raise TypeError(
@@ -84,7 +79,7 @@ def _number(name, argument, value, least):
     return number
 
 
-def gradients_of(name, parameters):
+def _gradients(name, parameters):
     """The gradients of the parameters, each only once and detached from its graph."""
     if hasattr(parameters, "parameters"):
         raise TypeError(f"{name}: parameters is a module; pass model.parameters()")
@@ -102,12 +97,19 @@ def gradients_of(name, parameters):
     return list(grads.values())
 
 
-def own_array(grad):
-    """The array of ``grad``, copied first if anything else can see its memory."""
-    backend = backend_of[type(grad.array)]
-    if not is_unshared(grad):
-        grad.array = backend.asarray(grad.array, copy=True)
-    return grad.array
+def grouped_gradients(name, parameters):
+    """The arrays of the gradients, in a list for each library, device and dtype.
+
+    An array is copied first if anything else can see its memory.
+    """
+    groups: dict[Any, list] = {}
+    for grad in _gradients(name, parameters):
+        backend = backend_of[type(grad.array)]
+        if not is_unshared(grad):
+            grad.array = backend.asarray(grad.array, copy=True)
+        array = grad.array
+        groups.setdefault((type(array), grad.device, array.dtype), []).append(array)
+    return list(groups.values())
 
 
 def _norm(arrays, norm_type, max_norm):
@@ -147,17 +149,26 @@ def _factor(norm, max_norm):
         return backend.asarray(backend.xp.minimum(max_norm / (norm + 1e-6), 1.0))
 
 
-def _scale(arrays, factor):
-    """Multiply arrays of one device and dtype in place."""
+def scale_arrays(arrays, factor, found=None):
+    """Multiply arrays of one device and dtype, in place, by ``factor``, a 0-d array.
+
+    found: a 0-d float32 array, or None.
+
+    Returns ``found``, or an array in its place that is not 0 if an element was not finite.
+    """
     backend = backend_of[type(arrays[0])]
     updater = backend.multi_tensor_updater(arrays[0])
-    if updater is not None and updater.scale(arrays, factor):
-        return
+    if updater is not None and updater.scale(arrays, factor, found):
+        return found
     xp = backend.xp
     with backend.scope(arrays[0]):
         halves = is_half(arrays[0].dtype)
         for array in arrays:
+            if found is not None:
+                bad = backend.asarray(xp.any(xp.logical_not(xp.isfinite(array))))
+                found = backend.asarray(found + xp.astype(bad, found.dtype))
             if halves:
                 array[...] = xp.astype(xp.astype(array, xp.float32) * factor, array.dtype)
             else:
                 array *= factor
+    return found

@@ -46,8 +46,8 @@ class RecordedUpdater:
     def norm(self, arrays, most):
         return arrays[0].recorder.call(self.updater.norm, (tuple(arrays), most))
 
-    def scale(self, arrays, factor, *found):
-        if found:
+    def scale(self, arrays, factor, found=None):
+        if found is not None:
             return False
 
         def scale(arrays, factor):

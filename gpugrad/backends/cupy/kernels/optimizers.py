@@ -75,7 +75,7 @@ class MultiTensorUpdater:
         """For the usual step, which is not skipped; the current device must be this one's."""
         return cupy.zeros((), np.float32)
 
-    def scale(self, arrays, factor, *found):
+    def scale(self, arrays, factor, found=None):
         """Multiply arrays, no two of which share memory, by a 0-d array such as `norm` returns.
 
         found: a 0-d float32 array that becomes 1 if an element is not finite; ``factor`` must be
@@ -86,10 +86,11 @@ class MultiTensorUpdater:
         tables = self._tables(arrays)
         if tables is None:
             return False
-        run = kernel("optimizers", "unscale" if found else "scale", self.dtype)
+        name, more = ("scale", ()) if found is None else ("unscale", (found,))
+        run = kernel("optimizers", name, self.dtype)
         with cupy.cuda.Device(self.device):
             for table in tables:
-                run((table.blocks,), (THREADS,), (table.argument, factor, *found))
+                run((table.blocks,), (THREADS,), (table.argument, factor, *more))
         return True
 
     def norm(self, arrays, most):
