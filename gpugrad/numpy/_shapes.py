@@ -292,10 +292,8 @@ def diag(v, k=0):
         return gg.linalg.diagonal(v, offset=k)
     if v.ndim != 1:
         raise ValueError("Input must be 1- or 2-d.")
-    rows = gg.pad(v[:, None], ((max(-k, 0), max(k, 0)), (0, 0)))
-    n = rows.shape[0]
     # Shifted by k, so that the element of each row stands in its column.
-    own = constant(numpy.eye(n, k=k, dtype=bool), v)
+    own = constant(numpy.eye(v.shape[0] + abs(k), k=k, dtype=bool), v)
     columns = gg.pad(v, (max(k, 0), max(-k, 0)))
     return gg.where(own, columns, gg.zeros_like(columns))
 

@@ -194,17 +194,25 @@ def _slopes(h, slope, conditions):
         conditions = [(1, slope[0, ...] - bend * h[0]), (1, slope[1, ...] + bend * h[1])]
     first, first_value = _end(h, slope, conditions[0], 1)
     last, last_value = _end(ops.flip(h), ops.flip(slope, axis=0), conditions[1], -1)
-    rows, right = [_row(first, n)], [first_value]
-    if n > 2:
-        before, after = h[:-1], h[1:]
-        columns = [after, 2 * (before + after), before]
-        rows.append(_tridiagonal(columns, n))
-        like = slope[1:, ...]
-        right.append(
-            3 * (_column(after, like) * slope[:-1, ...] + _column(before, like) * slope[1:, ...])
-        )
-    matrix = ops.concat([*rows, ops.flip(_row(last, n), axis=1)])
-    return _solve(matrix, ops.concat([right[0][None, ...], *right[1:], last_value[None, ...]]))
+    one = create("eye", n, like=h)
+    inside, right = _equations(
+        (h[:-1], h[1:]), (slope[:-1, ...], slope[1:, ...]), (one[:-2, :], one[1:-1, :], one[2:, :])
+    )
+    matrix = ops.concat([_row(first, n), inside, ops.flip(_row(last, n), axis=1)])
+    return _solve(matrix, ops.concat([first_value[None, ...], right, last_value[None, ...]]))
+
+
+def _equations(lengths, slopes, places):
+    """What makes the second derivative continuous at some points: a matrix and the right side.
+
+    lengths, slopes: those of the intervals before and after each point.
+    places: rows of the identity for the points before, at and after each point.
+    """
+    (before, after), (earlier, later) = lengths, slopes
+    previous, own, following = places
+    matrix = after[:, None] * previous + before[:, None] * following
+    matrix = matrix + 2 * (before + after)[:, None] * own
+    return matrix, 3 * (_column(after, earlier) * earlier + _column(before, later) * later)
 
 
 def _end(h, slope, condition, sign):
@@ -228,24 +236,11 @@ def _row(coefficients, n):
     return ops.pad(ops.stack(coefficients), (0, n - len(coefficients)))[None, :]
 
 
-def _tridiagonal(columns, n):
-    """The matrix ``(n - 2, n)`` with three diagonals of length n - 2."""
-    one = create("eye", n - 2, like=columns[0])
-    shifted = [ops.pad(one, ((0, 0), (k, 2 - k))) * c[:, None] for k, c in enumerate(columns)]
-    return shifted[0] + shifted[1] + shifted[2]
-
-
 def _periodic_slopes(h, slope):
     """As `_slopes`, with a last point that is the first."""
-    n = h.size
-    before, after = ops.roll(h, 1), h
-    one = create("eye", n, like=h)
-    previous, following = ops.roll(one, 1, axis=0), ops.roll(one, -1, axis=0)
-    matrix = after[:, None] * previous + before[:, None] * following
-    matrix = matrix + 2 * (before + after)[:, None] * one
-    earlier = ops.roll(slope, 1, axis=0)
-    right = 3 * (_column(after, slope) * earlier + _column(before, slope) * slope)
-    s = _solve(matrix, right)
+    one = create("eye", h.size, like=h)
+    places = ops.roll(one, 1, axis=0), one, ops.roll(one, -1, axis=0)
+    s = _solve(*_equations((ops.roll(h, 1), h), (ops.roll(slope, 1, axis=0), slope), places))
     return ops.concat([s, s[:1, ...]])
 
 

@@ -87,7 +87,8 @@ class _Distribution:
     lower, upper: the ends of the support.
     functions: those of the standard form, in which ``loc`` is 0 and ``scale`` 1, by the names of
         the methods. They take points inside the support, and the shape parameters. Besides,
-        ``valid`` tells where these are valid; by default where they are positive.
+        ``valid`` tells where these are valid, by default where they are positive; and ``last``
+        gives an upper end that depends on them.
     """
 
     parameters: tuple[str, ...] = ("loc", "scale")
@@ -109,6 +110,7 @@ class _Distribution:
             "logcdf": lambda x, *shapes: _log_of_probability(cdf(x, *shapes), sf(x, *shapes)),
             "logsf": lambda x, *shapes: _log_of_probability(sf(x, *shapes), cdf(x, *shapes)),
             "valid": lambda *shapes: reduce(and_, [shape > 0 for shape in shapes], True),
+            "last": lambda *shapes: upper,
         } | functions
 
     def __call__(self, *args: Any, **keywords: Any) -> _Frozen:
@@ -152,7 +154,7 @@ class _Distribution:
         Points outside are replaced by one inside, so that they have no infinite slopes.
         """
         y, shapes, _, valid = self._standard(x, args, keywords)
-        y, upper = self._point(y), self._last(*shapes)
+        y, upper = self._point(y), self._of["last"](*shapes)
         inside = (y > self.lower) & (y < upper)
         result = self._of[name](ops.where(inside, y, self.inside), *shapes)
         result = ops.where(inside, result, ops.where(y < upper, below, above))
@@ -160,10 +162,6 @@ class _Distribution:
 
     def _point(self, y):
         return y
-
-    def _last(self, *shapes):
-        """The upper end of the support."""
-        return self.upper
 
     def cdf(self, x: Any, *args: Any, **keywords: Any) -> Tensor:
         """The probability of at most ``x``."""
@@ -400,22 +398,22 @@ class _Discrete(_Distribution):
     are 0.
 
     functions: besides those of other distributions, ``bound`` gives a count at which the
-        distribution function is 1, up to rounding, and ``last`` the largest count; by default there
-        is none.
+        distribution function is 1, up to rounding.
     """
 
     parameters = ("loc",)
     inside = 0.0
 
     def __init__(self, name: str, doc: str, shapes: str, **functions: Any) -> None:
-        functions |= {"ppf": self._ppf, "isf": self._isf}
+        functions["ppf"] = lambda q, *shapes: self._search("cdf", q, shapes, 1)
+        functions["isf"] = lambda q, *shapes: self._search("sf", q, shapes, -1)
         # The lower end is between counts, so that 0 is inside the support.
         super().__init__(name, doc, shapes, -0.5, **functions)
 
     def logpmf(self, k: Any, *args: Any, **keywords: Any) -> Tensor:
         """The logarithm of the probability of ``k``; -inf where that is no count."""
         y, shapes, _, valid = self._standard(k, args, keywords)
-        inside = (y == ops.floor(y)) & (y >= 0) & (y <= self._last(*shapes))
+        inside = (y == ops.floor(y)) & (y >= 0) & (y <= self._of["last"](*shapes))
         result = self._of["logpmf"](ops.where(inside, y, 0.0), *shapes)
         return ops.where(valid, ops.where(inside, result, -math.inf), math.nan)
 
@@ -426,21 +424,12 @@ class _Discrete(_Distribution):
     def _point(self, y):
         return ops.floor(y)
 
-    def _last(self, *shapes):
-        return self._of["last"](*shapes) if "last" in self._of else math.inf
-
-    def _ppf(self, q, *shapes):
-        return self._search("cdf", q, shapes, 1)
-
-    def _isf(self, q, *shapes):
-        return self._search("sf", q, shapes, -1)
-
     def _search(self, name, q, shapes, sign):
         """The smallest count, or -1, at which a function has reached ``q``, found by bisection.
 
         sign: 1 for `cdf`, which rises with the count; -1 for `sf`, which falls.
         """
-        last = self._last(*shapes)
+        last = self._of["last"](*shapes)
         start, end = (0.0, 1.0) if sign > 0 else (1.0, 0.0)
 
         def reaches(k):
