@@ -151,7 +151,9 @@ def _key(key, array):
 def _recorded(tensor, key):
     """The tensor to index. Beside an index that `compile` records, it becomes a constant."""
     for k in key if type(key) is tuple else (key,):
-        if type(k) in namespace_of and type(k) is not type(tensor.array):
+        if type(k) in namespace_of and type(k) is not type(tensor._like):
+            if type(tensor) is BatchedTensor:
+                return tensor.of(_recorded(tensor.payload, key))
             return call.wrap(backend_of[type(k)].lifted(tensor.array), tensor.node)
     return tensor
 

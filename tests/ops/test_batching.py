@@ -337,13 +337,18 @@ def test_a_repeated_matrix_gives_the_same_products(lead, m, k, n):
         np.testing.assert_allclose(found, x1 @ repeated.copy(), rtol=1e-12)
 
 
-def test_a_tuple_in_a_key_is_a_list_of_indices():
-    a = gpugrad.asarray(np.arange(9.0).reshape(3, 3))
+@pytest.mark.parametrize("key", [
+    (slice(None), (0,)), (slice(None), (0, 2)), (..., [-1]), (slice(1, 3), np.array([2, 0, 2])),
+    ((0, 1, 1), (2, 2, 2)), (None, slice(None), (1,)), np.arange(9).reshape(3, 3) % 4 == 0,
+])  # fmt: skip
+def test_hessians_of_what_an_index_takes(key):
+    """A tuple in a key is a list of indices."""
+    a, p = np.arange(9.0).reshape(3, 3), np.array([2.0, 1.0, 3.0])
 
     def f(p):
-        return ((a * p)[:, (0,)] ** 3).sum()
+        return ((gpugrad.asarray(a) * p)[key] ** 3).sum()
 
-    expected = np.zeros((3, 3))
-    expected[0, 0] = 6 * 2 * (0**3 + 3**3 + 6**3)
-    found = gpugrad.hessian(f)(gpugrad.tensor([2.0, 1.0, 3.0], dtype=gpugrad.float64))
-    np.testing.assert_allclose(found.array, expected)
+    taken = np.bincount(np.arange(9).reshape(3, 3)[key].reshape(-1), minlength=9)
+    expected = np.diag((taken.reshape(3, 3) * 6 * a**3 * p).sum(axis=0))
+    np.testing.assert_allclose(gpugrad.hessian(f)(gpugrad.tensor(p)).numpy(), expected)
+    np.testing.assert_allclose(gpugrad.hessian(f)(p).numpy(), expected)

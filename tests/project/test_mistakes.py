@@ -48,6 +48,13 @@ gg.jit(abs)  # AttributeError: write gpugrad.compile  # gg.compile(abs)
 gg.sinn(leaf)  # AttributeError: did you mean gpugrad.sin?
 leaf.unsqueeze(0)  # AttributeError: write gpugrad.expand_dims(x, axis)  # gg.expand_dims(leaf, 0)
 leaf.sort()  # AttributeError: write gpugrad.sort(x, axis=axis)  # gg.sort(leaf, axis=0)
+leaf.nonzero()  # AttributeError: write gpugrad.nonzero(x)  # gg.nonzero(leaf)
+gg.nonzero(gg.tensor(1.0))  # ValueError: nonzero: the array must have at least one axis
+gg.nonzero(leaf)[0].backward()  # ValueError: integers or bools (int64 (2,) on cpu), such as arg
+vmap(gg.nonzero)(x)  # ValueError: every example must give the same shape, but
+leaf.argwhere()  # AttributeError: write gpugrad.argwhere(x)  # gg.argwhere(leaf)
+leaf.unique()  # AttributeError: write gpugrad.numpy.unique(x)  # gg.numpy.unique(leaf)
+x[[0.5]]  # IndexError: arrays used as indices must be of integer (or boolean) type
 leaf.repeat(2)  # AttributeError: write gpugrad.repeat(x, n), or gpugrad.tile(x, repetitions)
 bool(leaf > 0)  # ValueError: has no single truth value; use any or all
 float(loss)  # RuntimeError: use item(), or call detach() first

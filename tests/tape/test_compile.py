@@ -1051,6 +1051,30 @@ def test_derivatives_along_what_the_function_makes(seed):
         assert compiled._programs
 
 
+@pytest.mark.parametrize("key", [
+    (slice(None), (0,)), (..., [2, 0, 2]), (slice(1), np.array([1, 2])), ((0, 1), (2, 2)),
+])  # fmt: skip
+def test_index_arrays_inside_a_hessian(key):
+    a = normal(2, 3, seed=1)
+    replays(gg.hessian(lambda p: ((a * p)[key] ** 3).sum()), [normal(3)], [normal(3, seed=2)])
+
+
+def test_an_argument_as_the_index_of_each_example():
+    """The examples are constants, and the index is not."""
+    a = normal(4, 3, seed=1)
+
+    def written(i, value):
+        def write(row):
+            row = row + row[i].sum()
+            row[i] = value
+            return row
+
+        return gg.vmap(write)(a)
+
+    inputs = [(gg.tensor(i), normal(2, seed=i[0])) for i in ([2, 0], [1, 2], [0, 1])]
+    replays(written, *inputs)
+
+
 @pytest.mark.parametrize("length", [8, 33])
 @both_ways
 def test_kernels_of_a_transformer(compile, length):

@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import inspect
+import operator
 import re
 from operator import attrgetter
 from pathlib import Path
@@ -105,6 +106,27 @@ class TestMixing:
         with pytest.raises(TypeError, match=message):
             gg.ones(2) + gg.asarray(torch.ones(2))
 
+    @pytest.mark.slow  # it imports JAX
+    def test_an_array_of_jax(self):
+        """On either side, the error names both libraries; what it says to do is right."""
+        numbers = pytest.importorskip("jax.numpy").asarray([3.0, 4.0])
+        x = gg.tensor([1.0, 2.0], requires_grad=True)
+        message = (
+            r"libraries, jax\.numpy and numpy; make one .* raw array with "
+            r"gpugrad\.asarray\(numpy\.asarray\(x\)\)"
+        )
+        for name in "add", "sub", "mul", "truediv", "pow", "matmul", "lt", "eq":
+            function = getattr(operator, name)
+            for pair in (numbers, x), (x, numbers), (gg.asarray(numbers), x):
+                with pytest.raises(TypeError, match=message):
+                    function(*pair)
+        y = gg.asarray(np.asarray(numbers)) * x
+        y.sum().backward()
+        assert y.tolist() == [3, 8]
+        assert x.grad.tolist() == [3, 4]
+        of_jax = gg.asarray(numbers, requires_grad=True)
+        assert (of_jax * numbers).tolist() == (numbers * of_jax).tolist() == [9, 16]
+
     def test_two_libraries_on_two_devices(self, strict):
         with pytest.raises(TypeError, match="different libraries, array_api_strict and numpy"):
             gg.ones(2) + on(strict, "device1")
@@ -179,7 +201,7 @@ class TestCuPyNames:
 
 
 def test_every_namespace_has_what_ops_use(library):
-    xp = namespace_of[type(library.array(0.0))]
+    xp = namespace_of[type(library.tensor(0.0).array)]
     names = set(namespace_functions_of_ops())
     assert {"exp", "linalg.solve", "fft.fft", "special.erf"} <= names
     for name in names - LACKING if library.name == "cupy" else names:

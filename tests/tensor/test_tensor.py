@@ -5,6 +5,7 @@ import enum
 import fractions
 import operator
 import pickle
+import re
 from itertools import product
 
 import numpy as np
@@ -24,6 +25,8 @@ ARITHMETIC, COMPARISONS, BITWISE, IN_PLACE = (
         "iadd isub imul itruediv ifloordiv imod ipow",
     )
 )
+
+ROWS = np.random.default_rng(0).permutation(312)[:156]
 
 
 def name(function):
@@ -228,6 +231,27 @@ class TestValues:
             expected[key] = value
             assert_array_equal(x.numpy(), expected)
             assert x.dtype == gg.float32
+
+    @pytest.mark.parametrize("shape, key", [
+        ((312, 1), ROWS), ((312, 1), ROWS.tolist()), ((312, 3), ROWS), ((312, 3), (ROWS, slice(1))),
+        ((312, 2), (slice(156), [1])), ((312,), ROWS[:, None]), ((312, 1), np.arange(312) % 2 == 0),
+        ((312, 1), slice(None, None, 2)), ((1, 312, 1), (0, ROWS)), ((156, 1), ...),
+        ((312,), ROWS), ((312, 2), (ROWS, [0])), ((156,), slice(None)), ((156, 1), (..., 0)),
+    ])  # fmt: skip
+    def test_a_column_is_set_as_numpy_does(self, shape, key):
+        """Where NumPy refuses a value with more axes than its place, so do Tensors."""
+        column, expected = np.random.default_rng(0).random((156, 1)), np.zeros(shape)
+        x, value = gg.zeros(shape, dtype=gg.float64), gg.tensor(column, requires_grad=True)
+        try:
+            expected[key] = column
+        except ValueError as error:
+            with pytest.raises(ValueError, match=f"^setitem: {re.escape(str(error).strip())}"):
+                x[key] = value
+            return
+        x[key] = value
+        assert_array_equal(x.detach().numpy(), expected)
+        x.sum().backward()
+        assert_array_equal(value.grad.numpy(), np.full((156, 1), expected[key].size / 156))
 
     def test_leaf_is_written_only_under_no_grad(self):
         x = leaf(1.0, 2.0)
