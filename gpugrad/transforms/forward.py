@@ -1,11 +1,11 @@
 """Forward mode: tangents of the arguments pushed through the graph of a function."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from .._batched import levels_of
 from .._creation import zeros_like
-from .._typing import A, R
+from .._typing import A, R, Trees
 from ..autograd import call
 from ..autograd.forward_sweep import forward_sweep
 from ..backends import backend_of
@@ -17,21 +17,13 @@ from .trees import flatten
 
 @overload
 def jvp(
-    f: Callable[..., R],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    has_aux: Literal[False] = False,
+    f: Callable[..., R], primals: Trees, tangents: Trees, has_aux: Literal[False] = False
 ) -> tuple[R, R]: ...
 @overload
 def jvp(
-    f: Callable[..., tuple[R, A]],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    has_aux: Literal[True],
+    f: Callable[..., tuple[R, A]], primals: Trees, tangents: Trees, has_aux: Literal[True]
 ) -> tuple[R, R, A]: ...
-def jvp(
-    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
-) -> Any:
+def jvp(f: Callable[..., Any], primals: Trees, tangents: Trees, has_aux: bool = False) -> Any:
     """``f(*primals)``, and the derivative of ``f`` there in the direction of ``tangents``.
 
     primals: a tuple or list of arrays or nested containers of arrays, all floating.

@@ -1,27 +1,22 @@
 """Jacobians and Hessians: a batch of unit vectors swept through a function's graph at once."""
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 from .._arguments import is_complex, is_floating, one_of
 from .._batched import batched, entered, examples
 from .._creation import create
 from .._foreign_names import explains_arguments
-from .._typing import P
+from .._typing import Argnums, P
 from ..ops.manipulation import moveaxis
-from .arguments import arguments, callable_or_error
 from .forward import push_in
-from .recording import Inputs, check_real, record
+from .recording import check_real, of_arguments
 from .reverse import gradient_of, pull
 
 
 @explains_arguments
 def jacobian(
-    f: Callable[P, Any],
-    argnums: int | str | tuple[int | str, ...] = 0,
-    has_aux: bool = False,
-    mode: str | None = None,
+    f: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, mode: str | None = None
 ) -> Callable[P, Any]:
     """The Jacobian of a function, as a function of the same arguments.
 
@@ -48,9 +43,7 @@ def jacobian(
 
 
 @explains_arguments
-def hessian(
-    f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
-) -> Callable[P, Any]:
+def hessian(f: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]:
     """The Hessian of a function with a scalar value: the Jacobian of its `grad`.
 
     For an argument of shape ``(*n)`` it has shape ``(*n, *n)``; for containers or several
@@ -66,16 +59,10 @@ def hessian(
 
 
 def _jacobian(name, f, argnums, has_aux, mode):
-    callable_or_error(name, f)
     if mode is not None:
         one_of(f"{name}: mode", mode, ("forward", "reverse"))
-    choose, single = arguments(name, f, argnums)
 
-    @wraps(f, updated=())
-    def derivative(*args, **kwargs):
-        values, labels, put = choose(args, kwargs)
-        inputs = Inputs(name, values, labels)
-        outputs = record(name, f, inputs, has_aux, put)
+    def derivative(inputs, outputs, by_argument):
         _check(name, inputs, outputs, mode)
         xs, ys = inputs.variables, outputs.leaves
         by_forward = mode == "forward" or (
@@ -85,12 +72,9 @@ def _jacobian(name, f, argnums, has_aux, mode):
             table = [[create("zeros", (*y.shape, *x.shape), like=y) for x in xs] for y in ys]
         else:
             table = (_columns if by_forward else _rows)(inputs, outputs)
-        trees = [inputs.trees(row) for row in table]
-        return outputs.with_aux(
-            outputs.tree([tree[0] if single else tuple(tree) for tree in trees])
-        )
+        return outputs.with_aux(outputs.tree([by_argument(row) for row in table]))
 
-    return derivative
+    return of_arguments(name, f, argnums, has_aux, derivative)
 
 
 def _check(name, inputs, outputs, mode):

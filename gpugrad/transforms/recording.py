@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from functools import cached_property
+from functools import cached_property, wraps
 from sys import is_finalizing
 
 from .._arguments import is_complex, is_floating
@@ -13,6 +13,7 @@ from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import leading_to
 from ..autograd.variables import close, is_open, variable
 from ..backends import backend_of, describe, namespace_of
+from .arguments import arguments, callable_or_error
 from .cotangents import like
 from .trees import LEAF, as_tensor, flatten, grouped, map_tensors, names, unflatten
 
@@ -67,10 +68,6 @@ class Inputs:
     @property
     def nodes(self):
         return [x.node for x in self.variables]
-
-    def given(self):
-        """The trees of variables to call the function with: new objects, which it may change."""
-        return self.trees([fresh(x) for x in self.variables])
 
     def released(self, xs):
         """The tensors, detached where they depend only on these variables.
@@ -189,7 +186,7 @@ def record(transform, f, inputs, has_aux, put=lambda values: (values, {})):
     put: a function that makes positional and keyword arguments of the values of ``inputs``.
     """
     enabled = is_grad_enabled()
-    args, kwargs = put(inputs.given())
+    args, kwargs = put(inputs.trees([fresh(x) for x in inputs.variables]))  # f may change them
     with enable_grad():
         result = f(*args, **kwargs)
     aux = []
@@ -202,6 +199,29 @@ def record(transform, f, inputs, has_aux, put=lambda values: (values, {})):
             )
         result, *aux = result
     return Outputs(transform, result, aux, inputs, enabled)
+
+
+def of_arguments(transform, f, argnums, has_aux, derivative):
+    """A function of the arguments of ``f`` that records ``f`` and returns a derivative of it.
+
+    derivative: a function of the `Inputs`, the `Outputs`, and a function that puts a list with an
+        array for each variable into the structure of the arguments that ``argnums`` chooses.
+    """
+    callable_or_error(transform, f)
+    choose, single = arguments(transform, f, argnums)
+
+    @wraps(f, updated=())
+    def wrapped(*args, **kwargs):
+        values, labels, put = choose(args, kwargs)
+        inputs = Inputs(transform, values, labels)
+
+        def by_argument(leaves):
+            trees = inputs.trees(leaves)
+            return trees[0] if single else tuple(trees)
+
+        return derivative(inputs, record(transform, f, inputs, has_aux, put), by_argument)
+
+    return wrapped
 
 
 def check_real(transform, inputs):

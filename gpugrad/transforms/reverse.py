@@ -8,18 +8,18 @@ from .._arguments import is_complex, is_floating
 from .._creation import ones_like, zeros_like
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
-from .._typing import A, P, R
+from .._typing import A, Argnums, P, R
 from ..autograd import call
 from ..autograd.sweep import conjugate, own, sweep
-from .arguments import arguments, callable_or_error, parameters
+from .arguments import callable_or_error, parameters
 from .cotangents import checked, inward, leaves_like, like, outward
-from .recording import Inputs, check_levels, check_real, fresh, record
+from .recording import Inputs, check_levels, check_real, fresh, of_arguments, record
 from .trees import flatten, map_tensors
 
 
 @explains_arguments
 def value_and_grad(
-    f: Callable[P, R], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
+    f: Callable[P, R], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[P, tuple[R, Any]]:
     """A function that returns ``(f(...), grad(f)(...))`` with one evaluation of ``f``.
 
@@ -31,10 +31,7 @@ def value_and_grad(
 
 @overload
 def grad(
-    f: Callable[P, tuple[Any, A]],
-    argnums: int | str | tuple[int | str, ...] = 0,
-    *,
-    has_aux: Literal[True],
+    f: Callable[P, tuple[Any, A]], argnums: Argnums = 0, *, has_aux: Literal[True]
 ) -> Callable[P, tuple[Any, A]]: ...
 @overload
 def grad(
@@ -45,9 +42,7 @@ def grad(
     f: Callable[P, Any], argnums: int | str = 0, has_aux: bool = False
 ) -> Callable[P, Any]: ...
 @explains_arguments
-def grad(
-    f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
-) -> Callable[P, Any]:
+def grad(f: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]:
     """The gradient of a function with a scalar value, as a function of the same arguments.
 
     f: a function of arrays and of nested dicts, lists, tuples and dataclasses of arrays, whose
@@ -85,14 +80,7 @@ def gradient_of(name, f, argnums=0, has_aux=False):
 
 
 def _value_and_grad(name, f, argnums, has_aux):
-    callable_or_error(name, f)
-    choose, single = arguments(name, f, argnums)
-
-    @wraps(f, updated=())
-    def both(*args, **kwargs):
-        values, labels, put = choose(args, kwargs)
-        inputs = Inputs(name, values, labels)
-        outputs = record(name, f, inputs, has_aux, put)
+    def both(inputs, outputs, by_argument):
         y = outputs.tree(outputs.leaves)
         if not isinstance(y, Tensor) or y.shape or is_complex(y) or not is_floating(y):
             raise TypeError(
@@ -100,11 +88,9 @@ def _value_and_grad(name, f, argnums, has_aux):
                 f"{_unlike_a_loss(y, name)}"
             )
         gradients = pull(inputs, outputs, [ones_like(y)], retain=False, explicit=False)
-        trees = inputs.trees(gradients)
-        value = outputs.with_aux(outputs.result())
-        return value, trees[0] if single else tuple(trees)
+        return outputs.with_aux(outputs.result()), by_argument(gradients)
 
-    return both
+    return of_arguments(name, f, argnums, has_aux, both)
 
 
 @overload
