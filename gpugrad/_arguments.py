@@ -55,6 +55,12 @@ def require(fits, what, value):
         raise ValueError(f"{what}, not {value!r}")
 
 
+def check_type(value, kind, what, remedy=""):
+    """Raise TypeError unless a value is an instance of ``kind``; ``what`` says what it must be."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{what}, not a {type(value).__name__}{remedy}")
+
+
 def annotated(options):
     """The parameters; those without an annotation get one that fits their defaults."""
     types = {bool: bool, tuple: tuple[float, float]}

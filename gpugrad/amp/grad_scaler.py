@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .._arguments import between, require, whole
+from .._arguments import between, check_type, require, whole
 from .._creation import asarray, full
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -85,12 +85,9 @@ class GradScaler:
             if self._scale is None:
                 self._make_scale(outputs.device)
             return outputs * self._scale.to(outputs.device)
-        if isinstance(outputs, (list, tuple)):
-            return type(outputs)([self.scale(x) for x in outputs])
-        raise TypeError(
-            f"GradScaler.scale: needs a Tensor, or a list or tuple of Tensors, not "
-            f"{type(outputs).__name__}"
-        )
+        what = "GradScaler.scale: needs a Tensor, or a list or tuple of Tensors"
+        check_type(outputs, (list, tuple), what)
+        return type(outputs)([self.scale(x) for x in outputs])
 
     def _make_scale(self, device):
         self._tracker = full((), self._init_tracker, dtype=int32, device=device)
@@ -288,11 +285,7 @@ class GradScaler:
 
 
 def _check_optimizer(name, optimizer):
-    if not isinstance(optimizer, Optimizer):
-        raise TypeError(
-            f"GradScaler.{name}: needs an optimizer of gpugrad.optim, not a "
-            f"{type(optimizer).__name__}"
-        )
+    check_type(optimizer, Optimizer, f"GradScaler.{name}: needs an optimizer of gpugrad.optim")
 
 
 def _zero(like):

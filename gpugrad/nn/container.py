@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Self, overload
 
+from .._arguments import check_type
 from .._tensor import Tensor
 from ..autograd.implementation import has_twin
 from ..ops.neural import dense
@@ -30,9 +31,8 @@ class _List(Module):
 
     def _item(self, item, index):
         """``item`` as a module or parameter to hold; TypeError if it is none."""
-        if isinstance(item, Module):
-            return item
-        raise TypeError(f"{type(self).__name__}: item {index} must be a module, not {item!r}")
+        check_type(item, Module, f"{type(self).__name__}: item {index} must be a module")
+        return item
 
     def _named(self):
         return [(name, x) for name, x in vars(self).items() if isinstance(x, Module)]
@@ -230,10 +230,8 @@ class ModuleDict(Module, MutableMapping[str, Any]):
         return dict(self.named_children())[key]
 
     def __setitem__(self, key: str, module: Module) -> None:
-        if not isinstance(key, str):
-            raise TypeError(f"ModuleDict: a key must be a str, not {key!r}")
-        if not isinstance(module, Module):
-            raise TypeError(f"ModuleDict: {key!r} must be a Module, not {module!r}")
+        check_type(key, str, "ModuleDict: a key must be a str")
+        check_type(module, Module, f"ModuleDict: {key!r} must be a Module")
         _check_free(self, key, ("get", "setdefault", "popitem"))  # as in PyTorch, which lacks them
         setattr(self, key, module)
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .._arguments import is_floating, one_of
+from .._arguments import check_type, is_floating, one_of
 from .._batched import behind, levels_of, physical
 from .._dtypes import is_half
 from .._foreign_names import explain_names
@@ -67,8 +67,7 @@ def _initialiser(function: _Function) -> _Function:
     @functools.wraps(function)
     def checked(tensor, *args, **keywords):
         name = function.__name__
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name}: needs a Tensor, not a {type(tensor).__name__}")
+        check_type(tensor, Tensor, f"{name}: needs a Tensor")
         if not is_floating(tensor):
             raise TypeError(f"{name}: the tensor must be floating, not {tensor.dtype}")
         if not tensor.is_leaf:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, Union
 
-from .._arguments import device_and_dtype, moved
+from .._arguments import check_type, device_and_dtype, moved
 from .._creation import asarray, tensor, zeros_like
 from .._foreign_names import INSTEAD, explains_arguments, missing, set_constructor
 from .._tensor import Tensor
@@ -337,11 +337,7 @@ class Module:
         that are missing or unexpected and of shapes and kinds of dtype that do not fit. An
         error leaves the module as it was.
         """
-        if not isinstance(state, Mapping):
-            raise TypeError(
-                f"load_state_dict: the state must be a dict of tensors by name, "
-                f"not a {type(state).__name__}"
-            )
+        check_type(state, Mapping, "load_state_dict: the state must be a dict of tensors by name")
         self._check_nothing_hidden()
         targets = dict(self._state())
         missing = [name for name in targets if name not in state]

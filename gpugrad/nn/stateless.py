@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from .._arguments import check_type
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
-from ..backends import describe
 from .module import Module
 
 
@@ -36,8 +36,7 @@ def functional_call(
     >>> gg.nn.functional_call(net, {"weight": gg.ones((1, 2))}, gg.tensor([1.0, 2.0]))
     tensor([3.])
     """
-    if not isinstance(module, Module):
-        raise TypeError(f"functional_call: the first argument must be a Module, not {module!r}")
+    check_type(module, Module, "functional_call: the first argument must be a Module")
     new = _merged(params_and_buffers)
     own = dict(_named(module, "", set()))
     replacements: dict[int, Any] = {}
@@ -69,11 +68,8 @@ def _merged(given):
     dicts = given if isinstance(given, tuple) else (given,)
     merged: dict[str, Any] = {}
     for part in dicts:
-        if not isinstance(part, Mapping):
-            raise TypeError(
-                f"functional_call: params_and_buffers must be a dict of tensors by name, or a "
-                f"tuple of such, not {describe(part)}"
-            )
+        what = "functional_call: params_and_buffers must be a dict of tensors, or a tuple of dicts"
+        check_type(part, Mapping, what)
         if twice := merged.keys() & part.keys():
             raise ValueError(f"functional_call: {sorted(twice)[0]!r} is in two of the dicts")
         merged.update(part)

@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
+from .._arguments import check_type
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..backends import backend_of
@@ -80,8 +81,7 @@ def summary(model: Module, *inputs: Any, **keywords: Any) -> Summary:
     <BLANKLINE>
     parameters: 16, of which trained: 16; bytes with buffers: 64
     """
-    if not isinstance(model, Module):
-        raise TypeError(f"summary: the model must be a Module, not a {type(model).__name__}")
+    check_type(model, Module, "summary: the model must be a Module")
     if any(isinstance(x, tuple) and x and all(type(n) is int for n in x) for x in inputs):
         raise TypeError(
             f"summary: give example inputs, not their shapes, as in "

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from .._arguments import one_of, whole
+from .._arguments import check_type, one_of, whole
 from .._creation import full
 from .._tensor import Tensor
 from ..ops.manipulation import triu
@@ -149,8 +149,7 @@ class TransformerDecoderLayer(_Layer):
 class _Stack(Module):
     def _fill(self, layer, num_layers, norm):
         name = type(self).__name__
-        if not isinstance(layer, Module):
-            raise TypeError(f"{name}: the layer must be a Module, not {layer!r}")
+        check_type(layer, Module, f"{name}: the layer must be a Module")
         self.num_layers = whole(f"{name}: num_layers", num_layers, 1)
         self.layers = ModuleList([deepcopy(layer) for _ in range(num_layers)])
         self.norm = norm

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
-from .._arguments import one_of, require, whole
+from .._arguments import check_type, one_of, require, whole
 from .._foreign_names import explain_names
 from .._tensor import Tensor
 from .formulas import ConstantLR as ConstantLR
@@ -46,8 +46,7 @@ class _OfFunctions(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _function(self, function):
-        if not callable(function):
-            raise TypeError(f"{self._name}: lr_lambda must be a function, not {function!r}")
+        check_type(function, Callable, f"{self._name}: lr_lambda must be a function")
         return function
 
     def _times_functions(self, rates):
@@ -430,11 +429,7 @@ class _OfSchedulers(LRScheduler):
         if not schedulers:
             raise ValueError(f"{self._name}: there are no schedulers")
         for i, scheduler in enumerate(schedulers):
-            if not isinstance(scheduler, LRScheduler):
-                raise TypeError(
-                    f"{self._name}: scheduler {i} must be a scheduler, "
-                    f"not {type(scheduler).__name__}"
-                )
+            check_type(scheduler, LRScheduler, f"{self._name}: scheduler {i} must be a scheduler")
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(
                     f"{self._name}: scheduler {i} is a ReduceLROnPlateau, whose step needs a "

@@ -6,7 +6,7 @@ from copy import deepcopy
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from .._arguments import annotated, constructor, is_floating, is_made, require
+from .._arguments import annotated, check_type, constructor, is_floating, is_made, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._foreign_names import INSTEAD, explains_arguments, missing, set_constructor
@@ -243,17 +243,13 @@ class Optimizer:
     def _as_list(self, params):
         if hasattr(params, "parameters"):
             raise TypeError(f"{self._name}: params is a module; pass model.parameters()")
-        if not isinstance(params, Iterable):
-            raise TypeError(f"{self._name}: params must be an iterable of tensors, not {params!r}")
+        check_type(params, Iterable, f"{self._name}: params must be an iterable of tensors")
         return list(params)
 
     def _check_parameter(self, i, p):
-        if not isinstance(p, Tensor):
-            remedy = "; pass model.parameters(), without names" if isinstance(p, tuple) else ""
-            remedy = "; pass its parameters()" if hasattr(p, "parameters") else remedy
-            raise TypeError(
-                f"{self._name}: parameter {i} must be a Tensor, not {type(p).__name__}{remedy}"
-            )
+        remedy = "; pass model.parameters(), without names" if isinstance(p, tuple) else ""
+        remedy = "; pass its parameters()" if hasattr(p, "parameters") else remedy
+        check_type(p, Tensor, f"{self._name}: parameter {i} must be a Tensor", remedy)
         if not p.is_leaf:
             raise ValueError(
                 f"{self._name}: parameter {i}, of shape {p.shape}, is a result of "

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+from .._arguments import check_type
 from .._foreign_names import explains_arguments, set_constructor
 from .optimizer import Optimizer
 
@@ -59,10 +60,7 @@ class LRScheduler:
         return type(self).__name__
 
     def _check_optimizer(self, optimizer):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(
-                f"{self._name}: optimizer must be an Optimizer, not {type(optimizer).__name__}"
-            )
+        check_type(optimizer, Optimizer, f"{self._name}: optimizer must be an Optimizer")
         return optimizer
 
     def _begin(self):

@@ -149,9 +149,9 @@ def test_module_dict_is_a_dict():
     assert not len(heads)
     with pytest.raises(KeyError, match="up"):
         heads["up"]
-    with pytest.raises(TypeError, match="ModuleDict: 'f' must be a Module, not <built-in function"):
+    with pytest.raises(TypeError, match="ModuleDict: 'f' must be a Module, not a builtin_function"):
         heads["f"] = max
-    with pytest.raises(TypeError, match="ModuleDict: a key must be a str, not 1"):
+    with pytest.raises(TypeError, match="ModuleDict: a key must be a str, not a int"):
         heads[1] = left
     for container in heads, nn.ModuleList():
         with pytest.raises(NotImplementedError, match="defines no forward"):
