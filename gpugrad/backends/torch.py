@@ -2,9 +2,9 @@
 
 import math
 import warnings
-from typing import Any, NamedTuple
 
 import array_api_compat
+import numpy as np
 
 from .base import address_range
 from .generic import GenericBackend
@@ -96,27 +96,9 @@ class Torch(GenericBackend):
             shift = (shift,) * len(axis)
         return self.standard.roll(x, shift, axis=axis)
 
-    def _unique_all(self, x, /):
-        try:
-            return self.standard.unique_all(x)
-        except NotImplementedError:  # PyTorch has no unique_all
-            xp = self.xp
-        flat = xp.reshape(x, (-1,))
-        order = xp.argsort(flat, stable=True)
-        ordered = xp.take(flat, order, axis=0)
-        is_first = xp.concat([xp.ones_like(order[:1], dtype=xp.bool), ordered[1:] != ordered[:-1]])
-        (first,) = xp.nonzero(is_first)
-        stop = xp.concat([first[1:], xp.full_like(first[:1], order.shape[0])])
-        number = xp.cumulative_sum(xp.astype(is_first, first.dtype)) - 1
-        inverse = xp.reshape(xp.take(number, xp.argsort(order), axis=0), x.shape)
-        return UniqueAll(ordered[is_first], order[is_first], inverse, stop - first)
-
-
-class UniqueAll(NamedTuple):
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
+    def _unique_all(self, x, /):  # PyTorch has none
+        found, device = np.unique_all(self.to_numpy(x)), self.device(x)
+        return type(found)(*[self.asarray(part, device=device) for part in found])
 
 
 def backend_for(array):

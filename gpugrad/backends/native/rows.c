@@ -283,50 +283,23 @@ KERNEL(log_softmax_vjp) {
     }
 }
 
-// a: logits, labels (items) as int64, losses (items). n: the label that does not count.
+// a: logits, labels (items) as int64, losses (items), to_logits, the cotangents of the losses, which
+// are m elements apart; losses or to_logits may be absent. n: the label that does not count.
 KERNEL(cross_entropy) {
     JOB;
+    T *losses = job->a[2], *to_logits = job->a[3];
     for (int64_t row = first; row < last; row++) {
-        int64_t label = ((int64_t *)job->a[1])[row];
-        T most, total = NAME(exponentials)(piece, ROW(0), piece->scratch, n, &most);
-        NAME(apply)(LOG, &total, 1);
-        ((T *)job->a[2])[row] = label == job->n ? 0 : total - (ROW(0)[label] - most);
-    }
-}
-
-// a: logits, labels, to_logits, the cotangents of the losses; these are m elements apart.
-KERNEL(cross_entropy_vjp) {
-    JOB;
-    for (int64_t row = first; row < last; row++) {
-        int64_t label = ((int64_t *)job->a[1])[row];
-        T *restrict y = ROW(2), g = ((T *)job->a[3])[row * job->m], most;
-        T total = NAME(exponentials)(piece, ROW(0), y, n, &most);
-        if (label == job->n) {
-            memset(y, 0, n * sizeof(T));
-            continue;
+        const int64_t label = ((int64_t *)job->a[1])[row];
+        T *restrict y = to_logits ? ROW(3) : piece->scratch, most;
+        const T total = NAME(exponentials)(piece, ROW(0), y, n, &most);
+        if (losses) {
+            T log_of = total;
+            NAME(apply)(LOG, &log_of, 1);
+            losses[row] = label == job->n ? 0 : log_of - (ROW(0)[label] - most);
         }
-        T at_label = (y[label] / total - 1) * g;
-        EACH y[i] = y[i] / total * g;
-        y[label] = at_label;
-    }
-}
-
-// Both at once. a: logits, labels, losses, to_logits, the cotangents as above.
-KERNEL(cross_entropy_and_vjp) {
-    JOB;
-    for (int64_t row = first; row < last; row++) {
-        int64_t label = ((int64_t *)job->a[1])[row];
-        T *restrict y = ROW(3), g = ((T *)job->a[4])[row * job->m], most, log_of;
-        T total = NAME(exponentials)(piece, ROW(0), y, n, &most);
-        log_of = total;
-        NAME(apply)(LOG, &log_of, 1);
-        if (label == job->n) {
-            ((T *)job->a[2])[row] = 0;
-            memset(y, 0, n * sizeof(T));
-            continue;
-        }
-        ((T *)job->a[2])[row] = log_of - (ROW(0)[label] - most);
-        T at_label = (y[label] / total - 1) * g;
+        if (to_logits && label == job->n) memset(y, 0, n * sizeof(T));
+        if (!to_logits || label == job->n) continue;
+        const T g = ((T *)job->a[4])[row * job->m], at_label = (y[label] / total - 1) * g;
         EACH y[i] = y[i] / total * g;
         y[label] = at_label;
     }
@@ -603,14 +576,10 @@ ELEMENTWISE(gelu_vjp) {
 }
 
 // Maxima of tiles: windows of 1 to 3 lines and 2 or 3 columns that lie side by side, in planes of
-// `lines` lines of `line` elements. The first array of each job is a Tiles.
+// `lines` lines of `line` elements. The first array of each job is a Windows.
 
 #ifndef TILES
 #define TILES
-typedef struct {
-    int64_t rows, columns, height, width, lines, line;
-} Tiles;
-
 // A `Geometry` of backends/windows.py with two axes.
 typedef struct {
     int64_t lengths[2], size[2], counts[2], stride[2], before[2], dilation[2];
@@ -620,30 +589,32 @@ typedef struct {
 // `from`. The loops go on to a multiple of 8 tiles, which is faster. What they write too much, the
 // next row overwrites; where there is none, they do not.
 #define EACH_ROW_OF_TILES(...)                                                                     \
-    const Tiles w = *(const Tiles *)piece->job->a[0];                                              \
-    const int64_t many = (w.columns + 7) & ~(int64_t)7, line = w.line;                           \
-    for (int64_t row = first * w.rows; row < last * w.rows; row++) {                               \
-        const int64_t at = row * w.columns;                                                        \
-        const int64_t from = (row / w.rows * w.lines + row % w.rows * w.height) * line;            \
-        const int64_t end = from + (w.height - 1) * line + many * w.width;                         \
-        const int has_room = at + many <= last * w.rows * w.columns && end <= last * w.lines * line; \
-        const int64_t n = has_room ? many : w.columns;                                             \
-        if (w.width == 2)                                                                          \
+    const Windows *w = piece->job->a[0];                                                           \
+    const int64_t rows = w->counts[0], columns = w->counts[1], height = w->size[0];                \
+    const int64_t lines = w->lengths[0], line = w->lengths[1], width = w->size[1];                 \
+    const int64_t many = (columns + 7) & ~(int64_t)7;                                              \
+    for (int64_t row = first * rows; row < last * rows; row++) {                                   \
+        const int64_t at = row * columns;                                                          \
+        const int64_t from = (row / rows * lines + row % rows * height) * line;                    \
+        const int64_t end = from + (height - 1) * line + many * width;                             \
+        const int has_room = at + many <= last * rows * columns && end <= last * lines * line;     \
+        const int64_t n = has_room ? many : columns;                                               \
+        if (width == 2)                                                                            \
             BY_HEIGHT(2, __VA_ARGS__)                                                              \
         else                                                                                       \
             BY_HEIGHT(3, __VA_ARGS__)                                                              \
     }
 // With the size of tiles as constants, so that there are vectors of tiles.
-#define BY_HEIGHT(width, ...)                                                                      \
-    if (w.height == 1)                                                                             \
-        WITH_SIZE(1, width, __VA_ARGS__)                                                           \
-    else if (w.height == 2)                                                                        \
-        WITH_SIZE(2, width, __VA_ARGS__)                                                           \
+#define BY_HEIGHT(width_, ...)                                                                     \
+    if (height == 1)                                                                               \
+        WITH_SIZE(1, width_, __VA_ARGS__)                                                          \
+    else if (height == 2)                                                                          \
+        WITH_SIZE(2, width_, __VA_ARGS__)                                                          \
     else                                                                                           \
-        WITH_SIZE(3, width, __VA_ARGS__)
-#define WITH_SIZE(height, width, ...)                                                              \
+        WITH_SIZE(3, width_, __VA_ARGS__)
+#define WITH_SIZE(height_, width_, ...)                                                            \
     {                                                                                              \
-        enum { H = height, W = width };                                                            \
+        enum { H = height_, W = width_ };                                                          \
         __VA_ARGS__                                                                                \
     }
 #define IN_TILE                                                                                    \
@@ -657,7 +628,7 @@ typedef __typeof__(_Generic((T)0, float: (int32_t)0, double: (int64_t)0)) NAME(I
 typedef Integer NAME(Integers) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T))));
 typedef int8_t NAME(Bytes) __attribute__((vector_size(8), aligned(1)));
 
-// NumPy decides where there is a nan or -0. a: tiles, x, out
+// NumPy decides where there is a nan or -0. a: Windows, x, out
 KERNEL(tile_maxima) {
     Integer is_open = 0;
     EACH_ROW_OF_TILES({
@@ -670,7 +641,7 @@ KERNEL(tile_maxima) {
         }
     })
     const T *restrict x = GIVEN(T, 1);
-    for (int64_t i = first * w.lines * line; i < last * w.lines * line; i++) {
+    for (int64_t i = first * lines * line; i < last * lines * line; i++) {
         Integer bits;
         memcpy(&bits, x + i, sizeof bits);
         is_open |= -(Integer)(x[i] != x[i]) | -(Integer)(bits == (Integer)1 << (8 * sizeof(T) - 1));
@@ -680,7 +651,7 @@ KERNEL(tile_maxima) {
 }
 
 // Where the values of tiles are in them: the number of the first element that is equal, or 0.
-// a: tiles, x, values, out
+// a: Windows, x, values, out
 KERNEL(tile_places) {
     Integer *restrict found = piece->scratch;
     EACH_ROW_OF_TILES({
@@ -703,7 +674,7 @@ KERNEL(tile_places) {
     feclearexcept(FE_INVALID);
 }
 
-// Zeros, and the values of tiles at places in them. a: tiles, values, places, out
+// Zeros, and the values of tiles at places in them. a: Windows, values, places, out
 KERNEL(put_in_tiles) {
     Integer *restrict place = piece->scratch;
     EACH_ROW_OF_TILES({
@@ -717,10 +688,10 @@ KERNEL(put_in_tiles) {
         for (int64_t k = 0; k < H; k++) {
             EACH for (int64_t j = 0; j < W; j++)
                 out[k * line + W * i + j] = -(Integer)(place[i] == k * W + j) & values[i];
-            if (line > w.columns * W)
-                memset(out + k * line + w.columns * W, 0, (line - w.columns * W) * sizeof(T));
+            if (line > columns * W)
+                memset(out + k * line + columns * W, 0, (line - columns * W) * sizeof(T));
         }
-        const int64_t left = row % w.rows == w.rows - 1 ? w.lines - w.rows * H : 0;
+        const int64_t left = row % rows == rows - 1 ? lines - rows * H : 0;
         if (left) memset(out + H * line, 0, left * line * sizeof(T));
     })
 }
@@ -767,11 +738,11 @@ KERNEL(copy_windows) {
 
 #ifndef KERNELS
 #define KERNELS(X)                                                                                 \
-    X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0) X(outer_product, 0)               \
-    X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0)                        \
-    X(cross_entropy, 1) X(cross_entropy_vjp, 0) X(cross_entropy_and_vjp, 0) X(layer_norm, 2)       \
-    X(layer_norm_vjp, 3) X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(copy_windows, 0)                    \
-    X(sigmoid, 2) X(sigmoid_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                 \
+    X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0) X(outer_product, 0)              \
+    X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0) X(cross_entropy, 1)    \
+    X(layer_norm, 2) X(layer_norm_vjp, 3)                                                          \
+    X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(copy_windows, 0)                      \
+    X(sigmoid, 2) X(sigmoid_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                       \
     X(leaky_relu, 2) X(leaky_relu_vjp, 2) X(elu, 2) X(elu_vjp, 2) X(softplus, 2)                   \
     X(softplus_vjp, 2) X(mish, 2) X(mish_vjp, 2) X(hardswish, 2) X(hardswish_vjp, 2)               \
     X(gelu_tanh, 2) X(gelu_tanh_vjp, 2) X(gelu, 2) X(gelu_vjp, 2)

@@ -14,30 +14,27 @@ from .base import rows
 
 
 @lru_cache(1024)
-def _tiles(geometry):
-    """The geometry as the kernels take it; None if they do not."""
+def _are_tiles(geometry):
+    """Whether the windows are tiles that the kernels take."""
     lengths, size, counts, stride, before, dilation = geometry
-    are_tiles = stride == size and not any(before) and set(dilation) == {1}
+    are_adjacent = stride == size and not any(before) and set(dilation) == {1}
     are_inside = all(k * m <= n for k, m, n in zip(size, counts, lengths, strict=True))
-    if not are_tiles or not are_inside or len(size) > 2 or max(size) > 3 or size[-1] == 1:
-        return None
-    return np.array([(1,) * (2 - len(x)) + x for x in (counts, size, lengths)], np.int64)
+    return are_adjacent and are_inside and len(size) <= 2 and max(size) <= 3 and size[-1] > 1
 
 
 def supports(x, geometry):
     """Whether the kernels may take these arrays and windows."""
     is_known = x.dtype in (float32, float64) and x.size and x.flags.c_contiguous
-    return is_known and _tiles(geometry) is not None
+    return is_known and _are_tiles(geometry)
 
 
 def _run(name, geometry, out, *arrays):
     """Have a kernel write ``out``; returns whether it did."""
-    tiles = _tiles(geometry)
-    lengths = prod(geometry[0])
-    (dtype,) = {x.dtype for x in arrays if x.dtype != np.int8}
-    planes = max(out.size, *[x.size for x in arrays]) // lengths
-    length, arrays = -(-int(tiles[0, 1]) // 8) * 8, (tiles, *arrays, out)
-    return rows(name, dtype, planes, length, *arrays, cost=lengths)
+    size, x = prod(geometry.lengths), arrays[0]
+    planes = max(out.size, x.size) // size
+    length = -(-geometry.counts[-1] // 8) * 8
+    arrays = with_two_axes(geometry), *arrays, out
+    return rows(name, x.dtype, planes, length, *arrays, cost=size)
 
 
 @lru_cache(1024)

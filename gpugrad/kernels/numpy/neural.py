@@ -102,8 +102,8 @@ def _shifted(xp, logits, few):
     return (logits - xp.max(logits, axis=-1, keepdims=True)).T
 
 
-def _by_kernel(name, logits, target, ignore_index, out, weight=None):
-    """Have a kernel of rows fill ``out``; returns whether it did."""
+def _by_kernel(logits, target, ignore_index, losses=None, to_logits=None, weight=None):
+    """Have a kernel of rows fill ``losses`` or ``to_logits``; returns whether it did."""
     if not (is_expected() and type(logits) is np.ndarray and logits.flags.c_contiguous):
         return False
     # Labels are known to be classes or this number, which may be one that int64 lacks.
@@ -111,8 +111,8 @@ def _by_kernel(name, logits, target, ignore_index, out, weight=None):
     if weight is not None:
         weight = np.ascontiguousarray(weight)
         options["m"] = int(weight.size > 1)
-    arrays = logits, np.ascontiguousarray(target, np.int64), out, weight
-    return rows(name, logits.dtype, *logits.shape, *arrays, **options)
+    arrays = logits, np.ascontiguousarray(target, np.int64), losses, to_logits, weight
+    return rows("cross_entropy", logits.dtype, *logits.shape, *arrays, **options)
 
 
 def _sum(xp, x):
@@ -125,7 +125,7 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
         return NotImplemented
     labels, count, ignored = _counted(target, logits.shape[1], ignore_index)
     losses = np.empty(target.shape, logits.dtype)
-    if not _by_kernel("cross_entropy", logits, target, ignore_index, losses):
+    if not _by_kernel(logits, target, ignore_index, losses):
         shifted = _shifted(xp, logits, _FEW)
         picked = shifted[labels, np.arange(len(labels))]
         losses = _sum(xp, np.exp(shifted, shifted))
@@ -159,12 +159,11 @@ def _steps_of(
     labels, count = np.empty(target.shape, np.int64), np.empty((), dtype)
     steps = [partial(np.copyto, labels, target)]
     steps += _count(labels, ignore_index, count) if reduction == "mean" else []
-    arrays, options, after = [logits, labels], {"n": ignore_index}, []
+    losses, weight, options, after = None, None, {"n": ignore_index}, []
     if loss is not None:
         losses = loss if reduction == "none" else np.empty(target.shape, dtype)
         after += [partial(np.add.reduce, losses, None, None, loss, False)] * (reduction != "none")
         after += [partial(np.divide, loss, count, loss)] * (reduction == "mean")
-        arrays.append(losses)
     if g is not None:
         weight, least = np.empty(g.shape, dtype), np.empty((), dtype)
         if reduction == "mean":
@@ -172,12 +171,10 @@ def _steps_of(
             steps.append(partial(np.divide, g, least, weight))
         else:
             steps.append(partial(np.copyto, weight, g))
-        arrays += [to_logits, weight]
         options["m"] = int(g.size > 1)
-    name, written = "cross_entropy_and_vjp", (2, 3)
-    if g is None or loss is None:
-        name, written = "cross_entropy" if g is None else "cross_entropy_vjp", (2,)
-    steps.append(step_of_rows(written, name, dtype, *logits.shape, *arrays, **options))
+    arrays = logits, labels, losses, to_logits, weight
+    written = [k for k in (2, 3) if arrays[k] is not None]
+    steps.append(step_of_rows(written, "cross_entropy", dtype, *logits.shape, *arrays, **options))
     return steps + after
 
 
@@ -208,7 +205,7 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     labels, count, ignored = _counted(target, logits.shape[1], ignore_index)
     weight = g / max(count, 1) if reduction == "mean" else g
     out = np.empty(logits.shape, logits.dtype)
-    if _by_kernel("cross_entropy_vjp", logits, target, ignore_index, out, weight):
+    if _by_kernel(logits, target, ignore_index, to_logits=out, weight=weight):
         return out
     p = _shifted(xp, logits, _FEW_FOR_GRADIENT)
     np.exp(p, p)
