@@ -35,6 +35,8 @@ try:
     import torch
 except ImportError:
     torch = Absent()
+else:  # the attention that it prefers, on a CPU too, has no second derivative
+    torch.backends.cuda.enable_flash_sdp(False)
 
 # Inputs: functions of a generator, which return an array. The first axis counts the examples.
 
@@ -86,11 +88,13 @@ class Row:
 
     kind: its name in ``nn``.
     inputs: draws, one for each input.
-    args, options: of the class. Arrays are handed over as tensors.
+    args, options: of the class. Arrays are handed over as tensors, rows as their layers.
     order: up to which PyTorch has derivatives.
     rtol: how close PyTorch's are.
     batched: whether the inputs' first axis counts examples.
     tracks: whether it has running statistics, which all examples inside `vmap` would share.
+    shown: whether the repr is PyTorch's, which shows arguments and classes that ours lack: the
+        ``inplace`` of dropout, and ``NonDynamicallyQuantizableLinear``.
     """
 
     kind: str
@@ -101,23 +105,26 @@ class Row:
     rtol: float = 1e-9
     batched: bool = True
     tracks: bool = False
+    shown: bool = True
 
     def arrays(self, seed=0):
         rng = np.random.default_rng(seed)
         return [draw(rng) for draw in self.inputs]
 
     def ours(self, dtype="float64"):
-        return self._made(nn, gpugrad.tensor).to(getattr(gpugrad, dtype))
+        return self.made(nn, gpugrad.tensor).to(getattr(gpugrad, dtype))
 
     def theirs(self, dtype="float64"):
-        return self._made(torch.nn, torch.tensor).to(getattr(torch, dtype))
+        return self.made(torch.nn, torch.tensor).to(getattr(torch, dtype))
 
-    def _made(self, module, tensor):
-        args, options = (
-            [tensor(x) if isinstance(x, np.ndarray) else x for x in values]
-            for values in (self.args, self.options.values())
-        )
-        return getattr(module, self.kind)(*args, **dict(zip(self.options, options, strict=True)))
+    def made(self, module, tensor):
+        def given(x):
+            if isinstance(x, Row):
+                return x.made(module, tensor)
+            return tensor(x) if isinstance(x, np.ndarray) else x
+
+        options = {name: given(x) for name, x in self.options.items()}
+        return getattr(module, self.kind)(*map(given, self.args), **options)
 
     def __str__(self):
         given = [*map(str, self.args), *(f"{k}={v}" for k, v in self.options.items())]
@@ -141,10 +148,21 @@ def tracking(kind, *args, inputs, **options):
     return replace(R(kind, *args, inputs=inputs, **options), batched=False, tracks=True)
 
 
+def attention(kind, *args, inputs=(), **options):
+    """A layer whose repr differs from PyTorch's."""
+    return replace(R(kind, *args, inputs=inputs, **options), shown=False)
+
+
 def activation(kind, *args, **options):
     return R(kind, *args, inputs=[normal(4, 6)], **options)
 
 
+# Of attention: queries, keys and values. Of transformers: width, heads, the width between linear
+# layers, and the probability of dropout.
+ATTENDED = [normal(2, 3, 4), normal(2, 5, 4), normal(2, 5, 4)]
+SIZES = 4, 2, 3, 0.0
+ENCODING = attention("TransformerEncoderLayer", *SIZES, batch_first=True)
+DECODING = attention("TransformerDecoderLayer", *SIZES, batch_first=True)
 LAYERS = [
     *map(activation, """
         ReLU Tanh Sigmoid ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign
@@ -327,6 +345,30 @@ LAYERS = [
     R("LSTMCell", 3, 2, bias=False, inputs=[normal(4, 3)]),
     R("GRUCell", 3, 2, inputs=[normal(4, 3), normal(4, 2)]),
     R("GRUCell", 3, 2, bias=False, inputs=[normal(4, 3)]),
+    # `tests/ops/test_attention.py` has those with masks.
+    attention("MultiheadAttention", 4, 2, batch_first=True, inputs=ATTENDED),
+    replace(attention("MultiheadAttention", 4, 2, inputs=[normal(n, 2, 4) for n in (3, 5, 5)]),
+            batched=False),
+    attention("MultiheadAttention", 4, 1, bias=False, batch_first=True, add_bias_kv=True,
+              add_zero_attn=True, inputs=ATTENDED),
+    attention("MultiheadAttention", 4, 2, kdim=3, vdim=5, batch_first=True,
+              inputs=[normal(2, 3, 4), normal(2, 2, 3), normal(2, 2, 5)]),
+    attention("TransformerEncoderLayer", *SIZES, batch_first=True, inputs=ATTENDED[:1]),
+    attention("TransformerEncoderLayer", *SIZES, "gelu", 0.1, True, True, False,
+              inputs=ATTENDED[:1]),
+    attention("TransformerDecoderLayer", *SIZES, batch_first=True, inputs=ATTENDED[:2]),
+    attention("TransformerDecoderLayer", *SIZES, "gelu", 0.1, True, True, False,
+              inputs=ATTENDED[:2]),
+    attention("TransformerEncoder", ENCODING, 2, R("LayerNorm", 4, inputs=()),
+              inputs=ATTENDED[:1], enable_nested_tensor=False),
+    attention("TransformerDecoder", DECODING, 2, inputs=ATTENDED[:2]),
+    attention("Transformer", 4, 2, 1, 2, 3, 0.0, batch_first=True, inputs=ATTENDED[1::-1]),
+    R("Sequential", R("Linear", 3, 2, inputs=()), R("Tanh", inputs=()), inputs=[normal(4, 3)]),
+    # With these arguments chance has no say.
+    *(attention(kind, p, inputs=[normal(3, 2, *sizes)]) for p in (0.0, 1.0) for kind, sizes in (
+        ("Dropout", ()), ("Dropout1d", (4,)), ("Dropout2d", (3, 2)), ("Dropout3d", (3, 1, 2)),
+    )),
+    R("RReLU", 0.3, 0.3, inputs=[normal(4, 6)]),
 ]  # fmt: skip
 PAIR = [normal(4, 3), normal(4, 3)]
 TRIPLE = [normal(4, 3)] * 3
@@ -601,7 +643,7 @@ def test_values_and_derivatives_in_float32(row):
 @every_row
 def test_the_repr_is_pytorchs_and_the_state_goes_both_ways(row):
     ours, theirs = row.ours(), row.theirs()
-    assert repr(ours) == repr(theirs)
+    assert not row.shown or repr(ours) == repr(theirs)
     state = ours.state_dict()
     assert [(k, v.shape) for k, v in state.items()] == [
         (k, tuple(v.shape)) for k, v in theirs.state_dict().items()
@@ -652,19 +694,50 @@ def test_vmap_is_the_loop(row):
         assert_close(numbers(ours), np.stack([*map(numbers, loop)]), rtol=1e-12, atol=1e-12)
 
 
-def test_every_layer_and_loss_is_in_the_table():
-    files = (
-        "activations convolution layers likelihoods losses margin_losses normalization padding "
-        "pooling recurrent sequence_losses shuffling upsampling vectors"
-    ).split()
-    kinds = {
-        name
-        for name in nn.__all__
-        if getattr(nn, name).__name__ == name
-        and getattr(nn, name).__module__.rpartition(".")[2] in files
-    }
-    random = {"Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "RReLU"}
-    assert kinds == {row.kind for row in ROWS} | random
+# Classes that no row calls, and why.
+WITHOUT_A_ROW = {
+    "Module": "it has no forward; its own tests are in test_nn.py",
+    "ModuleDict": "it has no forward; test_containers.py",
+    "ModuleList": "it has no forward; test_containers.py",
+    "ParameterList": "it has no forward; test_containers.py",
+    "Parameter": "it is a tensor; test_nn.py",
+    "MLP": "PyTorch has none; below it is compared with PyTorch's Sequential",
+    "SyncBatchNorm": "PyTorch's trains on GPUs only; below it is compared with its BatchNorm",
+}
+
+
+def test_every_class_of_nn_is_in_the_table():
+    kinds = {name for name in nn.__all__ if isinstance(getattr(nn, name), type)}
+    in_the_table = {row.kind for row in ROWS}
+    assert kinds == in_the_table | {*WITHOUT_A_ROW}
+    assert not in_the_table & {*WITHOUT_A_ROW}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+def test_an_mlp_is_pytorchs_sequential(training):
+    row = R("MLP", 3, [4, 2], inputs=[normal(5, 3)])
+    linear, last = (R("Linear", *sizes, inputs=()) for sizes in ((3, 4), (4, 2)))
+    theirs = R("Sequential", linear, R("ReLU", inputs=()), last, inputs=()).theirs()
+    ours = row.ours()
+    ours.load_state_dict(theirs.state_dict())
+    compare(row, ours.train(training), theirs.train(training), row.arrays())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axes", range(4))
+@pytest.mark.parametrize("options", [{}, {"affine": False}, {"momentum": None, "eps": 0.1}])
+def test_synchronized_normalization_is_pytorchs_of_the_batch(options, axes):
+    """In the one process that there is; `test_distributed.py` has it with several."""
+    row = R("SyncBatchNorm", 3, inputs=[normal(*(4, 3, 2, 3, 2)[: 2 + axes])], **options)
+    theirs = replace(row, kind=f"BatchNorm{max(axes, 1)}d").theirs()
+    ours = row.ours()
+    ours.load_state_dict(theirs.state_dict())
+    for training in (True, True, False):
+        inputs = row.arrays(seed=training)
+        compare(row, ours.train(training), theirs.train(training), inputs, rtol=1e-9, atol=1e-9)
+    for x, y in zip(ours.buffers(), theirs.buffers(), strict=True):
+        np.testing.assert_allclose(numbers(x), numbers(y), rtol=1e-12)
 
 
 # Activations
