@@ -5,7 +5,7 @@ from functools import update_wrapper
 
 from .._creation import holds_tensor
 from ..backends.numpy import library as numpy
-from ._table import FUNCTIONS, lookup, of_numpy, public
+from ._table import FUNCTIONS, enter, lookup, of_numpy, public
 from ._tensors import constant, floating, gg, operands, tensor, tensors
 
 # Functions that take a parameter ``device``, also where NumPy's have none.
@@ -100,9 +100,7 @@ def _like(name):
     return own
 
 
-empty_like, ones_like, zeros_like = [
-    of_numpy(f"{name}_like")(_like(name)) for name in ("empty", "ones", "zeros")
-]
+enter({f"{name}_like": _like(name) for name in ("empty", "ones", "zeros")})
 
 
 @of_numpy()

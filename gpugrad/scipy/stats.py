@@ -19,7 +19,8 @@ Distributions" (2005), in SciPy's parameters.
 """
 
 import math
-from functools import reduce
+from functools import partial, reduce
+from inspect import Parameter, Signature
 from operator import and_
 from typing import Any
 
@@ -79,6 +80,9 @@ def _shape(size):
     return () if size is None else tuple(size) if isinstance(size, (tuple, list)) else (size,)
 
 
+_parameter = partial(Parameter, kind=Parameter.POSITIONAL_OR_KEYWORD)
+
+
 class _Distribution:
     """What continuous and discrete distributions share.
 
@@ -91,7 +95,10 @@ class _Distribution:
         gives an upper end that depends on them.
     """
 
-    parameters: tuple[str, ...] = ("loc", "scale")
+    parameters: tuple[Parameter, ...] = (
+        _parameter("loc", default=0),
+        _parameter("scale", default=1),
+    )
     inside = 0.5  # a point inside every support
 
     def __init__(
@@ -105,6 +112,7 @@ class _Distribution:
     ) -> None:
         self._name, self.__doc__, self.shapes = name, doc, tuple(shapes.split())
         self.lower, self.upper = lower, upper
+        self._signature = Signature([*map(_parameter, self.shapes), *self.parameters])
         cdf, sf = functions["cdf"], functions["sf"]
         self._of = {
             "logcdf": lambda x, *shapes: _log_of_probability(cdf(x, *shapes), sf(x, *shapes)),
@@ -122,17 +130,12 @@ class _Distribution:
 
     def _bind(self, args, keywords):
         """The shape parameters, the location and the scale."""
-        names = (*self.shapes, *self.parameters)
-        given = dict(zip(names, args, strict=False)) | keywords
-        missing = [name for name in self.shapes if name not in given]
-        twice = [name for name in names[: len(args)] if name in keywords]
-        unknown = [name for name in keywords if name not in names]
-        if len(args) > len(names) or missing or twice or unknown:
-            shown = ", ".join([*self.shapes, "loc=0", "scale=1"][: len(names)])
+        try:
+            given = self._signature.bind(*args, **keywords).arguments
+        except TypeError as error:
             raise TypeError(
-                f"{self._name}: its parameters, after the points, are ({shown}), but "
-                f"{len(args)} are given by position and {sorted(keywords)} by name"
-            )
+                f"{self._name}: its parameters, after the points, are {self._signature}: {error}"
+            ) from None
         shapes = [given[name] for name in self.shapes]
         return shapes, given.get("loc", 0), given.get("scale", 1)
 
@@ -206,8 +209,7 @@ class _Distribution:
         random_state: a `gpugrad.random.Generator`, or a seed; by default the default generator of
             the parameters' device.
         """
-        most = len(self.shapes) + len(self.parameters)
-        if len(args) == most + 1 and size is None:
+        if len(args) == len(self._signature.parameters) + 1 and size is None:
             *args, size = args  # type: ignore[assignment]
         _, shapes, loc, scale, _ = self._read(0.5, args, keywords)
         common = broadcast_shapes(loc.shape, scale.shape, *[x.shape for x in shapes])
@@ -401,7 +403,7 @@ class _Discrete(_Distribution):
         distribution function is 1, up to rounding.
     """
 
-    parameters = ("loc",)
+    parameters = (_parameter("loc", default=0),)
     inside = 0.0
 
     def __init__(self, name: str, doc: str, shapes: str, **functions: Any) -> None:
