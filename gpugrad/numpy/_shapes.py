@@ -323,13 +323,11 @@ def pad(array, pad_width, mode="constant", **kwargs):
     values = kwargs.get("constant_values", 0.0)
     if isinstance(pad_width, dict):
         axes = {axis % array.ndim: width for axis, width in pad_width.items()}
-        pad_width = [axes.get(axis, 0) for axis in range(array.ndim)]
-        pad_width = [(width, width) if isinstance(width, int) else width for width in pad_width]
-    if isinstance(pad_width, numpy.ndarray):
-        pad_width = pad_width.tolist()
+        pad_width = [numpy.broadcast_to(axes.get(axis, 0), 2) for axis in range(array.ndim)]
+    pairs = numpy.broadcast_to(pad_width, (array.ndim, 2)).tolist()
     if not numpy.iterable(values):
-        return gg.pad(array, pad_width, mode, constant_values=values)
-    pairs, ends = (numpy.broadcast_to(v, (array.ndim, 2)).tolist() for v in (pad_width, values))
+        return gg.pad(array, pairs, mode, constant_values=values)
+    ends = numpy.broadcast_to(values, (array.ndim, 2)).tolist()
     # One axis after the other, because the corners have the values of the last axis.
     for axis in range(array.ndim):
         for end in (0, 1):

@@ -159,11 +159,15 @@ class Trainer:
             for callback in self.callbacks
             if self._group.rank == 0 or getattr(callback, "every_process", True)
         ]
+        compute: Callable[..., Any] = partial(_add_gradients, model, loss)
+        apply: Callable[..., Any] = partial(_apply_gradients, model, optimizer, max_norm)
         self._update: Callable[..., Any]
         if self._group.size > 1:
-            self._update = _UpdateOfProcesses(model, optimizer, loss, max_norm, compile)
+            if compile:
+                compute, apply = compiled(compute), compiled(apply)
+            self._update = partial(_update_of_processes, model, optimizer, compute, apply)
         else:
-            self._update = partial(_update, model, optimizer, loss, max_norm)
+            self._update = partial(_update, optimizer, compute, apply)
             if compile:
                 self._update = compiled(self._update)
 
@@ -366,44 +370,37 @@ class Trainer:
         return {"cpu"} | {device for device in devices if device.startswith("cuda")}
 
 
-def _update(model, optimizer, loss, max_norm, batches):
-    """Make one step of the optimizer; return the loss and the metrics of each batch, by name."""
+def _update(optimizer, compute, apply, batches):
+    """Make one step of the optimizer; return the loss and the metrics of each batch, by name.
+
+    compute: a function of a batch and its share of the samples that adds to the gradients.
+    apply: a function that makes the step with the gradients.
+    """
     optimizer.zero_grad()
     total = max(sum(map(_batch_size, batches)), 1)
-    found = [_add_gradients(model, loss, batch, _batch_size(batch) / total) for batch in batches]
-    _apply_gradients(model, optimizer, max_norm)
+    found = [compute(batch, _batch_size(batch) / total) for batch in batches]
+    apply()
     return found
 
 
-class _UpdateOfProcesses:
+def _update_of_processes(model, optimizer, compute, apply, batches):
     """`_update` for several processes, each of which has a part of the batches.
 
     `DataParallel` averages their gradients, so each process weights its loss by its share of the
     samples.
     """
-
-    def __init__(self, model, optimizer, loss, max_norm, compile):
-        self.model = model
-        self.optimizer = optimizer
-        self.compute = partial(_add_gradients, model, loss)
-        self.apply = partial(_apply_gradients, model, optimizer, max_norm)
-        if compile:
-            self.compute = compiled(self.compute)
-            self.apply = compiled(self.apply)
-
-    def __call__(self, batches):
-        total = all_reduce(asarray(sum(map(_batch_size, batches)))).item()
-        share = current().size / max(total, 1)
-        self.optimizer.zero_grad()
-        found = []
-        for i, batch in enumerate(batches):
-            last = i == len(batches) - 1
-            with nullcontext() if last else self.model.no_sync():
-                found.append(self.compute(batch, _batch_size(batch) * share))
-        if not batches:
-            self.model.synchronize()
-        self.apply()
-        return found
+    total = all_reduce(asarray(sum(map(_batch_size, batches)))).item()
+    share = current().size / max(total, 1)
+    optimizer.zero_grad()
+    found = []
+    for i, batch in enumerate(batches):
+        last = i == len(batches) - 1
+        with nullcontext() if last else model.no_sync():
+            found.append(compute(batch, _batch_size(batch) * share))
+    if not batches:
+        model.synchronize()
+    apply()
+    return found
 
 
 def _add_gradients(model, loss, batch, weight):
