@@ -58,8 +58,8 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        if not isinstance(device, str):
-            raise ValueError(f"GradScaler: device must be a name such as 'cuda', not {device!r}")
+        is_name = isinstance(device, str)
+        require(is_name, "GradScaler: device must be a name such as 'cuda'", device)
         self._enabled = bool(enabled)
         self._init_scale = between("GradScaler: init_scale", init_scale, 0)
         self.set_growth_factor(growth_factor)

@@ -153,8 +153,7 @@ def rrelu(
     From Xu et al. (2015). ``inplace`` is ignored. Raises ValueError if ``lower`` is above
     ``upper``.
     """
-    if lower > upper:
-        raise ValueError(f"rrelu: lower {lower} must be at most upper {upper}")
+    require(lower <= upper, "rrelu: lower must be at most upper", (lower, upper))
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
     generator = generator_for(input, generator)
@@ -298,10 +297,8 @@ class Hardtanh(_Activation, function=hardtanh, inplace=True):
     """
 
     def _set_options(self, min_val, max_val):
-        if not min_val < max_val:
-            raise ValueError(
-                f"Hardtanh: min_val must be less than max_val, but they are {min_val} and {max_val}"
-            )
+        what = "Hardtanh: min_val must be less than max_val"
+        require(min_val < max_val, what, (min_val, max_val))
         super()._set_options(min_val=min_val, max_val=max_val)
 
 

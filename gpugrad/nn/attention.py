@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from .._arguments import is_floating, whole
+from .._arguments import is_floating, require, whole
 from .._creation import asarray, ones, zeros
 from .._dtypes import isdtype
 from .._tensor import Tensor
@@ -68,11 +68,8 @@ class MultiheadAttention(Module):
     ) -> None:
         self.embed_dim = embed_dim = whole("MultiheadAttention: embed_dim", embed_dim, 1)
         self.num_heads = whole("MultiheadAttention: num_heads", num_heads, 1)
-        if embed_dim % self.num_heads:
-            raise ValueError(
-                f"MultiheadAttention: embed_dim {embed_dim} must be a multiple of num_heads "
-                f"{num_heads}"
-            )
+        what = f"MultiheadAttention: embed_dim must be a multiple of num_heads {num_heads}"
+        require(embed_dim % num_heads == 0, what, embed_dim)
         check_probability("MultiheadAttention: dropout", dropout)
         self.kdim = embed_dim if kdim is None else whole("MultiheadAttention: kdim", kdim, 1)
         self.vdim = embed_dim if vdim is None else whole("MultiheadAttention: vdim", vdim, 1)

@@ -96,11 +96,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     The result is ``(..., out)``. Raises ValueError if the shapes do not fit.
     """
     a, b, w = input1.shape, input2.shape, weight.shape
-    if not (a and b and a[:-1] == b[:-1] and w[1:] == (a[-1], b[-1])):
-        raise ValueError(
-            f"bilinear: inputs (..., in1) and (..., in2) need a weight (out, in1, in2), but the "
-            f"shapes are {a}, {b} and {w}"
-        )
+    fits = a and b and a[:-1] == b[:-1] and w[1:] == (a[-1], b[-1])
+    what = "bilinear: inputs and weight must have shapes (..., in1), (..., in2) and (out, in1, in2)"
+    require(fits, what, (a, b, w))
     check_shape(bias, w[:1], "bilinear: bias")
     out = einsum("...i,oij,...j->...o", input1, weight, input2)
     return out if bias is None else out + bias
@@ -477,11 +475,7 @@ def instance_norm(
         return normalization._by_statistics(input, running_mean, running_var, weight, bias, eps=eps)
     n, channels, *rest = shape
     count = math.prod(rest)
-    if count == 1:
-        raise ValueError(
-            f"instance_norm: each channel needs more than one element, but the input's shape is "
-            f"{shape}"
-        )
+    require(count != 1, "instance_norm: each channel needs more than one element", shape)
     out = normalization.group_norm(input, weight, bias, groups=channels, eps=eps)
     if n and count and not (running_mean is running_var is None or is_repeated()):
         axes = tuple(range(2, len(shape)))
@@ -539,11 +533,7 @@ def _counted_batch_norm(
             normalization._by_statistics(input, running_mean, running_var, weight, bias, eps=eps),
         )
     count = shape[0] * math.prod(shape[2:])
-    if count == 1:
-        raise ValueError(
-            f"batch_norm: in training each channel needs more than one element, but the input's "
-            f"shape is {shape}"
-        )
+    require(count != 1, "batch_norm: in training each channel needs more than one element", shape)
     out, mean, var = normalization.batch_norm(input, weight, bias, eps=eps)
     if not is_repeated():
         if count:

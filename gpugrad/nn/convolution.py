@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .._arguments import one_of, whole
+from .._arguments import one_of, require, whole
 from .._tensor import Tensor
 from ..backends import check_convolution, check_convolution_input, counts_of_windows
 from ..ops.convolution import convolution, convolution_input
@@ -242,11 +242,9 @@ class _Convolution(OfAxes):
         self.in_channels = whole(f"{name}: in_channels", in_channels, 1)
         self.out_channels = whole(f"{name}: out_channels", out_channels, 1)
         self.groups = whole(f"{name}: groups", groups, 1)
-        if in_channels % groups or out_channels % groups:
-            raise ValueError(
-                f"{name}: groups {groups} must divide in_channels {in_channels} and out_channels "
-                f"{out_channels}"
-            )
+        both = in_channels, out_channels
+        what = f"{name}: groups must divide in_channels and out_channels {both}"
+        require(all(channels % groups == 0 for channels in both), what, groups)
         modes = ("zeros",) if self.is_transposed else MODES
         self.padding_mode = one_of(f"{name}: padding_mode", padding_mode, modes)
         self.kernel_size = per_axis(f"{name}: kernel_size", kernel_size, n)

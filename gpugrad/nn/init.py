@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .._arguments import check_type, is_floating, one_of
+from .._arguments import check_type, is_floating, one_of, require
 from .._batched import behind, levels_of, physical
 from .._dtypes import is_half
 from .._foreign_names import explain_names
@@ -52,9 +52,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         return math.sqrt(2 / (1 + slope**2))
-    if nonlinearity not in _GAINS:
-        known = ", ".join([*_GAINS, "leaky_relu"])
-        raise ValueError(f"calculate_gain: {nonlinearity!r} is not known; use one of {known}")
+    one_of("calculate_gain: nonlinearity", nonlinearity, (*_GAINS, "leaky_relu"))
     return _GAINS[nonlinearity]
 
 
@@ -194,10 +192,8 @@ def _kaiming_std(name, tensor, a, mode, nonlinearity):
 
 def _fans(name, tensor):
     """How many inputs each output has, and how many outputs each input has."""
-    if tensor.ndim < 2 or 0 in tensor.shape:
-        raise ValueError(
-            f"{name}: needs a weight (out, in, ...) with elements, not shape {tensor.shape}"
-        )
+    fits = tensor.ndim > 1 and 0 not in tensor.shape
+    require(fits, f"{name}: needs a weight (out, in, ...) with elements", tensor.shape)
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
 

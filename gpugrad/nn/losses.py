@@ -168,14 +168,14 @@ def cross_entropy(
     if of_labels and weight is None and label_smoothing == 0:
         return _plain(input, target, reduction, ignore_index)
     name = "cross_entropy"
-    one_of(f"{name}: reduction", reduction, REDUCTIONS)
     is_share = 0 <= label_smoothing <= 1
     require(is_share, f"{name}: label_smoothing must be from 0 to 1", label_smoothing)
     target, weight = asarray(target), _class_weights(name, input, weight)
     if of_labels:
         _check_labels(name, input, target)
         log_p = log_softmax(_classes_last(input))
-        return _label_losses(log_p, target, weight, ignore_index, reduction, label_smoothing)
+        options = ignore_index, reduction, label_smoothing
+        return _label_losses(name, log_p, target, weight, *options)
     if target.shape != tuple(input.shape) or not target.ndim:
         raise ValueError(
             f"{name}: a target of {target.dtype} holds probabilities, which must have the shape "
@@ -221,7 +221,7 @@ def nll_loss(
     one_of("nll_loss: reduction", reduction, REDUCTIONS)
     target, weight = asarray(target), _class_weights("nll_loss", input, weight)
     _check_labels("nll_loss", input, target)
-    return _label_losses(_classes_last(input), target, weight, ignore_index, reduction)
+    return _label_losses("nll_loss", _classes_last(input), target, weight, ignore_index, reduction)
 
 
 def _is_floating(x):
@@ -252,7 +252,7 @@ def _check_labels(name, input, target):
         raise TypeError(f"{name}: target must be integer labels, not {target.dtype}")
 
 
-def _label_losses(log_p, target, weight, ignore_index, reduction, label_smoothing=0.0):
+def _label_losses(name, log_p, target, weight, ignore_index, reduction, label_smoothing=0.0):
     """The losses of labels, given log-probabilities whose last axis is that of the classes."""
     target = target.astype(int64, copy=False)  # an unsigned dtype has no -100
     counted = target != index(ignore_index)
@@ -266,13 +266,11 @@ def _label_losses(log_p, target, weight, ignore_index, reduction, label_smoothin
         others = log_p if weight is None else log_p * weight
         spread = -_sum(others, axis=-1) / log_p.shape[-1]
         losses = losses * (1 - label_smoothing) + spread * label_smoothing
-    losses = where(counted, losses, 0.0)
-    if reduction == "none":
+    losses = _reduced(name, where(counted, losses, 0.0), reduction)
+    if reduction != "mean":
         return losses
-    if reduction == "sum":
-        return losses.sum()
     # This divides means, because in float16 the sums could overflow.
-    return losses.mean() / where(counted, weights, 0.0).astype(losses.dtype).mean()
+    return losses / where(counted, weights, 0.0).astype(losses.dtype).mean()
 
 
 # Of probabilities
@@ -392,11 +390,9 @@ def cosine_embedding_loss(
     """
     shape = tuple(input1.shape)
     target, input2 = asarray(target), asarray(input2)
-    if len(shape) not in (1, 2) or input2.shape != shape or target.shape != shape[:-1]:
-        raise ValueError(
-            f"cosine_embedding_loss: the inputs must have shape (n, d) and the target (n,), but "
-            f"they have {shape}, {input2.shape} and {target.shape}"
-        )
+    fits = len(shape) in (1, 2) and input2.shape == shape and target.shape == shape[:-1]
+    what = "cosine_embedding_loss: the inputs must have shape (n, d) and the target (n,)"
+    require(fits, what, (shape, input2.shape, target.shape))
     least = max(1e-12, finfo(input1.dtype).smallest_normal)
 
     def length(x):

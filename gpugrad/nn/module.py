@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, Typ
 
 from .._arguments import check_type, device_and_dtype, moved
 from .._creation import asarray, tensor, zeros_like
+from .._dtypes import isdtype
 from .._foreign_names import INSTEAD, explains_arguments, missing, set_constructor
 from .._tensor import Tensor
 from .._typing import P
@@ -279,12 +280,8 @@ class Module:
         """
         device, dtype = device_and_dtype(args, device, dtype)
         everything = [*self.parameters(), *self.buffers()]
-        for x in everything if dtype is not None else ():
-            backend = backend_of[type(x.array)]
-            cast = backend.zeros((), backend.dtype(dtype), x.array)
-            if not backend.is_floating(cast.dtype):
-                raise TypeError(f"Module.to: the dtype must be floating, not {cast.dtype}")
-
+        if not (dtype is None or isdtype(dtype, ("real floating", "complex floating"))):
+            raise TypeError(f"Module.to: the dtype must be floating, not {dtype}")
         for x in everything:
             array = moved(x, device, dtype).array
             if array is x.array:

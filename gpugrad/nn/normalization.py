@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .._arguments import whole
+from .._arguments import require, whole
 from .._creation import ones, zeros
 from .._tensor import Tensor
 from ..backends import as_shape
@@ -57,8 +57,7 @@ def _filled(is_there, values, shape, dtype, device):
 def _lengths(name, normalized_shape):
     """``normalized_shape``, an int or a sequence of ints, as a tuple of at least one length."""
     shape = as_shape(normalized_shape)
-    if not shape:
-        raise ValueError(f"{name}: normalized_shape must name at least one axis")
+    require(shape, f"{name}: normalized_shape must name at least one axis", normalized_shape)
     return tuple([whole(f"{name}: normalized_shape", n, 1) for n in shape])
 
 
@@ -194,11 +193,8 @@ class GroupNorm(Module):
     ) -> None:
         self.num_groups = whole("GroupNorm: num_groups", num_groups, 1)
         self.num_channels = whole("GroupNorm: num_channels", num_channels, 1)
-        if num_channels % num_groups:
-            raise ValueError(
-                f"GroupNorm: num_channels {num_channels} must be a multiple of num_groups "
-                f"{num_groups}"
-            )
+        what = f"GroupNorm: num_channels must be a multiple of num_groups {num_groups}"
+        require(num_channels % num_groups == 0, what, num_channels)
         self.eps = eps
         self.affine = affine
         self.weight = _filled(affine, ones, num_channels, dtype, device)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .._arguments import whole
+from .._arguments import require, whole
 from .._creation import asarray
 from .._dtypes import is_half
 from .._tensor import Tensor
@@ -89,10 +89,8 @@ def _check_numbers(log_probs, targets, input_lengths, target_lengths):
     ):
         if n and not 0 <= min(lengths) <= max(lengths) <= bound:
             raise ValueError(f"ctc_loss: {name} must be from 0 to {bound}, not {lengths[:8]}")
-    if targets.ndim == 1 and sum(lengths) != longest:
-        raise ValueError(
-            f"ctc_loss: target_lengths add up to {sum(lengths)}, but there are {longest} targets"
-        )
+    fits = targets.ndim == 2 or sum(lengths) == longest
+    require(fits, f"ctc_loss: target_lengths must add up to {longest} targets", sum(lengths))
     rows = targets.tolist() if targets.ndim == 2 else [targets.tolist()]
     used = rows if targets.ndim == 1 else [x[:m] for x, m in zip(rows, lengths, strict=True)]
     if not all(0 <= label < classes for row in used for label in row):

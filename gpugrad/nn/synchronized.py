@@ -59,15 +59,12 @@ class SyncBatchNorm(_BatchNorm):
         if self.bias is not None:
             out = out + reshape(self.bias, column)
         if self.track_running_stats and not is_repeated() and not (alone and size == 0):
-            self._track(mean.detach(), var.detach() * (count / maximum(count - 1, 1)))
+            unbiased = var.detach() * (count / maximum(count - 1, 1))
+            running = self.running_mean, self.running_var
+            statistics = mean.detach().to(running[0]), unbiased.to(running[1])
+            factors, momentum, name = (1, 1), self._momentum_now(), type(self).__name__
+            _track(running, statistics, factors, momentum, name, self.num_batches_tracked)
         return out.to(input.dtype)
-
-    def _track(self, mean, var):
-        """Update the running statistics."""
-        name, count = type(self).__name__, self.num_batches_tracked
-        running = self.running_mean, self.running_var
-        statistics = mean.to(running[0]), var.to(running[1])
-        _track(running, statistics, (1, 1), self._momentum_now(), name, count)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module) -> Module:

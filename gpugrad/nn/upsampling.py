@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .._arguments import is_floating, one_of
+from .._arguments import is_floating, one_of, require
 from .._tensor import Tensor
 from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, floor, where
@@ -65,8 +65,8 @@ def interpolate(
     if antialias:
         raise ValueError("interpolate: antialias is not supported; mode 'area' takes means")
     is_smooth = "linear" in mode or mode == "bicubic"
-    if align_corners is not None and not is_smooth:
-        raise ValueError(f"interpolate: align_corners is not for mode {mode!r}")
+    fits = is_smooth or align_corners is None
+    require(fits, "interpolate: align_corners is for linear modes and the cubic one", mode)
     lengths = input.shape[2:]
     sizes, ratios = _sizes(lengths, size, scale_factor, recompute_scale_factor)
     if mode == "area":
@@ -87,10 +87,8 @@ def interpolate(
 def _sizes(lengths, size, scale_factor, recompute):
     """The new lengths, and by axis how many old elements there are for a new one."""
     n = len(lengths)
-    if (size is None) == (scale_factor is None):
-        raise ValueError(
-            f"interpolate: give either size or scale_factor, not {size} and {scale_factor}"
-        )
+    is_one = (size is None) != (scale_factor is None)
+    require(is_one, "interpolate: give either size or scale_factor", (size, scale_factor))
     if size is not None:
         if recompute:
             raise ValueError("interpolate: recompute_scale_factor is for scale_factor, not size")
@@ -101,10 +99,8 @@ def _sizes(lengths, size, scale_factor, recompute):
         )
         factors = factors * n if len(factors) == 1 else factors
         if len(factors) != n or not all(isinstance(f, (int, float)) and f > 0 for f in factors):
-            raise ValueError(
-                f"interpolate: scale_factor must be one or {n} positive numbers, not "
-                f"{scale_factor!r}"
-            )
+            what = f"interpolate: scale_factor must be one or {n} positive numbers"
+            raise ValueError(f"{what}, not {scale_factor!r}")
         sizes = tuple([int(m * f) for m, f in zip(lengths, factors, strict=True)])
         if min(sizes) < 1:
             raise ValueError(

@@ -209,8 +209,7 @@ class CyclicLR(_WithMomentum):
             ends = self._begin_momentum(base_momentum, max_momentum, last_epoch == -1)
             self.base_momentums, self.max_momentums = ends
         if last_epoch == -1:
-            for group, rate in zip(optimizer.param_groups, base_lrs, strict=True):
-                group["lr"] = rate
+            self._set_rates(base_lrs)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs  # rather than the initial rates of an earlier scheduler
         self._set_rates(self.get_lr())
@@ -308,10 +307,8 @@ class OneCycleLR(_WithMomentum):
 
     def get_lr(self) -> list[float]:
         step = self.last_epoch
-        if step > self.total_steps:
-            raise ValueError(
-                f"OneCycleLR: this is step {step}, but total_steps is {self.total_steps}"
-            )
+        what = f"OneCycleLR: the step must be at most total_steps {self.total_steps}"
+        require(step <= self.total_steps, what, step)
         start = 0.0
         for phase in self._schedule_phases:
             stop = phase["end_step"]

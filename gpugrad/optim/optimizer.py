@@ -503,11 +503,9 @@ class Optimizer:
         if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= {*state_dict}:
             raise self._misfit("it must be a dict with 'state' and 'param_groups'")
         given = state_dict["param_groups"]
-        if [len(g["params"]) for g in given] != [len(g["params"]) for g in self.param_groups]:
-            raise self._misfit(
-                f"it has groups of {[len(g['params']) for g in given]} parameters, this optimizer "
-                f"of {[len(g['params']) for g in self.param_groups]}"
-            )
+        sizes, own = ([len(g["params"]) for g in groups] for groups in (given, self.param_groups))
+        if sizes != own:
+            raise self._misfit(f"it has groups of {sizes} parameters, this optimizer of {own}")
         groups = []
         for group, new in zip(self.param_groups, given, strict=True):
             if "maximize" in group:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from .._arguments import check_type
+from .._arguments import check_type, require
 from .._foreign_names import explains_arguments, set_constructor
 from .optimizer import Optimizer
 
@@ -131,11 +131,8 @@ class LRScheduler:
         """``value``, or the list of them, as a list with one for each group."""
         groups = self.optimizer.param_groups
         values = [*value] if isinstance(value, list | tuple) else [value] * len(groups)
-        if len(values) != len(groups):
-            raise ValueError(
-                f"{self._name}: {name} has {len(values)} values, but the optimizer "
-                f"{len(groups)} groups"
-            )
+        what = f"{self._name}: {name} must be one value, or one for each of {len(groups)} groups"
+        require(len(values) == len(groups), what, value)
         return [kind(value) for value in values]
 
     # State

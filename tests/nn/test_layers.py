@@ -1093,7 +1093,7 @@ ERRORS = {
             lambda: nn.BCEWithLogitsLoss(pos_weight=np.ones((2, 2, 3)))(X, X),
         "^kl_div: 'batchmean' needs an input with a first axis":
             lambda: F.kl_div(AT_0, np.array(1.0), reduction="batchmean"),
-        r"^cosine_embedding_loss: .*\(2, 3\), \(2, 3\) and \(3,\)":
+        r"^cosine_embedding_loss: .*\(\(2, 3\), \(2, 3\), \(3,\)\)":
             lambda: nn.CosineEmbeddingLoss()(X, X, np.ones(3)),
         "^TripletMarginLoss: margin must be positive, not 0": lambda: nn.TripletMarginLoss(0),
         r"^triplet_margin_loss: negative must have the shape of the input \(2, 3\), not":
@@ -1101,7 +1101,7 @@ ERRORS = {
         r"^multi_margin_loss: weight, a factor for each class, must have shape \(3,\)":
             lambda: MARGIN(X, [0, 1], weight=np.ones(7)),
         "Bilinear: in2_features must be an int of at": lambda: nn.Bilinear(2, 0, 1),
-        r"^bilinear: inputs .* shapes are \(2, 3\), \(3, 2\) and \(1, 3, 2\)":
+        r"^bilinear: inputs .*, not \(\(2, 3\), \(3, 2\), \(1, 3, 2\)\)":
             lambda: nn.Bilinear(3, 2, 1)(X, Y),
         r"^bilinear: bias must have shape \(2,\), not \(3,\)":
             lambda: F.bilinear(X, X, gpugrad.ones((2, 3, 3)), gpugrad.ones(3)),
@@ -1113,10 +1113,10 @@ ERRORS = {
             lambda: nn.Unflatten(1, (2, 2))(X),
         "dim 2 is not an axis": lambda: nn.Unflatten(2, (3,))(X),
         "^pad: an axis of 3 elements cannot be shortened by 4": lambda: F.pad(X, (-4, 5)),
-        "^rrelu: lower 0.5 must be at most upper 0.4$": lambda: F.rrelu(X, 0.5, 0.4),
+        r"^rrelu: lower must be at most upper, not \(0\.5, 0\.4\)$": lambda: F.rrelu(X, 0.5, 0.4),
         "input_lengths must be from 0 to 5.*6": aligned_with([[1, 2]], 6, 2),
         "target_lengths must be from 0 to 2.*9": aligned_with([[1, 2]], 5, 9),
-        "target_lengths add up to 1, but there are 2 targets": aligned_with([1, 2], 5, 1),
+        "target_lengths must add up to 2 targets, not 1": aligned_with([1, 2], 5, 1),
         "^ctc_loss: targets must be from 0 to 3$": aligned_with([[-1, 2]], 5, 2),
         " targets must be from 0 to 3$": aligned_with([[1, 4]], 5, 2),
         "^l1_loss: weight must have the shape of the input": lambda: F.l1_loss(X, X, weight=X[0]),

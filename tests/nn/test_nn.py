@@ -506,11 +506,11 @@ ERRORS = {
          lambda: gpugrad.dense(X[None], LAYER.weight, activation="cubed")),
         *((f"^{name}: .* it is a result of multiply, not a leaf",
            initialised(name, lambda: LAYER.weight * 2)) for name in INITIALISERS),
-        (r"xavier_normal_: needs a weight .* not shape \(3,\)", lambda: nn.init.xavier_normal_(X)),
+        (r"xavier_normal_: needs a weight .* not \(3,\)", lambda: nn.init.xavier_normal_(X)),
         (r"^orthogonal_: needs a weight \(out, in, \.\.\.\)", lambda: nn.init.orthogonal_(X)),
         ("mode must be 'fan_in' or 'fan_out', not 'fan'",
          lambda: nn.init.kaiming_normal_(X[None], mode="fan")),
-        ("calculate_gain: 'gelu' is not known; use one of linear",
+        ("calculate_gain: nonlinearity must be 'linear', .* not 'gelu'",
          lambda: nn.init.calculate_gain("gelu")),
     ],
 }  # fmt: skip

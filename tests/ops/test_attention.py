@@ -345,7 +345,7 @@ LAYER = nn.MultiheadAttention(4, 2)
 
 
 @pytest.mark.parametrize("call, kind, message", [
-    (lambda: nn.MultiheadAttention(6, 4), ValueError, r"embed_dim 6 must be a multiple"),
+    (lambda: nn.MultiheadAttention(6, 4), ValueError, r"embed_dim must be a multiple"),
     (lambda: nn.MultiheadAttention(0, 1), ValueError, r"MultiheadAttention: embed_dim must be"),
     (lambda: nn.MultiheadAttention(4, 2, 2.0), ValueError, r"dropout: the probability"),
     (lambda: LAYER(Q, K, K), ValueError,

@@ -382,7 +382,7 @@ def test_more_steps_than_a_cycle_has_are_an_error():
     for _ in range(3):
         scheduler.step()
     before = scheduler.state_dict(), momenta(optimizer)
-    with pytest.raises(ValueError, match="this is step 4, but total_steps is 3"):
+    with pytest.raises(ValueError, match="the step must be at most total_steps 3, not 4"):
         scheduler.step()
     assert before[0]["last_epoch"] == scheduler.state_dict()["last_epoch"] == 3
     assert momenta(optimizer) == before[1]
@@ -405,10 +405,10 @@ REFUSED = {
         "PolynomialLR: total_iters must be an int of": of("PolynomialLR", 0),
         "T_max must be an int of": of("CosineAnnealingLR", 0.5),
         "T_0 must be an": of("CosineAnnealingWarmRestarts", 0),
-        "lr_lambda has 1 values, but the": of("LambdaLR", [abs]),
+        "lr_lambda must be one value, or one for each of 2": of("LambdaLR", [abs]),
         "give total_steps, or epochs and": of("OneCycleLR", 1.0),
         "total_steps must be an int": of("OneCycleLR", 1.0, 0),
-        "max_lr has 1 values, but": of("OneCycleLR", [1.0], 9),
+        "max_lr must be one value, or one for each of 2": of("OneCycleLR", [1.0], 9),
         "from 0 to 1, not": of("OneCycleLR", 1.0, 9, pct_start=2),
         "'cos' or 'linear', not 'sin'": of("OneCycleLR", 1.0, 9, anneal_strategy="sin"),
         "Adagrad has neither momentum nor betas; pass cycle_momentum=False":
@@ -425,7 +425,7 @@ REFUSED = {
         "scheduler 0 is of another optimizer":
             sequential(lambda library, o: library.StepLR(new(), 1), milestones=[]),
         "1 schedulers need 0 milestones, not 1": sequential(of("StepLR", 1), milestones=[3]),
-        "SWALR: swa_lr has 1 values": of("SWALR", [0.1]),
+        "SWALR: swa_lr must be one value, or one for": of("SWALR", [0.1]),
         "SWALR: anneal_epochs must be an int": of("SWALR", 0.1, -1),
     },
 }  # fmt: skip

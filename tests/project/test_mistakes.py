@@ -76,7 +76,7 @@ nn.BatchNorm1d(3)(gg.ones((2, 4)))  # ValueError: must be (n, 3) or (n, 3, lengt
 nn.LSTM(3, 4)(gg.ones((5, 2, 6)))  # ValueError: (length, batch, 3) or (length, 3), not (5, 2, 6)
 nn.Embedding(3, 2)(gg.tensor([5]))  # IndexError: embedding: an index is not one of the 3 rows
 nn.Embedding(3, 2)(gg.tensor([1.0]))  # TypeError: the indices must be integers, not float32
-nn.MultiheadAttention(5, 2)  # ValueError: embed_dim 5 must be a multiple of num_heads 2
+nn.MultiheadAttention(5, 2)  # ValueError: embed_dim must be a multiple of num_heads 2, not 5
 nn.Dropout(1.5)  # ValueError: the probability p must be from 0 to 1, not 1.5
 Unregistered()  # UserWarning: Unregistered.w is a tensor that requires grad, but no parameter
 linear.load_state_dict({"weight": np.ones((1, 2))})  # ValueError: missing: bias
@@ -91,7 +91,7 @@ optim.SGD(linear, lr=0.1)  # TypeError: params is a module; pass model.parameter
 optim.SGD([], lr=0.1)  # ValueError: there are no parameters to optimize
 optim.SGD([leaf], lr=-1)  # ValueError: lr must be finite and at least 0, not -1.0
 optim.Adam([leaf * 2])  # ValueError: is a result of multiply, not a leaf
-optim.Adam([linear])  # TypeError: parameter 0 must be a Tensor, not Linear; pass its parameters()
+optim.Adam([linear])  # TypeError: must be a Tensor, not a Linear; pass its parameters()
 optim.Adam([leaf], learning_rate=0.1)  # TypeError: unexpected keyword argument 'learning_rate'
 optim.Adam([leaf], betas=(1.0, 0.9))  # ValueError: betas must be from 0 to below 1, not (1.0, 0.9)
 optim.Adm([leaf])  # AttributeError: did you mean gpugrad.optim.Adam?
