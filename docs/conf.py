@@ -12,9 +12,11 @@ os.environ["PYTHONPATH"] = str(DOCS.parent)  # for the notebooks
 
 import write_reference  # noqa: E402
 from docutils import nodes  # noqa: E402
+from myst_nb.sphinx_ import NbMetadataCollector  # noqa: E402
 from sphinx import addnodes  # noqa: E402
 from sphinx.transforms import SphinxTransform  # noqa: E402
 from sphinx.transforms.post_transforms import SphinxPostTransform  # noqa: E402
+from sphinx.util.logging import getLogger  # noqa: E402
 
 import gpugrad  # noqa: E402
 
@@ -46,7 +48,7 @@ myst_fence_as_directive = ["mermaid"]
 nb_execution_mode = "cache"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 120  # of a cell; `warn_of_long_notebooks` has the same limit for all of them
 nb_merge_streams = True
 
 # Docstrings are written with single backticks around names, which become links.
@@ -120,6 +122,15 @@ def include_pages_of_the_root():
         (DOCS / "development" / page).write_text(text, "utf-8")
 
 
+def warn_of_long_notebooks(app, env):
+    """Warn, which with `-W` is an error, of each notebook that took two minutes as a whole."""
+    for page in sorted(env.found_docs):
+        run = NbMetadataCollector.get_exec_data(env, page)
+        if run and run["runtime"] and run["runtime"] >= nb_execution_timeout:
+            text = "the notebook took %.0f s, and must take less than %d s"
+            getLogger(__name__).warning(text, run["runtime"], nb_execution_timeout, location=page)
+
+
 class Keywords(SphinxTransform):
     """Index entries for the ``keywords`` of a page's front matter, by which the search finds it."""
 
@@ -155,5 +166,6 @@ def setup(app):
     app.add_transform(Keywords)
     app.add_post_transform(BreakNames)
     app.connect("autodoc-process-docstring", describe_parameters)
+    app.connect("env-check-consistency", warn_of_long_notebooks)
     write_reference.write(DOCS / "reference")
     include_pages_of_the_root()

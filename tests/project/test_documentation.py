@@ -50,7 +50,10 @@ def cells(notebook, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_code_of_a_page_runs_and_prints_what_it_promises(page, tmp_path, monkeypatch):
-    """The comment behind a ``print(...)`` is the line that it prints."""
+    """The comment behind a ``print(...)`` is the line that it prints.
+
+    A notebook takes less than two minutes of all processors together, with that of its children.
+    """
     if not (program := code(page)).strip():
         return
     monkeypatch.chdir(tmp_path)
@@ -60,11 +63,13 @@ def test_the_code_of_a_page_runs_and_prints_what_it_promises(page, tmp_path, mon
     plt.switch_backend("agg")
     module = type(sys)("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)
-    printed = io.StringIO()
+    printed, before = io.StringIO(), sum(os.times()[:4])
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("error")
         exec(compile(program, str(page), "exec"), vars(module))
     plt.close("all")
+    seconds = sum(os.times()[:4]) - before
+    assert page.suffix != ".ipynb" or seconds < 120, f"the notebook took {seconds:.0f} s"
     lines = iter(printed.getvalue().splitlines())
     for promised in re.findall(r"^ *print\(.*\)  # (.*)", program, re.MULTILINE):
         # In this order, possibly with other lines between them.
