@@ -56,8 +56,8 @@ def _with_new_results(tape):
         old = call.args[0]
         if old.memory.is_own and shown[old.memory] == 1 and old.memory not in kept:
             new = copy(old)
-            new.call, new.memory = call, Memory(call)
-            call.outs, call.writes = [new], False
+            new.memory, call.writes = Memory(is_own=True), False
+            call.add(new)
             for other in calls[i + 1 :]:
                 other.replace({old: new})
             shown[new.memory] = 1
@@ -110,9 +110,9 @@ def _with_joint(joint, first, second, calls, leaving):
         ][:1]  # fmt: skip
     kwargs = first.kwargs | ({"bias": bias} if before else {})
     call = Call(joint.run, (bool(sums), second.args[0], given, *first.args[1:]), kwargs)
-    call.outs, call.several = [result, out, *[x.outs[0] for x in sums]], True
-    for x in call.outs:
-        x.call = x.memory.maker = call
+    call.several = True
+    for x in (result, out, *[x.outs[0] for x in sums]):
+        call.add(x)
     gone = second, *sums, *before
     return [call if x is first else x for x in calls if x not in gone]
 
@@ -278,7 +278,7 @@ def _fused(members, steps, uses, fused):
     shape = members[0].outs[0].shape
     function = fused(name, shape, [*dtypes.values()], found, results, strides, total)
     call = Call(function, (*inputs,), {})
-    call.outs, call.several = outs, len(outs) > 1
+    call.several = len(outs) > 1
     for x in outs:
-        x.call = x.memory.maker = call
+        call.add(x)
     return call

@@ -1,8 +1,10 @@
 """The plan of a program: the order of its calls, and which memory each result has, for how long."""
 
+from operator import attrgetter
+
+from ..backends.placing import place
 from .tape import Memory
 
-_ALIGNED = 64  # bytes
 SMALL = 2048  # bytes; to copy so many takes about as long as to make a new array
 LARGE = 1 << 23  # bytes; `narrowed` moves the calls that make values of this size
 _NOT_COMPLEX = "fiub"  # NumPy rounds complex scalars and complex 0-d arrays differently
@@ -74,14 +76,13 @@ class Plan:
                         taken.last = max(taken.last, last_use[out.memory])
                         continue
                 self.of[out.memory] = Storage(kind, out.nbytes, i, last_use[out.memory])
-        self.total = place({s for s in self.of.values() if s.kind == "planned"})
+        planned = dict.fromkeys([s for s in self.of.values() if s.kind == "planned"])
+        self.total = place(planned, attrgetter("nbytes", "first", "last"))
 
     def storage(self, x):
         """The `Storage` of a value; None if no call of the program allocates its memory."""
         root = x.root()
-        if root.memory is None or (root.call is not None and root.memory.maker is not root.call):
-            return None
-        return self.of.get(root.memory)
+        return None if root.is_alias else self.of.get(root.memory)
 
     def _take(self, i, call, out):
         """The storage of an operand that the result of call ``i`` may overwrite; None without one.
@@ -201,37 +202,14 @@ def without_scalars(calls, leaving, backend):
         if not fits or not all(backend.binder.takes_arrays(c.function) for c in others):
             continue
         if not converted:
-            x.kind, x.strides, x.nbytes, x.memory = "array", (), x.dtype.itemsize, Memory(call)
+            x.kind, x.strides, x.nbytes, x.memory = "array", (), x.dtype.itemsize, Memory(True)
         elif (y := converted[0].outs[0]).dtype == x.dtype and not y.memory.is_written:
-            y.call = y.memory.maker = call
-            call.outs = [y]
+            call.outs = []
+            call.add(y)
             gone.update(converted)
             for other in others:
                 other.replace({x: y})
     return [call for call in calls if call not in gone]
-
-
-def place(storages):
-    """Give each storage an offset, so that no two overlap that are used at one time.
-
-    The largest are placed first, each at the lowest offset that is free from its first to its last
-    use. Returns the size of all memory.
-    """
-    placed, total = [], 0
-    for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
-        size, begin, end = -(-storage.nbytes // _ALIGNED) * _ALIGNED, storage.first, storage.last
-        taken = [(start, stop) for first, last, start, stop in placed
-                 if first <= end and begin <= last]  # fmt: skip
-        offset = 0
-        for start, stop in sorted(taken):
-            if start - offset >= size:
-                break
-            if stop > offset:
-                offset = stop
-        storage.offset = offset
-        total = max(total, offset + size)
-        placed.append((begin, end, offset, offset + size))
-    return total
 
 
 def most_alive(plan):

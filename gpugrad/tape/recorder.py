@@ -161,11 +161,14 @@ class Recorder:
             return value
         var = self._numbers.get(known)
         if var is None:
-            var = self._numbers[known] = Value("number")
-            var.call = call = Call(function, tuple(noted), {})
-            call.outs.append(var)
-            self.prologue.append(call)
+            var = self._numbers[known] = self._computed(Call(function, tuple(noted), {}))
         return self._number(var, value)
+
+    def _computed(self, call):
+        """The number that a call computes, which each run makes before all array calls."""
+        call.add(var := Value("number"))
+        self.prologue.append(call)
+        return var
 
     def require(self, function, args, outcome):
         """Make it a condition of the tape that ``function`` returns ``outcome`` for these numbers.
@@ -187,11 +190,7 @@ class Recorder:
 
     def draw(self, generator, name, args):
         """A traced array of random numbers, which each run of the tape draws anew."""
-        function = Draw(generator, name)
-
-        def draw():
-            return self.call(function, args, is_pure=False)
-
+        draw = partial(self.call, Draw(generator, name), args, is_pure=False)
         return self._drawn(generator, (name, repr(args)), draw)
 
     def draw_key(self, generator):
@@ -201,10 +200,8 @@ class Recorder:
             return generator._keys.fresh()
 
         def draw():
-            call, var = Call(fresh, (), {}, is_pure=False), Value("number")
-            var.call, var.dtype = call, "key"
-            call.outs.append(var)
-            self.prologue.append(call)
+            var = self._computed(Call(fresh, (), {}, is_pure=False))
+            var.dtype = "key"
             return Key(self, var, fresh())
 
         return self._drawn(generator, "key", draw)
@@ -357,12 +354,12 @@ class Recorder:
         """
         aliases = call.declared.aliases
         if part is None:
-            call.outs.append(Value("unused"))
+            call.add(Value("unused"))
             return None
         for x in () if aliases else (*found, *traced):
             if type(x) is self.kind and x.value is part:  # as a cast to the same dtype returns
                 if call.several:
-                    call.outs.append(Value("unused"))
+                    call.add(Value("unused"))
                 return x
         backend = backend_of[type(part)]
         if backend is not self.backend:
@@ -382,13 +379,12 @@ class Recorder:
             elif source is not None:
                 var.base, var.memory = source.var, source.var.memory
             else:
-                var.memory = Memory(call)
+                var.memory = Memory(is_own=True)
             if self.several_devices:
                 self.used_devices.add(backend.device(part))
         if is_constant:
             var.constant = part
-        var.call = call
-        call.outs.append(var)
+        call.add(var)
         return self._traced(part, var)
 
     def _shown(self, part, found):
@@ -474,9 +470,8 @@ class Recorder:
         if results:
             return [self._part(call, x, (), (), False) for x in result]
         if result is not None:
-            result.var = var = Value("token")
-            var.call = call
-            call.outs.append(var)
+            result.var = Value("token")
+            call.add(result.var)
         return result
 
     @_unwatched

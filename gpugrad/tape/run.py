@@ -364,7 +364,7 @@ class Program(Steps):
         if x is None or x.kind != "array":
             return at
         fixed, storage = self.static(x), self.plan.storage(x)
-        may_be_operand = x.memory.is_own and x.root().call.declared.aliases
+        may_be_operand = x.memory.is_own and x.root().is_alias
         is_planned = storage is not None and storage.kind == "planned"
         if x.constant is None and not is_planned and not may_be_operand:
             return at

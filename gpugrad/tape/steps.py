@@ -163,8 +163,7 @@ class Steps:
         if x.kind == "number":
             return self._weak_array(x, call)
         if x not in self._stand_ins:
-            aliases = x.call is not None and x.call.declared.aliases
-            if x.kind not in ("array", "scalar") or x.strides is None or aliases:
+            if x.kind not in ("array", "scalar") or x.strides is None or x.is_alias:
                 return None  # the strides of its array depend on values
             self._stand_ins[x] = self.binder.stand_in(x.shape, x.dtype, x.strides)
         slots[id(self._stand_ins[x])] = self._stand_ins[x], self.slot(x)

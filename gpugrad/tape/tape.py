@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import ref
 
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -20,17 +21,15 @@ from .cells import Cell, Exactly, is_compared, same
 class Memory:
     """The memory of a value and of its views.
 
-    maker: the `Call` that allocates it, or None if it is there before the first call.
     is_own: whether a call of the tape allocates it.
     is_written: whether a call overwrites a part of it.
     """
 
-    __slots__ = ("is_own", "is_written", "maker")
+    __slots__ = ("is_own", "is_written")
 
-    def __init__(self, maker=None):
-        self.is_own = maker is not None
+    def __init__(self, is_own=False):
+        self.is_own = is_own
         self.is_written = False
-        self.maker = maker
 
 
 class Value:
@@ -43,14 +42,16 @@ class Value:
         not tell them. The dtype of a random key is "key".
     source: the `Input` in which each run finds the value, or None.
     constant: the value itself if it is the same in all runs, else None.
-    call: the `Call` that computes it, or None.
+    call: the `Call` that computes it, or None. Only the tape keeps the call alive, so that no cycle
+        of references keeps the arrays of a function that is dropped.
     base: for a view, the value whose memory it shows.
+    is_alias: whether it may be an operand of its call or a view of one, depending on values.
     memory: the `Memory` of an array.
     """
 
     __slots__ = (
-        "kind", "shape", "dtype", "strides", "nbytes", "source", "constant", "call", "base",
-        "memory",
+        "kind", "shape", "dtype", "strides", "nbytes", "source", "constant", "base", "memory",
+        "is_alias", "_call",
     )  # fmt: skip
 
     def __init__(self, kind, value=None, nbytes=0):
@@ -59,11 +60,16 @@ class Value:
         self.dtype = getattr(value, "dtype", None)
         self.strides = getattr(value, "strides", None)
         self.nbytes = nbytes
-        self.source = self.constant = self.call = self.base = self.memory = None
+        self.source = self.constant = self.base = self.memory = self._call = None
+        self.is_alias = False
 
     @property
     def size(self):
         return math.prod(self.shape)
+
+    @property
+    def call(self):
+        return self._call and self._call()
 
     def root(self):
         """The value that a view was made of, through all views between; itself if it is no view."""
@@ -125,6 +131,12 @@ class Call:
     def may_fail(self):
         """Whether the values of its operands may make it raise an error."""
         return self.declared.holds("fails", self.args, self.kwargs)
+
+    def add(self, out):
+        """Make a value the next result of the call."""
+        out._call = ref(self)
+        out.is_alias = self.declared.aliases
+        self.outs.append(out)
 
     def operands(self):
         """The values among the arguments."""
@@ -213,11 +225,10 @@ def living(calls, outputs):
 
     def need(values):
         for x in values:
-            if x not in needed:
+            while x is not None and x not in needed:
                 needed.add(x)
                 memories.add(x.memory)
-                if x.base is not None:
-                    need((x.base,))
+                x = x.base
 
     need(outputs)
     for call in reversed(calls):
@@ -313,7 +324,7 @@ class Tape:
         if self.signature != other.signature or self.same_counts != other.same_counts:
             return False
         one, two = [([c.outs for c in x.prologue], x.conditions) for x in (self, other)]
-        return _comparison(self, other)(one, two)
+        return _Comparison(self, other).agree(one, two)
 
     def finish(self):
         """Drop needless calls, and find out what a program needs; may raise Unsupported."""
@@ -423,34 +434,36 @@ def signature_of(leaves, state, raw, backend):
     return given, kept, shared, thread.recording
 
 
-def _comparison(one, other):
-    """A function that compares what stands at the same place in two recordings.
+class _Comparison:
+    """Compares what stands at the same place in two recordings.
 
     Two values that calls compute agree if they first stand at the same place, and always together.
     """
-    partner = {}
 
-    def agree(x, y):
-        kind = type(x)
+    def __init__(self, one, other):
+        self._arguments = one.argument_of, other.argument_of
+        self._partner = {}
+
+    def agree(self, x, y):
+        kind, partner = type(x), self._partner
         if kind is not type(y):
             return False
         if kind is Value:
             if x in partner or y in partner:
                 return partner.get(x) is y and partner.get(y) is x
             partner[x], partner[y] = y, x
-            return x.shape == y.shape and x.dtype == y.dtype and agree(_origin(x), _origin(y))
+            return x.shape == y.shape and x.dtype == y.dtype and self.agree(_origin(x), _origin(y))
         if kind in NESTED or kind is Input:
             x, y = [*_items(x)], [*_items(y)]
-            return len(x) == len(y) and all(map(agree, x, y))
+            return len(x) == len(y) and all(map(self.agree, x, y))
         if isinstance(x, Tensor):
-            return one.argument_of.get(id(x), id(x)) == other.argument_of.get(id(y), id(y))
+            first, second = self._arguments
+            return first.get(id(x), id(x)) == second.get(id(y), id(y))
         if kind is Cell:
             return x.container is y.container and x.kind == y.kind and x.key == y.key
         if x is y or callable(x):
             return x is y or name_of(x) == name_of(y)
         return same(x, y) if is_compared(kind) or hasattr(x, "shape") else x == y
-
-    return agree
 
 
 def _origin(x):
@@ -472,7 +485,7 @@ def _parts(tape):
 
 def first_difference(one, other):
     """The first difference between two recordings of a function, as a text; None if they agree."""
-    agree = _comparison(one, other)
+    agree = _Comparison(one, other).agree
     for (a, x), (b, y) in zip(_parts(one), _parts(other), strict=False):
         if a != b:
             return f"{a} in one and {b} in the other"

@@ -67,9 +67,9 @@ def asarray(x):
     return cupy.asarray(np.asarray(x))
 
 
-def value_of(array, call=None):
+def value_of(array, is_own=False):
     found = Value("array", array, array.nbytes)
-    found.call, found.memory = call, Memory(call)
+    found.memory = Memory(is_own)
     return found
 
 
@@ -77,7 +77,7 @@ def noted(function, args, values):
     """A call as it is on a tape, and its result."""
     result = function(*args)
     call = Call(function, tuple([values.get(id(x), x) for x in args]), {})
-    call.outs = [value_of(result, call)]
+    call.add(value_of(result, is_own=True))
     return call, result
 
 

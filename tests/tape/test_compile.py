@@ -35,7 +35,8 @@ import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import nn, optim
 from gpugrad._thread_state import thread
-from gpugrad.tape import plan
+from gpugrad.backends.placing import place
+from gpugrad.tape.plan import Storage
 
 
 @pytest.fixture(autouse=True)
@@ -659,8 +660,8 @@ def test_values_that_live_at_one_time_lie_apart():
             first = numbers.randrange(n)
             size = numbers.choice([4, 64, 100, 4096])
             last = first + numbers.choice([0, 1, 2, n])
-            storages.append(plan.Storage("planned", size, first, last))
-        total = plan.place(storages)
+            storages.append(Storage("planned", size, first, last))
+        total = place(storages, lambda s: (s.nbytes, s.first, s.last))
         placed, needed = [], 0
         for s in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
             size = -(-s.nbytes // 64) * 64
@@ -828,6 +829,41 @@ def test_errors_of_a_program_do_not_keep_its_arguments():
             compiled(x, gg.tensor([0, 9]))
         del x
         assert known() is None
+    finally:
+        gc.enable()
+
+
+def dropped(has_graph):
+    """Weak references to what a compiled function kept alive, which has run and is dropped."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(), nn.Linear(4, 2))
+    optimizer = optim.Adam(model.parameters())
+
+    @gg.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        if not has_graph:
+            loss.backward()
+            optimizer.step()
+        return loss
+
+    for i in range(6):
+        loss = step(normal(5, 3, seed=i))
+        if has_graph:
+            loss.backward()
+    assert is_replayed(step)
+    programs = [*step._programs]
+    if has_graph:
+        programs += programs[0].tape.graph.sweeps.programs.values()
+    return [weakref.ref(x) for x in (model[0].weight, *programs)]
+
+
+@pytest.mark.parametrize("has_graph", [False, True])
+def test_the_state_of_a_function_that_is_dropped_is_freed_at_once(has_graph):
+    gc.collect()
+    gc.disable()
+    try:
+        assert not any(x() for x in dropped(has_graph))
     finally:
         gc.enable()
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..declarations import SUBTRACT
 from ..numpy.threads import description
+from ..placing import place
 from .base import zero
 from .calls import TYPES
 from .loops import merged
@@ -46,19 +47,9 @@ class Source:
     def _place_private(self):
         """Place values that several loops use in the kernel's own memory."""
         accesses = [x for loop in self.loops for row in loop.rows for x in row]
-        shared = {x.root for x in accesses if len(x.root.loops) > 1 or not x.is_pointwise}
-        self.kept = {root for root in shared if root.kind == "private"}
-        self.nbytes, taken = 0, []
-        for root in sorted(self.kept, key=lambda r: (min(r.loops), r.start)):
-            size = -(-(root.stop - root.start) // 64) * 64
-            first, last, offset = min(root.loops), max(root.loops), 0
-            for start, end in sorted([t[2:] for t in taken if t[0] <= last and first <= t[1]]):
-                if start - offset >= size:
-                    break
-                offset = max(offset, end)
-            taken.append((first, last, offset, offset + size))
-            root.offset = offset
-            self.nbytes = max(self.nbytes, offset + size)
+        shared = [x.root for x in accesses if len(x.root.loops) > 1 or not x.is_pointwise]
+        self.kept = dict.fromkeys([root for root in shared if root.kind == "private"])
+        self.nbytes = place(self.kept, lambda r: (r.stop - r.start, min(r.loops), max(r.loops)))
 
     def place(self, x):
         """The C text for something in the table, to which it is added if it is not there."""
