@@ -18,9 +18,8 @@ CONSTANTS = {
     "B": np.array([0.4, 1.5, 0.2]),
 }
 
-# The first release of NumPy that knows a call, or the first that no longer does.
+# The first release of NumPy that knows a call.
 SINCE = {"np.pad(x, {-1: (1, 2)})": "2.4.0", "np.trim_zeros(x * 0)": "2.2.0"}
-UNTIL = {"np.cross(x[:, :2], A[:, :2])": "2.5.0", "np.cross(x[:, :2], A)": "2.5.0"}
 
 # Lists of Tensors are no arrays to NumPy itself, which takes them to be numbers.
 ONLY_OURS = """
@@ -58,8 +57,8 @@ np.correlate(x[0, :2], x[1, :], mode="valid"); np.count_nonzero(x > 0.3, axis=1)
 np.cov(x, rowvar=False, bias=True); np.cov(x[0, :], x[1, :])
 np.cov(x, ddof=0, aweights=[1.0, 2.0, 0.5]); np.cov(x, fweights=[1, 2, 3])
 np.cov(x, fweights=[1, 2, 3], aweights=[1.0, 2.0, 0.5]); np.cross(x[0, :], x[1, :])
-np.cross(x, A, axis=1); np.cross(x[:, :2], A[:, :2]); np.cross(x.T, A.T, axisa=0, axisb=0, axisc=0)
-np.cross(x[:, :2], A); np.cumprod(x, axis=1); np.cumprod(x); np.cumsum(x, 0); np.cumsum(x)
+np.cross(x, A, axis=1); np.cross(x.T, A.T, axisa=0, axisb=0, axisc=0)
+np.cumprod(x, axis=1); np.cumprod(x); np.cumsum(x, 0); np.cumsum(x)
 np.cumulative_prod(x, axis=1, include_initial=True); np.cumulative_sum(x, axis=0)
 np.delete(x, 1, axis=1); np.delete(x, [0, -1]); np.delete(x, slice(0, 2), 1); np.diag(x)
 np.diag(x[0, :], 2); np.diag(x[0, :], k=-1); np.diagflat(x, 1); np.diagonal(x)

@@ -95,17 +95,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
         axisa = axisb = axisc = axis
     a, b = tensors(a, b)
     a, b = gg.moveaxis(a, axisa, -1), gg.moveaxis(b, axisb, -1)
-    planar = a.shape[-1] == b.shape[-1] == 2
-    a, b = _in_space(a), _in_space(b)
-    product = linalg.cross(a, b)
-    return product[..., 2] if planar else gg.moveaxis(product, -1, axisc)
-
-
-def _in_space(x):
-    """Vectors of three elements; a vector of two gets a third element, 0."""
-    if x.shape[-1] not in (2, 3):
-        raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
-    return gg.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 1)]) if x.shape[-1] == 2 else x
+    return gg.moveaxis(linalg.cross(a, b), -1, axisc)
 
 
 @of_numpy("linalg.vector_norm")

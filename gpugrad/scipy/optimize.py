@@ -58,11 +58,11 @@ def minimize(
     args = args if isinstance(args, tuple) else (args,)
     problem = _Problem(start, args)
     name = method.lower() if isinstance(method, str) else None
+    objective = fun
     if jac is None and name not in _WITHOUT_GRADIENT:
-        objective, jac = problem.value_and_gradient(fun), True
-    else:
-        objective = problem.number(fun, has_gradient=jac is True)
-        jac = problem.array(jac) if callable(jac) else jac
+        objective, jac = value_and_grad(fun), True
+    objective = problem.number(objective, has_gradient=jac is True)
+    jac = problem.array(jac) if callable(jac) else jac
     if hess is None and hessp is None and name in _WITH_PRODUCTS:
         product = hvp(lambda x: fun(x, *args))
         hessp = problem.product(lambda x, v, *args: product(x, v))
@@ -96,16 +96,7 @@ class _Problem:
         x = values(x.detach()) if isinstance(x, Tensor) else x
         return x.reshape(-1).astype(float)
 
-    def value_and_gradient(self, fun):
-        both = value_and_grad(fun)
-
-        def call(x):
-            value, gradient = both(self.tensor(x), *self.args)
-            return value.item(), self.flat(gradient)
-
-        return call
-
-    def number(self, fun, has_gradient=False):
+    def number(self, fun, has_gradient):
         def call(x):
             value = fun(self.tensor(x), *self.args)
             if has_gradient:
@@ -122,18 +113,15 @@ class _Problem:
         return lambda x, v: self.flat(hessp(self.tensor(x), self.tensor(v), *self.args))
 
     def constraints(self, constraints):
-        """Constraints in dicts, with functions of arrays."""
-        if isinstance(constraints, dict):
-            return self._constraint(constraints)
+        """Constraints, of which those in dicts get functions of arrays."""
         if isinstance(constraints, (list, tuple)):
-            return [self._constraint(c) if isinstance(c, dict) else c for c in constraints]
-        return constraints
-
-    def _constraint(self, constraint):
-        function, args = constraint["fun"], tuple(constraint.get("args", ()))
-        slope, shape = constraint.get("jac") or jacobian(function), (-1, self.start.size)
+            return [self.constraints(c) for c in constraints]
+        if not isinstance(constraints, dict):
+            return constraints
+        function, args = constraints["fun"], tuple(constraints.get("args", ()))
+        slope, shape = constraints.get("jac") or jacobian(function), (-1, self.start.size)
         return {
-            "type": constraint["type"],
+            "type": constraints["type"],
             "fun": lambda x: self.flat(function(self.tensor(x), *args)),
             "jac": lambda x: self.flat(slope(self.tensor(x), *args)).reshape(shape),
         }

@@ -15,7 +15,6 @@ from numpy_calls import (
     CONSTANTS,
     ONLY_OURS,
     SINCE,
-    UNTIL,
     A,
     evaluate,
     function_of,
@@ -38,7 +37,7 @@ VERSION = np.lib.NumpyVersion(np.__version__)
 
 
 def in_this_numpy(line):
-    if VERSION < SINCE.get(line, "0.0.0") or VERSION >= UNTIL.get(line, "99.0.0"):
+    if VERSION < SINCE.get(line, "0.0.0"):
         return False
     return is_in_numpy(function_of(line))
 
