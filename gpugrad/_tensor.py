@@ -17,6 +17,7 @@ from .autograd.graph import Leaf, Node, watched
 from .autograd.hooks import Handle, attach
 from .autograd.mode import is_grad_enabled
 from .backends import adopt, backend_of
+from .backends.numpy import backend as host
 
 if TYPE_CHECKING:
     from ._tensor_methods import TensorMethods
@@ -269,8 +270,8 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         self._check_leaving("numpy.asarray")
-        backend = backend_of[type(self.array)]
-        return backend.host_array(self.array, dtype, copy)
+        values = backend_of[type(self.array)].to_numpy(self.array)
+        return host.asarray(values, dtype=dtype, copy=copy)
 
     def __dlpack__(
         self,
@@ -320,11 +321,11 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         if self.size != 1:
             raise ValueError(f"item: the tensor has {self.size} elements, not 1; use tolist()")
         backend = backend_of[type(self.array)]
-        return backend.to_list(backend.xp.reshape(self.array, ()))
+        return backend.to_numpy(backend.xp.reshape(self.array, ())).item()
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
-        return backend_of[type(self.array)].to_list(self.array)
+        return backend_of[type(self.array)].to_numpy(self.array).tolist()
 
     def _number(self, how):
         # Other libraries convert tensors in this way, and do not know of the graph. A program that
@@ -361,7 +362,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
 
     def __repr__(self) -> str:
         backend = backend_of[type(self.array)]
-        text = backend.format(self.array, prefix="tensor(")
+        text = host.format(backend.to_numpy(self.array), prefix="tensor(")
         dtype = str(self.dtype).split(".")[-1]  # without the library's name, as in torch.float32
         if self.device != "cpu":
             text += f", device='{self.device}'"

@@ -11,7 +11,7 @@ from .declarations import declare, has_array
 from .dtypes import is_bfloat16, number_dtype
 from .einsum import einsum
 from .linalg import extended_linalg
-from .registry import backend_for_device, device_library, transfer
+from .registry import device_library, transfer
 from .special import LazyFunctions
 from .windows import functions as functions_of_windows
 
@@ -160,19 +160,6 @@ class Backend:
     def zeros(self, shape, dtype, like):
         """Zeros on the device of the array ``like``."""
         return self.create("zeros", shape, dtype=dtype, like=like)
-
-    def host_array(self, array, dtype, copy):
-        """The result of ``__array__``."""
-        host = backend_for_device("cpu")
-        return host.asarray(self.to_numpy(array), dtype=dtype, copy=copy)
-
-    def to_list(self, array):
-        """The elements as Python numbers, nested by axis."""
-        return self.to_numpy(array).tolist()
-
-    def format(self, array, prefix):
-        """The values as text, for a repr."""
-        return backend_for_device("cpu").format(self.to_numpy(array), prefix)
 
     def special(self, name):
         """The function ``name`` of ``xp.special``, which calls this once for each name."""

@@ -48,9 +48,6 @@ class Torch(GenericBackend):
     def buffer_size(self, array):
         return array.untyped_storage().nbytes()
 
-    def nbytes(self, array):
-        return array.nbytes
-
     def solve_triangular(self, a, b, *, lower, unit_diagonal):
         return self.standard.linalg.solve_triangular(
             a, b, upper=not lower, unitriangular=unit_diagonal

@@ -146,7 +146,7 @@ class _Details:
         """The values of a small array as lines of text; no lines for anything else."""
         if type(array) not in namespace_of or not 0 < math.prod(array.shape) <= self.most:
             return []
-        values = backend_of[type(array)].to_list(array)
+        values = backend_of[type(array)].to_numpy(array).tolist()
         if len(array.shape) < 2:
             return [_short(values)]
         return f"[{',|'.join(map(_short, values))}]".split("|")

@@ -19,7 +19,6 @@ typedef struct {
     } operands[OPERANDS];
     double scale, rate; // the latter of weights that dropout keeps
     double lowest;      // what is taken for the largest score where all are less
-    int64_t first;      // the piece that gg_run calls 0
     _Atomic int64_t errors;
 } Attention;
 
@@ -155,7 +154,6 @@ static void NAME(attend)(Attention *a, int64_t matrix, int64_t first, T *memory,
 // A piece is a block, or all blocks of a matrix, which add to the same cotangents.
 static void NAME(attend_piece)(void *context, int64_t piece) {
     Attention *a = context;
-    piece += a->first;
     const int64_t blocks = (a->n + a->in_block - 1) / a->in_block;
     const int64_t longest = a->in_block > a->m ? a->in_block : a->m;
     const int64_t most = longest * (a->d > a->e ? a->d : a->e);
@@ -175,11 +173,11 @@ static void NAME(attend_piece)(void *context, int64_t piece) {
 // as for gg_rows. Returns the errors of floating-point operations.
 int64_t NAME(gg_attention)(const int64_t *numbers, double scale, double rate, double lowest,
                            int64_t first, int64_t pieces, int64_t number) {
-    Attention a = {.scale = scale, .rate = rate, .lowest = lowest, .first = first};
+    Attention a = {.scale = scale, .rate = rate, .lowest = lowest};
     memcpy(&a, numbers, offsetof(Attention, scale));
     for (int i = 0; i < OPERANDS; i++)
         if (a.operands[i].data) a.operands[i].data = *(char **)a.operands[i].data;
-    run_by(number, NAME(attend_piece), &a, pieces);
+    run_by(number, NAME(attend_piece), &a, first, pieces);
     return a.errors;
 }
 

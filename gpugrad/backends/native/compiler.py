@@ -242,14 +242,11 @@ class _Workshop:
     def order(self, build):
         """Have a library compiled after those before; RuntimeError if no thread can be started."""
         with self.lock:
-            self.orders.append(build)
             if self.thread is None or not self.thread.is_alive():
-                self.thread = Thread(target=self._work, name="gpugrad compiler", daemon=True)
-                try:
-                    self.thread.start()
-                except RuntimeError:
-                    self.orders.remove(build)
-                    raise
+                thread = Thread(target=self._work, name="gpugrad compiler", daemon=True)
+                thread.start()  # it waits for the lock
+                self.thread = thread
+            self.orders.append(build)
 
     def _work(self):
         while True:

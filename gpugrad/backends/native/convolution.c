@@ -11,7 +11,6 @@ typedef struct {
     int64_t images, groups, channels, filters, are_elements, images_in_block, rows, blocks_in_sum;
     Windows windows;
     void *x, *weight, *bias, *out; // of the gradient, g is in the place of the weight
-    int64_t first;                 // the piece that gg_run calls 0
     _Atomic int64_t errors;
 } Convolution;
 
@@ -76,7 +75,6 @@ static void NAME(sum_images)(const Convolution *c, const NAME(Place) *p, int64_t
 // A piece is a block of rows of an image, or a sum over `blocks_in_sum` blocks.
 static void NAME(convolve_piece)(void *context, int64_t piece) {
     Convolution *c = context;
-    piece += c->first;
     const int64_t *counts = c->windows.counts, parts = parts_of(counts[0], c->rows);
     NAME(Place) p = {.depth = c->channels * c->windows.size[0] * c->windows.size[1],
                      .all = counts[0] * counts[1]};
@@ -111,10 +109,9 @@ static void NAME(convolve_piece)(void *context, int64_t piece) {
 int64_t NAME(gg_convolve)(const int64_t *numbers, void *const *x, void *const *weight,
                           void *const *bias, void *const *out, int64_t first, int64_t pieces,
                           int64_t number) {
-    Convolution c = {.x = *x, .weight = *weight, .bias = bias ? *bias : NULL, .out = *out,
-                     .first = first};
+    Convolution c = {.x = *x, .weight = *weight, .bias = bias ? *bias : NULL, .out = *out};
     memcpy(&c, numbers, offsetof(Convolution, x));
-    run_by(number, NAME(convolve_piece), &c, pieces);
+    run_by(number, NAME(convolve_piece), &c, first, pieces);
     return c.errors;
 }
 

@@ -170,17 +170,22 @@ static void start(int number) {
     pthread_attr_destroy(&attributes);
 }
 
-// is_long: whether to wake threads that sleep at once; else the time of the first piece decides.
-static void run(gg_work *work, void *context, int64_t pieces, int is_long) {
+static void run_alone(gg_work *work, void *context, int64_t first, int64_t pieces) {
+    for (int64_t i = first; i < first + pieces; i++) work(context, i);
+}
+
+// Pieces from `first` on. is_long: whether to wake threads that sleep at once; else the time of the
+// first of the pieces decides.
+static void run(gg_work *work, void *context, int64_t first, int64_t pieces, int is_long) {
     if (pieces < 2 || !pool.helpers || pthread_mutex_trylock(&pool.owner)) {
-        for (int64_t i = 0; i < pieces; i++) work(context, i);
+        run_alone(work, context, first, pieces);
         return;
     }
     int useful = pieces - 1 < pool.helpers ? (int)(pieces - 1) : pool.helpers;
     if (pool.started < useful) start(useful);
     pool.work = work, pool.context = context;
     pool.processor = sched_getcpu();
-    pool.todo = pieces;
+    pool.todo = (first << 32) + pieces;
     if (pool.sleeping) {
         const int64_t start = now(), left = is_long ? 0 : take_piece(1);
         if ((is_long || left * (now() - start) > WORTH) && start > pool.rest) {
@@ -201,9 +206,19 @@ static void run(gg_work *work, void *context, int64_t pieces, int is_long) {
     pthread_mutex_unlock(&pool.owner);
 }
 
-void gg_run(gg_work *work, void *context, int64_t pieces) { run(work, context, pieces, 1); }
+void gg_run(gg_work *work, void *context, int64_t pieces) { run(work, context, 0, pieces, 1); }
 
-void gg_run_short(gg_work *work, void *context, int64_t pieces) { run(work, context, pieces, 0); }
+void gg_run_short(gg_work *work, void *context, int64_t pieces) {
+    run(work, context, 0, pieces, 0);
+}
+
+// By this number of threads, which with 1 is the calling one.
+static void run_by(int64_t number, gg_work *work, void *context, int64_t first, int64_t pieces) {
+    if (number > 1)
+        run(work, context, first, pieces, 1);
+    else
+        run_alone(work, context, first, pieces);
+}
 
 void gg_threads(int64_t number) {
     pthread_mutex_lock(&pool.owner);
@@ -250,7 +265,6 @@ typedef struct {
     int64_t number;
     char *x[3];                 // both operands and the result
     int64_t axis, width, count; // of the pieces: parts of the first leading axis, rows or columns
-    int64_t first;              // the piece that gg_run calls 0
     _Atomic int64_t errors;
 } Product;
 
@@ -297,7 +311,7 @@ static void multiply(void *context, int64_t i) {
     char *x[3] = {p->x[0], p->x[1], p->x[2]};
     if (p->count > 1) {
         const int64_t steps[3][3] = {{d[12], d[13], d[14]}, {d[5], 0, d[9]}, {0, d[8], d[10]}};
-        const int64_t start = (p->first + i) * p->width;
+        const int64_t start = i * p->width;
         intptr_t *length = lengths + (const int[]){0, 1, 3}[p->axis];
         *length = *length - start < p->width ? *length - start : p->width;
         for (int k = 0; k < 3; k++) x[k] += start * steps[p->axis][k];
@@ -341,7 +355,7 @@ static int64_t divide(Product *p) {
 int64_t gg_matmul(int64_t number, const int64_t *d, const void *x1, const void *x2, void *out) {
     Product p = {.d = d, .number = number, .x = {(char *)x1, (char *)x2, out}};
     const int64_t work = divide(&p);
-    run(multiply, &p, p.count, work > LONG);
+    run(multiply, &p, 0, p.count, work > LONG);
     return p.errors;
 }
 
@@ -400,12 +414,12 @@ int64_t gg_product(int64_t number, char *object1, char *object2, char *object, i
             *length = x->lengths[last - 1 + i];
         }
     }
-    Product p = {.d = d, .number = number, .x = {x1->data, x2->data, out->data}, .first = piece};
+    Product p = {.d = d, .number = number, .x = {x1->data, x2->data, out->data}};
     const int64_t work = divide(&p);
     if (p.count < 2 || overlap(out, x1, SIZES[d[0]]) || overlap(out, x2, SIZES[d[0]])) return -1;
     const int64_t left = p.count - piece;
     const int64_t pieces = work / number > 1 << 30 ? least_of(number, left) : left;
-    run(multiply, &p, pieces, work > LONG);
+    run(multiply, &p, piece, pieces, work > LONG);
     piece += pieces;
     return p.errors + 16 * (piece < p.count ? piece : 0);
 }

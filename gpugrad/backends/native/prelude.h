@@ -23,14 +23,6 @@ void gg_set_loop(int64_t is_double, int64_t number, void *function, void *data) 
 
 void gg_set_zero(double value) { zero = value; }
 
-// gg_run by this number of threads, which with 1 is the calling one.
-static inline void run_by(int64_t number, gg_work *work, void *context, int64_t pieces) {
-    if (number > 1)
-        gg_run(work, context, pieces);
-    else
-        for (int64_t i = 0; i < pieces; i++) work(context, i);
-}
-
 enum { ARRAYS = 5 };
 // More than `float_errors` finds. Compilers exchange operands, so a nan's sign is not NumPy's.
 enum { NO_MEMORY = 16, NAN_AS_SUM = 32 };

@@ -283,8 +283,8 @@ KERNEL(log_softmax_vjp) {
     }
 }
 
-// a: logits, labels (items) as int64, losses (items), to_logits, the cotangents of the losses, which
-// are m elements apart; losses or to_logits may be absent. n: the label that does not count.
+// a: logits, labels (items) as int64, losses (items), to_logits, the cotangents of the losses,
+// which are m elements apart; losses or to_logits may be absent. n: the label that does not count.
 KERNEL(cross_entropy) {
     JOB;
     T *losses = job->a[2], *to_logits = job->a[3];

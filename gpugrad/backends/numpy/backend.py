@@ -94,6 +94,7 @@ class NumPy(Backend):
         return array
 
     def format(self, array, prefix):
+        """The values as text, for a repr."""
         if is_bfloat16(array.dtype):  # NumPy would print its 1.0 as 1
             array = array.astype(float32)
         # Shorter than NumPy's own default, unless the program has chosen another.

@@ -51,11 +51,9 @@ class Noted(np.ndarray):
         view.plain, view.calls = array, self.calls
         return view
 
-    def note(self, function, *args, **kwargs):
+    def note(self, function, *args):
         """Note a call of a function that fills one of its arguments or only checks them."""
-        args = [_plain(x) for x in args]
-        kwargs = {name: _plain(x) for name, x in kwargs.items()}
-        self.calls.append(partial(function, *args, **kwargs))
+        self.calls.append(partial(function, *[_plain(x) for x in args]))
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
         out = out[0] if out is not None else None
@@ -77,8 +75,8 @@ class Noted(np.ndarray):
     def __array_function__(self, function, types, args, kwargs):
         if function is np.empty_like:
             return self.noted(np.empty_like(_plain(args[0]), *args[1:], **kwargs))
-        if function is np.copyto:
-            self.note(function, *args, **kwargs)
+        if function is np.copyto and not kwargs:
+            self.note(function, *args)
             return args[-1]
         raise CannotNote
 
