@@ -209,11 +209,23 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
 
         It stays in the graph when this object is gone.
         """
-        return labels.of(self)
+        if id(self) in _labels:
+            return _labels[id(self)][1]
+        watch = getattr(self.node, "watch", None)
+        return watch and watch.label
 
     @label.setter
     def label(self, label: str | None) -> None:
-        labels.set(self, label)
+        if not isinstance(label, str | None):
+            raise TypeError(f"label: must be a str or None, not a {type(label).__name__}")
+        key, forget = id(self), _labels.pop
+        if label is None:
+            forget(key, None)
+        else:
+            _labels[key] = ref(self, lambda _: forget(key, None)), label
+        node = self.node
+        if node is not None and (label is not None or node.watch is not None):
+            watched(node).label = label
 
     def backward(
         self,
@@ -420,41 +432,16 @@ def _rebuild(kind, array, requires_grad, label=None):
     return tensor
 
 
-class _Labels:
-    """The labels of living tensors, by identity, since ``==`` of tensors is elementwise.
-
-    The labels of recorded tensors are in the graph too. A slot would make every tensor larger.
-    """
-
-    def __init__(self):
-        self.entries = {}  # id -> a weak reference to the tensor, and its label
-
-    def of(self, tensor):
-        if id(tensor) in self.entries:
-            return self.entries[id(tensor)][1]
-        watch = getattr(tensor.node, "watch", None)
-        return watch and watch.label
-
-    def set(self, tensor, label):
-        if not isinstance(label, str | None):
-            raise TypeError(f"label: must be a str or None, not a {type(label).__name__}")
-        key = id(tensor)
-        if label is None:
-            self.entries.pop(key, None)
-        else:
-            forget = self.entries.pop
-            self.entries[key] = ref(tensor, lambda _: forget(key, None)), label
-        node = tensor.node
-        if node is not None and (label is not None or node.watch is not None):
-            watched(node).label = label
-
-    def living(self):
-        """The labelled tensors that are still there, with their labels."""
-        entries = [(tensor(), label) for tensor, label in list(self.entries.values())]
-        return [(tensor, label) for tensor, label in entries if tensor is not None]
+# The labels of living tensors: from id, since ``==`` of tensors is elementwise, to a weak reference
+# to the tensor and its label. The labels of recorded tensors are in the graph too. A slot would
+# make every tensor larger.
+_labels: dict[int, tuple[Any, str]] = {}
 
 
-labels = _Labels()
+def labelled():
+    """The labelled tensors that are still there, with their labels."""
+    entries = [(tensor(), label) for tensor, label in list(_labels.values())]
+    return [(tensor, label) for tensor, label in entries if tensor is not None]
 
 
 def is_recorded(x):

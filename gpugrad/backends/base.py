@@ -113,9 +113,7 @@ class Backend:
         if hasattr(xp, "repeat"):
             declare(xp.repeat, values_shape=has_array(1))
         if hasattr(xp, "linalg"):
-            half = getattr(xp, "float16", None)
-            half = None if half is None else self.dtype(half)
-            xp.linalg = extended_linalg(xp.linalg, xp, half, self.solve_triangular)
+            xp.linalg = extended_linalg(self)
 
     def __reduce__(self):
         # Copies and pickles of objects that have a backend share the only instance.

@@ -18,18 +18,16 @@ _FALLIBLE = (
 ).split()
 
 
-def extended_linalg(own, xp, half, solve_triangular):
-    """A copy of a library's ``linalg`` that has `cofactor` and computes float16 in float32.
-
-    half: the library's float16; None if it has none.
-    solve_triangular: the function of that name.
-    """
+def extended_linalg(backend):
+    """A copy of a library's ``linalg`` that has two more functions and float16, in float32."""
+    xp, own = backend.xp, backend.xp.linalg
     linalg = ModuleType(f"{xp.__name__}.linalg")
     vars(linalg).update({n: getattr(own, n) for n in dir(own) if not n.startswith("_")})
     if not hasattr(linalg, "cofactor"):
         linalg.cofactor = partial(cofactor, xp)
-    linalg.solve_triangular = solve_triangular
-    if half is not None:
+    linalg.solve_triangular = backend.solve_triangular
+    if hasattr(xp, "float16"):
+        half = backend.dtype(xp.float16)
         for name in _COMPUTED_IN_FLOAT32:
             setattr(linalg, name, _in_float32(xp, half, getattr(linalg, name)))
     for name in _FALLIBLE:

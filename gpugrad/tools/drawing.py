@@ -9,7 +9,7 @@ from weakref import ref
 
 from .._arguments import one_of, whole
 from .._batched import physical
-from .._tensor import Tensor, labels
+from .._tensor import Tensor, labelled
 from ..autograd.graph import Leaf
 from ..backends import backend_of, namespace_of
 
@@ -128,7 +128,7 @@ class _Details:
                 self.tensor(node, holder.owner())
             if watch is not None and watch.label is not None:
                 self.labels[node] = watch.label
-        for x, label in labels.living():
+        for x, label in labelled():
             node = physical(x).node
             if node in drawn:
                 self.labels[node] = label

@@ -11,7 +11,7 @@ import pytest
 
 import gpugrad as gg
 from gpugrad import nn
-from gpugrad._tensor import labels
+from gpugrad._tensor import _labels
 
 
 def leaf(values, label=None, **keywords):
@@ -55,7 +55,7 @@ def test_a_label_is_set_and_removed():
 
 def test_a_label_belongs_to_the_object_not_to_equal_ones():
     gc.collect()
-    before = len(labels.entries)
+    before = len(_labels)
     x, y = gg.ones(2), gg.ones(2)
     x.label = "x"
     y.label = "another"
@@ -63,7 +63,7 @@ def test_a_label_belongs_to_the_object_not_to_equal_ones():
     assert (x.label, y.label, x.detach().label) == ("x", "y", None)
     del x, y
     assert all(gg.ones(2).label is None for _ in range(100))
-    assert len(labels.entries) == before
+    assert len(_labels) == before
 
 
 def test_a_label_stays_with_a_tensor_that_is_changed_and_with_copies():

@@ -177,12 +177,12 @@ def _by_copy(out, function, *args):
 
 
 def _select(condition, x1, x2, out):
-    arrays = [x for x in (x1, x2) if isinstance(x, np.ndarray)]
-    given = [x.dtype if isinstance(x, np.ndarray) else x for x in (x1, x2)]
-    if not arrays or not isinstance(condition, np.ndarray) or condition.dtype.char != "?":
+    if not any(isinstance(x, np.ndarray) for x in (x1, x2)):
         raise _Cannot
-    dtype = np.result_type(*given)
-    x1, x2 = (x if isinstance(x, np.ndarray) else np.array(x, dtype) for x in (x1, x2))
+    if not isinstance(condition, np.ndarray) or condition.dtype.char != "?":
+        raise _Cannot
+    dtype = np.result_type(x1, x2)
+    x1, x2 = noting.as_arrays((x1, x2), (dtype, dtype))
     for x in (x1, x2):
         _check_conversion(x.dtype, dtype)
     _check_conversion(dtype, out.dtype)

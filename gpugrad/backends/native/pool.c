@@ -231,14 +231,12 @@ void gg_threads(int64_t number) {
 }
 
 void gg_after_fork(void) {
-    const int helpers = pool.helpers;
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
     pool.owner = pool.lock = mutex;
     pool.has_work = pool.has_changed = condition;
     pool.started = pool.sleeping = pool.is_waiting = pool.inside = 0;
     pool.todo = 0;
-    pool.helpers = helpers;
 }
 
 static struct {

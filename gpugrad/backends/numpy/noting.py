@@ -98,8 +98,6 @@ class Noted(np.ndarray):
         return out
 
     def clip(self, low, high, out=None):
-        if clip is None:
-            raise CannotNote
         return clip(self, low, high) if out is None else clip(self, low, high, out)
 
     def __getitem__(self, key):
@@ -119,8 +117,7 @@ class Noted(np.ndarray):
     item = tolist = tobytes = sort = partition = fill = put = itemset = dot = _refuse
 
 
-clip = getattr(getattr(np, "_core", None), "umath", None)
-clip = getattr(clip, "clip", None)  # the ufunc that the method calls
+clip = np._core.umath.clip  # type: ignore[attr-defined]  # the ufunc that the method calls
 
 
 def _plain(x):
