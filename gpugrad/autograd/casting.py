@@ -9,6 +9,7 @@ computed with.
 
 from contextlib import contextmanager
 from functools import cache, wraps
+from typing import Any, NamedTuple
 
 from .._thread_state import thread
 from .._typing import F
@@ -22,7 +23,7 @@ _CAST = {*_HALVES, "float32"}  # float64 stays as it is
 _has_region = False  # whether the program has entered one
 
 
-class Region:
+class Region(NamedTuple):
     """The inside of a ``with autocast():``.
 
     dtypes: the dtype for each kind of device, ``"cpu"`` and ``"cuda"``; a kind is missing if
@@ -30,9 +31,8 @@ class Region:
     casts: what leaves have been cast to so far, by the leaves' nodes; None to keep no casts.
     """
 
-    def __init__(self, dtypes, casts):
-        self.dtypes = dtypes
-        self.casts = casts
+    dtypes: dict[str, str]
+    casts: dict[Any, Any] | None
 
     def without_casts(self):
         """The same region before any leaf has been cast."""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate, count
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 from .._thread_state import thread
@@ -150,17 +150,16 @@ class Listener:
         """The pass has raised an error."""
 
 
-class Range:
+class Range(NamedTuple):
     """A range of addresses, ``place``, or None if the library hides it.
 
     last_write: a list with the order number of the last write to it, at first None.
     is_traced: whether `_Writes.place` has made it for a traced array.
     """
 
-    __slots__ = ("is_traced", "last_write", "place")
-
-    def __init__(self, place, last_write, is_traced):
-        self.place, self.last_write, self.is_traced = place, last_write, is_traced
+    place: tuple[int, int] | None
+    last_write: list[Any]
+    is_traced: bool
 
 
 class _Writes:

@@ -314,11 +314,7 @@ class Op:
         """The exception to raise for a call on these values that failed with ``error``."""
         Op.failures += 1
         given = ", ".join(map(describe, values))
-        for kind in _KINDS:
-            if isinstance(error, kind):
-                break
-        else:
-            kind = RuntimeError
+        kind = next((kind for kind in _KINDS if isinstance(error, kind)), RuntimeError)
         if type(error).__init__ is kind.__init__:  # it takes only a message, as LinAlgError does
             kind = type(error)
         text = "; ".join([explain(error, *values), *getattr(error, "__notes__", ())])

@@ -51,9 +51,12 @@ class Plan:
         self.wanted = wanted = [bool(bits >> i & 1) for i in range(n)]
         chosen = [i for i, want in enumerate(wanted) if want]
         self.position = {i: k for k, i in enumerate(chosen)}
+        rule = implementation.rule
         joint = op.joint or (op.variadic and op.rules.get(op.inputs[0]))
         if joint:
             names = kept_names(joint)
+            self.joint = rule("joint" if op.joint else op.inputs[0], joint, names)
+            self.rules = tuple(_pick_cotangent(i) for i in chosen)
         else:
             missing = [op.inputs[i] for i in chosen if op.variadic or op.inputs[i] not in op.rules]
             if missing:
@@ -63,19 +66,13 @@ class Plan:
                 )
             needed = {name: None for i in chosen for name in kept_names(op.rules[op.inputs[i]])}
             names = tuple(needed)
+            self.joint = None
+            self.rules = tuple(rule(op.inputs[i], op.rules[op.inputs[i]], names) for i in chosen)
 
         self.sources = tuple([_source(op, name, wanted) for name in names])
         self.pick = _saved_getter(op, self.sources, len(wanted), wanted)
         self.discards = op.discards
         self.special = bool(joint) or op.discards
-        rule = implementation.rule
-        if joint:
-            target = "joint" if op.joint else op.inputs[0]
-            self.joint = rule(target, joint, names)
-            self.rules = tuple(_pick_cotangent(i) for i in chosen)
-        else:
-            self.joint = None
-            self.rules = tuple(rule(op.inputs[i], op.rules[op.inputs[i]], names) for i in chosen)
         diagonal = op.elementwise and not joint
         self.guarded = self.rules
         if diagonal and names and not op.discards:

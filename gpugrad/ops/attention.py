@@ -93,13 +93,10 @@ class BlockedAttention:
     def matmul(self, x1, x2):
         return self.xp.matmul(x1, x2)
 
-    def elements(self):
-        """How many weights a block has, if it has enough queries."""
-        return _BLOCK if self.query.device == "cpu" else _BLOCK_ON_GPU
-
     def room(self):
         """How many rows of weights a block may have."""
-        return max(self.elements() // self.key.shape[-2], _ROWS)
+        weights = _BLOCK if self.query.device == "cpu" else _BLOCK_ON_GPU
+        return max(weights // self.key.shape[-2], _ROWS)
 
     def run(self, function, items):
         """Call ``function`` with each of the items, which are independent of each other."""
@@ -130,8 +127,8 @@ class BlockedAttention:
             yield block
             row += math.prod([part.stop - part.start for part in (*before, rows)])
 
-    def scores(self, block):
-        """The logarithms of the weights of a block, up to a constant for each query."""
+    def weights(self, block):
+        """The weights of a block before they are divided by their totals, and the totals."""
         xp = self.xp
         x = self.matmul(self.query[block.queries], xp.matrix_transpose(self.key[block.keys]))
         if self.is_causal and block.first == 0:
@@ -140,12 +137,6 @@ class BlockedAttention:
             x[..., block.first :] += self._causal_bias(x[..., block.first :])
         if self.mask is not None:
             x += self._bias(x, self.mask[block.mask])
-        return x
-
-    def weights(self, block):
-        """The weights of a block before they are divided by their totals, and the totals."""
-        xp = self.xp
-        x = self.scores(block)
         most = xp.max(x, axis=-1, keepdims=True)
         if self.mask is not None:  # where all are -inf, the weights are 0 and not nan
             most = xp.maximum(most, xp.finfo(x.dtype).min)
@@ -169,16 +160,6 @@ class BlockedAttention:
             return cast(xp, mask, x.dtype)
         zeros = xp.zeros_like(mask, dtype=x.dtype)
         return xp.where(mask, zeros, -math.inf)
-
-    def slopes(self, products, weights, total):
-        """The cotangent of the scores.
-
-        products: the cotangent of the weights, divided by ``total``.
-        """
-        xp = self.xp
-        products -= xp.expand_dims(xp.vecdot(weights, products, axis=-1), axis=-1) / total
-        products *= weights
-        return products
 
     def kept(self, block, weights):
         """Bools, False for weights of a block that dropout zeroes; None without dropout."""
@@ -240,7 +221,8 @@ class BlockedAttention:
             slopes = self.matmul(g_rows, xp.matrix_transpose(self.value[block.keys]))
             if kept is not None:
                 slopes = xp.where(kept, slopes, 0.0)
-            slopes = self.slopes(slopes, weights, total)
+            slopes -= xp.expand_dims(xp.vecdot(weights, slopes, axis=-1), axis=-1) / total
+            slopes *= weights
             if wanted[0]:
                 to_query[block.queries] = self.matmul(slopes, self.key[block.keys]) * self.scale
             if wanted[1]:

@@ -19,6 +19,7 @@ from ..backends import SCALARS, Shape, adopt, backend_of, describe, is_foreign, 
 from ..backends.dtypes import int64
 from . import elementwise, linalg, manipulation, products, reductions
 from .indexing import getitem, getitem_batched, setitem, setitem_batched
+from .keys import items
 
 OPERATORS = {
     "add": ("+", "add"),
@@ -123,9 +124,7 @@ def _key(key, array):
     """An index into ``array``, with raw arrays in place of tensors, lists and other arrays."""
     if type(key) is tuple:  # a tuple in it is a list of indices, as in NumPy
         return tuple([_key([*k] if type(k) is tuple else k, array) for k in key])
-    if type(key) in (int, slice, bool) or key is None or key is ...:
-        return key
-    if type(key) is BatchedTensor:
+    if type(key) in (int, slice, bool, BatchedTensor) or key is None or key is ...:
         return key
     if isinstance(key, Tensor):
         key = key.array
@@ -150,7 +149,7 @@ def _key(key, array):
 
 def _recorded(tensor, key):
     """The tensor to index. Beside an index that `compile` records, it becomes a constant."""
-    for k in key if type(key) is tuple else (key,):
+    for k in items(key):
         if type(k) in namespace_of and type(k) is not type(tensor._like):
             if type(tensor) is BatchedTensor:
                 return tensor.of(_recorded(tensor.payload, key))
@@ -169,7 +168,7 @@ def _getitem(self, key: Any, /) -> Tensor:
 
 
 def _is_batched(key):
-    return any(type(k) is BatchedTensor for k in (key if type(key) is tuple else (key,)))
+    return any(type(k) is BatchedTensor for k in items(key))
 
 
 def _setitem(self, key: Any, value: Any, /) -> None:

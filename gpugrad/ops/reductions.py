@@ -30,9 +30,9 @@ def kept_shape(shape, axis):
     return tuple(1 if i in axes else n for i, n in enumerate(shape)), count
 
 
-def _broadcast_back(xp, g, shape, axis):
+def _broadcast_back(xp, g, x_shape, axis):
     """``g`` broadcast back over the reduced axes."""
-    return xp.broadcast_to(xp.reshape(g, kept_shape(shape, axis)[0]), shape)
+    return xp.broadcast_to(xp.reshape(g, kept_shape(x_shape, axis)[0]), x_shape)
 
 
 def vmap_over_axes(call, batched, x, *, axis, **static):
@@ -53,7 +53,7 @@ def sum(x, /, axis=None, *, dtype=None, keepdims=False):
     """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
 
 
-sum.vjp(x=lambda xp, g, x_shape, axis: _broadcast_back(xp, g, x_shape, axis))
+sum.vjp(x=_broadcast_back)
 sum.jvp("x")
 
 

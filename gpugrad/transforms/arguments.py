@@ -20,8 +20,9 @@ def arguments(transform, f, argnums):
         )
     label, place_of = parameters(f)
 
-    def places(given, args, kwargs):
-        """Where in ``given`` each chosen argument is, and its label."""
+    def choose(args, kwargs):
+        given = {**dict(enumerate(args)), **kwargs}
+        labels = {}  # by the places of the chosen arguments in ``given``
         for a in chosen:
             if type(a) is str:
                 place = a if a in kwargs else place_of.get(a)
@@ -30,7 +31,6 @@ def arguments(transform, f, argnums):
                     raise TypeError(
                         f"{transform}: argnums names {a!r}, but the arguments given are: {listed}"
                     )
-                yield place, a
             else:
                 place = a + len(args) if a < 0 else a
                 if place not in given:
@@ -39,15 +39,9 @@ def arguments(transform, f, argnums):
                         f"{counted(len(args), 'positional argument')}; arguments passed by name "
                         f"are chosen by name"
                     )
-                yield place, label(place)
-
-    def choose(args, kwargs):
-        given = {**dict(enumerate(args)), **kwargs}
-        labels = {}
-        for place, name in places(given, args, kwargs):
             if place in labels:
                 raise ValueError(f"{transform}: argnums {argnums!r} chooses an argument twice")
-            labels[place] = name
+            labels[place] = a if type(a) is str else label(place)
 
         def put(values):
             changed = {**given, **dict(zip(labels, values, strict=True))}
