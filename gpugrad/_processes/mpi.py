@@ -130,7 +130,7 @@ class MPIGroup(Group):
         return _Request(self, request, what, (source, target), partial(_round, target, out))
 
     def any_of(self, flags):
-        what = self._begin("exchange of flags", flags)
+        what = self._begin(f"exchange of {len(flags)} flags")
         buffer = [flags, MPI.UNSIGNED_CHAR]
         return _Request(self, self._comm.Iallreduce(MPI.IN_PLACE, buffer, MPI.MAX), what, flags)
 
@@ -170,12 +170,8 @@ class MPIGroup(Group):
         if thread.recorder is not None:
             thread.recorder.stop("it communicates with other processes")
         self._count += 1
-        operand = ""
-        if type(x) is bytearray:
-            operand = f" of {len(x)} bytes"
-        elif x is not None:
-            # The devices may have different numbers.
-            operand = f" of {describe(x).split(':')[0]}"
+        # The devices may have different numbers.
+        operand = "" if x is None else f" of {describe(x).split(':')[0]}"
         what = f"collective {self._count}, {name}{operand}"
         if self.check:
             self._compare(what)

@@ -261,8 +261,7 @@ def cuda_device(device):
     backend = device_library("cupy")
     backend.check_works()
     devices = backend.devices
-    if device is None:
-        return devices, devices.current_number()
+    device = "cuda" if device is None else device
     name = device if isinstance(device, str) else f"cuda:{index(device)}"
     kind, number = parse_device(name)
     if kind != "cuda":

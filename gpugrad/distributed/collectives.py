@@ -96,11 +96,7 @@ def local_rank() -> int:
 @explains_arguments
 def barrier() -> None:
     """Wait until all processes are here."""
-    communicate(_barrier)
-
-
-def _barrier():
-    current().barrier()
+    communicate(current().barrier)
 
 
 @explains_arguments

@@ -12,12 +12,12 @@ from .._dtypes import is_half
 from .._foreign_names import explains_arguments
 from .._processes import current
 from .._processes.communicating import Started, communicate, poll
-from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import Listener
 from ..backends import backend_of, describe
 from ..backends.dtypes import number_dtype
 from ..nn.module import Module, overwrite
+from .collectives import broadcast
 
 # Backward reaches the parameters of the last layers first. A small first bucket lets the first
 # reduction start early; after it, larger ones spare the latency of many.
@@ -131,11 +131,7 @@ def _share_initial_values(group, module):
                 f"parameters and buffers: {_difference(described, other)}"
             )
     for x in tensors:
-        backend = backend_of[type(x.array)]
-        with backend.scope(x.array):
-            values = backend.asarray(x.array, copy=True).reshape(-1)
-            group.broadcast(values, 0).wait()
-            overwrite(x, values.reshape(x.shape))
+        overwrite(x, broadcast(x.detach()).array)
 
 
 def _difference(own, other):
@@ -164,10 +160,8 @@ class _Bucket:
 
     def takes(self, grad):
         """Whether a gradient is of the kind that the parameters had at first."""
-        kind = type(grad)
-        if backend_of[kind].is_recorder:
-            (kind,) = thread.recorder.backend.array_types
-        return kind is type(self.like) and grad.dtype == self.like.dtype
+        is_alike = backend_of[type(grad)].real is backend_of[type(self.like)]
+        return is_alike and grad.dtype == self.like.dtype
 
     def start_mean(self, grads):
         """Start the reduction of these gradients, of which None stands for zeros."""

@@ -50,7 +50,7 @@ class GraphProgram(Program):
         self._captured = None
         # The number of runs until the next attempt to capture, and until the one after that.
         self._wait, self._pause = 0, 1
-        scope = partial(self._graphs.scope, tape.device) if tape.device else nullcontext
+        scope = partial(tape.backend.device_scope, tape.device) if tape.device else nullcontext
         with scope():
             super().__init__(tape)
         self.context = scope

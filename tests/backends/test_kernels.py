@@ -30,7 +30,7 @@ ARCHITECTURES = ["sm_80", "sm_90", pytest.param("sm_100", marks=pytest.mark.slow
 def test_nvrtc_compiles(file, dtype, arch):
     """The source of each topic, of which some have a file in common."""
     # All topics of a file as one program, which compiles faster than one for each.
-    names = [name for name in loader().topics() if loader().file(name).stem == file]
+    names = [name for name, (path, _) in loader()._sources.items() if path.stem == file]
     compile_for(arch, dtype, ["attention 64"] if file == "attention" else names)
 
 

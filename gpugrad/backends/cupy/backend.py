@@ -2,7 +2,6 @@
 
 import sys
 from collections import deque
-from contextlib import contextmanager
 from functools import cache, cached_property, wraps
 
 import cupy
@@ -47,16 +46,6 @@ def _enter_device_of(values):
         device.use()
 
 
-@contextmanager
-def _restore_current_device():
-    """At the end of the block, make the device current that was current at its start."""
-    before = cupy.cuda.runtime.getDevice()
-    try:
-        yield
-    finally:
-        cupy.cuda.runtime.setDevice(before)
-
-
 # The latest targets of `read_later`. They are kept because the device may still copy to one that
 # the program has already dropped.
 _copied_to: deque = deque(maxlen=100)
@@ -87,6 +76,7 @@ class CuPy(Backend):
     array_types = (cupy.ndarray,)
     devices = cuda_devices  # the module of functions that take a device's number
     windows, convolutions, graphs = kernels.windows, convolution, graphs
+    special, report = staticmethod(cupy_function), staticmethod(cuda_devices.report)
 
     @cached_property
     def several_devices(self):
@@ -126,7 +116,8 @@ class CuPy(Backend):
         self.check_device(device)
         return True
 
-    def _scope(self, device):
+    def device_scope(self, device):
+        """A context in which ``device``, such as "cuda:1", or else the current one is current."""
         _, index = parse_device(device or "cuda")
         return cupy.cuda.Device(index)
 
@@ -143,7 +134,7 @@ class CuPy(Backend):
             if copy and (dtype is None or dtype == data.dtype) and not data.flags.c_contiguous:
                 with data.device:
                     return kernels.copy(data)
-        with self._scope(device):
+        with self.device_scope(device):
             # CuPy would copy pinned memory later, when the program may already have written to it.
             waits = type(data) is np.ndarray and is_memory_pinned(data.ctypes.data)
             return cupy.array(data, dtype=dtype, copy=copy, blocking=waits)
@@ -154,22 +145,25 @@ class CuPy(Backend):
         CuPy waits for the stream that the object names, as the protocol requires.
         """
         pointer = x.__cuda_array_interface__["data"][0]
-        with cuda_devices.scope(cuda_devices.number_of_pointer(pointer)):
+        with cupy.cuda.device.from_pointer(pointer) if pointer else cupy.cuda.Device():
             return cupy.array(x, copy=None)
 
     def to_device(self, array, device):
-        source, target = array.device, self._scope(device)
+        source, target = array.device, self.device_scope(device)
         if source == target:
             return array
-        with cuda_devices.ordered(source.id, target.id), target:
-            return array.copy("A")  # CuPy needs this order where strides have gaps
+        cuda_devices.wait(target.id, source.id)
+        with target:
+            out = array.copy("A")  # CuPy needs this order where strides have gaps
+        cuda_devices.wait(source.id, target.id)  # later work may write into memory freed by then
+        return out
 
     def explain(self, error, devices):
         numbers = [parse_device(name)[1] for name in devices if name.startswith("cuda")]
         return cuda_devices.explain(error, next((n for n in numbers if n is not None), None))
 
     def transfer_batches(self, batches, device):
-        return transfer_batches(batches, self._scope(device))
+        return transfer_batches(batches, self.device_scope(device))
 
     def to_numpy(self, array):
         with array.device:  # CuPy waits for the current stream, which must be this device's
@@ -199,10 +193,11 @@ class CuPy(Backend):
 
     @property
     def sweep_context(self):
-        return _restore_current_device if self.several_devices else None
+        # At its end a `Device` makes that device current that was current at its start.
+        return cupy.cuda.Device if self.several_devices else None
 
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
-        with self._scope(device) if like is None else like.device:
+        with self.device_scope(device) if like is None else like.device:
             return getattr(self.xp, name)(*args, dtype=dtype, **keywords)
 
     def solve_triangular(self, a, b, *, lower, unit_diagonal):
@@ -213,9 +208,6 @@ class CuPy(Backend):
             return b
         return solve_triangular(a, b, lower=lower, unit_diagonal=unit_diagonal)
 
-    def special(self, name):
-        return cupy_function(name)
-
     def buffer(self, array):
         memory = array.data.mem
         return memory.ptr or memory  # the address of every empty array is 0
@@ -225,9 +217,6 @@ class CuPy(Backend):
 
     def buffer_size(self, array):
         return array.data.mem.size
-
-    def report(self):
-        return cuda_devices.report()
 
     def synchronize(self, array):
         with array.device:
@@ -280,7 +269,7 @@ class CuPy(Backend):
         return Collectives(array.device, group)
 
     def generator(self, seed, device):
-        return kernels.random.Random(seed, self._scope(device))
+        return kernels.random.Random(seed, self.device_scope(device))
 
     def dropout_mask(self, x, /, *, shape, p, key, start=0):
         return kernels.random.dropout_mask(shape, p, key, start)

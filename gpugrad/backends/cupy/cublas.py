@@ -50,20 +50,18 @@ def _check(status):
 
 @cache
 def shared(device):
-    """The handle of the current device and its workspace."""
-    workspace = _memory(_WORKSPACE)  # else captured calls would allocate one
+    """The handle of the current device, and its workspace; else captured calls would allocate one.
+
+    The memory is outside of all pools, because the pool of the graph that is captured may be freed.
+    """
+    try:
+        workspace = cupy.cuda.Memory(_WORKSPACE)
+    except runtime.CUDARuntimeError:
+        cupy.get_default_memory_pool().free_all_blocks()
+        workspace = cupy.cuda.Memory(_WORKSPACE)
     handle = ctypes.c_void_p()
     _check(_library().cublasCreate_v2(ctypes.byref(handle)))
     return handle.value, workspace
-
-
-def _memory(size):
-    """Memory outside of all pools, because the pool of the graph that is captured may be freed."""
-    try:
-        return cupy.cuda.Memory(size)
-    except runtime.CUDARuntimeError:
-        cupy.get_default_memory_pool().free_all_blocks()
-        return cupy.cuda.Memory(size)
 
 
 class CapturedBlas:

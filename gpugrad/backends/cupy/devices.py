@@ -1,8 +1,6 @@
 """CUDA devices through CuPy: their names, memory and streams, and the precision of products."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import cupy
@@ -34,19 +32,8 @@ def _version(number):
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def current_number() -> int:
-    """The number of the current device."""
-    return runtime.getDevice()
-
-
-def scope(number: int) -> Any:
-    """A context in which the device of this number is the current one."""
-    return cupy.cuda.Device(number)
-
-
-def number_of_pointer(pointer: int) -> int:
-    """The number of the device that a pointer's memory is on; the current one's for a null."""
-    return cupy.cuda.device.from_pointer(pointer).id if pointer else current_number()
+current_number = runtime.getDevice  # of the current device
+scope = cupy.cuda.Device  # a context in which the device of a number is the current one
 
 
 def name(number: int) -> str:
@@ -120,6 +107,9 @@ def _memory_use(number):
 
 # Streams
 
+current_stream = cupy.cuda.get_current_stream  # that a device's work in this thread goes to
+elapsed = cupy.cuda.get_elapsed_time  # milliseconds between two events
+
 
 def stream(number: int, priority: int) -> Any:
     """A new stream of a device, which does not wait for any other."""
@@ -127,34 +117,12 @@ def stream(number: int, priority: int) -> Any:
         return cupy.cuda.Stream(non_blocking=True, priority=priority)
 
 
-def current_stream(number: int) -> Any:
-    """The stream that the device's work in this thread goes to."""
-    return cupy.cuda.get_current_stream(number)
-
-
 def event(timing: bool) -> Any:
     """A new event of the current device."""
     return cupy.cuda.Event(disable_timing=not timing)
 
 
-def elapsed(start: Any, end: Any) -> float:
-    """Milliseconds between two events."""
-    return cupy.cuda.get_elapsed_time(start, end)
-
-
-@contextmanager
-def ordered(source: int, target: int) -> Iterator[None]:
-    """Order work inside the block that uses the current streams of two devices.
-
-    It runs after the work both already have and before later work, which may write into memory
-    that is freed by then.
-    """
-    _wait(target, source)
-    yield
-    _wait(source, target)
-
-
-def _wait(number, other):
+def wait(number: int, other: int) -> None:
     """Make the current stream of a device wait for that of another."""
     with scope(other):
         mark = event(timing=False)

@@ -10,7 +10,6 @@ import numpy as np
 from cupy.cuda.memory import OutOfMemoryError
 
 from ..base import address_range
-from ..registry import parse_device
 from .captures import capturing, if_not_capturing
 from .devices import tf32
 from .kernels.fused import Fused
@@ -313,12 +312,7 @@ def addresses(arrays):
     return [x.data.ptr for x in arrays]
 
 
-def scope(device):
-    """A context in which ``device``, such as "cuda:1", is the current one."""
-    return cupy.cuda.Device(parse_device(device)[1])
-
-
 __all__ = [
     "DeviceKey", "Fused", "Graph", "NotNowError", "Numbers", "addresses", "copy_arrays",
-    "copy_with_layout", "free_memory", "maker", "scope",
+    "copy_with_layout", "free_memory", "maker",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ import numpy as np
 from cupy.cuda.function import CPointer
 
 from ...backends.cupy.kernels import random
-from ...backends.cupy.kernels.loader import accumulator, add_source, contiguous, kernel
+from ...backends.cupy.kernels.loader import accumulator, add_source, contiguous, in_order, kernel
 from ...ops.attention import attention, leading_axes
 from ...ops.normalization import cast, common_dtypes
 
@@ -109,7 +109,7 @@ class _Call:
             kinds = {np.dtype(bool): 1, dtype: 2, accumulator(dtype): 3}
             if mask.dtype not in kinds:
                 self.mask = mask = mask.astype(accumulator(dtype))
-            self.kind = kinds.get(mask.dtype, 3)
+            self.kind = kinds[mask.dtype]
         self.lead = leading_axes(query, key, value, mask)
         self.is_causal = bool(is_causal)
         self.scale = 1 / sqrt(query.shape[-1]) if scale is None else float(scale)
@@ -171,11 +171,7 @@ def _like(x, lead, columns):
         x.strides[i - new] if i >= new and x.shape[i - new] > 1 else 0 for i in range(len(shape))
     ]
     order = sorted(range(len(shape) - 1), key=lambda i: (steps[i] != 0, -steps[i]))
-    order.append(len(order))
-    if order == sorted(order):  # no view, which a sweep would copy
-        return cupy.empty(shape, x.dtype)
-    out = cupy.empty([shape[i] for i in order], x.dtype)
-    return out.transpose([order.index(i) for i in range(len(order))])
+    return in_order(shape, x.dtype, [*order, len(order)])()
 
 
 def _with_rows(x):

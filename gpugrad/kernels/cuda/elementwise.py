@@ -124,19 +124,14 @@ def _rule(topic, name, kept, count):
 def _forward(topic, name, count):
     """A twin's forward, of ``count`` inputs, that launches the kernel ``name``."""
 
-    def run(like, values):
+    def forward(xp, x1, x2=None):
+        is_first = type(x1) is cupy.ndarray and (type(x2) is not cupy.ndarray or x1.size > 1)
+        like = x1 if is_first else x2
         if like.size < LARGE:
             return NotImplemented
-        return _launch(topic, name, like, values, 1, False, copies=False)
+        return _launch(topic, name, like, (x1, x2)[:count], 1, False, copies=False)
 
-    def unary(xp, x):
-        return run(x, (x,))
-
-    def binary(xp, x1, x2):
-        is_first = type(x1) is cupy.ndarray and (type(x2) is not cupy.ndarray or x1.size > 1)
-        return run(x1 if is_first else x2, (x1, x2))
-
-    return unary if count == 1 else binary
+    return forward
 
 
 def _launch(topic, name, like, values, count, guarded, copies):
@@ -173,7 +168,8 @@ def _launch(topic, name, like, values, count, guarded, copies):
         if own is None and not copies:
             return NotImplemented
         make = own or make
-        inputs = inputs if own else [x if x is None else loader.flat(x)[0] for x in inputs]
+        if own is None:
+            inputs = [x if single >> k & 1 else loader.contiguous(x) for k, x in enumerate(inputs)]
     results = tuple([make() for _ in range(count)])
     options = number, np.int32(single), guarded
     loader.launch_elementwise(topic, name, (*inputs, *results), *options)

@@ -22,7 +22,7 @@ from ...ops.neural import cross_entropy, dense, linear, log_softmax, mse, sigmoi
 
 # The constants in neural.cu, in their order.
 _ACTIVATIONS = {name: np.int32(i) for i, name in enumerate(["none", "relu", "sigmoid", "tanh"])}
-_THREADS = 256
+_THREADS = 256  # in a block; of a kernel that processes rows at most, as in neural.cu
 _BLOCKS = 2048  # more would not be faster; then each thread processes several elements
 
 
@@ -108,7 +108,6 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
 # Rows
 
 
-_MOST_THREADS = 256  # in a block of a kernel that processes rows, as in neural.cu
 _COLUMNS = 1 << 14  # that keep a GPU busy if a thread processes each
 _FEW = 1 << 16  # elements
 
@@ -124,7 +123,7 @@ def _groups(columns, dtype):
         while width < 32 and 2 * pack * width < columns:
             width *= 2
         return np.int32(width), 128, 128 // width
-    threads = min(-(-columns // (32 * items)) * 32, _MOST_THREADS)
+    threads = min(-(-columns // (32 * items)) * 32, _THREADS)
     return np.int32(threads), threads, 1
 
 
@@ -135,50 +134,38 @@ def _is_along(x, axis):
     return axis in (-1, x.ndim - 1) or x.size <= _FEW or x.size // x.shape[axis] >= _COLUMNS
 
 
-def _each_row(name, arrays, *options):
-    """Run a kernel that processes rows; return the last of the arrays, which is the result."""
-    out = arrays[-1]
-    columns = out.shape[-1]
-    rows = out.size // columns
-    width, threads, rows_at_once = _groups(columns, out.dtype)
-    blocks = min(-(-rows // rows_at_once), 1 << 20)
-    args = *arrays, rows, columns, width, *options
-    kernel("neural", name, out.dtype)((blocks,), (threads,), args)
-    return out
-
-
 def _softmax_twin(is_log):
     def forward(xp, x, /, axis=-1):
         if not _is_along(x, axis):
             return NotImplemented
-        return run("softmax{}", (contiguous(x), cupy.empty(x.shape, x.dtype)), axis)
+        return run("", (contiguous(x), cupy.empty(x.shape, x.dtype)), axis)
 
     def rule(xp, g, out, axis):
         if not _is_along(out, axis) or g.dtype != out.dtype or g.shape != out.shape:
             return NotImplemented
         arrays = contiguous(g), contiguous(out), cupy.empty(out.shape, out.dtype)
-        return run("softmax{}_backward", arrays, axis)
+        return run("_backward", arrays, axis)
 
-    def run(name, arrays, axis):
-        is_last = axis in (-1, arrays[-1].ndim - 1)
-        if is_last:
-            return _each_row(name.format(""), arrays, is_log)
-        return _each_column(name.format("_columns"), arrays, axis, is_log)
+    def run(direction, arrays, axis):
+        out = arrays[-1]
+        length = out.shape[axis]
+        number = out.size // length
+        if axis in (-1, out.ndim - 1):
+            name = f"softmax{direction}"
+            width, threads, at_once = _groups(length, out.dtype)
+            args = *arrays, number, length, width, is_log
+        else:
+            name, threads = f"softmax_columns{direction}", _THREADS
+            inner, pack = prod(out.shape[axis:][1:]), 16 // out.itemsize
+            packed = number >= pack * _COLUMNS and inner % pack == 0
+            packed = packed and not any(x.data.ptr % 16 for x in arrays)
+            at_once = _THREADS * (pack if packed else 1)
+            args = *arrays, number, length, inner, packed, is_log
+        blocks = min(-(-number // at_once), 1 << 20)
+        kernel("neural", name, out.dtype)((blocks,), (threads,), args)
+        return out
 
     return {"forward": forward, "x": rule}
-
-
-def _each_column(name, arrays, axis, *options):
-    """Run a kernel that processes columns along an axis; return the last of the arrays."""
-    out = arrays[-1]
-    length, inner = out.shape[axis], prod(out.shape[axis:][1:])
-    columns, pack = out.size // length, 16 // out.itemsize
-    packed = columns >= pack * _COLUMNS and inner % pack == 0
-    packed = packed and not any(x.data.ptr % 16 for x in arrays)
-    blocks = min(-(-columns // (_THREADS * (pack if packed else 1))), 1 << 20)
-    args = *arrays, columns, length, inner, packed, *options
-    kernel("neural", name, out.dtype)((blocks,), (_THREADS,), args)
-    return out
 
 
 _REDUCTIONS = "mean", "sum", "none"
@@ -220,7 +207,7 @@ def _entropy(name, logits, target, reduction, ignore_index, g=None, bias=None, h
     if loss is None or (per_row and sums is None):
         blocks = min(blocks, 1 << 20)
     elif out is None and rows * int(width) <= 4096 and threads == 128:  # one block is fastest
-        blocks, threads = 1, _MOST_THREADS
+        blocks, threads = 1, _THREADS
     else:
         blocks = min(blocks, 1024)
         parts, arrived = _parts(blocks, dtype, 2 + (columns if sums is not None else 0))

@@ -77,8 +77,9 @@ def _back(xp, name, g_out, g_h, carried, kept, first, weight_hh, reverse, result
     """Go back through all times; return the cotangent of the first state by its product, if it
     is wanted."""
     length, rows, width = kept[-1].shape
-    dtype = weight_hh.dtype
-    through, product = g_h, cupy.empty((rows, width), dtype)
+    dtype, product = weight_hh.dtype, cupy.empty((rows, width), weight_hh.dtype)
+    arrays = g_out, g_h, first, weight_hh, *kept
+    g_out, through, first, weight_hh, *kept = map(contiguous, arrays)
     for t, before in reversed(_times(length, reverse)):
         args = g_out, through, carried, *kept, first, *results, t, before, length, rows, width
         _launch(name, dtype, rows * width, args)
@@ -93,14 +94,11 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     given = x, weight_ih, weight_hh, None, None, h0, c0
     if any(c is not None for c in others) or not _supports(4, given, (g_out, g_h, g_c)):
         return NotImplemented
-    g_out, g_h, x, weight_hh, h0, c0 = map(contiguous, (g_out, g_h, x, weight_hh, h0, c0))
-    states, cells, gates = map(contiguous, (states, cells, gates))
     length, rows, width = states.shape
     dcell = _carried(g_c, (rows, width), x.dtype)
     d = cupy.empty((length, rows, 4 * width), x.dtype)
-    kept = gates, cells
     rest = c0, weight_hh, reverse, (d,), wanted[5]
-    dh = _back(xp, "lstm_cell_backward", g_out, g_h, dcell, kept, *rest)
+    dh = _back(xp, "lstm_cell_backward", g_out, g_h, dcell, (gates, cells), *rest)
     found = _cotangents(xp, d, d, x, weight_ih, states, h0, wanted, reverse)
     return *found, dh, dcell.astype(x.dtype, copy=False)
 
@@ -111,14 +109,11 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
     given = x, weight_ih, weight_hh, None, None, h0
     if g_gates is not None or not _supports(3, given, (g_out, g_h)):
         return NotImplemented
-    g_out, g_h, x, weight_hh, h0 = map(contiguous, (g_out, g_h, x, weight_hh, h0))
-    states, gates = map(contiguous, (states, gates))
     length, rows, width = states.shape
     dstate = _carried(None, (rows, width), x.dtype)
     dx, dh = (cupy.empty((length, rows, 3 * width), x.dtype) for _ in range(2))
-    kept = gates, states
     rest = h0, weight_hh, reverse, (dx, dh), wanted[5]
-    first = _back(xp, "gru_cell_backward", g_out, g_h, dstate, kept, *rest)
+    first = _back(xp, "gru_cell_backward", g_out, g_h, dstate, (gates, states), *rest)
     found = _cotangents(xp, dx, dh, x, weight_ih, states, h0, wanted, reverse)
     if wanted[5]:
         first += dstate  # which is rounded once
@@ -135,7 +130,7 @@ def _cotangents(xp, dx, dh, x, weight_ih, states, h0, wanted, reverse):
     if wanted[0]:
         found[0] = xp.matmul(dx, weight_ih).reshape(x.shape)
     if wanted[1]:
-        found[1] = xp.matmul(dx.T, x.reshape(len(dx), -1))
+        found[1] = xp.matmul(dx.T, contiguous(x).reshape(len(dx), -1))
     if wanted[2]:
         found[2] = xp.matmul(dh.T, _before(xp, states, h0, reverse).reshape(len(dh), -1))
     if wanted[3]:

@@ -3,7 +3,7 @@
 import cupy
 
 from ...dtypes import int64
-from .loader import contiguous, covers, elementwise_grid, flat, kernel, launch_elementwise
+from .loader import contiguous, covers, elementwise_grid, is_one, kernel, launch_elementwise
 
 
 def zero_discarded_nans(c, g, in_place=False):
@@ -14,7 +14,8 @@ def zero_discarded_nans(c, g, in_place=False):
     """
     if g.dtype != c.dtype or g.shape != c.shape or not covers(c.dtype):
         return NotImplemented
-    c, (g, single) = contiguous(c), flat(g)
+    c, single = contiguous(c), is_one(g)
+    g = g if single else contiguous(g)
     out = c if in_place else cupy.empty(c.shape, c.dtype)
     return launch_elementwise("elementwise", "zero_discarded_nans", (c, g, out), single)
 

@@ -36,11 +36,6 @@ def add_source(topic, file, more=""):
     _sources[topic] = file, more
 
 
-def topics():
-    """The names of all topics."""
-    return list(_sources)
-
-
 add_sources(Path(__file__).parent)
 
 
@@ -121,27 +116,22 @@ def _repeated_rows(x):
 
 def maker(shape, dtype, strides):
     """A function that makes an array with these strides; None if it would not fill its memory."""
-    expected, step = {}, dtype.itemsize
     order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
+    step = dtype.itemsize
     for axis in reversed(order):
-        expected[axis] = step
+        if shape[axis] != 1 and strides[axis] != step and 0 not in shape:
+            return None
         step *= shape[axis]
-    if step and any(n != 1 and expected[axis] != strides[axis] for axis, n in enumerate(shape)):
-        return None
-    if order == sorted(order):
+    return in_order(shape, dtype, order)
+
+
+def in_order(shape, dtype, order):
+    """A function that makes an array whose axes lie in memory in this order, outermost first."""
+    if order == sorted(order):  # no view, which a sweep would copy
         return partial(cupy.ndarray, shape, dtype)
     back = [order.index(axis) for axis in range(len(shape))]
     turned = tuple([shape[axis] for axis in order])
     return lambda: cupy.ndarray(turned, dtype).transpose(back)
-
-
-def flat(x):
-    """``x`` for a kernel that goes over all elements, and whether it is only one element.
-
-    An array that was broadcast from one element stays as it is; others are made contiguous.
-    """
-    one = is_one(x)
-    return (x if one else contiguous(x)), one
 
 
 def is_one(x):
@@ -179,13 +169,8 @@ def options(dtype, other=None):
     return "-std=c++17", f"-DSTORED={stored}", f"-DCOMPUTED={computed}", f"-DOTHER={other}"
 
 
-def file(topic):
-    """The file with a topic's source."""
-    return _sources[topic][0]
-
-
 def source(*topics):
     """The text of ``common.cuh`` and, after it, that of topics with the same file."""
-    files = Path(__file__).with_name("common.cuh"), file(topics[0])
+    files = Path(__file__).with_name("common.cuh"), _sources[topics[0]][0]
     texts = [path.read_text("utf-8") for path in files]
     return "\n".join(texts + [_sources[topic][1] for topic in topics])
