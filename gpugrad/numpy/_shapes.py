@@ -304,8 +304,6 @@ def vander(x, N=None, increasing=False):
         raise ValueError("x must be a one-dimensional array or sequence.")
     n = x.shape[0] if N is None else N
     powers = [x**i if i else gg.ones_like(x) for i in range(n)]
-    if not powers:
-        return gg.reshape(x[:0], (x.shape[0], 0))
     return gg.stack(powers if increasing else powers[::-1], axis=1)
 
 
@@ -372,8 +370,6 @@ def select(condlist, choicelist, default=0):
 @of_numpy(of_sequence=True)
 def piecewise(x, condlist, funclist, *args, **kw):
     conditions = condlist if isinstance(condlist, (list, tuple)) else [condlist]
-    if conditions and isinstance(conditions[0], (bool, numpy.bool)):
-        conditions = [numpy.asarray(conditions)]
     functions = list(funclist)
     if len(functions) not in (len(conditions), len(conditions) + 1):
         raise ValueError(f"with {len(conditions)} condition(s), give as many functions or one more")

@@ -57,7 +57,7 @@ class memory_report(Tool):
     """
 
     def __init__(self) -> None:
-        self._peak = self._total = 0
+        self.peak = self._total = 0
         self._lock = threading.Lock()
         self._kept: dict[ref, tuple[str, Line | None, list[_Buffer]]] = {}  # by the calls' records
         self._uses: Counter[Any] = Counter()  # how many records keep each buffer
@@ -80,7 +80,7 @@ class memory_report(Tool):
                 self._uses[buffer.identity] += 1
                 if self._uses[buffer.identity] == 1:
                     self._total += buffer.nbytes
-            self._peak = max(self._peak, self._total)
+            self.peak = max(self.peak, self._total)
 
     def _remove_dead(self):
         while self._dead:
@@ -96,10 +96,6 @@ class memory_report(Tool):
         with self._lock:
             self._remove_dead()
             return self._total
-
-    @property
-    def peak(self) -> int:
-        return self._peak
 
     @property
     def of_leaves(self) -> int:
