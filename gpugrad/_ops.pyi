@@ -865,7 +865,10 @@ def round(x: Array, /) -> Tensor:
     """
 
 def scatter_add(values: Array, /, shape: Shape, key: Any) -> Tensor:
-    """Zeros of ``shape`` with ``values`` added at ``key``; values at a repeated index add up."""
+    """Zeros of ``shape`` with ``values`` added at ``key``; values at a repeated index add up.
+
+    key: an index as in ``x[key]``, whose arrays may be tensors.
+    """
 
 def searchsorted(
     x1: Array | complex,

@@ -79,7 +79,7 @@ def _move(x, source, destination):
 
 @library_function()
 def scatter_add(values, /, shape, key):
-    """Zeros of ``shape`` with ``values`` added at ``key``; values at a repeated index add up."""
+    """`gpugrad.scatter_add` at a key of raw arrays."""
 
 
 scatter_add.vjp(values=lambda xp, g, key: g[key])
@@ -94,6 +94,16 @@ def _scatter_add_vmap(call, batched, values, shape, key):
 
 
 scatter_add.vmap(_scatter_add_vmap)
+
+
+def scatter_add_batched(values, shape, key):
+    """`scatter_add` at a key that contains batched tensors."""
+    levels = levels_among("scatter_add", (values, *items(key)))
+    sizes = [level.size for level in levels]
+    key = ExampleKey(key, len(shape), values._like)
+    values = _index_axes_first(physical(lifted(values, levels)), key, len(levels))
+    out = scatter_add(values, (*sizes, *shape), key.of_examples(sizes, levels))
+    return behind(out, levels)
 
 
 def _index_axes_first(values, key, n):

@@ -14,12 +14,12 @@ from .._thread_state import thread
 from ..autograd import call
 from ..autograd.graph import Node, watched
 from ..autograd.mode import is_grad_enabled
-from ..autograd.operation import exports
+from ..autograd.operation import composite, exports
 from ..backends import SCALARS, Shape, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.dtypes import int64
-from . import elementwise, linalg, manipulation, products, reductions
-from .indexing import getitem, getitem_batched, setitem, setitem_batched
-from .keys import items
+from . import elementwise, indexing, linalg, manipulation, products, reductions
+from .indexing import getitem, getitem_batched, scatter_add_batched, setitem, setitem_batched
+from .keys import is_basic, items
 
 OPERATORS = {
     "add": ("+", "add"),
@@ -186,6 +186,26 @@ def _setitem(self, key: Any, value: Any, /) -> None:
             f"x[...] = value: the value requires grad, but {self.dtype} holds no gradient"
         )
     _replace(self, result, stays_leaf)
+
+
+@composite
+def scatter_add(values: Any, /, shape: Shape, key: Any) -> Tensor:
+    """Zeros of ``shape`` with ``values`` added at ``key``; values at a repeated index add up.
+
+    key: an index as in ``x[key]``, whose arrays may be tensors.
+    """
+    if not is_basic(key) and type(values) not in SCALARS:
+        if not isinstance(values, Tensor):
+            try:
+                values = call.wrap(adopt(values), None)
+            except TypeError as error:
+                raise TypeError(f"scatter_add: {error}") from None
+        key = _key(key, values._like)
+        if _is_batched(key):
+            return scatter_add_batched(values, shape, key)
+        if thread.recorder is not None:
+            values = _recorded(values, key)
+    return indexing.scatter_add(values, shape, key)
 
 
 def _iter(self) -> Iterator[Tensor]:

@@ -15,7 +15,7 @@ from gpugrad.autograd import grad
 from gpugrad.autograd.forward_sweep import forward_sweep
 from gpugrad.autograd.implementation import all_ops
 from gpugrad.backends import backend_of
-from gpugrad.testing import assert_close
+from gpugrad.testing import assert_close, gradcheck
 from gpugrad.tools.observing import Tool
 
 # The shapes of their results depend on values.
@@ -352,3 +352,34 @@ def test_hessians_of_what_an_index_takes(key):
     expected = np.diag((taken.reshape(3, 3) * 6 * a**3 * p).sum(axis=0))
     np.testing.assert_allclose(gpugrad.hessian(f)(gpugrad.tensor(p)).numpy(), expected)
     np.testing.assert_allclose(gpugrad.hessian(f)(p).numpy(), expected)
+
+
+def _added(values, shape, key):
+    out = np.zeros(shape)
+    np.add.at(out, key, values)
+    return out
+
+
+@pytest.mark.parametrize("shape, key", [
+    ((3, 2), lambda i: i), ((2, 3), lambda i: (slice(None), i)), ((3, 2), lambda i: (i, slice(2))),
+])  # fmt: skip
+def test_values_are_added_at_an_index_of_any_kind(shape, key):
+    """A repeated index adds up whether it is an array, a tensor or a list, in `vmap` too."""
+    rng = np.random.default_rng(0)
+    indices = rng.integers(0, 3, (5, 4))
+    values = rng.standard_normal((5, *np.zeros(shape)[key(indices[0])].shape))
+    expected = np.stack([_added(v, shape, key(i)) for v, i in zip(values, indices, strict=True)])
+    for kind in np.asarray, gpugrad.asarray, np.ndarray.tolist:
+        found = gpugrad.scatter_add(values[0], shape, key(kind(indices[0])))
+        np.testing.assert_allclose(found.numpy(), expected[0])
+
+    def add(values, i):
+        return gpugrad.scatter_add(values, shape, key(i))
+
+    np.testing.assert_allclose(gpugrad.vmap(add)(values, indices).numpy(), expected)
+    found = gpugrad.vmap(add, in_axes=(None, 0))(values[0], indices).numpy()
+    np.testing.assert_allclose(found, [_added(values[0], shape, key(i)) for i in indices])
+    found = gpugrad.vmap(add, in_axes=(0, None))(values, indices[0]).numpy()
+    np.testing.assert_allclose(found, [_added(v, shape, key(indices[0])) for v in values])
+    x, i = gpugrad.tensor(values[0], requires_grad=True), gpugrad.tensor(indices)
+    gradcheck(lambda x: gpugrad.vmap(add, in_axes=(None, 0))(x, i), x)

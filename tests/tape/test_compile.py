@@ -1111,6 +1111,13 @@ def test_an_argument_as_the_index_of_each_example():
     replays(written, *inputs)
 
 
+def test_an_argument_as_the_index_of_a_sum():
+    constant = normal(3, 2)
+    inputs = [(gg.tensor(i),) for i in ([2, 0, 2], [1, 1, 1], [0, 1, 2])]
+    for values in constant, constant.array:
+        replays(lambda i, values=values: gg.scatter_add(values, (3, 2), i), *inputs)
+
+
 @pytest.mark.parametrize("length", [8, 33])
 @both_ways
 def test_kernels_of_a_transformer(compile, length):
