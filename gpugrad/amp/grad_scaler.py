@@ -103,7 +103,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        _check_optimizer("unscale_", optimizer)
+        check_type(optimizer, Optimizer, "GradScaler.unscale_: needs an optimizer of gpugrad.optim")
         if optimizer in self._stepped:
             raise RuntimeError("GradScaler.unscale_: it is called after step; call update first")
         if optimizer in self._found:
@@ -140,7 +140,7 @@ class GradScaler:
         """
         if not self._enabled:
             return optimizer.step(*args, **options)
-        _check_optimizer("step", optimizer)
+        check_type(optimizer, Optimizer, "GradScaler.step: needs an optimizer of gpugrad.optim")
         if args or options or isinstance(optimizer, LBFGS):
             raise TypeError(
                 "GradScaler.step: takes no closure, since it could not unscale the gradients that "
@@ -282,10 +282,6 @@ class GradScaler:
             f"backoff_factor={self._backoff_factor}, growth_interval={self._growth_interval}, "
             f"enabled={self._enabled})"
         )
-
-
-def _check_optimizer(name, optimizer):
-    check_type(optimizer, Optimizer, f"GradScaler.{name}: needs an optimizer of gpugrad.optim")
 
 
 def _zero(like):

@@ -17,10 +17,15 @@ Ints = int | Sequence[int]
 LENGTHS = "", "length", "height, width", "depth, height, width"  # by the number of axes
 
 
+def spread(value: Any, n: int) -> tuple[Any, ...]:
+    """A sequence as a tuple, with ``n`` times its only item; any other value is such an item."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return values * n if len(values) == 1 else values
+
+
 def per_axis(name: str, value: Any, n: int, least: int = 1) -> tuple[int, ...]:
     """``value``, an int or a sequence of one or ``n`` ints, as ``n`` ints of at least ``least``."""
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    values = values * n if len(values) == 1 else values
+    values = spread(value, n)
     if len(values) != n or not all(isinstance(v, int) and v >= least for v in values):
         raise ValueError(f"{name} must be one or {n} ints of at least {least}, not {value!r}")
     return values

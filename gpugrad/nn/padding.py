@@ -52,9 +52,8 @@ def pad(
                 f"pad: in mode {mode!r} an axis of {length} elements can be extended by 0 to "
                 f"{max(most(length), 0)}, not by {before} and {after}"
             )
-        lead = (slice(None),) * axis
-        parts = [make(input, lead, axis, max(before, 0), True), input]
-        parts.append(make(input, lead, axis, max(after, 0), False))
+        parts = [make(input, axis, max(before, 0), True), input]
+        parts.append(make(input, axis, max(after, 0), False))
         input = concat([part for part in parts if part.shape[axis]] or [input], axis=axis)
         if mode != "circular":
             input = _shortened(input, axis, before, after)
@@ -70,7 +69,11 @@ def _shortened(x, axis, before, after):
         raise ValueError(
             f"pad: an axis of {length} elements cannot be shortened by {-before} and {-after}"
         )
-    return x[*(slice(None),) * axis, slice(max(-before, 0), length - max(-after, 0)), ...]
+    return _part(x, axis, max(-before, 0), length - max(-after, 0))
+
+
+def _part(x, axis, start, stop):
+    return x[*(slice(None),) * axis, slice(start, stop), ...]
 
 
 def _pad_by_constant(input, pairs, value):
@@ -82,21 +85,20 @@ def _pad_by_constant(input, pairs, value):
     return pad_by_constant(input, widths=widths, value=value)
 
 
-def _reflect(x, lead, axis, n, before):
-    length = x.shape[axis]
-    part = slice(1, n + 1) if before else slice(length - 1 - n, length - 1)
-    return flip(x[*lead, part, ...], axis=axis)
+def _reflect(x, axis, n, before):
+    start = 1 if before else x.shape[axis] - 1 - n
+    return flip(_part(x, axis, start, start + n), axis=axis)
 
 
-def _replicate(x, lead, axis, n, before):
-    length = x.shape[axis]
-    part = x[*lead, slice(0, 1) if before else slice(length - 1, length), ...]
+def _replicate(x, axis, n, before):
+    start = 0 if before else x.shape[axis] - 1
+    part = _part(x, axis, start, start + 1)
     return broadcast_to(part, (*x.shape[:axis], n, *x.shape[axis + 1 :]))
 
 
-def _circular(x, lead, axis, n, before):
-    length = x.shape[axis]
-    return x[*lead, slice(length - n, length) if before else slice(0, n), ...]
+def _circular(x, axis, n, before):
+    start = x.shape[axis] - n if before else 0
+    return _part(x, axis, start, start + n)
 
 
 # By mode: a function that makes the elements beyond an end, and the most that there can be.

@@ -9,7 +9,7 @@ from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, floor, where
 from ..ops.indexing import take
 from ..ops.manipulation import repeat
-from .common import LENGTHS, created, per_axis
+from .common import LENGTHS, created, per_axis, spread
 from .function_layer import FunctionLayer
 from .pooling import _adaptive_avg_pool, _along_axis
 from .sampling import _cubic_weights
@@ -94,10 +94,7 @@ def _sizes(lengths, size, scale_factor, recompute):
             raise ValueError("interpolate: recompute_scale_factor is for scale_factor, not size")
         sizes = per_axis("interpolate: size", size, n)
     else:
-        factors = (
-            tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,)
-        )
-        factors = factors * n if len(factors) == 1 else factors
+        factors = spread(scale_factor, n)
         if len(factors) != n or not all(isinstance(f, (int, float)) and f > 0 for f in factors):
             what = f"interpolate: scale_factor must be one or {n} positive numbers"
             raise ValueError(f"{what}, not {scale_factor!r}")

@@ -131,11 +131,10 @@ class Optimizer:
         owner = next(kind for kind in cls.__mro__ if "apply_single" in vars(kind))
         cls.fused_kernel = vars(owner).get("fused_kernel")
         if "__init__" not in vars(cls) and "apply_single" in vars(cls) and is_made(cls, Optimizer):
-            hyper = [*signature(cls.apply_single).parameters.values()][5:]
+            taken = [*signature(cls.apply_single).parameters.values()]
             hyper = [
                 p.replace(kind=p.KEYWORD_ONLY) if p.name in cls.keyword_only else p
-                for p in hyper
-                if p.name not in cls.numbers
+                for p in taken[5 + len(cls.numbers) :]
             ]
             if hyper and all(p.default is not p.empty for p in hyper):
                 parameters = PARAMS, *annotated(hyper), _MAXIMIZE
