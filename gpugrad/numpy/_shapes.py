@@ -252,30 +252,25 @@ def trim_zeros(filt, trim="fb", axis=None):
 # Splitting
 
 
-def _positions(indices_or_sections):
-    if numpy.iterable(indices_or_sections):
-        return tuple(map(index, indices_or_sections))
-    return index(indices_or_sections)
-
-
 def _split(ary, indices_or_sections, axis, name=None):
     least = {"dsplit": 3, "vsplit": 2}.get(name, 0)
     if ary.ndim < least:
         raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
-    return list(gg.split(ary, _positions(indices_or_sections), axis))
+    is_number = not numpy.iterable(indices_or_sections)
+    places = indices_or_sections if is_number else tuple(indices_or_sections)
+    return list(gg.split(ary, places, axis))
 
 
 @of_numpy()
 def array_split(ary, indices_or_sections, axis=0):
-    positions = _positions(indices_or_sections)
-    if isinstance(positions, int):
-        if positions < 1:
+    if not numpy.iterable(indices_or_sections):
+        count = index(indices_or_sections)
+        if count < 1:
             raise ValueError("number sections must be larger than 0.")
         # The first pieces are longer by one.
-        length, longer = divmod(ary.shape[axis], positions)
-        positions = [i * length + min(i, longer) for i in range(1, positions)]
-    bounds = zip([0, *positions], [*positions, None], strict=True)
-    return [sliced(ary, axis, *pair) for pair in bounds]
+        length, longer = divmod(ary.shape[axis], count)
+        indices_or_sections = [i * length + min(i, longer) for i in range(1, count)]
+    return _split(ary, indices_or_sections, axis)
 
 
 # Diagonals and triangles
