@@ -113,10 +113,8 @@ def _source(op, name, wanted):
     target = op.keep_for.get(name)
     if isinstance(target, str) and not wanted[op.inputs.index(target)]:
         return "none", None
-    if name == "out":
-        return "out", None
-    if name == "wanted":
-        return "wanted", None
+    if name in ("out", "wanted"):
+        return name, None
     if name in op.inputs:
         return "input", op.inputs.index(name)
     if name in op.static_names:

@@ -213,12 +213,6 @@ def _reduce(xp, losses, reduction, axis=None):
     return losses
 
 
-def _reduce_tangents(xp, losses, reduction):
-    """`_reduce` for tangents: the mean of no tangents is 0."""
-    empty = reduction == "mean" and 0 in losses.shape
-    return _reduce(xp, losses, "sum" if empty else reduction)
-
-
 def _reduce_each_example(losses, reduction):
     """`_reduce` for each example in `vmap`."""
     axes = tuple(range(1, len(losses.shape)))
@@ -396,12 +390,16 @@ def _mse_x(xp, g, x, target, reduction):
     return (x - target) * (g * scale)
 
 
+def _mse_x_jvp(xp, t, x, target, reduction):
+    slopes = 2 * (x - target) * t
+    empty = reduction == "mean" and 0 in slopes.shape  # the mean of no tangents is 0
+    return _reduce(xp, slopes, "sum" if empty else reduction)
+
+
 mse.vjp(x=_mse_x, target=lambda xp, g, x, target, reduction: -_mse_x(xp, g, x, target, reduction))
 mse.jvp(
-    x=lambda xp, t, x, target, reduction: _reduce_tangents(xp, 2 * (x - target) * t, reduction),
-    target=lambda xp, t, x, target, reduction: _reduce_tangents(
-        xp, 2 * (target - x) * t, reduction
-    ),
+    x=_mse_x_jvp,
+    target=lambda xp, t, x, target, reduction: _mse_x_jvp(xp, t, target, x, reduction),
 )
 
 

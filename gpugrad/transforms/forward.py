@@ -12,7 +12,7 @@ from ..backends import backend_of
 from .arguments import callable_or_error, counted
 from .cotangents import checked, inward, leaves_like, outward
 from .recording import Inputs, check_levels, record
-from .trees import flatten
+from .trees import flatten_each
 
 
 @overload
@@ -53,7 +53,7 @@ def jvp(f: Callable[..., Any], primals: Trees, tangents: Trees, has_aux: bool = 
         raise ValueError(
             f"jvp: {counted(len(primals), 'primal')} but {counted(len(tangents), 'tangent')}"
         )
-    leaves = [x for tree in (*primals, *tangents) for x in flatten(tree)[0]]
+    leaves, _ = flatten_each((*primals, *tangents))
     levels = sorted({level for x in leaves for level in levels_of(x)})
     inputs = Inputs("jvp", primals, levels=levels)
     ts = _tangents("jvp", inputs, tangents)

@@ -19,7 +19,7 @@ from ..backends import namespace_of
 from ..ops.reductions import sum as sum_
 from .cotangents import inward
 from .recording import fresh
-from .trees import flatten, grouped, names, unflatten
+from .trees import flatten_each, grouped, names, unflatten
 
 
 class Call:
@@ -39,11 +39,8 @@ class Call:
     """
 
     def __init__(self, args, kwargs):
-        self.leaves, self.structures = [], []
-        for value in (*args, *kwargs.values()):
-            found, structure = flatten(value, none_is_leaf=True)
-            self.leaves += found
-            self.structures.append(structure)
+        trees = *args, *kwargs.values()
+        self.leaves, self.structures = flatten_each(trees, none_is_leaf=True)
         self.keywords = tuple(kwargs)
         self.places, self.inputs, self.levels = [], [], []
         enabled = is_grad_enabled()

@@ -15,7 +15,7 @@ from ..autograd.variables import close, is_open, variable
 from ..backends import backend_of, describe, namespace_of
 from .arguments import arguments, callable_or_error
 from .cotangents import like
-from .trees import LEAF, as_tensor, flatten, grouped, map_tensors, names, unflatten
+from .trees import LEAF, as_tensor, flatten, flatten_each, grouped, map_tensors, names, unflatten
 
 
 class Inputs:
@@ -26,11 +26,8 @@ class Inputs:
     """
 
     def __init__(self, transform, trees, labels=None, levels=None):
-        self.structures, self.variables, leaves = [], [], []
-        for tree in trees:
-            found, structure = flatten(tree)
-            self.structures.append(structure)
-            leaves += found
+        self.variables = []
+        leaves, self.structures = flatten_each(trees)
         self.labels = labels or [f"primals[{i}]" for i in range(len(trees))]
         self.levels = tuple(active_levels() if levels is None else levels)
         for i, x in enumerate(leaves):

@@ -51,6 +51,12 @@ def flatten(tree, none_is_leaf=False):
             _register(optree, kind)
 
 
+def flatten_each(trees, none_is_leaf=False):
+    """The leaves of all trees, one tree after another, and a list of the structures."""
+    pairs = [flatten(tree, none_is_leaf) for tree in trees]
+    return [x for leaves, _ in pairs for x in leaves], [structure for _, structure in pairs]
+
+
 def unflatten(structure, leaves):
     """The tree with this structure and these leaves."""
     if structure is LEAF:
@@ -60,7 +66,7 @@ def unflatten(structure, leaves):
 
 
 def grouped(structures, leaves):
-    """The trees with these structures; ``leaves`` lists the leaves of one tree after another."""
+    """The trees with these structures and leaves: the inverse of `flatten_each`."""
     trees, start = [], 0
     for structure in structures:
         stop = start + structure.num_leaves
