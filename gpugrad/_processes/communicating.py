@@ -50,9 +50,9 @@ class Started:
 
 
 def poll(started: list[Started]) -> None:
-    """Let collectives go on: MPI makes progress only inside its calls."""
+    """Let collectives go on; see `Pending.progress`."""
     for one in started:
-        one.pending.test()
+        one.pending.progress()
 
 
 def finish(started: Started) -> tuple[Any]:

@@ -8,9 +8,8 @@ from .launcher import processes_launched
 class Pending:
     """A collective that has been started; the base class is one that has already ended."""
 
-    def test(self) -> bool:
-        """Let the collective make progress; return whether it has ended."""
-        return True
+    def progress(self) -> None:
+        """Let the collective go on, which MPI does only inside its calls."""
 
     def wait(self) -> None:
         """Wait until the collective has ended."""

@@ -57,10 +57,9 @@ class _Request(Pending):
         self._kept = kept
         self._finish = finish
 
-    def test(self):
+    def progress(self):
         if self._request is not None and _has_ended(self._request, self._what):
             self._end()
-        return self._request is None
 
     def wait(self):
         if self._request is not None:

@@ -34,7 +34,7 @@ def launch(graph):
 def first_handle():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cublas, "shared", cublas.shared.__wrapped__)
-        return cublas.CapturedBlas(cupy.cuda.get_current_stream(), 0).handle
+        return cublas.CapturedBlas(cupy.cuda.get_current_stream()).handle
 
 
 REFUSED = {

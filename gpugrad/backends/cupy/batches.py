@@ -102,9 +102,8 @@ class _Slot:
         parts, size = [], 0
         for array, rows in batch:
             if type(array) is not np.ndarray:
-                array = backend_of[type(array)].to_numpy(take_rows(array, rows))
-                rows = slice(None)
-            if isinstance(rows, slice):
+                array, rows = backend_of[type(array)].to_numpy(take_rows(array, rows)), None
+            elif isinstance(rows, slice):
                 array, rows = array[rows], None
             shape = array.shape if rows is None else (*rows.shape, *array.shape[1:])
             parts.append((array, rows, shape, size))

@@ -22,12 +22,8 @@ class Enqueued:
         self._event = event
         self._kept = kept
 
-    def test(self):
-        """Whether the collective has ended; this does not wait for it."""
-        if self._event is None:
-            return True
-        with self._device:
-            return self._event.done
+    def progress(self):
+        """NCCL's collectives go on by themselves."""
 
     def wait(self):
         """Make later work on the current stream wait for the collective; the host does not wait."""

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 import cupy
 from cupy.cuda import runtime
 
+SUMS_IN_FLOAT32 = 16  # of cublasMath_t: 16-bit products are never rounded before they are added
 _WORKSPACE = 32 << 20  # bytes, as NVIDIA recommends for its largest GPUs
 
 _POINTER, _INT, _LONG = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
@@ -70,9 +71,8 @@ class CapturedBlas:
     Has the functions of `cupy.cuda.cublas` that `products` calls, which take ``handle`` first.
     """
 
-    def __init__(self, stream, math_mode):
+    def __init__(self, stream):
         self._stream = stream
-        self._math_mode = math_mode
 
     @cached_property
     def handle(self):
@@ -80,7 +80,7 @@ class CapturedBlas:
         handle, workspace = shared(runtime.getDevice())
         _check(library.cublasSetStream_v2(handle, self._stream.ptr))  # forgets the workspace
         _check(library.cublasSetWorkspace_v2(handle, workspace.ptr, workspace.size))
-        _check(library.cublasSetMathMode(handle, self._math_mode))
+        _check(library.cublasSetMathMode(handle, SUMS_IN_FLOAT32))
         return handle
 
     @property

@@ -26,14 +26,13 @@ from cupy.cuda import runtime
 from cupy.cuda.device import get_cublas_handle
 
 from ..dtypes import float32, float64
-from .cublas import CapturedBlas
+from .cublas import SUMS_IN_FLOAT32, CapturedBlas
 from .devices import tf32
 from .kernels.loader import accumulator, contiguous, covers
 
 # Constants from CUDA's headers: cublasComputeType_t, cublasGemmAlgo_t and, below, cudaDataType.
 _IN_32F, _IN_TF32, _IN_64F = 68, 77, 70
 _ALGORITHM = -1  # cuBLAS's choice
-_SUMS_IN_FLOAT32 = 16  # of cublasMath_t: 16-bit products are never rounded before they are added
 _MOST = 2**31 - 1  # cuBLAS's sizes and leading dimensions are ints
 
 # By the names of dtypes, since bfloat16 may be imported later.
@@ -86,7 +85,7 @@ class _Handles(threading.local):
         handle = self.known.get(device)
         if handle is None:
             handle = get_cublas_handle()
-            _cublas().setMathMode(handle, _SUMS_IN_FLOAT32)
+            _cublas().setMathMode(handle, SUMS_IN_FLOAT32)
             self.known[device] = handle
         return handle
 
@@ -100,7 +99,7 @@ def captured_on(stream):
 
     The first one must not be captured.
     """
-    _handles.captured = blas = CapturedBlas(stream, _SUMS_IN_FLOAT32)
+    _handles.captured = blas = CapturedBlas(stream)
     try:
         yield blas
     finally:

@@ -28,6 +28,15 @@ def _supports(x, weight, bias, shape):
     )
 
 
+def _results(x, shape, dtype, wanted):
+    """Arrays for the cotangents of ``x``, of the weight and of the bias, as far as wanted.
+
+    shape, dtype: those of the weight and of the bias.
+    """
+    whole = cupy.empty(x.shape, x.dtype) if wanted[0] else None
+    return whole, *[cupy.empty(shape, dtype) if w else None for w in wanted[1:]]
+
+
 # Layers
 
 
@@ -86,8 +95,7 @@ def _cotangents(xp, g, x, weight, wanted, shape, extent, eps, centered=1, groups
     (rows, columns), dtype = extent, x.dtype
     threads = _threads(columns)
     blocks = min(-(-rows // threads[1]), _BLOCKS)
-    shapes = x.shape, shape, shape
-    results = [cupy.empty(s, dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
+    results = _results(x, shape, dtype, wanted)
     g, x, weight = map(contiguous, (g, x, weight))
     parts = statistics = None
     if any(wanted[1:]) and groups is None:
@@ -169,12 +177,6 @@ def _other_dtype(x, given, parameters):
     return dtypes.pop() if len(dtypes) == 1 and dtypes <= {x.dtype, accumulator(x.dtype)} else None
 
 
-def _results(x, other, wanted):
-    """Arrays for the cotangents of ``x``, of the weight and of the bias, as far as wanted."""
-    whole = cupy.empty(x.shape, x.dtype) if wanted[0] else None
-    return whole, *[cupy.empty(x.shape[1:2], other) if w else None for w in wanted[1:]]
-
-
 def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     other = _other_dtype(x, (), (weight, bias))
     if other is None:
@@ -188,7 +190,7 @@ def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
     other = _other_dtype(x, g, (weight,))
     if other is None:
         return NotImplemented
-    results = _results(x, other, wanted)
+    results = _results(x, x.shape[1:2], other, wanted)
     _over_channels("batch_norm_backward", (g[0], x, weight, *g[1:], *results), x, other, eps)
     return results
 
@@ -206,11 +208,11 @@ def _by_given_vjp(xp, g, x, mean, var, weight, wanted, eps):
     other = _other_dtype(x, (g,), (mean, var, weight))
     if other is None or wanted[1] or wanted[2]:
         return NotImplemented
-    to_x, to_weight, to_bias = _results(x, other, (wanted[0], *wanted[3:]))
-    arrays = g, x, mean, var, weight, to_x, to_weight, to_bias
+    to_x, *of_channels = _results(x, x.shape[1:2], other, (wanted[0], *wanted[3:]))
+    arrays = g, x, mean, var, weight, to_x, *of_channels
     stage = None if wanted[3] or wanted[4] else _WHOLE
     _over_channels("batch_norm_given_backward", arrays, x, other, eps, stage)
-    return to_x, None, None, to_weight, to_bias
+    return to_x, None, None, *of_channels
 
 
 layer_norm.twin("cupy", _layer_norm, joint=_layer_norm_vjp)

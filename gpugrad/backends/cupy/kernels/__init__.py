@@ -2,6 +2,6 @@
 
 from . import random, windows
 from .elementwise import blend, zero_discarded_nans
-from .loader import copy, covers, kernel
+from .loader import copy, covers
 
-__all__ = ["blend", "copy", "covers", "kernel", "random", "windows", "zero_discarded_nans"]
+__all__ = ["blend", "copy", "covers", "random", "windows", "zero_discarded_nans"]
