@@ -58,6 +58,9 @@ CONVERSIONS = {"atleast_1d", "atleast_2d", "atleast_3d"}
 # Functions that write into their first argument.
 IN_PLACE = set("copyto fill_diagonal place put put_along_axis putmask".split())
 
+# The defaults of ufuncs and other functions in C, which do not show them.
+DEFAULTS = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
+
 # What to write for parameters that are refused.
 INSTEAD_OF_PARAMETERS = {
     "dtype": "x.astype(dtype)",
@@ -156,26 +159,11 @@ _signature = cache(signature)
 
 @cache
 def _parameters(function):
-    """The parameters of a function of NumPy. Before 2.4 functions in C show none; see `_IN_C`."""
+    """The parameters of a function of NumPy; before 2.4 functions in C do not show theirs."""
     try:
         return signature(function).parameters
     except ValueError:
-        pass
-    return signature(_IN_C.get(name_of(function), lambda *args, **keywords: ...)).parameters
-
-
-# Functions in C that have other parameters than the function of the table.
-_IN_C = {
-    "bincount": lambda x, weights=None, minlength=0: ...,
-    "copyto": lambda dst, src, casting="same_kind", where=True: ...,
-    "dot": lambda a, b, out=None: ...,
-    "empty_like": lambda prototype, dtype=None, order="K", subok=True, shape=None, *, device=None: (
-        ...
-    ),
-} | dict.fromkeys(
-    ("concat", "concatenate"),
-    lambda arrays, axis=0, out=None, *, dtype=None, casting="same_kind": ...,
-)
+        return {}
 
 
 def _call(shown, own, args, keywords, theirs, raw, written):
@@ -197,8 +185,8 @@ def _call(shown, own, args, keywords, theirs, raw, written):
     else:
         parameters, limit, given = _signature(own).parameters, positional(own), {}
         if len(args) > limit:
-            names = [*theirs][limit : len(args)]
-            keywords = dict(zip(names, args[limit:], strict=True)) | keywords
+            names = [*theirs] or [f"argument {i}" for i, _ in enumerate(args, 1)]
+            keywords = dict(zip(names[limit:], args[limit:], strict=False)) | keywords
             args = args[:limit]
         for key, value in keywords.items():
             if key in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -216,10 +204,8 @@ def _call(shown, own, args, keywords, theirs, raw, written):
 
 
 def _is_default(name, value, theirs):
-    if value is None or (name == "where" and value is True):
-        return True
-    default = getattr(theirs.get(name), "default", None)
-    return value is default or (type(value) is type(default) and value == default)
+    default = getattr(theirs.get(name), "default", DEFAULTS.get(name))
+    return value is None or (type(value) is type(default) and value == default)
 
 
 def _on_arrays(raw):
