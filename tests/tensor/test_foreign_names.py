@@ -112,9 +112,12 @@ TAKES = {
     "clip_grad_norm_": [(nn.utils.clip_grad_norm_, GIVEN, 1.0)],
     "grad": [(gg.autograd.grad, GIVEN[0] * 2, GIVEN)],
     "init": [(distributed.init,)],
+    "integers": [(random.integers, 0, 2, 3)],
     "linspace": [(gg.linspace, 0, 1)],
     "load": [(gg.load, "model.safetensors")],
+    "normal": [(random.normal, 3)],
     "state_dict": [(LAYER.state_dict,)],
+    "uniform": [(random.uniform, 3)],
     "vmap": [(gg.vmap, gg.exp)],
 }
 
