@@ -406,8 +406,7 @@ def _sequence(inputs):
 
 
 def _outputs(f, inputs):
-    result = f(*inputs)
-    return [result] if isinstance(result, Tensor) else list(result)
+    return list(_sequence(f(*inputs)))
 
 
 def _wants_grad(x):

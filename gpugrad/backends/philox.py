@@ -13,7 +13,6 @@ take twice the time on a CPU, and on a GPU longer than the memory accesses.
 import math
 import sys
 import threading
-from typing import Any
 
 import numpy as np
 
@@ -59,23 +58,19 @@ def chance(p):
 _uint16 = np.dtype("<u2")
 
 
-class _PerThread(threading.local):
-    generator: Any = None  # made when first used, because numpy.random takes time to import
-
-
-_per_thread = _PerThread()
-_ZEROS = 0, 0, 0, 0
+_per_thread = threading.local()
 
 
 def _words(key, count, start):
-    generator = _per_thread.generator
-    if generator is None:
+    try:
+        generator = _per_thread.generator
+    except AttributeError:  # not made before, because numpy.random takes time to import
         generator = _per_thread.generator = np.random.Philox(key=0)
     # Setting the state takes a tenth of the time of making a generator for the key.
     generator.state = {
         "bit_generator": "Philox",
         "state": {"counter": (start, 0, 0, 0), "key": key},
-        "buffer": _ZEROS,
+        "buffer": (0, 0, 0, 0),
         "buffer_pos": 4,
         "has_uint32": 0,
         "uinteger": 0,

@@ -219,7 +219,7 @@ def test_other_threads_of_python_go_on_meanwhile(monkeypatch):
         return found
 
     monkeypatch.setattr(recurrent.threads, "run_kernel", signalled)
-    monkeypatch.setattr(recurrent, "_LONG", 1 << 40)
+    monkeypatch.setattr(threads, "_LONG", 1 << 40)
     x, weight = gg.ones((50, 64, 8)), gg.ones((4 * 256, 256))
     thread = threading.Thread(target=gg.lstm, args=(x, weight[:, :8], weight))
     thread.start()

@@ -27,10 +27,9 @@ enum {
     LAYER_ARRAYS
 };
 
-// first, last: which steps are to be done, counted in the order in which they are done.
 // is_large: whether a step's product may be divided. in_part: how many rows a thread goes with.
 typedef struct {
-    int64_t kind, is_back, is_reverse, is_large, gates, length, batch, width, in_part, first, last;
+    int64_t kind, is_back, is_reverse, is_large, gates, length, batch, width, in_part;
 } Layer;
 
 enum { BLOCK_SIZE = 1024 }; // elements about in a block of rows
@@ -40,7 +39,7 @@ typedef struct {
     const Layer *layer;
     T *a[LAYER_ARRAYS];
     int64_t number, first, last; // of threads; the rows
-    int64_t step, time;
+    int64_t step, end, time;     // the steps, counted in the order in which they are done
     T *state, *cell;        // those before the step
     int64_t start, rows, n; // a block of rows: its first element, rows and elements
     _Atomic int64_t *errors;
@@ -270,7 +269,7 @@ static void NAME(go)(void *context, int64_t piece) {
     s.first = piece * l->in_part, s.last = s.first + l->in_part;
     s.last = s.last < l->batch ? s.last : l->batch;
     const int64_t blocks = (s.last - s.first + in_block - 1) / in_block;
-    for (s.step = l->first; s.step < l->last; s.step++) {
+    for (; s.step < s.end; s.step++) {
         s.time = l->is_back != l->is_reverse ? l->length - 1 - s.step : s.step;
         const int64_t before = l->is_reverse ? s.time + 1 : s.time - 1;
         const int is_initial = before < 0 || before == l->length;
@@ -287,11 +286,14 @@ static void NAME(go)(void *context, int64_t piece) {
     }
 }
 
-// Do some steps. Arrays are given as for gg_rows. Returns the errors of floating-point operations.
-int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t number) {
+// Do some steps from one on. Arrays are given as for gg_rows. Returns the errors of floating-point
+// operations.
+int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t first, int64_t steps,
+                           int64_t number) {
     const int64_t parts = (l->batch + l->in_part - 1) / l->in_part;
     _Atomic int64_t errors = 0;
     NAME(Step) s = {.layer = l, .number = parts > 1 ? 1 : number, .errors = &errors};
+    s.step = first, s.end = first + steps;
     for (int i = 0; i < LAYER_ARRAYS; i++)
         s.a[i] = given[i] ? *given[i] : NULL;
     gg_run(NAME(go), &s, parts);

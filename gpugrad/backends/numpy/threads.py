@@ -205,7 +205,7 @@ def run_kernel(function, *args):
 
 
 def run_pieces(function, *args, pieces, work):
-    """Call a kernel for some pieces at a time; returns the errors of floating-point operations.
+    """Call a kernel for some pieces at a time; returns False if NumPy would report an error.
 
     Between the calls, Ctrl-C can end long work. work: the multiplications in all pieces.
     """
@@ -213,7 +213,7 @@ def run_pieces(function, *args, pieces, work):
     for first in range(0, pieces, few):
         part = ctypes.c_int64(first), ctypes.c_int64(min(few, pieces - first))
         errors |= run_kernel(function, *args, *part)
-    return errors
+    return not (errors and is_reported(errors))
 
 
 def run(function, items):

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import base, is_reported, place
+from ...backends.native.base import base, place
 from ...backends.numpy import threads
 from ...backends.philox import limit
 from ...ops.attention import BlockedAttention, attention
@@ -81,8 +81,7 @@ class _Attention(BlockedAttention):
         floats = map(ctypes.c_double, (self.scale, 1 - self.dropout_p or 1, lowest))
         pieces = numbers[0] * (1 if given.get("out") is None else -(-n // numbers[5]))
         work = numbers[0] * n * m * (d + e)
-        errors = threads.run_pieces(function, numbers, *floats, pieces=pieces, work=work)
-        return not (errors and is_reported(errors))
+        return threads.run_pieces(function, numbers, *floats, pieces=pieces, work=work)
 
 
 def _work(xp, query, key, value, mask=None, *static, **named):

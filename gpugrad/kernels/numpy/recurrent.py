@@ -11,12 +11,11 @@ import numpy as np
 
 from ...autograd.rules import kept_names
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import base, is_expected, is_reported, place
+from ...backends.native.base import base, is_expected, place
 from ...backends.numpy import threads
 from ...ops import recurrent as ops
 from .common import or_definition
 
-_LONG = 1 << 28  # multiplications after which a call returns, so that Ctrl-C can end it
 _WORTH = 1 << 21  # multiplications that are worth waking a thread
 _ROWS = 8, 12  # threads have a multiple of the first one, or else of the second one
 _MOST = 1 << 22  # elements of the weights up to which threads share the rows
@@ -85,11 +84,10 @@ def _run_steps(kind, reverse, **arrays):
     in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, number)
     layer = [*_KINDS].index(kind), is_back, reverse, is_large, gates, length, batch, h, in_part
     function = getattr(base(), f"gg_recurrent_{'f' if weight.dtype == float32 else 'd'}")
-    few, errors = _LONG // (products.size * h) or 1, 0
-    for first in range(0, length, few):
-        numbers = (ctypes.c_int64 * 11)(*layer, first, min(first + few, length))
-        errors |= threads.run_kernel(function, numbers, given)
-    return None if errors and is_reported(errors) else products
+    numbers = (ctypes.c_int64 * len(layer))(*layer)
+    work = 16 * length * products.size * h  # small products take longer
+    done = threads.run_pieces(function, numbers, given, pieces=length, work=work)
+    return products if done else None
 
 
 def _contiguous(array):
