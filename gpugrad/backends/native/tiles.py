@@ -22,10 +22,13 @@ def _are_tiles(geometry):
     return are_adjacent and are_inside and len(size) <= 2 and max(size) <= 3 and size[-1] > 1
 
 
+def _is_known(x):
+    return x.dtype in (float32, float64) and x.size and x.flags.c_contiguous
+
+
 def supports(x, geometry):
     """Whether the kernels may take these arrays and windows."""
-    is_known = x.dtype in (float32, float64) and x.size and x.flags.c_contiguous
-    return is_known and _are_tiles(geometry)
+    return _is_known(x) and _are_tiles(geometry)
 
 
 def _run(name, geometry, out, *arrays):
@@ -48,9 +51,7 @@ def with_two_axes(geometry):
 
 def copy(x, out, geometry):
     """Write the elements of all windows, at most along two axes, into ``out``."""
-    if x.dtype not in (float32, float64) or not x.flags.c_contiguous or len(geometry.size) > 2:
-        return False
-    if not out.size or not x.size:
+    if not _is_known(x) or not out.size or len(geometry.size) > 2:
         return False
     arrays = with_two_axes(geometry), x, out
     return rows("copy_windows", x.dtype, x.size // prod(geometry.lengths), 1, *arrays)

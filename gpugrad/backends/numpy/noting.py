@@ -18,37 +18,28 @@ class CannotNote(Exception):
     """What the function does depends on values, or `Noted` does not see it."""
 
 
-class _Calls(list):
-    """Noted calls.
-
-    views: the `Noted` arrays of which `_plain` has made ordinary views.
-    """
-
-    def __init__(self):
-        super().__init__()
-        self.views = []
-
-
 class Noted(np.ndarray):
     """A view of an array that notes the calls it takes part in, in the list ``calls``.
 
     plain: the same view as an ordinary array; None until it is needed.
+    views: a list of those for which `_plain` has made ordinary views.
     """
 
     plain: np.ndarray | None
     calls: list
+    views: list
 
     def __array_finalize__(self, source):
         if type(source) is not Noted:
             return
         if not np.may_share_memory(self.view(np.ndarray), source.view(np.ndarray)):
             raise CannotNote  # it is no view, so NumPy has computed it unseen
-        self.plain, self.calls = None, source.calls
+        self.plain, self.calls, self.views = None, source.calls, source.views
 
     def noted(self, array):
         """A view of another array that notes calls in the same list."""
         view = array.view(Noted)
-        view.plain, view.calls = array, self.calls
+        view.plain, view.calls, view.views = array, self.calls, self.views
         return view
 
     def note(self, function, *args):
@@ -93,12 +84,11 @@ class Noted(np.ndarray):
     def take(self, indices, axis=None, out=None, mode="raise"):
         if type(out) is not Noted:
             raise CannotNote
-        parts = _plain(self), _plain(indices), axis, _plain(out), mode
-        self.calls.append(partial(np.ndarray.take, *parts))
+        self.note(np.ndarray.take, self, indices, axis, out, mode)
         return out
 
     def clip(self, low, high, out=None):
-        return clip(self, low, high) if out is None else clip(self, low, high, out)
+        return clip(self, low, high, out)
 
     def __getitem__(self, key):
         part = super().__getitem__(key)
@@ -125,7 +115,7 @@ def _plain(x):
         return x
     if x.plain is None:
         x.plain = x.view(np.ndarray)
-        x.calls.views.append(x)
+        x.views.append(x)
     return x.plain  # always the same object, as NumPy compares two that share memory for longer
 
 
@@ -222,7 +212,7 @@ def bound_reduction(ufunc, x, out, axis=0, dtype=None, keepdims=False, **others)
 def note(function, args, kwargs, out):
     """The calls by which a function fills ``out``, in their order."""
     target = out.view(Noted)
-    target.plain, target.calls = out, (calls := _Calls())
+    target.plain, target.calls, target.views = out, [], []
     args = [_noted(x, target) for x in args]
     kwargs = {name: _noted(x, target) for name, x in kwargs.items()}
     try:
@@ -230,11 +220,11 @@ def note(function, args, kwargs, out):
     finally:
         # Python's garbage collector does not see that an array refers to the one it is a view of,
         # so that a cycle through it would never be freed.
-        for view in calls.views:
+        for view in target.views:
             view.plain = None
-        found = [*calls]
-        calls.clear()
-        calls.views.clear()
+        found = [*target.calls]
+        target.calls.clear()
+        target.views.clear()
     if result is not target:
         raise CannotNote
     return found
