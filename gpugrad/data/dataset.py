@@ -3,8 +3,7 @@
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
-from operator import index
+from itertools import accumulate, islice
 from typing import Any, Generic, TypeVar
 
 from .._arguments import device_and_dtype, moved
@@ -155,10 +154,8 @@ def random_split(
             f"random_split: lengths must be ints that add up to the {n} samples, or fractions that "
             f"add up to 1, not {lengths}"
         )
-    order = Generator(seed_from("random_split", generator, seed)).permutation(n).tolist()
-    sizes = [*map(index, sizes)]
-    stops = accumulate(sizes)
-    return [Subset(dataset, order[b - n : b]) for n, b in zip(sizes, stops, strict=True)]
+    order = iter(Generator(seed_from("random_split", generator, seed)).permutation(n).tolist())
+    return [Subset(dataset, list(islice(order, size))) for size in sizes]
 
 
 def samples_of(dataset, indices):

@@ -20,10 +20,8 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
 
 @of_numpy()
 def ediff1d(ary, to_end=None, to_begin=None):
-    steps = gg.diff(flat(ary))
-    ends = [None if x is None else flat(tensor(x, ary)) for x in (to_begin, to_end)]
-    pieces = [x for x in (ends[0], steps, ends[1]) if x is not None]
-    return gg.concat(pieces) if len(pieces) > 1 else steps
+    pieces = to_begin, gg.diff(flat(ary)), to_end
+    return gg.concat([flat(tensor(x, ary)) for x in pieces if x is not None])
 
 
 @of_numpy()

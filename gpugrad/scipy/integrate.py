@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from .._arguments import is_complex, is_floating, require
@@ -308,12 +309,9 @@ def _packed(tensors):
 
 
 def _unpacked(joint, shapes):
-    parts, start = [], 0
-    for shape in shapes:
-        stop = start + math.prod(shape)
-        parts.append(joint[start:stop].reshape(shape))
-        start = stop
-    return parts
+    *stops, _ = accumulate(map(math.prod, shapes))
+    parts = ops.split(joint, stops)
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def odeint_with_adjoint(solver, y0, t, args):
