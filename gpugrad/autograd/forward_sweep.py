@@ -75,26 +75,24 @@ def _pushed(node, given, create_graph, tensors, connected):
     if tensors:
         plan = plan.on_tensors
     xp = call.namespace if tensors else plan.xp
-    is_tuple = isinstance(node.dtype, tuple)
+    if isinstance(node.dtype, tuple):
+        return _transposed(node, given, create_graph, tensors, connected)
+    values = call.rewrap(node, saved, connected) if tensors and saved else saved
+    if plan.gathered is not None:
+        given = [t if t is None else _spread(xp, t, t.shape, node.dtype) for t in given]
+        ts = [given[plan.position[i]] if want else None for i, want in enumerate(plan.wanted)]
+        return _spread(xp, plan.gathered(xp, ts, values), node.shape, node.dtype, last=True)
     total = None
-    if not is_tuple:
-        values = call.rewrap(node, saved, connected) if tensors and saved else saved
-        if plan.gathered is not None:
-            given = [t if t is None else _spread(xp, t, t.shape, node.dtype) for t in given]
-            ts = [given[plan.position[i]] if want else None for i, want in enumerate(plan.wanted)]
-            return _spread(xp, plan.gathered(xp, ts, values), node.shape, node.dtype, last=True)
-        for i, (rule, t) in enumerate(zip(plan.tangents, given, strict=True)):
-            if rule is None or t is None:
-                continue
-            given[i] = None
-            t = _spread(xp, t, node.shape if plan.op.elementwise else t.shape, node.dtype)
-            t = rule(xp, t, values)
-            t = _spread(xp, t, node.shape, node.dtype, last=True)
-            total = t if total is None else total + t
+    for i, (rule, t) in enumerate(zip(plan.tangents, given, strict=True)):
+        if rule is None or t is None:
+            continue
+        given[i] = None
+        t = _spread(xp, t, node.shape if plan.op.elementwise else t.shape, node.dtype)
+        t = rule(xp, t, values)
+        t = _spread(xp, t, node.shape, node.dtype, last=True)
+        total = t if total is None else total + t
     if any(t is not None for t in given):
         t = _transposed(node, given, create_graph, tensors, connected)
-        if is_tuple:
-            return t
         total = t if total is None else total + t
     return total
 

@@ -19,18 +19,9 @@ _ROWS = 32  # the fewest queries in a block, unless there are fewer
 
 @op(integer=("mask",))
 def attention(
-    xp,
-    query,
-    key,
-    value,
-    mask=None,
-    /,
-    *,
-    is_causal=False,
-    scale=None,
-    dropout_p=0.0,
-    dropout_key=(0, 0),
-):
+    xp, query, key, value, mask=None, /, *,
+    is_causal=False, scale=None, dropout_p=0.0, dropout_key=(0, 0),
+):  # fmt: skip
     """``softmax(query @ key.T * scale + mask) @ value``, without keeping the weights.
 
     query: ``(..., n, d)``, real. key: ``(..., m, d)``. value: ``(..., m, e)``.

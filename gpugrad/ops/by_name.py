@@ -16,13 +16,8 @@ def standard_function(*, differentiable=True, discards=False, **rules) -> Any:
 
     differentiable, discards, rules: as for `op` and its method ``vjp``.
     """
-
-    def define(function):
-        forward = forward_by_name("xp", function)
-        call = elementwise(forward, differentiable=differentiable, discards=discards)
-        return call.vjp(**rules)
-
-    return define
+    options = {"differentiable": differentiable, "discards": discards}
+    return lambda function: elementwise(forward_by_name("xp", function), **options).vjp(**rules)
 
 
 def library_function(namespace="xp", *, reduces=False, **options) -> Any:
@@ -31,7 +26,6 @@ def library_function(namespace="xp", *, reduces=False, **options) -> Any:
     reduces: whether the second parameter is the axis of a reduction; see `no_axis`.
     options: as for `op`.
     """
-
     return lambda function: op(forward_by_name(namespace, function, reduces), **options)
 
 

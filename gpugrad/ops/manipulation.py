@@ -5,7 +5,7 @@ from functools import lru_cache
 from operator import index
 from typing import Any
 
-from .._arguments import axis_of, one_of
+from .._arguments import axis_of, one_of, whole
 from .._batched import equally, shifted
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
@@ -376,10 +376,9 @@ def chunk(x, /, chunks, axis=0):
     As in PyTorch, all others have the length of the axis over ``chunks``, rounded up, so that
     there may be fewer. `split` gives pieces of the same length, or between positions.
     """
-    if index(chunks) < 1:
-        raise ValueError(f"chunk: chunks must be at least 1, not {chunks}")
+    chunks = whole("chunk: chunks", chunks, 1)
     n = x.shape[axis_of("chunk", axis, len(x.shape))]
-    step = max(-(-n // index(chunks)), 1)
+    step = max(-(-n // chunks), 1)
     return split(x, range(step, n, step), axis)
 
 
