@@ -1,6 +1,6 @@
 // Attention and its cotangents, with the bits of the class in kernels/numpy/attention.py. This text
-// is compiled as rows.c is, after products.h. Each matrix of weights is computed in blocks of queries, by
-// one thread each, which keeps what belongs to a block in its cache.
+// is compiled as rows.c is, after products.h. Each matrix of weights is computed in blocks of
+// queries, by one thread each, which keeps what belongs to a block in its cache.
 
 #ifndef _WIN32 // where NumPy's loop of matmul is not known
 #ifndef ATTENTION
@@ -8,7 +8,8 @@
 enum { QUERY, KEY, VALUE, ADDED, OUT, TO_OUT, TO_QUERY, TO_KEY, TO_VALUE, OPERANDS };
 
 // matrices: how many matrices of weights there are. n, m, d, e: as in ops/attention.py.
-// in_block: queries in a block. least, key: of dropout, see backends/philox.py; least is -1 without.
+// in_block: queries in a block. least, key: of dropout, see backends/philox.py; without it, least
+// is -1.
 typedef struct {
     int64_t matrices, n, m, d, e, in_block, is_causal, least;
     uint64_t key[2];
@@ -99,12 +100,13 @@ static void NAME(add)(int64_t before, int64_t m, int64_t all, int64_t columns, M
 static void NAME(attend)(Attention *a, int64_t matrix, int64_t first, T *memory, int64_t most) {
     const int64_t d = a->d, e = a->e, n = LEAST(a->n - first, a->in_block);
     const int64_t m = a->is_causal ? LEAST(first + n, a->m) : a->m; // keys that are used
-    T *weights = memory, *slopes = weights + a->in_block * a->m, *rows = slopes + a->in_block * a->m;
-    T *g = rows + most, *totals = g + a->in_block * e, rate = a->rate;
+    T *weights = memory, *slopes = weights + a->in_block * a->m;
+    T *rows = slopes + a->in_block * a->m, *g = rows + most;
+    T *totals = g + a->in_block * e, rate = a->rate;
     uint8_t *kept = a->least < 0 ? NULL : (uint8_t *)(totals + a->in_block);
     const Matrix query = NAME(part)(a, QUERY, matrix, first), key = NAME(part)(a, KEY, matrix, 0);
-    const Matrix value = NAME(part)(a, VALUE, matrix, 0), bias = NAME(part)(a, ADDED, matrix, first);
-    const Matrix out = NAME(part)(a, OUT, matrix, first);
+    const Matrix value = NAME(part)(a, VALUE, matrix, 0), out = NAME(part)(a, OUT, matrix, first);
+    const Matrix bias = NAME(part)(a, ADDED, matrix, first);
     const Matrix to_out = NAME(part)(a, TO_OUT, matrix, first);
     const Matrix to_query = NAME(part)(a, TO_QUERY, matrix, first);
     const Matrix to_key = NAME(part)(a, TO_KEY, matrix, 0);

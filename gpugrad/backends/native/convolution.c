@@ -57,7 +57,8 @@ static void NAME(convolve_image)(const Convolution *c, const NAME(Place) *p, int
 }
 
 // Add the gradient of a block of images to `sum`, in the order in which NumPy adds along an axis.
-static void NAME(sum_images)(const Convolution *c, const NAME(Place) *p, int64_t image, int64_t end) {
+static void NAME(sum_images)(const Convolution *c, const NAME(Place) *p, int64_t image,
+                             int64_t end) {
     const int64_t size = p->depth * c->filters, first = image;
     for (; image < end; image++)
         for (int64_t group = 0; group < c->groups; group++) {
@@ -104,8 +105,8 @@ static void NAME(convolve_piece)(void *context, int64_t piece) {
     free(p.columns);
 }
 
-// Compute some pieces from one on. numbers: a `Convolution` up to its arrays, which are given as for
-// gg_rows. Returns the errors of floating-point operations.
+// Compute some pieces from one on. numbers: a `Convolution` up to its arrays, which are given as
+// for gg_rows. Returns the errors of floating-point operations.
 int64_t NAME(gg_convolve)(const int64_t *numbers, void *const *x, void *const *weight,
                           void *const *bias, void *const *out, int64_t first, int64_t pieces,
                           int64_t number) {

@@ -9,8 +9,8 @@
 // threads that sleep only if the work turns out to be long.
 //
 // gg_threads(number) sets how many threads there are, the calling one among them; 1 at first. They
-// are made when they are needed. Where there is no work, they wait busily for a moment and sleep; on
-// the processor of the thread that called gg_run they sleep at once, and take no pieces.
+// are made when they are needed. Where there is no work, they wait busily for a moment and sleep;
+// on the processor of the thread that called gg_run they sleep at once, and take no pieces.
 // gg_after_fork() is called in the child of a fork, which has none of them.
 //
 // gg_matmul(number, d, x1, x2, out) computes what `matmul` in backends/numpy/threads.py computes
@@ -82,7 +82,7 @@ static struct {
     _Atomic int helpers;               // threads that there should be
     _Atomic int sleeping;              // threads that wait for has_work
     _Atomic int is_waiting;            // whether the owner waits for has_changed
-    _Alignas(64) _Atomic int64_t todo; // LEFT: pieces that nobody has begun; above: the first of them
+    _Alignas(64) _Atomic int64_t todo; // LEFT: pieces that nobody has begun; above: the first one
     _Alignas(64) _Atomic int inside;   // helpers that may take pieces now
 } pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER,
           PTHREAD_COND_INITIALIZER};

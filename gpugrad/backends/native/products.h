@@ -16,7 +16,8 @@ static Matrix NAME(transposed)(Matrix x) { return (Matrix){x.at, x.by_column, x.
 
 // out = x @ y, (rows, inner) times (inner, columns), with the bits of `undivided` in
 // backends/numpy/threads.py.
-static T *NAME(multiplied)(int64_t rows, int64_t inner, int64_t columns, Matrix x, Matrix y, T *out) {
+static T *NAME(multiplied)(int64_t rows, int64_t inner, int64_t columns, Matrix x, Matrix y,
+                           T *out) {
     if (inner == 1) {
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < columns; j++)

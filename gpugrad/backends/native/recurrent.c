@@ -247,8 +247,8 @@ static void NAME(multiply)(const NAME(Step) *s) {
     const Layer *l = s->layer;
     const int64_t width = l->width, size = l->batch * width, bytes = sizeof(T), row = bytes * width;
     const int64_t by_gate = l->is_back ? l->length * size * bytes : 0, rows = s->last - s->first;
-    const int64_t d[] = {sizeof(T) == 8, l->gates > 1, rows, width, width, row, bytes, row, bytes, row,
-                         bytes, l->gates, by_gate, width * row, size * bytes};
+    const int64_t d[] = {sizeof(T) == 8, l->gates > 1, rows, width, width, row, bytes, row, bytes,
+                         row, bytes, l->gates, by_gate, width * row, size * bytes};
     const T *x = l->is_back ? s->a[D] + s->time * size : s->state;
     T *products = s->a[PRODUCTS] + s->first * width;
     if (x) {
