@@ -4,7 +4,7 @@ from .._arguments import is_complex
 from .._tensor import Tensor
 from ..backends.numpy import library as numpy
 from ._table import FUNCTIONS, of_numpy
-from ._tensors import constant, flat, floating, gg, shape_along, sliced, tensor, tensors
+from ._tensors import axes_in, constant, flat, floating, gg, shape_along, sliced, tensor, tensors
 
 
 @of_numpy()
@@ -27,10 +27,7 @@ def ediff1d(ary, to_end=None, to_begin=None):
 @of_numpy()
 def gradient(f, *varargs, axis=None, edge_order=1):
     f = floating(f, next((h for h in varargs if isinstance(h, Tensor)), None))
-    if axis is None:
-        axes = tuple(range(f.ndim))
-    else:
-        axes = tuple([a % f.ndim for a in (axis if numpy.iterable(axis) else (axis,))])
+    axes = axes_in(axis, f.ndim)
     spacings = list(varargs) or [1.0]
     if len(spacings) == 1 and not getattr(spacings[0], "ndim", numpy.ndim(spacings[0])):
         spacings = spacings * len(axes)

@@ -7,7 +7,7 @@ from .._arguments import is_complex, is_floating, require
 from .._tensor import Tensor
 from ..backends.numpy import library as numpy
 from ._table import FUNCTIONS, enter, of_numpy
-from ._tensors import along, constant, flat, floating, gg, tensor, tensors
+from ._tensors import along, axes_in, constant, flat, floating, gg, tensor, tensors
 
 
 def _masked(a, where, value):
@@ -219,7 +219,7 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
         if weights.shape != a.shape:
             if axis is None:
                 raise TypeError("Axis must be specified when shapes of a and weights differ.")
-            axes = [place % a.ndim for place in (axis if isinstance(axis, tuple) else (axis,))]
+            axes = axes_in(axis, a.ndim)
             order = sorted(range(len(axes)), key=axes.__getitem__)
             weights = gg.permute_dims(weights, tuple(order))
             weights = gg.expand_dims(weights, tuple([i for i in range(a.ndim) if i not in axes]))
@@ -236,9 +236,8 @@ def _quantile(of_rows, a, q, axis, method, keepdims):
     if not is_number:
         q = q if isinstance(q, Tensor) else numpy.asarray(q)
         a = gg.astype(a, gg.result_type(a.dtype, q.dtype), copy=False)
-    axes = range(a.ndim)
-    chosen = axes if axis is None else numpy.lib.array_utils.normalize_axis_tuple(axis, a.ndim)
-    rest = [i for i in axes if i not in chosen]
+    chosen = axes_in(axis, a.ndim)
+    rest = [i for i in range(a.ndim) if i not in chosen]
     shape = [a.shape[i] for i in rest]
     length = math.prod([a.shape[i] for i in chosen])
     rows = gg.reshape(gg.permute_dims(a, (*chosen, *rest)), (length, *shape))
@@ -307,24 +306,18 @@ for _prefix, _of_rows in ("", _of_all), ("nan", _of_numbers):
 
 @of_numpy()
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
-    m = _as_rows("m", floating(m))
-    m = m if rowvar or m.shape[0] == 1 else gg.matrix_transpose(m)
+    m = _as_variables("m", floating(m), rowvar)
     if y is not None:
-        y = _as_rows("y", floating(y, m))
-        m = gg.concat([m, y if rowvar or y.shape[0] == 1 else gg.matrix_transpose(y)])
+        m = gg.concat([m, _as_variables("y", floating(y, m), rowvar)])
     m = gg.astype(m, dtype or gg.result_type(m, gg.float64), copy=False)
     ddof = (0 if bias else 1) if ddof is None else ddof
-    weights = None
-    for given in (fweights, aweights):
-        if given is not None:
-            given = tensor(given, m)
-            weights = given if weights is None else weights * given
-    if weights is None:
+    weights = [tensor(x, m) for x in (fweights, aweights) if x is not None]
+    if not weights:
         center, total = gg.mean(m, 1, keepdims=True), m.shape[1]
         freedom = total - ddof if total > ddof else 0.0
         weighted = m - center
     else:
-        weights = gg.astype(weights, m.dtype)
+        weights = gg.astype(math.prod(weights), m.dtype)
         total = gg.sum(weights)
         center = gg.sum(m * weights, 1, keepdims=True) / total
         spread = total if aweights is None else gg.sum(weights * tensor(aweights, m)) / total
@@ -334,11 +327,12 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     return gg.reshape(product / freedom, ()) if product.size == 1 else product / freedom
 
 
-def _as_rows(name, x):
-    """``x`` as a matrix; a vector becomes its only row."""
+def _as_variables(name, x, rowvar):
+    """``x`` as a matrix with a row for each variable; a vector is one variable."""
     if x.ndim > 2:
         raise ValueError(f"cov: {name} has more than 2 dimensions: {x.shape}")
-    return gg.reshape(x, (1, x.size)) if x.ndim < 2 else x
+    x = gg.reshape(x, (1, x.size)) if x.ndim < 2 else x
+    return x if rowvar or x.shape[0] == 1 else gg.matrix_transpose(x)
 
 
 @of_numpy()

@@ -8,7 +8,7 @@ from ..backends import SCALARS
 from ..backends.numpy import library as numpy
 from ._creation import array
 from ._table import enter, of_numpy
-from ._tensors import along, axes_of, constant, flat, gg, is_true, sliced, tensor, tensors
+from ._tensors import along, axes_in, axes_of, constant, flat, gg, is_true, sliced, tensor, tensors
 
 
 @of_numpy()
@@ -40,7 +40,7 @@ def transpose(a, axes=None):
     a = tensor(a)
     if axes is None:
         return _reversed(a)
-    return gg.permute_dims(a, tuple([axis % max(a.ndim, 1) for axis in _lengths(axes)]))
+    return gg.permute_dims(a, axes_in(axes, a.ndim))
 
 
 @of_numpy()
@@ -239,9 +239,8 @@ def _taken(x, places, axis):
 
 @of_numpy()
 def trim_zeros(filt, trim="fb", axis=None):
-    axes = range(filt.ndim) if axis is None else [i % filt.ndim for i in _lengths(axis)]
     used = gg.nonzero(filt)
-    for i in axes:
+    for i in axes_in(axis, filt.ndim):
         places = used[i].tolist()
         start = min(places, default=0) if "f" in trim.lower() else 0
         stop = max(places, default=-1) + 1 if "b" in trim.lower() or not places else None
@@ -440,8 +439,7 @@ def apply_over_axes(func, a, axes):
 @of_numpy("lib.stride_tricks.sliding_window_view")
 def sliding_window_view(x, window_shape, axis=None):
     x, size = tensor(x), _lengths(window_shape)
-    axes = tuple(range(x.ndim)) if axis is None else axis
-    axes = numpy.lib.array_utils.normalize_axis_tuple(axes, x.ndim)
+    axes = axes_in(axis, x.ndim)
     if len(axes) != len(size):
         raise ValueError(f"window_shape {size} must have a length for each of the axes {axes}")
     if not size:

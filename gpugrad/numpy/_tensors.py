@@ -71,6 +71,12 @@ def along(x, axis):
     return x, numpy.lib.array_utils.normalize_axis_index(axis, x.ndim or 1)
 
 
+def axes_in(axis, ndim):
+    """An axis, several or None for all of them, as a tuple of numbers that are not negative."""
+    axes = range(ndim) if axis is None else axis
+    return numpy.lib.array_utils.normalize_axis_tuple(axes, ndim)
+
+
 def axes_of(axes):
     """An axis or a tuple of axes; NumPy also takes lists."""
     return tuple(axes) if isinstance(axes, list) else axes
