@@ -43,9 +43,8 @@ class FunctionLayer(Module):
                 taken = [by_name[name] for name in options.split()]
             cls._options = tuple([p.name for p in taken])
             cls._shown = cls._shown or tuple([f"{name}=" for name in cls._options])
-            if "__init__" not in vars(cls):
-                taken = [*taken, _INPLACE] if inplace else taken
-                set_constructor(cls, constructor(taken, FunctionLayer._construct))
+            taken = [*taken, _INPLACE] if inplace else taken
+            set_constructor(cls, constructor(taken, FunctionLayer._construct))
         super().__init_subclass__(**others)
 
     @classmethod

@@ -86,13 +86,11 @@ class _WithStatistics(OfAxes):
         self.momentum: Any = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-
-        given: Any = {"dtype": dtype, "device": device}
         self.weight = _filled(affine, ones, num_features, dtype, device)
         self.bias = _filled(affine and bias, zeros, num_features, dtype, device)
         if track_running_stats:
-            self.register_buffer("running_mean", zeros(num_features, **given))
-            self.register_buffer("running_var", ones(num_features, **given))
+            self.register_buffer("running_mean", zeros(num_features, dtype=dtype, device=device))
+            self.register_buffer("running_var", ones(num_features, dtype=dtype, device=device))
             self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device))
         else:
             self.running_mean = self.running_var = self.num_batches_tracked = None

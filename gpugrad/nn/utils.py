@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from .._arguments import require
+from .._arguments import check_type, require
 from .._creation import zeros
 from .._dtypes import is_half
 from .._foreign_names import explain_names, explains_arguments
@@ -81,20 +81,24 @@ def _number(name, argument, value, least):
 
 def _gradients(name, parameters):
     """The gradients of the parameters, each only once and detached from its graph."""
-    if hasattr(parameters, "parameters"):
-        raise TypeError(f"{name}: parameters is a module; pass model.parameters()")
-    if isinstance(parameters, Tensor):
-        parameters = [parameters]
-    elif not isinstance(parameters, Iterable):
-        raise TypeError(f"{name}: parameters must be tensors, not {parameters!r}")
     grads = {}
-    for p in parameters:
+    for p in list_of_parameters(f"{name}: parameters", parameters):
         grad = p.grad
         if grad is not None and grad.node is not None:  # other code may hold it, with its graph
             p.grad = grad = wrap(grad.array, None)
         if grad is not None and grad.size:
             grads[id(grad)] = grad
     return list(grads.values())
+
+
+def list_of_parameters(name, parameters):
+    """A tensor or an iterable of tensors as a list; TypeError for a module and anything else."""
+    if isinstance(parameters, Tensor):
+        return [parameters]
+    if hasattr(parameters, "parameters"):
+        raise TypeError(f"{name} is a module; pass model.parameters()")
+    check_type(parameters, Iterable, f"{name} must be an iterable of tensors")
+    return list(parameters)
 
 
 def grouped_gradients(name, parameters):

@@ -17,6 +17,7 @@ from ..autograd.graph import writes
 from ..backends import backend_of
 from ..backends.dtypes import float64
 from ..backends.placement import placed_like
+from ..nn.utils import list_of_parameters
 
 # How many elements of an array on the CPU are updated at a time. The temporaries then stay in
 # the cache: a step of a 784-4096-4096-10 network, with its 20 million parameters, takes half the
@@ -162,7 +163,7 @@ class Optimizer:
         self._states_made = 0
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
-        groups = self._as_list(params)
+        groups = list_of_parameters(f"{self._name}: params", params)
         if not groups:
             raise ValueError(
                 f"{self._name}: there are no parameters to optimize; does the model have any, and "
@@ -219,8 +220,7 @@ class Optimizer:
         """
         if not isinstance(group, Mapping) or "params" not in group:
             raise TypeError(f"{self._name}: a parameter group must be a dict with 'params'")
-        params = group["params"]
-        params = [params] if isinstance(params, Tensor) else self._as_list(params)
+        params = list_of_parameters(f"{self._name}: params", group["params"])
         if not params:
             raise ValueError(f"{self._name}: there are no parameters in the group")
         seen = {id(p) for known in self.param_groups for p in known["params"]}
@@ -238,12 +238,6 @@ class Optimizer:
         extras = {name: value for name, value in group.items() if name in _EXTRAS}
         self.param_groups.append({"params": params, **hyper, **extras})
         self._set_hyper(len(self._hyper), hyper)
-
-    def _as_list(self, params):
-        if hasattr(params, "parameters"):
-            raise TypeError(f"{self._name}: params is a module; pass model.parameters()")
-        check_type(params, Iterable, f"{self._name}: params must be an iterable of tensors")
-        return list(params)
 
     def _check_parameter(self, i, p):
         remedy = "; pass model.parameters(), without names" if isinstance(p, tuple) else ""

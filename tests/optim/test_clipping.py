@@ -171,7 +171,7 @@ REFUSED = [
     (lambda p: clip_grad_value_(p, 1), TypeError, "a gradient of complex64 has no order"),
     (lambda _: clip_grad_norm_(nn.ReLU(), 1), TypeError, "clip_grad_norm_: .* is a module; "),
     (lambda _: clip_grad_value_(nn.ReLU(), 1), TypeError, r"pass model\.parameters\(\)"),
-    (lambda _: clip_grad_norm_(3.0, 1), TypeError, "parameters must be tensors, not 3.0"),
+    (lambda _: clip_grad_norm_(3.0, 1), TypeError, "must be an iterable of tensors, not a float"),
 ]
 
 
