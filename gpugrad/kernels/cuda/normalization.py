@@ -11,7 +11,7 @@ import cupy
 
 from ...backends.cupy.kernels.loader import accumulator, contiguous, covers, kernel
 from ...backends.dtypes import float64
-from ...ops.normalization import _by_statistics, batch_norm, group_norm, layer_norm, rms_norm
+from ...ops import normalization as ops
 
 _ITEMS = 16  # elements of a row per thread, as in normalization.cu
 _ROWS = 8  # rows that a block processes at once if each takes one warp
@@ -68,7 +68,7 @@ def _normalize(xp, x, weight, bias, shape, extent, eps, centered=1, groups=1, in
     out = cupy.empty(x.shape, x.dtype)
     threads = _threads(columns)
     blocks = min(-(-rows // threads[1]), 4 * _BLOCKS)
-    args = *map(contiguous, (x, weight, bias)), out, rows, columns, _eps(xp, x, eps)
+    args = *map(contiguous, (x, weight, bias)), out, rows, columns, float(ops._rms_eps(xp, x, eps))
     args = *args, centered, groups, inner
     kernel("normalization", "layer_norm", x.dtype)((blocks,), threads, args)
     return out
@@ -103,8 +103,8 @@ def _cotangents(xp, g, x, weight, wanted, shape, extent, eps, centered=1, groups
     elif any(wanted[1:]):
         statistics = cupy.empty((rows, 2), accumulator(dtype))
     inner = 1 if groups is None else prod(x.shape[2:])
-    args = g, x, weight, results[0], parts, statistics, rows, columns, _eps(xp, x, eps)
-    args = *args, centered, groups or 1, inner
+    args = g, x, weight, results[0], parts, statistics, rows, columns
+    args = *args, float(ops._rms_eps(xp, x, eps)), centered, groups or 1, inner
     kernel("normalization", "layer_norm_backward", dtype)((blocks,), threads, args)
     if parts is not None:
         args = parts, *results[1:], blocks, columns
@@ -123,10 +123,6 @@ def _rms_norm(xp, x, weight=None, /, *, ndim=1, eps=None):
 def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
     found = _layer_norm_vjp(xp, g, x, weight, (*wanted, False), ndim, eps, centered=0)
     return found if found is NotImplemented else found[:2]
-
-
-def _eps(xp, x, eps):
-    return float(xp.finfo(x.dtype).eps if eps is None else eps)
 
 
 def _group_rows(x, groups):
@@ -215,8 +211,8 @@ def _by_given_vjp(xp, g, x, mean, var, weight, wanted, eps):
     return to_x, None, None, *of_channels
 
 
-layer_norm.twin("cupy", _layer_norm, joint=_layer_norm_vjp)
-rms_norm.twin("cupy", _rms_norm, joint=_rms_norm_vjp)
-group_norm.twin("cupy", _group_norm, joint=_group_norm_vjp)
-batch_norm.twin("cupy", _batch_norm, joint=_batch_norm_vjp)
-_by_statistics.twin("cupy", _by_given, joint=_by_given_vjp)
+ops.layer_norm.twin("cupy", _layer_norm, joint=_layer_norm_vjp)
+ops.rms_norm.twin("cupy", _rms_norm, joint=_rms_norm_vjp)
+ops.group_norm.twin("cupy", _group_norm, joint=_group_norm_vjp)
+ops.batch_norm.twin("cupy", _batch_norm, joint=_batch_norm_vjp)
+ops._by_statistics.twin("cupy", _by_given, joint=_by_given_vjp)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import is_expected, rows
-from ...ops.normalization import BLOCK, layer_norm, rms_norm
+from ...ops.normalization import BLOCK, _rms_eps, layer_norm, rms_norm
 from .common import or_definition
 
 _FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
@@ -29,14 +29,10 @@ def _covers(x, ndim, *parameters):
 def _normalized(xp, x, weight, bias, ndim, eps, centered):
     if not _covers(x, ndim, weight, bias):
         return NotImplemented
-    n, eps = prod(x.shape[x.ndim - ndim :]), _eps(xp, x, eps)
+    n, eps = prod(x.shape[x.ndim - ndim :]), _rms_eps(xp, x, eps)
     out = np.empty(x.shape, x.dtype)
     done = rows("layer_norm", x.dtype, x.size // n, n, x, weight, bias, out, n=centered, s=eps)
     return out if done else None
-
-
-def _eps(xp, x, eps):
-    return float(xp.finfo(x.dtype).eps) if eps is None else eps
 
 
 def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
@@ -51,7 +47,7 @@ def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
     to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
     # The definition adds up a block's rows first only where there are several.
     sums = np.empty((blocks, 2, n), x.dtype) if any(wanted[1:]) else None
-    options = {"cost": BLOCK * n, "n": centered, "m": number, "s": _eps(xp, x, eps)}
+    options = {"cost": BLOCK * n, "n": centered, "m": number, "s": _rms_eps(xp, x, eps)}
     if not rows("layer_norm_vjp", x.dtype, blocks, n, g, x, weight, to_x, sums, **options):
         return None
     if sums is None:
