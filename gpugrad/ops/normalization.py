@@ -155,17 +155,10 @@ def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
 
 
 def _layer_norm_x_jvp(xp, t, x, weight, ndim, eps):
-    shape = x.shape
     t, x, weight = widen(xp, t, x, weight)
-    t = _as_rows(xp, t, ndim)
-    out, scale, count = _center_rows(xp, _as_rows(xp, x, ndim), eps)
-    out *= scale
-    total = xp.sum(t, axis=1, keepdims=True)
-    along = xp.sum(t * out, axis=1, keepdims=True)
-    t = (t - total / count - out * (along / count)) * scale
-    if weight is not None:
-        t = t * xp.reshape(weight, (1, -1))
-    return xp.reshape(t, shape)
+    # Without a weight the Jacobian is symmetric.
+    t, _, _ = _layer_norm_vjp(xp, t, x, None, (True, False, False), ndim, eps)
+    return t if weight is None else t * weight
 
 
 def _layer_norm_weight_jvp(xp, t, x, ndim, eps):
