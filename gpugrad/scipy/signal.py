@@ -163,10 +163,4 @@ def _recursion_vjp(xp, g, a, out):
 
 
 _recursion.vjp(joint=_recursion_vjp)
-
-
-def _recursion_vmap(call, batched, a, drive):
-    return NotImplemented if batched[0] else call(a, drive)
-
-
-_recursion.vmap(_recursion_vmap)
+_recursion.vmap(lambda call, batched, a, drive: NotImplemented if batched[0] else call(a, drive))

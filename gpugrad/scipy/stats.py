@@ -561,7 +561,7 @@ class _MultivariateNormal:
     """
 
     def __call__(self, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> _Frozen:
-        return _Frozen(self, (mean, cov), {"allow_singular": True} if allow_singular else {})
+        return _Frozen(self, (mean, cov), {"allow_singular": allow_singular})
 
     def __repr__(self) -> str:
         return "<distribution multivariate_normal>"
