@@ -291,7 +291,7 @@ def general(op):
         except Recast as cast:
             return recast(namespace, op, args, static, cast)
         except Exception as error:
-            raise _failure(op, error, arrays) from _cause(op, error)
+            raise _failure(op, error, arrays, static) from _cause(op, error)
         return _finish(op, out, arrays, parents, wanted, order, kind, static)
 
     return call
@@ -357,7 +357,10 @@ def _finish_several(op, out, arrays, parents, wanted, order, kind, static):
 def _as_array(op, out, kind):
     """A forward's result as an array; NumPy returns scalars in place of 0-d arrays."""
     if type(out) not in SCALARS and type(out) not in backend_of:
-        raise TypeError(f"{op.name}: its forward must return an array, not {type(out).__name__}")
+        problem = f"its forward must return an array, not {type(out).__name__}"
+        if isinstance(out, Tensor):
+            problem += f"; it computes with xp, and {_takes_tensors(op)}"
+        raise TypeError(f"{op.name}: {problem}")
     return backend_of[kind].asarray(out)
 
 
@@ -509,6 +512,7 @@ def _failure(op, error, arrays, static=()):
     arrays = [a for a in arrays if a is not None]
     kinds = {type(a) for a in arrays if type(a) in namespace_of}
     devices = {backend_of[type(a)].device(a) for a in arrays if type(a) in kinds}
+    floating = [name for name in static if _is_floating(static[name])]
     if not kinds:
         numbers = arrays and all(type(a) in SCALARS for a in arrays)
         remedy = "; gpugrad.tensor(x) makes one of a number" if numbers else ""
@@ -519,6 +523,8 @@ def _failure(op, error, arrays, static=()):
     elif "axis" in static and isinstance(static["axis"], Tensor):
         pair = {"max": "; of two arrays use maximum", "min": "; of two arrays use minimum"}
         error = TypeError(f"axis must be an int or a tuple of ints{pair.get(op.name, '')}")
+    elif floating and not isinstance(error, ValueError):  # of values
+        error = TypeError(f"{floating[0]} must not be a tensor; {_takes_tensors(op)}")
     elif len(devices) > 1 and (len(kinds) == 1 or {d.split(":")[0] for d in devices} == _PLACES):
         error = ValueError(
             f"inputs are on different devices, {' and '.join(sorted(devices))}; "
@@ -532,6 +538,15 @@ def _failure(op, error, arrays, static=()):
         # An AttributeError in the definition; one in a twin has a note.
         error = TypeError(f"one input must be an array, not the number {error.obj}")
     return op.failure(error, arrays)
+
+
+def _is_floating(x):
+    return isinstance(x, Tensor) and backend_of[type(x._like)].is_floating(x.dtype)
+
+
+def _takes_tensors(op):
+    inputs = " and ".join(op.inputs)
+    return f"only {inputs} may be tensors; of another write item(), which has no gradient"
 
 
 _PLACES = {"cpu", "cuda"}  # the devices of NumPy and CuPy, between which .to moves arrays

@@ -229,6 +229,15 @@ def test_forward_without_result():
         nothing(gg.ones(2))
 
 
+def test_forward_with_tensors():
+    """A parameter that is a tensor, and a call of `gpugrad` in place of ``xp``."""
+    scaled = op("scaled", lambda xp, x, *, factor: x * factor)
+    exponential = op("exponential", lambda xp, x: gg.exp(x))
+    for call in (lambda x: scaled(x, factor=gg.ones(2))), exponential:
+        with pytest.raises(TypeError, match="not Tensor; it computes with xp, and only x may be"):
+            call(gg.ones(2))
+
+
 def test_forward_without_the_namespace():
     with pytest.raises(TypeError, match=r"^twice: an op has an input after .*: twice\(xp, x\)$"):
         op("twice", lambda x: 2 * x)
