@@ -1,4 +1,4 @@
-"""Names of PyTorch and NumPy that gpugrad lacks; errors say what to write instead.
+"""Names of PyTorch, NumPy and JAX that gpugrad lacks; errors say what to write instead.
 
 The names are in ``_foreign_names.ini``: a section for each module or class, one with parentheses
 for the keywords of each function, ``[numpy]`` for functions of NumPy that refuse tensors, and
@@ -10,6 +10,7 @@ from functools import wraps
 from inspect import signature
 from os.path import splitext
 from sys import modules
+from types import ModuleType
 from typing import Any, TypeVar
 
 
@@ -128,14 +129,17 @@ def missing(owner, name, kind=None, place=None):
     return AttributeError(message, name=name)
 
 
-def explain_names(module: str) -> None:
+def explain_names(module: str, *spaces: ModuleType) -> None:
     """Have ``dir`` of a module give its ``__all__``, and errors about other names say what to do.
+
+    spaces: modules in which to look for such a name.
 
     Type checkers do not see this, so that they do not take every name for one of the module's.
     """
 
     def __getattr__(name):
-        raise missing(module, name)
+        found = [f"{space.__name__}.{name}" for space in spaces if name in dir(space)]
+        raise missing(module, name, place=next(iter(found), None))
 
     names = vars(modules[module])
     names |= {"__dir__": names["__all__"].copy, "__getattr__": __getattr__}

@@ -533,7 +533,12 @@ def _failure(op, error, arrays, static=()):
     elif "unexpected keyword" in str(error):
         here = [f"{n} is {RENAMED[n]} here" for n in RENAMED if f"'{n}'" in str(error)]
         takes = f"it takes {', '.join((*op.inputs, *op.static_names))}"
-        error = TypeError("; ".join([str(error), *here, takes]))
+        _, parentheses, rest = str(error).partition("() ")
+        if parentheses and any(f"'{n}'" in rest for n in static):
+            problem = rest  # without the name of the forward or twin, which users do not call
+        else:
+            problem = str(error)
+        error = TypeError("; ".join([problem, *here, takes]))
     elif type(getattr(error, "obj", None)) in SCALARS and not hasattr(error, "__notes__"):
         # An AttributeError in the definition; one in a twin has a note.
         error = TypeError(f"one input must be an array, not the number {error.obj}")

@@ -20,4 +20,4 @@ _layers = _public(
 globals().update(_layers)
 _others = "Module Parameter functional functional_call init summary utils".split()
 __all__ = sorted([*_layers, *_others])
-_explain_names(__name__)
+_explain_names(__name__, functional)

@@ -149,7 +149,10 @@ class _Recording:
             finally:
                 stage.leave()
             if foreign and foreign != foreign_states(reach.foreign_generators):
-                recorder.stop("it draws random numbers from Python or another library")
+                recorder.stop(
+                    "it draws random numbers from Python or another library; draw them with "
+                    "gpugrad.random, or pass them as arguments"
+                )
             if recorder.has_failed:
                 reason = "it handles an error of a call, which depends on values"
                 recorder.stop(reason, "once")

@@ -53,7 +53,9 @@ class Report:
         elif self._program.backend.graphs is not None:
             head += "\nlaunched together, as a CUDA graph"
         if self.kernels:
-            head += f"\n{len(self.kernels)} kernels, whose C source is in the attribute kernels"
+            count = len(self.kernels)
+            kernels = "kernel" if count == 1 else "kernels"
+            head += f"\n{count} {kernels}, whose C source is in the attribute kernels"
         head += "".join([f"\na kernel could not be compiled: {error}" for error in self._errors])
         return f"{head}\n{table(columns, rows)}"
 

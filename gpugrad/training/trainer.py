@@ -16,6 +16,7 @@ from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..distributed import DataParallel, all_reduce
 from ..io import load, safetensors_for, save
+from ..nn import functional
 from ..nn.losses import _Loss
 from ..nn.module import Module, in_mode
 from ..nn.utils import clip_grad_norm_
@@ -110,11 +111,11 @@ class Trainer:
     ) -> None:
         one_of("Trainer: schedule_per", schedule_per, ("epoch", "step"))
         one_of("Trainer: mode", mode, ("min", "max"))
-        if isinstance(loss, _Loss):
+        name = getattr(loss, "__name__", type(loss).__name__)
+        if isinstance(loss, _Loss) or getattr(functional, name, None) is loss:
             raise TypeError(
-                f"Trainer: loss is called with the model and a batch, which {type(loss).__name__} "
-                f"does not take; write a function, such as "
-                f"lambda model, x, y: criterion(model(x), y)"
+                f"Trainer: loss is called with the model and a batch, which {name} does not take; "
+                f"write a function, such as lambda model, x, y: criterion(model(x), y)"
             )
         if monitor is None and (patience is not None or isinstance(scheduler, ReduceLROnPlateau)):
             raise ValueError("Trainer: patience and ReduceLROnPlateau need a monitor")

@@ -45,6 +45,7 @@ gg.clamp(leaf, 0, 1)  # AttributeError: write gpugrad.clip  # gg.clip(leaf, 0, 1
 grad(lambda a, b: a * b, argnum=1)(1.0, 2.0)  # TypeError: argnum is argnums here
 gradcheck(gg.add, leaf, leaf)  # TypeError: several inputs are one tuple, gradcheck(f, (x, y))
 gg.jit(abs)  # AttributeError: write gpugrad.compile  # gg.compile(abs)
+leaf.at[0].set(1.0)  # AttributeError: write x[key] = value, which changes no other tensor
 gg.sinn(leaf)  # AttributeError: did you mean gpugrad.sin?
 leaf.unsqueeze(0)  # AttributeError: write gpugrad.expand_dims(x, axis)  # gg.expand_dims(leaf, 0)
 leaf.sort()  # AttributeError: write gpugrad.sort(x, axis=axis)  # gg.sort(leaf, axis=0)

@@ -1,4 +1,4 @@
-"""Errors for names of PyTorch and NumPy: each says what to write instead."""
+"""Errors for names of PyTorch, NumPy and JAX: each says what to write instead."""
 
 import importlib
 import re
@@ -59,6 +59,8 @@ def test_names_deeper_in_the_package_are_answered():
         name = path.rpartition(".")[2]
         with pytest.raises(AttributeError, match=rf"'{name}'; write gpugrad\.{path}$"):
             getattr(gg, name)
+    with pytest.raises(AttributeError, match=r"'relu'; write gpugrad\.nn\.functional\.relu$"):
+        nn.relu  # noqa: B018
 
 
 @pytest.mark.parametrize("module, name, right", [
@@ -76,8 +78,20 @@ def test_misspelt_names_are_answered(module, name, right):
         getattr(module, name)
 
 
+def helper(x):
+    return x
+
+
+@gg.op
+def forwarding(xp, x):
+    return helper(x, dim=0)
+
+
 @pytest.mark.parametrize("call, message", [
-    (lambda x: gg.sum(x, dim=0), r"sum: .*'dim'; dim is axis here; it takes x, axis"),
+    (lambda x: gg.sum(x, dim=0), r"^sum: got an .*'dim'; dim is axis here; it takes x, axis"),
+    (lambda x: gg.softmax(x, dim=0), "^softmax: got an unexpected keyword argument 'dim'; dim is"),
+    (lambda x: gg.concat([x], dim=0), "^concat: got an unexpected keyword argument 'dim'; dim is"),
+    (lambda x: forwarding(x), r"^forwarding: helper\(\) got an unexpected keyword argument 'dim'"),
     (lambda x: x.sum(axis=0, keepdim=True), "keepdim is keepdims here"),
     (lambda x: gg.var(x, ddof=1), "ddof is correction here"),
     (lambda x: gg.max(x, x), "max: axis must be an int .*; of two arrays use maximum"),

@@ -408,6 +408,8 @@ CALLS = [
     (RuntimeError, "no epoch was best", lambda: regression().restore_best()),
     (TypeError, "with the model and a batch, which MSELoss does not take",
      lambda: Trainer(LAYER, optim.SGD(LAYER.parameters()), nn.MSELoss(), [])),
+    (TypeError, "with the model and a batch, which cross_entropy does not take",
+     lambda: Trainer(LAYER, optim.SGD(LAYER.parameters()), nn.functional.cross_entropy, [])),
 ]  # fmt: skip
 
 
