@@ -193,7 +193,10 @@ def _default_dtype(data, numbers):
     """
     default = DEFAULTS.get(numbers.dtype.kind)
     if default is None:
-        raise TypeError(f"the values must be numbers or bools, but make a NumPy {numbers.dtype}")
+        made = f"make a NumPy {numbers.dtype}"
+        if numbers.dtype == object:
+            made = "some are objects, such as None (write nan), or ints of more than 64 bits"
+        raise TypeError(f"the values must be numbers or bools, but {made}")
     dtypes = {x.dtype for x in _of_numpy(data)}
     return result_type(*dtypes, numbers.dtype.type().item()) if dtypes else default
 

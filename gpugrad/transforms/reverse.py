@@ -190,6 +190,7 @@ def _unlike_a_loss(y, name):
     return f"{y.dtype} of shape {y.shape}; take {remedy}"
 
 
+@explains_arguments
 def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """The product of a scalar function's Hessian with a vector, without forming the Hessian.
 

@@ -25,6 +25,7 @@ leaf.__setitem__(0, 1.0)  # RuntimeError: only under no_grad()
 gg.tensor([1], requires_grad=True)  # TypeError: not int64; use astype first, or make it with dtype
 gg.tensor([[1, 2], [3]])  # ValueError: Pad its lists to one length, or make a tensor of each
 gg.tensor("abc")  # TypeError: tensor: the values must be numbers or bools
+gg.tensor([1.0, None])  # TypeError: such as None (write nan)  # gg.tensor([1.0, np.nan])
 leaf + "abc"  # TypeError: add: cannot take a str; give a Tensor, an array or a number
 gg.ones((2, 3)) + gg.ones((2, 4))  # ValueError: float32 (2, 3) on cpu, float32 (2, 4) on cpu
 gg.ones((2, 3)) @ gg.ones((2, 3))  # ValueError: x1 (2, 3) and x2 (2, 3) do not align: 3 != 2

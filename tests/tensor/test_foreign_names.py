@@ -163,6 +163,7 @@ def test_keywords_of_pytorch_are_answered(kind):
     (lambda: gg.sort(gg.ones(2), dim=0), "sort: .*'dim'; dim is axis here"),
     (lambda: gg.ones(2).cumsum(dim=0), "^cumsum: .*'dim'; dim is axis here; it takes axis$"),
     (lambda: gg.quantile(gg.ones(2), 0.5, keepdim=True), "keepdim is keepdims here"),
+    (lambda: gg.hvp(gg.sum, gg.ones(2), gg.ones(2)), r"^hvp: .* is returned: hvp\(f\)\(x, v\)"),
     (lambda: gg.zeros(2, 3), r"^zeros: .* the shape is one tuple, as in zeros\(\(2, 3\)\)"),
     (lambda: gg.zeros((2, 3), gg.float32), "^zeros: .*; pass all else by name; it .*, dtype, "),
     (lambda: gg.random.normal(0.0, 1.0), "^normal: .* one tuple, .*; it takes shape, mean, "),
