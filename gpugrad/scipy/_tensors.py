@@ -12,7 +12,6 @@ from .._tensor import Tensor
 from ..autograd.operation import exports
 from ..backends import backend_of
 from ..backends.dtypes import complex64, float32, float64
-from ..ops.manipulation import moveaxis
 
 # All ops by their public names: ``ops.exp(x)``.
 ops: Any = SimpleNamespace(**exports())
@@ -57,10 +56,3 @@ def call_in_rule(function: Any, xp: Any, *arrays: Any, **static: Any) -> Any:
     if any(isinstance(x, Tensor) for x in arrays):
         return function(*arrays, **static)
     return function.op.forward(xp, *arrays, **static)
-
-
-def columns_at_once(call: Any, a: Any, b: Any, **static: Any) -> Any:
-    """A solver's batching rule for examples ``b (count, n, k)`` that share the matrix ``a``."""
-    count, n, k = b.shape
-    found = call(a, moveaxis(b, 0, 1).reshape(n, count * k), **static)
-    return moveaxis(found.reshape(n, count, k), 1, 0)

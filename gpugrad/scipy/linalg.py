@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import linalg as _linalg
 from .._arguments import require
-from .._batched import aligned, equally
+from .._batched import aligned
 from .._creation import create
 from .._foreign_names import explain_names
 from .._tensor import Tensor
@@ -23,8 +23,8 @@ from ..linalg import det as det
 from ..linalg import inv as inv
 from ..linalg import pinv as pinv
 from ..linalg import svdvals as svdvals
-from ..ops.manipulation import vmap_matrices
-from ._tensors import call_in_rule, columns_at_once, floating, ops, values
+from ..ops.manipulation import broadcast_shapes, vmap_matrices
+from ._tensors import call_in_rule, floating, ops, values
 
 __all__ = """
     block_diag cho_factor cho_solve cholesky det expm inv logm lu pinv solve_banded
@@ -82,13 +82,16 @@ def _triangular_vjp(xp, g, a, out, lower, unit_diagonal, wanted):
 _triangular.vjp(joint=_triangular_vjp)
 
 
-def _triangular_vmap(call, batched, a, b, **static):
-    if batched[0] or b.ndim > 3:
+def _vmap_solver(call, batched, a, b, **static):
+    """Batching rule of a solver; examples of ``b`` that share a matrix are solved as columns."""
+    if batched[0] or a.ndim > 2 or b.ndim > 3:
         return call(*aligned(batched, (a, b)), **static)
-    return columns_at_once(call, a, b, **static)
+    count, n, k = b.shape
+    x = call(a, ops.moveaxis(b, 0, 1).reshape(n, count * k), **static)
+    return ops.moveaxis(x.reshape(n, count, k), 1, 0)
 
 
-_triangular.vmap(_triangular_vmap)
+_triangular.vmap(_vmap_solver)
 
 
 def cholesky(
@@ -126,10 +129,11 @@ def _on_host(name, *arrays, first=(), **options):
     from scipy import linalg
 
     function = partial(getattr(linalg, name), *first, **options)
-    like, shape = arrays[0], tuple(arrays[0].shape[:-2])
+    like, shape = arrays[0], broadcast_shapes(*[x.shape[:-2] for x in arrays])
     backend, xp = backend_of[type(like)], host.xp
     arrays = [backend_of[type(x)].to_numpy(x) for x in arrays]
-    flat = [x.reshape(math.prod(shape), *x.shape[-2:]) for x in arrays]
+    wide = [xp.broadcast_to(x, (*shape, *x.shape[-2:])) for x in arrays]
+    flat = [x.reshape(math.prod(shape), *x.shape[-2:]) for x in wide]
     results = [function(*matrices) for matrices in zip(*flat, strict=True)]
     if not results:
         results = [function(*[xp.eye(*x.shape[-2:], dtype=x.dtype) for x in arrays])]
@@ -157,7 +161,7 @@ def solve_banded(
     l_and_u: the numbers l of diagonals below the main one and u of those above.
     ab: ``(..., l + u + 1, n)``, with ``ab[u + i - j, j] = a[i, j]``; what is outside of the matrix
         is not used.
-    b: ``(n,)`` or ``(..., n, k)``, with the leading axes of ``ab``.
+    b: ``(n,)`` or ``(..., n, k)``, with leading axes that broadcast with those of ``ab``.
 
     SciPy's function.
     """
@@ -200,15 +204,7 @@ def _moved(xp, x, count):
 
 
 _banded.vjp(joint=_banded_vjp)
-
-
-def _banded_vmap(call, batched, ab, b, **static):
-    if batched[1] and not batched[0] and len(ab.shape) == 2 and len(b.shape) == 3:
-        return columns_at_once(call, ab, b, **static)
-    return call(*equally(batched, (ab, b)), **static)
-
-
-_banded.vmap(_banded_vmap)
+_banded.vmap(_vmap_solver)
 
 
 @op

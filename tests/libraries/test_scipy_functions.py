@@ -214,6 +214,9 @@ def test_stacks_of_triangular_systems(library):
     )
     for x, y, result in zip(a, b, library.values(columns), strict=True):
         assert_allclose(result, linalg.solve_triangular(x, y[:, 0], lower=True))
+    every = gg.vmap(lambda y: solve(library.tensor(a), y))(library.tensor(b))
+    expected = [[linalg.solve_triangular(x, y) for x in a] for y in b]
+    assert_allclose(library.values(every), expected)
     empty = solve(library.tensor(A), library.tensor(B[:, :0]))
     assert empty.shape == (4, 0)
 
@@ -229,6 +232,7 @@ def test_stacks_of_banded_systems(library):
     stacks = [library.tensor(x) for x in (ab, b)]
     for result, expected in (
         (solve(*stacks), both),
+        (solve(stacks[0][0], stacks[1]), one),
         (gg.vmap(solve)(*stacks), both),
         (gg.vmap(lambda y: solve(library.tensor(ab[0]), y))(stacks[1]), one),
         (gg.vmap(lambda x: solve(x, library.tensor(B[:, 0])))(stacks[0]), others),
