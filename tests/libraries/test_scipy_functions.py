@@ -232,7 +232,7 @@ def test_stacks_of_banded_systems(library):
     stacks = [library.tensor(x) for x in (ab, b)]
     for result, expected in (
         (solve(*stacks), both),
-        (solve(stacks[0][0], stacks[1]), one),
+        (solve(library.tensor(ab[0]), stacks[1]), one),
         (gg.vmap(solve)(*stacks), both),
         (gg.vmap(lambda y: solve(library.tensor(ab[0]), y))(stacks[1]), one),
         (gg.vmap(lambda x: solve(x, library.tensor(B[:, 0])))(stacks[0]), others),
