@@ -29,7 +29,6 @@ class Plan:
     tangents: for each wanted input a function ``(xp, t, saved)`` that returns the result's
         tangent, or None where the forward sweep transposes the rule.
     special: whether there is a joint rule or more than one output, or the op discards elements.
-    discards: see `op`.
     pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
     sources: where each saved value comes from; a value from ``"none"`` is None.
     position: for each wanted input its place among the node's parents.
@@ -71,7 +70,6 @@ class Plan:
 
         self.sources = tuple([_source(op, name, wanted) for name in names])
         self.pick = _saved_getter(op, self.sources, len(wanted), wanted)
-        self.discards = op.discards
         self.special = bool(joint) or op.discards
         diagonal = op.elementwise and not joint
         self.guarded = self.rules
@@ -195,7 +193,6 @@ class OutputPlan:
     """The plan of the node that stands for one of an op's several outputs."""
 
     special = True
-    discards = False
     joint = pick = region = None
     rules = guarded = sources = ()
 

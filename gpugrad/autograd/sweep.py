@@ -368,7 +368,7 @@ def sweep(
                         g = _materialize(node, g)
                     if plan.joint is not None:
                         g = plan.joint(xp, g, saved)
-                    if plan.discards:
+                    if plan.op.discards:
                         guard = True
                 for rule in plan.guarded if guard else plan.rules:
                     i += 1

@@ -222,12 +222,8 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     axes = list(range(len(arrays)))
     if indexing == "xy" and len(axes) > 1:
         axes[:2] = 1, 0
-    n = len(axes)
-    lengths = [math.prod(arrays[axes.index(axis)].shape) for axis in range(n)]
-    return tuple([
-        broadcast_to(reshape(x, (lengths[axis],) + (1,) * (n - axis - 1)), tuple(lengths))
-        for axis, x in zip(axes, arrays, strict=True)
-    ])  # fmt: skip
+    shapes = [(-1, *[1] * (len(axes) - axis - 1)) for axis in axes]
+    return broadcast_arrays(*map(reshape, arrays, shapes))
 
 
 @op(vmap=vmap_over_axis)

@@ -109,7 +109,7 @@ class Piece:
             elif type(node) is not Leaf:  # a leaf made inside the piece depends on nothing
                 self.nodes[node] = False
                 stack.extend(node.parents)
-                self.discards = self.discards or node.plan.discards
+                self.discards = self.discards or node.plan.op.discards
 
 
 class Rerun:
