@@ -4,6 +4,7 @@ from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any
 
+from .._arguments import require
 from .._dtypes import is_half, isdtype
 from .._thread_state import restores_state, thread
 from .._typing import F
@@ -58,11 +59,8 @@ class autocast:
         enabled: bool = True,
         cache_enabled: bool = True,
     ) -> None:
-        if device_type is not None and not isinstance(device_type, str):
-            raise ValueError(
-                f"autocast: device_type must be 'cpu' or 'cuda', not {device_type!r}; pass the "
-                f"dtype as autocast(dtype=...)"
-            )
+        what = "autocast: pass a dtype as autocast(dtype=...); device_type must be 'cpu' or 'cuda'"
+        require(device_type is None or isinstance(device_type, str), what, device_type)
         kinds = ("cpu", "cuda") if device_type is None else (parse_device(device_type)[0],)
         if not enabled:
             dtype = None

@@ -7,7 +7,7 @@ from inspect import signature
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
-from .._arguments import annotated, constructor, one_of, whole
+from .._arguments import annotated, constructor, one_of, require, whole
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._foreign_names import set_constructor
@@ -207,12 +207,9 @@ class _Problem:
     """
 
     def __init__(self, params, closure=None):
-        kinds = {(str(p.dtype), p.device) for p in params}
-        if len(kinds) > 1:
-            kinds = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
-            raise ValueError(
-                f"LBFGS: all parameters must have one dtype and be on one device, not {kinds}"
-            )
+        kinds = sorted({f"{p.dtype} on {p.device}" for p in params})
+        what = "LBFGS: all parameters must have one dtype and be on one device"
+        require(len(kinds) == 1, what, kinds)
         self.params = params
         self.closure = closure
         self.calls = 0
