@@ -27,10 +27,11 @@ from .graphs import program_of
 from .reach import CODE, Reach
 from .recording import nodes_of, record, static_fields_of
 from .report import Report
-from .run import MISS, Failed, Program, warn_of
+from .run import Failed, Program, warn_of
 from .tape import Tape, Unsupported, first_difference
 from .tracing import traced_types
 
+_MISS = object()  # instead of a result
 _MOST = 16  # programs of one function
 _PATIENCE = 1.0  # seconds to wait for another thread that records
 _recording = threading.RLock()  # the thread that records holds it
@@ -211,7 +212,7 @@ class Compiled(Generic[P, R]):
         except Failed as error:
             failure = error.with_traceback(None)
         else:
-            if result is MISS:
+            if result is _MISS:
                 return self._record(leaves, structure, args, kwargs)
             return result if before is None else self._compared(result, before, args, kwargs)
         failures = Op.failures
@@ -251,17 +252,17 @@ class Compiled(Generic[P, R]):
         return Compiled, (self.__wrapped_function__, self._check, self._state, self._kernels)
 
     def _run(self, leaves, structure):
-        """The result that a program returns for this call, or MISS if there is no program."""
+        """The result that a program returns for this call, or ``_MISS`` if there is no program."""
         for program in self._programs:
             if program.tape.structure != structure:
                 continue
             found = program.run_alone(leaves)
-            if found is not MISS:
+            if found is not None:
                 self._misses = 0
                 if program is not self._programs[0]:
                     self._programs = [program, *[x for x in self._programs if x is not program]]
                 return unflatten(program.tape.result_structure, found)
-        return MISS
+        return _MISS
 
     def _record(self, leaves, structure, args, kwargs):
         """Call the function, record it, and make a program if another recording agrees with it."""
@@ -277,7 +278,7 @@ class Compiled(Generic[P, R]):
         try:
             with suppress(Failed):  # a program may fit now that no other thread is recording
                 result = self._run(leaves, structure)
-                if result is not MISS:
+                if result is not _MISS:
                     return result
             tapes = [t for t in self._tapes if t.structure == structure]
             known = [t for t in tapes if t.reach.first_change() is None]

@@ -30,9 +30,9 @@ from .graphs import program_of
 from .libraries import is_own
 from .numbers import Key, Number
 from .recorder import Recorder
-from .run import MISS, Failed, warn_of
+from .run import Failed, warn_of
 from .steps import items_at
-from .tape import Input, Tape, Unsupported, Value, mapped, substituting, values_in
+from .tape import Input, Tape, Unsupported, Value, mapped, replaced, values_in
 from .tracing import Traced
 
 _MOST = 8  # programs for sweeps through one graph
@@ -97,11 +97,8 @@ class Graph:
             if len(self.outside) + i in numbers:
                 plan = copy(plan)
                 plan.region = self.sweeps
-            saved = (
-                _nothing
-                if saved is None
-                else items_at([_register(program, x, shown) for x in saved])
-            )
+            slots = [_register(program, x, shown) for x in saved or ()]
+            saved = _nothing if saved is None else items_at(slots)
             rows.append((plan, items_at(parents), saved, shape, dtype))
         return rows
 
@@ -245,13 +242,12 @@ class Sweeps:
         if program is None:
             return None
         try:
-            found = program.run_alone(given)
+            return program.run_alone(given)
         except Failed as failure:
             if not self._has_failed:
                 self._has_failed = True
                 warn_of(failure, self._function, "the calls of its backward pass")
             return None
-        return None if found is MISS else found
 
     def _recorded(self, path, nodes, given, roots, guard):
         """Record a sweep, by making it with traced arrays; returns its program, or None.
@@ -267,11 +263,10 @@ class Sweeps:
         twins = {}
         for i in sorted(path.inside, key=lambda i: -nodes[i].order):  # the oldest first
             _, _, saved, *_ = self._nodes[path.numbers[i] - self._first]
-            twins[nodes[i]] = twin = Node()
-            twin.order, twin.shape, twin.dtype = nodes[i].order, nodes[i].shape, nodes[i].dtype
+            twins[nodes[i]] = twin = copy(nodes[i])
             twin.plan, twin.watch = plan_for(nodes[i], recorder.kind), None
             twin.parents = tuple([twins.get(parent, parent) for parent in nodes[i].parents])
-            twin.saved = mapped(saved, lambda x: values[x] if type(x) is Value else x)
+            twin.saved = replaced(saved, values.get)
         outside = [nodes[i] for i in path.outside]
         needed = dict.fromkeys(outside, True) | dict.fromkeys(twins.values(), False)
         roots = [(twins.get(x, x), c) for x, c in zip(roots, traced[-len(roots) :], strict=True)]
@@ -331,7 +326,7 @@ def _register(program, x, shown):
     if not (found := values_in((x,))):
         return program.slot(x)
     regs, places = program.regs, {y: _register(program, y, shown) for y in found}
-    return program.made(lambda: mapped(x, substituting({y: regs[at] for y, at in places.items()})))
+    return program.made(lambda: replaced(x, lambda y: regs[places[y]]))
 
 
 def _check(node, stop):
@@ -369,9 +364,7 @@ def _input(recorder, i, x):
     source = Input("number", ("leaf", i))
     if type(x) is not tuple:
         return recorder.number(source, x)
-    key = Key(recorder, Value("number"), x)
-    key.var.source, key.var.dtype = source, "key"
-    return key
+    return Key(recorder, Value("number", source=source), x)
 
 
 def _places(x, where=()):

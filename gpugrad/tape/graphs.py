@@ -18,7 +18,7 @@ from math import inf
 from .draws import Draw
 from .fusion import fuse
 from .run import Program
-from .tape import Value, mapped, substituting, values_in
+from .tape import Value, replaced, values_in
 from .updates import Step
 
 
@@ -234,13 +234,11 @@ def _make(call, planned, values):
     """
 
     def value(x):
-        if type(x) is not Value:
-            return x
         return values[x] if x.constant is None else x.constant
 
     function, args, kwargs = planned
     try:
-        results = function(*mapped(args, value), **mapped(kwargs, value))
+        results = function(*replaced(args, value), **replaced(kwargs, value))
     except Exception as error:
         raise CannotCaptureError(f"{call.name}: {error}") from error
     if not call.writes:
@@ -282,7 +280,7 @@ class _Numbers:
             key = self._key(function, lambda regs: function.next_key())
             return function.by_key, (key, args), {}
         keys = {x: self._key(x) for x in call.operands() if x.dtype == "key"}
-        args, kwargs = mapped((args, kwargs), substituting(keys))
+        args, kwargs = replaced((args, kwargs), lambda x: keys.get(x, x))
         if _has_number(kwargs.get("key")):
             kwargs["key"] = self._key(kwargs["key"])
         if type(function) is Step:

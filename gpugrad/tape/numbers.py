@@ -121,6 +121,7 @@ class Key:
         self.recorder = recorder
         self.var = var
         self.value = value
+        var.dtype = "key"
 
     def __getitem__(self, i):
         return self.recorder.compute(operator.getitem, (self, i))

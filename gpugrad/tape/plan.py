@@ -76,8 +76,14 @@ class Plan:
                         taken.last = max(taken.last, last_use[out.memory])
                         continue
                 self.of[out.memory] = Storage(kind, out.nbytes, i, last_use[out.memory])
-        planned = dict.fromkeys([s for s in self.of.values() if s.kind == "planned"])
-        self.total = place(planned, attrgetter("nbytes", "first", "last"))
+        self._planned = dict.fromkeys([s for s in self.of.values() if s.kind == "planned"])
+        self.total = place(self._planned, attrgetter("nbytes", "first", "last"))
+
+    def most_alive(self):
+        """The largest number of bytes of planned storages that are used at one time."""
+        beginnings = {s.first for s in self._planned}
+        used = [[s for s in self._planned if s.first <= at <= s.last] for at in beginnings]
+        return max([sum([s.nbytes for s in alive]) for alive in used], default=0)
 
     def storage(self, x):
         """The `Storage` of a value; None if no call of the program allocates its memory."""
@@ -210,16 +216,3 @@ def without_scalars(calls, leaving, backend):
             for other in others:
                 other.replace({x: y})
     return [call for call in calls if call not in gone]
-
-
-def most_alive(plan):
-    """The largest number of bytes of planned storages that are used at one time."""
-    changes = {}
-    for s in {s for s in plan.of.values() if s.kind == "planned"}:
-        changes[s.first] = changes.get(s.first, 0) + s.nbytes
-        changes[s.last + 1] = changes.get(s.last + 1, 0) - s.nbytes
-    most = now = 0
-    for at in sorted(changes):
-        now += changes[at]
-        most = max(most, now)
-    return most

@@ -139,9 +139,7 @@ class Recorder:
 
     def number(self, source, value):
         """A `Number` that each run of the tape reads from ``source``."""
-        var = Value("number")
-        var.source = source
-        return self._number(var, value)
+        return self._number(Value("number", source=source), value)
 
     def _number(self, var, value):
         number = Number(self, var, value)
@@ -200,9 +198,7 @@ class Recorder:
             return generator._keys.fresh()
 
         def draw():
-            var = self._computed(Call(fresh, (), {}, is_pure=False))
-            var.dtype = "key"
-            return Key(self, var, fresh())
+            return Key(self, self._computed(Call(fresh, (), {}, is_pure=False)), fresh())
 
         return self._drawn(generator, "key", draw)
 
@@ -234,8 +230,7 @@ class Recorder:
         """
         traced = self._known.get(id(array))
         if traced is None:
-            var = self._value(array)
-            var.source = source
+            var = self._value(array, source)
             buffer = self.backend.buffer(array)
             if buffer in self.guarded:
                 self.stop("it names a raw array in the memory of a tensor")
@@ -288,8 +283,8 @@ class Recorder:
             self.check_constants(call.operands())
         self.calls.append(call)
 
-    def _value(self, array):
-        return Value("array", array, self.backend.nbytes(array))
+    def _value(self, array, source=None):
+        return Value("array", array, self.backend.nbytes(array), source)
 
     def _traced(self, value, var):
         traced = (self.scalar if var.kind == "scalar" else self.kind)(self, value, var)
@@ -325,7 +320,7 @@ class Recorder:
     def _note(self, call, result, found):
         """Put a call on the tape; returns the traced result."""
         kind = type(result)
-        if (kind is self.array and not self.several_devices) or kind in backend_of:
+        if kind in backend_of:
             parts = (result,)
         elif isinstance(result, (tuple, list)) and any(type(x) in backend_of for x in result):
             parts = result
@@ -339,12 +334,9 @@ class Recorder:
         traced = []
         for part in parts:
             traced.append(self._part(call, part, found, traced, is_constant))
-        if call.several:
+        if call.outs:  # not if the result is an operand
             self._add(call)
-            return getattr(kind, "_make", kind)(traced)
-        if call.outs:
-            self._add(call)
-        return traced[0]
+        return getattr(kind, "_make", kind)(traced) if call.several else traced[0]
 
     def _part(self, call, part, found, traced, is_constant):
         """The traced array for one result of a call.

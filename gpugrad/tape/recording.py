@@ -19,7 +19,6 @@ from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import Reach
 from .recorder import Recorder
-from .run import MISS
 from .stage import Stage
 from .tape import Input, Tape, signature_of
 from .tracing import Traced, copied, real_of
@@ -81,9 +80,8 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
         problem = stage.problem(is_first)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    return _Recording(function, recorder, reach, stage, given, known).run(
-        leaves, structure, args, kwargs
-    )
+    recording = _Recording(function, stage, given, known)
+    return recording.run(leaves, structure, args, kwargs)
 
 
 def _why_noticed(whole, reach, raw):
@@ -106,9 +104,9 @@ class _Recording:
     known: see `record`.
     """
 
-    def __init__(self, function, recorder, reach, stage, given, known):
-        self.function, self.recorder, self.reach = function, recorder, reach
-        self.stage, self.given, self.known = stage, given, known
+    def __init__(self, function, stage, given, known):
+        self.function, self.stage, self.given, self.known = function, stage, given, known
+        self.recorder, self.reach = stage.recorder, stage.reach
 
     def run(self, leaves, structure, args, kwargs):
         try:
@@ -208,8 +206,9 @@ class _Recording:
         for key, (x, _, traced, node, grad) in stage.originals.items():
             at, source = stage.arguments.get(key), traced.var.source
             if at is None:
-                watch = node.watch if type(node) is Leaf else MISS
-                tensors.append((x, node, watch, grad is not None, key not in moving))
+                leaf = node if type(node) is Leaf else None
+                watch = leaf and leaf.watch
+                tensors.append((x, node, leaf, watch, grad is not None, key not in moving))
             elif source.holder is not at:
                 recorder.stop("an argument has the array of another tensor", True)
         recorder.check_constants(recorder.contents)
@@ -262,7 +261,7 @@ class _Recording:
                 x.constant = copied(recorder.backend, x.constant)
 
     def _result(self, x, grads):
-        stop, stage, var = self.recorder.stop, self.stage, None
+        stop, stage = self.recorder.stop, self.stage
         if isinstance(x, Tensor) and type(x) is not BatchedTensor:
             if id(x) in stage.originals:
                 at = stage.arguments.get(id(x))
@@ -273,10 +272,9 @@ class _Recording:
                 stop("it returns a new leaf that requires grad")
             elif x.node is not None and x.node.watch is not None and x.node.watch.leaf is not None:
                 stop("it returns a tensor of which it has called retain_grad")
-            var = self._returned(x.array)
-        if var is not None:
-            return "tensor", var
-        if (var := self._returned(x)) is not None:
+            if (var := self._returned(x.array)) is not None:
+                return "tensor", var
+        elif (var := self._returned(x)) is not None:
             return "array", var
         if type(x) is Number:
             return "number", x.var

@@ -4,7 +4,6 @@ from typing import Any
 
 from ..tools.drawing import DIRECTIONS, Drawing
 from ..tools.tables import table
-from .plan import most_alive
 from .tape import Value
 
 
@@ -33,7 +32,7 @@ class Report:
         self._errors = [kernel.build.error for kernel in found if kernel.build.error]
         self.rows = list(_rows(program))
         self.planned_bytes = program.plan.total
-        self.needed_bytes = most_alive(program.plan)
+        self.needed_bytes = program.plan.most_alive()
         self.call_by_call = program.call_by_call
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """A program: the calls of a tape, bound to memory, which a run repeats.
 
 If the arguments or the state are not those for which the program was made, `Program.run` changes
-nothing and returns `MISS`. If values make a call fail, such as labels out of range, it changes
+nothing and returns None. If values make a call fail, such as labels out of range, it changes
 nothing and raises `Failed`. Then the function itself is called, and raises or handles the error.
 """
 
@@ -23,8 +23,6 @@ from .plan import Plan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name
 from .tape import signature_of, values_in
-
-MISS = object()
 
 
 class Failed(Exception):
@@ -64,8 +62,7 @@ class Program(Steps):
         self._guards = rows_of(tape.reach.guards)
         targets = [x.root().source for call in tape.calls for x in call.targets()]
         written = [(s.holder, s.kind) for s in targets if s is not None]
-        changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
-        changed += [x for x, kind in written if kind in ("tensor", "grad")]
+        changed = [x for x, *_ in (*tape.rebound, *tape.gradients, *written)]
         holders = [x for x, what, *_ in (*tape.rebound, *written) if what == "grad"]
         self._apart = frozenset({id(x) for x in changed} - tape.argument_of.keys()), holders
         calls = tape.calls
@@ -120,10 +117,8 @@ class Program(Steps):
 
     def _bind_state(self):
         """Note which arrays tensors and the state of optimizers have now."""
-        rows = []
-        for x, node, watch, has_grad, is_pinned in self.tape.tensors:
-            leaf, array = None if watch is MISS else node, x.array if is_pinned else None
-            rows.append((x, node, leaf, watch, has_grad, array))
+        tensors = self.tape.tensors
+        rows = [(x, *row, x.array if is_pinned else None) for x, *row, is_pinned in tensors]
         states = [(s, s.values, group[0]) for group in self.tape.same_counts for s in group]
         self._tensor_rows = rows, states
 
@@ -400,15 +395,15 @@ class Program(Steps):
     def run_alone(self, leaves):
         """`run`, by one thread at a time, after binding the program to new arrays of the state.
 
-        Returns MISS if this thread is running the program already, as in a signal handler.
+        Returns None if this thread is running the program already, as in a signal handler.
         """
         if self.is_mine():
-            return MISS
+            return None
         with self._lock, self.context():
             self._owner = get_ident()
             try:
                 found = self.run(leaves)
-                if found is MISS and self._can_rebind(leaves):
+                if found is None and self._can_rebind(leaves):
                     self.bind()
                     found = self.run(leaves)
                 return found
@@ -420,12 +415,12 @@ class Program(Steps):
         return self._owner == get_ident()
 
     def run(self, leaves):
-        """The leaves of the result, or `MISS`."""
+        """The leaves of the result, or None if the program was not made for this call."""
         regs, graph = self.regs, self.tape.graph
         start = None if graph is None else next_order()
         try:
             if not self._fits(leaves) or not self._numbers_fit():
-                return MISS
+                return None
             self._run()
             self._have_effects()
             found = [make(regs[at]) for make, at in self._results]

@@ -10,7 +10,7 @@ import operator
 from functools import partial
 from operator import itemgetter
 
-from .tape import Value, mapped, name_of, values_in
+from .tape import Value, name_of, replaced, values_in
 
 _FIXED = ("number", "scalar", "array")  # kinds of values that may be the same in all runs
 
@@ -57,8 +57,7 @@ class Steps:
         if x.constant is not None or x.kind != "array":
             return x.constant
         if x.base is not None:
-            arrays = [*map(self.static, x.call.operands())]
-            return None if any(array is None for array in arrays) else view_of(x, arrays)
+            return self._made_view(x, x.call)
         if x.call is None:
             find = self.tape.pinned.get(x)
             return None if find is None else find()
@@ -67,12 +66,18 @@ class Steps:
             return None
         return self.binder.place(self.arena, storage.offset, x.shape, x.dtype, x.strides)
 
+    def _made_view(self, x, call):
+        if any(self.static(y) is None for y in call.operands()):
+            return None
+        result = self.caller(call.function, call.args, call.kwargs)()
+        return result[call.outs.index(x)] if call.several else result
+
     def _is_fixed(self, x):
         """Whether all values in nested containers are the same objects in all runs."""
         return all(self.static(y) is not None for y in values_in(x))
 
     def _filled(self, x):
-        return mapped(x, lambda y: self.static(y) if type(y) is Value else y)
+        return replaced(x, self.static)
 
     # Functions that read registers
 
@@ -231,15 +236,7 @@ class Steps:
 def with_arrays(call, arrays):
     """The arguments and keyword arguments of a call, with these arrays in place of its operands."""
     arrays = iter(arrays)
-    return mapped((call.args, call.kwargs), lambda x: next(arrays) if type(x) is Value else x)
-
-
-def view_of(x, arrays):
-    """Make a view by its call, of these arrays in place of the call's operands."""
-    call = x.call
-    args, kwargs = with_arrays(call, arrays)
-    result = call.function(*args, **kwargs)
-    return result[call.outs.index(x)] if call.several else result
+    return replaced((call.args, call.kwargs), lambda _: next(arrays))
 
 
 def items_at(places):

@@ -54,13 +54,14 @@ class Value:
         "is_alias", "_call",
     )  # fmt: skip
 
-    def __init__(self, kind, value=None, nbytes=0):
+    def __init__(self, kind, value=None, nbytes=0, source=None):
         self.kind = kind
         self.shape = getattr(value, "shape", ())
         self.dtype = getattr(value, "dtype", None)
         self.strides = getattr(value, "strides", None)
         self.nbytes = nbytes
-        self.source = self.constant = self.base = self.memory = self._call = None
+        self.source = source
+        self.constant = self.base = self.memory = self._call = None
         self.is_alias = False
 
     @property
@@ -157,7 +158,8 @@ class Call:
     def replace(self, new):
         """Replace the operands that are keys of the dict ``new`` by the values there."""
         if not new.keys().isdisjoint(self.operands()):
-            self.args, self.kwargs = mapped((self.args, self.kwargs), substituting(new))
+            arguments = self.args, self.kwargs
+            self.args, self.kwargs = replaced(arguments, lambda x: new.get(x, x))
             self._operands = None
         for out in self.outs:
             if out.base is not None:
@@ -178,24 +180,14 @@ NESTED = {tuple, list, dict, slice}
 
 def values_in(x):
     """All `Value`s in nested containers, in their order."""
+    return [item for item in flat(x) if type(item) is Value]
+
+
+def flat(x):
+    """All items of nested containers, in their order."""
     found: list = []
-    _collect((x,), found)
+    mapped(x, found.append)
     return found
-
-
-def _collect(x, found):
-    for item in _items(x):
-        if type(item) is Value:
-            found.append(item)
-        elif type(item) in NESTED:
-            _collect(item, found)
-
-
-def _items(x):
-    """The items of a container in ``NESTED``; those of a dict are pairs."""
-    if type(x) is slice:
-        return x.start, x.stop, x.step
-    return x.items() if type(x) is dict else x
 
 
 def mapped(x, of):
@@ -210,9 +202,9 @@ def mapped(x, of):
     return of(x)
 
 
-def substituting(new):
-    """A function that looks up values in the dict ``new``, and returns anything else as it is."""
-    return lambda x: new.get(x, x) if type(x) is Value else x
+def replaced(x, of):
+    """A copy of nested containers with ``of(value)`` in place of each `Value`."""
+    return mapped(x, lambda item: of(item) if type(item) is Value else item)
 
 
 def living(calls, outputs):
@@ -281,8 +273,9 @@ class Tape:
     inputs: the values that exist before the first call.
     devices: by input, its device, if it is to be compared.
     device: the device of all arrays, if the library has several.
-    tensors: for each tensor of the state a tuple of it, its node, that node's ``watch``, whether
-        it has a gradient, and whether it keeps its array.
+    tensors: for each tensor of the state a tuple of it, its node, the node again and its ``watch``
+        if that is a `Leaf`, else None twice, whether the tensor has a gradient, and whether it
+        keeps its array.
     same_counts: see `Stage`.
     optimizers: those that have made a step.
     generators: the random generators from which the function has drawn.
@@ -343,7 +336,7 @@ class Tape:
 
     def returned(self):
         """The values of the results that are arrays or tensors."""
-        return [value for kind, value in self.results if kind in _LEAVING]
+        return [value for kind, value in self.results if kind in ("tensor", "array")]
 
     def _find_numbers(self):
         operands = [call.operands() for call in self.calls]
@@ -384,7 +377,6 @@ class Tape:
                     self.unread.add(x)
 
 
-_LEAVING = ("tensor", "array")
 _OF_RECORDER = (
     "backend", "duplicate", "calls", "prologue", "conditions", "afterwards", "inputs", "devices",
     "generators", "raw",
@@ -454,7 +446,7 @@ class _Comparison:
             partner[x], partner[y] = y, x
             return x.shape == y.shape and x.dtype == y.dtype and self.agree(_origin(x), _origin(y))
         if kind in NESTED or kind is Input:
-            x, y = [*_items(x)], [*_items(y)]
+            x, y = _items(x), _items(y)
             return len(x) == len(y) and all(map(self.agree, x, y))
         if isinstance(x, Tensor):
             first, second = self._arguments
@@ -464,6 +456,13 @@ class _Comparison:
         if x is y or callable(x):
             return x is y or name_of(x) == name_of(y)
         return same(x, y) if is_compared(kind) or hasattr(x, "shape") else x == y
+
+
+def _items(x):
+    """The items of a container in ``NESTED``; those of a dict are pairs."""
+    if type(x) is slice:
+        return x.start, x.stop, x.step
+    return [*x.items()] if type(x) is dict else x
 
 
 def _origin(x):

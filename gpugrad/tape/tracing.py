@@ -20,7 +20,7 @@ from ..backends.base import Backend
 from ..backends.declarations import declaration, declare
 from ..tools.observing import in_line, user_line
 from .numbers import Key, Number
-from .tape import mapped
+from .tape import flat, mapped
 from .updates import RecordedUpdater
 
 NUMBERS = {Number, Key}
@@ -138,13 +138,6 @@ def matrix_transposed(x):
 def real_of(x):
     """``x`` with real arrays, numbers and keys for traced ones, also inside of containers."""
     return mapped(x, lambda item: item.value if type(item) in TRACED else item)
-
-
-def flat(x):
-    """All items of nested containers."""
-    found = []
-    mapped(x, found.append)
-    return found
 
 
 @cache  # a call of what is cached is no event for a profile function
@@ -328,23 +321,17 @@ class TracedBackend(Backend):
                 return recorder.call(recorder.duplicate, (data,))
             return recorder.call(self.real.asarray, (data,), {"dtype": dtype, "copy": copy})
         recorder = thread.recorder
-        if recorder is None:
-            return self.real.asarray(data, dtype=dtype, device=device, copy=copy)
-        for x in flat(data):
-            if isinstance(x, Traced):
-                recorder.read("a list of values is made an array")
-        data = real_of(data)
-        return recorder.constant(self.real.asarray(data, dtype=dtype, device=device, copy=copy))
+        if recorder is not None and any(isinstance(x, Traced) for x in flat(data)):
+            recorder.read("a list of values is made an array")
+        array = self.real.asarray(real_of(data), dtype=dtype, device=device, copy=copy)
+        return array if recorder is None else recorder.constant(array)
 
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
         like = like.value if isinstance(like, Traced) else like
         if like is not None and device is None:
             device = self.real.device(like)
         keywords |= {"dtype": dtype, "device": device}
-        recorder = thread.recorder
-        if recorder is None:
-            return self.real.create(name, *args, **keywords)
-        return recorder.call(self.real.create, (name, *args), keywords)
+        return _traced(self.real.create)(name, *args, **keywords)
 
     def to_numpy(self, array):
         array.recorder.read("the value of a tensor is read")  # which stops the recording
