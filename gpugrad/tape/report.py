@@ -109,7 +109,7 @@ def _rows(program):
             memory = storage.kind
             if memory == "planned" and out in program.tape.leaving:
                 memory = "new"  # it is small, and is copied at the end
-            lifetime = f"{max(storage.first, 0)}-{min(storage.last, len(program.plan.calls))}"
+            lifetime = f"{storage.first}-{storage.last}"
         yield {
             "call": i,
             "function": call.name,

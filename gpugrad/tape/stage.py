@@ -260,7 +260,7 @@ class Stage:
 
     def _var(self, array, what):
         """The value of a traced array that ``what`` has now; stops if it has another one."""
-        if not isinstance(array, Traced) or type(array) is not self.recorder.kind:
+        if type(array) is not self.recorder.kind:
             self.recorder.stop(f"{what} gets an array from elsewhere")
             return None
         return array.var

@@ -180,14 +180,24 @@ NESTED = {tuple, list, dict, slice}
 
 def values_in(x):
     """All `Value`s in nested containers, in their order."""
-    return [item for item in flat(x) if type(item) is Value]
-
-
-def flat(x):
-    """All items of nested containers, in their order."""
     found: list = []
-    mapped(x, found.append)
+    _collect((x,), found)
     return found
+
+
+def _collect(x, found):
+    for item in _items(x):
+        if type(item) is Value:
+            found.append(item)
+        elif type(item) in NESTED:
+            _collect(item, found)
+
+
+def _items(x):
+    """The items of a container in ``NESTED``; those of a dict are pairs."""
+    if type(x) is slice:
+        return x.start, x.stop, x.step
+    return [*x.items()] if type(x) is dict else x
 
 
 def mapped(x, of):
@@ -456,13 +466,6 @@ class _Comparison:
         if x is y or callable(x):
             return x is y or name_of(x) == name_of(y)
         return same(x, y) if is_compared(kind) or hasattr(x, "shape") else x == y
-
-
-def _items(x):
-    """The items of a container in ``NESTED``; those of a dict are pairs."""
-    if type(x) is slice:
-        return x.start, x.stop, x.step
-    return [*x.items()] if type(x) is dict else x
 
 
 def _origin(x):

@@ -20,7 +20,7 @@ from ..backends.base import Backend
 from ..backends.declarations import declaration, declare
 from ..tools.observing import in_line, user_line
 from .numbers import Key, Number
-from .tape import flat, mapped
+from .tape import mapped
 from .updates import RecordedUpdater
 
 NUMBERS = {Number, Key}
@@ -138,6 +138,13 @@ def matrix_transposed(x):
 def real_of(x):
     """``x`` with real arrays, numbers and keys for traced ones, also inside of containers."""
     return mapped(x, lambda item: item.value if type(item) in TRACED else item)
+
+
+def flat(x):
+    """All items of nested containers."""
+    found: list = []
+    mapped(x, found.append)
+    return found
 
 
 @cache  # a call of what is cached is no event for a profile function
