@@ -128,8 +128,8 @@ def _key(key, array):
         return key
     if isinstance(key, Tensor):
         key = key.array
-    elif isinstance(key, list):
-        backend = backend_of[type(array)]
+    elif isinstance(key, list | range):
+        backend, key = backend_of[type(array)], [*key]
         dtype = None if key else backend.dtype(int64)
         key = backend.asarray(key, dtype=dtype, device=backend.device(array))
     else:

@@ -219,6 +219,8 @@ class TestValues:
             ((slice(None), 2), [1.0, 2.0, 3.0]),
             (..., np.arange(4)),
             ([0, 2], gg.ones((2, 4))),
+            (range(0, 3, 2), gg.ones((2, 4))),
+            ((slice(None), range(2)), gg.ones((3, 2))),
             (a > 5, 0),
             (gg.tensor([0, 1]), 7),
             ((gg.tensor([0, 1]), [2, 3]), np.float64(7)),
