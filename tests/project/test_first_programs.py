@@ -26,6 +26,17 @@ def test_writing_into_a_tensor():
     assert x.tolist() == [[1, 1, 5], [-1, -1, 6]]
 
 
+def test_a_slice_is_a_value_of_its_own():
+    x = gg.zeros((2, 3))
+    row = x[0]
+    row[1] = 9.0
+    x[0][2] = 9.0
+    assert (x.sum().item(), row.tolist()) == (0, [0, 9, 0])
+    x[0, 1] = 9.0
+    x[1] += 1
+    assert x.tolist() == [[0, 9, 0], [1, 1, 1]]
+
+
 def test_indexing_as_in_numpy():
     table, array = gg.arange(12).reshape(3, 4), np.arange(12).reshape(3, 4)
     for key in ((1, 2), (..., -1), np.s_[::2, 1:3], np.s_[None, :, 0], [2, 0], array > 8):
