@@ -48,34 +48,33 @@ def _slope(f, h, axis, edge_order):
             "elements are required."
         )
     h = h if isinstance(h, (int, float)) else floating(h, f)
-    if not getattr(h, "ndim", 0):
-        before = after = first = last = h
-        ends = (h, h)
-    else:
+    is_even = not getattr(h, "ndim", 0)
+    if not is_even:
         if h.shape != (n,):
             raise ValueError(
                 "when 1d, distances must match the length of the corresponding dimension"
             )
-        steps = gg.reshape(gg.diff(h), shape_along(axis, f.ndim))
-        before, after = sliced(steps, axis, None, -1), sliced(steps, axis, 1, None)
-        first, last = sliced(steps, axis, 0, 1), sliced(steps, axis, -1, None)
-        ends = (sliced(steps, axis, 1, 2), sliced(steps, axis, -2, -1))
+        h = gg.reshape(gg.diff(h), shape_along(axis, f.ndim))
+
+    def step(start, stop=None):
+        return h if is_even else sliced(h, axis, start, stop)
 
     def at(start, stop=None):
         return sliced(f, axis, start, stop)
 
     left, middle, right = at(0, -2), at(1, -1), at(2)
+    before, after = step(0, -1), step(1)
     inside = (
         before / (after * (before + after)) * right
         + (after - before) / (before * after) * middle
         - after / (before * (before + after)) * left
     )
     if edge_order == 1:
-        start = (at(1, 2) - at(0, 1)) / first
-        stop = (at(-1) - at(-2, -1)) / last
+        start = (at(1, 2) - at(0, 1)) / step(0, 1)
+        stop = (at(-1) - at(-2, -1)) / step(-1)
     else:
-        start = _edge(at(0, 1), at(1, 2), at(2, 3), first, ends[0])
-        stop = -_edge(at(-1), at(-2, -1), at(-3, -2), last, ends[1])
+        start = _edge(at(0, 1), at(1, 2), at(2, 3), step(0, 1), step(1, 2))
+        stop = -_edge(at(-1), at(-2, -1), at(-3, -2), step(-1), step(-2, -1))
     return gg.concat([start, inside, stop], axis=axis)
 
 
