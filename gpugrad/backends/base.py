@@ -5,12 +5,13 @@ import operator
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, partial
+from types import ModuleType
 from typing import Any
 
 from .declarations import declare, has_array
 from .dtypes import is_bfloat16, number_dtype
 from .einsum import einsum
-from .linalg import extended_linalg
+from .linalg import extend_linalg
 from .registry import device_library, transfer
 from .special import LazyFunctions
 from .windows import functions as functions_of_windows
@@ -26,6 +27,13 @@ _OF_UNKNOWN_SHAPE = """
     argwhere bincount compress delete extract flatnonzero intersect1d nonzero setdiff1d setxor1d
     trim_zeros union1d unique unique_all unique_counts unique_inverse unique_values
 """.split()
+
+
+def copy_of(namespace, name):
+    """A module called ``name`` with the public contents of a namespace, to be extended."""
+    module = ModuleType(name)
+    vars(module).update({n: getattr(namespace, n) for n in dir(namespace) if n[0] != "_"})
+    return module
 
 
 class Backend:
@@ -113,7 +121,7 @@ class Backend:
         if hasattr(xp, "repeat"):
             declare(xp.repeat, values_shape=has_array(1))
         if hasattr(xp, "linalg"):
-            xp.linalg = extended_linalg(self)
+            extend_linalg(self)
 
     def __reduce__(self):
         # Copies and pickles of objects that have a backend share the only instance.

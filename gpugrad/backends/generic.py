@@ -2,12 +2,11 @@
 
 import math
 import sys
-from types import ModuleType
 
 import array_api_compat
 import numpy as np
 
-from .base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS, Backend
+from .base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS, Backend, copy_of
 from .dtypes import bfloat16, is_bfloat16, number_dtype
 from .numpy import backend as host
 from .numpy.namespace import check_labels
@@ -33,17 +32,14 @@ class GenericBackend(Backend):
     def _namespace(self):
         """The library's functions as ops use them."""
         standard = self.standard
-        xp = ModuleType(f"gpugrad.backends.{self.name}.xp")
-        vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
+        xp = copy_of(standard, f"gpugrad.backends.{self.name}.xp")
         vars(xp).update({name: getattr(self, f"_{name}") for name in self._replaced.split()})
         for name in ("cumulative_prod", "cumulative_sum", "prod", "sum"):
             setattr(xp, name, self._with_dtype(name))
         if hasattr(standard, "linalg"):
-            xp.linalg = standard.linalg
+            xp.linalg = copy_of(standard.linalg, f"{xp.__name__}.linalg")
         if hasattr(standard, "fft"):
-            xp.fft = ModuleType(f"{xp.__name__}.fft")
-            names = [n for n in dir(standard.fft) if not n.startswith("__")]
-            vars(xp.fft).update({n: getattr(standard.fft, n) for n in names})
+            xp.fft = copy_of(standard.fft, f"{xp.__name__}.fft")
             for name in COMPLEX_TRANSFORMS + REAL_TRANSFORMS:
                 setattr(xp.fft, name, self._transform(name))
         return xp

@@ -1,7 +1,6 @@
-"""The namespace ``xp.linalg``: a library's own, two more functions, and float16."""
+"""What all libraries share in ``xp.linalg``: two more functions, and float16."""
 
 from functools import partial, wraps
-from types import ModuleType
 
 from .declarations import declare
 
@@ -18,11 +17,9 @@ _FALLIBLE = (
 ).split()
 
 
-def extended_linalg(backend):
-    """A copy of a library's ``linalg`` that has two more functions and float16, in float32."""
-    xp, own = backend.xp, backend.xp.linalg
-    linalg = ModuleType(f"{xp.__name__}.linalg")
-    vars(linalg).update({n: getattr(own, n) for n in dir(own) if not n.startswith("_")})
+def extend_linalg(backend):
+    """Add two functions to ``xp.linalg``, and have the others compute float16 in float32."""
+    xp, linalg = backend.xp, backend.xp.linalg
     if not hasattr(linalg, "cofactor"):
         linalg.cofactor = partial(cofactor, xp)
     linalg.solve_triangular = backend.solve_triangular
@@ -33,7 +30,6 @@ def extended_linalg(backend):
     for name in _FALLIBLE:
         if hasattr(linalg, name):
             declare(getattr(linalg, name), fails=True)
-    return linalg
 
 
 def _in_float32(xp, half, function):

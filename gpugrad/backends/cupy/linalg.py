@@ -4,7 +4,6 @@ CuPy ignores singular matrices, and the eigenvalues of an empty stack are real.
 """
 
 from functools import wraps
-from types import ModuleType
 from typing import Any
 
 import cupy
@@ -12,6 +11,7 @@ import cupyx
 import numpy as np
 from array_api_compat.cupy import linalg as standard
 
+from ..base import copy_of
 from .products import matmul, tensordot, vecdot
 
 
@@ -51,8 +51,7 @@ def _complex_if_empty(function):
     return call
 
 
-linalg: Any = ModuleType("gpugrad.backends.cupy.linalg.linalg")
-vars(linalg).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
+linalg: Any = copy_of(standard, "gpugrad.backends.cupy.linalg.linalg")
 vars(linalg).update(
     matmul=matmul,
     tensordot=tensordot,

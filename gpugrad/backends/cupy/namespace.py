@@ -6,13 +6,13 @@ The functions here replace those that array-api-compat's namespace for CuPy lack
 
 from functools import wraps
 from math import prod
-from types import ModuleType
 from typing import Any
 
 import cupy
 import numpy as np
 from array_api_compat import cupy as standard
 
+from ..base import copy_of
 from ..bfloat16 import finfo, in_float32, isdtype, result_type
 from ..declarations import CAST, SELECT, SUM, declare, declare_like_numpy
 from ..dtypes import float32
@@ -146,8 +146,7 @@ def _conj(x, /):
     return cupy.conj(x) if x.dtype.kind == "c" else x
 
 
-xp: Any = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
-vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
+xp: Any = copy_of(standard, "gpugrad.backends.cupy.xp")
 vars(xp).update(
     linalg=linalg,
     fft=fft,

@@ -1,11 +1,11 @@
 """Replacements for NumPy's linear algebra where it deviates from the standard or is slow."""
 
 from functools import wraps
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from ..base import copy_of
 from ..linalg import cofactor
 from .threads import product_of
 
@@ -77,8 +77,7 @@ def _cofactor(x, /):
     return cofactor(np, x)
 
 
-linalg: Any = ModuleType("gpugrad.backends.numpy.linalg.linalg")
-vars(linalg).update({n: getattr(np.linalg, n) for n in dir(np.linalg) if not n.startswith("_")})
+linalg: Any = copy_of(np.linalg, "gpugrad.backends.numpy.linalg.linalg")
 for _name in "matrix_rank pinv svd svdvals".split():
     setattr(linalg, _name, _of_finite(getattr(np.linalg, _name)))
 _DEFINED = "cofactor cross diagonal eig eigvals matrix_norm vector_norm".split()
