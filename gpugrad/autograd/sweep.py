@@ -365,7 +365,7 @@ def sweep(
                         pending.put_output(node, g)
                         continue
                     if type(g) is list and plan.op.materialize:
-                        g = _materialize(node, g)
+                        g = filled(g, node.shape, node.dtype)
                     if plan.joint is not None:
                         g = plan.joint(xp, g, saved)
                     if plan.op.discards:
@@ -570,12 +570,13 @@ def fit(xp, c, shape, dtype, op):
     return c
 
 
-def _materialize(node, cotangents):
-    """The cotangents, with zeros for the outputs that nothing depends on."""
-    like = next(g for g in cotangents if g is not None)
+def filled(values, shapes, dtypes=None):
+    """The values, with zeros in place of None; their dtype is by default that of the others."""
+    like = next(x for x in values if x is not None)
+    dtypes = dtypes or [like.dtype] * len(values)
     return tuple(
-        zeros(shape, dtype, like) if g is None else g
-        for g, shape, dtype in zip(cotangents, node.shape, node.dtype, strict=True)
+        zeros(shape, dtype, like) if x is None else x
+        for x, shape, dtype in zip(values, shapes, dtypes, strict=True)
     )
 
 

@@ -9,8 +9,8 @@ from .._arguments import axis_of, one_of, whole
 from .._batched import equally, shifted
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
-from ..autograd import sweep
 from ..autograd.operation import composite, op
+from ..autograd.sweep import filled
 from ..backends import as_shape, backend_of, is_on, transfer
 from .by_name import library_function
 
@@ -275,19 +275,8 @@ def _concat_vjp(xp, g, arrays_shape, axis):
     return pieces
 
 
-def _with_zeros(ts, shapes):
-    """The tangents, with zeros in place of None."""
-    like = next(t for t in ts if t is not None)
-    return [
-        sweep.zeros(shape, like.dtype, like) if t is None else t
-        for t, shape in zip(ts, shapes, strict=True)
-    ]
-
-
 concat.vjp(arrays=_concat_vjp)
-concat.jvp(
-    arrays=lambda xp, ts, arrays_shape, axis: xp.concat(_with_zeros(ts, arrays_shape), axis=axis)
-)
+concat.jvp(arrays=lambda xp, ts, arrays_shape, axis: xp.concat(filled(ts, arrays_shape), axis=axis))
 
 
 def _concat_vmap(call, batched, *arrays, axis):
@@ -308,9 +297,7 @@ def stack(xp, *arrays, axis=0):
 
 # The shapes are for the rule for tangents.
 stack.vjp(arrays=lambda xp, g, arrays_shape, axis: xp.unstack(g, axis=axis))
-stack.jvp(
-    arrays=lambda xp, ts, arrays_shape, axis: xp.stack(_with_zeros(ts, arrays_shape), axis=axis)
-)
+stack.jvp(arrays=lambda xp, ts, arrays_shape, axis: xp.stack(filled(ts, arrays_shape), axis=axis))
 
 
 def _stack_vmap(call, batched, *arrays, axis):
