@@ -33,8 +33,9 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
 
     Raises ValueError for nan and for a ``max_norm`` below 0.
     """
-    max_norm = _number("clip_grad_norm_", "max_norm", max_norm, 0.0)
-    norm_type = _number("clip_grad_norm_", "norm_type", norm_type, -math.inf)
+    max_norm, norm_type = float(max_norm), float(norm_type)
+    require(max_norm >= 0, "clip_grad_norm_: max_norm must be a number of at least 0", max_norm)
+    require(not math.isnan(norm_type), "clip_grad_norm_: norm_type must be a number", norm_type)
     groups = grouped_gradients("clip_grad_norm_", parameters)
     if not groups:
         return zeros(())
@@ -60,7 +61,8 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
 
     Raises ValueError for nan and for a ``clip_value`` below 0, TypeError for complex gradients.
     """
-    most = _number("clip_grad_value_", "clip_value", clip_value, 0.0)
+    most = float(clip_value)
+    require(most >= 0, "clip_grad_value_: clip_value must be a number of at least 0", clip_value)
     grads = _gradients("clip_grad_value_", parameters)
     for grad in grads:
         if backend_of[type(grad.array)].is_complex(grad.dtype):
@@ -71,12 +73,6 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
         backend = backend_of[type(grad.array)]
         with backend.scope(grad.array):
             grad.array = backend.asarray(backend.xp.clip(grad.array, -most, most))
-
-
-def _number(name, argument, value, least):
-    number = float(value)
-    require(number >= least, f"{name}: {argument} must be a number of at least {least}", value)
-    return number
 
 
 def _gradients(name, parameters):
