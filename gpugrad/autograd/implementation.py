@@ -73,13 +73,16 @@ class Implementation:
         self.kind = kind
         self.plans = {} if op.variadic else [None] * (1 << len(op.inputs))
         self.xp, self._twins, self._rounding, self._enter = None, {}, None, None
-        self._guard = guard
+        self._guard, self._as_kernel = guard, None
         forward = op.forward
         if kind is not TENSORS:
             backend = backend_of[kind]
             self.xp = backend.xp
             self._guard = backend.guard or guard
             self._twins = backend.twins(op)
+            if op.public and op.elementwise:  # the forward of a user's op may look at the types
+                forward = backend.in_parts(forward)
+                self._as_kernel = backend.as_kernel
             if "forward" in self._twins:
                 forward = _with_twin(op, self._twins["forward"], forward)
             self._rounding = rounding(backend)
@@ -124,6 +127,8 @@ class Implementation:
         guarded: whether it returns 0 instead of nan where ``g`` is 0.
         """
         run = bind(rule, names)
+        if self._as_kernel is not None and target is not None:
+            run = self._as_kernel(run)
         twin = self._twins.get(target)
         if twin is not None and guards_itself(twin):
             run = self._guard(run) if guarded else run

@@ -197,6 +197,14 @@ class Backend:
         """The op's twins for this library, by target; see `autograd.implementation`."""
         return op.twins.get(self.name, {})
 
+    def in_parts(self, forward):
+        """An elementwise op's forward, which may compute large arrays part by part."""
+        return forward
+
+    def as_kernel(self, rule):
+        """An elementwise op's function ``rule(xp, g, saved)``, which may be one kernel."""
+        return rule
+
     def lifted(self, array):
         """An array of another library as one of this library, or itself; see `autograd.call`."""
         return array

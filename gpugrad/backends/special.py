@@ -34,9 +34,9 @@ def scipy_function(name):
         if name in ("bdtr", "bdtrc", "bdtri"):
             return _keep_dtype(_with_integer_trials(function))
         if isinstance(function, np.ufunc) and function.nout == 1:
-            from .numpy.threads import divided  # here, since that module imports this package
+            from .numpy.large import divided_ufunc  # here, since it imports this package
 
-            function = divided(function)
+            function = divided_ufunc(function)
     return _keep_dtype(function)
 
 

@@ -13,6 +13,7 @@ from functools import cache, partial
 import numpy as np
 
 from ..dtypes import float32, float64
+from ..registry import on_change
 
 _FILES = (
     "pool.c",
@@ -33,6 +34,8 @@ _OTHERS = 16 | 32  # no memory, and a nan whose sign is not known
 
 arrivals: list[Callable] = []  # functions to call with the library once it is loaded
 limits: list[Callable] = []  # functions that return whether there may be several threads now
+LEAST = 1 << 18  # elements of a large array: for fewer, threads gain nothing; see `numpy.large`
+has_large = False  # whether there has been a large array
 _kernels: dict | None = None  # from dtype and name to the function and the kernel's number
 
 
@@ -152,10 +155,24 @@ def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0,
     places = [None if x is None else id(x) + _HEADER for x in arrays]
     places += [None] * (5 - len(places))
     step = in_piece(length, cost)
-    if items > step and not all(allow() for allow in limits):
+    if items > step and not are_allowed():
         step = items
     errors = function(number, items, step, length, n, m, s, t, u, *places)
     return not errors or not is_reported(errors)
+
+
+def are_allowed():
+    """Whether there may be several threads now."""
+    return all(allow() for allow in limits)
+
+
+def notice(x):
+    """Have ops look at the sizes of arrays from now on, if this one is large."""
+    global has_large
+    if not has_large and x.size >= LEAST and is_expected() and are_allowed():
+        has_large = True
+        for changed in on_change:
+            changed()
 
 
 def place(array):

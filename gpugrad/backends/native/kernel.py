@@ -81,16 +81,54 @@ class Kernel:
         return step
 
     def _address(self, x, library):
-        if isinstance(x, Root):
-            return x.place
-        if x == "memory":
-            return address_of(self._memory)
-        if x == "array":
-            return id(np.ndarray)
-        if isinstance(x, str):
-            return ctypes.cast(library[x], ctypes.c_void_p).value
-        if x[0] == "number":
-            return base.number_of(x[1])
-        if x[0] == "data":
-            return base.loop_of(*x[1:])[1]
-        return base.loop_of(*x)[0]
+        return address_of(self._memory) if x == "memory" else _entry(x, library)
+
+
+class Formula:
+    """Operations on single elements as one function for arrays of any number of elements.
+
+    operations: those for arrays of one axis, in their order.
+    arrays: the operands that have an element for each of the result, or only one, and the result.
+    """
+
+    def __init__(self, operations, arrays):
+        roots = [Root(x, "register") for x in arrays]
+        for slot, root in enumerate(roots):
+            root.slot = slot
+        schedule = Schedule(operations, roots)
+        self.build, self._kept, self._addresses = None, operations, None
+        can_be = len(schedule.loops) == 1 and all(x.kind in ("map", "call") for x in operations)
+        # Another array is one that the function has made of something else, such as random numbers.
+        own = schedule.own.values()
+        if can_be and all(x.kind == "private" or x.array.size == 1 for x in own):
+            source = Source(schedule, is_sized=False)
+            self._entries = source.table
+            if "size" in source.table and not source.nbytes:
+                self.build = compiler.build(_PRELUDE + source.text, "rule")
+
+    def __call__(self, arrays, size):
+        """Fill the last of the arrays; returns whether it did."""
+        library = self.build and self.build.library
+        if library is None or (found := base.base()) is None:
+            return False
+        if self._addresses is None:
+            entries = [0 if x == "size" else _entry(x, found) for x in self._entries]
+            self._addresses = (ctypes.c_void_p * len(entries))(*entries)
+        table = type(self._addresses).from_buffer_copy(self._addresses)
+        table[self._entries["size"]] = size
+        return not library.gg_kernel(table, ctypes.c_void_p(id(arrays)), ctypes.c_int64(1))
+
+
+def _entry(x, library):
+    """What an entry of the table of a `Source` points to, or a number."""
+    if isinstance(x, Root):
+        return x.place
+    if x == "array":
+        return id(np.ndarray)
+    if isinstance(x, str):
+        return ctypes.cast(library[x], ctypes.c_void_p).value
+    if x[0] == "number":
+        return base.number_of(x[1])
+    if x[0] == "data":
+        return base.loop_of(*x[1:])[1]
+    return base.loop_of(*x)[0]

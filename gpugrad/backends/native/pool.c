@@ -30,6 +30,8 @@
 //   x2 and out, which are 0 for an operand that has no such axis or is broadcast along it; 1, 0, 0,
 //   0 if there is none
 //
+// gg_map calls an inner loop of NumPy for parts of arrays whose elements lie side by side.
+//
 // gg_pieces(number, d) is 4 times the width of the pieces, plus 0 if they are parts of the first
 // leading axis, 1 of the rows, 2 of the columns; or 0 if the product is not divided.
 
@@ -420,5 +422,35 @@ int64_t gg_product(int64_t number, char *object1, char *object2, char *object, i
     run(multiply, &p, piece, pieces, work > LONG);
     piece += pieces;
     return p.errors + 16 * (piece < p.count ? piece : 0);
+}
+
+typedef struct {
+    gg_loop *loop;
+    void *data;
+    int64_t size, in_piece, count; // elements, those of a piece, and arrays
+    char *x[4];
+    intptr_t steps[4];
+    _Atomic int64_t errors;
+} Map;
+
+static void map_piece(void *context, int64_t number) {
+    Map *map = context;
+    const int64_t first = number * map->in_piece;
+    const intptr_t length = least_of(map->in_piece, map->size - first);
+    char *x[4];
+    for (int i = 0; i < map->count; i++) x[i] = map->x[i] + first * map->steps[i];
+    feclearexcept(FE_ALL_EXCEPT);
+    map->loop(x, &length, map->steps, map->data);
+    map->errors |= float_errors();
+}
+
+// places: the addresses of the arrays' pointers to their elements, of `count` inputs and results.
+// steps: bytes from an element to the next one, 0 for a single number. Returns the errors.
+int64_t gg_map(gg_loop *loop, void *data, int64_t size, int64_t pieces, int64_t count,
+               char *const *const *places, const int64_t *steps) {
+    Map map = {loop, data, size, (size + pieces - 1) / pieces, count};
+    for (int i = 0; i < count; i++) map.x[i] = *places[i], map.steps[i] = steps[i];
+    gg_run_short(map_piece, &map, pieces);
+    return map.errors;
 }
 #endif

@@ -13,6 +13,7 @@ from .loops import merged
 
 BLOCK = 512  # elements of a part of a long row, whose values stay in the cache
 _PIECE = 1 << 16  # operations on elements that are worth being a piece for a thread
+_PIECES = 16  # of arrays of any size
 
 
 class Source:
@@ -23,10 +24,13 @@ class Source:
         a ufunc with the characters of its dtypes, or the name of a function of the library.
     nbytes: the size of the kernel's own memory.
     is_divided: whether several threads compute its products.
+    is_sized: whether its only loop has the number of elements that the arrays have. If not, the
+        entry ``"size"`` of the table is this number.
     """
 
-    def __init__(self, schedule):
+    def __init__(self, schedule, is_sized=True):
         self.loops = schedule.loops
+        self.is_sized = is_sized
         self.table = {}
         self.is_divided = False
         self._place_private()
@@ -121,6 +125,8 @@ class _Body:
 
     def _divide(self, kinds):
         work = math.prod(self.outer) * self.inner * len(kinds)
+        if not self.source.is_sized:
+            return BLOCK, _PIECES
         most = max(1, min(work // _PIECE, 64))
         if self.is_flat:
             return BLOCK, _power_of_2(min(most, math.ceil(self.inner / BLOCK)))
@@ -171,9 +177,12 @@ class _Body:
         """The lines of a loop over the rows, or over the blocks of the long row."""
         block = f"block{self.number}(P, {''.join([f'{x}, ' for x in places])}"
         if self.is_flat:
-            part = math.ceil(math.ceil(self.inner / BLOCK) / self.pieces) * BLOCK
+            size, part = self.inner, math.ceil(math.ceil(self.inner / BLOCK) / self.pieces) * BLOCK
+            if not self.source.is_sized:
+                size = f"(int64_t){self.source.place('size')}"
+                part = f"({size} / {BLOCK * self.pieces} + 1) * {BLOCK}"
             return [
-                f"    PIECE({self.inner}, {part});",
+                f"    PIECE({size}, {part});",
                 "    for (int64_t i = start; i < end; i += BLOCK)",
                 f"        {block}i, end - i < BLOCK ? end - i : BLOCK);",
             ]

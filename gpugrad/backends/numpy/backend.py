@@ -10,6 +10,7 @@ import numpy as np
 from ..base import Backend, address_range
 from ..declarations import declare, has_array
 from ..dtypes import float32, is_bfloat16
+from ..native import base as library
 from ..native import convolution, tiles
 from ..special import scipy_function
 from . import binding
@@ -150,6 +151,20 @@ class NumPy(Backend):
         from ..native import kernel  # here, since only compiled functions need it
 
         return kernel if kernel.is_available() else None
+
+    def in_parts(self, forward):
+        if not library.has_large:
+            return forward
+        from .large import in_parts  # here, since few programs have large arrays
+
+        return in_parts(forward)
+
+    def as_kernel(self, rule):
+        if not library.has_large:
+            return rule
+        from .large import as_kernel
+
+        return as_kernel(rule, self.native)
 
     def release_freed_memory(self):
         if sys.platform == "linux":

@@ -21,6 +21,7 @@ from ..base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS
 from ..bfloat16 import finfo, in_float32, isdtype, result_type
 from ..declarations import are_integers, declare, has_array
 from ..dtypes import bool_, float16, float32, float64
+from ..native.base import notice
 from ..native.reductions import SMALL as FEW
 from ..native.reductions import outer_product, reduced
 from .linalg import linalg
@@ -40,13 +41,18 @@ def _into(out, result):
     return out
 
 
+def _reduced(name, x, axis, keepdims):
+    notice(x)
+    return reduced(name, x, axis, keepdims)
+
+
 @declare(out=True)
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False, out=None):
     if dtype is None or dtype == x.dtype:
         if x.dtype.char in "eE":  # NumPy sums in 16 bits
             total = np.add.reduce(x, axis, float32, None, keepdims)
             return _into(out, total.astype(x.dtype))
-        total = reduced("sum", x, axis, keepdims) if x.size >= FEW and out is None else None
+        total = _reduced("sum", x, axis, keepdims) if x.size >= FEW and out is None else None
         if total is not None:
             return total
     return np.add.reduce(x, axis, dtype, out, keepdims)
@@ -76,7 +82,7 @@ def _is_large(x):
 def _extremum(name, ufunc):
     @declare(out=True)
     def extremum(x, /, *, axis=None, keepdims=False, out=None):
-        found = reduced(name, x, axis, keepdims) if x.size >= FEW and out is None else None
+        found = _reduced(name, x, axis, keepdims) if x.size >= FEW and out is None else None
         return ufunc.reduce(x, axis, None, out, keepdims) if found is None else found
 
     return extremum

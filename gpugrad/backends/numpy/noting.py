@@ -76,7 +76,9 @@ class Noted(np.ndarray):
         self.note(np.copyto, out, self)
         return out
 
-    def astype(self, dtype):
+    def astype(self, dtype, copy=True):
+        if not copy and dtype == self.dtype:
+            return self
         out = self.noted(np.empty_like(_plain(self), dtype=dtype))
         self.note(cast, out, self)
         return out
@@ -124,12 +126,12 @@ def cast(out, x):
     np.copyto(out, x, "unsafe")
 
 
-_TYPES = {bool: np.dtype(bool)}  # bool is the one type of Python numbers that is not weak
+TYPES = {bool: np.dtype(bool)}  # bool is the one type of Python numbers that is not weak
 
 
 def resolved_dtypes(ufunc, inputs):
     """The dtypes of the loop of a ufunc for arrays and numbers; that of the result comes last."""
-    dtypes = [x.dtype if hasattr(x, "dtype") else _TYPES.get(type(x), type(x)) for x in inputs]
+    dtypes = [x.dtype if hasattr(x, "dtype") else TYPES.get(type(x), type(x)) for x in inputs]
     return ufunc.resolve_dtypes((*dtypes, None))
 
 
@@ -228,6 +230,23 @@ def note(function, args, kwargs, out):
     if result is not target:
         raise CannotNote
     return found
+
+
+def note_result(function, *args):
+    """The calls by which a function computes a new array, and that array."""
+    calls = _Calls()
+    like = next(x for x in args if type(x) is np.ndarray).view(Noted)
+    like.plain, like.calls = None, calls
+    try:
+        result = function(*[_noted(x, like) for x in args])
+        if type(result) is not Noted:
+            raise CannotNote
+        return [*calls], _plain(result)
+    finally:
+        for view in calls.views:  # see `note`
+            view.plain = None
+        calls.clear()
+        calls.views.clear()
 
 
 def _noted(x, like):

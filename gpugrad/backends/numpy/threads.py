@@ -22,7 +22,7 @@ from threading import Lock, RLock, get_ident
 
 import numpy as np
 
-from ..native.base import arrivals, base, is_reported, limits, loop_of
+from ..native.base import arrivals, base, is_reported, limits, loop_of, notice
 from .noting import CannotNote, Noted
 
 SMALL = 4096  # elements of the operands: OpenBLAS computes smaller products without threads
@@ -138,6 +138,7 @@ def matmul(x1, x2, out=None):
 
 def _multiply(x1, x2, out, number, division):
     """Fill ``out`` with a product, piece by piece."""
+    notice(out)
     if _library is None:
         base()  # which calls `use`, if it is there
     if _library is not None:
@@ -320,7 +321,8 @@ def use(library):
     library.gg_start.restype = library.gg_threads.restype = library.gg_after_fork.restype = None
     library.gg_threads.argtypes = [number]
     library.gg_product.argtypes = [number, place, place, place, number]
-    library.gg_product.restype = number
+    library.gg_product.restype = library.gg_map.restype = number
+    library.gg_map.argtypes = [place, place, number, number, number, place, place]
     dtypes = [np.dtype(char) for char in "fdFD"]
     library.gg_start(
         object.__basicsize__,

@@ -1,0 +1,190 @@
+"""Elementwise functions of large arrays, by several threads and with NumPy's bits.
+
+NumPy computes a ufunc in the calling thread. Here, the threads of `native/pool.c` call the ufunc's
+own inner loop for parts of the arrays. A rule of an op, in which nobody asks for floating-point
+errors, becomes one kernel, so that what it computes in between does not go through memory.
+
+A look at the size of each array would be a part of the time of a small op. So ops do not look
+before a large array has been summed or multiplied, see `native.base.notice`.
+"""
+
+import ctypes
+from functools import cache, wraps
+
+import numpy as np
+
+from ..native import base
+from . import noting
+from .threads import divided
+
+_WORTH = 1 << 16  # elements, where each takes long
+_PIECES = 8  # of arrays that a ufunc goes through
+_MOST_ARRAYS = 4  # of a ufunc
+_MOST_KERNELS = 16  # of a rule, such as those for several numbers beside the arrays
+
+
+def in_parts(function):
+    """The forward of an elementwise op, with the ufuncs of large arrays divided among threads."""
+
+    @wraps(function)
+    def run(xp, *arrays, **static):
+        for x in arrays:
+            if type(x) is np.ndarray and x.size >= base.LEAST:
+                return plain(function(xp, *map(_large, arrays), **static))
+        return function(xp, *arrays, **static)
+
+    return run
+
+
+class Large(np.ndarray):
+    """A view of an array, whose ufuncs are divided among threads."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        inputs = [plain(x) for x in inputs]
+        if method == "__call__" and not options:
+            found = computed(ufunc, inputs, None if out is None else plain(out[0]))
+            if found is not None:
+                return _large(found) if out is None else out[0]
+        if out is not None:
+            options["out"] = tuple(map(plain, out))
+        found = getattr(ufunc, method)(*inputs, **options)
+        return _large(found) if out is None else out[0]
+
+
+def _large(x):
+    return x.view(Large) if type(x) is np.ndarray and x.size >= base.LEAST else x
+
+
+def plain(x):
+    """The array of a view: the owner of the memory itself, where it is the same array."""
+    if type(x) is not Large:
+        return x
+    owner = x.base
+    is_same = type(owner) is np.ndarray and owner.dtype is x.dtype
+    is_same = is_same and (owner.shape, owner.strides) == (x.shape, x.strides)
+    return owner if is_same else x.view(np.ndarray)
+
+
+def computed(ufunc, inputs, out=None):
+    """The result of a ufunc, in ``out`` if that is given; None if NumPy has to compute it.
+
+    inputs: arrays, at least one of them with axes, and Python numbers.
+    """
+    arrays = [x for x in inputs if isinstance(x, np.ndarray) and x.ndim]
+    if not arrays or not all(_is_plain(x, arrays[0].shape) for x in arrays):
+        return None
+    found = _loop(ufunc, *[getattr(x, "dtype", type(x)) for x in inputs])
+    library = base.base()
+    if found is None or library is None or not base.are_allowed():
+        return None
+    dtypes, function, data = found
+    try:
+        inputs = noting.as_arrays(inputs, dtypes)
+    except OverflowError:  # a number that the dtype cannot hold
+        return None
+    shape, dtype = arrays[0].shape, dtypes[-1]
+    if out is None:
+        out = np.empty(shape, dtype)
+    elif not (_is_plain(out, shape) and out.dtype == dtype and _is_free(out, inputs)):
+        return None
+    every = *inputs, out
+    places = (ctypes.c_void_p * _MOST_ARRAYS)(*map(base.place, every))
+    steps = (ctypes.c_int64 * _MOST_ARRAYS)(*[x.itemsize if x.ndim else 0 for x in every])
+    errors = library.gg_map(function, data, out.size, _PIECES, len(every), places, steps)
+    return None if errors and base.is_reported(errors) else out
+
+
+def _is_plain(x, shape):
+    flags = x.flags
+    return type(x) is np.ndarray and x.shape == shape and flags.c_contiguous and flags.aligned
+
+
+def _is_free(out, inputs):
+    """Whether no element of the inputs is overwritten before it is read."""
+    shared = [x for x in inputs if np.may_share_memory(x, out)]
+    return all(x.__array_interface__ == out.__array_interface__ for x in shared)
+
+
+@cache
+def _loop(ufunc, *kinds):
+    """The dtypes of a ufunc's loop, its address and that of its data; None if there is none.
+
+    kinds: of the inputs, dtypes and types of Python numbers.
+    """
+    if ufunc.signature is not None or ufunc.nout != 1 or ufunc.nargs > _MOST_ARRAYS:
+        return None
+    try:
+        dtypes = ufunc.resolve_dtypes((*[noting.TYPES.get(k, k) for k in kinds], None))
+    except TypeError:
+        return None
+    if any(isinstance(k, np.dtype) and k != d for k, d in zip(kinds, dtypes, strict=False)):
+        return None  # NumPy converts this operand
+    if not all(d.isnative and d.kind in "fiub" for d in dtypes):
+        return None
+    found = base.loop_of(ufunc, "".join([d.char for d in dtypes]))
+    return None if found is None else (dtypes, *found)
+
+
+def as_kernel(function, native):
+    """A function ``rule(xp, g, saved)`` of an elementwise op, as one kernel for large arrays.
+
+    native: a function that returns the module that makes kernels, or None.
+    """
+    kernels = {}
+
+    def run(xp, g, saved):
+        if type(g) is not np.ndarray or g.size < base.LEAST or not base.are_allowed():
+            return function(xp, g, saved)
+        values = g, *saved
+        arrays = [x for x in values if type(x) is np.ndarray]
+        if not all(x.ndim == 0 or _is_plain(x, g.shape) for x in arrays):
+            return function(xp, g, saved)
+        key = _constants(values)
+        if key not in kernels and len(kernels) < _MOST_KERNELS:
+            kernels[key] = _kernel(function, xp, values, native())
+        dtype, kernel = kernels.get(key) or (None, None)
+        if kernel is not None:
+            out = np.empty(g.shape, dtype)
+            if kernel([*arrays, out], out.size):
+                return out
+        return function(xp, g, saved)
+
+    return run
+
+
+def _constants(values):
+    """What is constant in a kernel of a rule: all but the elements of arrays and their number."""
+    return tuple([(x.dtype, x.ndim > 0) if type(x) is np.ndarray else repr(x) for x in values])
+
+
+def _kernel(function, xp, values, native):
+    """A kernel of a rule, and the dtype of its result; None if there can be none."""
+    if native is None:
+        return None
+    samples = [
+        np.empty(base.LEAST if x.ndim else (), x.dtype) if type(x) is np.ndarray else x
+        for x in values
+    ]
+    try:
+        steps, out = noting.note_result(lambda g, *saved: function(xp, g, saved), *samples)
+    except Exception:  # noqa: BLE001  # whatever these views cannot do, the arrays can
+        return None
+    found = [native.operations(step) for step in steps]
+    if None in found or out.shape != samples[0].shape:
+        return None
+    arrays = [x for x in samples if type(x) is np.ndarray]
+    kernel = native.Formula([x for part in found for x in part], [*arrays, out])
+    return None if kernel.build is None else (out.dtype, kernel)
+
+
+def divided_ufunc(ufunc):
+    """A function that computes a ufunc that takes long for each element by several threads."""
+    by_python = divided(ufunc)
+
+    def call(*args):
+        args = [plain(x) for x in args]
+        is_large = any(type(x) is np.ndarray and x.size >= _WORTH for x in args)
+        found = computed(ufunc, args) if is_large else None
+        return by_python(*args) if found is None else found
+
+    return call

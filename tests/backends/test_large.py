@@ -1,0 +1,240 @@
+"""Elementwise functions of large arrays, divided among threads and as kernels of whole rules."""
+
+import re
+import threading
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from cases import CASES
+from kernels import has_kernels
+from libraries import Library
+from test_ops import quiet, samples
+
+import gpugrad
+from gpugrad.autograd.operation import Op
+from gpugrad.backends.native import base, compiler, kernel
+from gpugrad.backends.numpy import large, threads
+from gpugrad.backends.registry import on_change
+
+pytestmark = pytest.mark.skipif(not has_kernels, reason="there is no compiler")
+NUMPY = Library("numpy", "numpy")
+CALLS = [
+    (case.op, sample, dtype)
+    for case in CASES
+    if getattr(Op.registry.get(case.op), "elementwise", False)
+    for dtype in ("float32", "float64")
+    for sample in samples(case, NUMPY, dtype)
+]
+
+
+def changed():
+    for function in on_change:
+        function()
+
+
+@pytest.fixture
+def set_least(monkeypatch):
+    """A function that sets from how many elements on arrays are large, and that there are some."""
+
+    def set_least(number):
+        monkeypatch.setattr(base, "LEAST", number)
+        monkeypatch.setattr(base, "has_large", True)
+        changed()
+
+    number = threads._threads.number
+    threads._threads.resize(3)
+    yield set_least
+    threads._threads.resize(number)
+    monkeypatch.undo()
+    changed()
+
+
+def results(name, sample, dtype):
+    """The results and gradients of a sample repeated some times, as bytes, dtypes and shapes."""
+    case = next(case for case in CASES if case.op == name)
+    given = sample.arrays(dtype)
+    shape = np.broadcast_shapes(*[np.shape(x) for x in given])
+    tensors = []
+    for x in given:
+        if isinstance(x, np.ndarray):
+            if x.ndim and x.shape == shape and x.size:
+                x = np.tile(x, (5000 // x.size + 1, *[1] * x.ndim))
+            is_floating = x.dtype.kind == "f" and case.differentiable
+            x = gpugrad.asarray(x, requires_grad=is_floating)
+        tensors.append(x)
+    with quiet():
+        out = case(tensors, sample.static)
+    outs = out if isinstance(out, tuple) else (out,)
+    arrays = [x.array for x in outs]
+    leaves = [x for x in tensors if getattr(x, "requires_grad", False)]
+    if roots := [x for x in outs if x.requires_grad]:
+        rng = np.random.default_rng(0)
+        cotangents = [gpugrad.asarray(rng.normal(size=x.shape).astype(dtype)) for x in roots]
+        arrays += [x.array for x in gpugrad.autograd.grad(roots, leaves, cotangents)]
+    return [(type(x), x.dtype, x.shape, x.tobytes()) for x in arrays]
+
+
+def build_all(texts):
+    """Compile kernels together; returns the function of each."""
+    parts = []
+    for number, text in enumerate(texts):
+        text = text.removeprefix(kernel._PRELUDE)
+        names = re.findall(r"^(?:static \w+|int) (\w+)\(", text, re.MULTILINE)
+        parts.append(re.sub(rf"\b({'|'.join(names)})\b", rf"\1_{number}", text))
+    whole = compiler.build(kernel._PRELUDE + "\n".join(parts), "tests")
+    library = whole.wait()
+    assert library is not None, whole.error
+    return [library[f"gg_kernel_{number}"] for number in range(len(texts))]
+
+
+@pytest.mark.slow
+def test_each_op_has_the_same_bits(set_least, monkeypatch):
+    expected = [results(*call) for call in CALLS]
+    builds, ran = {}, []  # by text; the ids of those that were called
+
+    def build(text, name):
+        return builds.setdefault(text, SimpleNamespace(text=text, library=None))
+
+    monkeypatch.setattr(kernel, "compiler", SimpleNamespace(build=build))
+    set_least(4097)
+    by_ufuncs = [results(*call) for call in CALLS]  # while no kernel is there yet
+    for own, function in zip(builds.values(), build_all(builds), strict=True):
+
+        def gg_kernel(*args, own=own, function=function):
+            ran.append(id(own))
+            return function(*args)
+
+        own.library = SimpleNamespace(gg_kernel=gg_kernel)
+    by_kernels = [results(*call) for call in CALLS]
+    for (name, sample, dtype), *found in zip(CALLS, expected, by_ufuncs, by_kernels, strict=True):
+        assert found[0] == found[1] == found[2], (name, sample, dtype)
+    assert len({*ran}) == len(builds) > 150
+
+
+def drawn(*shape, dtype=np.float32):
+    return np.random.default_rng(0).uniform(0.1, 0.9, shape).astype(dtype)
+
+
+def test_ops_look_at_sizes_after_a_large_array(set_least):
+    set_least(1 << 15)
+    base.has_large = False
+    changed()
+    x = gpugrad.tensor(drawn(256, 256), requires_grad=True)
+    implementations = gpugrad.exp.op.implementations
+    gpugrad.exp(x)
+    assert implementations[np.ndarray].forward is gpugrad.exp.op.forward
+    small = gpugrad.exp(x[:2]).sum()
+    assert not base.has_large
+    assert small.item() == np.exp(x.array[:2]).sum()
+    gpugrad.exp(x).sum().backward()
+    assert base.has_large
+    assert x.grad.numpy().tobytes() == np.exp(x.array).tobytes()
+    gpugrad.exp(x)
+    assert implementations[np.ndarray].forward is not gpugrad.exp.op.forward
+
+
+def test_one_thread_looks_at_no_sizes(set_least):
+    set_least(1)
+    base.has_large = False
+    threads._threads.resize(1)
+    base.notice(np.ones(2))
+    assert not base.has_large
+    assert large.computed(np.exp, [np.ones(2)]) is None
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        (drawn(4, 6), drawn(6)),  # broadcast
+        (drawn(6, 4).T, drawn(4, 6)),
+        (drawn(4, 6), drawn(4, 6, dtype=np.float64)),
+        (drawn(4, 6), 10**400),
+        (np.ma.array(drawn(4)), 1.0),
+        (drawn(4).astype(">f4"), 1.0),
+        (np.float32(2), 1.0),
+    ],
+)
+def test_what_is_left_to_numpy(set_least, inputs):
+    set_least(1)
+    assert large.computed(np.add, inputs) is None
+
+
+def test_operands_in_place(set_least):
+    set_least(1)
+    x = drawn(1000)
+    expected = x * x
+    assert large.computed(np.multiply, [x, x], x) is x
+    assert x.tobytes() == expected.tobytes()
+    shifted = drawn(1000)
+    assert large.computed(np.add, [shifted[1:], 1.0], shifted[:-1]) is None
+    view = drawn(1000).view(large.Large)
+    view += 1
+    assert type(view) is large.Large
+    assert np.asarray(view).tobytes() == (drawn(1000) + 1).tobytes()
+
+
+def test_floating_point_errors_are_reported(set_least):
+    set_least(1)
+    x = gpugrad.zeros(1000)
+    with np.errstate(divide="warn"), pytest.warns(RuntimeWarning, match="divide by zero"):
+        gpugrad.log(x)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
+        gpugrad.log(x)
+    with np.errstate(divide="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gpugrad.log(x)[0].item() == -np.inf
+
+
+def test_numbers_in_rules(set_least):
+    set_least(1)
+    x = gpugrad.tensor(drawn(64), requires_grad=True)
+    for _ in range(2):
+        for number in [0.0, -0.0, 1, True, 0.5, np.inf, *range(2, 20)]:
+            (x * number).sum().backward()
+            expected = np.ones(64, np.float32) * number
+            assert x.grad.numpy().tobytes() == expected.tobytes(), number
+            x.grad = None
+
+
+def test_several_threads_of_the_program(set_least):
+    set_least(1)
+    failed, finished = [], []
+
+    def work(seed):
+        x = gpugrad.tensor(np.random.default_rng(seed).normal(size=5000), requires_grad=True)
+        for _ in range(50):
+            gpugrad.tanh(x).sum().backward()
+            out = np.tanh(x.array)
+            failed.extend([seed] if (x.grad.numpy() != 1 - out * out).any() else [])
+            x.grad = None
+        finished.append(seed)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failed
+    assert len(finished) == len(workers)
+
+
+def test_the_definition_of_a_user_sees_arrays(set_least):
+    set_least(1)
+    kinds = set()
+
+    @gpugrad.op(elementwise=True)
+    def twice(xp, x):
+        kinds.add(type(x))
+        return 2 * x
+
+    twice(gpugrad.ones(10))
+    assert kinds == {np.ndarray}
+
+
+def test_the_functions_of_scipy(set_least):
+    special = pytest.importorskip("scipy.special")
+    x = drawn(1 << 17)
+    assert base.base() is not None
+    assert gpugrad.special.erf(x).numpy().tobytes() == special.erf(x).tobytes()
