@@ -213,40 +213,49 @@ def bound_reduction(ufunc, x, out, axis=0, dtype=None, keepdims=False, **others)
 
 def note(function, args, kwargs, out):
     """The calls by which a function fills ``out``, in their order."""
-    target = out.view(Noted)
-    target.plain, target.calls, target.views = out, [], []
+    target = _first(out)
     args = [_noted(x, target) for x in args]
     kwargs = {name: _noted(x, target) for name, x in kwargs.items()}
     try:
         result = function(*args, **kwargs, out=target)
     finally:
-        # Python's garbage collector does not see that an array refers to the one it is a view of,
-        # so that a cycle through it would never be freed.
-        for view in target.views:
-            view.plain = None
-        found = [*target.calls]
-        target.calls.clear()
-        target.views.clear()
+        found = _taken(target)
     if result is not target:
         raise CannotNote
     return found
 
 
 def note_result(function, *args):
-    """The calls by which a function computes a new array, and that array."""
-    calls = _Calls()
-    like = next(x for x in args if type(x) is np.ndarray).view(Noted)
-    like.plain, like.calls = None, calls
+    """The calls by which a function computes a new array, in their order, and that array."""
+    first = _first(next(x for x in args if type(x) is np.ndarray))
+    out = None
     try:
-        result = function(*[_noted(x, like) for x in args])
-        if type(result) is not Noted:
-            raise CannotNote
-        return [*calls], _plain(result)
+        result = function(*[_noted(x, first) for x in args])
+        out = _plain(result) if type(result) is Noted else None
     finally:
-        for view in calls.views:  # see `note`
-            view.plain = None
-        calls.clear()
-        calls.views.clear()
+        found = _taken(first)
+    if out is None:
+        raise CannotNote
+    return found, out
+
+
+def _first(array):
+    """A view of an array with empty lists, which all views will share."""
+    view = array.view(Noted)
+    view.plain, view.calls, view.views = array, [], []
+    return view
+
+
+def _taken(view):
+    """The noted calls, which the views lose."""
+    # Python's garbage collector does not see that an array refers to the one it is a view of, so
+    # that a cycle through it would never be freed.
+    for other in view.views:
+        other.plain = None
+    found = [*view.calls]
+    view.calls.clear()
+    view.views.clear()
+    return found
 
 
 def _noted(x, like):
