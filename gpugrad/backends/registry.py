@@ -99,8 +99,8 @@ def adopt(x):
     library = type(x).__module__.split(".")[0]
     if library == "cupy":
         device_library("cupy")
-    elif hasattr(x, "__array_namespace__") or library == "torch":
-        module = import_module(".torch" if library == "torch" else ".generic", __package__)
+    elif hasattr(x, "__array_namespace__") or library in _ARRAY_LIBRARIES:
+        module = import_module(_ARRAY_LIBRARIES.get(library, ".generic"), __package__)
         with _registering:
             if type(x) not in namespace_of:
                 register(module.backend_for(x))
@@ -121,7 +121,11 @@ def from_dlpack(x):
     return backend_for_device("cuda" if on_cuda else "cpu").xp.from_dlpack(x)
 
 
-_ADOPTED = {"builtins", "cupy", "torch"}  # packages whose objects `adopt` accepts or rejects
+# Packages whose arrays have a backend of their own, in a module that is imported with the first
+# array; for those of other libraries that conform to the standard there is `generic`.
+_ARRAY_LIBRARIES = {"torch": ".torch"}
+# Packages whose objects `adopt` accepts or rejects.
+_ADOPTED = {"builtins", "cupy", *_ARRAY_LIBRARIES}
 
 
 def is_foreign(kind, method):

@@ -132,6 +132,18 @@ def test_the_architecture_names_every_folder():
     assert not [folder for folder in sorted(folders - {"`gpugrad/`"}) if folder not in text]
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_names_in_the_pages_for_developers_are_in_the_code(page):
+    """Those with a dot or a leading underscore; others may belong to an example."""
+    text = re.sub(r"```.*?```", "", ROOT.joinpath(page).read_text("utf-8"), flags=re.DOTALL)
+    files = [p for part in ("gpugrad", "tests") for p in ROOT.glob(f"{part}/**/*.*")]
+    sources = [p.read_text("utf-8") for p in files if p.suffix in (".py", ".c", ".cu", ".cuh")]
+    known = {*re.findall(r"\w+", " ".join([*map(str, files), *sources]))}
+    spans = re.findall(r"`([^`\s]+)`", text)
+    names = {name for span in spans for name in re.findall(r"\b_\w+|\w+(?:\.\w+)+", span)}
+    assert not [name for name in sorted(names) if not {*name.split(".")} <= known]
+
+
 def test_the_readme_is_one_page():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
 
