@@ -5,7 +5,7 @@ from typing import Any
 
 from .._arguments import one_of
 from .._tensor import Tensor
-from ..ops.manipulation import broadcast_to, concat, flip
+from ..ops.manipulation import broadcast_to, concat, flip, sliced
 from ..ops.padding import _pad as pad_by_constant
 from .common import per_axis
 from .function_layer import OfAxes
@@ -69,11 +69,7 @@ def _shortened(x, axis, before, after):
         raise ValueError(
             f"pad: an axis of {length} elements cannot be shortened by {-before} and {-after}"
         )
-    return _part(x, axis, max(-before, 0), length - max(-after, 0))
-
-
-def _part(x, axis, start, stop):
-    return x[*(slice(None),) * axis, slice(start, stop), ...]
+    return sliced(x, axis, max(-before, 0), length - max(-after, 0))
 
 
 def _pad_by_constant(input, pairs, value):
@@ -87,18 +83,18 @@ def _pad_by_constant(input, pairs, value):
 
 def _reflect(x, axis, n, before):
     start = 1 if before else x.shape[axis] - 1 - n
-    return flip(_part(x, axis, start, start + n), axis=axis)
+    return flip(sliced(x, axis, start, start + n), axis=axis)
 
 
 def _replicate(x, axis, n, before):
     start = 0 if before else x.shape[axis] - 1
-    part = _part(x, axis, start, start + 1)
+    part = sliced(x, axis, start, start + 1)
     return broadcast_to(part, (*x.shape[:axis], n, *x.shape[axis + 1 :]))
 
 
 def _circular(x, axis, n, before):
     start = x.shape[axis] - n if before else 0
-    return _part(x, axis, start, start + n)
+    return sliced(x, axis, start, start + n)
 
 
 # By mode: a function that makes the elements beyond an end, and the most that there can be.

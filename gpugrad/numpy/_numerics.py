@@ -3,8 +3,9 @@
 from .._arguments import is_complex
 from .._tensor import Tensor
 from ..backends.numpy import library as numpy
+from ..ops.manipulation import sliced
 from ._table import FUNCTIONS, of_numpy
-from ._tensors import axes_in, constant, flat, floating, gg, shape_along, sliced, tensor, tensors
+from ._tensors import axes_in, constant, flat, floating, gg, shape_along, tensor, tensors
 
 
 @of_numpy()

@@ -6,9 +6,10 @@ from operator import index
 from .._tensor import Tensor
 from ..backends import SCALARS
 from ..backends.numpy import library as numpy
+from ..ops.manipulation import sliced
 from ._creation import array
 from ._table import enter, of_numpy
-from ._tensors import along, axes_in, axes_of, constant, flat, gg, is_true, sliced, tensor, tensors
+from ._tensors import along, axes_in, axes_of, constant, flat, gg, is_true, tensor, tensors
 
 
 @of_numpy()

@@ -96,9 +96,3 @@ def floating(x, like=None):
     """``x`` as a Tensor in a floating dtype: float64 for integers, as in NumPy."""
     x = tensor(x, like)
     return x if is_floating(x) else x.astype(gg.float64)
-
-
-def sliced(x, axis, *bounds):
-    """``x[start:stop:step]`` along an axis."""
-    part = slice(*slice(*bounds).indices(x.shape[axis]))
-    return x[(slice(None),) * (axis % x.ndim) + (part, ...)]

@@ -26,6 +26,13 @@ def normalized_axes(axis, ndim):
     return positions
 
 
+def sliced(x, axis, *bounds):
+    """``x[start:stop]`` along an axis; with one bound, ``x[:stop]``."""
+    # The array API standard does not define slices that reach beyond the ends.
+    part = slice(*slice(*bounds).indices(x.shape[axis]))
+    return x[(slice(None),) * (axis % len(x.shape)) + (part, ...)]
+
+
 def vmap_over_axis(call, batched, *inputs, axis, **static):
     """Batching rule for ops along one axis, several, or all (None)."""
     axis = shifted(call.op, axis, len(inputs[0].shape) - batched[0])

@@ -11,7 +11,7 @@ from .._batched import shifted
 from ..autograd.operation import composite, op
 from .by_name import library_function, no_axis
 from .elementwise import isclose
-from .manipulation import reshape, vmap_over_axis
+from .manipulation import reshape, sliced, vmap_over_axis
 
 
 def _axes(axis, ndim):
@@ -266,13 +266,6 @@ def _given_or_only_axis(axis, shape):
     return 0
 
 
-def _slice_along(x, axis, start=None, stop=None):
-    """``x[start:stop]`` along an axis."""
-    # The array API standard does not define slices that reach beyond the ends.
-    part = slice(*slice(start, stop).indices(x.shape[axis]))
-    return x[(slice(None),) * (axis % len(x.shape)) + (part, ...)]
-
-
 def _vmap_along_axis(call, batched, x, *, axis, **static):
     """Batching rule for cumulative ops."""
     return vmap_over_axis(call, batched, x, axis=_given_or_only_axis(axis, x.shape[1:]), **static)
@@ -292,7 +285,7 @@ def cumulative_sum(xp, x, /, *, axis=None, dtype=None, include_initial=False):
 
 def _cumulative_sum_vjp(xp, g, axis, include_initial):
     axis = _given_or_only_axis(axis, g.shape)
-    g = xp.flip(_slice_along(g, axis, 1) if include_initial else g, axis=axis)
+    g = xp.flip(sliced(g, axis, 1, None) if include_initial else g, axis=axis)
     return xp.flip(xp.cumulative_sum(g, axis=axis), axis=axis)
 
 
@@ -317,7 +310,7 @@ def cumulative_prod(xp, x, /, *, axis=None, dtype=None, include_initial=False):
 def _cumulative_prod_vjp(xp, g, x, out, axis, include_initial):
     axis = _given_or_only_axis(axis, x.shape)
     if include_initial:
-        g, out = _slice_along(g, axis, 1), _slice_along(out, axis, 1)
+        g, out = sliced(g, axis, 1, None), sliced(out, axis, 1, None)
     if x.shape[axis] == 0:
         return g
     x = xp.astype(x, g.dtype, copy=False)
@@ -368,7 +361,7 @@ def diff(xp, x, prepend=None, append=None, *, axis=-1, n=1):
     if len(pieces) > 1:
         x = xp.concat(pieces, axis=axis)
     for _ in range(n):
-        x = _slice_along(x, axis, start=1) - _slice_along(x, axis, stop=-1)
+        x = sliced(x, axis, 1, None) - sliced(x, axis, -1)
     return x
 
 
@@ -379,11 +372,11 @@ def _diff_vjp(xp, g, x_shape, prepend_shape, append_shape, axis, n):
     middle = (slice(None),) * (axis % len(shape)) + (slice(n, shape[axis] - n), ...)
     c = xp.scatter_add(g, tuple(shape), middle)
     for _ in range(n):
-        c = _slice_along(c, axis, stop=-1) - _slice_along(c, axis, start=1)
+        c = sliced(c, axis, -1) - sliced(c, axis, 1, None)
     pieces, start = [], 0
     for given in (prepend_shape, x_shape, append_shape):
         stop = start + (given[axis] if given else 0)
-        pieces.append(_slice_along(c, axis, start, stop) if given else None)
+        pieces.append(sliced(c, axis, start, stop) if given else None)
         start = stop
     return pieces[1], pieces[0], pieces[2]
 

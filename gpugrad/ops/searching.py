@@ -14,7 +14,7 @@ from .by_name import library_function
 from .elementwise import ceil, floor, isnan, maximum, minimum, where
 from .elementwise import round as rounded
 from .indexing import take
-from .manipulation import astype, moveaxis, normalized_axes, reshape, stack, vmap_over_axis
+from .manipulation import astype, moveaxis, normalized_axes, reshape, sliced, stack, vmap_over_axis
 
 
 def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
@@ -133,7 +133,7 @@ def topk(xp, x, /, k, *, axis=-1, largest=True):
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"k must be from 0 to {x.shape[axis]}, the length of axis {axis}, not {k}")
     order = xp.argsort(x, axis=axis, descending=largest)
-    order = order[(slice(None),) * axis + (slice(0, k), ...)]
+    order = sliced(order, axis, k)
     return TopK(xp.take_along_axis(x, order, axis=axis), order)
 
 
