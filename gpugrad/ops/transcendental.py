@@ -41,14 +41,15 @@ def log10(x):
     """Elementwise logarithm to the base 10; -inf at 0, nan below."""
 
 
-def _logaddexp_vjp(xp, g, x, out):
-    # inf - inf would be nan.
-    return g * xp.exp(xp.where(xp.isfinite(x), x - out, xp.minimum(x, 0.0)))
+def _logaddexp_vjp(xp, g, x, other):
+    # Not exp(x - out), since the rounding error of a large result is large. inf - inf would be nan.
+    share = 1 / (1 + xp.exp(other - x))
+    return g * xp.where(xp.isfinite(x), share, xp.exp(xp.minimum(x, 0.0)))
 
 
 @standard_function(
-    x1=lambda xp, g, x1, out: _logaddexp_vjp(xp, g, x1, out),
-    x2=lambda xp, g, x2, out: _logaddexp_vjp(xp, g, x2, out),
+    x1=lambda xp, g, x1, x2: _logaddexp_vjp(xp, g, x1, x2),
+    x2=lambda xp, g, x1, x2: _logaddexp_vjp(xp, g, x2, x1),
 )
 def logaddexp(x1, x2):
     """Elementwise ``log(exp(x1) + exp(x2))`` of real numbers, without overflow.
