@@ -16,12 +16,13 @@ def place(values, use_of):
     uses = [(value, *use_of(value)) for value in values]
     for value, nbytes, begin, end in sorted(uses, key=lambda use: (-use[1], use[2])):
         size, offset = -(-nbytes // _ALIGNED) * _ALIGNED, 0
-        taken = [place for first, last, *place in placed if first <= end and begin <= last]
+        taken = [space for first, last, space in placed if first <= end and begin <= last]
         for start, stop in sorted(taken):
             if start - offset >= size:
                 break
-            offset = max(offset, stop)
+            if stop > offset:
+                offset = stop
         value.offset = offset
         total = max(total, offset + size)
-        placed.append((begin, end, offset, offset + size))
+        placed.append((begin, end, (offset, offset + size)))
     return total
