@@ -164,14 +164,15 @@ def explain(error, *places):
     """
     devices = [x for x in places if isinstance(x, str)]
     devices += [backend_of[type(x)].device(x) for x in places if type(x) in namespace_of]
-    return next(filter(None, [backend.explain(error, devices) for backend in backends]), str(error))
+    text = str(error).strip()  # NumPy's error about shapes that do not broadcast ends in a space
+    return next(filter(None, [backend.explain(error, devices) for backend in backends]), text)
 
 
 def add_note(error, where):
     """Add to an error a note that says where it came up and, if it is not clear, what it means."""
     error.add_note(where)
     meaning = explain(error)
-    if meaning != str(error):
+    if meaning != str(error).strip():
         error.add_note(meaning)
 
 

@@ -51,19 +51,23 @@ def _collate(samples, path):
         return getattr(kind, "_make", list if isinstance(first, list) else tuple)(batches)
     if kind in SCALARS and all(type(s) in SCALARS for s in samples):
         return asarray(samples)
-    try:
-        # NumPy's scalars keep their dtype.
-        tensors = [asarray(s, dtype=getattr(s, "dtype", None)).detach() for s in samples]
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"default_collate: sample{path} is of type {kind.__name__}, which cannot be batched; "
-            f"return arrays, numbers, strings, or dicts, tuples and lists of these, or give the "
-            f"DataLoader a collate_fn"
-        ) from None
+    tensors = [_tensor(sample, path) for sample in samples]
     shapes = {x.shape for x in tensors}
     if len(shapes) > 1:
         raise _differ(path, "shapes", [x.shape for x in tensors])
     return stack(tensors)
+
+
+def _tensor(sample, path):
+    try:
+        # NumPy's scalars keep their dtype.
+        return asarray(sample, dtype=getattr(sample, "dtype", None)).detach()
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"default_collate: sample{path} is of type {type(sample).__name__}, which cannot be "
+            f"batched; return arrays, numbers, strings, or dicts, tuples and lists of these, or "
+            f"give the DataLoader a collate_fn"
+        ) from None
 
 
 def _differ(path, what, values):

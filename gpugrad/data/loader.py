@@ -126,10 +126,18 @@ class DataLoader(Generic[Batch]):
                 "targets is TensorDataset(inputs, targets)"
             )
         batch_size = whole("DataLoader: batch_size", batch_size, 1)
-        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        lacks = [name for name in ("__len__", "__getitem__") if not hasattr(dataset, name)]
+        if lacks:
             raise TypeError(
-                f"DataLoader: a data set needs __len__ and __getitem__, which a "
-                f"{type(dataset).__name__} lacks; use TensorDataset"
+                f"DataLoader: a data set needs __len__ and __getitem__, but "
+                f"{type(dataset).__name__} has no {' and no '.join(lacks)}; of arrays, "
+                f"TensorDataset makes one"
+            )
+        unlike = isinstance(dataset, tuple) and len({getattr(x, "shape", ()) for x in dataset}) > 1
+        if unlike and collate_fn is None:  # no batch could be made of them
+            raise TypeError(
+                "DataLoader: the arrays of a tuple are taken as its samples, but differ in shape; "
+                "a data set of inputs and targets is TensorDataset(inputs, targets)"
             )
         own = batch_size != 1 or shuffle or sampler is not None or drop_last
         if batch_sampler is not None and own:

@@ -238,6 +238,7 @@ UNLIKE = [
     ([{"x": [1]}, {"x": [1, 2]}], ValueError, r"sample\['x'\] differs in lengths: 1, 2"),
     ([{"x": 1}, {"y": 1}], ValueError, r"sample differs in keys: \['x'\], \['y'\]"),
     ([(1, None)] * 2, TypeError, r"sample\[1\] is of type NoneType, which cannot be batched"),
+    ([1, None], TypeError, "sample is of type NoneType, which cannot be batched"),
     ([(1,), 2], ValueError, "sample differs in types: tuple, int"),
     ([], ValueError, "there are no samples"),
 ]

@@ -27,7 +27,7 @@ gg.tensor([[1, 2], [3]])  # ValueError: Pad its lists to one length, or make a t
 gg.tensor("abc")  # TypeError: tensor: the values must be numbers or bools
 gg.tensor([1.0, None])  # TypeError: such as None (write nan)  # gg.tensor([1.0, np.nan])
 leaf + "abc"  # TypeError: add: cannot take a str; give a Tensor, an array or a number
-gg.ones((2, 3)) + gg.ones((2, 4))  # ValueError: float32 (2, 3) on cpu, float32 (2, 4) on cpu
+gg.ones((2, 3)) + gg.ones((2, 4))  # ValueError: (2,3) (2,4); given float32 (2, 3) on cpu, float
 gg.ones((2, 3)) @ gg.ones((2, 3))  # ValueError: x1 (2, 3) and x2 (2, 3) do not align: 3 != 2
 gg.ones((2, 3)).reshape(4, 2)  # ValueError: cannot reshape array of size 6 into shape (4,2)
 gg.ones((2, 3)).view(6)  # AttributeError: write x.reshape(shape)  # gg.ones((2, 3)).reshape(6)
@@ -113,6 +113,7 @@ gg.softmax(x, dim=1)  # TypeError: dim is axis here; it takes x, axis  # F.softm
 F.softmax(x, axis=1)  # TypeError: axis is dim here; it takes input, dim  # F.softmax(x, dim=1)
 nn.ReLU().cuda()  # AttributeError: write model.to("cuda")  # nn.ReLU().to("cpu")
 DataLoader([1], num_workers=2)  # TypeError: prefetch=2 prepares  # DataLoader([1], prefetch=2)
+DataLoader((x, x[0]))  # TypeError: TensorDataset(inputs, targets)
 DataLoader(x, x)  # TypeError: TensorDataset(inputs, targets)  # DataLoader(TensorDataset(x, x))
 images.ToTensor()  # AttributeError: write gpugrad.asarray(images, dtype=gpugrad.float32) / 255
 (x + 1).backward()  # ValueError: with requires_grad=True  # x.requires_grad_().sum().backward()

@@ -131,7 +131,7 @@ def test_data_loader_rejects_invalid_arguments():
     for seed in -1, 1.5, False, "1":
         with pytest.raises(ValueError, match="DataLoader: seed must be an int of at least 0"):
             data.DataLoader(dataset, shuffle=True, seed=seed)
-    with pytest.raises(TypeError, match="DataLoader: a data set needs __len__ and __getitem__"):
+    with pytest.raises(TypeError, match="but list_iterator has no __len__ and no __getitem__"):
         data.DataLoader(iter([1]))
 
 
