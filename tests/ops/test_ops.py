@@ -523,3 +523,9 @@ def test_powers_of_many_negative_numbers_are_fast():
 
     for call in (lambda: x**3, lambda: gpugrad.numpy.power(x, 3), lambda: np.power(x, 4)):
         assert seconds(call) < 40 * seconds(lambda: x * x)
+
+
+def test_logaddexp_of_large_numbers_has_an_exact_gradient():
+    x = gpugrad.tensor([1e6, 1e7], requires_grad=True)
+    gpugrad.logaddexp(x, x.detach()).sum().backward()
+    assert x.grad.tolist() == [0.5, 0.5]

@@ -151,7 +151,9 @@ def _map(ufunc, inputs, out):
     if expression is not None:
         return [Operation("map", expression, inputs, out, types)]
     # NumPy's loops have the same bits for a whole array in one piece as for its parts.
-    if kind != "f" or not all(x.flags.c_contiguous or x.size == 1 for x in (*inputs, out)):
+    if kind != "f" or len(inputs) > 2:
+        raise _Cannot
+    if not all(x.flags.c_contiguous or x.size == 1 for x in (*inputs, out)):
         raise _Cannot
     if not all(x.shape == out.shape or x.size == 1 for x in inputs):
         raise _Cannot
