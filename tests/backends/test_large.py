@@ -117,22 +117,32 @@ def drawn(*shape, dtype=np.float32):
     return np.random.default_rng(0).uniform(0.1, 0.9, shape).astype(dtype)
 
 
-def test_ops_look_at_sizes_after_a_large_array(set_least):
-    set_least(1 << 15)
+def summed(x):
+    gpugrad.sum(gpugrad.asarray(x))
+
+
+def multiplied(x):
+    gpugrad.matmul(gpugrad.asarray(x), gpugrad.asarray(drawn(512, 512)))
+
+
+@pytest.mark.parametrize("use", [summed, multiplied, gpugrad.tensor])
+def test_ops_look_at_sizes_after_a_large_array(set_least, use):
+    def forward():
+        gpugrad.exp(x)
+        return gpugrad.exp.op.implementations[np.ndarray].forward
+
+    set_least(1 << 18)
     base.has_large = False
     changed()
-    x = gpugrad.tensor(drawn(256, 256), requires_grad=True)
-    implementations = gpugrad.exp.op.implementations
-    gpugrad.exp(x)
-    assert implementations[np.ndarray].forward is gpugrad.exp.op.forward
-    small = gpugrad.exp(x[:2]).sum()
+    x = gpugrad.asarray(drawn(4), requires_grad=True)
+    use(drawn(511, 512))
     assert not base.has_large
-    assert small.item() == np.exp(x.array[:2]).sum()
-    gpugrad.exp(x).sum().backward()
+    assert forward() is gpugrad.exp.op.forward
+    use(drawn(512, 512))
     assert base.has_large
+    assert forward() is not gpugrad.exp.op.forward
+    gpugrad.exp(x).sum().backward()
     assert x.grad.numpy().tobytes() == np.exp(x.array).tobytes()
-    gpugrad.exp(x)
-    assert implementations[np.ndarray].forward is not gpugrad.exp.op.forward
 
 
 def test_one_thread_looks_at_no_sizes(set_least):

@@ -75,7 +75,10 @@ class NumPy(Backend):
             raise TypeError("a masked array lacks values; fill them first with x.filled(value)")
         if isinstance(data, np.matrix):
             raise TypeError("a matrix has products of its own; make it an array, numpy.asarray(x)")
-        return np.array(data, dtype=dtype, copy=copy, order=None if copy is None else "C")
+        array = np.array(data, dtype=dtype, copy=copy, order=None if copy is None else "C")
+        if copy:
+            library.notice(array)
+        return array
 
     def add_along_axis(self, values, indices, /, shape, axis):
         out = np.zeros(shape, values.dtype)

@@ -5,7 +5,7 @@ own inner loop for parts of the arrays. A rule of an op, in which nobody asks fo
 errors, becomes one kernel, so that what it computes in between does not go through memory.
 
 A look at the size of each array would be a part of the time of a small op. So ops do not look
-before a large array has been summed or multiplied, see `native.base.notice`.
+before a large array has been made by a copy, summed or multiplied, see `native.base.notice`.
 """
 
 import ctypes
