@@ -171,6 +171,18 @@ def test_what_is_left_to_numpy(set_least, inputs):
     assert large.computed(np.add, inputs) is None
 
 
+@pytest.mark.parametrize("dtype", "? i1 u4 i8 f2 f4 f8 c8".split())
+def test_copies(set_least, dtype):
+    set_least(1)
+    bits = np.random.default_rng(0).integers(0, 256, 64 * np.dtype(dtype).itemsize, np.uint8)
+    x = (bits > 100) if dtype == "?" else bits.view(dtype)  # with nan of many kinds
+    for own in (x, x.reshape(4, -1).T, x[::3]):
+        copy = gpugrad.tensor(own).array
+        assert not np.may_share_memory(copy, own)
+        assert copy.flags.c_contiguous
+        assert copy.tobytes() == own.tobytes()
+
+
 def test_operands_in_place(set_least):
     set_least(1)
     x = drawn(1000)

@@ -75,10 +75,20 @@ class NumPy(Backend):
             raise TypeError("a masked array lacks values; fill them first with x.filled(value)")
         if isinstance(data, np.matrix):
             raise TypeError("a matrix has products of its own; make it an array, numpy.asarray(x)")
-        array = np.array(data, dtype=dtype, copy=copy, order=None if copy is None else "C")
-        if copy:
-            library.notice(array)
-        return array
+        if copy and dtype is None and type(data) is np.ndarray:
+            return self._copy(data)
+        return np.array(data, dtype=dtype, copy=copy, order=None if copy is None else "C")
+
+    def _copy(self, array):
+        """A copy in C order, of large arrays by several threads."""
+        library.notice(array)
+        if library.has_large and array.size >= library.LEAST:
+            from .large import computed
+
+            found = computed(np.positive, [array])
+            if found is not None:
+                return found
+        return np.array(array, order="C")
 
     def add_along_axis(self, values, indices, /, shape, axis):
         out = np.zeros(shape, values.dtype)
