@@ -58,7 +58,10 @@ def require(fits, what, value):
 def check_type(value, kind, what, remedy=""):
     """Raise TypeError unless a value is an instance of ``kind``; ``what`` says what it must be."""
     if not isinstance(value, kind):
-        raise TypeError(f"{what}, not a {type(value).__name__}{remedy}")
+        # A class in place of its instance is a common mistake: its type says nothing.
+        is_class = isinstance(value, type)
+        given = f"the class {value.__name__}" if is_class else f"a {type(value).__name__}"
+        raise TypeError(f"{what}, not {given}{remedy}")
 
 
 def annotated(options):

@@ -130,15 +130,11 @@ class DataLoader(Generic[Batch]):
         if lacks:
             raise TypeError(
                 f"DataLoader: a data set needs __len__ and __getitem__, but "
-                f"{type(dataset).__name__} has no {' and no '.join(lacks)}; of arrays, "
-                f"TensorDataset makes one"
+                f"{type(dataset).__name__} has no {' and no '.join(lacks)}; "
+                f"TensorDataset makes one of arrays"
             )
-        unlike = isinstance(dataset, tuple) and len({getattr(x, "shape", ()) for x in dataset}) > 1
-        if unlike and collate_fn is None:  # no batch could be made of them
-            raise TypeError(
-                "DataLoader: the arrays of a tuple are taken as its samples, but differ in shape; "
-                "a data set of inputs and targets is TensorDataset(inputs, targets)"
-            )
+        if isinstance(dataset, tuple) and sampler is batch_sampler is collate_fn is None:
+            _check_samples(dataset, batch_size)
         own = batch_size != 1 or shuffle or sampler is not None or drop_last
         if batch_sampler is not None and own:
             raise ValueError(
@@ -381,6 +377,21 @@ class _Progress:
         self.epoch = epoch
         self.position = position
         self.begun = self.done = False
+
+
+def _check_samples(samples, batch_size):
+    """Raise TypeError for a tuple of arrays that are rather inputs and targets than samples.
+
+    Samples have equally many axes, but their lengths may differ where no batch has all of them.
+    """
+    shapes = [getattr(x, "shape", None) for x in samples]
+    if not all(isinstance(shape, tuple) for shape in shapes):
+        return
+    if len({*map(len, shapes)}) > 1 or (batch_size >= len(samples) and len({*shapes}) > 1):
+        raise TypeError(
+            "DataLoader: the arrays of a tuple are taken as its samples, but differ in shape; "
+            "a data set of inputs and targets is TensorDataset(inputs, targets)"
+        )
 
 
 def _check_others(others):

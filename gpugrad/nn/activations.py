@@ -297,8 +297,8 @@ class Hardtanh(_Activation, function=hardtanh, inplace=True):
     """
 
     def _set_options(self, min_val, max_val):
-        what = "Hardtanh: min_val must be less than max_val"
-        require(min_val < max_val, what, (min_val, max_val))
+        what = f"Hardtanh: min_val must be less than max_val {max_val}"
+        require(min_val < max_val, what, min_val)
         super()._set_options(min_val=min_val, max_val=max_val)
 
 

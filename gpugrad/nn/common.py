@@ -18,7 +18,7 @@ LENGTHS = "", "length", "height, width", "depth, height, width"  # by the number
 
 
 def spread(value: Any, n: int) -> tuple[Any, ...]:
-    """A sequence as a tuple, with ``n`` times its only item; any other value is such an item."""
+    """The items of ``value``, a tuple, a list or a single item; if there is one, ``n`` times."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     return values * n if len(values) == 1 else values
 

@@ -475,7 +475,8 @@ def instance_norm(
         return normalization._by_statistics(input, running_mean, running_var, weight, bias, eps=eps)
     n, channels, *rest = shape
     count = math.prod(rest)
-    require(count != 1, "instance_norm: each channel needs more than one element", shape)
+    what = "instance_norm: the input's shape must hold more than one element per channel"
+    require(count != 1, what, shape)
     out = normalization.group_norm(input, weight, bias, groups=channels, eps=eps)
     if n and count and not (running_mean is running_var is None or is_repeated()):
         axes = tuple(range(2, len(shape)))
@@ -533,7 +534,8 @@ def _counted_batch_norm(
             normalization._by_statistics(input, running_mean, running_var, weight, bias, eps=eps),
         )
     count = shape[0] * math.prod(shape[2:])
-    require(count != 1, "batch_norm: in training each channel needs more than one element", shape)
+    what = "batch_norm: in training the input's shape must hold more than one element per channel"
+    require(count != 1, what, shape)
     out, mean, var = normalization.batch_norm(input, weight, bias, eps=eps)
     if not is_repeated():
         if count:

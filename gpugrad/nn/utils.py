@@ -152,9 +152,10 @@ def _factor(norm, max_norm):
 def scale_arrays(arrays, factor, found=None):
     """Multiply arrays of one device and dtype, in place, by ``factor``, a 0-d array.
 
-    found: a 0-d float32 array, or None.
+    found: None, or a 0-d float32 array. It keeps its value if all elements are finite, and else is
+        not 0 afterwards. With it ``factor`` must be float32 too.
 
-    Returns ``found``, or an array in its place that is not 0 if an element was not finite.
+    Returns ``found``, or an array in its place.
     """
     backend = backend_of[type(arrays[0])]
     updater = backend.multi_tensor_updater(arrays[0])

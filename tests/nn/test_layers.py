@@ -1051,7 +1051,7 @@ ERRORS = {
     ValueError: {
         "^GELU: approximate must be 'none' or 'tanh', not 'erf'": lambda: nn.GELU("erf"),
         "^gelu: approximate must be 'none' or 'tanh'": lambda: F.gelu(X, "erf"),
-        "^Hardtanh: min_val must be less than max_val": lambda: nn.Hardtanh(1, 1),
+        "^Hardtanh: min_val must be less than max_val 1, not 1$": lambda: nn.Hardtanh(1, 1),
         "^celu: alpha must not be 0": lambda: nn.CELU(0)(X),
         "^PReLU: num_parameters must be an int of at least 1, not 0": lambda: nn.PReLU(0),
         r"^prelu: weight must have one element, or shape \(3,\)": lambda: nn.PReLU(2)(X),
@@ -1113,6 +1113,8 @@ ERRORS = {
             lambda: nn.Unflatten(1, (2, 2))(X),
         "dim 2 is not an axis": lambda: nn.Unflatten(2, (3,))(X),
         "^pad: an axis of 3 elements cannot be shortened by 4": lambda: F.pad(X, (-4, 5)),
+        r"^instance_norm: the input's shape must hold more than one element .*, not \(2, 3, 1\)$":
+            lambda: F.instance_norm(gpugrad.ones((2, 3, 1))),
         r"^rrelu: lower must be at most upper, not \(0\.5, 0\.4\)$": lambda: F.rrelu(X, 0.5, 0.4),
         "input_lengths must be from 0 to 5.*6": aligned_with([[1, 2]], 6, 2),
         "target_lengths must be from 0 to 2.*9": aligned_with([[1, 2]], 5, 9),

@@ -358,7 +358,7 @@ LAYER = nn.MultiheadAttention(4, 2)
      r"a mask must be of bools or floating, not int32"),
     (lambda: nn.TransformerEncoderLayer(4, 2, activation="elu"), ValueError,
      r"an activation that is no function must be 'relu' or 'gelu', not 'elu'"),
-    (lambda: nn.TransformerEncoder(nn.ReLU, 2), TypeError, r"the layer must be a Module"),
+    (lambda: nn.TransformerEncoder(nn.ReLU, 2), TypeError, "be a Module, not the class ReLU$"),
     (lambda: nn.TransformerEncoder(nn.ReLU(), 0), ValueError, r"num_layers must be an int of"),
 ])  # fmt: skip
 def test_errors_of_layers(call, kind, message):

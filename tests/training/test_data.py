@@ -135,6 +135,23 @@ def test_data_loader_rejects_invalid_arguments():
         data.DataLoader(iter([1]))
 
 
+def test_a_tuple_of_arrays_is_a_data_set_unless_they_are_inputs_and_targets():
+    rows = gpugrad.ones((3, 4))
+    for other, size in (gpugrad.ones(3), 1), (gpugrad.ones((3, 1)), 2), (gpugrad.ones((3, 1)), 9):
+        with pytest.raises(TypeError, match=r"is TensorDataset\(inputs, targets\)$"):
+            data.DataLoader((rows, other), size)
+    samples = tuple([np.ones(n) for n in (2, 2, 3, 3)])
+    for sizes, loader in (
+        ([1, 1, 1, 1], data.DataLoader(samples)),
+        ([2, 2], data.DataLoader(samples, 2)),
+        ([2, 1], data.DataLoader(samples, batch_sampler=[[0, 1], [3]])),
+        ([2], data.DataLoader(samples, 4, sampler=[0, 1])),
+        ([4], data.DataLoader(samples, 4, collate_fn=list)),
+        ([1, 1], data.DataLoader(("a", np.ones(3)))),
+    ):
+        assert [len(batch) for batch in loader] == sizes
+
+
 # Digits
 
 
