@@ -83,8 +83,9 @@ class Trainer:
     should_stop: a callback may set it to True to end `fit` after the current epoch.
 
     A run that is continued from its checkpoint ends as it would have without an interruption, to
-    the last bit. For this the checkpoint has the loader's ``state_dict`` if there is one, and the
-    states of the default generators, from which dropout draws.
+    the last bit. For this the checkpoint has the loader's ``state_dict``, or if it has none, its
+    attributes ``seed`` and ``epoch`` if there are any. It also has the states of the default
+    generators, from which dropout draws.
     """
 
     @explains_arguments
@@ -290,7 +291,7 @@ class Trainer:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
-            "loader": self.loader.state_dict() if hasattr(self.loader, "state_dict") else {},
+            "loader": _loader_state(self.loader),
             "random": {name: default_generator(name).get_state() for name in self._devices()},
             "steps": self.steps,
             "means": _added_up(chain(*self._group.exchange(self._means.totals()))),
@@ -334,8 +335,7 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
-        if hasattr(self.loader, "state_dict"):
-            self.loader.load_state_dict(state["loader"])
+        _load_loader_state(self.loader, state["loader"])
         for device in self._devices() & state["random"].keys():
             default_generator(device).set_state(state["random"][device])
         for callback, own in zip(self._stateful_callbacks(), state["callbacks"], strict=True):
@@ -485,3 +485,17 @@ def _batch_size(batch):
 
 def _is_row(row):
     return isinstance(row, dict) and all(type(x) in (int, float) for x in row.values())
+
+
+def _loader_state(loader):
+    if hasattr(loader, "state_dict"):
+        return loader.state_dict()
+    return {name: getattr(loader, name) for name in ("seed", "epoch") if hasattr(loader, name)}
+
+
+def _load_loader_state(loader, state):
+    if hasattr(loader, "load_state_dict"):
+        loader.load_state_dict(state)
+    else:
+        for name, value in state.items():
+            setattr(loader, name, value)

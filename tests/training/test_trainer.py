@@ -128,6 +128,31 @@ def test_a_continued_run_ends_alike_to_the_last_bit(part, tmp_path):
     assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
+class Permuted:
+    """A loader without a ``state_dict``, whose order depends on ``seed`` and ``epoch``."""
+
+    def __init__(self, seed):
+        self.seed, self.epoch = seed, 0
+
+    def __iter__(self):
+        generator = gpugrad.random.Generator(1000 * self.seed + self.epoch)
+        self.epoch += 1
+        order = generator.permutation(20).tolist()
+        return iter(data.DataLoader(regression_set(), 5, sampler=order))
+
+
+def test_a_continued_run_has_the_seed_and_the_epoch_of_a_loader_without_a_state():
+    whole = regression(Permuted(1))
+    whole.fit(3)
+    first = regression(Permuted(1))
+    first.fit(2)
+    continued = regression(Permuted(2), seed=5)
+    continued.load_state_dict(first.state_dict())
+    assert (continued.loader.seed, continued.loader.epoch) == (1, 2)
+    continued.fit(3)
+    assert same(continued.state_dict(), whole.state_dict())
+
+
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_compiled_run_ends_as_one_that_is_not(accumulate):
     runs = []
