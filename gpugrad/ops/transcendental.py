@@ -6,6 +6,7 @@ zero decides which side's value and gradient apply.
 
 import math
 
+from ..autograd import call as calls
 from .by_name import standard_function
 
 # Exponentials and logarithms
@@ -42,9 +43,17 @@ def log10(x):
 
 
 def _logaddexp_vjp(xp, g, x, other):
-    # Not exp(x - out), since the rounding error of a large result is large. inf - inf would be nan.
-    share = 1 / (1 + xp.exp(other - x))
-    return g * xp.where(xp.isfinite(x), share, xp.exp(xp.minimum(x, 0.0)))
+    # Not exp(x - out), since the rounding error of a large result is large.
+    difference = other - x
+    if xp is calls.namespace:
+        # No exponent is positive, so that derivatives do not overflow. With the absolute value of
+        # the difference, whose slope at 0 is 0, they would be wrong for equal numbers.
+        is_less = difference > 0
+        e = xp.exp(xp.where(is_less, -difference, difference))
+        share = xp.where(is_less, e, 1.0) / (1 + e)
+    else:
+        share = 1 / (1 + xp.exp(difference))
+    return g * xp.where(xp.isfinite(x), share, xp.exp(xp.minimum(x, 0.0)))  # inf - inf is nan
 
 
 @standard_function(

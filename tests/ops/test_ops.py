@@ -529,3 +529,26 @@ def test_logaddexp_of_large_numbers_has_an_exact_gradient():
     x = gpugrad.tensor([1e6, 1e7], requires_grad=True)
     gpugrad.logaddexp(x, x.detach()).sum().backward()
     assert x.grad.tolist() == [0.5, 0.5]
+
+
+def test_logaddexp_of_numbers_that_are_far_apart_has_finite_higher_derivatives():
+    def slope_and_hessian(x):
+        return gpugrad.grad(f)(x), gpugrad.jacobian(gpugrad.grad(f), mode="forward")(x)
+
+    def f(x):
+        return gpugrad.logaddexp(x[0], x[1])
+
+    for x in ([0.0, 1000.0], [-np.inf, 1.0]):
+        slope, hessian = slope_and_hessian(gpugrad.tensor(x, dtype="float32"))
+        assert slope.tolist() == [0.0, 1.0]
+        assert not hessian.numpy().any()
+    _, hessian = slope_and_hessian(gpugrad.tensor([0.0, 12.0], dtype="float16"))
+    assert np.isfinite(hessian.numpy()).all()
+    slope, hessian = slope_and_hessian(gpugrad.tensor([3.0, 3.0]))
+    assert slope.tolist() == [0.5, 0.5]
+    assert hessian.tolist() == [[0.25, -0.25], [-0.25, 0.25]]
+
+
+def test_third_derivative_of_logaddexp_of_equal_numbers_is_0():
+    third = gpugrad.grad(gpugrad.grad(gpugrad.grad(lambda x: gpugrad.logaddexp(x, 1.0))))
+    assert third(gpugrad.tensor(1.0, dtype="float64")).item() == 0.0
