@@ -512,7 +512,7 @@ def _failure(op, error, arrays, static=()):
     arrays = [a for a in arrays if a is not None]
     kinds = {type(a) for a in arrays if type(a) in namespace_of}
     devices = {backend_of[type(a)].device(a) for a in arrays if type(a) in kinds}
-    floating = [name for name in static if _is_floating(static[name])]
+    floating = [n for n in static if n in op.static_names and _is_floating(static[n])]
     if not kinds:
         numbers = arrays and all(type(a) in SCALARS for a in arrays)
         remedy = "; gpugrad.tensor(x) makes one of a number" if numbers else ""
@@ -523,7 +523,7 @@ def _failure(op, error, arrays, static=()):
     elif "axis" in static and isinstance(static["axis"], Tensor):
         pair = {"max": "; of two arrays use maximum", "min": "; of two arrays use minimum"}
         error = TypeError(f"axis must be an int or a tuple of ints{pair.get(op.name, '')}")
-    elif floating and not isinstance(error, ValueError):  # of values
+    elif floating and not _says_what_it_takes(floating[0], error):
         error = TypeError(f"{floating[0]} must not be a tensor; {_takes_tensors(op)}")
     elif len(devices) > 1 and (len(kinds) == 1 or {d.split(":")[0] for d in devices} == _PLACES):
         error = ValueError(
@@ -545,13 +545,19 @@ def _failure(op, error, arrays, static=()):
     return op.failure(error, arrays)
 
 
+def _says_what_it_takes(name, error):
+    """Whether an error is about values, or says what this parameter must be."""
+    return isinstance(error, ValueError) or f"{name} must" in str(error)
+
+
 def _is_floating(x):
     return isinstance(x, Tensor) and backend_of[type(x._like)].is_floating(x.dtype)
 
 
 def _takes_tensors(op):
-    inputs = " and ".join(op.inputs)
-    return f"only {inputs} may be tensors; of another write item(), which has no gradient"
+    *others, last = op.inputs
+    inputs = f"{', '.join(others)} and {last}" if others else last
+    return f"only {inputs} may be tensors; elsewhere give t.item(), which has no gradient"
 
 
 _PLACES = {"cpu", "cuda"}  # the devices of NumPy and CuPy, between which .to moves arrays

@@ -56,9 +56,12 @@ gg.nonzero(leaf)[0].backward()  # ValueError: integers or bools (int64 (2,) on c
 vmap(gg.nonzero)(x)  # ValueError: every example must give the same shape, but
 leaf.argwhere()  # AttributeError: write gpugrad.argwhere(x)  # gg.argwhere(leaf)
 leaf.unique()  # AttributeError: write gpugrad.numpy.unique(x)  # gg.numpy.unique(leaf)
-gg.elu(x, alpha=leaf[0])  # TypeError: only x may be tensors; of another write item(), which has no
+gg.elu(x, alpha=leaf[0])  # TypeError: only x may be tensors; elsewhere give t.item(), which has no
 gg.dropout(x, p=leaf[0])  # TypeError: dropout: p must not be a tensor; only x may be tensors
 F.scaled_dot_product_attention(x, x, x, scale=leaf[0])  # TypeError: scale must not be a tensor
+gg.clip(leaf, a_min=leaf)  # TypeError: a_min is min here  # gg.clip(leaf, min=leaf)
+gg.sum(leaf, weights=leaf)  # TypeError: sum: got an unexpected keyword argument 'weights'; it takes
+gg.reshape(leaf, leaf)  # TypeError: reshape: shape must be an int or a tuple of ints
 x[[0.5]]  # IndexError: arrays used as indices must be of integer (or boolean) type
 leaf.repeat(2)  # AttributeError: write gpugrad.repeat(x, n), or gpugrad.tile(x, repetitions)
 bool(leaf > 0)  # ValueError: has no single truth value; use any or all
