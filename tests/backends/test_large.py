@@ -17,6 +17,7 @@ from gpugrad.autograd.operation import Op
 from gpugrad.backends.native import base, compiler, kernel
 from gpugrad.backends.numpy import large, threads
 from gpugrad.backends.registry import on_change
+from gpugrad.nn import functional as F
 
 pytestmark = pytest.mark.skipif(not has_kernels, reason="there is no compiler")
 NUMPY = Library("numpy", "numpy")
@@ -154,6 +155,13 @@ def test_one_thread_looks_at_no_sizes(set_least):
     assert large.computed(np.exp, [np.ones(2)]) is None
 
 
+def test_without_threads_in_the_library(set_least, monkeypatch):
+    set_least(1)
+    assert large.computed(np.exp, [np.ones(2)]) is not None
+    monkeypatch.setattr(base, "base", SimpleNamespace)
+    assert large.computed(np.exp, [np.ones(2)]) is None
+
+
 @pytest.mark.parametrize(
     "inputs",
     [
@@ -190,11 +198,33 @@ def test_operands_in_place(set_least):
     assert large.computed(np.multiply, [x, x], x) is x
     assert x.tobytes() == expected.tobytes()
     shifted = drawn(1000)
-    assert large.computed(np.add, [shifted[1:], 1.0], shifted[:-1]) is None
+    large.computed(np.add, [shifted[1:], 1.0], shifted[:-1])
+    assert shifted[:-1].tobytes() == (drawn(1000)[1:] + 1).tobytes()
     view = drawn(1000).view(large.Large)
     view += 1
     assert type(view) is large.Large
     assert np.asarray(view).tobytes() == (drawn(1000) + 1).tobytes()
+
+
+def test_errors_of_operands_in_place(set_least):
+    set_least(1)
+    view = np.arange(1000, dtype=np.float32).view(large.Large)
+    with pytest.warns(RuntimeWarning, match="invalid value"):
+        view /= np.arange(1000, dtype=np.float32).view(large.Large)
+    assert np.isnan(view[0])
+    assert (np.asarray(view[1:]) == 1).all()
+    x = gpugrad.asarray(np.linspace(-100.3, 1, 1000, dtype=np.float32))
+    expected = F.silu(x[:2]).numpy()
+    with np.errstate(under="warn"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert (F.silu(x).numpy()[:2] == expected).all()
+
+
+def test_arrays_with_fewer_elements_than_pieces(set_least):
+    set_least(1)
+    for size in range(20):
+        x = np.arange(size, dtype=np.uint8)
+        assert large.computed(np.add, [x, 1]).tolist() == (x + 1).tolist()
 
 
 def test_floating_point_errors_are_reported(set_least):
@@ -260,3 +290,17 @@ def test_the_functions_of_scipy(set_least):
     x = drawn(1 << 17)
     assert base.base() is not None
     assert gpugrad.special.erf(x).numpy().tobytes() == special.erf(x).tobytes()
+
+
+def test_errors_of_scipy(set_least):
+    special = pytest.importorskip("scipy.special")
+    gammaln = getattr(special.gammaln, "__wrapped__", special.gammaln)
+    assert large.computed(gammaln, [np.zeros(1 << 17)]) is not None
+    with special.errstate(singular="warn"):
+        assert large.computed(gammaln, [np.zeros(1 << 17)]) is None
+    x = gpugrad.zeros(1 << 17)
+    with special.errstate(all="raise"), pytest.raises(RuntimeError, match="lgam: singularity"):
+        gpugrad.special.gammaln(x)
+    with special.errstate(all="warn"), pytest.warns(special.SpecialFunctionWarning):
+        gpugrad.special.gammaln(x)
+    assert gpugrad.special.gammaln(x)[0].item() == np.inf

@@ -437,6 +437,7 @@ static void map_piece(void *context, int64_t number) {
     Map *map = context;
     const int64_t first = number * map->in_piece;
     const intptr_t length = least_of(map->in_piece, map->size - first);
+    if (length <= 0) return; // a small array has fewer pieces
     char *x[4];
     for (int i = 0; i < map->count; i++) x[i] = map->x[i] + first * map->steps[i];
     feclearexcept(FE_ALL_EXCEPT);

@@ -9,6 +9,7 @@ before a large array has been made by a copy, summed or multiplied, see `native.
 """
 
 import ctypes
+import sys
 from functools import cache, wraps
 
 import numpy as np
@@ -75,7 +76,9 @@ def computed(ufunc, inputs, out=None):
         return None
     found = _loop(ufunc, *[getattr(x, "dtype", type(x)) for x in inputs])
     library = base.base()
-    if found is None or library is None or not base.are_allowed():
+    if found is None or not hasattr(library, "gg_map"):  # on Windows, the library has no threads
+        return None
+    if not base.are_allowed() or _reports_errors(ufunc):
         return None
     dtypes, function, data = found
     try:
@@ -83,15 +86,22 @@ def computed(ufunc, inputs, out=None):
     except OverflowError:  # a number that the dtype cannot hold
         return None
     shape, dtype = arrays[0].shape, dtypes[-1]
-    if out is None:
-        out = np.empty(shape, dtype)
-    elif not (_is_plain(out, shape) and out.dtype == dtype and _is_free(out, inputs)):
+    if out is not None and not (_is_plain(out, shape) and out.dtype == dtype):
         return None
-    every = *inputs, out
+    # NumPy computes again where it reports an error, and needs the inputs for that.
+    is_apart = out is not None and not any(np.may_share_memory(x, out) for x in inputs)
+    result = out if is_apart else np.empty(shape, dtype)
+    every = *inputs, result
     places = (ctypes.c_void_p * _MOST_ARRAYS)(*map(base.place, every))
     steps = (ctypes.c_int64 * _MOST_ARRAYS)(*[x.itemsize if x.ndim else 0 for x in every])
-    errors = library.gg_map(function, data, out.size, _PIECES, len(every), places, steps)
-    return None if errors and base.is_reported(errors) else out
+    errors = library.gg_map(function, data, result.size, _PIECES, len(every), places, steps)
+    if errors and base.is_reported(errors):
+        return None
+    if out is None:
+        return result
+    if not is_apart:
+        out[...] = result
+    return out
 
 
 def _is_plain(x, shape):
@@ -99,10 +109,17 @@ def _is_plain(x, shape):
     return type(x) is np.ndarray and x.shape == shape and flags.c_contiguous and flags.aligned
 
 
-def _is_free(out, inputs):
-    """Whether no element of the inputs is overwritten before it is read."""
-    shared = [x for x in inputs if np.may_share_memory(x, out)]
-    return all(x.__array_interface__ == out.__array_interface__ for x in shared)
+def _reports_errors(ufunc):
+    """Whether it is one of SciPy's, which report errors themselves, and `errstate` has it do so.
+
+    Only in a call of NumPy can it raise them.
+    """
+    special = sys.modules.get("scipy.special")
+    function = getattr(special, ufunc.__name__, None)
+    if getattr(function, "__wrapped__", function) is not ufunc:
+        return False
+    ways = special.geterr()
+    return any(ways[name] != "ignore" for name in ways if name != "memory")  # "raise" at first
 
 
 @cache
@@ -184,6 +201,8 @@ def divided_ufunc(ufunc):
     def call(*args):
         args = [plain(x) for x in args]
         is_large = any(type(x) is np.ndarray and x.size >= _WORTH for x in args)
+        if is_large and _reports_errors(ufunc):
+            return ufunc(*args)
         found = computed(ufunc, args) if is_large else None
         return by_python(*args) if found is None else found
 
