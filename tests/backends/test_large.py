@@ -239,6 +239,14 @@ def test_floating_point_errors_are_reported(set_least):
         assert gpugrad.log(x)[0].item() == -np.inf
 
 
+def test_a_loop_that_raises(set_least):
+    set_least(1)
+    powers = np.repeat([1, -1], 1000)
+    for power in (-1, powers):
+        with pytest.raises(ValueError, match="Integers to negative integer powers"):
+            gpugrad.full(2000, 2) ** power
+
+
 def test_numbers_in_rules(set_least):
     set_least(1)
     x = gpugrad.tensor(drawn(64), requires_grad=True)

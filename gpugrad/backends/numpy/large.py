@@ -138,6 +138,8 @@ def _loop(ufunc, *kinds):
         return None  # NumPy converts this operand
     if not all(d.isnative and d.kind in "fiub" for d in dtypes):
         return None
+    if ufunc is np.power and dtypes[-1].kind != "f":
+        return None  # this loop raises an error, which only a call of NumPy passes on
     found = base.loop_of(ufunc, "".join([d.char for d in dtypes]))
     return None if found is None else (dtypes, *found)
 
