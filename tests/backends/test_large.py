@@ -1,8 +1,10 @@
 """Elementwise functions of large arrays, divided among threads and as kernels of whole rules."""
 
+import gc
 import re
 import threading
 import warnings
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -256,6 +258,23 @@ def test_numbers_in_rules(set_least):
             expected = np.ones(64, np.float32) * number
             assert x.grad.numpy().tobytes() == expected.tobytes(), number
             x.grad = None
+
+
+def test_kernels_of_rules_keep_no_large_array(set_least, monkeypatch):
+    samples = []
+
+    class Formula(kernel.Formula):
+        def __init__(self, operations, arrays):
+            super().__init__(operations, arrays)
+            samples.extend(map(weakref.ref, arrays))
+
+    monkeypatch.setattr(kernel, "Formula", Formula)
+    set_least(4097)
+    x = gpugrad.tensor(drawn(5000), requires_grad=True)
+    gpugrad.tanh(x).backward(gpugrad.ones(5000))
+    gc.collect()
+    assert samples
+    assert all(sample() is None for sample in samples)
 
 
 def test_several_threads_of_the_program(set_least):

@@ -96,13 +96,15 @@ class Formula:
         for slot, root in enumerate(roots):
             root.slot = slot
         schedule = Schedule(operations, roots)
-        self.build, self._kept, self._addresses = None, operations, None
+        self.build, self._addresses = None, None
         can_be = len(schedule.loops) == 1 and all(x.kind in ("map", "call") for x in operations)
         # Another array is one that the function has made of something else, such as random numbers.
         own = schedule.own.values()
         if can_be and all(x.kind == "private" or x.array.size == 1 for x in own):
             source = Source(schedule, is_sized=False)
-            self._entries = source.table
+            # The other arrays, which only stand for those of a call, are large.
+            self._constants = [x.array for x in own if x.kind != "private"]
+            self._entries = [x.place if isinstance(x, Root) else x for x in source.table]
             if "size" in source.table and not source.nbytes:
                 self.build = compiler.build(_PRELUDE + source.text, "rule")
 
@@ -115,12 +117,14 @@ class Formula:
             entries = [0 if x == "size" else _entry(x, found) for x in self._entries]
             self._addresses = (ctypes.c_void_p * len(entries))(*entries)
         table = type(self._addresses).from_buffer_copy(self._addresses)
-        table[self._entries["size"]] = size
+        table[self._entries.index("size")] = size
         return not library.gg_kernel(table, ctypes.c_void_p(id(arrays)), ctypes.c_int64(1))
 
 
 def _entry(x, library):
     """What an entry of the table of a `Source` points to, or a number."""
+    if isinstance(x, int):
+        return x
     if isinstance(x, Root):
         return x.place
     if x == "array":
