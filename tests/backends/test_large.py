@@ -208,6 +208,16 @@ def test_operands_in_place(set_least):
     assert np.asarray(view).tobytes() == (drawn(1000) + 1).tobytes()
 
 
+def test_no_result_in_memory_that_is_only_read(set_least):
+    set_least(1)
+    x = drawn(1000)
+    x.flags.writeable = False
+    view = x.view(large.Large)
+    with pytest.raises(ValueError, match="read-only"):
+        np.add(np.ones_like(x), 1, out=view)
+    assert (x == drawn(1000)).all()
+
+
 def test_errors_of_operands_in_place(set_least):
     set_least(1)
     view = np.arange(1000, dtype=np.float32).view(large.Large)

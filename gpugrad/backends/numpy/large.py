@@ -86,7 +86,9 @@ def computed(ufunc, inputs, out=None):
     except OverflowError:  # a number that the dtype cannot hold
         return None
     shape, dtype = arrays[0].shape, dtypes[-1]
-    if out is not None and not (_is_plain(out, shape) and out.dtype == dtype):
+    if out is not None and not (
+        _is_plain(out, shape) and out.dtype == dtype and out.flags.writeable
+    ):
         return None
     # NumPy computes again where it reports an error, and needs the inputs for that.
     is_apart = out is not None and not any(np.may_share_memory(x, out) for x in inputs)
