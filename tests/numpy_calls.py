@@ -38,7 +38,8 @@ np.apply_along_axis(lambda v: v * v[0], 0, x); np.apply_along_axis(lambda v: np.
 np.apply_along_axis(np.sum, 1, x); np.apply_over_axes(np.sum, x[None, ...], [0, 2])
 np.argmax(x, axis=1); np.argmin(x); np.argsort(x); np.argsort(x, axis=None); np.argwhere(x > 0.4)
 np.argwhere(x[0, 0]); np.argwhere(x[0, 0] < 0); np.around(x); np.array_split(x, 2, axis=1)
-np.array_split(x[0, :], [1, 5]); np.astype(x, np.float32); np.atleast_1d(x[0, 0], x)
+np.array_split(x[0, :], [1, 5]); np.array_split(x[0, :], [3, 1])
+np.astype(x, np.float32); np.atleast_1d(x[0, 0], x)
 np.atleast_2d(x[0, :]); np.atleast_3d(x); np.atleast_3d(x[0, :]); np.average(x)
 np.average(x, axis=1, weights=[1.0, 2.0, 3.0]); np.average(x, weights=A, returned=True)
 np.average(x, axis=0, keepdims=True, returned=True); np.bincount(INTEGERS[0, :], x[0, :])
@@ -142,7 +143,8 @@ np.union1d(x[0, :], A[1, :]); np.unique(np.append(x, [np.nan, np.nan]))[:6]
 np.unique(x, return_index=True, return_counts=True); np.unique_all(x).values
 np.unique_counts(x).counts; np.unique_inverse(x).values; np.unique_values(x)
 np.unstack(x, axis=1)[2]; np.unwrap(x * 20); np.unwrap(x * 20, axis=0, discont=4.0)
-np.unwrap(x * 20, period=3.0); np.vander(x[0, :]); np.vander(x[0, :], 2, increasing=True); np.var(x)
+np.unwrap(x * 20, period=3.0); np.vander(x[0, :]); np.vander(x[0, :], 0)
+np.vander(x[0, :], 2, increasing=True); np.var(x)
 np.var(x, 1, ddof=1); np.var(x, keepdims=True); np.var(x, dtype=np.float32)
 np.var(x, axis=0, where=A > 0.28, keepdims=True); np.vdot(x, A); np.vsplit(x, 2)
 np.vstack([x, A[0, :]]); np.vstack((x[0, :], x)); np.where(A > 0.5, A, x); np.where(x > 0.5)[0]

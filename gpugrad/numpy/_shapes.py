@@ -270,7 +270,9 @@ def array_split(ary, indices_or_sections, axis=0):
         # The first pieces are longer by one.
         length, longer = divmod(ary.shape[axis], count)
         indices_or_sections = [i * length + min(i, longer) for i in range(1, count)]
-    return _split(ary, indices_or_sections, axis)
+    # Positions need not ascend, other than those of `split`.
+    bounds = zip([0, *indices_or_sections], [*indices_or_sections, None], strict=True)
+    return [sliced(ary, axis, start, stop) for start, stop in bounds]
 
 
 # Diagonals and triangles
@@ -299,6 +301,8 @@ def vander(x, N=None, increasing=False):
         raise ValueError("x must be a one-dimensional array or sequence.")
     n = x.shape[0] if N is None else N
     powers = [x**i if i else gg.ones_like(x) for i in range(n)]
+    if not powers:
+        return gg.reshape(x[:0], (x.shape[0], 0))
     return gg.stack(powers if increasing else powers[::-1], axis=1)
 
 

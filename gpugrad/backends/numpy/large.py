@@ -22,6 +22,7 @@ _WORTH = 1 << 16  # elements, where each takes long
 _PIECES = 8  # of arrays that a ufunc goes through
 _MOST_ARRAYS = 4  # of a ufunc
 _MOST_KERNELS = 16  # of a rule, such as those for several numbers beside the arrays
+_MOST_SEEN = 64  # constants of a rule that are remembered, such as the last keys of dropout
 
 
 def in_parts(function):
@@ -149,9 +150,11 @@ def _loop(ufunc, *kinds):
 def as_kernel(function, native):
     """A function ``rule(xp, g, saved)`` of an elementwise op, as one kernel for large arrays.
 
+    A kernel is made when a rule meets the same constants for the second time.
+
     native: a function that returns the module that makes kernels, or None.
     """
-    kernels = {}
+    kernels, seen = {}, set()
 
     def run(xp, g, saved):
         if type(g) is not np.ndarray or g.size < base.LEAST or not base.are_allowed():
@@ -161,8 +164,12 @@ def as_kernel(function, native):
         if not all(x.ndim == 0 or _is_plain(x, g.shape) for x in arrays):
             return function(xp, g, saved)
         key = _constants(values)
-        if key not in kernels and len(kernels) < _MOST_KERNELS:
-            kernels[key] = _kernel(function, xp, values, native())
+        if key not in kernels:
+            if key in seen and len(kernels) < _MOST_KERNELS:
+                kernels[key] = _kernel(function, xp, values, native())
+            elif len(seen) == _MOST_SEEN:
+                seen.clear()
+            seen.add(key)
         dtype, kernel = kernels.get(key) or (None, None)
         if kernel is not None:
             out = np.empty(g.shape, dtype)
