@@ -451,7 +451,7 @@ int64_t gg_map(gg_loop *loop, void *data, int64_t size, int64_t pieces, int64_t 
                char *const *const *places, const int64_t *steps) {
     Map map = {loop, data, size, (size + pieces - 1) / pieces, count};
     for (int i = 0; i < count; i++) map.x[i] = *places[i], map.steps[i] = steps[i];
-    gg_run_short(map_piece, &map, pieces);
+    gg_run(map_piece, &map, pieces);
     return map.errors;
 }
 #endif

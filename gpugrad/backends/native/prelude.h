@@ -70,11 +70,17 @@ static void work_on(void *context, int64_t number) {
     free(memory);
 }
 
+// Pieces from which on threads are woken at once: the caches of one processor hold fewer, and more
+// work on large arrays is likely to follow, which finds the threads awake.
+enum { MANY = 8 };
+
 static int64_t run_job(Job *job) {
     int64_t pieces = (job->items + job->in_piece - 1) / job->in_piece;
     if (pieces == 1)
         work_on(job, 0);
-    else
+    else if (pieces < MANY)
         gg_run_short(work_on, job, pieces);
+    else
+        gg_run(work_on, job, pieces);
     return job->errors;
 }

@@ -144,7 +144,7 @@ class _Body:
             return f"    total{self.number}(P);"
         if self.pieces == 1:
             return f"    loop{self.number}(P, {'threads' if self.loop.is_alone else 0});"
-        run = self.source.place("gg_run_short")
+        run = self.source.place("gg_run_short" if self.source.is_sized else "gg_run")
         return f"    ((gg_run){run})(loop{self.number}, P, {self.pieces});"
 
     def text(self):
