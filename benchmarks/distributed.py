@@ -145,7 +145,7 @@ class _gpugrad_processes:
 
         patched = [
             spy(mpi.MPIGroup, "all_reduce", "start"),
-            spy(mpi._Request, "test", "test"),
+            spy(mpi._Request, "progress", "progress"),
             spy(mpi._Request, "wait", "wait"),
         ]
         steps = []
@@ -155,11 +155,11 @@ class _gpugrad_processes:
             begin = time.perf_counter()
             step()
             elapsed = time.perf_counter() - begin
-            total = dict.fromkeys(("start", "test", "wait"), 0.0)
+            total = dict.fromkeys(("start", "progress", "wait"), 0.0)
             for kind, begin, end in events:
                 total[kind] += end - begin
             span = max(e[2] for e in events) - min(e[1] for e in events if e[0] == "start")
-            steps.append((elapsed, span, total["start"] + total["test"], total["wait"]))
+            steps.append((elapsed, span, total["start"] + total["progress"], total["wait"]))
         for owner, function, spied in patched:
             setattr(owner, function, spied)
         _, *parts = map(median, zip(*sorted(steps)[:10], strict=True))
