@@ -41,17 +41,13 @@ def _far(x):
 
 
 CASES = [
-    Case(
-        "leaky_relu",
-        [
-            *unary(nonzero),
-            *(S(values([-2.0, 3.0]), negative_slope=slope) for slope in (0.0, 0.3, 1.5, -0.5)),
-            kink([0.0, -inf, inf], gradients=([0.01, 0.01, 1.0],)),
-            kink([0.0], negative_slope=1.5, gradients=([1.5],)),
-        ],
-        lambda x, *, negative_slope=0.01: np.where(x > 0, x, negative_slope * x),
-        torch="nn.functional.leaky_relu",
-    ),
+    Case("leaky_relu", [
+        *unary(nonzero),
+        *(S(values([-2.0, 3.0]), negative_slope=slope) for slope in (0.0, 0.3, 1.5, -0.5)),
+        kink([0.0, -inf, inf], gradients=([0.01, 0.01, 1.0],)),
+        kink([0.0], negative_slope=1.5, gradients=([1.5],)),
+    ], lambda x, *, negative_slope=0.01: np.where(x > 0, x, negative_slope * x),
+         torch="nn.functional.leaky_relu"),
     Case("elu", [
         *unary(nonzero), S(values([-2.0, 3.0]), alpha=0.5),
         S(values([-2.0, 3.0]), alpha=1.7, scale=1.1),
@@ -79,16 +75,12 @@ CASES = [
     ], _softplus, torch="nn.functional.softplus"),
     Case("softsign", [*unary(nonzero), _far(1e4), kink([0.0], gradients=([1.0],))],
          lambda x: x / (1 + np.abs(x)), torch="nn.functional.softsign"),
-    Case(
-        "hardtanh",
-        [
-            *unary(nonzero), S(values([-2.0, 0.5, 7.0]), min_val=0.0, max_val=6.0),
-            kink([-1.0, 1.0, -inf, inf], gradients=([0.0, 0.0, 0.0, 0.0],)),
-            kink([0.0, 6.0, 3.0], min_val=0.0, max_val=6.0, gradients=([0.0, 0.0, 1.0],)),
-        ],
-        lambda x, *, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val),
-        "nn.functional.hardtanh",
-    ),
+    Case("hardtanh", [
+        *unary(nonzero), S(values([-2.0, 0.5, 7.0]), min_val=0.0, max_val=6.0),
+        kink([-1.0, 1.0, -inf, inf], gradients=([0.0, 0.0, 0.0, 0.0],)),
+        kink([0.0, 6.0, 3.0], min_val=0.0, max_val=6.0, gradients=([0.0, 0.0, 1.0],)),
+    ], lambda x, *, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val),
+         "nn.functional.hardtanh"),
     Case("hardswish", [
         *unary(), S(values([-1e4, -4.0, -2.0, 2.0, 4.0, 1e4])),
         kink([-3.0, 3.0], gradients=([0.0, 1.0],)), at_infinity(),

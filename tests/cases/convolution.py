@@ -75,25 +75,21 @@ def _sized_convolution_weight(n):
 
 
 CASES = [
-    Case(
-        "convolution",
-        [
-            S(A(2, 1, 2, 2), A(2, 1, 2, 2), A(2), padding=(1, 0)),
-            S(A(1, 2, 3, 2), A(2, 1, 2, 2), stride=(2, 1), padding=((0, 1), (1, 0)), groups=2),
-            S(A(1, 2, 5), A(2, 2, 2), None, stride=2, dilation=3), S(A(2, 2, 2), A(3, 2, 1), A(3)),
-            S(A(1, 1, 2, 1, 2), A(1, 1, 2, 1, 1)), S(A(0, 2, 3), A(2, 2, 2), A(2)),
-            *unlike_torch("PyTorch's result for no channels has none either",
-                          S(A(2, 0, 3), A(2, 0, 2), A(2))),
-            S(A(1, 1, 3, 2, layout="transposed"), A(2, 1, 2, 1, layout="reversed")),
-            S(A(1, 2, 4, draw=integers(0, 5)), A(1, 2, 2, dtype="float32")),
-            *beyond(
-                "torch",  # PyTorch's convolution requires one dtype
-                S(A(1, 2, 4, dtype="float32"), A(1, 2, 2, dtype="float64")),
-            ),
-        ],
-        _convolution, _torch_convolution, complex=True, relative_to="array",
-        sized=_sized_convolution,
-    ),
+    Case("convolution", [
+        S(A(2, 1, 2, 2), A(2, 1, 2, 2), A(2), padding=(1, 0)),
+        S(A(1, 2, 3, 2), A(2, 1, 2, 2), stride=(2, 1), padding=((0, 1), (1, 0)), groups=2),
+        S(A(1, 2, 5), A(2, 2, 2), None, stride=2, dilation=3), S(A(2, 2, 2), A(3, 2, 1), A(3)),
+        S(A(1, 1, 2, 1, 2), A(1, 1, 2, 1, 1)), S(A(0, 2, 3), A(2, 2, 2), A(2)),
+        *unlike_torch("PyTorch's result for no channels has none either",
+                      S(A(2, 0, 3), A(2, 0, 2), A(2))),
+        S(A(1, 1, 3, 2, layout="transposed"), A(2, 1, 2, 1, layout="reversed")),
+        S(A(1, 2, 4, draw=integers(0, 5)), A(1, 2, 2, dtype="float32")),
+        *beyond(
+            "torch",  # PyTorch's convolution requires one dtype
+            S(A(1, 2, 4, dtype="float32"), A(1, 2, 2, dtype="float64")),
+        ),
+    ], _convolution, _torch_convolution, complex=True, relative_to="array",
+         sized=_sized_convolution),
     Case("convolution_input", [
         S(A(2, 1, 2, 2), A(1, 2, 2, 1), shape=(1, 2), padding=((1, 1), (0, 0))),
         S(A(1, 2, 2, 2), A(2, 1, 1, 2), shape=(3, 1), stride=(2, 1), padding=(0, 1), groups=2),

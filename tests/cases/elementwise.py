@@ -139,9 +139,8 @@ def _clip_samples():
             # bounds that are equal or crossed: the upper one wins
             [0.0, 1.0, 2.0, 0.0, 1.0, 1.5, 2.0, 3.0], [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0],
             [1.0] * 8,
-            gradients=(
-                [0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1, 1],
-            ),
+            gradients=([0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0],
+                       [0, 0, 1, 1, 1, 1, 1, 1]),
         ),
     ]  # fmt: skip
 
@@ -280,20 +279,14 @@ CASES = [
         S(values([complex(nan, 0), complex(0, nan), complex(inf, nan), complex(0, -inf)])),
         S(A(3, draw=integers(0, 5))),
     ], differentiable=False, complex=True),
-    Case(
-        "isclose",
-        [
-            S(A(2, 3), A(2, 3)), S(A(2, 3), A(3), rtol=0.1, atol=1.0), S(A(2, 3), 0.5, atol=0.5),
-            S(0.5, A(2, 3), atol=0.5), S(A(0), A(0)), S(A(4, draw=bools), A(4, draw=bools)),
-            S(A(8, draw=integers(0, 3, "uint8")), A(8, draw=integers(0, 3, "uint8")), atol=1.0),
-            S(values([inf, inf, nan, 1.0, -inf]), values([inf, -inf, nan, inf, 1.0])),
-            S(values([nan, nan, 0.0]), values([nan, 0.0, 0.0]), equal_nan=True),
-        ],
-        lambda x1, x2, **static: np.isclose(
-            *(np.asarray(x, "float64") for x in (x1, x2)), **static,
-        ),
-        differentiable=False,
-    ),
+    Case("isclose", [
+        S(A(2, 3), A(2, 3)), S(A(2, 3), A(3), rtol=0.1, atol=1.0), S(A(2, 3), 0.5, atol=0.5),
+        S(0.5, A(2, 3), atol=0.5), S(A(0), A(0)), S(A(4, draw=bools), A(4, draw=bools)),
+        S(A(8, draw=integers(0, 3, "uint8")), A(8, draw=integers(0, 3, "uint8")), atol=1.0),
+        S(values([inf, inf, nan, 1.0, -inf]), values([inf, -inf, nan, inf, 1.0])),
+        S(values([nan, nan, 0.0]), values([nan, 0.0, 0.0]), equal_nan=True),
+    ], lambda x1, x2, **static: np.isclose(*(np.asarray(x, "float64") for x in (x1, x2)), **static),
+         differentiable=False),
     Case("nan_to_num", [
         *unary(), S(A(3, draw=integers(0, 5))),
         kink([nan, inf, -inf, 1.0], posinf=2.0, neginf=-2.0, gradients=([0.0, 0.0, 0.0, 1.0],)),

@@ -138,33 +138,26 @@ def _torch_add_along_axis(torch, values, indices, *, shape, axis):
 
 
 CASES = [
-    Case(
-        "getitem",
-        [
-            *indexing(lambda key: S(A(3, 4), key=key)),
-            S(A(3, 4, layout="transposed"), key=(slice(1, None), 2)),
-            S(A(3, 4, layout="reversed"), key=(np.array([2, 0, 2]), 1)), S(A(), key=()),
-            S(A(), key=None), S(A(), key=...), S(A(5), key=np.array([4, 4, -5, 0, 4])),
-            S(A(0, 3), key=(slice(None), 1)), S(A(3, 4, draw=integers(0, 5)), key=(1, ...)),
-        ],
-        lambda x, *, key: x[key], lambda torch, x, *, key: x[key], complex=True,
-        sized=lambda n: S(A(n), key=_random_indices(n)),
-    ),
+    Case("getitem", [
+        *indexing(lambda key: S(A(3, 4), key=key)),
+        S(A(3, 4, layout="transposed"), key=(slice(1, None), 2)),
+        S(A(3, 4, layout="reversed"), key=(np.array([2, 0, 2]), 1)), S(A(), key=()),
+        S(A(), key=None), S(A(), key=...), S(A(5), key=np.array([4, 4, -5, 0, 4])),
+        S(A(0, 3), key=(slice(None), 1)), S(A(3, 4, draw=integers(0, 5)), key=(1, ...)),
+    ], lambda x, *, key: x[key], lambda torch, x, *, key: x[key], complex=True,
+         sized=lambda n: S(A(n), key=_random_indices(n))),
     Case("setitem", _setitem_samples(), _setitem, _torch_setitem, complex=True,
          sized=lambda n: S(A(n), A(n), key=_random_indices(n))),
-    Case(
-        "take",
-        [
-            S(A(5), values([4, 4, -5, 0, 4])), S(A(5), values([1]), axis=0),
-            S(A(3, 4), values([2, 0, 2, -1]), axis=0), S(A(3, 4), values([3, 3, -4]), axis=-1),
-            S(A(2, 3, 4), values([0, 2, 0]), axis=1), S(A(2, 3, 4), values([-1, -2]), axis=-3),
-            S(A(3, 4), A(2, draw=integers(0, 3, "int32")), axis=0),
-            S(A(3, 4), A(0, draw=integers(0, 3)), axis=0), S(A(0, 4), values([1, 3, 1]), axis=1),
-            S(A(3, 4, draw=integers(0, 5)), values([2, 0, 2]), axis=1),
-        ],
-        _take, lambda torch, x, i, *, axis=0: torch.index_select(x, axis, i.long() % x.shape[axis]),
-        complex=True, sized=lambda n: S(square(n), values(_random_indices(round(n**0.5))), axis=0),
-    ),
+    Case("take", [
+        S(A(5), values([4, 4, -5, 0, 4])), S(A(5), values([1]), axis=0),
+        S(A(3, 4), values([2, 0, 2, -1]), axis=0), S(A(3, 4), values([3, 3, -4]), axis=-1),
+        S(A(2, 3, 4), values([0, 2, 0]), axis=1), S(A(2, 3, 4), values([-1, -2]), axis=-3),
+        S(A(3, 4), A(2, draw=integers(0, 3, "int32")), axis=0),
+        S(A(3, 4), A(0, draw=integers(0, 3)), axis=0), S(A(0, 4), values([1, 3, 1]), axis=1),
+        S(A(3, 4, draw=integers(0, 5)), values([2, 0, 2]), axis=1),
+    ], _take, lambda torch, x, i, *, axis=0: torch.index_select(x, axis, i.long() % x.shape[axis]),
+         complex=True,
+         sized=lambda n: S(square(n), values(_random_indices(round(n**0.5))), axis=0)),
     Case(
         "take_along_axis",
         [
@@ -183,29 +176,21 @@ CASES = [
         lambda torch, x, i, *, axis=-1: torch.take_along_dim(x, i % x.shape[axis], axis),
         complex=True, sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5)))),
     ),
-    Case(
-        "add_along_axis",
-        [
-            S(A(5), values([2, 2, -3, 0, 2]), shape=(3,), axis=0),
-            S(A(3, 4), A(3, 4, draw=integers(-2, 2)), shape=(3, 2), axis=1),
-            S(A(2, 5, 4), A(2, 5, 4, draw=integers(0, 3)), shape=(2, 3, 4), axis=-2),
-            S(A(2, 5, 4), A(1, 5, 1, draw=integers(0, 3)), shape=(2, 3, 4), axis=1),
-            S(A(2, 5), A(2, 5, draw=integers(0, 3)), shape=(1, 3), axis=1),
-            S(A(2, 0), A(2, 0, draw=integers(0, 3)), shape=(2, 3), axis=1),
-        ],
-        _add_along_axis, _torch_add_along_axis, complex=True,
-        sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5))), shape=square(n).shape,
-                          axis=1),
-    ),
-    Case(
-        "scatter_add",
-        [
-            *indexing(lambda key: S(A(*_shape_taken(key)), shape=(3, 4), key=key)),
-            S(A(), shape=(3,), key=slice(None)), S(A(3), shape=(5,), key=np.array([1, 1, -1])),
-        ],
-        _scatter_add, _torch_scatter_add, complex=True,
-        sized=lambda n: S(A(n), shape=(n,), key=_random_indices(n)),
-    ),
+    Case("add_along_axis", [
+        S(A(5), values([2, 2, -3, 0, 2]), shape=(3,), axis=0),
+        S(A(3, 4), A(3, 4, draw=integers(-2, 2)), shape=(3, 2), axis=1),
+        S(A(2, 5, 4), A(2, 5, 4, draw=integers(0, 3)), shape=(2, 3, 4), axis=-2),
+        S(A(2, 5, 4), A(1, 5, 1, draw=integers(0, 3)), shape=(2, 3, 4), axis=1),
+        S(A(2, 5), A(2, 5, draw=integers(0, 3)), shape=(1, 3), axis=1),
+        S(A(2, 0), A(2, 0, draw=integers(0, 3)), shape=(2, 3), axis=1),
+    ], _add_along_axis, _torch_add_along_axis, complex=True,
+         sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5))), shape=square(n).shape,
+                           axis=1)),
+    Case("scatter_add", [
+        *indexing(lambda key: S(A(*_shape_taken(key)), shape=(3, 4), key=key)),
+        S(A(), shape=(3,), key=slice(None)), S(A(3), shape=(5,), key=np.array([1, 1, -1])),
+    ], _scatter_add, _torch_scatter_add, complex=True,
+         sized=lambda n: S(A(n), shape=(n,), key=_random_indices(n))),
     Case("last_written", indexing(lambda key: S(A(3, 4), key=key)), _is_last_written,
          differentiable=False),
 ]  # fmt: skip

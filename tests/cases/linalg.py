@@ -213,8 +213,7 @@ def _solve_samples():
     shapes = [
         ((3, 3), (3,)), ((3, 3), (3, 2)), ((3, 3), (3, 1)), ((1, 1), (1,)), ((2, 3, 3), (3,)),
         ((2, 3, 3), (3, 2)), ((3, 3), (2, 3, 2)), ((2, 3, 3), (2, 3, 3)), ((2, 1, 2, 2), (3, 2, 1)),
-        ((3, 2, 2), (2, 1)),
-        ((2, 2, 2), (2, 2)),  # a matrix, not two vectors
+        ((3, 2, 2), (2, 1)), ((2, 2, 2), (2, 2)),  # a matrix, not two vectors
         ((0, 2, 2), (2, 1)), ((2, 2), (2, 0)),
     ]  # fmt: skip
     return [
@@ -292,26 +291,19 @@ CASES = [
     _case("vector_norm", _norm_samples(),
           torch=lambda torch, x, axis=None, keepdims=False, ord=2: torch.linalg.vector_norm(
               x, ord, axis, keepdims,
-          ),
-          relative_to="element"),
+          ), relative_to="element"),
     _case("matrix_norm", _matrix_norm_samples()),
     _case("cross", _cross_samples(),
           torch=lambda torch, x1, x2, axis=-1: torch.linalg.cross(
               *torch.broadcast_tensors(x1, x2), dim=axis,
-          ),
-          relative_to="element", sized=lambda n: S(A(max(n // 3, 1), 3), A(max(n // 3, 1), 3))),
-    Case(
-        "linalg.outer",
-        [
-            *of_shapes([(2,), (3,)], [(1,), (1,)], [(0,), (2,)]),
-            S(A(3, dtype="float32"), A(2, draw=integers(0, 5))),
-        ],
-        "outer", torch="outer", complex=True, sized=lambda n: S(A(round(n**0.5)), A(round(n**0.5))),
-    ),
-    _case(
-        "diagonal", _diagonal_samples(),
-        torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1), relative_to="element",
-    ),
+          ), relative_to="element", sized=lambda n: S(A(max(n // 3, 1), 3), A(max(n // 3, 1), 3))),
+    Case("linalg.outer", [
+        *of_shapes([(2,), (3,)], [(1,), (1,)], [(0,), (2,)]),
+        S(A(3, dtype="float32"), A(2, draw=integers(0, 5))),
+    ], "outer", torch="outer", complex=True, sized=lambda n: S(A(round(n**0.5)), A(round(n**0.5)))),
+    _case("diagonal", _diagonal_samples(),
+          torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1),
+          relative_to="element"),
     _case("trace", [*_diagonal_samples(), S(A(2, 2, dtype="float32"), dtype=np.dtype("float64"))],
           torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1).sum(-1),
           relative_to="element"),

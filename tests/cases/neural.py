@@ -94,15 +94,11 @@ _LINEAR = [
 CASES = [
     Case("relu", [*unary(nonzero), kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, 0.0],))],
          lambda x: np.where(x > 0, x, 0), torch=True),
-    Case(
-        "sigmoid",
-        [
-            *unary(), S(values([-100.0, -30.0, -10.0, 10.0, 100.0])),
-            kink([-inf, inf], gradients=([0.0, 0.0],)),
-        ],
-        lambda x: 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else np.exp(-np.logaddexp(0, -x)),
-        torch=True, complex=True,
-    ),
+    Case("sigmoid", [
+        *unary(), S(values([-100.0, -30.0, -10.0, 10.0, 100.0])),
+        kink([-inf, inf], gradients=([0.0, 0.0],)),
+    ], lambda x: 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else np.exp(-np.logaddexp(0, -x)),
+         torch=True, complex=True),
     Case("softmax", [
         *along(), S(A(3, 0)), *integer_inputs(), *_complex_samples(),
         kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],)),
@@ -140,46 +136,33 @@ CASES = [
         *_reductions(A(0, 3), A(0, draw=integers(0, 3)), of=REDUCTIONS[1:]),
         kink([0.0, -inf, 0.0], values(0), gradients=([-0.5, 0.0, 0.5],)),
     ], _cross_entropy, _torch_cross_entropy),
-    Case(
-        "nll",
-        [
-            S(A(4, 3), A(4, draw=integers(0, 3))), S(A(3), A(draw=integers(0, 3))),
-            S(A(2, 4, 3), A(2, 4, draw=integers(0, 3, "int32"))),
-            S(A(0, 3), A(0, draw=integers(0, 3))),
-            kink([0.0, -inf, 1.0], values(0), gradients=([-1.0, 0.0, 0.0],)),
-        ],
-        lambda x, target: -np.take_along_axis(x, target[..., None], -1)[..., 0],
-        lambda torch, x, target: -torch.take_along_dim(x, target.long()[..., None], -1)[..., 0],
-    ),
-    Case(
-        "binary_cross_entropy",
-        [
-            *_binary(_probabilities),
-            kink([0.0, 0.0, 1.0, 1.0], values([0.0, 1.0, 0.0, 1.0], "float64"),
-                 gradients=([0.0, -1e12, 1e12, 0.0], [100.0, 100.0, -100.0, -100.0])),
-        ],
-        _binary_cross_entropy,
-        lambda torch, x, target: torch.nn.functional.binary_cross_entropy(
-            x, target, reduction="none",
-        ),
-    ),
-    Case("binary_cross_entropy_with_logits",
-         [*_binary(normal), S(values([-1e4, -30.0, 30.0, 1e4]), values([0.0, 0.3, 1.0, 1.0]))],
-         lambda x, target: np.logaddexp(0, x) - x * target,
+    Case("nll", [
+        S(A(4, 3), A(4, draw=integers(0, 3))), S(A(3), A(draw=integers(0, 3))),
+        S(A(2, 4, 3), A(2, 4, draw=integers(0, 3, "int32"))), S(A(0, 3), A(0, draw=integers(0, 3))),
+        kink([0.0, -inf, 1.0], values(0), gradients=([-1.0, 0.0, 0.0],)),
+    ], lambda x, target: -np.take_along_axis(x, target[..., None], -1)[..., 0],
+         lambda torch, x, target: -torch.take_along_dim(x, target.long()[..., None], -1)[..., 0]),
+    Case("binary_cross_entropy", [
+        *_binary(_probabilities),
+        kink([0.0, 0.0, 1.0, 1.0], values([0.0, 1.0, 0.0, 1.0], "float64"),
+             gradients=([0.0, -1e12, 1e12, 0.0], [100.0, 100.0, -100.0, -100.0])),
+    ], _binary_cross_entropy,
+         lambda torch, x, target: torch.nn.functional.binary_cross_entropy(
+             x, target, reduction="none",
+         )),
+    Case("binary_cross_entropy_with_logits", [
+        *_binary(normal), S(values([-1e4, -30.0, 30.0, 1e4]), values([0.0, 0.3, 1.0, 1.0])),
+    ], lambda x, target: np.logaddexp(0, x) - x * target,
          lambda torch, x, target: torch.nn.functional.binary_cross_entropy_with_logits(
              x, target, reduction="none",
          )),
-    Case(
-        "mse",
-        [
-            *_reductions(A(4, 3), A(4, 3)), S(A(), A()), *_reductions(A(0, 3), A(0, 3)),
-            S(A(3, dtype="float32"), A(3, draw=integers(0, 5))),
-            S(A(3, dtype="float32"), A(3, dtype="float64")),
-            kink([1.0, 2.0], [1.0, 1.0], gradients=([0.0, 1.0], [0.0, -1.0])),
-        ],
-        lambda x, target, *, reduction="mean": _reduce((x - target) ** 2, reduction),
-        torch="nn.functional.mse_loss",
-    ),
+    Case("mse", [
+        *_reductions(A(4, 3), A(4, 3)), S(A(), A()), *_reductions(A(0, 3), A(0, 3)),
+        S(A(3, dtype="float32"), A(3, draw=integers(0, 5))),
+        S(A(3, dtype="float32"), A(3, dtype="float64")),
+        kink([1.0, 2.0], [1.0, 1.0], gradients=([0.0, 1.0], [0.0, -1.0])),
+    ], lambda x, target, *, reduction="mean": _reduce((x - target) ** 2, reduction),
+         torch="nn.functional.mse_loss"),
     Case("one_hot", [
         S(A(4, draw=integers(0, 3)), n=3), S(A(2, 2, draw=integers(0, 3, "int32")), n=5),
         S(A(draw=integers(0, 3)), n=3), S(A(0, draw=integers(0, 3)), n=3),

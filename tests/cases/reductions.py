@@ -117,18 +117,14 @@ CASES = [
             *beyond("array_api_strict", S(A(2, 3, dtype="complex128"), axis=1)), *more,
             *integer_inputs(axis=1),
         ], _with_correction(getattr(np, name)), torch_axes(name, correction=0))
-        for name, more in (
-            ("var", over_no_axes()),
-            (
-                "std",
-                [
-                    kink([2.0, 2.0, 2.0], gradients=([0.0, 0.0, 0.0],)),
-                    kink([[1.0, 1.0], [0.0, 2.0]], axis=1, gradients=([[0, 0], [-0.5, 0.5]],)),
-                    kink([[1.0, 1.0], [1.0, 1.0]], axis=0, correction=1, keepdims=True,
-                         gradients=([[0.0, 0.0], [0.0, 0.0]],)),
-                ],
-            ),
-        )
+        for name, more in (("var", over_no_axes()),
+                           ("std", [
+                               kink([2.0, 2.0, 2.0], gradients=([0.0, 0.0, 0.0],)),
+                               kink([[1.0, 1.0], [0.0, 2.0]], axis=1,
+                                    gradients=([[0, 0], [-0.5, 0.5]],)),
+                               kink([[1.0, 1.0], [1.0, 1.0]], axis=0, correction=1, keepdims=True,
+                                    gradients=([[0.0, 0.0], [0.0, 0.0]],)),
+                           ]))
     ),
     *(
         Case(name, [
@@ -161,28 +157,24 @@ CASES = [
         S(A(0, 3), axis=0),
     ], differentiable=False, complex=True),
     *(
-        Case(
-            name,
-            [
-                *each("axis", {(2, 3): [0, -1], (2, 3, 2): [1], (2, 0): [1]}),
-                *of_shapes([(5,)], [(1,)], [(0,)]),
-                *of_shapes([(4,)], [(0,)], include_initial=True),
-                *each("axis", {(2, 3, 2): [-2], (0, 2): [-1]}, include_initial=True),
-                *(S(A(n), axis=0) for n in (2, 3, 6, 7, 8, 9)), *(S(values(x)) for x in WITH_ZEROS),
-                S(values(ZEROS_IN_ROWS), axis=1),
-                S(values(ZEROS_IN_ROWS), axis=0, include_initial=True),
-                S(A(2, 3, dtype="float32"), axis=0, dtype=gpugrad.float64),
-                S(A(2, 3, dtype="float64"), axis=0, dtype=gpugrad.float32),
-                S(A(2, 3, draw=integers(0, 5, "int8")), axis=0),
-                *beyond("torch", S(A(5, draw=integers(0, 9, "uint16")), include_initial=True)),
-                S(A(2, 3, draw=integers(0, 5)), axis=1, dtype=gpugrad.float32), *more,
-            ],
-            _cumulative(getattr(np, function), initial), _torch_cumulative(function, initial),
-            complex=True, sized=lambda n: S(A(n, draw=near_one)),
-        )
+        Case(name, [
+            *each("axis", {(2, 3): [0, -1], (2, 3, 2): [1], (2, 0): [1]}),
+            *of_shapes([(5,)], [(1,)], [(0,)]), *of_shapes([(4,)], [(0,)], include_initial=True),
+            *each("axis", {(2, 3, 2): [-2], (0, 2): [-1]}, include_initial=True),
+            *(S(A(n), axis=0) for n in (2, 3, 6, 7, 8, 9)), *(S(values(x)) for x in WITH_ZEROS),
+            S(values(ZEROS_IN_ROWS), axis=1),
+            S(values(ZEROS_IN_ROWS), axis=0, include_initial=True),
+            S(A(2, 3, dtype="float32"), axis=0, dtype=gpugrad.float64),
+            S(A(2, 3, dtype="float64"), axis=0, dtype=gpugrad.float32),
+            S(A(2, 3, draw=integers(0, 5, "int8")), axis=0),
+            *beyond("torch", S(A(5, draw=integers(0, 9, "uint16")), include_initial=True)),
+            S(A(2, 3, draw=integers(0, 5)), axis=1, dtype=gpugrad.float32), *more,
+        ], _cumulative(getattr(np, function), initial), _torch_cumulative(function, initial),
+             complex=True, sized=lambda n: S(A(n, draw=near_one)))
         for name, function, initial, more in (
-            ("cumulative_sum", "cumsum", 0,
-             [kink([1.0, inf, 2.0, -inf], gradients=([4.0, 3.0, 2.0, 1.0],))]),
+            ("cumulative_sum", "cumsum", 0, [
+                kink([1.0, inf, 2.0, -inf], gradients=([4.0, 3.0, 2.0, 1.0],)),
+            ]),
             ("cumulative_prod", "cumprod", 1, []),
         )
     ),

@@ -91,23 +91,20 @@ CASES = [
         kink([2.0, 1.0, 2.0, inf], k=2, gradients=([1.0, 0.0, 0.0, 1.0],),
              unlike_torch="PyTorch takes any of equal elements"),
     ], _topk, torch=True),
-    Case(
-        "quantile",
-        [
-            S(A(5, draw=distinct), 0.3), S(A(2, 4, draw=distinct), 0.6, axis=1, keepdims=True),
-            S(A(4, 2, draw=distinct), values([0.1, 0.5, 0.9]), axis=0),
-            S(A(2, 2, draw=distinct), values(0.4)), S(A(4, draw=distinct), 1),
-            *(S(A(5, draw=distinct), 0.35, method=method) for method in METHODS),
-            *beyond(
-                "torch",  # its quantile lacks these
-                *(S(A(5, draw=distinct), values(0.35), method=method) for method in OTHER_METHODS),
-            ),
-            *beyond("torch", S(A(2, 3, draw=integers(0, 9)), 0.5)),
-        ],
-        torch=lambda torch, x, q, *, axis=None, keepdims=False, method="linear": torch.quantile(
-            x, q, axis, keepdims, interpolation=method,
+    Case("quantile", [
+        S(A(5, draw=distinct), 0.3), S(A(2, 4, draw=distinct), 0.6, axis=1, keepdims=True),
+        S(A(4, 2, draw=distinct), values([0.1, 0.5, 0.9]), axis=0),
+        S(A(2, 2, draw=distinct), values(0.4)), S(A(4, draw=distinct), 1),
+        *(S(A(5, draw=distinct), 0.35, method=method) for method in METHODS),
+        *beyond(
+            "torch",  # its quantile lacks these
+            *(S(A(5, draw=distinct), values(0.35), method=method) for method in OTHER_METHODS),
         ),
-    ),
+        *beyond("torch", S(A(2, 3, draw=integers(0, 9)), 0.5)),
+    ],
+         torch=lambda torch, x, q, *, axis=None, keepdims=False, method="linear": torch.quantile(
+             x, q, axis, keepdims, interpolation=method,
+         )),
     Case("bincount", [
         S(A(6, draw=integers(0, 3)), minlength=5),
         S(A(6, draw=integers(0, 3, "uint8")), A(6), minlength=3),
@@ -119,22 +116,16 @@ CASES = [
         *(
             S(*inputs, side=side)
             for side in ("left", "right")
-            for inputs in (
-                (A(6, draw=ascending), A(4)),
-                (A(6, draw=ascending), A(2, 3)),
-                (A(6, draw=ascending), A()),
-                (A(6, draw=ascending), 0.25),
-                (A(0), A(2)),
-                (A(6, draw=ascending), A(0, 2)),
-                (values([1, 2, 2, 5]), values([0, 2, 3, 5, 6])),
-                (values([1, 2, 2, 5]), 2),
-                (A(6, draw=ascending), 1),
-                (values([-inf, 0.0, 0.0, inf]), values([-inf, 0.0, 1.0, inf])),
-                (values([3.0, 1.0, 2.0]), values([[2.0, 0.0]]), values([1, 2, 0])),
-                (values([1, 2, 2, 5]), A(3, dtype="float32")),
-                (A(6, draw=ascending, dtype="float32"), A(3, dtype="float64")),
-                (A(6, draw=ascending, layout="strided"), A(2, 3, layout="transposed")),
-            )
+            for inputs in ((A(6, draw=ascending), A(4)), (A(6, draw=ascending), A(2, 3)),
+                           (A(6, draw=ascending), A()), (A(6, draw=ascending), 0.25), (A(0), A(2)),
+                           (A(6, draw=ascending), A(0, 2)),
+                           (values([1, 2, 2, 5]), values([0, 2, 3, 5, 6])),
+                           (values([1, 2, 2, 5]), 2), (A(6, draw=ascending), 1),
+                           (values([-inf, 0.0, 0.0, inf]), values([-inf, 0.0, 1.0, inf])),
+                           (values([3.0, 1.0, 2.0]), values([[2.0, 0.0]]), values([1, 2, 0])),
+                           (values([1, 2, 2, 5]), A(3, dtype="float32")),
+                           (A(6, draw=ascending, dtype="float32"), A(3, dtype="float64")),
+                           (A(6, draw=ascending, layout="strided"), A(2, 3, layout="transposed")))
         ),
     ], _searchsorted, differentiable=False),
     Case("argsort", _sorting(), _argsort, differentiable=False),
@@ -143,18 +134,14 @@ CASES = [
     Case("unique_all", SETS, _unique), Case("unique_counts", SETS, lambda x: _unique(x)[::3]),
     Case("unique_inverse", SETS, lambda x: _unique(x)[::2]),
     Case("unique_values", SETS, lambda x: _unique(x)[0]),
-    Case(
-        "isin",
-        [
-            S(A(2, 3, draw=integers(0, 5)), A(4, draw=integers(0, 5))),
-            S(A(2, 3, draw=integers(0, 5)), A(2, 2, draw=integers(0, 5)), invert=True),
-            S(A(2, 3, draw=integers(0, 5)), 3), S(3, A(2, 3, draw=integers(0, 5)), invert=True),
-            S(A(draw=integers(0, 5)), A(5, draw=integers(0, 5))),
-            S(A(3, draw=integers(0, 5)), A(0, draw=integers(0, 5))),
-            S(A(0, 2, draw=integers(0, 5)), A(3, draw=integers(0, 5)), invert=True),
-            *beyond("array_api_strict", S(values([1.5, nan, 0.0]), values([nan, 1.5]))),
-        ],
-        lambda x1, x2, *, invert=False: np.equal.outer(x1, np.ravel(x2)).any(-1) != invert,
-        differentiable=False,
-    ),
+    Case("isin", [
+        S(A(2, 3, draw=integers(0, 5)), A(4, draw=integers(0, 5))),
+        S(A(2, 3, draw=integers(0, 5)), A(2, 2, draw=integers(0, 5)), invert=True),
+        S(A(2, 3, draw=integers(0, 5)), 3), S(3, A(2, 3, draw=integers(0, 5)), invert=True),
+        S(A(draw=integers(0, 5)), A(5, draw=integers(0, 5))),
+        S(A(3, draw=integers(0, 5)), A(0, draw=integers(0, 5))),
+        S(A(0, 2, draw=integers(0, 5)), A(3, draw=integers(0, 5)), invert=True),
+        *beyond("array_api_strict", S(values([1.5, nan, 0.0]), values([nan, 1.5]))),
+    ], lambda x1, x2, *, invert=False: np.equal.outer(x1, np.ravel(x2)).any(-1) != invert,
+         differentiable=False),
 ]  # fmt: skip

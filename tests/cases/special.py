@@ -92,44 +92,41 @@ CASES = [
     _case("erfcinv", between(0.1, 1.9), slopes={0: -inf, 2: -inf}),
     _case("ndtr", normal, slopes={-inf: 0, 0: (2 * pi) ** -0.5, inf: 0}, torch=True),
     _case("ndtri", unit, slopes={0: inf, 1: inf}, torch=True),
-    _case("log_ndtr", normal, more=[
-        S(A(3, draw=between(-30, -10))),
-        _kink([-40, inf], gradients=([special.erfcx(40 / 2**0.5) ** -1 * (2 / pi) ** 0.5, 0],)),
-        _kink([-1e10], gradients=([1e10],), unlike_torch="PyTorch's is inf"),
-    ], torch=True),
+    _case("log_ndtr", normal,
+          more=[S(A(3, draw=between(-30, -10))),
+                _kink([-40, inf],
+                      gradients=([special.erfcx(40 / 2**0.5) ** -1 * (2 / pi) ** 0.5, 0],)),
+                _kink([-1e10], gradients=([1e10],), unlike_torch="PyTorch's is inf")], torch=True),
     # Logistic functions, entropies, robust losses
     _case("expit", normal, more=integer_inputs(), slopes={-inf: 0, 0: 0.25, inf: 0}, torch=True),
     _case("logit", unit, slopes={0: inf, 0.5: 4, 1: inf}, torch=True),
     _case("log_expit", normal, slopes={-inf: 1, 0: 0.5, inf: 0, 1e4: 0},
           torch="nn.functional.logsigmoid"),
     _case("entr", unit, slopes={0: inf, 1: -1}, torch=True),
-    _case(
-        "xlogy", normal, positive,
-        more=[
-            _kink([0, 0], [0, -1], gradients=([0, 0], [0, 0]),
-                  unlike_torch="PyTorch's to y is nan, though any y gives 0"),
-            S(A(2, 3, dtype="float32"), A(3, draw=integers(1, 5))),
-        ],
-        slopes={(0, 2): (log2, 0), (0, inf): (inf, 0), (1, 0): (-inf, inf), (1, -1): (nan, -1)},
-        torch=True,
-    ),
-    _case("xlog1py", normal, positive, more=[
-        _kink([0], [-1], gradients=([0], [0]), unlike_torch="as of xlogy"),
-    ], slopes={(0, 1): (log2, 0), (1, -1): (-inf, inf)}, torch=True),
+    _case("xlogy", normal, positive,
+          more=[
+                _kink([0, 0], [0, -1], gradients=([0, 0], [0, 0]),
+                      unlike_torch="PyTorch's to y is nan, though any y gives 0"),
+                S(A(2, 3, dtype="float32"), A(3, draw=integers(1, 5)))],
+          slopes={(0, 2): (log2, 0), (0, inf): (inf, 0), (1, 0): (-inf, inf), (1, -1): (nan, -1)},
+          torch=True),
+    _case("xlog1py", normal, positive,
+          more=[_kink([0], [-1], gradients=([0], [0]), unlike_torch="as of xlogy")],
+          slopes={(0, 1): (log2, 0), (1, -1): (-inf, inf)}, torch=True),
     _case("rel_entr", unit, unit, slopes={(0, 0): (1, 0), (0, 1): (-inf, 0), (1, 0): (inf, -inf)}),
     _case("kl_div", unit, unit, slopes={(0, 0): (0, 1), (0, 1): (-inf, 1), (1, 0): (inf, -inf)}),
-    _case("huber", unit, both_signs(1.0, 2.0), more=[
-        S(A(3, draw=positive), A(3, draw=both_signs(0.1, 0.4))),
-    ], slopes={(1, -1): (0, -1), (1, 0): (0, 0), (1, 1): (0, 1), (1, 2): (1, 1)}),
+    _case("huber", unit, both_signs(1.0, 2.0),
+          more=[S(A(3, draw=positive), A(3, draw=both_signs(0.1, 0.4)))],
+          slopes={(1, -1): (0, -1), (1, 0): (0, 0), (1, 1): (0, 1), (1, 2): (1, 1)}),
     _case("pseudo_huber", positive, normal, slopes={(2, 0): (0, 0)}),
     # Powers and related functions
     _case("exp2", normal, torch=True), _case("exp10", normal),
     _case("cbrt", both_signs(0.5, 2), slopes={0: inf, 8: 1 / 12}),
     _case("exprel", normal, more=[S(values([-10.0, -3.0, -0.1, -1e-3, 0.1, 3.0, 9.0]))],
           slopes={0: 0.5, -inf: 0}),
-    _case("boxcox", positive, both_signs(0.1, 2), more=[
-        S(A(3, draw=between(3, 5)), A(3, draw=both_signs(2, 3))),
-    ], slopes={(2, 0): (0.5, log2**2 / 2), (1, 0): (1, 0), (0, 2): (0, 0.25)}),
+    _case("boxcox", positive, both_signs(0.1, 2),
+          more=[S(A(3, draw=between(3, 5)), A(3, draw=both_signs(2, 3)))],
+          slopes={(2, 0): (0.5, log2**2 / 2), (1, 0): (1, 0), (0, 2): (0, 0.25)}),
     _case("boxcox1p", positive, both_signs(0.1, 2),
           slopes={(1, 0): (0.5, log2**2 / 2), (0, 0): (1, 0)}),
     _case("inv_boxcox", positive, between(0.3, 2), more=[S(A(3), A(3, draw=between(-0.02, 0.02)))],
@@ -148,28 +145,23 @@ CASES = [
         *unlike_torch("takes one order", S(A(3, draw=counts), A(2, 3, draw=positive))),
         S(2, A(draw=positive)), S(1, values([-0.5, -1.3])),
     ], special.polygamma, torch=True),
-    _case("zeta", between(1.5, 4), positive, more=[
-        S(A(2, 3, draw=between(1.1, 1.2))), S(A(3, draw=between(20, 30))),
-        S(A(3, draw=between(5, 9)), A(3, draw=between(2, 5))),
-    ], slopes={0.5: nan}),
+    _case("zeta", between(1.5, 4), positive,
+          more=[S(A(2, 3, draw=between(1.1, 1.2))), S(A(3, draw=between(20, 30))),
+                S(A(3, draw=between(5, 9)), A(3, draw=between(2, 5)))], slopes={0.5: nan}),
     _case("zetac", between(1.1, 4), slopes={0.5: nan, -2.5: nan}),
-    Case(
-        "special.multigammaln",
-        [
-            *(S(A(2, 3, draw=between(2, 4)), d=d) for d in (1, 2, 4)),
-            S(A(draw=between(2, 4)), d=3), S(A(0), d=2),
-        ],
-        lambda a, d: special.multigammaln(a, d),
-        torch=lambda torch, a, d: torch.special.multigammaln(a, d),
-    ),
+    Case("special.multigammaln", [
+        *(S(A(2, 3, draw=between(2, 4)), d=d) for d in (1, 2, 4)), S(A(draw=between(2, 4)), d=3),
+        S(A(0), d=2),
+    ], lambda a, d: special.multigammaln(a, d),
+         torch=lambda torch, a, d: torch.special.multigammaln(a, d)),
     _case("betaln", positive, positive, more=[S(A(3, draw=between(50, 90)), A(3, draw=unit))]),
     _case("binom", between(3, 5), between(1, 2)),
     # Incomplete gamma and beta functions, and distributions based on them
     *(
-        _case(name, positive, positive, more=[
-            S(A(3, draw=between(10, 20)), A(3, draw=between(10, 20))),
-            S(A(3, draw=unit), A(3, draw=between(5, 9))),
-        ], slopes={(1, 0): (0, slope), (2, 0): (0, 0), (2, inf): (0, 0)})
+        _case(name, positive, positive,
+              more=[S(A(3, draw=between(10, 20)), A(3, draw=between(10, 20))),
+                    S(A(3, draw=unit), A(3, draw=between(5, 9)))],
+              slopes={(1, 0): (0, slope), (2, 0): (0, 0), (2, inf): (0, 0)})
         for name, slope in (("gammainc", 1), ("gammaincc", -1))
     ),
     *_cases("beta poch chdtr chdtrc", positive, positive),
@@ -177,9 +169,9 @@ CASES = [
     *_cases("gdtr gdtrc fdtr fdtrc", positive, positive, positive),
     *_cases("betaincinv fdtri", positive, positive, unit),
     *(
-        _case(name, positive, positive, unit, more=[
-            S(A(3, draw=between(10, 20)), A(3, draw=between(10, 20)), A(3, draw=unit)),
-        ], slopes={(1, 1, 0): (0, 0, slope), (1, 1, 1): (0, 0, slope)})
+        _case(name, positive, positive, unit,
+              more=[S(A(3, draw=between(10, 20)), A(3, draw=between(10, 20)), A(3, draw=unit))],
+              slopes={(1, 1, 0): (0, 0, slope), (1, 1, 1): (0, 0, slope)})
         for name, slope in (("betainc", 1), ("betaincc", -1))
     ),
     _case("stdtr", positive, normal, more=[S(A(3, draw=between(10, 90)), A(3))]),
@@ -215,9 +207,8 @@ CASES = [
     # Trigonometry in degrees and for small differences
     *_cases("sindg cosdg tandg cotdg", between(20, 70)), _case("radian", normal, normal, normal),
     _case("cosm1", normal),
-    _case("sinc", normal, more=[
-        S(A(3, draw=between(-0.6, 0.6))),
-    ], slopes={0: 0, 1: -1}, torch=True),
+    _case("sinc", normal, more=[S(A(3, draw=between(-0.6, 0.6)))], slopes={0: 0, 1: -1},
+          torch=True),
     # Functions along axes
     *(
         Case(f"special.{name}", [

@@ -77,9 +77,7 @@ CASES = [
           *_branch_cut((complex(0.0, 2), _third), (complex(-0.0, 2), -_third),
                        (complex(0.0, -2), -_third), (complex(-0.0, -2), _third))),
     _case("acosh", _above_1, kink([1.0, 0.5, inf], gradients=([inf, np.nan, 0.0],)),
-          *_branch_cut((complex(-2, 0.0), -1 / np.sqrt(3)),
-                       (complex(-2, -0.0), -1 / np.sqrt(3)),
-                       (complex(0.5, 0.0), 2 * _third),
-                       (complex(0.5, -0.0), -2 * _third))),
+          *_branch_cut((complex(-2, 0.0), -1 / np.sqrt(3)), (complex(-2, -0.0), -1 / np.sqrt(3)),
+                       (complex(0.5, 0.0), 2 * _third), (complex(0.5, -0.0), -2 * _third))),
     _case("atanh", _within_1, kink([-1.0, 1.0], gradients=([inf, inf],))),
 ]  # fmt: skip

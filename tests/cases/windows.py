@@ -147,16 +147,12 @@ def of_taps(shape, options):
 
 CASES = [
     Case("sliding_windows", over(normal), _sliding_windows, complex=True),
-    Case(
-        "add_windows",
-        [
-            S(A(1, 2, 2, 2, 3), shape=(2, 3), padding=((0, 1), (1, 0))),
-            S(A(2, 2), shape=(5,), stride=2), S(A(2, 2), shape=(5,), stride=(2,), dilation=(2,)),
-            S(A(0, 2, 3), shape=(4,)),
-        ],
-        _add_windows, complex=True,
-        sized=lambda n: S(A(2, max(n // 2, 1)), shape=(2 * max(n // 2, 1),), stride=2),
-    ),
+    Case("add_windows", [
+        S(A(1, 2, 2, 2, 3), shape=(2, 3), padding=((0, 1), (1, 0))),
+        S(A(2, 2), shape=(5,), stride=2), S(A(2, 2), shape=(5,), stride=(2,), dilation=(2,)),
+        S(A(0, 2, 3), shape=(4,)),
+    ], _add_windows, complex=True,
+         sized=lambda n: S(A(2, max(n // 2, 1)), shape=(2 * max(n // 2, 1),), stride=2)),
     Case("sum_windows", [*over(normal), S(A(3), size=(2,), scale=0.5)], _sum_windows, complex=True,
          relative_to="array"),
     Case("max_pool", [
@@ -164,30 +160,22 @@ CASES = [
         kink([1.0, 1.0, 0.0, 1.0], size=(2,), gradients=([1.0, 1.0, 0.0, 1.0],)),
         kink([[2.0, 2.0], [2.0, 2.0]], size=(2, 2), gradients=([[1.0, 0.0], [0.0, 0.0]],)),
     ], _max_pool, _torch_max_pool),
-    Case(
-        "find_in_windows",
-        [
-            S(values([1.0, 3.0, 3.0, 2.0]), values([3.0, 3.0, 3.0]), size=(2,)),
-            S(values([1.0, 3.0]), values([1.0, 9.0, 3.0]), size=(2,), padding=1),
-            S(values([[1.0, 2.0], [4.0, 4.0]]), values([[4.0]]), size=(2, 2)),
-            S(A(0, 3), A(0, 2), size=(2,)), S(values([nan, 3.0]), values([nan]), size=(2,)),
-        ],
-        _find_in_windows, differentiable=False,
-        sized=lambda n: S(A(2 * n), A(n), size=(2,), stride=2),
-    ),
-    Case("take_from_windows",
-         [S(A(*shape), of_taps(shape, options), **options) for shape, options in OPTIONS],
-         _take_from_windows, complex=True,
+    Case("find_in_windows", [
+        S(values([1.0, 3.0, 3.0, 2.0]), values([3.0, 3.0, 3.0]), size=(2,)),
+        S(values([1.0, 3.0]), values([1.0, 9.0, 3.0]), size=(2,), padding=1),
+        S(values([[1.0, 2.0], [4.0, 4.0]]), values([[4.0]]), size=(2, 2)),
+        S(A(0, 3), A(0, 2), size=(2,)), S(values([nan, 3.0]), values([nan]), size=(2,)),
+    ], _find_in_windows, differentiable=False,
+         sized=lambda n: S(A(2 * n), A(n), size=(2,), stride=2)),
+    Case("take_from_windows", [
+        S(A(*shape), of_taps(shape, options), **options) for shape, options in OPTIONS
+    ], _take_from_windows, complex=True,
          sized=lambda n: S(A(2 * n), A(n, draw=integers(0, 2, "int8")), size=(2,), stride=2)),
-    Case(
-        "put_in_windows",
-        [
-            S(A(*counted(shape, options)), of_taps(shape, options),
-              shape=shape[len(shape) - len(options["size"]) :], **options)
-            for shape, options in OPTIONS
-        ],
-        _put_in_windows, complex=True,
-        sized=lambda n: S(A(n), A(n, draw=integers(0, 2, "int8")), shape=(2 * n,), size=(2,),
-                          stride=2),
-    ),
+    Case("put_in_windows", [
+        S(A(*counted(shape, options)), of_taps(shape, options),
+          shape=shape[len(shape) - len(options["size"]) :], **options)
+        for shape, options in OPTIONS
+    ], _put_in_windows, complex=True,
+         sized=lambda n: S(A(n), A(n, draw=integers(0, 2, "int8")), shape=(2 * n,), size=(2,),
+                           stride=2)),
 ]  # fmt: skip

@@ -104,10 +104,8 @@ def test_output_size_of_a_transposed_convolution():
 
 
 @pytest.mark.parametrize("layer, shape, channels", [
-    (nn.Dropout1d, (20, 30, 4), (20, 30)),
-    (nn.Dropout1d, (200, 4), (200,)),
-    (nn.Dropout2d, (20, 30, 2, 3), (20, 30)),
-    (nn.Dropout3d, (20, 30, 2, 1, 3), (20, 30)),
+    (nn.Dropout1d, (20, 30, 4), (20, 30)), (nn.Dropout1d, (200, 4), (200,)),
+    (nn.Dropout2d, (20, 30, 2, 3), (20, 30)), (nn.Dropout3d, (20, 30, 2, 1, 3), (20, 30)),
     (nn.Dropout3d, (600, 2, 1, 3), (600,)),
 ])  # fmt: skip
 def test_channels_are_dropped_as_a_whole(layer, shape, channels):

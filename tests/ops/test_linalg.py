@@ -21,10 +21,8 @@ def matrix_of_rank(n, rank):
 
 
 @pytest.mark.parametrize("name, inputs", [
-    ("inv", ([[1.0, 2.0], [2.0, 4.0]],)),
-    ("solve", ([[1.0, 2.0], [2.0, 4.0]], [1.0, 2.0])),
-    ("cholesky", ([[1.0, 2.0], [2.0, 1.0]],)),
-    ("matrix_power", ([[1.0, 2.0], [2.0, 4.0]], -1)),
+    ("inv", ([[1.0, 2.0], [2.0, 4.0]],)), ("solve", ([[1.0, 2.0], [2.0, 4.0]], [1.0, 2.0])),
+    ("cholesky", ([[1.0, 2.0], [2.0, 1.0]],)), ("matrix_power", ([[1.0, 2.0], [2.0, 4.0]], -1)),
 ])  # fmt: skip
 def test_an_unsuitable_matrix_is_an_error(library, name, inputs):
     inputs = [library.tensor(x) if isinstance(x, list) else x for x in inputs]
@@ -153,10 +151,8 @@ def test_einsum_without_opt_einsum(monkeypatch):
     ("ij", [(2, 3, 4)], r"'ij' does not fit the shape \(2, 3, 4\)"),
     ("ij,jk", [(2, 3), (4, 5)], "lengths 3 and 4 for 'j'"),
     ("...i,...i", [(2, 3), (4, 3)], "lengths 2 and 4 for '...'"),
-    ("ij->k", [(2, 3)], "appear once, not 'k'"),
-    ("ij->ik", [(2, 3)], "each letter of the result"),
-    ("i.j", [(2, 3)], "letters, commas"),
-    ("...i->i", [(2, 3)], r"'\.\.\.' too"),
+    ("ij->k", [(2, 3)], "appear once, not 'k'"), ("ij->ik", [(2, 3)], "each letter of the result"),
+    ("i.j", [(2, 3)], "letters, commas"), ("...i->i", [(2, 3)], r"'\.\.\.' too"),
     ("ii", [(1, 3)], "a diagonal of"),
 ])  # fmt: skip
 def test_errors_of_einsum(words, shapes, message):

@@ -193,9 +193,7 @@ def test_terms_multiplied_by_zero_do_not_make_the_gradient_nan():
 
 
 @pytest.mark.parametrize("name, inputs, target", [
-    ("yn", (2.0, 1.5), "n"),
-    ("polygamma", (2.0, 1.5), "n"),
-    ("hyp1f1", (1.0, 2.0, 0.5), "a, b"),
+    ("yn", (2.0, 1.5), "n"), ("polygamma", (2.0, 1.5), "n"), ("hyp1f1", (1.0, 2.0, 0.5), "a, b"),
     ("lpmv", (0.0, 2.0, 0.5), "m, v"),
 ])  # fmt: skip
 def test_errors_about_missing_gradients(name, inputs, target):
