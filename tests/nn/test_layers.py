@@ -10,7 +10,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ import pytest
 import gpugrad
 from gpugrad import nn
 from gpugrad.nn import functional as F
-from gpugrad.testing import assert_close, gradcheck, gradgradcheck
+from gpugrad.testing import assert_close, gradgradcheck
 
 
 class Absent:
@@ -132,349 +132,284 @@ class Row:
         return f"{self.kind}({','.join(given)})-{'-'.join(shapes)}".replace(" ", "")
 
 
-CLASS_WEIGHTS = np.array([0.5, 2.0, 1.0])
+FIELDS = [f.name for f in fields(Row)]
 
 
-def R(kind, *args, inputs, **options):
-    return Row(kind, tuple(inputs), args, options)
+def R(kind, *args, inputs=(), **options):
+    """A row. The options may also be fields of `Row`, and the inputs shapes of normal numbers."""
+    given = {name: options.pop(name) for name in FIELDS if name in options}
+    inputs = tuple(normal(*x) if isinstance(x, tuple) else x for x in inputs)
+    return Row(kind, inputs, args, options, **given)
 
 
-def unbatched(kind, *args, inputs, **options):
-    return replace(R(kind, *args, inputs=inputs, **options), batched=False)
+def a(*args, **options):
+    """The arguments of a layer."""
+    return args, options
 
 
-def tracking(kind, *args, inputs, **options):
-    """A layer with running statistics, which `vmap` and a batch of no examples cannot update."""
-    return replace(R(kind, *args, inputs=inputs, **options), batched=False, tracks=True)
-
-
-def attention(kind, *args, inputs=(), **options):
-    """A layer whose repr differs from PyTorch's."""
-    return replace(R(kind, *args, inputs=inputs, **options), shown=False)
-
-
-def activation(kind, *args, **options):
-    return R(kind, *args, inputs=[normal(4, 6)], **options)
-
-
-# Of attention: queries, keys and values. Of transformers: width, heads, the width between linear
-# layers, and the probability of dropout.
-ATTENDED = [normal(2, 3, 4), normal(2, 5, 4), normal(2, 5, 4)]
-SIZES = 4, 2, 3, 0.0
-ENCODING = attention("TransformerEncoderLayer", *SIZES, batch_first=True)
-DECODING = attention("TransformerDecoderLayer", *SIZES, batch_first=True)
-LAYERS = [
-    *map(activation, """
-        ReLU Tanh Sigmoid ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign
-        Hardtanh Hardswish LogSigmoid Tanhshrink Hardshrink Softshrink GLU
-    """.split()),
-    *(activation(kind, 0.2) for kind in ("LeakyReLU", "Hardshrink", "Softshrink")),
-    *(activation(kind, 0.5) for kind in ("ELU", "CELU")),
-    *(activation(kind, 1) for kind in ("Softmax", "Softmin")),
-    activation("PReLU", 6, init=0.1),
-    R("PReLU", 3, inputs=[normal(4, 3, 2)]),
-    R("PReLU", inputs=[normal(4)]),
-    activation("GELU", approximate="tanh"),
-    activation("Softplus", 2, threshold=1),
-    activation("Hardtanh", -0.3, 0.6),
-    replace(activation("Hardsigmoid"), order=1, rtol=1e-7),  # their 1 / 6 is in float32
-    R("Softmax", dim=-2, inputs=[normal(4, 3, 2)]),
-    activation("LogSoftmax", dim=1),
-    activation("Threshold", 0.1, -2.0),
-    R("GLU", 1, inputs=[normal(3, 4, 2)]),
-    R("ZeroPad1d", 2, inputs=[normal(2, 3, 4)]),
-    R("ZeroPad2d", (1, 2, 0, -1), inputs=[normal(2, 3, 3, 4)]),
-    R("ZeroPad3d", 1, inputs=[normal(2, 1, 2, 3, 2)]),
-    R("ConstantPad1d", (2, -1), 0.5, inputs=[normal(2, 3, 4)]),
-    R("ConstantPad2d", 1, -1.0, inputs=[normal(2, 3, 3, 4)]),
-    R("ConstantPad3d", (1, 0, 0, 2, 1, 1), 2.0, inputs=[normal(2, 1, 2, 3, 2)]),
-    R("ReflectionPad1d", (1, 2), inputs=[normal(2, 3, 4)]),
-    R("ReflectionPad2d", 1, inputs=[normal(2, 3, 3, 4)]),
-    R("ReflectionPad3d", 1, inputs=[normal(2, 1, 2, 3, 2)]),
-    R("ReplicationPad1d", 3, inputs=[normal(2, 3, 2)]),
-    R("ReplicationPad2d", (1, 2, 0, 3), inputs=[normal(2, 3, 3, 4)]),
-    R("ReplicationPad3d", 1, inputs=[normal(2, 1, 2, 3, 2)]),
-    R("CircularPad1d", 2, inputs=[normal(2, 3, 4)]),
-    R("CircularPad2d", (1, 2, 0, 3), inputs=[normal(2, 3, 3, 4)]),
-    R("CircularPad3d", 1, inputs=[normal(2, 1, 2, 3, 2)]),
-    # PyTorch's fail for an empty batch.
-    replace(R("PixelShuffle", 2, inputs=[normal(2, 8, 3, 2)]), batched=False),
-    unbatched("PixelShuffle", 3, inputs=[normal(9, 1, 2)]),
-    replace(R("PixelUnshuffle", 2, inputs=[normal(2, 2, 4, 6)]), batched=False),
-    R("ChannelShuffle", 3, inputs=[normal(2, 6, 2, 3)]),
-    R("LocalResponseNorm", 3, inputs=[normal(2, 5, 3)]),
-    R("LocalResponseNorm", 4, 0.3, 0.5, 2.0, inputs=[normal(2, 3, 2, 2)]),
-    R("CosineSimilarity", inputs=[normal(4, 3), normal(4, 3)]),
-    R("CosineSimilarity", 2, 0.1, inputs=[normal(4, 3, 2), normal(4, 3, 2)]),
-    R("PairwiseDistance", inputs=[normal(4, 3), normal(4, 3)]),
-    R("PairwiseDistance", 1.5, 0.1, True, inputs=[normal(4, 3), normal(4, 3)]),
-    R("Identity", inputs=[normal(4, 3)]),
-    R("Identity", 5, inputs=[normal(4, 3)], unused=True),
-    R("Linear", 3, 2, inputs=[normal(4, 3)]),
-    R("Linear", 3, 2, bias=False, inputs=[normal(2, 4, 3)]),
-    R("Bilinear", 3, 2, 5, inputs=[normal(4, 3), normal(4, 2)]),
-    R("Bilinear", 3, 2, 5, bias=False, inputs=[normal(2, 4, 3), normal(2, 4, 2)]),
-    unbatched("Bilinear", 3, 2, 5, inputs=[normal(3), normal(2)]),
-    R("Flatten", inputs=[normal(4, 3, 2)]),
-    R("Flatten", 0, 1, inputs=[normal(4, 3, 2)]),
-    R("Unflatten", 1, (2, 3), inputs=[normal(4, 6)]),
-    R("Unflatten", -1, (2, -1, 1), inputs=[normal(4, 6)]),
-    R("Embedding", 5, 3, inputs=[labels(5, 4)]),
-    R("Embedding", 5, 3, padding_idx=1, inputs=[labels(5, 4, 2)]),
-    R("Embedding", 5, 3, -1, inputs=[labels(5, 4, 2)]),
-    *(R("EmbeddingBag", 5, 3, mode=m, inputs=[labels(5, 4, 2)]) for m in ("sum", "mean", "max")),
-    R("EmbeddingBag", 5, 3, padding_idx=-4, inputs=[labels(5, 4, 3)]),
-    unbatched("EmbeddingBag", 5, 3, inputs=[labels(5, 6), ends(0, 2, 2)]),
-    unbatched("EmbeddingBag", 5, 3, mode="sum", include_last_offset=True, padding_idx=1,
-              inputs=[labels(5, 6), ends(0, 2, 2, 6)]),
-    replace(unbatched("EmbeddingBag", 5, 3, mode="sum",
-                      inputs=[labels(5, 6), ends(0, 3, 6), normal(6)]), order=1),
-    R("Conv1d", 2, 3, 3, inputs=[normal(2, 2, 5)]),
-    R("Conv1d", 2, 4, 2, 2, "valid", 2, 2, False, inputs=[normal(2, 2, 7)]),
-    R("Conv1d", 2, 3, 4, padding="same", padding_mode="circular", inputs=[normal(2, 2, 5)]),
-    unbatched("Conv1d", 2, 3, 3, inputs=[normal(2, 5)]),
-    R("Conv2d", 2, 3, 3, padding=1, inputs=[normal(3, 2, 4, 5)]),
-    R("Conv2d", 2, 3, 1, inputs=[normal(2, 2, 3, 3)]),
-    R("Conv2d", 4, 2, (3, 2), (2, 1), (1, 0), (1, 2), 2, False, inputs=[normal(2, 4, 5, 4)]),
-    R("Conv2d", 2, 2, (2, 3), padding="same", dilation=2, inputs=[normal(2, 2, 4, 5)]),
-    R("Conv2d", 2, 4, 3, 2, groups=2, inputs=[normal(2, 2, 6, 6)]),
-    *(R("Conv2d", 2, 2, 3, padding=(1, 2), padding_mode=mode, inputs=[normal(2, 2, 4, 3)])
-      for mode in ("reflect", "replicate", "circular")),
-    unbatched("Conv2d", 2, 3, 3, stride=2, inputs=[normal(2, 4, 5)]),
-    R("Conv3d", 2, 3, (2, 1, 3), 1, (1, 0, 1), inputs=[normal(2, 2, 3, 2, 4)]),
-    R("Conv3d", 2, 4, 2, 2, 1, (1, 1, 2), 2, False, inputs=[normal(2, 2, 3, 4, 3)]),
-    R("Conv3d", 2, 2, 3, padding=1, padding_mode="circular", inputs=[normal(1, 2, 3, 2, 3)]),
-    unbatched("Conv3d", 2, 3, (3, 1, 1), padding="same", inputs=[normal(2, 3, 2, 2)]),
-    R("ConvTranspose1d", 2, 3, 3, 2, 1, 1, inputs=[normal(2, 2, 3)]),
-    R("ConvTranspose2d", 2, 3, 3, inputs=[normal(2, 2, 3, 2)]),
-    R("ConvTranspose2d", 2, 4, (3, 2), 2, 1, 1, 2, False, inputs=[normal(2, 2, 3, 2)]),
-    R("ConvTranspose2d", 2, 1, 2, 1, 0, (0, 1), dilation=(1, 2), inputs=[normal(2, 2, 3, 3)]),
-    unbatched("ConvTranspose2d", 2, 3, 3, stride=2, inputs=[normal(2, 2, 3)]),
-    R("ConvTranspose3d", 2, 3, 2, inputs=[normal(2, 2, 2, 3, 2)]),
-    R("ConvTranspose3d", 2, 2, (1, 2, 3), 2, (0, 1, 1), 1, 2, inputs=[normal(2, 2, 2, 2, 3)]),
-    R("Unfold", (2, 3), 1, 1, 2, inputs=[normal(2, 2, 4, 5)]),
-    R("Fold", (4, 5), (2, 3), 1, 1, 2, inputs=[normal(2, 12, 9)]),
-    unbatched("Fold", 4, 2, inputs=[normal(8, 9)]),
-    R("MaxPool1d", 2, inputs=[normal(2, 3, 5)]),
-    R("MaxPool1d", 3, 1, 1, 2, ceil_mode=True, inputs=[normal(2, 3, 6)]),
-    R("MaxPool2d", 2, inputs=[normal(2, 3, 4, 5)]),
-    R("MaxPool2d", 3, 2, 1, ceil_mode=True, inputs=[normal(2, 2, 5, 6)]),
-    R("MaxPool2d", 2, ceil_mode=True, inputs=[normal(2, 2, 3, 1)]),
-    R("MaxPool2d", (2, 3), (1, 2), (0, 1), (2, 1), inputs=[normal(2, 2, 4, 5)]),
-    unbatched("MaxPool2d", 2, inputs=[normal(3, 4, 4)]),
-    R("MaxPool3d", 2, inputs=[normal(2, 2, 4, 3, 5)]),
-    R("MaxPool3d", (2, 3, 2), 2, (1, 0, 1), (1, 1, 2), ceil_mode=True,
-      inputs=[normal(2, 1, 5, 4, 4)]),
-    unbatched("MaxPool3d", 2, 1, inputs=[normal(2, 3, 2, 3)]),
-    R("AvgPool1d", 2, inputs=[normal(2, 3, 5)]),
-    R("AvgPool1d", 3, 2, 1, True, False, inputs=[normal(2, 3, 6)]),
-    R("AvgPool1d", 4, 3, 1, ceil_mode=True, inputs=[normal(2, 3, 1)]),
-    R("AvgPool2d", 2, inputs=[normal(2, 3, 4, 5)]),
-    R("AvgPool2d", 3, 2, 1, ceil_mode=True, inputs=[normal(2, 2, 6, 5)]),
-    R("AvgPool2d", (2, 3), 1, (0, 1), count_include_pad=False, inputs=[normal(2, 2, 4, 5)]),
-    R("AvgPool2d", 2, divisor_override=3, inputs=[normal(2, 2, 4, 5)]),
-    R("AvgPool3d", 2, inputs=[normal(2, 2, 4, 3, 5)]),
-    R("AvgPool3d", 3, 2, 1, True, False, inputs=[normal(2, 2, 4, 5, 3)]),
-    R("AvgPool3d", (1, 2, 2), divisor_override=3, inputs=[normal(2, 2, 2, 4, 5)]),
-    R("LPPool1d", 2, 2, inputs=[normal(2, 3, 5)]),
-    R("LPPool1d", 3.0, 3, 2, True, inputs=[probabilities(2, 3, 6)]),
-    R("LPPool2d", 2, (2, 3), inputs=[normal(2, 3, 4, 5)]),
-    R("LPPool2d", 1.5, 3, stride=(1, 2), inputs=[probabilities(2, 3, 4, 5)]),
-    R("LPPool3d", 2, 2, 1, inputs=[normal(2, 2, 3, 2, 3)]),
-    R("AdaptiveAvgPool1d", 3, inputs=[normal(2, 3, 5)]),
-    R("AdaptiveAvgPool2d", 1, inputs=[normal(2, 3, 4, 5)]),
-    R("AdaptiveAvgPool2d", (2, None), inputs=[normal(2, 3, 4, 5)]),
-    R("AdaptiveAvgPool2d", (3, 7), inputs=[normal(2, 3, 4, 5)]),
-    R("AdaptiveAvgPool3d", (3, None, 2), inputs=[normal(2, 2, 4, 2, 5)]),
-    R("AdaptiveAvgPool3d", 1, inputs=[normal(2, 2, 4, 2, 3)]),
-    R("AdaptiveMaxPool1d", 3, inputs=[normal(2, 3, 5)]),
-    R("AdaptiveMaxPool2d", (3, 2), inputs=[normal(2, 3, 7, 4)]),
-    R("AdaptiveMaxPool3d", (3, 2, 2), inputs=[normal(2, 2, 4, 2, 3)]),
-    R("Upsample", scale_factor=2, inputs=[normal(2, 3, 2, 3)]),
-    R("Upsample", 5, inputs=[normal(2, 3, 4)]),
-    R("Upsample", scale_factor=(1.7, 0.6), inputs=[normal(2, 3, 4, 5)]),
-    R("Upsample", (5, 7), mode="nearest-exact", inputs=[normal(2, 3, 3, 4)]),
-    R("Upsample", (2, 7), mode="area", inputs=[normal(2, 3, 3, 4)]),
-    R("Upsample", scale_factor=2.5, mode="linear", inputs=[normal(2, 3, 4)]),
-    R("Upsample", (5, 2), mode="bilinear", inputs=[normal(2, 3, 3, 4)]),
-    R("Upsample", (3, 5, 2), mode="trilinear", inputs=[normal(2, 1, 2, 3, 4)]),
-    R("Upsample", (5, 2), mode="bicubic", inputs=[normal(2, 3, 3, 4)]),
-    R("Upsample", (7, 1), mode="bicubic", align_corners=True, inputs=[normal(2, 3, 3, 4)]),
-    R("Upsample", scale_factor=(1.7, 2.5), mode="bicubic", inputs=[normal(2, 1, 3, 2)]),
-    R("Upsample", scale_factor=2, inputs=[normal(2, 1, 2, 1, 3)]),
-    R("Upsample", (3, 5, 2), mode="nearest-exact", inputs=[normal(2, 1, 2, 3, 4)]),
-    R("Upsample", (3, 2, 2), mode="area", inputs=[normal(2, 1, 2, 3, 4)]),
-    R("Upsample", (5, 1), mode="bilinear", align_corners=True, inputs=[normal(2, 3, 3, 4)]),
-    R("Upsample", scale_factor=1.7, mode="bilinear", recompute_scale_factor=True,
-      inputs=[normal(2, 1, 3, 4)]),
-    tracking("BatchNorm1d", 3, inputs=[normal(4, 3)]),
-    tracking("BatchNorm1d", 3, 0.1, None, bias=False, inputs=[normal(4, 3, 2)]),
-    tracking("BatchNorm2d", 3, momentum=0.3, inputs=[normal(2, 3, 2, 4)]),
-    tracking("BatchNorm2d", 3, affine=False, inputs=[normal(2, 3, 2, 4)]),
-    tracking("BatchNorm3d", 3, inputs=[normal(2, 3, 2, 2, 3)]),
-    unbatched("BatchNorm2d", 3, track_running_stats=False, inputs=[normal(2, 3, 2, 4)]),
-    R("LayerNorm", (3, 2), inputs=[normal(4, 3, 2)]),
-    R("GroupNorm", 2, 4, inputs=[normal(3, 4, 2)]),
-    R("GroupNorm", 2, 4, 0.1, bias=False, inputs=[normal(3, 4)]),
-    R("GroupNorm", 1, 4, affine=False, inputs=[normal(2, 4, 2, 2)]),
-    R("InstanceNorm1d", 2, inputs=[normal(3, 2, 4)]),
-    tracking("InstanceNorm1d", 2, 0.1, 0.3, True, True, inputs=[normal(3, 2, 4)]),
-    unbatched("InstanceNorm1d", 2, affine=True, bias=False, inputs=[normal(2, 4)]),
-    # PyTorch's fails for an empty batch if there are parameters.
-    replace(R("InstanceNorm2d", 2, affine=True, inputs=[normal(3, 2, 3, 2)]), batched=False),
-    R("InstanceNorm3d", 2, inputs=[normal(3, 2, 2, 3, 2)]),
-    unbatched("InstanceNorm3d", 2, affine=True, inputs=[normal(2, 2, 3, 2)]),
-    R("RMSNorm", 4, inputs=[normal(3, 4)]),
-    R("RMSNorm", (2, 4), 0.1, inputs=[normal(3, 2, 4)]),
-    R("RMSNorm", 4, elementwise_affine=False, inputs=[normal(2, 3, 4)]),
-    unbatched("RNN", 3, 2, inputs=[normal(4, 2, 3)]),
-    unbatched("RNN", 3, 2, 2, "relu", inputs=[normal(4, 2, 3), normal(2, 2, 2)]),
-    unbatched("LSTM", 3, 2, bidirectional=True, inputs=[normal(4, 3)]),
-    unbatched("LSTM", 3, 2, 2, inputs=[normal(4, 2, 3), *[normal(2, 2, 2)] * 2]),
-    R("LSTM", 3, 2, batch_first=True, bias=False, inputs=[normal(4, 2, 3)]),
-    unbatched("LSTM", 3, 4, 2, bidirectional=True, proj_size=2, inputs=[normal(4, 2, 3)]),
-    unbatched("LSTM", 3, 4, 2, False, bidirectional=True, proj_size=2,
-              inputs=[normal(4, 2, 3), normal(4, 2, 2), normal(4, 2, 4)]),
-    R("LSTM", 3, 4, batch_first=True, proj_size=3, inputs=[normal(4, 2, 3)]),
-    unbatched("GRU", 3, 2, inputs=[normal(4, 3), normal(1, 2)]),
-    unbatched("GRU", 3, 2, 2, False, True, bidirectional=True,
-              inputs=[normal(2, 4, 3), normal(4, 2, 2)]),
-    R("RNNCell", 3, 2, inputs=[normal(4, 3), normal(4, 2)]),
-    unbatched("RNNCell", 3, 2, nonlinearity="relu", inputs=[normal(3)]),
-    R("LSTMCell", 3, 2, inputs=[normal(4, 3), normal(4, 2), normal(4, 2)]),
-    R("LSTMCell", 3, 2, bias=False, inputs=[normal(4, 3)]),
-    R("GRUCell", 3, 2, inputs=[normal(4, 3), normal(4, 2)]),
-    R("GRUCell", 3, 2, bias=False, inputs=[normal(4, 3)]),
-    # `tests/ops/test_attention.py` has those with masks.
-    attention("MultiheadAttention", 4, 2, batch_first=True, inputs=ATTENDED),
-    replace(attention("MultiheadAttention", 4, 2, inputs=[normal(n, 2, 4) for n in (3, 5, 5)]),
-            batched=False),
-    attention("MultiheadAttention", 4, 1, bias=False, batch_first=True, add_bias_kv=True,
-              add_zero_attn=True, inputs=ATTENDED),
-    attention("MultiheadAttention", 4, 2, kdim=3, vdim=5, batch_first=True,
-              inputs=[normal(2, 3, 4), normal(2, 2, 3), normal(2, 2, 5)]),
-    attention("TransformerEncoderLayer", *SIZES, batch_first=True, inputs=ATTENDED[:1]),
-    attention("TransformerEncoderLayer", *SIZES, "gelu", 0.1, True, True, False,
-              inputs=ATTENDED[:1]),
-    attention("TransformerDecoderLayer", *SIZES, batch_first=True, inputs=ATTENDED[:2]),
-    attention("TransformerDecoderLayer", *SIZES, "gelu", 0.1, True, True, False,
-              inputs=ATTENDED[:2]),
-    attention("TransformerEncoder", ENCODING, 2, R("LayerNorm", 4, inputs=()),
-              inputs=ATTENDED[:1], enable_nested_tensor=False),
-    attention("TransformerDecoder", DECODING, 2, inputs=ATTENDED[:2]),
-    attention("Transformer", 4, 2, 1, 2, 3, 0.0, batch_first=True, inputs=ATTENDED[1::-1]),
-    R("Sequential", R("Linear", 3, 2, inputs=()), R("Tanh", inputs=()), inputs=[normal(4, 3)]),
-    # With these arguments chance has no say.
-    *(attention(kind, p, inputs=[normal(3, 2, *sizes)]) for p in (0.0, 1.0) for kind, sizes in (
-        ("Dropout", ()), ("Dropout1d", (4,)), ("Dropout2d", (3, 2)), ("Dropout3d", (3, 1, 2)),
-    )),
-    R("RReLU", 0.3, 0.3, inputs=[normal(4, 6)]),
-]  # fmt: skip
-PAIR = [normal(4, 3), normal(4, 3)]
-TRIPLE = [normal(4, 3)] * 3
-BINARY = [probabilities(4, 3), probabilities(4, 3)]
-LOGITS = [normal(4, 3), probabilities(4, 3)]
-OF_LABELS = [normal(4, 3), labels(3, 4)]
-SOME_IGNORED = [normal(4, 3), labels_and_ignored(3, 4)]
-OF_PIXELS = [normal(4, 3, 2, 2), labels(3, 4, 2, 2)]
-SMOOTHED = {"ignore_index": 1, "label_smoothing": 0.2}
-OF_LOGS = [log_probabilities(4, 3), probabilities(4, 3)]
-LOG_P = [log_probabilities(4, 3), labels(3, 4)]
-
-
-def reductions(kind, *args, inputs, also=(), **options):
-    """A row for each reduction of a loss."""
+def rows(kinds, *given, **common):
+    """A row for each of these layers and arguments, which without any are the defaults."""
     return [
-        R(kind, *args, inputs=inputs, reduction=reduction, **options)
-        for reduction in ("mean", "sum", "none", *also)
+        R(kind, *args, **common, **options)
+        for kind in kinds.split()
+        for args, options in given or [a()]
     ]
 
 
-def first_order(kind, *args, inputs):
+CLASS_WEIGHTS = np.array([0.5, 2.0, 1.0])
+
+# Running statistics cannot be updated by `vmap` and a batch of no examples.
+TRACKS = {"batched": False, "tracks": True}
+MATRIX, LINES, IMAGES, VOLUMES = [(4, 6)], [(2, 3, 4)], [(2, 3, 3, 4)], [(2, 1, 2, 3, 4)]
+KINKS = ends(-3.0, -1.0, 0.0, 1.0, 3.0, 6.0)
+# Of attention: queries, keys and values. Of transformers: width, heads, the width between linear
+# layers, and the probability of dropout.
+ATTENDED = [(2, 3, 4), (2, 5, 4), (2, 5, 4)]
+SIZES = 4, 2, 3, 0.0
+CODING = a(*SIZES, batch_first=True), a(*SIZES, "gelu", 0.1, True, True, False)
+ENCODING, DECODING = rows("TransformerEncoderLayer TransformerDecoderLayer", CODING[0])
+LAYERS = [
+    *rows("""
+        ReLU Tanh Sigmoid ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign
+        Hardtanh Hardswish LogSigmoid Tanhshrink Hardshrink Softshrink GLU
+    """, inputs=MATRIX),
+    *rows("LeakyReLU Hardshrink Softshrink", a(0.2), inputs=MATRIX),
+    *rows("ELU CELU", a(0.5), inputs=MATRIX),
+    *rows("Softmax Softmin LogSoftmax", a(1), inputs=MATRIX),
+    R("PReLU", 6, init=0.1, inputs=MATRIX),
+    R("PReLU", 3, inputs=[(4, 3, 2)]),
+    R("PReLU", inputs=[(4,)]),
+    R("GELU", approximate="tanh", inputs=MATRIX),
+    R("Softplus", 2, threshold=1, inputs=MATRIX),
+    R("Hardtanh", -0.3, 0.6, inputs=MATRIX),
+    *rows("ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU Hardtanh Hardswish Softsign",
+          inputs=[KINKS], order=1),
+    # Their 1 / 6 is in float32.
+    *(R("Hardsigmoid", inputs=[x], order=1, rtol=1e-7) for x in (*MATRIX, KINKS)),
+    R("Softmax", dim=-2, inputs=[(4, 3, 2)]),
+    R("Threshold", 0.1, -2.0, inputs=MATRIX),
+    R("RReLU", 0.3, 0.3, inputs=MATRIX),
+    R("GLU", 1, inputs=[(3, 4, 2)]),
+    *rows("ZeroPad1d CircularPad1d", a(2), inputs=LINES),
+    *rows("ConstantPad1d", a((2, -1), 0.5), inputs=LINES),
+    *rows("ReflectionPad1d", a((1, 2)), inputs=LINES),
+    *rows("ReplicationPad1d", a(5), inputs=LINES),
+    *rows("ZeroPad2d", a((1, 2, 0, -1)), inputs=IMAGES),
+    *rows("ConstantPad2d", a(1, -1.0), inputs=IMAGES),
+    *rows("ReflectionPad2d", a(1), inputs=IMAGES),
+    *rows("ReplicationPad2d CircularPad2d", a((1, 2, 0, 3)), inputs=IMAGES),
+    *rows("ZeroPad3d ReflectionPad3d ReplicationPad3d CircularPad3d", a(1), inputs=VOLUMES),
+    *rows("ConstantPad3d", a((1, 0, 0, 2, 1, 1), 2.0), inputs=VOLUMES),
+    # PyTorch's fail for an empty batch.
+    R("PixelShuffle", 2, inputs=[(2, 8, 3, 2)], batched=False),
+    R("PixelShuffle", 3, inputs=[(9, 1, 2)], batched=False),
+    R("PixelUnshuffle", 2, inputs=[(2, 2, 4, 6)], batched=False),
+    R("ChannelShuffle", 3, inputs=[(2, 6, 2, 3)]),
+    R("LocalResponseNorm", 3, inputs=[(2, 5, 3)]),
+    R("LocalResponseNorm", 4, 0.3, 0.5, 2.0, inputs=[(2, 3, 2, 2)]),
+    R("CosineSimilarity", 2, 0.1, inputs=[(4, 3, 2), (4, 3, 2)]),
+    *rows("CosineSimilarity PairwiseDistance", inputs=[(4, 3), (4, 3)]),
+    R("PairwiseDistance", 1.5, 0.1, True, inputs=[(4, 3), (4, 3)]),
+    *rows("Identity", a(), a(5, unused=True), inputs=[(4, 3)]),
+    R("Linear", 3, 2, inputs=[(4, 3)]),
+    R("Linear", 3, 2, bias=False, inputs=[(2, 4, 3)]),
+    R("Bilinear", 3, 2, 5, inputs=[(4, 3), (4, 2)]),
+    R("Bilinear", 3, 2, 5, bias=False, inputs=[(2, 4, 3), (2, 4, 2)]),
+    R("Bilinear", 3, 2, 5, inputs=[(3,), (2,)], batched=False),
+    *rows("Flatten", a(), a(0, 1), inputs=[(4, 3, 2)]),
+    *rows("Unflatten", a(1, (2, 3)), a(-1, (2, -1, 1)), inputs=MATRIX),
+    R("Embedding", 5, 3, inputs=[labels(5, 4)]),
+    *rows("Embedding", a(5, 3, padding_idx=1), a(5, 3, -1), inputs=[labels(5, 4, 2)]),
+    *(R("EmbeddingBag", 5, 3, mode=m, inputs=[labels(5, 4, 2)]) for m in ("sum", "mean", "max")),
+    R("EmbeddingBag", 5, 3, padding_idx=-4, inputs=[labels(5, 4, 3)]),
+    R("EmbeddingBag", 5, 3, inputs=[labels(5, 6), ends(0, 2, 2)], batched=False),
+    R("EmbeddingBag", 5, 3, mode="sum", include_last_offset=True, padding_idx=1,
+      inputs=[labels(5, 6), ends(0, 2, 2, 6)], batched=False),
+    R("EmbeddingBag", 5, 3, mode="sum", inputs=[labels(5, 6), ends(0, 3, 6), (6,)],
+      order=1, batched=False),
+    *rows("Conv1d", a(2, 3, 3), a(2, 4, 2, 2, "valid", 2, 2, False),
+          a(2, 3, 4, padding="same", padding_mode="circular"), inputs=[(2, 2, 7)]),
+    *rows("Conv2d", a(2, 3, 3, padding=1), a(2, 3, 1), a(2, 4, 3, 2, groups=2),
+          a(2, 2, (2, 3), padding="same", dilation=2), inputs=[(3, 2, 4, 5)]),
+    *(R("Conv2d", 2, 2, 3, padding=(1, 2), padding_mode=mode, inputs=[(2, 2, 4, 3)])
+      for mode in ("reflect", "replicate", "circular")),
+    R("Conv2d", 4, 2, (3, 2), (2, 1), (1, 0), (1, 2), 2, False, inputs=[(2, 4, 5, 4)]),
+    *rows("Conv3d", a(2, 3, (2, 1, 3), 1, (1, 0, 1)), a(2, 4, 2, 2, 1, (1, 1, 2), 2, False),
+          a(2, 2, 3, padding=1, padding_mode="circular"), inputs=[(2, 2, 3, 2, 3)]),
+    R("ConvTranspose1d", 2, 3, 3, 2, 1, 1, inputs=[(2, 2, 3)]),
+    *rows("ConvTranspose2d", a(2, 3, 3), a(2, 4, (3, 2), 2, 1, 1, 2, False),
+          a(2, 1, 2, 1, 0, (0, 1), dilation=(1, 2)), inputs=[(2, 2, 3, 2)]),
+    *rows("ConvTranspose3d", a(2, 3, 2), a(2, 2, (1, 2, 3), 2, (0, 1, 1), 1, 2),
+          inputs=[(2, 2, 2, 2, 3)]),
+    R("Conv1d", 2, 3, 3, inputs=[(2, 5)], batched=False),
+    *rows("Conv2d ConvTranspose2d", a(2, 3, 3, stride=2), inputs=[(2, 4, 5)], batched=False),
+    R("Conv3d", 2, 3, (3, 1, 1), padding="same", inputs=[(2, 3, 2, 2)], batched=False),
+    R("Unfold", (2, 3), 1, 1, 2, inputs=[(2, 2, 4, 5)]),
+    R("Fold", (4, 5), (2, 3), 1, 1, 2, inputs=[(2, 12, 9)]),
+    R("Fold", 4, 2, inputs=[(8, 9)], batched=False),
+    *rows("MaxPool1d", a(2), a(3, 1, 1, 2, ceil_mode=True), inputs=[(2, 3, 5)]),
+    *rows("MaxPool2d", a(2), a(3, 2, 1, ceil_mode=True), a((2, 3), (1, 2), (0, 1), (2, 1)),
+          inputs=[(2, 2, 5, 6)]),
+    R("MaxPool2d", 2, ceil_mode=True, inputs=[(2, 2, 3, 1)]),
+    *rows("MaxPool3d", a(2), a((2, 3, 2), 2, (1, 0, 1), (1, 1, 2), ceil_mode=True),
+          inputs=[(2, 1, 5, 4, 4)]),
+    R("MaxPool2d", 2, inputs=[(3, 4, 4)], batched=False),
+    R("MaxPool3d", 2, 1, inputs=[(2, 3, 2, 3)], batched=False),
+    *rows("AvgPool1d", a(4), a(3, 2, 1, True, False), inputs=[(2, 3, 6)]),
+    R("AvgPool1d", 4, 3, 1, ceil_mode=True, inputs=[(2, 3, 1)]),
+    *rows("AvgPool2d", a(2), a(3, 2, 1, ceil_mode=True), a(2, divisor_override=3),
+          a((2, 3), 1, (0, 1), count_include_pad=False), inputs=[(2, 2, 6, 5)]),
+    *rows("AvgPool3d", a(2), a(3, 2, 1, True, False), a((1, 2, 2), divisor_override=3),
+          inputs=[(2, 2, 4, 5, 3)]),
+    R("LPPool1d", 2, 2, inputs=[(2, 3, 5)]),
+    R("LPPool1d", 3.0, 3, 2, True, inputs=[probabilities(2, 3, 6)]),
+    R("LPPool2d", 2, (2, 3), inputs=[(2, 3, 4, 5)]),
+    R("LPPool2d", 1.5, 3, stride=(1, 2), inputs=[probabilities(2, 3, 4, 5)]),
+    R("LPPool3d", 2, 2, 1, inputs=[(2, 2, 3, 2, 3)]),
+    *rows("AdaptiveAvgPool1d AdaptiveMaxPool1d", a(3), inputs=[(2, 3, 5)]),
+    *rows("AdaptiveAvgPool2d", a(1), a((2, None)), a((3, 7)), inputs=[(2, 3, 4, 5)]),
+    *rows("AdaptiveAvgPool3d", a((3, None, 2)), a(1), inputs=[(2, 2, 4, 2, 3)]),
+    R("AdaptiveMaxPool2d", (3, 2), inputs=[(2, 3, 7, 4)]),
+    R("AdaptiveMaxPool3d", (3, 2, 2), inputs=[(2, 2, 4, 2, 3)]),
+    *rows("Upsample", a(5), a(scale_factor=2.5, mode="linear"), inputs=LINES),
+    *rows("Upsample", a(scale_factor=2), a(scale_factor=(1.7, 0.6)), a((2, 7), mode="area"),
+          a((5, 7), mode="nearest-exact"), a((5, 2), mode="bilinear"), a((5, 2), mode="bicubic"),
+          a((5, 1), mode="bilinear", align_corners=True),
+          a((7, 1), mode="bicubic", align_corners=True),
+          a(scale_factor=(1.7, 2.5), mode="bicubic"),
+          a(scale_factor=1.7, mode="bilinear", recompute_scale_factor=True), inputs=IMAGES),
+    *rows("Upsample", a(scale_factor=2), a((3, 5, 2), mode="trilinear"),
+          a((3, 5, 2), mode="nearest-exact"), a((3, 2, 2), mode="area"), inputs=VOLUMES),
+    R("BatchNorm1d", 3, inputs=[(4, 3)], **TRACKS),
+    R("BatchNorm1d", 3, 0.1, None, bias=False, inputs=[(4, 3, 2)], **TRACKS),
+    *rows("BatchNorm2d", a(3, momentum=0.3), a(3, affine=False), inputs=[(2, 3, 2, 4)], **TRACKS),
+    R("BatchNorm3d", 3, inputs=[(2, 3, 2, 2, 3)], **TRACKS),
+    R("BatchNorm2d", 3, track_running_stats=False, inputs=[(2, 3, 2, 4)], batched=False),
+    R("LayerNorm", (3, 2), inputs=[(4, 3, 2)]),
+    R("GroupNorm", 2, 4, inputs=[(3, 4, 2)]),
+    R("GroupNorm", 2, 4, 0.1, bias=False, inputs=[(3, 4)]),
+    R("GroupNorm", 1, 4, affine=False, inputs=[(2, 4, 2, 2)]),
+    R("InstanceNorm1d", 2, inputs=[(3, 2, 4)]),
+    R("InstanceNorm1d", 2, 0.1, 0.3, True, True, inputs=[(3, 2, 4)], **TRACKS),
+    R("InstanceNorm1d", 2, affine=True, bias=False, inputs=[(2, 4)], batched=False),
+    # PyTorch's fails for an empty batch if there are parameters.
+    R("InstanceNorm2d", 2, affine=True, inputs=[(3, 2, 3, 2)], batched=False),
+    R("InstanceNorm3d", 2, inputs=[(3, 2, 2, 3, 2)]),
+    R("InstanceNorm3d", 2, affine=True, inputs=[(2, 2, 3, 2)], batched=False),
+    R("RMSNorm", (2, 4), 0.1, inputs=[(3, 2, 4)]),
+    *rows("RMSNorm", a(4), a(4, elementwise_affine=False), inputs=[(2, 3, 4)]),
+    *rows("RNN LSTM", a(3, 2), inputs=[(4, 2, 3)], batched=False),
+    R("RNN", 3, 2, 2, "relu", inputs=[(4, 2, 3), (2, 2, 2)], batched=False),
+    R("LSTM", 3, 2, bidirectional=True, inputs=[(4, 3)], batched=False),
+    R("LSTM", 3, 2, 2, inputs=[(4, 2, 3), *[(2, 2, 2)] * 2], batched=False),
+    *rows("LSTM", a(3, 2, bias=False), a(3, 4, proj_size=3), batch_first=True, inputs=[(4, 2, 3)]),
+    R("LSTM", 3, 4, 2, bidirectional=True, proj_size=2, inputs=[(4, 2, 3)], batched=False),
+    R("LSTM", 3, 4, 2, False, bidirectional=True, proj_size=2,
+      inputs=[(4, 2, 3), (4, 2, 2), (4, 2, 4)], batched=False),
+    R("GRU", 3, 2, inputs=[(4, 3), (1, 2)], batched=False),
+    R("GRU", 3, 2, 2, False, True, bidirectional=True,
+      inputs=[(2, 4, 3), (4, 2, 2)], batched=False),
+    *rows("RNNCell GRUCell", a(3, 2), inputs=[(4, 3), (4, 2)]),
+    R("RNNCell", 3, 2, nonlinearity="relu", inputs=[(3,)], batched=False),
+    R("LSTMCell", 3, 2, inputs=[(4, 3), (4, 2), (4, 2)]),
+    *rows("LSTMCell GRUCell", a(3, 2, bias=False), inputs=[(4, 3)]),
+    # `tests/ops/test_attention.py` has those with masks.
+    *rows("MultiheadAttention", a(4, 2), a(4, 1, bias=False, add_bias_kv=True, add_zero_attn=True),
+          batch_first=True, inputs=ATTENDED, shown=False),
+    R("MultiheadAttention", 4, 2, batched=False, shown=False,
+      inputs=[(n, 2, 4) for n in (3, 5, 5)]),
+    R("MultiheadAttention", 4, 2, kdim=3, vdim=5, batch_first=True,
+      inputs=[(2, 3, 4), (2, 2, 3), (2, 2, 5)], shown=False),
+    *rows("TransformerEncoderLayer", *CODING, inputs=ATTENDED[:1], shown=False),
+    *rows("TransformerDecoderLayer", *CODING, inputs=ATTENDED[:2], shown=False),
+    R("TransformerEncoder", ENCODING, 2, R("LayerNorm", 4), enable_nested_tensor=False,
+      inputs=ATTENDED[:1], shown=False),
+    R("TransformerDecoder", DECODING, 2, inputs=ATTENDED[:2], shown=False),
+    R("Transformer", 4, 2, 1, 2, 3, 0.0, batch_first=True, inputs=ATTENDED[1::-1], shown=False),
+    R("Sequential", R("Linear", 3, 2), R("Tanh"), inputs=[(4, 3)]),
+    # With these arguments chance has no say.
+    *(row for kind, sizes in (
+        ("Dropout", ()), ("Dropout1d", (4,)), ("Dropout2d", (3, 2)), ("Dropout3d", (3, 1, 2)),
+    ) for row in rows(kind, a(0.0), a(1.0), inputs=[(3, 2, *sizes)], shown=False)),
+]  # fmt: skip
+PAIR = [(4, 3), (4, 3)]
+BINARY = [probabilities(4, 3), probabilities(4, 3)]
+LOGITS = [(4, 3), probabilities(4, 3)]
+OF_LABELS = [(4, 3), labels(3, 4)]
+SOME_IGNORED = [(4, 3), labels_and_ignored(3, 4)]
+OF_PIXELS = [(4, 3, 2, 2), labels(3, 4, 2, 2)]
+WEIGHTED, SMOOTHED = a(CLASS_WEIGHTS), a(CLASS_WEIGHTS, ignore_index=1, label_smoothing=0.2)
+OF_LOGS = [log_probabilities(4, 3), probabilities(4, 3)]
+LOG_P = [log_probabilities(4, 3), labels(3, 4)]
+THREE, FOUR = ("mean", "sum", "none"), ("mean", "sum", "none", "batchmean")
+
+
+def losses(kinds, *given, by=THREE, **common):
+    """Rows for each reduction of losses."""
+    return [row for x in by for row in rows(kinds, *given, reduction=x, **common)]
+
+
+def first_order(kind, *given, inputs):
     """Rows of losses whose second derivatives, and mean and sum of no examples, PyTorch lacks.
 
     For a sum of no examples it returns memory that it has not set.
     """
-    rows = reductions(kind, *args, inputs=inputs)
-    return [replace(x, order=1, batched=x.options["reduction"] == "none") for x in rows]
+    found = losses(kind, *given, inputs=inputs, order=1)
+    return [replace(x, batched=x.options["reduction"] == "none") for x in found]
 
 
-def aligned(*args, **options):
-    """Rows of a loss whose inputs' first axis is time, and of which PyTorch has one derivative."""
-    return [replace(x, order=1, batched=False) for x in reductions(*args, **options)]
-
-
-# Too long for its input is the target of the second example, in which equal labels follow another.
-ALIGNED = [
-    normal(6, 4, 3), ends([1, 2, 1, 0], [2, 2, 2, 0], [2, 0, 0, 0], [1, 1, 0, 0]),
-    ends(6, 4, 5, 0), ends(3, 3, 1, 0),
-]  # fmt: skip
-JOINED = [normal(6, 3, 4), ends(1, 3, 2, 1), ends(6, 5, 6), ends(2, 0, 2)]
-SIGNED = [normal(4, 3), signs(4, 3)]
-ENDED = [normal(4, 3), lambda rng: np.array([[0, -1, 2], [2, 1, 0], [-1, 0, 1], [1, 0, -1]])]
+# The first axis of the inputs is time, and PyTorch has one derivative.
+ALIGNED = {"order": 1, "batched": False}
+SIGNED = [(4, 3), signs(4, 3)]
+ENDED = [(4, 3), lambda rng: np.array([[0, -1, 2], [2, 1, 0], [-1, 0, 1], [1, 0, -1]])]
 LOSSES = [
-    *aligned("CTCLoss", 0, inputs=ALIGNED, zero_infinity=True),
-    *aligned("CTCLoss", blank=0, inputs=JOINED),
-    *aligned("CTCLoss", 2, inputs=[normal(5, 3), ends(1, 0, 0), ends(5), ends(3)]),
-    *reductions("SoftMarginLoss", inputs=SIGNED),
-    *reductions("HingeEmbeddingLoss", inputs=SIGNED),
-    *reductions("HingeEmbeddingLoss", 0.3, inputs=SIGNED),
-    *reductions("MarginRankingLoss", inputs=[*PAIR, signs(4, 3)]),
-    *reductions("MarginRankingLoss", 0.5, inputs=[*PAIR, signs(4, 3)]),
-    *first_order("MultiMarginLoss", inputs=OF_LABELS),
-    *first_order("MultiMarginLoss", 2, 0.7, CLASS_WEIGHTS, inputs=OF_LABELS),
+    # Too long for its input is the target of the second example, in which equal labels follow
+    # another.
+    *losses("CTCLoss", a(0, zero_infinity=True), **ALIGNED, inputs=[
+        (6, 4, 3), ends([1, 2, 1, 0], [2, 2, 2, 0], [2, 0, 0, 0], [1, 1, 0, 0]),
+        ends(6, 4, 5, 0), ends(3, 3, 1, 0),
+    ]),
+    *losses("CTCLoss", a(blank=0), **ALIGNED,
+            inputs=[(6, 3, 4), ends(1, 3, 2, 1), ends(6, 5, 6), ends(2, 0, 2)]),
+    *losses("CTCLoss", a(2), **ALIGNED, inputs=[(5, 3), ends(1, 0, 0), ends(5), ends(3)]),
+    *losses("SoftMarginLoss", inputs=SIGNED),
+    *losses("HingeEmbeddingLoss", a(), a(0.3), inputs=SIGNED),
+    *losses("MarginRankingLoss", a(), a(0.5), inputs=[*PAIR, signs(4, 3)]),
+    *first_order("MultiMarginLoss", a(), a(2, 0.7, CLASS_WEIGHTS), inputs=OF_LABELS),
     *first_order("MultiLabelMarginLoss", inputs=ENDED),
-    *reductions("MultiLabelSoftMarginLoss", inputs=LOGITS),
-    *reductions("MultiLabelSoftMarginLoss", CLASS_WEIGHTS, inputs=LOGITS),
-    *reductions("PoissonNLLLoss", inputs=[normal(4, 3), labels(5, 4, 3)]),
+    *losses("MultiLabelSoftMarginLoss", a(), WEIGHTED, inputs=LOGITS),
+    *losses("PoissonNLLLoss", inputs=[(4, 3), labels(5, 4, 3)]),
     # Of integers, PyTorch computes the factorials in float32.
-    *reductions("PoissonNLLLoss", False, True, inputs=[probabilities(4, 3), counts(4, 3)]),
-    *reductions("GaussianNLLLoss", inputs=[*PAIR, probabilities(4, 3)]),
-    *reductions("GaussianNLLLoss", inputs=[*PAIR, probabilities(4, 1)], full=True, eps=0.3),
-    *reductions("MSELoss", inputs=PAIR),
-    *reductions("L1Loss", inputs=PAIR),
-    *reductions("SmoothL1Loss", inputs=PAIR),
-    *reductions("SmoothL1Loss", inputs=PAIR, beta=0.3),
-    *reductions("SmoothL1Loss", inputs=PAIR, beta=0),
-    *reductions("HuberLoss", inputs=PAIR),
-    *reductions("HuberLoss", inputs=PAIR, delta=0.3),
-    *reductions("CrossEntropyLoss", inputs=OF_LABELS),
-    *reductions("CrossEntropyLoss", inputs=OF_PIXELS),
-    *reductions("CrossEntropyLoss", inputs=SOME_IGNORED),
+    *losses("PoissonNLLLoss", a(False, True), inputs=[probabilities(4, 3), counts(4, 3)]),
+    *losses("GaussianNLLLoss", inputs=[*PAIR, probabilities(4, 3)]),
+    *losses("GaussianNLLLoss", a(full=True, eps=0.3), inputs=[*PAIR, probabilities(4, 1)]),
+    *losses("MSELoss L1Loss SmoothL1Loss HuberLoss", inputs=PAIR),
+    *losses("SmoothL1Loss", a(beta=0.3), a(beta=0), inputs=PAIR),
+    *losses("HuberLoss", a(delta=0.3), inputs=PAIR),
+    *losses("CrossEntropyLoss", a(), WEIGHTED, a(ignore_index=1), a(label_smoothing=0.2), SMOOTHED,
+            inputs=OF_LABELS),
+    *losses("CrossEntropyLoss", a(), WEIGHTED, SMOOTHED, inputs=OF_PIXELS),
+    *losses("CrossEntropyLoss", inputs=SOME_IGNORED),
+    *losses("CrossEntropyLoss", a(), a(CLASS_WEIGHTS, label_smoothing=0.2), inputs=LOGITS),
+    *losses("CrossEntropyLoss", inputs=[(4, 3, 2), probabilities(4, 3, 2)]),
     R("CrossEntropyLoss", CLASS_WEIGHTS, inputs=SOME_IGNORED, label_smoothing=0.2),
-    R("CrossEntropyLoss", inputs=[normal(4, 3, 2, 2), labels_and_ignored(3, 4, 2, 2)]),
-    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_LABELS),
-    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_PIXELS),
-    *reductions("CrossEntropyLoss", inputs=OF_LABELS, ignore_index=1),
-    *reductions("CrossEntropyLoss", inputs=OF_LABELS, label_smoothing=0.2),
-    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_LABELS, **SMOOTHED),
-    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_PIXELS, **SMOOTHED),
-    *reductions("CrossEntropyLoss", inputs=LOGITS),
-    *reductions("CrossEntropyLoss", inputs=[normal(4, 3, 2), probabilities(4, 3, 2)]),
-    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=LOGITS, label_smoothing=0.2),
-    unbatched("CrossEntropyLoss", inputs=[normal(3), labels(3)]),
-    unbatched("CrossEntropyLoss", CLASS_WEIGHTS, inputs=[normal(3), labels(3)]),
-    unbatched("CrossEntropyLoss", inputs=[normal(3), probabilities(3)]),
-    *reductions("NLLLoss", inputs=LOG_P),
-    *reductions("NLLLoss", inputs=[log_probabilities(4, 3, 2), labels(3, 4, 2)]),
-    *reductions("NLLLoss", CLASS_WEIGHTS, inputs=LOG_P, ignore_index=1),
-    *reductions("NLLLoss", inputs=[log_probabilities(4, 3), labels_and_ignored(3, 4)]),
-    unbatched("NLLLoss", CLASS_WEIGHTS, inputs=[log_probabilities(3), labels(3)]),
-    *reductions("BCELoss", inputs=BINARY),
-    *reductions("BCELoss", CLASS_WEIGHTS, inputs=BINARY),
-    *reductions("BCEWithLogitsLoss", inputs=LOGITS),
-    *reductions("BCEWithLogitsLoss", CLASS_WEIGHTS, inputs=LOGITS),
-    *reductions("BCEWithLogitsLoss", inputs=LOGITS, pos_weight=CLASS_WEIGHTS),
-    *reductions("BCEWithLogitsLoss", CLASS_WEIGHTS, inputs=LOGITS, pos_weight=CLASS_WEIGHTS + 1),
-    *reductions("KLDivLoss", inputs=OF_LOGS, also=["batchmean"]),
-    *reductions("KLDivLoss", inputs=OF_LOGS[:1] * 2, also=["batchmean"], log_target=True),
-    *reductions("CosineEmbeddingLoss", inputs=[*PAIR, signs(4)]),
-    *reductions("CosineEmbeddingLoss", 0.2, inputs=[*PAIR, signs(4)]),
-    unbatched("CosineEmbeddingLoss", inputs=[normal(3), normal(3), signs()]),
-    *reductions("TripletMarginLoss", inputs=TRIPLE),
-    *reductions("TripletMarginLoss", 2.5, 1, 1e-3, True, inputs=TRIPLE),
-    unbatched("TripletMarginLoss", p=3.0, inputs=[normal(3)] * 3),
-]
+    R("CrossEntropyLoss", inputs=[(4, 3, 2, 2), labels_and_ignored(3, 4, 2, 2)]),
+    *rows("CrossEntropyLoss", a(), WEIGHTED, inputs=[(3,), labels(3)], batched=False),
+    R("CrossEntropyLoss", inputs=[(3,), probabilities(3)], batched=False),
+    *losses("NLLLoss", a(), a(CLASS_WEIGHTS, ignore_index=1), inputs=LOG_P),
+    *losses("NLLLoss", inputs=[log_probabilities(4, 3, 2), labels(3, 4, 2)]),
+    *losses("NLLLoss", inputs=[log_probabilities(4, 3), labels_and_ignored(3, 4)]),
+    R("NLLLoss", CLASS_WEIGHTS, inputs=[log_probabilities(3), labels(3)], batched=False),
+    *losses("BCELoss", a(), WEIGHTED, inputs=BINARY),
+    *losses("BCEWithLogitsLoss", a(), WEIGHTED, a(pos_weight=CLASS_WEIGHTS),
+            a(CLASS_WEIGHTS, pos_weight=CLASS_WEIGHTS + 1), inputs=LOGITS),
+    *losses("KLDivLoss", inputs=OF_LOGS, by=FOUR),
+    *losses("KLDivLoss", a(log_target=True), inputs=OF_LOGS[:1] * 2, by=FOUR),
+    *losses("CosineEmbeddingLoss", a(), a(0.2), inputs=[*PAIR, signs(4)]),
+    R("CosineEmbeddingLoss", inputs=[(3,), (3,), signs()], batched=False),
+    *losses("TripletMarginLoss", a(), a(2.5, 1, 1e-3, True), inputs=[(4, 3)] * 3),
+    R("TripletMarginLoss", p=3.0, inputs=[(3,)] * 3, batched=False),
+]  # fmt: skip
 ROWS = LAYERS + LOSSES
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 
@@ -743,26 +678,6 @@ def test_synchronized_normalization_is_pytorchs_of_the_batch(options, axes):
 # Activations
 
 
-KINKS = "relu relu6 leaky_relu elu selu celu hardtanh hardswish hardsigmoid softsign".split()
-SLOPES = {"leaky_relu": {"negative_slope": 0.2}, "elu": {"alpha": 0.5}, "celu": {"alpha": 0.5}}
-
-
-@pytest.mark.parametrize("name", KINKS)
-def test_kinks_are_pytorchs(name):
-    points = np.array([-3.0, -1.0, 0.0, 1.0, 3.0, 6.0])
-    options = SLOPES.get(name, {})
-    # Their 1 / 6 is in float32.
-    assert_is_pytorchs(lambda library, x: getattr(library, name)(x, **options), points, rtol=1e-7)
-
-
-def test_prelu_at_0_has_the_slope_of_the_left():
-    x = gpugrad.zeros(2, requires_grad=True)
-    layer = nn.PReLU()
-    layer(x).sum().backward()
-    assert x.grad.tolist() == [0.25, 0.25]
-    assert layer.weight.grad.tolist() == [0.0]
-
-
 SMOOTH = "elu selu celu gelu silu mish softplus softsign hardswish logsigmoid tanhshrink".split()
 
 
@@ -945,7 +860,7 @@ def test_weights_of_losses_are_pytorchs(name, reduction):
         return getattr(library, name)(x, y, reduction=reduction, weight=weight)
 
     rng = np.random.default_rng(0)
-    assert_is_pytorchs(loss, *[draw(rng) for draw in [*PAIR, probabilities(4, 3)]])
+    assert_is_pytorchs(loss, *[normal(4, 3)(rng) for _ in "xy"], probabilities(4, 3)(rng))
 
 
 # Other layers
@@ -983,18 +898,6 @@ def test_layers_start_from_their_generator_in_their_dtype(kind, n):
     assert kind(*args, dtype=gpugrad.float64).weight.dtype == gpugrad.float64
 
 
-def test_the_padding_row_of_an_embedding_gets_no_gradient():
-    layer = nn.Embedding(4, 2, padding_idx=-3)
-    layer(gpugrad.tensor([0, 1, 1, 3])).sum().backward()
-    assert layer.weight.grad.tolist() == [[1, 1], [0, 0], [0, 0], [1, 1]]
-    tangent = gpugrad.jvp(
-        lambda w: F.embedding(np.array([0, 1]), w, 1),
-        (layer.weight.detach(),),
-        (gpugrad.ones((4, 2)),),
-    )[1]
-    assert tangent.tolist() == [[1, 1], [0, 0]]
-
-
 def test_an_embedding_of_given_rows():
     rows = np.arange(6.0).reshape(3, 2)
     state = gpugrad.random.default_generator().get_state()
@@ -1010,16 +913,13 @@ def test_an_embedding_of_given_rows():
         nn.Embedding.from_pretrained(np.ones(3))
 
 
-MARGIN = F.multi_margin_loss
+MARGIN, CE = F.multi_margin_loss, F.cross_entropy
 X, Y, AT_0 = gpugrad.ones((2, 3)), gpugrad.ones((3, 2)), gpugrad.tensor(1.0)
-FIRST, CLASSES_OF_3 = np.array([0]), np.zeros(3, int)
-THETA = gpugrad.tensor([[[1.0, 0, 0], [0, 1, 0]]])
-IMAGE = gpugrad.ones((1, 1, 2, 2), dtype="uint8")
+LABELS = np.zeros(3, int)
+THETA, IMAGE = gpugrad.tensor([[[1.0, 0, 0], [0, 1, 0]]]), gpugrad.ones((1, 1, 2, 2), dtype="uint8")
 SAME_SHAPE = """
     binary_cross_entropy binary_cross_entropy_with_logits huber_loss kl_div l1_loss smooth_l1_loss
 """.split()
-
-
 REDUCTIONS = {kind: "'mean', 'sum'" for kind in nn.__all__ if kind.endswith("Loss")}
 REDUCTIONS["KLDivLoss"] = "'batchmean', 'mean', 'sum'"
 
@@ -1029,20 +929,13 @@ def aligned_with(targets, inputs, lengths):
 
 
 ERRORS = {
-    AttributeError: {
-        "'NoneType' object has":
-            lambda: nn.TransformerDecoderLayer(4, 2, 8)(gpugrad.ones((3, 1, 4)), None),
-    },
     IndexError: {
-        "3 is out of bounds": lambda: nn.Embedding(3, 2)(np.array([3])),
         "margin_loss: the labels must be from 0 to 2, .*-1": lambda: MARGIN(X, [-1, 0]),
         "margin_loss: the labels must be from 0 to 2, .*3": lambda: MARGIN(X, [3, 0]),
         "margin_loss: the labels must be from -1 to 2":
             lambda: F.multilabel_margin_loss(X, [[-5, 1, 0], [0, 0, 0]]),
-        "cross_entropy: labels must be from 0 to 2": lambda: F.cross_entropy(X, np.array([0, 3])),
     },
     TypeError: {
-        "^embedding: the indices .* not float32": lambda: nn.Embedding(3, 2)(X),
         "^nll_loss: target must be integer labels, not float": lambda: F.nll_loss(X, np.zeros(2)),
         "dim must be an int, not 'c'": lambda: nn.Unflatten("c", (3,)),
         "must be floating": lambda: F.interpolate(IMAGE, (3, 3), mode="bilinear"),
@@ -1057,33 +950,24 @@ ERRORS = {
         r"^prelu: weight must have one element, or shape \(3,\)": lambda: nn.PReLU(2)(X),
         r"^glu: the input's axis -1 is halved.* shape is \(2, 3\)": lambda: nn.GLU()(X),
         r"^glu: dim 2 is not an axis of an input of shape \(2, 3\)": lambda: nn.GLU(2)(X),
-        r"^mse: .*\(2, 3\).*\(2,\).* nothing is broadcast": lambda: F.mse_loss(X, gpugrad.ones(2)),
-        **{
-            rf"^{name}: target must .*\(2, 3\), not \(3, 2\)": lambda n=name: getattr(F, n)(X, Y)
-            for name in SAME_SHAPE
-        },
-        **{
-            rf"^{name}: reduction must": lambda n=name: getattr(F, n)(X, X, reduction="max")
-            for name in (*SAME_SHAPE, "nll_loss", "cross_entropy")
-        },
-        **{
-            f"^{kind}: reduction must be {known} or 'none', not 'max'$":
-                lambda kind=kind: getattr(nn, kind)(reduction="max")
-            for kind, known in REDUCTIONS.items()
-        },
+        **{rf"^{name}: target must .*\(2, 3\), not \(3, 2\)": lambda n=name: getattr(F, n)(X, Y)
+           for name in SAME_SHAPE},
+        **{rf"^{name}: reduction must": lambda n=name: getattr(F, n)(X, X, reduction="max")
+           for name in (*SAME_SHAPE, "nll_loss", "cross_entropy")},
         "^mse.*: reduction must": lambda: F.mse_loss(X, X, reduction="max"),
+        **{f"^{kind}: reduction must be {known} or 'none', not 'max'$":
+           lambda kind=kind: getattr(nn, kind)(reduction="max")
+           for kind, known in REDUCTIONS.items()},
         "huber_loss: delta must be positive, not 0": lambda: F.huber_loss(X, X, delta=0),
         "beta must be at least 0, not -1": lambda: F.smooth_l1_loss(X, X, beta=-1),
-        r"^cross_entropy: .*probabilities.*\(2, 3\).*\(2,\)": lambda: F.cross_entropy(X, X[:, 0]),
-        r"^cross_entropy: .*\(2, 3\).*\(1,\)": lambda: F.cross_entropy(X, FIRST),
+        r"^cross_entropy: .*probabilities.*\(2, 3\).*\(2,\)": lambda: CE(X, X[:, 0]),
+        r"^cross_entropy: .*\(2, 3\).*\(1,\)": lambda: CE(X, LABELS[:1]),
         r"^cross_entropy: the input .*\(n, classes, ...\) .* \(2, 3\) and \(3,\)":
-            lambda: F.cross_entropy(X, CLASSES_OF_3, label_smoothing=0.1),
+            lambda: CE(X, LABELS, label_smoothing=0.1),
         r"^cross_entropy: weight, a factor for each class, must have shape \(3,\), not \(2,\)":
-            lambda: F.cross_entropy(X, CLASSES_OF_3[:2], np.ones(2)),
-        "^cross_entropy: ignore_index is for labels, but the target is floating":
-            lambda: F.cross_entropy(X, X, ignore_index=1),
-        "^cross_entropy: label_smoothing must be from 0 to 1, not 1.5":
-            lambda: F.cross_entropy(X, X, label_smoothing=1.5),
+            lambda: CE(X, LABELS[:2], np.ones(2)),
+        "ignore_index is for labels, but .* floating": lambda: CE(X, X, ignore_index=1),
+        "label_smoothing must be from 0 to 1, not 1.5": lambda: CE(X, X, label_smoothing=1.5),
         r"^nll_loss: the input .* \(2, 3, 4\) and \(2, 3\)":
             lambda: F.nll_loss(gpugrad.ones((2, 3, 4)), np.zeros((2, 3), int)),
         "^nll_loss: the input must": lambda: F.nll_loss(AT_0, np.array(0)),
@@ -1101,19 +985,17 @@ ERRORS = {
         r"^multi_margin_loss: weight, a factor for each class, must have shape \(3,\)":
             lambda: MARGIN(X, [0, 1], weight=np.ones(7)),
         "Bilinear: in2_features must be an int of at": lambda: nn.Bilinear(2, 0, 1),
-        r"^bilinear: inputs .*, not \(\(2, 3\), \(3, 2\), \(1, 3, 2\)\)":
-            lambda: nn.Bilinear(3, 2, 1)(X, Y),
+        r"^bilinear: .* \(\(2, 3\), \(3, 2\), \(1, 3, 2\)\)": lambda: nn.Bilinear(3, 2, 1)(X, Y),
         r"^bilinear: bias must have shape \(2,\), not \(3,\)":
             lambda: F.bilinear(X, X, gpugrad.ones((2, 3, 3)), gpugrad.ones(3)),
         "max_norm .* limit the norms after": lambda: nn.Embedding(3, 2, max_norm=1.0),
-        "padding_idx 3 is not one of 3 rows": lambda: nn.Embedding(3, 2, 3),
-        "^embedding: padding_idx 3 is not one of 3 rows": lambda: F.embedding(FIRST, Y, 3),
-        r"\(rows, d\), not \(3,\)": lambda: F.embedding(FIRST, X[0]),
-        r"axis 1 of an input of shape \(2, 3\) cannot be split into lengths \(2, 2\)":
-            lambda: nn.Unflatten(1, (2, 2))(X),
+        "^Embedding: padding_idx 3 is not one of 3 rows": lambda: nn.Embedding(3, 2, 3),
+        "^embedding: padding_idx 3 is not one of 3 rows": lambda: F.embedding(LABELS, Y, 3),
+        r"\(rows, d\), not \(3,\)": lambda: F.embedding(LABELS, X[0]),
+        r"axis 1 of .* \(2, 3\) cannot be split .* \(2, 2\)": lambda: nn.Unflatten(1, (2, 2))(X),
         "dim 2 is not an axis": lambda: nn.Unflatten(2, (3,))(X),
         "^pad: an axis of 3 elements cannot be shortened by 4": lambda: F.pad(X, (-4, 5)),
-        r"^instance_norm: the input's shape must hold more than one element .*, not \(2, 3, 1\)$":
+        r"^instance_norm: .* must hold more than one element .*, not \(2, 3, 1\)$":
             lambda: F.instance_norm(gpugrad.ones((2, 3, 1))),
         r"^rrelu: lower must be at most upper, not \(0\.5, 0\.4\)$": lambda: F.rrelu(X, 0.5, 0.4),
         "input_lengths must be from 0 to 5.*6": aligned_with([[1, 2]], 6, 2),
@@ -1121,20 +1003,17 @@ ERRORS = {
         "target_lengths must add up to 2 targets, not 1": aligned_with([1, 2], 5, 1),
         "^ctc_loss: targets must be from 0 to 3$": aligned_with([[-1, 2]], 5, 2),
         " targets must be from 0 to 3$": aligned_with([[1, 4]], 5, 2),
-        "^l1_loss: weight must have the shape of the input": lambda: F.l1_loss(X, X, weight=X[0]),
-        "^mse_loss: weight must have the shape of the input": lambda: F.mse_loss(X, X, weight=X[0]),
-        "^huber_loss: weight must have the shape": lambda: F.huber_loss(X, X, weight=X[0]),
+        **{f"^{n}: weight must have the shape of": lambda n=n: getattr(F, n)(X, X, weight=X[0])
+           for n in ("l1_loss", "mse_loss", "huber_loss")},
     },
 }  # fmt: skip
-
-
 IMPOSSIBLE = [
+    *((kind, *row) for kind, rows in ERRORS.items() for row in rows.items()),
     *((ValueError, "offsets must begin with 0, go up, and end with at most",
        lambda x=x: F.embedding_bag(gpugrad.arange(4), gpugrad.eye(4), gpugrad.tensor(x)))
       for x in ([1, 3], [0, 3, 2], [0, 5], [-1, 2])),
     *((ValueError, "affine_grid: theta must be", lambda x=x: F.affine_grid(THETA, x))
       for x in ((), 5, (1, 2, 3), (1, 2, 0, 3), (2, 2, 3, 3))),
-    *((k, *row) for k, rows in ERRORS.items() for row in rows.items()),
 ]  # fmt: skip
 
 
@@ -1169,18 +1048,17 @@ def places(*shape):
     return lambda rng: rng.uniform(-2.6, 2.6, shape)
 
 
-IMAGES = [normal(2, 3, 4, 5), places(2, 3, 6, 2)]
-VOLUMES = [normal(2, 1, 2, 3, 4), places(2, 2, 3, 1, 3)]
+MODES, EDGES = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 BAGS = [labels(5, 7), normal(5, 3), ends(0, 0, 2, 2, 6)]
 FUNCTIONS = [
     *(
         ("grid_sample", inputs, {"mode": mode, "padding_mode": padding, "align_corners": align})
-        for padding in ("zeros", "border", "reflection")
-        for align in (False, True)
-        for mode, inputs in (
-            ("bilinear", IMAGES), ("nearest", IMAGES), ("bicubic", IMAGES),
-            ("bilinear", VOLUMES), ("nearest", VOLUMES),
+        for padding, align in itertools.product(EDGES, (False, True))
+        for modes, inputs in (
+            (MODES, [normal(2, 3, 4, 5), places(2, 3, 6, 2)]),
+            (MODES[:2], [normal(2, 1, 2, 3, 4), places(2, 2, 3, 1, 3)]),
         )
+        for mode in modes
     ),
     ("grid_sample", [normal(1, 2, 1, 1), places(1, 4, 4, 2)],
      {"padding_mode": "reflection", "align_corners": True}),
@@ -1195,6 +1073,11 @@ FUNCTIONS = [
     ("ctc_loss", [normal(3, 1, 4), lambda rng: np.zeros((1, 0), int), ends(3), ends(0)], {}),
     ("grid_sample", [normal(2, 0, 4, 5), places(2, 3, 6, 2)], {}),
     ("embedding_bag", [labels(5, 0), normal(5, 3), ends(0, 0)], {"mode": "max"}),
+    *(("normalize", [normal(3, 4)], x)
+      for x in ({}, {"p": 1}, {"p": 3, "dim": 0}, {"dim": (0, 1), "eps": 10.0})),
+    *(("cosine_similarity", [normal(3, n), normal(*other)], {"dim": dim})
+      for n, other, dim in ((1, (3, 4), 1), (2, (2,), 0), (2, (2,), 1))),
+    *(("one_hot", [ends([0, 2], [1, 0])], x) for x in ({}, {"num_classes": 5})),
 ]  # fmt: skip
 
 
@@ -1226,7 +1109,6 @@ def test_second_derivatives_of_functions(name, draws, options):
             now[i] = x
         return getattr(F, name)(*now, **options)
 
-    gradcheck(function, [inputs[i] for i in leaves])
     gradgradcheck(function, [inputs[i] for i in leaves])
 
 
@@ -1239,7 +1121,8 @@ def test_functions_on_every_library(library, name, draws, options):
         pairs = zip(tensors, inputs, strict=True)
         leaves = [x.requires_grad_() for x, y in pairs if is_floating(y)]
         out = getattr(F, name)(*tensors, **options)
-        grads = gpugrad.autograd.grad((out * out).sum(), leaves, materialize_grads=True)
+        total = (out * out).sum()
+        grads = leaves and gpugrad.autograd.grad(total, leaves, materialize_grads=True)
         assert {type(x.array) for x in (out, *grads)} == {type(tensors[0].array)}
         found.append([np.asarray(values(x)) for x in (out, *grads)])
     for own, other in zip(*found, strict=True):
@@ -1259,27 +1142,6 @@ def test_an_alignment_that_does_not_exist_has_no_gradient():
     assert x.grad.tolist() == [[0.0, -1.0], [-1.0, 0.0]]
 
 
-NORMALIZED = {}, {"p": 1}, {"p": 3, "dim": 0}, {"dim": (0, 1), "eps": 10.0}
-BROADCAST = (((3, 1), (3, 4)), 1), (((3, 2), (2,)), 0), (((3, 2), (2,)), 1)
-
-
-def test_functions_without_layers():
-    rng = np.random.default_rng(0)
-    for options in NORMALIZED:
-        x = rng.standard_normal((3, 4))
-        assert_is_pytorchs(lambda library, x, o=options: library.normalize(x, **o), x)
-    for shapes, dim in BROADCAST:
-        pair = map(rng.standard_normal, shapes)
-        assert_is_pytorchs(lambda library, x, y, d=dim: library.cosine_similarity(x, y, d), *pair)
-    assert (F.normalize(gpugrad.zeros((2, 3))) == 0).all()
-    labels = np.array([[0, 2], [1, 0]])
-    for options in {}, {"num_classes": 5}:
-        assert_is_pytorchs(lambda library, x, o=options: library.one_hot(x, **o), labels)
-        assert F.one_hot(labels, **options).dtype == gpugrad.int64
-    with pytest.raises(IndexError):
-        F.one_hot(labels, 2)
-
-
 def test_variances_that_are_too_small_or_infinite():
     var = gpugrad.tensor([-1.0, -1e4, 0.0, np.inf], requires_grad=True)
     losses = F.gaussian_nll_loss(gpugrad.zeros(4), np.ones(4, "float32"), var, reduction="none")
@@ -1289,18 +1151,12 @@ def test_variances_that_are_too_small_or_infinite():
     assert np.isfinite(numbers(var.grad)).all()
 
 
-@pytest.mark.parametrize("kind", ["Hardshrink", "Softshrink", "Threshold"])
-def test_nan_stays(kind):
-    args = (0.1, 0.5) if kind == "Threshold" else ()
-    assert np.isnan(numbers(getattr(nn, kind)(*args)(gpugrad.tensor([np.nan])))).all()
-
-
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 def test_every_pair_of_paddings_is_pytorchs(mode):
     """Or an error, where PyTorch has one, or gives what it finds in memory that nobody has set."""
     x = np.arange(10.0).reshape(1, 2, 5)
     taken = 0
-    for widths in itertools.product(range(-6, 7), repeat=2):
+    for widths in itertools.product((-6, -5, -4, -1, 0, 1, 4, 5, 6), repeat=2):
         if mode in ("constant", "circular"):  # which shorten the axis before they extend it
             left = 5 + sum(min(n, 0) for n in widths)
         else:
@@ -1311,7 +1167,7 @@ def test_every_pair_of_paddings_is_pytorchs(mode):
         elif sum(widths) + 5:  # PyTorch has an error for a result without elements
             assert_is_pytorchs(lambda library, x, w=widths: library.pad(x, w, mode), x)
             taken += 1
-    assert taken > 60
+    assert taken > 20
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -1331,42 +1187,28 @@ def test_ctc_in_16_bits_is_that_of_float32(dtype):
     np.testing.assert_array_equal(numbers(x.grad), numbers(wide.grad.astype(dtype)))
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_places_that_are_nan(mode, padding_mode, axis):
-    rng = np.random.default_rng(0)
-    x, grid = rng.random((2, 1, 3, 4)), rng.random((2, 2, 2, 2))
-    grid[0, 0, 0, axis] = np.nan
-    options = {"mode": mode, "padding_mode": padding_mode, "align_corners": False}
-    ours = F.grid_sample(gpugrad.asarray(x), gpugrad.asarray(grid), **options)
-    theirs = torch.nn.functional.grid_sample(torch.tensor(x), torch.tensor(grid), **options)
-    assert_close(ours, theirs.numpy())
-
-
-@pytest.mark.parametrize("padding_mode", ["border", "reflection"])
 @pytest.mark.parametrize("align_corners", [False, True])
-@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_gradients_by_places_at_the_ends(mode, padding_mode, align_corners):
+@pytest.mark.parametrize("padding_mode", EDGES)
+@pytest.mark.parametrize("mode", MODES)
+def test_places_at_the_ends_and_that_are_nan(mode, padding_mode, align_corners):
+    options = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
+    rng = np.random.default_rng(0)
+    x = rng.random((1, 2, 3, 4))
+    for axis in range(2):
+        grid = rng.random((1, 2, 2, 2))
+        grid[0, 0, 0, axis] = np.nan
+        ours, theirs = (
+            library.nn.functional.grid_sample(*map(library.asarray, (x, grid)), **options)
+            for library in (gpugrad, torch)
+        )
+        assert_close(ours, theirs.numpy())
+
     def function(library, theta, x):
         grid = library.affine_grid(theta, [1, 2, 3, 4], align_corners=True)
-        options = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
         return library.grid_sample(x, grid, **options) ** 2
 
-    x = np.random.default_rng(0).random((1, 2, 3, 4))
-    assert_is_pytorchs(function, np.array([[[1.0, 0, 0], [0, 1, 0]]]), x)
-
-
-def test_a_row_that_does_not_count_may_be_infinite():
-    weight = gpugrad.tensor([[1.0, 2.0], [math.inf, math.nan]])
-    for mode in ("sum", "mean", "max"):
-        found = F.embedding_bag(gpugrad.tensor([[0, 1]]), weight, mode=mode, padding_idx=1)
-        assert found.tolist() == [[1.0, 2.0]]
-
-
-def test_the_norm_inf_of_windows_is_the_largest():
-    x = gpugrad.tensor([[[1.0, -3.0, 2.0, 0.5]]])
-    assert F.lp_pool1d(x, math.inf, 2).tolist() == [[[3.0, 2.0]]]
+    if padding_mode != "zeros":
+        assert_is_pytorchs(function, np.array([[[1.0, 0, 0], [0, 1, 0]]]), x)
 
 
 def test_what_is_given_is_kept():
@@ -1377,3 +1219,14 @@ def test_what_is_given_is_kept():
     F.ctc_loss(gpugrad.zeros((5, 1, 4)), unused, [5], [1])
     small = F.soft_margin_loss(gpugrad.tensor([1.0, 2.0]), np.asarray([1, 1], "uint8"))
     assert small.item() == pytest.approx(0.2201, abs=1e-4)
+
+
+def test_nan_and_infinities():
+    for layer in nn.Hardshrink(), nn.Softshrink(), nn.Threshold(0.1, 0.5):
+        assert math.isnan(layer(gpugrad.tensor(math.nan)).item())
+    weight = gpugrad.tensor([[1.0, 2.0], [math.inf, math.nan]])
+    for mode in ("sum", "mean", "max"):  # a row that does not count may be infinite
+        found = F.embedding_bag(gpugrad.tensor([[0, 1]]), weight, mode=mode, padding_idx=1)
+        assert found.tolist() == [[1.0, 2.0]]
+    x = gpugrad.tensor([[[1.0, -3.0, 2.0, 0.5]]])
+    assert F.lp_pool1d(x, math.inf, 2).tolist() == [[[3.0, 2.0]]]
