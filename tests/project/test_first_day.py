@@ -1,56 +1,65 @@
 """What a person with PyTorch habits writes on the first day, and that it works.
 
-Each test is one program, as short as in a tutorial. `test_mistakes.py` has what does not work. The
-layers, optimizers and schedules themselves are compared with PyTorch elsewhere.
+Each test is one program, as short as in a tutorial, whose result a formula or the data gives.
+`test_mistakes.py` has what does not work. The layers, optimizers and schedules themselves are
+compared with PyTorch elsewhere.
 """
 
 import copy
 import dataclasses
 import math
-import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-import gpugrad
-from gpugrad import amp, data, nn, optim, tools, training, tree
+import gpugrad as gg
+from gpugrad import amp, data, nn, optim, tree
 from gpugrad.nn import functional as F
-from gpugrad.scipy import stats
+from gpugrad.scipy import integrate, optimize, stats
 from gpugrad.testing import assert_close, gradcheck
 
 
 @pytest.fixture(autouse=True)
-def seeded(tmp_path, monkeypatch):
-    """The same random numbers in each program, and a folder of its own for files."""
+def folder(tmp_path, monkeypatch):
+    """A folder of its own for the files of each program."""
     monkeypatch.chdir(tmp_path)
-    gpugrad.manual_seed(0)
 
 
 def plane(n=64):
     """Inputs (n, 3) and targets (n, 1), a linear function of them."""
-    x = gpugrad.random.normal((n, 3))
-    return x, x @ gpugrad.tensor([[1.0], [-2.0], [0.5]]) + 1
+    x = gg.random.normal((n, 3))
+    return x, x @ gg.tensor([[1.0], [-2.0], [0.5]]) + 1
 
 
 def blobs(n=60):
     """Points (n, 2) around three centers, and the numbers (n,) of the centers."""
-    labels = gpugrad.arange(n) % 3
-    centers = gpugrad.tensor([[0.0, 3.0], [3.0, -2.0], [-3.0, -2.0]])
-    return centers[labels] + gpugrad.random.normal((n, 2)), labels
+    labels = gg.arange(n) % 3
+    centers = gg.tensor([[0.0, 3.0], [3.0, -2.0], [-3.0, -2.0]])
+    return centers[labels] + gg.random.normal((n, 2)), labels
 
 
-def fit(model, x, y, optimizer, loss=F.mse_loss, steps=30):
-    """Train on all samples at once; return the first and the last loss."""
-    losses = [update(model, x, y, optimizer, loss).item() for _ in range(steps)]
-    return losses[0], losses[-1]
-
-
-def update(model, x, y, optimizer, loss):
+def step(optimizer, loss):
     optimizer.zero_grad()
-    value = loss(model(x), y)
+    value = loss()
     value.backward()
     optimizer.step()
     return value
+
+
+def minimize(optimizer, loss, steps):
+    """Return the values of ``loss()`` before each step."""
+    return [step(optimizer, loss).item() for _ in range(steps)]
+
+
+def fit(model, x, y, optimizer, loss=F.mse_loss, steps=30):
+    """Train on all samples at once; return the losses."""
+    return minimize(optimizer, lambda: loss(model(x), y), steps)
+
+
+def share(found, expected):
+    """The share of right answers."""
+    return (found == expected).mean().item()
 
 
 # Training
@@ -59,25 +68,23 @@ def update(model, x, y, optimizer, loss):
 def test_linear_regression():
     x, y = plane()
     model = nn.Linear(3, 1)
-    _, last = fit(model, x, y, optim.SGD(model.parameters(), lr=0.2), steps=60)
-    assert last < 1e-5
-    assert_close(model.bias, gpugrad.tensor([1.0]), atol=0.01)
+    assert fit(model, x, y, optim.SGD(model.parameters(), lr=0.2), steps=60)[-1] < 1e-5
+    assert_close(model.bias, gg.tensor([1.0]), atol=0.01)
 
 
 def test_classification_with_accuracy():
     x, labels = blobs()
     model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(inplace=True), nn.Linear(16, 3))
     fit(model, x, labels, optim.Adam(model.parameters(), lr=0.05), nn.CrossEntropyLoss())
-    assert (model(x).argmax(axis=1) == labels).mean().item() > 0.9
+    assert share(model(x).argmax(axis=1), labels) > 0.9
 
 
 def test_binary_classification_with_logits():
     x, y = plane()
-    target = (y > 1).astype(gpugrad.float32)
+    target = (y > 1).astype(gg.float32)
     model = nn.Linear(3, 1)
     fit(model, x, target, optim.AdamW(model.parameters(), lr=0.3), nn.BCEWithLogitsLoss())
-    right = (gpugrad.special.expit(model(x)) > 0.5) == (target > 0.5)
-    assert right.mean().item() > 0.95
+    assert share(gg.special.expit(model(x)) > 0.5, target > 0.5) > 0.95
 
 
 def test_minibatches_of_a_loader():
@@ -92,31 +99,6 @@ def test_minibatches_of_a_loader():
             optimizer.step()
     assert F.mse_loss(model(x), y).item() < 1e-3
     assert len(loader) == 4
-
-
-def test_a_dataset_class_of_ones_own():
-    class Squares(data.Dataset):
-        def __len__(self):
-            return 10
-
-        def __getitem__(self, i):
-            return np.float32(i), {"square": np.float32(i**2)}
-
-    batches = list(data.DataLoader(Squares(), batch_size=4))
-    assert [len(numbers) for numbers, _ in batches] == [4, 4, 2]
-    assert batches[1][1]["square"].tolist() == [16.0, 25.0, 36.0, 49.0]
-
-
-def test_evaluation_mode_and_no_grad():
-    model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 1))
-    x, _ = plane()
-    model.train()
-    model(x)
-    model.eval()
-    with gpugrad.no_grad():
-        first, second = model(x), model(x)
-    assert_close(first, second, rtol=0, atol=0)
-    assert not first.requires_grad
 
 
 def test_early_stopping_with_the_best_weights():
@@ -136,10 +118,9 @@ def test_early_stopping_with_the_best_weights():
 def test_gradient_accumulation():
     x, y = plane()
     model = nn.Linear(3, 1)
-    for part in range(4):
-        rows = slice(16 * part, 16 * (part + 1))
+    for rows in gg.split(gg.arange(64), 4):
         (F.mse_loss(model(x[rows]), y[rows]) / 4).backward()
-    accumulated = gpugrad.asarray(model.weight.grad, copy=True)
+    accumulated = gg.asarray(model.weight.grad, copy=True)
     model.zero_grad()
     F.mse_loss(model(x), y).backward()
     assert_close(accumulated, model.weight.grad, rtol=1e-4, atol=1e-6)
@@ -149,8 +130,7 @@ def test_gradient_clipping():
     x, y = plane()
     model = nn.Linear(3, 1)
     (100 * F.mse_loss(model(x), y)).backward()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
-    assert norm.item() > 1
+    assert nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0).item() > 1
     total = sum((p.grad**2).sum().item() for p in model.parameters())
     assert total == pytest.approx(1, rel=1e-3)
 
@@ -159,8 +139,8 @@ def test_a_compiled_step():
     x, y = plane()
     model = nn.Linear(3, 1)
     optimizer = optim.SGD(model.parameters(), lr=0.2)
-    step = gpugrad.compile(lambda x, y: update(model, x, y, optimizer, F.mse_loss))
-    losses = [step(x, y).item() for _ in range(20)]
+    compiled = gg.compile(lambda x, y: step(optimizer, lambda: F.mse_loss(model(x), y)))
+    losses = [compiled(x, y).item() for _ in range(20)]
     assert losses[-1] < losses[0] / 100
 
 
@@ -171,51 +151,13 @@ def test_mixed_precision():
     scaler = amp.GradScaler("cpu", init_scale=256.0)
     for _ in range(20):
         optimizer.zero_grad()
-        with amp.autocast("cpu", dtype=gpugrad.float16):
+        with amp.autocast("cpu", dtype=gg.float16):
             loss = F.mse_loss(model(x), y)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
     assert loss.item() < 0.1
-    assert model.weight.dtype == gpugrad.float32
-
-
-# Schedules
-
-
-def test_cosine_schedule_after_a_warm_up():
-    optimizer = optim.SGD([nn.Parameter([1.0])], lr=1.0)
-    warm = optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=3)
-    cosine = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=7)
-    schedule = optim.lr_scheduler.SequentialLR(optimizer, [warm, cosine], milestones=[3])
-    rates = []
-    for _ in range(10):
-        optimizer.step()
-        rates.append(schedule.get_last_lr()[0])
-        schedule.step()
-    assert rates[0] == pytest.approx(0.1)
-    assert max(rates) == pytest.approx(1.0)
-    assert schedule.get_last_lr()[0] == pytest.approx(0, abs=1e-12)
-
-
-def test_step_schedule_and_its_state():
-    optimizer = optim.SGD([nn.Parameter([1.0])], lr=1.0)
-    schedule = optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.1)
-    for _ in range(4):
-        optimizer.step()
-        schedule.step()
-    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.01)
-    again = optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.1)
-    again.load_state_dict(schedule.state_dict())
-    assert again.last_epoch == 4
-
-
-def test_reduce_on_plateau():
-    optimizer = optim.SGD([nn.Parameter([1.0])], lr=1.0)
-    schedule = optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
-    for _ in range(4):
-        schedule.step(1.0)
-    assert optimizer.param_groups[0]["lr"] == 0.5
+    assert model.weight.dtype == gg.float32
 
 
 # Modules
@@ -226,7 +168,7 @@ class Residual(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.layers = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
-        self.scale = nn.Parameter(gpugrad.zeros(width))
+        self.scale = nn.Parameter(gg.zeros(width))
 
     def forward(self, x):
         return x + self.scale * self.layers(self.norm(x))
@@ -234,8 +176,7 @@ class Residual(nn.Module):
 
 def test_a_module_of_ones_own():
     model = nn.Sequential(nn.Linear(3, 8), Residual(8), nn.Linear(8, 1))
-    x, y = plane()
-    first, last = fit(model, x, y, optim.Adam(model.parameters(), lr=0.01))
+    first, *_, last = fit(model, *plane(), optim.Adam(model.parameters(), lr=0.01))
     assert last < first
     assert "1.layers.0.weight" in model.state_dict()
     assert "Residual" in repr(model)
@@ -253,7 +194,7 @@ def test_layers_in_a_list():
             return x
 
     model = Deep(nn.ModuleList)
-    assert model(gpugrad.ones((2, 4))).shape == (2, 4)
+    assert model(gg.ones((2, 4))).shape == (2, 4)
     assert len(list(model.parameters())) == 6
     with pytest.raises(TypeError, match="ModuleList"):
         optim.SGD(Deep(list).parameters(), lr=0.1)
@@ -272,68 +213,85 @@ def test_weight_tying():
 
     model = Tied()
     assert len(list(model.parameters())) == 1
-    F.cross_entropy(model(gpugrad.arange(10)), gpugrad.arange(10)).backward()
+    F.cross_entropy(model(gg.arange(10)), gg.arange(10)).backward()
     assert model.embed.weight.grad is model.head.weight.grad is not None
 
 
 def test_freezing_a_part():
-    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    model = nn.MLP(3, [4, 1])
     for p in model[0].parameters():
         p.requires_grad = False
-    before = gpugrad.asarray(model[0].weight, copy=True)
+    before = model[0].weight.tolist()
     trained = [p for p in model.parameters() if p.requires_grad]
     fit(model, *plane(), optim.SGD(trained, lr=0.1), steps=3)
-    assert_close(model[0].weight, before, rtol=0, atol=0)
-    assert model[0].weight.grad is None
+    assert (model[0].weight.tolist(), model[0].weight.grad) == (before, None)
 
 
-def test_buffers_are_in_the_state():
-    model = nn.Module()
-    model.register_buffer("mean", gpugrad.tensor([1.0, 2.0]))
-    assert list(model.state_dict()) == ["mean"]
-    assert list(model.parameters()) == []
+def test_unfreezing_later():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
+    model[0].requires_grad_(False)
+    optimizer = optim.SGD(model[1].parameters(), lr=0.1)
+    x, y = plane(8)
+    fit(model, x, y, optimizer, steps=1)
+    before = model[0].weight.tolist()
+    model[0].requires_grad_(True)
+    optimizer.add_param_group({"params": model[0].parameters(), "lr": 0.01})
+    fit(model, x, y, optimizer, steps=1)
+    assert model[0].weight.tolist() != before
 
 
 def test_initializing_weights():
-    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    model = nn.MLP(3, [4, 1])
 
     def initialize(module):
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-            nn.init.zeros_(module.bias)
+            nn.init.ones_(module.bias)
 
     model.apply(initialize)
-    assert not gpugrad.any(model[0].bias)
+    assert model[0].bias.tolist() == [1] * 4
 
 
 def test_counting_parameters():
     model = nn.MLP(3, [4, 1])
     assert sum(p.size for p in model.parameters()) == 21
-    assert "21" in str(nn.summary(model, gpugrad.ones((1, 3))))
+    assert "21" in str(nn.summary(model, gg.ones((1, 3))))
 
 
-def test_a_cnn():
-    convolution, linear = nn.Conv2d(1, 4, kernel_size=3, padding=1), nn.Linear(4 * 4 * 4, 2)
-    model = nn.Sequential(convolution, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), linear)
-    images = gpugrad.random.normal((16, 1, 8, 8))
-    labels = (images.mean(axis=(1, 2, 3)) > 0).astype(gpugrad.int64)
-    images = images + 2 * labels.reshape(-1, 1, 1, 1)
-    first, last = fit(model, images, labels, optim.Adam(model.parameters()), F.cross_entropy, 10)
-    assert last < first
+def test_another_head_for_a_trained_model():
+    model = nn.MLP(3, [4, 1])
+    model[2] = nn.Linear(4, 5)
+    assert model(gg.ones((2, 3))).shape == (2, 5)
+    assert model[:2][0] is model[0]
 
 
-def test_attention():
-    attention = nn.MultiheadAttention(8, num_heads=2, batch_first=True)
-    x = gpugrad.random.normal((2, 5, 8))
-    out, weights = attention(x, x, x)
-    assert out.shape == (2, 5, 8)
-    assert_close(weights.sum(axis=-1), gpugrad.ones((2, 5)))
+def test_a_model_in_double_precision():
+    model = nn.MLP(3, [4, 1]).to(gg.float64)
+    x = gg.random.normal((2, 3), dtype=gg.float64)
+    assert {p.dtype for p in (*model.parameters(), model(x))} == {gg.float64}
+    gradcheck(model, x.requires_grad_())
 
 
 def test_an_embedding_of_words():
     embedding = nn.Embedding(5, 3)
-    embedding(gpugrad.tensor([1, 1, 4])).sum().backward()
-    assert embedding.weight.grad.sum(axis=1).tolist() == [0.0, 6.0, 0.0, 0.0, 3.0]
+    embedding(gg.tensor([1, 1, 4])).sum().backward()
+    assert embedding.weight.grad.sum(axis=1).tolist() == [0, 6, 0, 0, 3]
+
+
+def test_hooks_see_features():
+    model, features = nn.MLP(3, [4, 1]), []
+    with model[0].register_forward_hook(lambda module, args, output: features.append(output)):
+        model(gg.ones((2, 3)))
+    assert features[0].shape == (2, 4)
+
+
+def test_hooks_see_gradients():
+    model, norms = nn.MLP(3, [4, 1]), {}
+    for name, p in model.named_parameters():
+        p.register_hook(lambda g, name=name: norms.update({name: (g**2).sum().item()}))
+    model(gg.ones((2, 3))).sum().backward()
+    assert {*norms} == {name for name, _ in model.named_parameters()}
+    assert norms["2.bias"] == 4
 
 
 # Losses and gradients
@@ -341,66 +299,87 @@ def test_an_embedding_of_words():
 
 def test_a_loss_of_ones_own():
     def focal(logits, labels, gamma=2.0):
-        log_p = F.log_softmax(logits, dim=1)
-        log_p = gpugrad.take_along_axis(log_p, labels[:, None], axis=1)
-        return -((1 - gpugrad.exp(log_p)) ** gamma * log_p).mean()
+        log_p = gg.take_along_axis(F.log_softmax(logits, dim=1), labels[:, None], axis=1)
+        return -((1 - gg.exp(log_p)) ** gamma * log_p).mean()
 
-    x, labels = blobs()
     model = nn.Linear(2, 3)
-    first, last = fit(model, x, labels, optim.SGD(model.parameters(), lr=0.5), focal)
+    first, *_, last = fit(model, *blobs(), optim.SGD(model.parameters(), lr=0.5), focal)
     assert last < first / 2
 
 
-def test_the_value_with_its_gradient_and_more_results():
-    def loss(w, x, y):
-        predicted = x @ w
-        return ((predicted - y) ** 2).mean(), predicted
-
-    x, y = plane(8)
-    calculate = gpugrad.value_and_grad(loss, has_aux=True)
-    (value, predicted), gradient = calculate(gpugrad.zeros((3, 1)), x, y)
-    assert_close(value, (y**2).mean())
-    assert predicted.shape == (8, 1)
-    assert_close(gradient, -2 / 8 * x.T @ y, rtol=1e-5)
+def test_several_labels_for_each_example():
+    x, _ = plane()
+    targets = (x > 0).astype(gg.float32)
+    model = nn.Linear(3, 3)
+    loss = nn.BCEWithLogitsLoss(pos_weight=gg.tensor([1.0, 2.0, 1.0]))
+    fit(model, x, targets, optim.Adam(model.parameters(), lr=0.2), loss, steps=60)
+    assert share(model(x) > 0, targets > 0.5) > 0.95
 
 
 def test_gradient_penalty():
     critic = nn.MLP(3, [8, 1], nn.Tanh)
-    x = gpugrad.random.normal((5, 3), requires_grad=True)
-    (gradient,) = gpugrad.autograd.grad(critic(x).sum(), x, create_graph=True)
+    x = gg.random.normal((5, 3), requires_grad=True)
+    (gradient,) = gg.autograd.grad(critic(x).sum(), x, create_graph=True)
     ((gradient**2).sum(axis=1) - 1).mean().backward()
     assert critic[0].weight.grad is not None
 
 
-def test_hooks_see_features():
-    model = nn.MLP(3, [4, 1])
-    features = []
-    with model[0].register_forward_hook(lambda module, args, output: features.append(output)):
-        model(gpugrad.ones((2, 3)))
-    assert features[0].shape == (2, 4)
-
-
 def test_per_example_gradients():
     model = nn.Linear(3, 1)
-    x, y = plane(5)
     weights = {name: p.detach() for name, p in model.named_parameters()}
 
     def loss(weights, x, y):
         return F.mse_loss(nn.functional_call(model, weights, (x,)), y)
 
-    each = gpugrad.vmap(gpugrad.grad(loss), in_axes=(None, 0, 0))(weights, x, y)
+    each = gg.vmap(gg.grad(loss), in_axes=(None, 0, 0))(weights, *plane(5))
     assert each["weight"].shape == (5, 1, 3)
 
 
-def test_an_operation_with_its_own_gradient():
-    @gpugrad.custom_vjp
-    def straight_through(x):
-        return gpugrad.sign(x)
+def test_gradient_descent_by_hand():
+    x = gg.tensor([5.0, -3.0], requires_grad=True)
+    for _ in range(100):
+        loss = ((x - gg.tensor([1.0, 2.0])) ** 2).sum()
+        loss.backward()
+        with gg.no_grad():
+            x -= 0.1 * x.grad
+        x.grad = None
+    assert_close(x, gg.tensor([1.0, 2.0]), atol=1e-5)
 
-    straight_through.defvjp(lambda x: (straight_through(x), None), lambda saved, g: (g,))
-    x = gpugrad.tensor([-0.5, 2.0], requires_grad=True)
-    straight_through(x).sum().backward()
-    assert x.grad.tolist() == [1.0, 1.0]
+
+def test_the_derivative_of_a_polynomial():
+    x = gg.tensor(2.0, requires_grad=True)
+    (x**3 - 4 * x + 1).backward()
+    assert x.grad.item() == 3 * 2**2 - 4
+
+
+def test_a_value_that_counts_as_a_constant():
+    assert gg.grad(lambda x: x * x.detach())(gg.tensor(3.0)).item() == 3
+    assert gg.grad(lambda x: x * gg.stop_gradient(x))(gg.tensor(3.0)).item() == 3
+
+
+def test_a_directional_derivative_both_ways():
+    def f(x):
+        return gg.stack([x[0] * x[1], gg.sin(x[1])])
+
+    x, v, u = (gg.tensor(values) for values in ([2.0, 3.0], [1.0, -1.0], [0.5, 2.0]))
+    y, tangent = gg.jvp(f, (x,), (v,))
+    same, pullback = gg.vjp(f, x)
+    assert_close(y, same)
+    assert_close((u * tangent).sum(), (pullback(u)[0] * v).sum())
+    assert_close(gg.jacobian(f)(x) @ v, tangent)
+
+
+def test_a_step_is_left_out_where_the_loss_is_nan():
+    model, (x, y) = nn.Linear(3, 1), plane(4)
+    optimizer, before = optim.SGD(model.parameters(), lr=0.1), model.weight.tolist()
+    x[0, 0] = math.nan
+    loss = F.mse_loss(model(x), y)
+    if gg.isfinite(loss):
+        loss.backward()
+        optimizer.step()
+    assert model.weight.tolist() == before
+    good = gg.isfinite(x).all(axis=1)
+    assert F.mse_loss(model(x[good]), y[good]).item() > 0
 
 
 # Checkpoints
@@ -408,8 +387,8 @@ def test_an_operation_with_its_own_gradient():
 
 def test_saving_and_loading_a_model():
     model, again = nn.MLP(3, [4, 1]), nn.MLP(3, [4, 1])
-    gpugrad.save(model.state_dict(), "model.safetensors")
-    again.load_state_dict(gpugrad.load("model.safetensors"))
+    gg.save(model.state_dict(), "model.safetensors")
+    again.load_state_dict(gg.load("model.safetensors"))
     x, _ = plane()
     assert_close(again(x), model(x), rtol=0, atol=0)
 
@@ -420,10 +399,10 @@ def test_resuming_with_the_optimizer():
     optimizer = optim.Adam(model.parameters(), lr=0.1)
     fit(model, x, y, optimizer, steps=3)
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
-    gpugrad.save(state, "run.safetensors")
+    gg.save(state, "run.safetensors")
     expected = fit(model, x, y, optimizer, steps=3)
 
-    state, model = gpugrad.load("run.safetensors"), nn.Linear(3, 1)
+    state, model = gg.load("run.safetensors"), nn.Linear(3, 1)
     model.load_state_dict(state["model"])
     optimizer = optim.Adam(model.parameters(), lr=0.1)
     optimizer.load_state_dict(state["optimizer"])
@@ -431,111 +410,20 @@ def test_resuming_with_the_optimizer():
     assert fit(model, x, y, optimizer, steps=3) == expected
 
 
-def test_loading_a_part_of_the_weights():
-    backbone = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
-    model = nn.Sequential(*backbone, nn.Linear(4, 2))
-    found = model.load_state_dict(backbone.state_dict(), strict=False)
-    assert found.missing_keys == ["2.weight", "2.bias"]
-    with pytest.raises((KeyError, RuntimeError, ValueError), match=r"2\.weight"):
-        model.load_state_dict(backbone.state_dict())
+def test_names_of_another_programs_weights():
+    model = nn.Linear(2, 1)
+    theirs = {"module.weight": np.ones((1, 2), "float32"), "module.bias": np.zeros(1, "float32")}
+    model.load_state_dict({name.removeprefix("module."): x for name, x in theirs.items()})
+    assert model(gg.tensor([[2.0, 3.0]])).item() == 5
 
 
-# NumPy, SciPy and others
-
-
-def test_numpy_in_and_out():
-    array = np.linspace(0, 1, 4, dtype="float32")
-    t = gpugrad.asarray(array)
-    assert np.shares_memory(t.array, array)
-    assert isinstance(t.numpy(), np.ndarray)
-    assert type(t + array) is gpugrad.Tensor
-    assert type(array * t) is gpugrad.Tensor
-    assert np.asarray(gpugrad.ones(3, requires_grad=True).detach()).tolist() == [1, 1, 1]
-
-
-def test_a_tensor_with_a_gradient_says_to_detach():
-    x = gpugrad.tensor([1.0], requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"detach\(\)"):
-        x.numpy()
-    with pytest.raises(RuntimeError, match=r"detach\(\)"):
-        np.asarray(x)
-
-
-def test_scipy_minimizes_with_gradients():
-    from scipy.optimize import minimize
-
-    def energy(x):
-        x = gpugrad.asarray(x)
-        return ((x - 3) ** 2).sum() + (x**4).sum()
-
-    result = minimize(energy, np.zeros(2), jac=gpugrad.grad(energy))
-    assert result.success
-    assert abs(gpugrad.grad(energy)(result.x).numpy()).max() < 1e-4
-
-
-def test_a_numpy_program_is_differentiated():
-    import gpugrad.numpy as gnp
-
-    def energy(x):
-        return gnp.sum(gnp.diff(gnp.sort(x)) ** 2)
-
-    x = np.array([0.3, 0.1, 0.7])
-    gradcheck(energy, gpugrad.tensor(x, requires_grad=True))
-    assert gpugrad.grad(energy)(x).dtype == gpugrad.float64
-
-
-def test_plotting_a_curve_of_losses():
-    from matplotlib.figure import Figure
-
-    losses = gpugrad.tensor([3.0, 2.0, 1.5])
-    figure = Figure()
-    (line,) = figure.subplots().plot(losses)
-    assert line.get_ydata().tolist() == [3.0, 2.0, 1.5]
-    figure.savefig("losses.png")
-
-
-# Notebooks, scripts, typing
-
-
-def test_how_a_notebook_shows_a_tensor():
-    x = gpugrad.tensor([[1.0, 2.0]], requires_grad=True)
-    assert repr(x) == "tensor([[1., 2.]], requires_grad=True)"
-    assert f"{x.sum():.2f}" == "3.00"
-    with np.printoptions(precision=2):
-        assert repr(gpugrad.tensor([1 / 3])) == "tensor([0.33])"
-
-
-def test_restarting_a_cell_gives_the_same_numbers():
-    def cell():
-        gpugrad.manual_seed(7)
-        model = nn.MLP(3, [8, 1])
-        return fit(model, *plane(), optim.Adam(model.parameters()), steps=3)
-
-    assert cell() == cell()
-
-
-def test_a_device_flag():
-    device = "cuda" if gpugrad.cuda.is_available() else "cpu"
-    model = nn.Linear(3, 1).to(device)
-    assert model(gpugrad.ones((2, 3), device=device)).device.startswith(device)
-    if not gpugrad.cuda.is_available():
-        with pytest.raises(RuntimeError) as error:
-            model.to("cuda")
-        assert gpugrad.cuda.why_not() in str(error.value)
-
-
-def test_configuration_in_a_dataclass():
-    @dataclasses.dataclass
-    class Parameters:
-        w: gpugrad.Tensor
-        b: gpugrad.Tensor
-
-    def loss(p: Parameters) -> gpugrad.Tensor:
-        return ((p.w + p.b) ** 2).sum()
-
-    gradient = gpugrad.grad(loss)(Parameters(gpugrad.ones(2), gpugrad.zeros(2)))
-    assert isinstance(gradient, Parameters)
-    assert gradient.b.tolist() == [2.0, 2.0]
+def test_weights_in_a_file_of_numpy():
+    model, again = nn.MLP(3, [4, 1]), nn.MLP(3, [4, 1])
+    np.savez("weights.npz", **{name: x.numpy() for name, x in model.state_dict().items()})
+    with np.load("weights.npz") as file:
+        again.load_state_dict(dict(file))
+    x, _ = plane(4)
+    assert_close(again(x), model(x), rtol=0, atol=0)
 
 
 # Models of many kinds
@@ -547,17 +435,27 @@ def test_softmax_regression_without_layers():
     def loss(p):
         return F.cross_entropy(x @ p["w"] + p["b"], labels)
 
-    p = {"w": gpugrad.zeros((2, 3)), "b": gpugrad.zeros(3)}
+    p = {"w": gg.zeros((2, 3)), "b": gg.zeros(3)}
     for _ in range(50):
-        p = tree.map(lambda a, g: a - 0.5 * g, p, gpugrad.grad(loss)(p))
+        p = tree.map(lambda a, g: a - 0.5 * g, p, gg.grad(loss)(p))
     assert loss(p).item() < 0.2
+
+
+def test_a_cnn():
+    convolution, linear = nn.Conv2d(1, 4, kernel_size=3, padding=1), nn.Linear(4 * 4 * 4, 2)
+    model = nn.Sequential(convolution, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), linear)
+    images = gg.random.normal((16, 1, 8, 8))
+    labels = (images.mean(axis=(1, 2, 3)) > 0).astype(gg.int64)
+    images = images + 2 * labels.reshape(-1, 1, 1, 1)
+    losses = fit(model, images, labels, optim.Adam(model.parameters()), F.cross_entropy, 10)
+    assert losses[-1] < losses[0]
 
 
 def test_an_autoencoder_of_digits():
     images = data.digits()[0][:128][0]
     model = nn.Sequential(nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, 64))
     optimizer = optim.Adam(model.parameters(), lr=0.01)
-    first, last = fit(model, images, images, optimizer, steps=60)
+    first, *_, last = fit(model, images, images, optimizer, steps=60)
     assert last < first / 2
 
 
@@ -568,34 +466,31 @@ def test_a_variational_autoencoder():
             self.encode, self.decode = nn.Linear(6, 4), nn.Linear(2, 6)
 
         def forward(self, x):
-            mean, log_var = gpugrad.chunk(self.encode(x), 2, axis=1)
-            z = mean + gpugrad.exp(log_var / 2) * gpugrad.random.normal(mean.shape)
-            return self.decode(z), -0.5 * (1 + log_var - mean**2 - gpugrad.exp(log_var))
+            mean, log_var = gg.chunk(self.encode(x), 2, axis=1)
+            z = mean + gg.exp(log_var / 2) * gg.random.normal(mean.shape)
+            return self.decode(z), -0.5 * (1 + log_var - mean**2 - gg.exp(log_var))
 
     def loss(outputs, x):
         reconstructed, divergence = outputs
         return F.mse_loss(reconstructed, x) + 0.01 * divergence.sum(axis=1).mean()
 
-    x, model = gpugrad.random.normal((32, 2)) @ gpugrad.random.normal((2, 6)), VAE()
-    first, last = fit(model, x, x, optim.Adam(model.parameters(), lr=0.03), loss, steps=100)
+    x, model = gg.random.normal((32, 2)) @ gg.random.normal((2, 6)), VAE()
+    first, *_, last = fit(model, x, x, optim.Adam(model.parameters(), lr=0.03), loss, steps=100)
     assert last < first / 2
 
 
 def test_a_generator_and_its_critic():
     generator, critic = nn.Linear(1, 1), nn.MLP(1, [16, 1])
-    both = [optim.Adam(m.parameters(), lr=0.01, betas=(0.5, 0.9)) for m in (generator, critic)]
-    before = critic[0].weight.tolist()
+    first, second = (
+        optim.Adam(m.parameters(), lr=0.01, betas=(0.5, 0.9)) for m in (generator, critic)
+    )
+    bce, ones = F.binary_cross_entropy_with_logits, gg.ones((32, 1))
+    is_real = gg.concat([ones, 0 * ones])
     for _ in range(100):
-        real, fake = gpugrad.random.normal((32, 1)) + 3, generator(gpugrad.random.normal((32, 1)))
-        both[1].zero_grad()
-        scores = critic(gpugrad.concat([real, fake.detach()]))
-        is_real = gpugrad.concat([gpugrad.ones((32, 1)), gpugrad.zeros((32, 1))])
-        F.binary_cross_entropy_with_logits(scores, is_real).backward()
-        both[1].step()
-        both[0].zero_grad()
-        F.binary_cross_entropy_with_logits(critic(fake), gpugrad.ones((32, 1))).backward()
-        both[0].step()
-    assert critic[0].weight.tolist() != before
+        fake = generator(gg.random.normal((32, 1)))
+        both = gg.concat([gg.random.normal((32, 1)) + 3, fake.detach()])
+        fit(critic, both, is_real, second, bce, steps=1)
+        fit(critic, fake, ones, first, bce, steps=1)
     assert generator.bias.item() > 0.5
 
 
@@ -609,31 +504,19 @@ def test_a_classifier_of_sequences():
             _, last = self.rnn(x)
             return self.head(last[-1])
 
-    labels = gpugrad.arange(32) % 2
-    x = gpugrad.random.normal((32, 6, 1)) + (2 * labels - 1).reshape(-1, 1, 1)
+    labels = gg.arange(32) % 2
+    x = gg.random.normal((32, 6, 1)) + (2 * labels - 1).reshape(-1, 1, 1)
     model = Classifier()
-    optimizer = optim.Adam(model.parameters(), lr=0.03)
-    fit(model, x, labels, optimizer, F.cross_entropy)
-    assert (model(x).argmax(axis=1) == labels).mean().item() > 0.9
-
-
-def test_the_shapes_of_a_recurrent_layer():
-    outputs, (h, c) = nn.LSTM(3, 5, batch_first=True)(gpugrad.zeros((2, 7, 3)))
-    assert (outputs.shape, h.shape, c.shape) == ((2, 7, 5), (1, 2, 5), (1, 2, 5))
-    assert_close(outputs[:, -1], h[0])
-    cell, state = nn.LSTMCell(3, 5), None
-    for x in gpugrad.zeros((7, 2, 3)):
-        state = cell(x, state)
-    assert state[0].shape == (2, 5)
+    fit(model, x, labels, optim.Adam(model.parameters(), lr=0.03), F.cross_entropy)
+    assert share(model(x).argmax(axis=1), labels) > 0.9
 
 
 def test_forecasting_a_sine():
-    wave = gpugrad.sin(gpugrad.arange(80.0) / 4)
-    windows = gpugrad.stack([wave[i : i + 9] for i in range(70)])
+    wave = gg.sin(gg.arange(80.0) / 4)
+    windows = gg.stack([wave[i : i + 9] for i in range(70)])
     model = nn.Linear(8, 1)
     optimizer = optim.Adam(model.parameters(), lr=0.05)
-    _, last = fit(model, windows[:, :8], windows[:, 8:], optimizer, steps=200)
-    assert last < 0.01
+    assert fit(model, windows[:, :8], windows[:, 8:], optimizer, steps=200)[-1] < 0.01
 
 
 class TinyGPT(nn.Module):
@@ -648,14 +531,13 @@ class TinyGPT(nn.Module):
 
     def forward(self, x):
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
-        x = self.token(x) + self.place(gpugrad.arange(x.shape[1]))
+        x = self.token(x) + self.place(gg.arange(x.shape[1]))
         return self.head(self.blocks(x, mask=mask, is_causal=True))
 
 
 def test_a_transformer_learns_a_text_and_writes_it():
-    text = "abcabcabcabc"
-    codes = gpugrad.tensor([ord(c) - ord("a") for c in text])
-    model = TinyGPT(3, len(text))
+    codes = gg.tensor([0, 1, 2] * 4)
+    model = TinyGPT(3, len(codes))
 
     def loss(logits, targets):
         return F.cross_entropy(logits.reshape(-1, 3), targets.reshape(-1))
@@ -663,38 +545,35 @@ def test_a_transformer_learns_a_text_and_writes_it():
     optimizer = optim.AdamW(model.parameters(), lr=0.02)
     fit(model, codes[None, :-1], codes[None, 1:], optimizer, loss, steps=40)
     written = codes[:2]
-    with gpugrad.no_grad():
+    with gg.no_grad():
         while len(written) < 8:
-            following = model(written[None])[0, -1].argmax()
-            written = gpugrad.concat([written, following[None]])
-    assert "".join(chr(ord("a") + i) for i in written.tolist()) == "abcabcab"
+            written = gg.concat([written, model(written[None])[0, -1].argmax()[None]])
+    assert written.tolist() == codes[:8].tolist()
 
 
 def test_the_future_does_not_leak():
     model = TinyGPT(5, 6).eval()
-    x = gpugrad.tensor([[1, 2, 3, 4, 0, 1]])
-    changed = gpugrad.tensor([[1, 2, 3, 0, 4, 4]])
+    x, changed = gg.tensor([[1, 2, 3, 4, 0, 1]]), gg.tensor([[1, 2, 3, 0, 4, 4]])
     assert_close(model(x)[:, :3], model(changed)[:, :3], rtol=1e-5, atol=1e-6)
 
 
 def test_attention_by_hand_is_that_of_the_library():
-    q, k, v = (gpugrad.random.normal((2, 4, 5, 8)) for _ in range(3))
-    scores = gpugrad.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(8)
-    future = gpugrad.triu(gpugrad.ones((5, 5), dtype=gpugrad.bool), k=1)
-    weights = gpugrad.softmax(gpugrad.where(future, -math.inf, scores), axis=-1)
-    by_hand = gpugrad.einsum("bhqk,bhkd->bhqd", weights, v)
+    q, k, v = (gg.random.normal((2, 4, 5, 8)) for _ in range(3))
+    scores = gg.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(8)
+    future = gg.triu(gg.ones((5, 5), dtype=gg.bool), k=1)
+    weights = gg.softmax(gg.where(future, -math.inf, scores), axis=-1)
+    by_hand = gg.einsum("bhqk,bhkd->bhqd", weights, v)
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     assert_close(by_hand, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_padding_does_not_change_what_attention_gives():
     attention = nn.MultiheadAttention(8, 2, batch_first=True)
-    x = gpugrad.random.normal((1, 3, 8))
-    padded = gpugrad.concat([x, gpugrad.ones((1, 2, 8))], axis=1)
-    is_padding = gpugrad.tensor([[False, False, False, True, True]])
-    expected, _ = attention(x, x, x)
+    x = gg.random.normal((1, 3, 8))
+    padded = gg.concat([x, gg.ones((1, 2, 8))], axis=1)
+    is_padding = gg.tensor([[False, False, False, True, True]])
     found, _ = attention(padded, padded, padded, key_padding_mask=is_padding)
-    assert_close(found[:, :3], expected, rtol=1e-5, atol=1e-6)
+    assert_close(found[:, :3], attention(x, x, x)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_unet_of_one_level():
@@ -708,92 +587,72 @@ def test_a_unet_of_one_level():
         def forward(self, x):
             wide = F.relu(self.down(x))
             deep = self.up(F.max_pool2d(wide, 2))
-            return self.out(gpugrad.concat([wide, deep], axis=1))
+            return self.out(gg.concat([wide, deep], axis=1))
 
-    model, x = UNet(), gpugrad.random.normal((2, 1, 8, 8))
-    target = (x > 0).astype(gpugrad.float32)
-    loss = F.binary_cross_entropy_with_logits
-    first, last = fit(model, x, target, optim.Adam(model.parameters(), lr=0.03), loss)
-    assert model(x).shape == x.shape
+    model, x = UNet(), gg.random.normal((2, 1, 8, 8))
+    optimizer, target = optim.Adam(model.parameters(), lr=0.03), (x > 0).astype(gg.float32)
+    first, *_, last = fit(model, x, target, optimizer, F.binary_cross_entropy_with_logits)
     assert last < first / 2
 
 
 def test_the_shape_after_each_layer():
     conv, linear = nn.Conv2d(1, 8, 3, padding=1), nn.Linear(8 * 7 * 7, 10)
     model = nn.Sequential(conv, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), linear)
-    x = gpugrad.zeros((2, 1, 14, 14))
+    x = gg.zeros((2, 1, 14, 14))
     shapes = [(x := layer(x)).shape for layer in model]
     assert shapes == [(2, 8, 14, 14), (2, 8, 14, 14), (2, 8, 7, 7), (2, 392), (2, 10)]
-    assert sum(p.size for p in model.parameters()) == 4010
 
 
 def test_the_edges_of_an_image():
-    image = gpugrad.zeros((1, 1, 5, 5))
+    image = gg.zeros((1, 1, 5, 5))
     image[..., 2:] = 1.0
-    sobel = gpugrad.tensor([[[[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]]]])
-    edges = F.conv2d(image, sobel)
-    assert edges[0, 0, 1].tolist() == [4, 4, 0]
-
-
-def test_resizing_a_batch_of_images():
-    images = gpugrad.arange(16.0).reshape(1, 1, 4, 4)
-    small = F.interpolate(images, size=(2, 2), mode="area")
-    large = F.interpolate(images, scale_factor=2, mode="bilinear")
-    assert small[0, 0].tolist() == [[2.5, 4.5], [10.5, 12.5]]
-    assert large.shape == (1, 1, 8, 8)
+    sobel = gg.tensor([[[[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]]]])
+    assert F.conv2d(image, sobel)[0, 0, 1].tolist() == [4, 4, 0]
 
 
 def test_where_a_convolutional_network_looks():
     """Grad-CAM: the gradient of a score by the last feature maps weighs these."""
-    conv = nn.Conv2d(1, 3, 3, padding=1)
+    conv, kept = nn.Conv2d(1, 3, 3, padding=1), []
     model = nn.Sequential(conv, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
-    kept = []
     conv.register_forward_hook(lambda module, args, output: kept.append(output))
-    scores = model(gpugrad.random.normal((1, 1, 6, 6)))
-    (maps,) = kept
-    (gradient,) = gpugrad.autograd.grad(scores[0, 1], maps)
-    heat = F.relu((gradient.mean(axis=(2, 3), keepdims=True) * maps).sum(axis=1))
+    scores = model(gg.random.normal((1, 1, 6, 6)))
+    (gradient,) = gg.autograd.grad(scores[0, 1], kept)
+    heat = F.relu((gradient.mean(axis=(2, 3), keepdims=True) * kept[0]).sum(axis=1))
     assert heat.shape == (1, 6, 6)
-    assert gradient.shape == maps.shape
 
 
 def test_word_vectors_from_neighbours():
-    text = gpugrad.tensor([0, 1, 0, 1, 2, 3, 2, 3] * 4)
+    text = gg.tensor([0, 1, 0, 1, 2, 3, 2, 3] * 4)
     words, contexts = nn.Embedding(4, 3), nn.Embedding(4, 3)
-    model = nn.ModuleList([words, contexts])
-    optimizer = optim.Adam(model.parameters(), lr=0.05)
-    for _ in range(60):
-        optimizer.zero_grad()
-        others = gpugrad.random.integers(0, 4, text[1:].shape)
-        near = (words(text[:-1]) * contexts(text[1:])).sum(axis=1)
-        far = (words(text[:-1]) * contexts(others)).sum(axis=1)
-        loss = -(F.logsigmoid(near) + F.logsigmoid(-far)).mean()
-        loss.backward()
-        optimizer.step()
+
+    def loss():
+        others = gg.random.integers(0, 4, text[1:].shape)
+        near, far = ((words(text[:-1]) * contexts(x)).sum(axis=1) for x in (text[1:], others))
+        return -(F.logsigmoid(near) + F.logsigmoid(-far)).mean()
+
+    minimize(optim.Adam(nn.ModuleList([words, contexts]).parameters(), lr=0.05), loss, 60)
     scores = words.weight @ contexts.weight.T
-    assert scores[0].argmax().item() == 1
-    assert scores[2].argmax().item() == 3
+    assert [scores[0].argmax().item(), scores[2].argmax().item()] == [1, 3]
 
 
 def test_recommendations_by_matrix_factorization():
-    ratings = gpugrad.random.normal((6, 2)) @ gpugrad.random.normal((2, 5))
-    users, items = gpugrad.nonzero(gpugrad.random.uniform((6, 5)) < 0.8)
+    ratings = gg.random.normal((6, 2)) @ gg.random.normal((2, 5))
+    users, items = gg.nonzero(gg.random.uniform((6, 5)) < 0.8)
     u, v = nn.Embedding(6, 2), nn.Embedding(5, 2)
+
+    def loss():
+        return F.mse_loss((u(users) * v(items)).sum(axis=1), ratings[users, items])
+
     optimizer = optim.Adam([*u.parameters(), *v.parameters()], lr=0.1)
-    for _ in range(150):
-        optimizer.zero_grad()
-        loss = F.mse_loss((u(users) * v(items)).sum(axis=1), ratings[users, items])
-        loss.backward()
-        optimizer.step()
-    assert loss.item() < 0.01
+    assert minimize(optimizer, loss, 150)[-1] < 0.01
 
 
 def test_messages_on_a_graph():
     """The sums over the neighbours are a product with the adjacency matrix."""
-    source, target = gpugrad.tensor([0, 1, 1, 2]), gpugrad.tensor([1, 0, 2, 1])
-    x = gpugrad.random.normal((3, 4), requires_grad=True)
-    received = gpugrad.scatter_add(x[source], (3, 4), target)
-    adjacency = gpugrad.zeros((3, 3))
+    source, target = gg.tensor([0, 1, 1, 2]), gg.tensor([1, 0, 2, 1])
+    x = gg.random.normal((3, 4), requires_grad=True)
+    received = gg.scatter_add(x[source], (3, 4), target)
+    adjacency = gg.zeros((3, 3))
     adjacency[target, source] = 1.0
     assert_close(received, adjacency @ x, rtol=1e-6)
     received.sum().backward()
@@ -801,66 +660,54 @@ def test_messages_on_a_graph():
 
 
 def test_a_policy_that_is_rewarded():
-    logits = gpugrad.zeros(3, requires_grad=True)
-    optimizer = optim.Adam([logits], lr=0.1)
-    for _ in range(60):
-        chances = gpugrad.softmax(logits, axis=0)
-        actions = gpugrad.random.multinomial(chances.detach(), 16, replacement=True)
-        reward = (actions == 2).astype(gpugrad.float32)
-        optimizer.zero_grad()
-        (-(F.log_softmax(logits, dim=0)[actions] * (reward - reward.mean())).mean()).backward()
-        optimizer.step()
-    assert gpugrad.softmax(logits, axis=0)[2].item() > 0.8
+    logits = gg.zeros(3, requires_grad=True)
+
+    def loss():
+        chances = gg.softmax(logits, axis=0)
+        actions = gg.random.multinomial(chances.detach(), 16, replacement=True)
+        reward = (actions == 2).astype(gg.float32)
+        return -(F.log_softmax(logits, dim=0)[actions] * (reward - reward.mean())).mean()
+
+    minimize(optim.Adam([logits], lr=0.1), loss, 60)
+    assert gg.softmax(logits, axis=0)[2].item() > 0.8
 
 
 def test_a_small_model_learns_from_a_large_one():
     x, labels = blobs()
     teacher, student = nn.MLP(2, [32, 3]), nn.Linear(2, 3)
     fit(teacher, x, labels, optim.Adam(teacher.parameters(), lr=0.02), F.cross_entropy)
-    teacher.eval()
-    for p in teacher.parameters():
-        p.requires_grad_(False)
+    teacher.eval().requires_grad_(False)
 
     def distillation(logits, x):
-        soft = F.log_softmax(teacher(x) / 2, dim=1)
-        return F.kl_div(
-            F.log_softmax(logits / 2, dim=1), soft, reduction="batchmean", log_target=True
-        )
+        soft, given = F.log_softmax(teacher(x) / 2, dim=1), F.log_softmax(logits / 2, dim=1)
+        return F.kl_div(given, soft, reduction="batchmean", log_target=True)
 
     fit(student, x, x, optim.Adam(student.parameters(), lr=0.1), distillation, steps=60)
-    same = (student(x).argmax(axis=1) == teacher(x).argmax(axis=1)).mean()
-    assert same.item() > 0.9
+    assert share(student(x).argmax(axis=1), teacher(x).argmax(axis=1)) > 0.9
 
 
 def test_similar_things_come_together():
     x, _ = blobs(30)
-    model = nn.Linear(2, 2)
-    anchor, positive, negative = x[0::3], gpugrad.roll(x[0::3], 1, axis=0), x[1::3]
+    model, margin = nn.Linear(2, 2), nn.TripletMarginLoss(margin=1.0)
+    triplet = x[0::3], gg.roll(x[0::3], 1, axis=0), x[1::3]
     optimizer = optim.Adam(model.parameters(), lr=0.05)
-    loss = nn.TripletMarginLoss(margin=1.0)
-    for _ in range(40):
-        optimizer.zero_grad()
-        value = loss(model(anchor), model(positive), model(negative))
-        value.backward()
-        optimizer.step()
-    assert value.item() < 0.2
+    assert minimize(optimizer, lambda: margin(*map(model, triplet)), 40)[-1] < 0.2
 
 
 def test_a_physics_informed_network():
     """u'' = -u with u(0) = 0 and u'(0) = 1; the second derivative is one of a derivative."""
     model = nn.MLP(1, [16, 1], nn.Tanh)
-    t = gpugrad.linspace(0, 1, 16).reshape(-1, 1)
+    t, zero = gg.linspace(0, 1, 16).reshape(-1, 1), gg.zeros((1, 1))
 
     def slope(f):
-        return lambda t: gpugrad.jvp(f, (t,), (gpugrad.ones_like(t),))[1]
+        return lambda t: gg.jvp(f, (t,), (gg.ones_like(t),))[1]
 
     def loss(u, t):
         residual = slope(slope(model))(t) + u
-        zero = gpugrad.zeros((1, 1))
         return (residual**2).mean() + (model(zero) ** 2 + (slope(model)(zero) - 1) ** 2).sum()
 
     fit(model, t, t, optim.Adam(model.parameters(), lr=0.02), loss, steps=250)
-    assert abs((model(t) - gpugrad.sin(t)).detach().numpy()).max() < 0.05
+    assert abs((model(t) - gg.sin(t)).detach().numpy()).max() < 0.05
 
 
 def test_a_rate_learned_through_training():
@@ -871,76 +718,63 @@ def test_a_rate_learned_through_training():
         return ((x @ w - y + 1) ** 2).mean()
 
     def last(rate):
-        w = gpugrad.zeros((3, 1))
+        w = gg.zeros((3, 1))
         for _ in range(3):
-            w = w - rate * gpugrad.grad(loss)(w)
+            w = w - rate * gg.grad(loss)(w)
         return loss(w)
 
-    rate = gpugrad.tensor(0.05)
-    slope = gpugrad.grad(last)(rate).item()
+    rate = gg.tensor(0.05)
     difference = (last(rate + 1e-2) - last(rate - 1e-2)).item() / 2e-2
-    assert slope == pytest.approx(difference, rel=0.05)
-    assert slope < 0
+    assert gg.grad(last)(rate).item() == pytest.approx(difference, rel=0.05)
+    assert difference < 0
 
 
 def test_learning_to_learn():
     """MAML: the loss after one step of gradient descent, differentiated by where that began."""
-    model = nn.Linear(1, 1)
+    model, x = nn.Linear(1, 1), gg.linspace(-1, 1, 8).reshape(-1, 1)
     start = {name: p.detach() for name, p in model.named_parameters()}
 
     def task(p, slope):
-        x = gpugrad.linspace(-1, 1, 8).reshape(-1, 1)
         return F.mse_loss(nn.functional_call(model, p, (x,)), slope * x)
 
-    def adapted(p, slope):
-        gradient = gpugrad.grad(task)(p, slope)
-        return task(tree.map(lambda a, g: a - 0.5 * g, p, gradient), slope)
+    def descended(loss, p, *args):
+        return tree.map(lambda a, g: a - 0.5 * g, p, gg.grad(loss)(p, *args))
 
     def over_tasks(p):
-        return gpugrad.vmap(adapted, in_axes=(None, 0))(p, gpugrad.tensor([1.0, 2.0, 3.0])).mean()
+        adapted = gg.vmap(lambda p, slope: task(descended(task, p, slope), slope), (None, 0))
+        return adapted(p, gg.tensor([1.0, 2.0, 3.0])).mean()
 
     before = over_tasks(start).item()
     for _ in range(60):
-        start = tree.map(lambda a, g: a - 0.5 * g, start, gpugrad.grad(over_tasks)(start))
+        start = descended(over_tasks, start)
     assert over_tasks(start).item() < before
     assert start["weight"].item() == pytest.approx(2, abs=0.1)
 
 
 def test_an_ensemble_in_one_call():
-    models = [nn.MLP(3, [4, 1]) for _ in range(5)]
-    names = [name for name, _ in models[0].named_parameters()]
-    stacked = {
-        name: gpugrad.stack([dict(m.named_parameters())[name].detach() for m in models])
-        for name in names
-    }
-    x, _ = plane(6)
-    found = gpugrad.vmap(lambda p: nn.functional_call(models[0], p, (x,)))(stacked)
+    models, (x, _) = [nn.MLP(3, [4, 1]) for _ in range(5)], plane(6)
+    stacked = tree.map(lambda *weights: gg.stack(weights), *[m.state_dict() for m in models])
+    found = gg.vmap(lambda p: nn.functional_call(models[0], p, (x,)))(stacked)
     assert found.shape == (5, 6, 1)
     assert_close(found[3], models[3](x), rtol=1e-5, atol=1e-6)
 
 
 def test_quantiles_are_learned_by_the_pinball_loss():
-    sample = gpugrad.random.normal((2000,))
-    level = gpugrad.tensor([0.1, 0.5, 0.9])
-    q = gpugrad.zeros(3, requires_grad=True)
-    optimizer = optim.Adam([q], lr=0.05)
-    for _ in range(120):
-        optimizer.zero_grad()
+    sample, level = gg.random.normal((2000,)), gg.tensor([0.1, 0.5, 0.9])
+    q = gg.zeros(3, requires_grad=True)
+
+    def loss():
         error = sample[:, None] - q
-        gpugrad.maximum(level * error, (level - 1) * error).mean().backward()
-        optimizer.step()
-    expected = gpugrad.quantile(sample, level)
-    assert_close(q.detach(), expected, atol=0.05)
+        return gg.maximum(level * error, (level - 1) * error).mean()
+
+    minimize(optim.Adam([q], lr=0.05), loss, 120)
+    assert_close(q.detach(), gg.quantile(sample, level), atol=0.05)
 
 
 def test_maximum_likelihood_with_distributions_of_scipy():
     sample = stats.gamma.rvs(3.0, size=4000, random_state=0)
-    shape = gpugrad.tensor(1.0, requires_grad=True)
-    optimizer = optim.Adam([shape], lr=0.1)
-    for _ in range(150):
-        optimizer.zero_grad()
-        (-stats.gamma.logpdf(sample, shape).mean()).backward()
-        optimizer.step()
+    shape = gg.tensor(1.0, requires_grad=True)
+    minimize(optim.Adam([shape], lr=0.1), lambda: -stats.gamma.logpdf(sample, shape).mean(), 150)
     assert shape.item() == pytest.approx(3, abs=0.15)
 
 
@@ -951,68 +785,57 @@ def test_k_means():
         nearest = ((points[:, None] - centers) ** 2).sum(axis=-1).argmin(axis=1)
         members = F.one_hot(nearest, 3).astype(points.dtype)
         centers = members.T @ points / members.sum(axis=0)[:, None]
-    purity = sum(gpugrad.bincount(labels[nearest == k]).max().item() for k in range(3)) / 60
-    assert purity > 0.9
+    assert sum(gg.bincount(labels[nearest == k]).max().item() for k in range(3)) / 60 > 0.9
 
 
-# Data, losses and metrics
+def test_a_moving_average_of_weights_by_hand():
+    model = nn.Linear(3, 1)
+    shadow, start = copy.deepcopy(model), model.weight.tolist()
+    fit(model, *plane(), optim.SGD(model.parameters(), lr=0.1), steps=1)
+    with gg.no_grad():
+        for slow, fast in zip(shadow.parameters(), model.parameters(), strict=True):
+            slow *= 0.9
+            slow += 0.1 * fast
+    expected = 0.9 * gg.tensor(start) + 0.1 * model.weight
+    assert_close(shadow.weight, expected, rtol=1e-5)
+
+
+# Data and metrics
 
 
 def test_the_digits_that_come_with_the_library():
     train, test = data.digits()
     images, labels = train[:]
-    assert (len(train), len(test)) == (1437, 360)
-    assert images.shape == (1437, 64)
+    assert (len(train), len(test), images.shape) == (1437, 360, (1437, 64))
     assert sorted({*labels.tolist()}) == list(range(10))
 
 
 def test_batches_in_order():
-    dataset = data.TensorDataset(gpugrad.arange(3), gpugrad.arange(3) ** 2)
+    dataset = data.TensorDataset(gg.arange(3), gg.arange(3) ** 2)
     loader = data.DataLoader(dataset, batch_size=2)
     assert [(x.tolist(), y.tolist()) for x, y in loader] == [([0, 1], [0, 1]), ([2], [4])]
 
 
-def test_shuffled_batches_have_all_samples():
-    dataset = data.TensorDataset(gpugrad.arange(10))
-    loader = data.DataLoader(dataset, batch_size=3, shuffle=True, seed=1)
-    first, second = ([i for (x,) in loader for i in x.tolist()] for _ in range(2))
-    assert sorted(first) == sorted(second) == list(range(10))
-    assert first != second
-
-
 def test_a_part_for_validation():
-    x, y = plane(50)
-    train, valid = data.random_split(data.TensorDataset(x, y), [0.8, 0.2])
+    train, valid = data.random_split(data.TensorDataset(*plane(50)), [0.8, 0.2])
     assert (len(train), len(valid)) == (40, 10)
     model = nn.Linear(3, 1)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     for _ in range(40):
         for inputs, targets in data.DataLoader(train, batch_size=8, shuffle=True):
-            update(model, inputs, targets, optimizer, F.mse_loss)
+            fit(model, inputs, targets, optimizer, steps=1)
     model.eval()
-    with gpugrad.no_grad():
+    with gg.no_grad():
         losses = [F.mse_loss(model(a), b).item() for a, b in data.DataLoader(valid, 10)]
     assert max(losses) < 1e-3
 
 
-def test_cross_validation():
-    x, y = plane(30)
-    dataset = data.TensorDataset(x, y)
-    folds = np.array_split(gpugrad.random.permutation(30).numpy(), 3)
-    for fold in folds:
-        rest = np.setdiff1d(np.arange(30), fold)
-        train, test = data.Subset(dataset, rest), data.Subset(dataset, fold)
-        assert len(train) + len(test) == 30
-        assert not {*train.indices} & {*test.indices}
-
-
 def test_rare_classes_are_drawn_more_often():
-    labels = gpugrad.tensor([0] * 90 + [1] * 10)
-    weights = 1 / gpugrad.bincount(labels)[labels]
-    sampler = data.WeightedRandomSampler(weights, num_samples=400)
+    labels = gg.tensor([0] * 90 + [1] * 10)
+    sampler = data.WeightedRandomSampler(1 / gg.bincount(labels)[labels], num_samples=400)
     loader = data.DataLoader(data.TensorDataset(labels), batch_size=100, sampler=sampler)
-    drawn = gpugrad.concat([batch for (batch,) in loader])
-    assert (drawn == 1).mean().item() == pytest.approx(0.5, abs=0.1)
+    drawn = gg.concat([batch for (batch,) in loader])
+    assert share(drawn, 1) == pytest.approx(0.5, abs=0.1)
 
 
 def test_sentences_of_several_lengths():
@@ -1021,402 +844,322 @@ def test_sentences_of_several_lengths():
     def pad(batch):
         lengths = [len(sentence) for sentence in batch]
         rows = [sentence + [0] * (max(lengths) - len(sentence)) for sentence in batch]
-        return gpugrad.tensor(rows), gpugrad.tensor(lengths)
+        return gg.tensor(rows), gg.tensor(lengths)
 
     ((tokens, lengths),) = data.DataLoader(sentences, batch_size=3, collate_fn=pad)
-    mask = gpugrad.arange(tokens.shape[1]) < lengths[:, None]
+    mask = gg.arange(tokens.shape[1]) < lengths[:, None]
     vectors = nn.Embedding(6, 2, padding_idx=0)(tokens)
     mean = (vectors * mask[..., None]).sum(axis=1) / lengths[:, None]
     assert_close(mean[1], vectors[1, 0])
-    assert mask.sum().item() == 6
-
-
-def test_augmented_images():
-    images = gpugrad.random.normal((6, 1, 8, 8))
-    flip = data.images.Compose([
-        data.images.RandomHorizontalFlip(), data.images.RandomCrop(8, padding=2),
-        data.images.Normalize([0.5], [0.25]),
-    ])  # fmt: skip
-    loader = data.DataLoader(data.TensorDataset(images), batch_size=3, transform=flip, seed=0)
-    first, second = ([batch for (batch,) in loader] for _ in range(2))
-    assert [batch.shape for batch in first] == [(3, 1, 8, 8)] * 2
-    assert first[0].tolist() != second[0].tolist()
-
-
-def test_labels_that_do_not_count():
-    logits = gpugrad.random.normal((4, 3), requires_grad=True)
-    labels = gpugrad.tensor([0, -100, 2, -100])
-    loss = F.cross_entropy(logits, labels)
-    assert_close(loss, F.cross_entropy(logits[::2], labels[::2]))
-    loss.backward()
-    assert (logits.grad[1::2] == 0).all()
-
-
-def test_several_labels_for_each_example():
-    x, _ = plane()
-    targets = (x > 0).astype(gpugrad.float32)
-    model = nn.Linear(3, 3)
-    loss = nn.BCEWithLogitsLoss(pos_weight=gpugrad.tensor([1.0, 2.0, 1.0]))
-    fit(model, x, targets, optim.Adam(model.parameters(), lr=0.2), loss, steps=60)
-    assert ((model(x) > 0) == (targets > 0.5)).mean().item() > 0.95
-
-
-def test_weights_and_smoothing_of_classes():
-    logits, labels = gpugrad.tensor([[2.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), gpugrad.tensor([0, 2])
-    log_p = np.log(np.exp(logits.numpy()) / np.exp(logits.numpy()).sum(axis=1, keepdims=True))
-    w = np.array([1.0, 1.0, 3.0], "float32")
-    loss = nn.CrossEntropyLoss(weight=gpugrad.tensor(w))(logits, labels)
-    assert loss.item() == pytest.approx(-(log_p[0, 0] + 3 * log_p[1, 2]) / 4)
-    smooth = nn.CrossEntropyLoss(label_smoothing=0.3)(logits, labels)
-    hard = -(log_p[0, 0] + log_p[1, 2]) / 2
-    assert smooth.item() == pytest.approx(0.7 * hard - 0.3 * log_p.mean(), rel=1e-5)
 
 
 def test_a_confusion_matrix():
-    labels, predicted = gpugrad.tensor([0, 0, 1, 2, 2]), gpugrad.tensor([0, 1, 1, 2, 0])
-    matrix = gpugrad.bincount(3 * labels + predicted, minlength=9).reshape(3, 3)
+    labels, predicted = gg.tensor([0, 0, 1, 2, 2]), gg.tensor([0, 1, 1, 2, 0])
+    matrix = gg.bincount(3 * labels + predicted, minlength=9).reshape(3, 3)
     assert matrix.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
-    recall = gpugrad.linalg.diagonal(matrix) / matrix.sum(axis=1)
-    assert recall.tolist() == [0.5, 1, 0.5]
+    assert (gg.linalg.diagonal(matrix) / matrix.sum(axis=1)).tolist() == [0.5, 1, 0.5]
 
 
 def test_the_best_k_answers():
-    scores = gpugrad.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]])
-    values, indices = gpugrad.topk(scores, 2, axis=1)
+    scores = gg.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]])
+    values, indices = gg.topk(scores, 2, axis=1)
     assert values[:, 0].tolist() == scores.max(axis=1).tolist()
     assert indices.tolist() == [[1, 2], [0, 1]]
-    hits = gpugrad.any(indices == gpugrad.tensor([[2], [2]]), axis=1)
-    assert hits.tolist() == [True, False]
+    assert gg.any(indices == gg.tensor([[2], [2]]), axis=1).tolist() == [True, False]
 
 
-# Optimizers
-
-
-def test_momentum_as_in_the_textbook():
-    x = gpugrad.tensor(1.0, requires_grad=True)
-    optimizer = optim.SGD([x], lr=0.1, momentum=0.9)
-    value, velocity = 1.0, 0.0
-    for _ in range(5):
-        optimizer.zero_grad()
-        (x * x).backward()
-        optimizer.step()
-        velocity = 0.9 * velocity + 2 * value
-        value -= 0.1 * velocity
-    assert x.item() == pytest.approx(value, rel=1e-5)
-
-
-def test_a_rate_for_each_part():
-    model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
-    before = [p.item() for p in model.parameters()]
-    groups = [{"params": model[0].parameters(), "lr": 0.0}, {"params": model[1].parameters()}]
-    optimizer = optim.SGD(groups, lr=0.1)
-    model(gpugrad.ones((1, 1))).sum().backward()
-    optimizer.step()
-    after = [p.item() for p in model.parameters()]
-    assert after == pytest.approx([before[0], before[1] - 0.1 * before[0]], rel=1e-5)
-
-
-def test_no_weight_decay_for_biases_and_norms():
-    model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Linear(4, 1))
-    decayed = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
-    groups = [{"params": decayed, "weight_decay": 0.5}, {"params": others, "weight_decay": 0.0}]
-    optimizer = optim.AdamW(groups, lr=0.1)
-    before = {name: gpugrad.asarray(p.detach(), copy=True) for name, p in model.named_parameters()}
-    (0 * model(gpugrad.ones((1, 3)))).sum().backward()
-    optimizer.step()
-    assert_close(model[0].weight.detach(), 0.95 * before["0.weight"], rtol=1e-6)
-    assert_close(model[1].weight.detach(), before["1.weight"], rtol=0, atol=0)
-
-
-def test_unfreezing_later():
-    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
-    model[0].requires_grad_(False)
-    optimizer = optim.SGD(model[1].parameters(), lr=0.1)
-    x, y = plane(8)
-    update(model, x, y, optimizer, F.mse_loss)
-    before = model[0].weight.tolist()
-    model[0].requires_grad_(True)
-    optimizer.add_param_group({"params": model[0].parameters(), "lr": 0.01})
-    update(model, x, y, optimizer, F.mse_loss)
-    assert model[0].weight.tolist() != before
-    assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.01]
-
-
-def test_lbfgs_with_a_closure():
-    x = gpugrad.tensor([-1.0, 2.0], dtype=gpugrad.float64, requires_grad=True)
-    optimizer = optim.LBFGS([x], max_iter=50, line_search_fn="strong_wolfe")
-
-    def closure():
-        optimizer.zero_grad()
-        loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
-    assert_close(x.detach(), gpugrad.ones(2, dtype=gpugrad.float64), atol=1e-5)
-
-
-def test_one_cycle_in_each_step():
-    optimizer = optim.SGD([nn.Parameter([1.0])], lr=0.1)
-    schedule = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10)
-    rates = []
-    for _ in range(10):
-        rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        if len(rates) < 10:
-            schedule.step()
-    assert max(rates) == pytest.approx(1.0)
-    assert rates[-1] < rates[0] < rates[1]
-
-
-def test_a_rate_by_a_formula():
-    optimizer = optim.Adam([nn.Parameter([1.0])], lr=2.0)
-    schedule = optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
-    rates = []
-    for _ in range(3):
-        rates += schedule.get_last_lr()
-        optimizer.step()
-        schedule.step()
-    assert rates == pytest.approx([2, 1, 2 / 3])
-
-
-def test_an_optimizer_of_ones_own():
-    class SignSGD(optim.Optimizer):
-        def apply_single(self, array, grad, state, step, lr=0.1):
-            array -= lr * np.sign(grad)
-
-    x = gpugrad.tensor([1.0, -1.0], requires_grad=True)
-    optimizer = SignSGD([x], lr=0.25)
-    (x * x).sum().backward()
-    optimizer.step()
-    assert x.tolist() == [0.75, -0.75]
-
-
-def test_a_moving_average_of_weights():
-    x, y = plane()
-    model = nn.Linear(3, 1)
-    averaged = optim.swa_utils.AveragedModel(
-        model, avg_fn=optim.swa_utils.get_ema_avg_fn(decay=0.5)
-    )
-    expected = None
-    for _ in range(3):
-        fit(model, x, y, optim.SGD(model.parameters(), lr=0.1), steps=1)
-        averaged.update_parameters(model)
-        now = model.weight.detach().numpy().copy()
-        expected = now if expected is None else 0.5 * expected + 0.5 * now
-    assert_close(averaged.module.weight.detach().numpy(), expected, rtol=1e-5)
-
-
-def test_a_moving_average_by_hand():
-    model = nn.Linear(3, 1)
-    shadow = copy.deepcopy(model)
-    fit(model, *plane(), optim.SGD(model.parameters(), lr=0.1), steps=1)
-    start = shadow.weight.tolist()
-    with gpugrad.no_grad():
-        for slow, fast in zip(shadow.parameters(), model.parameters(), strict=True):
-            slow *= 0.9
-            slow += 0.1 * fast
-    expected = 0.9 * np.array(start) + 0.1 * model.weight.detach().numpy()
-    assert_close(shadow.weight.detach().numpy(), expected.astype("float32"), rtol=1e-5)
-
-
-def test_clipping_each_element():
-    model = nn.Linear(3, 1)
-    (100 * F.mse_loss(model(plane()[0]), gpugrad.ones((64, 1)))).backward()
-    nn.utils.clip_grad_value_(model.parameters(), 0.5)
-    assert max(gpugrad.abs(p.grad).max().item() for p in model.parameters()) <= 0.5
-
-
-def test_a_step_is_left_out_where_the_loss_is_nan():
-    model = nn.Linear(3, 1)
-    optimizer = optim.SGD(model.parameters(), lr=0.1)
-    x, y = plane(4)
-    x[0, 0] = math.nan
-    before = model.weight.tolist()
-    loss = F.mse_loss(model(x), y)
-    if gpugrad.isfinite(loss):
-        loss.backward()
-        optimizer.step()
-    assert model.weight.tolist() == before
-    good = gpugrad.isfinite(x).all(axis=1)
-    assert F.mse_loss(model(x[good]), y[good]).item() > 0
-
-
-# Modules in more detail
-
-
-def test_batch_normalization_in_both_modes():
-    layer, x = nn.BatchNorm1d(1), gpugrad.tensor([[1.0], [3.0]])
-    assert_close(layer(x), gpugrad.tensor([[-1.0], [1.0]]), rtol=1e-4)
-    assert layer.running_mean.item() == pytest.approx(0.2)
-    layer.eval()
-    expected = (x - 0.2) / math.sqrt(0.9 * 1 + 0.1 * 2)
-    assert_close(layer(x), expected, rtol=1e-4)
-
-
-def test_dropout_keeps_the_mean():
-    x, layer = gpugrad.ones((1000, 10)), nn.Dropout(0.25)
-    y = layer(x)
-    assert (y == 0).mean().item() == pytest.approx(0.25, abs=0.02)
-    assert y.mean().item() == pytest.approx(1, abs=0.03)
-    assert layer.eval()(x) is x
-
-
-def test_layers_by_name():
-    model = nn.ModuleDict({"image": nn.Linear(4, 2), "text": nn.Linear(3, 2)})
-    inputs = {"image": gpugrad.ones((1, 4)), "text": gpugrad.ones((1, 3))}
-    total = sum(model[name](x) for name, x in inputs.items())
-    assert total.shape == (1, 2)
-    assert [name for name, _ in model.named_children()] == ["image", "text"]
-
-
-def test_another_head_for_a_trained_model():
-    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
-    model[2] = nn.Linear(4, 5)
-    assert model(gpugrad.ones((2, 3))).shape == (2, 5)
-    backbone = model[:2]
-    assert backbone[0] is model[0]
-
-
-def test_a_model_in_double_precision():
-    model = nn.MLP(3, [4, 1]).to(gpugrad.float64)
-    assert {p.dtype for p in model.parameters()} == {gpugrad.float64}
-    x = gpugrad.random.normal((2, 3), dtype=gpugrad.float64)
-    assert model(x).dtype == gpugrad.float64
-    gradcheck(model, x.requires_grad_())
-
-
-def test_names_of_another_programs_weights():
-    model = nn.Linear(2, 1)
-    theirs = {"module.weight": np.ones((1, 2), "float32"), "module.bias": np.zeros(1, "float32")}
-    model.load_state_dict({name.removeprefix("module."): x for name, x in theirs.items()})
-    assert model(gpugrad.tensor([[2.0, 3.0]])).item() == 5
-
-
-def test_weights_in_a_file_of_numpy():
-    model, again = nn.MLP(3, [4, 1]), nn.MLP(3, [4, 1])
-    np.savez("weights.npz", **{name: x.numpy() for name, x in model.state_dict().items()})
-    with np.load("weights.npz") as file:
-        again.load_state_dict(dict(file))
-    x, _ = plane(4)
-    assert_close(again(x), model(x), rtol=0, atol=0)
-
-
-def test_a_model_is_copied_and_pickled():
-    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).eval()
-    x, _ = plane(4)
-    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert_close(again(x), model(x), rtol=0, atol=0)
-        assert again[0].weight is not model[0].weight
-
-
-def test_hooks_see_gradients():
-    model = nn.MLP(3, [4, 1])
-    norms = {}
-    for name, p in model.named_parameters():
-        p.register_hook(lambda g, name=name: norms.update({name: (g**2).sum().item()}))
-    model(gpugrad.ones((2, 3))).sum().backward()
-    assert {*norms} == {name for name, _ in model.named_parameters()}
-    assert norms["2.bias"] == 4
-
-
-# Programs as a whole
-
-
-def test_a_trainer_writes_its_history():
-    x = gpugrad.linspace(-1, 1, 32).reshape(-1, 1)
-    loader = data.DataLoader(data.TensorDataset(x, 3 * x), batch_size=8, shuffle=True, seed=0)
-    model = nn.Linear(1, 1)
-    trainer = training.Trainer(
-        model,
-        optim.SGD(model.parameters(), lr=0.3),
-        lambda model, x, y: F.mse_loss(model(x), y),
-        loader,
-        callbacks=[training.CSVLog("run.csv")],
-        checkpoint="run.safetensors",
-    )
-    history = trainer.fit(epochs=20)
-    assert len(history) == 20
-    assert history[-1]["training/loss"] < 1e-4
-    assert model.weight.item() == pytest.approx(3, abs=0.02)
-    with open("run.csv") as file:
-        assert file.readline().strip() == "epoch,training/loss"
-    assert gpugrad.load("run.safetensors")["model"]["weight"].item() == model.weight.item()
+# Compiled programs
 
 
 def test_a_compiled_step_with_a_last_batch_that_is_shorter():
-    x, y = plane(50)
-    loader = data.DataLoader(data.TensorDataset(x, y), batch_size=16)
+    loader = data.DataLoader(data.TensorDataset(*plane(50)), batch_size=16)
     results = []
-    for compile in (gpugrad.compile, lambda step: step):
-        gpugrad.manual_seed(1)
+    for compile in (gg.compile, lambda function: function):
+        gg.manual_seed(1)
         model = nn.Linear(3, 1)
         optimizer = optim.Adam(model.parameters(), lr=0.1)
-        step = compile(lambda x, y, m=model, o=optimizer: update(m, x, y, o, F.mse_loss))
-        results.append([step(*batch).item() for _ in range(3) for batch in loader])
+        function = compile(lambda x, y, m=model, o=optimizer: step(o, lambda: F.mse_loss(m(x), y)))
+        results.append([function(*batch).item() for _ in range(3) for batch in loader])
     assert results[0] == results[1]
 
 
 def test_a_compiled_model_for_evaluation():
     model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.GELU(), nn.Linear(8, 1)).eval()
-    predict = gpugrad.compile(model)
-    x, _ = plane()
-    with gpugrad.no_grad():
-        expected = model(x)
+    predict, (x, _) = gg.compile(model), plane()
+    with gg.no_grad():
         for _ in range(3):
-            assert_close(predict(x), expected, rtol=0, atol=0)
+            assert_close(predict(x), model(x), rtol=0, atol=0)
 
 
-def test_half_precision_in_a_region():
-    a, b = gpugrad.ones((2, 3)), gpugrad.ones((3, 2))
-    with amp.autocast("cpu", dtype=gpugrad.float16):
-        product = a @ b
-        total = product.sum()
-    assert product.dtype == gpugrad.float16
-    assert total.item() == 12
-    assert (a @ b).dtype == gpugrad.float32
+# Notebooks and scripts
 
 
-def test_a_profile_names_the_operations():
-    with tools.profile() as profile:
-        gpugrad.exp(gpugrad.ones((50, 50)) @ gpugrad.ones((50, 50))).sum()
-    assert all(name in str(profile) for name in ("matmul", "exp", "sum"))
+def test_restarting_a_cell_gives_the_same_numbers():
+    def cell():
+        gg.manual_seed(7)
+        model = nn.MLP(3, [8, 1])
+        return fit(model, *plane(), optim.Adam(model.parameters()), steps=3)
+
+    assert cell() == cell()
 
 
-def test_what_the_graph_keeps_in_memory():
-    x = gpugrad.ones((100, 100), requires_grad=True)
-    with tools.memory_report() as report:
-        loss = gpugrad.exp(x).sum()
-    assert "exp" in str(report)
-    loss.backward()
+def test_a_device_flag():
+    device = "cuda" if gg.cuda.is_available() else "cpu"
+    model = nn.Linear(3, 1).to(device)
+    assert model(gg.ones((2, 3), device=device)).device.startswith(device)
+    if not gg.cuda.is_available():
+        with pytest.raises(RuntimeError) as error:
+            model.to("cuda")
+        assert gg.cuda.why_not() in str(error.value)
 
 
-def test_a_drawing_of_the_graph():
-    x = gpugrad.tensor([1.0, 2.0], requires_grad=True)
-    text = tools.draw((x * x).sum()).mermaid
-    assert "multiply" in text
-    assert "sum" in text
+def test_configuration_in_a_dataclass():
+    @dataclasses.dataclass
+    class Parameters:
+        w: gg.Tensor
+        b: gg.Tensor
+
+    def loss(p: Parameters) -> gg.Tensor:
+        return ((p.w + p.b) ** 2).sum()
+
+    gradient = gg.grad(loss)(Parameters(gg.ones(2), gg.zeros(2)))
+    assert isinstance(gradient, Parameters)
+    assert gradient.b.tolist() == [2, 2]
 
 
 def test_numbers_from_tensors_in_plain_python():
-    x = gpugrad.tensor([1.0, 2.0, 4.0])
+    x = gg.tensor([1.0, 2.0, 4.0])
     first, *others = x
     assert (float(first), len(others), len(x)) == (1.0, 2, 3)
     assert [round(v.item()) for v in x] == [1, 2, 4]
     assert max(x.tolist()) == x.max().item() == 4
     assert f"{x.mean():.3f} of {x.shape}" == "2.333 of (3,)"
-    assert "abc"[gpugrad.argmax(x)] == "c"
+    assert "abc"[gg.argmax(x)] == "c"
     assert bool((x > 0).all())
+
+
+# Numerical programs
+
+
+def test_broadcasting_a_column_against_a_row():
+    table = gg.arange(1, 4).reshape(-1, 1) * gg.arange(1, 4)
+    assert table.tolist() == [[1, 2, 3], [2, 4, 6], [3, 6, 9]]
+
+
+def test_standardizing_columns():
+    points = gg.tensor([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])
+    scaled = (points - points.mean(axis=0)) / points.std(axis=0, correction=1)
+    assert scaled.tolist() == [[-1, -1], [0, 0], [1, 1]]
+
+
+def test_distances_between_all_points():
+    points = gg.tensor([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])
+    distances = gg.linalg.vector_norm(points[:, None] - points, axis=-1)
+    assert distances.tolist() == [[0, 5, 10], [5, 0, 5], [10, 5, 0]]
+    assert gg.argmin(distances + gg.eye(3) * 1e9, axis=1).tolist() == [1, 0, 1]
+
+
+def test_pi_by_chance():
+    points = gg.random.uniform((40000, 2))
+    inside = (points**2).sum(axis=1) < 1
+    assert 4 * inside.mean().item() == pytest.approx(math.pi, abs=0.05)
+
+
+def test_the_curvature_of_the_rosenbrock_function():
+    def rosenbrock(x):
+        return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+
+    x = gg.tensor([1.0, 1.0])
+    assert gg.hessian(rosenbrock)(x).tolist() == [[802, -400], [-400, 200]]
+    assert gg.hvp(rosenbrock)(x, gg.tensor([1.0, 2.0])).tolist() == [2, 0]
+
+
+def test_newtons_method():
+    """The square root of 2."""
+    x = gg.tensor(1.0, dtype=gg.float64)
+    for _ in range(6):
+        value, slope = gg.value_and_grad(lambda x: x * x - 2)(x)
+        x = x - value / slope
+    assert_allclose(x.item(), math.sqrt(2), rtol=1e-15)
+
+
+def test_newtons_method_in_two_dimensions():
+    def f(x):
+        return x[0] ** 4 + (x[0] - x[1]) ** 2 + gg.exp(x[1])
+
+    x = gg.tensor([1.0, 1.0], dtype=gg.float64)
+    for _ in range(12):
+        x = x - gg.linalg.solve(gg.hessian(f)(x), gg.grad(f)(x))
+    assert abs(gg.grad(f)(x).numpy()).max() < 1e-12
+
+
+def test_the_derivative_of_an_integral():
+    """d/da of the integral of sin(a t) over [0, pi], by Simpson's rule, at a = 1/2."""
+    a = gg.tensor(0.5, dtype=gg.float64, requires_grad=True)
+    y = gg.sin(a * gg.linspace(0, math.pi, 201, dtype=gg.float64))
+    integral = math.pi / 600 * (y[0] + y[-1] + 4 * y[1::2].sum() + 2 * y[2:-1:2].sum())
+    integral.backward()
+    assert_allclose([integral.item(), a.grad.item()], [2, 2 * math.pi - 4], rtol=1e-7)
+
+
+def test_a_jacobian_of_polar_coordinates():
+    def cartesian(p):
+        return gg.stack([p[0] * gg.cos(p[1]), p[0] * gg.sin(p[1])])
+
+    jacobian = gg.jacobian(cartesian)(gg.tensor([2.0, math.pi / 6], dtype=gg.float64))
+    assert_allclose(jacobian.numpy(), [[math.sqrt(3) / 2, -1], [1 / 2, math.sqrt(3)]])
+    assert_allclose(gg.linalg.det(jacobian).item(), 2)
+
+
+def test_minimizing_as_scipy_does():
+    found = optimize.minimize(lambda x: ((x - gg.tensor([1.0, -2.0])) ** 2).sum(), np.zeros(2))
+    assert_allclose(np.asarray(found.x), [1, -2], atol=1e-5)
+
+
+def test_a_decay_that_is_fitted():
+    t = gg.linspace(0, 4, 9, dtype=gg.float64)
+    measured = 2 * gg.exp(-0.7 * t)
+
+    def loss(rate):
+        found = integrate.odeint(lambda y, t: -rate * y, 2.0, t)
+        return ((found.reshape(-1) - measured) ** 2).sum()
+
+    assert_allclose(np.asarray(optimize.minimize(loss, np.array(0.2)).x), 0.7, atol=1e-4)
+
+
+def test_the_most_likely_parameters():
+    sample = stats.norm.rvs(3.0, 2.0, size=5000, random_state=0)
+
+    def loss(p):
+        return -stats.norm.logpdf(sample, p[0], gg.exp(p[1])).mean()
+
+    mean, log_std = np.asarray(optimize.minimize(loss, np.zeros(2)).x)
+    assert_allclose([mean, np.exp(log_std)], [sample.mean().item(), sample.std().item()], rtol=1e-3)
+
+
+def test_least_squares_with_a_gradient():
+    x = gg.tensor([0.0, 1.0, 2.0, 3.0], dtype=gg.float64)
+    y = gg.tensor([1.0, 3.0, 5.0, 7.0], dtype=gg.float64, requires_grad=True)
+    slope, intercept = gg.linalg.pinv(gg.stack([x, gg.ones_like(x)], axis=1)) @ y
+    assert [slope.item(), intercept.item()] == pytest.approx([2, 1])
+    slope.backward()
+    assert_close(y.grad, (x - 1.5) / 5)
+
+
+def test_logistic_regression_by_newtons_method():
+    """The expected gradient at the solution is 0: that of X^T (p - y)."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((200, 2))
+    y = (x @ [1.0, -2.0] + rng.logistic(size=200) > 0) * 1.0
+
+    def loss(w):
+        return F.binary_cross_entropy_with_logits(gg.asarray(x) @ w, y, reduction="sum")
+
+    w = np.zeros(2)
+    for _ in range(8):
+        w = w - np.linalg.solve(gg.hessian(loss)(w).numpy(), gg.grad(loss)(w).numpy())
+    assert abs(x.T @ (1 / (1 + np.exp(-x @ w)) - y)).max() < 1e-10
+
+
+def test_principal_components():
+    t = gg.linspace(-1, 1, 50, dtype=gg.float64)
+    points = gg.stack([3 * t, 4 * t], axis=1)
+    _, s, vh = gg.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    assert_close(gg.abs(vh[0]), gg.tensor([0.6, 0.8], dtype=gg.float64))
+    assert_allclose((s**2).numpy(), [25 * (t**2).sum().item(), 0], atol=1e-20)
+
+
+def test_the_likelihood_of_a_gaussian_process():
+    x = gg.linspace(0, 1, 6, dtype=gg.float64)
+    y = gg.sin(6 * x)
+
+    def loss(log_length):
+        k = gg.exp(-((x[:, None] - x) ** 2) / (2 * gg.exp(2 * log_length)))
+        factor = gg.linalg.cholesky(k + 0.01 * gg.eye(6, dtype=gg.float64))
+        z = gg.linalg.solve(factor, y)
+        return (z**2).sum() / 2 + gg.log(gg.linalg.diagonal(factor)).sum()
+
+    gradcheck(loss, gg.tensor(-1.0, dtype=gg.float64, requires_grad=True))
+
+
+def test_removing_a_frequency():
+    t = gg.arange(64.0, dtype=gg.float64) / 64
+    slow, fast = gg.sin(2 * math.pi * 5 * t), gg.sin(2 * math.pi * 20 * t)
+    spectrum = gg.fft.rfft(slow + fast)
+    assert gg.topk(gg.abs(spectrum), 2).indices.sum().item() == 25
+    spectrum[10:] = 0
+    assert_close(gg.fft.irfft(spectrum), slow, atol=1e-12)
+
+
+def test_a_pendulum_keeps_its_energy():
+    def rhs(y, t):
+        return gg.stack([y[1], -gg.sin(y[0])])
+
+    angle, speed = integrate.odeint(rhs, [1.0, 0.0], gg.linspace(0, 10, 21, dtype=gg.float64)).T
+    energy = speed**2 / 2 - gg.cos(angle)
+    assert_close(energy, gg.full_like(energy, -math.cos(1)), rtol=1e-5)
 
 
 # Other libraries
 
 
+def test_numpy_in_and_out():
+    array = np.linspace(0, 1, 4, dtype="float32")
+    t = gg.asarray(array)
+    assert np.shares_memory(t.array, array)
+    assert isinstance(t.numpy(), np.ndarray)
+    assert {type(t + array), type(array * t)} == {gg.Tensor}
+    assert np.asarray(gg.ones(3, requires_grad=True).detach()).tolist() == [1, 1, 1]
+
+
 def test_numpys_functions_on_tensors():
-    x = gpugrad.tensor([1.0, 4.0, 9.0], requires_grad=True)
+    x = gg.tensor([1.0, 4.0, 9.0], requires_grad=True)
     (np.sqrt(x).sum() + np.dot(x, np.ones(3))).backward()
     assert_close(x.grad.numpy(), 0.5 / np.sqrt([1, 4, 9]) + 1, rtol=1e-6)
+
+
+def test_a_numpy_program_is_differentiated():
+    import gpugrad.numpy as gnp
+
+    def energy(x):
+        return gnp.sum(gnp.diff(gnp.sort(x)) ** 2)
+
+    x = np.array([0.3, 0.1, 0.7])
+    gradcheck(energy, gg.tensor(x, requires_grad=True))
+    assert gg.grad(energy)(x).dtype == gg.float64
+
+
+def test_scipy_minimizes_with_gradients():
+    from scipy.optimize import minimize
+
+    def energy(x):
+        x = gg.asarray(x)
+        return ((x - 3) ** 2).sum() + (x**4).sum()
+
+    result = minimize(energy, np.zeros(2), jac=gg.grad(energy))
+    assert abs(gg.grad(energy)(result.x).numpy()).max() < 1e-4
+
+
+def test_a_root_found_by_scipy_with_a_jacobian():
+    from scipy.optimize import root
+
+    def equations(x):
+        x = gg.asarray(x)
+        cube = (x[0] - x[1]) ** 3 / 2
+        return gg.stack([x[0] + cube - 1, x[1] - cube])
+
+    jacobian = gg.jacobian(equations)
+    found = root(lambda x: equations(x).numpy(), np.zeros(2), jac=lambda x: jacobian(x).numpy())
+    assert found.x == pytest.approx([0.8411639, 0.1588361])
+
+
+def test_plotting_a_curve_of_losses():
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    (line,) = figure.subplots().plot(gg.tensor([3.0, 2.0, 1.5]))
+    assert line.get_ydata().tolist() == [3.0, 2.0, 1.5]
+    figure.savefig("losses.png")
 
 
 def test_weights_of_pytorch_and_back():
@@ -1426,45 +1169,19 @@ def test_weights_of_pytorch_and_back():
     ours.load_state_dict({name: x.numpy() for name, x in theirs.state_dict().items()})
     x = np.random.default_rng(0).standard_normal((5, 3)).astype("float32")
     expected = theirs(torch.tensor(x)).detach().numpy()
-    assert_close(ours(gpugrad.asarray(x)).detach().numpy(), expected, rtol=1e-5, atol=1e-6)
-    state = {name: torch.tensor(x.numpy()) for name, x in ours.state_dict().items()}
-    theirs.load_state_dict(state)
-
-
-def test_memory_shared_with_pytorch():
-    torch = pytest.importorskip("torch")
-    x = torch.arange(4.0)
-    t = gpugrad.from_dlpack(x)
-    x[0] = 7
-    assert t.tolist() == [7, 1, 2, 3]
-    assert torch.from_dlpack(gpugrad.ones(3)).sum().item() == 3
+    assert_close(ours(gg.asarray(x)).detach().numpy(), expected, rtol=1e-5, atol=1e-6)
+    theirs.load_state_dict({name: torch.tensor(x.numpy()) for name, x in ours.state_dict().items()})
 
 
 def test_a_loader_of_pytorch():
     torch = pytest.importorskip("torch")
-    x, y = plane()
-    dataset = [(a, b) for a, b in zip(x.numpy(), y.numpy(), strict=True)]
+    dataset = [*zip(*(x.numpy() for x in plane()), strict=True)]
     model = nn.Linear(3, 1)
     optimizer = optim.SGD(model.parameters(), lr=0.2)
     for _ in range(30):
-        for inputs, targets in torch.utils.data.DataLoader(dataset, batch_size=16):
-            inputs, targets = gpugrad.asarray(inputs.numpy()), gpugrad.asarray(targets.numpy())
-            loss = update(model, inputs, targets, optimizer, F.mse_loss)
-    assert loss.item() < 1e-4
-
-
-def test_a_root_found_by_scipy_with_a_jacobian():
-    from scipy.optimize import root
-
-    def equations(x):
-        x = gpugrad.asarray(x)
-        cube = (x[0] - x[1]) ** 3 / 2
-        return gpugrad.stack([x[0] + cube - 1, x[1] - cube])
-
-    jacobian = gpugrad.jacobian(equations)
-    found = root(lambda x: equations(x).numpy(), np.zeros(2), jac=lambda x: jacobian(x).numpy())
-    assert found.success
-    assert found.x == pytest.approx([0.8411639, 0.1588361])
+        for batch in torch.utils.data.DataLoader(dataset, batch_size=16):
+            (loss,) = fit(model, *(gg.asarray(x.numpy()) for x in batch), optimizer, steps=1)
+    assert loss < 1e-4
 
 
 def test_there_are_a_hundred_programs():

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 import textwrap
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
@@ -49,18 +50,24 @@ def room(name):
     return (name.split(".") + [""])[1]
 
 
+@cache
 def imports(path, for_checkers=True):
-    """Yield the dotted names of all modules that a file imports, gpugrad's as ``gpugrad...``.
+    """Return the lines and dotted names of all imports of a file, gpugrad's as ``gpugrad...``.
 
     This includes imports in functions, those by string, and with ``for_checkers`` those under
     ``TYPE_CHECKING``.
     """
     package = ".".join(path.relative_to(ROOT.parent).parts[:-1])
-    yield from imports_in(path.read_text("utf-8"), package, for_checkers)
+    return [*imports_in(parsed(path), package, for_checkers)]
 
 
-def imports_in(source, package, for_checkers=True):
-    for node in nodes(ast.parse(source), for_checkers):
+@cache
+def parsed(path):
+    return ast.parse(path.read_text("utf-8"))
+
+
+def imports_in(tree, package, for_checkers=True):
+    for node in nodes(tree, for_checkers):
         if name := named_by_string(node):
             yield node.lineno, resolve_name(name, package)
         elif isinstance(node, ast.Import):
@@ -96,12 +103,12 @@ def argument(node):
 
 
 def nodes(tree, for_checkers):
-    yield tree
-    is_guard = isinstance(tree, ast.If) and ast.unparse(tree.test).strip("_") == "TYPE_CHECKING"
-    hidden = tree.body if is_guard and not for_checkers else []
-    for node in ast.iter_child_nodes(tree):
-        if node not in hidden:
-            yield from nodes(node, for_checkers)
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        is_guard = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        pending += node.orelse if is_guard and not for_checkers else ast.iter_child_nodes(node)
 
 
 def module_of(path):
@@ -144,34 +151,29 @@ def test_circles_are_found():
 
 
 @pytest.mark.parametrize("path", MODULES, ids=module_of)
-def test_imports_go_downwards(path):
+def test_imports_go_downwards_and_array_libraries_stay_in_the_backends(path):
     here = room(module_of(path))
     assert here in FLOOR_OF, f"{path} has no floor; give it one"
     for line, name in imports(path):
-        there = room(name)
-        if name.split(".")[0] == "gpugrad" and here != there:
+        package, there = name.split(".")[0], room(name)
+        if package in {"numpy", "cupy", "array_api_compat", "torch", "jax"}:
+            assert here in ("backends", "kernels"), f"{path}:{line} imports {name}"
+        elif package == "gpugrad" and here != there:
             assert there in FLOOR_OF, f"{path}:{line} imports {name}, which has no floor"
             below = FLOOR_OF[there] < FLOOR_OF[here]
             assert below, f"{path}:{line} imports {name}, which is not below it"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_of)
-def test_array_libraries_stay_in_the_backends(path):
-    if path.relative_to(ROOT).parts[0] in ("backends", "kernels"):
-        return
-    libraries = {"numpy", "cupy", "array_api_compat", "torch", "jax"}
-    for line, name in imports(path):
-        assert name.split(".")[0] not in libraries, f"{path.name}:{line} imports {name}"
-
-
-def test_the_reader_of_imports_sees_them():
-    found = {name for _, name in imports(ROOT / "autograd" / "sweep.py")}
-    assert {"sys", "gpugrad.backends", "gpugrad.autograd.graph", "gpugrad.autograd.mode"} <= found
-    found = {name for _, name in imports(ROOT / "backends" / "numpy" / "backend.py")}
-    assert {"numpy", "gpugrad.backends.base", "gpugrad.backends.numpy.namespace"} <= found
-    assert not {"gpugrad.backends", "gpugrad.backends.numpy"} & found
-    found = {name for _, name in imports(ROOT / "backends" / "special.py")}
-    assert {"cupy", "scipy"} <= found  # in functions
+@pytest.mark.parametrize("file, seen, not_seen", [
+    ("autograd/sweep.py", "sys gpugrad.backends gpugrad.autograd.graph gpugrad.autograd.mode", ""),
+    ("backends/numpy/backend.py", "numpy gpugrad.backends.base gpugrad.backends.numpy.namespace",
+     "gpugrad.backends gpugrad.backends.numpy"),
+    ("backends/special.py", "cupy scipy", ""),  # in functions
+])  # fmt: skip
+def test_the_reader_of_imports_sees_them(file, seen, not_seen):
+    found = {name for _, name in imports(ROOT / file)}
+    assert {*seen.split()} <= found
+    assert not {*not_seen.split()} & found
 
 
 def test_the_reader_of_imports_sees_imports_by_string():
@@ -183,17 +185,17 @@ def test_the_reader_of_imports_sees_imports_by_string():
         _import_module(".loader")
         import_module(name), modules[name], modules[f"{name}"]
     """
-    found = [name for _, name in imports_in(textwrap.dedent(source), "gpugrad.data")]
-    assert [*found] == "gpugrad.numpy gpugrad.nn torch gpugrad.optim gpugrad.data.loader".split()
+    found = sorted(imports_in(ast.parse(textwrap.dedent(source)), "gpugrad.data"))
+    expected = "gpugrad.numpy gpugrad.nn torch gpugrad.optim gpugrad.data.loader".split()
+    assert [name for _, name in found] == expected
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_of)
-def test_modules_do_not_reach_the_package_while_they_are_imported(path):
+def test_modules_do_not_reach_the_package_while_they_are_imported():
     """The package is `call.namespace`, for rules that run on Tensors; it is installed last."""
-    for statement in ast.parse(path.read_text("utf-8")).body:
-        if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            found = [ast.unparse(node) for node in ast.walk(statement)]
-            assert "call.namespace" not in found, f"{path.name}:{statement.lineno}"
+    for path in MODULES:
+        for statement in parsed(path).body:
+            if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                assert "call.namespace" not in ast.unparse(statement), f"{path}:{statement.lineno}"
 
 
 def test_imports_by_a_computed_name():
@@ -201,15 +203,16 @@ def test_imports_by_a_computed_name():
     found = {
         path.relative_to(ROOT).as_posix()
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in nodes(parsed(path), for_checkers=True)
         if isinstance(node, ast.Call) and argument(node) and not named_by_string(node)
     }
     assert found == COMPUTED
 
 
-def test_importing_loads_no_other_array_library():
-    code = "import sys, gpugrad; print(*{name.partition('.')[0] for name in sys.modules})"
+def test_importing_loads_no_other_library_and_no_tools():
+    code = "import sys, gpugrad; gpugrad.ones(3).sum(); print(*sys.modules)"
     command = [sys.executable, "-c", code]
-    output = subprocess.check_output(command, cwd=ROOT.parent, text=True).split()
-    assert "gpugrad" in output
-    assert not {"cupy", "torch", "jax", "matplotlib", "scipy", "safetensors"} & set(output)
+    loaded = {*subprocess.check_output(command, cwd=ROOT.parent, text=True).split()}
+    assert "gpugrad.ops" in loaded
+    others = {"cupy", "torch", "jax", "matplotlib", "scipy", "safetensors"}
+    assert not loaded & {*others, "gpugrad.numpy", "gpugrad.tools"}
