@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 import sysconfig
-import warnings
-from itertools import product
-from pathlib import Path
+from itertools import islice, product
 
 import numpy as np
 import pytest
+from native import assert_same, check_errors, check_twin, needs_library
+from stand_in import ROOT
 
 import gpugrad as gg
 from gpugrad.autograd.rules import kept_names
@@ -22,21 +22,11 @@ from gpugrad.ops import activations as smooth
 from gpugrad.ops import neural as ops
 from gpugrad.ops import normalization
 
+pytestmark = needs_library
 LENGTHS = [*range(1, 40), *range(56, 300, 9), 127, 128, 129, 130, 136, 255, 256, 257, 264]
 LENGTHS += [300, 512, 784, 1000, 1024, 1025, 4096, 10007]
 DTYPES = np.float32, np.float64
 KINDS = "ordinary", "some special", "zeros"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def library():
-    if not base.is_expected():
-        pytest.skip("there is no C compiler")
-    build = base._build()
-    build.wait(300)
-    assert base.base() is not None, build.error
-    with np.errstate(all="ignore"):
-        yield
 
 
 def values(shape, dtype, kind, seed):
@@ -50,24 +40,11 @@ def values(shape, dtype, kind, seed):
     return x
 
 
-def assert_same(found, expected):
-    """The same bits, but for those of nan; None where nothing is wanted."""
-    assert type(found) is type(expected)
-    if isinstance(expected, tuple):
-        for x, y in zip(found, expected, strict=True):
-            assert_same(x, y)
-    elif expected is not None:
-        found, expected = np.asarray(found), np.asarray(expected)
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        bits = []
-        for x in (found, expected):
-            x = np.where(np.isnan(x), np.nan, x)  # of which there are many
-            bits.append(x.view(f"i{x.itemsize}"))
-        np.testing.assert_array_equal(*bits)
+def each_kind(test):
+    return pytest.mark.parametrize("dtype", DTYPES)(pytest.mark.parametrize("kind", KINDS)(test))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_reductions(dtype, kind):
     ufuncs = {"sum": np.add, "max": np.maximum, "min": np.minimum}
     for length, other in product(LENGTHS, (1, 2, 5, 70)):
@@ -93,8 +70,7 @@ def test_sums_of_many_elements(size):
     assert_same(reduced("sum", x, None, False), np.add.reduce(x))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@each_kind
 def test_outer_products(dtype, kind):
     for m, n in (1, 8192), (8192, 1), (819, 11), (11, 819), (300, 100), (1000, 300):
         x, y = values((m, 1), dtype, kind, m), values((1, n), dtype, kind, n)
@@ -134,8 +110,7 @@ ELEMENTWISE = [
 ]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 @pytest.mark.parametrize("call, static", ELEMENTWISE)
 def test_elementwise_functions(call, static, dtype, kind):
     op = call.op
@@ -168,45 +143,35 @@ def shapes_of_rows():
                 yield number, n
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 @pytest.mark.parametrize("call", [ops.softmax, ops.log_softmax])
 def test_softmax(call, dtype, kind):
-    twins = call.op.twins["numpy"]
     for shape in shapes_of_rows():
         x, g = (values(shape, dtype, kind, seed) for seed in (1, 2))
-        out = call.op.forward(xp, x, -1)
-        assert_same(twins["forward"].twin(xp, x, -1), out)
-        assert_same(twins["x"].twin(xp, g, out, -1), call.op.rules["x"](xp, g, out, -1))
+        out = check_twin(call.op, "forward", x, -1)
+        check_twin(call.op, "x", g, out, -1)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 @pytest.mark.parametrize("parameters", ["weight and bias", "weight", "bias", ""])
 def test_layer_norm_and_rms_norm(parameters, dtype, kind):
     layer, rms = normalization.layer_norm.op, normalization.rms_norm.op
-    twins, rms_twins = layer.twins["numpy"], rms.twins["numpy"]
-    for shape in shapes_of_rows():
-        weight, bias = (values(shape[1:], dtype, kind, seed) for seed in (2, 3))
+    for shape in islice(shapes_of_rows(), "weight" in parameters, None, 2):
         x, g = (values(shape, dtype, kind, seed) for seed in (0, 1))
-        weight = weight if "weight" in parameters else None
-        bias = bias if "bias" in parameters else None
-        options = {"ndim": 1, "eps": 1e-5}
-        found = twins["forward"].twin(xp, x, weight, bias, **options)
-        assert_same(found, layer.forward(xp, x, weight, bias, **options))
+        weight, bias = (
+            values(shape[1:], dtype, kind, seed) if name in parameters else None
+            for seed, name in enumerate(("weight", "bias"), 2)
+        )  # fmt: skip
+        check_twin(layer, "forward", x, weight, bias, ndim=1, eps=1e-5)
         if bias is not None:  # which only that depends on
             continue
-        found = rms_twins["forward"].twin(xp, x, weight, ndim=1, eps=None)
-        assert_same(found, rms.forward(xp, x, weight, ndim=1, eps=None))
+        check_twin(rms, "forward", x, weight, ndim=1, eps=None)
         for wanted in ((True, True, True), (True, False, False), (False, True, True)):
-            args = g, x, weight, wanted, 1, 1e-5
-            assert_same(twins["joint"].twin(xp, *args), layer.joint(xp, *args))
-            args = g, x, weight, wanted[:2], 1, None
-            assert_same(rms_twins["joint"].twin(xp, *args), rms.joint(xp, *args))
+            check_twin(layer, "joint", g, x, weight, wanted, 1, 1e-5)
+            check_twin(rms, "joint", g, x, weight, wanted[:2], 1, None)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_cross_entropy(reduction, dtype, kind, monkeypatch):
     rng = np.random.default_rng(0)
@@ -259,64 +224,51 @@ def test_a_compiled_cross_entropy_is_one_call_with_its_gradient(reduction, ignor
     (program,) = compiled._programs
     names = [call.name for call in program.plan.calls]
     assert [name for name in names if "entropy" in name] == ["cross_entropy_and_vjp"]
-    assert program.segments[0].start == 0
-    assert program.segments[0].end == len(names)
+    assert (program.segments[0].start, program.segments[0].end) == (0, len(names))
     with pytest.raises(IndexError, match="labels must be from 0 to 6"):
         compiled(labels + 7)
 
 
-@pytest.mark.parametrize("name", ["layer_norm_vjp", "softmax_vjp", "gelu_vjp"])
+def calls_of(monkeypatch, name):
+    """The arguments of the calls of a kernel."""
+    key, calls = (np.dtype(np.float32), name), []
+    kernel, number = base._kernels[key]
+    noted = (lambda *args: calls.append(args) or kernel(*args)), number
+    monkeypatch.setitem(base._kernels, key, noted)
+    return calls
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "softmax", "gelu"])
 def test_a_cotangent_that_broadcasts(name, monkeypatch):
-    call = getattr(gg, name.removesuffix("_vjp"))
     x = gg.tensor(values((40, 300), np.float32, "ordinary", 0), requires_grad=True)
     row = np.linspace(-1, 1, 300, dtype=np.float32)
-    key = np.dtype(np.float32), name
-    seen, (function, number) = [], base._kernels[key]
-    monkeypatch.setitem(base._kernels, key, (lambda *a: seen.append(a) or function(*a), number))
+    calls = calls_of(monkeypatch, f"{name}_vjp")
     gradients = [
-        gg.autograd.grad(call(x), x, gg.asarray(g))[0].array
+        gg.autograd.grad(getattr(gg, name)(x), x, gg.asarray(g))[0].array
         for g in (np.broadcast_to(row, x.shape), np.tile(row, (40, 1)))
     ]
     assert_same(*gradients)
-    assert len(seen) == 2
+    assert len(calls) == 2
 
 
-def test_errors_are_reported_as_by_numpy():
+@pytest.mark.parametrize("function", [gg.softmax, gg.log_softmax])
+def test_errors_are_reported_as_by_numpy(function):
     x = values((64, 64), np.float32, "ordinary", 0)
     x[3, 4] = np.inf
-    for function in (gg.softmax, gg.log_softmax):
-        with np.errstate(invalid="warn"), pytest.warns(RuntimeWarning, match="invalid value"):
-            function(x)
-        with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
-            function(x)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            function(x)
+    check_errors(lambda: function(x), "invalid value")
 
 
 @pytest.mark.parametrize("limit", [None, 1])
-def test_a_limit_by_threadpoolctl(limit, monkeypatch):
+def test_a_limit_by_threadpoolctl(limit, number, monkeypatch):
     threadpoolctl = pytest.importorskip("threadpoolctl")
     if not threads._blas.is_known or threads._blas.first == 1:
         pytest.skip("the limit makes no difference")
-    before, seen = threads.get_num_threads(), []
-    threads.set_num_threads(2)
     x = np.ones((300, 1024), np.float32)
-    key = np.dtype(np.float32), "sum"
-    function, number = base._kernels[key]
-
-    def called(*args):
-        seen.append(-(-args[1] // args[2]))  # pieces
-        return function(*args)
-
-    monkeypatch.setitem(base._kernels, key, (called, number))
-    try:
-        with threadpoolctl.threadpool_limits(limit):
-            assert (threads.get_num_threads() == 1) is (limit == 1)
-            assert_same(xp.sum(x, axis=1), np.add.reduce(x, 1))
-    finally:
-        threads.set_num_threads(before)
-    assert (seen == [1]) is (limit == 1)
+    calls = calls_of(monkeypatch, "sum")
+    with threadpoolctl.threadpool_limits(limit):
+        assert (threads.get_num_threads() == 1) is (limit == 1)
+        assert_same(xp.sum(x, axis=1), np.add.reduce(x, 1))
+    assert [items <= in_piece for _, items, in_piece, *_ in calls] == [limit == 1]
 
 
 @pytest.mark.slow
@@ -329,29 +281,23 @@ def test_nothing_is_read_outside_of_arrays(tmp_path):
     if compiler.command()[0].endswith("clang"):
         pytest.skip("preloads the sanitizers of gcc")
     parts = "rows", "tiles", "products", "recurrent", "attention", "convolution"
-    files = [Path(__file__).with_name(f"test_native_{part}.py") for part in parts]
+    files = [f"{ROOT}/tests/backends/test_native_{part}.py" for part in parts]
     words = [*compiler.command(), "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    places = [
-        subprocess.run([words[0], f"-print-file-name={name}"], capture_output=True, text=True)
+    found = [
+        subprocess.check_output([words[0], f"-print-file-name={name}"], text=True).strip()
         for name in ("libasan.so", "libubsan.so")
     ]
-    found = [done.stdout.strip() for done in places]
     if not all(map(os.path.isabs, found)):
         pytest.skip("needs libasan and libubsan")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rs", "-x", "-p", "no:cacheprovider",
-         "-m", "not slow", "-k", "not fork and not zeros", *map(str, files)],
-        cwd=Path(__file__).parents[2],
-        env={
-            **os.environ,
-            "CC": " ".join(words),
-            "LD_PRELOAD": " ".join(found),
-            "ASAN_OPTIONS": "detect_leaks=0",
-            "PYTHONMALLOC": "malloc",
-            "XDG_CACHE_HOME": str(tmp_path),
+         "-m", "not slow", "-k", "not fork and not zeros", *files],
+        cwd=ROOT,
+        env=os.environ | {
+            "CC": " ".join(words), "LD_PRELOAD": " ".join(found), "XDG_CACHE_HOME": str(tmp_path),
+            "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc",
         },
-        capture_output=True,
-        text=True,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
     assert " passed" in done.stdout

@@ -1,0 +1,122 @@
+"""What the tests of native code share: layouts, comparisons, programs."""
+
+import subprocess
+import sys
+import textwrap
+import warnings
+from unittest import mock
+
+import numpy as np
+import pytest
+from stand_in import environment
+
+from gpugrad.backends.native import base
+from gpugrad.backends.numpy.namespace import xp
+
+needs_compiler = pytest.mark.skipif(not base.is_expected(), reason="there is no C compiler")
+# Of a module: its tests need the library, and ignore floating-point errors.
+needs_library = [needs_compiler, pytest.mark.usefixtures("quiet")]
+
+
+class Interrupted(BaseException):
+    """What the fixture ``timer`` has raised."""
+
+
+def memory(dtype, shape, layout):
+    """An array with elements that are not set yet, in one of several layouts."""
+    empty, shape = np.empty, tuple(shape)
+    if layout == "C" or not shape:
+        return empty(shape, dtype)
+    *lead, last = shape
+    match layout:
+        case "F":
+            return empty(shape[::-1], dtype).T
+        case "transposed":
+            return empty((*lead[:-1], last, *lead[-1:]), dtype).swapaxes(-1, -len(shape[-2:]))
+        case "gaps":
+            return empty((*lead, last + 3), dtype)[..., :last]
+        case "second":
+            return empty((*lead, 2 * last), dtype)[..., ::2]
+        case "sliced":
+            return empty([2 * n + 1 for n in shape], dtype)[(np.s_[1::2],) * len(shape)]
+        case "reversed":
+            return empty(shape, dtype)[(np.s_[::-1],) * len(shape)]
+        case "upside down":
+            return empty(shape, dtype)[..., ::-1, :]
+        case "repeated":
+            return np.broadcast_to(empty((1, *shape[1:]), dtype), shape)
+
+
+def assert_same(found, expected):
+    """The same bits, but for those of nan; in containers and for None, too."""
+    assert type(found) is type(expected)
+    if isinstance(expected, (tuple, list)):
+        for x, y in zip(found, expected, strict=True):
+            assert_same(x, y)
+    elif expected is not None:
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        is_nan = np.isnan(expected)
+        np.testing.assert_array_equal(np.isnan(found), is_nan)
+        assert found[~is_nan].tobytes() == expected[~is_nan].tobytes()
+
+
+def check_twin(op, key, *args, **static):
+    """Compare a twin of an op with the definition, whose result is returned."""
+    definition = {"forward": op.forward, "joint": op.joint, **op.rules}[key]
+    expected = definition(xp, *args, **static)
+    assert_same(op.twins["numpy"][key].twin(xp, *args, **static), expected)
+    return expected
+
+
+def same_without(owner, call):
+    """What ``call`` returns, after a comparison with what it returns if there is no library.
+
+    owner: the module that looks for the library.
+    """
+    found = call()
+    with mock.patch.object(owner, "base", return_value=None):
+        assert_same(found, call())
+    return found
+
+
+def check_errors(call, message):
+    """Check that NumPy's settings decide what an error does; returns the result without errors."""
+    with np.errstate(all="warn", under="ignore"), pytest.warns(RuntimeWarning, match=message):
+        call()
+    with np.errstate(all="raise", under="ignore"), pytest.raises(FloatingPointError, match=message):
+        call()
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return call()
+
+
+def watch(monkeypatch, owner, name, begin=lambda: None):
+    """A list of the results of all calls of a function from now on, with their arguments.
+
+    begin: is called before the first one.
+    """
+    calls, function = [], getattr(owner, name)
+
+    def watched(*args, **options):
+        if not calls:
+            begin()
+        calls.append((None, args))
+        calls[-1] = function(*args, **options), args
+        return calls[-1][0]
+
+    monkeypatch.setattr(owner, name, watched)
+    return calls
+
+
+def run(code, **variables):
+    """Run a program; returns what it prints, errors and warnings at the end."""
+    names = "CC", "GPUGRAD_NATIVE", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={k: v for k, v in environment(stand_in=False).items() if k not in names} | variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
