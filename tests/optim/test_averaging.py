@@ -5,10 +5,10 @@ import pytest
 
 import gpugrad
 from gpugrad import nn
+from gpugrad.optim import swa_utils
 from gpugrad.optim.swa_utils import AveragedModel, get_ema_avg_fn, update_bn
 
 AVERAGES = {
-    "default": lambda library: {},
     "swa": lambda utils: {"avg_fn": utils.get_swa_avg_fn()},
     "ema": lambda utils: {"avg_fn": utils.get_ema_avg_fn(0.7)},
     "own": lambda utils: {"avg_fn": lambda mean, x, n: mean + x * (n + 1)},
@@ -45,8 +45,6 @@ def assert_same_state(ours, theirs):
 @pytest.mark.parametrize("case", AVERAGES)
 def test_averages_and_states_are_pytorchs(case):
     torch = pytest.importorskip("torch")
-    from gpugrad.optim import swa_utils
-
     ours, theirs = pair(torch)
     change(torch, ours, theirs, 0)
     a = AveragedModel(ours, **AVERAGES[case](swa_utils))

@@ -4,11 +4,12 @@ import copy
 import math
 import pickle
 import tracemalloc
+from collections import defaultdict
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from optimizers import ALL, MAXIMIZE, WHOLE, expected, shapes_for
+from optimizers import ALL, OTHERS, WHOLE, lion, normal, shapes_for, values
 
 import gpugrad
 from gpugrad import nn, optim
@@ -31,10 +32,6 @@ def torch(monkeypatch):
     torch.set_default_dtype(torch.float32)
 
 
-def values(x):
-    return np.asarray(x.detach())
-
-
 def parameters(seed=0, dtype=np.float64, kind=None):
     rng = np.random.default_rng(seed)
     return [
@@ -50,11 +47,6 @@ def descend(optimizer, steps=1):
         params = [p for group in optimizer.param_groups for p in group["params"]]
         sum(((p**4) * (i + 1) + p).sum() for i, p in enumerate(params)).backward()
         optimizer.step()
-
-
-def normal(rng, shape, dtype):
-    values = rng.normal(size=shape) + 1j * rng.normal(size=shape)
-    return np.asarray(values if dtype == np.complex128 else values.real, dtype)
 
 
 def train(library, optimizer, params, dtype, steps):
@@ -94,10 +86,7 @@ def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(torch, kind, 
     if dtype == np.complex128 and kind in WHOLE:
         pytest.skip("is for real parameters")
     shapes = [*shapes_for(kind), (2, 2), (3, 1) if kind is optim.Muon else (3,)]
-    starts = [
-        np.asarray(normal(np.random.default_rng(i), shape, dtype) * 0.3, dtype)
-        for i, shape in enumerate(shapes)
-    ]
+    starts = [normal(np.random.default_rng(i), of, dtype) * 0.3 for i, of in enumerate(shapes)]
     near = {"rtol": 1e-5, "atol": 1e-6} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-14}
     ours, theirs = (
         [library.tensor(x).requires_grad_(i < 4) for i, x in enumerate(starts)]
@@ -150,20 +139,31 @@ def arrays_of_state(optimizer):
     return [state[name] for state in states for name in state.keys() - NUMBERS]
 
 
+@pytest.mark.parametrize("options", OTHERS[optim.Lion].values(), ids=OTHERS[optim.Lion])
+def test_lion_follows_its_formula(options):
+    p = nn.Parameter(np.linspace(-1, 1, 12).reshape(3, 4))
+    wanted, state = values(p).copy(), defaultdict(float)
+    after_steps(p, 5, optim.Lion, options)
+    options = {**options}
+    sign = -1 if options.pop("maximize", False) else 1
+    for t in range(1, 6):
+        wanted = lion(t, wanted, sign * 2 * wanted, state, **options)
+    np.testing.assert_allclose(values(p), wanted, rtol=1e-12)
+
+
 @pytest.mark.parametrize("kind, options", ALL)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_follows_the_formula_in_place_and_keeps_dtypes(library, kind, options, dtype):
+def test_steps_are_made_in_place_and_keep_dtypes(library, kind, options, dtype):
     start = np.linspace(-1, 1, 12, dtype=dtype).reshape(3, 4)
-    p = library.tensor(start, requires_grad=True)
+    p, on_numpy = library.tensor(start, requires_grad=True), nn.Parameter(start.copy())
     array = p.array
     optimizer = after_steps(p, 5, kind, options)
+    after_steps(on_numpy, 5, kind, options)
     assert p.array is array
-    assert library.values(p).dtype == library.values(p.grad).dtype == dtype
-    wanted = expected(kind, start, lambda p: 2 * p, 5, **options)
-    rtol = 1e-5 if dtype == np.float32 else 1e-12
-    np.testing.assert_allclose(library.values(p), wanted, rtol=rtol)
-    for x in arrays_of_state(optimizer):
+    for x in p, p.grad, *arrays_of_state(optimizer):
         assert library.values(x).dtype == dtype
+    rtol = 1e-5 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(library.values(p), values(on_numpy), rtol=rtol)
 
 
 @pytest.mark.parametrize("kind, options", ALL)
@@ -173,16 +173,19 @@ def test_16_bit_parameters_are_computed_in_32_bits_and_rounded(kind, options, dt
         dtype = pytest.importorskip("ml_dtypes").bfloat16
     shape = (7, 1) if kind is optim.Muon else (7,)
     start = np.linspace(-1, 1, 7).astype(dtype).reshape(shape)
-    p = gpugrad.tensor(start, requires_grad=True)
-    optimizer = kind([p], **options)
     grad = np.array([0, 1, -2, 1e-3, 3e-5, 100, 0]).astype(dtype).reshape(shape)
-    p.grad = gpugrad.tensor(grad)
-    optimizer.step()
-    wide = expected(kind, start.astype("float32"), lambda p: grad.astype("float32"), 1, **options)
-    assert p.dtype == p.grad.dtype == dtype
+    p, wide = nn.Parameter(start), nn.Parameter(start.astype("float32"))
+    for x, g in (p, grad), (wide, grad.astype("float32")):
+        optimizer = kind([x], **options)
+        x.grad = gpugrad.tensor(g)
+        optimizer.step()
     near = 2 * float(np.spacing(np.float16(1)) if dtype == "float16" else 2**-8)
-    np.testing.assert_allclose(values(p).astype("float32"), wide, rtol=near, atol=near / 100)
+    found = values(p).astype("float32")
+    np.testing.assert_allclose(found, values(wide), rtol=near, atol=near / 100)
+    optimizer = kind([p], **options)
     optimizer.step()
+    optimizer.step()
+    assert p.dtype == p.grad.dtype == dtype
     assert np.isfinite(values(p).astype("float32")).all()
     assert all(x.dtype == dtype for x in arrays_of_state(optimizer))
 
@@ -190,12 +193,13 @@ def test_16_bit_parameters_are_computed_in_32_bits_and_rounded(kind, options, dt
 @pytest.mark.parametrize("kind, options", ALL)
 @pytest.mark.parametrize("layout", ["contiguous", "transposed"])
 def test_large_arrays_are_updated_completely_in_pieces(monkeypatch, kind, options, layout):
-    monkeypatch.setattr(implementation, "_PIECE_SIZE", 10)
     start = np.linspace(-1, 1.3, 91).reshape(13, 7)  # without 0, of which rounding is all
     start = start.T.copy().T if layout == "transposed" else start
-    p = nn.Parameter(start.copy(order="K"))
+    whole, p = (nn.Parameter(start.copy(order="K")) for _ in range(2))
+    after_steps(whole, 4, kind, options)
+    monkeypatch.setattr(implementation, "_PIECE_SIZE", 10)
     after_steps(p, 4, kind, options)
-    np.testing.assert_allclose(values(p), expected(kind, start, lambda p: 2 * p, 4, **options))
+    np.testing.assert_allclose(values(p), values(whole))
 
 
 NESTEROV = {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4, "nesterov": True}
@@ -218,14 +222,12 @@ def test_a_step_allocates_no_second_array_of_the_parameters_size(kind, options):
 def test_the_error_about_read_only_memory_names_the_remedy():
     array = np.ones(3, np.float32)
     array.flags.writeable = False
-    p = nn.Parameter(array)
-    p.grad = gpugrad.ones(3)
+    p, q = nn.Parameter(array), nn.Parameter(gpugrad.tensor(array))
+    p.grad = q.grad = gpugrad.ones(3)
     with pytest.raises(ValueError, match=r"SGD: .* \(3,\) lies in read-only memory.*tensor\(data"):
         optim.SGD([p]).step()
-    q = nn.Parameter(gpugrad.tensor(array))
-    q.grad = gpugrad.ones(3)
     optim.SGD([q], lr=0.5).step()
-    assert values(q).tolist() == [0.5] * 3
+    assert q.tolist() == [0.5] * 3
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.Adam])
@@ -257,18 +259,16 @@ def test_parameters_that_share_memory_are_updated_one_after_the_other(library):
 
 
 def test_hyper_parameters_of_numpy_become_pythons():
-    p, q = (nn.Parameter(gpugrad.ones(3)) for _ in range(2))
-    lr, momentum = np.float64(0.1), np.float32(0.5)
-    optimizers = [optim.SGD([x], lr, momentum, nesterov=yes) for x, yes in ((p, np.True_), (q, 1))]
-    assert type(optimizers[0].param_groups[0]["lr"]) is float
-    assert optimizers[0].param_groups[0]["nesterov"] is True
-    for optimizer in optimizers:
-        optimizer.param_groups[0]["lr"] = np.float64(0.2)
-        p.grad = q.grad = gpugrad.ones(3)
-        optimizer.step()
-    for x in p, q:
-        assert x.dtype == gpugrad.float32
-        assert values(x) == pytest.approx(0.7)
+    p = nn.Parameter(gpugrad.ones(3))
+    optimizer = optim.SGD([p], np.float64(0.1), np.float32(0.5), nesterov=np.True_)
+    (group,) = optimizer.param_groups
+    assert (type(group["lr"]), group["nesterov"]) == (float, True)
+    assert optim.SGD([p], momentum=1, nesterov=1).param_groups[0]["nesterov"] is True
+    group["lr"] = np.float64(0.2)
+    p.grad = gpugrad.ones(3)
+    optimizer.step()
+    assert p.dtype == gpugrad.float32
+    assert values(p) == pytest.approx(0.7)
 
 
 # Parameter groups
@@ -287,10 +287,12 @@ def test_groups_have_hyper_parameters_of_their_own():
     rest = "momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False"
     rows = [f"  1 parameters: lr={lr}, {rest}" for lr in (0.5, 0.1, 0.0)]
     assert repr(optimizer).splitlines() == ["SGD(", *rows, ")"]
+    optimizer.param_groups[0]["lr"] = -1
+    with pytest.raises(ValueError, match="SGD: lr must be finite and at least 0, not -1"):
+        optimizer.step()
 
 
-def test_hyper_parameters_can_be_changed_between_steps():
-    torch = pytest.importorskip("torch")
+def test_hyper_parameters_can_be_changed_between_steps(torch):
     runs = []
     for library in gpugrad, torch:
         p = library.tensor(np.ones((3, 4)), requires_grad=True)
@@ -304,10 +306,6 @@ def test_hyper_parameters_can_be_changed_between_steps():
             optimizer.step()
             runs[-1].append(p.detach().numpy().copy())
     np.testing.assert_allclose(*runs, rtol=1e-13)
-    optimizer = optim.SGD(parameters())
-    optimizer.param_groups[0]["lr"] = -1
-    with pytest.raises(ValueError, match="SGD: lr must be finite and at least 0, not -1"):
-        optimizer.step()
 
 
 def test_amsgrad_can_be_turned_on_between_steps():
@@ -328,18 +326,14 @@ def test_amsgrad_can_be_turned_on_between_steps():
 
 P = nn.Parameter(gpugrad.ones(2))
 NO_PARAMETERS = [
-    ([], ValueError, "SGD: there are no parameters to optimize"),
     (P, TypeError, r"SGD: params must be an iterable of tensors; write \[tensor\]"),
-    (nn.Sequential(nn.ReLU()), TypeError, r"is a module; pass model\.parameters\(\)"),
     ([{"params": nn.ReLU()}], TypeError, r"is a module; pass model\.parameters\(\)"),
     (3.0, TypeError, "SGD: params must be an iterable of tensors, not a float"),
     ([P, 3.0], TypeError, "SGD: parameter 1 must be a Tensor, not a float"),
-    ([P * 2], ValueError, r"SGD: parameter 0, of shape \(2,\), is a result of multiply, not a"),
     ([gpugrad.tensor([1])], TypeError, "SGD: parameter 0 must be floating, not int64"),
     ([P, P], ValueError, r"SGD: parameter 1, of shape \(2,\), is given twice"),
     ([{"params": []}], ValueError, "SGD: there are no parameters in the group"),
     ([{"lr": 1}], TypeError, "SGD: a parameter group must be a dict with 'params'"),
-    ([{"params": [P]}, P], TypeError, "SGD: a parameter group must be a dict with 'params'"),
     ([{"params": P}, {"params": P}], ValueError, "is given twice"),
     ([{"params": P, "eps": 1}], TypeError, "SGD: a parameter group has no eps; it can have l"),
 ]
@@ -353,7 +347,6 @@ def test_invalid_parameters_are_rejected(given, kind, message):
 
 # The checks are of names, which are the same for all kinds.
 NOT_VALID = [
-    (optim.SGD, {"lr": -0.1}, "lr must be finite and at least 0, not -0.1"),
     (optim.SGD, {"lr": math.nan}, "lr must be finite and at least 0, not nan"),
     (optim.SGD, {"lr": math.inf}, "lr must be finite and at least 0, not inf"),
     (optim.SGD, {"dampening": math.nan}, "dampening must be finite, not nan"),
@@ -361,11 +354,7 @@ NOT_VALID = [
     (optim.SGD, {"weight_decay": -1}, "weight_decay must be finite and at least 0"),
     (optim.SGD, {"nesterov": True}, "nesterov needs a momentum above 0"),
     (optim.SGD, {"nesterov": True, "momentum": 1, "dampening": 1}, ".* a dampening of 0"),
-    (optim.Adam, {"eps": math.nan}, "eps must be finite and at least 0, not nan"),
-    (optim.AdamW, {"weight_decay": math.inf}, "weight_decay must be finite and at least"),
     (optim.Adam, {"betas": (0.9, 1)}, r"betas must be from 0 to below 1, not \(0.9, 1.0"),
-    (optim.AdamW, {"betas": (-0.1, 0.9)}, "betas must be from 0 to below 1"),
-    (optim.Adam, {"betas": (0.9, math.nan)}, "betas must be from 0 to below 1"),
     (optim.Adadelta, {"rho": 1.5}, "rho must be from 0 to 1, not 1.5"),
     (optim.Adadelta, {"eps": -1}, "eps must be finite and at least 0, not -1"),
     (optim.Adagrad, {"lr_decay": -1}, "lr_decay must be finite and at least 0"),
@@ -382,18 +371,15 @@ NOT_VALID = [
     (optim.LBFGS, {"max_iter": 0}, "max_iter must be an int of at least 1, not 0"),
     (optim.LBFGS, {"history_size": 0.5}, "history_size must be an int of at least 1"),
     (optim.LBFGS, {"line_search_fn": "x"}, "line_search_fn must be 'strong_wolfe' or None, not"),
-]
-OF_A_WRONG_TYPE = [
-    (optim.SGD, {"lr": "fast"}, "lr must be a number, not 'fast'"),
     (optim.Adam, {"lr": (0.1, 0.2)}, r"lr must be a number, not \(0.1, 0.2\)"),
     (optim.Adam, {"betas": 0.9}, "betas must be two numbers, not 0.9"),
     (optim.AdamW, {"betas": (0.9,)}, r"betas must be two numbers, not \(0.9,\)"),
 ]
 
 
-@pytest.mark.parametrize("kind, options, message", NOT_VALID + OF_A_WRONG_TYPE)
+@pytest.mark.parametrize("kind, options, message", NOT_VALID)
 def test_invalid_hyper_parameters_are_rejected(kind, options, message):
-    error = TypeError if (kind, options, message) in OF_A_WRONG_TYPE else ValueError
+    error = TypeError if "number" in message else ValueError
     for given, rest in (parameters(), options), ([{"params": parameters(), **options}], {}):
         with pytest.raises(error, match=f"^{kind.__name__}: {message}"):
             kind(given, **rest)
@@ -412,31 +398,33 @@ def test_a_rejected_group_changes_nothing():
 # State
 
 
-@pytest.mark.parametrize("kind, options", ALL)
-def test_state_dict_resumes_to_the_last_bit(kind, options):
-    options = {**options, "lr": 0.01}
-    params, others, resumed = (parameters(kind=kind) for _ in range(3))
-    descend(kind(params, **options), 6)
-    first = kind(others, **options)
-    descend(first, 3)
-    second = kind(resumed, lr=9.0)
-    for p, q in zip(resumed, others, strict=True):
-        nn.init.overwrite(p, q.array)
-    state = first.state_dict()
+def by_state(pair):
+    params, optimizer = pair
+    copies = copy.deepcopy(params)
+    twin = type(optimizer)(copies, lr=9.0)
+    state = optimizer.state_dict()
     for i, arrays in state["state"].items():  # their order does not matter
         state["state"][i] = dict(reversed(arrays.items()))
-    second.load_state_dict(state)
-    descend(first, 1)  # does not change the state that was loaded, which is a copy
-    descend(second, 3)
-    for p, q in zip(params, resumed, strict=True):
-        np.testing.assert_array_equal(values(p), values(q))
+    twin.load_state_dict(state)
+    return copies, twin
 
 
-def test_pytorchs_state_with_an_unsupported_option_is_rejected(torch):
-    q = torch.ones(3, requires_grad=True)
-    for theirs in torch.optim.ASGD([q]), torch.optim.RMSprop([q], centered=True):
-        with pytest.raises(ValueError, match=r"a group has .*'alpha'.*, but here"):
-            optim.Adagrad(parameters()[:1]).load_state_dict(theirs.state_dict())
+@pytest.mark.parametrize("kind, options", ALL)
+def test_copies_continue_by_themselves_to_the_last_bit(monkeypatch, kind, options):
+    monkeypatch.setattr(implementation, "_PIECE_SIZE", 4)
+    params = parameters(kind=kind)
+    optimizer = kind(params, **{**options, "lr": 0.01})
+    descend(optimizer, 3)
+    pair, before = (params, optimizer), [values(p).copy() for p in params]
+    copies = by_state(pair), copy.deepcopy(pair), pickle.loads(pickle.dumps(pair))
+    for _, twin in copies:
+        descend(twin, 3)
+    for p, x in zip(params, before, strict=True):
+        np.testing.assert_array_equal(values(p), x)
+    descend(optimizer, 3)
+    for others, _ in copies:
+        for p, q in zip(params, others, strict=True):
+            np.testing.assert_array_equal(values(p), values(q))
 
 
 def test_what_schedulers_and_programs_keep_in_groups_survives(torch, tmp_path):
@@ -468,7 +456,6 @@ def test_a_state_that_does_not_fit_changes_nothing():
     optimizer = optim.SGD(parameters(), lr=0.1, momentum=0.9)
     descend(optimizer)
     before = optimizer.state_dict()
-
     for message, change in {
         "it must be a dict with 'state' and 'param_groups'": lambda groups, state: groups.clear(),
         r"it has groups of \[3, 3\] parameters, this optimizer of \[3\]":
@@ -487,31 +474,23 @@ def test_a_state_that_does_not_fit_changes_nothing():
         change(state["param_groups"], state["state"])
         with pytest.raises(ValueError, match=message):
             optimizer.load_state_dict(state if state["param_groups"] else {})
-        after = optimizer.state_dict()
-        assert after["param_groups"] == before["param_groups"]
-        for i, arrays in before["state"].items():
-            np.testing.assert_array_equal(
-                values(after["state"][i]["momentum_buffer"]), values(arrays["momentum_buffer"])
-            )
+        assert str(optimizer.state_dict()) == str(before)
 
 
 @pytest.mark.parametrize(
-    "kind, name, wrong",
-    [(optim.Adam, "step", [-1, math.nan]), (optim.NAdam, "mu_product", [math.nan])],
+    "name, wrong", [("step", -1), ("step", math.nan), ("mu_product", math.nan)]
 )
-def test_an_invalid_number_of_a_state_is_rejected(kind, name, wrong):
-    optimizer = kind(parameters()[:1])
+def test_an_invalid_number_of_a_state_is_rejected(name, wrong):
+    optimizer = optim.NAdam(parameters()[:1])
     descend(optimizer)
-    before = optimizer.state_dict()["state"][0][name].item()
-    for value in wrong:
-        state = optimizer.state_dict()
-        state["state"][0][name] = value
-        with pytest.raises(ValueError, match=rf"{name} of parameter 0 is {float(value)}"):
-            optimizer.load_state_dict(state)
+    state, before = optimizer.state_dict(), str(optimizer.state_dict())
+    state["state"][0][name] = wrong
+    with pytest.raises(ValueError, match=rf"{name} of parameter 0 is {float(wrong)}"):
+        optimizer.load_state_dict(state)
     del state["state"][0][name]
     with pytest.raises(ValueError, match=f"but here .*'{name}'"):
         optimizer.load_state_dict(state)
-    assert optimizer.state_dict()["state"][0][name].item() == before
+    assert str(optimizer.state_dict()) == before
 
 
 def test_an_optimizer_continues_after_its_model_was_cast():
@@ -531,28 +510,6 @@ def test_an_optimizer_continues_after_its_model_was_cast():
     assert model.bias.dtype == gpugrad.float64
     np.testing.assert_allclose(values(model.bias), start - 0.1 - 0.19, rtol=1e-6)
     assert optimizer.state_dict()["state"][1]["momentum_buffer"].dtype == gpugrad.float64
-
-
-@pytest.mark.parametrize("kind, options", [(optim.SGD, {"momentum": 0.9}), (optim.NAdam, MAXIMIZE)])
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_a_copy_of_model_and_optimizer_trains_by_itself(monkeypatch, copied, kind, options):
-    monkeypatch.setattr(implementation, "_PIECE_SIZE", 4)
-    model = nn.Linear(3, 4, dtype=gpugrad.float64)
-    optimizer = kind(model.parameters(), lr=0.1, **options)
-
-    def step(model, optimizer):
-        optimizer.zero_grad()
-        (model(gpugrad.ones((1, 3), dtype=gpugrad.float64)) ** 2).sum().backward()
-        optimizer.step()
-
-    step(model, optimizer)
-    twin, twin_optimizer = copied((model, optimizer))
-    start = values(model.weight).copy()
-    step(twin, twin_optimizer)
-    np.testing.assert_array_equal(values(model.weight), start)
-    assert (values(twin.weight) != start).any()
-    step(model, optimizer)
-    np.testing.assert_array_equal(values(model.weight), values(twin.weight))
 
 
 def test_made_constructors_and_those_of_users():

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -41,10 +42,8 @@ def chained(*parts):
 
 # Each case makes a scheduler from the classes of a library, and an optimizer of it.
 CASES = {
-    "StepLR": of("StepLR", 7),
     "StepLR, gamma": of("StepLR", 3, gamma=0.9),
-    "MultiStepLR": of("MultiStepLR", [30, 4, 4, 11]),
-    "MultiStepLR, gamma, from the start": of("MultiStepLR", [0, 5], gamma=0.5),
+    "MultiStepLR": of("MultiStepLR", [30, 4, 4, 0, 11]),
     "MultiStepLR, to 0": of("MultiStepLR", [2, 2, 5], 0.0),
     "ConstantLR": of("ConstantLR"),
     "ConstantLR, all": of("ConstantLR", 0.7, 13),
@@ -54,10 +53,8 @@ CASES = {
     "ExponentialLR": of("ExponentialLR", 0.9),
     "PolynomialLR": of("PolynomialLR"),
     "PolynomialLR, all": of("PolynomialLR", 20, 2.5),
-    "CosineAnnealingLR": of("CosineAnnealingLR", 10),
     "CosineAnnealingLR, eta_min": of("CosineAnnealingLR", 7, 1e-3),
     "CosineAnnealingLR, T_max of 1": of("CosineAnnealingLR", 1, 1e-3),
-    "CosineAnnealingWarmRestarts": of("CosineAnnealingWarmRestarts", 7),
     "CosineAnnealingWarmRestarts, all": of("CosineAnnealingWarmRestarts", 3, 2, 1e-3),
     "LambdaLR": of("LambdaLR", lambda epoch: 0.95**epoch),
     "LambdaLR, for each group": of("LambdaLR", [Halving(), lambda epoch: 1 / (1 + epoch)]),
@@ -65,8 +62,6 @@ CASES = {
     "MultiplicativeLR, for each group": of("MultiplicativeLR", [Halving(), Halving(0.9)]),
     "OneCycleLR": of("OneCycleLR", 1.0, 60),
     "OneCycleLR, epochs": of("OneCycleLR", 1.0, epochs=6, steps_per_epoch=10, pct_start=0.25),
-    "OneCycleLR, linear": of("OneCycleLR", 1.0, 60, anneal_strategy="linear"),
-    "OneCycleLR, three phases": of("OneCycleLR", 1.0, 60, three_phase=True),
     "OneCycleLR, no momentum": of("OneCycleLR", 1.0, 60, cycle_momentum=False),
     "OneCycleLR, all": of(
         "OneCycleLR", [1.0, 0.5], 60, pct_start=0.4, anneal_strategy="linear", three_phase=True,
@@ -92,19 +87,12 @@ CASES = {
     ),
     "SequentialLR, of more": sequential(
         of("ConstantLR"), of("StepLR", 2), of("PolynomialLR", 9), of("MultiStepLR", [0, 3]),
-        of("CosineAnnealingWarmRestarts", 3), of("LambdaLR", Halving()), of("LinearLR"),
-        of("MultiplicativeLR", lambda epoch: 0.9), of("ConstantLR", 0.7),
-        milestones=[5, 9, 14, 20, 28, 33, 40, 43],
+        of("CosineAnnealingWarmRestarts", 3), of("ExponentialLR", 0.9), of("LambdaLR", Halving()),
+        of("LinearLR", 0.25), of("MultiplicativeLR", lambda epoch: 0.9), of("ConstantLR", 0.7),
+        milestones=[5, 9, 14, 20, 23, 28, 33, 40, 43],
     ),
     "SequentialLR, at once": sequential(of("StepLR", 2), of("StepLR", 3), milestones=[0]),
-    "SequentialLR, of restarts": sequential(
-        of("CosineAnnealingWarmRestarts", 4), of("ExponentialLR", 0.9), milestones=[6]
-    ),
-    "SequentialLR, of factors": sequential(
-        of("ConstantLR", 0.5, 2), of("LinearLR", 0.25), milestones=[3]
-    ),
     "ChainedScheduler": chained(of("ConstantLR", 0.1, 20), of("ExponentialLR", 0.9)),
-    "ChainedScheduler of cycles": chained(of("LinearLR"), of("CosineAnnealingLR", 8)),
     "ChainedScheduler after cycles": chained(
         of("CosineAnnealingLR", 50, 0.01), of("ExponentialLR", 0.99)
     ),
@@ -113,17 +101,18 @@ CASES = {
     ),
 }  # fmt: skip
 OPTIMIZERS = {"SGD": {"momentum": 0.9}, "Adam": {"betas": (0.8, 0.99)}, "RMSprop": {}}
-OURS = type("Ours", (), {**vars(lr_scheduler), "SWALR": swa_utils.SWALR})
+
+
+def namespace(schedulers, utils):
+    return SimpleNamespace(**{**vars(schedulers), "SWALR": utils.SWALR})
+
+
+OURS = namespace(lr_scheduler, swa_utils)
 
 
 @pytest.fixture
 def torch():
     return pytest.importorskip("torch")
-
-
-def theirs(torch):
-    of_torch = {**vars(torch.optim.lr_scheduler), "SWALR": torch.optim.swa_utils.SWALR}
-    return type("Theirs", (), of_torch)
 
 
 def new(kind=optim.SGD, ones=gpugrad.ones, **options):
@@ -161,8 +150,7 @@ def without_flags(state):
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 @pytest.mark.parametrize("case", CASES)
 def test_rates_and_states_are_pytorchs_and_are_exchanged_in_the_middle(torch, case, kind, tmp_path):
-    make = CASES[case]
-    options = OPTIMIZERS[kind]
+    make, options = CASES[case], OPTIMIZERS[kind]
 
     def compare(steps):
         for _ in range(steps):
@@ -174,32 +162,25 @@ def test_rates_and_states_are_pytorchs_and_are_exchanged_in_the_middle(torch, ca
             assert_close(momenta(a[0]), momenta(b[0]))
             assert_close(a[1].state_dict(), without_flags(b[1].state_dict()))
 
-    def pairs():
+    def pair():
         ours = new(getattr(optim, kind), **options)
         others = new(getattr(torch.optim, kind), torch.ones, **options)
-        return [(ours, make(OURS, ours)), (others, make(theirs(torch), others))]
+        theirs = namespace(torch.optim.lr_scheduler, torch.optim.swa_utils)
+        return [(ours, make(OURS, ours)), (others, make(theirs, others))]
 
-    a, b = pairs()
+    a, b = pair()
     assert_close(a[1].get_last_lr(), b[1].get_last_lr())
     compare(25)
     states = [(o.state_dict(), s.state_dict()) for o, s in (a, b)]
-    gpugrad.save({"o": a[0].state_dict(), "s": states[0][1]}, tmp_path / "state")
-    saved = gpugrad.load(tmp_path / "state")
-    assert saved["s"] == states[0][1]
+    gpugrad.save(states[0][1], tmp_path / "state")
+    assert gpugrad.load(tmp_path / "state") == states[0][1]
     for arrays in states[0][0]["state"].values():
         arrays |= {name: torch.tensor(x.tolist()) for name, x in arrays.items()}
-    a, b = pairs()
-    for (optimizer, scheduler), state in zip((a, b), reversed(states), strict=True):
-        optimizer.load_state_dict(state[0])
-        scheduler.load_state_dict(state[1])
-    resumed, _ = pairs()
-    for part, state in zip(resumed, (saved["o"], saved["s"]), strict=True):
-        part.load_state_dict(state)
+    a, b = pair()
+    for parts, state in zip((a, b), reversed(states), strict=True):
+        for part, loaded in zip(parts, state, strict=True):
+            part.load_state_dict(loaded)
     compare(25)
-    for part in resumed * 25:
-        part.step()
-    assert_close(resumed[1].state_dict(), a[1].state_dict())
-    assert_close(momenta(resumed[0]), momenta(a[0]))
 
 
 METRICS = [5, 4, 4, 3.9999, 3.999, 3.5, 3.6, 3.7, 2, 2, 2, 2, 2, 2.5, 1, math.nan, 1, 1, 1, 1] * 2
@@ -313,9 +294,8 @@ def test_an_own_scheduler_needs_get_lr_only():
 
     optimizer = new()
     scheduler = Harmonic(optimizer, 0.5)
-    optimizer.step()
-    scheduler.step()
-    scheduler.step()
+    for part in optimizer, scheduler, scheduler:
+        part.step()
     assert scheduler.get_last_lr() == [0.05, 0.01]
     assert scheduler.state_dict()["speed"] == 0.5
     with pytest.raises(NotImplementedError, match="LRScheduler defines no get_lr"):
@@ -399,13 +379,11 @@ REFUSED = {
         "ConstantLR: factor must be above 0 and at most": of("ConstantLR", 2),
         "start_factor must be above 0 and": of("LinearLR", 0),
         "end_factor must be from 0 to 1": of("LinearLR", 1, 2),
-        "LinearLR: total_iters must be an int of": of("LinearLR", total_iters=0.5),
         "ConstantLR: total_iters must be an int of": of("ConstantLR", 1, -1),
         "a milestone must be an int": of("MultiStepLR", [1, 0.5]),
         "PolynomialLR: total_iters must be an int of": of("PolynomialLR", 0),
         "T_max must be an int of": of("CosineAnnealingLR", 0.5),
         "T_0 must be an": of("CosineAnnealingWarmRestarts", 0),
-        "lr_lambda must be one value, or one for each of 2": of("LambdaLR", [abs]),
         "give total_steps, or epochs and": of("OneCycleLR", 1.0),
         "total_steps must be an int": of("OneCycleLR", 1.0, 0),
         "max_lr must be one value, or one for each of 2": of("OneCycleLR", [1.0], 9),
@@ -425,7 +403,6 @@ REFUSED = {
         "scheduler 0 is of another optimizer":
             sequential(lambda library, o: library.StepLR(new(), 1), milestones=[]),
         "1 schedulers need 0 milestones, not 1": sequential(of("StepLR", 1), milestones=[3]),
-        "SWALR: swa_lr must be one value, or one for": of("SWALR", [0.1]),
         "SWALR: anneal_epochs must be an int": of("SWALR", 0.1, -1),
     },
 }  # fmt: skip
