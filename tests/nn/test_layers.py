@@ -326,7 +326,7 @@ LAYERS = [
       inputs=ATTENDED[:1], shown=False),
     R("TransformerDecoder", DECODING, 2, inputs=ATTENDED[:2], shown=False),
     R("Transformer", 4, 2, 1, 2, 3, 0.0, batch_first=True, inputs=ATTENDED[1::-1], shown=False),
-    R("Sequential", R("Linear", 3, 2), R("Tanh"), inputs=[(4, 3)]),
+    R("Sequential", R("Sequential", R("Linear", 3, 2), R("Tanh")), R("Flatten"), inputs=[(4, 3)]),
     # With these arguments chance has no say.
     *(row for kind, sizes in (
         ("Dropout", ()), ("Dropout1d", (4,)), ("Dropout2d", (3, 2)), ("Dropout3d", (3, 1, 2)),
