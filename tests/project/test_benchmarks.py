@@ -46,9 +46,8 @@ def run(*words, path=()):
     """Run a program, with any GPU of this machine hidden; return the finished process."""
     path = os.pathsep.join(filter(None, [*path, str(ROOT), os.environ.get("PYTHONPATH")]))
     settings = {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OPENBLAS_NUM_THREADS": "1"}
-    environment = os.environ | settings
-    command = [sys.executable, *map(str, words)]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    options = {"env": os.environ | settings, "capture_output": True, "text": True}
+    return subprocess.run([sys.executable, *map(str, words)], cwd=ROOT, **options)
 
 
 def made_up(slower):
@@ -113,17 +112,17 @@ def test_bounds_tables_and_pictures(name, slower, tmp_path, monkeypatch, capsys)
     timing, module = importlib.import_module("timing"), importlib.import_module(name)
     monkeypatch.setattr(timing.Workers, "_ask", made_up(slower))
     monkeypatch.setattr(timing.peers, "state", lambda device: None)
-    files = "--json", str(tmp_path / "results.json"), "--plot", str(tmp_path / "plot.png")
+    picture = ["--plot", str(tmp_path / "plot.png")] * (slower == 1)  # it takes most of the time
+    files = ["--json", str(tmp_path / "results.json"), *picture]
     monkeypatch.setattr(sys, "argv", [f"{name}.py", *files])
     with pytest.raises(SystemExit) as ended:
         module.main()
     assert not ended.value.code
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert not picture or (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
     results = json.loads((tmp_path / "results.json").read_text())
     table, printed = (tmp_path / "results.md").read_text(), capsys.readouterr().out
     bounds = {b["what"]: b for b in results["bounds"]}
-    waiting = bounds.pop("runs in which gpugrad waits for the GPU", {"met": True})
-    assert waiting["met"]
+    assert bounds.pop("runs in which gpugrad waits for the GPU", {"met": True})["met"]
     assert {b["met"] for b in bounds.values()} == {slower == 1}
     for what, (figure, limit) in BOUNDS[name].items():
         figure *= 1 / slower if "share" in what else slower
@@ -131,12 +130,10 @@ def test_bounds_tables_and_pictures(name, slower, tmp_path, monkeypatch, capsys)
         assert bounds[what]["limit"] == limit
         assert f"| {what} | {figure:.2f} | " in table
         assert f"{what}  " in printed
-    libraries = {r["library"] for r in results["rows"]}
-    if name in ("mlp", "models"):
-        assert libraries == {*timing.peers.LIBRARIES}
-        assert "| torch graph | 2.5 | 3 | 15 |" in table
-    else:
-        assert libraries == {"gpugrad", "torch"}
+    trains = name in ("mlp", "models")
+    libraries = timing.peers.LIBRARIES if trains else {"gpugrad", "torch"}
+    assert {r["library"] for r in results["rows"]} == {*libraries}
+    assert not trains or "| torch graph | 2.5 | 3 | 15 |" in table
 
 
 @pytest.mark.slow
@@ -157,29 +154,26 @@ class TestOnGPU:
         assert results["environment"]["device"] == "Stand-in 0"
         rows = [r for r in results["rows"] if r["library"] == "gpugrad"]
         assert len(rows) == len({(r["section"], r["case"]) for r in rows}) >= least
-        assert all(r["value"] > 0 for r in rows)
-        if name in ("mlp", "models", "layers"):
-            assert all(r["ready"] > 0 and r["memory"] > 0 for r in rows)
+        positive = ["value", *["ready", "memory"] * (name in ("mlp", "models", "layers"))]
+        assert all(r[key] > 0 for r in rows for key in positive)
         table = (tmp_path / "results.md").read_text()
-        lines = [rf"\| {re.escape(r['case'])} \| [\d.]+ µs" for r in rows]
-        assert all(re.search(line, table) for line in lines)
+        assert all(re.search(rf"\| {re.escape(r['case'])} \| [\d.]+ µs", table) for r in rows)
         if name in ("mlp", "models"):
             compiled = [r for r in results["rows"] if r["library"] == "gpugrad compiled"]
-            assert [r["case"] for r in compiled] == [r["case"] for r in rows]
-            assert all(r["nodes"] >= 1 for r in compiled)
+            assert [r["case"] for r in compiled if r["nodes"] >= 1] == [r["case"] for r in rows]
         # bfloat16 needs a package that may not be installed.
         assert all("ml_dtypes" in words for words in results["left_out"]["cases"])
         for words in ("must reach", "torch is left out: "):
             assert words in done.stdout
 
     def test_without_a_gpu(self):
-        done = run(ROOT / "benchmarks/gpu/gemm.py", "--short", "--libraries", "gpugrad")
-        assert done.returncode == 1
-        assert "gpugrad is left out: " in done.stdout
-        assert "--device cpu measures the CPU" in done.stderr
-        done = run(ROOT / "benchmarks/gpu/mlp.py", "--device", "cpu", "--save")
-        assert done.returncode == 2
-        assert "--save keeps figures of a GPU" in done.stderr
+        for code, words, *command in (
+            (1, "--device cpu measures the CPU", "gemm.py", "--short", "--libraries", "gpugrad"),
+            (2, "--save keeps figures of a GPU", "mlp.py", "--device", "cpu", "--save"),
+        ):
+            done = run(ROOT / "benchmarks/gpu" / command[0], *command[1:])
+            assert (done.returncode, words in done.stderr) == (code, True)
+            assert ("gpugrad is left out: " in done.stdout) == (code == 1)
 
     def test_a_case_that_fails_is_left_out_and_results_are_written_after_each(self, tmp_path):
         program = tmp_path / "program.py"
@@ -206,10 +200,9 @@ class TestOnGPU:
         gpu = SimulatedGPU()
         monkeypatch.setattr(timing, "time", gpu)
         found = timing.measure(lambda: gpu.enqueue(0.0002, work=0.00005), gpu, 0.02)
+        expected = {"gpu": 0.00005, "cpu": 0.0002, "time": 0.0002, "gpu_waits": False}
+        assert found == pytest.approx(expected, rel=0.05)
         assert found["gpu"] == pytest.approx(0.00005)
-        assert found["cpu"] == pytest.approx(0.0002, rel=0.01)
-        assert found["time"] == pytest.approx(0.0002, rel=0.05)
-        assert not found["gpu_waits"]
         found = timing.measure(lambda: gpu.wait(gpu.enqueue(0.0002, work=0.00005)), gpu, 0.02)
         assert 0.0002 <= found["gpu"] <= 0.00025
         assert found["gpu_waits"]

@@ -14,7 +14,7 @@ import pytest
 import raw_kernel
 from numpy.testing import assert_allclose
 from scipy import integrate, optimize
-from test_examples import numbers, run, succeed
+from test_examples import numbers, path_of, run, succeed
 
 import gpugrad as gg
 from gpugrad.testing import gradcheck
@@ -35,7 +35,7 @@ def number_after(words, text):
 
 
 def test_unknown_picture_format(tmp_path):
-    done = run("raw_kernel", "--plot", "picture.doc", cwd=tmp_path)
+    done = run(path_of("raw_kernel"), "--plot", "picture.doc", cwd=tmp_path)
     assert done.returncode == 2
     assert "argument --plot: picture.doc must end in .pdf, .png or .svg" in done.stderr
 

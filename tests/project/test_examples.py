@@ -1,5 +1,6 @@
 """The example programs, run in the way users run them: results, repeatability, bad input."""
 
+import functools
 import gzip
 import os
 import re
@@ -25,25 +26,21 @@ ENVIRONMENT = {
 }
 
 
-def command(program, *options):
-    return [sys.executable, str(ROOT / "examples" / f"{program}.py"), *map(str, options)]
+def path_of(program):
+    return ROOT / "examples" / f"{program}.py"
 
 
-def run(program, *options, cwd):
-    """Run an example; return the finished process, with text in ``stdout`` and ``stderr``."""
-    return finished(command(program, *options), cwd)
-
-
-def finished(command, cwd):
+def run(*words, cwd):
+    """Run Python; return the finished process, with text in ``stdout`` and ``stderr``."""
+    command = [sys.executable, *map(str, words)]
     return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True)
 
 
 def succeed(program, *options, cwd, picture=None):
     """Run an example, which must succeed and draw the picture, if any; return its output."""
-    done = run(program, "--device", "cpu", *options, cwd=cwd)
+    done = run(path_of(program), "--device", "cpu", *options, cwd=cwd)
     assert done.returncode == 0, done.stderr
-    if picture:
-        assert (cwd / picture).read_bytes().startswith(b"\x89PNG")
+    assert not picture or (cwd / picture).read_bytes().startswith(b"\x89PNG")
     return done.stdout
 
 
@@ -53,16 +50,12 @@ def train(*options, cwd):
 
 def start(*options, cwd):
     """Start the training program; return a process with its output as text."""
-    return subprocess.Popen(
-        command("train_mlp", "--device", "cpu", *options),
-        cwd=cwd,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        # A shell's background processes ignore the signal, and this one might inherit it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    command = [sys.executable, path_of("train_mlp"), "--device", "cpu", *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    # A shell's background processes ignore the signal, and this one might inherit it.
+    restore = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    command = [*map(str, command)]
+    return subprocess.Popen(command, cwd=cwd, env=ENVIRONMENT, preexec_fn=restore, **pipes)
 
 
 def numbers(pattern, text):
@@ -96,33 +89,21 @@ runpy.run_path({path!r}, run_name="__main__")
     ("fixed_point", "numpy"), ("fixed_point", "gpugrad.data.digits"),
 ])  # fmt: skip
 def test_ctrl_c_is_reported_in_one_line(program, module, tmp_path):
-    path = ROOT / "examples" / f"{program}.py"
+    path = path_of(program)
     text = INTERRUPTING.format(module=module, path=str(path), folder=str(path.parent))
-    done = finished([sys.executable, "-c", text], tmp_path)
-    assert done.returncode == 130
-    assert done.stderr.strip() == f"{program}.py: interrupted"
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A folder in which the program ran with the README's options, and its output."""
-    folder = tmp_path_factory.mktemp("trained")
-    return folder, train(cwd=folder)
+    done = run("-c", text, cwd=tmp_path)
+    assert (done.returncode, done.stderr.strip()) == (130, f"{program}.py: interrupted")
 
 
 @pytest.mark.slow
 class TestTrainMLP:
-    def test_reaches_its_accuracy(self, trained):
-        _, printed = trained
+    def test_reaches_its_accuracy_and_writes_weights_and_picture(self, tmp_path):
+        printed = succeed("train_mlp", cwd=tmp_path, picture="runs/digits.png")
         rows = [line.split() for line in printed.splitlines() if line.startswith("epoch")]
         assert len(rows) == 20
         assert float(rows[-1][-1]) >= 0.97
-
-    def test_writes_weights_and_picture(self, trained):
-        folder, _ = trained
         model = nn.MLP(64, [256, 128, 10])
-        model.load_state_dict(gpugrad.load(folder / "runs/digits.safetensors")["model"])
-        assert (folder / "runs/digits.png").read_bytes().startswith(b"\x89PNG")
+        model.load_state_dict(gpugrad.load(tmp_path / "runs/digits.safetensors")["model"])
 
     def test_repeats_to_the_last_bit(self, tmp_path):
         for name, seed in ("a", 0), ("b", 0), ("c", 1):
@@ -135,12 +116,12 @@ class TestTrainMLP:
         problem = gpugrad.cuda.why_not()
         device = f"device: cpu ({problem})" if problem else "device: cuda (a GPU is available)"
         for number in ("", "-2"):
-            done = run("train_mlp", "--epochs", 1, "--hidden", 4, cwd=tmp_path)
+            done = run(path_of("train_mlp"), "--epochs", 1, "--hidden", 4, cwd=tmp_path)
             assert done.stdout.splitlines()[0] == device
             assert "step/s" in done.stderr  # the progress bar
             assert f"weights: runs/digits{number}.safetensors" in done.stdout
             assert f"picture: runs/digits{number}.png" in done.stdout
-        done = run("train_mlp", "--save", "runs/digits.safetensors", cwd=tmp_path)
+        done = run(path_of("train_mlp"), "--save", "runs/digits.safetensors", cwd=tmp_path)
         assert done.returncode == 2
         assert "there is such a file; give another name, or continue that run" in done.stderr
 
@@ -184,14 +165,14 @@ class TestTrainMLP:
 
     def test_reads_idx_files(self, tmp_path):
         write_idx(tmp_path)
-        printed = train(
-            "--dataset", "fashion-mnist", "--data-dir", ".", "--epochs", 1, cwd=tmp_path
-        )
+        options = ("--dataset", "fashion-mnist", "--data-dir", ".", "--epochs", 1)
+        printed = train(*options, cwd=tmp_path)
         assert "fashion-mnist: 40 training and 20 test images" in printed
         assert (tmp_path / "runs/fashion-mnist.png").exists()
 
     def test_a_loss_that_is_not_finite(self, tmp_path):
-        done = run("train_mlp", "--lr", 1e6, "--hidden", 8, "--device", "cpu", cwd=tmp_path)
+        options = ("--lr", 1e6, "--hidden", 8, "--device", "cpu")
+        done = run(path_of("train_mlp"), *options, cwd=tmp_path)
         assert done.returncode == 1
         assert done.stderr.endswith("try a smaller --lr or --momentum\n")
         assert "Traceback" not in done.stderr
@@ -288,15 +269,15 @@ class TestBadInput:
         assert words in line
         assert str(path) in line
 
-    def test_resume_of_another_run_and_of_a_damaged_file(self, error_of, trained, tmp_path):
+    def test_resume_of_another_run_and_of_a_damaged_file(self, error_of, tmp_path):
         write_idx(tmp_path)
-        saved = tmp_path / "runs/digits.safetensors"
-        saved.parent.mkdir()
-        whole = (trained[0] / "runs/digits.safetensors").read_bytes()
+        small, saved = ["--hidden", 8], tmp_path / "digits.safetensors"
+        gpugrad.save(saved_state(), saved)
+        whole = saved.read_bytes()
         for content, words, options in (
-            (whole, "layers of [256, 128, 10], not [32, 10]", ["--hidden", "32"]),
-            (whole, "has had 20 epochs", ["--epochs", "20"]),
-            (whole, "on digits, not on mnist", ["--dataset", "mnist", "--data-dir", "."]),
+            (whole, "layers of [8, 10], not [32, 10]", ["--hidden", 32]),
+            (whole, "has had 1 epoch", [*small, "--epochs", 1]),
+            (whole, "on digits, not on mnist", [*small, "--dataset", "mnist", "--data-dir", "."]),
             (whole[:-100], "truncated, or not a safetensors file", ["--epochs", 40]),
             (b"weights", "truncated, or not a safetensors file", ["--save", saved]),
         ):
