@@ -20,7 +20,7 @@ import gc
 from collections import defaultdict
 from contextlib import suppress
 from functools import partial
-from types import SimpleNamespace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ class Expression:
     """A recorded op.
 
     compute: from fresh tensors to the result.
-    inputs: pairs of an expression, a leaf or None, and a value.
+    inputs: pairs of an expression, a leaf or None, and a value; None if it is theirs.
     needs: the places that its derivative needs, as `Shown.place` gives them.
     """
 
@@ -90,13 +90,7 @@ class Expression:
 
 
 class Gradient(Expression):
-    """The gradient of ``root`` by ``target``; it has a graph, which goes on in theirs."""
-
-    def __init__(self, root, target, g, visited, time):
-        inputs = [(root, None), (target, None)]
-        needs = [place for e in visited for place in e.needs]
-        super().__init__(None, inputs, needs, time)
-        self.root, self.target, self.g = root, target, g
+    """That of a gradient by one of its inputs; its graph goes on in theirs."""
 
 
 class Again:
@@ -110,25 +104,17 @@ class Again:
             if type(expression) is Leaf:
                 shape = expression.owner.at.shape
                 made = gg.zeros(shape, dtype=gg.float64, requires_grad=True)
-            elif type(expression) is Gradient:
-                made = self.gradient(expression)
             else:
                 made = expression.compute(*[self.input(e, v) for e, v in expression.inputs])
             self.tensors[expression] = made
         return self.tensors[expression]
-
-    def gradient(self, expression):
-        root, target = self.of(expression.root), self.of(expression.target)
-        g = constant(expression.g)
-        (made,) = gg.autograd.grad([root], [target], [g], create_graph=True)
-        return made
 
     def input(self, expression, value):
         """A tensor with this value, and the derivatives of an expression."""
         if expression is None:
             return constant(value)
         x = self.of(expression)
-        return x + constant(value - x.detach().numpy())
+        return x if value is None else x + constant(value - x.detach().numpy())
 
 
 def below(expression):
@@ -190,12 +176,6 @@ class Trainer:
             world.write(m, new)
 
 
-class Holder(nn.Module):
-    def __init__(self, p):
-        super().__init__()
-        self.p = p
-
-
 UNARY = {
     "sin": gg.sin,
     "tanh": gg.tanh,
@@ -242,15 +222,11 @@ class World:
     """
 
     def __init__(self):
-        self.clock = 0
+        self.clock, self.names = count(1), count(1)
         self.pool, self.trainers, self.log = [], [], []
-        self.names = 0
         self.during, self.after = [], []  # trainers that stepped in a sweep
 
     # Numbers that choose
-
-    def begin(self, numbers):
-        self.numbers = list(numbers)
 
     def below(self, n):
         return self.numbers.pop(0) % n if self.numbers else 0
@@ -276,16 +252,12 @@ class World:
 
     # The model
 
-    def now(self):
-        self.clock += 1
-        return self.clock
-
     def write(self, shown, values):
         """Write to the memory that a tensor shows."""
         memory = shown.memory
         memory.values = memory.values.copy()
         memory.values[shown.at] = values
-        memory.written.append((self.now(), shown.at.min(), shown.at.max()))
+        memory.written.append((next(self.clock), shown.at.min(), shown.at.max()))
 
     def rebind(self, shown, values, expression):
         """Give a tensor new memory."""
@@ -302,8 +274,7 @@ class World:
             values = places(source.value) if values is None else values
             memory = Memory(values)
             at = np.arange(memory.values.size).reshape(np.shape(values))
-        self.names += 1
-        shown = Shown(tensor, memory, at, expression, f"t{self.names}")
+        shown = Shown(tensor, memory, at, expression, f"t{next(self.names)}")
         self.pool.append(shown)
         return shown
 
@@ -328,7 +299,7 @@ class World:
         if not enabled or all(t.expression is None for t in operands):
             return None
         inputs = [(t.expression, t.value) for t in operands]
-        return Expression(compute, inputs, needs, self.now())
+        return Expression(compute, inputs, needs, next(self.clock))
 
     def apply(self, name, compute, *operands, enabled=True, needs=None, call=None):
         """Apply an op to tensors of the pool and add the result.
@@ -416,16 +387,12 @@ class World:
         if how == "x[0] = y" and not x.at.ndim:
             how = "x[...] = y"
         shape = x.at.shape[1:] if how == "x[0] = y" else x.at.shape
-        number = SimpleNamespace(tensor=0.5, value=np.array(0.5), expression=None, name="0.5")
+        number = Shown(0.5, Memory(0.5), np.array(0), None, "0.5")
         found = [t for t in self.pool if broadcast_shape(t.at.shape, shape) == shape]
         y = self.choose(found or [number])
 
         def compute(x, y):
-            x = x + 0
-            if how == "x += y":
-                return x + y
-            x[0 if how == "x[0] = y" else ...] = y
-            return x
+            return write(x + 0, how, y)
 
         line = f"{how} of {x.name}, {y.name}{'' if enabled else ' under no_grad'}"
         refused = x.is_leaf() if enabled else isinstance(x.expression, Expression)
@@ -486,7 +453,7 @@ class World:
             lambda t: type(t.tensor) is nn.Parameter and not isinstance(t.expression, Expression)
         )
         values = self.drawn(x.at.shape)
-        Holder(x.tensor).load_state_dict({"p": values})
+        nn.ParameterList([x.tensor]).load_state_dict({"0": values})
         if x.is_leaf():
             self.write(x, values)
         else:
@@ -539,29 +506,35 @@ class World:
         call.defvjp(lambda x, y: (f(x, y), (x, y)), backward)
         self.apply("custom_vjp", f, x, y, needs=[0, 1], call=call)
 
-    def sweep(self, root, visited, call):
-        """Call a sweep; its result, or None if it raised as it may."""
+    def sweep(self, y, targets, g, call, retain, create_graph=False):
+        """Call a sweep from ``y``, which may raise.
+
+        Returns whether it did not, its result, the gradients that are expected, and the ops on
+        the way.
+        """
+        visited, again, message = between(y.expression, targets), Again(), None
+        root, sources = again.of(y.expression), [again.of(e) for e in targets]
+        options = {"create_graph": create_graph, "allow_unused": True}
+        expected = gg.autograd.grad([root], sources, [constant(g)], **options)
         try:
             result = call()
         except RuntimeError as error:
             result, message = None, str(error)
-        else:
-            message = None
         for trainer in self.during:
             trainer.step(self)
         self.during.clear()
         if message is not None:
             if "overwritten in place" in message:
-                late = [e for e in visited if self.overwritten(e)]
-                assert late, f"nothing was overwritten: {message}"
+                assert any(map(self.overwritten, visited)), f"nothing was overwritten: {message}"
             elif "a second time" in message:
                 assert any(e.freed for e in visited), f"nothing was freed: {message}"
             else:
                 raise AssertionError(f"another error: {message}")
             self.say(f"  raises: {message[:60]}")
+        if message is not None or not retain:
             for e in visited:
                 e.freed = True
-        return result
+        return message is None, result, expected, visited
 
     def overwritten(self, expression):
         return any(
@@ -574,27 +547,13 @@ class World:
         y = self.tensor(lambda t: t.expression is not None)
         g, retain = self.drawn(y.at.shape), self.flag()
         self.say(f"{y.name}.backward({g.tolist()}, retain_graph={retain})")
-        root = y.expression
-        leaves = [e for e in below(root) if type(e) is Leaf]
-        visited = between(root, leaves)
-        again = Again()
-        fresh = again.of(root)
-        expected = gg.autograd.grad(
-            [fresh], [again.of(e) for e in leaves], [constant(g)], allow_unused=True
-        )
-
-        def call():
-            y.tensor.backward(constant(g), retain_graph=retain)
-            return True
-
-        if self.sweep(root, visited, call):
-            for e, c in zip(leaves, expected, strict=True):
-                if c is not None:
-                    old = e.owner.gradient
-                    e.owner.gradient = c.numpy() if old is None else old + c.numpy()
-            if not retain:
-                for e in visited:
-                    e.freed = True
+        leaves = [e for e in below(y.expression) if type(e) is Leaf]
+        call = partial(y.tensor.backward, constant(g), retain_graph=retain)
+        succeeds, _, expected, _ = self.sweep(y, leaves, g, call, retain)
+        for e, c in zip(leaves, expected, strict=True):
+            if succeeds and c is not None:
+                old = e.owner.gradient
+                e.owner.gradient = c.numpy() if old is None else old + c.numpy()
         for trainer in self.after:
             trainer.step(self)
         self.after.clear()
@@ -608,32 +567,29 @@ class World:
         x = self.tensor(lambda t: t.expression is not None and t.expression in inside)
         g, mode = self.drawn(y.at.shape), self.below(3)
         retain, create_graph = mode > 0, mode == 2
-        root, target = y.expression, x.expression
-        visited = between(root, [target])
-        again = Again()
-        fresh, source = again.of(root), again.of(target)
-        (expected,) = gg.autograd.grad(
-            [fresh], [source], [constant(g)], allow_unused=True, create_graph=create_graph
-        )
         options = f"retain_graph={retain}, create_graph={create_graph}"
         self.say(f"grad({y.name}, {x.name}, {g.tolist()}, {options})")
-        call = partial(
-            gg.autograd.grad, [y.tensor], [x.tensor], [constant(g)], retain, create_graph, True
+        arguments = [y.tensor], [x.tensor], [constant(g)], retain, create_graph, True
+        call = partial(gg.autograd.grad, *arguments)
+        of_both = [(e, None) for e in (y.expression, x.expression)]
+        succeeds, found, (expected,), visited = self.sweep(
+            y, [x.expression], g, call, retain, create_graph
         )
-        found = self.sweep(root, visited, call)
-        if found is None:
+        if not succeeds:
             return
         (found,) = found
         assert (found is None) == (expected is None)
-        if not retain:
-            for e in visited:
-                e.freed = True
         if found is None:
             return
         close(found.detach().numpy(), expected.detach().numpy(), "the gradient")
+
+        def compute(root, target):
+            return gg.autograd.grad([root], [target], [constant(g)], create_graph=True)[0]
+
         expression = None
         if expected.requires_grad:
-            expression = Gradient(root, target, g, visited, self.now())
+            needs = [place for e in visited for place in e.needs]
+            expression = Gradient(compute, of_both, needs, next(self.clock))
         self.add(found, expression, expected.detach().numpy())
 
     ACTIONS = (
@@ -645,8 +601,7 @@ class World:
 
 def detached(x):
     """The same values without derivatives."""
-    tensor, name = x.tensor.detach(), f"{x.name}.detach()"
-    return SimpleNamespace(tensor=tensor, value=x.value, place=x.place, expression=None, name=name)
+    return Shown(x.tensor.detach(), x.memory, x.at, None, f"{x.name}.detach()")
 
 
 def sum_to(g, like):
@@ -661,6 +616,7 @@ def write(t, how, v):
         t += v
     else:
         t[0 if how == "x[0] = y" else ...] = v
+    return t
 
 
 def broadcast(x, y):
@@ -693,7 +649,7 @@ def check(script):
     world = World()
     script.log = world.log
     for numbers in [FIRST, *script.actions]:
-        world.begin(numbers)
+        world.numbers = [*numbers]
         with suppress(Impossible):
             getattr(world, world.choose(World.ACTIONS))()
         world.check()
