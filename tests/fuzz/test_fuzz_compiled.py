@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from both_ways import with_one_nan
+from adversarial.harness import bits, difference
 from choices import examples
 
 import gpugrad as gg
@@ -84,10 +84,6 @@ LOSSES = {
     "huber": F.huber_loss,
     "bce": lambda x, y: F.binary_cross_entropy_with_logits(x, gg.sigmoid(y)),
 }
-EVENTS = [
-    "evaluate", "small batch", "load", "load optimizer", "rate", "parameter", "gradient",
-    "freeze", "dropout", "object", "list", "class", "global", "seed", "huge",
-]  # fmt: skip
 FEATURES = 6
 AVERAGES = {
     "none": None,
@@ -95,6 +91,12 @@ AVERAGES = {
     "moving": lambda model: swa_utils.AveragedModel(
         model, avg_fn=swa_utils.get_ema_avg_fn(0.9), use_buffers=True),
 }  # fmt: skip
+CLIPS = {
+    None: lambda parameters: None,
+    "norm": lambda parameters: nn.utils.clip_grad_norm_(parameters, 0.5),
+    "largest": lambda parameters: nn.utils.clip_grad_norm_(parameters, 0.5, float("inf")),
+    "value": lambda parameters: nn.utils.clip_grad_value_(parameters, 0.01),
+}
 shift = 0.0  # which the loss depends on
 
 
@@ -126,7 +128,7 @@ def make(choices, **given):
         ],
         loss=choices.choose(LOSSES),
         optimizer=choices.choose(OPTIMIZERS),
-        clip=choices.choose([None, "norm", "largest", "value"]),
+        clip=choices.choose(CLIPS),
         schedule=choices.choose([None, *SCHEDULES]),
         steps_inside=choices.flag(),
         zero=choices.choose(["none", "zeros", "after", "outside", "model"]),
@@ -134,10 +136,7 @@ def make(choices, **given):
         average=choices.choose(["none", *AVERAGES]),
         scaled=choices.below(4) == 1,
         batch=choices.choose([4, 7, 33, 70, 150]),
-        events=[
-            choices.choose([None, None, None, None, None, *EVENTS])
-            for _ in range(choices.integer(4, 9))
-        ],
+        events=[choices.choose([*[None] * 5, *EVENTS]) for _ in range(choices.integer(4, 9))],
     )
     vars(drawn).update(given)
     return drawn
@@ -146,7 +145,7 @@ def make(choices, **given):
 class Run:
     """A training run of an example, which collects everything that can be compared."""
 
-    def __init__(self, example, compiled):
+    def __init__(self, example, compiles):
         self.example = example
         dtype = getattr(gg, example.dtype)
         gg.manual_seed(example.seed)
@@ -164,13 +163,10 @@ class Run:
             init_scale=2.0**10, growth_interval=2,
             enabled=example.scaled and example.dtype == "float32",
         )  # fmt: skip
-        self.weights = Weights()
-        self.set_globals(0.0, 1.0)
-        self.found = []
-        self.saved = None
-        step, evaluate = self.functions()
-        self.step = gg.compile(step) if compiled else step
-        self.evaluate = gg.compile(evaluate) if compiled else evaluate
+        self.weights, self.found = Weights(), []
+        set_globals(0.0, 1.0)
+        functions = self.functions()
+        self.step, self.evaluate = map(gg.compile, functions) if compiles else functions
 
     def functions(self):
         example, model, optimizer = self.example, self.model, self.optimizer
@@ -193,13 +189,7 @@ class Run:
                 scaler.scale(loss_of(x, y) * 0.5).backward()
             if example.clip:
                 scaler.unscale_(optimizer)
-            norm = None
-            if example.clip == "norm":
-                norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-            if example.clip == "largest":
-                norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5, float("inf"))
-            if example.clip == "value":
-                nn.utils.clip_grad_value_(model.parameters(), 0.01)
+            norm = CLIPS[example.clip](model.parameters())
             scaler.step(optimizer)
             scaler.update()
             if schedule and example.steps_inside:
@@ -215,104 +205,96 @@ class Run:
         return step, evaluate
 
     def run(self):
-        rng = np.random.default_rng(self.example.seed)
-        for i, event in enumerate(self.example.events):
-            n = 3 if event == "small batch" else self.example.batch
-            x = gg.asarray(rng.standard_normal((n, FEATURES)).astype(self.example.dtype))
+        example, rng = self.example, np.random.default_rng(self.example.seed)
+        for i, event in enumerate(example.events):
+            n = 3 if event == "small batch" else example.batch
+            x = gg.asarray(rng.standard_normal((n, FEATURES)).astype(example.dtype))
             if event == "huge" and i:
                 x = x * 1e5
-            if self.example.loss == "cross_entropy":
+            if example.loss == "cross_entropy":
                 y = gg.asarray(rng.integers(0, 4, n))
             else:
-                y = gg.asarray(rng.standard_normal((n, 1)).astype(self.example.dtype))
-            self.happen(event, i, x)
-            if self.example.zero == "outside":
+                y = gg.asarray(rng.standard_normal((n, 1)).astype(example.dtype))
+            if i == 1:
+                self.saved = self.model.state_dict(), self.optimizer.state_dict()
+            if event and (i or not event.startswith("load")):
+                EVENTS[event](self, i)
+            if example.zero == "outside":
                 self.optimizer.zero_grad()
             result = self.step(x, y)
-            if self.average:  # counts its updates, which a compiled step cannot
-                self.average.update_parameters(self.model)
-            self.found += [result["loss"].detach(), result["norm"], result["loss"].requires_grad]
             if self.average:  # outside, since it reads how many models it has averaged
                 self.average.update_parameters(self.model)
-            if self.schedule and not self.example.steps_inside:
+            if self.schedule and not example.steps_inside:
                 self.schedule.step()
-            self.collect()
-        self.found.append(repr(gg.random.default_generator().get_state()))
-        return self.found
-
-    def happen(self, event, i, x):
-        model, optimizer = self.model, self.optimizer
-        if i == 1:
-            self.saved = model.state_dict(), optimizer.state_dict()
-        first = next(model.parameters())
-        if event == "evaluate":
-            model.eval()
-            self.found.append(self.evaluate(x))
-            model.train()
-        elif event == "load" and self.saved:
-            model.load_state_dict(self.saved[0])
-        elif event == "load optimizer" and self.saved:
-            optimizer.load_state_dict(self.saved[1])
-        elif event == "rate":
-            optimizer.param_groups[0]["lr"] *= 0.5
-        elif event == "parameter":
-            with gg.no_grad():
-                first *= 1.5
-        elif event == "gradient":
-            first.grad = None
-        elif event == "freeze":
-            first.grad = None
-            first.requires_grad_(not first.requires_grad)
-        elif event == "dropout":
-            for module in model.modules():
-                if isinstance(module, nn.Dropout):
-                    module.p = 0.6
-        elif event == "object":
-            self.weights.scale = 0.5 + i
-        elif event == "list":
-            self.weights.terms.append(2.0)
-        elif event == "class":
-            self.set_globals(shift, 0.5 * i)
-            self.weights.weight[...] = 0.25
-        elif event == "global":
-            self.set_globals(0.125 * i, Weights.power)
-        elif event == "seed":
-            gg.manual_seed(i)
-
-    def set_globals(self, new_shift, power):
-        global shift
-        shift, Weights.power = new_shift, power
-
-    def collect(self):
-        if self.average:
-            self.found += [gg.tensor(x) for x in self.average.state_dict().values()]
-        self.found.append(self.scaler.state_dict())
-        for p in self.model.parameters():
-            self.found += [gg.tensor(p), None if p.grad is None else gg.tensor(p.grad)]
-        self.found += [gg.tensor(b) for b in self.model.buffers()]
-        self.optimizer._settle()
-        for state in self.optimizer._states.values():
-            self.found.append(state.counts)
-            self.found += [gg.tensor(array) for array in state.arrays.values()]
-        self.found += [group["lr"] for group in self.optimizer.param_groups]
+            state = self.model, self.average, self.scaler, self.optimizer
+            self.found.append(bits((result, *state)))
+        return [*self.found, bits(gg.random.default_generator())]
 
 
-def bits(x):
-    if not isinstance(x, gg.Tensor):
-        return type(x), repr(x)
-    # NumPy leaves the sign of a nan to the processor's instructions, of which it takes others for
-    # the last elements of an array than for those before.
-    return str(x.dtype), x.shape, with_one_nan(x.numpy()).tobytes()
+def evaluate(run, i):
+    x = np.random.default_rng(i).standard_normal((run.example.batch, FEATURES))
+    run.model.eval()
+    run.found.append(bits(run.evaluate(gg.asarray(x.astype(run.example.dtype)))))
+    run.model.train()
+
+
+def grow(run, i):
+    with gg.no_grad():
+        run.model[0].weight *= 1.5
+
+
+def freeze(run, i):
+    first = run.model[0].weight
+    first.grad = None
+    first.requires_grad_(not first.requires_grad)
+
+
+def drop(run, i):
+    for module in run.model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.6
+
+
+def change_class(run, i):
+    set_globals(shift, 0.5 * i)
+    run.weights.weight[...] = 0.25
+
+
+def set_globals(new_shift, power):
+    global shift
+    shift, Weights.power = new_shift, power
+
+
+def halve(run, i):
+    run.optimizer.param_groups[0]["lr"] *= 0.5
+
+
+# What happens before a step, by the run and the number of the step.
+EVENTS = {
+    "evaluate": evaluate,
+    "small batch": lambda run, i: None,
+    "huge": lambda run, i: None,
+    "load": lambda run, i: run.model.load_state_dict(run.saved[0]),
+    "load optimizer": lambda run, i: run.optimizer.load_state_dict(run.saved[1]),
+    "rate": halve,
+    "parameter": grow,
+    "gradient": lambda run, i: setattr(run.model[0].weight, "grad", None),
+    "freeze": freeze,
+    "dropout": drop,
+    "object": lambda run, i: setattr(run.weights, "scale", 0.5 + i),
+    "list": lambda run, i: run.weights.terms.append(2.0),
+    "class": change_class,
+    "global": lambda run, i: set_globals(0.125 * i, Weights.power),
+    "seed": lambda run, i: gg.manual_seed(i),
+}
 
 
 def check(example):
     with np.errstate(all="ignore"):
-        expected = [*map(bits, Run(example, compiled=False).run())]
-        run = Run(example, compiled=True)
-        found = [*map(bits, run.run())]
-    assert len(found) == len(expected)
-    differing = [i for i, (x, y) in enumerate(zip(found, expected, strict=True)) if x != y]
-    assert not differing, f"values {differing} differ"
+        expected = Run(example, compiles=False).run()
+        run = Run(example, compiles=True)
+        different = difference(expected, run.run())
+    assert not different, different
     assert not run.step._given_up
 
 
