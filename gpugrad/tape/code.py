@@ -81,9 +81,15 @@ def _gives_name(given, call):
     return is_text and is_plain and is_counted and call.arg == 1 + len(rest)
 
 
-def imported(code, package):
-    """The full names of the modules that a function's own import statements may import."""
-    names = []
+def imported(code, variables):
+    """The full names of the modules that a function's own import statements may import.
+
+    variables: those of its module, whose package is found as Python finds it.
+    """
+    names, package = [], variables.get("__package__")
+    if package is None:
+        package = variables.get("__name__", "")
+        package = package if "__path__" in variables else package.rpartition(".")[0]
     for level, name, parts in facts_of(code).imports:
         with suppress(ImportError):  # the function itself will raise it
             found = resolve_name("." * level + name, package)

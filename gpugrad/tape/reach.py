@@ -353,8 +353,7 @@ class Reach:
                     break
                 # If the name is added here later, it hides the one in the next place.
                 self._globals.setdefault(id(place), (place, set()))[1].add(name)
-        package = function.__globals__.get("__package__")
-        for name in [n for code in codes for n in imported(code, package)]:
+        for name in [n for code in codes for n in imported(code, function.__globals__)]:
             if name in sys.modules:
                 self._guard(Cell("item", sys.modules, name), sys.modules[name])
                 self._python_modules.setdefault(name, (sys.modules[name], set()))
