@@ -8,8 +8,10 @@ import pkgutil
 
 import adversarial
 import pytest
-from adversarial.harness import PROGRAMS, failure
-from both_ways import refuse_failures
+from adversarial.harness import PROGRAMS, failure, run
+from both_ways import is_replayed, refuse_failures
+
+import gpugrad as gg
 
 for _module in pkgutil.iter_modules(adversarial.__path__):
     importlib.import_module(f"adversarial.{_module.name}")
@@ -20,12 +22,47 @@ def _case(name):
     return pytest.param(name, marks=pytest.mark.fuzz if "-a_timer_" in name else ())
 
 
-@pytest.mark.parametrize("name", [*map(_case, PROGRAMS)])
-def test_compiled_is_what_eager_would_have_done(name, tmp_path, monkeypatch):
-    refuse_failures(monkeypatch)
+def _compare(name, directory, **options):
     function = PROGRAMS[name]
     if function.needs:
         pytest.skip(function.needs)
-    different = failure(function, str(tmp_path))
+    different = failure(function, str(directory), **options)
     if different:
         pytest.fail(different, pytrace=False)
+
+
+@pytest.mark.parametrize("name", [*map(_case, PROGRAMS)])
+def test_compiled_is_what_eager_would_have_done(name, tmp_path, monkeypatch):
+    refuse_failures(monkeypatch)
+    _compare(name, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "arguments-arguments_that_the_function_changes", "arguments-iterators",
+        "errors-labels_that_are_out_of_range", "modules_and_hooks-hooks_that_a_function_adds",
+        "random_numbers-draws_of_python", "random_numbers-a_generator_of_numpy",
+    ],
+)  # fmt: skip
+def test_a_check_leaves_no_trace(name, tmp_path):
+    """It runs the function too."""
+    _compare(name, tmp_path, check=1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "arguments-a_model_and_an_optimizer_as_arguments", "arguments-methods_of_records",
+        "arrays-a_rule_of_an_op_that_reads_a_table", "numbers-hyper_parameters_of_functions",
+        "python_features-a_module_of_a_package_that_the_first_call_imports",
+        "transforms-the_hessian_compiled", "optimizers-options_of_adam",
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("error:gpugrad.compile")
+def test_changes_are_no_reason_not_to_compile(name, tmp_path, monkeypatch):
+    made, compile = [], gg.compile
+    monkeypatch.setattr(gg, "compile", lambda f: made.append(compile(f)) or made[-1])
+    run(PROGRAMS[name], {}, directory=str(tmp_path))
+    assert made
+    assert all(map(is_replayed, made))

@@ -7,8 +7,9 @@ import typing
 import numpy as np
 
 import gpugrad as gg
+from gpugrad import optim
 
-from .harness import add, leaf, normal, plays, program
+from .harness import add, leaf, model, normal, plays, program, training
 
 
 def script(*arguments):
@@ -41,15 +42,25 @@ def defaults(x, k=2.0):
     return x * k
 
 
+class Config:
+    scale = 2.0
+
+
+def scaled(record):
+    return record.a * record.b * Config.scale
+
+
 class Point(typing.NamedTuple):
     a: typing.Any
     b: typing.Any
+    scaled = scaled
 
 
 @dataclasses.dataclass
 class Batch:
     a: typing.Any
     b: typing.Any = 2.0
+    scaled = scaled
 
 
 Other = collections.namedtuple("Other", "a b")
@@ -123,6 +134,59 @@ def requires_grad_that_is_set_inside(world):
     world.play(f, lambda i: (inputs[i],), watch=[inputs])
 
 
+@program
+def arguments_that_the_function_changes(world):
+    def takes(table):
+        table["z"] = table.pop("y") * 2
+        return table["x"] + table["z"]
+
+    def appends(items):
+        items[0] = items[0] + 1
+        items.append(items[0] * 2)
+        return items[1] + 1
+
+    def assigns(batch):
+        batch.a = batch.a * 2
+        return batch.a * batch.b
+
+    for function, make in (
+        (takes, lambda x: {"x": x, "y": Y}), (appends, lambda x: [x]), (assigns, Batch),
+    ):  # fmt: skip
+        f = world.compile(function)
+        calls = lambda given, f=f: (f(given), given)  # noqa: E731
+        world.play(calls, lambda i, make=make: (make(normal(3, seed=i)),))
+
+
+@program
+def a_model_and_an_optimizer_as_arguments(world):
+    net = model(3, 3)
+    optimizer = optim.Adam(net.parameters(), lr=0.1)
+
+    @world.compile
+    def step(net, optimizer, x):
+        return training(optimizer, lambda: (net(x) ** 2).sum())()
+
+    changes = (
+        lambda: optimizer.param_groups[0].update(lr=0.5),
+        lambda: net[0].bias.requires_grad_(False),
+    )
+    world.play(lambda x: step(net, optimizer, x), changes=changes, watch=[net, optimizer])
+
+
+def extended(batch, extra):
+    batch.extra = extra
+    return batch
+
+
+plays("iterators", lambda numbers: sum(numbers),
+      lambda i: ((normal(3, seed=k) for k in range(1 + i % 3)),))  # fmt: skip
+plays("attributes_that_are_no_fields", lambda batch: batch.a * batch.extra,
+      lambda i: (extended(Batch(X), 2.0 + i // 3),))  # fmt: skip
+plays("an_attribute_that_is_no_field_in_a_result", lambda x, k: extended(Batch(x), k),
+      lambda i: (X, 2.0 + i // 3), look=lambda batch: batch.extra)  # fmt: skip
+plays("methods_of_records", lambda record: record.scaled(),
+      lambda i: ((Batch, Point)[i % 2](X, 2.0 + i // 3),),
+      changes=[lambda k=k: setattr(Config, "scale", k) for k in (3.0, 2.0)])  # fmt: skip
 W = normal(3, seed=6)
 plays("more_numbers_than_programs", lambda x, k: x * k,
       lambda i: (normal(3, seed=i), 0.5 * (i % 25)), calls=60)  # fmt: skip

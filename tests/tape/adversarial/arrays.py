@@ -99,6 +99,20 @@ def products_with_a_transposed_weight(world):
 
 
 @program
+def a_rule_of_an_op_that_reads_a_table(world):
+    table = {"k": 2.0}
+
+    @gg.op
+    def scaled(xp, x):
+        """Return x times a number that changes."""
+        return x * table["k"]
+
+    scaled.vjp(x=lambda xp, g: g * table["k"] * 3)
+    f = world.compile(lambda x: gg.grad(lambda x: scaled(x).sum())(x) + scaled(x))
+    world.play(f, changes=[lambda: table.update(k=3.0)])
+
+
+@program
 def ops_of_the_program_that_copy_by_numpy(world):
     @gg.op
     def double(xp, x):

@@ -217,17 +217,15 @@ def bits(x):
 class World:
     """Where a program runs: what it compiles and calls functions with, and the record."""
 
-    def __init__(self, compiles, schedule, directory):
-        self._compiles, self._schedule = compiles, schedule
+    def __init__(self, options, schedule, directory):
+        self._options, self._schedule = options, schedule
         self._watched, self._results = [], []
         self.record = []
         self.uses_schedule = False
         self.directory = directory  # for files
 
-    def compile(self, function=None, **options):
-        if function is None:
-            return functools.partial(self.compile, **options)
-        return gg.compile(function, **options) if self._compiles else function
+    def compile(self, function):
+        return function if self._options is None else gg.compile(function, **self._options)
 
     @property
     def first(self):
@@ -318,14 +316,17 @@ def nothing():
     """A change that changes nothing."""
 
 
-def run(function, compiles, schedule=SCHEDULES[0], directory="."):
-    """Run a program; returns its record, and whether the schedule matters to it."""
+def run(function, options, schedule=SCHEDULES[0], directory="."):
+    """Run a program; returns its record, and whether the schedule matters to it.
+
+    options: those of `compile`; None for a run that compiles nothing.
+    """
     gg.manual_seed(1)
     random.seed(1)
     np.random.seed(1)  # noqa: NPY002
     gg.set_grad_enabled(True)
     modules = dict(sys.modules)
-    world = World(compiles, schedule, directory)
+    world = World(options, schedule, directory)
     try:
         function(world)
     finally:
@@ -391,10 +392,10 @@ def in_child(function):
     return answer
 
 
-def record_of(function, compiles, schedule, directory):
+def record_of(function, options, schedule, directory):
     def runs():
         with time_limit():
-            return run(function, compiles, schedule, directory)
+            return run(function, options, schedule, directory)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -420,18 +421,18 @@ def shortened(x):
     return text if len(text) < 600 else f"{text[:300]} ... {text[-300:]}"
 
 
-def failure(function, directory):
+def failure(function, directory, **options):
     """How a compiled run of a program differs from an eager one, in words; None if it does not."""
     for schedule in SCHEDULES:
-        expected, uses_schedule = record_of(function, False, schedule, directory)
+        expected, uses_schedule = record_of(function, None, schedule, directory)
         assert sum(entry[0] in ("returned", "raised") for entry in expected) >= 6, "too few calls"
         try:
-            found, _ = record_of(function, True, schedule, directory)
+            found, _ = record_of(function, options, schedule, directory)
             different = difference(expected, found)
         except (Hangs, Exception) as error:  # noqa: BLE001
             different = f"the program ends with {type(error).__name__}: {error}"
         if different:
-            again, _ = record_of(function, False, schedule, directory)
+            again, _ = record_of(function, None, schedule, directory)
             assert difference(expected, again) is None, "two eager runs differ: the test is wrong"
             when = f"first change before call {schedule[0]}, " if uses_schedule else ""
             return when + different

@@ -5,7 +5,7 @@ from functools import partial
 import gpugrad as gg
 from gpugrad import nn
 
-from .harness import leaf, model, normal, program
+from .harness import leaf, model, normal, program, swept
 
 
 def batches(number):
@@ -123,6 +123,35 @@ def hooks_after_accumulation_that_step(world):
         return y.detach()
 
     world.play(f, changes=[lambda: table.update(lr=0.5), lambda: table.update(lr=0)], watch=[w])
+
+
+@program
+def hooks_that_a_function_adds(world):
+    w, kept = leaf(3), []
+    inputs = [leaf(3, seed=i) for i in range(7)]
+
+    def adds(x):
+        w.register_hook(lambda g: g * 2)
+        return (w * x).sum()
+
+    def adds_to_argument(x):
+        x.register_hook(lambda g: g * 3)
+        return (x * x).sum()
+
+    def adds_after(x):
+        w.register_post_accumulate_grad_hook(lambda w: kept.append(w.grad))
+        return (w * x).sum()
+
+    def retains(x):
+        y = w * x
+        y.retain_grad()
+        kept.append(y)
+        return (y * y).sum()
+
+    world.watch(w, inputs, kept)
+    for f in adds, adds_to_argument, adds_after, retains:
+        world.play(world.compile(swept(f, w)), lambda i: (inputs[i],))
+        world.play(swept(world.compile(f), w), lambda i: (inputs[i] * 1,))
 
 
 @program

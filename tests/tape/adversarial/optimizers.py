@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 import gpugrad as gg
-from gpugrad import optim
+from gpugrad import data, optim
 
+from . import harness
 from .harness import add, leaf, normal, program
 
 
@@ -231,6 +232,18 @@ def a_plateau_inside(world):
     schedule = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
     step = training(world, w, optimizer, after=lambda: schedule.step(1.0))
     world.play(step, changes=[put(optimizer, lr=1.0)], calls=9)
+
+
+@program
+def passes_through_loaders(world):
+    samples = data.TensorDataset(normal(5, 3), normal(5))
+    loaders = [data.DataLoader(samples, batch_size=2)]
+    loaders.append(data.DataLoader(samples, batch_size=2, shuffle=True, prefetch=1))
+    w = leaf(3)
+    step = harness.training(optim.SGD([w], lr=0.1), lambda x, y: ((x @ w - y) ** 2).mean())
+    train = world.compile(lambda loader: [step(x, y) for x, y in loader])
+    watched = [loader.state_dict for loader in loaders]
+    world.play(train, lambda i: (loaders[i % 2],), watch=[w, *watched])
 
 
 # Numbers that the function looks at

@@ -2,6 +2,7 @@
 
 import builtins
 import decimal
+import os
 import sys
 import types
 import warnings
@@ -25,6 +26,32 @@ def imports(x):
 
 plays("a_warning_of_the_program", warns)
 plays("an_import_inside", imports)
+
+
+PACKAGE = """
+def of_package(x):
+    from . import numbers
+    return x * numbers.scale
+
+def of_module(x):
+    from .numbers import scale
+    return x * scale
+
+def by_full_name(x):
+    import adversarial_package.numbers
+    return x * adversarial_package.numbers.scale
+"""
+
+
+@program
+def a_module_of_a_package_that_the_first_call_imports(world):
+    package = world.module(PACKAGE, "adversarial_package")
+    package.__path__ = [world.directory]
+    with open(os.path.join(world.directory, "numbers.py"), "w") as file:
+        file.write("scale = 2.0")
+    changes = [lambda: setattr(package.numbers, "scale", package.numbers.scale + 1)]
+    for function in package.of_package, package.of_module, package.by_full_name:
+        world.play(world.compile(function), changes=changes)
 
 
 @program

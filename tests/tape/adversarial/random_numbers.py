@@ -1,12 +1,13 @@
 """Random numbers of Python, NumPy, PyTorch and gpugrad, drawn inside and outside."""
 
+import random
 import types
 
 import numpy as np
 
 import gpugrad as gg
 
-from .harness import puts, uses
+from .harness import plays, puts, uses
 
 
 def seeded(_):
@@ -19,6 +20,10 @@ uses("a_generator_of_numpy",
 uses("a_generator_of_numpy_in_an_object", lambda x, holder: x * holder.rng.normal(),
      lambda: types.SimpleNamespace(rng=np.random.default_rng(3)),
      lambda holder: setattr(holder, "rng", np.random.default_rng(9)))  # fmt: skip
+plays("draws_of_python", lambda x: x * random.random())
+plays("draws_of_numpy", lambda x: x * np.random.rand())  # noqa: NPY002
+uses("a_generator_of_python", lambda x, generator: x * generator.random(),
+     lambda: random.Random(0), lambda generator: generator.random())  # fmt: skip
 uses("the_default_generator", lambda x, _: x + gg.random.normal(3) * gg.random.uniform(3),
      gg.random.default_generator, seeded, lambda _: gg.random.normal(2), seeded)  # fmt: skip
 uses("a_generator_that_is_replaced", lambda x, holder: x + holder["generator"].normal(3),
