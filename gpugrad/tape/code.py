@@ -93,5 +93,6 @@ def imported(code, variables):
     for level, name, parts in facts_of(code).imports:
         with suppress(ImportError):  # the function itself will raise it
             found = resolve_name("." * level + name, package)
-            names += [found, *[f"{found}.{part}" for part in parts]]
+            # `import a.b` finds `b` as an attribute of `a`.
+            names += [found.partition(".")[0], found, *[f"{found}.{part}" for part in parts]]
     return names

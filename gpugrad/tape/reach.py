@@ -97,7 +97,7 @@ class Reach:
         self.asks_types = self.computes_names = self.reads_arrays = False
         self.strict = None  # the name of a function that may take arrays of NumPy's own type only
         self._name = None  # the name by which code finds the present object
-        self._python_modules = {}  # by name, each module and the names that were looked up in it
+        self._python_modules = {}  # by id, each module and the names that were looked up in it
         self._globals = {}  # by id, dicts of globals and the names that functions miss there
         for x in roots:
             self._walk(x)
@@ -169,7 +169,7 @@ class Reach:
         if not takes_stand_ins(room) or not takes_stand_ins(module_of(kind)):
             self.strict = getattr(x, "__name__", room)
         if isinstance(x, types.ModuleType):
-            self._python_modules.setdefault(x.__name__, (x, set()))
+            self._python_modules.setdefault(id(x), (x, set()))
             return
         if id(x) in self.seen:
             return
@@ -356,7 +356,7 @@ class Reach:
         for name in [n for code in codes for n in imported(code, function.__globals__)]:
             if name in sys.modules:
                 self._guard(Cell("item", sys.modules, name), sys.modules[name])
-                self._python_modules.setdefault(name, (sys.modules[name], set()))
+                self._python_modules.setdefault(id(sys.modules[name]), (sys.modules[name], set()))
             else:
                 self.not_imported.append(name)
         for name in ("__defaults__", "__kwdefaults__"):
