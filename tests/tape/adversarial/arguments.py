@@ -97,18 +97,6 @@ def arguments_that_do_not_fit(x, y):
 
 
 @program
-def more_shapes_than_programs(world):
-    total = gg.zeros(())
-
-    @world.compile
-    def f(x):
-        total.__iadd__(x.sum())
-        return x * total
-
-    world.play(f, lambda i: (normal(1 + i % 23, seed=i),), calls=60, watch=[total])
-
-
-@program
 def requires_grad_of_an_argument(world):
     f = world.compile(lambda x: x * x)
     inputs = [normal(3), leaf(3), normal(3, seed=1), leaf(3, seed=1), leaf(3).detach()]

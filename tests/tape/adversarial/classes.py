@@ -2,7 +2,6 @@
 
 import abc
 import functools
-import sys
 
 from .harness import normal, program
 
@@ -65,20 +64,3 @@ def a_cache_that_forgets_the_oldest(world):
     f = world.compile(lambda x: x * weight(numbers[-1]))
     world.watch(lambda: weight.cache_info())
     world.play(f, changes=[lambda k=k: numbers.append(k) for k in (1, 2, 0, 0, 1)])
-
-
-@program
-def a_module_that_is_replaced_in_sys_modules(world):
-    world.module("k = 2.0", "adversarial_settings")
-
-    @world.compile
-    def f(x):
-        import adversarial_settings
-
-        return x * adversarial_settings.k
-
-    changes = (
-        lambda: world.module("k = 3.0", "adversarial_settings"),
-        lambda: setattr(sys.modules["adversarial_settings"], "k", 5.0),
-    )
-    world.play(f, changes=changes)

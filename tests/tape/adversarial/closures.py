@@ -8,23 +8,6 @@ from .harness import normal, program
 
 
 @program
-def keeps_the_last_result_in_a_nonlocal(world):
-    last = gg.zeros(3)
-
-    @world.compile
-    def f(x):
-        nonlocal last
-        last = last * 0.5 + x
-        return last
-
-    def change():
-        nonlocal last
-        last = normal(3, seed=50)
-
-    world.play(f, changes=[change], watch=[lambda: last])
-
-
-@program
 def a_cell_that_becomes_empty_and_full(world):
     k = 2.0
     f = world.compile(lambda x: x * k)

@@ -98,18 +98,6 @@ def labels_that_are_out_of_range(world):
 
 
 @program
-def shapes_that_do_not_fit(world):
-    w, calls = normal(3), []
-
-    @world.compile
-    def f(x):
-        calls.append(x.shape)
-        return x * w
-
-    world.play(f, lambda i: (normal(4 if i in (1, 2, 5) else 3, seed=i),), calls=9, watch=[calls])
-
-
-@program
 def an_error_in_a_hook(world):
     w, state = leaf(3), {"fails": False}
 

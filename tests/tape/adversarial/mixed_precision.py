@@ -109,18 +109,3 @@ def unscaling_before_clipping(world):
     table["clip"] = 0.1
     changes = [lambda k=k: table.update(clip=k) for k in (10.0, 1, None)]
     world.play(step, batches, changes=changes)
-
-
-@program
-def a_region_that_is_entered_twice(world):
-    net, region = model(3, 3, 2), gg.amp.autocast(dtype=gg.float16)
-
-    @world.compile
-    def f(x):
-        with region:
-            y = net(x)
-            with gg.amp.autocast(enabled=False):
-                z = net(x)
-        return y.detach(), z.detach(), gg.amp.is_autocast_enabled()
-
-    world.play(f, batches)

@@ -27,42 +27,12 @@ class Scaling:
         return x * self.k
 
 
-@program
-def an_attribute_that_is_deleted(world):
-    state = Plain(k=5.0)
-
-    @world.compile
-    def f(x):
-        y = x * state.k
-        if "k" in vars(state):
-            del state.k
-        return y
-
-    world.watch(state)
-    world.play(f, changes=[lambda: setattr(state, "k", 7.0), lambda: setattr(Plain, "k", 3.0)])
-    Plain.k = 1.0
-
-
 uses("an_object_that_changes_its_class", lambda x, thing: thing.scaled(x) * thing.k, Scaling,
      *puts("__class__", Other, Scaling))  # fmt: skip
 
 
 class Slots:
     __slots__ = "count", "k", "table"
-
-
-@program
-def slots_that_are_written(world):
-    state = Slots()
-    state.count, state.k = 0, 2.0
-
-    @world.compile
-    def f(x):
-        state.count += 1
-        return x * state.k + state.count
-
-    world.watch(lambda: (state.count, state.k))
-    world.play(f, changes=[lambda: setattr(state, "k", 3.0), lambda: setattr(state, "count", 50)])
 
 
 @program

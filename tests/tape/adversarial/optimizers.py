@@ -126,23 +126,6 @@ def a_group_that_is_added(world):
 
 
 @program
-def an_optimizer_that_is_replaced(world):
-    w = leaf(3)
-    holder = {"optimizer": optim.SGD([w], lr=0.1)}
-
-    @world.compile
-    def step(x):
-        optimizer = holder["optimizer"]
-        optimizer.zero_grad()
-        (w * x).sum().backward()
-        optimizer.step()
-
-    world.watch(w, lambda: holder["optimizer"])
-    others = optim.SGD([w], lr=0.5), optim.Adam([w], lr=0.1), optim.Adam([w], lr=0.1)
-    world.play(step, changes=[functools.partial(holder.update, optimizer=o) for o in others])
-
-
-@program
 def a_rate_that_the_function_changes(world):
     w, optimizer = setting()
 

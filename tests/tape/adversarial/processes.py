@@ -15,19 +15,6 @@ NO_FORK = missing(os, "fork", "waitpid") or (
 
 
 @program(needs=NO_FORK)
-def a_child_that_calls_the_function(world):
-    table = {"k": 2.0}
-    f = world.compile(lambda x: x * table["k"])
-
-    def whole(x):
-        here = f(x)
-        there = in_child(lambda: bits([f(x), f(x + 1)]))
-        return here, there, f(x + 2)
-
-    world.play(whole, changes=[lambda: table.update(k=3.0)])
-
-
-@program(needs=NO_FORK)
 def a_child_that_trains_on(world):
     net = model(3, 3, 1)
     optimizer = optim.Adam(net.parameters(), lr=0.1)
@@ -95,16 +82,3 @@ def a_deep_copy_of_an_object_with_a_compiled_method(world):
         return net.fast(x), other.slow(x)
 
     world.play(whole, changes=[lambda: setattr(net, "k", 3.0)])
-
-
-@program
-def a_copy_of_the_compiled_function(world):
-    table = {"k": 2.0}
-    f = world.compile(lambda x: x * table["k"])
-    copies = []
-
-    def whole(x):
-        copies.append(copy.copy(f))
-        return [g(x) for g in (*copies[-2:], f)]
-
-    world.play(whole, changes=[lambda: table.update(k=3.0)])

@@ -49,7 +49,11 @@ def a_module_of_a_package_that_the_first_call_imports(world):
     package.__path__ = [world.directory]
     with open(os.path.join(world.directory, "numbers.py"), "w") as file:
         file.write("scale = 2.0")
-    changes = [lambda: setattr(package.numbers, "scale", package.numbers.scale + 1)]
+    changes = (
+        lambda: setattr(package.numbers, "scale", package.numbers.scale + 1),
+        lambda: world.module("scale = 9.0", "adversarial_package.numbers"),
+        lambda: setattr(sys.modules["adversarial_package.numbers"], "scale", 5.0),
+    )
     for function in package.of_package, package.of_module, package.by_full_name:
         world.play(world.compile(function), changes=changes)
 

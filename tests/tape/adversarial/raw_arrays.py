@@ -10,14 +10,13 @@ import functools
 import hashlib
 import importlib.util
 import operator
-import os
 import pickle
+import tempfile
 import weakref
 
 import numpy as np
 
 import gpugrad as gg
-from gpugrad import optim
 
 from .harness import add, normal, plays, program, uses
 
@@ -131,6 +130,10 @@ def lists():
     return made
 
 
+def mapped():
+    return np.memmap(tempfile.TemporaryFile(), np.float32, "w+", shape=3)
+
+
 def put(value, place=0):
     return lambda a: a.__setitem__(place, value)
 
@@ -175,34 +178,16 @@ KINDS = {
     "a_broadcast_array": (lambda a: a.sum(), lambda: np.broadcast_to(np.ones(1), (3,)),
         base(fill(2))),
     "a_reversed_array": (lambda a: a @ a + a[0], lambda: np.arange(3.0)[::-1], base(fill(2))),
+    "a_memory_map": (lambda a: a.sum() + float(a[0]), mapped, put(7.0), fill(2.0)),
+    "an_array_over_a_memory_map": (lambda a: a.sum() + float(a[0]), lambda: np.asarray(mapped()),
+        put(7.0), base(fill(2.0))),
+    "an_array_over_other_memory": (lambda a: a.sum() + a[0],
+        lambda: np.frombuffer(bytearray(raw_numbers()), "f4"),
+        base(lambda memory: put(np.float32(3).tobytes(), slice(4))(memory))),
     "an_own_subclass": (lambda a: 2 * a.sum(), lambda: np.ones(3).view(Own), put(5.0), fill(2.0)),
 }  # fmt: skip
 for _name, (_use, _make, *_changes) in KINDS.items():
     uses_of_one(_name, _use, _make, _changes)
-
-
-@program
-def a_memory_map(world):
-    path = os.path.join(world.directory, "raw")
-    np.ones(3, np.float32).tofile(path)
-    mapped = np.memmap(path, np.float32)
-    plain = np.asarray(mapped)
-    f = world.compile(lambda x: x * mapped + float(mapped[0]))
-    g = world.compile(lambda x: x * plain + float(plain[0]))
-    world.play(
-        lambda x: (f(x), g(x)), changes=[lambda: mapped.fill(2), lambda: mapped.__setitem__(0, 7)]
-    )
-
-
-@program
-def an_array_over_other_memory(world):
-    memory = bytearray(np.ones(3, np.float32).tobytes())
-    raw = np.frombuffer(memory, np.float32)
-
-    def change():
-        memory[:4] = np.float32(3).tobytes()
-
-    world.play(world.compile(lambda x: x * raw + raw[0]), changes=[change])
 
 
 @program
@@ -270,22 +255,6 @@ def raw_arrays_in_objects(world):
 
 
 @program
-def scratch_memory_that_is_named(world):
-    scratch = np.empty(3, np.float32)
-
-    @world.compile
-    def f(x):
-        scratch[:] = 1
-        y = x * scratch
-        scratch[:] = 2
-        z = x * scratch
-        scratch[:] = 0
-        return y, z
-
-    world.play(f, changes=[lambda: scratch.fill(5)], watch=[scratch])
-
-
-@program
 def an_array_over_the_memory_of_a_tensor(world):
     raw = raw_numbers()
     w = gg.asarray(raw)
@@ -306,22 +275,6 @@ def an_array_over_the_memory_of_a_tensor(world):
 
 
 @program
-def an_update_by_nothing_at_first(world):
-    raw = raw_numbers()
-    w = gg.asarray(raw).requires_grad_()
-    optimizer = optim.SGD([w], lr=0.0)
-
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        (w * x).sum().backward()
-        optimizer.step()
-        return x * np.exp(raw)
-
-    world.play(step, changes=[lambda: optimizer.param_groups[0].update(lr=0.5)], watch=[raw, w])
-
-
-@program
 def an_array_that_becomes_the_memory_of_a_tensor(world):
     raw, w = raw_numbers(), gg.asarray(raw_numbers())
 
@@ -331,22 +284,6 @@ def an_array_that_becomes_the_memory_of_a_tensor(world):
         return x * np.exp(raw)
 
     world.play(f, changes=[lambda: setattr(w, "array", raw), lambda: raw.fill(1)], watch=[raw, w])
-
-
-@program
-def an_argument_that_shows_a_named_array(world):
-    raw = np.arange(6, dtype=np.float32)
-
-    @world.compile
-    def f(x, a):
-        raw[:] += 1
-        y = x * a
-        raw[:] -= 1
-        return y
-
-    others = [np.ones(3, np.float32), raw[:3], np.ones(3, np.float32), raw[3:], raw[1:4]]
-    world.play(f, lambda i: (normal(3, seed=i), others[i // 2 % 5]), calls=14, watch=[raw])
-    world.play(f, lambda i: (normal(3, seed=i), gg.asarray(others[i // 2 % 5])), calls=14)
 
 
 @program

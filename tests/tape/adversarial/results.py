@@ -95,17 +95,6 @@ uses("results_that_are_views_of_state", lambda x, w: (w[1], w.T, w.detach(), w[0
      lambda: normal(4, 3, seed=9), after=lambda result: result[0].__iadd__(1))  # fmt: skip
 
 
-@program
-def results_that_are_no_tensors(world):
-    table = {"n": 0}
-
-    @world.compile
-    def f(x):
-        return x.shape, x.dtype, x.ndim, table["n"], "text", None, 2.5, x.device, len(x)
-
-    world.play(f, lambda i: (normal(2 + i % 2),), changes=[lambda: table.update(n=3)])
-
-
 def changes_lists(result):
     result[1].append(9)
     result[2]["a"].clear()
@@ -135,6 +124,22 @@ def labelled(x):
     return y
 
 
+def generator(x):
+    yield x * 2
+    yield x + 2
+
+
+async def coroutine(x):
+    return x * 2
+
+
+def ended(running):
+    try:
+        running.send(None)
+    except StopIteration as end:
+        return end.value
+
+
 def a_closure(x):
     y = x * 2
     return lambda z: y + z
@@ -149,31 +154,14 @@ plays("results_of_many_kinds",
 plays("results_with_sets_and_ranges",
       lambda x: (x * 2, {1, 2}, range(3), frozenset({4}), slice(1), {x.shape: 1}),
       after=lambda result: (result[1].clear(), result[5].clear()))  # fmt: skip
+plays("results_that_are_no_tensors",
+      lambda x: (x.shape, x.dtype, x.ndim, "text", None, 2.5, x.device, len(x)),
+      lambda i: (normal(2 + i % 2),))  # fmt: skip
+plays("a_function_that_is_a_generator", generator, look=list)
+plays("a_function_that_is_a_coroutine", coroutine, look=ended)
 plays("a_result_that_is_a_generator", lambda x: (x * k for k in range(3)), look=list)
 plays("a_result_that_is_a_function", a_closure, look=lambda result: result(normal(3)))
 plays("labels_of_results", labelled, look=lambda y: (y, y.label))
-
-
-@program
-def functions_that_are_generators_and_coroutines(world):
-    table = {"k": 2.0}
-
-    @world.compile
-    def generator(x):
-        yield x * table["k"]
-        yield x + table["k"]
-
-    @world.compile
-    async def coroutine(x):
-        return x * table["k"]
-
-    def whole(x):
-        try:
-            coroutine(x).send(None)
-        except StopIteration as end:
-            return [*generator(x)], end.value
-
-    world.play(whole, changes=[lambda: table.update(k=3.0)])
 
 
 @program

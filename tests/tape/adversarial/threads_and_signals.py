@@ -27,39 +27,29 @@ def ring():
     signal.raise_signal(signal.SIGUSR1)
 
 
-def rung_in_between(prepare):
-    """A program whose function a timer interrupts once in each call.
+@program(needs=NO_SIGNALS, in_child=True)
+def a_timer_that_goes_backward(world):
+    """What the handler writes is reached by the function, but no result depends on when."""
+    w, v, rung, table = leaf(3), leaf(3, seed=1), [], {"k": 2.0}
+    f = world.compile(lambda w, x: worked(w * x * table["k"], 80).sum())
 
-    ``prepare`` returns the function that is called, one for the handler, what to watch, and a
-    change. What the handler writes is reached by the function, but no result depends on when.
-    """
+    def handler():
+        v.grad = None
+        f(v, normal(3, seed=len(rung))).backward()
+        rung.append(v.grad)
 
-    def runs(world):
-        function, handler, watched, change = prepare(world)
-        rung = []
+    def whole(x):
+        n = len(rung)
+        signal.setitimer(signal.ITIMER_REAL, 0.0002 * (1 + n % 5))
+        swept(f, w)(w, x)
+        wait_for(lambda: len(rung) > n)
 
-        def handle():
-            rung.append(None)
-            handler()
-
-        def whole(x):
-            n = len(rung)
-            signal.setitimer(signal.ITIMER_REAL, 0.0002 * (1 + n % 5))
-            try:
-                y = function(x)
-                wait_for(lambda: len(rung) > n)
-                return y
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-
-        world.watch(watched)
-        with handling(handle, signal.SIGALRM):
-            world.play(whole, changes=[change, nothing, change])
-
-    return add(prepare.__name__, __name__, runs, needs=NO_SIGNALS, in_child=True)
+    world.watch(w, rung, table)
+    with handling(handler, signal.SIGALRM):
+        world.play(whole, changes=[grows(table), nothing, grows(table)])
 
 
-def worked(x, n=80):
+def worked(x, n):
     """Some work that takes a millisecond or more."""
     for _ in range(n):
         x = gg.tanh(x * 1.5) + x * 0.5
@@ -68,31 +58,6 @@ def worked(x, n=80):
 
 def grows(table):
     return lambda: table.update(k=table["k"] + 1)
-
-
-@rung_in_between
-def a_timer_that_counts_in_a_tensor(world):
-    table = {"k": 2.0, "rung": gg.zeros(())}
-    f = world.compile(lambda x: worked(x * table["k"]))
-    return f, lambda: table["rung"].__iadd__(1), table, grows(table)
-
-
-@rung_in_between
-def a_timer_that_goes_backward(world):
-    w, v, kept = leaf(3), leaf(3, seed=1), []
-    table = {"k": 2.0}
-    f = world.compile(lambda w, x: worked(w * x * table["k"]).sum())
-
-    def whole(x):
-        w.grad = None
-        f(w, x).backward()
-
-    def handler():
-        v.grad = None
-        f(v, normal(3, seed=len(kept))).backward()
-        kept.append(v.grad)
-
-    return whole, handler, lambda: (w, kept), lambda: table.update(k=3.0)
 
 
 @program(needs=NO_SIGNALS, in_child=True)
@@ -117,29 +82,6 @@ def a_handler_that_calls_the_same_function(world):
     world.watch(kept, state)
     with handling(handler):
         world.play(f, changes=[lambda: state.update(k=3.0)])
-
-
-@program(needs=NO_SIGNALS, in_child=True)
-def a_handler_that_goes_backward_during_backward(world):
-    w, state = leaf(3), {"depth": 0, "rings": True}
-
-    def rings(_):
-        if state["rings"] and not state["depth"]:
-            ring()
-
-    w.register_hook(rings)
-    f = world.compile(lambda x: (gg.exp(w) * x).sum())
-
-    def handler():
-        state["depth"] = 1
-        with gg.enable_grad():
-            f(normal(3, seed=50)).backward()
-        state["depth"] = 0
-
-    changes = lambda: state.update(rings=False), lambda: state.update(rings=True)
-    world.watch(w)
-    with handling(handler):
-        world.play(swept(f, w), changes=changes)
 
 
 def interrupted(where):
@@ -172,20 +114,24 @@ def interrupted(where):
 
 
 @interrupted
-def an_interrupt_before_a_step(world, stop):
-    net = model(3, 3, 1)
+def an_interrupt_between_writes_draws_and_steps(world, stop):
+    net, w, log = model(3, 3, 1), normal(3), []
     optimizer = optim.Adam(net.parameters(), lr=0.1)
 
     @world.compile
     def step(x):
+        w.__iadd__(x)
+        log.append(len(log))
         optimizer.zero_grad()
-        loss = (net(x) ** 2).mean()
+        loss = (net(w * gg.random.normal((4, 3))) ** 2).mean()
         loss.backward()
         stop()
         optimizer.step()
-        return loss.detach()
+        w.__imul__(2)
+        log.append("whole")
+        return loss.detach() + gg.random.normal(3)
 
-    return lambda x: step(normal(4, 3, seed=int(x.size))), [net, optimizer]
+    return step, [net, optimizer, w, log, gg.random.default_generator]
 
 
 @interrupted
@@ -194,33 +140,6 @@ def an_interrupt_in_a_hook_outside(world, stop):
     v.register_hook(lambda g: stop())
     f = world.compile(lambda x: (w * v * x).sum())
     return lambda x: f(x).backward(), [w, v]
-
-
-@interrupted
-def an_interrupt_after_writes(world, stop):
-    w, log = normal(3), []
-
-    @world.compile
-    def f(x):
-        w.__iadd__(x)
-        log.append(len(log))
-        stop()
-        w.__imul__(2)
-        log.append("whole")
-        return w * 1
-
-    return f, [w, log]
-
-
-@interrupted
-def an_interrupt_after_a_draw(world, stop):
-    @world.compile
-    def f(x):
-        y = x + gg.random.normal(3)
-        stop()
-        return y + gg.random.normal(3)
-
-    return f, [gg.random.default_generator]
 
 
 # Threads
@@ -274,14 +193,6 @@ def beside(prepare):
 
 
 @beside
-def a_thread_that_appends_to_a_list(world):
-    log, table = [], {"k": 2.0}
-    f = world.compile(lambda x: worked(x * table["k"], 30) if log is not None else x)
-    table["log"] = log
-    return f, lambda: log.append(1), lambda n: len(log) == n, grows(table)
-
-
-@beside
 def a_thread_that_counts_in_a_tensor(world):
     table = {"k": 2.0, "n": gg.zeros((), dtype=gg.int64)}
     f, n = world.compile(lambda x: worked(x * table["k"], 30)), table["n"]
@@ -321,26 +232,3 @@ def a_thread_that_computes_for_the_function(world):
         return found[0] + x
 
     world.play(f)
-
-
-@program
-def the_grad_mode_of_another_thread(world):
-    w = leaf(3)
-    f = world.compile(lambda x: w * x)
-
-    def whole(x):
-        found = []
-
-        def work():
-            with gg.no_grad():
-                found.append(f(x))
-            found.append(f(x))
-
-        with gg.no_grad():
-            thread = threading.Thread(target=work)
-            thread.start()
-            thread.join(20)
-            found.append(f(x))
-        return found, [y.requires_grad for y in found]
-
-    world.play(whole)

@@ -4,7 +4,7 @@ import functools
 
 import gpugrad as gg
 
-from .harness import add, leaf, normal, program, swept
+from .harness import add, normal, program
 
 V = normal(3, seed=30)
 
@@ -31,6 +31,9 @@ transformed("the_value_and_the_gradient", lambda f: gg.value_and_grad(f))
 transformed("the_hessian", lambda f: gg.hessian(f))
 transformed("the_jacobian", lambda f: gg.jacobian(f))
 transformed("forward_mode", lambda f: lambda x: gg.jvp(f, (x,), (V,)))
+
+
+transformed("a_linearization", lambda f: lambda x: gg.linearize(f, x)[1](V))
 
 
 def reverse_mode(f):
@@ -65,29 +68,3 @@ def draws_inside_of_a_map(world):
     f = world.compile(lambda x: gg.vmap(lambda x: x + gg.random.normal(3))(x))
     world.watch(gg.random.default_generator)
     world.play(f, lambda i: (normal(2, 3, seed=i),), changes=[lambda: gg.manual_seed(2)])
-
-
-@program
-def a_checkpoint_that_is_swept_outside(world):
-    w, table = leaf(3), {"calls": 0}
-
-    def piece(x):
-        table["calls"] += 1
-        return gg.exp(w * x)
-
-    f = world.compile(lambda x: gg.checkpoint(piece, x).sum())
-
-    world.play(swept(f, w), watch=[w, table])
-
-
-@program
-def a_linearization_that_is_kept(world):
-    table = {"k": 2.0}
-    f = world.compile(lambda x: gg.exp(x) * table["k"])
-
-    def whole(x):
-        y, push = gg.linearize(f, x)
-        table["k"] = 9.0 - table["k"]
-        return y, push(normal(3, seed=4)), push(normal(3, seed=5))
-
-    world.play(whole)
