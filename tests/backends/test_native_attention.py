@@ -1,32 +1,22 @@
 """Attention in C has the bits of what NumPy computes block by block."""
 
-import warnings
 from itertools import product
 
+import native
 import numpy as np
 import pytest
-from test_native_tiles import library  # noqa: F401, a fixture
 
 import gpugrad as gg
-from gpugrad.backends.native import base
 from gpugrad.backends.numpy import threads
 from gpugrad.kernels.numpy import attention as twin
 
-pytestmark = pytest.mark.skipif(not base.is_expected(), reason="there is no compiler")
+pytestmark = native.needs_library
 LENGTHS = [(1, 1), (7, 5), (5, 9), (1, 130), (64, 64), (150, 40), (40, 150)]
 
 
 @pytest.fixture
-def done(monkeypatch):
-    """Whether the library computed, for each call and each backward."""
-    found, by_library = [], twin._Attention._done_by_library
-
-    def noted(self, **given):
-        found.append(by_library(self, **given))
-        return found[-1]
-
-    monkeypatch.setattr(twin._Attention, "_done_by_library", noted)
-    return found
+def calls(monkeypatch):
+    return native.watch(monkeypatch, twin._Attention, "_done_by_library")
 
 
 def results(arrays, g, mask=None, **static):
@@ -40,97 +30,80 @@ def results(arrays, g, mask=None, **static):
     return [out.array, *[x.grad.array for x in inputs if x.requires_grad]]
 
 
-def assert_same(monkeypatch, arrays, g, **static):
-    found = results(arrays, g, **static)
-    with monkeypatch.context() as patch:
-        patch.setattr(twin, "base", lambda: None)
-        expected = results(arrays, g, **static)
-    for x, y in zip(found, expected, strict=True):
-        assert np.array_equal(np.isnan(x), np.isnan(y))
-        assert x[~np.isnan(x)].tobytes() == y[~np.isnan(y)].tobytes()
+def compare(shapes_or_arrays, dtype="float32", **static):
+    """Compare the results with those of NumPy, for query, key, value and the cotangent."""
+    *arrays, g = shapes_or_arrays
+    if isinstance(g, tuple):
+        rng = np.random.default_rng(0)
+        *arrays, g = [rng.standard_normal(shape).astype(dtype) for shape in shapes_or_arrays]
+    native.same_without(twin, lambda: results(arrays, g, **static))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("dropout_p", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("lead", [(), (3,), (9, 4)])
-def test_bits(monkeypatch, done, lead, dropout_p, is_causal, dtype):
-    rng = np.random.default_rng(0)
+def test_bits(calls, lead, dropout_p, is_causal, dtype):
     for n, m in LENGTHS:
-        shapes = [(*lead, n, 8), (*lead, m, 8), (*lead, m, 5), (*lead, n, 5)]
-        *arrays, g = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+        shapes = (*lead, n, 8), (*lead, m, 8), (*lead, m, 5), (*lead, n, 5)
         key = 1, 2**64 - n
-        static = {"is_causal": is_causal, "dropout_p": dropout_p, "dropout_key": key}
-        assert_same(monkeypatch, arrays, g, **static)
-        assert done == [True, True, False, False]
-        done.clear()
+        compare(shapes, dtype, is_causal=is_causal, dropout_p=dropout_p, dropout_key=key)
+        assert [done for done, _ in calls] == [True, True, False, False]
+        calls.clear()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_one_query_one_key_one_feature(monkeypatch, is_causal, dtype):
+def test_one_query_one_key_one_feature(is_causal, dtype):
     """Products with one term, one row or one column."""
-    rng = np.random.default_rng(0)
     for lead, n, m, d, e in product(((), (3, 5)), (1, 3), (1, 9), (1, 4), (1, 3)):
-        shapes = [(*lead, n, d), (*lead, m, d), (*lead, m, e), (*lead, n, e)]
-        *arrays, g = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
-        assert_same(monkeypatch, arrays, g, is_causal=is_causal)
+        compare(
+            ((*lead, n, d), (*lead, m, d), (*lead, m, e), (*lead, n, e)), dtype, is_causal=is_causal
+        )
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30])
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_special_values(monkeypatch, special, place, is_causal):
+def test_special_values(special, place, is_causal):
     """Also of keys that a query must not use: there nan and infinities become nan."""
     for row, p in ((0, 0.0), (3, 0.5), (-1, 0.0)):
-        arrays = [
-            x.copy() for x in np.random.default_rng(0).standard_normal((3, 2, 9, 4), "float32")
-        ]
+        arrays = [*np.random.default_rng(0).standard_normal((4, 2, 9, 4), "float32")]
         arrays[place][..., row, 1] = special
-        assert_same(
-            monkeypatch, arrays, np.ones((2, 9, 4), "float32"), is_causal=is_causal, dropout_p=p
-        )
+        compare(arrays, is_causal=is_causal, dropout_p=p)
 
 
-def test_several_blocks_of_queries(monkeypatch, done):
-    rng = np.random.default_rng(0)
-    arrays = rng.standard_normal((4, 2, 700, 8), "float32")
-    for is_causal in (False, True):
-        assert_same(monkeypatch, arrays[:3], arrays[3], is_causal=is_causal, dropout_p=0.1)
-    assert done == [True, True, False, False] * 2
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_several_blocks_of_queries(calls, is_causal):
+    compare([(2, 700, 8)] * 4, is_causal=is_causal, dropout_p=0.1)
+    assert [done for done, _ in calls] == [True, True, False, False]
 
 
 def test_long_work_is_several_calls(monkeypatch):
     """So that Ctrl-C can end it."""
-    calls, run = [], threads.run_kernel
     monkeypatch.setattr(threads, "_LONG", 1000)
-    monkeypatch.setattr(threads, "run_kernel", lambda *args: calls.append(args) or run(*args))
-    arrays = np.random.default_rng(0).standard_normal((4, 30, 20, 8), "float32")
-    assert_same(monkeypatch, arrays[:3], arrays[3])
+    calls = native.watch(monkeypatch, threads, "run_kernel")
+    compare([(30, 20, 8)] * 4)
     assert len(calls) > 2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", ["bools", "numbers", "nan"])
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_masks(monkeypatch, done, is_causal, kind, dtype):
+def test_masks(calls, is_causal, kind, dtype):
     """Also those that leave a query without keys."""
     rng = np.random.default_rng(0)
-    arrays = rng.standard_normal((4, 3, 2, 70, 8)).astype(dtype)
     mask = rng.random((70, 70)) < 0.7
     mask[3] = mask[0] = False
     if kind != "bools":
         mask = np.where(mask, rng.standard_normal(mask.shape), -np.inf).astype(dtype)
     if kind == "nan":
         mask[5, 6] = np.nan
-    assert_same(monkeypatch, arrays[:3], arrays[3], mask=mask, is_causal=is_causal)
-    assert done == ([True, True, False, False] if kind == "bools" else [True, False])
+    compare([(3, 2, 70, 8)] * 4, dtype, mask=mask, is_causal=is_causal)
+    done = [True, True, False, False] if kind == "bools" else [True, False]
+    assert [found for found, _ in calls] == done
 
 
-def test_numpy_warns_of_the_same(monkeypatch):
-    x = np.full((1, 3, 4), np.inf, "float32")
-    inputs = [*map(gg.asarray, (x, -x, x))]
-    with np.errstate(all="warn"), warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        gg.attention(*inputs)
-    assert any("invalid value" in str(w.message) for w in found)
+def test_errors_are_reported_as_by_numpy():
+    x = gg.full((1, 3, 4), np.inf, dtype=gg.float32)
+    native.check_errors(lambda: gg.attention(x, -x, x), "invalid value")
