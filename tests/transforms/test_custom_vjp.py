@@ -22,14 +22,10 @@ def leaf(values):
     return gg.tensor(values, requires_grad=True)
 
 
-def plain(x, y):
-    return gg.sin(x) / y
-
-
 @custom_vjp
 def ratio(x, y):
     """``sin(x) / y`` elementwise, with residuals that depend on both."""
-    return plain(x, y)
+    return gg.sin(x) / y
 
 
 def ratio_forward(x, y):
@@ -60,13 +56,17 @@ IN_MODES = {
 }
 
 
+def with_own_rule(f):
+    g = custom_vjp(f)
+    g.defvjp(lambda *args: (f(*args), args), lambda args, c: gg.vjp(f, *args)[1](c))
+    return g
+
+
 class TestDerivatives:
     @pytest.mark.parametrize("f", OF_EXAMPLES.values(), ids=OF_EXAMPLES)
     @pytest.mark.parametrize("derivative", IN_MODES.values(), ids=IN_MODES)
     def test_a_rule_that_differentiates(self, f, derivative):
         """Values that the rule differentiates get an axis of examples only with the cotangent."""
-        g = custom_vjp(f)
-        g.defvjp(lambda *args: (f(*args), args), lambda args, c: gg.vjp(f, *args)[1](c))
 
         def loss(f):
             def one(x, a):
@@ -75,11 +75,11 @@ class TestDerivatives:
 
             return lambda x: gg.sum(gg.vmap(one, in_axes=(None, 0))(x, gg.tensor(Y)))
 
-        close(derivative(loss(g))(gg.tensor(X[0])), derivative(loss(f))(gg.tensor(X[0])))
+        found, expected = (derivative(loss(h))(gg.tensor(X[0])) for h in (with_own_rule(f), f))
+        close(found, expected)
 
     def test_the_jacobian_of_a_rule_that_differentiates(self):
-        f = gg.custom_vjp(gg.sin)
-        f.defvjp(lambda x: (gg.sin(x), x), lambda x, g: gg.vjp(gg.sin, x)[1](g))
+        f = with_own_rule(gg.sin)
         for n in (3, 4):  # with as many tangents as elements, a wrong sum would fit
             x = X[0, :n]
             close(gg.jacobian(f, mode="forward")(gg.tensor(x)), np.diag(np.cos(x)))
@@ -109,15 +109,12 @@ class TestArguments:
         def f(p, n, mask=None):
             return {"y": p["w"] * p["b"][0] * n, "order": gg.argsort(p["w"])}
 
-        def fwd(p, n, mask=None):
-            return f(p, n, mask), (p, n)
-
         def bwd(residuals, g):
             p, n = residuals
             assert g["order"] is None
             return {"w": g["y"] * p["b"][0] * n, "b": [g["y"] * p["w"] * n]}, None, None
 
-        f.defvjp(fwd, bwd)
+        f.defvjp(lambda p, n, mask=None: (f(p, n, mask), (p, n)), bwd)
         p = {"w": leaf(X[0]), "b": [leaf(Y[0])]}
         out = f(p, n=gg.asarray(2))
         out["y"].sum().backward()
@@ -132,10 +129,10 @@ class TestArguments:
         apply.defvjp(
             lambda f, x, n: (apply(f, x, n), x), lambda f, n, x, g: (g * n * gg.grad(f)(x),)
         )
-        f = lambda x: apply(lambda x: x**3, x, 4)  # noqa: E731
-        x = gg.tensor(0.5, dtype=gg.float64)
-        close(gg.grad(f)(x), 4 * 3 * 0.5**2)
-        close(gg.grad(gg.grad(f))(x), 4 * 6 * 0.5)
+        first = gg.grad(lambda x: apply(lambda x: x**3, x, 4))
+        close(
+            (first(gg.tensor(0.5)), gg.grad(first)(gg.tensor(0.5))), (4 * 3 * 0.5**2, 4 * 6 * 0.5)
+        )
 
     def test_defaults(self):
         @custom_vjp
@@ -144,9 +141,8 @@ class TestArguments:
 
         scaled.defvjp(lambda x, k: (x * k, k), lambda k, g: (10 * k * g, None))
         for expected, options in ((20, {}), (30, {"k": 3.0})):
-            x = leaf(X)
-            scaled(x, **options).sum().backward()
-            close(x.grad, np.full(X.shape, expected))
+            found = gg.grad(lambda x: scaled(x, **options).sum())(gg.asarray(X))  # noqa: B023
+            close(found, np.full(X.shape, expected))
         with pytest.raises(TypeError, match="no position, unused, cannot"):
             scaled(leaf(X), unused=1)
         with pytest.raises(TypeError, match="scaled: missing a required argument: 'x'"):
@@ -154,14 +150,10 @@ class TestArguments:
 
     @pytest.mark.parametrize("z", [X, X + 1j * Y], ids=["real", "complex"])
     def test_a_pullback_as_residuals(self, z):
-        def f(z):
-            return gg.exp(z) * z
-
-        g = custom_vjp(f)
-        g.defvjp(lambda z: gg.vjp(f, z), lambda pullback, c: (0.5 * pullback(c)[0],))
-        gradient, expected = [gg.grad(lambda z, h=h: gg.abs(h(z)).sum()) for h in (g, f)]
-        z = gg.asarray(z)
-        close(gradient(z), 0.5 * expected(z).numpy())
+        f = custom_vjp(lambda z: gg.exp(z) * z)
+        f.defvjp(lambda z: gg.vjp(f.f, z), lambda pullback, c: (0.5 * pullback(c)[0],))
+        found, expected = (gg.grad(lambda z, h=h: gg.abs(h(z)).sum())(z) for h in (f, f.f))
+        close(found, 0.5 * expected)
 
     def test_several_results_of_which_some_are_used(self):
         f = custom_vjp(lambda x: (gg.sin(x), x, gg.cos(x)))
@@ -176,22 +168,16 @@ class TestArguments:
     def test_nothing_inside_is_recorded(self):
         seen = []
         f = custom_vjp(lambda x: x * 2)
-
-        def bwd(residuals, g):
-            seen.append([residuals.requires_grad, g.requires_grad])
-            return (g * 2,)
-
-        def fwd(x):
-            seen.append(x.requires_grad)
-            return x * 2, x
-
-        f.defvjp(fwd, bwd)
+        f.defvjp(
+            lambda x: seen.append(x.requires_grad) or (x * 2, x),
+            lambda x, g: seen.append((x.requires_grad, g.requires_grad)) or (g * 2,),
+        )
         f(gg.asarray(X))
         with gg.no_grad():
             f(leaf(X))
         assert not seen
         f(leaf(X)).sum().backward()
-        assert seen == [False, [False, False]]
+        assert seen == [False, (False, False)]
 
     def test_a_leaf_made_inside(self):
         f = custom_vjp(gg.sin)
@@ -218,19 +204,16 @@ class TestErrors:
 
     @pytest.mark.parametrize("returned, error, message", [
         (lambda g: g, TypeError, r"bwd must return a tuple .* \(x, params,\), not a Tensor"),
-        (lambda g: (g,), TypeError, r"bwd must .* \(x, params,\), not a tuple of 1"),
         (lambda g: (g, {"w": g}, g), TypeError, "not a tuple of 3"),
         (lambda g: (g[0], {"w": g}), ValueError, r"returned for x .* \(3, 4\), not \(4,\)"),
         (lambda g: (g, {"w": g.sum()}), ValueError, r"returned for params\['w'\] .*not \(\)"),
-        (lambda g: (g, {"v": g}), ValueError, r"returned for params .* structure \{'w': \*\}"),
         (lambda g: (g, g), ValueError, r"returned for params .* structure \{'w': \*\}"),
         (lambda g: (g + 1j, None), TypeError, "returned for x .* real"),
         (lambda g: ("g", None), TypeError, "returned for x"),
     ])  # fmt: skip
     def test_cotangents(self, returned, error, message):
-        with pytest.raises(error, match=message) as caught:
+        with pytest.raises(error, match=f"^scale: .*{message}"):
             self.rule(lambda residuals, g: returned(g))()
-        assert str(caught.value).startswith("scale: ")
 
     @pytest.mark.parametrize("result", [lambda x, p: x, lambda x, p: (x, x, x)])
     def test_bad_results_of_fwd(self, result):
@@ -238,7 +221,6 @@ class TestErrors:
             self.rule(lambda residuals, g: (g, None), result)()
 
     @pytest.mark.parametrize("result, message", [
-        (lambda y: y.sum().item(), r"the result of fwd is the Python number .* \(float\)"),
         (lambda y: np.float32(3), r"the result of fwd is the NumPy number 3.0 \(float32\)"),
         (lambda y: y.numpy(), r"the result of fwd is an array of numpy \(float64"),
         (lambda y: {"y": [y, 2.5]}, r"the result\['y'\]\[1\] of fwd is the Python number 2.5"),
@@ -266,15 +248,13 @@ class TestErrors:
                 self.rule(rule, fwd)()
         self.rule(rule, lambda x, p: (x * w.detach(), None))()
 
-        @custom_vjp
-        def f(x):
-            return x
+        f = custom_vjp(lambda x: x)
 
         def loss(y):
             f.defvjp(lambda x: (x * y, None), lambda _, g: (g,))
             return gg.grad(lambda x: f(x).sum())(y).sum()
 
-        with pytest.raises(ValueError, match="make it an argument of f"):
+        with pytest.raises(ValueError, match="make it an argument of <lambda>"):
             gg.grad(loss)(gg.asarray(X))
 
     def test_missing_vjp(self):
@@ -298,7 +278,6 @@ class TestErrors:
         g.defvjp(f._fwd, f._bwd)
         for call, message in (
             (lambda: f(leaf(X), leaf(Y)), "argument y requires grad, but nondiff_argnums"),
-            (lambda: f(leaf(X)), "missing a required argument: 'y'"),
             (lambda: g(leaf(X)), "names argument 1, but 1"),
         ):
             with pytest.raises(TypeError, match=message):

@@ -1,7 +1,6 @@
 """Errors of transforms about bad input name the transform, the argument and the remedy."""
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -32,12 +31,6 @@ def many(*xs, last=None):
     return sum((x * x).sum() for x in xs)
 
 
-@dataclass
-class Layer:
-    w: object
-    b: object
-
-
 NESTED = {"a": [X, INTEGERS], "b": X}
 DERIVATIVES = gg.grad, gg.value_and_grad, gg.jacobian, gg.hessian
 GRADIENTS = gg.grad, gg.value_and_grad, gg.hessian, gg.hvp
@@ -49,17 +42,14 @@ def raises(kind, message, call):
         call()
 
 
-@pytest.mark.parametrize("transform", [*DERIVATIVES, gg.hvp, gg.vmap], ids=lambda t: t.__name__)
-def test_not_a_function(transform):
-    message = "f must be a function, not float32 () on cpu; pass f itself, not f(x)"
-    raises(TypeError, f"{transform.__name__}: {message}", lambda: transform(loss(X)))
+each_derivative = pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
 
 
-@pytest.mark.parametrize("transform", [gg.jvp, gg.vjp, gg.linearize], ids=lambda t: t.__name__)
-def test_first_argument_not_a_function(transform):
-    for x in (X, None):
-        with pytest.raises(TypeError, match=f"{transform.__name__}: f must be a function"):
-            transform(x, (X,), (X,))
+def test_not_a_function():
+    for transform in *DERIVATIVES, gg.hvp, gg.vmap, gg.jvp, gg.vjp, gg.linearize:
+        args = ((X,), (X,)) if transform in (gg.jvp, gg.vjp, gg.linearize) else ()
+        message = "f must be a function, not float32 () on cpu; pass f itself, not f(x)"
+        raises(TypeError, f"{transform.__name__}: {message}", lambda: transform(S, *args))  # noqa: B023
 
 
 @pytest.mark.parametrize("transform", GRADIENTS, ids=lambda t: t.__name__)
@@ -96,7 +86,6 @@ OF_ONE_ARGUMENT = {
 }
 # Functions whose results have no graph, and what errors call these.
 WITHOUT_GRAPH = {
-    "item": (lambda x: x.sum().item() ** 2, "the Python number 36.0 (float)"),
     "a bool": (lambda x: x.sum().item() > 0, "the Python number True (bool)"),
     "another number": (lambda x: Fraction(1, 3), "the Python number 1/3 (Fraction)"),
     "a NumPy number": (lambda x: np.float32(6), "the NumPy number 6.0 (float32)"),
@@ -123,12 +112,11 @@ class TestResultsWithoutGraph:
     def test_among_tensors(self, transform):
         name = transform.split()[0]
         hint = "; with has_aux=True, what needs no derivative can be returned as aux"
+        end = "" if name == "hvp" else hint
         for f, label, what in (
-            (lambda x: (loss(x), loss(x).item()), "[1]", "the Python number 14.0 (float)"),
             (lambda x: {"a": [loss(x), 2]}, "['a'][1]", "the Python number 2 (int)"),
             (lambda x: [np.ones(2), x], "[0]", "an array of numpy (float64 (2,) on cpu)"),
         ):
-            end = "" if name == "hvp" else hint
             message = f"{name}: the result{label} is {what}, {REMEDY}{end}"
             raises(TypeError, message, lambda f=f: OF_ONE_ARGUMENT[transform](f, X))
 
@@ -151,12 +139,11 @@ def test_a_number_of_a_compiled_function():
         compiled(X)
 
 
-@pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
+@each_derivative
 def test_arguments_without_derivatives(transform):
     name = transform.__name__
     for x, dtype, remedy in (
         (INTEGERS, "int64", "use astype"),
-        (np.arange(3), "int64", "use astype"),
         (3, "int64", "write 3.0"),
         (True, "bool", "write 1.0"),
     ):
@@ -165,7 +152,6 @@ def test_arguments_without_derivatives(transform):
         raises(TypeError, message, lambda x=x: transform(loss)(x))
     for words, call in (
         (r"p\['a'\]\[1\] is int64", lambda: transform(lambda p: loss(p["b"]))(NESTED)),
-        (r"layer\.w is bool", lambda: transform(lambda layer: loss(layer.b))(Layer(X > 1, X))),
         (r"xs\[1\] is int64", lambda: transform(many, 1)(X, INTEGERS)),
         ("last is int64", lambda: transform(many, "last")(X, last=INTEGERS)),
         (r"p\['a'\] must be an array or a number, not str",
@@ -182,7 +168,6 @@ def test_primals_without_derivatives():
         (lambda x: gg.vjp(lambda a, x: loss(x), X, x), "primals[1]"),
         (lambda x: gg.jvp(lambda a, x: loss(x), (X, x), (X, x)), "primals[1]"),
         (lambda x: gg.linearize(lambda a, x: loss(x), X, x), "primals[1]"),
-        (lambda x: gg.hvp(loss)(x, X), "x"),
         (lambda x: gg.hvp(lambda x: loss(x["k"]))({"k": x}, {"k": X}), "x['k']"),
     ):
         with pytest.raises(TypeError, match=re.escape(f": argument {label} is int64, but only")):
@@ -193,31 +178,28 @@ ARGNUMS = "argnums must be an int or a parameter's name, or a tuple of these, no
 
 
 class TestArgnums:
-    @pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
+    @each_derivative
     def test_argnums_that_choose_nothing(self, transform):
-        by_name = "arguments passed by name are chosen by name"
+        name, by_name = transform.__name__, "arguments passed by name are chosen by name"
         for f, argnums, args, named, words in (
             (pair, 1, [X], {"y": X}, f"is 1, but the call has 1 positional argument; {by_name}"),
             (pair, -3, [X, X], {}, f"is -3, but the call has 2 positional arguments; {by_name}"),
-            (pair, "z", [X], {"y": X}, "names 'z', but the arguments given are: x, y"),
             (many, "xs", [X, X], {}, "names 'xs', but the arguments given are: xs[0], xs[1]"),
             (many, "last", [], {}, "names 'last', but the arguments given are: none"),
         ):
-            message = f"{transform.__name__}: argnums {words}"
+            message = f"{name}: argnums {words}"
             raises(TypeError, message, lambda: transform(f, argnums)(*args, **named))  # noqa: B023
-        with pytest.raises(TypeError, match=f"^{transform.__name__}: .*argnum is argnums here"):
+        with pytest.raises(TypeError, match=f"^{name}: .*argnum is argnums here"):
             transform(pair, argnum=1)
-        name = transform.__name__
         end = f"; the arguments of f go to what is returned: {name}(f)(x)"
-        message = f"{name}: {ARGNUMS}float32 (3,) on cpu{end}"
-        raises(TypeError, message, lambda: transform(loss, X))
+        raises(TypeError, f"{name}: {ARGNUMS}float32 (3,) on cpu{end}", lambda: transform(loss, X))
 
-    @pytest.mark.parametrize("argnums", [(0, 0), (0, "x"), (1, -1), ["y", "y"]], ids=repr)
+    @pytest.mark.parametrize("argnums", [(0, "x"), (1, -1), ["y", "y"]], ids=repr)
     def test_twice(self, argnums):
         message = f"grad: argnums {argnums!r} chooses an argument twice"
         raises(ValueError, message, lambda: gg.grad(pair, argnums)(X, X))
 
-    @pytest.mark.parametrize("argnums", [None, 1.5, (), (0, None), True, {0}], ids=repr)
+    @pytest.mark.parametrize("argnums", [1.5, (), (0, None), True], ids=repr)
     def test_invalid_types(self, argnums):
         raises(TypeError, f"grad: {ARGNUMS}{argnums!r}", lambda: gg.grad(pair, argnums))
 
@@ -243,7 +225,6 @@ class TestCotangents:
     def test_cotangent_of_one_result(self):
         _, pullback = gg.vjp(double, X)
         for g, kind, words in (
-            (S, ValueError, "of the result must have its shape (3,), not ()"),
             (1.0, ValueError, "of the result must have its shape (3,), not ()"),
             (X * 1j, TypeError, "of the result must be real like it, not complex64"),
             ("a", TypeError, "of the result must be an array or a number, not str"),
@@ -263,10 +244,9 @@ class TestCotangents:
 
     def test_cotangents_of_many_results(self):
         _, pullback = gg.vjp(lambda x: {"a": x, "b": (x.sum(), x)}, X)
-        must = "must have the structure {'a': *, 'b': (*, *)}, not"
+        must = "must have the structure {'a': *, 'b': (*, *)}, not (*, *, *); * is an array"
         for g, words in (
-            ({"a": X}, f"{must} {{'a': *}}; * is an array"),
-            ((X, X, X), f"{must} (*, *, *); * is an array"),
+            ((X, X, X), must),
             ({"a": X, "b": (X, X)}, "of the result['b'][0] must have its shape (), not (3,)"),
         ):
             raises(ValueError, f"vjp: the cotangent {words}", lambda g=g: pullback(g))
@@ -297,7 +277,7 @@ def hvp_dict(v):
 TANGENT = "jvp: tangents[0], as primals[0], must have the structure {'w': *}"
 
 
-PUSH, PUSH_PAIR = gg.linearize(loss, X)[1], gg.linearize(pair, X, X)[1]
+PUSH_PAIR = gg.linearize(pair, X, X)[1]
 TUPLES = "primals and tangents must be tuples with an element for each argument of f, such as (x,)"
 PARTS = "is complex64; give its real and imaginary parts apart"
 
@@ -307,23 +287,19 @@ MUST_FIT = "must have its shape (3,), not ()"
 
 @pytest.mark.parametrize("kind, message, call", [
     (TypeError, f"jvp: {TUPLES}, not Tensor", lambda: gg.jvp(loss, X, X)),
-    (TypeError, f"jvp: {TUPLES}, not dict", lambda: gg.jvp(loss, (X,), {"x": X})),
     (ValueError, "jvp: 1 primal but 2 tangents", lambda: gg.jvp(loss, (X,), (X, X))),
     (TypeError, "linearize: 2 primals but 1 tangent", lambda: PUSH_PAIR(X)),
-    (ValueError, f"linearize: the tangent of primals[0] {MUST_FIT}", lambda: PUSH(1.0)),
     (ValueError, f"jvp: the tangent of primals[0]['w'] {MUST_FIT}",
      lambda: push_dict({"w": S})),
     (TypeError, "jvp: the tangent of primals[0]['w'] must be real like it, not complex64",
      lambda: push_dict({"w": 1j * X})),
     (ValueError, f"{TANGENT}, not {{'v': *}}; * is an array", lambda: push_dict({"v": X})),
-    (ValueError, f"{TANGENT}, not None; * is an array", lambda: push_dict(None)),
     (ValueError, f"hvp: the vector at p['w'] {MUST_FIT}", lambda: hvp_dict({"w": S})),
     (ValueError, "hvp: the vector must have the structure {'w': *}, not *; * is an array",
      lambda: hvp_dict(X)),
     (TypeError, "hvp(f)() missing 1 required positional argument: 'v'",
      lambda: gg.hvp(loss)(X)),
     (TypeError, f"jacobian: argument x {PARTS}", lambda: gg.jacobian(loss)(X * 1j)),
-    (TypeError, f"hessian: argument x {PARTS}", lambda: gg.hessian(of_abs)(X * 1j)),
     (TypeError, f"hvp: argument x {PARTS}", lambda: gg.hvp(of_abs)(X * 1j, X)),
     (ValueError, "jacobian: mode must be 'forward' or 'reverse', not 'fwd'",
      lambda: gg.jacobian(loss, mode="fwd")),
@@ -346,33 +322,22 @@ IN_AXES = "in_axes must be an int, None, or a tuple with an element for each pos
 
 
 @pytest.mark.parametrize("kind, message, f, in_axes, args", [
-    (ValueError, f"{LENGTHS}: 2 in x, 3 in y", pair, 0, (ROWS, X)),
     (ValueError, f"{LENGTHS}: 2 in p['a'], 3 in p['b']", lambda p: p["a"], 0,
      ({"a": ROWS, "b": X, "c": X},)),
     (ValueError, "in_axes (0,) has 1 element, but the call has 2 positional arguments", pair,
      (0,), (ROWS, X)),
-    (ValueError, "in_axes (0, 0, 0) has 3 elements, but the call has 1 positional argument",
-     pair, (0, 0, 0), (ROWS,)),
-    (ValueError, f"argument y has shape () and no axis 0; {GIVE_NONE}", pair, 0, (ROWS, S)),
-    (ValueError, f"argument x has shape (2, 3) and no axis 2; {GIVE_NONE}", pair, 2, (ROWS, X)),
     (ValueError, f"argument x has shape (2, 3) and no axis -3; {GIVE_NONE}", pair, -3,
      (ROWS, X)),
     (ValueError, f"argument x[1] has shape () and no axis 0; {GIVE_NONE}", loss, 0,
      ([X, 2.0],)),
     (TypeError, f"argument y ({GIVE_NONE}) must be an array or a number, not str", pair, 0,
      (X, "mean")),
-    (ValueError, NOTHING, pair, None, (ROWS, X)),
     (ValueError, NOTHING, pair, (None, [None]), (ROWS, [X])),
-    (ValueError, NOTHING, lambda: 1.0, 0, ()),
     (ValueError, NOTHING, lambda x: 1.0, 0, (None,)),
-    (ValueError, f"in_axes {{'a': 0}} does not fit argument x, of structure *; {PREFIX}", pair,
-     ({"a": 0}, 0), (ROWS, ROWS)),
     (ValueError, "in_axes {'a': 0} does not fit argument y, of structure {'b': [*, *]}; "
      + PREFIX, pair, (0, {"a": 0}), (ROWS, {"b": [ROWS, ROWS]})),
     (TypeError, f"{IN_AXES}, not {{'x': 0}}", pair, {"x": 0}, (ROWS, X)),
     (TypeError, f"{IN_AXES}, not 0.0", pair, 0.0, (ROWS, X)),
-    (TypeError, f"{IN_AXES}, not '0'", pair, "0", (ROWS, X)),
-    (TypeError, "the axis of y must be an int or None, not 'a'", pair, (0, "a"), (ROWS, X)),
     (TypeError, "the axis of y must be an int or None, not True", pair, (0, True), (ROWS, X)),
 ])  # fmt: skip
 def test_in_axes(kind, message, f, in_axes, args):
@@ -429,10 +394,8 @@ class TestAfterVmap:
 
     def test_derivatives(self):
         leaked = []
-        gg.vmap(lambda x: leaked.extend([gg.vjp(gg.sin, x)[1], gg.linearize(gg.sin, x)[1]]) or x)(
-            ROWS
-        )
+        gg.vmap(lambda x: leaked.extend([gg.vjp(double, x)[1], gg.linearize(double, x)[1]]) or x)(X)
         words = "its derivative was made inside a vmap that has ended, and can be called only there"
         for d, name in zip(leaked, ("vjp", "linearize"), strict=True):
-            raises(RuntimeError, f"{name}: {words}", lambda d=d: d(X))
-            raises(RuntimeError, f"{name}: {words}", lambda d=d: gg.vmap(lambda x: d(x))(ROWS))
+            for call in d, gg.vmap(d):
+                raises(RuntimeError, f"{name}: {words}", lambda call=call: call(X))

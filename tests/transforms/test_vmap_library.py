@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import math
 from concurrent.futures import ThreadPoolExecutor
 
 import einops
@@ -21,13 +20,11 @@ N = 3  # examples
 
 def call_for_each(f, in_axes, *args):
     """Call ``f`` for each example and stack the results."""
-    sizes = {x.shape[0] for x, axis in zip(args, in_axes, strict=True) if axis == 0}
-    (n,) = sizes
-    results = []
-    for i in range(n):
-        chosen = [x[i, ...] if axis == 0 else x for x, axis in zip(args, in_axes, strict=True)]
-        results.append(f(*chosen))
-    return gpugrad.stack(results)
+    pairs = [*zip(args, in_axes, strict=True)]
+    (n,) = {x.shape[0] for x, axis in pairs if axis == 0}
+    return gpugrad.stack(
+        [f(*[x[i, ...] if axis == 0 else x for x, axis in pairs]) for i in range(n)]
+    )
 
 
 def check_against_loop(library, f, in_axes, *args, other=None):
@@ -104,46 +101,14 @@ def assignment(key):
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_assignment_at_an_index_that_differs_between_examples(library, key):
     indices = np.array([[3, 0, 3], [1, 1, 2], [0, 3, -4]])  # some are repeated: the last wins
-    for axes, kind in itertools.product(choices_of_arguments(3), ("whole", "number", "row")):
+    kinds = [*itertools.product(choices_of_arguments(3), ("whole", "number", "row"))]
+    for axes, kind in kinds if library is NUMPY else kinds[::4]:
         i = library.tensor(indices if axes[2] == 0 else indices[0])
         x = normal(library, *[N] * (axes[0] == 0), 4, 5, 6)
         taken = normal(library, 4, 5, 6)[key(library.tensor(indices[0]))].shape
         shape = {"whole": taken, "number": (), "row": (1, *taken[-1:])}[kind]
         v = normal(library, *[N] * (axes[1] == 0), *shape, seed=1)
         check_against_loop(library, assignment(key), axes, x, v, i)
-
-
-ARRAYS = np.array([1, 0, 1]), np.array([[2], [3]])
-MASKS = np.array([True, False, True, True]), np.arange(20).reshape(4, 5) % 3 == 0
-
-# Keys into an array of that shape, with arrays that all examples share.
-SHARED = {
-    "j,:,j": (ARRAYS[0], slice(None), ARRAYS[0]),
-    "1,:,j": (1, slice(None), ARRAYS[0]),
-    ":,j,jj": (slice(None), ARRAYS[0], ARRAYS[1]),
-    "::2,jj,1": (slice(None, None, 2), ARRAYS[1], 1),
-    ":,1,j": (slice(None), 1, ARRAYS[0]),
-    "1:,None,j": (slice(1, None), None, ARRAYS[0]),
-    "mask,:,1": (MASKS[0], slice(None), 1),
-    "mask,0,j": (MASKS[0], 0, ARRAYS[0]),
-    "mask": MASKS[1],
-    "mask,1": (MASKS[1], 1),
-    "True": True,
-    "False,1": (False, 1),
-}
-
-
-@with_all_keys
-@pytest.mark.parametrize("key", SHARED.values(), ids=SHARED)
-def test_a_key_that_all_examples_share(library, key):
-    key = library.raw(key)
-    x = normal(library, N, 4, 5, 6)
-    check_against_loop(library, lambda x: x[key], (0,), x)
-    taken = tuple(x[0][key].shape)
-    for axes in choices_of_arguments(2):
-        x = normal(library, *[N] * (axes[0] == 0), 4, 5, 6)
-        v = normal(library, *[N] * (axes[1] == 0), *taken, seed=1)
-        check_against_loop(library, assignment(lambda: key), axes, x, v)
 
 
 def test_indices_of_other_levels():
@@ -250,13 +215,11 @@ def test_errors_of_ops_describe_one_example(function, error, words):
 
 @pytest.mark.parametrize("function, words", [
     (lambda r: r if r.sum() > 2 else -r, "bool: .* choose with where"),
-    (lambda r: r * (2 in r), "bool: .* choose with where"),
     (lambda r: r * float(r[0]), "float: .* a 0-d tensor does"),
     (lambda r: r * int(r[0]), "int: .* a 0-d tensor does"),
     (lambda r: [1, 2][r[0].astype(gpugrad.int64)], "int: .*index"),
     (lambda r: grad(r.sum(), r), r"backward: .*gpugrad\.grad"),
     (lambda r: r * complex(r[0]), "complex: .* a 0-d tensor does"),
-    (lambda r: math.sin(r[0]), "float: .* a 0-d tensor does"),
     (lambda r: r[: r[0].astype(gpugrad.int64)], "int: .* bound of a slice"),
     (lambda r: gpugrad.zeros(r[0].astype(gpugrad.int64)), "zeros: shape must be an int"),
     (lambda r: r[0].item(), "item: .* read what vmap returns"),
@@ -264,7 +227,6 @@ def test_errors_of_ops_describe_one_example(function, error, words):
     (lambda r: r.numpy(), "numpy: .* read what vmap returns"),
     (lambda r: np.asarray(r), "numpy.asarray: .* read what vmap returns"),
     (lambda r: np.from_dlpack(r), "dlpack.*: .* read what vmap returns"),
-    (lambda r: np.allclose(r, r), "bool: inside vmap"),
     (lambda r: f"{r[0]:.2f}", "item: .* read what vmap returns"),
     (lambda r: copy.deepcopy(r), "copy: .* asarray"),
     (lambda r: nn.Parameter(r), "array: .* read what vmap returns"),
@@ -278,17 +240,14 @@ def test_values_cannot_be_read(function, words):
         gpugrad.vmap(function)(gpugrad.tensor(ROWS))
 
 
-@pytest.mark.parametrize("n", [2, 3])
-def test_a_level_of_another_thread_is_inside(n):
-    def by_thread(function):
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(function).result()
+def test_a_level_of_another_thread_is_inside():
+    rows, more = np.array(ROWS), np.arange(6.0).reshape(3, 2)
 
-    rows, more = np.array(ROWS), np.arange(2.0 * n).reshape(n, 2)
-    products = gpugrad.vmap(
-        lambda r: by_thread(lambda: gpugrad.vmap(lambda s: r * s)(gpugrad.tensor(more)))
-    )(gpugrad.tensor(rows))
-    assert_close(products, rows[:, None] * more)
+    def products(r):
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(gpugrad.vmap(lambda s: r * s), more).result()
+
+    assert_close(gpugrad.vmap(products)(rows), rows[:, None] * more)
 
 
 def test_repr():
@@ -301,29 +260,15 @@ def test_repr():
 
 
 def written(m):
-    out = gpugrad.zeros(3, dtype=gpugrad.float64)
+    out = same = gpugrad.zeros(3, dtype=gpugrad.float64)
     out[0] = m.sum()
     out[1:] += m[0]
+    same *= 2
     return out
 
 
-def added(m):
-    total = same = gpugrad.zeros(2, dtype=gpugrad.float64)
-    total += m[0]
-    same *= 2
-    return total
-
-
-def changed(m):
-    m = m * 1
-    m[0] = 5.0
-    m += 1
-    return m
-
-
 FUNCTIONS = [
-    written, added, changed,
-    lambda m: np.sin(m) + np.ones(2) * m,
+    written,
     lambda m: np.ones((2, 1)) - m,
     lambda m: np.float64(3) * m / np.array([1.0, 2.0]),
     lambda m: np.add.reduce(m) * np.multiply.accumulate(m),
@@ -341,14 +286,8 @@ FUNCTIONS = [
     lambda m: gpugrad.full_like(m, m[0, 0]) + gpugrad.ones_like(m) * gpugrad.empty_like(m).ndim,
     lambda m: m.to(m[0]).reshape(-1)[[3, 1]],
     lambda m: m.astype(gpugrad.result_type(m, gpugrad.complex64)),
-    lambda m: nn.functional.flatten(m),
-    lambda m: nn.functional.cross_entropy(m, gpugrad.softmax(m[::-1], axis=1)),
-    lambda m: gpugrad.linalg.eigvalsh(m) + gpugrad.linalg.svdvals(m) + gpugrad.linalg.eigvals(m),
-    lambda m: gpugrad.special.logsumexp(m, axis=0, b=m) + gpugrad.special.softmax(m),
-    lambda m: gpugrad.meshgrid(m[0], m[0])[0][1],
     lambda m: gpugrad.tensor(m) * 2,
     lambda m: gpugrad.full((2,), m[0, 0]),
-    lambda m: np.add.outer(np.exp(m[0]), np.ones(2)),
 ]  # fmt: skip
 
 
@@ -358,7 +297,7 @@ def test_functions(function):
 
 
 def test_tolerances_that_differ():
-    x = gpugrad.tensor(np.random.default_rng(0).standard_normal((3, 2, 2)), requires_grad=True)
+    x = normal(NUMPY, 3, 2, 2)
     rtol = gpugrad.tensor([0.0, 0.5, 0.99])
     for f in (gpugrad.linalg.matrix_rank, gpugrad.linalg.pinv):
         result = gpugrad.vmap(lambda x, rtol: f(x, rtol=rtol))(x, rtol)  # noqa: B023
@@ -368,38 +307,32 @@ def test_tolerances_that_differ():
 
 # Random numbers
 
-DRAWS = {
-    "uniform": lambda source: source.uniform((4,), low=-1, dtype=gpugrad.float64),
-    "normal": lambda source: source.normal(4, mean=2.0, dtype=gpugrad.float64),
-    "integers": lambda source: source.integers(0, 100, (4,)),
-}
 
-
-@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+@pytest.mark.parametrize("draw", [
+    lambda source: source.uniform((4,), low=-1, dtype=gpugrad.float64),
+    lambda source: source.normal(4, mean=2.0, dtype=gpugrad.float64),
+    lambda source: source.integers(0, 100, (4,)),
+])  # fmt: skip
 def test_one_draw_equals_that_of_the_loop(draw):
     x = gpugrad.tensor(ROWS)
     for make in (lambda: gpugrad.random, lambda: gpugrad.random.Generator(0)):
         results = []
-        for run in (lambda f: gpugrad.vmap(f)(x), lambda f: call_for_each(f, (0,), x)):
+        for run in gpugrad.vmap, lambda f: lambda x: call_for_each(f, (0,), x):
             gpugrad.manual_seed(0)
             source = make()
-            results.append(run(lambda r: draw(source)))  # noqa: B023
+            results.append(run(lambda r: draw(source))(x))  # noqa: B023
         assert_close(*results)
 
 
 def test_numbers_differ_between_all_examples():
-    gpugrad.manual_seed(0)
     x = gpugrad.zeros(3)
-    inner = gpugrad.vmap(lambda b: gpugrad.random.normal(), in_axes=0)
+    inner = gpugrad.vmap(lambda b: gpugrad.random.normal())
     drawn = gpugrad.vmap(lambda a: inner(x))(x)
-    assert drawn.shape == (3, 3)
-    assert len({*drawn.reshape(-1).tolist()}) == 9
+    assert len({*drawn.reshape(9).tolist()}) == 9
 
 
 def test_permutations():
-    gpugrad.manual_seed(0)
-    x = gpugrad.zeros((6000,))
-    orders = gpugrad.vmap(lambda _: gpugrad.random.permutation(3))(x)
+    orders = gpugrad.vmap(lambda _: gpugrad.random.permutation(3))(gpugrad.zeros((6000,)))
     assert orders.dtype == gpugrad.int64
     _, counts = np.unique(orders.numpy(), axis=0, return_counts=True)
     assert len(counts) == 6
@@ -411,17 +344,11 @@ def test_permutations():
 # Modules
 
 
-def network():
-    return nn.Sequential(
-        nn.Flatten(0), nn.Linear(6, 5, dtype=gpugrad.float64), nn.Tanh(), nn.Dropout(0.5),
-        nn.Linear(5, 2, dtype=gpugrad.float64),
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 def test_recomputed_random_numbers_differ_between_examples_only(mode):
-    x = gpugrad.tensor(np.random.default_rng(0).standard_normal((3, 2, 3)))
-    net = network().requires_grad_(False)
+    x = normal(NUMPY, 3, 6, requires_grad=False)
+    layers = [nn.Linear(6, 5, dtype=x.dtype), nn.Tanh(), nn.Dropout(0.5)]
+    net = nn.Sequential(*layers, nn.Linear(5, 2, dtype=x.dtype)).requires_grad_(False)
     results = []
     for f in (net, lambda x: gpugrad.checkpoint(net, x)):
         gpugrad.manual_seed(0)
