@@ -16,6 +16,15 @@ from gpugrad.tape import graphs
 
 NEAR = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
+# Arrays on the device in memory of other layouts.
+LAYOUTS = {
+    "transposed": lambda x: x.T.copy().T,
+    "strided": lambda x: cupy.repeat(x, 2, -1)[..., ::2] if x.ndim else x,
+    "misaligned": lambda x: cupy.concatenate([x.ravel()[:1], x.ravel()])[1:].reshape(x.shape),
+    "reversed": lambda x: x[::-1].copy()[::-1] if x.ndim else x,
+    "broadcast": lambda x: cupy.broadcast_to(x[:1], x.shape) if x.ndim else x,
+}
+
 
 def dtype_of(name):
     return np.dtype(pytest.importorskip("ml_dtypes").bfloat16 if name == "bfloat16" else name)
@@ -54,6 +63,10 @@ def by_definition(op, part, *inputs, **static):
     function = {"forward": op.forward, "joint": op.joint, **op.rules}[part]
     with np.errstate(all="ignore"):
         return function(numpy.xp, *in_float64(inputs), **static)
+
+
+def only(wanted, cotangents):
+    return [c if w else None for c, w in zip(cotangents, wanted, strict=True)]
 
 
 def agree(got, expected, dtype, along=None, near=NEAR):

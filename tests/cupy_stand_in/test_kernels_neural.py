@@ -3,10 +3,8 @@
 import cupy
 import numpy as np
 import pytest
-from cupy._traffic import traffic
-from definitions import agree, both, by_definition, by_twin, declines, in_float64, numbers
+from definitions import LAYOUTS, agree, both, by_definition, by_twin, declines, numbers, only
 
-import gpugrad as gg
 from gpugrad.autograd.operation import Op
 from gpugrad.backends.cupy import xp
 from gpugrad.backends.cupy.kernels import loader
@@ -29,77 +27,48 @@ def special_rows(columns, dtype):
     return x
 
 
-class TestActivations:
-    @pytest.mark.parametrize("n", [0, 1, 7, 8, 1000, 1025])
-    @pytest.mark.parametrize("name", ["relu", "sigmoid", "tanh"])
-    def test_twin(self, name, n, dtype):
-        x, op = 5 * numbers(n, dtype=dtype), OPS[name]
+def test_sigmoid(dtype):
+    """Small results keep their digits."""
+    for n in (0, 1, 7, 8, 1000, 1025):
+        x = 5 * numbers(n, dtype=dtype)
         x[:4] = [0, np.nan, np.inf, -np.inf][: min(n, 4)]
-        if name == "sigmoid":
-            both(op, "forward", x, along=-1)
-        out = by_definition(op, "forward", x).astype(dtype)
-        both(op, "x", numbers(n, dtype=dtype, seed=1), out, along=-1)
+        both(OPS["sigmoid"], "forward", x, along=-1)
+    x = np.array([-700.0, -40, 40, 800])
+    assert np.allclose(
+        by_twin(OPS["sigmoid"], "forward", x).get(), 1 / (1 + np.exp(-x)), rtol=1e-15
+    )
 
-    def test_small_sigmoids_keep_their_digits(self):
-        x = np.array([-700.0, -40, 40, 800])
-        found = by_twin(OPS["sigmoid"], "forward", x).get()
-        assert np.allclose(found, 1 / (1 + np.exp(-x)), rtol=1e-15)
+
+def operands(shape, dtype):
+    """Rows, a weight and a bias of a layer with a result of this shape."""
+    shapes = (*shape[:-1], 6), (shape[-1], 6), shape[-1:]
+    return [numbers(*s, dtype=dtype, seed=i) for i, s in enumerate(shapes)]
 
 
 @pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh"])
-class TestDense:
-    def given(self, shape, dtype):
-        x, weight = numbers(*shape[:-1], 6, dtype=dtype), numbers(shape[-1], 6, dtype=dtype, seed=1)
-        return x, weight, numbers(shape[-1], dtype=dtype, seed=2)
+@pytest.mark.parametrize("shape", [(5,), (1, 5), (128, 10), (2, 3, 33), (300, 1000), (0, 4)])
+def test_dense(shape, activation, dtype):
+    *layer, bias = operands(shape, dtype)
+    both(OPS["dense"], "forward", *layer, bias, along=-1, activation=activation)
+    both(OPS["dense"], "forward", *layer, None, along=-1, activation=activation)
+    both(OPS["linear"], "forward", *layer, bias, along=-1)
 
-    @pytest.mark.parametrize("shape", [(5,), (1, 5), (128, 10), (2, 3, 33), (300, 1000), (0, 4)])
-    def test_forward(self, shape, activation, dtype):
-        x, weight, bias = self.given(shape, dtype)
-        both(OPS["dense"], "forward", x, weight, bias, along=-1, activation=activation)
-        both(OPS["dense"], "forward", x, weight, None, along=-1, activation=activation)
-        both(OPS["linear"], "forward", x, weight, bias, along=-1)
 
-    @pytest.mark.parametrize(
-        "shape", [(1, 5), (128, 10), (2, 3, 33), (257, 100), (300, 1000), (1100, 1024)]
+@pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh"])
+@pytest.mark.parametrize(
+    "shape", [(1, 5), (128, 10), (2, 3, 33), (257, 100), (300, 1000), (1100, 1024)]
+)
+def test_cotangents_of_dense(shape, activation, dtype):
+    op, (x, weight, _) = OPS["dense"], operands(shape, dtype)
+    out = by_definition(op, "forward", x, weight, activation=activation).astype(dtype)
+    given = numbers(*shape, dtype=dtype, seed=2), x, weight, out
+    to_x, to_weight, to_rows = by_definition(
+        op, "joint", *given, activation=activation, wanted=(True, True, True)
     )
-    def test_backward(self, shape, activation, dtype):
-        op, (x, weight, _) = OPS["dense"], self.given(shape, dtype)
-        out = by_definition(op, "forward", x, weight, activation=activation).astype(dtype)
-        g = numbers(*shape, dtype=dtype, seed=2)
-        for wanted in [(True, True, True), (False, True, True), (True, False, False), (True, True)]:
-            kept = {"activation": activation, "wanted": wanted}
-            if np.prod(shape) > 1e6 and not all(wanted):
-                continue
-            expected = by_definition(op, "joint", g, x, weight, out, **kept)
-            expected = *expected[:2], expected[2].reshape(-1, shape[-1]).sum(0)
-            expected = [e if w else None for e, w in zip(expected, (*wanted, False), strict=False)]
-            agree(by_twin(op, "joint", g, x, weight, out, **kept), expected, dtype, -1)
-        if np.prod(shape) < 1e6:
-            rows = in_float64(g.reshape(-1, shape[-1]))
-            sums = xp.sum(cupy.asarray(g), axis=tuple(range(g.ndim - 1)))  # as the sweep has it
-            agree(sums, rows.sum(0), dtype, -1)
-
-
-def test_sums_of_rows():
-    """Also of rows that are not aligned; and they are the same each time."""
-    g = cupy.asarray(numbers(1 + (1 << 20), dtype="float32"))
-    found = []
-    for start in (0, 1, 0):
-        rows = g[start : start + (1 << 20)].reshape(1 << 10, 1 << 10)
-        found.append(xp.sum(rows, axis=0).get())
-        assert np.allclose(found[-1], rows.get().sum(0), atol=1e-3)
-    assert found[0].tobytes() == found[2].tobytes()
-
-
-def test_errors_of_dense_are_the_definitions():
-    x, weight = (gg.ones(shape, device="cuda") for shape in [(2, 3), (4, 5)])
-    with pytest.raises(ValueError, match="must be the in_features"):
-        gg.dense(x, weight, None, activation="relu")
-    for other in ("gelu", "none"):
-        with pytest.raises(ValueError, match="activation must be 'relu', 'sigmoid' or 'tanh'"):
-            gg.dense(x, weight[:, :3], None, activation=other)
-    with pytest.raises(ValueError, match="bias must have shape"):
-        gg.linear(x, weight[:, :3], gg.ones(3, device="cuda"))
+    expected = to_x, to_weight, to_rows.reshape(-1, shape[-1]).sum(0)
+    for wanted in [(True, True, True), (False, True, True), (True, False, False), (True, True)]:
+        got = by_twin(op, "joint", *given, activation=activation, wanted=wanted)
+        agree(got, only((*wanted, False)[:3], expected), dtype, -1)
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
@@ -136,72 +105,54 @@ def test_blocks_have_enough_registers():
             assert loader.kernel("neural", name, np.dtype(dtype)).kernel.most == 256
 
 
-class TestCrossEntropy:
-    OP = OPS["cross_entropy"]
+def labels(rows, columns, dtype="int64"):
+    target = np.random.default_rng(3).integers(0, columns, rows).astype(dtype)
+    target[1::3] = columns  # not a class
+    target[2::5] = -1
+    target[3::4] = -100  # to be ignored
+    return target
 
-    def labels(self, rows, columns, dtype="int64"):
-        target = np.random.default_rng(3).integers(0, columns, rows).astype(dtype)
-        target[1::3] = columns  # not a class
-        target[2::5] = -1
-        target[3::4] = -100  # to be ignored
-        return target
 
-    def expected(self, x, target, reduction, ignored):
-        """Return the loss as on a GPU, where labels that are not classes have no logit."""
-        x = in_float64(x)
-        shifted = x - x.max(-1, keepdims=True)
-        inside = (target >= 0) & (target < x.shape[-1])
-        picked = np.take_along_axis(shifted, np.where(inside, target, 0)[..., None], -1)[..., 0]
-        losses = np.log(np.exp(shifted).sum(-1)) - np.where(inside, picked, 0)
-        losses = np.where(target == ignored, 0, losses)
-        if reduction == "none":
-            return losses
-        return losses.sum() / ((target != ignored).sum() if reduction == "mean" else 1)
+def entropy(g, x, target, reduction, ignored):
+    """The loss and its cotangent as on a GPU, where labels that are not classes have no logit."""
+    g, x = (a.astype("float64") for a in (g, x))
+    shifted = x - x.max(-1, keepdims=True)
+    e, counted = np.exp(shifted), np.asarray(target != ignored)
+    one_hot = target[..., None] == np.arange(x.shape[-1])
+    losses = np.log(e.sum(-1)) - np.where(one_hot, shifted, 0).sum(-1)
+    losses, n = np.where(counted, losses, 0), counted.sum() if reduction == "mean" else 1
+    each = g[..., None] if reduction == "none" else g / max(n, 1)
+    to_x = np.where(counted[..., None], each * (e / e.sum(-1, keepdims=True) - one_hot), 0)
+    return losses if reduction == "none" else losses.sum() / n, to_x
 
-    def expected_cotangent(self, g, x, target, reduction, ignored):
-        x = in_float64(x)
-        e = np.exp(x - x.max(-1, keepdims=True))
-        one_hot = target[..., None] == np.arange(x.shape[-1])
-        counted = np.asarray(target != ignored)
-        g = in_float64(g) / (max(counted.sum(), 1) if reduction == "mean" else 1)
-        g = g[..., None] if reduction == "none" else g
-        return np.where(counted[..., None], g * (e / e.sum(-1, keepdims=True) - one_hot), 0)
 
-    @np.errstate(all="ignore")
-    def check(self, x, target, reduction, ignored=-100):
-        target, dtype = np.asarray(target), x.dtype
-        options = {"reduction": reduction, "ignore_index": ignored}
-        got = by_twin(self.OP, "forward", x, target, **options)
-        agree(got, self.expected(x, target, reduction, ignored), dtype, -1)
-        g = numbers(*got.shape, dtype=dtype, seed=1)
-        got = by_twin(self.OP, "logits", g, x, target, **options)
-        agree(got, self.expected_cotangent(g, x, target, reduction, ignored), dtype, -1)
+@np.errstate(all="ignore")
+def check_entropy(x, target, reduction, ignored=-100):
+    options = {"reduction": reduction, "ignore_index": ignored}
+    g = numbers(*np.shape(target)[: reduction == "none"], dtype=x.dtype, seed=1)
+    op, given = OPS["cross_entropy"], (x, np.asarray(target))
+    loss, to_x = entropy(g, *given, reduction, ignored)
+    agree(by_twin(op, "forward", *given, **options), loss, x.dtype, -1)
+    agree(by_twin(op, "logits", g, *given, **options), to_x, x.dtype, -1)
 
-    @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-    @pytest.mark.parametrize("columns", COLUMNS)
-    def test_twin(self, columns, reduction, dtype):
-        x = numbers(9, columns, dtype=dtype)
-        self.check(x, self.labels(9, columns), reduction)
-        self.check(x[0], self.labels(1, columns)[0], reduction)
-        if reduction == "none":
-            self.check(special_rows(columns, dtype), self.labels(8, columns, "int32"), reduction)
 
-    @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-    @pytest.mark.parametrize("rows", [1, 20, 1000, 1030, 5000, 40_000])
-    def test_many_rows(self, rows, reduction):
-        x = numbers(rows, 7, dtype="float32")
-        self.check(x, self.labels(rows, 7), reduction)
-        self.check(x, np.arange(rows) % 7, reduction, ignored=3)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_cross_entropy(columns, reduction, dtype):
+    x = numbers(9, columns, dtype=dtype)
+    check_entropy(x, labels(9, columns), reduction)
+    check_entropy(x[0], labels(1, columns)[0], reduction)
+    check_entropy(x, np.full(9, -100), reduction)
+    if reduction == "none":
+        check_entropy(special_rows(columns, dtype), labels(8, columns, "int32"), reduction)
 
-    def test_several_blocks_count_labels(self):
-        x, target = numbers(20_000, 2, dtype="float32"), np.zeros(20_000, int)
-        options = {"reduction": "mean", "ignore_index": -100}
-        with traffic() as launches:
-            by_twin(self.OP, "logits", np.ones((), "float32"), x, target, **options)
-        assert [x.blocks >= 4 for x in launches if x.name == "count_labels"] == [True]
 
-    def test_no_label_counts(self):
-        self.check(numbers(4, 3, dtype="float32"), np.full(4, -100), "mean")
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("rows", [1, 20, 1000, 1030, 5000, 40_000])
+def test_cross_entropy_of_many_rows(rows, reduction):
+    x = numbers(rows, 7, dtype="float32")
+    check_entropy(x, labels(rows, 7), reduction)
+    check_entropy(x, np.arange(rows) % 7, reduction, ignored=3)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -230,6 +181,9 @@ def test_what_is_left_to_the_definitions():
     assert declines(entropy, "forward", x, target, ignore_index=None)
     for pair in ((x, x[0]), (x, x.astype("float32")), (x[:0], x[:0])):
         assert declines(mse, "forward", *pair)
+    for activation in ("gelu", "none"):
+        assert declines(OPS["dense"], "forward", x, x, activation=activation)
+    assert declines(OPS["linear"], "forward", x, few, x[0])
 
 
 def calls():
@@ -255,19 +209,12 @@ def calls():
         yield "mse", "x", (to_x, x, out), static
 
 
-LAYOUTS = {
-    "transposed": lambda x: cupy.asarray(np.array(x.T)).T,
-    "strided": lambda x: cupy.asarray(np.repeat(x, 2, -1))[..., ::2] if x.ndim else cupy.asarray(x),
-    "misaligned": lambda x: cupy.asarray(np.append(x.ravel()[:1], x))[1:].reshape(x.shape),
-    "reversed": lambda x: cupy.asarray(x[::-1].copy())[::-1] if x.ndim else cupy.asarray(x),
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("call", list(calls()), ids=lambda call: "-".join(call[:2]))
 def test_layouts(call, layout):
     name, part, inputs, static = call
-    expected = by_twin(OPS[name], part, *inputs, **static)
-    got = OPS[name].twins["cupy"][part](xp, *map(LAYOUTS[layout], inputs), **static)
+    given = [layout(cupy.asarray(x)) for x in inputs]
+    expected = by_twin(OPS[name], part, *[x.get() for x in given], **static)
+    got = OPS[name].twins["cupy"][part](xp, *given, **static)
     for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, expected)], strict=True):
         np.testing.assert_allclose(a.get(), b.get(), rtol=1e-6, atol=1e-7)

@@ -249,7 +249,15 @@ def compiled(code, options):
         for most, name in KERNEL.findall(code)
     ]
     # In an unnamed namespace, the shared variables of all functions can be in one section.
-    lines = f'#include "{EMULATOR}"', "namespace {", '#line 1 "kernels"', code, "}", *entries, ""
+    lines = (
+        f'#include "{EMULATOR.name}"',
+        "namespace {",
+        '#line 1 "kernels"',
+        code,
+        "}",
+        *entries,
+        "",
+    )
     text = "\n".join(lines)
     compiler = shutil.which("g++")
     if compiler is None:
@@ -261,7 +269,8 @@ def compiled(code, options):
     target = folder / f"{hashlib.sha256(key.encode()).hexdigest()}.so"
     if not target.exists():
         with tempfile.TemporaryDirectory(dir=folder) as own:
-            compiling = [compiler, *FLAGS, *defines, "-c", "-o", "kernels.o", "-x", "c++", "-"]
+            given = *defines, f"-I{EMULATOR.parent}"
+            compiling = [compiler, *FLAGS, *given, "-c", "-o", "kernels.o", "-x", "c++", "-"]
             done = subprocess.run(compiling, cwd=own, input=text, capture_output=True, text=True)
             if done.returncode:
                 raise RuntimeError(f"the kernels do not compile:\n{done.stderr}")
