@@ -11,23 +11,21 @@ from numpy.testing import assert_array_equal
 from samples import stable_repr
 
 import gpugrad as gg
+from gpugrad.autograd import grad
 from gpugrad.testing import gradcheck
 
 FUNCTIONS = {
     "tensor": lambda **k: gg.tensor([1.0, 2.0], **k),
     "asarray": lambda **k: gg.asarray([1.0, 2.0], **k),
-    "zeros": lambda **k: gg.zeros((2,), **k),
-    "empty": lambda **k: gg.empty((2,), **k),
-    "empty_like": lambda **k: gg.empty_like(gg.ones(2), **k),
-    "ones": lambda **k: gg.ones(2, **k),
+    **{f: lambda f=f, **k: getattr(gg, f)((2,), **k) for f in ("zeros", "empty", "ones")},
+    **{f: lambda f=f, **k: getattr(gg, f)(gg.ones(2), **k)
+       for f in ("zeros_like", "empty_like", "ones_like")},
     "full": lambda **k: gg.full((2,), 1.5, **k),
-    "zeros_like": lambda **k: gg.zeros_like(gg.ones(2), **k),
-    "ones_like": lambda **k: gg.ones_like(gg.ones(2), **k),
     "full_like": lambda **k: gg.full_like(gg.ones(2), 3, **k),
     "arange": lambda **k: gg.arange(0.0, 2.0, **k),
     "linspace": lambda **k: gg.linspace(0, 1, 2, **k),
     "eye": lambda **k: gg.eye(2, **k)[0].detach().requires_grad_(k.get("requires_grad", False)),
-}
+}  # fmt: skip
 RANDOM = {
     "uniform": lambda **k: gg.random.uniform((2,), **k),
     "normal": lambda **k: gg.random.normal((2,), **k),
@@ -36,14 +34,11 @@ RANDOM = {
 
 @pytest.mark.parametrize("function", (FUNCTIONS | RANDOM).values(), ids=FUNCTIONS | RANDOM)
 class TestEveryFunction:
-    def test_defaults(self, function):
+    def test_defaults_and_dtypes(self, function):
         x = function()
         assert type(x) is gg.Tensor
         assert (x.shape, x.dtype, x.device, x.requires_grad) == ((2,), gg.float32, "cpu", False)
-
         assert x.array.flags.writeable
-
-    def test_dtype(self, function):
         for dtype in gg.float16, gg.float64, "float64", np.float64, float:
             assert function(dtype=dtype).dtype == np.dtype(dtype)
 
@@ -51,33 +46,29 @@ class TestEveryFunction:
         x = function(requires_grad=True)
         assert x.is_leaf
         (x * 2).sum().backward()
-        assert_array_equal(x.grad.numpy(), [2, 2])
+        assert x.grad.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-class TestErrorsOfEveryFunction:
-    def test_bad_dtype(self, function):
-        for dtype in (object, str, "nonsense", "datetime64[s]"):
-            with pytest.raises(TypeError, match=r"^\w+: "):
-                function(dtype=dtype)
-
-    def test_device(self, function):
-        assert function(device="cpu").device == "cpu"
-        message = r"^\w+: device .* is not known; use 'cpu', 'cuda'"
-        for device in ("gpu", "cpu:1", "cuda:", "cuda:x", "CUDA", "", 0):
-            with pytest.raises(ValueError, match=message):
-                function(device=device)
+def test_errors_of_every_function(function):
+    for dtype in (object, str, "nonsense", "datetime64[s]"):
+        with pytest.raises(TypeError, match=r"^\w+: "):
+            function(dtype=dtype)
+    assert function(device="cpu").device == "cpu"
+    for device in ("gpu", "cpu:1", "cuda:", "cuda:x", "CUDA", "", 0):
+        with pytest.raises(ValueError, match=r"^\w+: device .* is not known; use 'cpu', 'cuda'"):
+            function(device=device)
 
 
 class TestTensor:
     @pytest.mark.parametrize("dtype, given", [
         (gg.bool, [True, [True, False], np.bool(True)]),
-        (gg.int64, [1, [1, 2], [True, 2], [[1, 2], [3, 4]], range(3), memoryview(b"ab")]),
-        (gg.int64, [[np.bool(True), 2]]),
-        (gg.float32, [1.5, [], [1, 2.5], (1.0, (2.0)), array.array("d", [1.0, 2.0])]),
-        (gg.float32, [[np.int8(1), 2.5], [np.float32(1.5), np.float16(2)]]),
-        (gg.float64, [np.float64(1.5), [[1.5, 2], (1, np.float64(2))], np.array([1.0])]),
-        (gg.float64, [[np.array([1.0, 2.0]), np.array([3.0, 4.0])], np.array(1.0)]),
+        (gg.int64, [1, [1, 2], [True, 2], [[1, 2], [3, 4]], range(3), memoryview(b"ab"),
+                    [np.bool(True), 2]]),
+        (gg.float32, [1.5, [], [1, 2.5], (1.0, (2.0)), array.array("d", [1.0, 2.0]),
+                      [np.int8(1), 2.5], [np.float32(1.5), np.float16(2)]]),
+        (gg.float64, [np.float64(1.5), [[1.5, 2], (1, np.float64(2))], np.array([1.0]),
+                      [np.array([1.0, 2.0]), np.array([3.0, 4.0])], np.array(1.0)]),
         (gg.complex64, [1j]),
         (gg.complex128, [[np.float64(1.5), 1j]]),
         (gg.int8, [[np.int8(1), 2], np.array([1], dtype=np.int8)]),
@@ -106,14 +97,8 @@ class TestTensor:
     def test_a_tensor_of_a_tensor_is_a_new_leaf(self):
         x = gg.ones(2, requires_grad=True)
         y = gg.tensor(x * 2)
-        assert not y.requires_grad
-        assert y.tolist() == [2, 2]
+        assert (y.requires_grad, y.tolist()) == (False, [2, 2])
         assert gg.tensor(x, requires_grad=True).is_leaf
-
-    @pytest.mark.parametrize("function", [gg.tensor, gg.asarray])
-    def test_ragged(self, function):
-        with pytest.raises(ValueError, match=r"^\w+: .*inhomogeneous shape"):
-            function([[1, 2], [3]])
 
     @pytest.mark.parametrize("function", [gg.tensor, gg.asarray])
     @pytest.mark.parametrize("data", [
@@ -133,161 +118,112 @@ class TestTensor:
             function(masked)
         assert function(masked.filled(0)).shape == (2,)
 
-    def test_integer_too_large(self):
-        with pytest.raises((TypeError, OverflowError)):
-            gg.tensor([2**70])
-
 
 class TestAsarray:
     def test_shares(self):
         a = np.ones(3)
-        x = gg.asarray(a)
-        assert x.array is a
-        assert gg.asarray(x) is x
-        assert np.shares_memory(gg.asarray(a[::-1]).array, a)
-        assert not np.shares_memory(gg.asarray(a, copy=True).array, a)
-        assert np.shares_memory(gg.asarray(a, copy=False).array, a)
+        assert gg.asarray(a).array is a
+        for data, copy in (a[::-1], None), (a, False), (a, True):
+            assert np.shares_memory(gg.asarray(data, copy=copy).array, a) is not copy
         x = gg.asarray(a, requires_grad=True)
         y = gg.asarray(x, copy=True)
+        assert gg.asarray(x) is x
         assert not np.shares_memory(y.array, a)
-        y.sum().backward()
-        assert x.grad.tolist() == [1, 1, 1]
+        assert grad(y.sum(), x)[0].tolist() == [1, 1, 1]
         for data, dtype in (a, gg.float32), (x, gg.float32), ([1.0], None):
             with pytest.raises(ValueError, match=r"asarray: .*copy"):
                 gg.asarray(data, dtype=dtype, copy=False)
 
-    def test_dlpack(self):
+    def test_objects_of_other_classes(self):
         class Capsule:
             def __init__(self, array):
-                self.array = array
+                self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
 
-            def __dlpack__(self, **keywords):
-                return self.array.__dlpack__(**keywords)
-
-            def __dlpack_device__(self):
-                return self.array.__dlpack_device__()
+        class Image:
+            def __array__(self, dtype=None, copy=None):
+                return np.array([[1, 2]], dtype=np.uint8)
 
         a = np.array([1.0, 2.0])
         x = gg.asarray(Capsule(a))
         assert np.shares_memory(x.array, a)
         assert x.dtype == gg.float64
         assert not np.shares_memory(gg.tensor(Capsule(a)).array, a)
-
-    def test_objects_with_array(self):
-        class Image:
-            def __array__(self, dtype=None, copy=None):
-                return np.array([[1, 2]], dtype=np.uint8)
-
         assert gg.asarray(Image()).dtype == gg.uint8
 
     @pytest.mark.parametrize("name", ["array_api_strict", "torch"])
     def test_other_libraries(self, name):
-        library = pytest.importorskip(name)
-        a = library.asarray([1.0, 2.0])
+        a = pytest.importorskip(name).asarray([1.0, 2.0])
         x = gg.asarray(a, requires_grad=True)
         assert np.shares_memory(x.detach().numpy(), np.asarray(a))
-        (x * x).sum().backward()
-        assert type(x.grad.array) is type(a)
-        assert x.grad.tolist() == [2, 4]
         assert not np.shares_memory(gg.tensor(a).numpy(), np.asarray(a))
+        (g,) = grad((x * x).sum(), x)
+        assert type(g.array) is type(a)
+        assert g.tolist() == [2, 4]
 
 
 class TestNestedTensors:
     def test_gradients(self):
-        x = gg.tensor(2.0, requires_grad=True)
-        rows = gg.tensor([1.0, 2.0], requires_grad=True)
+        x, rows = gg.tensor(2.0, requires_grad=True), gg.tensor([1.0, 2.0], requires_grad=True)
         y = gg.asarray([[x, 1], (x * x, 3.5), rows])
         assert (y.tolist(), y.dtype) == ([[2, 1], [4, 3.5], [1, 2]], gg.float32)
-        (y * gg.tensor([[1.0, 2], [3, 4], [5, 6]])).sum().backward()
-        assert x.grad.item() == 1 + 3 * 4
-        assert rows.grad.tolist() == [5, 6]
+        found = grad(y, [x, rows], gg.tensor([[1.0, 2], [3, 4], [5, 6]]))
+        assert [g.tolist() for g in found] == [1 + 3 * 4, [5, 6]]
 
     @pytest.mark.parametrize("data, dtype", [
-        ([gg.tensor(1.0, dtype=gg.float16), 2.5], gg.float16),
-        ([gg.tensor(1.0, dtype=gg.float64), 2], gg.float64),
-        ([gg.tensor(1), 2.5], gg.float32),
-        ([gg.tensor(1), gg.tensor(2.0)], gg.float32),
-        ([gg.tensor(1), True], gg.int64),
-        ([gg.tensor(1.0), 2j], gg.complex64),
+        ([gg.tensor(1.0, dtype=gg.float16), 2.5], gg.float16), ([gg.tensor(1), True], gg.int64),
+        ([gg.tensor(1.0, dtype=gg.float64), 2], gg.float64), ([gg.tensor(1), 2.5], gg.float32),
+        ([gg.tensor(1), gg.tensor(2.0)], gg.float32), ([gg.tensor(1.0), 2j], gg.complex64),
         ([gg.tensor([1.0]), np.array([2.0])], gg.float64),
     ], ids=repr)  # fmt: skip
     def test_dtypes(self, data, dtype):
         for function in (gg.tensor, gg.asarray):
-            assert function(data).dtype == dtype
+            assert function(data, device="cpu").dtype == dtype
             assert function(data, dtype=gg.complex128).dtype == gg.complex128
-            assert function(data, device="cpu").device == "cpu"
-
-    def test_errors(self):
-        x = gg.ones((), requires_grad=True)
-        for call, error, message in (
-            (lambda: gg.tensor([1.0, x]), RuntimeError, r"^tensor: .* use asarray.* detach\(\)"),
-            (lambda: gg.asarray([x, [x]]), ValueError, r"^asarray: .*\(1,\)"),
-            (lambda: gg.asarray([x], copy=False), ValueError, r"^asarray: .*copy is False"),
-            (lambda: gg.asarray([x, "a"]), TypeError, r"^asarray: .*str"),
-        ):
-            with pytest.raises(error, match=message):
-                call()
 
 
 class TestFromDlpack:
     @pytest.mark.parametrize("name", ["numpy", "array_api_strict", "torch"])
     def test_shares(self, name):
-        library = pytest.importorskip(name)
-        a = library.asarray([1.0, 2.0])
+        a = pytest.importorskip(name).asarray([1.0, 2.0])
         x = gg.from_dlpack(a, requires_grad=True)
         assert type(x.array) is np.ndarray
         a[0] = 5
-        assert x.tolist() == [5, 2]
-        y = gg.from_dlpack(a, device="cpu", copy=True)
+        copied = gg.from_dlpack(a, device="cpu", copy=True)
         a[0] = 6
-        assert y.tolist() == [5, 2]
-        assert gg.from_dlpack(a, copy=False).tolist() == [6, 2]
+        found = [t.tolist() for t in (x, copied, gg.from_dlpack(a, copy=False))]
+        assert found == [[6, 2], [5, 2], [6, 2]]
 
     def test_a_tensor_keeps_its_graph(self):
         x = gg.ones(2, requires_grad=True)
-        gg.from_dlpack(x * 2, copy=True).sum().backward()
-        assert x.grad.tolist() == [2, 2]
-        with pytest.raises(RuntimeError, match=r"__dlpack__: .*detach\(\)"):
-            np.from_dlpack(x)
-
-    def test_objects_without_dlpack(self):
-        with pytest.raises(AttributeError, match="__dlpack"):
-            gg.from_dlpack([1.0])
+        assert grad(gg.from_dlpack(x * 2, copy=True).sum(), x)[0].tolist() == [2, 2]
 
 
 class TestOtherFunctions:
     def test_shapes(self):
-        assert gg.zeros(3).shape == gg.zeros([3]).shape == (3,)
+        three = np.int64(3)
+        for shape in (3, [3], three, (three,), [three], np.array([3]), gg.tensor(3)):
+            x = gg.zeros(shape)
+            assert x.shape == (3,)
+            assert type(x.shape[0]) is int
         assert gg.ones(()).shape == ()
         assert gg.full((2, 0), 1).shape == (2, 0)
+        assert gg.eye(three, np.int8(2)).shape == (3, 2)
+        assert gg.broadcast_to(x, (np.int32(2), three)).shape == (2, 3)
         for shape in (-1, "ab", 1.5, (1, -2)):
             with pytest.raises((ValueError, TypeError), match=r"^zeros: "):
                 gg.zeros(shape)
         for shape in (2.5, "ab", (1, 2.5), None):
             with pytest.raises(TypeError, match=r"^full: shape must be an int or a tuple of ints"):
                 gg.full(shape, 1.0)
-        with pytest.raises(TypeError, match="must be numbers"):
-            gg.full(2, "a")
-
-    def test_shapes_of_numpy_integers(self):
-        three = np.int64(3)
-        for shape in (three, (three,), [three], np.array([3]), gg.tensor(3)):
-            x = gg.zeros(shape)
-            assert x.shape == (3,)
-            assert type(x.shape[0]) is int
-        assert gg.eye(three, np.int8(2)).shape == (3, 2)
-        assert gg.broadcast_to(x, (np.int32(2), three)).shape == (2, 3)
 
     def test_full_of_a_tensor(self):
         value = gg.tensor(1.5, requires_grad=True)
         like = gg.zeros(3, dtype=gg.float64)
         for x, dtype in ((gg.full(3, value), gg.float32), (gg.full_like(like, value), gg.float64)):
             assert (x.tolist(), x.dtype) == ([1.5] * 3, dtype)
-            assert gg.autograd.grad(x.sum(), value)[0].item() == 3
+            assert grad(x.sum(), value)[0].item() == 3
             assert x.array.flags.writeable
         assert gg.full(2, gg.tensor(1), dtype=gg.int32).dtype == gg.int32
-        with pytest.raises(ValueError, match=r"^full: fill_value must be .* not of shape \(2,\)"):
-            gg.full(2, gg.ones(2))
 
     def test_arange(self):
         for args, values, dtype in (
@@ -295,13 +231,11 @@ class TestOtherFunctions:
             ((1, 2, 0.5), [1, 1.5], gg.float32), ((5, 0, -2), [5, 3, 1], gg.int64),
         ):  # fmt: skip
             assert (gg.arange(*args).tolist(), gg.arange(*args).dtype) == (values, dtype)
-        for step in (0, 0.0):
-            with pytest.raises(ValueError, match=r"^arange: step must not be 0"):
-                gg.arange(0, 1, step)
 
     def test_linspace_between_tensors(self):
-        start = gg.tensor([1.0, 2.0], dtype=gg.float64, requires_grad=True)
-        stop = gg.tensor(4.0, dtype=gg.float64, requires_grad=True)
+        start, stop = (
+            gg.tensor(x, dtype=gg.float64, requires_grad=True) for x in ([1.0, 2.0], 4.0)
+        )
         for case in ({"num": 3}, {"num": 4, "endpoint": False}, {"num": 1}, {"num": 0}):
             x = gg.linspace(start, stop, **case)
             expected = np.linspace([1.0, 2.0], 4.0, **case)
@@ -309,22 +243,40 @@ class TestOtherFunctions:
             np.testing.assert_allclose(x.detach().numpy(), expected, rtol=1e-15)
         gradcheck(lambda a, b: gg.linspace(a, b, 3), (start, stop))
         assert gg.linspace(gg.tensor(0.0), 1, 3).dtype == gg.float32
-        assert gg.linspace(gg.tensor(0.0), 1j, 3).tolist() == [0, 0.5j, 1j]
-
-    def test_complex(self):
-        assert gg.linspace(0, 1j, 3).tolist() == [0, 0.5j, 1j]
-        assert gg.linspace(0, 1j, 3).dtype == gg.full(2, 1j).dtype == gg.complex64
-        for data in (np.array([1j]), [1j]):
-            with pytest.raises(TypeError, match=r"^asarray: complex.* to float32 .*real\(x\)"):
-                gg.asarray(data, dtype=gg.float32)
+        for zero in gg.tensor(0.0), 0:
+            x = gg.linspace(zero, 1j, 3)
+            assert (x.tolist(), x.dtype) == ([0, 0.5j, 1j], gg.complex64)
+        assert gg.full(2, 1j).dtype == gg.complex64
 
     def test_large_integers_keep_their_digits(self):
         large = [2**63 + 1, 1]
         assert gg.asarray(large, dtype=gg.uint64).tolist() == large
         assert gg.asarray([1.5, 2.0], dtype=gg.uint64).tolist() == [1, 2]
-        with pytest.raises(OverflowError, match=r"^tensor: "):
-            gg.tensor(large, dtype=gg.int64)
 
-    def test_sizes_that_are_too_large_are_errors(self):
-        with pytest.raises((ValueError, MemoryError)):
-            gg.zeros((math.isqrt(2**62),) * 3)
+
+X = gg.ones((), requires_grad=True)
+
+
+@pytest.mark.parametrize("call, error, message", [
+    *((lambda f=f: f([[1, 2], [3]]), ValueError, r"^\w+: .*inhomogeneous shape")
+      for f in (gg.tensor, gg.asarray)),
+    (lambda: gg.tensor([2**70]), TypeError, "ints of more than 64 bits"),
+    (lambda: gg.tensor([2**63 + 1, 1], dtype=gg.int64), OverflowError, r"^tensor: "),
+    (lambda: gg.zeros((math.isqrt(2**62),) * 3), (ValueError, MemoryError), None),
+    (lambda: gg.tensor([1.0, X]), RuntimeError, r"^tensor: .* use asarray.* detach\(\)"),
+    (lambda: gg.asarray([X, [X]]), ValueError, r"^asarray: .*\(1,\)"),
+    (lambda: gg.asarray([X], copy=False), ValueError, r"^asarray: .*copy is False"),
+    (lambda: gg.asarray([X, "a"]), TypeError, r"^asarray: .*str"),
+    (lambda: np.from_dlpack(X), RuntimeError, r"__dlpack__: .*detach\(\)"),
+    (lambda: gg.from_dlpack([1.0]), AttributeError, "__dlpack"),
+    (lambda: gg.full(2, "a"), TypeError, "must be numbers"),
+    (lambda: gg.full(2, gg.ones(2)), ValueError,
+     r"^full: fill_value must be .* not of shape \(2,\)"),
+    *((lambda step=step: gg.arange(0, 1, step), ValueError, r"^arange: step must not be 0")
+      for step in (0, 0.0)),
+    *((lambda data=data: gg.asarray(data, dtype=gg.float32), TypeError,
+       r"^asarray: complex.* to float32 .*real\(x\)") for data in (np.array([1j]), [1j])),
+])  # fmt: skip
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -9,6 +9,7 @@ import gpugrad as gg
 from gpugrad import data, distributed, nn, optim, random, training
 from gpugrad._foreign_names import INSTEAD
 from gpugrad.nn import functional as F
+from gpugrad.optim import lr_scheduler as schedules
 
 MODULES = [owner for owner in INSTEAD if owner.startswith("gpugrad")]
 
@@ -21,18 +22,10 @@ def test_names_of_other_libraries_are_answered(space):
         assert str(error.value) == f"{space} has no attribute {name!r}; write {remedy}"
 
 
-@pytest.mark.parametrize("path", ["cuda.manual_seed_all", "linalg.norm", "random.randn"])
-def test_names_that_gpugrad_answers_are_answered_in_its_modules(path):
-    space, name = path.split(".")
-    with pytest.raises(AttributeError, match=re.escape(f"; write {INSTEAD['gpugrad'][name]}")):
-        getattr(importlib.import_module(f"gpugrad.{space}"), name)
-
-
 def test_names_that_tensors_lack_are_answered():
     x = gg.ones(2)
+    assert not {*INSTEAD["Tensor"]} & {*dir(x)}
     for name, remedy in INSTEAD["Tensor"].items():
-        assert not hasattr(gg.Tensor, name)
-        assert name not in dir(x)
         with pytest.raises(AttributeError) as error:
             getattr(x, name)
         assert str(error.value) == f"Tensor has no attribute {name!r}; write {remedy}"
@@ -40,10 +33,7 @@ def test_names_that_tensors_lack_are_answered():
 
 
 def test_names_that_modules_lack_are_answered():
-    layer = nn.Linear(2, 2)
-    with pytest.raises(AttributeError, match=r"Linear has no .*'double'; write model\.to\(gpugrad"):
-        layer.double()
-    assert not {*INSTEAD["Module"]} & {*dir(layer)}
+    assert not {*INSTEAD["Module"]} & {*dir(nn.Linear(2, 2))}
 
 
 def test_remedies_exist():
@@ -54,23 +44,10 @@ def test_remedies_exist():
             assert hasattr(gg.ones((2, 2)), name)
 
 
-def test_names_deeper_in_the_package_are_answered():
-    for path in "linalg.det", "special.erf", "fft.rfft", "random.shuffle", "nn.functional.conv2d":
-        name = path.rpartition(".")[2]
-        with pytest.raises(AttributeError, match=rf"'{name}'; write gpugrad\.{path}$"):
-            getattr(gg, name)
-    with pytest.raises(AttributeError, match=r"'relu'; write gpugrad\.nn\.functional\.relu$"):
-        nn.relu  # noqa: B018
-
-
 @pytest.mark.parametrize("module, name, right", [
-    (gg, "maxmum", "maximum"),
-    (gg.linalg, "dett", "det"),
-    (gg.special, "erff", "erf"),
-    (gg.nn, "BatchNorm2D", "BatchNorm2d"),
-    (F, "relu_", "relu"),
-    (nn.init, "xavier_normal", "xavier_normal_"),
-    (nn.utils, "clip_grad_norm", "clip_grad_norm_"),
+    (gg, "maxmum", "maximum"), (gg.linalg, "dett", "det"), (gg.special, "erff", "erf"),
+    (gg.nn, "BatchNorm2D", "BatchNorm2d"), (F, "relu_", "relu"),
+    (nn.init, "xavier_normal", "xavier_normal_"), (nn.utils, "clip_grad_norm", "clip_grad_norm_"),
 ])  # fmt: skip
 def test_misspelt_names_are_answered(module, name, right):
     message = rf"{name}'; did you mean {module.__name__}.{right}\?$"
@@ -87,22 +64,6 @@ def forwarding(xp, x):
     return helper(x, dim=0)
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda x: gg.sum(x, dim=0), r"^sum: got an .*'dim'; dim is axis here; it takes x, axis"),
-    (lambda x: gg.softmax(x, dim=0), "^softmax: got an unexpected keyword argument 'dim'; dim is"),
-    (lambda x: gg.concat([x], dim=0), "^concat: got an unexpected keyword argument 'dim'; dim is"),
-    (lambda x: forwarding(x), r"^forwarding: helper\(\) got an unexpected keyword argument 'dim'"),
-    (lambda x: x.sum(axis=0, keepdim=True), "keepdim is keepdims here"),
-    (lambda x: gg.var(x, ddof=1), "ddof is correction here"),
-    (lambda x: gg.max(x, x), "max: axis must be an int .*; of two arrays use maximum"),
-    (lambda x: gg.concat(x, x), r"concat: give one sequence of arrays: concat\(\[x, y\]\)"),
-    (lambda x: gg.stack([]), "a Tensor or an array$"),
-])  # fmt: skip
-def test_wrong_arguments_are_answered(call, message):
-    with pytest.raises(TypeError, match=message):
-        call(gg.ones(2))
-
-
 LAYER = nn.Linear(2, 2)
 GIVEN = [nn.Parameter([1.0])]
 SGD = optim.SGD(GIVEN)
@@ -112,10 +73,7 @@ TAKES = {
     "DataLoader": [(data.DataLoader, [1, 2])],
     "DataParallel": [(distributed.DataParallel, LAYER)],
     "Embedding": [(nn.Embedding, 3, 2)],
-    "LRScheduler": [
-        (optim.lr_scheduler.StepLR, SGD, 2),
-        (optim.lr_scheduler.ReduceLROnPlateau, SGD),
-    ],
+    "LRScheduler": [(schedules.StepLR, SGD, 2), (schedules.ReduceLROnPlateau, SGD)],
     "Optimizer": [(kind, GIVEN) for kind in (optim.SGD, optim.AdamW, optim.LBFGS, optim.Lion)],
     "_Loss": [(nn.MSELoss,), (nn.CrossEntropyLoss,), (nn.TripletMarginLoss,)],
     "all_gather": [(distributed.all_gather, gg.ones(2))],
@@ -151,32 +109,46 @@ def test_keywords_of_pytorch_are_answered(kind):
             assert str(error.value) == f"{function.__name__}: there is no {what}{keyword}: {remedy}"
 
 
+X = gg.ones(2)
+
+
 @pytest.mark.parametrize("call, message", [
+    (lambda: gg.sum(X, dim=0), r"^sum: got an .*'dim'; dim is axis here; it takes x, axis"),
+    (lambda: gg.softmax(X, dim=0), "^softmax: got an unexpected keyword argument 'dim'; dim is"),
+    (lambda: gg.concat([X], dim=0), "^concat: got an unexpected keyword argument 'dim'; dim is"),
+    (lambda: forwarding(X), r"^forwarding: helper\(\) got an unexpected keyword argument 'dim'"),
+    (lambda: gg.var(X, ddof=1), "ddof is correction here"),
+    (lambda: gg.max(X, X), "max: axis must be an int .*; of two arrays use maximum"),
+    (lambda: gg.concat(X, X), r"concat: give one sequence of arrays: concat\(\[x, y\]\)"),
+    (lambda: gg.stack([]), "a Tensor or an array$"),
     (lambda: optim.SGD(GIVEN, learning_rate=0.1), r"SGD: .* 'learning_rate'; it takes params, lr"),
     (lambda: optim.AdamW(GIVEN, fused=True, foreach=True), "no fused: .*; there is no foreach: "),
     (lambda: nn.Conv2d(3, 4), "Conv2d: missing .*'kernel_size'; it takes in_channels, out_ch"),
     (lambda: nn.Linear(2, 3, 4, 5), "Linear: too many positional arguments; it takes in_f"),
     (lambda: nn.Softmax(axis=1), "Softmax: missing .*'dim'; axis is dim here"),
-    (lambda: F.softmax(gg.ones(2), axis=0), "softmax: missing .*'dim'; axis is dim here"),
-    (lambda: distributed.broadcast(gg.ones(2), src=0), "src is root here; it takes tree, root"),
+    (lambda: F.softmax(X, axis=0), "softmax: missing .*'dim'; axis is dim here"),
+    (lambda: distributed.broadcast(X, src=0), "src is root here; it takes tree, root"),
     (lambda: gg.set_num_threads("2"), "^set_num_threads: the number must be an int, not '2'$"),
-    (lambda: gg.sort(gg.ones(2), dim=0), "sort: .*'dim'; dim is axis here"),
-    (lambda: gg.ones(2).cumsum(dim=0), "^cumsum: .*'dim'; dim is axis here; it takes axis$"),
-    (lambda: gg.quantile(gg.ones(2), 0.5, keepdim=True), "keepdim is keepdims here"),
-    (lambda: gg.hvp(gg.sum, gg.ones(2), gg.ones(2)), r"^hvp: .* is returned: hvp\(f\)\(x, v\)"),
-    (lambda: gg.zeros(2, 3), r"^zeros: .* the shape is one tuple, as in zeros\(\(2, 3\)\)"),
-    (lambda: gg.zeros((2, 3), gg.float32), "^zeros: .*; pass all else by name; it .*, dtype, "),
+    (lambda: gg.sort(X, dim=0), "sort: .*'dim'; dim is axis here"),
+    (lambda: X.cumsum(dim=0), "^cumsum: .*'dim'; dim is axis here; it takes axis$"),
+    (lambda: gg.quantile(X, 0.5, keepdim=True), "keepdim is keepdims here"),
+    (lambda: gg.hvp(gg.sum, X, X), r"^hvp: .* is returned: hvp\(f\)\(x, v\)"),
     (lambda: gg.random.normal(0.0, 1.0), "^normal: .* one tuple, .*; it takes shape, mean, "),
     (lambda: gg.random.uniform(-1, 1, 3), "^uniform: .* one tuple, .*; it takes shape, low, "),
+    *((lambda f=f: f(2, 3), rf"^{f.__name__}: .* the shape is one tuple, as in {f.__name__}\(\(2, ")
+      for f in (gg.zeros, gg.ones, gg.empty, random.normal, random.uniform)),
+    (lambda: gg.zeros((2, 3), gg.float32), "^zeros: .*; pass all else by name; it .*, dtype, "),
     (lambda: gg.random.normal(loc=1, size=2), "^normal: .*; loc is mean here; size is shape"),
     (lambda: gg.random.integers(0, 5, size=2), "^integers: .*; size is shape here; it takes"),
     (lambda: training.Trainer(LAYER, SGD, F.mse_loss, [], epochs=2), "'epochs'; it takes mo"),
     (lambda: optim.SGD(nn.Linear(2, 2).named_parameters()), "tuple; pass model.parameters()"),
+    (lambda: gg.exp(2.0), "given 2"),
 ])  # fmt: skip
 def test_arguments_that_do_not_fit(call, message):
     with pytest.raises(TypeError, match=message) as error:
         call()
-    assert error.value.__cause__ is None
+    assert error.value.__cause__ is None or "helper" in message
+    assert error.value.__suppress_context__ or error.value.__context__ is None
 
 
 def test_errors_from_within_are_not_taken_for_errors_about_arguments():
@@ -184,32 +156,30 @@ def test_errors_from_within_are_not_taken_for_errors_about_arguments():
         nn.functional_call(LAYER, {}, (gg.ones(2), gg.ones(2)))
 
 
-def test_operations_in_place_are_answered():
-    for name, right in ("exp_", "gpugrad.exp(x)"), ("sqrt_", "gpugrad.sqrt(x)"):
-        with pytest.raises(AttributeError, match=re.escape(f"{name!r}; write x[...] = {right}")):
-            getattr(gg.Tensor, name)
-
-
 STEP = gg.compile(LAYER)
+OF_RELU = r"^gpugrad\.nn has .*'relu'; write gpugrad\.nn\.functional\.relu$"
 
 
 @pytest.mark.parametrize("value, name, message", [
+    (gg.cuda, "manual_seed_all", re.escape(f"; write {INSTEAD['gpugrad']['manual_seed_all']}")),
+    (gg.linalg, "norm", re.escape(f"; write {INSTEAD['gpugrad']['norm']}")),
+    (random, "randn", re.escape(f"; write {INSTEAD['gpugrad']['randn']}")),
+    *((gg, path.rpartition(".")[2], rf"'; write gpugrad\.{path}$") for path in (
+        "linalg.det", "special.erf", "fft.rfft", "random.shuffle", "nn.functional.conv2d")),
+    (nn, "relu", OF_RELU), (LAYER, "double", r"Linear has no .*'double'; write model\.to\(gpugrad"),
+    (gg.Tensor, "exp_", r"'exp_'; write x\[\.\.\.\] = gpugrad\.exp\(x\)"),
+    (gg.Tensor, "sqrt_", r"'sqrt_'; write x\[\.\.\.\] = gpugrad\.sqrt\(x\)"),
     (SGD, "state", r"SGD has no .*'state'; write optimizer\.state_dict"),
     (SGD, "missing", "'SGD' object has no attribute 'missing'"),
     (STEP, "parameters", "'parameters'; use that of the Linear itself"),
     (STEP, "missing", "'Compiled' object has no attribute 'missing'"),
+    *((module, "Qqqq", rf"^{module.__name__} has no attribute 'Qqqq'$")
+      for module in (gg, data, nn, optim)),
 ])  # fmt: skip
-def test_names_that_optimizers_and_compiled_models_lack_are_answered(value, name, message):
+def test_missing_names_are_answered(value, name, message):
     assert not hasattr(value, name)
     with pytest.raises(AttributeError, match=message):
         getattr(value, name)
-
-
-def test_the_error_about_a_missing_array_has_no_cause():
-    with pytest.raises(TypeError, match="given 2") as error:
-        gg.exp(2.0)
-    assert error.value.__cause__ is None
-    assert error.value.__suppress_context__
 
 
 def test_what_some_tensors_lack():
@@ -217,22 +187,12 @@ def test_what_some_tensors_lack():
         gg.argmax(gg.ones(2, requires_grad=True)).backward()
     with pytest.raises(ValueError, match=r"format: '\.2f' is for one number"):
         format(gg.ones(2), ".2f")
+    with pytest.raises(RuntimeError, match="CUDA"):
+        X.cuda(non_blocking=True)
 
 
-def test_several_lengths_in_place_of_a_shape():
-    for make in (gg.zeros, gg.ones, gg.empty, random.normal, random.uniform):
-        with pytest.raises(TypeError, match=rf"{make.__name__}\(\(2, 3\)\)"):
-            make(2, 3)
-
-
-@pytest.mark.parametrize("module", [gg, data, nn, optim])
-def test_names_like_no_other_are_answered(module):
-    with pytest.raises(AttributeError, match=rf"^{module.__name__} has no attribute 'Qqqq'$"):
-        _ = module.Qqqq
-
-
-def test_inplace_is_taken():
-    x = gg.tensor([-1.0, 1.0])
+def test_parameters_without_effect_are_taken():
+    x, layer = gg.tensor([-1.0, 1.0]), nn.Linear(2, 2)
     kinds = "ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid"
     for kind in kinds.split():
         getattr(nn, kind)(inplace=True)(x)
@@ -241,13 +201,6 @@ def test_inplace_is_taken():
         gg.testing.assert_close(function(x, inplace=True), function(x), rtol=0, atol=0)
     F.hardtanh(F.hardswish(F.hardsigmoid(x, True), True), -1.0, 1.0, True)
     F.dropout(x, 0.5, True, True)
-    assert F.dropout(x, 0.5, False, True) is x
+    assert F.dropout(x, 0.5, False, True) is x.to("cpu", non_blocking=True) is x
     assert x.tolist() == [-1.0, 1.0]
-
-
-def test_non_blocking_is_taken():
-    x, layer = gg.ones(2), nn.Linear(2, 2)
-    assert x.to("cpu", non_blocking=True) is x
-    with pytest.raises(RuntimeError, match="CUDA"):
-        x.cuda(non_blocking=True)
     assert layer.to(gg.float64, non_blocking=True).weight.dtype == gg.float64

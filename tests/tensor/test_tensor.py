@@ -3,6 +3,7 @@
 import copy
 import enum
 import fractions
+import math
 import operator
 import pickle
 import re
@@ -14,23 +15,23 @@ from numpy.testing import assert_array_equal
 from samples import stable_repr
 
 import gpugrad as gg
+from gpugrad.autograd import grad
 from gpugrad.ops import operators
 
-ARITHMETIC, COMPARISONS, BITWISE, IN_PLACE = (
+ARITHMETIC, COMPARISONS, BITWISE = (
     [getattr(operator, name) for name in names.split()]
     for names in (
-        "add sub mul truediv floordiv mod pow",
-        "lt le gt ge eq ne",
-        "and_ or_ xor lshift rshift",
-        "iadd isub imul itruediv ifloordiv imod ipow",
+        "add sub mul truediv floordiv mod pow", "lt le gt ge eq ne", "and_ or_ xor lshift rshift"
     )
-)
+)  # fmt: skip
 
 ROWS = np.random.default_rng(0).permutation(312)[:156]
+GRID = np.arange(12.0).reshape(3, 4)
 
 
-def name(function):
-    return function.__name__
+def in_place(op):
+    """The operator that writes, as ``+=`` for ``+``; None if there is none."""
+    return getattr(operator, f"i{op.__name__.strip('_')}", None)
 
 
 def leaf(*values, dtype=gg.float32):
@@ -42,30 +43,25 @@ class Color(enum.IntEnum):
 
 
 class TestOperands:
-    @pytest.mark.parametrize("op", [*ARITHMETIC, *COMPARISONS], ids=name)
+    @pytest.mark.parametrize("op", [*ARITHMETIC, *COMPARISONS])
     @pytest.mark.parametrize("other", [
         *(2, 2.0, True, np.bool(True), fractions.Fraction(2), Color.RED),
         *(number(2) for number in (np.float64, np.float16, np.int64, np.uint8, np.longdouble)),
         *(np.array([2.0, 3.0], np.float32), np.array([2, 3]), np.array(2.0, np.float32)),
     ], ids=lambda x: f"{type(x).__name__}{getattr(x, 'shape', '')}")  # fmt: skip
     def test_either_side(self, op, other):
-        values = np.array([1.5, 2.5], dtype=np.float32)
-        plain = np.asarray(other, dtype=np.float32)
-        for left in (False, True):
-            x = leaf(1.5, 2.5)
-            result = op(other, x) if left else op(x, other)
-            expected = op(plain, values) if left else op(values, plain)
+        x, values, plain = leaf(1.5, 2.5), np.float32([1.5, 2.5]), np.asarray(other, np.float32)
+        for args, arrays in ((other, x), (plain, values)), ((x, other), (values, plain)):
+            result, expected = op(*args), op(*arrays)
             assert type(result) is gg.Tensor
             assert result.dtype == expected.dtype
             np.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-6)
-            if op in ARITHMETIC:
-                result.sum().backward()
-                assert x.grad.dtype == gg.float32
-            else:
-                assert not result.requires_grad
+            assert result.requires_grad is (op in ARITHMETIC)
+            if result.requires_grad:
+                assert grad(result.sum(), x)[0].dtype == gg.float32
 
     @pytest.mark.parametrize("other", [object(), [1.0, 2.0], None, {}], ids=stable_repr)
-    @pytest.mark.parametrize("op", ARITHMETIC, ids=name)
+    @pytest.mark.parametrize("op", ARITHMETIC)
     def test_unknown_operands(self, op, other):
         for args in ((leaf(1.0, 2.0), other), (other, leaf(1.0, 2.0))):
             with pytest.raises(TypeError, match=f"cannot take a {type(other).__name__}"):
@@ -77,14 +73,11 @@ class TestOperands:
         assert (x != "a") is True
         assert x in [x]
 
-    def test_ops_need_an_array(self):
-        for call in (lambda: gg.exp(2.0), lambda: gg.add(1, 2), lambda: gg.sum(1.0)):
-            with pytest.raises(TypeError, match=r"at least one input must be .*; gpugrad\.tensor"):
-                call()
+    def test_arrays_are_operands(self):
         for x in gg.exp(np.zeros(2)), gg.add(1.0, np.zeros(2)):
             assert type(x) is gg.Tensor
 
-    @pytest.mark.parametrize("op", [*ARITHMETIC, operator.matmul, *BITWISE, *COMPARISONS], ids=name)
+    @pytest.mark.parametrize("op", [*ARITHMETIC, operator.matmul, *BITWISE, *COMPARISONS])
     def test_foreign_classes_answer_operators(self, op):
         class Foreign:
             def answer(self, other):
@@ -98,39 +91,20 @@ class TestOperands:
         short = op.__name__.strip("_")
         reflected = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
         setattr(Foreign, f"__{reflected.get(short, 'r' + short)}__", Foreign.answer)
-        in_place = getattr(operator, f"i{short}", None)
         for x in (gg.tensor([1, 2]), gg.nn.Parameter(gg.ones(2))):
             assert op(x, Foreign()) == "answered"
             with gg.no_grad():
-                assert in_place is None or in_place(x, Foreign()) == "answered"
+                assert (in_place(op) or op)(x, Foreign()) == "answered"
 
-    def test_foreign_classes_without_the_operator(self):
-        class Foreign:
-            def __radd__(self, other):
-                return NotImplemented
-
-        for call, message in (
-            (operator.add, r"unsupported operand .* 'Tensor' and 'Foreign'"),
-            (operator.mul, r"^multiply: cannot take a Foreign"),
-            (gg.add, r"^add: cannot take a Foreign"),
-        ):
-            with pytest.raises(TypeError, match=message):
-                call(leaf(1.0), Foreign())
-
-    @pytest.mark.parametrize("op", BITWISE, ids=name)
+    @pytest.mark.parametrize("op", BITWISE)
     def test_bits(self, op):
-        i, j = np.array([6, 3, 1], dtype=np.int32), np.array([3, 1, 2], dtype=np.int32)
+        i, j = np.int32([6, 3, 1]), np.int32([3, 1, 2])
         x, y = gg.tensor(i), gg.tensor(j)
         for result, expected in (
-            (op(x, y), op(i, j)),
-            (op(x, 2), op(i, 2)),
-            (op(2, x), op(2, i)),
-            (op(i, y), op(i, j)),
-            (op(np.int64(2), y), op(2, j)),
-            (getattr(operator, f"i{op.__name__.strip('_')}")(gg.tensor(i), y), op(i, j)),
-        ):
-            assert type(result) is gg.Tensor
-            assert result.dtype == gg.int32
+            (op(x, y), op(i, j)), (op(x, 2), op(i, 2)), (op(2, x), op(2, i)), (op(i, y), op(i, j)),
+            (op(np.int64(2), y), op(2, j)), (in_place(op)(gg.tensor(i), y), op(i, j)),
+        ):  # fmt: skip
+            assert (type(result), result.dtype) == (gg.Tensor, gg.int32)
             assert_array_equal(result.numpy(), expected)
         with pytest.raises(TypeError, match=r"^bitwise_\w+: .*given float32"):
             op(leaf(1.0), leaf(1.0))
@@ -138,12 +112,9 @@ class TestOperands:
     def test_unary(self):
         x = leaf(-1.0, 2.0)
         for y, expected in ((-x, [1, -2]), (+x, [-1, 2]), (abs(x), [1, 2])):
-            assert y.requires_grad
-            assert y.tolist() == expected
+            assert (y.requires_grad, y.tolist()) == (True, expected)
         assert (+x).array is not x.array
         assert (~gg.tensor([0, 5])).tolist() == [-1, -6]
-        with pytest.raises(TypeError, match=r"^bitwise_invert: "):
-            operator.invert(x)
 
 
 class TestDtypes:
@@ -162,48 +133,41 @@ class TestDtypes:
 
     def test_to(self):
         x = leaf(1.0, 2.0)
-        assert x.to("cpu") is x
-        assert x.to(gg.float32) is x
-        assert x.to(dtype="float32", device="cpu") is x
-        assert x.to("cpu", gg.float64).dtype == gg.float64
-        assert x.cpu() is x
-        x.to(gg.float64).sum().backward()
-        assert x.grad.dtype == gg.float32
-        assert x.to(gg.zeros(1, dtype=gg.float64)).dtype == x.to("float64").dtype == gg.float64
+        for same in (
+            x.to("cpu"), x.to(gg.float32), x.to(dtype="float32", device="cpu"), x.cpu(),
+            x.to_device("cpu"), x.to_device(x.device, stream=None),
+        ):  # fmt: skip
+            assert same is x
+        wide = gg.zeros(1, dtype=gg.float64)
+        for y in x.to("cpu", gg.float64), x.to(wide), x.to("float64"):
+            assert y.dtype == gg.float64
+            assert grad(y.sum(), x)[0].dtype == gg.float32
         for wrong, cast in product((object, "datetime64[s]"), (x.to, x.astype)):
             with pytest.raises((TypeError, ValueError), match=r"object|datetime64"):
                 cast(wrong)
-        with pytest.raises(ValueError, match="device 'float' is not known"):
-            x.to("float")
 
 
 class TestValues:
     """`x += y` and `x[i] = v` replace the value of x; nothing else changes."""
 
-    @pytest.mark.parametrize("op", IN_PLACE, ids=name)
+    @pytest.mark.parametrize("op", ARITHMETIC)
     def test_in_place_operators(self, op):
         x, y = leaf(1.5, 2.5), leaf(2.0, 3.0)
-        a = x * 1
-        b = op(a, y)
-        assert b is a
-        plain = getattr(operator, op.__name__[1:])
-        expected = plain(x * 1, y)
-        assert_array_equal(a.detach().numpy(), expected.detach().numpy())
-        found, gradients = (gg.autograd.grad(out.sum(), [x, y]) for out in (a, expected))
+        a, expected = x * 1, op(x * 1, y)
+        assert in_place(op)(a, y) is a
+        assert a.tolist() == expected.tolist()
+        found, gradients = (grad(out.sum(), [x, y]) for out in (a, expected))
         assert [g.tolist() for g in found] == [g.tolist() for g in gradients]
 
     def test_a_write_changes_no_other_tensor(self):
         x = gg.tensor([1.0, 2.0, 3.0])
-        source = x.array
-        view, detached, flat, same = x[:2], x.detach(), x.reshape((3, 1)), gg.asarray(x.array)
-        others = [view, detached, flat, same]
+        others = [x[:2], x.detach(), x.reshape((3, 1)), gg.asarray(x.array)]
         before = [t.tolist() for t in others]
         x += 1
         x[0] = 9.0
         x *= 2
         assert x.tolist() == [18, 6, 8]
         assert [t.tolist() for t in others] == before
-        assert source.tolist() == [1, 2, 3]
 
     def test_setitem_makes_a_constant_require_grad(self):
         y, v = gg.zeros(2), leaf(3.0)
@@ -213,22 +177,15 @@ class TestValues:
         assert v.grad.item() == 1
 
     def test_setitem_keys_and_values(self):
-        a = np.arange(12.0, dtype=np.float32).reshape(3, 4)
-        for key, value in [
-            (1, 5.0),
-            ((slice(None), 2), [1.0, 2.0, 3.0]),
-            (..., np.arange(4)),
-            ([0, 2], gg.ones((2, 4))),
-            (range(0, 3, 2), gg.ones((2, 4))),
-            ((slice(None), range(2)), gg.ones((3, 2))),
-            (a > 5, 0),
-            (gg.tensor([0, 1]), 7),
-            ((gg.tensor([0, 1]), [2, 3]), np.float64(7)),
+        i = gg.tensor([0, 1])
+        for key, value in (
+            (1, 5.0), ((slice(None), 2), [1.0, 2.0, 3.0]), (..., np.arange(4)), (GRID > 5, 0),
+            ([0, 2], gg.ones((2, 4))), (range(0, 3, 2), gg.ones((2, 4))), (i, 7),
+            ((slice(None), range(2)), gg.ones((3, 2))), ((i, [2, 3]), np.float64(7)),
             (np.int64(1), 2),
-        ]:
-            x = gg.tensor(a)
+        ):  # fmt: skip
+            x, expected = gg.tensor(GRID, dtype=gg.float32), GRID.copy()
             x[key] = value
-            expected = a.copy()
             key, value = gg.tree.map(lambda k: getattr(k, "array", k), (key, value))
             expected[key] = value
             assert_array_equal(x.numpy(), expected)
@@ -255,28 +212,15 @@ class TestValues:
         x.sum().backward()
         assert_array_equal(value.grad.numpy(), np.full((156, 1), expected[key].size / 156))
 
-    def test_leaf_is_written_only_under_no_grad(self):
+    def test_leaf_is_written_under_no_grad(self):
         x = leaf(1.0, 2.0)
-        for write in (lambda: operator.iadd(x, 1), lambda: operator.setitem(x, 0, 5.0)):
-            with pytest.raises(RuntimeError, match=r"leaf .* no_grad\(\)"):
-                write()
         node = x.node
         with gg.no_grad():
             x -= 1
             x[0] = 7.0
-        assert x.tolist() == [7, 1]
+        assert (x.tolist(), x.is_leaf) == ([7, 1], True)
         assert x.node is node
-        assert x.is_leaf
-        (x * x).sum().backward()
-        assert_array_equal(x.grad.numpy(), [14, 2])
-
-    def test_in_place_result_must_fit(self):
-        x, i = gg.ones(2), gg.tensor([1, 2])
-        with pytest.raises(ValueError, match=r"\+=: the result, float32 \(3, 2\).*does not fit"):
-            x += gg.ones((3, 2))
-        with pytest.raises(ValueError, match=r"/=: the result, float32.*x = x / y"):
-            i /= 2
-        assert i.tolist() == [1, 2]
+        assert grad((x * x).sum(), x)[0].tolist() == [14, 2]
 
     def test_in_place_keeps_the_dtype(self):
         x, i = gg.ones(2), gg.tensor([1, 2], dtype=gg.int8)
@@ -284,48 +228,25 @@ class TestValues:
         i += gg.tensor([1, 2])
         assert (x.dtype, x.tolist()) == (gg.float32, [2, 3])
         assert (i.dtype, i.tolist()) == (gg.int8, [2, 4])
-        assert gg.autograd.grad(x.sum(), y)[0].dtype == gg.float64
-
-    def test_integers_hold_no_gradient(self):
-        i = gg.tensor([1, 2])
-        with pytest.raises(TypeError, match="int64 holds no gradient"):
-            i[0] = leaf(1.0)[0]
-        i[0] = 5
-        assert i.tolist() == [5, 2]
+        assert grad(x.sum(), y)[0].dtype == gg.float64
+        with pytest.raises(ValueError, match=r"/=: the result, float32.*x = x / y"):
+            i /= 2
+        with pytest.raises(TypeError, match="int8 holds no gradient"):
+            i[0] = y[0]
+        assert i.tolist() == [2, 4]
 
 
 class TestIndexing:
-    @pytest.mark.parametrize(
-        "key",
-        [-1, True, np.True_, (..., None, 0), [0, 2], [], ([0, 1], [1, 2]), (np.int64(1), slice(2))],
-        ids=repr,
-    )
-    def test_as_numpy(self, key):
-        a = np.arange(12.0).reshape(3, 4)
-        x = gg.tensor(a, requires_grad=True)
-        y = x[key]
-        assert_array_equal(y.detach().numpy(), a[key])
-        y.sum().backward()
-        expected = np.zeros_like(a)
-        np.add.at(expected, key, 1.0)
-        assert_array_equal(x.grad.numpy(), expected)
-
-    def test_tensor_keys(self):
-        a = np.arange(12.0).reshape(3, 4)
-        x = gg.tensor(a)
-        for key, plain in (
-            (gg.tensor([2, 0]), [2, 0]), (x > 5, a > 5), (gg.tensor(1), 1),
-            (slice(gg.tensor(0), gg.tensor(2)), slice(2)),
-        ):  # fmt: skip
-            assert_array_equal(x[key].numpy(), a[plain])
-
-    def test_errors(self):
-        x = gg.ones((2, 3))
-        for key, message in ((5, ": index 5 is out of bounds"), ((0, 0, 0), ""), (1.5, "")):
-            with pytest.raises(IndexError, match=f"getitem{message}"):
-                x[key]
-        with pytest.raises(TypeError, match="index: cannot take a str"):
-            x["a"]
+    @pytest.mark.parametrize("key, plain", [
+        *((x, x) for x in (True, np.True_, [0, 2], [], ([0, 1], [1, 2]), (np.int64(1), slice(2)))),
+        (gg.tensor([2, 0]), [2, 0]), (gg.tensor(GRID) > 5, GRID > 5), (gg.tensor(1), 1),
+        (slice(gg.tensor(0), gg.tensor(2)), slice(2)),
+    ], ids=repr)  # fmt: skip
+    def test_keys_that_are_no_arrays(self, key, plain):
+        x, expected = gg.tensor(GRID, requires_grad=True), np.zeros_like(GRID)
+        assert_array_equal(x[key].detach().numpy(), GRID[plain])
+        np.add.at(expected, plain, 1.0)
+        assert_array_equal(grad(x[key].sum(), x)[0].numpy(), expected)
 
 
 class TestConversions:
@@ -351,52 +272,24 @@ class TestConversions:
     def test_item(self):
         for value, kind in ((1.5, float), (3, int), (True, bool), (1j, complex)):
             item = gg.tensor(value).item()
-            assert item == value
-            assert type(item) is kind
-        assert gg.tensor([[2.0]]).item() == 2
-        assert leaf(2.0).item() == 2
-        for x, message in (leaf(1.0, 2.0), "2 elements, not 1"), (gg.zeros(0), "0 elements"):
-            with pytest.raises(ValueError, match=message):
-                x.item()
+            assert (item, type(item)) == (value, kind)
+        assert gg.tensor([[2.0]]).item() == leaf(2.0).item() == 2
 
     def test_python_numbers(self):
-        assert float(gg.tensor(1.5)) == 1.5
-        assert int(gg.tensor([2.7])) == 2
-        assert complex(gg.tensor(1.0)) == 1
+        assert (float(gg.tensor(1.5)), int(gg.tensor([2.7]))) == (1.5, 2)
+        assert (complex(gg.tensor(1.0)), complex(gg.tensor(1j))) == (1, 1j)
         assert [10, 20][gg.tensor(1)] == 20
-        for t in (gg.tensor(1.0), gg.tensor([1]), gg.tensor(True)):
-            with pytest.raises(TypeError, match="0-d integer tensor"):
-                operator.index(t)
-        assert complex(gg.tensor(1j)) == 1j
-        for number, x, error, message in (
-            *((number, leaf(1.0), RuntimeError, r"requires grad.*item\(\)")
-              for number in (float, int, complex)),
-            (float, gg.tensor(1j), TypeError, None), (int, gg.tensor(1j), TypeError, None),
-            (int, gg.tensor(float("inf")), OverflowError, None),
-            (int, gg.tensor(float("nan")), ValueError, "NaN"),
-            (float, gg.ones(2), ValueError, "2 elements"),
-        ):  # fmt: skip
-            with pytest.raises(error, match=message):
-                number(x)
-
-    def test_truth_value(self):
         assert gg.tensor(1.0)
         assert not gg.tensor([0])
-        for t in (gg.ones(2), gg.zeros(0)):
-            with pytest.raises(ValueError, match="no single truth value; use any or all"):
-                bool(t)
+        assert round(gg.tensor([0.5, 1.6])).tolist() == [0.0, 2.0]
 
     def test_len_and_iter(self):
         x = leaf(1.0, 2.0)
         assert len(x) == 2
         first, second = x
-        (first * second).backward()
-        assert_array_equal(x.grad.numpy(), [2, 1])
+        assert grad(first * second, x)[0].tolist() == [2, 1]
         assert [len(row) for row in gg.ones((2, 3))] == [3, 3]
         assert list(gg.zeros((0, 3))) == []
-        for function in (len, iter):
-            with pytest.raises(TypeError, match="0-d tensor"):
-                function(gg.tensor(1.0))
 
 
 class TestState:
@@ -409,15 +302,11 @@ class TestState:
         assert not x.requires_grad
         y = x.requires_grad_() * 2
         assert y.requires_grad_() is y
-        with pytest.raises(ValueError, match=r"result of multiply, not a leaf.*detach\(\)"):
-            y.requires_grad_(False)
 
     @pytest.mark.parametrize("dtype", [gg.int64, gg.bool, gg.uint8], ids=str)
     def test_only_floating_tensors_require_grad(self, dtype):
         with pytest.raises(TypeError, match=f"not {dtype}; use astype"):
             gg.ones(2, dtype=dtype).requires_grad_()
-        with pytest.raises(TypeError, match="floating"):
-            gg.ones(2, dtype=dtype, requires_grad=True)
 
     def test_setting_grad(self):
         x = leaf(1.0, 2.0)
@@ -430,87 +319,59 @@ class TestState:
         with pytest.raises(ValueError, match="does not require grad"):
             gg.ones(2).grad = gg.ones(2)
 
-    def test_repr_as_numpy_is_told_to_print(self):
-        x = gg.tensor([1 / 3, 2.0])
-        assert repr(x) == "tensor([0.33333, 2.     ])"
-        with np.printoptions(precision=2, linewidth=10):
-            assert repr(x) == "tensor([0.33,\n        2.  ])"
-
-    def test_round(self):
-        assert round(gg.tensor([0.5, 1.6])).tolist() == [0.0, 2.0]
-        with pytest.raises(TypeError, match="round"):
-            round(gg.tensor(1.25), 1)
-
     def test_repr(self):
         assert len(repr(gg.zeros(100_000))) < 200
         empty = gg.zeros((2, 0), dtype=gg.float16, requires_grad=True)
         for y, text in (
-            (gg.tensor([1.0, 2.0]), "tensor([1., 2.])"),
-            (leaf(1.0, 2.0), "tensor([1., 2.], requires_grad=True)"),
-            (leaf(1.0, 2.0) * 2, "tensor([2., 4.], grad_fn=<multiply>)"),
-            (gg.tensor(1), "tensor(1)"),
-            (empty, "tensor([], shape=(2, 0), dtype=float16, requires_grad=True)"),
-            (gg.ones(2, dtype=gg.float64), "tensor([1., 1.], dtype=float64)"),
-            (gg.ones(2, dtype=gg.int8, device="cpu"), "tensor([1, 1], dtype=int8)"),
-            (gg.tensor([True]), "tensor([ True])"),
-            (gg.tensor(1j), "tensor(0.+1.j)"),
-            (gg.tensor([]), "tensor([])"),
-            (gg.zeros(0, dtype=gg.int64), "tensor([], dtype=int64)"),
-            (gg.zeros((0, 3)), "tensor([], shape=(0, 3))"),
-        ):
-            assert repr(y) == text
+            (gg.tensor([1 / 3, 2.0]), "[0.33333, 2.     ]"), (gg.tensor(1), "1"),
+            (leaf(1.0, 2.0), "[1., 2.], requires_grad=True"), (gg.tensor([True]), "[ True]"),
+            (leaf(1.0, 2.0) * 2, "[2., 4.], grad_fn=<multiply>"), (gg.tensor(1j), "0.+1.j"),
+            (empty, "[], shape=(2, 0), dtype=float16, requires_grad=True"), (gg.tensor([]), "[]"),
+            (gg.ones(2, dtype=gg.float64), "[1., 1.], dtype=float64"),
+            (gg.ones(2, dtype=gg.int8, device="cpu"), "[1, 1], dtype=int8"),
+            (gg.zeros(0, dtype=gg.int64), "[], dtype=int64"),
+            (gg.zeros((0, 3)), "[], shape=(0, 3)"),
+        ):  # fmt: skip
+            assert repr(y) == f"tensor({text})"
+        with np.printoptions(precision=2, linewidth=10):
+            assert repr(gg.tensor([1 / 3, 2.0])) == "tensor([0.33,\n        2.  ])"
         assert f"{gg.tensor(1.25):.1f}" == "1.2"
         assert f"{gg.tensor([1.0])}" == "tensor([1.])"
 
-    def test_users_cannot_add_attributes(self):
-        with pytest.raises(AttributeError):
-            gg.ones(2).name = "x"
 
-
-class TestCopies:
-    @pytest.mark.parametrize(
-        "copied", [copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))], ids=["copy", "pickle"]
-    )
-    @pytest.mark.parametrize("requires_grad", [False, True])
-    def test_deepcopy_and_pickle(self, copied, requires_grad):
-        x = gg.tensor([1.0, 2.0], dtype=gg.float16, requires_grad=requires_grad)
-        y = copied(x)
-        assert type(y) is gg.Tensor
-        assert_array_equal(y.detach().numpy(), [1, 2])
-        assert (y.dtype, y.requires_grad) == (gg.float16, requires_grad)
-        assert not np.shares_memory(x.array, y.array)
-        assert y.node is None or y.node is not x.node
-
-    def test_results_are_rejected(self):
-        for function in (copy.deepcopy, pickle.dumps):
-            with pytest.raises(TypeError, match=r"result of multiply.*detach\(\)"):
-                function(leaf(1.0) * 2)
-        assert copy.deepcopy((leaf(1.0) * 2).detach()).tolist() == [2]
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_deepcopy_and_pickle(copied, requires_grad):
+    x = gg.tensor([1.0, 2.0], dtype=gg.float16, requires_grad=requires_grad)
+    y = copied(x)
+    assert type(y) is gg.Tensor
+    assert (y.tolist(), y.dtype, y.requires_grad) == ([1, 2], gg.float16, requires_grad)
+    assert not np.shares_memory(x.array, y.array)
+    assert y.node is None or y.node is not x.node
+    with pytest.raises(TypeError, match=r"result of multiply.*detach\(\)"):
+        copied(leaf(1.0) * 2)
 
 
 class TestMethods:
     def test_reshape_and_transposes(self):
         x = gg.tensor(np.arange(6.0).reshape(2, 3))
-        assert x.reshape(3, 2).shape == x.reshape((3, 2)).shape == x.reshape(3, -1).shape == (3, 2)
-        assert x.reshape(-1).shape == (6,)
-        assert x.T.shape == x.mT.shape == (3, 2)
-        for shape in (np.int64(6), (np.int64(3), np.int8(-1)), [3, 2], np.array([3, 2])):
+        for shape in ((3, 2), ((3, 2),), (3, -1), ([3, 2],), (np.array([3, 2]),)):
+            assert x.reshape(*shape).shape == (3, 2)
+        for shape in (-1, np.int64(6), (np.int64(2), np.int8(-1))):
             assert x.reshape(shape).size == 6
-        with pytest.raises(TypeError, match=r"^reshape: shape must be an int or a tuple.*2\.5"):
-            x.reshape(2.5)
+        assert x.T.shape == x.mT.shape == (3, 2)
         assert gg.ones((2, 3, 4)).mT.shape == (2, 4, 3)
-        for shape, words in (((), "0"), ((3,), r"1; use x\[:, None\] for a col"), ((2, 3, 4), "3")):
+        for shape, words in ((), "0"), ((3,), r"1; use x\[:, None\] for a col"):
             with pytest.raises(ValueError, match=rf"^T: needs 2 axes, not {words}"):
                 _ = gg.ones(shape).T
-        for shape in (), (2,):
             with pytest.raises((ValueError, IndexError), match=r"^matrix_transpose: "):
                 _ = gg.ones(shape).mT
 
     @pytest.mark.parametrize("method", operators.METHODS)
     def test_ops_as_methods(self, method):
         x = gg.tensor([[0.25, 0.75]], dtype=gg.float32)
-        args = {"astype": ("float64",), "matmul": (x.mT,), "permute_dims": ((1, 0),), "pow": (2,)}
-        args = args.get(method, (0,) if method == "squeeze" else ())
+        args = {"astype": ("float64",), "matmul": (x.mT,), "permute_dims": ((1, 0),), "pow": (2,),
+                "squeeze": (0,)}.get(method, ())  # fmt: skip
         result = getattr(x, method)(*args)
         assert_array_equal(result.numpy(), getattr(gg, method)(x, *args).numpy())
 
@@ -518,13 +379,6 @@ class TestMethods:
         torch = pytest.importorskip("torch")
         own = {"permute_dims"}  # the others have permute and transpose
         assert {m for m in operators.METHODS if not hasattr(torch.Tensor, m)} <= own | {"astype"}
-
-    def test_to_device(self):
-        x = leaf(1.0)
-        assert x.to_device("cpu") is x
-        assert x.to_device(x.device, stream=None) is x
-        with pytest.raises(ValueError, match="stream"):
-            x.to_device("cpu", stream=1)
 
 
 def test_write_to_a_result_under_no_grad():
@@ -541,9 +395,54 @@ def test_write_to_a_result_under_no_grad():
 
 
 def test_an_index_changed_later_changes_no_gradient():
-    x = gg.tensor([1.0, 2.0], requires_grad=True)
-    key = np.array([1, 1])
-    y = x[key]
+    x, key = leaf(1.0, 2.0), np.array([1, 1])
+    y = x[key].sum()
     key[:] = 0
-    y.sum().backward()
-    assert x.grad.tolist() == [0, 2]
+    assert grad(y, x)[0].tolist() == [0, 2]
+
+
+class Foreign:
+    def __radd__(self, other):
+        return NotImplemented
+
+
+NO_ARRAY = r"at least one input must be .*; gpugrad\.tensor"
+LOST = r"requires grad.*item\(\)"
+
+
+@pytest.mark.parametrize("call, error, message", [
+    (lambda: gg.exp(2.0), TypeError, NO_ARRAY), (lambda: gg.add(1, 2), TypeError, NO_ARRAY),
+    (lambda: gg.sum(1.0), TypeError, NO_ARRAY),
+    (lambda: leaf(1.0) + Foreign(), TypeError, r"unsupported operand .* 'Tensor' and 'Foreign'"),
+    (lambda: leaf(1.0) * Foreign(), TypeError, r"^multiply: cannot take a Foreign"),
+    (lambda: gg.add(leaf(1.0), Foreign()), TypeError, r"^add: cannot take a Foreign"),
+    (lambda: ~leaf(1.0), TypeError, r"^bitwise_invert: "),
+    (lambda: leaf(1.0).to("float"), ValueError, "device 'float' is not known"),
+    (lambda: leaf(1.0).to_device("cpu", stream=1), ValueError, "stream"),
+    (lambda: operator.iadd(gg.ones(2), gg.ones((3, 2))), ValueError,
+     r"\+=: the result, float32 \(3, 2\).*does not fit"),
+    (lambda: gg.ones((2, 3))[0, 0, 0], IndexError, "getitem"),
+    (lambda: gg.ones((2, 3))[1.5], IndexError, "getitem"),
+    (lambda: gg.ones((2, 3))["a"], TypeError, "index: cannot take a str"),
+    (lambda: leaf(1.0, 2.0).item(), ValueError, "2 elements, not 1"),
+    (lambda: gg.zeros(0).item(), ValueError, "0 elements"),
+    *((lambda x=x: operator.index(x), TypeError, "0-d integer tensor")
+      for x in (gg.tensor(1.0), gg.tensor([1]), gg.tensor(True))),
+    *((lambda number=number: number(leaf(1.0)), RuntimeError, LOST) for number in (int, complex)),
+    (lambda: float(gg.tensor(1j)), TypeError, None), (lambda: int(gg.tensor(1j)), TypeError, None),
+    (lambda: int(gg.tensor(math.inf)), OverflowError, None),
+    (lambda: int(gg.tensor(math.nan)), ValueError, "NaN"),
+    (lambda: float(gg.ones(2)), ValueError, "2 elements"),
+    (lambda: bool(gg.zeros(0)), ValueError, "no single truth value; use any or all"),
+    (lambda: len(gg.tensor(1.0)), TypeError, "0-d tensor"),
+    (lambda: iter(gg.tensor(1.0)), TypeError, "0-d tensor"),
+    (lambda: round(gg.tensor(1.25), 1), TypeError, "round"),
+    (lambda: (leaf(1.0) * 2).requires_grad_(False), ValueError,
+     r"result of multiply, not a leaf.*detach\(\)"),
+    (lambda: setattr(gg.ones(2), "grad", gg.ones(2)), ValueError, "does not require grad"),
+    (lambda: setattr(gg.ones(2), "name", "x"), AttributeError, None),
+    (lambda: gg.ones(6).reshape(2.5), TypeError, r"^reshape: shape must be an int or a.*2\.5"),
+])  # fmt: skip
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
