@@ -30,11 +30,9 @@ def _division_samples():
 def comparison():
     ties = integers(0, 3)
     return [
-        *binary(),
-        *scalars(),
-        S(A(3, 4, draw=ties), A(4, draw=ties)),
+        *binary(), *scalars(), S(A(3, 4, draw=ties), A(4, draw=ties)),
         S(values([inf, -inf, nan, 0.0]), values([inf, inf, nan, -0.0])),
-    ]
+    ]  # fmt: skip
 
 
 def complex_scalars(draw=normal):
@@ -67,10 +65,6 @@ def _only_of_floats(function):
     return lambda x: function(x) if x.dtype.kind == "f" else x
 
 
-def _torch_round(torch, x):
-    return torch.complex(x.real.round(), x.imag.round()) if x.is_complex() else x.round()
-
-
 def _bitwise_samples():
     some = integers(-9, 9)
     return [
@@ -84,11 +78,9 @@ def _bitwise_samples():
 def _shift_samples():
     some, shifts = integers(-9, 9), integers(0, 5)
     return [
-        *binary(some, shifts),
-        S(A(2, 3, draw=some), 3),
-        S(3, A(2, 3, draw=shifts)),
+        *binary(some, shifts), S(A(2, 3, draw=some), 3), S(3, A(2, 3, draw=shifts)),
         S(A(3, draw=integers(0, 200, "uint8")), A(3, draw=integers(0, 5, "uint8"))),
-    ]
+    ]  # fmt: skip
 
 
 def _pow_samples():
@@ -231,7 +223,8 @@ CASES = [
         Case(name, _rounding_samples(), _only_of_floats(getattr(np, name)), torch=True)
         for name in ("ceil", "floor", "trunc")
     ),
-    Case("round", _rounding_samples(), torch=_torch_round, complex=True),
+    Case("round", _rounding_samples(), complex=True, torch=lambda torch, x: (
+        torch.complex(x.real.round(), x.imag.round()) if x.is_complex() else x.round())),
     # Complex numbers
     Case("conj", unary(), torch=lambda torch, x: torch.conj(x).resolve_conj(), complex=True),
     Case("real", unary(), torch=True, complex=True),

@@ -21,14 +21,12 @@ def along_axis(*, half=False):
 
 def along_axes():
     return [
-        *of_shapes([(2, 3)], [(5,)]),
-        *each("axes", {(3, 2, 4): [(0, 2), (-1, 1), [1]]}),
+        *of_shapes([(2, 3)], [(5,)]), *each("axes", {(3, 2, 4): [(0, 2), (-1, 1), [1]]}),
         *each("s axes", {(3, 2, 4): [((4, 3), (0, 1)), ((2, 5), (2, 0))]}),
         *each("s axes", {(3, 4): [([-1, 3], [1, 0]), ((2, 6), (0, -1)), ((1, 1), (0, 1))]}),
-        *each("norm", {(3, 4): NORMS}),
-        *each("norm", {(3, 4): NORMS}, s=(4, 3), axes=(0, 1)),
+        *each("norm", {(3, 4): NORMS}), *each("norm", {(3, 4): NORMS}, s=(4, 3), axes=(0, 1)),
         *beyond("torch", S(A(0, 2, 3), axes=(1, 2))),
-    ]
+    ]  # fmt: skip
 
 
 def shift_samples():

@@ -81,14 +81,7 @@ def _has_duplicates(key):
     return np.unique(places).size < places.size
 
 
-def _setitem(x, value, *, key):
-    out = x.copy()
-    out[key] = value
-    return out
-
-
-def _torch_setitem(torch, x, value, *, key):
-    out = x.clone()
+def _assigned(out, value, key):
     out[key] = value
     return out
 
@@ -107,16 +100,10 @@ def _torch_scatter_add(torch, values, *, shape, key):
 
 
 def _is_last_written(x, *, key):
-    winner = {}
     places = np.arange(x.size).reshape(x.shape)[key]
-    for number, place in enumerate(places.ravel().tolist()):
-        winner[place] = number
-    last = [winner[place] == number for number, place in enumerate(places.ravel().tolist())]
-    return np.array(last, dtype=bool).reshape(places.shape)
-
-
-def _take(x, indices, *, axis=0):
-    return np.take(x, indices, axis)
+    writes = [*enumerate(places.ravel().tolist())]
+    last = {place: number for number, place in writes}
+    return np.array([last[p] == n for n, p in writes], bool).reshape(places.shape)
 
 
 def _add_along_axis(values, indices, *, shape, axis):
@@ -146,7 +133,8 @@ CASES = [
         S(A(0, 3), key=(slice(None), 1)), S(A(3, 4, draw=integers(0, 5)), key=(1, ...)),
     ], lambda x, *, key: x[key], lambda torch, x, *, key: x[key], complex=True,
          sized=lambda n: S(A(n), key=_random_indices(n))),
-    Case("setitem", _setitem_samples(), _setitem, _torch_setitem, complex=True,
+    Case("setitem", _setitem_samples(), lambda x, value, *, key: _assigned(x.copy(), value, key),
+         lambda torch, x, value, *, key: _assigned(x.clone(), value, key), complex=True,
          sized=lambda n: S(A(n), A(n), key=_random_indices(n))),
     Case("take", [
         S(A(5), values([4, 4, -5, 0, 4])), S(A(5), values([1]), axis=0),
@@ -155,27 +143,24 @@ CASES = [
         S(A(3, 4), A(2, draw=integers(0, 3, "int32")), axis=0),
         S(A(3, 4), A(0, draw=integers(0, 3)), axis=0), S(A(0, 4), values([1, 3, 1]), axis=1),
         S(A(3, 4, draw=integers(0, 5)), values([2, 0, 2]), axis=1),
-    ], _take, lambda torch, x, i, *, axis=0: torch.index_select(x, axis, i.long() % x.shape[axis]),
+    ], lambda x, indices, *, axis=0: np.take(x, indices, axis),
+         lambda torch, x, i, *, axis=0: torch.index_select(x, axis, i.long() % x.shape[axis]),
          complex=True,
          sized=lambda n: S(square(n), values(_random_indices(round(n**0.5))), axis=0)),
-    Case(
-        "take_along_axis",
-        [
-            S(A(5), values([4, 4, -5, 0, 4, 1])), S(A(3, 4), A(3, 4, draw=integers(-4, 4))),
-            S(A(3, 4), A(2, 4, draw=integers(-3, 3)), axis=0),
-            S(A(2, 3, 4), A(2, 5, 4, draw=integers(0, 3)), axis=1),
-            S(A(2, 3, 4), A(2, 1, 4, draw=integers(0, 3)), axis=-2),
-            S(A(2, 3, 4), A(1, 5, 1, draw=integers(-3, 3)), axis=1),
-            S(A(1, 3), A(2, 2, draw=integers(-3, 3)), axis=1),
-            S(A(2, 3), A(2, 0, draw=integers(0, 3)), axis=1),
-            S(A(0, 3), A(0, 2, draw=integers(0, 3)), axis=1),
-            S(A(3, 4, draw=integers(0, 5)), A(3, 2, draw=integers(0, 4))),
-        ],
+    Case("take_along_axis", [
+        S(A(5), values([4, 4, -5, 0, 4, 1])), S(A(3, 4), A(3, 4, draw=integers(-4, 4))),
+        S(A(3, 4), A(2, 4, draw=integers(-3, 3)), axis=0),
+        S(A(2, 3, 4), A(2, 5, 4, draw=integers(0, 3)), axis=1),
+        S(A(2, 3, 4), A(2, 1, 4, draw=integers(0, 3)), axis=-2),
+        S(A(2, 3, 4), A(1, 5, 1, draw=integers(-3, 3)), axis=1),
+        S(A(1, 3), A(2, 2, draw=integers(-3, 3)), axis=1),
+        S(A(2, 3), A(2, 0, draw=integers(0, 3)), axis=1),
+        S(A(0, 3), A(0, 2, draw=integers(0, 3)), axis=1),
+        S(A(3, 4, draw=integers(0, 5)), A(3, 2, draw=integers(0, 4))),
         # NumPy before 2.3 has no default for the axis.
-        lambda x, indices, *, axis=-1: np.take_along_axis(x, indices, axis),
-        lambda torch, x, i, *, axis=-1: torch.take_along_dim(x, i % x.shape[axis], axis),
-        complex=True, sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5)))),
-    ),
+    ], lambda x, indices, *, axis=-1: np.take_along_axis(x, indices, axis),
+         lambda torch, x, i, *, axis=-1: torch.take_along_dim(x, i % x.shape[axis], axis),
+         complex=True, sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5))))),
     Case("add_along_axis", [
         S(A(5), values([2, 2, -3, 0, 2]), shape=(3,), axis=0),
         S(A(3, 4), A(3, 4, draw=integers(-2, 2)), shape=(3, 2), axis=1),

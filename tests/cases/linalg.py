@@ -43,21 +43,13 @@ def symmetric(rng, shape):
 
 
 def square(draw=regular, sizes=(3, 1, 2, 4), **static):
-    return [
-        *(S(A(n, n, draw=draw), **static) for n in sizes),
-        S(A(2, 3, 3, draw=draw), **static),
-        S(A(2, 1, 2, 2, draw=draw), **static),
-        S(A(0, 2, 2, draw=draw), **static),
-    ]
+    shapes = *((n, n) for n in sizes), (2, 3, 3), (2, 1, 2, 2), (0, 2, 2)
+    return [S(A(*shape, draw=draw), **static) for shape in shapes]
 
 
 def rectangular(draw=spaced, **static):
-    return [
-        *(S(A(m, n, draw=draw), **static) for m, n in ((3, 3), (4, 2), (2, 4), (1, 3), (3, 1))),
-        S(A(2, 3, 2, draw=draw), **static),
-        S(A(2, 1, 2, 3, draw=draw), **static),
-        S(A(0, 2, 3, draw=draw), **static),
-    ]
+    shapes = (3, 3), (4, 2), (2, 4), (1, 3), (3, 1), (2, 3, 2), (2, 1, 2, 3), (0, 2, 3)
+    return [S(A(*shape, draw=draw), **static) for shape in shapes]
 
 
 def matrices(draw, *more, largest=100):
@@ -102,12 +94,10 @@ def _eigh(xp, eigh, x):
 
 def _eig(xp, eig, x):
     values, vectors = eig(x)
-    squares = (vectors * (values * values)[..., None, :]) @ xp.linalg.inv(vectors)
-    return (
-        xp.sum(values * values, axis=-1),
-        xp.sum(xp.abs(vectors) ** 3 * values[..., None, :], axis=-1),
-        squares,
-    )
+    squares = values * values
+    weighted = xp.sum(xp.abs(vectors) ** 3 * values[..., None, :], axis=-1)
+    square = (vectors * squares[..., None, :]) @ xp.linalg.inv(vectors)
+    return xp.sum(squares, axis=-1), weighted, square
 
 
 def _eigvals(xp, eigvals, x):
@@ -119,14 +109,8 @@ def _svd(xp, svd, x, **static):
     u, s, vh = svd(x, **static)
     k = s.shape[-1]
     u, u_rest, vh, vh_rest = u[..., :k], u[..., k:], vh[..., :k, :], vh[..., k:, :]
-    return (
-        s,
-        u @ vh,
-        (u * s[..., None, :]) @ vh,
-        xp.abs(u),
-        u_rest @ xp.conj(u_rest).mT,
-        xp.conj(vh_rest).mT @ vh_rest,
-    )
+    rests = u_rest @ xp.conj(u_rest).mT, xp.conj(vh_rest).mT @ vh_rest
+    return s, u @ vh, (u * s[..., None, :]) @ vh, xp.abs(u), *rests
 
 
 def _qr(xp, qr, x, **static):
@@ -144,9 +128,7 @@ def complex_results(function):
 
     def call(x):
         result = in_float32(function)(x)
-        if isinstance(result, tuple):
-            return tuple(y + 0j for y in result)
-        return result + 0j
+        return tuple(y + 0j for y in result) if isinstance(result, tuple) else result + 0j
 
     return call
 
@@ -154,10 +136,9 @@ def complex_results(function):
 def cofactor(x):
     n = x.shape[-1]
     out = np.empty_like(x)
-    for i in range(n):
-        for j in range(n):
-            minor = np.delete(np.delete(x, i, -2), j, -1)
-            out[..., i, j] = (-1) ** (i + j) * in_float32(np.linalg.det)(minor)
+    for i, j in np.ndindex(n, n):
+        minor = np.delete(np.delete(x, i, -2), j, -1)
+        out[..., i, j] = (-1) ** (i + j) * in_float32(np.linalg.det)(minor)
     return out
 
 
@@ -196,16 +177,14 @@ def _matrix_norm_samples():
     zeros, two, halves = [[0.0, 0.0]] * 2, [[2.0, 0.0], [0.0, 2.0]], ([[0.5, 0], [0, 0.5]],)
     signs, of_signs = [[1.0, -2.0], [-2.0, 1.0]], ([[0.5, -0.5], [-0.5, 0.5]],)
     return [
-        S(A(3, 3, draw=spaced)),
-        *each("ord", {(2, 3, 2): orders, (0, 2, 3): orders}, spaced),
+        S(A(3, 3, draw=spaced)), *each("ord", {(2, 3, 2): orders, (0, 2, 3): orders}, spaced),
         *each("ord", {(2, 2, 3): orders}, spaced, keepdims=True),
-        *in_layouts(S(A(3, 2, draw=spaced), ord=1)),
-        kink(zeros, gradients=(zeros,)),
+        *in_layouts(S(A(3, 2, draw=spaced), ord=1)), kink(zeros, gradients=(zeros,)),
         kink(zeros, gradients=(zeros,), ord="nuc", unlike_torch="it takes the identity"),
         kink([[3.0, 0.0], [0.0, 4.0]], gradients=([[0.6, 0], [0, 0.8]],)),
         *(kink(two, gradients=halves, ord=order) for order in (2, -2)),
         *(kink(signs, gradients=of_signs, ord=order) for order in (1, -inf)),
-    ]
+    ]  # fmt: skip
 
 
 def _solve_samples():
@@ -232,13 +211,9 @@ def _power_samples():
     def draw(rng, shape):
         return regular(rng, shape) / shape[-1]
 
-    return [
-        *(S(A(2, 2, draw=draw), n) for n in (2, 0, 1, 3, 5, 6, -1, -2, -3)),
-        S(A(2, 3, 3, draw=draw), 3),
-        S(A(2, 3, 3, draw=draw), -2),
-        S(A(1, 1, draw=draw), 4),
-        S(A(0, 2, 2, draw=draw), 2),
-    ]
+    calls = [((2, 2), n) for n in (2, 0, 1, 3, 5, 6, -1, -2, -3)]
+    calls += [((2, 3, 3), 3), ((2, 3, 3), -2), ((1, 1), 4), ((0, 2, 2), 2)]
+    return [S(A(*shape, draw=draw), n) for shape, n in calls]
 
 
 def _cross_samples():

@@ -44,18 +44,18 @@ def ascending(rng, shape):
     return np.sort(rng.standard_normal(shape))
 
 
+ASCENDING = A(6, draw=ascending)
+
+
 def _unique(x):
     """Return values, first indices, inverse indices and counts, one element after the other."""
     flat = x.ravel().tolist()
     distinct = sorted(set(flat), key=lambda v: (v != v, v if isinstance(v, float | int) else 0))
     if x.dtype.kind == "c":
         distinct = sorted(set(flat), key=lambda v: (v.real, v.imag))
-    return (
-        np.array(distinct, x.dtype),
-        np.array([flat.index(v) for v in distinct], np.int64),
-        np.array([distinct.index(v) for v in flat], np.int64).reshape(x.shape),
-        np.array([flat.count(v) for v in distinct], np.int64),
-    )
+    return (np.array(distinct, x.dtype), np.array([flat.index(v) for v in distinct], np.int64),
+            np.array([distinct.index(v) for v in flat], np.int64).reshape(x.shape),
+            np.array([flat.count(v) for v in distinct], np.int64))  # fmt: skip
 
 
 METHODS = "lower", "higher", "midpoint", "nearest"
@@ -96,15 +96,10 @@ CASES = [
         S(A(4, 2, draw=distinct), values([0.1, 0.5, 0.9]), axis=0),
         S(A(2, 2, draw=distinct), values(0.4)), S(A(4, draw=distinct), 1),
         *(S(A(5, draw=distinct), 0.35, method=method) for method in METHODS),
-        *beyond(
-            "torch",  # its quantile lacks these
-            *(S(A(5, draw=distinct), values(0.35), method=method) for method in OTHER_METHODS),
-        ),
-        *beyond("torch", S(A(2, 3, draw=integers(0, 9)), 0.5)),
-    ],
-         torch=lambda torch, x, q, *, axis=None, keepdims=False, method="linear": torch.quantile(
-             x, q, axis, keepdims, interpolation=method,
-         )),
+        *beyond("torch", S(A(2, 3, draw=integers(0, 9)), 0.5), *(  # its quantile lacks these
+            S(A(5, draw=distinct), values(0.35), method=method) for method in OTHER_METHODS)),
+    ], torch=lambda torch, x, q, *, axis=None, keepdims=False, method="linear": torch.quantile(
+        x, q, axis, keepdims, interpolation=method)),
     Case("bincount", [
         S(A(6, draw=integers(0, 3)), minlength=5),
         S(A(6, draw=integers(0, 3, "uint8")), A(6), minlength=3),
@@ -114,18 +109,16 @@ CASES = [
         S(values(np.array([0.1, 0.3], "float32")), 0.1),
         *beyond("array_api_strict torch", S(values([1, 2, 2, 5]), 1.5)),
         *(
-            S(*inputs, side=side)
+            S(*(values(x) if isinstance(x, list) else x for x in inputs), side=side)
             for side in ("left", "right")
-            for inputs in ((A(6, draw=ascending), A(4)), (A(6, draw=ascending), A(2, 3)),
-                           (A(6, draw=ascending), A()), (A(6, draw=ascending), 0.25), (A(0), A(2)),
-                           (A(6, draw=ascending), A(0, 2)),
-                           (values([1, 2, 2, 5]), values([0, 2, 3, 5, 6])),
-                           (values([1, 2, 2, 5]), 2), (A(6, draw=ascending), 1),
-                           (values([-inf, 0.0, 0.0, inf]), values([-inf, 0.0, 1.0, inf])),
-                           (values([3.0, 1.0, 2.0]), values([[2.0, 0.0]]), values([1, 2, 0])),
-                           (values([1, 2, 2, 5]), A(3, dtype="float32")),
-                           (A(6, draw=ascending, dtype="float32"), A(3, dtype="float64")),
-                           (A(6, draw=ascending, layout="strided"), A(2, 3, layout="transposed")))
+            for inputs in (
+                *((ASCENDING, x2) for x2 in (A(4), A(2, 3), A(), A(0, 2), 0.25, 1)), (A(0), A(2)),
+                *(([1, 2, 2, 5], x2) for x2 in ([0, 2, 3, 5, 6], 2, A(3, dtype="float32"))),
+                ([-inf, 0.0, 0.0, inf], [-inf, 0.0, 1.0, inf]),
+                ([3.0, 1.0, 2.0], [[2.0, 0.0]], [1, 2, 0]),
+                (A(6, draw=ascending, dtype="float32"), A(3, dtype="float64")),
+                (A(6, draw=ascending, layout="strided"), A(2, 3, layout="transposed")),
+            )
         ),
     ], _searchsorted, differentiable=False),
     Case("argsort", _sorting(), _argsort, differentiable=False),

@@ -1,7 +1,5 @@
 """Windows that slide over the last axes."""
 
-from itertools import product
-
 import numpy as np
 
 from .base import A, Case, S, nan, values
@@ -13,70 +11,53 @@ def per_axis(value, n):
     return value if isinstance(value, tuple) else (value,) * n
 
 
-def windows(x, size, *, stride=1, padding=0, dilation=1, fill=0.0):
-    """Yield the index of each window and its elements ``(..., *size)``, of a padded copy of ``x``.
+def pairs(padding, n):
+    return [p if isinstance(p, tuple) else (p, p) for p in per_axis(padding, n)]
 
-    The copy shares memory with the elements, so that a window can be written to, and comes first.
-    """
+
+def windows(x, size, *, stride=1, padding=0, dilation=1, fill=0.0):
+    """Return a padded copy of ``x``, and a view ``(..., *counts, *size)`` of its windows."""
     n = len(size)
-    pairs = [p if isinstance(p, tuple) else (p, p) for p in per_axis(padding, n)]
-    x = np.pad(x, [(0, 0)] * (x.ndim - n) + pairs, constant_values=fill)
-    yield x
+    x = np.pad(x, [(0, 0)] * (x.ndim - n) + pairs(padding, n), constant_values=fill)
     steps, gaps = per_axis(stride, n), per_axis(dilation, n)
     spans = [(k - 1) * d + 1 for k, d in zip(size, gaps, strict=True)]
-    lengths = x.shape[x.ndim - n :]
-    counts = [(m - span) // s + 1 for m, span, s in zip(lengths, spans, steps, strict=True)]
-    for window in product(*map(range, counts)):
-        starts = [i * s for i, s in zip(window, steps, strict=True)]
-        key = [slice(a, a + m, d) for a, m, d in zip(starts, spans, gaps, strict=True)]
-        yield window, x[(..., *key)]
+    view = np.lib.stride_tricks.sliding_window_view(x, spans, range(-n, 0), writeable=True)
+    return x, view[(..., *[slice(None, None, k) for k in (*steps, *gaps)])]
 
 
-def counts_of(x_shape, size, **options):
-    *_, (last, _) = windows(np.zeros(x_shape[len(x_shape) - len(size) :]), size, **options)
-    return tuple(i + 1 for i in last)
+def elements(x, size, **options):
+    """Return the elements of each window, in one axis behind those of the windows."""
+    _, view = windows(x, size, **options)
+    return view.reshape(*view.shape[: x.ndim], int(np.prod(size)))
 
 
-def over_windows(function, x, size, fill=0.0, **options):
-    """The results of ``function`` of each window ``(..., taps)``, as ``(..., *counts)``."""
-    _, *found = windows(x, size, fill=fill, **options)
-    n = len(size)
-    shape = *x.shape[: x.ndim - n], int(np.prod(size))
-    results = [function(w.reshape(shape)) for _, w in found]
-    counts = tuple(i + 1 for i in found[-1][0])
-    return np.stack(results, -1).reshape(*results[0].shape, *counts)
+def add_at_windows(values, shape, *, padding=0, **options):
+    """Return the sums of values ``(..., *counts, *size)`` at the places of windows."""
+    n = len(shape)
+    zeros = np.zeros((*values.shape[: values.ndim - 2 * n], *shape), values.dtype)
+    out, view = windows(zeros, values.shape[values.ndim - n :], padding=padding, **options)
+    np.add.at(view, ..., values)
+    inside = [slice(b, b + m) for (b, _), m in zip(pairs(padding, n), shape, strict=True)]
+    return out[(..., *inside)]
 
 
 def _sliding_windows(x, *, size, **options):
-    out = over_windows(lambda w: w, x, size, **options)
-    lead = x.shape[: x.ndim - len(size)]
-    return out.reshape(*lead, *size, *out.shape[len(lead) + 1 :])
+    n = len(size)
+    return np.moveaxis(windows(x, size, **options)[1], range(-n, 0), range(-2 * n, -n))
 
 
 def _add_windows(values, *, shape, **options):
     n = len(shape)
-    ndim = values.ndim
-    size = values.shape[ndim - 2 * n : ndim - n]
-    out, *found = windows(
-        np.zeros((*values.shape[: ndim - 2 * n], *shape), values.dtype), size, **options
-    )
-    for i, w in found:
-        w += values[(..., *i)]
-    return cropped(out, shape, options.get("padding", 0))
-
-
-def cropped(x, shape, padding):
-    n = len(shape)
-    before = [p[0] if isinstance(p, tuple) else p for p in per_axis(padding, n)]
-    return x[(..., *[slice(b, b + m) for b, m in zip(before, shape, strict=True)])]
+    values = np.moveaxis(values, range(-2 * n, -n), range(-n, 0))
+    return add_at_windows(values, shape, **options)
 
 
 def _sum_windows(x, *, size, scale=1.0, **options):
-    return over_windows(lambda w: w.sum(-1), x, size, **options) * x.dtype.type(scale)
+    return elements(x, size, **options).sum(-1) * x.dtype.type(scale)
 
 
 def _max_pool(x, *, size, **options):
-    return over_windows(lambda w: w.max(-1), x, size, -np.inf, **options)
+    return elements(x, size, fill=-np.inf, **options).max(-1)
 
 
 def _torch_max_pool(torch, x, *, size, stride=1, padding=0, dilation=1):
@@ -90,59 +71,44 @@ def _torch_max_pool(torch, x, *, size, stride=1, padding=0, dilation=1):
 
 def torch_padded(torch, x, padding, n, value=0.0):
     """``x`` with padding by pairs, which PyTorch's functions of windows do not take."""
-    pairs = [p if isinstance(p, tuple) else (p, p) for p in per_axis(padding, n)]
-    pad = [p for pair in reversed(pairs) for p in pair]
+    pad = [p for pair in reversed(pairs(padding, n)) for p in pair]
     return torch.nn.functional.pad(x, pad, value=value)
 
 
 def _find_in_windows(x, values, *, size, **options):
-    elements = over_windows(lambda w: w, x, size, fill=np.nan, **options)
-    at = x.ndim - len(size)
-    found = elements == np.expand_dims(values, at)
-    return found.argmax(at).astype("int8")
+    found = elements(x, size, fill=np.nan, **options) == values[..., None]
+    return found.argmax(-1).astype("int8")
 
 
 def _take_from_windows(x, taps, *, size, **options):
-    elements = over_windows(lambda w: w, x, size, **options)
-    at = x.ndim - len(size)
-    return np.take_along_axis(elements, np.expand_dims(taps, at), at).squeeze(at)
+    return np.take_along_axis(elements(x, size, **options), taps[..., None], -1)[..., 0]
 
 
 def _put_in_windows(values, taps, *, shape, size, **options):
-    n = len(shape)
-    lead = values.shape[: values.ndim - n]
-    out, *found = windows(np.zeros((*lead, *shape), values.dtype), size, **options)
-    for i, w in found:
-        for place in np.ndindex(*lead):
-            tap = np.unravel_index(taps[(*place, *i)], size)
-            w[(*place, *tap)] += values[(*place, *i)]
-    return cropped(out, shape, options.get("padding", 0))
+    one_of_each = taps[..., None] == np.arange(np.prod(size))
+    placed = np.where(one_of_each, values[..., None], values.dtype.type(0))
+    return add_at_windows(placed.reshape(*values.shape, *size), shape, **options)
 
 
 # Small, since second derivatives are checked by differences for each element.
 OPTIONS = [
-    ((1, 3, 2), {"size": (2, 2), "padding": (1, 0)}),
-    ((2, 5), {"size": (2,), "stride": 2}),
+    ((1, 3, 2), {"size": (2, 2), "padding": (1, 0)}), ((2, 5), {"size": (2,), "stride": 2}),
     ((5,), {"size": (2,), "stride": (3,), "dilation": 2, "padding": ((0, 1),)}),
-    ((0, 3), {"size": (2,)}),
-    ((1,), {"size": (1,), "padding": 1}),
-]
+    ((0, 3), {"size": (2,)}), ((1,), {"size": (1,), "padding": 1}),
+]  # fmt: skip
 
 
 def over(draw, options=OPTIONS):
-    return [*(S(A(*shape, draw=draw), **given) for shape, given in options)]
+    return [S(A(*shape, draw=draw), **given) for shape, given in options]
 
 
-def counted(shape, options):
-    """The shape of a result with one element for each window."""
-    n = len(options["size"])
-    lead = shape[: len(shape) - n]
-    return *lead, *counts_of((1, *shape[len(shape) - n :]), **options)
+def counted(shape, options, draw=normal):
+    """An array with one element for each window."""
+    return A(*windows(np.zeros(shape), **options)[1].shape[: len(shape)], draw=draw)
 
 
 def of_taps(shape, options):
-    number = int(np.prod(options["size"]))
-    return A(*counted(shape, options), draw=integers(0, number, "int8"))
+    return counted(shape, options, integers(0, int(np.prod(options["size"])), "int8"))
 
 
 CASES = [
@@ -172,7 +138,7 @@ CASES = [
     ], _take_from_windows, complex=True,
          sized=lambda n: S(A(2 * n), A(n, draw=integers(0, 2, "int8")), size=(2,), stride=2)),
     Case("put_in_windows", [
-        S(A(*counted(shape, options)), of_taps(shape, options),
+        S(counted(shape, options), of_taps(shape, options),
           shape=shape[len(shape) - len(options["size"]) :], **options)
         for shape, options in OPTIONS
     ], _put_in_windows, complex=True,

@@ -1,7 +1,6 @@
 """Attention and transformers: values, derivatives and training like PyTorch's, and their memory."""
 
 import tracemalloc
-import warnings
 from functools import partial
 
 import numpy as np
@@ -19,11 +18,8 @@ torch = pytest.importorskip("torch")
 N, M, BATCH, WIDTH, HEADS = 3, 4, 2, 6, 2
 
 
-@pytest.fixture(autouse=True)
-def _quiet():
-    with warnings.catch_warnings():  # about nested tensors, and masks of two dtypes
-        warnings.simplefilter("ignore", UserWarning)
-        yield
+# They are about nested tensors, and masks of two dtypes.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def drawn(*shape, seed=0):
@@ -42,72 +38,72 @@ INFINITE = np.where(FUTURE, -np.inf, 0.0)
 attend = functional.scaled_dot_product_attention
 
 
+def with_gradients(library, outs, leaves):
+    """The results, and the gradients of weighted sums of them."""
+    total = sum((x * library.tensor(drawn(*x.shape, seed=1))).sum() for x in outs)
+    return [*outs, *library.autograd.grad(total, leaves, materialize_grads=True)]
+
+
+def all_close(found, expected, **tolerances):
+    for x, y in zip(found, expected, strict=True):
+        assert_close(x.detach().numpy(), y.detach().numpy(), **tolerances)
+
+
+def in_small_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "_BLOCK", 8)
+    monkeypatch.setattr(blocks, "_ROWS", 2)
+
+
 # Scaled dot-product attention
 
 
-def attention_and_gradients(library, tensor, arrays, mask, **options):
-    inputs = [tensor(x, requires_grad=True) for x in arrays]
+def attention_and_gradients(library, arrays, mask, **options):
+    inputs = [library.tensor(x, requires_grad=True) for x in arrays]
     if mask is not None:
-        inputs.append(tensor(mask, requires_grad=mask.dtype.kind == "f"))
+        inputs.append(library.tensor(mask, requires_grad=mask.dtype.kind == "f"))
     out = library.nn.functional.scaled_dot_product_attention(*inputs, **options)
-    weights = tensor(drawn(*out.shape, seed=1))
-    leaves = [x for x in inputs if x.requires_grad]
-    return [out, *library.autograd.grad((out * weights).sum(), leaves)]
+    return with_gradients(library, [out], [x for x in inputs if x.requires_grad])
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["one-block", "blocks"])
 def test_attention_is_pytorchs(small, monkeypatch):
     query, key, value = (2, 4, 5, 3), (2, 4, 6, 3), (2, 4, 6, 2)
     grouped = query, (2, 2, 6, 3), (2, 2, 6, 2)
-    alike = (2, 4, 6, 3), (2, 4, 6, 3), (2, 4, 6, 3)
     nowhere = np.full((5, 6), -np.inf)
     nowhere[1:] = 0
+    plain, gqa = (query, key, value), {"enable_gqa": True}
     table = [
-        ((query, key, value), None, {}),
-        ((query, key, value), None, {"enable_gqa": True}),
-        ((query, key, value), None, {"scale": 0.3}),
-        ((query, key, value), None, {"is_causal": True}),
-        ((alike), None, {"is_causal": True}),
-        ((query, key, value), some(5, 6), {}),
-        ((query, key, value), some(2, 1, 1, 6), {}),
-        ((query, key, value), np.zeros((5, 6), bool), {}),
-        ((query, key, value), drawn(2, 1, 5, 6), {}),
-        ((query, key, value), drawn(4, 5, 1), {}),
-        ((query, key, value), nowhere, {}),
-        (grouped, None, {"enable_gqa": True}),
-        (grouped, some(2, 4, 5, 6), {"enable_gqa": True}),
-        (grouped, drawn(2, 1, 5, 6), {"enable_gqa": True}),
-    ]
+        (plain, None, {}), (plain, None, gqa), (plain, None, {"scale": 0.3}),
+        (plain, None, {"is_causal": True}), ((key, key, key), None, {"is_causal": True}),
+        (plain, some(5, 6), {}), (plain, some(2, 1, 1, 6), {}), (plain, np.zeros((5, 6), bool), {}),
+        (plain, drawn(2, 1, 5, 6), {}), (plain, drawn(4, 5, 1), {}), (plain, nowhere, {}),
+        (grouped, None, gqa), (grouped, some(2, 4, 5, 6), gqa), (grouped, drawn(2, 1, 5, 6), gqa),
+    ]  # fmt: skip
     if small:
-        monkeypatch.setattr(blocks, "_BLOCK", 8)
-        monkeypatch.setattr(blocks, "_ROWS", 2)
+        in_small_blocks(monkeypatch)
     for (shapes, mask, options), checked in every(table):
         arrays = [drawn(*shape) for shape in shapes]
         with checked:
-            ours = attention_and_gradients(gg, gg.tensor, arrays, mask, **options)
-            theirs = attention_and_gradients(torch, torch.tensor, arrays, mask, **options)
-            for x, y in zip(ours, theirs, strict=True):
-                assert_close(x.detach().numpy(), y.detach().numpy(), rtol=1e-9, atol=1e-12)
+            ours, theirs = (
+                attention_and_gradients(library, arrays, mask, **options) for library in (gg, torch)
+            )
+            all_close(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
 def test_second_derivatives_go_through_blocks(monkeypatch):
-    arrays = [drawn(2, 5, 2), drawn(2, 4, 2), drawn(2, 4, 2)]
+    arrays = [drawn(2, 3, 2), drawn(2, 4, 2), drawn(2, 4, 1)]
+    inputs = [gg.tensor(x, requires_grad=True) for x in arrays]
 
-    def second(dropout_p):
-        inputs = [gg.tensor(x, requires_grad=True) for x in arrays]
-        out = gg.attention(*inputs, is_causal=True, dropout_p=dropout_p, dropout_key=(1, 2))
+    def second():
+        out = gg.attention(*inputs, is_causal=True)
         grads = gg.autograd.grad((out * out).sum(), inputs, create_graph=True)
         return gg.autograd.grad(sum((x * x * x).sum() for x in grads), inputs)
 
-    whole = second(0.0)
-    monkeypatch.setattr(blocks, "_BLOCK", 8)
-    monkeypatch.setattr(blocks, "_ROWS", 2)
-    for x, y in zip(second(0.0), whole, strict=True):
-        assert_close(x.numpy(), y.numpy(), rtol=1e-10, atol=1e-12)
-    inputs = [gg.tensor(x, requires_grad=True) for x in arrays]
-    gg.testing.gradgradcheck(
-        lambda *xs: gg.attention(*xs, is_causal=True, dropout_p=0.4, dropout_key=(1, 2)), inputs
-    )
+    whole = second()
+    in_small_blocks(monkeypatch)
+    all_close(second(), whole, rtol=1e-10, atol=1e-12)
+    dropped = partial(gg.attention, is_causal=True, dropout_p=0.4, dropout_key=(1, 2))
+    gg.testing.gradgradcheck(dropped, inputs)
 
 
 def peak(length):
@@ -140,14 +136,15 @@ def test_dropout_drops_weights(small, monkeypatch):
         monkeypatch.setattr(blocks, "_BLOCK", 1 << 10)
     n, m, p = 40, 50, 0.3
     query, key = gg.tensor(drawn(2, n, 4)), gg.tensor(drawn(2, m, 4))
+    eye, value = gg.asarray(np.eye(m)), gg.tensor(drawn(2, m, 3))
 
     def ours(query, key, value, seed=0):
-        generator = gg.random.Generator(seed)
-        return attend(query, key, value, dropout_p=p, generator=generator)
+        return attend(query, key, value, dropout_p=p, generator=gg.random.Generator(seed))
 
-    eye = gg.asarray(np.eye(m))
-    found = ours(query, key, eye).numpy()
-    weights = gg.softmax(query @ gg.matrix_transpose(key) / 2).numpy()
+    def by_hand(query, key, value, factor=1.0):
+        return (gg.softmax(query @ gg.matrix_transpose(key) / 2) * factor) @ value
+
+    found, weights = ours(query, key, eye).numpy(), by_hand(query, key, eye).numpy()
     kept = found != 0
     assert abs(kept.mean() - (1 - p)) < 0.03
     assert (kept[0] != kept[1]).any()
@@ -156,18 +153,10 @@ def test_dropout_drops_weights(small, monkeypatch):
     assert_close(found, ours(query, key, eye).numpy())
     assert (found != ours(query, key, eye, seed=1).numpy()).any()
     # Its derivatives are those of the same weights dropped by hand.
-    value = gg.tensor(drawn(2, m, 3))
-    factor = gg.asarray(kept / (1 - p))
-
-    def by_hand(query, key, value):
-        return (gg.softmax(query @ gg.matrix_transpose(key) / 2) * factor) @ value
-
-    for i in range(3):
-        a, b = (
-            gg.grad(lambda *xs, f=f: (f(*xs) ** 2).sum(), argnums=i)(query, key, value)
-            for f in (ours, by_hand)
-        )
-        assert_close(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
+    given, options = (query, key, value), {"argnums": (0, 1, 2)}
+    of_factor = partial(by_hand, factor=gg.asarray(kept / (1 - p)))
+    slopes = [gg.grad(lambda *xs, f=f: (f(*xs) ** 2).sum(), **options) for f in (ours, of_factor)]
+    all_close(*(slope(*given) for slope in slopes), rtol=1e-9, atol=1e-12)
 
 
 def test_inside_vmap_each_example_drops_its_own_weights():
@@ -272,46 +261,31 @@ def made(library, row):
     return getattr(library.nn, kind)(*args, **options)
 
 
-def results(library, tensor, module, row):
+def results(library, module, row):
     """The results, and the gradients of weighted sums of them by the inputs and parameters."""
     inputs, call = row[3:]
-    if inputs is SELF:
-        leaves = [tensor(X, requires_grad=True)]
-        inputs = leaves * 3
-    else:
-        inputs = leaves = [tensor(x, requires_grad=True) for x in inputs]
-    call = {k: tensor(v) if isinstance(v, np.ndarray) else v for k, v in call.items()}
-    outs = module(*inputs, **call)
+    arrays = [X] if inputs is SELF else inputs
+    leaves = [library.tensor(x, requires_grad=True) for x in arrays]
+    call = {k: library.tensor(v) if isinstance(v, np.ndarray) else v for k, v in call.items()}
+    outs = module(*(leaves * 3 if inputs is SELF else leaves), **call)
     outs = [x for x in outs if x is not None] if isinstance(outs, tuple) else [outs]
-    total = sum((x * tensor(drawn(*x.shape, seed=1))).sum() for x in outs)
-    leaves += module.parameters()
-    return [*outs, *library.autograd.grad(total, leaves, materialize_grads=True)]
-
-
-def randomized(module):
-    """The state with random values: PyTorch's biases start as zeros."""
-    shapes = {name: tuple(x.shape) for name, x in module.state_dict().items()}
-    return {name: drawn(*s, seed=i) for i, (name, s) in enumerate(shapes.items())}
+    return with_gradients(library, outs, [*leaves, *module.parameters()])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS)
 def test_layers_are_pytorchs(row):
-    theirs = made(torch, row).double()
-    ours = made(gg, row).to(gg.float64)
-    state = theirs.state_dict()
-    assert [(k, x.shape) for k, x in ours.state_dict().items()] == [
-        (k, tuple(x.shape)) for k, x in state.items()
-    ]
-    state = randomized(theirs)
+    theirs, ours = made(torch, row).double(), made(gg, row).to(gg.float64)
+    shapes = {name: tuple(x.shape) for name, x in theirs.state_dict().items()}
+    assert [(name, x.shape) for name, x in ours.state_dict().items()] == [*shapes.items()]
+    # Random values, since PyTorch's biases start as zeros.
+    state = {name: drawn(*s, seed=i) for i, (name, s) in enumerate(shapes.items())}
     theirs.load_state_dict({name: torch.tensor(x) for name, x in state.items()})
     ours.load_state_dict(state)
     for training in (True, False):
-        a = results(gg, gg.tensor, ours.train(training), row)
-        b = results(torch, torch.tensor, theirs.train(training), row)
-        for x, y in zip(a, b, strict=True):
-            assert x.dtype == gg.float64
-            assert_close(x.detach().numpy(), y.detach().numpy(), rtol=1e-8, atol=1e-10)
+        found = results(gg, ours.train(training), row)
+        assert {x.dtype for x in found} == {gg.float64}
+        all_close(found, results(torch, theirs.train(training), row), rtol=1e-8, atol=1e-10)
 
 
 def test_the_mask_of_a_transformer_is_pytorchs():

@@ -7,7 +7,7 @@ import pytest
 from cases import CASES
 from libraries import libraries
 from samples import every
-from test_ops import DOUBLE, TOLERANCE, Call, each_case, quiet, random_like, samples
+from test_ops import DOUBLE, NEAR, Call, each_case, quiet, random_like, samples
 
 import gpugrad
 from gpugrad._batched import batched, entered, lifted
@@ -33,6 +33,10 @@ def sample_subset(found, library):
     return found if library.name == "numpy" else found[:: -(-len(found) // 6) or 1]
 
 
+def several(results):
+    return list(results) if isinstance(results, tuple) else [results]
+
+
 class Batch:
     """A sample's inputs for a batch of examples, arranged along one or more axes.
 
@@ -41,10 +45,8 @@ class Batch:
     """
 
     def __init__(self, case, sample, library, dtype, sizes, over, recorded=True):
-        self.case, self.sample = case, sample
-        self.library = library
-        self.sizes = sizes
-        self.over = over
+        self.case, self.sample, self.library = case, sample, library
+        self.sizes, self.over = sizes, over
         self.static = {name: library.raw(value) for name, value in sample.static.items()}
         draws = [sample.arrays(dtype, i) for i in range(int(np.prod(sizes)))]
         self.inputs = []
@@ -82,8 +84,7 @@ class Batch:
 
     def _call(self, *inputs):
         with quiet():
-            outputs = self.case(inputs, self.static)
-        return list(outputs) if isinstance(outputs, tuple) else [outputs]
+            return several(self.case(inputs, self.static))
 
     def gradients(self, results):
         rng = np.random.default_rng(0)
@@ -106,14 +107,11 @@ class Batch:
             gradients = self.gradients(results), self.gradients(expected)
         assert [y.requires_grad for y in results] == [y.requires_grad for y in expected]
         for factor, pairs in (1, (results, expected)), (10, gradients):
-            for y, e in zip(*map(self._values, pairs), strict=True):
+            for pair in zip(*pairs, strict=True):
+                y, e = map(self.library.values, pair)
                 assert y.dtype == e.dtype, f"{y.dtype}, by a loop {e.dtype}"
-                tolerance = TOLERANCE.get(self._precision(y), {"rtol": 0, "atol": 0})
-                tolerance = {name: factor * t for name, t in tolerance.items()}
-                self.case.assert_close(y, e, **tolerance)
-
-    def _values(self, tensors):
-        return map(self.library.values, tensors)
+                near = factor * NEAR.get(self._precision(y), 0)
+                self.case.assert_close(y, e, rtol=near, atol=near)
 
 
 def choices_of_inputs(case, sample, depth):
@@ -163,12 +161,8 @@ def test_without_gradients(case, library):
 
 def inner_product(library, xs, ys):
     """Return the real inner product of tensors, and the scale of its rounding errors."""
-    products = [
-        np.real(np.conj(library.values(x)) * library.values(y)).ravel()
-        for x, y in zip(xs, ys, strict=True)
-        if y is not None
-    ]
-    products = np.concatenate([np.zeros(0), *products])
+    pairs = [map(library.values, p) for p in zip(xs, ys, strict=True) if p[1] is not None]
+    products = np.concatenate([np.zeros(0), *((x.conj() * y).real.ravel() for x, y in pairs)])
     return products.sum(), np.abs(products).sum()
 
 
@@ -180,23 +174,18 @@ def tangents_of(call, tangents, **options):
     with quiet():
         nodes = [y.node for y in call.recorded]
         found = forward_sweep(given, nodes, retain_graph=True, **{"create_graph": False} | options)
-    results = []
-    for y in call.recorded:
-        t = found.get(y.node)
-        if t is not None and not isinstance(t, gpugrad.Tensor):
-            t = gpugrad.asarray(backend_of[type(y.array)].asarray(t))  # NumPy's may be scalars
-        results.append(t)
-    return results
+    return [
+        t if t is None or isinstance(t, gpugrad.Tensor)
+        else gpugrad.asarray(backend_of[type(y.array)].asarray(t))  # NumPy's may be scalars
+        for y, t in ((y, found.get(y.node)) for y in call.recorded)
+    ]  # fmt: skip
 
 
 @pytest.mark.slow
 @each_case(differentiable=True)
 def test_forward_and_backward_agree(case, library):
-    chosen = [
-        (dtype, sample)
-        for dtype in DOUBLE
-        for sample in sample_subset(samples(case, library, dtype), library)
-    ]
+    of_dtypes = [(dtype, samples(case, library, dtype)) for dtype in DOUBLE]
+    chosen = [(dtype, s) for dtype, found in of_dtypes for s in sample_subset(found, library)]
     for (dtype, sample), checked in every(chosen):
         with checked:
             call = Call(case, sample, library, dtype)
@@ -218,7 +207,7 @@ def check_dot_product(case, call, library):
         backward, scale_backward = inner_product(library, gradients, chosen)
         if np.isfinite(backward):
             names = [library.dtype(x.dtype) for x in [*call.leaves, *call.recorded]]
-            precision = max(TOLERANCE[name]["rtol"] for name in names)
+            precision = max(NEAR[name] for name in names)
             assert_close(forward, backward, atol=10 * precision * max(scale, scale_backward, 1))
         recorded = tangents_of(call, chosen, create_graph=True)
         for a, b in zip(out, recorded, strict=True):
@@ -231,14 +220,12 @@ def test_every_differentiable_op_has_a_rule_for_a_batch():
     # By op, not by name: another test may have made an op with the same name.
     ours = [op for op in all_ops() if (op.forward.__module__ or "").startswith("gpugrad.")]
     assert len(ours) > 100
+    without = [op for op in ours if op.differentiable and not op.elementwise and not op.batching]
     # The transforms' own ops are only recorded, never called with batched tensors, and SciPy
     # solves one equation at a time.
     others = "gpugrad.transforms.", "gpugrad.scipy."
-    ours = [op for op in ours if not op.forward.__module__.startswith(others)]
-    without = {
-        op.name for op in ours if op.differentiable and not op.elementwise and not op.batching
-    }
-    assert without <= NOT_BATCHED
+    names = {op.name for op in without if not op.forward.__module__.startswith(others)}
+    assert names <= NOT_BATCHED
 
 
 @contextmanager
@@ -283,9 +270,7 @@ def test_a_batch_is_one_call_and_may_be_empty(case):
                 none = gpugrad.asarray(none, requires_grad=x.requires_grad)
                 x = batched(none, level)
             inputs.append(x)
-        results = case(inputs, call.static)
-        results = list(results) if isinstance(results, tuple) else [results]
-        results = [lifted(y, [level]).payload for y in results]
+        results = [lifted(y, [level]).payload for y in several(case(inputs, call.static))]
         for y, one in zip(results, call.outputs, strict=True):
             assert (y.shape, y.dtype) == ((0, *one.shape), one.dtype)
             if y.requires_grad:
@@ -329,9 +314,9 @@ def test_a_leaf_cannot_become_a_batch(write):
 @pytest.mark.parametrize("lead", [(4,), (2, 3), (1,), (0,)])
 @pytest.mark.parametrize("m, k, n", [(1, 3, 2), (2, 3, 2), (2, 0, 2), (2, 3, 0)])
 def test_a_repeated_matrix_gives_the_same_products(lead, m, k, n):
-    rng = np.random.default_rng(0)
-    x1 = rng.standard_normal((*lead, m, k))
-    for x2 in (rng.standard_normal((k, n)), rng.standard_normal((n, k)).T):
+    draw = np.random.default_rng(0).standard_normal
+    x1 = draw((*lead, m, k))
+    for x2 in draw((k, n)), draw((n, k)).T:
         repeated = np.broadcast_to(x2, (*lead, k, n))
         found = gpugrad.matmul(gpugrad.asarray(x1), gpugrad.asarray(repeated)).numpy()
         np.testing.assert_allclose(found, x1 @ repeated.copy(), rtol=1e-12)
@@ -354,12 +339,6 @@ def test_hessians_of_what_an_index_takes(key):
     np.testing.assert_allclose(gpugrad.hessian(f)(p).numpy(), expected)
 
 
-def _added(values, shape, key):
-    out = np.zeros(shape)
-    np.add.at(out, key, values)
-    return out
-
-
 @pytest.mark.parametrize("shape, key", [
     ((3, 2), lambda i: i), ((2, 3), lambda i: (slice(None), i)), ((3, 2), lambda i: (i, slice(2))),
 ])  # fmt: skip
@@ -368,18 +347,24 @@ def test_values_are_added_at_an_index_of_any_kind(shape, key):
     rng = np.random.default_rng(0)
     indices = rng.integers(0, 3, (5, 4))
     values = rng.standard_normal((5, *np.zeros(shape)[key(indices[0])].shape))
-    expected = np.stack([_added(v, shape, key(i)) for v, i in zip(values, indices, strict=True)])
-    for kind in np.asarray, gpugrad.asarray, np.ndarray.tolist:
-        found = gpugrad.scatter_add(values[0], shape, key(kind(indices[0])))
-        np.testing.assert_allclose(found.numpy(), expected[0])
 
     def add(values, i):
         return gpugrad.scatter_add(values, shape, key(i))
 
-    np.testing.assert_allclose(gpugrad.vmap(add)(values, indices).numpy(), expected)
-    found = gpugrad.vmap(add, in_axes=(None, 0))(values[0], indices).numpy()
-    np.testing.assert_allclose(found, [_added(values[0], shape, key(i)) for i in indices])
-    found = gpugrad.vmap(add, in_axes=(0, None))(values, indices[0]).numpy()
-    np.testing.assert_allclose(found, [_added(v, shape, key(indices[0])) for v in values])
+    def expected(values, indices):
+        out = np.zeros((5, *shape))
+        for i in range(5):
+            np.add.at(out[i], key(indices[i]), values[i])
+        return out
+
+    for kind in np.asarray, gpugrad.asarray, np.ndarray.tolist:
+        found = add(values[0], kind(indices[0]))
+        np.testing.assert_allclose(found.numpy(), expected(values, indices)[0])
+    for in_axes in (0, 0), (None, 0), (0, None):
+        pairs = zip((values, indices), in_axes, strict=True)
+        v, i = (a if axis == 0 else a[0] for a, axis in pairs)
+        found = gpugrad.vmap(add, in_axes=in_axes)(v, i)
+        given = np.broadcast_to(v, values.shape), np.broadcast_to(i, indices.shape)
+        np.testing.assert_allclose(found.numpy(), expected(*given))
     x, i = gpugrad.tensor(values[0], requires_grad=True), gpugrad.tensor(indices)
     gradcheck(lambda x: gpugrad.vmap(add, in_axes=(None, 0))(x, i), x)
