@@ -412,7 +412,7 @@ def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilati
 
 
 def _by_library(backend, name, *args):
-    """What a function of `native.convolution` returns; None for libraries without it."""
+    """What a function of `native.windows` returns; None for libraries without it."""
     function = getattr(backend.convolutions, name, None)
     return None if function is None else function(*args)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpugrad.backends import windows
-from gpugrad.backends.native import convolution
+from gpugrad.backends.native import windows as library
 from gpugrad.backends.numpy import backend, threads
 
 pytestmark = native.needs_library
@@ -16,7 +16,7 @@ pytestmark = native.needs_library
 
 @pytest.fixture
 def calls(monkeypatch):
-    return native.watch(monkeypatch, convolution, "_run")
+    return native.watch(monkeypatch, library, "_convolve")
 
 
 def compare(x, weight, bias, **options):
@@ -24,7 +24,7 @@ def compare(x, weight, bias, **options):
 
     def same(name, *args, **more):
         call = partial(getattr(windows, name), backend, *args, **options, **more)
-        return native.same_without(convolution, call)
+        return native.same_without(library, call)
 
     g = np.random.default_rng(1).standard_normal(same("convolution", x, weight, bias).shape)
     g = g.astype(x.dtype)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gpugrad.backends import windows
-from gpugrad.backends.native import base, tiles
+from gpugrad.backends.native import base
+from gpugrad.backends.native import windows as library
 from gpugrad.backends.numpy import backend
 
 pytestmark = native.needs_library
@@ -18,7 +19,7 @@ pytestmark = native.needs_library
 @pytest.fixture
 def names(monkeypatch):
     """A function that returns the names of the kernels that have run."""
-    calls = native.watch(monkeypatch, tiles, "rows")
+    calls = native.watch(monkeypatch, library, "rows")
     return lambda: [args[0] for is_done, args in calls if is_done]
 
 

@@ -11,7 +11,7 @@ from ..base import Backend, address_range
 from ..declarations import declare, has_array
 from ..dtypes import float32, is_bfloat16
 from ..native import base as library
-from ..native import convolution, tiles
+from ..native import windows as native_windows
 from ..special import scipy_function
 from . import binding
 from .binding import address_of, owner
@@ -62,7 +62,7 @@ class NumPy(Backend):
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
 
     reports_errors = staticmethod(reports_errors)
-    binder, windows, convolutions = binding, tiles, convolution
+    binder, windows, convolutions = binding, native_windows, native_windows
     run = staticmethod(run)
     pow = staticmethod(power)
     pick = staticmethod(pick)

@@ -1,16 +1,18 @@
-"""Maxima of windows that lie side by side, by kernels of ``rows.c``.
+"""Windows of images and their maxima, and convolution, in C, for ``backends/windows.py``.
 
-The functions are some of those that ``backends/windows.py`` looks for, which explains the geometry.
-They return False where the kernels do not compute the result. Then NumPy does, with the same bits.
+That file looks for most of these functions by name, and explains the geometry. A function returns
+False or None where the library does not compute the result. Then NumPy does, with the same bits.
 """
 
+import ctypes
 from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from ..dtypes import float32, float64
-from .base import rows
+from ..numpy.threads import run_pieces
+from .base import base, place, rows
 
 
 @lru_cache(1024)
@@ -69,3 +71,37 @@ def find(x, values, out, geometry):
 def put(values, taps, out, geometry):
     is_known = taps.dtype == np.int8 and taps.flags.c_contiguous
     return is_known and _run("put_in_tiles", geometry, out, values, taps)
+
+
+def convolve_blocks(x, weight, bias, geometry, groups, blocks):
+    """The convolution of arrays in C order, of one dtype, in such blocks of images and rows."""
+    out = np.empty((x.shape[0], weight.shape[0], *geometry.counts), x.dtype)
+    filters = weight.shape[0] // groups
+    return _convolve(x, weight, bias, out, geometry, groups, filters, blocks, 0)
+
+
+def sum_blocks(g, x, geometry, groups, blocks, in_sum):
+    """The gradients, ``(groups, depth, filters)``, each of ``in_sum`` of the blocks."""
+    filters, depth = g.shape[1] // groups, x.shape[1] // groups * prod(geometry.size)
+    out = np.empty((-(-len(blocks) // in_sum), groups, depth, filters), x.dtype)
+    return _convolve(x, g, None, out, geometry, groups, filters, blocks, in_sum)
+
+
+def _convolve(x, weight, bias, out, geometry, groups, filters, blocks, in_sum):
+    if x.dtype not in (float32, float64) or len(geometry.size) > 2:
+        return None
+    function = getattr(base(), f"gg_convolve_{x.dtype.char}", None)
+    if function is None or not all(a.size for a in (x, weight, out)):
+        return None
+    images, rows, _ = blocks[0]
+    n, channels = x.shape[0], x.shape[1] // groups
+    numbers = (
+        n, groups, channels, filters, geometry.are_elements,
+        images.stop - images.start, rows.stop - rows.start, in_sum,
+        *map(int, with_two_axes(geometry).flat),
+    )  # fmt: skip
+    pointers = [ctypes.c_void_p(place(a)) for a in (x, weight, bias, out)]
+    numbers = (ctypes.c_int64 * len(numbers))(*numbers)
+    pieces = len(out) if in_sum else n * -(-geometry.counts[0] // (rows.stop - rows.start))
+    work = n * prod(geometry.counts) * groups * filters * channels * prod(geometry.size)
+    return out if run_pieces(function, numbers, *pointers, pieces=pieces, work=work) else None
