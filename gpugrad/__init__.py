@@ -7,8 +7,8 @@ API standard, everything about gradients and training as in PyTorch.
 
 import sys as _sys
 from importlib import import_module as _import_module
-from inspect import ismodule as _ismodule
 from math import e, inf, nan, pi
+from types import ModuleType as _Module
 from typing import Any as _Any
 
 # This module comes first because it imports NumPy; a comment in it says why that matters.
@@ -74,7 +74,7 @@ _FROM = {
 
 # Every op is exported by being defined.
 globals().update(_exports())
-_public = {name for name, value in globals().items() if name[0] != "_" and not _ismodule(value)}
+_public = {name for name, x in globals().items() if name[0] != "_" and type(x) is not _Module}
 # These are not public: programs write x[key], and only VJPs call the others.
 _public -= set(
     """

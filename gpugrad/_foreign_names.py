@@ -14,22 +14,19 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 
-def _read(lines):
+def _read(text):
     """The tables of a file of sections, by their headers."""
-    tables: dict[str, dict[str, str]] = {}
-    for line in lines:
-        if line.startswith("["):
-            table = tables[line.strip("[]")] = {}
-        elif line:
-            name, _, remedy = line.partition(" = ")
-            table[name] = remedy
-    return tables
+    sections = [section.split("]\n", 1) for section in text.strip("[").split("\n[")]
+    return {
+        header: dict([line.split(" = ", 1) for line in lines.splitlines() if line])
+        for header, lines in sections
+    }
 
 
 # This module reads the file at once, in 0.2 ms, because Tensor has an attribute for each name. The
 # entries of gpugrad also serve all of its modules.
 with open(splitext(__file__)[0] + ".ini", encoding="utf-8") as _file:
-    INSTEAD = _read(_file.read().splitlines())
+    INSTEAD = _read(_file.read())
 RENAMED = INSTEAD["keywords"]
 OPTIONS_OF_COMPILE = INSTEAD["compile()"]
 

@@ -178,13 +178,13 @@ class Op:
                 f"{self.name}: an op has an input after the namespace of the array library: "
                 f"{self.name}(xp, x)"
             )
-        for name in self.inputs:
-            if default_of.get(name) is not None:
+        for name, default in default_of.items():
+            if default is not None and name in self.inputs:
                 raise TypeError(
                     f"{self.name}: {name} counts as an array, whose default can only be None; if "
                     f"it is not one, make it keyword-only: {self.name}(xp, ..., *, {name}=...)"
                 )
-        self.required = sum(name not in default_of for name in self.inputs)
+        self.required = len(self.inputs) - len(default_of.keys() & self.inputs)
         self.static_positional = positional[split:]
         self.static_names = positional[split:] + keyword
         self.static_defaults = {k: v for k, v in default_of.items() if k in self.static_names}
