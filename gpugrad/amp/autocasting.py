@@ -2,18 +2,34 @@
 
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._arguments import require
 from .._dtypes import is_half, isdtype
 from .._thread_state import restores_state, thread
 from .._typing import F
-from ..autograd.casting import Region, need_stages
+from ..autograd.casting import need_stages
 from ..autograd.implementation import clear
 from ..backends import parse_device
 from ..backends.dtypes import bfloat16, float16, number_dtype
 
 _IN_STEPS = iscoroutinefunction, isasyncgenfunction, isgeneratorfunction
+
+
+class Region(NamedTuple):
+    """The inside of a ``with autocast():``.
+
+    dtypes: the dtype for each kind of device, ``"cpu"`` and ``"cuda"``; a kind is missing if
+        autocast is switched off for it.
+    casts: what leaves have been cast to so far, by the leaves' nodes; None to keep no casts.
+    """
+
+    dtypes: dict[str, str]
+    casts: dict[Any, Any] | None
+
+    def without_casts(self):
+        """The same region before any leaf has been cast."""
+        return Region(self.dtypes, self.casts if self.casts is None else {})
 
 
 class autocast:

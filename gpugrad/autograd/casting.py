@@ -9,7 +9,6 @@ computed with.
 
 from contextlib import contextmanager
 from functools import cache, wraps
-from typing import Any, NamedTuple
 
 from .._thread_state import thread
 from .._typing import F
@@ -21,22 +20,6 @@ _HALVES = {"float16", "bfloat16"}
 _CAST = {*_HALVES, "float32"}  # float64 stays as it is
 
 _has_region = False  # whether the program has entered one
-
-
-class Region(NamedTuple):
-    """The inside of a ``with autocast():``.
-
-    dtypes: the dtype for each kind of device, ``"cpu"`` and ``"cuda"``; a kind is missing if
-        autocast is switched off for it.
-    casts: what leaves have been cast to so far, by the leaves' nodes; None to keep no casts.
-    """
-
-    dtypes: dict[str, str]
-    casts: dict[Any, Any] | None
-
-    def without_casts(self):
-        """The same region before any leaf has been cast."""
-        return Region(self.dtypes, self.casts if self.casts is None else {})
 
 
 class Recast(Exception):

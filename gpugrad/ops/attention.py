@@ -5,7 +5,6 @@ from itertools import groupby, product
 
 from .._batched import aligned
 from ..autograd.operation import op
-from ..backends.philox import LANES
 from .manipulation import broadcast_shapes
 from .normalization import cast, common_dtypes, widen
 
@@ -156,6 +155,8 @@ class BlockedAttention:
         """Bools, False for weights of a block that dropout zeroes; None without dropout."""
         if not self.dropout_p:
             return None
+        from ..backends.philox import LANES  # here, since most programs need no random bits
+
         length = -(-self.key.shape[-2] // LANES)
         kept = self.xp.dropout_mask(
             weights,
