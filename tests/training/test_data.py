@@ -1,7 +1,6 @@
 """Data sets, batches, the embedded digits and the reader of IDX files."""
 
 import gzip
-import itertools
 import math
 import tracemalloc
 
@@ -41,115 +40,10 @@ def test_tensor_dataset_has_samples():
     assert np.shares_memory(batch.array, dataset.tensors[0].array)
 
 
-@pytest.mark.parametrize("shapes", [[], [()], [(2,), (3,)], [(2,), ()]])
-def test_tensor_dataset_rejects_different_lengths(shapes):
-    with pytest.raises(ValueError, match="TensorDataset: needs tensors"):
-        data.TensorDataset(*map(gpugrad.zeros, shapes))
-
-
 @pytest.mark.parametrize("how", [(gpugrad.float64,), ("cpu", gpugrad.float64)])
 def test_tensor_dataset_casts_floating_tensors(how):
     dataset = data.TensorDataset(gpugrad.ones(2), gpugrad.tensor([1, 2])).to(*how)
     assert [x.dtype for x in dataset.tensors] == [gpugrad.float64, gpugrad.int64]
-
-
-# DataLoader
-
-
-@pytest.mark.parametrize("drop_last, sizes", [(False, [4, 4, 2]), (True, [4, 4])])
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_batches_cover_the_data_set(library, drop_last, sizes, shuffle):
-    x = library.tensor(np.arange(20, dtype=np.float32).reshape(10, 2))
-    pairs = data.TensorDataset(x, library.tensor(np.arange(10)))
-    loader = data.DataLoader(pairs, 4, shuffle=shuffle, seed=0, drop_last=drop_last)
-    assert len(loader) == len(sizes)
-    batches = list(loader)
-    assert [len(b) for _, b in batches] == sizes
-    for a, b in batches:
-        assert isinstance(a, gpugrad.Tensor)
-        assert type(a.array) is type(x.array)
-        np.testing.assert_array_equal(library.values(a)[:, 0], 2 * library.values(b))
-    seen = np.concatenate([library.values(b) for _, b in batches])
-    assert len(set(seen.tolist())) == sum(sizes)
-    assert (seen.tolist() == sorted(seen.tolist())) is not shuffle
-
-
-def test_the_order_depends_on_seed_and_epoch_only():
-    dataset = data.TensorDataset(gpugrad.arange(50))
-
-    def epochs(n, number=int, **keywords):
-        loader = data.DataLoader(dataset, number(10), shuffle=True, **keywords)
-        return [[x.tolist() for (x,) in loader] for _ in range(n)]
-
-    first = epochs(3, seed=5)
-    gpugrad.random.uniform(7)
-    assert epochs(3, np.int64, seed=np.int64(5)) == first
-    resumed = data.DataLoader(dataset, 10, shuffle=True, seed=5)
-    resumed.epoch = np.int64(2)
-    assert [x.tolist() for (x,) in resumed] == first[2]
-    assert resumed.epoch == 3
-    others = []
-    for _ in range(2):  # without a seed manual_seed decides
-        gpugrad.manual_seed(0)
-        others.append([*epochs(1), *epochs(1)])
-    assert others[0] == others[1]
-    found = [*first, *epochs(1, seed=6), *others[0]]
-    assert all(a != b for a, b in itertools.combinations(found, 2))
-
-
-class Squares:
-    """A data set that computes its samples."""
-
-    def __init__(self, n):
-        self.n = n
-
-    def __len__(self):
-        return self.n
-
-    def __getitem__(self, i):
-        return gpugrad.ones(2) * i, i * i, np.float32(0.5)
-
-
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("make", [lambda n: data.TensorDataset(gpugrad.arange(n)), Squares])
-def test_data_sets_that_are_empty_or_smaller_than_a_batch(make, shuffle):
-    def sizes(n, **keywords):
-        loader = data.DataLoader(make(n), 4, shuffle=shuffle, **keywords)
-        found = [len(batch[0]) for batch in loader]
-        assert len(loader) == len(found)
-        return found
-
-    assert sizes(0) == sizes(0, drop_last=True) == sizes(3, drop_last=True) == []
-    assert sizes(3) == [3]
-
-
-def test_data_loader_rejects_invalid_arguments():
-    dataset = data.TensorDataset(gpugrad.ones(4))
-    for size in 0, -1, 2.0, True, "2", None:
-        with pytest.raises(ValueError, match="DataLoader: batch_size must be an int of at least 1"):
-            data.DataLoader(dataset, size)
-    for seed in -1, 1.5, False, "1":
-        with pytest.raises(ValueError, match="DataLoader: seed must be an int of at least 0"):
-            data.DataLoader(dataset, shuffle=True, seed=seed)
-    with pytest.raises(TypeError, match="but list_iterator has no __len__ and no __getitem__"):
-        data.DataLoader(iter([1]))
-
-
-def test_a_tuple_of_arrays_is_a_data_set_unless_they_are_inputs_and_targets():
-    rows = gpugrad.ones((3, 4))
-    for other, size in (gpugrad.ones(3), 1), (gpugrad.ones((3, 1)), 2), (gpugrad.ones((3, 1)), 9):
-        with pytest.raises(TypeError, match=r"is TensorDataset\(inputs, targets\)$"):
-            data.DataLoader((rows, other), size)
-    samples = tuple([np.ones(n) for n in (2, 2, 3, 3)])
-    for sizes, loader in (
-        ([1, 1, 1, 1], data.DataLoader(samples)),
-        ([2, 2], data.DataLoader(samples, 2)),
-        ([2, 1], data.DataLoader(samples, batch_sampler=[[0, 1], [3]])),
-        ([2], data.DataLoader(samples, 4, sampler=[0, 1])),
-        ([4], data.DataLoader(samples, 4, collate_fn=list)),
-        ([1, 1], data.DataLoader(("a", np.ones(3)))),
-    ):
-        assert [len(batch) for batch in loader] == sizes
 
 
 # Digits
