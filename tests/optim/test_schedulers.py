@@ -29,15 +29,11 @@ def of(name, *args, **options):
 
 
 def sequential(*parts, milestones):
-    return lambda library, optimizer: library.SequentialLR(
-        optimizer, [part(library, optimizer) for part in parts], milestones
-    )
+    return lambda library, o: library.SequentialLR(o, [x(library, o) for x in parts], milestones)
 
 
 def chained(*parts):
-    return lambda library, optimizer: library.ChainedScheduler(
-        [part(library, optimizer) for part in parts]
-    )
+    return lambda library, o: library.ChainedScheduler([x(library, o) for x in parts])
 
 
 # Each case makes a scheduler from the classes of a library, and an optimizer of it.
@@ -71,11 +67,9 @@ CASES = {
     "CyclicLR, triangular2": of("CyclicLR", 0.01, 0.1, 5, 3, mode="triangular2"),
     "CyclicLR, exp_range": of("CyclicLR", 0.01, 0.1, 5, mode="exp_range", gamma=0.95),
     "CyclicLR, scale_fn": of("CyclicLR", 0.01, 0.1, 5, scale_fn=lambda x: 1 / x),
-    "CyclicLR, scale_fn of steps": of(
-        "CyclicLR", 0.01, 0.1, 5, scale_fn=Halving(), scale_mode="iterations"
-    ),
     "CyclicLR, all": of(
         "CyclicLR", [0.01, 0.02], [0.1, 0.3], 4, 6, base_momentum=[0.5, 0.6], max_momentum=0.7,
+        scale_fn=Halving(), scale_mode="iterations",
     ),
     "CyclicLR, no momentum": of("CyclicLR", 0.01, 0.1, 5, cycle_momentum=False),
     "SWALR": of("SWALR", 0.5),
@@ -93,9 +87,8 @@ CASES = {
     ),
     "SequentialLR, at once": sequential(of("StepLR", 2), of("StepLR", 3), milestones=[0]),
     "ChainedScheduler": chained(of("ConstantLR", 0.1, 20), of("ExponentialLR", 0.9)),
-    "ChainedScheduler after cycles": chained(
-        of("CosineAnnealingLR", 50, 0.01), of("ExponentialLR", 0.99)
-    ),
+    "ChainedScheduler after cycles":
+        chained(of("CosineAnnealingLR", 50, 0.01), of("ExponentialLR", 0.99)),
     "ChainedScheduler of sequences": chained(
         of("StepLR", 9), sequential(of("LinearLR"), of("ExponentialLR", 0.9), milestones=[7])
     ),
@@ -128,23 +121,15 @@ def momenta(optimizer):
 def assert_close(ours, theirs):
     """Compares states: dicts and lists with numbers in them."""
     if isinstance(ours, dict):
-        assert ours.keys() == theirs.keys()
+        assert ours.keys() == theirs.keys() - {"_is_initial", "_get_lr_called_within_step"}
         ours, theirs = [*ours.values()], [theirs[k] for k in ours]
     if isinstance(ours, list | tuple):
-        assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs, strict=True):
             assert_close(a, b)
     elif isinstance(ours, float):
         assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-12)
     else:
         assert ours == theirs
-
-
-def without_flags(state):
-    if isinstance(state, dict):
-        flags = "_is_initial", "_get_lr_called_within_step"
-        return {k: without_flags(v) for k, v in state.items() if k not in flags}
-    return [*map(without_flags, state)] if isinstance(state, list) else state
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
@@ -160,7 +145,7 @@ def test_rates_and_states_are_pytorchs_and_are_exchanged_in_the_middle(torch, ca
             assert_close(a[1].get_last_lr(), b[1].get_last_lr())
             assert_close([g["lr"] for g in a[0].param_groups], a[1].get_last_lr())
             assert_close(momenta(a[0]), momenta(b[0]))
-            assert_close(a[1].state_dict(), without_flags(b[1].state_dict()))
+            assert_close(a[1].state_dict(), b[1].state_dict())
 
     def pair():
         ours = new(getattr(optim, kind), **options)
@@ -302,24 +287,17 @@ def test_an_own_scheduler_needs_get_lr_only():
         lr_scheduler.LRScheduler(optimizer)
 
 
-def sequence_first(library, o, a, b, c):
-    return library.SequentialLR(o, [library.SequentialLR(o, [a, b], [3]), c], [5])
+CONSTANT, HALF, TENTH = (of("ConstantLR", factor, 99) for factor in (1, 0.5, 0.1))
 
 
-def sequence_last(library, o, a, b, c):
-    return library.SequentialLR(o, [a, library.SequentialLR(o, [b, c], [2])], [3])
-
-
-def chains(library, o, a, b, c):
-    a, c = library.ChainedScheduler([a]), library.ChainedScheduler([c])
-    return library.SequentialLR(o, [a, b, c], [3, 5])
-
-
-@pytest.mark.parametrize("make", [sequence_first, sequence_last, chains])
+@pytest.mark.parametrize("make", [
+    sequential(sequential(CONSTANT, HALF, milestones=[3]), TENTH, milestones=[5]),
+    sequential(CONSTANT, sequential(HALF, TENTH, milestones=[2]), milestones=[3]),
+    sequential(chained(CONSTANT), HALF, chained(TENTH), milestones=[3, 5]),
+])  # fmt: skip
 def test_sequences_and_chains_within_a_sequence_begin_at_their_epoch_0(make):
     optimizer = new()
-    factors = [lr_scheduler.ConstantLR(optimizer, factor, 99) for factor in (1, 0.5, 0.1)]
-    scheduler = make(lr_scheduler, optimizer, *factors)
+    scheduler = make(lr_scheduler, optimizer)
     rates = []
     for _ in range(7):
         rates.append(scheduler.get_last_lr()[1])
@@ -337,8 +315,7 @@ def test_a_step_before_the_optimizers_warns():
         warnings.simplefilter("error")
         scheduler.step()
         for kind in optim.SGD, optim.LBFGS:
-            p = nn.Parameter(gpugrad.ones(2))
-            optimizer = kind([p])
+            optimizer = kind([nn.Parameter(gpugrad.ones(2))])
             scheduler = lr_scheduler.StepLR(optimizer, 1)
             optimizer.step(lambda: gpugrad.tensor(0.0))  # without any gradient
             scheduler.step()
@@ -349,10 +326,9 @@ def test_a_group_that_is_added_later_is_an_error_where_its_rate_is_not_known():
     scheduler = lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 3)
     optimizer.add_param_group({"params": [nn.Parameter(gpugrad.ones(2))]})
     optimizer.step()
-    before = scheduler.state_dict()
     with pytest.raises(ValueError, match="has 3 groups now, but the schedule 2 rates; add groups"):
         scheduler.step()
-    assert scheduler.state_dict()["last_epoch"] == before["last_epoch"]
+    assert scheduler.last_epoch == 0
 
 
 def test_more_steps_than_a_cycle_has_are_an_error():
@@ -361,11 +337,10 @@ def test_more_steps_than_a_cycle_has_are_an_error():
     optimizer.step()
     for _ in range(3):
         scheduler.step()
-    before = scheduler.state_dict(), momenta(optimizer)
+    before = momenta(optimizer)
     with pytest.raises(ValueError, match="the step must be at most total_steps 3, not 4"):
         scheduler.step()
-    assert before[0]["last_epoch"] == scheduler.state_dict()["last_epoch"] == 3
-    assert momenta(optimizer) == before[1]
+    assert (scheduler.last_epoch, momenta(optimizer)) == (3, before)
 
 
 REFUSED = {
@@ -421,17 +396,15 @@ def test_options_that_cannot_be_are_refused_and_change_nothing(kind, message, ma
 def test_a_state_that_does_not_fit_changes_nothing():
     scheduler = CASES["SequentialLR"](OURS, new())
     before = scheduler.state_dict()
-    parts = before["_schedulers"]
-    last = {**parts[2], "base_lrs": [1.0]}
+    *parts, last = before["_schedulers"]
     for message, change in {
         "it has .* but here": {"gamma": 1},
         "last_epoch is 'x', but here 0": {"last_epoch": "x"},
         "_last_lr has 1 values, here 2": {"_last_lr": [1.0]},
-        "_schedulers has 1 values, here 3": {"_schedulers": parts[:1]},
-        "ExponentialLR.load_state_dict: .* base_lrs has 1 values, here 2": {
-            "_schedulers": [*parts[:2], last]
-        },
-    }.items():
+        "_schedulers has 2 values, here 3": {"_schedulers": parts},
+        "ExponentialLR.load_state_dict: .* base_lrs has 1 values, here 2":
+            {"_schedulers": [*parts, {**last, "base_lrs": [1.0]}]},
+    }.items():  # fmt: skip
         with pytest.raises(ValueError, match=message):
             scheduler.load_state_dict({**before, "last_epoch": 7, **change})
         assert scheduler.state_dict() == before
@@ -440,13 +413,12 @@ def test_a_state_that_does_not_fit_changes_nothing():
 
 
 def test_numpy_numbers_become_python_numbers(tmp_path):
-    optimizer = new(optim.SGD)
+    optimizer = new()
     optimizer.param_groups[0]["lr"] = np.float64(0.5)
     first = lr_scheduler.LambdaLR(optimizer, lambda epoch: np.float32(0.5))
     second = lr_scheduler.MultiStepLR(optimizer, np.array([1, 2]), np.float64(0.5))
-    optimizer.step()
-    first.step()
-    second.step()
-    for state in first.state_dict(), second.state_dict(), optimizer.state_dict():
-        gpugrad.save(state, tmp_path / "state")
+    for part in optimizer, first, second:
+        part.step()
+    for part in optimizer, first, second:
+        gpugrad.save(part.state_dict(), tmp_path / "state")
     assert {type(rate) for rate in second.get_last_lr()} == {float}

@@ -54,7 +54,7 @@ def test_not_a_function():
 
 @pytest.mark.parametrize("transform", GRADIENTS, ids=lambda t: t.__name__)
 def test_results_that_are_not_scalar(transform):
-    args = (X, X) if transform is gg.hvp else (X,)
+    args = (X,) * (1 + (transform is gg.hvp))
     aux = "; to return more, use has_aux=True" if transform is not gg.hvp else ""
     floating = "of f must be a real floating scalar, of shape (), not"
     for f, words in (
@@ -74,15 +74,17 @@ def test_results_that_are_not_scalar(transform):
 
 # Every transform that computes derivatives, as a function of f and a tensor.
 OF_ONE_ARGUMENT = {
-    "grad": lambda f, x: gg.grad(f)(x),
-    "value_and_grad": lambda f, x: gg.value_and_grad(f)(x),
-    "jacobian": lambda f, x: gg.jacobian(f)(x),
-    "jacobian in forward mode": lambda f, x: gg.jacobian(f, mode="forward")(x),
-    "hessian": lambda f, x: gg.hessian(f)(x),
+    "grad": lambda f, x, **options: gg.grad(f, **options)(x),
+    "value_and_grad": lambda f, x, **options: gg.value_and_grad(f, **options)(x),
+    "jacobian": lambda f, x, **options: gg.jacobian(f, **options)(x),
+    "jacobian in forward mode": lambda f, x, **options: gg.jacobian(f, mode="forward", **options)(
+        x
+    ),
+    "hessian": lambda f, x, **options: gg.hessian(f, **options)(x),
+    "vjp": lambda f, x, **options: gg.vjp(f, x, **options),
+    "jvp": lambda f, x, **options: gg.jvp(f, (x,), (x,), **options),
+    "linearize": lambda f, x, **options: gg.linearize(f, x, **options),
     "hvp": lambda f, x: gg.hvp(f)(x, x),
-    "vjp": lambda f, x: gg.vjp(f, x),
-    "jvp": lambda f, x: gg.jvp(f, (x,), (x,)),
-    "linearize": lambda f, x: gg.linearize(f, x),
 }
 # Functions whose results have no graph, and what errors call these.
 WITHOUT_GRAPH = {
@@ -204,21 +206,16 @@ class TestArgnums:
         raises(TypeError, f"grad: {ARGNUMS}{argnums!r}", lambda: gg.grad(pair, argnums))
 
 
-def test_has_aux_without_a_pair():
-    for call, name in (
-        (lambda f: gg.grad(f, has_aux=True)(X), "grad"),
-        (lambda f: gg.value_and_grad(f, has_aux=True)(X), "value_and_grad"),
-        (lambda f: gg.hessian(f, has_aux=True)(X), "hessian"),
-        (lambda f: gg.jacobian(f, has_aux=True)(X), "jacobian"),
-        (lambda f: gg.vjp(f, X, has_aux=True), "vjp"),
-        (lambda f: gg.jvp(f, (X,), (X,), has_aux=True), "jvp"),
-        (lambda f: gg.linearize(f, X, has_aux=True), "linearize"),
-    ):
-        words = f"{name}: with has_aux f must return a pair (result, aux), not a "
-        raises(TypeError, f"{words}Tensor", lambda call=call: call(loss))
-        raises(TypeError, f"{words}tuple of 3", lambda call=call: call(lambda x: (loss(x), 1, 2)))
-        with pytest.raises(TypeError, match=r"the result is the Python number 14\.0"):
-            call(lambda x: (loss(x).item(), loss(x)))
+@pytest.mark.parametrize("transform", [*OF_ONE_ARGUMENT][:-1])
+def test_has_aux_without_a_pair(transform):
+    def call(f):
+        return OF_ONE_ARGUMENT[transform](f, X, has_aux=True)
+
+    words = f"{transform.split()[0]}: with has_aux f must return a pair (result, aux), not a "
+    raises(TypeError, f"{words}Tensor", lambda: call(loss))
+    raises(TypeError, f"{words}tuple of 3", lambda: call(lambda x: (loss(x), 1, 2)))
+    with pytest.raises(TypeError, match=r"the result is the Python number 14\.0"):
+        call(lambda x: (loss(x).item(), loss(x)))
 
 
 class TestCotangents:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, make_dataclass
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 from test_memory import alive, peak_of, some_of_everything
 from test_threads import THREADS, in_threads
 
@@ -178,13 +177,10 @@ class TestClosures:
         for transform in (gg.grad, gg.hessian, gg.jacobian, gg.vmap):
             transform(lambda w: (w * w).sum())(w)
         g = gg.grad(lambda p: (p["w"] ** 2).sum())({"w": w})["w"]
-        assert type(g) is gg.Tensor
-        assert_array_equal(g.detach().numpy(), [2.0, 4.0])
-        assert w.grad is None
-        assert type(w) is gg.nn.Parameter
-        assert w.is_leaf
+        assert (type(g), g.tolist()) == (gg.Tensor, [2.0, 4.0])
+        assert (type(w), w.is_leaf, w.grad) == (gg.nn.Parameter, True, None)
         g.sum().backward()
-        assert_array_equal(w.grad.numpy(), [2.0, 2.0])
+        assert w.grad.tolist() == [2.0, 2.0]
 
 
 class TestMixing:
@@ -194,7 +190,7 @@ class TestMixing:
         x = t(1.0, 2.0, requires_grad=True)
         gg.grad(lambda x: (x**3).sum())(x).sum().backward()
         gg.vmap(gg.grad(lambda y: y**3))(x).sum().backward()
-        assert_array_equal(x.grad.numpy(), [12.0, 24.0])
+        assert x.grad.tolist() == [12.0, 24.0]
         (again,) = gg.autograd.grad(gg.hvp(lambda x: (x**4).sum())(x, t(1.0, 1.0)).sum(), x)
         close(again, [24.0, 48.0])
 
@@ -259,15 +255,11 @@ class TestPullbacks:
                 close(found[i, k], j.T @ many[i, k] + j @ many[i, k])
 
     def test_integers_and_constant_results(self):
-        _, tangent = gg.jvp(
-            lambda x: (gg.argmax(x), gg.ones(2), t(3.0)), (t(1.0, 2.0),), (t(1.0, 1.0),)
-        )
-        assert [v.item() if v.ndim == 0 else v.tolist() for v in tangent] == [0, [0.0, 0.0], 0.0]
+        x, constant = t(1.0, 2.0), lambda x: gg.ones(2, dtype=gg.float64)
+        _, tangent = gg.jvp(lambda x: (gg.argmax(x), constant(x), t(3.0)), (x,), (x,))
+        assert [v.tolist() for v in tangent] == [0, [0.0, 0.0], 0.0]
         assert tangent[0].dtype == gg.int64
-        _, pullback = gg.vjp(lambda x: gg.ones(2), t(1.0, 2.0))
-        close(pullback(gg.ones(2))[0], [0.0, 0.0])
-        _, push = gg.linearize(lambda x: gg.ones(2), t(1.0, 2.0))
-        assert push(t(1.0, 1.0)).tolist() == [0.0, 0.0]
+        all_close((gg.vjp(constant, x)[1](x), gg.linearize(constant, x)[1](x)), 0 * x, 0 * x)
 
 
 class TestEdges:
@@ -304,7 +296,7 @@ class TestEdges:
         close(gg.grad(f)(x), [0.0, 39.0])
         close(gg.jvp(f, (x,), (np.ones(2),))[1], 39.0)
         close(gg.hessian(f)(x), [[0, 0], [0, 18.0]])
-        close(gg.vmap(f)(np.stack([x, x]) if array else gg.stack([x, x])), [42.0, 42.0])
+        close(gg.vmap(f)(x[None]), [42.0])
         gg.vjp(f, x)[1](1.0)
         assert x.tolist() == [1.0, 2.0]
 
@@ -371,8 +363,8 @@ class TestTrees:
         close(deep.others[0], 1.0)
         w = t([[1.0, 2.0], [3.0, 4.0]])
         close(gg.vmap(f)(Parameters(w, t(5.0, 6.0))), [30.0, 84.0])
-        axes = (Parameters(0, None),), Parameters(1, 0)
-        all_close(gg.vmap(lambda p: p, *axes)(Parameters(w, t(1.0))), w.T, [1.0, 1.0])
+        axes = ({"p": Parameters(0, None)},), {"p": Parameters(-1, None)}
+        all_close(gg.vmap(lambda tree: tree, *axes)({"p": Parameters(w, t(1.0))}), w.T, 1.0)
 
     def test_keyword_arguments_and_names(self):
         def f(x, *rest, scale, p=None):
@@ -413,17 +405,6 @@ class TestTrees:
 
 
 class TestVmap:
-    def test_axes_of_trees(self):
-        x = random(2, 3, 4)
-        p = {"a": x, "b": [random(3, seed=1), t(2.0)]}
-        f = gg.vmap(
-            lambda p, s: {"y": p["a"] * p["b"][0] * p["b"][1] + s, "s": s},
-            in_axes=({"a": 1, "b": [0, None]}, None),
-            out_axes={"y": -1, "s": None},
-        )
-        expected = x.numpy() * p["b"][0].numpy()[:, None] * 2.0 + 5
-        all_close(f(p, t(5.0)), 5.0, np.moveaxis(expected, 1, -1))
-
     def test_keyword_arguments(self):
         close(gg.vmap(lambda x, *, y: x * y)(t(1.0, 2.0), y=t(3.0, 4.0)), [3.0, 8.0])
         close(gg.vmap(lambda x, y=None: x, in_axes=0)(t(1.0, 2.0), y=None), [1.0, 2.0])
@@ -503,29 +484,24 @@ class TestState:
 
         x = t(1.0, 2.0)
         for call in (
-            lambda: gg.vmap(fails)(t([[1.0, 2.0]])),
             lambda: gg.vmap(lambda x: "text")(x),
             lambda: gg.grad(fails)(x),
             lambda: gg.jvp(fails, (x,), (x,)),
-            lambda: gg.vmap(gg.jacobian(fails))(t([[1.0, 2.0]])),
+            lambda: gg.vmap(gg.jacobian(fails))(x[None]),
         ):
             for mode in (True, False):
                 with gg.set_grad_enabled(mode):
                     with pytest.raises((ZeroDivisionError, TypeError), match=r"zero|result"):
                         call()
-                    assert gg.is_grad_enabled() is mode
-                    assert active_levels() == ()
-        close(gg.vmap(gg.grad(lambda x: x * x))(x), [2.0, 4.0])
+                    assert (gg.is_grad_enabled(), active_levels()) == (mode, ())
 
     def test_threads(self):
         def work(i):
             x, v = random(3, seed=i), random(3, seed=i + 100)
-            found = [y for _ in range(3) for call in CALLS.values() for y in leaves(call(x, v))]
-            found += leaves(gg.grad(lambda n: some_of_everything(n.w * n.b))(Parameters(x, v)))
-            found.append(gg.vmap(lambda y, x=x: gg.vmap(lambda z: (y * z * x).sum())(x))(v))
+            found = [call(x, v) for _ in range(3) for call in CALLS.values()]
             with gg.no_grad():
                 found.append(gg.grad(some_of_everything)(x))
-            return [y.tolist() for y in found]
+            return [y.tolist() for y in leaves(found)]
 
         assert in_threads(work) == [work(i) for i in range(THREADS)]
 
@@ -550,9 +526,7 @@ class TestMemory:
     @pytest.mark.parametrize("requires_grad", [False, True])
     @pytest.mark.parametrize("name", CALLS)
     def test_nothing_survives(self, name, requires_grad):
-        x, v = random(3), random(3)
-        if requires_grad:
-            x.requires_grad_()
+        x, v = random(3).requires_grad_(requires_grad), random(3)
         CALLS[name](x, v)
         before = alive()
         result = CALLS[name](x, v)
