@@ -86,13 +86,14 @@ def replays(f, *inputs):
     assert is_replayed(compiled)
 
 
-def training(optimizer, loss_of):
-    """A step of training that reduces ``loss_of(...)`` and returns it."""
+def training(optimizer, loss_of, clip=lambda: None, *given):
+    """A step of training that reduces and returns ``loss_of(...)``; it calls ``clip(*given)``."""
 
     def step(*args):
         optimizer.zero_grad()
         loss = loss_of(*args)
         loss.backward()
+        clip(*given)
         optimizer.step()
         return loss.detach()
 
