@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gpugrad as gg
-from gpugrad import data, nn, optim, training
+from gpugrad import data
 from gpugrad.data import images
 from gpugrad.random import Generator
 from gpugrad.testing import assert_close
@@ -173,44 +173,6 @@ def test_a_generator_of_its_own_decides_in_a_loader_too(make):
     resumed = loader(5)
     resumed.load_state_dict(second.state_dict())
     same(batches(resumed), batches(second))
-
-
-@pytest.mark.parametrize("generator", [None, 5])
-@pytest.mark.parametrize("prefetch", [0, 2])
-def test_a_training_that_goes_on_changes_images_alike(generator, prefetch, tmp_path):
-    def trainer(seed, name):
-        gg.manual_seed(0)
-        model, own = nn.Linear(60, 7), generator and Generator(generator)
-        gg.manual_seed(seed)  # from here on a resumed process is another one
-        transform = images.Compose([kind(generator=own) for kind in MADE.values()])
-        loader = data.DataLoader(
-            data.TensorDataset(gg.tensor(X, dtype="float32"), gg.tensor(LABELS)),
-            8, shuffle=True, transform=transform, prefetch=prefetch,
-        )  # fmt: skip
-
-        def loss(model, x, y):
-            if trained.steps == stop:
-                raise KeyboardInterrupt
-            x = nn.functional.pad(x, (0, 1, 0, 1))
-            return nn.functional.cross_entropy(model(x.reshape((-1, 60))), y)
-
-        trained = training.Trainer(
-            model, optim.Adam(model.parameters()), loss, loader,
-            checkpoint=tmp_path / name, checkpoint_steps=3,
-        )  # fmt: skip
-        return trained
-
-    stop = None
-    trainer(1, "whole").fit(3)
-    stop = 7  # in the second of three epochs
-    with pytest.raises(KeyboardInterrupt):
-        trainer(1, "broken").fit(3)
-    stop = None
-    continued = trainer(2, "broken")
-    continued.load(tmp_path / "broken")
-    assert continued.steps == 6
-    continued.fit(3)
-    assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])

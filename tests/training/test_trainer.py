@@ -26,15 +26,15 @@ def regression_set(n=20):
     return data.TensorDataset(inputs, inputs[:, :1] * inputs[:, 1:2])
 
 
-def regression(loader=None, *, seed=0, optimizer=None, scheduler=None, dropout=0.0, **options):
+def regression(loader=None, *, seed=0, optimizer=optim.Adam, scheduler=None, **options):
     """A trainer of a small network; `scheduler` is a function of the optimizer."""
     gpugrad.manual_seed(seed)
-    model = nn.Sequential(
-        nn.Linear(3, 8, dtype=F64), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1, dtype=F64)
-    )
-    optimizer = (optimizer or optim.Adam)(model.parameters(), lr=0.02)
+    drop = nn.Dropout(options.pop("dropout", 0.0))
+    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), drop, nn.Linear(8, 1)).to(F64)
+    transform = options.pop("transform", None)
     if loader is None:
-        loader = data.DataLoader(regression_set(), 6, shuffle=True)
+        loader = data.DataLoader(regression_set(), 6, shuffle=True, transform=transform)
+    optimizer = optimizer(model.parameters(), lr=0.02)
     if scheduler is not None:
         options["scheduler"] = scheduler(optimizer)
     return Trainer(model, optimizer, mse, loader, **options)
@@ -82,6 +82,14 @@ class Sum(Callback):
         self.value = state["value"]
 
 
+class Noise:
+    """A random change of batches."""
+
+    def for_batch(self, epoch, number, seed):
+        noise = gpugrad.random.Generator(hash((seed, epoch, number)) % 2**32).normal(3, dtype=F64)
+        return lambda batch: (batch[0] + noise, batch[1])
+
+
 # What a checkpoint has to carry over, each as options of a trainer.
 PARTS = {
     "dropout": {"dropout": 0.5},
@@ -98,7 +106,7 @@ PARTS = {
     "accumulation": {"accumulate": 3},
     "best": {"monitor": "training/error", "mode": "max", "patience": 4},
     "callback": {"callbacks": [Sum]},
-    "middle of an epoch": {"dropout": 0.5, "checkpoint_steps": 3},
+    "middle of an epoch": {"dropout": 0.5, "checkpoint_steps": 3, "transform": Noise()},
 }
 
 
