@@ -119,29 +119,25 @@ def hooked():
     return gg.exp(y).sum().backward, (x, w)  # which keeps them
 
 
-def twice():
-    x = leaf(1, 2)
-    y = (x**3).sum()
-
-    def function():
-        (g,) = gg.autograd.grad(y, x, create_graph=True)
-        g.sum().backward()
-
-    return function, None
-
-
-def in_a_checkpoint():
-    x = leaf(1, 2)
-    y = gg.checkpoint(lambda x: gg.sin(x) * gg.random.uniform(2, dtype="float64"), x)
-    return y.sum().backward, None
-
-
 @gg.custom_vjp
 def own(x):
     return x**2
 
 
 own.defvjp(lambda x: (x**2, x), lambda x, g: (2 * x * g,))
+
+
+def in_blocks(x):
+    switch = gg.no_grad()
+    with switch:
+        x * 2
+        with gg.enable_grad(), switch, gg.set_grad_enabled(False):
+            x * 2
+
+
+def twice(x):
+    (g,) = gg.autograd.grad((LEAF**3).sum(), LEAF, create_graph=True)
+    g.sum().backward()
 
 
 LEAF, MATRIX = leaf(1, 2), gg.ones((2, 2), requires_grad=True)
@@ -153,12 +149,15 @@ CALLS = {
     "no_grad": gg.no_grad(lambda x: x * 2),
     "autocast": gg.amp.autocast(dtype="float16")(lambda x: MATRIX @ MATRIX),
     "checkpoint": lambda x: gg.checkpoint(
-        lambda x: x * gg.random.uniform(2, dtype="float64"), LEAF
+        lambda x: gg.sin(x) * gg.random.uniform(2, dtype="float64"), LEAF
     ),
+    "sweep of a checkpoint": lambda x: CALLS["checkpoint"](x).sum().backward(),
     "custom_vjp": lambda x: own(LEAF),
     "batch_norm": lambda x: nn.functional.batch_norm(
         gg.ones((3, 2)), gg.zeros(2), gg.ones(2), training=True
     ),
+    "twice": twice,
+    "in_blocks": in_blocks,
 }
 
 
@@ -167,29 +166,16 @@ def calling(function):
     return lambda: function(x), None
 
 
-def in_blocks():
-    x = leaf(1, 2)
-    switch = gg.no_grad()
-
-    def function():
-        with switch:
-            x * 2
-            with gg.enable_grad(), switch, gg.set_grad_enabled(False):
-                x * 2
-
-    return function, None
-
-
-PROGRAMS = {f.__name__: f for f in (hooked, twice, in_a_checkpoint, in_blocks)}
-PROGRAMS |= {name: partial(calling, f) for name, f in CALLS.items()}
+PROGRAMS = {"hooked": hooked} | {name: partial(calling, f) for name, f in CALLS.items()}
 
 
 # An interrupt inside ``__del__`` is shown as a warning.
+# An interrupt inside ``__del__`` is shown as a warning.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_thread_goes_on(name):
-    everywhere(PROGRAMS[name], backward_works)
+@pytest.mark.parametrize("prepare", PROGRAMS.values(), ids=PROGRAMS)
+def test_the_thread_goes_on(prepare):
+    everywhere(prepare, backward_works)
 
 
 def stepping(make):
@@ -232,6 +218,6 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_writes(name):
-    everywhere(WRITERS[name], the_old_graph_is_right)
+@pytest.mark.parametrize("prepare", WRITERS.values(), ids=WRITERS)
+def test_writes(prepare):
+    everywhere(prepare, the_old_graph_is_right)
