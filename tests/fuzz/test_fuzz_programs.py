@@ -93,6 +93,15 @@ def perturbation(rng):
     return perturb
 
 
+def swept(library, outputs, cotangents, inputs, **options):
+    """The gradients of those outputs that have a graph, in gpugrad or PyTorch."""
+    pairs = [(y, u) for y, u in zip(outputs, cotangents, strict=True) if y.requires_grad]
+    if not pairs:
+        return [library.zeros_like(x) for x in inputs]
+    ys, us = zip(*pairs, strict=True)
+    return library.autograd.grad(ys, inputs, us, materialize_grads=True, **options)
+
+
 def reference(program, example, given=None, rng=None):
     """What PyTorch computes, as lists of arrays by name, and the constants that it recorded."""
     perturb = None if rng is None else perturbation(rng)
@@ -103,19 +112,8 @@ def reference(program, example, given=None, rng=None):
     outputs = [pool[i] for i in program.outputs]
     us = [widened(u).requires_grad_() for u in cotangents(program, outputs)]
     vs = [widened(v) for v in directions(program)]
-    n = len(inputs)
-    pairs = [(y, u) for y, u in zip(outputs, us, strict=True) if y.requires_grad]
-    if pairs:
-        ys, cs = zip(*pairs, strict=True)
-        first = torch.autograd.grad(ys, inputs, cs, create_graph=True, materialize_grads=True)
-        pairs = [(g, v) for g, v in zip(first, vs, strict=True) if g.requires_grad]
-    else:
-        first = [torch.zeros_like(x) for x in inputs]
-    if pairs:
-        gs, cs = zip(*pairs, strict=True)
-        second = torch.autograd.grad(gs, [*inputs, *us], cs, materialize_grads=True)
-    else:
-        second = [torch.zeros_like(x) for x in [*inputs, *us]]
+    first = swept(torch, outputs, us, inputs, create_graph=True)
+    second, n = swept(torch, first, vs, [*inputs, *us]), len(inputs)
     found = {"values": outputs, "gradients": first, "products": second[:n], "tangents": second[n:]}
     return {name: [x.numpy(force=True) for x in xs] for name, xs in found.items()}, guards.recorded
 
@@ -213,21 +211,13 @@ def check(program):
         inputs = [gg.tensor(a, requires_grad=True) for a in program.arrays()]
         outputs = f(inputs, constants[0])
         agree(what, "values", outputs)
-        pairs = [(y, u) for y, u in zip(outputs, us, strict=True) if y.requires_grad]
-        if pairs:
-            ys, cs = zip(*pairs, strict=True)
-            first = gg.autograd.grad(ys, inputs, cs, retain_graph=True, materialize_grads=True)
-            agree(what, "gradients", first)
-            ws = [gg.tensor(c, requires_grad=True) for c in us]
-            cs = [w for y, w in zip(outputs, ws, strict=True) if y.requires_grad]
-            first = gg.autograd.grad(ys, inputs, cs, create_graph=True, materialize_grads=True)
-            agree(f"{what} under create_graph", "gradients", first)
-            pairs = [(g, v) for g, v in zip(first, vs, strict=True) if g.requires_grad]
-            if pairs:
-                gs, cs = zip(*pairs, strict=True)
-                second = gg.autograd.grad(gs, [*inputs, *ws], cs, materialize_grads=True)
-                agree(what, "products", second[:n])
-                agree(f"double {what}", "tangents", second[n:])
+        agree(what, "gradients", swept(gg, outputs, us, inputs, retain_graph=True))
+        ws = [gg.tensor(u, requires_grad=True) for u in us]
+        first = swept(gg, outputs, ws, inputs, create_graph=True)
+        agree(f"{what} under create_graph", "gradients", first)
+        second = swept(gg, first, vs, [*inputs, *ws])
+        agree(what, "products", second[:n])
+        agree(f"double {what}", "tangents", second[n:])
         for a, x in zip(program.arrays(), inputs, strict=True):
             np.testing.assert_array_equal(x.detach().numpy(), a)
 
@@ -262,8 +252,8 @@ def check(program):
 
 
 def bits_of(x, has_one_nan):
-    if x is None or not has_one_nan:
-        return x if x is None else bits(x)
+    if not has_one_nan:
+        return bits(x)
     return x.dtype, x.shape, with_one_nan(x.detach().numpy()).tobytes()
 
 
@@ -285,14 +275,9 @@ def check_compiled(program, has_kernels=False):
     is_checkpointed = program.seed % 3 == 1
     forward = function(program, is_checkpointed)
 
-    def gradients(inputs, constants, us):
+    def gradients(inputs, constants, us, forward=forward):
         outputs = forward(inputs, constants)
-        pairs = [(y, u) for y, u in zip(outputs, us, strict=True) if y.requires_grad]
-        if not pairs:
-            return ([y.detach() for y in outputs],)
-        ys, cs = zip(*pairs, strict=True)
-        found = gg.autograd.grad(ys, inputs, cs, allow_unused=True)
-        return [y.detach() for y in outputs], found
+        return [y.detach() for y in outputs], swept(gg, outputs, us, inputs)
 
     compiled = gg.compile(gradients)
     differentiable = gg.compile(forward)
@@ -304,19 +289,9 @@ def check_compiled(program, has_kernels=False):
         us = [gg.asarray(u) for u in cotangents(program, arrays["values"])]
         constants = [gg.asarray(c) for c in constants]
         found = []
-        for f, swept in ((gradients, False), (compiled, False), (differentiable, True)):
+        for f in gradients, compiled, partial(gradients, forward=differentiable):
             inputs = [gg.tensor(a, requires_grad=True) for a in program.arrays(example)]
-            if swept:
-                outputs = f(inputs, constants)
-                pairs = [(y, u) for y, u in zip(outputs, us, strict=True) if y.requires_grad]
-                if len(pairs) < len(outputs):
-                    continue
-                ys, cs = zip(*pairs, strict=True)
-                leaves = [y.detach() for y in outputs]
-                leaves += gg.autograd.grad(ys, inputs, cs, allow_unused=True)
-            else:
-                outputs, *gradients_found = f(inputs, constants, us)
-                leaves = [*outputs, *(gradients_found[0] if gradients_found else ())]
+            leaves = [x for xs in f(inputs, constants, us) for x in xs]
             found.append([bits_of(x, has_one_nan=has_kernels) for x in leaves])
             for a, x in zip(program.arrays(example), inputs, strict=True):
                 np.testing.assert_array_equal(x.detach().numpy(), a)

@@ -8,42 +8,14 @@ import math
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 
 import pytest
 from adversarial.harness import bits
-from both_ways import normal
+from both_ways import normal, training
 
 import gpugrad as gg
 from gpugrad import data, nn, optim
-
-
-def after(f, *changes):
-    """What ``f`` returns at first, and after each of the changes, four times each.
-
-    The first two calls of a kind are recorded, and the others repeat the program.
-    """
-    found = [f(normal(4, 3)) for _ in range(4)]
-    for change in changes:
-        change()
-        found += [f(normal(4, 3)) for _ in range(4)]
-    return found
-
-
-def test_gradients_as_arguments():
-    """They are told from other tensors where the function changes them in place."""
-
-    def run(compile):
-        w = normal(3).requires_grad_()
-        (w * w).sum().backward()
-
-        def scales(x):
-            w.grad.__imul__(2.0)
-            return x * 2
-
-        scales = compile(scales)
-        return [*[scales(normal(3, seed=i)) for i in range(4)], scales(w.grad), w.grad]
-
-    assert bits(run(gg.compile)) == bits(run(lambda f: f))
 
 
 def test_a_closure_that_names_its_lbfgs_has_a_program():
@@ -91,22 +63,10 @@ def test_errors_say_what_to_do():
         gg.compile(reads)(normal(3))
 
 
-class Settings:
-    def __init__(self):
-        self.factor = 2.0
-
-
-class Dense(nn.Module):
-    def __init__(self):
-        self.w, self.settings = nn.Parameter(normal(3, 2, seed=1)), Settings()
-
-    def forward(self, x):
-        return x @ self.w * self.settings.factor
-
-
 def test_listed_state_is_fresh_and_written_back():
     def run(compile):
-        model, mean, seen = Dense(), gg.zeros(2), {"scale": 1.0, "x": normal(2, seed=3)}
+        model, mean, seen = nn.Linear(3, 2), gg.zeros(2), {"scale": 1.0, "x": normal(2, seed=3)}
+        settings = SimpleNamespace(factor=2.0)
         optimizer = optim.AdamW(model.parameters(), lr=0.1)
         scheduler = optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
         generator = gg.random.Generator(3)
@@ -114,8 +74,7 @@ def test_listed_state_is_fresh_and_written_back():
         @compile
         def step(x):
             optimizer.zero_grad()
-            noise = generator.normal((4, 2))
-            out = model(x) * seen["scale"] + seen["x"] + noise
+            out = model(x) * settings.factor * seen["scale"] + seen["x"] + generator.normal((4, 2))
             mean.__imul__(0.9)
             mean.__iadd__(out.detach().mean(axis=0))
             loss = (out * out).mean()
@@ -124,15 +83,18 @@ def test_listed_state_is_fresh_and_written_back():
             scheduler.step()
             return loss
 
-        found = after(
-            step,
-            lambda: model.load_state_dict({"w": normal(3, 2, seed=2)}),
+        found, load = [], model.load_state_dict
+        for change in (
+            lambda: None,
+            lambda: load({"weight": normal(2, 3, seed=2), "bias": normal(2)}),
             lambda: seen.update(scale=0.5, x=normal(2, seed=4)),
-            lambda: setattr(model.settings, "factor", 3.0),
+            lambda: setattr(settings, "factor", 3.0),
             lambda: optimizer.param_groups[0].update(weight_decay=0.3),
             lambda: generator.reseed(5),
-        )
-        return found, [*model.parameters()], mean, model.settings.factor, optimizer.state_dict()
+        ):
+            change()
+            found += [step(normal(4, 3)) for _ in range(4)]
+        return found, model, mean, settings, optimizer
 
     expected = run(lambda f: f)
     compiled = []
@@ -146,8 +108,8 @@ def test_listed_state_is_fresh_and_written_back():
 
 
 def test_what_is_not_listed_is_constant():
-    w, settings, model = normal(3, seed=1), Settings(), nn.Linear(3, 2).requires_grad_(False)
-    x = normal(4, 3)
+    w, settings, x = normal(3, seed=1), SimpleNamespace(factor=2.0), normal(4, 3)
+    model = nn.Linear(3, 2).requires_grad_(False)
 
     def scales(x):
         return model(x * w * settings.factor)
@@ -173,14 +135,7 @@ def test_what_is_not_listed_is_no_reason_not_to_compile():
     w, stream, local = nn.Parameter(normal(3)), iter(range(9)), threading.local()
     local.scale = 2.0
     optimizer = optim.SGD([w])
-
-    def step(x):
-        optimizer.zero_grad()
-        loss = (x * w * local.scale).sum() * len([stream])
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = training(optimizer, lambda x: (x * w * local.scale).sum() * len([stream]))
     with pytest.warns(UserWarning, match="it names a _local, into which"):
         [f(normal(3)) for f in [gg.compile(step)] * 3]
     f = gg.compile(step, state=[optimizer])
@@ -201,18 +156,12 @@ def test_what_is_not_listed_but_changes(listed, message):
     def run(compile):
         w, total = nn.Parameter(normal(3)), gg.zeros(())
         optimizer = optim.Adam([w])
-
-        def step(x):
-            total.__iadd__(x.sum())
-            optimizer.zero_grad()
-            (w * x).sum().backward()
-            optimizer.step()
-
+        step = training(optimizer, lambda x: (total.__iadd__(x.sum()), (w * x).sum())[1])
         named = {"w": w, "total": total, "optimizer": optimizer}
         step = compile(step, [named[name] for name in listed])
         for seed in range(4):
             step(normal(3, seed=seed))
-        return w, w.grad, total, optimizer.state_dict()
+        return w, total, optimizer
 
     expected = run(lambda f, state: f)
     with pytest.warns(UserWarning, match=f"step runs without being compiled: {message}"):

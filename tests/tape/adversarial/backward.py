@@ -54,6 +54,14 @@ def gradients_that_were_aliased_before(world):
     world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 0), calls=12)
 
 
+@program
+def gradients_as_arguments(world):
+    w = leaf(3)
+    (w * w).sum().backward()
+    f = world.compile(lambda x: (w.grad.__imul__(2.0), x * 2)[1])
+    world.play(f, lambda i: (w.grad if i == 4 else normal(3, seed=i),), watch=[w])
+
+
 def of_gradients(name, *choices):
     """A program in which ``w.grad`` becomes what these choose of ``w`` and another tensor."""
 

@@ -18,9 +18,7 @@ import multiprocessing
 import operator
 import os
 import random
-import signal
 import sys
-import threading
 import time
 import types
 import warnings
@@ -193,9 +191,8 @@ def bits(x):
         return kind, bits(state), bits(x.get_last_lr())
     if isinstance(x, gg.random.Generator):
         return kind, repr(x.get_state())
-    if isinstance(x, (np.random.Generator, np.random.RandomState)):
-        state = x.bit_generator.state if isinstance(x, np.random.Generator) else x.get_state()
-        return kind, bits(state)
+    if isinstance(x, np.random.Generator):
+        return kind, bits(x.bit_generator.state)
     if isinstance(x, random.Random):
         return kind, hash(x.getstate())
     if isinstance(x, (list, tuple, collections.deque)):
@@ -341,25 +338,6 @@ class Hangs(BaseException):
     pass
 
 
-@contextlib.contextmanager
-def time_limit():
-    """Raises Hangs in the main thread once the block has taken too long, where signals exist."""
-    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(*_):
-        raise Hangs(f"it takes longer than {LIMIT} seconds")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(LIMIT)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def in_child(function):
     """Call ``function()`` in a forked child and return what it returns; raises if it hangs."""
 
@@ -393,10 +371,7 @@ def in_child(function):
 
 
 def record_of(function, options, schedule, directory):
-    def runs():
-        with time_limit():
-            return run(function, options, schedule, directory)
-
+    runs = functools.partial(run, function, options, schedule, directory)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return in_child(runs) if function.in_child else runs()
