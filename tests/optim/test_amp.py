@@ -124,13 +124,12 @@ def test_dtypes_are_those_of_pytorch_on_cuda():
 def test_dtypes_in_a_region():
     x = gg.ones((3, 4))
     with autocast():
-        y = x @ x.T
-        batch_norm = nn.BatchNorm1d(3)
-        found = [y, y * 2, gg.relu(y), y.mean(), y[0], y + y, gg.stack([y, y]), batch_norm(y)]
-        assert {name(z.dtype) for z in [*found, batch_norm.eval()(y)]} == {"bfloat16"}
-        found = [gg.exp(y), y.sum(), 1 / y, gg.concat([y, x[:, :3]]), F.mse_loss(y, y)]
-        found += [F.cross_entropy(y, target) for target in (np.arange(3), y)]
-        assert {name(z.dtype) for z in [*found, batch_norm.running_mean]} == {"float32"}
+        y, batch_norm = x @ x.T, nn.BatchNorm1d(3)
+        found = y, y * 2, gg.relu(y), y.mean(), y[0], batch_norm(y), batch_norm.eval()(y)
+        assert {name(z.dtype) for z in found} == {"bfloat16"}
+        found = gg.exp(y), 1 / y, gg.concat([y, x[:, :3]]), batch_norm.running_mean
+        losses = [F.cross_entropy(y, target) for target in (np.arange(3), y)]
+        assert {name(z.dtype) for z in (*found, *losses)} == {"float32"}
         for other in "float64", "complex64", "int64":
             z = x.astype(other)
             assert name((z @ z.T).dtype) == other
@@ -356,19 +355,6 @@ def check_scaler(device, kind, library, other_scaler):
     state, expected = (x.state_dict()["state"][0] for x in (ours, theirs))
     for key, found in state.items():
         np.testing.assert_allclose(found.cpu().numpy(), np.asarray(expected[key]), rtol=2e-5)
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not gg.cuda.is_available(), reason=str(gg.cuda.why_not()))
-def test_products_reach_cublas_in_halves():
-    x = gg.ones((8, 8), device="cuda", requires_grad=True)
-    for dtype in gg.float16, gg.bfloat16:
-        with autocast("cuda", dtype):
-            y = (x @ x) @ x
-        assert y.dtype == dtype
-        assert y.array.dtype == dtype
-        y.backward(gg.ones_like(y))
-        assert x.grad.dtype == gg.float32
 
 
 def test_several_outputs_and_optimizers_are_scaled():

@@ -66,11 +66,10 @@ def test_averages_and_states_are_pytorchs(case):
 
 def test_a_model_that_does_not_fit_changes_nothing():
     averaged = AveragedModel(nn.Linear(2, 1))
-    before = averaged.state_dict()
+    before = str(averaged.state_dict())
     with pytest.raises(ValueError, match=r"the model has tensors of shapes \[\(1, 3\), \(1,\)\]"):
         averaged.update_parameters(nn.Linear(3, 1))
-    for name, x in averaged.state_dict().items():
-        assert x.tolist() == before[name].tolist()
+    assert str(averaged.state_dict()) == before
     with pytest.raises(ValueError, match=r"get_ema_avg_fn: decay must be from 0 to 1, not 1\.5"):
         get_ema_avg_fn(1.5)
 
@@ -82,13 +81,11 @@ def test_update_bn_is_pytorchs(as_batch):
     change(torch, ours, theirs, 0)
     batches = np.random.default_rng(1).normal(size=(4, 6, 3))
     ours[1].eval()
-    modes = [m.training for m in ours.modules()]
     update_bn([as_batch(gpugrad.tensor(x)) for x in batches], ours, "cpu")
     torch.optim.swa_utils.update_bn([as_batch(torch.tensor(x)) for x in batches], theirs)
     assert_same_state(ours, theirs)
-    assert ours[1].momentum == 0.1
-    assert [m.training for m in ours.modules()] == modes
-    assert not ours[1].running_mean.requires_grad
+    assert [m.training for m in ours.modules()] == [True, True, False]
+    assert (ours[1].momentum, ours[1].running_mean.requires_grad) == (0.1, False)
 
 
 def test_update_bn_puts_everything_back_after_an_error():

@@ -56,10 +56,14 @@ IN_MODES = {
 }
 
 
-def with_own_rule(f):
-    g = custom_vjp(f)
-    g.defvjp(lambda *args: (f(*args), args), lambda args, c: gg.vjp(f, *args)[1](c))
+def with_rule(f, fwd, bwd, **options):
+    g = custom_vjp(f, **options)
+    g.defvjp(fwd, bwd)
     return g
+
+
+def with_own_rule(f):
+    return with_rule(f, lambda *args: (f(*args), args), lambda args, c: gg.vjp(f, *args)[1](c))
 
 
 class TestDerivatives:
@@ -97,8 +101,7 @@ class TestDerivatives:
             ratio(x, y, z=y)
 
     def test_derivatives_follow_the_rule(self):
-        straight_through = custom_vjp(gg.round)
-        straight_through.defvjp(lambda x: (gg.round(x), None), lambda _, g: (g,))
+        straight_through = with_rule(gg.round, lambda x: (gg.round(x), None), lambda _, g: (g,))
         found = gg.grad(lambda x: (straight_through(x) * x).sum())(gg.asarray(X))
         close(found, X + np.round(X))
 
@@ -122,17 +125,12 @@ class TestArguments:
         close((p["w"].grad, p["b"][0].grad), (2 * Y[0], 2 * X[0]))
 
     def test_nondiff_argnums(self):
-        @partial(custom_vjp, nondiff_argnums=(0, 2))
-        def apply(f, x, n):
-            return f(x) * n
-
-        apply.defvjp(
-            lambda f, x, n: (apply(f, x, n), x), lambda f, n, x, g: (g * n * gg.grad(f)(x),)
-        )
-        first = gg.grad(lambda x: apply(lambda x: x**3, x, 4))
-        close(
-            (first(gg.tensor(0.5)), gg.grad(first)(gg.tensor(0.5))), (4 * 3 * 0.5**2, 4 * 6 * 0.5)
-        )
+        apply = with_rule(
+            lambda f, x, n: f(x) * n, lambda f, x, n: (apply(f, x, n), x),
+            lambda f, n, x, g: (g * n * gg.grad(f)(x),), nondiff_argnums=(0, 2),
+        )  # fmt: skip
+        first, x = gg.grad(lambda x: apply(lambda x: x**3, x, 4)), gg.tensor(0.5)
+        close((first(x), gg.grad(first)(x)), (4 * 3 * 0.5**2, 4 * 6 * 0.5))
 
     def test_defaults(self):
         @custom_vjp
@@ -167,11 +165,10 @@ class TestArguments:
 
     def test_nothing_inside_is_recorded(self):
         seen = []
-        f = custom_vjp(lambda x: x * 2)
-        f.defvjp(
-            lambda x: seen.append(x.requires_grad) or (x * 2, x),
+        f = with_rule(
+            lambda x: x * 2, lambda x: seen.append(x.requires_grad) or (x * 2, x),
             lambda x, g: seen.append((x.requires_grad, g.requires_grad)) or (g * 2,),
-        )
+        )  # fmt: skip
         f(gg.asarray(X))
         with gg.no_grad():
             f(leaf(X))
@@ -180,27 +177,21 @@ class TestArguments:
         assert seen == [False, (False, False)]
 
     def test_a_leaf_made_inside(self):
-        f = custom_vjp(gg.sin)
-
         def fwd(x):
             inner = x.detach().requires_grad_()
             y = gg.sin(inner)
             return y.detach(), (inner, y)
 
-        f.defvjp(fwd, lambda residuals, g: gradients(residuals[1], residuals[0], g))
-        x = leaf(X)
-        f(x).sum().backward()
-        close(x.grad, np.cos(X))
+        f = with_rule(gg.sin, fwd, lambda residuals, g: gradients(residuals[1], residuals[0], g))
+        close(gg.grad(lambda x: f(x).sum())(gg.asarray(X)), np.cos(X))
 
 
 class TestErrors:
     def rule(self, bwd, fwd=lambda x, params: (x * params["w"], (x, params))):
-        @custom_vjp
         def scale(x, params):
             return x * params["w"]
 
-        scale.defvjp(fwd, bwd)
-        return lambda: scale(leaf(X), {"w": leaf(Y)}).sum().backward()
+        return lambda: with_rule(scale, fwd, bwd)(leaf(X), {"w": leaf(Y)}).sum().backward()
 
     @pytest.mark.parametrize("returned, error, message", [
         (lambda g: g, TypeError, r"bwd must return a tuple .* \(x, params,\), not a Tensor"),
@@ -236,8 +227,8 @@ class TestErrors:
 
     def test_results_that_have_no_cotangent(self):
         """Such as integers are no mistake."""
-        f = custom_vjp(lambda x: (x * 2, len(x), np.arange(3), "name", None))
-        f.defvjp(lambda x: (f(x), None), lambda _, g: (g[0] * 5,))
+        results = lambda x: (x * 2, len(x), np.arange(3), "name", None)  # noqa: E731
+        f = with_rule(results, lambda x: (f(x), None), lambda _, g: (g[0] * 5,))
         close(gg.grad(lambda x: f(x)[0].sum())(gg.asarray(X)), np.full_like(X, 5))
 
     def test_tensors_from_outside(self):
@@ -272,13 +263,9 @@ class TestErrors:
                 call()
 
     def test_nondiff_argnums(self):
-        f = custom_vjp(lambda x, y: x * y, nondiff_argnums=1)
-        f.defvjp(lambda x, y: (x * y, None), lambda y, _, g: (g * y,))
-        g = custom_vjp(lambda *args: args[0], nondiff_argnums=1)
-        g.defvjp(f._fwd, f._bwd)
-        for call, message in (
-            (lambda: f(leaf(X), leaf(Y)), "argument y requires grad, but nondiff_argnums"),
-            (lambda: g(leaf(X)), "names argument 1, but 1"),
+        for f, given, message in (
+            (lambda x, y: x * y, [X, Y], "argument y requires grad, but nondiff_argnums"),
+            (lambda *xs: xs[0], [X], "names argument 1, but 1"),
         ):
             with pytest.raises(TypeError, match=message):
-                call()
+                with_rule(f, len, len, nondiff_argnums=1)(*map(leaf, given))

@@ -40,6 +40,14 @@ def all_close(results, *expected):
         close(x, y)
 
 
+cube = gg.custom_vjp(lambda x: x**3)
+cube.defvjp(lambda x: (x**3, x), lambda x, g: (g * 3 * x**2,))
+
+
+def checkpointed(x):
+    return gg.checkpoint(lambda x: gg.checkpoint(cube, x * 2) + x, x).sum()
+
+
 CALLS = {
     "grad": lambda x, v: gg.grad(some_of_everything)(x),
     "value_and_grad": lambda x, v: gg.value_and_grad(some_of_everything)(x),
@@ -53,12 +61,11 @@ CALLS = {
     "hessian": lambda x, v: gg.hessian(some_of_everything)(x),
     "hvp": lambda x, v: gg.hvp(some_of_everything)(x, v),
     "vmap": lambda x, v: gg.vmap(lambda a: a * 2 + 1)(x),
-    "vmap of hessian": lambda x, v: gg.vmap(gg.hessian(some_of_everything))(
-        gg.stack([gg.asarray(x)] * 2)
-    ),
+    "vmap of hessian": lambda x, v: gg.vmap(gg.hessian(some_of_everything))(gg.stack([x, x])),
     "grad of jvp": lambda x, v: gg.grad(lambda x: gg.jvp(some_of_everything, (x,), (v,))[1])(x),
     "jvp of grad": lambda x, v: gg.jvp(gg.grad(some_of_everything), (x,), (v,)),
-    "aux": lambda x, v: gg.grad(lambda x: ((gg.asarray(x) ** 2).sum(), x), has_aux=True)(x),
+    "aux": lambda x, v: gg.grad(lambda x: ((x**2).sum(), x), has_aux=True)(x),
+    "checkpoint": lambda x, v: gg.vmap(gg.hessian(checkpointed))(gg.stack([x, x])),
 }
 
 
@@ -238,21 +245,18 @@ class TestPullbacks:
                 derivative(t(1.0, 1.0))
 
     def test_inside_vmap(self):
-        x, many = random(2, 3), random(2, 4, 3, seed=1)
+        f, x, many = lambda x: gg.sin(x) * x.sum(), random(2, 3), random(2, 4, 3, seed=1)
 
         def rows(x, many):
-            f = lambda x: gg.sin(x) * x.sum()  # noqa: E731
-            _, pullback = gg.vjp(f, x)
-            _, push = gg.linearize(f, x)
+            (_, pullback), (_, push) = gg.vjp(f, x), gg.linearize(f, x)
             return gg.vmap(lambda g: pullback(g)[0] + push(g))(many)
 
-        for found in (
-            gg.vmap(rows)(x, many),
-            gg.stack([rows(*of) for of in zip(x, many, strict=True)]),
-        ):
-            for i, k in np.ndindex(2, 4):
-                j = gg.jacobian(lambda x: gg.sin(x) * x.sum())(x[i])
-                close(found[i, k], j.T @ many[i, k] + j @ many[i, k])
+        def products(x, many):
+            j = gg.jacobian(f)(x)
+            return many @ (j + j.T)
+
+        close(gg.vmap(rows)(x, many), gg.vmap(products)(x, many))
+        close(rows(x[0], many[0]), products(x[0], many[0]))
 
     def test_integers_and_constant_results(self):
         x, constant = t(1.0, 2.0), lambda x: gg.ones(2, dtype=gg.float64)
@@ -441,27 +445,25 @@ class TestVmapOfAllAxes:
             axes, out = [], [int(rng.integers(-rank - k - 1, rank + k + 1)) for rank in (2, 1, 0)]
             for i, shape in enumerate(shapes):
                 axis = int(rng.integers(-len(shape) - 1, len(shape) + 1))
-                if i == k or rng.random() < 0.65:
+                axes.append(axis if i == k or rng.random() < 0.65 else None)
+                if axes[i] is not None:
                     shape.insert(axis % (len(shape) + 1), k + 2)
-                    axes.append(axis)
-                else:
-                    axes.append(None)
             levels.insert(0, (tuple(axes), tuple(out)))
         return [random(*shape) for shape in shapes], levels
 
     def loop(self, f, levels, xs):
         if not levels:
-            return [np.asarray(y.numpy()) for y in f(*xs)]
+            return [y.numpy() for y in f(*xs)]
         (axes, out), *inner = levels
         results = []
         for i in range(len(levels) + 1):
-            slices = [x if axis is None else gg.tensor(np.take(x.numpy(), i, axis))
-                      for x, axis in zip(xs, axes, strict=True)]  # fmt: skip
+            pairs = zip(xs, axes, strict=True)
+            slices = [x if axis is None else gg.asarray(np.take(x, i, axis)) for x, axis in pairs]
             results.append(self.loop(f, inner, slices))
         return [*map(np.stack, zip(*results, strict=True), out)]
 
     @pytest.mark.parametrize("depth", [1, 2, 3])
-    @pytest.mark.parametrize("seed", range(12))
+    @pytest.mark.parametrize("seed", range(8))
     def test_values_and_gradients(self, depth, seed):
         xs, levels = self.draw(np.random.default_rng((seed, depth)), depth)
         for f in (
@@ -557,16 +559,6 @@ class TestDepth:
 
         for found in gg.grad(chain)(t(1.0)), gg.jvp(chain, (t(1.0),), (1.0,))[1]:
             close(found, 0.99999**20_000, rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_libraries(library, name):
-    x, v = np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.0, -1.0])
-    expected = leaves(CALLS[name](x, v))
-    found = leaves(CALLS[name](library.array(x), library.array(v)))
-    for y, z in zip(found, expected, strict=True):
-        assert type(y.array) is type(gg.asarray(library.array(x)).array)
-        assert_close(library.values(y), z.numpy(), rtol=1e-12, atol=1e-13)
 
 
 WITHOUT_OPTREE = """
