@@ -27,9 +27,8 @@ REGRESSIONS = ["WeibullAFTFitter", "LogNormalAFTFitter", "LogLogisticAFTFitter"]
 def put_gpugrad_in_its_place():
     here = Path(__file__).resolve().parent
     sys.path[:0] = [str(here.parent.parent), str(here.parent / "autograd_suite" / "adapter")]
-    import autograd
     import autograd.builtins as builtins
-    import autograd.scipy
+    import autograd.scipy  # noqa: F401
 
     import gpugrad as gg
 
@@ -91,7 +90,6 @@ def put_gpugrad_in_its_place():
         module = sys.modules[f"autograd.{name}"] = ModuleType(f"autograd.{name}")
         vars(module).update(entries)
     builtins.DictBox = dict
-    return autograd
 
 
 def main(library):
@@ -107,19 +105,12 @@ def main(library):
     for name, arguments in UNIVARIATE.items():
         model = getattr(lifelines, name)(*arguments).fit(waltons["T"], waltons["E"])
         interval = model.confidence_interval_.iloc[len(model.timeline) // 2]
-        found[name] = {
-            "likelihood": model.log_likelihood_,
-            "parameters": model.summary["coef"].tolist(),
-            "errors": model.summary["se(coef)"].tolist(),
-            "interval": interval.tolist(),
-        }
+        columns = model.summary["coef"], model.summary["se(coef)"], interval
+        found[name] = [[model.log_likelihood_], *(column.tolist() for column in columns)]
     for name in REGRESSIONS:
         model = getattr(lifelines, name)().fit(rossi, "week", "arrest")
-        found[name] = {
-            "likelihood": model.log_likelihood_,
-            "parameters": model.params_.tolist(),
-            "errors": model.standard_errors_.tolist(),
-        }
+        columns = model.params_, model.standard_errors_
+        found[name] = [[model.log_likelihood_], *(column.tolist() for column in columns)]
     print(json.dumps(found))
 
 

@@ -52,52 +52,41 @@ def test_least_squares(start, tmp_path):
     assert_allclose(found[:, 1], least_squares.CERTIFIED_ERRORS, rtol=1e-9)
 
 
-@pytest.fixture(scope="module")
-def ode_fit_text(tmp_path_factory):
-    return run_program("ode_fit", cwd=tmp_path_factory.mktemp("ode_fit"))
+def test_ode_fit(tmp_path):
+    """It finds what SciPy's solver finds, with its gradients, and checkpoints keep less."""
+    counts = np.array([ode_fit.HARES.split(), ode_fit.LYNXES.split()], dtype=float).T
 
+    def residuals(logs):
+        a, c, b, d, *start = np.exp(logs)
+        solution = integrate.solve_ivp(
+            lambda t, z: [z[0] * (a - b * z[1]), z[1] * (-c + d * z[0])],
+            (0, 20), start, t_eval=range(21), rtol=1e-8, atol=1e-8,
+        )  # fmt: skip
+        return (np.log(solution.y.T) - np.log(counts)).ravel()
 
-class TestODEFit:
-    def test_finds_what_scipy_finds(self, ode_fit_text):
-        counts = np.array([ode_fit.HARES.split(), ode_fit.LYNXES.split()], dtype=float).T
-
-        def residuals(logs):
-            a, c, b, d, *start = np.exp(logs)
-            solution = integrate.solve_ivp(
-                lambda t, z: [z[0] * (a - b * z[1]), z[1] * (-c + d * z[0])],
-                (0, 20), start, t_eval=range(21), rtol=1e-8, atol=1e-8,
-            )  # fmt: skip
-            return (np.log(solution.y.T) - np.log(counts)).ravel()
-
-        done = optimize.least_squares(residuals, np.log(ode_fit.START).ravel())
-        variance = 2 * done.cost / (counts.size - 6)
-        spread = np.sqrt(np.diag(np.linalg.inv(done.jac.T @ done.jac)) * variance)
-        assert abs(number_after(", loss", ode_fit_text) / done.cost - 1) < 1e-5
-        found = np.array(re.findall(rf" ({NUMBER}) ± ({NUMBER})", ode_fit_text), dtype=float)
-        assert_allclose(found[:, 0], np.exp(done.x), rtol=1e-3)
-        # SciPy's errors leave out the curvature of the residuals.
-        assert_allclose(found[:, 1], np.exp(done.x) * spread, rtol=0.15)
-
-    def test_gradients_equal_those_of_scipys_solver(self, ode_fit_text):
-        for way in "through the solver", "with checkpoints", "by the adjoint":
-            assert number_after(way, ode_fit_text) < 1e-6
-
-    def test_checkpoints_keep_less(self, ode_fit_text):
-        (kept,) = numbers("through the solver .* # MB", ode_fit_text)
-        (less,) = numbers("with checkpoints .* # MB", ode_fit_text)
-        assert less < kept / 4
+    text = run_program("ode_fit", cwd=tmp_path)
+    done = optimize.least_squares(residuals, np.log(ode_fit.START).ravel())
+    variance = 2 * done.cost / (counts.size - 6)
+    spread = np.sqrt(np.diag(np.linalg.inv(done.jac.T @ done.jac)) * variance)
+    assert abs(number_after(", loss", text) / done.cost - 1) < 1e-5
+    found = np.array(re.findall(rf" ({NUMBER}) ± ({NUMBER})", text), dtype=float)
+    assert_allclose(found[:, 0], np.exp(done.x), rtol=1e-3)
+    # SciPy's errors leave out the curvature of the residuals.
+    assert_allclose(found[:, 1], np.exp(done.x) * spread, rtol=0.15)
+    for way in "through the solver", "with checkpoints", "by the adjoint":
+        assert number_after(way, text) < 1e-6
+    kept, less = (numbers(f"{way} .* # MB", text)[0] for way in ("the solver", "checkpoints"))
+    assert less < kept / 4
 
 
 class TestPINN:
-    def test_solves_the_equation(self, tmp_path):
-        options = "--steps", 60, "--points", 512, "--hidden", 12, 12
-        text = run_program("pinn", *options, cwd=tmp_path)
-        assert number_after("relative error", text) < 5e-3
-
-    def test_training_with_first_derivatives(self, tmp_path):
-        options = "--method", "l-bfgs", "--steps", 40, "--points", 256, "--hidden", 8, 8
-        text = run_program("pinn", *options, cwd=tmp_path)
-        assert number_after("mean squared residual", text) < 0.5
+    @pytest.mark.parametrize("options, words, bound", [
+        ("--steps 60 --points 512 --hidden 12 12", "relative error", 5e-3),
+        ("--method l-bfgs --steps 40 --points 256 --hidden 8 8", "mean squared residual", 0.5),
+    ])  # fmt: skip
+    def test_program(self, options, words, bound, tmp_path):
+        text = run_program("pinn", *options.split(), cwd=tmp_path)
+        assert number_after(words, text) < bound
 
     def test_residuals_and_their_jacobian(self):
         problem = pinn.Burgers(16, [5, 4])
@@ -136,21 +125,20 @@ class TestFixedPoint:
         theta = gg.asarray(m), gg.asarray(e)
         z = self.kepler(theta).numpy()
         assert_allclose(z - e * np.sin(z), m, rtol=1e-9)
-        slope = 1 / (1 - e * np.cos(z))
 
-        def d_m(theta):
-            return gg.grad(lambda theta: self.kepler(theta).sum())(theta)[0]
+        def by_m(f):
+            return lambda theta: gg.grad(lambda theta: f(theta).sum())(theta)[0]
 
-        def d_mm(theta):
-            return gg.grad(lambda theta: d_m(theta).sum())(theta)[0]
-
-        by_m, by_e = gg.grad(lambda theta: self.kepler(theta).sum())(theta)
-        assert_allclose(by_m.numpy(), slope, rtol=1e-8)
-        assert_allclose(by_e.numpy(), np.sin(z) * slope, rtol=1e-8)
-        assert_allclose(d_mm(theta).numpy(), -e * np.sin(z) * slope**3, rtol=1e-7)
-        third = gg.grad(lambda theta: d_mm(theta).sum())(theta)[0]
-        s, c = np.sin(z), np.cos(z)
-        assert_allclose(third.numpy(), slope**4 * (3 * e**2 * s**2 * slope - e * c), rtol=1e-6)
+        s, c, slope = np.sin(z), np.cos(z), 1 / (1 - e * np.cos(z))
+        first, second = by_m(self.kepler), by_m(by_m(self.kepler))
+        by_e = gg.grad(lambda theta: self.kepler(theta).sum())(theta)[1]
+        for found, expected, rtol in (
+            (first(theta), slope, 1e-8),
+            (by_e, s * slope, 1e-8),
+            (second(theta), -e * s * slope**3, 1e-7),
+            (by_m(second)(theta), slope**4 * (3 * e**2 * s**2 * slope - e * c), 1e-6),
+        ):
+            assert_allclose(found.numpy(), expected, rtol=rtol)
 
     def test_no_fixed_point(self):
         with pytest.raises(ArithmeticError, match="still"):
@@ -218,10 +206,10 @@ class TestRawKernel:
             struct Place {{ int x; }};
             Place blockDim = {{1}}, gridDim = {{1}}, blockIdx = {{0}}, threadIdx = {{0}};
             {raw_kernel.SOURCE}
-            extern "C" void forward(const {ctype}* x, {ctype}* y, long long n) {{ mish(x, y, n); }}
-            extern "C" void backward(
-                const {ctype}* v, const {ctype}* x, {ctype}* y, long long n
-            ) {{ mish_backward(v, x, y, n); }}
+            typedef {ctype} T;
+            extern "C" void forward(const T* x, T* y, long long n) {{ mish(x, y, n); }}
+            extern "C" void backward(const T* v, const T* x, T* y, long long n)
+            {{ mish_backward(v, x, y, n); }}
         """
         (tmp_path / "mish.cpp").write_text(source)
         command = [compiler, "-O1", "-shared", "-fPIC", "-o", "mish.so", "mish.cpp"]
@@ -229,8 +217,7 @@ class TestRawKernel:
         library = ctypes.CDLL(str(tmp_path / "mish.so"))
         x = self.x.astype(kind)
         v = np.random.default_rng(0).standard_normal(len(x)).astype(kind)
-        y, slope = np.empty_like(x), np.empty_like(x)
-        n = ctypes.c_longlong(len(x))
+        y, slope, n = np.empty_like(x), np.empty_like(x), ctypes.c_longlong(len(x))
         library.forward(x.ctypes, y.ctypes, n)
         library.backward(v.ctypes, x.ctypes, slope.ctypes, n)
         expected, pullback = gg.vjp(raw_kernel.mish, gg.asarray(x))
