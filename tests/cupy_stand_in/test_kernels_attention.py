@@ -5,13 +5,11 @@ import numpy as np
 import pytest
 from cupy._reads import reads
 from cupy._traffic import traffic
-from definitions import by_definition, dtype_of, on_device
-from numpy.testing import assert_array_equal
+from definitions import LAYOUTS, agree, by_definition, by_twin, declines, dtype_of, on_device
 
 import gpugrad as gg
 from gpugrad.backends.cupy import xp
 from gpugrad.backends.cupy.kernels import loader
-from gpugrad.backends.numpy import backend as numpy
 from gpugrad.kernels.cuda import attention as kernels
 
 OP = gg.attention.op
@@ -24,9 +22,10 @@ def drawn(*shape, seed=0):
 
 
 def some(*shape):
-    """Bools, all False in the first row."""
+    """Bools, all False in the first row if there are several."""
     out = drawn(*shape) > -0.5
-    out[..., 0, :] = False
+    if len(shape) > 1:
+        out[..., 0, :] = False
     return out
 
 
@@ -80,98 +79,73 @@ def some_pairs(first, second):
 
 QUERIES = (2, 3, 70, 8), (2, 3, 75, 8), (2, 3, 75, 5)
 SMALL = (2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 4)
+FEATURES = *((n, n) for n in (1, 32, 33, 70, 130, 257)), (8, 40), (300, 20), (20, 300)
+MASKS = (5, 6), (1, 6), (6,), (5, 1), (3, 5, 6), (3, 1, 6), (2, 1, 5, 6), (2, 1, 1, 6)
+
+
+CAUSAL, DROPPED = {"is_causal": True}, {"dropout": (0.4, (1, 2))}
+SLICES = (2, 5, 280), (2, 70, 280), (2, 70, 280)
+SHARED = (2, 2, 3, 20, 4), (2, 2, 1, 30, 4), (2, 2, 1, 30, 4)
+LEADING = (2, 1, 2, 3, 1, 2, 2, 5, 4), (2, 2, 1, 3, 2, 1, 2, 6, 4), (3, 2, 2, 1, 6, 4)
+WANTED = (1, 1, 1, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 1, 1, 0)
+CASES = [
+    *[(QUERIES, {"is_causal": is_causal, "scale": 0.4}) for is_causal in (False, True)],
+    *[
+        (QUERIES, {"is_causal": is_causal, "dropout": (p, (5, 2**63 + 1))})
+        for is_causal in (False, True)
+        for p in (0.3, 1.0)
+    ],
+    *[
+        (SMALL, {"is_causal": is_causal, "mask": mask})
+        for is_causal in (False, True)
+        for shape in MASKS
+        for mask in (some(*shape), drawn(*shape))[: 1 + (shape[-1] > 1)]
+    ],
+    # A block computes one slice of the features of its results.
+    (SLICES, {"mask": drawn(2, 1, 70), **DROPPED}),
+    (SLICES, {"mask": some(5, 70), **CAUSAL}),
+    (SHARED, CAUSAL),
+    (SHARED, {"mask": some(2, 2, 3, 20, 30), "dropout": (0.3, (1, 2))}),
+    (LEADING, CAUSAL),
+    (LEADING, {"mask": drawn(2, 1, 1, 3, 1, 2, 1, 5, 6)}),
+]
+LENGTHS = (1, 1), (1, 130), (130, 1), (16, 16), (64, 64), (65, 129)
+IN_FLOAT32 = [
+    *[(((2, 2, 70, 200), *[(2, 1, 90, 200)] * 2), {"wanted": wanted}) for wanted in WANTED],
+    *[(((2, n, 4), *[(2, m, 4)] * 2), given) for n, m in LENGTHS for given in ({}, CAUSAL)],
+    *[(SMALL, {"mask": np.zeros((5, 6), bool)}), (SMALL, {"mask": drawn(3, 5, 6), **DROPPED})],
+    (((1, 20, 128), *[(1, 70, 128)] * 2), DROPPED),
+    *[(((3, 5, 4), (1, 6, 4), (6, 4)), {}), (((5, 4), (2, 6, 4), (3, 1, 6, 4)), {})],
+    (((3, 5, 4), (1, 6, 4), (1, 6, 4)), {"mask": drawn(2, 1, 5, 6)}),
+]
 
 
 class TestTwin:
-    @pytest.mark.parametrize("is_causal", [False, True])
-    def test_several_tiles(self, dtype, is_causal):
-        check(QUERIES, dtype=dtype, is_causal=is_causal, scale=0.4)
+    @pytest.mark.parametrize("shapes, given", CASES)
+    def test_each_dtype(self, dtype, shapes, given):
+        got = check(shapes, dtype=dtype, **given)
+        assert shapes is not SHARED or got[2].shape == SHARED[1]
 
-    @pytest.mark.parametrize("wanted", [(1, 1, 1, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 1, 1, 0)])
+    @pytest.mark.parametrize("shapes, given", IN_FLOAT32)
+    def test_float32(self, shapes, given):
+        check(shapes, **given)
+
+    @pytest.mark.parametrize("wanted", WANTED)
     @pytest.mark.parametrize("ahead", [1, 3])
     def test_few_statistics_are_ahead(self, ahead, wanted, monkeypatch):
         monkeypatch.setattr(kernels, "_AHEAD", ahead)
-        check(QUERIES, wanted=wanted)
-        keys = [(2, 1, *shape[2:]) for shape in QUERIES[1:]]
-        check((QUERIES[0], *keys), wanted=wanted)
+        for heads in (3, 1):
+            check((QUERIES[0], *[(2, heads, *shape[2:]) for shape in QUERIES[1:]]), wanted=wanted)
 
-    @pytest.mark.parametrize(
-        "sizes, dtype",
-        some_pairs(
-            [*((n, n) for n in (1, 32, 33, 70, 130)), (8, 40), (300, 20), (20, 300), (257, 257)],
-            loader.TYPES,
-        ),
-    )
+    @pytest.mark.parametrize("sizes, dtype", some_pairs(FEATURES, loader.TYPES))
     def test_features(self, sizes, dtype):
         d, e = sizes
         check(((2, 20, d), (2, 30, d), (2, 30, e)), dtype=dtype)
 
-    @pytest.mark.parametrize("wanted", [(1, 1, 1, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0)])
-    def test_slices(self, wanted):
-        """A block computes one slice of the features of its results."""
-        shapes = (2, 2, 70, 200), (2, 1, 90, 200), (2, 1, 90, 200)
-        check(shapes, wanted=wanted)
-
-    def test_slices_with_masks_and_dropout(self, dtype):
-        shapes = (2, 5, 280), (2, 70, 280), (2, 70, 280)
-        check(shapes, drawn(2, 1, 70), dtype, dropout=(0.4, (1, 2)))
-        check(shapes, some(5, 70), dtype, is_causal=True)
-
-    @pytest.mark.parametrize("n, m", [(1, 1), (1, 130), (130, 1), (16, 16), (64, 64), (65, 129)])
-    @pytest.mark.parametrize("is_causal", [False, True])
-    def test_lengths(self, n, m, is_causal):
-        check(((2, n, 4), (2, m, 4), (2, m, 4)), is_causal=is_causal)
-
-    @pytest.mark.parametrize(
-        "shape", [(5, 6), (1, 6), (6,), (5, 1), (3, 5, 6), (3, 1, 6), (2, 1, 5, 6), (2, 1, 1, 6)],
-        ids=str,
-    )  # fmt: skip
-    @pytest.mark.parametrize("is_causal", [False, True])
-    def test_masks(self, dtype, shape, is_causal):
-        check(
-            SMALL, some(*shape) if len(shape) > 1 else drawn(*shape) > 0, dtype, is_causal=is_causal
-        )
-        if shape[-1] > 1:
-            check(SMALL, drawn(*shape), dtype, is_causal=is_causal)
-
     def test_nothing_to_attend_to(self):
         mask = np.full((5, 6), -np.inf)
         mask[1:] = 0
-        got = check(SMALL, mask)
-        assert not got[0].get()[..., 0, :].any()
-        check(SMALL, np.zeros((5, 6), bool))
-
-    @pytest.mark.parametrize("mask", ["int8", "float32", "float64"])
-    def test_a_mask_of_another_dtype(self, mask):
-        x, numbers = (cupy.asarray(drawn(6, 4).astype("float16")), drawn(6, 6).astype(mask))
-        got = TWIN["forward"](xp, x, x, x, cupy.asarray(numbers)).get()
-        x = x.get().astype("float64")
-        assert np.allclose(got, OP.forward(numpy.xp, x, x, x, numbers), atol=4e-3)
-
-    @pytest.mark.parametrize("p", [0.3, 1.0])
-    @pytest.mark.parametrize("is_causal", [False, True])
-    def test_dropout(self, dtype, p, is_causal):
-        check(QUERIES, dtype=dtype, dropout=(p, (5, 2**63 + 1)), is_causal=is_causal)
-
-    def test_dropout_of_other_inputs(self):
-        check(SMALL, drawn(3, 5, 6), dropout=(0.4, (1, 2)))
-        check(((1, 20, 128), (1, 70, 128), (1, 70, 128)), dropout=(0.4, (1, 2)))
-
-    def test_shared_keys(self, dtype):
-        shapes = (2, 2, 3, 20, 4), (2, 2, 1, 30, 4), (2, 2, 1, 30, 4)
-        got = check(shapes, dtype=dtype, is_causal=True)
-        assert got[2].shape == shapes[1]
-        check(shapes, some(2, 2, 3, 20, 30), dtype, dropout=(0.3, (1, 2)))
-
-    def test_leading_axes(self):
-        check(((3, 5, 4), (1, 6, 4), (6, 4)))
-        check(((5, 4), (2, 6, 4), (3, 1, 6, 4)))
-        check(((3, 5, 4), (1, 6, 4), (1, 6, 4)), drawn(2, 1, 5, 6))
-
-    def test_many_leading_axes(self, dtype):
-        shapes = (2, 1, 2, 3, 1, 2, 2, 5, 4), (2, 2, 1, 3, 2, 1, 2, 6, 4), (3, 2, 2, 1, 6, 4)
-        check(shapes, dtype=dtype, is_causal=True)
-        check(shapes, drawn(2, 1, 1, 3, 1, 2, 1, 5, 6), dtype)
+        assert not check(SMALL, mask)[0].get()[..., 0, :].any()
 
     def test_heads_are_not_copied(self, dtype):
         """The result lies in memory as the query does."""
@@ -179,29 +153,32 @@ class TestTwin:
         got = check(shapes, dtype=dtype, turned=(1, 2))
         assert all(x.swapaxes(1, 2).flags.c_contiguous for x in got[:4])
 
-    def test_unusual_arrays(self):
-        """Columns that are not adjacent, and a cotangent that is one number."""
-        x = cupy.asarray(drawn(4, 7, 6).astype("float32"))
-        turned = xp.permute_dims(x, (0, 2, 1))
-        out = TWIN["forward"](xp, turned, turned, turned)
-        g = cupy.broadcast_to(cupy.asarray(np.float32(2)), out.shape)
+    @pytest.mark.parametrize("mask", ["int8", "float32", "float64"])
+    def test_a_mask_of_another_dtype(self, mask):
+        x, mask = drawn(6, 4).astype("float16"), drawn(6, 6).astype(mask)
+        assert_forward([x, x, x, mask], atol=4e-3)
+
+    @pytest.mark.parametrize("name", ["transposed", "strided", "misaligned", "reversed"])
+    def test_layouts(self, name):
+        """Also of a cotangent that is one number."""
+        x = LAYOUTS[name](cupy.asarray(drawn(4, 6, 7)))
         rest = None, False, None, 0.0, (0, 0), (True, True, True, False)
-        got = TWIN["joint"](xp, g, *[turned] * 3, *rest)
-        values = [turned.get().astype("float64")] * 3
-        assert np.allclose(out.get(), OP.forward(numpy.xp, *values), atol=1e-5)
-        expected = OP.joint(numpy.xp, np.full(out.shape, 2.0), *values, *rest)
-        for a, b in zip(got[:3], expected[:3], strict=True):
-            assert np.allclose(a.get(), b, atol=1e-4)
+        joint = cupy.broadcast_to(x[:1, :1, :1], x.shape), x, x, x, *rest
+        for part, given in (("forward", (x, x, x)), ("joint", joint)):
+            on_host = [a.get() if isinstance(a, cupy.ndarray) else a for a in given]
+            agree(by_twin(OP, part, *given), by_definition(OP, part, *on_host), x.dtype)
 
     def test_values_that_are_not_finite(self):
         x = drawn(2, 40, 4).astype("float32")
         x[0, 3] = np.nan
         x[1, 2, 1] = np.inf
-        with np.errstate(all="ignore"):
-            expected = OP.forward(numpy.xp, x, x, x)
-        got = TWIN["forward"](xp, *[cupy.asarray(x)] * 3).get()
-        assert_array_equal(np.isnan(got), np.isnan(expected))
-        assert np.allclose(got, expected, atol=1e-5, equal_nan=True)
+        assert_forward([x] * 3, atol=1e-5)
+
+
+def assert_forward(arrays, atol):
+    got = by_twin(OP, "forward", *arrays).get().astype("float64")
+    expected = by_definition(OP, "forward", *arrays)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=atol)
 
 
 @pytest.mark.parametrize("features", [8, 70, 130])
@@ -224,47 +201,39 @@ def test_older_devices(shared, features, dtype, monkeypatch):
 @pytest.mark.parametrize(
     "names, result",
     [
-        (("float32", "float64", "float64"), "float64"),
-        (("float16", "float32", "float16"), "float32"),
-        (("float16", "float16", "bfloat16"), "float32"),
-        (("int32", "int32", "float16"), "float16"),
+        ("float32 float64 float64", "float64"),
+        ("float16 float32 float16", "float32"),
+        ("float16 float16 bfloat16", "float32"),
+        ("int32 int32 float16", "float16"),
     ],
-    ids=str,
 )
-def test_several_dtypes(names, result):
+def test_several_dtypes(names, result, bfloat16):
     """They are promoted to that of the result, and the gradients have those of their inputs."""
-    dtypes = [dtype_of(name) for name in names]
-    arrays = [(2 * drawn(2, 5, 4, seed=i)).astype(x) for i, x in enumerate(dtypes)]
-    g = drawn(2, 5, 4, seed=9)
+    arrays = [(2 * drawn(2, 5, 4, seed=i)).astype(dtype_of(x)) for i, x in enumerate(names.split())]
     found = []
     with traffic() as launches:
         for device, given in (("cuda", arrays), ("cpu", [x.astype("float64") for x in arrays])):
-            inputs = [
-                gg.tensor(x, device=device, requires_grad=dtype.kind != "i")
-                for x, dtype in zip(given, dtypes, strict=True)
-            ]
+            inputs = [gg.tensor(x, device=device) for x in given]
+            leaves = [x.requires_grad_() for x in inputs[2 * names.startswith("int") :]]
             out = gg.attention(*inputs)
-            leaves = [x for x in inputs if x.requires_grad]
-            cotangent = gg.asarray(g, dtype=out.dtype, device=device)
-            grads = gg.autograd.grad(out, leaves, cotangent)
+            g = gg.asarray(drawn(2, 5, 4, seed=9), dtype=out.dtype, device=device)
+            grads = gg.autograd.grad(out, leaves, g)
             assert [x.dtype for x in grads] == [x.dtype for x in leaves]
             found.append([out.detach(), *grads])
-    names = [x.name for x in launches if x.name.startswith("attention")]
-    assert names == ["attention_forward_16", "attention_backward_16"]
-    assert found[0][0].dtype == getattr(gg, result)
+    launched = [x.name for x in launches if x.name.startswith("attention")]
+    assert launched == ["attention_forward_16", "attention_backward_16"]
+    assert str(found[0][0].dtype) == result
     for x, e in zip(*found, strict=True):
-        near = NEAR[str(x.dtype).split(".")[-1]] * 4
+        near = NEAR[str(x.dtype)] * 4
         assert np.allclose(x.cpu().numpy().astype("float64"), e.numpy(), atol=near)
 
 
 @pytest.mark.parametrize("shape", [(2, 0, 4), (0, 5, 4)], ids=str)
 def test_nothing_to_sum(shape):
     """The definition says what it is."""
-    query = gg.ones((shape[0], 3, 4), device="cuda", requires_grad=True)
-    key, value = gg.ones(shape, device="cuda"), gg.ones((*shape[:2], 2), device="cuda")
-    out = gg.attention(query, key, value)
-    assert_array_equal(out.detach().cpu().numpy(), np.zeros((shape[0], 3, 2)))
-    assert not gg.autograd.grad(out.sum(), query)[0].cpu().numpy().any()
+    x, y = cupy.ones((shape[0], 3, 4)), cupy.ones(shape)
+    assert declines(OP, "forward", x, y, y)
+    assert declines(OP, "joint", x, x, y, y, None, False, None, 0.0, (0, 0), (1, 1, 1, 0))
 
 
 def test_a_mask_with_one_column():
@@ -279,11 +248,8 @@ def test_scores_beyond_the_range_of_16_bits(dtype):
     x = np.full((1, 4, 8), 256.0)
     x[:, 1] = -256
     x[0, :, 0] += [0, 0, 8, 16]
-    values = drawn(1, 4, 8)
-    on = [cupy.asarray(a.astype(dtype)) for a in (x, x, values)]
-    expected = OP.forward(numpy.xp, x, x, on[2].get().astype("float64"))
-    got = TWIN["forward"](xp, *on).get().astype("float64")
-    assert np.abs(got - expected).max() <= 2 * NEAR[dtype.name]
+    arrays = [a.astype(dtype) for a in (x, x, drawn(1, 4, 8))]
+    assert_forward(arrays, atol=2 * NEAR[dtype.name])
 
 
 KINDS = ["", "causal", "bools", "numbers", "dropout", "grouped", "numbers dropout grouped"]

@@ -6,11 +6,11 @@ import cupy
 import numpy as np
 import pytest
 from cupy._reads import reads
+from definitions import LAYOUTS, declines
 
 import gpugrad as gg
 import gpugrad.kernels.cuda
 from gpugrad import nn
-from gpugrad.backends import backend_of
 from gpugrad.backends.cupy.kernels import random
 from gpugrad.backends.philox import kept
 
@@ -19,10 +19,10 @@ TWINS = gg.dropout.op.twins["cupy"]
 SIZES = 0, 1, 15, 16, 17, 511, 512, 513, 4095, 4096, 4097, 10_000
 
 
-def array(shape, dtype="float32", offset=0):
-    """Return an array on the device, aligned to 16 bytes or, with an offset, to one element."""
-    values = np.random.default_rng(0).standard_normal(int(np.prod(shape)) + offset)
-    return cupy.asarray(values.astype(dtype))[offset:].reshape(shape)
+def array(n, dtype, offset=0):
+    """An array on the device, aligned to 16 bytes or, with an offset, to one element."""
+    values = np.random.default_rng(0).standard_normal(n + offset)
+    return cupy.asarray(values.astype(dtype))[offset:]
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -37,6 +37,7 @@ def test_mask(n):
 def test_twin_equals_the_definition(dtype, offset):
     for n, p in product(SIZES, (0.0, 0.1, 0.5, 1.0)):
         x = array(n, dtype, offset)
+        x[:2] = [np.inf, -np.inf][: min(n, 2)]  # which are 0 where they are dropped
         out, c = (TWINS[part](None, x, p, (5, 7)) for part in ("forward", "x"))
         scale = np.asarray(1 / (1 - p) if p < 1 else 1, dtype)
         expected = np.where(kept((n,), p, (5, 7)), x.get() * scale, np.zeros((), dtype))
@@ -44,35 +45,16 @@ def test_twin_equals_the_definition(dtype, offset):
         assert out.get().tobytes() == c.get().tobytes() == expected.tobytes(), (n, p)
 
 
-LAYOUTS = {
-    "transposed": lambda x: x.T,
-    "strided": lambda x: x[::2, 1:],
-    "reversed": lambda x: x[::-1],
-    "broadcast": lambda x: cupy.broadcast_to(x[0], x.shape),
-    "0-d": lambda x: x[0, 0],
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS.values(), lambda x: x[0, 0]], ids=[*LAYOUTS, "0-d"])
 def test_mask_does_not_depend_on_memory_layout(layout):
-    x = layout(array((40, 33)))
+    x = layout(array(40 * 33, "float32").reshape(40, 33))
     out = TWINS["forward"](None, x, 0.5, (5, 7))
     expected = np.where(kept(x.shape, 0.5, (5, 7)), 2 * x.get(), np.float32(0))
     assert np.array_equal(out.get(), expected)
 
 
-def test_dropped_elements_have_no_effect():
-    x = cupy.asarray(np.array([np.inf, np.nan, -np.inf, 1.0] * 200, "float32"))
-    out = TWINS["forward"](None, x, 0.5, (5, 7)).get()
-    assert (out[~kept((800,), 0.5, (5, 7))] == 0).all()
-    assert not TWINS["forward"](None, x, 1.0, (5, 7)).get().any()
-
-
 def test_dtypes_without_a_kernel_take_the_definition():
-    x = np.random.default_rng(0).standard_normal(50) * 1j
-    assert TWINS["forward"](None, cupy.asarray(x), 0.5, (5, 7)) is NotImplemented
-    out = gg.dropout(gg.asarray(cupy.asarray(x)), p=0.5, key=(5, 7)).cpu()
-    assert np.array_equal(out.numpy(), gg.dropout(gg.asarray(x), p=0.5, key=(5, 7)).numpy())
+    assert declines(gg.dropout.op, "forward", cupy.ones(5, "complex128"), 0.5, (5, 7))
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])
@@ -108,11 +90,6 @@ class TestPrograms:
 
         self.both(f, gg.random.normal((31, 33)))
         assert launches == ["dropout"] * (3 if checkpointed else 2)
-
-    def test_nothing_is_kept(self):
-        x = gg.ones(1000, device="cuda", requires_grad=True)
-        y = nn.functional.dropout(x, 0.5)
-        assert all(type(value) not in backend_of for value in y.node.saved)
 
     def test_examples(self):
         def f(x):
@@ -168,22 +145,17 @@ class TestNumbers:
             for low, high in ((1, 8), (bounds.min, bounds.max + 1), (bounds.max - 1, bounds.max)):
                 out = source.integers(low, high, (4001,), np.dtype(dtype)).get()
                 assert out.dtype == dtype
-                assert low <= int(out.min())
-                assert int(out.max()) < high
+                assert low <= int(out.min()) <= int(out.max()) < high
                 share = (out.astype(object) - low).mean() / (high - low)
                 assert high == low + 1 or abs(float(share) - 0.5) < 0.1
-        counts = np.bincount(source.integers(0, 6, (60_000,), np.dtype("int64")).get())
-        assert abs(counts - 10_000).max() < 5 * 10_000**0.5
+        # For a range of 3 * 2**62, a quarter of all words would favour some numbers.
+        for n, unit, dtype in ((6, 1, "int64"), (3, 1 << 62, "uint64")):
+            out = source.integers(0, n * unit, (n * 10_000,), np.dtype(dtype)).get()
+            counts = np.bincount((out // np.array(unit, dtype)).astype(int))
+            assert abs(counts - 10_000).max() < 5 * 10_000**0.5
         for low, high in ((-1, 5), (0, 257)):
             with pytest.raises(ValueError, match="out of bounds for uint8"):
                 source.integers(low, high, (3,), np.dtype("uint8"))
-
-    def test_integers_with_rejected_words(self):
-        """For a range of 3 * 2**62, a quarter of all words would favour some numbers."""
-        source = self.source()
-        out = source.integers(0, 3 << 62, (30_000,), np.dtype("uint64")).get()
-        counts = np.bincount((out >> np.uint64(62)).astype(int))
-        assert abs(counts - 10_000).max() < 5 * 10_000**0.5
 
     def test_permutation_and_shapes(self):
         source = self.source()

@@ -1,13 +1,11 @@
-"""Windows and convolutions by CUDA kernels on the stand-in for CuPy equal those of NumPy."""
+"""Windows by CUDA kernels on the stand-in for CuPy equal those of NumPy."""
 
 import cupy
 import numpy as np
 import pytest
 from definitions import agree, launched
 
-import gpugrad as gg
-from gpugrad.autograd import grad
-from gpugrad.backends.cupy import convolution, xp
+from gpugrad.backends.cupy import xp
 from gpugrad.backends.numpy import backend as numpy
 
 # The shape of an array, and windows over its last axes.
@@ -75,49 +73,3 @@ def test_other_arrays(kind):
     taps = numpy.xp.find_in_windows(x, numpy.xp.max_pool(x, **options), **options).astype("uint8")
     got = xp.take_from_windows(cupy.asarray(x), cupy.asarray(taps), **options)
     np.testing.assert_array_equal(got.get(), numpy.xp.max_pool(x, **options) * (got.get() != 0))
-
-
-CONVOLUTIONS = [
-    ((5, 4, 9, 8), (6, 4, 3, 3), {"padding": 1}),
-    ((5, 4, 9, 8), (6, 2, 3, 2), {"stride": 2, "groups": 2, "padding": (1, 0)}),
-    ((5, 4, 9), (6, 4, 3), {"dilation": 2}),
-    ((5, 4, 9, 8), (6, 4, 1, 1), {}),
-    ((5, 4, 9, 8), (6, 4, 1, 1), {"stride": 2}),
-    ((2, 1, 5, 4, 6), (2, 1, 2, 2, 2), {"padding": 1}),
-]
-
-
-@pytest.mark.parametrize("room", [1 << 24, 6000, 1])
-@pytest.mark.parametrize("x, weight, options", CONVOLUTIONS, ids=str)
-def test_convolution(x, weight, options, room, dtype, monkeypatch):
-    """Values and gradients, with all images at once, some, and parts of one at a time."""
-    monkeypatch.setattr(convolution, "_room", lambda device: room)
-    bias = weight[:1]
-    arrays = [drawn(*shape, dtype=dtype, seed=i) for i, shape in enumerate((x, weight, bias))]
-    found = []
-    for of in (lambda x: gg.tensor(x, device="cuda"), lambda x: gg.tensor(x.astype("float64"))):
-        inputs = [of(x).requires_grad_() for x in arrays]
-        out = gg.convolution(*inputs, **options)
-        g = drawn(*out.shape, dtype=dtype, seed=3)
-        to_x = grad(out, inputs[:1], of(g), retain_graph=True)
-        found.append([out, *to_x, *grad(out, inputs, of(g))])
-    for a, b in zip(*found, strict=True):
-        agree(a.detach().array, b.detach().numpy(), dtype)
-
-
-@pytest.mark.parametrize("images", [1, 8])
-def test_launches(images):
-    """A product and the elements of windows, for each part of the images; and the bias."""
-    x, weight = (
-        gg.tensor(drawn(*shape, dtype="float32"), device="cuda", requires_grad=True)
-        for shape in ((images, 4, 16, 16), (8, 4, 3, 3))
-    )
-    out, forward = launched(gg.convolution, x, weight, padding=1)
-    g = gg.ones(out.shape, device="cuda")
-    _, backward = launched(grad, out, [x, weight], g)
-    assert forward == ["window_elements", "gemm"]
-    assert "sum" not in backward
-    assert len(backward) <= 8
-    pooled = gg.max_pool(out, size=(2, 2), stride=2)
-    _, backward = launched(grad, pooled, [out], gg.ones(pooled.shape, device="cuda"))
-    assert backward[-2:] == ["find_taps", "put_taps"]

@@ -83,13 +83,9 @@ class TestOnSecondDevice:
 
     def test_conversions_and_repr(self):
         x = second([[1.5, 2], [3, 4]], requires_grad=True)
-        assert repr(x) == (
-            "tensor([[1.5, 2. ],\n        [3. , 4. ]], device='cuda:1', requires_grad=True)"
-        )
-        assert x.tolist() == [row.tolist() for row in x] == [[1.5, 2], [3, 4]]
+        assert repr(x).endswith("[3. , 4. ]], device='cuda:1', requires_grad=True)")
         assert (x[0, 0].item(), float(x.detach()[0, 1]), bool(x[0, 0] > 1)) == (1.5, 2.0, True)
         assert f"{x[1, 1]:.2f}" == "4.00"
-        assert x.T.cpu().detach().numpy().tolist() == [[1.5, 3], [2, 4]]
         assert "cuda:1" in repr(gg.ones((90, 90), device="cuda:1"))
 
     def test_a_state_saved_from_one_device_is_loaded_on_another(self, tmp_path):
@@ -140,16 +136,15 @@ class TestOnSecondDevice:
         nn.init.kaiming_normal_(there[0].weight)
         nn.init.zeros_(there[0].bias)
         there[1].reset_running_stats()
-        assert there[0].bias.tolist() == there[1].running_mean.tolist() == [0] * 5
         moved = nn.Linear(6, 5), nn.ReLU(), nn.Dropout(0.5)
         model = nn.Sequential(*moved, *there, nn.MLP(5, [4, 2])).to("cuda:1")
         state = model.state_dict()
-        before = {name: p.tolist() for name, p in model.named_parameters()}
+        before = [p.tolist() for p in model.parameters()]
         nn.CrossEntropyLoss()(model(x), second([0, 1, 1, 0])).backward()
         assert_on_second(x.grad, *state.values(), *(p.grad for p in model.parameters()))
         model.to("cuda:0").load_state_dict(state)
         assert {p.device for p in model.parameters()} == {"cuda:0"}
-        assert {name: p.tolist() for name, p in model.named_parameters()} == before
+        assert [p.tolist() for p in model.parameters()] == before
 
     def test_chosen_by_a_mask_in_a_batch(self):
         x, mask = second([[0, 1, 2], [3, 4, 5]]), second([True, False, True])
@@ -324,19 +319,17 @@ class TestStreams:
         assert gg.cuda.current_stream(1)._raw.ptr == 0
 
     def test_order_and_events(self):
-        first, second = gg.cuda.Stream(1), gg.cuda.Stream(0)
+        first, last = gg.cuda.Stream(1), gg.cuda.Stream(0)
         x = gg.ones(3, device="cuda:1")
         x.array.set(np.full(3, 5, np.float32), stream=first._raw)  # runs as late as possible
         assert not first.query()
-        second.wait_stream(first)
-        second.synchronize()
-        assert first.query()
-        assert x.tolist() == [5, 5, 5]
+        last.wait_stream(first)
+        last.synchronize()
+        assert (first.query(), x.tolist()) == (True, [5, 5, 5])
         start, end = first.record_event(timing=True), first.record_event(timing=True)
         gg.cuda.current_stream(0).wait_event(end)
         end.synchronize()
-        assert end.query()
-        assert start.elapsed_time(end) >= 0
+        assert (end.query(), start.elapsed_time(end) >= 0) == (True, True)
 
 
 class TestMemory:
@@ -381,10 +374,8 @@ class TestMemory:
             gg.exp(y)
         with pytest.raises(MemoryError, match=r"zeros: Out of memory .* on cuda:1, arrays use"):
             gg.zeros((100, 10), device="cuda:1")
-        y[:10].sum().item()
         limit(None)
         y.sum().backward()
-        assert x.grad[0, 0].item() == 2
         del x, y
         assert self.used() == before
 
@@ -395,9 +386,9 @@ class TestMemory:
         limit(3 * 4096 + 1024)
         with pytest.raises(MemoryError) as error:
             loss.backward()
-        first, second = error.value.__notes__
+        first, last = error.value.__notes__
         assert first.startswith("in backward through ")
-        assert "Of the 8.00 GiB on cuda:1, arrays use" in second
+        assert "Of the 8.00 GiB on cuda:1, arrays use" in last
         assert x.grad is None
         del loss, error
         limit(None)
@@ -529,15 +520,14 @@ def test_second_derivatives_with_one_device(monkeypatch):
     """With one device, ops run on its arrays as they are, without a look at their device."""
     monkeypatch.setattr(backend_of[cupy.ndarray], "several_devices", False)
     clear()
-    try:
-        for function in (gg.special.exp1, gg.exp):  # one with a kernel of our own, one without
-            x = gg.tensor([0.5, 2.0], device="cuda", requires_grad=True)
-            (first,) = grad(function(x), [x], gg.ones(2, device="cuda"), create_graph=True)
-            (second,) = grad(first, [x], gg.ones(2, device="cuda"))
-            expected = np.exp(x.tolist())
-            if function is gg.special.exp1:
-                expected = (1 + 1 / np.array(x.tolist())) / expected / x.tolist()
-            assert_close(second.cpu().numpy(), expected, rtol=1e-6)
+    values = np.array([0.5, 2.0])
+    slopes = np.exp(values), (1 + 1 / values) / np.exp(values) / values
+    try:  # one with a kernel of our own, one without
+        for function, expected in zip((gg.exp, gg.special.exp1), slopes, strict=True):
+            x = gg.tensor(values, device="cuda", requires_grad=True)
+            (first,) = grad(function(x).sum(), [x], create_graph=True)
+            (last,) = grad(first.sum(), [x])
+            assert_close(last.cpu().numpy(), expected, rtol=1e-6)
     finally:
         clear()
 

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -49,19 +50,18 @@ def test_device_that_is_not_there():
         gg.ones(2, device=f"cuda:{n}")
 
 
+ON = {"device": "cuda"}
 DRAWS = {
-    "uniform": lambda: gg.random.uniform((50,), device="cuda"),
-    "normal": lambda: gg.random.normal((50,), device="cuda", dtype=gg.float16),
-    "integers": lambda: gg.random.integers(2, 5, (50,), device="cuda"),
-    "permutation": lambda: gg.random.permutation(50, device="cuda"),
-    "shuffle": lambda: gg.random.shuffle(gg.arange(50, device="cuda")),
-    "choice": lambda: gg.random.choice(9, (50,), device="cuda"),
-    "bernoulli": lambda: gg.random.bernoulli(gg.full((50,), 0.5, device="cuda")),
-    "multinomial": lambda: gg.random.multinomial(gg.ones((50,), device="cuda"), 20),
-    "multinomial with replacement": lambda: gg.random.multinomial(
-        gg.ones((2, 9), device="cuda"), 20, replacement=True
-    ),
-    "dropout": lambda: nn.functional.dropout(gg.ones((50,), device="cuda"), 0.5),
+    "uniform": lambda: gg.random.uniform((50,), **ON),
+    "normal": lambda: gg.random.normal((50,), dtype=gg.float16, **ON),
+    "integers": lambda: gg.random.integers(2, 5, (50,), **ON),
+    "permutation": lambda: gg.random.permutation(50, **ON),
+    "shuffle": lambda: gg.random.shuffle(gg.arange(50, **ON)),
+    "choice": lambda: gg.random.choice(9, (50,), **ON),
+    "bernoulli": lambda: gg.random.bernoulli(gg.full((50,), 0.5, **ON)),
+    "multinomial": lambda: gg.random.multinomial(gg.ones((50,), **ON), 20),
+    "with replacement": lambda: gg.random.multinomial(gg.ones((2, 9), **ON), 20, replacement=True),
+    "dropout": lambda: nn.functional.dropout(gg.ones((50,), **ON), 0.5),
 }
 
 
@@ -142,9 +142,8 @@ class TestMemory:
     def test_out_of_memory_for_a_batch(self, limit):
         limit(1_000_000)
         loader = data.DataLoader(np.ones((4, 500_000)), 4, device="cuda")
-        with pytest.raises(
-            MemoryError, match=r"^DataLoader: Out of memory .*on cuda:0, arrays use"
-        ):
+        message = r"^DataLoader: Out of memory .*on cuda:0, arrays use"
+        with pytest.raises(MemoryError, match=message):
             next(iter(loader))
         loader = data.DataLoader(np.ones((4, 100)), 4, device="cuda")
         assert next(iter(loader)).sum().item() == 400
@@ -205,23 +204,21 @@ class TestSeveral:
 
     def test_results_stay_on_their_device(self):
         gg.manual_seed(0)
-        model = nn.MLP(3, [4, 2])
-        x = gg.random.normal((5, 3))
-        found = []
+        model, x, found = nn.MLP(3, [4, 2]), gg.random.normal((5, 3)), []
+
+        def step(given):
+            model.zero_grad()
+            out = model(given)
+            (out * out).sum().backward()
+            return [out, *[p.grad for p in model.parameters()]]
+
         for device in (self.LAST, "cuda:0", "cpu"):
             given = x.to(device)
             model.to(device)
-
-            def step(given=given):
-                model.zero_grad()
-                out = model(given)
-                (out * out).sum().backward()
-                return [out, *[p.grad for p in model.parameters()]]
-
-            made = step()
+            made = step(given)
             if device != "cpu":
                 with host_must_not_wait(int(device.removeprefix("cuda:"))):
-                    made = step()
+                    made = step(given)
             assert {t.device for t in made} == {device}
             found.append([t.detach().cpu().numpy() for t in made])
         for a, b, c in zip(*found, strict=True):
@@ -239,20 +236,13 @@ class TestSeveral:
             x + y
 
 
-class Foreign:
-    """An array of a library that has only ``__cuda_array_interface__``, like Numba."""
-
-    def __init__(self, array):
-        self.__cuda_array_interface__ = array.__cuda_array_interface__
-        self.array = array  # keeps the memory alive
-
-
 class TestOtherLibraries:
     def test_cupy(self):
         import cupy
 
         array = cupy.arange(6, dtype=np.float32).reshape(2, 3)
-        for x in (gg.asarray(array), gg.asarray(Foreign(array))):
+        foreign = SimpleNamespace(__cuda_array_interface__=array.__cuda_array_interface__)
+        for x in (gg.asarray(array), gg.asarray(foreign)):
             assert x.device == "cuda:0"
             array[0, 0] += 5
             assert x[0, 0].item() == float(array[0, 0])

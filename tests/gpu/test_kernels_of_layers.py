@@ -9,6 +9,7 @@ import pytest
 from cuda_device import IS_STAND_IN, on_gpu
 
 import gpugrad as gg
+from gpugrad.backends.cupy import convolution
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 pytestmark = on_gpu
@@ -75,12 +76,16 @@ def test_attention(kind, n, m, features, dtype):
         ((3, 4, 9, 8), (6, 4, 3, 3), {"padding": 1}),
         ((3, 4, 9, 8), (6, 2, 3, 2), {"stride": 2, "groups": 2, "padding": (1, 0)}),
         ((3, 4, 9), (6, 4, 3), {"dilation": 2}),
-        ((3, 4, 9, 8), (6, 4, 1, 1), {}),
+        *[((3, 4, 9, 8), (6, 4, 1, 1), options) for options in ({}, {"stride": 2})],
         ((2, 1, 5, 4, 6), (2, 1, 2, 2, 2), {"padding": 1}),
     ],
     ids=str,
 )
-def test_convolution(x, weight, options, dtype):
+@pytest.mark.parametrize("room", [None, 6000, 1])
+def test_convolution(x, weight, options, dtype, room, monkeypatch):
+    """With all images at once, some, and parts of one at a time."""
+    if room is not None:
+        monkeypatch.setattr(convolution, "_room", lambda device: room)
     arrays = drawn(*x), drawn(*weight, seed=1), drawn(weight[0], seed=2)
     compare(lambda *xs: gg.convolution(*xs, **options), arrays, dtype, near=4)
 

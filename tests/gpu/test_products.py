@@ -60,13 +60,8 @@ def test_sums_of_many(shapes, dtype):
 
 
 def test_vectors_and_nothing():
-    for shapes in (
-        ((5,), (5,)),
-        ((4, 5), (5,)),
-        ((5,), (2, 5, 3)),
-        ((2, 0), (0, 3)),
-        ((0, 2), (2, 3)),
-    ):
+    vectors = ((5,), (5,)), ((4, 5), (5,)), ((5,), (2, 5, 3))
+    for shapes in (*vectors, ((2, 0), (0, 3)), ((0, 2), (2, 3))):
         x1, x2 = map(small_integers, shapes)
         assert_close(on_host(multiplied(x1, x2)), on_host(x1) @ on_host(x2), rtol=0)
 

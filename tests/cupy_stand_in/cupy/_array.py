@@ -2,6 +2,8 @@
 
 import copy
 import ctypes
+from operator import attrgetter
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -28,23 +30,19 @@ class MemoryPointer:
         return out
 
 
-class Capsule:
-    """A DLPack capsule, with the streams of the consumer and the producer."""
-
-    def __init__(self, array, stream, producer):
-        self.array = array
-        self.stream = stream
-        self.producer = producer
-
-
 crossings: list = []  # a record of copies between devices: the source and the stream
 
 
-class Flags:
-    def __init__(self, flags, owndata):
-        self.c_contiguous = flags.c_contiguous
-        self.f_contiguous = flags.f_contiguous
-        self.owndata = owndata
+def _part(name):
+    """The property that is the real or the imaginary part."""
+
+    def set_part(self, value):
+        on_current([self, value])
+        own, values = self._values, unwrapped(value)
+        do(lambda: setattr(own, name, values))
+        launched("setitem", [x._values for x in arrays_in([value])], [getattr(own, name)])
+
+    return property(lambda self: wrap(getattr(self._values, name), [self]), set_part)
 
 
 class ndarray:
@@ -73,15 +71,17 @@ class ndarray:
 
     # Properties
 
-    shape = property(lambda self: self._values.shape)
-    dtype = property(lambda self: self._values.dtype)
-    ndim = property(lambda self: self._values.ndim)
-    size = property(lambda self: self._values.size)
-    nbytes = property(lambda self: self._values.nbytes)
-    itemsize = property(lambda self: self._values.itemsize)
-    strides = property(lambda self: self._values.strides)
-    flags = property(lambda self: Flags(self._values.flags, self.base is None))
+    shape, dtype, ndim, size, nbytes, itemsize, strides = (
+        property(attrgetter(f"_values.{name}"))
+        for name in ("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides")
+    )
     data = property(MemoryPointer)
+
+    @property
+    def flags(self):
+        own = self._values.flags
+        orders = {"c_contiguous": own.c_contiguous, "f_contiguous": own.f_contiguous}
+        return SimpleNamespace(**orders, owndata=self.base is None)
 
     def __len__(self):
         return len(self._values)
@@ -138,7 +138,8 @@ class ndarray:
             raise BufferError("the memory of a pretended device is for no other library")
         if stream == 0 or stream < -1:
             raise ValueError(f"On CUDA, the valid stream is -1, 1, 2, or larger, not {stream}")
-        return Capsule(self, stream, get_current_stream().ptr or 1)
+        producer = get_current_stream().ptr or 1
+        return SimpleNamespace(array=self, stream=stream, producer=producer)  # the capsule
 
     def __dlpack_device__(self):
         return 2, self.device.id  # kDLCUDA in DLPack's header
@@ -188,27 +189,7 @@ class ndarray:
     T = property(lambda self: self.transpose())
     mT = property(lambda self: self.swapaxes(-1, -2))
 
-    @property
-    def real(self):
-        return wrap(self._values.real, [self])
-
-    @real.setter
-    def real(self, value):
-        self._set_part("real", value)
-
-    @property
-    def imag(self):
-        return wrap(self._values.imag, [self])
-
-    @imag.setter
-    def imag(self, value):
-        self._set_part("imag", value)
-
-    def _set_part(self, name, value):
-        on_current([self, value])
-        own, values = self._values, unwrapped(value)
-        do(lambda: setattr(own, name, values))
-        launched("setitem", [x._values for x in arrays_in([value])], [getattr(self._values, name)])
+    real, imag = _part("real"), _part("imag")
 
     def copy(self, order="C"):
         """Copy to the current device; no other method reads another device's memory."""
@@ -369,39 +350,20 @@ def _cupy():
 
 
 OPERATORS = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "true_divide",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "pow": "power",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-    "lshift": "left_shift",
-    "rshift": "right_shift",
-}
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "pow": "power",
+    "mod": "remainder", "floordiv": "floor_divide", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "matmul": "matmul",
+}  # fmt: skip
 for _name, _ufunc in OPERATORS.items():
     _operator(_name, _ufunc)
-_operator("matmul", "matmul")
 del ndarray.__imatmul__  # CuPy has none
 COMPARISONS = {
-    "eq": "equal",
-    "ne": "not_equal",
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
     "ge": "greater_equal",
-}
+}  # fmt: skip
 for _name, _ufunc in COMPARISONS.items():
     _comparison(_name, _ufunc)
-for _name, _ufunc in {
-    "neg": "negative",
-    "pos": "positive",
-    "abs": "abs",
-    "invert": "invert",
-}.items():
+for _name, _ufunc in (("neg", "negative"), ("pos", "positive"), ("abs", "abs"), ("invert",) * 2):
     _unary(_name, _ufunc)
 for _read in (bool, int, float, complex, repr, str):
     _reading(f"__{_read.__name__}__", _read)
@@ -474,29 +436,28 @@ def made(compute, operands=()):
     """
     out = wrap(silent(compute), operands)
     capture = current()
-    if capture is not None and type(out) is not bool:  # such as what `issubdtype` returns
-        several = isinstance(out, (tuple, list))
-        # Memory, whose arrays may be gone when it is launched.
-        targets = [
-            x._values if is_in_new_memory(x, operands) else None
-            for x in (out if several else [out])
-        ]
+    if capture is None or type(out) is bool:  # such as what `issubdtype` returns
+        return out
+    several = isinstance(out, (tuple, list))
+    # Memory, whose arrays may be gone when it is launched.
+    arrays = out if several else [out]
+    targets = [x._values if is_new(x, operands) else None for x in arrays]
 
-        def again():
-            values = silent(compute)
-            for target, value in zip(targets, values if several else [values], strict=True):
-                if target is not None:
-                    np.copyto(target, value)
+    def again():
+        values = silent(compute)
+        for target, value in zip(targets, values if several else [values], strict=True):
+            if target is not None:
+                np.copyto(target, value)
 
-        new = [target for target in targets if target is not None]
-        if new:
-            capture.note(again)
-        for target in new:
-            spoil(target)
+    new = [target for target in targets if target is not None]
+    if new:
+        capture.note(again)
+    for target in new:
+        spoil(target)
     return out
 
 
-def is_in_new_memory(x, operands):
+def is_new(x, operands):
     return x.base is None and not any(x is y for y in operands)
 
 
@@ -506,7 +467,7 @@ def computed(name, compute, read=(), operands=(), gathers=False):
     read: the arrays that are read. gathers: whether also as much is read as is written.
     """
     out = made(compute, operands)
-    if is_in_new_memory(out, operands):
+    if is_new(out, operands):
         arrays = [x._values for x in arrays_in(read)]
         launched(name, [out._values, *arrays] if gathers else arrays, [out._values])
     return out

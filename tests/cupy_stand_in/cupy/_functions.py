@@ -197,16 +197,9 @@ def take_along_axis(a, indices, axis):
 
 
 def matmul(
-    *args,
-    axes=None,
-    axis=None,
-    keepdims=False,
-    casting="same_kind",
-    dtype=None,
-    signature=None,
-    order="K",
-    out=None,
-):
+    *args, axes=None, axis=None, keepdims=False, casting="same_kind", dtype=None, signature=None,
+    order="K", out=None,
+):  # fmt: skip
     on_current(args)
     for x in args:
         if not isinstance(x, ndarray):
@@ -288,14 +281,9 @@ class _Waiting:
 
     def nonzero(a): ...
     def unique(
-        ar,
-        return_index=False,
-        return_inverse=False,
-        return_counts=False,
-        axis=None,
-        *,
+        ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *,
         equal_nan=True,
-    ): ...
+    ): ...  # fmt: skip
 
 
 for _kind, _wrapper in ((_Kernels, _kernel), (_Views, _view), (_Waiting, _waiting)):

@@ -38,16 +38,9 @@ KERNEL = re.compile(
 
 class RawKernel:
     def __init__(
-        self,
-        code,
-        name,
-        options=(),
-        backend="nvrtc",
-        *,
-        translate_cucomplex=False,
-        enable_cooperative_groups=False,
-        jitify=None,
-    ):
+        self, code, name, options=(), backend="nvrtc", *, translate_cucomplex=False,
+        enable_cooperative_groups=False, jitify=None,
+    ):  # fmt: skip
         if not isinstance(options, tuple):
             raise TypeError(f"options must be a tuple, not {type(options)}")
         self.code = code
@@ -69,17 +62,9 @@ class RawKernel:
 
 class RawModule:
     def __init__(
-        self,
-        *,
-        code=None,
-        path=None,
-        options=(),
-        backend="nvrtc",
-        translate_cucomplex=False,
-        enable_cooperative_groups=False,
-        name_expressions=None,
-        jitify=None,
-    ):
+        self, *, code=None, path=None, options=(), backend="nvrtc", translate_cucomplex=False,
+        enable_cooperative_groups=False, name_expressions=None, jitify=None,
+    ):  # fmt: skip
         self.code = code
         self.options = options
 

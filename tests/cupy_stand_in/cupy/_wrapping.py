@@ -7,15 +7,7 @@ import sys
 
 import numpy as np
 
-from ._array import (
-    arrays_in,
-    from_interface,
-    is_in_new_memory,
-    made,
-    ndarray,
-    on_current,
-    unwrapped,
-)
+from ._array import arrays_in, from_interface, is_new, made, ndarray, on_current, unwrapped
 from ._capture import do, refuse
 from ._reads import note
 from ._traffic import launched
@@ -64,7 +56,7 @@ def through(numpy, reads=lambda arguments: False, view=False):
                 out = made(lambda: target(*values, **given), arrays)
             else:
                 do(lambda: target(*values, **given))
-            new = [x for x in arrays_in(out) if is_in_new_memory(x, arrays)]
+            new = [x for x in arrays_in(out) if is_new(x, arrays)]
             if new and not view and not name.startswith("empty"):
                 launched(name, [x._values for x in arrays], [x._values for x in new])
             return out
@@ -88,15 +80,10 @@ def _is_floating(args):
     return any(isinstance(x, ndarray) and x.dtype.kind == "f" for x in args)
 
 
-def _floor_divide(x1, x2, **options):
-    return np.floor(x1 / x2, **options)
-
-
-def _remainder(x1, x2, **options):
-    return np.subtract(x1, np.floor(x1 / x2) * x2, **options)
-
-
-_ROUNDED = {"floor_divide": _floor_divide, "remainder": _remainder}  # for floats, like CuPy
+_ROUNDED = {  # for floats, like CuPy
+    "floor_divide": lambda x1, x2, **options: np.floor(x1 / x2, **options),
+    "remainder": lambda x1, x2, **options: np.subtract(x1, np.floor(x1 / x2) * x2, **options),
+}
 
 
 def _by_the_library(name):

@@ -25,7 +25,7 @@ class PlanCache:
 
     def __init__(self):
         self._plans = {}  # the last used one at the end
-        self._size, self._memsize = 16, -1
+        self._size = 16
 
     def __iter__(self):
         for key, plan in reversed(self._plans.items()):
@@ -51,10 +51,10 @@ class PlanCache:
             del self._plans[next(iter(self._plans))]
 
     def get_memsize(self):
-        return self._memsize
+        return -1
 
     def set_memsize(self, memsize):
-        self._memsize = memsize
+        assert memsize == -1  # as much as there is
 
 
 _local = threading.local()

@@ -152,17 +152,17 @@ class MemoryPool:
 
     def _allocated(self, size):
         """New memory; where CUDA has none, CuPy frees what the pool holds and tries again."""
-        for release in (self.free_all_blocks, lambda: (gc.collect(), self.free_all_blocks())):
+        for attempt in range(3):
             try:
                 return self._allocator(size).mem.given_to_a_pool()
             except CUDARuntimeError as error:
                 if error.status != 2:
                     raise
-            release()
-        try:
-            return self._allocator(size).mem.given_to_a_pool()
-        except CUDARuntimeError as error:
-            raise OutOfMemoryError(size, self.total_bytes()) from error
+                why = error
+            if attempt == 1:
+                gc.collect()
+            self.free_all_blocks()
+        raise OutOfMemoryError(size, self.total_bytes()) from why
 
 
 class Block:
