@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -176,22 +177,41 @@ class TestOnGPU:
             assert ("gpugrad is left out: " in done.stdout) == (code == 1)
 
     def test_a_case_that_fails_is_left_out_and_results_are_written_after_each(self, tmp_path):
-        program = tmp_path / "program.py"
-        program.write_text(PROGRAM.format(path=str(tmp_path / "results.json")))
-        done = run(program, path=FOLDERS)
-        assert done.stdout.splitlines() == [
-            "True []",
-            "False ['good']",
-            "False ['good']",
-            "False ['good']",
-            "True ['good']",
-            "['good', 'good again']",
+        import report
+        import timing
+
+        done, path = [], tmp_path / "results.json"
+        options = SimpleNamespace(
+            device="cpu", short=True, full=False, libraries=["gpugrad"], minutes=9, json=path
+        )
+
+        def written():
+            rows = json.loads(path.read_text())["rows"] if path.exists() else []
+            return [r["case"] for r in rows]
+
+        def rows_of(result):
+            done.append((result.case, bool(result.turns), written()))
+            options.minutes *= result.case != "good again"
+            seconds = result.seconds().get("gpugrad")
+            row = ("s", result.case, "gpugrad", seconds, None)
+            return [] if seconds is None else [report.row(*row, unit="s")]
+
+        with timing.Workers("test", options) as workers:
+            cases = ["good", "beyond", "wrong", "dead", "good again", "last"]
+            workers.race(prepare, cases, rows_of)
+        assert done == [
+            ("good", True, []),
+            *((case, False, ["good"]) for case in ("beyond", "wrong", "dead")),
+            ("good again", True, ["good"]),
+        ]
+        assert written() == ["good", "good again"]
+        assert [words[:38] for words in workers.describe_problems()] == [
             "gpugrad: it has none (beyond)",
             "gpugrad: ZeroDivisionError: division b",
             "gpugrad: BrokenProcessPool: A process ",
             "all: no time left after 0 minutes (las",
-            "True",
-        ], done.stderr
+        ]
+        assert workers.failed
         assert "| good again | " in (tmp_path / "results.md").read_text()
 
     def test_gpu_time_excludes_waiting_for_the_cpu(self, monkeypatch):
@@ -247,53 +267,13 @@ class SimulatedGPU:
         self.now = self.mark()
 
 
-PROGRAM = """
-import json
-import os
-from pathlib import Path
-from types import SimpleNamespace
-
-import peers
-import report
-import timing
-
-
 def prepare(library, device, case):
+    """Runs in another process."""
     if case == "beyond":
-        raise peers.LeftOut("it has none")
-    if case == "wrong":
-        return lambda: 1 / 0
+        raise importlib.import_module("peers").LeftOut("it has none")
     if case == "dead":
         os._exit(1)
-    return lambda: None
-
-
-def written():
-    text = options.json.read_text() if options.json.exists() else '{{"rows": []}}'
-    return [r["case"] for r in json.loads(text)["rows"]]
-
-
-def rows_of(result):
-    print(bool(result.turns), written())
-    options.minutes *= result.case != "good again"
-    seconds = result.seconds().get("gpugrad")
-    if seconds is None:
-        return []
-    return [report.row("s", result.case, "gpugrad", seconds, None, unit="s")]
-
-
-if __name__ == "__main__":
-    options = SimpleNamespace(
-        device="cpu", short=True, full=False, libraries=["gpugrad"], minutes=9,
-        json=Path({path!r}),
-    )
-    with timing.Workers("test", options) as workers:
-        workers.race(prepare, ["good", "beyond", "wrong", "dead", "good again", "last"], rows_of)
-    print(written())
-    for words in workers.describe_problems():
-        print(words[:38])
-    print(workers.failed)
-"""
+    return (lambda: 1 / 0) if case == "wrong" else (lambda: None)
 
 
 def test_the_tables_are_those_of_the_results():

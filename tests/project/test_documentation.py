@@ -143,10 +143,6 @@ def test_names_in_the_pages_for_developers_are_in_the_code(page):
     assert not [name for name in sorted(names) if not {*name.split(".")} <= known]
 
 
-def test_the_readme_is_one_page():
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
-
-
 def test_the_pictures_are_those_that_their_script_draws(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
     pictures = importlib.import_module("pictures")

@@ -386,22 +386,16 @@ def test_an_autoencoder_of_digits():
 
 
 def test_a_variational_autoencoder():
-    class VAE(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.encode, self.decode = nn.Linear(6, 4), nn.Linear(2, 6)
+    encode, decode = layers = nn.ModuleList([nn.Linear(6, 4), nn.Linear(2, 6)])
+    x = gg.random.normal((32, 2)) @ gg.random.normal((2, 6))
 
-        def forward(self, x):
-            mean, log_var = gg.chunk(self.encode(x), 2, axis=1)
-            z = mean + gg.exp(log_var / 2) * gg.random.normal(mean.shape)
-            return self.decode(z), -0.5 * (1 + log_var - mean**2 - gg.exp(log_var))
+    def loss():
+        mean, log_var = gg.chunk(encode(x), 2, axis=1)
+        z = mean + gg.exp(log_var / 2) * gg.random.normal(mean.shape)
+        divergence = -0.5 * (1 + log_var - mean**2 - gg.exp(log_var))
+        return F.mse_loss(decode(z), x) + 0.01 * divergence.sum(axis=1).mean()
 
-    def loss(outputs, x):
-        reconstructed, divergence = outputs
-        return F.mse_loss(reconstructed, x) + 0.01 * divergence.sum(axis=1).mean()
-
-    x, model = gg.random.normal((32, 2)) @ gg.random.normal((2, 6)), VAE()
-    first, *_, last = fit(model, x, x, optim.Adam(model.parameters(), lr=0.03), loss, steps=100)
+    first, *_, last = minimize(optim.Adam(layers.parameters(), lr=0.03), loss, 100)
     assert last < first / 2
 
 
@@ -421,20 +415,16 @@ def test_a_generator_and_its_critic():
 
 
 def test_a_classifier_of_sequences():
-    class Classifier(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.rnn, self.head = nn.GRU(1, 8, batch_first=True), nn.Linear(8, 2)
+    rnn, head = layers = nn.ModuleList([nn.GRU(1, 8, batch_first=True), nn.Linear(8, 2)])
 
-        def forward(self, x):
-            _, last = self.rnn(x)
-            return self.head(last[-1])
+    def classify(x):
+        _, last = rnn(x)
+        return head(last[-1])
 
     labels = gg.arange(32) % 2
     x = gg.random.normal((32, 6, 1)) + (2 * labels - 1).reshape(-1, 1, 1)
-    model = Classifier()
-    fit(model, x, labels, optim.Adam(model.parameters(), lr=0.03), F.cross_entropy)
-    assert share(model(x).argmax(axis=1), labels) > 0.9
+    fit(classify, x, labels, optim.Adam(layers.parameters(), lr=0.03), F.cross_entropy)
+    assert share(classify(x).argmax(axis=1), labels) > 0.9
 
 
 def test_forecasting_a_sine():
@@ -493,21 +483,16 @@ def test_padding_does_not_change_what_attention_gives():
 
 
 def test_a_unet_of_one_level():
-    class UNet(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.down = nn.Conv2d(1, 4, 3, padding=1)
-            self.up = nn.ConvTranspose2d(4, 4, 2, stride=2)
-            self.out = nn.Conv2d(8, 1, 1)
+    down, up = nn.Conv2d(1, 4, 3, padding=1), nn.ConvTranspose2d(4, 4, 2, stride=2)
+    layers = nn.ModuleList([down, up, nn.Conv2d(8, 1, 1)])
 
-        def forward(self, x):
-            wide = F.relu(self.down(x))
-            deep = self.up(F.max_pool2d(wide, 2))
-            return self.out(gg.concat([wide, deep], axis=1))
+    def unet(x):
+        wide = F.relu(down(x))
+        return layers[2](gg.concat([wide, up(F.max_pool2d(wide, 2))], axis=1))
 
-    model, x = UNet(), gg.random.normal((2, 1, 8, 8))
-    optimizer, target = optim.Adam(model.parameters(), lr=0.03), (x > 0).astype(gg.float32)
-    first, *_, last = fit(model, x, target, optimizer, F.binary_cross_entropy_with_logits)
+    x, optimizer = gg.random.normal((2, 1, 8, 8)), optim.Adam(layers.parameters(), lr=0.03)
+    target, loss = (x > 0).astype(gg.float32), F.binary_cross_entropy_with_logits
+    first, *_, last = fit(unet, x, target, optimizer, loss)
     assert last < first / 2
 
 
