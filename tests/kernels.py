@@ -31,8 +31,7 @@ class Calls:
         self.arrays = [a for key, a in owners.items() if key not in private]
 
     def kernel(self):
-        roots = [Root(a, "fixed") for a in self.arrays]
-        return Kernel(self.operations, roots, "test")
+        return Kernel(self.operations, [Root(a, "fixed") for a in self.arrays], "test")
 
 
 def kernels_of(all_calls):
@@ -51,12 +50,9 @@ def kernels_of(all_calls):
     whole = compiler.build(kernel._PRELUDE + "\n".join(texts), "tests")
     library = whole.wait()
     assert library is not None, whole.error
-    steps = []
-    for number, (calls, part) in enumerate(zip(all_calls, made, strict=True)):
-        part.build.library = SimpleNamespace(gg_kernel=library[f"gg_kernel_{number}"])
-        steps.append(part.step([None]))
-        calls.made = part  # whose tables the function uses
-    return steps
+    for number, (calls, calls.made) in enumerate(zip(all_calls, made, strict=True)):
+        calls.made.build.library = SimpleNamespace(gg_kernel=library[f"gg_kernel_{number}"])
+    return [part.step([None]) for part in made]
 
 
 def differences(calls, step):
@@ -86,8 +82,7 @@ def check(all_calls, together=40):
     for i in range(0, len(all_calls), together):
         part = all_calls[i : i + together]
         for calls, step in zip(part, kernels_of(part), strict=True):
-            found = differences(calls, step)
-            wrong += [described(calls, array) for array in found]
+            wrong += [described(calls, array) for array in differences(calls, step)]
     assert not wrong, "\n" + "\n".join(wrong)
 
 

@@ -19,7 +19,6 @@ pytestmark = [
 ]
 
 NUMPY, TORCH = Library("numpy", "numpy"), Library("torch", "torch")
-OPS = [case for case in CASES if case.torch is not None]
 
 
 def comparable(case, *, kinks):
@@ -50,20 +49,26 @@ def torch_call(case, sample, dtype):
     return inputs, list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
-def derivatives(module, inputs, outputs, make, *, order):
+def derivatives(module, inputs, outputs, *, order):
     """Return gradients with respect to inputs, then second ones to inputs and cotangents."""
     outputs = [y for y in outputs if y.requires_grad]
     leaves = [x for x in inputs if getattr(x, "requires_grad", False)]
     if not outputs:
         return []
     rng = np.random.default_rng(0)
-    cotangents = [make(rng, y) for y in outputs]
-    first = module.autograd.grad(
-        outputs, leaves, cotangents, create_graph=order > 1, materialize_grads=True
-    )
+
+    def random_like(y):
+        values, dtype = rng.standard_normal(tuple(y.shape)), TORCH.dtype(y.dtype)
+        if dtype.startswith("complex"):
+            values = values + 1j * rng.standard_normal(values.shape)
+        return module.tensor(np.asarray(values, dtype), requires_grad=True)
+
+    cotangents = [*map(random_like, outputs)]
+    options = {"create_graph": order > 1, "materialize_grads": True}
+    first = [*module.autograd.grad(outputs, leaves, cotangents, **options)]
     if order == 1:
-        return list(first)
-    weights = [make(rng, g) for g in first]
+        return first
+    weights = [*map(random_like, first)]
     pairs = [(g, w) for g, w in zip(first, weights, strict=True) if g.requires_grad]
     wanted = [*leaves, *cotangents]
     if not pairs:
@@ -72,69 +77,38 @@ def derivatives(module, inputs, outputs, make, *, order):
     return [*first, *module.autograd.grad(recorded, wanted, weights, materialize_grads=True)]
 
 
-def draw(rng, shape, dtype):
-    values = rng.standard_normal(shape)
-    if dtype.startswith("complex"):
-        values = values + 1j * rng.standard_normal(shape)
-    return np.asarray(values, dtype)
-
-
-def random_tensor(rng, y):
-    values = draw(rng, y.shape, NUMPY.dtype(y.dtype))
-    return gpugrad.tensor(values, requires_grad=True)
-
-
-def random_torch_tensor(rng, y):
-    values = draw(rng, tuple(y.shape), TORCH.dtype(y.dtype))
-    return torch.tensor(values, requires_grad=True)
-
-
-def compare(case, sample, dtype, order, rtol, atol):
+def compare(case, sample, dtype, order, tolerance):
     ours = Call(case, sample, NUMPY, dtype)
-    torch_inputs, torch_outputs = torch_call(case, sample, dtype)
-    assert len(ours.outputs) == len(torch_outputs)
-    pairs = [
-        *zip(ours.outputs, torch_outputs, strict=True),
-        *zip(
-            derivatives(gpugrad, ours.tensors, ours.outputs, random_tensor, order=order),
-            derivatives(torch, torch_inputs, torch_outputs, random_torch_tensor, order=order),
-            strict=True,
-        ),
-    ]
-    for number, (a, b) in enumerate(pairs):
+    inputs, outputs = torch_call(case, sample, dtype)
+    found = [*ours.outputs, *derivatives(gpugrad, ours.tensors, ours.outputs, order=order)]
+    theirs = [*outputs, *derivatives(torch, inputs, outputs, order=order)]
+    assert len(ours.outputs) == len(outputs)
+    for number, (a, b) in enumerate(zip(found, theirs, strict=True)):
         try:
             assert NUMPY.dtype(a.dtype) == TORCH.dtype(b.dtype)
-            case.assert_close(NUMPY.values(a), b.numpy(force=True), rtol=rtol, atol=atol)
+            b = b.numpy(force=True)
+            case.assert_close(NUMPY.values(a), b, rtol=tolerance, atol=tolerance)
         except AssertionError as error:
             error.add_note(f"value {number} of outputs and gradients")
             raise
 
 
-@pytest.mark.parametrize("case", OPS, ids=lambda case: case.op)
-def test_values_and_gradients(case):
-    for sample, checked in every(comparable(case, kinks=False)):
+CHECKS = {
+    "float64": ("float64", 2, 1e-9),
+    "complex": ("complex128", 2, 1e-9),
+    "float32": ("float32", 1, 1e-4),
+    "kinks": ("float64", 1, 1e-9),
+}
+
+
+@pytest.mark.parametrize("case, check", [
+    pytest.param(case, check, id=f"{case.op}-{check}")
+    for check in CHECKS
+    for case in CASES
+    if case.torch is not None and (check != "complex" or case.complex)
+    and any(comparable(case, kinks=check == "kinks"))
+])  # fmt: skip
+def test_values_and_gradients(case, check):
+    for sample, checked in every(comparable(case, kinks=check == "kinks")):
         with checked:
-            compare(case, sample, "float64", 2, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("case", [c for c in OPS if c.complex], ids=lambda case: case.op)
-def test_complex_values_and_gradients(case):
-    for sample, checked in every(comparable(case, kinks=False)):
-        with checked:
-            compare(case, sample, "complex128", 2, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("case", OPS, ids=lambda case: case.op)
-def test_values_and_gradients_in_float32(case):
-    for sample, checked in every(comparable(case, kinks=False)):
-        with checked:
-            compare(case, sample, "float32", 1, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in OPS if any(comparable(case, kinks=True))], ids=lambda case: case.op
-)
-def test_gradients_at_kinks(case):
-    for sample, checked in every(comparable(case, kinks=True)):
-        with checked:
-            compare(case, sample, "float64", 1, rtol=1e-9, atol=1e-9)
+            compare(case, sample, *CHECKS[check])
