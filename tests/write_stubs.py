@@ -10,8 +10,8 @@ import inspect
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import gpugrad
@@ -34,40 +34,23 @@ NOT_ONE_TENSOR = """
 """.split()
 
 # The types of parameters, for all ops or for one of them, each with those that have it. Inputs that
-# are not listed are arrays, or also numbers if the op takes those. A parameter whose default is
-# None may be None.
+# are not listed are arrays, or also numbers if the op takes those; other parameters have the type
+# of their default. A parameter whose default is None may be None.
 PARAMETERS = {
-    "Any": "dtype key",
-    "Array | float": "rtol",
-    "Sequence[int]": "axes s",
-    "Shape": "shape",
-    "bool": """
-        copy descending equal_nan full_matrices include_initial invert is_causal keepdims largest
-        return_sign reverse stable upper
-    """,
-    "float": """
-        alpha atol beta constant_values correction dropout_p eps input_scale max_val min_val nan
-        negative_slope neginf ord p posinf scale threshold
-    """,
-    "int": "chunks d groups ignore_index k minlength n ndim offset",
+    "Any": "dtype key", "Array | float": "rtol", "Sequence[int]": "axes s", "Shape": "shape",
+    "bool": "copy", "float": "eps neginf ord p posinf scale", "int": "chunks d groups k n",
     "int | Sequence[int]": "indices_or_sections repetitions",
     "int | Sequence[int] | Sequence[Sequence[int]]": "pad_width",
     "int | tuple[int, ...]": "axis destination dilation shift source stride",
     "int | tuple[int, ...] | tuple[tuple[int, int], ...]": "padding",
-    "str": """
-        activation approximate device indexing method mode nonlinearity norm reduction side
-        subscripts
-    """,
-    "tuple[int, ...]": "size",
+    "str": "activation device subscripts", "tuple[int, ...]": "size",
     "tuple[int, int]": "dropout_key",
-}
+}  # fmt: skip
 PARAMETERS_OF = {
     "Array": "attention.key",
     "Array | complex": "allclose.x1 allclose.x2 setitem.value special.logsumexp.b",
-    "Array | float | Sequence[float]": "quantile.q",
-    "Array | int": "repeat.repeats",
-    "float": "allclose.rtol isclose.rtol",
-    "float | str | None": "linalg.matrix_norm.ord",
+    "Array | float | Sequence[float]": "quantile.q", "Array | int": "repeat.repeats",
+    "float": "allclose.rtol isclose.rtol", "float | str | None": "linalg.matrix_norm.ord",
     "int": """
         add_along_axis.axis argmax.axis argmin.axis argsort.axis chunk.axis concat.axis
         cumulative_prod.axis cumulative_sum.axis diff.axis fft.fft.axis fft.hfft.axis fft.ifft.axis
@@ -78,7 +61,7 @@ PARAMETERS_OF = {
     "int | Sequence[int]": "fft.fftshift.axes fft.ifftshift.axes",
     "int | tuple[Sequence[int], Sequence[int]]": "tensordot.axes",
     "tuple[int, int]": "dropout.key dropout_mask.key",
-}
+}  # fmt: skip
 TYPES, TYPES_OF = (
     {name: kind for kind, names in table.items() for name in names.split()}
     for table in (PARAMETERS, PARAMETERS_OF)
@@ -86,41 +69,27 @@ TYPES, TYPES_OF = (
 
 # Results that are not one Tensor: a type, or the field names of a named tuple.
 RETURNS = {
-    "batch_norm": "tuple[Tensor, Tensor, Tensor]",
+    **dict.fromkeys(("batch_norm", "lstm"), "tuple[Tensor, Tensor, Tensor]"),
+    **dict.fromkeys(("gru", "rnn"), "tuple[Tensor, Tensor]"),
     **dict.fromkeys(
         "broadcast_arrays chunk meshgrid nonzero split unstack".split(), "tuple[Tensor, ...]"
     ),
-    **dict.fromkeys(("gru", "rnn"), "tuple[Tensor, Tensor]"),
-    "linalg.eig": ["eigenvalues", "eigenvectors"],
-    "linalg.eigh": ["eigenvalues", "eigenvectors"],
-    "linalg.qr": ["Q", "R"],
-    "linalg.slogdet": ["sign", "logabsdet"],
-    "linalg.svd": ["U", "S", "Vh"],
-    "lstm": "tuple[Tensor, Tensor, Tensor]",
-    "topk": ["values", "indices"],
+    "linalg.eig": ["eigenvalues", "eigenvectors"], "linalg.eigh": ["eigenvalues", "eigenvectors"],
+    "linalg.qr": ["Q", "R"], "linalg.slogdet": ["sign", "logabsdet"],
+    "linalg.svd": ["U", "S", "Vh"], "topk": ["values", "indices"],
     "unique_all": ["values", "indices", "inverse_indices", "counts"],
-    "unique_counts": ["values", "counts"],
-    "unique_inverse": ["values", "inverse_indices"],
-}
+    "unique_counts": ["values", "counts"], "unique_inverse": ["values", "inverse_indices"],
+}  # fmt: skip
 
-HEAD = """# Written by tests/write_stubs.py.
-
+# The imports of all stubs, of which ruff removes what one does not use.
+HEAD = """\
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex, overload
-
+from ._tensor import Tensor as Tensor
 from ._typing import Array
 from .backends.registry import Shape
-from ._tensor import Tensor as Tensor
+from .random import Generator
 """
-HEAD_OF_NN = """# Written by tests/write_stubs.py.
-
-from collections.abc import Sequence
-from typing import Any
-
-from .._tensor import Tensor
-from ..random import Generator
-"""
-
 # NumPy's ufuncs have methods, such as ``numpy.add.reduce``.
 UFUNCS = """
 class _OfOne:
@@ -151,34 +120,31 @@ def stubs():
     texts = {
         "__init__": package_stub(),
         "_ops": ops_stub(gpugrad),
-        "_tensor_methods": tensor_methods_stub(),
+        "_tensor_methods": [tensor_methods_stub()],
+        **{room: ops_stub(getattr(gpugrad, room)) for room in ("fft", "linalg", "special")},
+        "optim/__init__": optim_stub(),
+        "optim/formulas": formulas_stub(),
+        "nn/__init__": nn_stub(nn),
+        "nn/functional": nn_stub(nn.functional),
+        **{f"numpy/{room or '__init__'}": numpy_stub(room) for room in ("", "linalg", "fft")},
     }
-    for room in "fft", "linalg", "special":
-        texts[room] = ops_stub(import_module(f"gpugrad.{room}"))
-    texts = {name: HEAD + text for name, text in texts.items()}
-    head = HEAD.partition("\nfrom ._typing")[0]
-    texts["optim/__init__"] = f"{head}\n{optim_stub()}"
-    head += "\nfrom .optimizer import Optimizer\nfrom .scheduler import LRScheduler\n"
-    texts["optim/formulas"] = head + formulas_stub()
-    for name, space in {"__init__": nn, "functional": nn.functional}.items():
-        texts[f"nn/{name}"] = HEAD_OF_NN + nn_stub(space)
-    for room in "", "linalg", "fft":
-        texts[f"numpy/{room or '__init__'}"] = numpy_stub(room)
-    return {ROOT / f"{name}.pyi": formatted(text) for name, text in texts.items()}
+    with TemporaryDirectory() as folder:
+        paths = {name: Path(folder, f"{number}.pyi") for number, name in enumerate(texts)}
+        for name, pieces in texts.items():
+            head = HEAD.replace("from .", "from ..").replace(" as Tensor", "")
+            pieces = [*(head if "/" in name else HEAD).splitlines(), *pieces]
+            pieces = sorted(dict.fromkeys(pieces), key=lambda piece: not piece.startswith("from "))
+            text = "\n".join(["# Written by tests/write_stubs.py.\n", *pieces])
+            paths[name].write_text(text, "utf-8")
+        for command in ["check", "--fix-only", "--select=F401,I"], ["format"]:
+            options = ["--quiet", f"--config={ROOT.parent / 'pyproject.toml'}", folder]
+            subprocess.run([sys.executable, "-m", "ruff", *command, *options], check=True)
+        return {ROOT / f"{name}.pyi": path.read_text("utf-8") for name, path in paths.items()}
 
 
-def formatted(text):
-    """Return ``text`` without unused imports, formatted by ruff."""
-    for command in ["check", "--quiet", "--fix-only", "--select=F401,I"], ["format"]:
-        text = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename=gpugrad/stub.pyi", "-"],
-            cwd=ROOT.parent,
-            input=text,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    return text
+def imported(name, place):
+    """Return the line that imports a name for users of the stub, too."""
+    return f"from {place} import {name} as {name}"
 
 
 def numpy_stub(room):
@@ -187,11 +153,9 @@ def numpy_stub(room):
     A call has a Tensor as its result where one is its first argument, or the second of two. What
     other calls return depends on where Tensors are in them, and calls of constants are NumPy's own.
     """
-    lines = ["# Written by tests/write_stubs.py.", "from collections.abc import Sequence"]
-    lines += ["from typing import Any, overload", "from .._tensor import Tensor"]
+    pieces = []
     if not room:
-        lines += [f"from . import {name} as {name}" for name in ("fft", "linalg", "random")]
-        lines.append(UFUNCS)
+        pieces += [imported(name, ".") for name in ("fft", "linalg", "random")] + [UFUNCS]
     for key, function in sorted(FUNCTIONS.items()):
         space, _, name = key.rpartition(".")
         if space != room or key in NOT_ONE_TENSOR:
@@ -199,7 +163,7 @@ def numpy_stub(room):
         first, *others = inspect.signature(function).parameters.values()
         names = [first.name, *(p.name for p in others)]
         if names in (["x"], ["x1", "x2"]) and not room:
-            lines.append(f"{name}: {'_OfTwo' if others else '_OfOne'}")
+            pieces.append(f"{name}: {'_OfTwo' if others else '_OfOne'}")
             continue
         kind = "Sequence[Tensor]" if key in OF_SEQUENCES else "Tensor"
         others = [p.replace(annotation=Source("Any")) for p in others]
@@ -207,50 +171,44 @@ def numpy_stub(room):
         if others and others[0].name in ("x2", "b", "a2", "ar2"):
             second = others[0].replace(annotation=Source(kind))
             ways.append([first.replace(annotation=Source("Any")), second, *others[1:]])
-        for parameters in ways:
-            taken = inspect.Signature(parameters, return_annotation=Source("Tensor"))
-            lines += ["@overload", f"def {name}{taken}: ..."]
-        lines += ["@overload", f"def {name}(*args: Any, **kwargs: Any) -> Any: ..."]
-    lines.append("def __getattr__(name: str) -> Any: ...")
-    return "\n".join(lines)
+        taken = [inspect.Signature(p, return_annotation=Source("Tensor")) for p in ways]
+        for signature in *taken, "(*args: Any, **kwargs: Any) -> Any":
+            pieces.append(f"@overload\ndef {name}{signature}: ...")
+    return [*pieces, "def __getattr__(name: str) -> Any: ..."]
 
 
 def package_stub():
     """Return the stub of the package, which imports its names from their modules."""
-    lines = ["from ._ops import *"]
+    pieces = ["from ._ops import *"]
     for name in gpugrad.__all__:
         value = getattr(gpugrad, name)
         if isinstance(value, ModuleType):
-            lines.append(f"from . import {name} as {name}")
+            pieces.append(imported(name, "."))
         elif type(value) is float or not getattr(value, "__module__", "").startswith("gpugrad"):
-            lines.append(f"{name}: {'float' if type(value) is float else 'Any'}")
-        elif value is not gpugrad.Tensor and not is_op(value):
-            place = value.__module__.removeprefix("gpugrad")
-            lines.append(f"from {place} import {name} as {name}")
-    lines.append("bfloat16: Any")  # not in the list, since it needs ml_dtypes
-    lines += ["__version__: str", "__array_api_version__: str"]
-    lines.append("def __array_namespace_info__() -> Any: ...")
-    lines.sort(key=lambda line: not line.startswith("from "))
-    return "\n".join(lines)
+            pieces.append(f"{name}: {'float' if type(value) is float else 'Any'}")
+        elif value is not Tensor and not is_op(value):
+            pieces.append(imported(name, value.__module__.removeprefix("gpugrad")))
+    pieces.append("bfloat16: Any")  # not in the list, since it needs ml_dtypes
+    pieces += ["__version__: str", "__array_api_version__: str"]
+    return [*pieces, "def __array_namespace_info__() -> Any: ..."]
 
 
 def nn_stub(space):
     """Return the stub of the layers or of their functions."""
-    imports, lines = [], []
+    pieces = []
     for name in space.__all__:
         value = getattr(space, name)
         if isinstance(value, ModuleType):
-            imports.append(f"from . import {name} as {name}")
+            pieces.append(imported(name, "."))
         elif is_op(value):
-            imports.append(f"from .._ops import {name} as {name}")
+            pieces.append(imported(name, ".._ops"))
         elif isinstance(value, type) and hasattr(value.__init__, "__signature__"):
-            lines.append(layer_definition(name, value))
+            pieces.append(layer_definition(name, value))
         elif hasattr(value, "__signature__"):
-            lines.append(definition(name, annotated_signature(value), value))
+            pieces.append(definition(name, annotated_signature(value), value))
         else:
-            module = value.__module__.rpartition(".")[2]
-            imports.append(f"from .{module} import {name} as {name}")
-    return "\n".join(dict.fromkeys(imports)) + "\n" + "\n".join(lines)
+            pieces.append(imported(name, f".{value.__module__.rpartition('.')[2]}"))
+    return pieces
 
 
 def layer_definition(name, layer):
@@ -274,41 +232,36 @@ def layer_definition(name, layer):
 
 def ops_stub(module):
     """Return the stub of a namespace of ops."""
-    lines = []
+    pieces = []
     for name in module.__all__:
         value = getattr(module, name)
         if module is not gpugrad and vars(gpugrad).get(name) is value:
-            lines.insert(0, f"from ._ops import {name} as {name}")
+            pieces.append(imported(name, "._ops"))
         elif is_op(value):
-            lines.append(op_definition(name, value))
+            pieces.append(op_definition(name, value))
         elif module is not gpugrad:
-            lines.append(definition(name, annotated_signature(value), value))
-    return "\n".join(lines)
+            pieces.append(definition(name, annotated_signature(value), value))
+    return pieces
 
 
 def optim_stub():
     """Return the stub of the optimizers, most of whose constructors are made from their rules."""
-    lines = []
+    pieces = []
     for name in optim.__all__:
         value = getattr(optim, name)
         if isinstance(value, ModuleType):
-            lines.append(f"from . import {name} as {name}")
-        elif is_written(value):
-            lines.append(f"from {value.__module__} import {name} as {name}")
+            pieces.append(imported(name, "."))
+        elif inspect.unwrap(value.__init__).__code__.co_filename == inspect.getfile(value):
+            pieces.append(imported(name, value.__module__))  # its constructor is written
         else:
-            lines.append(class_definition(value))
-    lines.sort(key=lambda line: not line.startswith("from "))
-    return "\n".join(lines)
+            pieces.append(class_definition(value))
+    return pieces
 
 
 def formulas_stub():
     """Return the stub of the schedulers whose constructors are made from their formulas."""
-    return "\n".join([class_definition(value) for value in formulas.Formula.__subclasses__()])
-
-
-def is_written(kind):
-    """Whether the constructor of a class is in the file of the class."""
-    return inspect.unwrap(kind.__init__).__code__.co_filename == inspect.getfile(kind)
+    imports = "from .optimizer import Optimizer", "from .scheduler import LRScheduler"
+    return [*imports, *map(class_definition, formulas.Formula.__subclasses__())]
 
 
 def class_definition(kind):
@@ -317,8 +270,8 @@ def class_definition(kind):
     text = definition(kind.__name__, f"({base.__name__})", kind).replace("def", "class", 1)
     taken = annotated_signature(kind.__init__)
     attributes = [taken.parameters[name] for name in getattr(kind, "_options", ())]
-    lines = [f"    {p.name}: {p.annotation}" for p in attributes]
-    return "\n".join([text, *lines, f"    def __init__{taken}: ..."])
+    lines = [f"{p.name}: {p.annotation}" for p in attributes]
+    return "\n    ".join([text, *lines, f"def __init__{taken}: ..."])
 
 
 def tensor_methods_stub():
@@ -329,8 +282,9 @@ def tensor_methods_stub():
         lines += [f"def __{prefix}{name}__{other} -> Tensor: ..." for prefix in ("", "r")]
         lines.append(f"def __i{name}__{other} -> Self: ...")
     for name in COMPARISONS:
-        if name in ("eq", "ne"):
-            lines.append(f"def __{name}__(self, other: object, /) -> Tensor: ...  {OVERRIDE}")
+        if name in ("eq", "ne"):  # other classes answer with a bool
+            override = "# type: ignore[override]"
+            lines.append(f"def __{name}__(self, other: object, /) -> Tensor: ...  {override}")
         else:
             lines.append(f"def __{name}__{other} -> Tensor: ...")
     lines += [
@@ -349,9 +303,6 @@ def tensor_methods_stub():
         else:
             lines.append(definition(name, annotated_signature(value), value))
     return "\n    ".join(["class TensorMethods:", *"\n".join(lines).splitlines()])
-
-
-OVERRIDE = "# type: ignore[override]"  # other classes answer with a bool
 
 
 def is_op(value):
@@ -415,11 +366,12 @@ def op_definition(name, call, is_method=False):
 
 
 def parameter_type(public, op, p):
-    """Return the type of a parameter."""
+    """Return the type of a parameter: by the tables, by its default, or of an input."""
     if known := TYPES_OF.get(f"{public}.{p.name}"):
         return known
-    if p.name not in op.inputs if op else p.name in TYPES:
-        return TYPES[p.name]
+    by_default = type(p.default) in (bool, float, int, str)
+    if p.name not in op.inputs if op else p.name in TYPES or by_default:
+        return TYPES.get(p.name) or type(p.default).__name__
     if op and op.variadic:
         return "Iterable[Array | complex]"
     is_array = op is None or len(op.inputs) == 1 or p.kind is p.POSITIONAL_ONLY

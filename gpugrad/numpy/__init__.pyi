@@ -1,4 +1,5 @@
 # Written by tests/write_stubs.py.
+
 from collections.abc import Sequence
 from typing import Any, overload
 

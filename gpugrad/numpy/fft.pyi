@@ -1,4 +1,5 @@
 # Written by tests/write_stubs.py.
+
 from typing import Any, overload
 
 from .._tensor import Tensor

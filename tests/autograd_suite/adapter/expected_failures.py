@@ -7,14 +7,12 @@ import pytest
 
 
 def pytest_collection_modifyitems(items):
-    lines = Path(os.environ["EXPECTED_FAILURES"]).read_text().splitlines()
     reasons, reason = {}, ""
-    for line in lines:
+    for line in Path(os.environ["EXPECTED_FAILURES"]).read_text().splitlines():
         if line.startswith("#"):
             reason = line.strip("# ")
-        elif line:
+        else:
             reasons[line] = reason
     for item in items:
-        key = f"{item.path.name}::{item.name}"
-        if key in reasons:
-            item.add_marker(pytest.mark.xfail(reason=reasons[key], strict=True))
+        if reason := reasons.get(f"{item.path.name}::{item.name}"):
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))

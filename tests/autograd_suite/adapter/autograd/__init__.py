@@ -14,11 +14,13 @@ if "AUTOGRAD_CHECKOUT" in _os.environ:
 
 def _array(x):
     """NumPy's and Python's numbers as arrays in NumPy's dtype."""
-    if isinstance(x, (float, complex, int, _numpy.generic)) and not isinstance(x, bool):
+
+    def array(x):
+        if not isinstance(x, (float, complex, int, _numpy.generic)) or isinstance(x, bool):
+            return x
         return _numpy.asarray(x, dtype=None if isinstance(x, (complex, _numpy.generic)) else float)
-    if isinstance(x, (tuple, list)):
-        return type(x)(map(_array, x))
-    return {k: _array(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+    return _gg.tree.map(array, x)
 
 
 def _tensor(x):
@@ -30,17 +32,16 @@ def _of_one_argument(transform):
         def result(*values, **named):
             argnums = argnum if isinstance(argnum, (tuple, list)) else (argnum,)
             fixed = [_array(v) if i in argnums else v for i, v in enumerate(values)]
+            one = len(argnums) == 1
 
             def of_chosen(chosen):
                 full = fixed.copy()
-                for i, v in zip(argnums, chosen if len(argnums) > 1 else (chosen,), strict=True):
+                for i, v in zip(argnums, (chosen,) if one else chosen, strict=True):
                     full[i] = v
                 return fun(*full, **named)
 
             chosen = tuple([fixed[i] for i in argnums])
-            return transform(
-                of_chosen, chosen if len(argnums) > 1 else chosen[0], *args, **keywords
-            )
+            return transform(of_chosen, chosen[0] if one else chosen, *args, **keywords)
 
         return result
 
@@ -51,29 +52,13 @@ def _number(x):
     return _gg.reshape(_gg.real(_tensor(x)), ())
 
 
-@_of_one_argument
-def grad(f, x):
-    return _gg.grad(lambda x: _number(f(x)))(x)
-
-
-@_of_one_argument
-def value_and_grad(f, x):
-    return _gg.value_and_grad(lambda x: _number(f(x)))(x)
-
-
-@_of_one_argument
-def jacobian(f, x):
-    return _gg.jacobian(lambda x: _tensor(f(x)))(x)
-
-
-@_of_one_argument
-def hessian(f, x):
-    return _gg.hessian(lambda x: _number(f(x)))(x)
-
-
-@_of_one_argument
-def elementwise_grad(f, x):
-    return _gg.grad(lambda x: _gg.sum(_gg.real(_tensor(f(x)))))(x)
+grad, value_and_grad, jacobian, hessian, elementwise_grad = (
+    _of_one_argument(lambda f, x, of=of, result=result: of(lambda x: result(f(x)))(x))
+    for of, result in (
+        (_gg.grad, _number), (_gg.value_and_grad, _number), (_gg.jacobian, _tensor),
+        (_gg.hessian, _number), (_gg.grad, lambda y: _gg.sum(_gg.real(_tensor(y)))),
+    )
+)  # fmt: skip
 
 
 def hessian_vector_product(f):

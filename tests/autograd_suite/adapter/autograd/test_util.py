@@ -1,20 +1,21 @@
 """Compares derivatives with differences, in both modes and to the second order."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
 
 import gpugrad as gg
+from gpugrad import tree
 
 from . import _array, _of_one_argument
-from .misc.flatten import leaves_of, map_leaves
 
 EPS, TOLERANCE = 1e-6, 1e-6
 _generator = np.random.default_rng(0)
 
 
 def _leaves(x):
-    return [np.asarray(x.detach() if isinstance(x, gg.Tensor) else x) for x in leaves_of(x)]
+    return [np.asarray(x.detach() if isinstance(x, gg.Tensor) else x) for x in tree.leaves(x)]
 
 
 def _random(x):
@@ -22,7 +23,7 @@ def _random(x):
         parts = _generator.standard_normal((2, *np.shape(x)))
         return np.asarray(parts[0] + 1j * parts[1] if np.iscomplexobj(x) else parts[0])
 
-    return map_leaves(draw, x)
+    return tree.map(draw, x)
 
 
 def _inner(x, y):
@@ -31,8 +32,7 @@ def _inner(x, y):
 
 
 def _moved(x, v, eps):
-    leaves = iter(_leaves(v))
-    return map_leaves(lambda a: np.asarray(_leaves(a)[0] + eps * next(leaves)), x)
+    return tree.map(lambda a, b: np.asarray(_leaves(a)[0] + eps * b), x, v)
 
 
 def _close(a, b):
@@ -48,25 +48,24 @@ def check_equivalent(x, y):
 @_of_one_argument
 def check_grads(f, x, modes=("fwd", "rev"), order=2):
     def function(x):
-        return map_leaves(_tensor_of, f(x))
+        return tree.map(_tensor_of, f(x))
 
-    y = map_leaves(lambda out: out.detach(), function(x))
+    def push(x, v):
+        return gg.jvp(function, (x,), (v,))[1]
+
+    def pull(x, u):
+        return gg.vjp(function, x)[1](u)[0]
+
+    y = tree.map(lambda out: out.detach(), function(x))
     v, u = _random(x), _random(y)
     ahead, behind = (_leaves(f(_moved(x, v, s * EPS / 2))) for s in (1, -1))
-    slope = [(a - b) / EPS for a, b in zip(ahead, behind, strict=True)]
-    expected = _inner(slope, u)
-    if "fwd" in modes:
-        tangent = gg.jvp(function, (x,), (v,))[1]
-        assert _close(_inner(tangent, u), expected), ("forward", _inner(tangent, u), expected)
-        if order > 1:
-            check_grads(lambda x, v: gg.jvp(function, (x,), (v,))[1], (0, 1), modes, order - 1)(
-                x, v
-            )
-    if "rev" in modes:
-        (cotangent,) = gg.vjp(function, x)[1](u)
-        assert _close(_inner(cotangent, v), expected), ("reverse", _inner(cotangent, v), expected)
-        if order > 1:
-            check_grads(lambda x, u: gg.vjp(function, x)[1](u)[0], (0, 1), modes, order - 1)(x, u)
+    expected = _inner([(a - b) / EPS for a, b in zip(ahead, behind, strict=True)], u)
+    for mode, derivative, given, against in ("fwd", push, v, u), ("rev", pull, u, v):
+        if mode in modes:
+            found = _inner(derivative(x, given), against)
+            assert _close(found, expected), (mode, found, expected)
+            if order > 1:
+                check_grads(derivative, (0, 1), modes, order - 1)(x, given)
 
 
 def _tensor_of(x):
@@ -75,10 +74,9 @@ def _tensor_of(x):
 
 def combo_check(fun, *args, **keywords):
     def check(*values, **named):
-        choices = [[(key, value) for value in values] for key, values in named.items()]
-        for chosen in product(*values):
-            for given in product(*choices):
-                f = lambda *xs: fun(*xs, **dict(given))  # noqa: B023, E731
+        for given in product(*named.values()):
+            f = partial(fun, **dict(zip(named, given, strict=True)))
+            for chosen in product(*values):
                 check_grads(f, *args, **keywords)(*chosen)
 
     return check
