@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from samples import every
 
 import gpugrad as gg
 from gpugrad import _processes, data, distributed, nn, optim
@@ -138,6 +139,33 @@ def test_environments_of_several_processes(variables, expected, monkeypatch):
     assert _processes.processes_launched() == expected
 
 
+X, W = gg.ones(2), gg.ones(2, requires_grad=True)
+BOTH, BELOW = "give both num_replicas and rank", "rank must be below num_replicas 2, not 2"
+ERRORS = {
+    TypeError: {
+        "bools cannot be reduced": lambda: distributed.all_reduce(X > 0),
+        "the mean of int64": lambda: distributed.all_reduce(gg.arange(2), "mean"),
+        r"broadcast: tree\['x'\] must be an arr": lambda: distributed.broadcast({"x": "text"}),
+        "DataParallel: module must be a M": lambda: distributed.DataParallel(X),
+        r"such as optim.Adam\(parameters\), not LBFGS":
+            lambda: distributed.ShardedOptimizer(optim.LBFGS([W])),
+        f"DistributedSampler: {BOTH}": lambda: data.DistributedSampler(range(3), rank=1),
+        f"DistributedBatchSampler: {BOTH}": lambda: data.DistributedBatchSampler([], 2, rank=1),
+    },
+    ValueError: {
+        r"all_reduce: op must be .*, not 'product'": lambda: distributed.all_reduce(X, "product"),
+        r"\(2,\) requires grad, .* call detach\(\)": lambda: distributed.all_gather({"x": W}),
+        "no rank 1 among 1": lambda: distributed.broadcast(X, 1),
+        r"must have the length 1, .* shape is \(2,\)": lambda: distributed.reduce_scatter(X),
+        r"^distributed\.init: timeout, in seconds": lambda: distributed.init(0),
+        "^distributed.init: timeout": lambda: distributed.init("nccl"),
+        f"DistributedSampler: {BELOW}": lambda: data.DistributedSampler(range(3), 2, 2),
+        f"DistributedBatchSampler: {BELOW}":
+            lambda: data.DistributedBatchSampler(X, 2, num_replicas=2, rank=2),
+    },
+}  # fmt: skip
+
+
 class TestOneProcess:
     def test_collectives(self):
         distributed.init()
@@ -174,35 +202,11 @@ class TestOneProcess:
         done = run(None, "-c", code)
         assert done.stdout.split() == ["False"], done.stderr
 
-    @pytest.mark.parametrize("call, kind, words", [
-        (lambda: distributed.all_reduce(X, "product"), ValueError,
-         r"all_reduce: op must be .*, not 'product'"),
-        (lambda: distributed.all_reduce(X > 0), TypeError, "bools cannot be reduced"),
-        (lambda: distributed.all_reduce(gg.arange(2), "mean"), TypeError, "the mean of int64"),
-        (lambda: distributed.all_gather({"x": X.detach().requires_grad_()}), ValueError,
-         r"shape \(2,\) requires grad, .* call detach\(\)"),
-        (lambda: distributed.broadcast({"x": "text"}), TypeError,
-         r"broadcast: tree\['x'\] must be an array"),
-        (lambda: distributed.broadcast(X, 1), ValueError, "no rank 1 among 1"),
-        (lambda: distributed.reduce_scatter(X), ValueError,
-         r"must have the length 1, .* the shape is \(2,\)"),
-        (lambda: distributed.init(0), ValueError, r"^distributed\.init: timeout, in seconds"),
-        (lambda: distributed.init("nccl"), ValueError, "^distributed.init: timeout"),
-        (lambda: distributed.DataParallel(X), TypeError, "DataParallel: module must be a M"),
-        (lambda: distributed.ShardedOptimizer(optim.LBFGS([X.detach().requires_grad_()])),
-         TypeError, r"such as optim.Adam\(parameters\), not LBFGS"),
-        (lambda: data.DistributedSampler(range(3), rank=1), TypeError,
-         "give both num_replicas and rank"),
-        (lambda: data.DistributedBatchSampler(range(3), 2, rank=1), TypeError,
-         "give both num_replicas and rank"),
-        (lambda: data.DistributedSampler(range(3), 2, 2), ValueError,
-         "rank must be below num_replicas 2, not 2"),
-        (lambda: data.DistributedBatchSampler(X, 2, num_replicas=2, rank=2), ValueError,
-         "rank must be below num_replicas 2, not 2"),
-    ])  # fmt: skip
-    def test_errors(self, call, kind, words):
-        with pytest.raises(kind, match=words):
-            call()
+    @pytest.mark.parametrize("kind", ERRORS)
+    def test_errors(self, kind):
+        for (words, call), checked in every(ERRORS[kind].items()):
+            with checked, pytest.raises(kind, match=words):
+                call()
 
     def test_wrappers_are_what_they_wrap(self):
         model = nn.Linear(2, 1)
@@ -245,9 +249,6 @@ class TestOneProcess:
             layer(gg.ones((1, 3)))
         with pytest.raises(ValueError, match=r"^SyncBatchNorm: inside vmap"):
             gg.vmap(layer)(gg.ones((2, 4, 3), dtype=gg.float16))
-
-
-X = gg.ones(2)
 
 
 class Mirror(_processes.Group):
@@ -470,19 +471,14 @@ class TestSamplers:
                 data.DistributedSampler(range(n), size, r, shuffle, seed=5, drop_last=drop_last)
                 for r in range(size)
             ]
+            sizes = [n // size if drop_last else len(range(r, n, size)) for r in range(size)]
             epochs = []
             for _ in range(2):
                 parts = [list(sampler) for sampler in samplers]
-                assert [len(p) for p in parts] == [len(s) for s in samplers]
+                assert [*map(len, parts)] == [*map(len, samplers)] == sizes
                 epochs.append([i for part in parts for i in part])
-                assert len(set(epochs[-1])) == len(epochs[-1])
-            if drop_last:
-                assert len({len(p) for p in parts}) == 1
-                assert len(epochs[0]) == n // size * size
-            else:
-                assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(n))
-            if n == 10:
-                assert (epochs[0] != epochs[1]) == shuffle
+                assert len({*epochs[-1]} & {*range(n)}) == sum(sizes)
+            assert n < 10 or (epochs[0] != epochs[1]) == shuffle
 
     def test_parts_of_batches(self):
         dataset = data.TensorDataset(gg.arange(11))

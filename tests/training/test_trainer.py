@@ -414,7 +414,13 @@ OPTIONS = [
     ({"loader": [], "checkpoint": "x", "checkpoint_steps": 5}, "a loader with a state_dict"),
     ({"notes": {"model": 1}}, r"\['model'\] in notes are the trainer's own"),
 ]
-LAYER = nn.Linear(1, 1)
+LAYER, Y = nn.Linear(1, 1), gpugrad.ones((5, 1))
+
+
+def trained_with(loss):
+    return lambda: Trainer(LAYER, optim.SGD(LAYER.parameters()), loss, [(Y, Y)]).fit(1)
+
+
 CALLS = [
     *((ValueError, words, lambda options=o: regression(**options)) for o, words in OPTIONS),
     (ValueError, "epochs must be an int of at least 1", lambda: regression().fit(0)),
@@ -422,10 +428,15 @@ CALLS = [
     (ValueError, r"monitor is 'loss', which is not among \['training/loss",
      lambda: regression(monitor="loss").fit(1)),
     (RuntimeError, "no epoch was best", lambda: regression().restore_best()),
-    (TypeError, "with the model and a batch, which MSELoss does not take",
-     lambda: Trainer(LAYER, optim.SGD(LAYER.parameters()), nn.MSELoss(), [])),
-    (TypeError, "with the model and a batch, which cross_entropy does not take",
-     lambda: Trainer(LAYER, optim.SGD(LAYER.parameters()), nn.functional.cross_entropy, [])),
+    *((TypeError, f"with the model and a batch, which {loss} does not take", trained_with(f))
+      for loss, f in (("MSELoss", nn.MSELoss()), ("mse_loss", nn.functional.mse_loss))),
+    *((kind, words, trained_with(lambda model, x, y, result=result: result))
+      for result, kind, words in (
+        (1.0, TypeError, "must return a Tensor, the mean loss .*, not float"),
+        ((Y.mean(), 1.0), TypeError, r"and a dict of metrics, not \(Tensor, float\)"),
+        ((Y.mean(), Y.mean(), {}), TypeError, r"not \(Tensor, Tensor, dict\)"),
+        (Y, ValueError, r"one number, not a tensor of shape \(5, 1\); return its mean"),
+      )),
 ]  # fmt: skip
 
 
@@ -433,17 +444,3 @@ CALLS = [
 def test_errors(kind, words, call):
     with pytest.raises(kind, match=words):
         call()
-
-
-def test_losses_that_return_something_else():
-    x, y = regression_set()[:5]
-    for result, kind, words in (
-        (1.0, TypeError, "must return a Tensor, the mean loss .*, not float"),
-        ((y.mean(), 1.0), TypeError, r"and a dict of metrics, not \(Tensor, float\)"),
-        ((y.mean(), y.mean(), {}), TypeError, r"not \(Tensor, Tensor, dict\)"),
-        (y, ValueError, r"one number, not a tensor of shape \(5, 1\); return its mean"),
-    ):
-        trainer = regression()
-        trainer.loss = lambda model, x, y, result=result: result
-        with pytest.raises(kind, match=words):
-            trainer.evaluate([(x, y)])
