@@ -10,7 +10,7 @@ from samples import every
 import gpugrad as gg
 from gpugrad import nn
 from gpugrad.backends.numpy import threads
-from gpugrad.nn import functional
+from gpugrad.nn import functional as F
 from gpugrad.ops import attention as blocks
 from gpugrad.testing import assert_close
 
@@ -35,7 +35,7 @@ def some(*shape):
 
 FUTURE = np.triu(np.ones((N, N), bool), 1)
 INFINITE = np.where(FUTURE, -np.inf, 0.0)
-attend = functional.scaled_dot_product_attention
+attend = F.scaled_dot_product_attention
 
 
 def with_gradients(library, outs, leaves):

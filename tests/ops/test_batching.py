@@ -9,7 +9,7 @@ from libraries import libraries
 from samples import every
 from test_ops import DOUBLE, NEAR, Call, each_case, quiet, random_like, samples
 
-import gpugrad
+import gpugrad as gg
 from gpugrad._batched import batched, entered, lifted
 from gpugrad.autograd import grad
 from gpugrad.autograd.forward_sweep import forward_sweep
@@ -70,7 +70,7 @@ class Batch:
             ]
             results.append(self._call(*inputs))
         return [
-            gpugrad.reshape(gpugrad.stack(column), (*self.sizes, *column[0].shape))
+            gg.reshape(gg.stack(column), (*self.sizes, *column[0].shape))
             for column in zip(*results, strict=True)
         ]
 
@@ -79,7 +79,7 @@ class Batch:
         call = self._call
         for level in reversed(range(len(self.sizes))):
             axes = tuple([0 if along[level] else None for along in self.over])
-            call = gpugrad.vmap(call, in_axes=axes)
+            call = gg.vmap(call, in_axes=axes)
         return call(*self.inputs)
 
     def _call(self, *inputs):
@@ -175,8 +175,8 @@ def tangents_of(call, tangents, **options):
         nodes = [y.node for y in call.recorded]
         found = forward_sweep(given, nodes, retain_graph=True, **{"create_graph": False} | options)
     return [
-        t if t is None or isinstance(t, gpugrad.Tensor)
-        else gpugrad.asarray(backend_of[type(y.array)].asarray(t))  # NumPy's may be scalars
+        t if t is None or isinstance(t, gg.Tensor)
+        else gg.asarray(backend_of[type(y.array)].asarray(t))  # NumPy's may be scalars
         for y, t in ((y, found.get(y.node)) for y in call.recorded)
     ]  # fmt: skip
 
@@ -267,29 +267,29 @@ def test_a_batch_is_one_call_and_may_be_empty(case):
         for x, (differs,) in zip(call.tensors, over, strict=True):
             if differs:
                 none = library.array(np.zeros((0, *x.shape), library.dtype(x.dtype)))
-                none = gpugrad.asarray(none, requires_grad=x.requires_grad)
+                none = gg.asarray(none, requires_grad=x.requires_grad)
                 x = batched(none, level)
             inputs.append(x)
         results = [lifted(y, [level]).payload for y in several(case(inputs, call.static))]
         for y, one in zip(results, call.outputs, strict=True):
             assert (y.shape, y.dtype) == ((0, *one.shape), one.dtype)
             if y.requires_grad:
-                gpugrad.sum(gpugrad.real(y)).backward(retain_graph=True)
+                gg.sum(gg.real(y)).backward(retain_graph=True)
 
 
 def test_shared_weights_make_one_product():
-    w, b = gpugrad.ones((2, 3)), gpugrad.ones(2)
-    rows, vectors, matrices = gpugrad.ones((5, 4, 3)), gpugrad.ones((5, 3)), gpugrad.ones((5, 3, 4))
-    with shapes_of_calls(gpugrad.linear.op) as shapes:
-        gpugrad.vmap(lambda x: gpugrad.linear(x, w, b))(vectors)
-        gpugrad.vmap(lambda x: gpugrad.linear(x, w, b))(rows)
-        gpugrad.vmap(lambda x, b: gpugrad.linear(x, w, b))(rows, gpugrad.ones((5, 2)))
+    w, b = gg.ones((2, 3)), gg.ones(2)
+    rows, vectors, matrices = gg.ones((5, 4, 3)), gg.ones((5, 3)), gg.ones((5, 3, 4))
+    with shapes_of_calls(gg.linear.op) as shapes:
+        gg.vmap(lambda x: gg.linear(x, w, b))(vectors)
+        gg.vmap(lambda x: gg.linear(x, w, b))(rows)
+        gg.vmap(lambda x, b: gg.linear(x, w, b))(rows, gg.ones((5, 2)))
     assert shapes == [((5, 3), (2, 3), (2,)), ((20, 3), (2, 3), (2,)), ((20, 3), (2, 3))]
-    with shapes_of_calls(gpugrad.matmul.op) as shapes:
-        gpugrad.vmap(lambda x: x @ w.T)(rows)
-        gpugrad.vmap(lambda x: w @ x)(vectors)
-        gpugrad.vmap(lambda x: w @ x)(matrices)
-        gpugrad.vmap(lambda x: b @ x)(gpugrad.ones((5, 2, 3)))
+    with shapes_of_calls(gg.matmul.op) as shapes:
+        gg.vmap(lambda x: x @ w.T)(rows)
+        gg.vmap(lambda x: w @ x)(vectors)
+        gg.vmap(lambda x: w @ x)(matrices)
+        gg.vmap(lambda x: b @ x)(gg.ones((5, 2, 3)))
     assert shapes == [((20, 3), (3, 2)), ((5, 3), (3, 2)), ((2, 3), (3, 20)), ((2,), (2, 15))]
 
 
@@ -300,15 +300,15 @@ ROWS = np.arange(6.0).reshape(3, 2)
 
 @pytest.mark.parametrize("write", [lambda p, r: p.__setitem__(..., r), lambda p, r: p.__iadd__(r)])
 def test_a_leaf_cannot_become_a_batch(write):
-    p = gpugrad.zeros(2, dtype=gpugrad.float64, requires_grad=True)
+    p = gg.zeros(2, dtype=gg.float64, requires_grad=True)
 
     def function(r):
-        with gpugrad.no_grad():
+        with gg.no_grad():
             write(p, r)
         return r
 
     with pytest.raises(ValueError, match="differs between vmap's examples"):
-        gpugrad.vmap(function)(gpugrad.tensor(ROWS))
+        gg.vmap(function)(gg.tensor(ROWS))
 
 
 @pytest.mark.parametrize("lead", [(4,), (2, 3), (1,), (0,)])
@@ -318,7 +318,7 @@ def test_a_repeated_matrix_gives_the_same_products(lead, m, k, n):
     x1 = draw((*lead, m, k))
     for x2 in draw((k, n)), draw((n, k)).T:
         repeated = np.broadcast_to(x2, (*lead, k, n))
-        found = gpugrad.matmul(gpugrad.asarray(x1), gpugrad.asarray(repeated)).numpy()
+        found = gg.matmul(gg.asarray(x1), gg.asarray(repeated)).numpy()
         np.testing.assert_allclose(found, x1 @ repeated.copy(), rtol=1e-12)
 
 
@@ -331,12 +331,12 @@ def test_hessians_of_what_an_index_takes(key):
     a, p = np.arange(9.0).reshape(3, 3), np.array([2.0, 1.0, 3.0])
 
     def f(p):
-        return ((gpugrad.asarray(a) * p)[key] ** 3).sum()
+        return ((gg.asarray(a) * p)[key] ** 3).sum()
 
     taken = np.bincount(np.arange(9).reshape(3, 3)[key].reshape(-1), minlength=9)
     expected = np.diag((taken.reshape(3, 3) * 6 * a**3 * p).sum(axis=0))
-    np.testing.assert_allclose(gpugrad.hessian(f)(gpugrad.tensor(p)).numpy(), expected)
-    np.testing.assert_allclose(gpugrad.hessian(f)(p).numpy(), expected)
+    np.testing.assert_allclose(gg.hessian(f)(gg.tensor(p)).numpy(), expected)
+    np.testing.assert_allclose(gg.hessian(f)(p).numpy(), expected)
 
 
 @pytest.mark.parametrize("shape, key", [
@@ -349,7 +349,7 @@ def test_values_are_added_at_an_index_of_any_kind(shape, key):
     values = rng.standard_normal((5, *np.zeros(shape)[key(indices[0])].shape))
 
     def add(values, i):
-        return gpugrad.scatter_add(values, shape, key(i))
+        return gg.scatter_add(values, shape, key(i))
 
     def expected(values, indices):
         out = np.zeros((5, *shape))
@@ -357,14 +357,14 @@ def test_values_are_added_at_an_index_of_any_kind(shape, key):
             np.add.at(out[i], key(indices[i]), values[i])
         return out
 
-    for kind in np.asarray, gpugrad.asarray, np.ndarray.tolist:
+    for kind in np.asarray, gg.asarray, np.ndarray.tolist:
         found = add(values[0], kind(indices[0]))
         np.testing.assert_allclose(found.numpy(), expected(values, indices)[0])
     for in_axes in (0, 0), (None, 0), (0, None):
         pairs = zip((values, indices), in_axes, strict=True)
         v, i = (a if axis == 0 else a[0] for a, axis in pairs)
-        found = gpugrad.vmap(add, in_axes=in_axes)(v, i)
+        found = gg.vmap(add, in_axes=in_axes)(v, i)
         given = np.broadcast_to(v, values.shape), np.broadcast_to(i, indices.shape)
         np.testing.assert_allclose(found.numpy(), expected(*given))
-    x, i = gpugrad.tensor(values[0], requires_grad=True), gpugrad.tensor(indices)
-    gradcheck(lambda x: gpugrad.vmap(add, in_axes=(None, 0))(x, i), x)
+    x, i = gg.tensor(values[0], requires_grad=True), gg.tensor(indices)
+    gradcheck(lambda x: gg.vmap(add, in_axes=(None, 0))(x, i), x)

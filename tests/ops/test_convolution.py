@@ -7,7 +7,7 @@ import gpugrad as gg
 from gpugrad import nn
 from gpugrad.autograd import grad
 from gpugrad.backends import backend_of
-from gpugrad.nn import functional
+from gpugrad.nn import functional as F
 from gpugrad.testing import assert_close
 
 IMAGES = gg.ones((2, 3, 4, 5))
@@ -49,7 +49,7 @@ def test_padding_beyond_the_input_contributes_nothing():
     x = gg.tensor([[[np.inf, 1.0, 2.0]]])
     out = gg.convolution(x, gg.ones((1, 1, 2)), padding=((0, 1),))
     assert out.tolist() == [[[np.inf, 3.0, 2.0]]]
-    assert functional.avg_pool1d(x, 2, 1).tolist() == [[[np.inf, 1.5]]]
+    assert F.avg_pool1d(x, 2, 1).tolist() == [[[np.inf, 1.5]]]
 
 
 def in_both(name, x, *args, **options):
@@ -90,7 +90,7 @@ def test_layers_return_indices(layer):
 def test_indices_of_nan_and_infinity_are_in_the_image():
     x = np.full((1, 1, 4), -np.inf)
     x[..., 2] = np.nan
-    _, indices = functional.max_pool1d(gg.tensor(x), 3, 1, 1, return_indices=True)
+    _, indices = F.max_pool1d(gg.tensor(x), 3, 1, 1, return_indices=True)
     assert indices.tolist() == [[[0, 2, 2, 2]]]
 
 
@@ -143,17 +143,17 @@ def test_channels_are_dropped_as_a_whole(layer, shape, channels):
     (lambda: nn.ConvTranspose1d(2, 4, 1)(LINES), r"^ConvTranspose1d: weight .* the 3 channels"),
     (lambda: nn.ConvTranspose1d(3, 4, 1, output_padding=1)(LINES),
      r"^ConvTranspose1d: output_padding \(1,\) must be less than stride \(1,\) or dilation"),
-    (lambda: functional.conv2d(IMAGES, gg.ones((4, 2, 1, 1))),
+    (lambda: F.conv2d(IMAGES, gg.ones((4, 2, 1, 1))),
      r"^conv2d: x \(2, 3, 4, 5\) has 3 channels, but .* is for 2$"),
-    (lambda: functional.conv2d(IMAGES, gg.ones((4, 1, 1, 1)), groups=3),
+    (lambda: F.conv2d(IMAGES, gg.ones((4, 1, 1, 1)), groups=3),
      r"^conv2d: groups must be an int that divides the 4 channels .* not 3"),
-    (lambda: functional.conv2d(IMAGES, gg.ones((4, 3, 1))), "^conv2d: weight must be .out, ch"),
-    (lambda: functional.conv1d(LINES, gg.ones((4, 3, 1)), gg.ones(3)),
+    (lambda: F.conv2d(IMAGES, gg.ones((4, 3, 1))), "^conv2d: weight must be .out, ch"),
+    (lambda: F.conv1d(LINES, gg.ones((4, 3, 1)), gg.ones(3)),
      r"^conv1d: bias must have shape \(4,\), not \(3,\)"),
-    (lambda: functional.conv1d(IMAGES, gg.ones((4, 3, 1))), r"^conv1d: the input must be"),
+    (lambda: F.conv1d(IMAGES, gg.ones((4, 3, 1))), r"^conv1d: the input must be"),
     (lambda: gg.vmap(gg.convolution)(gg.ones((5, 2, 3, 4)), gg.ones((5, 1, 2, 2))),
      r"^convolution: x \(2, 3, 4\) has 3 channels"),
-    (lambda: functional.conv_transpose1d(LINES, gg.ones((3, 1, 1)), groups=2),
+    (lambda: F.conv_transpose1d(LINES, gg.ones((3, 1, 1)), groups=2),
      r"^conv_transpose1d: groups must be an int that divides the 3 channels"),
     (lambda: gg.convolution_input(LINES, gg.ones((2, 1, 1)), shape=(5,)),
      r"^convolution_input: cotangent \(2, 3, 5\) must have the 2 channels of weight"),
@@ -165,29 +165,29 @@ def test_channels_are_dropped_as_a_whole(layer, shape, channels):
     (lambda: gg.max_pool(LINES, size=(2, 2), stride=(1,)), "^max_pool: stride must be an int"),
     (lambda: gg.sliding_windows(LINES[0, 0], size=(2, 2)), "need at least 2 axes, not shape"),
     (lambda: gg.add_windows(gg.ones((2, 3)), shape=(5,)), r"\(4,\) windows .* of \(3,\) win"),
-    (lambda: functional.max_pool2d(IMAGES, 2, padding=2), "^max_pool2d: padding .* at most"),
-    (lambda: functional.max_pool2d(IMAGES, 6), r"^max_pool2d: kernel_size \(6, 6\) .* is"),
+    (lambda: F.max_pool2d(IMAGES, 2, padding=2), "^max_pool2d: padding .* at most"),
+    (lambda: F.max_pool2d(IMAGES, 6), r"^max_pool2d: kernel_size \(6, 6\) .* is"),
     (lambda: nn.MaxPool2d(2)(gg.ones(3)), r"^MaxPool2d: the input must be .* of shape \(3,\)"),
-    (lambda: functional.avg_pool2d(IMAGES, 2, divisor_override=0), "divisor_override must not"),
+    (lambda: F.avg_pool2d(IMAGES, 2, divisor_override=0), "divisor_override must not"),
     (lambda: nn.AdaptiveAvgPool2d((1, 2, 3))(IMAGES), "^AdaptiveAvgPool2d: output_size must"),
-    (lambda: functional.fold(gg.ones((1, 5, 4)), 3, 2), "^fold: .* multiple of 4 rows, and 4"),
-    (lambda: functional.unfold(IMAGES, 6), r"^unfold: windows of size \(6, 6\)"),
-    (lambda: functional.interpolate(IMAGES), "^interpolate: give either size or scale_factor"),
-    (lambda: functional.interpolate(IMAGES, 2, mode="cubic"),
+    (lambda: F.fold(gg.ones((1, 5, 4)), 3, 2), "^fold: .* multiple of 4 rows, and 4"),
+    (lambda: F.unfold(IMAGES, 6), r"^unfold: windows of size \(6, 6\)"),
+    (lambda: F.interpolate(IMAGES), "^interpolate: give either size or scale_factor"),
+    (lambda: F.interpolate(IMAGES, 2, mode="cubic"),
      "^interpolate: mode must be 'nearest', .* or 'area', not 'cubic'"),
-    (lambda: functional.interpolate(LINES, 2, mode="bilinear"), r"must be \(n, channels, "),
-    (lambda: functional.interpolate(IMAGES, 2, align_corners=True),
+    (lambda: F.interpolate(LINES, 2, mode="bilinear"), r"must be \(n, channels, "),
+    (lambda: F.interpolate(IMAGES, 2, align_corners=True),
      "^interpolate: align_corners is for linear modes .*, not 'nearest'"),
-    (lambda: functional.interpolate(IMAGES, scale_factor=-1), "must be one or 2 positive num"),
-    (lambda: functional.pad(LINES, (1,)), r"^pad: pad must have two ints for each"),
-    (lambda: functional.pad(LINES, (5, 0), "reflect"), "by 0 to 4, not by 5 and 0"),
-    (lambda: functional.pad(LINES, (-1, 5), "circular"), "an axis of 4 .*, not by -1 and 5"),
-    (lambda: functional.pad(LINES, (-6, 0), "reflect"), "cannot be shortened by 6 and 0"),
-    (lambda: functional.pad(LINES, (1, 0), "reflect", 1.0), "value 1.0 is for mode 'constant'"),
-    (lambda: functional.pad(LINES, (1, 0), "wrap"),
+    (lambda: F.interpolate(IMAGES, scale_factor=-1), "must be one or 2 positive num"),
+    (lambda: F.pad(LINES, (1,)), r"^pad: pad must have two ints for each"),
+    (lambda: F.pad(LINES, (5, 0), "reflect"), "by 0 to 4, not by 5 and 0"),
+    (lambda: F.pad(LINES, (-1, 5), "circular"), "an axis of 4 .*, not by -1 and 5"),
+    (lambda: F.pad(LINES, (-6, 0), "reflect"), "cannot be shortened by 6 and 0"),
+    (lambda: F.pad(LINES, (1, 0), "reflect", 1.0), "value 1.0 is for mode 'constant'"),
+    (lambda: F.pad(LINES, (1, 0), "wrap"),
      "^pad: mode must be 'constant', .* or 'circular', not 'wrap'"),
-    (lambda: functional.pad(LINES, (-3, -3)), "an axis of 5 elements cannot be shortened by 3"),
-    (lambda: functional.dropout2d(LINES), "^dropout2d: the input must be"),
+    (lambda: F.pad(LINES, (-3, -3)), "an axis of 5 elements cannot be shortened by 3"),
+    (lambda: F.dropout2d(LINES), "^dropout2d: the input must be"),
     (lambda: nn.Dropout1d(2), "^Dropout1d: the probability p must be from 0 to 1"),
 ])  # fmt: skip
 def test_errors(call, message):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases.linalg import cofactor
 
-import gpugrad
+import gpugrad as gg
 from gpugrad import einsum, linalg
 from gpugrad.autograd import grad
 from gpugrad.backends.einsum import _steps
@@ -122,15 +122,15 @@ def test_tolerances_can_be_tensors(library):
 
 
 def test_integer_matrices_are_taken_as_float32():
-    x = gpugrad.asarray([[2, 0], [0, 4]])
-    assert linalg.inv(x).dtype == gpugrad.float32
+    x = gg.asarray([[2, 0], [0, 4]])
+    assert linalg.inv(x).dtype == gg.float32
     assert linalg.det(x).tolist() == 8
     for result in (linalg.eigh(x), linalg.svd(x), linalg.qr(x), linalg.slogdet(x)):
-        assert {y.dtype for y in result} == {gpugrad.float32}
+        assert {y.dtype for y in result} == {gg.float32}
 
 
 def test_einsum_is_one_node_and_so_is_its_gradient():
-    a, b = (gpugrad.ones((2, 2), requires_grad=True) for _ in range(2))
+    a, b = (gg.ones((2, 2), requires_grad=True) for _ in range(2))
     y = einsum("ij,jk,kl->il", a, b, a)
     assert y.grad_fn.name == "einsum"
     assert [n.name for n in y.grad_fn.next_functions] == ["leaf"] * 3

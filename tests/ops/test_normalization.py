@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import gpugrad
+import gpugrad as gg
 from gpugrad import nn
-from gpugrad.nn import functional
+from gpugrad.nn import functional as F
 from gpugrad.testing import assert_close
 
 
@@ -20,13 +20,13 @@ def batch(*shape, seed=0, dtype=np.float64):
 # Layer normalization
 
 
-@pytest.mark.parametrize("call", [gpugrad.layer_norm, gpugrad.batch_norm])
+@pytest.mark.parametrize("call", [gg.layer_norm, gg.batch_norm])
 def test_complex_numbers_are_rejected(call):
     with pytest.raises(TypeError, match="_norm: the inputs must be real"):
-        call(gpugrad.ones((2, 3), dtype=gpugrad.complex64))
+        call(gg.ones((2, 3), dtype=gg.complex64))
 
 
-@pytest.mark.parametrize("call", [gpugrad.layer_norm, lambda x: gpugrad.batch_norm(x)[0]])
+@pytest.mark.parametrize("call", [gg.layer_norm, lambda x: gg.batch_norm(x)[0]])
 def test_large_and_equal_values(call, library):
     """A large mean or variance does no harm, and equal elements give 0."""
     x = batch(6, 6)
@@ -42,17 +42,17 @@ def test_large_and_equal_values(call, library):
     assert_close(library.values(equal.grad), np.zeros((4, 4)), atol=1e-9)
 
 
-@pytest.mark.parametrize("call", [gpugrad.layer_norm, lambda x: gpugrad.batch_norm(x)[0]])
+@pytest.mark.parametrize("call", [gg.layer_norm, lambda x: gg.batch_norm(x)[0]])
 def test_float16_is_computed_in_float32(call):
     """The squares of these values, and sums of so many of them, overflow in float16."""
     x = batch(600, 600) * 30
-    expected = values(call(gpugrad.tensor(x)))
-    half = gpugrad.tensor(x.astype("float16"), requires_grad=True)
+    expected = values(call(gg.tensor(x)))
+    half = gg.tensor(x.astype("float16"), requires_grad=True)
     y = call(half)
-    assert y.dtype == gpugrad.float16
+    assert y.dtype == gg.float16
     assert_close(values(y), expected, atol=5e-3)
     y.sum().backward()
-    assert half.grad.dtype == gpugrad.float16
+    assert half.grad.dtype == gg.float16
     assert np.isfinite(values(half.grad)).all()
 
 
@@ -68,7 +68,7 @@ NEW = {"running_mean": [0] * 3, "running_var": [1] * 3, "num_batches_tracked": 0
 
 def test_resetting_running_statistics():
     layer = nn.BatchNorm1d(3)
-    layer(gpugrad.tensor(batch(8, 3, dtype=np.float32)))
+    layer(gg.tensor(batch(8, 3, dtype=np.float32)))
     assert layer.num_batches_tracked.item() == 1
     layer.reset_running_stats()
     assert statistics(layer) == NEW
@@ -77,30 +77,30 @@ def test_resetting_running_statistics():
 
 def test_an_empty_batch_does_not_change_statistics():
     layer = nn.BatchNorm1d(3)
-    assert layer(gpugrad.ones((0, 3))).shape == (0, 3)
+    assert layer(gg.ones((0, 3))).shape == (0, 3)
     assert statistics(layer) | {"num_batches_tracked": 0} == NEW
 
 
 def test_statistics_move_and_keep_their_dtypes():
-    assert nn.BatchNorm1d(3, dtype=gpugrad.float64).running_mean.dtype == gpugrad.float64
-    layer = nn.BatchNorm1d(3).to(gpugrad.float64)
-    layer(gpugrad.tensor(batch(8, 3)))
+    assert nn.BatchNorm1d(3, dtype=gg.float64).running_mean.dtype == gg.float64
+    layer = nn.BatchNorm1d(3).to(gg.float64)
+    layer(gg.tensor(batch(8, 3)))
     dtypes = [b.dtype for b in layer.buffers()]
-    assert dtypes == [gpugrad.float64, gpugrad.float64, gpugrad.int64]
-    layer.to(gpugrad.float16)
+    assert dtypes == [gg.float64, gg.float64, gg.int64]
+    layer.to(gg.float16)
     for momentum in 0.1, None:
         layer.momentum = momentum
-        assert layer(gpugrad.ones((2, 3), dtype=gpugrad.float16)).dtype == gpugrad.float16
-        assert layer.running_mean.dtype == gpugrad.float16
+        assert layer(gg.ones((2, 3), dtype=gg.float16)).dtype == gg.float16
+        assert layer.running_mean.dtype == gg.float16
     layer = nn.BatchNorm1d(3)
-    layer(gpugrad.tensor(batch(8, 3), dtype=gpugrad.float64))
-    assert layer.running_mean.dtype == gpugrad.float32
+    layer(gg.tensor(batch(8, 3), dtype=gg.float64))
+    assert layer.running_mean.dtype == gg.float32
 
 
 def test_backward_after_statistics_were_updated():
     """Statistics are replaced, not overwritten, so a graph keeps those it was computed with."""
     layer = nn.BatchNorm1d(3).eval()
-    x = gpugrad.tensor(batch(8, 3, dtype=np.float32))
+    x = gg.tensor(batch(8, 3, dtype=np.float32))
     loss = layer(x).sum()
     layer.train()(x)
     loss.backward()
@@ -109,8 +109,8 @@ def test_backward_after_statistics_were_updated():
 
 def test_functional_call_updates_the_statistics_it_is_given():
     layer = nn.BatchNorm1d(3)
-    x = gpugrad.tensor(batch(8, 3, dtype=np.float32))
-    given = {name: gpugrad.asarray(b, copy=True) for name, b in layer.named_buffers()}
+    x = gg.tensor(batch(8, 3, dtype=np.float32))
+    given = {name: gg.asarray(b, copy=True) for name, b in layer.named_buffers()}
     y = nn.functional_call(layer, given, x)
     assert statistics(layer) == NEW
     assert given["num_batches_tracked"].item() == 1
@@ -120,12 +120,12 @@ def test_functional_call_updates_the_statistics_it_is_given():
 
 @pytest.mark.parametrize("momentum", [0.1, None])
 def test_checkpoint_counts_a_batch_once(momentum):
-    x = gpugrad.tensor(batch(8, 3, dtype=np.float32), requires_grad=True)
+    x = gg.tensor(batch(8, 3, dtype=np.float32), requires_grad=True)
     plain, checkpointed = (nn.BatchNorm1d(3, momentum=momentum) for _ in range(2))
     gradients = []
 
     def nested(x):
-        return gpugrad.checkpoint(lambda x: gpugrad.checkpoint(checkpointed, x), x)
+        return gg.checkpoint(lambda x: gg.checkpoint(checkpointed, x), x)
 
     for layer, call in (plain, plain), (checkpointed, nested):
         x.grad = None
@@ -138,50 +138,50 @@ def test_checkpoint_counts_a_batch_once(momentum):
 
 
 def test_vmap_uses_running_statistics_and_those_of_each_example():
-    x = gpugrad.tensor(batch(4, 6, 3))
-    layer = nn.BatchNorm1d(3, dtype=gpugrad.float64)
+    x = gg.tensor(batch(4, 6, 3))
+    layer = nn.BatchNorm1d(3, dtype=gg.float64)
     layer(x[0])
     layer.eval()
-    assert_close(values(gpugrad.vmap(layer)(x)), np.stack([values(layer(a)) for a in x]))
-    free = nn.BatchNorm1d(3, track_running_stats=False, dtype=gpugrad.float64)
-    assert_close(values(gpugrad.vmap(free)(x)), np.stack([values(free(a)) for a in x]))
+    assert_close(values(gg.vmap(layer)(x)), np.stack([values(layer(a)) for a in x]))
+    free = nn.BatchNorm1d(3, track_running_stats=False, dtype=gg.float64)
+    assert_close(values(gg.vmap(free)(x)), np.stack([values(free(a)) for a in x]))
 
 
 def test_vmap_rejects_mixing_the_statistics_of_examples():
     layer = nn.BatchNorm1d(3)
-    x = gpugrad.tensor(batch(4, 6, 3, dtype=np.float32))
+    x = gg.tensor(batch(4, 6, 3, dtype=np.float32))
     with pytest.raises(ValueError, match=r"batch_norm: inside vmap .*eval"):
-        gpugrad.vmap(layer)(x)
+        gg.vmap(layer)(x)
     assert statistics(layer) == NEW
 
 
 @pytest.mark.parametrize("call, words", [
     (lambda: nn.LayerNorm(()), "normalized_shape must name at least one axis"),
     (lambda: nn.LayerNorm((3, 0)), "normalized_shape must be an int of at least 1, not 0"),
-    (lambda: nn.LayerNorm((3, 4))(gpugrad.ones((3, 3))), r"last axes.*\(3, 4\).*\(3, 3\)"),
-    (lambda: nn.LayerNorm((3, 4))(gpugrad.ones(4)), r"\(3, 4\).*\(4,\)"),
-    (lambda: functional.layer_norm(gpugrad.ones(4), ()), "at least one"),
-    (lambda: functional.layer_norm(gpugrad.ones(4), (4,), gpugrad.ones(3)),
+    (lambda: nn.LayerNorm((3, 4))(gg.ones((3, 3))), r"last axes.*\(3, 4\).*\(3, 3\)"),
+    (lambda: nn.LayerNorm((3, 4))(gg.ones(4)), r"\(3, 4\).*\(4,\)"),
+    (lambda: F.layer_norm(gg.ones(4), ()), "at least one"),
+    (lambda: F.layer_norm(gg.ones(4), (4,), gg.ones(3)),
      r"weight must have the shape \(4,\) of the last axes of x, not \(3,\)"),
-    (lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), None, gpugrad.ones(2)),
+    (lambda: gg.layer_norm(gg.ones((2, 4)), None, gg.ones(2)),
      r"bias must have the shape \(4,\)"),
-    (lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), ndim=3), r"1 to 2, not 3; given .*\(2, 4\)"),
-    (lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), ndim=0), "1 to 2, not 0; given"),
+    (lambda: gg.layer_norm(gg.ones((2, 4)), ndim=3), r"1 to 2, not 3; given .*\(2, 4\)"),
+    (lambda: gg.layer_norm(gg.ones((2, 4)), ndim=0), "1 to 2, not 0; given"),
     (lambda: nn.BatchNorm1d(0), "num_features must be an int of at least 1, not 0"),
-    (lambda: nn.BatchNorm1d(3)(gpugrad.ones(3)), r"\(n, 3\) or \(n, 3, length\), not \(3,\)"),
-    (lambda: nn.BatchNorm1d(3)(gpugrad.ones((2, 4))), r"\(n, 3\).*not \(2, 4\)"),
-    (lambda: nn.BatchNorm1d(3)(gpugrad.ones((2, 3, 1, 1))), r"not \(2, 3, 1, 1\)"),
-    (lambda: nn.BatchNorm1d(3)(gpugrad.ones((1, 3))),
+    (lambda: nn.BatchNorm1d(3)(gg.ones(3)), r"\(n, 3\) or \(n, 3, length\), not \(3,\)"),
+    (lambda: nn.BatchNorm1d(3)(gg.ones((2, 4))), r"\(n, 3\).*not \(2, 4\)"),
+    (lambda: nn.BatchNorm1d(3)(gg.ones((2, 3, 1, 1))), r"not \(2, 3, 1, 1\)"),
+    (lambda: nn.BatchNorm1d(3)(gg.ones((1, 3))),
      r"the input's shape must hold more than one element per channel, not \(1, 3\)$"),
-    (lambda: nn.BatchNorm1d(3)(gpugrad.ones((1, 3, 1))), r"more than one.*\(1, 3, 1\)"),
-    (lambda: functional.batch_norm(gpugrad.ones((2, 3)), None, None),
+    (lambda: nn.BatchNorm1d(3)(gg.ones((1, 3, 1))), r"more than one.*\(1, 3, 1\)"),
+    (lambda: F.batch_norm(gg.ones((2, 3)), None, None),
      "needs running_mean and running_var"),
-    (lambda: functional.batch_norm(gpugrad.ones((2, 3)), None, gpugrad.ones(2)),
+    (lambda: F.batch_norm(gg.ones((2, 3)), None, gg.ones(2)),
      r"running_var must have shape \(3,\).*not \(2,\)"),
-    (lambda: functional.batch_norm(gpugrad.ones(3), None, None, training=True), r"not \(3,\)"),
-    (lambda: gpugrad.batch_norm(gpugrad.ones((2, 3)), gpugrad.ones(2)),
+    (lambda: F.batch_norm(gg.ones(3), None, None, training=True), r"not \(3,\)"),
+    (lambda: gg.batch_norm(gg.ones((2, 3)), gg.ones(2)),
      r"weight must have the shape \(3,\) of the channels of x, not \(2,\)"),
-    (lambda: gpugrad.batch_norm(gpugrad.ones(3)), r"\(n, channels, ...\), not \(3,\)"),
+    (lambda: gg.batch_norm(gg.ones(3)), r"\(n, channels, ...\), not \(3,\)"),
 ])  # fmt: skip
 def test_shapes_that_do_not_fit(call, words):
     with pytest.raises(ValueError, match=rf"^(Layer|layer_|Batch|batch_)[Nn]orm(1d)?: .*{words}"):

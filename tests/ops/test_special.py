@@ -18,7 +18,7 @@ from cases.special import CASES
 from samples import every
 from scipy import special as scipy_special
 
-import gpugrad
+import gpugrad as gg
 from gpugrad import special
 from gpugrad.autograd import grad
 from gpugrad.backends.special import cupy_function, scipy_function
@@ -45,13 +45,13 @@ def test_scipys_functions_keep_the_graph_of_tensors(name):
     call = getattr(scipy_special, name)
     for sample, checked in every(case.samples[:2]):
         inputs = [
-            gpugrad.tensor(x, requires_grad=x.dtype.kind == "f") if isinstance(x, np.ndarray) else x
+            gg.tensor(x, requires_grad=x.dtype.kind == "f") if isinstance(x, np.ndarray) else x
             for x in sample.arrays()
         ]
         inputs = [*inputs, *sample.static.values()]
         with checked:
             result = call(*inputs)
-            assert isinstance(result, gpugrad.Tensor)
+            assert isinstance(result, gg.Tensor)
             assert result.requires_grad
             assert_close(result.detach(), case.reference(*sample.arrays(), **sample.static))
             gradcheck(call, inputs)
@@ -70,7 +70,7 @@ def test_functions_defined_in_one_statement_are_ordinary_ones():
 
 
 def test_the_tail_of_erfcx_has_a_slope_in_float16():
-    x = gpugrad.asarray(np.array([20.0, 100.0], np.float16), requires_grad=True)
+    x = gg.asarray(np.array([20.0, 100.0], np.float16), requires_grad=True)
     (g,) = grad(special.erfcx(x).sum(), x)
     assert_close(g, np.array([-1.405e-3, -5.641e-5], np.float16), rtol=1e-2)
 
@@ -170,7 +170,7 @@ def test_derivatives_where_formulas_lose_digits(library, name):
     ("zeta", 0, (4.0, 2.5), (-0.040583237772083619, 0.047736303251158915)),
 ])  # fmt: skip
 def test_derivatives_with_respect_to_parameters_by_differences(name, at, inputs, expected):
-    tensors = [gpugrad.tensor(x, dtype="float64") for x in inputs]
+    tensors = [gg.tensor(x, dtype="float64") for x in inputs]
     tensors[at].requires_grad_()
     results = derivatives(lambda _: getattr(special, name)(*tensors), tensors[at], 2)
     for y, e, rtol in zip(results, expected, (1e-10, 1e-8), strict=True):
@@ -178,14 +178,14 @@ def test_derivatives_with_respect_to_parameters_by_differences(name, at, inputs,
 
 
 def test_an_empty_tail_has_no_slope():
-    df = gpugrad.tensor([1e6, 1e4], dtype="float64", requires_grad=True)
+    df = gg.tensor([1e6, 1e4], dtype="float64", requires_grad=True)
     special.stdtr(df, -1000.0).sum().backward()
     assert df.grad.tolist() == [0, 0]
 
 
 def test_terms_multiplied_by_zero_do_not_make_the_gradient_nan():
-    x = gpugrad.tensor([0.0, 4.0], requires_grad=True)
-    special.xlogy(gpugrad.tensor([0.0, 1.0]), gpugrad.sqrt(x)).sum().backward()
+    x = gg.tensor([0.0, 4.0], requires_grad=True)
+    special.xlogy(gg.tensor([0.0, 1.0]), gg.sqrt(x)).sum().backward()
     assert x.grad.tolist() == [0, 0.125]
 
 
@@ -197,7 +197,7 @@ def test_terms_multiplied_by_zero_do_not_make_the_gradient_nan():
     ("lpmv", (0.0, 2.0, 0.5), "m, v"),
 ])  # fmt: skip
 def test_errors_about_missing_gradients(name, inputs, target):
-    inputs = [gpugrad.tensor(x, requires_grad=True) for x in inputs]
+    inputs = [gg.tensor(x, requires_grad=True) for x in inputs]
     with pytest.raises(TypeError, match=rf"special\.{name}: it has no VJP for {target}, .*detach"):
         getattr(special, name)(*inputs)
 
@@ -227,13 +227,13 @@ def test_scipys_own_ufuncs_keep_the_graph():
     """SciPy's functions are ufuncs if ``SCIPY_ARRAY_API`` is not set."""
     code = """
 import gpugrad, numpy, scipy.special
-x = gpugrad.tensor([1.5], dtype=gpugrad.float64, requires_grad=True)
+x = gg.tensor([1.5], dtype=gg.float64, requires_grad=True)
 for name in "psi digamma gammaln expit ndtr".split():
     function = getattr(scipy.special, name)
     assert isinstance(function, numpy.ufunc), name
     y = function(x)
     assert y.requires_grad, name
-    assert y.item() == getattr(gpugrad.special, name)(x).item(), name
+    assert y.item() == getattr(gg.special, name)(x).item(), name
 """
     environment = {k: v for k, v in os.environ.items() if k != "SCIPY_ARRAY_API"}
     subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, check=True)
