@@ -130,8 +130,7 @@ def call_batched(op, args, static):
     if out is NotImplemented:
         out = one_by_one(op, mask, operands, static, level)
     if isinstance(out, tuple):
-        named = getattr(type(out), "_make", tuple)
-        return named([batched(y, level) for y in out])
+        return getattr(type(out), "_make", tuple)([batched(y, level) for y in out])
     return batched(out, level)
 
 
@@ -324,14 +323,12 @@ def one_by_one(op, mask, operands, static, level):
     if not level.size:
         raise ValueError(f"{op.name}: vmap over no examples cannot tell the result's shape")
     results = []
-    unstack = call.namespace.unstack
+    unstack, stack = call.namespace.unstack, call.namespace.stack
     pieces = [unstack(x) if b else (x,) * level.size for x, b in zip(operands, mask, strict=True)]
     for i in range(level.size):
         inputs = [x[i] for x in pieces]
         chosen = {name: _example(value, level, i) for name, value in static.items()}
-        inputs = (inputs,) if op.variadic else inputs
-        results.append(op.call(*inputs, **chosen))
-    stack = call.namespace.stack
+        results.append(op.call(*((inputs,) if op.variadic else inputs), **chosen))
     is_tuple = isinstance(results[0], tuple)
     columns = zip(*results, strict=True) if is_tuple else [results]
     stacked = []
@@ -343,9 +340,7 @@ def one_by_one(op, mask, operands, static, level):
                 f"{', '.join(describe(x) for x in operands if x is not None)}"
             )
         stacked.append(stack(column))
-    if is_tuple:
-        return getattr(type(results[0]), "_make", tuple)(stacked)
-    return stacked[0]
+    return getattr(type(results[0]), "_make", tuple)(stacked) if is_tuple else stacked[0]
 
 
 def _example(value, level, i):

@@ -148,8 +148,7 @@ class BlockedAttention:
         xp = self.xp
         if not xp.isdtype(mask.dtype, "bool"):
             return cast(xp, mask, x.dtype)
-        zeros = xp.zeros_like(mask, dtype=x.dtype)
-        return xp.where(mask, zeros, -math.inf)
+        return xp.where(mask, xp.zeros_like(mask, dtype=x.dtype), -math.inf)
 
     def kept(self, block, weights):
         """Bools, False for weights of a block that dropout zeroes; None without dropout."""
@@ -256,9 +255,7 @@ def leading_axes(query, key, value, mask):
     try:
         return broadcast_shapes(*[shape[:-2] for shape in shapes])
     except ValueError:
-        raise ValueError(
-            "the leading axes of query, key, value and mask do not broadcast"
-        ) from None
+        raise ValueError("leading axes of query, key, value and mask do not broadcast") from None
 
 
 def _attention_vjp(
@@ -272,13 +269,10 @@ def _attention_vjp(
     return *cotangents, None if to_mask is None else xp.reshape(to_mask, mask.shape)
 
 
-attention.vjp(joint=_attention_vjp)
-
-
 def _attention_vmap(call, batched, *operands, dropout_p=0.0, **static):
     if dropout_p or min(len(x.shape) - b for x, b in zip(operands[:3], batched, strict=False)) < 2:
         return NotImplemented  # one by one: each example gets the same mask, or the error
     return call(*aligned(batched, operands), **static)
 
 
-attention.vmap(_attention_vmap)
+attention.vjp(joint=_attention_vjp).vmap(_attention_vmap)

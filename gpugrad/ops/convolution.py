@@ -52,9 +52,6 @@ def _convolution_vjp(
     )
 
 
-convolution.vjp(joint=_convolution_vjp, keep_for={"x": "weight", "weight": "x"})
-
-
 def _linear_in_x(xp, t, weight, stride, padding, dilation, groups):
     return xp.convolution(t, weight, **_options(stride, padding, dilation, groups))
 
@@ -63,7 +60,7 @@ def _linear_in_weight(xp, t, x, stride, padding, dilation, groups):
     return xp.convolution(x, t, **_options(stride, padding, dilation, groups))
 
 
-convolution.jvp(
+convolution.vjp(joint=_convolution_vjp, keep_for={"x": "weight", "weight": "x"}).jvp(
     "x", "weight", bias=lambda xp, t, x_shape: xp.reshape(t, (-1,) + (1,) * (len(x_shape) - 2))
 )
 

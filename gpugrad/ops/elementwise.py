@@ -35,10 +35,7 @@ def multiply(x1, x2):
     """Elementwise product ``x1 * x2``."""
 
 
-@standard_function(
-    x1=lambda xp, g, x2: g / x2,
-    x2=lambda xp, g, x2, out: -g * out / x2,
-)
+@standard_function(x1=lambda xp, g, x2: g / x2, x2=lambda xp, g, x2, out: -g * out / x2)
 def divide(x1, x2):
     """Elementwise quotient ``x1 / x2``; dividing by zero gives inf or nan."""
 
@@ -48,10 +45,7 @@ def floor_divide(x1, x2):
     """Elementwise quotient rounded down, ``x1 // x2``. Its gradients are 0 everywhere."""
 
 
-@standard_function(
-    x1=lambda xp, g: g,
-    x2=lambda xp, g, x1, x2: -g * xp.floor_divide(x1, x2),
-)
+@standard_function(x1=lambda xp, g: g, x2=lambda xp, g, x1, x2: -g * xp.floor_divide(x1, x2))
 def remainder(x1, x2):
     """Elementwise ``x1 % x2``: the remainder of `floor_divide`, with the sign of ``x2``."""
 
@@ -162,10 +156,7 @@ def sign(x):
 sign.jvp(x=lambda xp, t, x, out: _sign_vjp(xp, t, x, xp.conj(out)))
 
 
-@standard_function(
-    x1=lambda xp, g, x1, out: g * (xp.sign(x1) * xp.sign(out)),
-    x2=zero_vjp,
-)
+@standard_function(x1=lambda xp, g, x1, out: g * (xp.sign(x1) * xp.sign(out)), x2=zero_vjp)
 def copysign(x1, x2):
     """Elementwise ``abs(x1)`` with the sign of ``x2``, which may be -0.0; for real numbers.
 

@@ -31,9 +31,7 @@ def _resize(xp, g, shape):
 
 def _scale_mirrored(xp, g, weight, n, axis):
     """Half a spectrum of ``n`` frequencies; those that have a mirror image are multiplied."""
-    key = [slice(None)] * len(g.shape)
-    key[axis] = slice(1, (n + 1) // 2)
-    key = tuple(key)
+    key = (slice(None),) * (axis % len(g.shape)) + (slice(1, (n + 1) // 2), ...)
     return xp.setitem(g, g[key] * weight, key)
 
 
@@ -48,9 +46,8 @@ def _fft_axes(shape, s, axes):
 
 def _vmap_along_axes(call, batched, x, s, axes, norm):
     """Batching rule for transforms along several axes."""
-    ndim = x.ndim - 1
-    axes = _fft_axes(x.shape[1:], s, axes)
-    return call(x, s=s, axes=shifted(call.op, axes, ndim), norm=norm)
+    axes = shifted(call.op, _fft_axes(x.shape[1:], s, axes), x.ndim - 1)
+    return call(x, s=s, axes=axes, norm=norm)
 
 
 def _in_real_dtype(xp, out, x):

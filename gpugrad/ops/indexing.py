@@ -32,8 +32,7 @@ def getitem(xp, x, /, key):
     return x[key]
 
 
-getitem.vjp(x=lambda xp, g, x_shape, key: xp.scatter_add(g, x_shape, key))
-getitem.jvp("x")
+getitem.vjp(x=lambda xp, g, x_shape, key: xp.scatter_add(g, x_shape, key)).jvp("x")
 
 
 def _getitem_vmap(call, batched, x, key):
@@ -149,10 +148,6 @@ def _take_vjp(xp, g, indices, x_shape, axis):
     return xp.add_along_axis(g, xp.reshape(indices, tuple(shape)), x_shape, axis)
 
 
-take.vjp(x=_take_vjp)
-take.jvp("x")
-
-
 def _take_vmap(call, batched, x, indices, axis):
     ndim = len(x.shape) - batched[0]
     if axis is None and ndim == 1:
@@ -171,7 +166,7 @@ def _take_vmap(call, batched, x, indices, axis):
     return take_along_axis(x, reshape(indices, tuple(shape)), axis=axis)
 
 
-take.vmap(_take_vmap)
+take.vjp(x=_take_vjp).jvp("x").vmap(_take_vmap)
 
 
 @library_function(integer=("indices",), discards=True)
@@ -184,8 +179,7 @@ def take_along_axis(x, indices, /, *, axis=-1):
 
 take_along_axis.vjp(
     x=lambda xp, g, indices, x_shape, axis: xp.add_along_axis(g, indices, x_shape, axis)
-)
-take_along_axis.jvp("x")
+).jvp("x")
 
 
 def _take_along_axis_vmap(call, batched, x, indices, axis):

@@ -110,9 +110,6 @@ def _solve_vjp(xp, g, x1, x2_shape, out, wanted):
     return g1, xp.squeeze(g2, axis=-1) if is_column else g2
 
 
-solve.vjp(joint=_solve_vjp)
-
-
 def _solve_vmap(call, batched, x1, x2):
     if len(x2.shape) - batched[1] > 1:
         return call(*aligned(batched, (x1, x2)))
@@ -124,7 +121,7 @@ def _solve_vmap(call, batched, x1, x2):
     return squeeze(call(x1, x2), -1)
 
 
-solve.vmap(_solve_vmap)
+solve.vjp(joint=_solve_vjp).vmap(_solve_vmap)
 
 
 @library_function("xp.linalg", vmap=vmap_matrices)
@@ -224,16 +221,13 @@ def _pinv_vjp(xp, g, x, out):
     return right + left - xp.matmul(p_h, xp.matmul(g, p_h))
 
 
-pinv.vjp(x=_pinv_vjp)
-
-
 def _vmap_with_rtol(call, batched, x, rtol):
     if hasattr(rtol, "shape"):
         return NotImplemented  # its axes are those of a stack of matrices in one example
     return vmap_matrices(call, batched, x, rtol=rtol)
 
 
-pinv.vmap(_vmap_with_rtol)
+pinv.vjp(x=_pinv_vjp).vmap(_vmap_with_rtol)
 
 
 @library_function("xp.linalg")
@@ -254,16 +248,13 @@ def _matrix_power_vjp(xp, g, x, n):
     return xp.linalg.matrix_power(xp.concat(rows, axis=-2), abs(n))[..., :k, k:]
 
 
-matrix_power.vjp(x=_matrix_power_vjp)
-
-
 def _matrix_power_vmap(call, batched, x, n):
     if batched[1]:
         raise TypeError("matrix_power: inside vmap n must be an int, the same for all examples")
     return call(x, n) if len(x.shape) > 2 else NotImplemented  # each example raises the error
 
 
-matrix_power.vmap(_matrix_power_vmap)
+matrix_power.vjp(x=_matrix_power_vjp).vmap(_matrix_power_vmap)
 
 
 @op(differentiable=False)
@@ -629,10 +620,7 @@ def outer(x1, x2, /):
     """The outer product ``x1[i] * x2[j]`` of two vectors: ``(m,), (n,) -> (m, n)``."""
 
 
-outer.vjp(
-    x1=lambda xp, g, x2: xp.matmul(g, x2),
-    x2=lambda xp, g, x1: xp.matmul(x1, g),
-)
+outer.vjp(x1=lambda xp, g, x2: xp.matmul(g, x2), x2=lambda xp, g, x1: xp.matmul(x1, g))
 
 
 def _outer_vmap(call, batched, x1, x2):

@@ -68,8 +68,7 @@ def reshape(xp, x, /, shape, *, copy=None):
     return xp.reshape(x, shape if isinstance(shape, tuple) else as_shape(shape), copy=copy)
 
 
-reshape.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
-reshape.jvp(x=_same_tangent)
+reshape.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape)).jvp(x=_same_tangent)
 
 
 def _reshape_vmap(call, batched, x, shape, copy):
@@ -97,9 +96,7 @@ def _permute_dims_vjp(xp, g, axes):
     return xp.permute_dims(g, tuple(inverse))
 
 
-permute_dims.vjp(x=_permute_dims_vjp)
-permute_dims.jvp("x")
-permute_dims.vmap(
+permute_dims.vjp(x=_permute_dims_vjp).jvp("x").vmap(
     lambda call, batched, x, axes: call(x, (0, *shifted(call.op, tuple(axes), len(x.shape) - 1)))
 )
 
@@ -124,8 +121,7 @@ moveaxis.vjp(
     x=lambda xp, g, source, destination: xp.permute_dims(
         g, _moved_axes(len(g.shape), destination, source)
     )
-)
-moveaxis.jvp("x")
+).jvp("x")
 
 
 def _moveaxis_vmap(call, batched, x, source, destination):
@@ -141,8 +137,7 @@ def flip(x, /, *, axis=None):
     """The elements in reverse order along one axis, several (a tuple) or all (None)."""
 
 
-flip.vjp(x=lambda xp, g, axis: xp.flip(g, axis=axis))
-flip.jvp("x")
+flip.vjp(x=lambda xp, g, axis: xp.flip(g, axis=axis)).jvp("x")
 
 
 @op
@@ -160,10 +155,6 @@ def _roll_vjp(xp, g, shift, axis):
     return xp.roll(g, back, axis=axis)
 
 
-roll.vjp(x=_roll_vjp)
-roll.jvp("x")
-
-
 def _roll_vmap(call, batched, x, shift, axis):
     if axis is None:
         flat = reshape(x, (x.shape[0], math.prod(x.shape[1:])))
@@ -171,7 +162,7 @@ def _roll_vmap(call, batched, x, shift, axis):
     return call(x, shift, axis=shifted(call.op, axis, len(x.shape) - 1))
 
 
-roll.vmap(_roll_vmap)
+roll.vjp(x=_roll_vjp).jvp("x").vmap(_roll_vmap)
 
 
 @op
@@ -180,8 +171,7 @@ def broadcast_to(xp, x, /, shape):
     return xp.broadcast_to(x, as_shape(shape))
 
 
-broadcast_to.vjp(x=lambda xp, g: g)  # the sweep sums it to the shape of x
-broadcast_to.jvp(x=_same_tangent)
+broadcast_to.vjp(x=lambda xp, g: g).jvp(x=_same_tangent)  # the sweep sums g to the shape of x
 
 
 def _broadcast_to_vmap(call, batched, x, shape):
@@ -239,8 +229,7 @@ def squeeze(xp, x, /, axis):
     return xp.squeeze(x, axis=axis)
 
 
-squeeze.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
-squeeze.jvp(x=_same_tangent)
+squeeze.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape)).jvp(x=_same_tangent)
 
 
 @op
@@ -252,8 +241,7 @@ def expand_dims(xp, x, /, axis):
     return xp.reshape(x, tuple([1 if a in new else next(lengths) for a in range(ndim)]))
 
 
-expand_dims.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
-expand_dims.jvp(x=_same_tangent)
+expand_dims.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape)).jvp(x=_same_tangent)
 
 
 def _expand_dims_vmap(call, batched, x, axis):
@@ -393,10 +381,6 @@ def _repeat_vjp(xp, g, x_shape, repeats, axis):
     return xp.reshape(xp.add_along_axis(g, origins, shape, axis), x_shape)
 
 
-repeat.vjp(x=_repeat_vjp)
-repeat.jvp("x")
-
-
 def _repeat_vmap(call, batched, x, repeats, axis):
     if batched[1]:
         return NotImplemented
@@ -405,7 +389,7 @@ def _repeat_vmap(call, batched, x, repeats, axis):
     return call(x, repeats, axis=shifted(call.op, axis, len(x.shape) - 1))
 
 
-repeat.vmap(_repeat_vmap)
+repeat.vjp(x=_repeat_vjp).jvp("x").vmap(_repeat_vmap)
 
 
 @composite
@@ -427,8 +411,7 @@ def tril(xp, x, /, *, k=0):
     return xp.tril(_require_matrices(x), k=k)
 
 
-tril.vjp(x=lambda xp, g, k: xp.tril(g, k=k))
-tril.jvp("x")
+tril.vjp(x=lambda xp, g, k: xp.tril(g, k=k)).jvp("x")
 
 
 @op(discards=True, vmap=vmap_matrices)
@@ -437,8 +420,7 @@ def triu(xp, x, /, *, k=0):
     return xp.triu(_require_matrices(x), k=k)
 
 
-triu.vjp(x=lambda xp, g, k: xp.triu(g, k=k))
-triu.jvp("x")
+triu.vjp(x=lambda xp, g, k: xp.triu(g, k=k)).jvp("x")
 
 
 @composite
@@ -479,8 +461,7 @@ def _astype(xp, x, /, dtype, *, copy):
     return xp.astype(x, target_dtype(x, dtype), copy=copy)
 
 
-_astype.vjp(x=lambda xp, g: g)  # the sweep casts it to the dtype of x
-_astype.jvp(x=_same_tangent)
+_astype.vjp(x=lambda xp, g: g).jvp(x=_same_tangent)  # the sweep casts g to the dtype of x
 
 
 @op(vmap=vmap_unchanged)

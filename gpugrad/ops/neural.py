@@ -77,8 +77,7 @@ def _softmax_vjp(xp, g, out, axis):
     return (g - total) * out
 
 
-softmax.vjp(x=_softmax_vjp)
-softmax.jvp(x=_softmax_vjp)  # the Jacobian is symmetric
+softmax.vjp(x=_softmax_vjp).jvp(x=_softmax_vjp)  # the Jacobian is symmetric
 
 
 @op(vmap=_vmap_along_axis)
@@ -128,8 +127,7 @@ linear.vjp(
     x=lambda xp, g, weight: xp.matmul(g, weight),
     weight=_linear_weight,
     bias=lambda xp, g: g,  # the sweep sums g over the rows
-)
-linear.jvp("x", "weight", bias=lambda xp, t: t)
+).jvp("x", "weight", bias=lambda xp, t: t)
 
 
 def _linear_vmap(call, batched, x, weight, bias):
@@ -187,8 +185,7 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     )
 
 
-dense.vjp(joint=_dense_vjp, keep_for={"x": "weight", "weight": "x"})
-dense.jvp(
+dense.vjp(joint=_dense_vjp, keep_for={"x": "weight", "weight": "x"}).jvp(
     x=lambda xp, t, weight, out, activation: _through_activation(
         xp, xp.matmul(t, weight.T), out, activation
     ),
@@ -196,8 +193,7 @@ dense.jvp(
         xp, xp.matmul(x, t.T), out, activation
     ),
     bias=_through_activation,
-)
-dense.vmap(
+).vmap(
     lambda call, batched, x, weight, bias, *, activation: _ACTIVATIONS[activation].call(
         _linear_vmap(linear, batched, x, weight, bias)
     )
@@ -321,8 +317,7 @@ def _nll_jvp(xp, t, target, x_shape):
     return -xp.sum(xp.where(xp.one_hot(target, x_shape[-1]), t, 0.0), axis=-1)
 
 
-nll.vjp(x=_nll_vjp)
-nll.jvp(x=_nll_jvp)
+nll.vjp(x=_nll_vjp).jvp(x=_nll_jvp)
 
 
 @elementwise
@@ -360,8 +355,7 @@ def binary_cross_entropy_with_logits(xp, x, target):
 
 
 binary_cross_entropy_with_logits.vjp(
-    x=lambda xp, g, x, target: g * (logistic(xp, x) - target),
-    target=lambda xp, g, x: -g * x,
+    x=lambda xp, g, x, target: g * (logistic(xp, x) - target), target=lambda xp, g, x: -g * x
 )
 
 
@@ -398,8 +392,7 @@ def _mse_x_jvp(xp, t, x, target, reduction):
 
 mse.vjp(x=_mse_x, target=lambda xp, g, x, target, reduction: -_mse_x(xp, g, x, target, reduction))
 mse.jvp(
-    x=_mse_x_jvp,
-    target=lambda xp, t, x, target, reduction: _mse_x_jvp(xp, t, target, x, reduction),
+    x=_mse_x_jvp, target=lambda xp, t, x, target, reduction: _mse_x_jvp(xp, t, target, x, reduction)
 )
 
 

@@ -286,9 +286,6 @@ def _add(x1, x2):
     return x1
 
 
-batch_norm.vjp(joint=_batch_norm_vjp)
-
-
 def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
     shapes = shapes_of_examples(batched, (x, weight, bias))
     _check_channels(*shapes)
@@ -313,7 +310,7 @@ def _side_by_side(call, batched, inputs, eps):
     return call(merged, *flat, eps=eps), back, (size, channels)
 
 
-batch_norm.vmap(_batch_norm_vmap)
+batch_norm.vjp(joint=_batch_norm_vjp).vmap(_batch_norm_vmap)
 
 
 @op
@@ -345,15 +342,12 @@ def _by_statistics_vjp(xp, g, x, mean, var, weight, wanted, eps):
     return to_x, -total * scale, along * scale * inverse / -2, along, total
 
 
-_by_statistics.vjp(joint=_by_statistics_vjp)
-
-
 def _by_statistics_vmap(call, batched, *inputs, eps):
     out, back, _ = _side_by_side(call, batched, inputs, eps)
     return back(out)
 
 
-_by_statistics.vmap(_by_statistics_vmap)
+_by_statistics.vjp(joint=_by_statistics_vjp).vmap(_by_statistics_vmap)
 
 
 # Group normalization. The channels of a group and their elements are one row of a matrix.
@@ -423,9 +417,6 @@ def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
     return to_x, to_weight, to_bias
 
 
-group_norm.vjp(joint=_group_norm_vjp)
-
-
 def _group_norm_vmap(call, batched, x, weight, bias, *, groups, eps):
     shapes = shapes_of_examples(batched, (x, weight, bias))
     _check_channels(*shapes, groups)
@@ -440,7 +431,7 @@ def _group_norm_vmap(call, batched, x, weight, bias, *, groups, eps):
     return _scaled(batched, out, *columns)
 
 
-group_norm.vmap(_group_norm_vmap)
+group_norm.vjp(joint=_group_norm_vjp).vmap(_group_norm_vmap)
 
 
 # Normalization by the root mean square; the normalized axes are handled as one.
@@ -502,9 +493,6 @@ def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
     return to_x, to_weight
 
 
-rms_norm.vjp(joint=_rms_norm_vjp)
-
-
 def _rms_norm_vmap(call, batched, x, weight, *, ndim, eps):
     x_shape, weight_shape = shapes_of_examples(batched, (x, weight))
     _check_layer_norm(x_shape, weight_shape, None, ndim)
@@ -515,4 +503,4 @@ def _rms_norm_vmap(call, batched, x, weight, *, ndim, eps):
     return _scaled(batched, call(x, ndim=ndim, eps=eps), weight)
 
 
-rms_norm.vmap(_rms_norm_vmap)
+rms_norm.vjp(joint=_rms_norm_vjp).vmap(_rms_norm_vmap)

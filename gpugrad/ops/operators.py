@@ -22,29 +22,17 @@ from .indexing import getitem, getitem_batched, scatter_add_batched, setitem, se
 from .keys import is_basic, items
 
 OPERATORS = {
-    "add": ("+", "add"),
-    "sub": ("-", "subtract"),
-    "mul": ("*", "multiply"),
-    "truediv": ("/", "divide"),
-    "floordiv": ("//", "floor_divide"),
-    "mod": ("%", "remainder"),
-    "pow": ("**", "pow"),
-    "matmul": ("@", "matmul"),
-    "and": ("&", "bitwise_and"),
-    "or": ("|", "bitwise_or"),
-    "xor": ("^", "bitwise_xor"),
-    "lshift": ("<<", "bitwise_left_shift"),
+    "add": ("+", "add"), "sub": ("-", "subtract"), "mul": ("*", "multiply"),
+    "truediv": ("/", "divide"), "floordiv": ("//", "floor_divide"), "mod": ("%", "remainder"),
+    "pow": ("**", "pow"), "matmul": ("@", "matmul"), "and": ("&", "bitwise_and"),
+    "or": ("|", "bitwise_or"), "xor": ("^", "bitwise_xor"), "lshift": ("<<", "bitwise_left_shift"),
     "rshift": (">>", "bitwise_right_shift"),
-}
+}  # fmt: skip
 
 COMPARISONS = {
-    "lt": ("gt", "less"),
-    "le": ("ge", "less_equal"),
-    "gt": ("lt", "greater"),
-    "ge": ("le", "greater_equal"),
-    "eq": ("eq", "equal"),
-    "ne": ("ne", "not_equal"),
-}
+    "lt": ("gt", "less"), "le": ("ge", "less_equal"), "gt": ("lt", "greater"),
+    "ge": ("le", "greater_equal"), "eq": ("eq", "equal"), "ne": ("ne", "not_equal"),
+}  # fmt: skip
 
 UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
 

@@ -62,10 +62,6 @@ def _matmul_x2(xp, g, x1, x2_shape):
     return xp.matmul(xp.matrix_transpose(x1), g)
 
 
-matmul.vjp(x1=_matmul_x1, x2=_matmul_x2)
-matmul.jvp("x1", "x2")
-
-
 def matmul_vmap(call, batched, x1, x2):
     """Batching rule of `matmul`: a single product of rows or columns if only one is batched."""
     shape1, shape2 = shapes_of_examples(batched, (x1, x2))
@@ -89,7 +85,7 @@ def matmul_vmap(call, batched, x1, x2):
     return squeeze(out, added) if added else out
 
 
-matmul.vmap(matmul_vmap)
+matmul.vjp(x1=_matmul_x1, x2=_matmul_x2).jvp("x1", "x2").vmap(matmul_vmap)
 
 
 @library_function(vmap=vmap_matrices)
@@ -97,8 +93,7 @@ def matrix_transpose(x, /):
     """The last two axes swapped: ``(..., m, n) -> (..., n, m)``."""
 
 
-matrix_transpose.vjp(x=lambda xp, g: xp.matrix_transpose(g))
-matrix_transpose.jvp("x")
+matrix_transpose.vjp(x=lambda xp, g: xp.matrix_transpose(g)).jvp("x")
 
 
 @op
@@ -124,8 +119,7 @@ def vecdot(xp, x1, x2, /, *, axis=-1):
 vecdot.vjp(
     x1=lambda xp, g, x2, axis: xp.conj(xp.expand_dims(g, axis=axis) * x2),
     x2=lambda xp, g, x1, axis: xp.expand_dims(g, axis=axis) * xp.conj(x1),
-)
-vecdot.jvp("x1", "x2")
+).jvp("x1", "x2")
 
 
 def _vecdot_vmap(call, batched, x1, x2, *, axis):
@@ -194,10 +188,6 @@ def _tensordot_x2(xp, g, x1, x2_shape, axes):
     return xp.einsum(f"{term1},{out}->{term2}", x1, g)
 
 
-tensordot.vjp(x1=_tensordot_x1, x2=_tensordot_x2)
-tensordot.jvp("x1", "x2")
-
-
 def _tensordot_vmap(call, batched, x1, x2, *, axes):
     shape1, shape2 = shapes_of_examples(batched, (x1, x2))
     _check_tensordot(shape1, shape2, axes)
@@ -207,7 +197,7 @@ def _tensordot_vmap(call, batched, x1, x2, *, axes):
     return einsum(f"{term1},{term2}->{examples}{out}", x1, x2)
 
 
-tensordot.vmap(_tensordot_vmap)
+tensordot.vjp(x1=_tensordot_x1, x2=_tensordot_x2).jvp("x1", "x2").vmap(_tensordot_vmap)
 
 
 @op
@@ -281,10 +271,6 @@ def _einsum_jvp(xp, ts, operands, subscripts):
     return total
 
 
-_einsum.vjp(joint=_einsum_vjp)
-_einsum.jvp(operands=_einsum_jvp)
-
-
 def _einsum_vmap(call, batched, *operands, subscripts):
     terms, out, _ = parse_einsum(subscripts, tuple(shapes_of_examples(batched, operands)))
     (examples,) = unused_letters("".join(terms), 1)
@@ -292,7 +278,7 @@ def _einsum_vmap(call, batched, *operands, subscripts):
     return call(operands, subscripts=f"{','.join(terms)}->{examples}{out}")
 
 
-_einsum.vmap(_einsum_vmap)
+_einsum.vjp(joint=_einsum_vjp).jvp(operands=_einsum_jvp).vmap(_einsum_vmap)
 
 
 @composite

@@ -238,8 +238,7 @@ def _rnn_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, nonlinearity, reve
     return *_cotangents(xp, d, d, x, weight_ih, _before(xp, out, h0, reverse), wanted), dh
 
 
-_rnn.vjp(joint=_rnn_vjp)
-_rnn.vmap(_vmap)
+_rnn.vjp(joint=_rnn_vjp).vmap(_vmap)
 
 
 rnn = _public(_rnn, 2)
@@ -326,8 +325,7 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     return *_cotangents(xp, d, d, x, weight_ih, before, wanted), dh, dc
 
 
-_lstm.vjp(joint=_lstm_vjp)
-_lstm.vmap(_vmap)
+_lstm.vjp(joint=_lstm_vjp).vmap(_vmap)
 
 
 lstm = _public(_lstm, 3)
@@ -413,8 +411,7 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
     return *_cotangents(xp, to_inputs, d[:3, ...], x, weight_ih, before, wanted), dh
 
 
-_gru.vjp(joint=_gru_vjp)
-_gru.vmap(_vmap)
+_gru.vjp(joint=_gru_vjp).vmap(_vmap)
 
 
 gru = _public(_gru, 2)

@@ -24,10 +24,8 @@ def _axes(axis, ndim):
 def kept_shape(shape, axis):
     """The result's shape with ``keepdims``, and the number of elements reduced to each result."""
     axes = _axes(axis, len(shape))
-    count = 1
-    for a in axes:
-        count *= shape[a]
-    return tuple(1 if i in axes else n for i, n in enumerate(shape)), count
+    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return kept, math.prod([shape[a] for a in axes])
 
 
 def _broadcast_back(xp, g, x_shape, axis):
@@ -53,8 +51,7 @@ def sum(x, /, axis=None, *, dtype=None, keepdims=False):
     """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
 
 
-sum.vjp(x=_broadcast_back)
-sum.jvp("x")
+sum.vjp(x=_broadcast_back).jvp("x")
 
 
 @reduction()
@@ -72,8 +69,7 @@ def _mean_jvp(xp, t, x_shape, axis):
     return (xp.mean if kept_shape(x_shape, axis)[1] else xp.sum)(t, axis=axis)
 
 
-mean.vjp(x=_mean_vjp)
-mean.jvp(x=_mean_jvp)
+mean.vjp(x=_mean_vjp).jvp(x=_mean_jvp)
 
 
 @reduction()
@@ -117,8 +113,7 @@ def _prod_jvp(xp, t, x, axis):
     return xp.sum(slope * t, axis=axis)
 
 
-prod.vjp(x=_prod_vjp)
-prod.jvp(x=_prod_jvp)
+prod.vjp(x=_prod_vjp).jvp(x=_prod_jvp)
 
 
 @reduction()
@@ -144,8 +139,7 @@ def _var_jvp(xp, t, x, axis, correction):
     return total * (2 / freedom if freedom > 0 else math.inf)
 
 
-var.vjp(x=_var_vjp)
-var.jvp(x=_var_jvp)
+var.vjp(x=_var_vjp).jvp(x=_var_jvp)
 
 
 @reduction()
@@ -167,8 +161,7 @@ def _std_jvp(xp, t, x, out, axis, correction):
     return xp.where(out == 0, 0.0, t / xp.where(out == 0, 1.0, 2 * out))
 
 
-std.vjp(x=_std_vjp)
-std.jvp(x=_std_jvp)
+std.vjp(x=_std_vjp).jvp(x=_std_jvp)
 
 
 @reduction(discards=True)
@@ -194,10 +187,8 @@ def _extremum_jvp(xp, t, x, out, axis):
     return xp.sum(xp.where(hit, t, 0.0), axis=axis) / ties
 
 
-max.vjp(x=_extremum_vjp)
-min.vjp(x=_extremum_vjp)
-max.jvp(x=_extremum_jvp)
-min.jvp(x=_extremum_jvp)
+max.vjp(x=_extremum_vjp).jvp(x=_extremum_jvp)
+min.vjp(x=_extremum_vjp).jvp(x=_extremum_jvp)
 
 
 @op(vmap=vmap_over_axes)
@@ -289,8 +280,7 @@ def _cumulative_sum_vjp(xp, g, axis, include_initial):
     return xp.flip(xp.cumulative_sum(g, axis=axis), axis=axis)
 
 
-cumulative_sum.vjp(x=_cumulative_sum_vjp)
-cumulative_sum.jvp("x")
+cumulative_sum.vjp(x=_cumulative_sum_vjp).jvp("x")
 
 
 @op(vmap=_vmap_along_axis)

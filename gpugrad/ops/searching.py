@@ -145,8 +145,7 @@ def _take(xp, x, order, /, axis):
     return xp.take_along_axis(x, order, axis=axis)
 
 
-_take.vjp(x=lambda xp, g, x_shape, order, axis: xp.add_along_axis(g, order, x_shape, axis))
-_take.jvp("x")
+_take.vjp(x=lambda xp, g, x_shape, order, axis: xp.add_along_axis(g, order, x_shape, axis)).jvp("x")
 
 
 @library_function(discards=True)
@@ -212,13 +211,9 @@ isin.vmap(_isin_vmap)
 
 # For the methods that interpolate, alpha and beta of Hyndman and Fan (1996).
 _INTERPOLATING = {
-    "linear": (1, 1),
-    "hazen": (1 / 2, 1 / 2),
-    "interpolated_inverted_cdf": (0, 1),
-    "median_unbiased": (1 / 3, 1 / 3),
-    "normal_unbiased": (3 / 8, 3 / 8),
-    "weibull": (0, 0),
-}
+    "linear": (1, 1), "hazen": (1 / 2, 1 / 2), "interpolated_inverted_cdf": (0, 1),
+    "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8), "weibull": (0, 0),
+}  # fmt: skip
 _BETWEEN = "lower", "higher", "midpoint", "nearest"
 
 

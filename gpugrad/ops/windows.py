@@ -33,8 +33,7 @@ def _sliding_windows_vjp(xp, g, x_shape, size, stride, padding, dilation):
     return xp.add_windows(g, shape=shape, stride=stride, padding=padding, dilation=dilation)
 
 
-sliding_windows.vjp(x=_sliding_windows_vjp)
-sliding_windows.jvp("x")
+sliding_windows.vjp(x=_sliding_windows_vjp).jvp("x")
 
 
 @library_function(vmap=vmap_unchanged)
@@ -52,8 +51,7 @@ def _add_windows_vjp(xp, g, values_shape, shape, stride, padding, dilation):
     return xp.sliding_windows(g, size=size, stride=stride, padding=padding, dilation=dilation)
 
 
-add_windows.vjp(values=_add_windows_vjp)
-add_windows.jvp("values")
+add_windows.vjp(values=_add_windows_vjp).jvp("values")
 
 
 @library_function(discards=True, vmap=vmap_unchanged)
@@ -74,8 +72,7 @@ def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
     return _sliding_windows_vjp(xp, values, x_shape, size, stride, padding, dilation)
 
 
-sum_windows.vjp(x=_sum_windows_vjp)
-sum_windows.jvp("x")
+sum_windows.vjp(x=_sum_windows_vjp).jvp("x")
 
 
 @library_function(discards=True, vmap=vmap_unchanged)
@@ -98,8 +95,7 @@ def _max_pool_jvp(xp, t, x, out, size, stride, padding, dilation):
     return xp.take_from_windows(t, xp.find_in_windows(x, out, **options), **options)
 
 
-max_pool.vjp(x=_max_pool_vjp)
-max_pool.jvp(x=_max_pool_jvp)
+max_pool.vjp(x=_max_pool_vjp).jvp(x=_max_pool_jvp)
 
 
 @library_function(differentiable=False, vmap=vmap_unchanged)
@@ -134,8 +130,7 @@ def _take(xp, t, taps, size, stride, padding, dilation):
     return xp.take_from_windows(t, taps, **options)
 
 
-take_from_windows.vjp(x=_put_back)
-take_from_windows.jvp("x")
+take_from_windows.vjp(x=_put_back).jvp("x")
 
 
 @library_function(integer=("taps",), vmap=vmap_unchanged)

@@ -93,8 +93,7 @@ def _pseudo_huber_delta(xp, g, delta, r):
 
 
 @special_function(
-    delta=_pseudo_huber_delta,
-    r=lambda xp, g, delta, r: g * r / xp.sqrt(1 + (r / delta) ** 2),
+    delta=_pseudo_huber_delta, r=lambda xp, g, delta, r: g * r / xp.sqrt(1 + (r / delta) ** 2)
 )
 def pseudo_huber(delta, r):
     """Smooth form of Huber's loss, ``delta**2 * (sqrt(1 + (r / delta)**2) - 1)``."""

@@ -67,16 +67,13 @@ def _logsumexp_a(xp, g, a, b, out):
     return xp.where(b == 0, 0.0, b * _logsumexp_b(xp, g, a, b, out))
 
 
-_logsumexp.vjp(a=_logsumexp_a, b=_logsumexp_b)
-
-
 def _logsumexp_vmap(call, batched, a, b, axis):
     a, b = aligned(batched, (a, b))
     ndim = max(x.ndim for x, is_batched in zip((a, b), batched, strict=True) if is_batched) - 1
     return call(a, b, shifted(call.op, axis, ndim)) if ndim else NotImplemented
 
 
-_logsumexp.vmap(_logsumexp_vmap)
+_logsumexp.vjp(a=_logsumexp_a, b=_logsumexp_b).vmap(_logsumexp_vmap)
 
 
 @composite
