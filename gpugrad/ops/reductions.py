@@ -24,8 +24,10 @@ def _axes(axis, ndim):
 def kept_shape(shape, axis):
     """The result's shape with ``keepdims``, and the number of elements reduced to each result."""
     axes = _axes(axis, len(shape))
-    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
-    return kept, math.prod([shape[a] for a in axes])
+    count = 1
+    for a in axes:
+        count *= shape[a]
+    return tuple(1 if i in axes else n for i, n in enumerate(shape)), count
 
 
 def _broadcast_back(xp, g, x_shape, axis):
