@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from .base import A, Case, S, inf, values
-from .draws import bools, integers
+from .base import A, B, Case, F, S, Z, inf, values
 from .kinds import beyond
 
 
@@ -31,15 +30,14 @@ QKV = A(2, 2, 3), A(2, 3, 3), A(2, 3, 1)
 CASES = [
     Case("attention", [
         S(*QKV), S(*QKV, is_causal=True, scale=0.3), S(A(3, 1), A(2, 1), A(2, 1), is_causal=True),
-        S(*QKV, A(2, 3)), S(*QKV, A(2, 1, 3, draw=bools)),
-        S(A(1, 2), A(2, 2), A(2, 1), values([[-inf, 0.5]])),
+        S(*QKV, A(2, 3)), S(*QKV, B(2, 1, 3)), S(A(1, 2), A(2, 2), A(2, 1), values([[-inf, 0.5]])),
         S(A(2, 1), A(2, 1), A(2, 1), values([[False] * 2, [True, False]])),
         S(A(2, 1, 2, 1), A(2, 1, 1), A(1, 1, 1), A(1, 1, 1)), S(A(0, 3, 2), A(0, 2, 2), A(0, 2, 2)),
         S(A(2, 0, 2), A(2, 3, 2), A(2, 3, 2)), S(A(2, 3, 2), A(2, 0, 2), A(2, 0, 2)),
         S(A(2, 2, layout="transposed"), A(2, 2, layout="reversed"), A(2, 2, layout="strided")),
         *beyond(
             "torch",  # requires one dtype
-            S(A(3, 2, dtype="float32"), A(4, 2, draw=integers(0, 3)), A(4, 2, dtype="float64")),
+            S(F(3, 2), Z(4, 2, below=3), A(4, 2, dtype="float64")),
         ),
     ], _attention, _torch_attention, relative_to="matrix"),
 ]  # fmt: skip

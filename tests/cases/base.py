@@ -6,7 +6,7 @@ Nothing here needs PyTorch to be installed: `Case.torch` gets the module as an a
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from itertools import cycle
 from operator import attrgetter
 from typing import Any
@@ -17,7 +17,7 @@ import scipy.special
 import gpugrad
 from gpugrad.testing import _tolerance, assert_close
 
-from .draws import normal
+from .draws import bools, integers, normal
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,15 @@ class Array:
 
 def A(*shape, draw=normal, dtype=None, layout="contiguous"):
     return Array(shape, draw, dtype, layout)
+
+
+def Z(*shape, low=0, below=5, dtype="int64"):
+    """Integers, from ``low`` on and below the other."""
+    return A(*shape, draw=integers(low, below, dtype))
+
+
+# Bools, and numbers in two dtypes.
+B, F, C = partial(A, draw=bools), partial(A, dtype="float32"), partial(A, dtype="complex128")
 
 
 def values(data, dtype=None):

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from .base import A, Case, S
-from .draws import integers
+from .base import A, Case, F, S, Z
 from .kinds import beyond, unlike_torch
 from .windows import add_at_windows, torch_padded, windows
 
@@ -69,10 +68,10 @@ CASES = [
         *unlike_torch("PyTorch's result for no channels has none either",
                       S(A(2, 0, 3), A(2, 0, 2), A(2))),
         S(A(1, 1, 3, 2, layout="transposed"), A(2, 1, 2, 1, layout="reversed")),
-        S(A(1, 2, 4, draw=integers(0, 5)), A(1, 2, 2, dtype="float32")),
+        S(Z(1, 2, 4), F(1, 2, 2)),
         *beyond(
             "torch",  # PyTorch's convolution requires one dtype
-            S(A(1, 2, 4, dtype="float32"), A(1, 2, 2, dtype="float64")),
+            S(F(1, 2, 4), A(1, 2, 2, dtype="float64")),
         ),
     ], _convolution, _torch_convolution, complex=True, relative_to="array",
          sized=_sized(lambda x, weight: S(x, weight, A(weight.shape[0]), padding=1))),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .base import A, Case, S, inf, nan, values
+from .base import A, B, C, Case, F, S, Z, inf, nan, values
 from .draws import away_from_even, bools, integers, nonzero, normal, plus_or_minus_two, positive
 from .kinds import (
     arithmetic,
@@ -19,12 +19,10 @@ from .kinds import (
 
 def _division_samples():
     return [
-        *binary(away_from_even, plus_or_minus_two),
-        S(A(2, 3, draw=away_from_even), 2.0),
-        S(-3.0, A(2, 3, draw=plus_or_minus_two)),
-        S(A(2, 3, draw=integers(-5, 5)), A(3, draw=integers(1, 4))),
-        S(A(2, 3, draw=away_from_even, dtype="float32"), A(3, draw=integers(2, 3))),
-    ]
+        *binary(away_from_even, plus_or_minus_two), S(A(2, 3, draw=away_from_even), 2.0),
+        S(-3.0, A(2, 3, draw=plus_or_minus_two)), S(Z(2, 3, low=-5), Z(3, low=1, below=4)),
+        S(F(2, 3, draw=away_from_even), Z(3, low=2, below=3)),
+    ]  # fmt: skip
 
 
 def comparison():
@@ -38,12 +36,12 @@ def comparison():
 def complex_scalars(draw=normal):
     """Samples with a complex Python scalar on either side of complex and real arrays."""
     return [
-        S(A(2, 3, draw=draw, dtype="complex128"), 1.5 - 0.5j),
-        S(1.5 - 0.5j, A(2, 3, draw=draw, dtype="complex128")),
+        S(C(2, 3, draw=draw), 1.5 - 0.5j),
+        S(1.5 - 0.5j, C(2, 3, draw=draw)),
         S(A(2, 3, draw=draw, dtype="complex64"), 2j),
         S(A(2, 3, draw=draw, dtype="float64"), 1.5 - 0.5j),
         S(-1.5j, A(2, 3, draw=draw, dtype="float64")),
-        S(A(2, 3, draw=draw, dtype="float64"), A(3, draw=draw, dtype="complex128")),
+        S(A(2, 3, draw=draw, dtype="float64"), C(3, draw=draw)),
     ]
 
 
@@ -53,11 +51,9 @@ def _between_integers(rng, shape):
 
 def _rounding_samples():
     return [
-        *unary(_between_integers),
-        S(A(3, draw=integers(-5, 5))),
-        S(A(3, draw=integers(0, 5, "uint8"))),
+        *unary(_between_integers), S(Z(3, low=-5)), S(Z(3, dtype="uint8")),
         kink([1.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, inf], gradients=([0.0] * 8,)),
-    ]
+    ]  # fmt: skip
 
 
 def _only_of_floats(function):
@@ -69,9 +65,8 @@ def _bitwise_samples():
     some = integers(-9, 9)
     return [
         *binary(some), S(A(2, 3, draw=some), 3), S(-3, A(2, 3, draw=some)),
-        S(A(3, draw=integers(0, 200, "uint8")), A(2, 3, draw=integers(0, 200, "uint8"))),
-        S(A(3, draw=integers(-9, 9, "int8")), 5), S(A(2, 3, draw=bools), A(3, draw=bools)),
-        S(A(2, 3, draw=bools), True),
+        S(Z(3, below=200, dtype="uint8"), Z(2, 3, below=200, dtype="uint8")),
+        S(Z(3, low=-9, below=9, dtype="int8"), 5), S(B(2, 3), B(3)), S(B(2, 3), True),
     ]  # fmt: skip
 
 
@@ -79,7 +74,7 @@ def _shift_samples():
     some, shifts = integers(-9, 9), integers(0, 5)
     return [
         *binary(some, shifts), S(A(2, 3, draw=some), 3), S(3, A(2, 3, draw=shifts)),
-        S(A(3, draw=integers(0, 200, "uint8")), A(3, draw=integers(0, 5, "uint8"))),
+        S(Z(3, below=200, dtype="uint8"), Z(3, dtype="uint8")),
     ]  # fmt: skip
 
 
@@ -90,10 +85,8 @@ def _pow_samples():
         *(S(A(2, 3, draw=nonzero), p) for p in (0, 1, 2, 3, -1, 2.0, -3)),
         S(A(4, draw=nonzero), values([0, 1, 2, -1])), S(2, A(3)), S(0.5, A(3)),
         *unlike_torch("PyTorch's second gradient is nan", S(0, A(3, draw=positive))), S(1, A(3)),
-        S(A(2, 3, draw=integers(1, 4)), 2), *complex_scalars(nonzero),
-        S(2.0, A(3, dtype="complex128")), S(-2.0, A(3, dtype="complex128")),
-        S(A(3, draw=nonzero, dtype="complex128"), 2),
-        S(A(3, draw=nonzero, dtype="complex128"), A(3, dtype="float64")),
+        S(Z(2, 3, low=1, below=4), 2), *complex_scalars(nonzero), S(2.0, C(3)), S(-2.0, C(3)),
+        S(C(3, draw=nonzero), 2), S(C(3, draw=nonzero), A(3, dtype="float64")),
         kink([0.0, 0.0, 0.0], 1, gradients=([1.0, 1.0, 1.0],)),
         kink([0.0, -2.0], 2, gradients=([0.0, -4.0],)),
         kink([0.0, -2.0, inf], 0, gradients=([0.0, 0.0, 0.0],)),
@@ -116,10 +109,8 @@ def _clip_samples():
     return [
         S(x, -0.5, 0.5), S(x), S(x, None, None), S(x, -0.5), S(x, None, 0.5), S(x, low),
         S(x, None, high), S(x, low, high), S(x, low, 0.5), S(x, -0.5, high), S(A(), -0.1, 0.1),
-        S(A(0, 3), low, 0.5), S(A(40, 40, dtype="float32"), -0.5, 0.5),
-        S(A(40, 40, dtype="float32"), A(40, 1, draw=negative, dtype="float32"), 0.5),
-        S(A(2, 3, draw=integers(-5, 5)), -2, 2),
-        S(A(2, 3, dtype="float32"), A(3, draw=integers(0, 2)), 2),
+        S(A(0, 3), low, 0.5), S(F(40, 40), -0.5, 0.5), S(F(40, 40), F(40, 1, draw=negative), 0.5),
+        S(Z(2, 3, low=-5), -2, 2), S(F(2, 3), Z(3, below=2), 2),
         kink([-1.0, 0.0, 0.5, 1.0, 2.0, nan], 0, 1, gradients=([0.0, 1.0, 1.0, 1.0, 0.0, 0.0],)),
         kink([-inf, inf], -1, 1, gradients=([0.0, 0.0],)),
         kink(
@@ -139,9 +130,9 @@ def _clip_samples():
 
 def _large_where_samples():
     """Samples large enough that NumPy's backend works on bits; float32 avoids slow differences."""
-    x, y = A(70, 70, dtype="float32"), A(70, 70, dtype="float32", layout="reversed")
+    x, y = F(70, 70), A(70, 70, dtype="float32", layout="reversed")
     return [
-        S(A(70, 70, draw=bools), *inputs)
+        S(B(70, 70), *inputs)
         for inputs in [(x, y), (x, 0.0), (0.0, y), (x, 1.5), (2, y), (x, -0.0), (x, A(70))]
     ]
 
@@ -170,8 +161,8 @@ CASES = [
          complex=True),
     Case("divide", [
         *arithmetic(nonzero), *complex_scalars(nonzero),
-        S(A(3, draw=integers(1, 9)), A(2, 3, draw=positive)), *integer_inputs(2),
-        *integer_inputs(A(3, draw=integers(1, 5))),
+        S(Z(3, low=1, below=9), A(2, 3, draw=positive)), *integer_inputs(2),
+        *integer_inputs(Z(3, low=1)),
         kink([1.0, -1.0], [0.0, 0.0], gradients=([inf, inf], [-inf, inf])),
     ], torch=True, complex=True),
     Case("floor_divide", _division_samples(),
@@ -179,7 +170,7 @@ CASES = [
     Case("remainder", _division_samples(), torch=torch_of_tensors("remainder")),
     Case("pow", _pow_samples(), "power", torch=lambda torch, x1, x2: x1**x2, complex=True),
     Case("sqrt", [
-        *unary(positive), S(A(6, draw=nonzero, dtype="complex128")), *integer_inputs(),
+        *unary(positive), S(C(6, draw=nonzero)), *integer_inputs(),
         kink([0.0, inf], gradients=([inf, 0.0],)),
         kink(
             # on either side of the branch cut
@@ -190,23 +181,21 @@ CASES = [
         *unary(nonzero), *integer_inputs(), kink([0.0, -0.0, inf], gradients=([-inf, -inf, 0.0],)),
     ], lambda x: 1 / x, torch=True, complex=True),
     Case("hypot", [
-        *arithmetic(nonzero), *integer_inputs(A(3, draw=integers(1, 5))),
+        *arithmetic(nonzero), *integer_inputs(Z(3, low=1)),
         kink([0.0, 0.0, -3.0], [0.0, -4.0, 4.0], gradients=([0.0, 0.0, -0.6], [0.0, -1.0, 0.8]),
              unlike_torch="PyTorch's gradient at (0, 0) is nan"),
         kink(values([3e200, 3e-200], "float64"), values([4e200, 4e-200], "float64"),
              gradients=([0.6, 0.6], [0.8, 0.8])),
         kink(0.0, [0.0, -4.0], gradients=([0.0, -1.0],), unlike_torch="hypot takes no scalar"),
     ], torch=torch_of_tensors("hypot")),
-    *cases("square negative positive", [*unary(), S(A(3, draw=integers(-5, 5)))], torch=True,
-           complex=True),
+    *cases("square negative positive", [*unary(), S(Z(3, low=-5))], torch=True, complex=True),
     Case("abs", [
-        *unary(nonzero), S(A(3, draw=integers(-5, 5))),
+        *unary(nonzero), S(Z(3, low=-5)),
         kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, -1.0],)),
         kink([0j, 3 - 4j], gradients=([0.0, 0.6 - 0.8j],)),
     ], torch=True, complex=True),
     Case("sign", [
-        *unary(nonzero), S(A(3, draw=integers(-5, 5))),
-        kink([0.0, -0.0, inf], gradients=([0.0, 0.0, 0.0],)),
+        *unary(nonzero), S(Z(3, low=-5)), kink([0.0, -0.0, inf], gradients=([0.0, 0.0, 0.0],)),
         kink([0j, 2j], gradients=([0.0, 0.5],)),
     ], torch="sgn", complex=True),
     Case("copysign", [
@@ -223,17 +212,17 @@ CASES = [
         Case(name, _rounding_samples(), _only_of_floats(getattr(np, name)), torch=True)
         for name in ("ceil", "floor", "trunc")
     ),
-    Case("round", _rounding_samples(), complex=True, torch=lambda torch, x: (
-        torch.complex(x.real.round(), x.imag.round()) if x.is_complex() else x.round())),
+    Case("round", _rounding_samples(), complex=True,
+         torch=lambda torch, x: (
+             torch.complex(x.real.round(), x.imag.round()) if x.is_complex() else x.round()
+         )),
     # Complex numbers
     Case("conj", unary(), torch=lambda torch, x: torch.conj(x).resolve_conj(), complex=True),
     Case("real", unary(), torch=True, complex=True),
-    Case("imag", [
-        S(A(2, 3, dtype="complex128")), S(A(dtype="complex64")), S(A(0, dtype="complex128")),
-    ], torch=True),
+    Case("imag", [S(C(2, 3)), S(A(dtype="complex64")), S(C(0))], torch=True),
     Case("zero_discarded_nans", [
         # The second input is a cotangent and gets no gradient.
-        S(A(2, 3), A(2, 3, draw=integers(0, 2))), S(A(2, 3), A(3, draw=integers(0, 2))),
+        S(A(2, 3), Z(2, 3, below=2)), S(A(2, 3), Z(3, below=2)),
         kink([nan, nan, 1.0, inf], values([0, 1, 0, 0]), gradients=([0.0, 1.0, 1.0, 1.0],)),
         S(values(np.resize([nan, 1.0, inf], 9000), "float32"),
           values(np.resize([0, 0, 1, 1], 9000))),
@@ -252,16 +241,12 @@ CASES = [
     ], torch=torch_of_tensors("minimum")),
     Case("clip", _clip_samples(), _clip, _torch_clip),
     Case("where", [
-        S(A(2, 3, draw=bools), A(2, 3), A(2, 3)), S(A(2, 3, draw=bools), A(3), A(2, 1)),
-        S(A(3, draw=bools), A(2, 1), A()), S(A(draw=bools), A(2, 3), A(2, 3)),
-        S(A(draw=bools), A(), A()), S(A(0, 3, draw=bools), A(3), A(1, 3)),
-        S(A(3, draw=bools), A(3), 0.0), S(A(3, draw=bools), 1, A(3)), *_large_where_samples(),
+        S(B(2, 3), A(2, 3), A(2, 3)), S(B(2, 3), A(3), A(2, 1)), S(B(3), A(2, 1), A()),
+        S(B(), A(2, 3), A(2, 3)), S(B(), A(), A()), S(B(0, 3), A(3), A(1, 3)), S(B(3), A(3), 0.0),
+        S(B(3), 1, A(3)), *_large_where_samples(),
         S(A(3, 2, draw=bools, layout="transposed"), A(3, 2, layout="strided"), A(2)),
-        S(A(3, draw=bools), A(3, dtype="float32"), A(3, dtype="float64")),
-        S(A(3, draw=bools), A(3, dtype="float32"), A(3, draw=integers(0, 5))),
-        S(A(3, draw=bools), A(3, draw=integers(0, 5)), A(3, draw=integers(0, 5))),
-        S(A(3, draw=bools), A(3, dtype="complex128"), 1.5),
-        S(A(3, draw=bools), A(3, dtype="complex128"), A(2, 1, dtype="float64")),
+        S(B(3), F(3), A(3, dtype="float64")), S(B(3), F(3), Z(3)), S(B(3), Z(3), Z(3)),
+        S(B(3), C(3), 1.5), S(B(3), C(3), A(2, 1, dtype="float64")),
         kink([True, False], [1.0, inf], [nan, 2.0], gradients=([1.0, 0.0], [0.0, 1.0])),
     ], torch=True, complex=True),
     # Comparisons
@@ -269,30 +254,28 @@ CASES = [
     *cases("less less_equal greater greater_equal", comparison(), differentiable=False),
     *cases("isnan isinf isfinite", [
         *unary(), S(values([nan, inf, -inf, 0.0, -0.0], "float64")),
-        S(values([complex(nan, 0), complex(0, nan), complex(inf, nan), complex(0, -inf)])),
-        S(A(3, draw=integers(0, 5))),
+        S(values([complex(nan, 0), complex(0, nan), complex(inf, nan), complex(0, -inf)])), S(Z(3)),
     ], differentiable=False, complex=True),
     Case("isclose", [
         S(A(2, 3), A(2, 3)), S(A(2, 3), A(3), rtol=0.1, atol=1.0), S(A(2, 3), 0.5, atol=0.5),
-        S(0.5, A(2, 3), atol=0.5), S(A(0), A(0)), S(A(4, draw=bools), A(4, draw=bools)),
-        S(A(8, draw=integers(0, 3, "uint8")), A(8, draw=integers(0, 3, "uint8")), atol=1.0),
+        S(0.5, A(2, 3), atol=0.5), S(A(0), A(0)), S(B(4), B(4)),
+        S(Z(8, below=3, dtype="uint8"), Z(8, below=3, dtype="uint8"), atol=1.0),
         S(values([inf, inf, nan, 1.0, -inf]), values([inf, -inf, nan, inf, 1.0])),
         S(values([nan, nan, 0.0]), values([nan, 0.0, 0.0]), equal_nan=True),
     ], lambda x1, x2, **static: np.isclose(*(np.asarray(x, "float64") for x in (x1, x2)), **static),
          differentiable=False),
     Case("nan_to_num", [
-        *unary(), S(A(3, draw=integers(0, 5))),
+        *unary(), S(Z(3)),
         kink([nan, inf, -inf, 1.0], posinf=2.0, neginf=-2.0, gradients=([0.0, 0.0, 0.0, 1.0],)),
         kink([nan, inf, -inf], nan=3.0, gradients=([0.0, 0.0, 0.0],)),
     ], torch=True),
     Case("signbit", [*unary(), S(values([inf, -inf, 0.0, -0.0]))], differentiable=False),
     # Logic and bits
-    *cases("logical_and logical_or logical_xor", [*binary(bools), S(A(3, draw=bools), True)],
+    *cases("logical_and logical_or logical_xor", [*binary(bools), S(B(3), True)],
            differentiable=False),
     Case("logical_not", unary(bools), differentiable=False),
     *cases("bitwise_and bitwise_or bitwise_xor", _bitwise_samples(), differentiable=False),
-    Case("bitwise_invert", [
-        *unary(integers(-9, 9)), S(A(3, draw=integers(0, 9, "uint8"))), S(A(3, draw=bools)),
-    ], differentiable=False),
+    Case("bitwise_invert", [*unary(integers(-9, 9)), S(Z(3, below=9, dtype="uint8")), S(B(3))],
+         differentiable=False),
     *cases("bitwise_left_shift bitwise_right_shift", _shift_samples(), differentiable=False),
 ]  # fmt: skip

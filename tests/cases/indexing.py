@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .base import A, Case, S, values
+from .base import A, Case, S, Z, values
 from .draws import integers
 from .kinds import beyond, square
 
@@ -130,7 +130,7 @@ CASES = [
         S(A(3, 4, layout="transposed"), key=(slice(1, None), 2)),
         S(A(3, 4, layout="reversed"), key=(np.array([2, 0, 2]), 1)), S(A(), key=()),
         S(A(), key=None), S(A(), key=...), S(A(5), key=np.array([4, 4, -5, 0, 4])),
-        S(A(0, 3), key=(slice(None), 1)), S(A(3, 4, draw=integers(0, 5)), key=(1, ...)),
+        S(A(0, 3), key=(slice(None), 1)), S(Z(3, 4), key=(1, ...)),
     ], lambda x, *, key: x[key], lambda torch, x, *, key: x[key], complex=True,
          sized=lambda n: S(A(n), key=_random_indices(n))),
     Case("setitem", _setitem_samples(), lambda x, value, *, key: _assigned(x.copy(), value, key),
@@ -140,34 +140,32 @@ CASES = [
         S(A(5), values([4, 4, -5, 0, 4])), S(A(5), values([1]), axis=0),
         S(A(3, 4), values([2, 0, 2, -1]), axis=0), S(A(3, 4), values([3, 3, -4]), axis=-1),
         S(A(2, 3, 4), values([0, 2, 0]), axis=1), S(A(2, 3, 4), values([-1, -2]), axis=-3),
-        S(A(3, 4), A(2, draw=integers(0, 3, "int32")), axis=0),
-        S(A(3, 4), A(0, draw=integers(0, 3)), axis=0), S(A(0, 4), values([1, 3, 1]), axis=1),
-        S(A(3, 4, draw=integers(0, 5)), values([2, 0, 2]), axis=1),
+        S(A(3, 4), Z(2, below=3, dtype="int32"), axis=0), S(A(3, 4), Z(0, below=3), axis=0),
+        S(A(0, 4), values([1, 3, 1]), axis=1), S(Z(3, 4), values([2, 0, 2]), axis=1),
     ], lambda x, indices, *, axis=0: np.take(x, indices, axis),
          lambda torch, x, i, *, axis=0: torch.index_select(x, axis, i.long() % x.shape[axis]),
          complex=True,
          sized=lambda n: S(square(n), values(_random_indices(round(n**0.5))), axis=0)),
-    Case("take_along_axis", [
-        S(A(5), values([4, 4, -5, 0, 4, 1])), S(A(3, 4), A(3, 4, draw=integers(-4, 4))),
-        S(A(3, 4), A(2, 4, draw=integers(-3, 3)), axis=0),
-        S(A(2, 3, 4), A(2, 5, 4, draw=integers(0, 3)), axis=1),
-        S(A(2, 3, 4), A(2, 1, 4, draw=integers(0, 3)), axis=-2),
-        S(A(2, 3, 4), A(1, 5, 1, draw=integers(-3, 3)), axis=1),
-        S(A(1, 3), A(2, 2, draw=integers(-3, 3)), axis=1),
-        S(A(2, 3), A(2, 0, draw=integers(0, 3)), axis=1),
-        S(A(0, 3), A(0, 2, draw=integers(0, 3)), axis=1),
-        S(A(3, 4, draw=integers(0, 5)), A(3, 2, draw=integers(0, 4))),
-        # NumPy before 2.3 has no default for the axis.
-    ], lambda x, indices, *, axis=-1: np.take_along_axis(x, indices, axis),
+    Case("take_along_axis",
+         [
+             S(A(5), values([4, 4, -5, 0, 4, 1])), S(A(3, 4), Z(3, 4, low=-4, below=4)),
+             S(A(3, 4), Z(2, 4, low=-3, below=3), axis=0),
+             S(A(2, 3, 4), Z(2, 5, 4, below=3), axis=1),
+             S(A(2, 3, 4), Z(2, 1, 4, below=3), axis=-2),
+             S(A(2, 3, 4), Z(1, 5, 1, low=-3, below=3), axis=1),
+             S(A(1, 3), Z(2, 2, low=-3, below=3), axis=1), S(A(2, 3), Z(2, 0, below=3), axis=1),
+             S(A(0, 3), Z(0, 2, below=3), axis=1), S(Z(3, 4), Z(3, 2, below=4)),
+             # NumPy before 2.3 has no default for the axis.
+         ], lambda x, indices, *, axis=-1: np.take_along_axis(x, indices, axis),
          lambda torch, x, i, *, axis=-1: torch.take_along_dim(x, i % x.shape[axis], axis),
          complex=True, sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5))))),
     Case("add_along_axis", [
         S(A(5), values([2, 2, -3, 0, 2]), shape=(3,), axis=0),
-        S(A(3, 4), A(3, 4, draw=integers(-2, 2)), shape=(3, 2), axis=1),
-        S(A(2, 5, 4), A(2, 5, 4, draw=integers(0, 3)), shape=(2, 3, 4), axis=-2),
-        S(A(2, 5, 4), A(1, 5, 1, draw=integers(0, 3)), shape=(2, 3, 4), axis=1),
-        S(A(2, 5), A(2, 5, draw=integers(0, 3)), shape=(1, 3), axis=1),
-        S(A(2, 0), A(2, 0, draw=integers(0, 3)), shape=(2, 3), axis=1),
+        S(A(3, 4), Z(3, 4, low=-2, below=2), shape=(3, 2), axis=1),
+        S(A(2, 5, 4), Z(2, 5, 4, below=3), shape=(2, 3, 4), axis=-2),
+        S(A(2, 5, 4), Z(1, 5, 1, below=3), shape=(2, 3, 4), axis=1),
+        S(A(2, 5), Z(2, 5, below=3), shape=(1, 3), axis=1),
+        S(A(2, 0), Z(2, 0, below=3), shape=(2, 3), axis=1),
     ], _add_along_axis, _torch_add_along_axis, complex=True,
          sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5))), shape=square(n).shape,
                            axis=1)),

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from operator import attrgetter
 
-from .base import A, Case, S, Sample, in_layouts, values
-from .draws import distinct, integers, normal
+from .base import A, Case, F, S, Sample, Z, in_layouts, values
+from .draws import distinct, normal
 
 
 def of_shapes(*calls, **static):
@@ -93,13 +93,13 @@ def scalars(draw=normal):
 def mixed(draw=normal):
     """Samples of different dtypes: integers take the floating dtype, and the wider one wins."""
     return [
-        S(A(2, 3, draw=draw, dtype="float32"), A(3, draw=integers(1, 5))),
-        S(A(3, draw=integers(1, 5, "int32")), A(2, 3, draw=draw, dtype="float32")),
-        S(A(2, 3, draw=draw, dtype="float32"), A(3, draw=draw, dtype="float64")),
+        S(F(2, 3, draw=draw), Z(3, low=1)),
+        S(Z(3, low=1, dtype="int32"), F(2, 3, draw=draw)),
+        S(F(2, 3, draw=draw), A(3, draw=draw, dtype="float64")),
         *beyond(
             "array_api_strict",  # has no float16
-            S(A(2, 3, draw=draw, dtype="float16"), A(3, draw=draw, dtype="float32")),
-            S(A(2, 3, draw=draw, dtype="float16"), A(3, draw=integers(1, 5))),
+            S(A(2, 3, draw=draw, dtype="float16"), F(3, draw=draw)),
+            S(A(2, 3, draw=draw, dtype="float16"), Z(3, low=1)),
         ),
     ]
 
@@ -110,7 +110,7 @@ def arithmetic(draw1=normal, draw2=None):
 
 def integer_inputs(*more, **static):
     """Samples of integers, which become the default floating dtype if the library allows that."""
-    return beyond("array_api_strict torch", S(A(2, 3, draw=integers(1, 5)), *more, **static))
+    return beyond("array_api_strict torch", S(Z(2, 3, low=1), *more, **static))
 
 
 AXES = [None, 0, 1, -1, (0,), (0, 2), (-1, 0), (0, 1, 2)]

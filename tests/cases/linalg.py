@@ -6,8 +6,8 @@ decomposition leaves open, and that inputs are Hermitian where a function assume
 
 import numpy as np
 
-from .base import A, Case, S, in_float32, in_layouts, inf, values
-from .draws import integers, nonzero
+from .base import A, Case, F, S, Z, in_float32, in_layouts, inf, values
+from .draws import nonzero
 from .kinds import beyond, each, kink, of_shapes, unlike_torch
 
 # Distributions of samples.
@@ -197,7 +197,7 @@ def _solve_samples():
     ]  # fmt: skip
     return [
         *(S(A(*s1, **a), A(*s2)) for s1, s2 in shapes),
-        S(A(2, 2, dtype="float16", **a), A(2, dtype="float32")),
+        S(A(2, 2, dtype="float16", **a), F(2)),
         S(A(2, 2, dtype="float32", **a), A(2, 1, dtype="float16")),
     ]
 
@@ -273,13 +273,12 @@ CASES = [
               *torch.broadcast_tensors(x1, x2), dim=axis,
           ), relative_to="element", sized=lambda n: S(A(max(n // 3, 1), 3), A(max(n // 3, 1), 3))),
     Case("linalg.outer", [
-        *of_shapes([(2,), (3,)], [(1,), (1,)], [(0,), (2,)]),
-        S(A(3, dtype="float32"), A(2, draw=integers(0, 5))),
+        *of_shapes([(2,), (3,)], [(1,), (1,)], [(0,), (2,)]), S(F(3), Z(2)),
     ], "outer", torch="outer", complex=True, sized=lambda n: S(A(round(n**0.5)), A(round(n**0.5)))),
     _case("diagonal", _diagonal_samples(),
           torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1),
           relative_to="element"),
-    _case("trace", [*_diagonal_samples(), S(A(2, 2, dtype="float32"), dtype=np.dtype("float64"))],
+    _case("trace", [*_diagonal_samples(), S(F(2, 2), dtype=np.dtype("float64"))],
           torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1).sum(-1),
           relative_to="element"),
 ]  # fmt: skip

@@ -4,8 +4,8 @@ import numpy as np
 
 import gpugrad
 
-from .base import A, Case, S, in_layouts, values
-from .draws import bools, integers, nonzero
+from .base import A, B, C, Case, F, S, Z, in_layouts, values
+from .draws import nonzero
 from .kinds import beyond, each, of_shapes, square
 
 
@@ -56,7 +56,7 @@ CASES = [
          ), complex=True),
     Case("broadcast_arrays", [
         *of_shapes([(2, 1), (3,)], [(2, 3), (), (2, 1, 1)], [(2, 3)], [(), ()], [(0, 1), (3,)]),
-        S(A(2, dtype="float32"), A(3, 1, draw=integers(0, 5))),
+        S(F(2), Z(3, 1)),
     ], torch="broadcast_tensors", complex=True,
          sized=lambda n: S(A(round(n**0.5), 1), A(round(n**0.5)))),
     Case("meshgrid", [
@@ -83,16 +83,14 @@ CASES = [
     Case("concat", [
         *of_shapes([(2, 3), (1, 3)], [(2, 3)], [(0, 3), (2, 3)], [(0,), (0,)]),
         S(A(2, 3), A(2, 1), A(2, 2), axis=1), S(A(2, 3), A(2, 1), axis=-1),
-        S(A(2, 3), A(4), A(), A(1, 1), axis=None),
-        S(A(2, dtype="float32"), A(3, draw=integers(0, 5))),
-        S(A(2, dtype="float32"), A(3, dtype="float64")),
-        S(A(2, draw=integers(0, 5)), A(3, draw=integers(0, 5))),
+        S(A(2, 3), A(4), A(), A(1, 1), axis=None), S(F(2), Z(3)), S(F(2), A(3, dtype="float64")),
+        S(Z(2), Z(3)),
     ], lambda *arrays, axis=0: np.concatenate(arrays, axis), _torch_concat, complex=True,
          sized=lambda n: S(A(n // 2), A(n // 2))),
     Case("stack", [
         *of_shapes([(2, 3), (2, 3)], [(3,)], [(), ()]), S(A(2, 3), A(2, 3), A(2, 3), axis=1),
         *(S(A(2, 3), A(2, 3), axis=axis) for axis in (-1, -3)), S(A(0), A(0), axis=1),
-        S(A(2, dtype="float32"), A(2, draw=integers(0, 5))),
+        S(F(2), Z(2)),
     ], lambda *arrays, axis=0: np.stack(arrays, axis),
          lambda torch, *arrays, axis=0: torch.stack(arrays, axis), complex=True,
          sized=lambda n: S(A(n // 2), A(n // 2))),
@@ -106,8 +104,7 @@ CASES = [
     Case("chunk", [S(A(5, 3), chunks=2), S(A(2, 6), chunks=4, axis=-1), S(A(2), chunks=3)], _chunks,
          torch=True, complex=True),
     Case("unstack", [
-        *each("axis", {(2, 3): [0, 1], (2, 3, 2): [-2], (3,): [0], (1, 0): [0]}),
-        S(A(3, draw=integers(0, 5))),
+        *each("axis", {(2, 3): [0, 1], (2, 3, 2): [-2], (3,): [0], (1, 0): [0]}), S(Z(3)),
     ], lambda x, *, axis=0: tuple(np.moveaxis(x, axis, 0)), torch="unbind", complex=True,
          sized=lambda n: S(A(4, n // 4))),
     Case("repeat", [
@@ -116,7 +113,7 @@ CASES = [
         S(A(2, 3), values([0, 1, 2, 0, 3, 1])), S(A(2, 3), values([3]), axis=0),
         S(A(1, 3), values([2]), axis=0), S(A(3), values([0, 0, 0])),
         *(S(A(0, 3), 2, axis=axis) for axis in (0, 1)), S(A(), 3),
-        *in_layouts(S(A(2, 3), 2, axis=1)), S(A(3, draw=integers(0, 5)), 2),
+        *in_layouts(S(A(2, 3), 2, axis=1)), S(Z(3), 2),
     ], torch="repeat_interleave", complex=True, sized=lambda n: S(square(n / 2), 2, axis=0)),
     Case("tile",
          each("repetitions", {
@@ -128,25 +125,22 @@ CASES = [
         Case(name, [
             *each("k", {(3, 3): [0, 5, -5], (2, 4): [1], (4, 2): [-1], (2, 3, 3): [0]}),
             *each("k", {(2, 1, 2, 3): [-1], (1, 1): [0], (0, 3): [0], (2, 3, 0): [1]}),
-            *in_layouts(S(A(3, 4), k=1)), S(A(3, 3, draw=integers(1, 5))), S(A(3, 3, draw=bools)),
+            *in_layouts(S(A(3, 4), k=1)), S(Z(3, 3, low=1)), S(B(3, 3)),
         ], lambda x, *, k=0, name=name: getattr(np, name)(x, k),
              lambda torch, x, *, k=0, name=name: getattr(torch, name)(x, k), complex=True)
         for name in ("tril", "triu")
     ),
     Case("astype", [
         *(S(A(2, 3), dtype=gpugrad.float64, copy=copy) for copy in (True, False)),
-        S(A(2, 3, dtype="float64"), dtype=gpugrad.float32),
-        S(A(2, 3, dtype="float32"), dtype=gpugrad.float64),
+        S(A(2, 3, dtype="float64"), dtype=gpugrad.float32), S(F(2, 3), dtype=gpugrad.float64),
         S(A(2, 3, draw=nonzero), dtype=gpugrad.int64), S(A(2, 3), dtype=gpugrad.bool),
-        S(A(2, 3, draw=integers(0, 5)), dtype=gpugrad.float32),
-        S(A(2, 3, draw=bools), dtype=gpugrad.float32), S(A(dtype="float32"), dtype=gpugrad.float64),
-        S(A(0), dtype=gpugrad.float64),
-        *beyond("array_api_strict", S(A(3, dtype="float32"), dtype=gpugrad.float16)),
-        S(A(2, 3), dtype=gpugrad.complex128), S(A(2, 3, dtype="float32"), dtype=gpugrad.complex64),
-        S(A(2, 3, dtype="complex128"), dtype=gpugrad.complex64),
-        S(A(2, 3, dtype="complex128"), dtype=gpugrad.complex128, copy=False),
-        S(A(2, 3, draw=integers(0, 5)), dtype=gpugrad.complex64),
-        *beyond("array_api_strict", S(A(2, 3, dtype="complex128"), dtype=gpugrad.bool)),
+        S(Z(2, 3), dtype=gpugrad.float32), S(B(2, 3), dtype=gpugrad.float32),
+        S(F(), dtype=gpugrad.float64), S(A(0), dtype=gpugrad.float64),
+        *beyond("array_api_strict", S(F(3), dtype=gpugrad.float16)),
+        S(A(2, 3), dtype=gpugrad.complex128), S(F(2, 3), dtype=gpugrad.complex64),
+        S(C(2, 3), dtype=gpugrad.complex64), S(C(2, 3), dtype=gpugrad.complex128, copy=False),
+        S(Z(2, 3), dtype=gpugrad.complex64),
+        *beyond("array_api_strict", S(C(2, 3), dtype=gpugrad.bool)),
     ], lambda x, *, dtype, copy=True: x.astype(dtype),
          lambda torch, x, *, dtype, copy=True: x.to(dtype)),
 ]  # fmt: skip

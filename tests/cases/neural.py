@@ -5,8 +5,8 @@ from itertools import cycle
 
 import numpy as np
 
-from .base import A, Case, S, inf, values
-from .draws import between, integers, nonzero, normal
+from .base import A, C, Case, F, S, Z, inf, values
+from .draws import between, nonzero, normal
 from .kinds import along, beyond, integer_inputs, kink, of_shapes, unary, unlike_torch
 
 
@@ -36,7 +36,7 @@ def _softmax(x, *, axis=-1):
 
 def _complex_samples():
     """Samples of complex numbers for ops that order them, which only NumPy supports."""
-    return beyond("array_api_strict torch", S(A(2, 3, dtype="complex128"), axis=0))
+    return beyond("array_api_strict torch", S(C(2, 3), axis=0))
 
 
 REDUCTIONS = "mean", "sum", "none"
@@ -78,7 +78,7 @@ def _binary(draw):
         *(S(A(*shape, draw=draw), A(*shape, draw=_probabilities)) for shape in shapes),
         *beyond("torch", S(A(2, 3, draw=draw), A(3, draw=_probabilities))),
         *beyond("torch", S(A(2, 3, draw=draw), 0.25)),
-        S(A(2, 3, draw=draw, dtype="float32"), A(2, 3, draw=integers(0, 2))),
+        S(F(2, 3, draw=draw), Z(2, 3, below=2)),
     ]
 
 
@@ -88,7 +88,7 @@ _LINEAR = [
     *of_shapes([(4, 3), (2, 3)], [(4, 1), (1, 1), (1,)]),
     *of_shapes([(4, 0), (2, 0), (2,)], [(4, 3), (0, 3), (0,)]),
     S(A(4, 3), A(2, 3), None),
-    S(A(4, 3, draw=integers(0, 5)), A(2, 3, dtype="float32"), A(2, dtype="float32")),
+    S(Z(4, 3), F(2, 3), F(2)),
 ]
 
 CASES = [
@@ -110,8 +110,7 @@ CASES = [
         *_LINEAR,
         *beyond(
             "torch",  # its matmul requires one dtype
-            S(A(4, 3, dtype="float32"), A(2, 3, dtype="float32"), A(2, dtype="float64")),
-            S(A(4, 3, dtype="float32"), A(2, 3, dtype="float64"), A(2, dtype="float32")),
+            S(F(4, 3), F(2, 3), A(2, dtype="float64")), S(F(4, 3), A(2, 3, dtype="float64"), F(2)),
         ),
     ], _linear, torch="nn.functional.linear", complex=True, relative_to="matrix"),
     Case("dense", [
@@ -124,21 +123,19 @@ CASES = [
              gradients=([[0.0, 0.0]], [[0.0, 0.0]], [0.0])),
     ], _dense, _torch_dense, relative_to="matrix"),
     Case("cross_entropy", [
-        *_reductions(A(4, 3), A(4, draw=integers(0, 3))),
-        *_reductions(A(3), A(draw=integers(0, 3))), S(A(4, 3), A(4, draw=integers(0, 3, "int32"))),
-        S(A(4, 3), A(4, draw=integers(0, 3, "uint8"))),
+        *_reductions(A(4, 3), Z(4, below=3)), *_reductions(A(3), Z(below=3)),
+        S(A(4, 3), Z(4, below=3, dtype="int32")), S(A(4, 3), Z(4, below=3, dtype="uint8")),
         *_reductions(A(4, 3), values([2, -100, 0, -100])),
-        S(A(4, 3), A(4, draw=integers(0, 3)), ignore_index=1),
-        S(A(3), values(-100), reduction="sum"), *integer_inputs(A(2, draw=integers(0, 3))),
-        S(A(4, 1), A(4, draw=integers(0, 1))), S(A(1, 3), A(1, draw=integers(0, 3))),
+        S(A(4, 3), Z(4, below=3), ignore_index=1), S(A(3), values(-100), reduction="sum"),
+        *integer_inputs(Z(2, below=3)), S(A(4, 1), Z(4, below=1)), S(A(1, 3), Z(1, below=3)),
         *unlike_torch("PyTorch's second gradient is nan",
-                      S(A(0, 3), A(0, draw=integers(0, 3)), reduction="mean")),
-        *_reductions(A(0, 3), A(0, draw=integers(0, 3)), of=REDUCTIONS[1:]),
+                      S(A(0, 3), Z(0, below=3), reduction="mean")),
+        *_reductions(A(0, 3), Z(0, below=3), of=REDUCTIONS[1:]),
         kink([0.0, -inf, 0.0], values(0), gradients=([-0.5, 0.0, 0.5],)),
     ], _cross_entropy, _torch_cross_entropy),
     Case("nll", [
-        S(A(4, 3), A(4, draw=integers(0, 3))), S(A(3), A(draw=integers(0, 3))),
-        S(A(2, 4, 3), A(2, 4, draw=integers(0, 3, "int32"))), S(A(0, 3), A(0, draw=integers(0, 3))),
+        S(A(4, 3), Z(4, below=3)), S(A(3), Z(below=3)),
+        S(A(2, 4, 3), Z(2, 4, below=3, dtype="int32")), S(A(0, 3), Z(0, below=3)),
         kink([0.0, -inf, 1.0], values(0), gradients=([-1.0, 0.0, 0.0],)),
     ], lambda x, target: -np.take_along_axis(x, target[..., None], -1)[..., 0],
          lambda torch, x, target: -torch.take_along_dim(x, target.long()[..., None], -1)[..., 0]),
@@ -157,15 +154,14 @@ CASES = [
              x, target, reduction="none",
          )),
     Case("mse", [
-        *_reductions(A(4, 3), A(4, 3)), S(A(), A()), *_reductions(A(0, 3), A(0, 3)),
-        S(A(3, dtype="float32"), A(3, draw=integers(0, 5))),
-        S(A(3, dtype="float32"), A(3, dtype="float64")),
+        *_reductions(A(4, 3), A(4, 3)), S(A(), A()), *_reductions(A(0, 3), A(0, 3)), S(F(3), Z(3)),
+        S(F(3), A(3, dtype="float64")),
         kink([1.0, 2.0], [1.0, 1.0], gradients=([0.0, 1.0], [0.0, -1.0])),
     ], lambda x, target, *, reduction="mean": _reduce((x - target) ** 2, reduction),
          torch="nn.functional.mse_loss"),
     Case("one_hot", [
-        S(A(4, draw=integers(0, 3)), n=3), S(A(2, 2, draw=integers(0, 3, "int32")), n=5),
-        S(A(draw=integers(0, 3)), n=3), S(A(0, draw=integers(0, 3)), n=3),
+        S(Z(4, below=3), n=3), S(Z(2, 2, below=3, dtype="int32"), n=5), S(Z(below=3), n=3),
+        S(Z(0, below=3), n=3),
     ], lambda labels, *, n: np.eye(n, dtype=bool)[labels], differentiable=False),
     Case("to_device", [S(A(2, 3), device="cpu"), S(A(), device="cpu"), S(A(0), device="cpu")],
          lambda x, *, device: x, lambda torch, x, *, device: x.to(device)),

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from .base import A, Case, S
-from .draws import integers
+from .base import A, Case, F, S, Z
 from .kinds import beyond, integer_inputs, kink, unlike_torch
 
 
@@ -85,11 +84,10 @@ CASES = [
         S(A(2, 3, 2), A(2, 3, 2), A(2, 3, 2), ndim=3), S(A(2, 3, 4), ndim=2, eps=0.1),
         # The gradient is 0 except for rounding errors, divided by the square root of eps.
         S(A(4, 1), A(1), A(1), eps=0.1), S(A(0, 3), A(3), A(3)), S(A(3, 0), A(0), A(0)),
-        *integer_inputs(), S(A(4, 3, draw=integers(0, 5)), A(3, dtype="float32")),
+        *integer_inputs(), S(Z(4, 3), F(3)),
         *beyond(
             "torch",  # requires one dtype
-            S(A(4, 3, dtype="float32"), A(3, dtype="float64"), A(3, dtype="float32")),
-            S(A(4, 3, dtype="float64"), A(3, dtype="float32")),
+            S(F(4, 3), A(3, dtype="float64"), F(3)), S(A(4, 3, dtype="float64"), F(3)),
         ),
         kink([[2.0, 2.0]], [3.0, 5.0], gradients=([[-1e2 * 10**0.5, 1e2 * 10**0.5]], [0, 0])),
     ], _layer_norm, _torch_of_last_axes("layer_norm")),
@@ -100,8 +98,7 @@ CASES = [
         *unlike_torch("PyTorch refuses one element", S(A(1, 3), A(3), A(3))),
         S(A(6, 1), A(1), A(1)), S(A(0, 3), A(3), A(3)),
         *unlike_torch("PyTorch fails without channels", S(A(6, 0), A(0), A(0))),
-        S(A(2, 3, 0), A(3), A(3)), *integer_inputs(),
-        S(A(4, 3, draw=integers(0, 5)), A(3, dtype="float32")),
+        S(A(2, 3, 0), A(3), A(3)), *integer_inputs(), S(Z(4, 3), F(3)),
     ], _batch_norm, _torch_batch_norm),
     Case("group_norm", [
         S(A(3, 4), A(4), A(4), groups=2), S(A(2, 4, 3), A(4), A(4), groups=2),
@@ -109,14 +106,13 @@ CASES = [
         *unlike_torch(NO_SECOND, S(A(2, 2, 2, 2), None, A(2), groups=1)),
         S(A(0, 4, 2), A(4), A(4), groups=2),
         *unlike_torch("PyTorch refuses no elements", S(A(2, 2, 0), A(2), A(2), groups=2)),
-        *integer_inputs(groups=1),
-        S(A(4, 2, 3, draw=integers(0, 5)), A(2, dtype="float32"), groups=1),
+        *integer_inputs(groups=1), S(Z(4, 2, 3), F(2), groups=1),
     ], _group_norm, _torch_group_norm,
          sized=lambda n: S(A(max(n // 8, 1), 4, 2), A(4), A(4), groups=2)),
     Case("rms_norm", [
         S(A(4, 6), A(6)), S(A(4, 6)), S(A(6), A(6), eps=0.1), S(A(2, 3, 4), A(3, 4), ndim=2),
         S(A(4, 1), A(1), eps=0.1), S(A(0, 3), A(3)), S(A(3, 0), A(0)), *integer_inputs(),
-        *beyond("torch", S(A(4, 3, dtype="float32"), A(3, dtype="float64"))),
+        *beyond("torch", S(F(4, 3), A(3, dtype="float64"))),
         kink([[0.0, 0.0]], [3.0, 5.0], eps=0.25, gradients=([[6.0, 10.0]], [0, 0])),
     ], _rms_norm, _torch_of_last_axes("rms_norm")),
 ]  # fmt: skip

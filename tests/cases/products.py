@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from .base import LAYOUTS, A, Case, S
-from .draws import integers
+from .base import LAYOUTS, A, Case, F, S, Z
 
 
 def _matmul_samples():
@@ -19,7 +18,7 @@ def _matmul_samples():
         *(S(A(*s1), A(*s2)) for s1, s2 in shapes),
         *(S(A(2, 3, layout=layout), A(3, 2, layout="transposed")) for layout in LAYOUTS),
         S(A(2, 2, 3, layout="transposed"), A(3, 2, layout="reversed")),
-        S(A(2, 3, dtype="float32"), A(3, 2, draw=integers(0, 5))),
+        S(F(2, 3), Z(3, 2)),
     ]
 
 

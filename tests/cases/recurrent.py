@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from .base import A, Case, S
-from .draws import integers
+from .base import A, Case, F, S, Z
 from .kinds import beyond
 
 
@@ -76,13 +75,13 @@ def _samples(gates, states, **static):
     x, weights = A(2, 2, 3), (A(2 * gates, 3, draw=_initial), A(2 * gates, 2, draw=_initial))
     biases, state = (A(2 * gates, draw=_initial),) * 2, (A(2, 2, draw=_initial),) * states
     strided = [A(*a.shape, draw=_initial, layout="transposed") for a in weights]
-    low = [A(*a.shape, draw=_initial, dtype="float32") for a in weights]
+    low = [F(*a.shape, draw=_initial) for a in weights]
     return [
         S(x, *weights, *biases, *state, **static),
         S(x, *weights, *biases, *state, reverse=True, **static),
         S(A(2, 2, 3, layout="reversed"), *strided, None, biases[1], **static),
         S(A(2, 0, 3), *weights, *biases, *[A(0, 2)] * states, **static),
-        *beyond("torch", S(A(2, 1, 3, draw=integers(0, 3)), *low, **static)),
+        *beyond("torch", S(Z(2, 1, 3, below=3), *low, **static)),
     ]
 
 

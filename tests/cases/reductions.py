@@ -4,7 +4,7 @@ import numpy as np
 
 import gpugrad
 
-from .base import A, Case, S, inf, values
+from .base import A, B, C, Case, F, S, Z, inf, values
 from .draws import bools, distinct, integers, near_one
 from .kinds import (
     beyond,
@@ -93,10 +93,8 @@ UNLIKE_TORCH_LOGSUMEXP = "PyTorch's gradient is nan where the result is infinite
 CASES = [
     # Reductions
     Case("sum", [
-        *reduction(), *over_no_elements(), *over_no_axes(),
-        S(A(2, 3, dtype="float32"), dtype=gpugrad.float64),
-        S(A(2, 3, draw=integers(0, 5, "int32"))),
-        S(A(2, 3, draw=integers(0, 5)), dtype=gpugrad.float32, axis=0),
+        *reduction(), *over_no_elements(), *over_no_axes(), S(F(2, 3), dtype=gpugrad.float64),
+        S(Z(2, 3, dtype="int32")), S(Z(2, 3), dtype=gpugrad.float32, axis=0),
         S(A(2, 3, dtype="float64"), dtype=gpugrad.float32),
     ], torch=torch_axes("sum"), complex=True),
     Case("mean", [*reduction(), *over_no_elements(), *over_no_axes(), *integer_inputs(axis=1)],
@@ -104,18 +102,15 @@ CASES = [
     Case("prod", [
         *reduction(), *over_no_elements(), *over_no_axes(), *(S(values(x)) for x in WITH_ZEROS),
         S(values(ZEROS_IN_ROWS), axis=1), S(values(ZEROS_IN_ROWS), axis=0, keepdims=True),
-        S(values(ZEROS_IN_ROWS), axis=(-1, 0)), S(A(70), axis=0),
-        S(A(2, 3, dtype="float32"), dtype=gpugrad.float64),
-        S(A(2, 3, dtype="float64"), dtype=gpugrad.float32),
-        S(A(2, 3, draw=integers(0, 5, "int32"))),
-        S(A(2, 3, draw=integers(0, 5)), dtype=gpugrad.float32, axis=0),
+        S(values(ZEROS_IN_ROWS), axis=(-1, 0)), S(A(70), axis=0), S(F(2, 3), dtype=gpugrad.float64),
+        S(A(2, 3, dtype="float64"), dtype=gpugrad.float32), S(Z(2, 3, dtype="int32")),
+        S(Z(2, 3), dtype=gpugrad.float32, axis=0),
     ], torch=_torch_prod, complex=True, sized=lambda n: S(square(n, near_one))),
     *(
         Case(name, [
             *(_mark_single_elements(s) if name == "std" else s for s in reduction()),
             *reduction(axes=[None, -1, (0, 2)], correction=1)[:6], S(A(5), correction=0.5),
-            *beyond("array_api_strict", S(A(2, 3, dtype="complex128"), axis=1)), *more,
-            *integer_inputs(axis=1),
+            *beyond("array_api_strict", S(C(2, 3), axis=1)), *more, *integer_inputs(axis=1),
         ], _with_correction(getattr(np, name)), torch_axes(name, correction=0))
         for name, more in (("var", over_no_axes()),
                            ("std", [
@@ -128,7 +123,7 @@ CASES = [
     ),
     *(
         Case(name, [
-            *reduction(distinct), *over_no_axes(), S(A(2, 3, draw=integers(0, 3)), axis=1),
+            *reduction(distinct), *over_no_axes(), S(Z(2, 3, below=3), axis=1),
             kink([sign * 1.0, sign * 3.0, sign * 3.0], gradients=([0.0, 0.5, 0.5],)),
             kink([[2.0, 2.0], [2.0, sign * 5.0]], axis=(0, 1),
                  gradients=([[0.0, 0.0], [0.0, 1.0]],)),
@@ -145,16 +140,14 @@ CASES = [
         kink([[-inf, -inf], [0.0, -inf]], axis=1, keepdims=True,
              gradients=([[0.0, 0.0], [1.0, 0.0]],), unlike_torch=UNLIKE_TORCH_LOGSUMEXP),
     ], _logsumexp, torch_axes("logsumexp")),
-    *cases("all any", [*reduction(bools), S(A(0, draw=bools)), S(A(0, 3, draw=bools), axis=0)],
-           differentiable=False),
+    *cases("all any", [*reduction(bools), S(B(0)), S(B(0, 3), axis=0)], differentiable=False),
     Case("allclose", [
         S(A(2, 3), A(2, 3)), S(A(2, 3), A(3), atol=9.0),
         S(values([1.0, np.nan]), values([1.0, np.nan]), equal_nan=True), S(A(0), A(0)),
     ], lambda x1, x2, **static: np.asarray(np.allclose(x1, x2, **static)), differentiable=False),
     Case("count_nonzero", [
-        *reduction(integers(0, 2)), *reduction(integers(0, 2, "int8"))[:2],
-        S(A(2, 3, draw=bools), axis=0), S(values([[0.0, 2.5, -0.0], [0.0, 0.0, np.nan]]), axis=1),
-        S(A(0, 3), axis=0),
+        *reduction(integers(0, 2)), *reduction(integers(0, 2, "int8"))[:2], S(B(2, 3), axis=0),
+        S(values([[0.0, 2.5, -0.0], [0.0, 0.0, np.nan]]), axis=1), S(A(0, 3), axis=0),
     ], differentiable=False, complex=True),
     *(
         Case(name, [
@@ -164,11 +157,11 @@ CASES = [
             *(S(A(n), axis=0) for n in (2, 3, 6, 7, 8, 9)), *(S(values(x)) for x in WITH_ZEROS),
             S(values(ZEROS_IN_ROWS), axis=1),
             S(values(ZEROS_IN_ROWS), axis=0, include_initial=True),
-            S(A(2, 3, dtype="float32"), axis=0, dtype=gpugrad.float64),
+            S(F(2, 3), axis=0, dtype=gpugrad.float64),
             S(A(2, 3, dtype="float64"), axis=0, dtype=gpugrad.float32),
-            S(A(2, 3, draw=integers(0, 5, "int8")), axis=0),
-            *beyond("torch", S(A(5, draw=integers(0, 9, "uint16")), include_initial=True)),
-            S(A(2, 3, draw=integers(0, 5)), axis=1, dtype=gpugrad.float32), *more,
+            S(Z(2, 3, dtype="int8"), axis=0),
+            *beyond("torch", S(Z(5, below=9, dtype="uint16"), include_initial=True)),
+            S(Z(2, 3), axis=1, dtype=gpugrad.float32), *more,
         ], _cumulative(getattr(np, function), initial), _torch_cumulative(function, initial),
              complex=True, sized=lambda n: S(A(n, draw=near_one)))
         for name, function, initial, more in (
@@ -184,6 +177,6 @@ CASES = [
         S(A(2, 3, 4), axis=1, n=2), *of_shapes([(4,), (2,)], [(1,), (1,), (0,)]),
         S(A(4), A(2), A(1), n=3), S(A(4), None, A(3), n=2), S(A(2, 3), A(2, 1), A(2, 2), n=0),
         S(A(2, 3), A(1, 3), None, axis=0), S(A(2, 3), None, A(4, 3), axis=-2, n=2),
-        S(A(2, 3, dtype="float32"), A(2, 1, draw=integers(0, 3))), S(A(2, 3, draw=integers(0, 9))),
+        S(F(2, 3), Z(2, 1, below=3)), S(Z(2, 3, below=9)),
     ], _diff, _torch_diff, complex=True),
 ]  # fmt: skip

@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from .base import A, Case, S, inf, nan, values
-from .draws import bools, distinct, integers, positive
+from .base import A, B, Case, F, S, Z, inf, nan, values
+from .draws import distinct, positive
 from .kinds import along, beyond, cases, kink, reduction
 
 
 def _sorting():
-    ties = S(A(3, 8, draw=integers(0, 3))), S(A(9, draw=integers(0, 3)))
+    ties = S(Z(3, 8, below=3)), S(Z(9, below=3))
     return [
         *along(distinct),
         *(S(*s.inputs, descending=True, **s.static) for s in along(distinct)),
         *(S(*s.inputs, **order) for s in ties for order in ({}, {"descending": True})),
         S(values([3, 1, 2, 1, 3, 1])),
         S(A(4, 3, draw=distinct), axis=0, descending=True, stable=False),
-        *beyond("torch", S(A(2, 3, draw=integers(0, 9, "uint16")), descending=True)),
+        *beyond("torch", S(Z(2, 3, below=9, dtype="uint16"), descending=True)),
     ]
 
 
@@ -68,8 +68,7 @@ def _topk(x, *, k, axis=-1, largest=True):
 
 
 SETS = [
-    S(A(8, draw=integers(0, 4))), S(A(2, 5, draw=integers(0, 4))),
-    S(A(2, 5, draw=integers(0, 4, "int8"))), S(A(6, draw=bools)), S(A(2, 3)),
+    S(Z(8, below=4)), S(Z(2, 5, below=4)), S(Z(2, 5, below=4, dtype="int8")), S(B(6)), S(A(2, 3)),
     kink([[1.5, 0.0], [-2.0, 1.5], [1.5, 0.0]], gradients=([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]],)),
     kink([2.0, inf, -inf, inf], gradients=([1.0, 1.0, 1.0, 0.0],)), S(A(draw=positive)), S(A(0)),
 ]  # fmt: skip
@@ -80,11 +79,10 @@ CASES = [
         *reduction(distinct, axes=[None, 0, 1, -1]), S(values([1, 3, 3, 1, 1, 3])),
     ], differentiable=False),
     Case("nonzero", [
-        S(A(3, 4, draw=bools)), S(A(2, 3, 2, draw=integers(0, 2))),
-        S(values([0.0, 1.5, -0.0, nan, -2.0])), S(A(0)), S(A(2, 0)),
+        S(B(3, 4)), S(Z(2, 3, 2, below=2)), S(values([0.0, 1.5, -0.0, nan, -2.0])), S(A(0)),
+        S(A(2, 0)),
     ], differentiable=False, complex=True),
-    Case("argwhere", [S(A(3, 4, draw=bools)), S(A(4, draw=integers(0, 2))), S(A(2, 0))],
-         differentiable=False),
+    Case("argwhere", [S(B(3, 4)), S(Z(4, below=2)), S(A(2, 0))], differentiable=False),
     Case("topk", [
         S(A(5, draw=distinct), k=3), S(A(2, 4, draw=distinct), k=2, largest=False),
         S(A(4, 2, draw=distinct), k=1, axis=0), S(A(2, 3, draw=distinct), k=0),
@@ -96,14 +94,18 @@ CASES = [
         S(A(4, 2, draw=distinct), values([0.1, 0.5, 0.9]), axis=0),
         S(A(2, 2, draw=distinct), values(0.4)), S(A(4, draw=distinct), 1),
         *(S(A(5, draw=distinct), 0.35, method=method) for method in METHODS),
-        *beyond("torch", S(A(2, 3, draw=integers(0, 9)), 0.5), *(  # its quantile lacks these
-            S(A(5, draw=distinct), values(0.35), method=method) for method in OTHER_METHODS)),
-    ], torch=lambda torch, x, q, *, axis=None, keepdims=False, method="linear": torch.quantile(
-        x, q, axis, keepdims, interpolation=method)),
+        *beyond("torch", S(Z(2, 3, below=9), 0.5),
+                *(
+                    # its quantile lacks these
+                    S(A(5, draw=distinct), values(0.35), method=method) for method in OTHER_METHODS
+                )),
+    ],
+         torch=lambda torch, x, q, *, axis=None, keepdims=False, method="linear": torch.quantile(
+             x, q, axis, keepdims, interpolation=method,
+         )),
     Case("bincount", [
-        S(A(6, draw=integers(0, 3)), minlength=5),
-        S(A(6, draw=integers(0, 3, "uint8")), A(6), minlength=3),
-        S(A(0, draw=integers(0, 1)), minlength=2),
+        S(Z(6, below=3), minlength=5), S(Z(6, below=3, dtype="uint8"), A(6), minlength=3),
+        S(Z(0, below=1), minlength=2),
     ]),
     Case("searchsorted", [
         S(values(np.array([0.1, 0.3], "float32")), 0.1),
@@ -111,14 +113,12 @@ CASES = [
         *(
             S(*(values(x) if isinstance(x, list) else x for x in inputs), side=side)
             for side in ("left", "right")
-            for inputs in (
-                *((ASCENDING, x2) for x2 in (A(4), A(2, 3), A(), A(0, 2), 0.25, 1)), (A(0), A(2)),
-                *(([1, 2, 2, 5], x2) for x2 in ([0, 2, 3, 5, 6], 2, A(3, dtype="float32"))),
-                ([-inf, 0.0, 0.0, inf], [-inf, 0.0, 1.0, inf]),
-                ([3.0, 1.0, 2.0], [[2.0, 0.0]], [1, 2, 0]),
-                (A(6, draw=ascending, dtype="float32"), A(3, dtype="float64")),
-                (A(6, draw=ascending, layout="strided"), A(2, 3, layout="transposed")),
-            )
+            for inputs in (*((ASCENDING, x2) for x2 in (A(4), A(2, 3), A(), A(0, 2), 0.25, 1)),
+                           (A(0), A(2)), *(([1, 2, 2, 5], x2) for x2 in ([0, 2, 3, 5, 6], 2, F(3))),
+                           ([-inf, 0.0, 0.0, inf], [-inf, 0.0, 1.0, inf]),
+                           ([3.0, 1.0, 2.0], [[2.0, 0.0]], [1, 2, 0]),
+                           (F(6, draw=ascending), A(3, dtype="float64")),
+                           (A(6, draw=ascending, layout="strided"), A(2, 3, layout="transposed")))
         ),
     ], _searchsorted, differentiable=False),
     Case("argsort", _sorting(), _argsort, differentiable=False),
@@ -128,12 +128,8 @@ CASES = [
     Case("unique_inverse", SETS, lambda x: _unique(x)[::2]),
     Case("unique_values", SETS, lambda x: _unique(x)[0]),
     Case("isin", [
-        S(A(2, 3, draw=integers(0, 5)), A(4, draw=integers(0, 5))),
-        S(A(2, 3, draw=integers(0, 5)), A(2, 2, draw=integers(0, 5)), invert=True),
-        S(A(2, 3, draw=integers(0, 5)), 3), S(3, A(2, 3, draw=integers(0, 5)), invert=True),
-        S(A(draw=integers(0, 5)), A(5, draw=integers(0, 5))),
-        S(A(3, draw=integers(0, 5)), A(0, draw=integers(0, 5))),
-        S(A(0, 2, draw=integers(0, 5)), A(3, draw=integers(0, 5)), invert=True),
+        S(Z(2, 3), Z(4)), S(Z(2, 3), Z(2, 2), invert=True), S(Z(2, 3), 3),
+        S(3, Z(2, 3), invert=True), S(Z(), Z(5)), S(Z(3), Z(0)), S(Z(0, 2), Z(3), invert=True),
         *beyond("array_api_strict", S(values([1.5, nan, 0.0]), values([nan, 1.5]))),
     ], lambda x1, x2, *, invert=False: np.equal.outer(x1, np.ravel(x2)).any(-1) != invert,
          differentiable=False),

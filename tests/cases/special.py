@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import special
 
-from .base import A, Case, S, in_layouts, inf, nan, values
+from .base import A, Case, F, S, Z, in_layouts, inf, nan, values
 from .draws import between, both_signs, integers, nonzero, normal, positive
 from .kinds import beyond, integer_inputs, kink, reduction, torch_of_tensors, unlike_torch
 
@@ -107,7 +107,7 @@ CASES = [
           more=[
                 _kink([0, 0], [0, -1], gradients=([0, 0], [0, 0]),
                       unlike_torch="PyTorch's to y is nan, though any y gives 0"),
-                S(A(2, 3, dtype="float32"), A(3, draw=integers(1, 5)))],
+                S(F(2, 3), Z(3, low=1))],
           slopes={(0, 2): (log2, 0), (0, inf): (inf, 0), (1, 0): (-inf, inf), (1, -1): (nan, -1)},
           torch=True),
     _case("xlog1py", normal, positive,

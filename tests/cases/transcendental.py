@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .base import A, Case, S, inf, values
-from .draws import between, integers, nonzero, positive
+from .base import C, Case, F, S, Z, inf, values
+from .draws import between, nonzero, positive
 from .kinds import arithmetic, beyond, integer_inputs, kink, torch_of_tensors, unary
 
 tiny, huge = 3e-200, 3e200  # their squares underflow and overflow
@@ -13,7 +13,7 @@ def _case(name, draw, *more):
     samples = [
         *unary(draw),
         *integer_inputs() * (draw is not _within_1),
-        S(A(8, draw=nonzero, dtype="complex128")),  # in every quadrant
+        S(C(8, draw=nonzero)),  # in every quadrant
         *more,
     ]
     return Case(name, samples, torch=True, complex=True)
@@ -43,8 +43,7 @@ CASES = [
     _case("log2", positive, kink([0.0, inf], gradients=([inf, 0.0],))),
     _case("log10", positive, kink([0.0, inf], gradients=([inf, 0.0],))),
     Case("logaddexp", [
-        *arithmetic(), *integer_inputs(A(3, draw=integers(1, 5))),
-        S(A(20, 20, dtype="float32"), A(20, dtype="float32")),
+        *arithmetic(), *integer_inputs(Z(3, low=1)), S(F(20, 20), F(20)),
         S(values(np.resize([inf, -inf, np.nan, 1.0], 400), "float32"), 1.0),
         S(values(np.resize([inf, -inf], 400), "float32"), inf),
         S(values(np.resize([inf, -inf], 400), "float32"), -inf),
@@ -63,7 +62,7 @@ CASES = [
                        (complex(-2, 0.0), -_third), (complex(-2, -0.0), _third))),
     _case("atan", _any, kink([-inf, inf], gradients=([0.0, 0.0],))),
     Case("atan2", [
-        *arithmetic(nonzero), *integer_inputs(A(3, draw=integers(1, 5))),
+        *arithmetic(nonzero), *integer_inputs(Z(3, low=1)),
         kink([0.0, -0.0, 0.0, 1.0], [0.0, -0.0, -2.0, 0.0],
              gradients=([0.0, 0.0, -0.5, 0.0], [0.0, 0.0, 0.0, -1.0])),
         kink(values([tiny, huge], "float64"), values([tiny, huge], "float64"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .base import A, Case, S, nan, values
+from .base import A, Case, S, Z, nan, values
 from .draws import distinct, integers, normal
 from .kinds import kink
 
@@ -136,12 +136,11 @@ CASES = [
     Case("take_from_windows", [
         S(A(*shape), of_taps(shape, options), **options) for shape, options in OPTIONS
     ], _take_from_windows, complex=True,
-         sized=lambda n: S(A(2 * n), A(n, draw=integers(0, 2, "int8")), size=(2,), stride=2)),
+         sized=lambda n: S(A(2 * n), Z(n, below=2, dtype="int8"), size=(2,), stride=2)),
     Case("put_in_windows", [
         S(counted(shape, options), of_taps(shape, options),
           shape=shape[len(shape) - len(options["size"]) :], **options)
         for shape, options in OPTIONS
     ], _put_in_windows, complex=True,
-         sized=lambda n: S(A(n), A(n, draw=integers(0, 2, "int8")), shape=(2 * n,), size=(2,),
-                           stride=2)),
+         sized=lambda n: S(A(n), Z(n, below=2, dtype="int8"), shape=(2 * n,), size=(2,), stride=2)),
 ]  # fmt: skip

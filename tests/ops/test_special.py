@@ -226,7 +226,7 @@ def test_names_of_cupy():
 def test_scipys_own_ufuncs_keep_the_graph():
     """SciPy's functions are ufuncs if ``SCIPY_ARRAY_API`` is not set."""
     code = """
-import gpugrad, numpy, scipy.special
+import gpugrad as gg, numpy, scipy.special
 x = gg.tensor([1.5], dtype=gg.float64, requires_grad=True)
 for name in "psi digamma gammaln expit ndtr".split():
     function = getattr(scipy.special, name)
