@@ -7,12 +7,10 @@ import math
 import os
 import stat
 import struct
-import subprocess
 import sys
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,26 +72,6 @@ def test_saved_tensors_are_loaded(path):
 def test_arrays_of_any_library_are_saved(library, path):
     gpugrad.save({"a": library.tensor(np.arange(6.0).reshape(2, 3))}, path)
     assert gpugrad.load(path)["a"].tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-
-
-def test_weights_saved_by_pytorch_load_by_name_and_give_its_outputs(path):
-    torch = pytest.importorskip("torch")
-    from safetensors.torch import load_file, save_file
-
-    theirs, same = (
-        m.Sequential(m.Linear(8, 16), m.Tanh(), m.Linear(16, 4), m.Sigmoid())
-        for m in (torch.nn, nn)
-    )
-    save_file(theirs.state_dict(), path)
-    x = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
-    expected = theirs(torch.from_numpy(x)).detach().numpy()
-    for ours in same, nn.Sequential(*nn.MLP(8, [16, 4], nn.Tanh), nn.Sigmoid()):
-        ours.load_state_dict(gpugrad.load(path))
-        np.testing.assert_allclose(values(ours(gpugrad.asarray(x))), expected, rtol=1e-5)
-
-    gpugrad.save(ours.state_dict(), path)
-    theirs.load_state_dict(load_file(path))
-    np.testing.assert_allclose(theirs(torch.from_numpy(x)).detach(), expected)
 
 
 def test_dtypes_of_pytorch(path, bfloat16):
@@ -333,6 +311,7 @@ def test_an_interrupted_save_leaves_the_old_file_and_no_other(path, monkeypatch,
     saved_and_loaded(path, 1.0)
 
     def fail(*args):
+        assert gpugrad.load(path)["a"].item() == 1  # also if the process is killed now
         raise error
 
     monkeypatch.setattr(os, where, fail)
@@ -359,19 +338,6 @@ def test_an_error_of_the_disk_names_the_file_and_not_the_temporary_one(path, mon
 def test_names_may_be_as_long_as_the_file_system_allows(tmp_path, name):
     saved_and_loaded(tmp_path / name, 1.0, 2.0)
     assert is_alone(tmp_path / name)
-
-
-def test_a_save_that_is_killed_leaves_the_old_file(path):
-    saved_and_loaded(path, 1.0)
-    program = (
-        "import os, sys, gpugrad\n"
-        "os.fsync = lambda *args: os.kill(os.getpid(), 9)\n"
-        "gpugrad.save({'a': gpugrad.zeros(1000)}, sys.argv[1])"
-    )
-    root = str(Path(gpugrad.__file__).parents[1])
-    done = subprocess.run([sys.executable, "-c", program, str(path)], cwd=root)
-    assert done.returncode in (-9, 9)  # the latter on Windows
-    assert gpugrad.load(path)["a"].item() == 1
 
 
 @posix

@@ -38,14 +38,10 @@ def leaf(*values, dtype=gg.float32):
     return gg.tensor(values, dtype=dtype, requires_grad=True)
 
 
-class Color(enum.IntEnum):
-    RED = 2
-
-
 class TestOperands:
     @pytest.mark.parametrize("op", [*ARITHMETIC, *COMPARISONS])
     @pytest.mark.parametrize("other", [
-        *(2, 2.0, True, np.bool(True), fractions.Fraction(2), Color.RED),
+        *(2, 2.0, True, np.bool(True), fractions.Fraction(2), enum.IntEnum("E", "A B").B),
         *(number(2) for number in (np.float64, np.float16, np.int64, np.uint8, np.longdouble)),
         *(np.array([2.0, 3.0], np.float32), np.array([2, 3]), np.array(2.0, np.float32)),
     ], ids=lambda x: f"{type(x).__name__}{getattr(x, 'shape', '')}")  # fmt: skip
@@ -69,13 +65,9 @@ class TestOperands:
 
     def test_equality_with_something_else(self):
         x = leaf(1.0, 2.0)
-        assert (x == None) is False  # noqa: E711
-        assert (x != "a") is True
-        assert x in [x]
-
-    def test_arrays_are_operands(self):
-        for x in gg.exp(np.zeros(2)), gg.add(1.0, np.zeros(2)):
-            assert type(x) is gg.Tensor
+        assert (x == None, x != "a", x in [x]) == (False, True, True)  # noqa: E711
+        for y in gg.exp(np.zeros(2)), gg.add(1.0, np.zeros(2)):  # arrays are operands, too
+            assert type(y) is gg.Tensor
 
     @pytest.mark.parametrize("op", [*ARITHMETIC, operator.matmul, *BITWISE, *COMPARISONS])
     def test_foreign_classes_answer_operators(self, op):
@@ -161,20 +153,12 @@ class TestValues:
 
     def test_a_write_changes_no_other_tensor(self):
         x = gg.tensor([1.0, 2.0, 3.0])
-        others = [x[:2], x.detach(), x.reshape((3, 1)), gg.asarray(x.array)]
-        before = [t.tolist() for t in others]
+        others = x[:2], x.detach(), x.reshape((3, 1)), gg.asarray(x.array)
         x += 1
         x[0] = 9.0
         x *= 2
         assert x.tolist() == [18, 6, 8]
-        assert [t.tolist() for t in others] == before
-
-    def test_setitem_makes_a_constant_require_grad(self):
-        y, v = gg.zeros(2), leaf(3.0)
-        y[1] = v[0]
-        assert y.requires_grad
-        y.sum().backward()
-        assert v.grad.item() == 1
+        assert [t.tolist() for t in others] == [[1, 2], [1, 2, 3], [[1], [2], [3]], [1, 2, 3]]
 
     def test_setitem_keys_and_values(self):
         i = gg.tensor([0, 1])
@@ -252,11 +236,10 @@ class TestIndexing:
 class TestConversions:
     def test_numpy_shares_memory(self):
         x = gg.tensor([1.0, 2.0])
-        assert np.shares_memory(x.numpy(), x.array)
-        assert np.shares_memory(np.asarray(x), x.array)
-        assert np.asarray(x, dtype=np.float64).dtype == np.float64
+        for array in x.numpy(), np.asarray(x), np.from_dlpack(x):
+            assert np.shares_memory(array, x.array)
         assert not np.shares_memory(np.array(x), x.array)
-        assert np.shares_memory(np.from_dlpack(x), x.array)
+        assert np.asarray(x, dtype=np.float64).dtype == np.float64
 
     @pytest.mark.parametrize("leave", [
         lambda x: x.numpy(), np.asarray, np.from_dlpack, np.array, lambda x: np.asarray([x, x]),
@@ -296,28 +279,20 @@ class TestState:
     def test_requires_grad(self):
         x = gg.ones(2)
         assert not x.requires_grad
-        assert x.requires_grad_() is x
-        assert x.requires_grad
-        x.requires_grad = False
-        assert not x.requires_grad
-        y = x.requires_grad_() * 2
-        assert y.requires_grad_() is y
-
-    @pytest.mark.parametrize("dtype", [gg.int64, gg.bool, gg.uint8], ids=str)
-    def test_only_floating_tensors_require_grad(self, dtype):
-        with pytest.raises(TypeError, match=f"not {dtype}; use astype"):
-            gg.ones(2, dtype=dtype).requires_grad_()
+        for value in True, False, True:
+            x.requires_grad = value
+            assert x.requires_grad is value
+        for y in x, x * 2:
+            assert y.requires_grad_() is y
 
     def test_setting_grad(self):
         x = leaf(1.0, 2.0)
         x.grad = gg.ones(2)
         (x * 2).sum().backward()
-        assert_array_equal(x.grad.numpy(), [3, 3])
+        assert x.grad.tolist() == [3, 3]
         for wrong in (gg.ones(3), gg.ones(2, dtype=gg.float64), np.ones(2, dtype=np.float32)):
             with pytest.raises(ValueError, match=r"grad: must be a tensor of shape \(2,\)"):
                 x.grad = wrong
-        with pytest.raises(ValueError, match="does not require grad"):
-            gg.ones(2).grad = gg.ones(2)
 
     def test_repr(self):
         assert len(repr(gg.zeros(100_000))) < 200
@@ -376,22 +351,20 @@ class TestMethods:
         assert_array_equal(result.numpy(), getattr(gg, method)(x, *args).numpy())
 
     def test_methods_exist_in_other_libraries(self):
-        torch = pytest.importorskip("torch")
-        own = {"permute_dims"}  # the others have permute and transpose
-        assert {m for m in operators.METHODS if not hasattr(torch.Tensor, m)} <= own | {"astype"}
+        tensor = pytest.importorskip("torch").Tensor
+        own = {"permute_dims", "astype"}  # the others have permute, transpose and to
+        assert {m for m in operators.METHODS if not hasattr(tensor, m)} <= own
 
 
 def test_write_to_a_result_under_no_grad():
-    x = gg.tensor([1.0, 2.0], requires_grad=True)
+    x = leaf(1.0, 2.0)
     y = x * x
-    for write, message in (
-        (lambda: operator.setitem(y, 0, 5.0), r"x\[...\] = value: .* result of multiply .*detach"),
-        (lambda: operator.iadd(y, 1), r"\+=: .*lose its graph"),
-    ):
-        with gg.no_grad(), pytest.raises(RuntimeError, match=message):
-            write()
-    y.sum().backward()
-    assert x.grad.tolist() == [2, 4]
+    with gg.no_grad():
+        with pytest.raises(RuntimeError, match=r"x\[...\] = value: .* result of multiply .*detach"):
+            y[0] = 5.0
+        with pytest.raises(RuntimeError, match=r"\+=: .*lose its graph"):
+            y += 1
+    assert grad(y.sum(), x)[0].tolist() == [2, 4]
 
 
 def test_an_index_changed_later_changes_no_gradient():
@@ -411,8 +384,8 @@ LOST = r"requires grad.*item\(\)"
 
 
 @pytest.mark.parametrize("call, error, message", [
-    (lambda: gg.exp(2.0), TypeError, NO_ARRAY), (lambda: gg.add(1, 2), TypeError, NO_ARRAY),
-    (lambda: gg.sum(1.0), TypeError, NO_ARRAY),
+    *((lambda f=f, args=args: f(*args), TypeError, NO_ARRAY)
+      for f, *args in ((gg.exp, 2.0), (gg.add, 1, 2), (gg.sum, 1.0))),
     (lambda: leaf(1.0) + Foreign(), TypeError, r"unsupported operand .* 'Tensor' and 'Foreign'"),
     (lambda: leaf(1.0) * Foreign(), TypeError, r"^multiply: cannot take a Foreign"),
     (lambda: gg.add(leaf(1.0), Foreign()), TypeError, r"^add: cannot take a Foreign"),
@@ -439,6 +412,8 @@ LOST = r"requires grad.*item\(\)"
     (lambda: round(gg.tensor(1.25), 1), TypeError, "round"),
     (lambda: (leaf(1.0) * 2).requires_grad_(False), ValueError,
      r"result of multiply, not a leaf.*detach\(\)"),
+    *((lambda dtype=dtype: gg.ones(2, dtype=dtype).requires_grad_(), TypeError,
+       f"not {dtype}; use astype") for dtype in (gg.int64, gg.bool, gg.uint8)),
     (lambda: setattr(gg.ones(2), "grad", gg.ones(2)), ValueError, "does not require grad"),
     (lambda: setattr(gg.ones(2), "name", "x"), AttributeError, None),
     (lambda: gg.ones(6).reshape(2.5), TypeError, r"^reshape: shape must be an int or a.*2\.5"),
