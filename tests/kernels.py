@@ -34,24 +34,31 @@ class Calls:
         return Kernel(self.operations, [Root(a, "fixed") for a in self.arrays], "test")
 
 
+def build_all(texts):
+    """Compile the texts of kernels together; returns the function of each."""
+    parts = []
+    for number, text in enumerate(texts):
+        text = text.removeprefix(kernel._PRELUDE)
+        names = re.findall(r"^(?:static \w+|typedef struct .*}|int) (\w+)[(;]", text, re.MULTILINE)
+        parts.append(re.sub(rf"\b({'|'.join(names)})\b", rf"\1_{number}", text))
+    whole = compiler.build(kernel._PRELUDE + "\n".join(parts), "tests")
+    library = whole.wait()
+    assert library is not None, whole.error
+    return [library[f"gg_kernel_{number}"] for number in range(len(texts))]
+
+
 def kernels_of(all_calls):
     """Functions that run the kernels of several `Calls`, compiled together."""
     texts = []
 
     def build(text, name):
-        text = text.removeprefix(kernel._PRELUDE)
-        names = re.findall(r"^(?:static \w+|typedef struct .*}|int) (\w+)[(;]", text, re.MULTILINE)
-        names = re.compile(rf"\b({'|'.join(names)})\b")
-        texts.append(names.sub(rf"\1_{len(texts)}", text))
+        texts.append(text)
         return SimpleNamespace()
 
     with mock.patch.object(kernel, "compiler", SimpleNamespace(build=build)):
         made = [calls.kernel() for calls in all_calls]
-    whole = compiler.build(kernel._PRELUDE + "\n".join(texts), "tests")
-    library = whole.wait()
-    assert library is not None, whole.error
-    for number, (calls, calls.made) in enumerate(zip(all_calls, made, strict=True)):
-        calls.made.build.library = SimpleNamespace(gg_kernel=library[f"gg_kernel_{number}"])
+    for calls, calls.made, function in zip(all_calls, made, build_all(texts), strict=True):
+        calls.made.build.library = SimpleNamespace(gg_kernel=function)
     return [part.step([None]) for part in made]
 
 

@@ -15,34 +15,27 @@ from stand_in import ROOT, STAND_IN, environment
 def run(*command, stand_in, given=""):
     """Run Python with or without the stand-in; return the finished process."""
     return subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=ROOT,
-        env=environment(stand_in),
-        input=given,
-        capture_output=True,
-        text=True,
-    )
+        [sys.executable, *map(str, command)], cwd=ROOT, env=environment(stand_in), input=given,
+        capture_output=True, text=True,
+    )  # fmt: skip
 
 
 FIRST_USE = """
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 import gpugrad
 
 def use(number):
     barrier.wait()
     x = gpugrad.ones(3, device=f"cuda:{number % 2}", requires_grad=True)
     gpugrad.exp(x).sum().backward()
-    done.append(x.grad.device)
+    return x.grad.device
 
 sys.setswitchinterval(1e-6)
-barrier, done = threading.Barrier(8), []
-threads = [threading.Thread(target=use, args=[number]) for number in range(8)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(*sorted(done))
+barrier = Barrier(8)
+with ThreadPoolExecutor(8) as pool:
+    print(*sorted(pool.map(use, range(8))))
 """
 
 

@@ -1,19 +1,16 @@
 """NVRTC compiles every CUDA kernel; no GPU is needed. `cupy_stand_in` runs them on a CPU."""
 
 import ast
-import importlib.util
 import os
 import re
-import subprocess
-import sys
-import types
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from native import run
+from stand_in import ROOT, STAND_IN
 
-ROOT = Path(importlib.util.find_spec("gpugrad").origin).parent
-TOPICS = sorted(path.stem for path in ROOT.rglob("*.cu"))
+TOPICS = sorted(path.stem for path in (ROOT / "gpugrad").rglob("*.cu"))
 DTYPES = ["float32", "float64", "float16", "bfloat16"]
 
 
@@ -21,7 +18,8 @@ def test_kernels_are_found():
     assert {"neural", "optimizers"} <= {*TOPICS}
 
 
-ARCHITECTURES = ["sm_80", "sm_90", pytest.param("sm_100", marks=pytest.mark.slow)]
+slow = pytest.mark.slow
+ARCHITECTURES = ["sm_80", "sm_90", pytest.param("sm_100", marks=slow)]
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -34,7 +32,7 @@ def test_nvrtc_compiles(file, dtype, arch):
     compile_for(arch, dtype, ["attention 64"] if file == "attention" else names)
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nvrtc_compiles_attention(dtype, arch, monkeypatch, request):
@@ -105,22 +103,14 @@ def compile_source(arch, text, options, warns_of_spills):
     return nvrtc.getPTX(program)
 
 
-GENERATED = [
-    *DTYPES,
-    "bool",
-    *[f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)],
-]
+GENERATED = [*DTYPES, "bool", *[f"{x}int{bits}" for x in ("", "u") for bits in (8, 16, 32, 64)]]
 
 
 @pytest.mark.parametrize("layout", ["flat", "strided"])
+@pytest.mark.parametrize("dtype", GENERATED)
 @pytest.mark.parametrize(
-    "dtype, arch",
-    [(dtype, "sm_90") for dtype in GENERATED]
-    + [
-        pytest.param(dtype, arch, marks=pytest.mark.slow)
-        for arch in ("sm_80", "sm_100") for dtype in DTYPES
-    ],
-)  # fmt: skip
+    "arch", ["sm_90", *[pytest.param(x, marks=slow) for x in ("sm_80", "sm_100")]]
+)
 def test_nvrtc_compiles_generated_kernels(dtype, layout, arch):
     """A kernel of each expression of a dtype."""
     loader()
@@ -162,11 +152,10 @@ def compile_generated(arch, kernels, layout):
     from gpugrad.backends.cupy.kernels import fused
 
     def like(dtype, strides):
-        at = [n * dtype.itemsize for n in strides]
-        place = types.SimpleNamespace(ptr=0)
-        return types.SimpleNamespace(
-            shape=(6, 8), ndim=2, strides=at, itemsize=dtype.itemsize, data=place
-        )
+        return SimpleNamespace(
+            shape=(6, 8), ndim=2, strides=[n * dtype.itemsize for n in strides],
+            itemsize=dtype.itemsize, data=SimpleNamespace(ptr=0),
+        )  # fmt: skip
 
     program, second = "", (1, 6) if layout == "strided" else (8, 1)
     for number, (inputs, steps, results) in enumerate(kernels):
@@ -181,15 +170,12 @@ def compile_generated(arch, kernels, layout):
 
 
 GENERATED_BY_MODELS = """
-import sys
-
-sys.path[:0] = {paths}
 import cupy
 import gpugrad
 import model_step
 from gpugrad.backends.cupy.kernels import fused
 cupy._raw.computes = False
-module, found = fused._module, {{}}
+module, found = fused._module, {}
 
 def recorded(text, dtype):
     found[text, dtype] = None
@@ -210,21 +196,17 @@ for key in found:
 """
 
 
-@pytest.mark.slow
+@slow
 def test_generated_kernels_of_models_do_not_spill():
     """Those of the compiled training steps of the benchmarks, as the stand-in for CuPy has them."""
     loader()
     from gpugrad.backends.cupy.kernels import fused
 
-    root = ROOT.parent
-    code = GENERATED_BY_MODELS.format(paths=[str(root / "benchmarks")])
-    paths = [str(root / "tests/cupy_stand_in"), str(root)]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    kernels = [ast.literal_eval(line) for line in done.stdout.splitlines()]
+    paths = [str(STAND_IN), str(ROOT), str(ROOT / "benchmarks")]
+    lines = run(
+        GENERATED_BY_MODELS, PYTHONPATH=os.pathsep.join(paths), PYTHONWARNINGS="ignore"
+    ).splitlines()
+    kernels = [ast.literal_eval(line) for line in lines]
     for arch in ("sm_80", "sm_90", "sm_100"):
         for text, dtype in kernels:
             compile_source(arch, fused._whole(text), fused._options(dtype), dtype != "float64")

@@ -2,22 +2,19 @@
 
 import os
 import stat
-import subprocess
-import sys
 import textwrap
 import time
-from pathlib import Path
 
+import native
 import pytest
 
-import gpugrad
 from gpugrad.backends.native import base, compiler
 
 needs_compiler = pytest.mark.skipif(
     compiler.command() is None or not hasattr(os, "fork"), reason="needs a C compiler and POSIX"
 )
 HEAD = """
-import os, time
+import os, sys, time
 from gpugrad.backends.native import base, compiler
 SOURCE = "int gg_answer(void) { return 42; }"
 """
@@ -25,20 +22,8 @@ SOURCE = "int gg_answer(void) { return 42; }"
 
 def run(code, folder, **variables):
     """Run a program with a cache in ``folder``, and return what it prints."""
-    environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "PYTHONWARNINGS": "default"}
-    paths = str(Path(gpugrad.__file__).parents[1]), os.environ.get("PYTHONPATH", "")
-    environment["PYTHONPATH"] = os.pathsep.join(paths)
-    for name in ("CC", "GPUGRAD_NATIVE"):
-        environment.pop(name, None)
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + textwrap.dedent(code)],
-        env=environment | variables,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+    variables = {"XDG_CACHE_HOME": str(folder), "PYTHONWARNINGS": "default", **variables}
+    return native.run(HEAD + textwrap.dedent(code), **variables)
 
 
 BUILD = """
@@ -76,35 +61,37 @@ def test_a_second_process_loads_from_the_cache(tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("damage", ["empty", "half", "changed", "shared"])
-def test_a_damaged_entry_is_made_anew(tmp_path, damage):
+def test_a_damaged_entry_is_made_anew(tmp_path):
     run(BUILD, tmp_path)
     (library,) = libraries(tmp_path)
     content = library.read_bytes()
-    if damage == "shared":
-        library.chmod(0o722)
-    else:
-        changed = content[:-1] + bytes([content[-1] ^ 1])
-        library.write_bytes({"empty": b"", "half": content[:5000], "changed": changed}[damage])
-    assert run(BUILD, tmp_path) == MADE
-    assert [x.read_bytes() for x in libraries(tmp_path)] == [content]
-    assert not library.stat().st_mode & 0o022
+    changed = content[:-1] + bytes([content[-1] ^ 1])
+    for damage in (b"", content[:5000], changed, None):
+        if damage is None:
+            library.chmod(0o722)
+        else:
+            library.write_bytes(damage)
+        assert run(BUILD, tmp_path) == MADE
+        assert [x.read_bytes() for x in libraries(tmp_path)] == [content]
+        assert not library.stat().st_mode & 0o022
     assert run(BUILD, tmp_path) == "at once\n42 None\n"
 
 
 @needs_compiler
-@pytest.mark.parametrize("which", ["", "gpugrad", "gpugrad/native"])
-def test_a_folder_that_others_can_write_is_refused(tmp_path, which):
+def test_a_folder_that_others_can_write_is_refused(tmp_path):
     run(BUILD, tmp_path)
     entry = libraries(tmp_path)
-    (tmp_path / which).chmod(0o777)
-    text = run(BUILD + "print(compiler.folder(), *os.listdir(compiler.folder()))", tmp_path)
-    first, second, third = text.splitlines()
-    folder, *found = third.split()
-    assert (first, second, len(found)) == ("later", "42 None", 1)
-    assert not folder.startswith(str(tmp_path))
-    assert not os.path.exists(folder)  # it ends with the interpreter
-    assert libraries(tmp_path) == entry
+    for folder in (tmp_path, tmp_path / "gpugrad", tmp_path / "gpugrad/native"):
+        mode = folder.stat().st_mode
+        folder.chmod(0o777)
+        text = run(BUILD + "print(compiler.folder(), *os.listdir(compiler.folder()))", tmp_path)
+        folder.chmod(mode)
+        first, second, third = text.splitlines()
+        found, *names = third.split()
+        assert (first, second, len(names)) == ("later", "42 None", 1)
+        assert not found.startswith(str(tmp_path))
+        assert not os.path.exists(found)  # it ends with the interpreter
+        assert libraries(tmp_path) == entry
 
 
 @needs_compiler
@@ -115,10 +102,8 @@ def test_a_cache_that_cannot_be_made(tmp_path):
 
 @pytest.mark.parametrize("variables", [{"PATH": ""}, {"GPUGRAD_NATIVE": "0"}])
 def test_without_a_compiler(tmp_path, variables):
-    code = BUILD + "print(*compiler.report())"
-    if "PATH" in variables:  # and without the package
-        code = "import sys; sys.modules['ziglang'] = None; compiler.find_spec = lambda name: None"
-        code += BUILD + "print(*compiler.report())"
+    without = "sys.modules['ziglang'] = None; compiler.find_spec = lambda name: None"
+    code = without + BUILD + "print(*compiler.report())"
     later, answer, report = run(code, tmp_path, **variables).splitlines()
     assert (later, answer) == ("later", "None there is no C compiler")
     assert ("pip install ziglang" if "PATH" in variables else "$GPUGRAD_NATIVE is 0") in report

@@ -11,9 +11,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from native import Interrupted, check_errors, memory, run, watch
+from native import Interrupted, check_errors, run, watch
 from numpy.testing import assert_array_equal
-from test_threads_of_numpy import PROGRAM
+from test_threads_of_numpy import PROGRAM, SIZES, laid_out, operands
 
 import gpugrad as gg
 from gpugrad.backends.native import base
@@ -58,28 +58,6 @@ def multiplied(x1, x2, out, number):
     library.gg_matmul(ctypes.c_int64(number), numbers, *places)
 
 
-def drawn(rng, shape, dtype):
-    layout = rng.choice(["C", "C", "transposed", "transposed", "gaps", "second", "upside down"])
-    x = memory(dtype, shape, layout)
-    x[...] = rng.normal(size=shape)
-    if dtype in "FD":
-        x.imag = rng.normal(size=shape)
-    return x
-
-
-SIZES = 0, 1, 1, 2, 3, 7, 16, 33, 64, 130
-LEADS = ((), ()), ((), ()), ((3,), (3,)), ((3,), ()), ((), (2, 3)), ((2, 1), (3,)), ((1, 4), (5, 1))
-
-
-def operands(rng, sizes=SIZES):
-    dtype, (lead1, lead2) = rng.choice([*"fdFD"]), LEADS[rng.integers(len(LEADS))]
-    m, k, n = (int(rng.choice(sizes)) for _ in range(3))
-    if rng.random() < 0.1:  # the product with its own transpose
-        x1 = drawn(rng, (m, k), dtype)
-        return x1, x1.T
-    return drawn(rng, (*lead1, m, k), dtype), drawn(rng, (*lead2, k, n), dtype)
-
-
 def same_bits(found, expected):
     return found.dtype == expected.dtype and found.tobytes() == expected.tobytes()
 
@@ -90,7 +68,7 @@ def test_whole_products_have_the_bits_of_numpy(seed):
     for _ in range(200):
         x1, x2 = operands(rng)
         expected = np.matmul(x1, x2)
-        out = drawn(rng, expected.shape, expected.dtype.char)
+        out = laid_out(rng, expected.shape, expected.dtype.char)
         expected = np.matmul(x1, x2, out.copy("K"))
         multiplied(x1, x2, out, 0)
         assert same_bits(out, expected), (x1.shape, x1.strides, x2.shape, x2.strides, out.strides)
@@ -129,7 +107,7 @@ def test_the_same_bits_with_and_without_the_library(are_small, number, asked, re
     for _ in range(400 if are_small else 100):
         x1, x2 = operands(rng, sizes)
         expected = threads.matmul(x1, x2)
-        out = drawn(rng, expected.shape, expected.dtype.char)
+        out = laid_out(rng, expected.shape, expected.dtype.char)
         threads.matmul(x1, x2, out)
         with monkeypatch.context() as patch:
             patch.setattr(threads, "_library", None)

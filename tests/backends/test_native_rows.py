@@ -97,15 +97,13 @@ def test_what_reductions_leave_to_numpy():
 
 
 ELEMENTWISE = [
-    *((call, {}) for call in (ops.sigmoid, ops.relu, smooth.silu, smooth.mish)),
-    *((smooth.leaky_relu, {"negative_slope": slope}) for slope in (0.01, 1.5)),
-    *(
-        (smooth.elu, {"alpha": alpha, "scale": scale, "input_scale": input_scale})
-        for alpha, scale, input_scale in ((1.0, 1.0, 1.0), (1.67, 1.05, 1.0), (2.0, 1.0, 0.5))
-    ),
-    (smooth.softplus, {"beta": 1.0, "threshold": 20.0}),
-    (smooth.softplus, {"beta": 2.5, "threshold": float("inf")}),
-    (smooth.hardswish, {}),
+    *[(call, {}) for call in (ops.sigmoid, ops.relu, smooth.silu, smooth.mish, smooth.hardswish)],
+    *[(smooth.leaky_relu, {"negative_slope": slope}) for slope in (0.01, 1.5)],
+    *[(smooth.softplus, {"beta": b, "threshold": t}) for b, t in ((1.0, 20.0), (2.5, np.inf))],
+    *[
+        (smooth.elu, dict(zip(("alpha", "scale", "input_scale"), numbers, strict=True)))
+        for numbers in ((1.0, 1.0, 1.0), (1.67, 1.05, 1.0), (2.0, 1.0, 0.5))
+    ],
     (smooth.gelu, {"approximate": "tanh"}),
 ]
 

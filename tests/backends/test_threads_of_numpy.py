@@ -11,7 +11,7 @@ from contextvars import ContextVar, copy_context
 
 import numpy as np
 import pytest
-from native import assert_same, needs_compiler, run
+from native import assert_same, memory, needs_compiler, run
 from numpy.testing import assert_allclose, assert_array_equal
 from test_interrupts import interrupted
 
@@ -28,42 +28,41 @@ def drawn(*shape, dtype="float64", seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(dtype)
 
 
-def transposed(*shape):
-    return drawn(*shape[:-2], shape[-1], shape[-2]).swapaxes(-1, -2)
+def laid_out(rng, shape, dtype):
+    layout = rng.choice(["C", "C", "transposed", "transposed", "gaps", "second", "upside down"])
+    x = memory(dtype, shape, layout)
+    x[...] = rng.normal(size=shape)
+    if dtype in "FD":
+        x.imag = rng.normal(size=shape)
+    return x
 
 
-SAME = drawn(150, 70)
-OPERANDS = {
-    "rows": (drawn(300, 40), drawn(40, 70)),
-    "columns": (drawn(70, 40), drawn(40, 301)),
-    "transposed": (transposed(300, 40), transposed(40, 70)),
-    "single": (drawn(300, 40, dtype="float32"), drawn(40, 70, dtype="float32")),
-    "complex": (drawn(300, 40) * (1 + 2j), drawn(40, 70) * (2 - 1j)),
-    "strided": (drawn(600, 80)[::2, ::2], drawn(40, 140)[:, ::-2]),
-    "three": (drawn(5, 60, 40), drawn(5, 40, 70)),
-    "broadcast": (drawn(40, 30), drawn(5, 2, 30, 70)),
-    "broadcast first": (drawn(5, 1, 60, 40), drawn(3, 40, 70)),
-    "few matrices": (drawn(2, 130, 40), drawn(2, 40, 70)),
-    "no rows": (drawn(0, 4000), drawn(4000, 70)),
-    "nothing to add": (drawn(300, 0), drawn(0, 70)),
-    "vector": (drawn(70, 3000), drawn(3000)),
-    "integers": (drawn(300, 40).astype(int), drawn(40, 70).astype(int)),
-    "two dtypes": (drawn(300, 40, dtype="float32"), drawn(40, 70)),
-    "symmetric": (SAME, SAME.T),
-}
+SIZES = 0, 1, 1, 2, 3, 7, 16, 33, 64, 130
+LEADS = ((), ()), ((), ()), ((3,), (3,)), ((3,), ()), ((), (2, 3)), ((2, 1), (3,)), ((1, 4), (5, 1))
 
 
-@pytest.mark.parametrize("case", OPERANDS)
-def test_products(case, number, small_pieces):
-    x1, x2 = OPERANDS[case]
-    expected = np.matmul(x1, x2)
-    found = threads.matmul(x1, x2)
-    assert_allclose(found, expected, rtol=1e-5, atol=1e-5, strict=True)
-    out = np.full_like(expected, 7)
-    assert threads.matmul(x1, x2, out) is out
-    assert_array_equal(out, found)
-    if case == "symmetric":
-        assert_array_equal(found, found.T)
+def operands(rng, sizes=SIZES):
+    dtype, (lead1, lead2) = rng.choice([*"fdFD"]), LEADS[rng.integers(len(LEADS))]
+    m, k, n = (int(rng.choice(sizes)) for _ in range(3))
+    if rng.random() < 0.1:  # the product with its own transpose
+        x1 = laid_out(rng, (m, k), dtype)
+        return x1, x1.T
+    return laid_out(rng, (*lead1, m, k), dtype), laid_out(rng, (*lead2, k, n), dtype)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_products(seed, number, small_pieces):
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        x1, x2 = operands(rng)
+        found = threads.matmul(x1, x2)
+        assert_allclose(found, np.matmul(x1, x2), rtol=1e-5, atol=1e-5, strict=True)
+        out = np.full_like(found, 7)
+        assert threads.matmul(x1, x2, out) is out
+        assert_array_equal(out, found)
+    x = drawn(150, 70, seed=seed)
+    found = threads.matmul(x, x.T)
+    assert_array_equal(found, found.T)
 
 
 def test_few_rows_by_the_transpose_of_a_weight(number):
@@ -343,8 +342,8 @@ def test_settings_of_numpy_hold_in_all_threads(number):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: threads.matmul(*OPERANDS["rows"]),
-        lambda: np.stack(threads.run(np.exp, OPERANDS["rows"][0][:4])),
+        lambda: threads.matmul(drawn(300, 40), drawn(40, 70)),
+        lambda: np.stack(threads.run(np.exp, drawn(4, 40))),
     ],
     ids=["product", "items"],
 )
