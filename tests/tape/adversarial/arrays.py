@@ -27,7 +27,6 @@ LAYOUTS = {
 
 @program
 def layouts_of_arguments(world):
-    @world.compile
     def f(x):
         return x * 2, gg.sum(x, axis=0), gg.reshape(x, -1), gg.exp(x).T
 
@@ -37,7 +36,7 @@ def layouts_of_arguments(world):
             kinds = [*LAYOUTS.values()]
             return (make(kinds[i // 2 % len(kinds)](normal(4, 4, seed=i).numpy())),)
 
-        world.play(f, inputs, calls=2 * len(LAYOUTS))
+        world.check(f, inputs, calls=2 * len(LAYOUTS))
 
 
 SCALARS = normal(seed=0), normal(1), normal(seed=2), gg.asarray(2), normal(seed=3)
@@ -63,7 +62,6 @@ def arrays_in_bfloat16(world):
 
     w = gg.asarray(normal(4, 4).numpy().astype(ml_dtypes.bfloat16)).requires_grad_()
 
-    @world.compile
     def f(x):
         w.grad = None
         y = (gg.exp(x @ w) * w).sum()
@@ -71,31 +69,29 @@ def arrays_in_bfloat16(world):
         w.detach().__isub__(w.grad * 0.1)
         return y.detach()
 
-    world.play(f, lambda i: (normal(4, 4, seed=i).astype(w.dtype),), watch=[w])
+    world.check(f, lambda i: (normal(4, 4, seed=i).astype(w.dtype),), watch=[w])
 
 
 @program
 def integers_that_overflow(world):
     total = gg.asarray(np.array([120, -120, 5], np.int8))
 
-    @world.compile
     def f(x):
         total.__iadd__(x)
         return total * 3, total // 7, total % 5, total << 1
 
-    world.play(f, lambda i: (gg.asarray(np.array([i, -i, 100], np.int8)),), watch=[total])
+    world.check(f, lambda i: (gg.asarray(np.array([i, -i, 100], np.int8)),), watch=[total])
 
 
 @program
 def products_with_a_transposed_weight(world):
     table = {"w": normal(5, 7)}
-    f = world.compile(lambda x: x @ table["w"])
 
     transposed, gaps = normal(7, 5, seed=2).numpy().T, normal(10, 14, seed=2).numpy()[::2, ::2]
     others = transposed, gaps, np.asfortranarray(normal(5, 7, seed=4).numpy())
     weights = [*map(gg.asarray, others), normal(5, 7, seed=5, dtype="f8")]
     changes = [functools.partial(table.update, w=w) for w in weights]
-    world.play(f, lambda i: (normal(9, 5, seed=i),), changes=changes)
+    world.check(lambda x: x @ table["w"], lambda i: (normal(9, 5, seed=i),), changes=changes)
 
 
 @program
@@ -120,5 +116,4 @@ def ops_of_the_program_that_copy_by_numpy(world):
         return 2 * np.array(x)
 
     double.vjp(x=lambda xp, g, x: 2 * g)
-    f = world.compile(lambda x: double(x))
-    world.play(f, lambda i: (normal(3, seed=i // 3, dtype=np.float64),))
+    world.check(lambda x: double(x), lambda i: (normal(3, seed=i // 3, dtype=np.float64),))

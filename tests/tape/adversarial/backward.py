@@ -68,7 +68,6 @@ def of_gradients(name, *choices):
     def runs(world):
         w, total = leaf(3, 3), normal(3, 3, seed=5)
 
-        @world.compile
         def f(x):
             (w * x).sum().backward()
             return w.grad * 2, total * 2, w.detach() * 2
@@ -76,7 +75,7 @@ def of_gradients(name, *choices):
         def assign(choice):
             w.grad = choice(w, total)
 
-        world.play(f, changes=[partial(assign, choice) for choice in choices], watch=[w, total])
+        world.check(f, changes=[partial(assign, choice) for choice in choices], watch=[w, total])
 
     add(f"gradients_that_are_{name}", __name__, runs)
 
@@ -202,7 +201,6 @@ def a_custom_vjp_whose_rule_is_replaced(world):
     w = leaf(3)
     scaled = doubling(lambda x: (x * 2, None), lambda _, g: (g * 3,))
 
-    @world.compile
     def f(x):
         w.grad = None
         scaled(w * x).sum().backward()
@@ -210,4 +208,4 @@ def a_custom_vjp_whose_rule_is_replaced(world):
     def replace(k):
         scaled.defvjp(lambda x: (x * k, None), lambda _, g: (g * 7,))
 
-    world.play(f, changes=[partial(replace, k) for k in (2, 4)], watch=[w])
+    world.check(f, changes=[partial(replace, k) for k in (2, 4)], watch=[w])

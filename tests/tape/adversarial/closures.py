@@ -10,7 +10,6 @@ from .harness import normal, program
 @program
 def a_cell_that_becomes_empty_and_full(world):
     k = 2.0
-    f = world.compile(lambda x: x * k)
 
     def empty():
         nonlocal k
@@ -20,7 +19,7 @@ def a_cell_that_becomes_empty_and_full(world):
         nonlocal k
         k = 5.0
 
-    world.play(f, changes=[empty, fill])
+    world.check(lambda x: x * k, changes=[empty, fill])
 
 
 @program
@@ -50,10 +49,9 @@ def a_closure_that_another_closure_writes(world):
         nonlocal total
         total = total + x
 
-    @world.compile
     def f(x):
         add(x)
         add(x * 2)
         return total * 1
 
-    world.play(f, changes=[lambda: add(normal(3, seed=99))], watch=[lambda: total])
+    world.check(f, changes=[lambda: add(normal(3, seed=99))], watch=[lambda: total])

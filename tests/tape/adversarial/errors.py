@@ -28,7 +28,6 @@ def every(function):
 
 @program
 def errors_of_numbers_that_numpy_raises(world):
-    @world.compile
     def f(x):
         with np.errstate(divide="raise"):
             try:
@@ -36,24 +35,22 @@ def errors_of_numbers_that_numpy_raises(world):
             except FloatingPointError:
                 return x * 5
 
-    world.play(f, lambda i: (gg.tensor([float(i < 4)]),), calls=6)
+    world.check(f, lambda i: (gg.tensor([float(i < 4)]),), calls=6)
 
 
 @every
 def a_factor_that_nothing_uses(world, inputs):
-    @world.compile
     def f(x):
         gg.linalg.cholesky(x)
         return x * 2
 
-    world.play(f, inputs, calls=10)
+    world.check(f, inputs, calls=10)
 
 
 @every
 def an_error_that_is_handled(world, inputs):
     handled = []
 
-    @world.compile
     def f(x):
         try:
             return gg.linalg.cholesky(x)
@@ -61,14 +58,13 @@ def an_error_that_is_handled(world, inputs):
             handled.append(str(error))
             return x * 3
 
-    world.play(f, inputs, calls=10, watch=[handled])
+    world.check(f, inputs, calls=10, watch=[handled])
 
 
 @every
 def an_error_after_writes(world, inputs):
     w, table = normal(3, 3), {"calls": 0}
 
-    @world.compile
     def f(x):
         table["calls"] += 1
         w.__iadd__(1)
@@ -77,7 +73,7 @@ def an_error_after_writes(world, inputs):
         table["calls"] += 100
         return w * 2
 
-    world.play(f, inputs, calls=10, watch=[w, table])
+    world.check(f, inputs, calls=10, watch=[w, table])
 
 
 def labelled(*bad):
@@ -88,13 +84,12 @@ def labelled(*bad):
 def labels_that_are_out_of_range(world):
     w = leaf(3)
 
-    @world.compile
     def f(x, labels):
         loss = functional.cross_entropy(x * w, labels)
         loss.backward()
         return loss.detach()
 
-    world.play(f, labelled(1, 4, 6), calls=9, watch=[w])
+    world.check(f, labelled(1, 4, 6), calls=9, watch=[w])
 
 
 @program
@@ -108,14 +103,13 @@ def an_error_in_a_hook(world):
 
     w.register_hook(hook)
 
-    @world.compile
     def f(x):
         (w * x).sum().backward()
 
     def switch():
         state["fails"] = not state["fails"]
 
-    world.play(f, changes=[switch, switch, switch], watch=[w])
+    world.check(f, changes=[switch, switch, switch], watch=[w])
 
 
 @program

@@ -86,9 +86,8 @@ def uses(name, use, make, *changes, **options):
     def runs(world):
         state = make()
         world.watch(state)
-        compiled = world.compile(lambda x: use(x, state))
         due = [functools.partial(change, state) for change in changes]
-        world.play(compiled, changes=due, **options)
+        world.check(lambda x: use(x, state), changes=due, **options)
 
     add(name, use.__module__, runs)
 
@@ -286,6 +285,10 @@ class World:
             result = self.call(function, *inputs(number - 1))
             if after is not None:
                 after(result)
+
+    def check(self, function, *args, **options):
+        """Compile a function and call it as `play` does."""
+        self.play(self.compile(function), *args, **options)
 
     def module(self, source, name="adversarial_module"):
         """A fresh Python module with this source, which ``import`` finds until the run ends."""

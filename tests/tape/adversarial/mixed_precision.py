@@ -29,7 +29,6 @@ def a_region_around_some_calls(world):
 def a_region_inside_that_is_switched(world):
     net, table = model(3, 3, 2), {"enabled": True}
 
-    @world.compile
     def f(x):
         net.zero_grad()
         with gg.amp.autocast(dtype=gg.float16, enabled=table["enabled"]):
@@ -38,7 +37,7 @@ def a_region_inside_that_is_switched(world):
         return y.detach()
 
     changes = lambda: table.update(enabled=False), lambda: table.update(enabled=True)
-    world.play(f, batches, changes=changes, watch=[net])
+    world.check(f, batches, changes=changes, watch=[net])
 
 
 def scaled(world, **options):
@@ -90,12 +89,11 @@ def a_scale_that_is_looked_at(world):
     scaler = gg.amp.GradScaler(init_scale=8.0)
     scaler.scale(gg.ones(()))
 
-    @world.compile
     def f(x):
         scale = scaler.get_scale()
         return scaler.scale(x), scale, type(scale), x * (2 if scale > 10 else 3)
 
-    world.play(f, changes=[lambda: scaler.update(16.0), lambda: scaler.update(4.0)])
+    world.check(f, changes=[lambda: scaler.update(16.0), lambda: scaler.update(4.0)])
 
 
 @program

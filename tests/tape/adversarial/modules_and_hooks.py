@@ -27,9 +27,8 @@ def step_of(world, net):
 def training_and_evaluation(world):
     net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
     world.watch(net, gg.random.default_generator)
-    f = world.compile(lambda x: net(x).detach())
     changes = net.eval, net.train, partial(setattr, net[2], "p", 0.7), net[1].eval, net[2].eval
-    world.play(f, batches, changes=changes)
+    world.check(lambda x: net(x).detach(), batches, changes=changes)
 
 
 @program
@@ -116,13 +115,12 @@ def hooks_after_accumulation_that_step(world):
 
     w.register_post_accumulate_grad_hook(step)
 
-    @world.compile
     def f(x):
         y = (w * x).sum()
         y.backward()
         return y.detach()
 
-    world.play(f, changes=[lambda: table.update(lr=0.5), lambda: table.update(lr=0)], watch=[w])
+    world.check(f, changes=[lambda: table.update(lr=0.5), lambda: table.update(lr=0)], watch=[w])
 
 
 @program

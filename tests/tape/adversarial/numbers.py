@@ -16,12 +16,11 @@ def counted(name, use, start, advance):
     def runs(world):
         state = {"k": start}
 
-        @world.compile
         def f(x):
             state["k"] = advance(state["k"])
             return use(x, state["k"])
 
-        world.play(f, changes=[lambda: state.update(k=start)], calls=9, watch=[state])
+        world.check(f, changes=[lambda: state.update(k=start)], calls=9, watch=[state])
 
     add(name, __name__, runs)
 
@@ -60,11 +59,10 @@ uses("numbers_that_are_tensors_at_times", lambda x, table: x * table["k"], lambd
 def hyper_parameters_of_functions(world):
     table = {"p": 2, "axis": 0, "eps": 1e-5, "k": 1}
 
-    @world.compile
     def f(x):
         y = (gg.abs(x) + table["eps"]) ** table["p"]
         return y.sum(table["axis"]), gg.softmax(x, table["axis"]), gg.tril(x, k=table["k"])
 
     pairs = ("p", 3), ("p", 3.0), ("axis", 1), ("eps", 0), ("k", -1), ("axis", (0, 1))
     changes = [functools.partial(table.update, [pair]) for pair in pairs]
-    world.play(f, lambda i: (normal(3, 3, seed=i),), changes=changes)
+    world.check(f, lambda i: (normal(3, 3, seed=i),), changes=changes)

@@ -39,14 +39,13 @@ class Slots:
 def a_slot_that_is_empty_at_first(world):
     state = Slots()
 
-    @world.compile
     def f(x):
         if not hasattr(state, "table"):
             state.table = x * 2
         return state.table + x
 
     world.watch(lambda: getattr(state, "table", None))
-    world.play(f, changes=[lambda: delattr(state, "table")])
+    world.check(f, changes=[lambda: delattr(state, "table")])
 
 
 class Base:
@@ -83,12 +82,11 @@ def a_weak_reference_whose_object_dies(world):
     owner = [Plain(k=2.0)]
     reference = weakref.ref(owner[0])
 
-    @world.compile
     def f(x):
         thing = reference()
         return x * (thing.k if thing is not None else -1.0)
 
-    world.play(f, changes=[lambda: setattr(owner[0], "k", 3.0), owner.clear])
+    world.check(f, changes=[lambda: setattr(owner[0], "k", 3.0), owner.clear])
 
 
 def module_with(**names):

@@ -148,7 +148,6 @@ def gradients_that_are_missing_at_times(world):
 def gradients_that_are_not_reset(world):
     w, optimizer = setting()
 
-    @world.compile
     def step(x):
         (w * x).sum().backward()
         optimizer.step()
@@ -159,7 +158,7 @@ def gradients_that_are_not_reset(world):
         lambda: setattr(w, "grad", normal(3, seed=9)),
         lambda: setattr(w, "requires_grad", False),
     )
-    world.play(step, changes=changes, watch=[w])
+    world.check(step, changes=changes, watch=[w])
 
 
 @program
@@ -167,7 +166,6 @@ def a_step_with_a_closure(world):
     w, optimizer = setting(ADAM)
     table = {"calls": 0, "k": 1.0}
 
-    @world.compile
     def step(x):
         def closure():
             table["calls"] += 1
@@ -179,7 +177,7 @@ def a_step_with_a_closure(world):
         return optimizer.step(closure).detach()
 
     world.watch(w, optimizer, table)
-    world.play(step, changes=[lambda: table.update(k=2.0), lambda: table.update(calls=0)])
+    world.check(step, changes=[lambda: table.update(k=2.0), lambda: table.update(calls=0)])
 
 
 @program

@@ -33,14 +33,13 @@ def a_child_that_trains_on(world):
 
 @program(needs=NO_FORK, in_child=True)
 def a_function_that_forks(world):
-    @world.compile
     def f(x):
         child = os.fork()
         if child == 0:
             os._exit(7)
         return x * os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    world.play(f)
+    world.check(f)
 
 
 @program(needs=NO_FORK)

@@ -75,11 +75,10 @@ def a_builtin_that_is_patched(world):
         return lambda: setattr(builtins, "own_builtin_of_a_test", function)
 
     module = world.module("def f(x):\n    return x * own_builtin_of_a_test(2.0)")
-    f = world.compile(module.f)
     builtins.own_builtin_of_a_test = abs
     try:
         delete = lambda: delattr(builtins, "own_builtin_of_a_test")  # noqa: E731
-        world.play(f, changes=[put(lambda k: k * 10), delete, put(lambda k: -k)])
+        world.check(module.f, changes=[put(lambda k: k * 10), delete, put(lambda k: -k)])
     finally:
         del builtins.own_builtin_of_a_test
 

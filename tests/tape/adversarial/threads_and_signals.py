@@ -218,7 +218,6 @@ def a_thread_that_draws_numbers(world):
 
 @program
 def a_thread_that_computes_for_the_function(world):
-    @world.compile
     def f(x):
         found = []
 
@@ -231,4 +230,4 @@ def a_thread_that_computes_for_the_function(world):
         thread.join(20)
         return found[0] + x
 
-    world.play(f)
+    world.check(f)

@@ -56,11 +56,10 @@ transformed("a_checkpoint", lambda f: lambda x: gg.grad(lambda x: gg.checkpoint(
 def a_function_compiled_in_each_call(world):
     table = {"k": 2.0}
 
-    @world.compile
     def f(x):
         return world.compile(lambda y: y * table["k"])(x)
 
-    world.play(f, changes=[lambda: table.update(k=3.0)])
+    world.check(f, changes=[lambda: table.update(k=3.0)])
 
 
 @program
