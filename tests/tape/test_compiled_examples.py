@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from both_ways import is_replayed
 
 import gpugrad
 from gpugrad.training import Trainer
@@ -66,7 +67,7 @@ def test_programs_with_the_option(name, run, monkeypatch):
     assert compiled == eager
     assert len(trainers) == 2 * count > 0
     for first, second in zip(trainers[:count], trainers[count:], strict=True):
-        assert is_compiled(second._update)
+        assert is_replayed(second._update)
         states = [
             {name: x.detach().numpy().tobytes() for name, x in trainer.model.state_dict().items()}
             for trainer in (first, second)
@@ -82,27 +83,4 @@ def test_functions_of_programs(name, run, monkeypatch):
     compiled = gpugrad.compile(getattr(program, function))
     monkeypatch.setattr(program, function, compiled)
     assert run(name, *options) == eager
-    assert is_compiled(compiled)
-
-
-@pytest.mark.parametrize("name", ["CNN", "transformer", "LSTM", "Adam, 100 of 1000"])
-def test_steps_of_benchmarks(name, monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    import model_step
-
-    eager, compiled = model_step.Library("gpugrad"), model_step.Library("gpugrad")
-    step = gpugrad.compile(model_step.step_of(compiled, name))
-    expected = model_step.step_of(eager, name)
-    for i in range(6):
-        step()
-        expected()
-        if i == 3:
-            step.program()  # waits for the kernels
-    parameters = [x.parameters or x.model.parameters() for x in (eager, compiled)]
-    for x, y in zip(*parameters, strict=True):
-        assert x.detach().numpy().tobytes() == y.detach().numpy().tobytes()
-    assert is_compiled(step)
-
-
-def is_compiled(function):
-    return bool(function._programs) and not function._given_up
+    assert is_replayed(compiled)

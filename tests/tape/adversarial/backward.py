@@ -109,24 +109,6 @@ def a_custom_vjp_that_reads_what_changes_in_between(w):
     return lambda x: scaled(w * x).sum(), play
 
 
-@program
-def a_custom_vjp_that_counts(world):
-    table, w = {"forward": 0, "backward": 0}, leaf(3)
-
-    def forward(x):
-        table["forward"] += 1
-        return x * 2, x
-
-    def backward(x, g):
-        table["backward"] += 1
-        return (g * x * table["backward"],)
-
-    scaled = doubling(forward, backward)
-    f = world.compile(lambda x: scaled(w * x).sum())
-
-    world.play(swept(f, w), changes=[lambda: table.update(backward=50)], watch=[w, table])
-
-
 @scenario(3, choices=(False, True))
 def a_hook_on_a_leaf_between_forward_and_backward(w):
     def play(f, x, hooked):

@@ -7,7 +7,7 @@ import numpy as np
 import gpugrad as gg
 from gpugrad.nn import functional
 
-from .harness import add, error_of, leaf, model, normal, program, training
+from .harness import add, leaf, model, normal, program, training
 
 GOOD = gg.eye(3)
 BAD = -gg.eye(3)
@@ -122,21 +122,3 @@ def an_error_in_the_step_of_an_optimizer(world):
     spoil = optimizer.param_groups[0].update
     changes = [partial(spoil, momentum=value) for value in (-1.0, 0.5, "a", 0)]
     world.play(f, lambda i: (normal(4, 3, seed=i),), changes=changes, watch=[net])
-
-
-@program
-def an_error_after_tensors_were_kept(world):
-    w, kept = leaf(3), []
-
-    @world.compile
-    def f(x):
-        y = w * x
-        kept.append((y, {"squares": [y * y]}))
-        raise ValueError("own")
-
-    def whole(x):
-        error_of(f, x)
-        y, more = kept[-1]
-        (y + more["squares"][0]).sum().backward()
-
-    world.play(whole, watch=[w, lambda: [(y.detach(), y.node.saved) for y, _ in kept]])

@@ -6,9 +6,8 @@ import numpy as np
 
 import gpugrad as gg
 from gpugrad import nn, optim
-from gpugrad.nn import functional as F
 
-from .harness import SHAPE, error_of, leaf, scenario
+from .harness import SHAPE, error_of, scenario
 
 
 def writes(w, x, choice):
@@ -144,21 +143,6 @@ def hooks_on_results_of_which_others_are_made(w):
     return f, play
 
 
-@scenario(SHAPE, choices=range(3))
-def one_of_several_outputs_of_an_op(w):
-    def f(x):
-        q, r = gg.linalg.qr(w @ x + 3 * gg.eye(3))
-        return q, r, gg.unstack(w * x)
-
-    def play(f, x, k):
-        q, r, rows = f(x)
-        loss = [q.sum(), (r * r).sum(), (rows[0] * rows[2]).sum()][k]
-        loss.backward()
-        return error_of(q.sum().backward), error_of(rows[1].sum().backward)
-
-    return f, play
-
-
 @scenario(SHAPE, SHAPE)
 def a_function_that_goes_backward_itself(w, v):
     def f(x):
@@ -187,22 +171,3 @@ def a_checkpoint(w):
         return error_of(y.sum().backward), error_of(other.backward), x.grad
 
     return f, play
-
-
-@scenario(3)
-def a_checkpoint_that_draws(w):
-    def f(x):
-        return gg.checkpoint(lambda h: F.dropout(h * w, 0.5), x * 2).sum()
-
-    return f, lambda f, x, _: f(x).backward()
-
-
-@scenario(SHAPE)
-def an_unused_input(w):
-    def play(f, x, _):
-        y = f(x)
-        other = leaf(3)
-        found = gg.autograd.grad([y], [w, other], allow_unused=True, retain_graph=True)
-        return found, error_of(gg.autograd.grad, [y], [other]), error_of(y.backward)
-
-    return lambda x: (w * x).sum(), play

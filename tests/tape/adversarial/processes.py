@@ -2,7 +2,6 @@
 
 import copy
 import os
-import pickle
 import sys
 
 from gpugrad import optim
@@ -47,20 +46,6 @@ def the_number_of_the_process(world):
     start = os.getpid()
     f = world.compile(lambda x: x * (2.0 if os.getpid() == start else 3.0))
     world.play(lambda x: (f(x), in_child(lambda: bits(f(x))), f(x)))
-
-
-@program
-def a_copy_of_what_is_reached(world):
-    net = model(3, 3)
-    f = world.compile(lambda net, x: net(x).detach())
-
-    def whole(x):
-        other = copy.deepcopy(net)
-        other[0].weight.detach().__imul__(2)
-        again = pickle.loads(pickle.dumps(net))
-        return f(net, x), f(other, x), f(again, x)
-
-    world.play(whole, lambda i: (normal(4, 3, seed=i),))
 
 
 @program

@@ -46,17 +46,6 @@ plays("results_that_may_be_written_and_flags",
 
 
 @program
-def results_that_are_arguments(world):
-    f = world.compile(lambda x, y: (x, y, x))
-
-    def whole(x, y):
-        a, b, c = f(x, y)
-        return a is x, b is y, c is x
-
-    world.play(whole, lambda i: (normal(3, seed=i), normal(3)))
-
-
-@program
 def results_that_are_views_of_arguments(world):
     f = world.compile(lambda x: (x[1:], x.T, x.reshape(3, 4), x.detach(), x[::2, 1]))
     inputs = [normal(4, 3, seed=i) for i in range(8)]
