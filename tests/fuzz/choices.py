@@ -50,8 +50,7 @@ class Choices:
         return [options.pop(self.below(len(options))) for _ in range(n)]
 
     def permuted(self, options):
-        options = list(options)
-        return [options.pop(self.below(len(options))) for _ in range(len(options))]
+        return self.several(options, len(options))
 
 
 def examples(make, check, number):
@@ -86,33 +85,29 @@ def examples(make, check, number):
 
 def shortened(made, fails, make, most=2000):
     """Fewer and smaller choices of which an example still fails."""
-    tries = 0
-
-    def better(candidate):
-        nonlocal made, tries
-        if tries >= most:
-            return False
-        tries += 1
-        choices = Choices(given=candidate)
-        example = make(choices)
-        if _size(choices.made) < _size(made) and fails(example):
-            made = choices.made
-            return True
-        return False
-
-    before = None
-    while before != made and tries < most:
+    tries, before = 0, None
+    while before != made:
         before = made
-        for width in (16, 8, 4, 3, 2, 1):
-            k = len(made)
-            while k > 0:
-                k -= 1
-                better(made[:k] + made[k + width :])
-        for k in reversed(range(len(made))):
-            for smaller in (0, made[k] // 2 if k < len(made) else 0):
-                if k < len(made) and smaller < made[k]:
-                    better([*made[:k], smaller, *made[k + 1 :]])
+        for candidate in _smaller(made):
+            choices = Choices(given=candidate)
+            example = make(choices)
+            if _size(choices.made) < _size(made):
+                tries += 1
+                if tries > most:
+                    return made
+                if fails(example):
+                    made = choices.made
     return made
+
+
+def _smaller(made):
+    """Fewer choices, and then smaller ones."""
+    for width in (16, 8, 4, 3, 2, 1):
+        for k in reversed(range(len(made))):
+            yield made[:k] + made[k + width :]
+    for k in reversed(range(len(made))):
+        for smaller in (0, made[k] // 2):
+            yield [*made[:k], smaller, *made[k + 1 :]]
 
 
 def _size(made):

@@ -161,18 +161,6 @@ both("where", _where, lambda c, m, b, x, y: m.where(b, x, y))
 both("total", one, lambda c, m, x: m.sum(x), grows=True)
 
 
-def _where_number(d):
-    found = d.where(lambda i: d.dtype(i).kind == "b")
-    condition = d.choose(found) if found else d.step("greater", d.real())
-    fits = d.where(lambda i: d.dtype(i).kind in "fc"
-                   and broadcast_size(d.shape(i), d.shape(condition)))  # fmt: skip
-    x = d.choose(fits) if fits else d.step("total", d.real())
-    return (condition, x), {"value": d.choose([0.0, 0.5, -2.0])}
-
-
-both("where_number", _where_number, lambda c, m, b, x, value: m.where(b, x, value))
-
-
 def _astype(d):
     x = d.pick("fcbi")
     if d.dtype(x).kind == "c":
@@ -305,21 +293,6 @@ def _sorted_by(d):
 both("take_along_axis", _sorted_by,
      lambda c, m, x, i, axis: m.take_along_axis(x, i, axis=axis))  # fmt: skip
 
-
-def _at_argmax(d):
-    x = d.any(ndim=1)
-    n = d.shape(x)[0]
-    most = LARGEST * n // math.prod(d.shape(x))
-    key = d.where(lambda i: d.dtype(i).kind == "f" and d.ndim(i) and d.shape(i)[-1] == n
-                  and math.prod(d.shape(i)[:-1]) <= most)  # fmt: skip
-    if key:
-        key = d.choose(key)
-    else:
-        key = d.step("getitem", d.step("real", x), key=(slice(None), *[0] * (d.ndim(x) - 1)))
-    return (x, d.step("argmax", key, axis=-1, keepdims=False)), {}
-
-
-both("at_index", _at_argmax, lambda c, m, x, i: x[i])
 
 # Indexing and assignment
 
@@ -725,30 +698,6 @@ add("cross_entropy", _cross_entropy,
         x, torch.from_numpy(target), reduction=reduction), grows=True)  # fmt: skip
 
 
-def _probabilities(d):
-    x = d.real(ndim=1, most=2)
-    y = d.choose(d.where(lambda i: d.dtype(i).kind == "f" and d.shape(i) == d.shape(x)))
-    return (x, y), {"reduction": d.choose(REDUCTIONS)}
-
-
-add("cross_entropy_of_probabilities", _probabilities,
-    lambda c, x, y, reduction: functional.cross_entropy(x, gg.softmax(y), reduction=reduction),
-    lambda c, x, y, reduction: F.cross_entropy(
-        *same(x, torch.softmax(y, -1)), reduction=reduction), grows=True)  # fmt: skip
-
-
-def _alike(d):
-    x = d.real()
-    y = d.choose(d.where(lambda i: d.dtype(i).kind == "f" and d.shape(i) == d.shape(x)))
-    return (x, y), {"reduction": d.choose(REDUCTIONS)}
-
-
-add("mse_loss", _alike,
-    lambda c, x, y, reduction: functional.mse_loss(x, gg.sin(y), reduction=reduction),
-    lambda c, x, y, reduction: F.mse_loss(*same(x, torch.sin(y)), reduction=reduction),
-    grows=True)  # fmt: skip
-
-
 def _parameters(d, shape):
     """A weight and a bias of a shape; none, the first or both."""
     found = d.where(lambda i: d.dtype(i).kind == "f" and d.shape(i) == shape)
@@ -771,30 +720,6 @@ add("layer_norm", _layer_norm,
         c.spread(x), x.shape[x.ndim - ndim :], *parameters),
     _their_layer_norm, grows=True)  # fmt: skip
 
-
-def _batch_norm(d):
-    found = d.where(lambda i: d.dtype(i).kind == "f" and d.ndim(i) == 2 and d.shape(i)[0] > 1)
-    if found:
-        x = d.choose(found)
-    else:
-        x = d.step("reshape", d.real(), shape=(-1, 1))
-        if d.shape(x)[0] == 1:
-            x = d.step("concat", x, d.step("sin", x), axis=0)
-    return (x, *_parameters(d, d.shape(x)[1:])), {}
-
-
-def _their_batch_norm(c, x, *parameters):
-    x, *parameters = same(c.spread(x), *parameters)
-    weight, bias = (*parameters, None, None)[:2]
-    return F.batch_norm(x, None, None, weight, bias, training=True)
-
-
-def _our_batch_norm(c, x, *parameters):
-    weight, bias = (*parameters, None, None)[:2]
-    return functional.batch_norm(c.spread(x), None, None, weight, bias, training=True)
-
-
-add("batch_norm", _batch_norm, _our_batch_norm, _their_batch_norm, grows=True)
 
 # What programs are made of
 
