@@ -21,6 +21,16 @@ def no_collector():
     gc.enable()
 
 
+def peak_of(call):
+    """The most memory, in bytes, that a call has in use besides what there was before."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 def alive():
     kinds = Node, Leaf, gg.Tensor, BatchedTensor, Level
     return sum(type(x) in kinds for x in gc.get_objects())
@@ -98,13 +108,7 @@ class TestFreed:
         y = x = gg.zeros(n, dtype=gg.float64, requires_grad=True)
         for _ in range(50):
             y = y + 1.0
-        y = y.sum()
-        tracemalloc.start()
-        try:
-            y.backward()
-            assert tracemalloc.get_traced_memory()[1] < 5 * 8 * n
-        finally:
-            tracemalloc.stop()
+        assert peak_of(y.sum().backward) < 5 * 8 * n
         assert x.grad is not None
 
 
