@@ -128,7 +128,5 @@ class autocast:
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether this thread is in a region that casts, for a kind of device or for any."""
-    region = thread.autocast
-    if region is None:
-        return False
-    return bool(region.dtypes) if device_type is None else device_type in region.dtypes
+    dtypes = {} if thread.autocast is None else thread.autocast.dtypes
+    return bool(dtypes) if device_type is None else device_type in dtypes

@@ -17,6 +17,8 @@ from ..nn.utils import grouped_gradients, scale_arrays
 from ..ops.elementwise import isfinite, logical_and, logical_or, where
 from ..optim import LBFGS, Optimizer
 
+_OPTIONS = "growth_factor", "backoff_factor", "growth_interval"
+
 
 class GradScaler:
     """Scales a loss, so that gradients in float16 do not underflow, and adapts the scale.
@@ -50,16 +52,10 @@ class GradScaler:
     is_program_state = True  # so that `gpugrad.compile` looks into it
 
     def __init__(
-        self,
-        device: str = "cuda",
-        init_scale: float = 2.0**16,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        is_name = isinstance(device, str)
-        require(is_name, "GradScaler: device must be a name such as 'cuda'", device)
+        self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
+        backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
+    ) -> None:  # fmt: skip
+        require(isinstance(device, str), "GradScaler: device must be a name such as 'cuda'", device)
         self._enabled = bool(enabled)
         self._init_scale = between("GradScaler: init_scale", init_scale, 0)
         self.set_growth_factor(growth_factor)
@@ -242,13 +238,9 @@ class GradScaler:
         """The scale and all else that `load_state_dict` needs, as PyTorch's; {} if disabled."""
         if not self._enabled:
             return {}
-        return {
-            "scale": self.get_scale(),
-            "growth_factor": self._growth_factor,
-            "backoff_factor": self._backoff_factor,
-            "growth_interval": self._growth_interval,
-            "_growth_tracker": self._init_tracker if self._scale is None else int(self._tracker),
-        }
+        tracker = self._init_tracker if self._scale is None else int(self._tracker)
+        options = {name: getattr(self, f"_{name}") for name in _OPTIONS}
+        return {"scale": self.get_scale(), **options, "_growth_tracker": tracker}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` of such a scaler, or PyTorch's, returned.
@@ -258,12 +250,8 @@ class GradScaler:
         if not self._enabled:
             return
         try:
-            new = GradScaler(
-                init_scale=float(state_dict["scale"]),
-                growth_factor=state_dict["growth_factor"],
-                backoff_factor=state_dict["backoff_factor"],
-                growth_interval=state_dict["growth_interval"],
-            )
+            scale = float(state_dict["scale"])
+            new = GradScaler(init_scale=scale, **{name: state_dict[name] for name in _OPTIONS})
             tracker = whole("_growth_tracker", state_dict["_growth_tracker"], 0)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
@@ -277,11 +265,8 @@ class GradScaler:
             self._make_scale(device)
 
     def __repr__(self) -> str:
-        return (
-            f"GradScaler(init_scale={self._init_scale}, growth_factor={self._growth_factor}, "
-            f"backoff_factor={self._backoff_factor}, growth_interval={self._growth_interval}, "
-            f"enabled={self._enabled})"
-        )
+        options = [f"{x}={getattr(self, '_' + x)}" for x in ("init_scale", *_OPTIONS, "enabled")]
+        return f"GradScaler({', '.join(options)})"
 
 
 def _zero(like):

@@ -33,9 +33,7 @@ class ASGD(Optimizer):
     hyper-parameters: all must be finite, and all but ``alpha`` and ``t0`` at least 0.
     """
 
-    ranges: ClassVar = {
-        **Optimizer.ranges, "lambd": AT_LEAST_0, "alpha": FINITE, "t0": FINITE,
-    }  # fmt: skip
+    ranges: ClassVar = {**Optimizer.ranges, "lambd": AT_LEAST_0, "alpha": FINITE, "t0": FINITE}
     keeps = ("ax",)
     keeps_step = True
     splits_complex = False  # it is linear

@@ -26,6 +26,8 @@ from .optimizer import AT_LEAST_0, PARAMS, Optimizer
 _SUFFICIENT_DECREASE = 1e-4  # c1 and c2 of the Wolfe conditions
 _CURVATURE = 0.9
 
+_TOLERANCES = dict.fromkeys(("tolerance_grad", "tolerance_change"), AT_LEAST_0)
+
 
 class LBFGS(Optimizer):
     """L-BFGS (Nocedal & Wright 2006, "Numerical optimization", algorithm 7.5), as PyTorch has it.
@@ -62,10 +64,7 @@ class LBFGS(Optimizer):
     and for invalid hyper-parameters.
     """
 
-    ranges: ClassVar = {
-        **Optimizer.ranges,
-        **dict.fromkeys(("tolerance_grad", "tolerance_change"), AT_LEAST_0),
-    }
+    ranges: ClassVar = {**Optimizer.ranges, **_TOLERANCES}
 
     def _begin(self, params, lr, max_iter, max_eval, **others):
         """Initialize an optimizer; ``__init__`` gets its signature from `_minimize`."""

@@ -35,11 +35,9 @@ class _OfFunctions(LRScheduler):
     """A scheduler with ``lr_lambdas``, functions of the epoch, one for each group."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
-        last_epoch: int = -1,
-    ) -> None:
+        self, optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], last_epoch: int = -1,
+    ) -> None:  # fmt: skip
         self.optimizer = self._check_optimizer(optimizer)
         self.lr_lambdas: list[Callable[[int], float]]
         self.lr_lambdas = self._for_groups("lr_lambda", lr_lambda, self._function)
@@ -84,13 +82,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        T_0: int,
-        T_mult: int = 1,
-        eta_min: float = 0.0,
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
         last_epoch: int = -1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.T_0 = self.T_i = whole("CosineAnnealingWarmRestarts: T_0", T_0, 1)
         self.T_mult = whole("CosineAnnealingWarmRestarts: T_mult", T_mult, 1)
         self.eta_min = float(eta_min)
@@ -172,21 +166,14 @@ class CyclicLR(_WithMomentum):
     """
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        base_lr: float | list[float],
-        max_lr: float | list[float],
-        step_size_up: int = 2000,
-        step_size_down: int | None = None,
-        mode: Literal["triangular", "triangular2", "exp_range"] = "triangular",
-        gamma: float = 1.0,
+        self, optimizer: Optimizer, base_lr: float | list[float], max_lr: float | list[float],
+        step_size_up: int = 2000, step_size_down: int | None = None,
+        mode: Literal["triangular", "triangular2", "exp_range"] = "triangular", gamma: float = 1.0,
         scale_fn: Callable[[float], float] | None = None,
-        scale_mode: Literal["cycle", "iterations"] = "cycle",
-        cycle_momentum: bool = True,
-        base_momentum: float | list[float] = 0.8,
-        max_momentum: float | list[float] = 0.9,
+        scale_mode: Literal["cycle", "iterations"] = "cycle", cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.8, max_momentum: float | list[float] = 0.9,
         last_epoch: int = -1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.optimizer = self._check_optimizer(optimizer)
         if scale_fn is None:
             one_of("CyclicLR: mode", mode, ("triangular", "triangular2", "exp_range"))
@@ -225,11 +212,8 @@ class CyclicLR(_WithMomentum):
     def get_lr(self) -> list[float]:
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
-        if x <= self.step_ratio:
-            height = x / self.step_ratio
-        else:
-            height = (x - 1) / (self.step_ratio - 1)
-        height *= self._scale(cycle)
+        peak = self.step_ratio
+        height = (x / peak if x <= peak else (x - 1) / (peak - 1)) * self._scale(cycle)
         if self.cycle_momentum:
             ends = zip(self.base_momentums, self.max_momentums, strict=True)
             self._set_momenta([high - (high - low) * height for low, high in ends])
@@ -254,22 +238,13 @@ class OneCycleLR(_WithMomentum):
     """
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        max_lr: float | list[float],
-        total_steps: int | None = None,
-        epochs: int | None = None,
-        steps_per_epoch: int | None = None,
-        pct_start: float = 0.3,
-        anneal_strategy: Literal["cos", "linear"] = "cos",
-        cycle_momentum: bool = True,
-        base_momentum: float | list[float] = 0.85,
-        max_momentum: float | list[float] = 0.95,
-        div_factor: float = 25.0,
-        final_div_factor: float = 1e4,
-        three_phase: bool = False,
+        self, optimizer: Optimizer, max_lr: float | list[float], total_steps: int | None = None,
+        epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
+        anneal_strategy: Literal["cos", "linear"] = "cos", cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85, max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0, final_div_factor: float = 1e4, three_phase: bool = False,
         last_epoch: int = -1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.optimizer = self._check_optimizer(optimizer)
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
@@ -315,9 +290,8 @@ class OneCycleLR(_WithMomentum):
             if step <= stop or phase is self._schedule_phases[-1]:
                 break
             start = stop
-        share = eased(
-            (step - start) / (stop - start) if stop > start else 1.0, self._anneal_func_type
-        )
+        gone = (step - start) / (stop - start) if stop > start else 1.0
+        share = eased(gone, self._anneal_func_type)
 
         def between(what):
             ends = phase[f"start_{what}"], phase[f"end_{what}"]
@@ -348,17 +322,10 @@ class ReduceLROnPlateau(LRScheduler):
     """
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        mode: Literal["min", "max"] = "min",
-        factor: float = 0.1,
-        patience: int = 10,
-        threshold: float = 1e-4,
-        threshold_mode: Literal["rel", "abs"] = "rel",
-        cooldown: int = 0,
-        min_lr: float | list[float] = 0.0,
-        eps: float = 1e-8,
-    ) -> None:
+        self, optimizer: Optimizer, mode: Literal["min", "max"] = "min", factor: float = 0.1,
+        patience: int = 10, threshold: float = 1e-4, threshold_mode: Literal["rel", "abs"] = "rel",
+        cooldown: int = 0, min_lr: float | list[float] = 0.0, eps: float = 1e-8,
+    ) -> None:  # fmt: skip
         self.optimizer = self._check_optimizer(optimizer)
         require(factor < 1, "ReduceLROnPlateau: factor must be below 1", factor)
         one_of("ReduceLROnPlateau: mode", mode, ("min", "max"))
@@ -467,12 +434,9 @@ class SequentialLR(_OfSchedulers):
     """
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        schedulers: Sequence[LRScheduler],
-        milestones: Sequence[int],
+        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int],
         last_epoch: int = -1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.optimizer = self._check_optimizer(optimizer)
         self._schedulers = self._check_schedulers(schedulers, optimizer)
         self._milestones = [whole("SequentialLR: a milestone", m, 0) for m in milestones]

@@ -1,17 +1,15 @@
 """Muon."""
 
 import math
+from functools import partial
 from operator import index
 from typing import Any, ClassVar
 
 from .._arguments import is_complex
 from ..backends import backend_of
-from .optimizer import Optimizer, decayed, move
+from .optimizer import Optimizer, decayed, floats, move
 
-
-def _three(value):
-    a, b, c = value
-    return float(a), float(b), float(c)
+_ADJUSTMENTS = "original", "match_rms_adamw", None
 
 
 class Muon(Optimizer):
@@ -45,17 +43,14 @@ class Muon(Optimizer):
     """
 
     kinds: ClassVar = {
-        "ns_coefficients": ("three numbers", _three),
+        "ns_coefficients": ("three numbers", partial(floats, 3)),
         "ns_steps": ("an int", index),
         "adjust_lr_fn": ("a name", lambda x: x),
     }
     ranges: ClassVar = {
         **Optimizer.ranges,
         "ns_steps": ("from 0 to 99", lambda x: 0 <= x < 100),
-        "adjust_lr_fn": (
-            "'original', 'match_rms_adamw' or None",
-            lambda x: x in ("original", "match_rms_adamw", None),
-        ),
+        "adjust_lr_fn": ("'original', 'match_rms_adamw' or None", _ADJUSTMENTS.__contains__),
     }
     keeps = ("momentum_buffer",)
     is_elementwise = False

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
+from functools import partial
 from inspect import Parameter, signature
+from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from .._arguments import annotated, check_type, constructor, is_floating, is_made, require
@@ -40,12 +42,12 @@ UP_TO_1 = "from 0 to 1", lambda x: 0 <= x <= 1
 BELOW_1 = "from 0 to below 1", lambda pair: all(0 <= x < 1 for x in pair)
 
 
-def _pair(value):
-    first, second = value
-    return float(first), float(second)
+def floats(n, values):
+    """A tuple of ``n`` floats; TypeError or ValueError for other values."""
+    return tuple([float(x) for x, _ in zip(values, range(n), strict=True)])
 
 
-PAIR = "two numbers", _pair  # see `Optimizer.kinds`
+PAIR = "two numbers", partial(floats, 2)  # see `Optimizer.kinds`
 
 
 class Hyper(NamedTuple):
@@ -450,11 +452,9 @@ class Optimizer:
         """
         saved: dict[int, dict[str, Tensor]] = {}
         self._settle()
-        groups = []
-        position = 0
+        groups, places = [], count()
         for group in self.param_groups:
-            positions = list(range(position, position + len(group["params"])))
-            position += len(positions)
+            positions = [next(places) for _ in group["params"]]
             others = {name: value for name, value in group.items() if name != "params"}
             groups.append(deepcopy(others) | {"params": positions})
             for i, p in zip(positions, group["params"], strict=True):

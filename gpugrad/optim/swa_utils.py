@@ -159,13 +159,9 @@ class SWALR(LRScheduler):
     """
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        swa_lr: float | list[float],
-        anneal_epochs: int = 10,
-        anneal_strategy: Literal["cos", "linear"] = "cos",
-        last_epoch: int = -1,
-    ) -> None:
+        self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10,
+        anneal_strategy: Literal["cos", "linear"] = "cos", last_epoch: int = -1,
+    ) -> None:  # fmt: skip
         self.optimizer = self._check_optimizer(optimizer)
         one_of("SWALR: anneal_strategy", anneal_strategy, ("cos", "linear"))
         self.anneal_epochs = whole("SWALR: anneal_epochs", anneal_epochs, 0)

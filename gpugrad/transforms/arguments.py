@@ -74,6 +74,12 @@ def counted(n, noun):
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
+def kind_of(x):
+    """What errors call a result: its type, and how many elements a tuple or list has."""
+    length = f" of {len(x)}" if isinstance(x, (tuple, list)) else ""
+    return f"a {type(x).__name__}{length}"
+
+
 def misplaced(transform, option):
     """Describe the value given for an option, with a hint if it looks like an argument of ``f``."""
     if hasattr(option, "shape"):

@@ -15,19 +15,10 @@ from ..autograd.graph import next_order, writes
 from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
-from .arguments import callable_or_error, parameters
+from .arguments import callable_or_error, kind_of, parameters
 from .cotangents import checked, leaves_like, like, outward
-from .pieces import (
-    Call,
-    Piece,
-    Rerun,
-    is_recordable,
-    op_of_calls,
-    overwritten,
-    record_outputs,
-    to_graph_axes,
-)
-from .recording import fresh, without_graph
+from .pieces import Call, Piece, Rerun, op_of_calls, overwritten, record_outputs, to_graph_axes
+from .recording import fresh, is_recordable, without_graph
 from .trees import as_tensor, flatten, map_tensors, names, unflatten
 
 
@@ -106,7 +97,11 @@ class custom_vjp(Generic[P, R]):
             )
         fixed = tuple([args[i] for i in self._nondiff])
         for i, value in zip(self._nondiff, fixed, strict=True):
-            self._check_fixed(i, value)
+            if any(isinstance(x, Tensor) and x.node is not None for x in flatten(value)[0]):
+                raise TypeError(
+                    f"{self._name}: argument {self._parameters[0](i)} requires grad, but "
+                    f"nondiff_argnums names it, and its gradient would be lost; detach() it"
+                )
         call = Call([x for i, x in enumerate(args) if i not in self._nondiff], {})
         return self._record(fixed, call) if call.places else self.f(*args)
 
@@ -129,13 +124,6 @@ class custom_vjp(Generic[P, R]):
         """A function from argument positions to names, and a dict from names to positions."""
         return parameters(self.f)
 
-    def _check_fixed(self, i, value):
-        if any(isinstance(x, Tensor) and x.node is not None for x in flatten(value)[0]):
-            raise TypeError(
-                f"{self._name}: argument {self._parameters[0](i)} requires grad, but "
-                f"nondiff_argnums names it, and its gradient would be lost; detach() it"
-            )
-
     def _forward(self, fixed, values):
         """The result and residuals that ``fwd`` returns for these arguments."""
         values = list(values)
@@ -144,7 +132,7 @@ class custom_vjp(Generic[P, R]):
         result = self._fwd(*values)
         if not isinstance(result, tuple) or len(result) != 2:
             raise TypeError(
-                f"{self._name}: fwd must return a pair (result, residuals), not {_a(result)}"
+                f"{self._name}: fwd must return a pair (result, residuals), not {kind_of(result)}"
             )
         return result
 
@@ -250,7 +238,7 @@ class RecordedVjp(NamedTuple):
         if not isinstance(returned, (tuple, list)) or len(returned) != len(structures):
             raise TypeError(
                 f"{name}: bwd must return a tuple with a cotangent for each argument, "
-                f"({', '.join(labels)},), not {_a(returned)}"
+                f"({', '.join(labels)},), not {kind_of(returned)}"
             )
         what = f"{name}: the cotangent that bwd returned for"
         found = []
@@ -274,8 +262,3 @@ class RecordedVjp(NamedTuple):
         label = self.function._parameters[0]
         n = len(self.call.structures) + len(self.fixed)
         return [label(i) for i in range(n) if i not in self.function._nondiff]
-
-
-def _a(x):
-    kind = type(x).__name__
-    return f"a {kind} of {len(x)}" if isinstance(x, (tuple, list)) else f"a {kind}"

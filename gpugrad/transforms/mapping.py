@@ -39,7 +39,8 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
     tensor([ 5., 25.])
     """
     callable_or_error("vmap", f)
-    if in_axes is not None and not isinstance(in_axes, (int, tuple, list)):
+    is_one = in_axes is None or isinstance(in_axes, int)
+    if not is_one and not isinstance(in_axes, (tuple, list)):
         raise TypeError(
             f"vmap: in_axes must be an int, None, or a tuple with an element for each positional "
             f"argument, not {misplaced('vmap', in_axes)}"
@@ -49,7 +50,13 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
     @wraps(f, updated=())
     def mapped(*args, **kwargs):
         inputs = _Mapped()
-        for i, (x, axes) in enumerate(zip(args, _for_each(in_axes, args), strict=True)):
+        each = (in_axes,) * len(args) if is_one else in_axes
+        if len(each) != len(args):
+            raise ValueError(
+                f"vmap: in_axes {each!r} has {counted(len(each), 'element')}, but the call has "
+                f"{counted(len(args), 'positional argument')}"
+            )
+        for i, (x, axes) in enumerate(zip(args, each, strict=True)):
             inputs.add(x, axes, label(i))
         for name, x in kwargs.items():
             inputs.add(x, 0, name, _BY_NAME)
@@ -72,18 +79,6 @@ _BY_NAME = (
     "arguments given by name have their examples along axis 0; bind what all share beforehand, "
     "by functools.partial"
 )
-
-
-def _for_each(in_axes, args):
-    """The elements of ``in_axes``, one for each positional argument."""
-    if in_axes is None or isinstance(in_axes, int):
-        return (in_axes,) * len(args)
-    if len(in_axes) != len(args):
-        raise ValueError(
-            f"vmap: in_axes {in_axes!r} has {counted(len(in_axes), 'element')}, but the call has "
-            f"{counted(len(args), 'positional argument')}"
-        )
-    return in_axes
 
 
 class _Name(NamedTuple):

@@ -6,7 +6,6 @@ from threading import get_ident
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from .._arguments import is_floating
 from .._batched import active_levels, behind, levels_of, physical, reentered
 from .._draws import Draws
 from .._tensor import Tensor
@@ -226,11 +225,6 @@ def record_outputs(op, call, outside, leaves, structure, outputs, record):
     for (i, y), x in zip(outputs.items(), tensors, strict=True):
         leaves[i] = behind(x, levels_of(y))
     return unflatten(structure, leaves)
-
-
-def is_recordable(x):
-    """Whether a leaf of a result can have a cotangent."""
-    return isinstance(x, Tensor) and is_floating(x)
 
 
 def to_graph_axes(c, levels, recorded, summed):

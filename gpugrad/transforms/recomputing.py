@@ -15,7 +15,8 @@ from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
 from .arguments import callable_or_error
-from .pieces import Call, Output, Piece, is_recordable, op_of_calls, overwritten, record_outputs
+from .pieces import Call, Output, Piece, op_of_calls, overwritten, record_outputs
+from .recording import is_recordable
 from .trees import flatten, names, shown
 
 
@@ -162,9 +163,7 @@ class Recomputed(NamedTuple):
         return [leaves[output.leaf].node for output in self.call.outputs]
 
     def _differs(self, now, before, leaf=None):
-        what = ""
-        if leaf is not None:
-            what = f" for {names(self.call.structure, 'the result')[leaf]}"
+        what = "" if leaf is None else f" for {names(self.call.structure, 'the result')[leaf]}"
         return RuntimeError(
             f"checkpoint: computed again for backward, {_name(self.f)} returned {now}{what}, but "
             f"{before} at first; it must do the same each time"

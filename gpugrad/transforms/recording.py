@@ -13,7 +13,7 @@ from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import leading_to
 from ..autograd.variables import close, is_open, variable
 from ..backends import backend_of, describe, namespace_of
-from .arguments import arguments, callable_or_error
+from .arguments import arguments, callable_or_error, kind_of
 from .cotangents import like
 from .trees import LEAF, as_tensor, flatten, flatten_each, grouped, map_tensors, names, unflatten
 
@@ -189,11 +189,8 @@ def record(transform, f, inputs, has_aux, put=lambda values: (values, {})):
     aux = []
     if has_aux:
         if not isinstance(result, tuple) or len(result) != 2:
-            length = f" of {len(result)}" if isinstance(result, tuple) else ""
-            raise TypeError(
-                f"{transform}: with has_aux f must return a pair (result, aux), not a "
-                f"{type(result).__name__}{length}"
-            )
+            what = f"{transform}: with has_aux f must return a pair (result, aux)"
+            raise TypeError(f"{what}, not {kind_of(result)}")
         result, *aux = result
     return Outputs(transform, result, aux, inputs, enabled)
 
@@ -233,6 +230,11 @@ def check_real(transform, inputs):
 def fresh(x):
     """A new object with the value and graph of ``x``; ``+=`` on it leaves ``x`` unchanged."""
     return x.of(x.payload) if type(x) is BatchedTensor else wrap(x.array, x.node)
+
+
+def is_recordable(x):
+    """Whether a leaf of a result can have a cotangent."""
+    return isinstance(x, Tensor) and is_floating(x)
 
 
 def without_graph(x):
