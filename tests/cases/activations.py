@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from .base import Case, S, inf, values
+from .base import Case, S, inf, kink, unlike_torch, values
 from .draws import nonzero
-from .kinds import kink, unary, unlike_torch
+from .kinds import unary
 
 _erf = np.vectorize(math.erf, otypes=[float])
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from .base import A, B, Case, F, S, Z, inf, values
-from .kinds import beyond
+from .base import A, B, Case, F, S, Z, beyond, inf, values
 
 
 def _attention(query, key, value, mask=None, *, is_causal=False, scale=None):

@@ -91,6 +91,11 @@ class Sample:
         rng = np.random.default_rng((seed, example) if example else seed)
         return [x.values(rng, dtype) if isinstance(x, Array) else x for x in self.inputs]
 
+    def map(self, function):
+        """Return the sample with other arrays as inputs, the function's results of its own."""
+        inputs = [function(x) if isinstance(x, Array) else x for x in self.inputs]
+        return replace(self, inputs=tuple(inputs))
+
     @property
     def shapes(self):
         return tuple(x.shape if isinstance(x, Array) else x for x in self.inputs)
@@ -143,11 +148,45 @@ def in_layouts(sample):
 
     def turned(k):
         layouts = cycle(LAYOUTS[k:] + LAYOUTS[:k])
-        return [
-            replace(x, layout=next(layouts)) if isinstance(x, Array) else x for x in sample.inputs
-        ]
+        return sample.map(lambda x: replace(x, layout=next(layouts)))
 
-    return [replace(sample, inputs=tuple(turned(k))) for k in range(len(LAYOUTS))]
+    return [turned(k) for k in range(len(LAYOUTS))]
+
+
+def of_shapes(*calls, **static):
+    """Return a sample for each list of the inputs' shapes."""
+    return [S(*(A(*shape) for shape in shapes), **static) for shapes in calls]
+
+
+def each(names, of, draw=normal, **static):
+    """Return a sample for each value of a static parameter.
+
+    names: its name, or several names for values that are tuples.
+    of: the values for each shape of the input.
+    """
+    names = names.split()
+    rows = [(shape, value) for shape, values in of.items() for value in values]
+    return [
+        S(A(*shape, draw=draw), **dict(zip(names, v if names[1:] else [v], strict=True)), **static)
+        for shape, v in rows
+    ]
+
+
+def beyond(libraries, *samples):
+    """Return the samples, for all libraries except these."""
+    names = frozenset(libraries.split())
+    return [replace(s, beyond=s.beyond | names) for s in samples]
+
+
+def kink(*inputs, gradients, unlike_torch=None, **static):
+    """Return a sample at given values, with the gradients expected there."""
+    inputs = tuple(values(x) if isinstance(x, list) else x for x in inputs)
+    return Sample(inputs, static, gradients=gradients, unlike_torch=unlike_torch)
+
+
+def unlike_torch(why, *samples):
+    """Return the samples, which give other results than PyTorch's."""
+    return [replace(s, unlike_torch=why) for s in samples]
 
 
 def in_float32(function):
@@ -244,11 +283,9 @@ class Case:
         factor = (n / np.prod(largest)) ** (1 / len(largest))
 
         def lengthen(x):
-            if not isinstance(x, Array):
-                return x
             return replace(x, shape=tuple(m if m == 1 else round(m * factor) for m in x.shape))
 
-        return replace(self.samples[0], inputs=tuple(map(lengthen, self.samples[0].inputs)))
+        return self.samples[0].map(lengthen)
 
     def __call__(self, inputs, static) -> Any:
         """Call the op; several outputs are returned as a tuple."""

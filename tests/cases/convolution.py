@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from .base import A, Case, F, S, Z
-from .kinds import beyond, unlike_torch
+from .base import A, Case, F, S, Z, beyond, unlike_torch
 from .windows import add_at_windows, torch_padded, windows
 
 

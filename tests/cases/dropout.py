@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from .base import A, Case, S, inf, nan, values
-from .kinds import kink, unary
+from .base import A, Case, S, inf, kink, nan, values
+from .kinds import unary
 
 
 def keeps(shape, p, key):

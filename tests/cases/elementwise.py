@@ -2,19 +2,9 @@
 
 import numpy as np
 
-from .base import A, B, C, Case, F, S, Z, inf, nan, values
+from .base import A, B, C, Case, F, S, Z, inf, kink, nan, unlike_torch, values
 from .draws import away_from_even, bools, integers, nonzero, normal, plus_or_minus_two, positive
-from .kinds import (
-    arithmetic,
-    binary,
-    cases,
-    integer_inputs,
-    kink,
-    scalars,
-    torch_of_tensors,
-    unary,
-    unlike_torch,
-)
+from .kinds import arithmetic, binary, cases, integer_inputs, scalars, torch_of_tensors, unary
 
 
 def _division_samples():

@@ -3,8 +3,7 @@
 from itertools import product
 from operator import attrgetter
 
-from .base import A, Case, S
-from .kinds import beyond, each, of_shapes
+from .base import A, Case, S, beyond, each, of_shapes
 
 NORMS = "backward", "ortho", "forward"
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from .base import A, Case, S, Z, values
+from .base import A, Case, S, Z, beyond, values
 from .draws import integers
-from .kinds import beyond, square
+from .kinds import square
 
 
 def _index_samples():

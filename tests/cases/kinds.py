@@ -1,52 +1,15 @@
 """Samples for kinds of ops, and PyTorch's functions for them."""
 
-from dataclasses import replace
 from operator import attrgetter
 
-from .base import A, Case, F, S, Sample, Z, in_layouts, values
+from .base import A, Case, F, S, Z, beyond, in_layouts
 from .draws import distinct, normal
-
-
-def of_shapes(*calls, **static):
-    """Return a sample for each list of the inputs' shapes."""
-    return [S(*(A(*shape) for shape in shapes), **static) for shapes in calls]
-
-
-def each(names, of, draw=normal, **static):
-    """Return a sample for each value of a static parameter.
-
-    names: its name, or several names for values that are tuples.
-    of: the values for each shape of the input.
-    """
-    names = names.split()
-    rows = [(shape, value) for shape, values in of.items() for value in values]
-    return [
-        S(A(*shape, draw=draw), **dict(zip(names, v if names[1:] else [v], strict=True)), **static)
-        for shape, v in rows
-    ]
 
 
 def square(n, draw=normal):
     """Return a square array of about ``n`` elements."""
     side = round(n**0.5)
     return A(side, side, draw=draw)
-
-
-def beyond(libraries, *samples):
-    """Return the samples, for all libraries except these."""
-    names = frozenset(libraries.split())
-    return [replace(s, beyond=s.beyond | names) for s in samples]
-
-
-def kink(*inputs, gradients, unlike_torch=None, **static):
-    """Return a sample at given values, with the gradients expected there."""
-    inputs = tuple(values(x) if isinstance(x, list) else x for x in inputs)
-    return Sample(inputs, static, gradients=gradients, unlike_torch=unlike_torch)
-
-
-def unlike_torch(why, *samples):
-    """Return the samples, which give other results than PyTorch's."""
-    return [replace(s, unlike_torch=why) for s in samples]
 
 
 def torch_of_tensors(name):
@@ -127,9 +90,10 @@ def reduction(draw=normal, axes=AXES, **static):
     ]  # fmt: skip
 
 
-def over_no_elements():
-    """Reductions over no elements, for ops that define a value for them."""
-    return [S(A(0)), S(A(0, 3), axis=0), S(A(2, 0, 3), axis=(0, 1), keepdims=True)]
+def over_nothing():
+    """Reductions over no elements, for ops that define a value for them, and over no axes."""
+    over = S(A(0)), S(A(0, 3), axis=0), S(A(2, 0, 3), axis=(0, 1), keepdims=True)
+    return [*over, *over_no_axes()]
 
 
 def over_no_axes():

@@ -4,9 +4,9 @@ import numpy as np
 
 import gpugrad
 
-from .base import A, B, C, Case, F, S, Z, in_layouts, values
+from .base import A, B, C, Case, F, S, Z, beyond, each, in_layouts, of_shapes, values
 from .draws import nonzero
-from .kinds import beyond, each, of_shapes, square
+from .kinds import square
 
 
 def _chunks(x, *, chunks, axis=0):

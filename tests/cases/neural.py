@@ -5,9 +5,9 @@ from itertools import cycle
 
 import numpy as np
 
-from .base import A, C, Case, F, S, Z, inf, values
+from .base import A, C, Case, F, S, Z, beyond, inf, kink, of_shapes, unlike_torch, values
 from .draws import between, nonzero, normal
-from .kinds import along, beyond, integer_inputs, kink, of_shapes, unary, unlike_torch
+from .kinds import along, integer_inputs, unary
 
 
 def _linear(x, weight, bias=None):
@@ -57,10 +57,6 @@ def _cross_entropy(logits, target, *, reduction="mean", ignore_index=-100):
     if reduction == "mean":
         return losses.sum() / (target != ignore_index).sum()
     return _reduce(losses.reshape(target.shape), reduction)
-
-
-def _torch_cross_entropy(torch, logits, target, **static):
-    return torch.nn.functional.cross_entropy(logits, target.long(), **static)
 
 
 def _binary_cross_entropy(x, target):
@@ -132,7 +128,8 @@ CASES = [
                       S(A(0, 3), Z(0, below=3), reduction="mean")),
         *_reductions(A(0, 3), Z(0, below=3), of=REDUCTIONS[1:]),
         kink([0.0, -inf, 0.0], values(0), gradients=([-0.5, 0.0, 0.5],)),
-    ], _cross_entropy, _torch_cross_entropy),
+    ], _cross_entropy, lambda torch, logits, target, **static: (
+        torch.nn.functional.cross_entropy(logits, target.long(), **static))),
     Case("nll", [
         S(A(4, 3), Z(4, below=3)), S(A(3), Z(below=3)),
         S(A(2, 4, 3), Z(2, 4, below=3, dtype="int32")), S(A(0, 3), Z(0, below=3)),
@@ -145,14 +142,12 @@ CASES = [
              gradients=([0.0, -1e12, 1e12, 0.0], [100.0, 100.0, -100.0, -100.0])),
     ], _binary_cross_entropy,
          lambda torch, x, target: torch.nn.functional.binary_cross_entropy(
-             x, target, reduction="none",
-         )),
+             x, target, reduction="none")),
     Case("binary_cross_entropy_with_logits", [
         *_binary(normal), S(values([-1e4, -30.0, 30.0, 1e4]), values([0.0, 0.3, 1.0, 1.0])),
     ], lambda x, target: np.logaddexp(0, x) - x * target,
          lambda torch, x, target: torch.nn.functional.binary_cross_entropy_with_logits(
-             x, target, reduction="none",
-         )),
+             x, target, reduction="none")),
     Case("mse", [
         *_reductions(A(4, 3), A(4, 3)), S(A(), A()), *_reductions(A(0, 3), A(0, 3)), S(F(3), Z(3)),
         S(F(3), A(3, dtype="float64")),

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .base import A, Case, F, S, Z
-from .kinds import beyond, integer_inputs, kink, unlike_torch
+from .base import A, Case, F, S, Z, beyond, kink, unlike_torch
+from .kinds import integer_inputs
 
 
 def _precise(x):

@@ -4,22 +4,9 @@ import numpy as np
 
 import gpugrad
 
-from .base import A, B, C, Case, F, S, Z, inf, values
+from .base import A, B, C, Case, F, S, Z, beyond, each, inf, kink, of_shapes, unlike_torch, values
 from .draws import bools, distinct, integers, near_one
-from .kinds import (
-    beyond,
-    cases,
-    each,
-    integer_inputs,
-    kink,
-    of_shapes,
-    over_no_axes,
-    over_no_elements,
-    reduction,
-    square,
-    torch_axes,
-    unlike_torch,
-)
+from .kinds import cases, integer_inputs, over_no_axes, over_nothing, reduction, square, torch_axes
 
 
 def _logsumexp(x, *, axis=None, keepdims=False):
@@ -93,14 +80,14 @@ UNLIKE_TORCH_LOGSUMEXP = "PyTorch's gradient is nan where the result is infinite
 CASES = [
     # Reductions
     Case("sum", [
-        *reduction(), *over_no_elements(), *over_no_axes(), S(F(2, 3), dtype=gpugrad.float64),
+        *reduction(), *over_nothing(), S(F(2, 3), dtype=gpugrad.float64),
         S(Z(2, 3, dtype="int32")), S(Z(2, 3), dtype=gpugrad.float32, axis=0),
         S(A(2, 3, dtype="float64"), dtype=gpugrad.float32),
     ], torch=torch_axes("sum"), complex=True),
-    Case("mean", [*reduction(), *over_no_elements(), *over_no_axes(), *integer_inputs(axis=1)],
+    Case("mean", [*reduction(), *over_nothing(), *integer_inputs(axis=1)],
          torch=torch_axes("mean"), complex=True),
     Case("prod", [
-        *reduction(), *over_no_elements(), *over_no_axes(), *(S(values(x)) for x in WITH_ZEROS),
+        *reduction(), *over_nothing(), *(S(values(x)) for x in WITH_ZEROS),
         S(values(ZEROS_IN_ROWS), axis=1), S(values(ZEROS_IN_ROWS), axis=0, keepdims=True),
         S(values(ZEROS_IN_ROWS), axis=(-1, 0)), S(A(70), axis=0), S(F(2, 3), dtype=gpugrad.float64),
         S(A(2, 3, dtype="float64"), dtype=gpugrad.float32), S(Z(2, 3, dtype="int32")),
@@ -165,9 +152,8 @@ CASES = [
         ], _cumulative(getattr(np, function), initial), _torch_cumulative(function, initial),
              complex=True, sized=lambda n: S(A(n, draw=near_one)))
         for name, function, initial, more in (
-            ("cumulative_sum", "cumsum", 0, [
-                kink([1.0, inf, 2.0, -inf], gradients=([4.0, 3.0, 2.0, 1.0],)),
-            ]),
+            ("cumulative_sum", "cumsum", 0,
+             [kink([1.0, inf, 2.0, -inf], gradients=([4.0, 3.0, 2.0, 1.0],))]),
             ("cumulative_prod", "cumprod", 1, []),
         )
     ),

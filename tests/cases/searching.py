@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .base import A, B, Case, F, S, Z, inf, nan, values
+from .base import A, B, Case, F, S, Z, beyond, inf, kink, nan, values
 from .draws import distinct, positive
-from .kinds import along, beyond, cases, kink, reduction
+from .kinds import along, cases, reduction
 
 
 def _sorting():

@@ -3,9 +3,9 @@
 import numpy as np
 from scipy import special
 
-from .base import A, Case, F, S, Z, in_layouts, inf, nan, values
+from .base import A, Case, F, S, Z, beyond, in_layouts, inf, kink, nan, unlike_torch, values
 from .draws import between, both_signs, integers, nonzero, normal, positive
-from .kinds import beyond, integer_inputs, kink, reduction, torch_of_tensors, unlike_torch
+from .kinds import integer_inputs, reduction, torch_of_tensors
 
 unit = between(0.1, 0.9)
 unit_3 = A(3, draw=unit)
@@ -39,17 +39,8 @@ def _integer_trials(function):
     return lambda k, n, p: function(k, np.asarray(n, "int64"), p)
 
 
-def _torch_softmax(name):
-    def call(torch, x, axis=None):
-        function = getattr(torch, name)
-        if isinstance(axis, int):
-            return function(x, axis)
-        axes = tuple(range(x.ndim)) if axis is None else axis
-        last = torch.movedim(x, axes, tuple(range(-len(axes), 0)))
-        out = function(last.flatten(-len(axes)) if axes else x, -1).reshape(last.shape)
-        return torch.movedim(out, tuple(range(-len(axes), 0)), axes)
-
-    return call
+def _torch_log_softmax(torch, x, axis=None):
+    return x - torch.logsumexp(x, tuple(range(x.ndim)) if axis is None else axis, True)
 
 
 def _case(name, *draws, more=(), slopes=None, torch=None, lacking="", reference=""):
@@ -214,8 +205,9 @@ CASES = [
         Case(f"special.{name}", [
             *(S(A(2, 3)), S(A()), S(A(0, 3), axis=1)),
             *(S(A(2, 3, 2), axis=axis) for axis in (0, -1, (0, 2))),
-        ], getattr(special, name), _torch_softmax(name))
-        for name in ("softmax", "log_softmax")
+        ], getattr(special, name), torch)
+        for name, torch in (("log_softmax", _torch_log_softmax), ("softmax", (
+            lambda torch, x, axis=None: _torch_log_softmax(torch, x, axis).exp())))
     ),
     Case("special.logsumexp", [
         # With keepdims, SciPy's result for a scalar has an axis too many.

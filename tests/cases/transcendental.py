@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .base import C, Case, F, S, Z, inf, values
+from .base import C, Case, F, S, Z, beyond, inf, kink, values
 from .draws import between, nonzero, positive
-from .kinds import arithmetic, beyond, integer_inputs, kink, torch_of_tensors, unary
+from .kinds import arithmetic, integer_inputs, torch_of_tensors, unary
 
 tiny, huge = 3e-200, 3e200  # their squares underflow and overflow
 

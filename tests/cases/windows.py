@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from .base import A, Case, S, Z, nan, values
+from .base import A, Case, S, Z, kink, nan, values
 from .draws import distinct, integers, normal
-from .kinds import kink
 
 
 def per_axis(value, n):

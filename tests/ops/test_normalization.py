@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gpugrad as gg
-from gpugrad import nn
+from gpugrad import nn, ones
 from gpugrad.nn import functional as F
 from gpugrad.testing import assert_close
 
@@ -23,7 +23,7 @@ def batch(*shape, seed=0, dtype=np.float64):
 @pytest.mark.parametrize("call", [gg.layer_norm, gg.batch_norm])
 def test_complex_numbers_are_rejected(call):
     with pytest.raises(TypeError, match="_norm: the inputs must be real"):
-        call(gg.ones((2, 3), dtype=gg.complex64))
+        call(ones((2, 3), dtype=gg.complex64))
 
 
 @pytest.mark.parametrize("call", [gg.layer_norm, lambda x: gg.batch_norm(x)[0]])
@@ -77,7 +77,7 @@ def test_resetting_running_statistics():
 
 def test_an_empty_batch_does_not_change_statistics():
     layer = nn.BatchNorm1d(3)
-    assert layer(gg.ones((0, 3))).shape == (0, 3)
+    assert layer(ones((0, 3))).shape == (0, 3)
     assert statistics(layer) | {"num_batches_tracked": 0} == NEW
 
 
@@ -90,7 +90,7 @@ def test_statistics_move_and_keep_their_dtypes():
     layer.to(gg.float16)
     for momentum in 0.1, None:
         layer.momentum = momentum
-        assert layer(gg.ones((2, 3), dtype=gg.float16)).dtype == gg.float16
+        assert layer(ones((2, 3), dtype=gg.float16)).dtype == gg.float16
         assert layer.running_mean.dtype == gg.float16
     layer = nn.BatchNorm1d(3)
     layer(gg.tensor(batch(8, 3), dtype=gg.float64))
@@ -158,30 +158,27 @@ def test_vmap_rejects_mixing_the_statistics_of_examples():
 @pytest.mark.parametrize("call, words", [
     (lambda: nn.LayerNorm(()), "normalized_shape must name at least one axis"),
     (lambda: nn.LayerNorm((3, 0)), "normalized_shape must be an int of at least 1, not 0"),
-    (lambda: nn.LayerNorm((3, 4))(gg.ones((3, 3))), r"last axes.*\(3, 4\).*\(3, 3\)"),
-    (lambda: nn.LayerNorm((3, 4))(gg.ones(4)), r"\(3, 4\).*\(4,\)"),
-    (lambda: F.layer_norm(gg.ones(4), ()), "at least one"),
-    (lambda: F.layer_norm(gg.ones(4), (4,), gg.ones(3)),
+    (lambda: nn.LayerNorm((3, 4))(ones((3, 3))), r"last axes.*\(3, 4\).*\(3, 3\)"),
+    (lambda: nn.LayerNorm((3, 4))(ones(4)), r"\(3, 4\).*\(4,\)"),
+    (lambda: F.layer_norm(ones(4), ()), "at least one"),
+    (lambda: F.layer_norm(ones(4), (4,), ones(3)),
      r"weight must have the shape \(4,\) of the last axes of x, not \(3,\)"),
-    (lambda: gg.layer_norm(gg.ones((2, 4)), None, gg.ones(2)),
-     r"bias must have the shape \(4,\)"),
-    (lambda: gg.layer_norm(gg.ones((2, 4)), ndim=3), r"1 to 2, not 3; given .*\(2, 4\)"),
-    (lambda: gg.layer_norm(gg.ones((2, 4)), ndim=0), "1 to 2, not 0; given"),
+    (lambda: gg.layer_norm(ones((2, 4)), None, ones(2)), r"bias must have the shape \(4,\)"),
+    (lambda: gg.layer_norm(ones((2, 4)), ndim=3), r"1 to 2, not 3; given .*\(2, 4\)"),
+    (lambda: gg.layer_norm(ones((2, 4)), ndim=0), "1 to 2, not 0; given"),
     (lambda: nn.BatchNorm1d(0), "num_features must be an int of at least 1, not 0"),
-    (lambda: nn.BatchNorm1d(3)(gg.ones(3)), r"\(n, 3\) or \(n, 3, length\), not \(3,\)"),
-    (lambda: nn.BatchNorm1d(3)(gg.ones((2, 4))), r"\(n, 3\).*not \(2, 4\)"),
-    (lambda: nn.BatchNorm1d(3)(gg.ones((2, 3, 1, 1))), r"not \(2, 3, 1, 1\)"),
-    (lambda: nn.BatchNorm1d(3)(gg.ones((1, 3))),
+    (lambda: nn.BatchNorm1d(3)(ones(3)), r"\(n, 3\) or \(n, 3, length\), not \(3,\)"),
+    (lambda: nn.BatchNorm1d(3)(ones((2, 3, 1, 1))), r"not \(2, 3, 1, 1\)"),
+    (lambda: nn.BatchNorm1d(3)(ones((1, 3))),
      r"the input's shape must hold more than one element per channel, not \(1, 3\)$"),
-    (lambda: nn.BatchNorm1d(3)(gg.ones((1, 3, 1))), r"more than one.*\(1, 3, 1\)"),
-    (lambda: F.batch_norm(gg.ones((2, 3)), None, None),
-     "needs running_mean and running_var"),
-    (lambda: F.batch_norm(gg.ones((2, 3)), None, gg.ones(2)),
+    (lambda: nn.BatchNorm1d(3)(ones((1, 3, 1))), r"more than one.*\(1, 3, 1\)"),
+    (lambda: F.batch_norm(ones((2, 3)), None, None), "needs running_mean and running_var"),
+    (lambda: F.batch_norm(ones((2, 3)), None, ones(2)),
      r"running_var must have shape \(3,\).*not \(2,\)"),
-    (lambda: F.batch_norm(gg.ones(3), None, None, training=True), r"not \(3,\)"),
-    (lambda: gg.batch_norm(gg.ones((2, 3)), gg.ones(2)),
+    (lambda: F.batch_norm(ones(3), None, None, training=True), r"not \(3,\)"),
+    (lambda: gg.batch_norm(ones((2, 3)), ones(2)),
      r"weight must have the shape \(3,\) of the channels of x, not \(2,\)"),
-    (lambda: gg.batch_norm(gg.ones(3)), r"\(n, channels, ...\), not \(3,\)"),
+    (lambda: gg.batch_norm(ones(3)), r"\(n, channels, ...\), not \(3,\)"),
 ])  # fmt: skip
 def test_shapes_that_do_not_fit(call, words):
     with pytest.raises(ValueError, match=rf"^(Layer|layer_|Batch|batch_)[Nn]orm(1d)?: .*{words}"):

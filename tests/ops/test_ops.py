@@ -7,7 +7,7 @@ import timeit
 import warnings
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from operator import attrgetter
 
 import numpy as np
@@ -395,14 +395,27 @@ def test_where_of_two_scalars_has_the_default_dtype(library):
 # Errors name the op and its operands. An error of the array library keeps its class.
 
 MISFIT = (ValueError, IndexError, RuntimeError)
-x23, x45 = np.zeros((2, 3)), np.zeros((4, 5))
+x23, x45, x3, x4 = map(np.zeros, ((2, 3), (4, 5), 3, 4))
 labels = np.array([0, 2, 1])
+REDUCTIONS = "sum mean prod max min var std any all count_nonzero logsumexp argmax argmin".split()
 
 
 @pytest.mark.parametrize("name, inputs, static, kind, words", [
     ("add", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
-    ("matmul", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
-    ("matmul", (np.array(2.0), x23), {}, MISFIT, r"\(\).*\(2, 3\)"),
+    # The same words in every array library.
+    ("matmul", (x23, x45), {}, ValueError,
+     r"x1 \(2, 3\) and x2 \(4, 5\) do not align: 3 != 4; given .*\(2, 3\).*\(4, 5\)"),
+    ("matmul", (x3, x4), {}, ValueError, r"x1 \(3,\) and x2 \(4,\) do not align: 3 != 4; given"),
+    ("matmul", (x23, x4), {}, ValueError, r"x1 \(2, 3\) and x2 \(4,\) do not align: 3 != 4; given"),
+    ("matmul", (np.array(2.0), x23), {}, ValueError,
+     r"an operand without axes is not a matrix; use multiply; given .*\(\).*\(2, 3\)"),
+    ("matmul", (np.zeros((2, 2, 3)), np.zeros((3, 3, 4))), {}, ValueError,
+     "the leading axes of .* do not broadcast: 2"),
+    ("vecdot", (x23, np.zeros((2, 4))), {}, ValueError,
+     r"x1 \(2, 3\) and .* do not align along axis -1: 3 != 4; given"),
+    ("tensordot", (x23, x45), {"axes": 1}, ValueError,
+     r"x1 \(2, 3\) and .* do not align along axes 1 and 0: 3 != 4"),
+    ("tensordot", (x23, x45), {"axes": 3}, ValueError, "axes 3 is not from 0 to 2; given"),
     ("concat", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
     ("reshape", (x23,), {"shape": (4,)}, MISFIT, r"\(2, 3\)"),
     ("squeeze", (x23,), {"axis": 0}, MISFIT, r"\(2, 3\)"),
@@ -410,7 +423,7 @@ labels = np.array([0, 2, 1])
     ("max", (np.zeros((0, 3)),), {"axis": 0}, MISFIT, r"\(0, 3\)"),
     ("getitem", (x23,), {"key": (5, 0)}, IndexError, r"\(2, 3\)"),
     ("linear", (x23, x45), {}, ValueError, "in_features"),
-    ("linear", (x23, np.zeros((4, 3)), np.zeros(3)), {}, ValueError, "bias"),
+    ("linear", (x23, np.zeros((4, 3)), x3), {}, ValueError, "bias"),
     ("mse", (x23, np.zeros((2, 1))), {}, ValueError, r"\(2, 3\) and \(2, 1\)"),
     ("mse", (x23, x23), {"reduction": "max"}, ValueError, "'max'"),
     ("cross_entropy", (x23, labels), {}, ValueError, r"\(2, 3\).*\(3,\)"),
@@ -420,16 +433,26 @@ labels = np.array([0, 2, 1])
     ("cross_entropy", (np.zeros((3, 3)), labels - 1), {}, IndexError, "0 to 2.*-1 to 1"),
     ("one_hot", (labels,), {"n": 2}, IndexError, "from 0 to 1"),
     ("one_hot", (np.zeros(2),), {"n": 2}, TypeError, "integers"),
-    ("where", (np.zeros(3), np.zeros(3), np.zeros(3)), {}, TypeError, "bool"),
+    ("where", (x3, x3, x3), {}, TypeError, "bool"),
 ], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_errors(library, name, inputs, static, kind, words):
     sample = Sample(tuple(values(x) for x in inputs), static)
+    expected = pytest.raises(kind, match=f"^{name}: .*{words}")
     if library.name == "cupy" and kind is IndexError and name in ("cross_entropy", "one_hot"):
-        # No error on a GPU: the host would have to wait to check labels.
+        expected = nullcontext()  # on a GPU the host would have to wait to check labels
+    with expected:
         Call(BY_NAME[name], sample, library)
-        return
-    with pytest.raises(kind, match=f"^{name}: .*{words}"):
-        Call(BY_NAME[name], sample, library)
+
+
+def test_axes_of_a_0d_array(library):
+    x = library.tensor(np.float32(1))
+    for (name, axis, keepdims), checked in every(product(REDUCTIONS, (0, -1), (False, True))):
+        message = f"^{name}: axis {axis} is out of bounds for array of dimension 0; given"
+        with checked, pytest.raises(IndexError, match=message):
+            getattr(gg, name)(x, axis=axis, keepdims=keepdims)
+    for name, checked in every(REDUCTIONS[:-2]):
+        with checked:
+            getattr(gg, name)(x, axis=())
 
 
 @pytest.mark.parametrize("name", "all any logsumexp max mean min sum var".split())

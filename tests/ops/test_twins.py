@@ -52,21 +52,6 @@ def test_registered_before_or_after_the_librarys_first_use(met_before):
     assert counted.ran == ["twin", "twin rule"]
 
 
-def test_joint_rule_and_several_outputs():
-    both = op("both", lambda xp, x1, x2: (x1 + x2, x1 * x2))
-    both.vjp(joint=lambda xp, g, x1, x2: (g[0] + g[1] * x2, g[0] + g[1] * x1))
-    ran = []
-    with pytest.raises(TypeError, match=r"both.twin: the rule for joint asks for \['wanted'\]"):
-        both.twin("numpy", joint=lambda xp, g, x1, x2, wanted: None)
-    both.twin("numpy", lambda xp, x1, x2: (xp.add(x1, x2), x1 * x2), joint=lambda xp, g, x2, x1: (
-        ran.append("twin") or g[0] + g[1] * x2, g[0] + g[1] * x1))  # fmt: skip
-    a, b = gg.tensor(2.0, requires_grad=True), gg.tensor(3.0, requires_grad=True)
-    total, product = both(a, b)
-    (total + product).backward()
-    assert ran == ["twin"]
-    assert (a.grad.item(), b.grad.item()) == (4.0, 3.0)
-
-
 def test_together_takes_the_place_of_the_rules_of_all_inputs():
     ran, product = [], op("product", lambda xp, x1, x2: x1 * x2, elementwise=True)
 
@@ -149,11 +134,15 @@ def test_its_errors_name_the_twin():
 
 
 product = product_of(elementwise=True)
+both = op("both", lambda xp, x1, x2: (x1 + x2, x1 * x2))
+both.vjp(joint=lambda xp, g, x1, x2: (g[0] + g[1] * x2, g[0] + g[1] * x1))
 UNKNOWN = r"^product\.twin: .* is no array library; for CUDA arrays"
 
 
 @pytest.mark.parametrize("library, twins, message", [
     *((library, {"forward": print}, UNKNOWN) for library in ("CuPy", "no library", "", None)),
+    ("numpy", {"joint": lambda xp, g, x1, x2, wanted: None},
+     r"both\.twin: the rule for joint asks for \['wanted'\]"),
     ("numpy", {"y": lambda xp, g: g}, r"product\.twin: 'y' has no VJP; give that first"),
     ("numpy", {"x1": lambda xp, g, out: g}, r"asks for \['out'\]; it can have what its VJP keeps"),
     ("numpy", {"together": lambda xp, g, x1, x2: None}, "together needs a parameter guarded=False"),
@@ -162,7 +151,7 @@ UNKNOWN = r"^product\.twin: .* is no array library; for CUDA arrays"
 ])  # fmt: skip
 def test_invalid_twins(library, twins, message):
     with pytest.raises(TypeError if library == "numpy" else ValueError, match=message):
-        product.twin(library, **twins)
+        (both if "joint" in twins else product).twin(library, **twins)
 
 
 class TestTwincheck:
