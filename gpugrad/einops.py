@@ -27,38 +27,25 @@ class Backend(AbstractBackend):
     def is_appropriate_type(self, tensor):
         return isinstance(tensor, Tensor)
 
-    def from_numpy(self, x):
-        return _creation.asarray(x)
+    from_numpy = staticmethod(_creation.asarray)
+    arange = staticmethod(_creation.arange)
+    transpose = staticmethod(_ops.permute_dims)
+    stack_on_zeroth_dimension = staticmethod(_ops.stack)
+    tile = staticmethod(_ops.tile)
+    einsum = staticmethod(_ops.einsum)
+    is_float_type = staticmethod(_arguments.is_floating)
 
     def to_numpy(self, x):
         return x.numpy()
 
-    def arange(self, start, stop):
-        return _creation.arange(start, stop)
-
     def reshape(self, x, shape):
         return _ops.reshape(x, tuple(shape))
-
-    def transpose(self, x, axes):
-        return _ops.permute_dims(x, axes)
 
     def reduce(self, x, operation, axes):
         return getattr(_ops, operation)(x, axis=tuple(axes))
 
-    def stack_on_zeroth_dimension(self, tensors):
-        return _ops.stack(tensors)
-
     def add_axis(self, x, new_position):
         return _ops.expand_dims(x, axis=new_position)
 
-    def tile(self, x, repeats):
-        return _ops.tile(x, repeats)
-
     def concat(self, tensors, axis):
         return _ops.concat(tensors, axis=axis)
-
-    def is_float_type(self, x):
-        return _arguments.is_floating(x)
-
-    def einsum(self, pattern, *x):
-        return _ops.einsum(pattern, *x)

@@ -135,8 +135,7 @@ def gradgradcheck(
             materialize_grads=True,
         )
 
-    labels = _labels(f, inputs)
-    labels += [f"the cotangent of output {i}" for i in chosen]
+    labels = [*_labels(f, inputs), *(f"the cotangent of output {i}" for i in chosen)]
     arguments = (*inputs, *cotangents)
     return _check(
         "gradgradcheck", f, gradients, arguments, labels, (eps, atol, rtol), check_forward
@@ -173,9 +172,8 @@ def twincheck(
     for what, found, expected in _of_twins(op, arrays, {**op.static_defaults, **static}):
         compared = True
         is_tuple = isinstance(expected, tuple)
-        for i, (a, e) in enumerate(
-            zip(found, expected, strict=True) if is_tuple else [(found, expected)]
-        ):
+        pairs = zip(found, expected, strict=True) if is_tuple else [(found, expected)]
+        for i, (a, e) in enumerate(pairs):
             name = f"twincheck: {what}" + (f", number {i}" if is_tuple else "")
             if (a is None) != (e is None) or getattr(a, "dtype", None) != getattr(e, "dtype", None):
                 given = getattr(a, "dtype", type(a).__name__)
@@ -279,16 +277,12 @@ def assert_close(
 
 
 def _check(name, checked, f, inputs, labels, tolerances, forward):
-    """Compare derivatives of ``f`` with differences; ``checked`` is the user's function."""
+    """Compare gradients of ``f``, weighting all of its outputs, with central differences.
+
+    checked: the user's function, of which ``f`` gives the outputs or the gradients.
+    forward: whether to compare tangents too.
+    """
     check = f"{name} of {_name(checked)}"
-    _compare(check, f, inputs, labels, tolerances)
-    if forward:
-        _compare_forward(check, f, inputs, labels, tolerances)
-    return True
-
-
-def _compare(check, f, inputs, labels, tolerances):
-    """Compare gradients of ``f``, weighting all of its outputs, with central differences."""
     wanted = [i for i, x in enumerate(inputs) if _wants_grad(x)]
     if not wanted:
         raise ValueError(f"{check}: no input requires grad")
@@ -327,6 +321,9 @@ def _compare(check, f, inputs, labels, tolerances):
             where = f"the gradient to {labels[i]}", shape, j, f"input {value!r}"
             entries.append((where, backward[j], difference))
     _agree(check, "backward", tolerances, entries)
+    if forward:
+        _compare_forward(check, f, inputs, labels, tolerances)
+    return True
 
 
 def _difference(f, inputs, i, direction, eps):

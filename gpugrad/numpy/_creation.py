@@ -66,13 +66,9 @@ def vectorize(pyfunc, *args, **keywords):
 
 # NumPy does not hand over calls of these functions.
 MAKERS = {
-    "array": array,
-    "asanyarray": asarray,
-    "asarray": asarray,
-    "ascontiguousarray": asarray,
-    "full": full,
-    "vectorize": vectorize,
-}
+    "array": array, "asanyarray": asarray, "asarray": asarray, "ascontiguousarray": asarray,
+    "full": full, "vectorize": vectorize,
+}  # fmt: skip
 
 
 def on_device(name, function):
@@ -130,9 +126,8 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 @of_numpy()
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     start, stop = map(floating, operands(start, stop))
-    powers = FUNCTIONS["linspace"](
-        gg.log(gg.abs(start)), gg.log(gg.abs(stop)), num, endpoint, axis=axis
-    )
+    logs = [gg.log(gg.abs(x)) for x in (start, stop)]
+    powers = FUNCTIONS["linspace"](*logs, num, endpoint, axis=axis)
     result = gg.exp(powers) * gg.sign(start)
     return result if dtype is None else gg.astype(result, dtype)
 

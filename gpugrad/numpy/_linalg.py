@@ -66,9 +66,7 @@ def einsum(*operands, optimize=None):
         return gg.einsum(subscripts, *tensors(*operands))
     *pairs, out = operands if len(operands) % 2 else (*operands, None)
     arrays, terms = pairs[::2], pairs[1::2]
-    subscripts = ",".join(map(_letters, terms))
-    if out is not None:
-        subscripts += "->" + _letters(out)
+    subscripts = ",".join(map(_letters, terms)) + ("" if out is None else "->" + _letters(out))
     return gg.einsum(subscripts, *tensors(*arrays))
 
 
@@ -81,9 +79,7 @@ def _letters(axes):
 @of_numpy()
 def kron(a, b):
     a, b = tensors(a, b)
-    ndim = max(a.ndim, b.ndim)
-    shape1 = (1,) * (ndim - a.ndim) + a.shape
-    shape2 = (1,) * (ndim - b.ndim) + b.shape
+    shape1, shape2 = ((1,) * (max(a.ndim, b.ndim) - x.ndim) + x.shape for x in (a, b))
     a = gg.reshape(a, tuple([n for length in shape1 for n in (length, 1)]))
     b = gg.reshape(b, tuple([n for length in shape2 for n in (1, length)]))
     return gg.reshape(a * b, tuple([n * m for n, m in zip(shape1, shape2, strict=True)]))
@@ -130,8 +126,7 @@ def cond(x, p=None):
         values = linalg.svdvals(x)
         ratio = values[..., -1] / values[..., 0]
         return ratio if p == -2 else 1 / ratio
-    both = [linalg.matrix_norm(matrix, ord=p) for matrix in (x, linalg.inv(x))]
-    return both[0] * both[1]
+    return linalg.matrix_norm(x, ord=p) * linalg.matrix_norm(linalg.inv(x), ord=p)
 
 
 def _read_lower(a, UPLO):
@@ -139,26 +134,21 @@ def _read_lower(a, UPLO):
     a, side = floating(a), UPLO.upper()
     if side not in ("L", "U"):
         raise ValueError("UPLO argument must be 'L' or 'U'")
-    if side == "L":
-        return a
-    a = gg.matrix_transpose(a)
-    return gg.conj(a) if is_complex(a) else a
+    if side == "U":
+        a = gg.matrix_transpose(gg.conj(a) if is_complex(a) else a)
+    return a
 
 
 @of_numpy("linalg.qr")
 def qr(a, mode="reduced"):
     a = floating(a)
-    if mode == "r":
-        return linalg.qr(a).R
-    return linalg.qr(a, mode=mode)
+    return linalg.qr(a).R if mode == "r" else linalg.qr(a, mode=mode)
 
 
 @of_numpy("linalg.svd")
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     a = floating(a)
-    if not compute_uv:
-        return linalg.svdvals(a)
-    return linalg.svd(a, full_matrices=full_matrices)
+    return linalg.svd(a, full_matrices=full_matrices) if compute_uv else linalg.svdvals(a)
 
 
 @of_numpy("linalg.pinv")

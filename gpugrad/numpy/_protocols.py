@@ -20,14 +20,9 @@ from ._table import name_of, positional
 from ._tensors import constant, gg, tensor, tensors
 
 REDUCE = {
-    "add": "sum",
-    "logaddexp": "logsumexp",
-    "logical_and": "all",
-    "logical_or": "any",
-    "maximum": "max",
-    "minimum": "min",
-    "multiply": "prod",
-}
+    "add": "sum", "logaddexp": "logsumexp", "logical_and": "all", "logical_or": "any",
+    "maximum": "max", "minimum": "min", "multiply": "prod",
+}  # fmt: skip
 ACCUMULATE = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
 
 # NumPy itself answers these questions, from the values and without a gradient. Some are about a

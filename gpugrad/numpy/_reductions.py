@@ -109,22 +109,20 @@ def _of_axes(op):
     return lambda a, axis=None, *, keepdims=False: op(a, axis, keepdims=keepdims)
 
 
+def _where_true(op, value):
+    def own(a, axis=None, *, keepdims=False, where=True):
+        return op(_masked(a, where, value), axis, keepdims=keepdims)
+
+    return own
+
+
 enter({name: _of_axes(getattr(gg, name)) for name in ("argmax", "argmin", "count_nonzero")})
+enter({"all": _where_true(gg.all, 1), "any": _where_true(gg.any, 0)})
 
 
 @of_numpy()
 def ptp(a, axis=None, *, keepdims=False):
     return gg.max(a, axis, keepdims=keepdims) - gg.min(a, axis, keepdims=keepdims)
-
-
-@of_numpy()
-def all(a, axis=None, *, keepdims=False, where=True):
-    return gg.all(_masked(a, where, 1), axis, keepdims=keepdims)
-
-
-@of_numpy()
-def any(a, axis=None, *, keepdims=False, where=True):
-    return gg.any(_masked(a, where, 0), axis, keepdims=keepdims)
 
 
 def _along(op, a, axis, **given):
@@ -244,8 +242,7 @@ def _quantile(of_rows, a, q, axis, method, keepdims):
     if is_number:
         found, front = of_rows(rows, float(q), method), ()
     else:
-        numbers = q.reshape(-1)
-        numbers = numbers if isinstance(q, Tensor) else numbers.tolist()
+        numbers = q.reshape(-1) if isinstance(q, Tensor) else q.reshape(-1).tolist()
         found, front = of_rows(rows, numbers, method), q.shape
     kept = [1 if i in chosen else n for i, n in enumerate(a.shape)]
     return gg.reshape(found, (*front, *(kept if keepdims else shape)))

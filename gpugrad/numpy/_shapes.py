@@ -39,9 +39,7 @@ def _reversed(a):
 @of_numpy()
 def transpose(a, axes=None):
     a = tensor(a)
-    if axes is None:
-        return _reversed(a)
-    return gg.permute_dims(a, axes_in(axes, a.ndim))
+    return _reversed(a) if axes is None else gg.permute_dims(a, axes_in(axes, a.ndim))
 
 
 @of_numpy()
@@ -208,11 +206,7 @@ def block(arrays):
 
 
 def _leaves(level):
-    if not isinstance(level, list):
-        yield level
-        return
-    for x in level:
-        yield from _leaves(x)
+    return [leaf for x in level for leaf in _leaves(x)] if isinstance(level, list) else [level]
 
 
 @of_numpy()
@@ -410,8 +404,7 @@ def take_along_axis(arr, indices, axis=-1):
 def compress(condition, a, axis=None):
     condition, a = tensors(condition, a)
     a, axis = along(a, axis)
-    places = gg.nonzero(condition)[0]
-    return gg.take(a, places, axis=axis)
+    return gg.take(a, gg.nonzero(condition)[0], axis=axis)
 
 
 @of_numpy()
@@ -451,7 +444,6 @@ def sliding_window_view(x, window_shape, axis=None):
         return x
     if min(size) < 1:
         raise ValueError(f"the lengths of windows of Tensors must be at least 1, not {size}")
-    last = tuple(range(-len(size), 0))
+    last, moved = tuple(range(-len(size), 0)), tuple(range(x.ndim - len(size), x.ndim))
     windows = gg.sliding_windows(gg.moveaxis(x, axes, last), size=size)
-    counts = gg.moveaxis(windows, last, tuple(range(x.ndim - len(size), x.ndim)))
-    return gg.moveaxis(counts, tuple(range(x.ndim - len(size), x.ndim)), axes)
+    return gg.moveaxis(gg.moveaxis(windows, last, moved), moved, axes)

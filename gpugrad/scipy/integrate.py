@@ -243,11 +243,8 @@ def _intervals(t):
 
 
 def _weighted(row, slopes):
-    total = row[0] * slopes[0]
-    for weight, slope in zip(row[1:], slopes[1:], strict=True):
-        if weight:
-            total = total + weight * slope
-    return total
+    terms = (weight * slope for weight, slope in zip(row, slopes, strict=True) if weight)
+    return sum(terms, next(terms))
 
 
 # The adjoint equation

@@ -135,12 +135,9 @@ class CubicSpline:
         extrapolate = True if extrapolate is None else extrapolate
         self.extrapolate = "periodic" if periodic and extrapolate is True else extrapolate
         h = ops.diff(x)
-        slope = ops.diff(y, axis=0) / _column(h, y)
-        if periodic:
-            s = _periodic_slopes(h, slope)
-        else:
-            s = _slopes(h, slope, _conditions(bc_type))
         column = _column(h, y)
+        slope = ops.diff(y, axis=0) / column
+        s = _periodic_slopes(h, slope) if periodic else _slopes(h, slope, _conditions(bc_type))
         curve = (s[:-1, ...] + s[1:, ...] - 2 * slope) / column
         self.c = ops.stack(
             [curve / column, (slope - s[:-1, ...]) / column - curve, s[:-1, ...], y[:-1, ...]]

@@ -184,15 +184,14 @@ def _banded(xp, ab, b, /, *, lower, upper):
 
 def _banded_vjp(xp, g, ab, out, lower, upper, wanted):
     # The diagonals of the transposed matrix are those of the matrix, shifted to other columns.
-    rows = [_moved(xp, ab[..., lower + upper - r, :], r - lower) for r in range(lower + upper + 1)]
+    last = lower + upper
+    rows = [_moved(xp, ab[..., last - r, :], r - lower) for r in range(last + 1)]
     g_b = call_in_rule(_banded, xp, xp.stack(rows, axis=-2), g, lower=upper, upper=lower)
     if not wanted[0]:
         return None, g_b
     g_columns, columns = xp.matrix_transpose(g_b), xp.matrix_transpose(out)
-    g_rows = [
-        -xp.sum(_moved(xp, g_columns, r - upper) * columns, axis=-2)
-        for r in range(lower + upper + 1)
-    ]
+    products = [_moved(xp, g_columns, r - upper) * columns for r in range(last + 1)]
+    g_rows = [-xp.sum(product, axis=-2) for product in products]
     return xp.stack(g_rows, axis=-2), g_b
 
 
@@ -256,8 +255,7 @@ def expm(A: Any) -> Tensor:
     largest = float(values(counts).max(initial=0))
     a = a * (2.0**-counts)[..., None, None]
     one = create("eye", a.shape[-1], like=a)
-    b = _PADE
-    a2 = a @ a
+    b, a2 = _PADE, a @ a
     a4 = a2 @ a2
     a6 = a2 @ a4
     odd = a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2
@@ -280,12 +278,7 @@ def sqrtm(xp, A, /):
     return _on_host("sqrtm", A)
 
 
-def _sqrtm_vjp(xp, g, out):
-    root = xp.matrix_transpose(out)
-    return call_in_rule(_sylvester, xp, root, root, g)
-
-
-sqrtm.vjp(A=_sqrtm_vjp)
+sqrtm.vjp(A=lambda xp, g, out: call_in_rule(_sylvester, xp, *[xp.matrix_transpose(out)] * 2, g))
 sqrtm.vmap(vmap_matrices)
 
 

@@ -99,9 +99,7 @@ class _Problem:
     def number(self, fun, has_gradient):
         def call(x):
             value = fun(self.tensor(x), *self.args)
-            if has_gradient:
-                return _number(value[0]), self.flat(value[1])
-            return _number(value)
+            return (_number(value[0]), self.flat(value[1])) if has_gradient else _number(value)
 
         return call
 

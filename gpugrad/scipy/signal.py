@@ -32,12 +32,9 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Te
         return fftconvolve(x, y, mode)
     if not x.ndim:
         return x * y
-    signal, kernel = (x, y) if x.size >= y.size else (y, x)
-    full = ops.convolution(
-        signal[None, None, ...],
-        ops.flip(kernel)[None, None, ...],
-        padding=tuple([n - 1 for n in kernel.shape]),
-    )
+    long, short = (x, y) if x.size >= y.size else (y, x)
+    ends, kernel = tuple([n - 1 for n in short.shape]), ops.flip(short)
+    full = ops.convolution(long[None, None, ...], kernel[None, None, ...], padding=ends)
     return _part("convolve", full[0, 0, ...], x.shape, y.shape, mode, range(x.ndim))
 
 

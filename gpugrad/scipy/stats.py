@@ -255,13 +255,10 @@ def _symmetric(name, doc, shapes="", *, cdf, ppf, **functions):
 
 
 norm = _symmetric(
-    "norm",
-    "The normal distribution.",
+    "norm", "The normal distribution.",
     logpdf=lambda x: -x * x / 2 - LOG_2_PI / 2,
-    cdf=special.ndtr,
-    logcdf=special.log_ndtr,
-    ppf=special.ndtri,
-)
+    cdf=special.ndtr, logcdf=special.log_ndtr, ppf=special.ndtri,
+)  # fmt: skip
 
 
 def _t_logpdf(x, df):
@@ -277,13 +274,9 @@ def _t_ppf(q, df):
 
 
 t = _symmetric(
-    "t",
-    "Student's t distribution with ``df`` degrees of freedom.",
-    "df",
-    logpdf=_t_logpdf,
-    cdf=lambda x, df: special.stdtr(df, x),
-    ppf=_t_ppf,
-)
+    "t", "Student's t distribution with ``df`` degrees of freedom.", "df",
+    logpdf=_t_logpdf, cdf=lambda x, df: special.stdtr(df, x), ppf=_t_ppf,
+)  # fmt: skip
 
 
 def _laplace_cdf(x):
@@ -298,39 +291,27 @@ def _laplace_ppf(q):
 
 
 laplace = _symmetric(
-    "laplace",
-    "The Laplace distribution, ``exp(-abs(x)) / 2``.",
+    "laplace", "The Laplace distribution, ``exp(-abs(x)) / 2``.",
     logpdf=lambda x: -ops.abs(x) - LOG_2,
     cdf=_laplace_cdf,
     logcdf=lambda x: ops.where(x > 0, ops.log1p(-ops.exp(-ops.abs(x)) / 2), x - LOG_2),
     ppf=_laplace_ppf,
-)
+)  # fmt: skip
 logistic = _symmetric(
-    "logistic",
-    "The logistic distribution.",
+    "logistic", "The logistic distribution.",
     logpdf=lambda x: special.log_expit(x) + special.log_expit(-x),
-    cdf=special.expit,
-    logcdf=special.log_expit,
-    ppf=special.logit,
-)
+    cdf=special.expit, logcdf=special.log_expit, ppf=special.logit,
+)  # fmt: skip
 gamma = _Continuous(
-    "gamma",
-    "The gamma distribution with shape ``a``.",
-    "a",
-    0.0,
+    "gamma", "The gamma distribution with shape ``a``.", "a", 0.0,
     logpdf=lambda x, a: special.xlogy(a - 1, x) - x - special.gammaln(a),
     cdf=lambda x, a: special.gammainc(a, x),
     sf=lambda x, a: special.gammaincc(a, x),
     ppf=lambda q, a: special.gammaincinv(a, q),
     isf=lambda q, a: special.gammainccinv(a, q),
-)
-
-
+)  # fmt: skip
 chi2 = _Continuous(
-    "chi2",
-    "The chi-square distribution with ``df`` degrees of freedom.",
-    "df",
-    0.0,
+    "chi2", "The chi-square distribution with ``df`` degrees of freedom.", "df", 0.0,
     logpdf=lambda x, df: (
         special.xlogy(df / 2 - 1, x) - (x + df * LOG_2) / 2 - special.gammaln(df / 2)
     ),
@@ -338,37 +319,23 @@ chi2 = _Continuous(
     sf=lambda x, df: special.chdtrc(df, x),
     ppf=lambda q, df: 2 * special.gammaincinv(df / 2, q),
     isf=lambda q, df: special.chdtri(df, q),
-)
-
-
-def _beta_logpdf(x, a, b):
-    return special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - special.betaln(a, b)
-
-
+)  # fmt: skip
 beta = _Continuous(
-    "beta",
-    "The beta distribution with shapes ``a`` and ``b``, between 0 and 1.",
-    "a b",
-    0.0,
-    1.0,
-    logpdf=_beta_logpdf,
+    "beta", "The beta distribution with shapes ``a`` and ``b``, between 0 and 1.", "a b", 0.0, 1.0,
+    logpdf=lambda x, a, b: (
+        special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - special.betaln(a, b)
+    ),
     cdf=lambda x, a, b: special.betainc(a, b, x),
     sf=lambda x, a, b: special.betaincc(a, b, x),
     ppf=lambda q, a, b: special.betaincinv(a, b, q),
     isf=lambda q, a, b: 1 - special.betaincinv(b, a, q),
-)
+)  # fmt: skip
 expon = _Continuous(
-    "expon",
-    "The exponential distribution, ``exp(-x)`` for positive ``x``.",
-    "",
-    0.0,
+    "expon", "The exponential distribution, ``exp(-x)`` for positive ``x``.", "", 0.0,
     logpdf=lambda x: -x,
-    cdf=lambda x: -ops.expm1(-x),
-    sf=lambda x: ops.exp(-x),
-    logsf=lambda x: -x,
-    ppf=lambda q: -ops.log1p(-q),
-    isf=lambda q: -ops.log(q),
-)
+    cdf=lambda x: -ops.expm1(-x), ppf=lambda q: -ops.log1p(-q),
+    sf=lambda x: ops.exp(-x), logsf=lambda x: -x, isf=lambda q: -ops.log(q),
+)  # fmt: skip
 
 
 def _lognorm_logpdf(x, s):
@@ -379,10 +346,7 @@ def _lognorm_logpdf(x, s):
 
 
 lognorm = _Continuous(
-    "lognorm",
-    "The distribution of ``exp(s * z)`` for a standard normal ``z``.",
-    "s",
-    0.0,
+    "lognorm", "The distribution of ``exp(s * z)`` for a standard normal ``z``.", "s", 0.0,
     logpdf=_lognorm_logpdf,
     cdf=lambda x, s: special.ndtr(ops.log(x) / s),
     sf=lambda x, s: special.ndtr(-ops.log(x) / s),
@@ -390,7 +354,7 @@ lognorm = _Continuous(
     logsf=lambda x, s: special.log_ndtr(-ops.log(x) / s),
     ppf=lambda q, s: ops.exp(s * special.ndtri(q)),
     isf=lambda q, s: ops.exp(-s * special.ndtri(q)),
-)
+)  # fmt: skip
 
 
 class _Discrete(_Distribution):
@@ -453,15 +417,12 @@ class _Discrete(_Distribution):
 _HALVINGS = 48  # float32 and float64 count no further than 2**24 and 2**53
 
 poisson = _Discrete(
-    "poisson",
-    "The Poisson distribution of mean ``mu``.",
-    "mu",
+    "poisson", "The Poisson distribution of mean ``mu``.", "mu",
     valid=lambda mu: mu >= 0,
     logpmf=lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu,
-    cdf=special.pdtr,
-    sf=special.pdtrc,
+    cdf=special.pdtr, sf=special.pdtrc,
     bound=lambda mu: ops.ceil(mu + 40 * ops.sqrt(mu) + 200),
-)
+)  # fmt: skip
 
 
 def _binom_logpmf(k, n, p):
@@ -473,35 +434,24 @@ def _binom_logpmf(k, n, p):
 def _by_beta(function):
     """The incomplete beta function of ``p``, since k successes are as many as n - k failures."""
 
-    def of_counts(k, n, p):
-        n, k = n.detach(), k.detach()
-        return function(k + 1, ops.maximum(n - k, 1.0), p)
-
-    return of_counts
+    return lambda k, n, p: function(k.detach() + 1, ops.maximum((n - k).detach(), 1.0), p)
 
 
 binom = _Discrete(
     "binom",
-    "The number of successes in ``n`` trials of probability ``p``; ``n`` gets no gradient.",
-    "n p",
+    "The number of successes in ``n`` trials of probability ``p``; ``n`` gets no gradient.", "n p",
     valid=lambda n, p: (n >= 0) & (n == ops.floor(n)) & (p >= 0) & (p <= 1),
     last=lambda n, p: n.detach(),
-    logpmf=_binom_logpmf,
-    cdf=_by_beta(special.betaincc),
-    sf=_by_beta(special.betainc),
+    logpmf=_binom_logpmf, cdf=_by_beta(special.betaincc), sf=_by_beta(special.betainc),
     bound=lambda n, p: n + 0 * p,
-)
+)  # fmt: skip
 bernoulli = _Discrete(
-    "bernoulli",
-    "One trial of probability ``p``: 1 for a success, 0 for a failure.",
-    "p",
+    "bernoulli", "One trial of probability ``p``: 1 for a success, 0 for a failure.", "p",
     valid=lambda p: (p >= 0) & (p <= 1),
-    last=lambda p: 1.0,
+    last=lambda p: 1.0, bound=lambda p: 0 * p + 1,
     logpmf=lambda k, p: special.xlogy(k, p) + special.xlog1py(1 - k, -p),
-    cdf=lambda k, p: 1 - p + 0 * k,
-    sf=lambda k, p: p + 0 * k,
-    bound=lambda p: 0 * p + 1,
-)
+    cdf=lambda k, p: 1 - p + 0 * k, sf=lambda k, p: p + 0 * k,
+)  # fmt: skip
 
 
 class _Dirichlet:

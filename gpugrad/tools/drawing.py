@@ -84,8 +84,7 @@ def draw(
     for node, i in number.items():
         kind = "leaf" if not node.parents else "output" if node in starts else "op"
         boxes.append((kind, _box_lines(node, names.get(node), details)))
-        inputs = _input_names(node)
-        for parent, name in zip(node.parents, inputs, strict=True):
+        for parent, name in zip(node.parents, _input_names(node), strict=True):
             # All inputs that are not drawn are in one last box.
             arrows.append((number[parent], i, name) if parent in number else (len(nodes), i, ""))
     if total > len(nodes):
@@ -317,11 +316,10 @@ class Drawing:
         """
         path = Path(path)
         suffix = path.suffix.lower()
-        if suffix in (".dot", ".gv"):
-            data = f"{self.dot}\n".encode()
-        elif suffix in (".mmd", ".md"):
-            text = self.mermaid if suffix == ".mmd" else f"```mermaid\n{self.mermaid}\n```"
-            data = f"{text}\n".encode()
+        if suffix in (".dot", ".gv", ".mmd"):
+            data = f"{self.mermaid if suffix == '.mmd' else self.dot}\n".encode()
+        elif suffix == ".md":
+            data = f"```mermaid\n{self.mermaid}\n```\n".encode()
         elif suffix in (".svg", ".png", ".pdf"):
             data = self._rendered(suffix[1:])
         else:

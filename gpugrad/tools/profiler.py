@@ -107,21 +107,14 @@ class profile(Tool):
             event.parent.notes[self][0] += duration
         results = list(arrays_in(event.out))
         thread = threading.current_thread()
-        self._runs.append(
-            _Run(
-                event.op.name,
-                event.phase,
-                start,
-                duration,
-                duration - within,
-                not _is_within_itself(event),
-                sum(backend_of[type(x)].nbytes(x) for x in results),
-                (thread.native_id, thread.name),
-                list(map(like, event.inputs)),
-                list(map(like, results)),
-                event.record.line if event.record is not None else user_line(),
-            )
-        )
+        line = event.record.line if event.record is not None else user_line()
+        self._runs.append(_Run(
+            event.op.name, event.phase, start, duration, own=duration - within,
+            outermost=not _is_within_itself(event),
+            nbytes=sum(backend_of[type(x)].nbytes(x) for x in results),
+            thread=(thread.native_id, thread.name),
+            inputs=list(map(like, event.inputs)), results=list(map(like, results)), line=line,
+        ))  # fmt: skip
 
     @property
     def elapsed(self) -> float:
@@ -186,20 +179,12 @@ class profile(Tool):
                 "own µs": run.own / 1e3,
             }
             if run.line is not None:
-                args["line"] = str(run.line)
-                args["source"] = run.line.source
-            events.append(
-                {
-                    "name": run.op if run.phase == "forward" else f"{run.op} {run.phase}",
-                    "cat": run.phase,
-                    "ph": "X",
-                    "ts": (run.start - first) / 1e3,
-                    "dur": run.duration / 1e3,
-                    "pid": pid,
-                    "tid": run.thread[0],
-                    "args": args,
-                }
-            )
+                args |= {"line": str(run.line), "source": run.line.source}
+            events.append({
+                "name": run.op if run.phase == "forward" else f"{run.op} {run.phase}",
+                "cat": run.phase, "ph": "X", "pid": pid, "tid": run.thread[0],
+                "ts": (run.start - first) / 1e3, "dur": run.duration / 1e3, "args": args,
+            })  # fmt: skip
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
 
