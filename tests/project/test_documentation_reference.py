@@ -60,8 +60,12 @@ def test_no_example_is_of_a_name_that_is_gone_or_has_one_in_its_docstring():
             assert ">>>" not in reference.own_docstring(name), name
 
 
-def test_each_public_name_is_on_one_page():
-    pages = reference.pages()
+@pytest.fixture(scope="module")
+def pages():
+    return reference.pages()
+
+
+def test_each_public_name_is_on_one_page(pages):
     for name, value in reference.public_names().items():
         page = reference.page_of(name)
         if page is None:
@@ -76,23 +80,15 @@ def test_each_public_name_is_on_one_page():
             assert f":: {last}()\n   :module: {module}\n   :no-typesetting:" in pages[page]
 
 
-def test_each_page_is_listed_once():
-    pages = reference.pages()
+def test_each_page_is_listed_once(pages):
     listed = re.findall(r"^   ([\w.]+)$", "\n".join(pages.values()), re.MULTILINE)
     assert sorted(listed) == sorted(pages.keys() - {"index"})
 
 
-@pytest.mark.parametrize(
-    "foreign, name",
-    [
-        ("clamp", "gpugrad.clip"),
-        ("permute", "gpugrad.permute_dims"),
-        ("jit", "gpugrad.compile"),
-        ("unsqueeze", "gpugrad.expand_dims"),
-        ("DistributedDataParallel", "gpugrad.distributed.DataParallel"),
-    ],
-)
-def test_foreign_names_lead_to_the_page_of_what_to_use(foreign, name):
-    pages = reference.pages()
-    assert re.search(rf"^:keywords:.*\b{foreign}\b", pages[name], re.MULTILINE)
-    assert f"``{foreign}``\n     - :py:obj:`{name}`" in pages["foreign_names"]
+@pytest.mark.parametrize("foreign, name", [
+    ("clamp", "clip"), ("permute", "permute_dims"), ("jit", "compile"),
+    ("unsqueeze", "expand_dims"), ("DistributedDataParallel", "distributed.DataParallel"),
+])  # fmt: skip
+def test_foreign_names_lead_to_the_page_of_what_to_use(pages, foreign, name):
+    assert re.search(rf"^:keywords:.*\b{foreign}\b", pages[f"gpugrad.{name}"], re.MULTILINE)
+    assert f"``{foreign}``\n     - :py:obj:`gpugrad.{name}`" in pages["foreign_names"]
