@@ -61,20 +61,18 @@ ADAM = {
 FUSED = {
     optim.SGD: {
         "plain": {"lr": 0.1},
-        "momentum": {"lr": 0.1, "momentum": 0.9},
         "dampening": {"lr": 0.1, "momentum": 0.9, "dampening": 0.3},
         "negative dampening": {"lr": 0.1, "momentum": 0.5, "dampening": -0.3},
         "decay": {"lr": 0.1, "weight_decay": 0.05},
         "nesterov": {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.05},
-        "maximize": {"lr": 0.001, **MAXIMIZE},
         "all": {"lr": 0.01, "momentum": 0.8, "dampening": 0.5, "weight_decay": 0.05, **MAXIMIZE},
     },
     optim.Adam: ADAM,
     optim.AdamW: {
-        "plain": {}, "maximize": MAXIMIZE,
-        "all": {"lr": 0.05, "amsgrad": True, "weight_decay": 0.3},
+        "plain": {},
+        "all": {"lr": 0.05, "amsgrad": True, "weight_decay": 0.3, **MAXIMIZE},
     },
-}  # fmt: skip
+}
 
 DECOUPLED = {"decoupled": {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}}
 ALIKE = {"lr": 0.05, "eps": 1e-3, "weight_decay": 0.1, **MAXIMIZE}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import gpugrad
+import gpugrad as gg
 from gpugrad import nn
 from gpugrad.optim import swa_utils
 from gpugrad.optim.swa_utils import AveragedModel, get_ema_avg_fn, update_bn
@@ -21,7 +21,7 @@ def pair(torch):
     """A model here and the same one in PyTorch, in float64."""
     return [
         nn.Sequential(nn.Linear(3, 4, dtype=dtype), nn.BatchNorm1d(4, dtype=dtype))
-        for nn, dtype in ((gpugrad.nn, gpugrad.float64), (torch.nn, torch.float64))
+        for nn, dtype in ((gg.nn, gg.float64), (torch.nn, torch.float64))
     ]
 
 
@@ -30,7 +30,7 @@ def change(torch, ours, theirs, seed):
     rng = np.random.default_rng(seed)
     for name, x in ours.state_dict().items():
         value = np.asarray(abs(10 * rng.normal(size=x.shape))).astype(np.asarray(x).dtype)
-        ours.load_state_dict({name: gpugrad.tensor(value)}, strict=False)
+        ours.load_state_dict({name: gg.tensor(value)}, strict=False)
         theirs.load_state_dict({name: torch.tensor(value)}, strict=False)
 
 
@@ -60,7 +60,7 @@ def test_averages_and_states_are_pytorchs(case):
         assert_same_state(a, b)
     x = np.random.default_rng(0).normal(size=(5, 3))
     a.eval(), b.eval()
-    found, expected = a(gpugrad.tensor(x)).detach(), b(torch.tensor(x)).detach()
+    found, expected = a(gg.tensor(x)).detach(), b(torch.tensor(x)).detach()
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-10)
 
 
@@ -81,7 +81,7 @@ def test_update_bn_is_pytorchs(as_batch):
     change(torch, ours, theirs, 0)
     batches = np.random.default_rng(1).normal(size=(4, 6, 3))
     ours[1].eval()
-    update_bn([as_batch(gpugrad.tensor(x)) for x in batches], ours, "cpu")
+    update_bn([as_batch(gg.tensor(x)) for x in batches], ours, "cpu")
     torch.optim.swa_utils.update_bn([as_batch(torch.tensor(x)) for x in batches], theirs)
     assert_same_state(ours, theirs)
     assert [m.training for m in ours.modules()] == [True, True, False]
@@ -91,7 +91,7 @@ def test_update_bn_is_pytorchs(as_batch):
 def test_update_bn_puts_everything_back_after_an_error():
     model = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout()).eval()
     with pytest.raises(ValueError, match="BatchNorm1d"):
-        update_bn([gpugrad.ones((2, 5))], model)
+        update_bn([gg.ones((2, 5))], model)
     assert not any(m.training for m in model.modules())
     assert model[0].momentum == 0.1
 

@@ -9,7 +9,7 @@ import pytest
 from libraries import libraries
 from optimizers import normal, values
 
-import gpugrad
+import gpugrad as gg
 from gpugrad import nn, optim
 
 WOLFE = {"line_search_fn": "strong_wolfe"}
@@ -25,7 +25,7 @@ OPTIONS = {
     "strong_wolfe, a short first step": {"lr": 0.1, **WOLFE},
     "strong_wolfe, all": WOLFE | {
         "lr": 0.5, "history_size": 3, "max_iter": 5, "max_eval": 7, "tolerance_grad": 1e-4,
-        "tolerance_change": 1e-6,
+        "tolerance_change": 1e-6
     },
 }  # fmt: skip
 
@@ -66,7 +66,7 @@ def closure_of(function, optimizer, params):
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(function, options):
     torch = pytest.importorskip("torch")
-    ours, theirs = start(gpugrad), start(torch)
+    ours, theirs = start(gg), start(torch)
     a, b = optim.LBFGS(ours, **options), torch.optim.LBFGS(theirs, **options)
 
     def compare(steps):
@@ -110,7 +110,7 @@ def check_least_squares(library, dtype, search, near):
 
     def loss(x, y):
         rest = matrix[:, 0] * x[0] + matrix[:, 1] * x[1] + matrix[:, 2] * y - right
-        return gpugrad.sum(gpugrad.abs(rest) ** 2)
+        return gg.sum(gg.abs(rest) ** 2)
 
     for _ in range(3):
         optimizer.step(closure_of(loss, optimizer, [x, y]))
@@ -139,16 +139,16 @@ def test_a_saved_state_resumes_to_the_last_bit(tmp_path):
     def step(params, optimizer, steps):
         for _ in range(steps):
             optimizer.step(closure_of(rosenbrock, optimizer, params))
-        return [values(p).tolist() for p in params]
+        return [p.tolist() for p in params]
 
-    params = start(gpugrad)
+    params = start(gg)
     optimizer = optim.LBFGS(params, lr=0.1, max_iter=5, line_search_fn="strong_wolfe")
     assert optimizer.state_dict()["state"] == {}
     step(params, optimizer, 2)
-    others = [gpugrad.tensor(p.detach(), requires_grad=True) for p in params]
-    gpugrad.save(optimizer.state_dict(), tmp_path / "state")
+    others = [gg.tensor(p.detach(), requires_grad=True) for p in params]
+    gg.save(optimizer.state_dict(), tmp_path / "state")
     resumed = optim.LBFGS(others)
-    resumed.load_state_dict(gpugrad.load(tmp_path / "state"))
+    resumed.load_state_dict(gg.load(tmp_path / "state"))
     pair = params, optimizer
     twins = copy.deepcopy(pair), pickle.loads(pickle.dumps(pair))
     expected = step(params, optimizer, 2)
@@ -157,32 +157,24 @@ def test_a_saved_state_resumes_to_the_last_bit(tmp_path):
 
 
 def test_a_closure_that_raises_leaves_the_parameters_where_the_last_iteration_led():
-    params = start(gpugrad)
+    params = start(gg)
     optimizer = optim.LBFGS(params, lr=1e-3, line_search_fn="strong_wolfe")
-    closure, calls = closure_of(rosenbrock, optimizer, params), []
-    before = [values(p).copy() for p in params]
-
-    def failing():
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return closure()
-
-    with pytest.raises(KeyboardInterrupt):
-        optimizer.step(failing)
-    for p, x in zip(params, before, strict=True):
-        np.testing.assert_array_equal(values(p), x)
+    closure = closure_of(rosenbrock, optimizer, params)
+    before, calls = [p.tolist() for p in params], [closure] * 2
+    with pytest.raises(IndexError, match="pop from empty list"):
+        optimizer.step(lambda: calls.pop()())
+    assert [p.tolist() for p in params] == before
     first = optimizer.step(closure).item()
     assert optimizer.step(closure).item() < first
 
 
 @SEARCHES
 def test_the_closure_records_even_under_no_grad_and_a_step_counts_as_a_write(search):
-    params = start(gpugrad)
+    params = start(gg)
     kept = (params[0] ** 2).sum()
     optimizer = optim.LBFGS(params, line_search_fn=search)
     closure = closure_of(waves, optimizer, params)
-    with gpugrad.no_grad():
+    with gg.no_grad():
         assert optimizer.step(closure).requires_grad
         with pytest.raises(RuntimeError, match="overwritten in place"):
             kept.backward()
@@ -199,7 +191,7 @@ def test_nan_and_infinite_losses_end_a_step():
 
 
 def test_wrong_use_is_refused():
-    p, q = (nn.Parameter(gpugrad.ones(3, dtype=d)) for d in (gpugrad.float32, gpugrad.float64))
+    p, q = (nn.Parameter(gg.ones(3, dtype=d)) for d in (gg.float32, gg.float64))
     with pytest.raises(ValueError, match="LBFGS: all parameters must be in one group"):
         optim.LBFGS([{"params": [p]}, {"params": [q]}])
     with pytest.raises(ValueError, match=r"be on one device, not \['float32 on cpu', 'flo"):
@@ -209,7 +201,7 @@ def test_wrong_use_is_refused():
 
 
 def test_a_state_that_does_not_fit_changes_nothing():
-    params = start(gpugrad)
+    params = start(gg)
     optimizer = optim.LBFGS(params, lr=0.1, max_iter=3)
     optimizer.step(closure_of(rosenbrock, optimizer, params))
     before = optimizer.state_dict()
@@ -219,7 +211,7 @@ def test_a_state_that_does_not_fit_changes_nothing():
 
     for state, message in (
         (changed(step=1), "it has state .*'step'.*, but here "),
-        (changed(d=gpugrad.ones(3)), r"it has a vector of shape \(3,\), not \(7,\)"),
+        (changed(d=gg.ones(3)), r"it has a vector of shape \(3,\), not \(7,\)"),
         (changed(ro=[]), "old_dirs, old_stps and ro have different lengths"),
         (changed(t="x"), "could not convert"),
         ({**before, "state": {1: {}}}, r"it has state of parameters \[1\]; all state is under 0"),

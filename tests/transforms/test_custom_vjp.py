@@ -22,24 +22,6 @@ def leaf(values):
     return gg.tensor(values, requires_grad=True)
 
 
-@custom_vjp
-def ratio(x, y):
-    """``sin(x) / y`` elementwise, with residuals that depend on both."""
-    return gg.sin(x) / y
-
-
-def ratio_forward(x, y):
-    return ratio(x, y), (gg.cos(x), gg.sin(x), 1 / y)
-
-
-def ratio_backward(residuals, g):
-    cos, sin, over = residuals
-    return g * cos * over, -g * sin * over**2
-
-
-ratio.defvjp(ratio_forward, ratio_backward)
-
-
 # Functions of an argument that all examples share and of one that differs between them.
 OF_EXAMPLES = {
     "shared": lambda x, a: gg.sum(gg.sin(x) * x),
@@ -89,6 +71,14 @@ class TestDerivatives:
             close(gg.jacobian(f, mode="forward")(gg.tensor(x)), np.diag(np.cos(x)))
 
     def test_backward_and_create_graph(self):
+        def ratio(x, y):
+            """``sin(x) / y`` elementwise."""
+            return gg.sin(x) / y
+
+        ratio = with_rule(
+            ratio, lambda x, y: (ratio(x, y), (gg.cos(x), gg.sin(x), 1 / y)),
+            lambda parts, g: (g * parts[0] * parts[2], -g * parts[1] * parts[2] ** 2),
+        )  # fmt: skip
         x, y = leaf(X), leaf(Y)
         ratio(y=y, x=x).sum().backward()
         close((x.grad, y.grad), (np.cos(X) / Y, -np.sin(X) / Y**2))
@@ -249,13 +239,10 @@ class TestErrors:
             gg.grad(loss)(gg.asarray(X))
 
     def test_missing_vjp(self):
-        @custom_vjp
-        def f(x):
-            return x
-
+        f = custom_vjp(abs)
         for call, message in (
-            (lambda: f(leaf(X)), r"f: it has no VJP yet; give one with f\.defvjp"),
-            (lambda: f.defvjp(lambda x: (x, x), None), r"f\.defvjp: bwd must be a function"),
+            (lambda: f(leaf(X)), r"abs: it has no VJP yet; give one with abs\.defvjp"),
+            (lambda: f.defvjp(lambda x: (x, x), None), r"abs\.defvjp: bwd must be a function"),
             (lambda: custom_vjp(3), "custom_vjp: f must be a function"),
             (lambda: custom_vjp(f, nondiff_argnums=("x",)), "nondiff_argnums must be positions"),
         ):

@@ -109,10 +109,8 @@ JACOBIANS = [
     (lambda x, y: gg.exp(x) * y, [(), ()]),
     (lambda x, y: gg.exp(y) * x.sum(), [(2, 2), (3, 1, 2)]),
     (lambda x, y: gg.where(x > 0, x, 0.0) @ y, [(3, 2), (2,)]),
-    (lambda x, y: x * 2, [(2,), (2,)]),  # does not depend on y
     (lambda x, y: y, [(2,), (3,)]),
     (lambda x, y: x * y.sum(), [(0,), (2,)]),
-    (lambda x, y: x.sum() + y, [(0,), (2,)]),
     (lambda x, y: x[:0] * y.sum(), [(3,), (2,)]),
     (lambda x, y: gg.ones(2, dtype=gg.float64), [(3,), (2,)]),
 ]
@@ -151,33 +149,25 @@ class TestJacobian:
 
         double.vjp(x=lambda xp, g: modes.append("reverse") or 2 * g)
         double.jvp(x=lambda xp, t: modes.append("forward") or 2 * t)
-        x = random(3)
-        for f, mode in (
-            (lambda x: double(x).sum(), "reverse"),
-            (double, "reverse"),
-            (lambda x: gg.concat([double(x), x]), "forward"),
-        ):
+        for f, mode in (double, "reverse"), (lambda x: gg.concat([double(x), x]), "forward"):
             for requested in (None, "forward", "reverse"):
                 modes.clear()
-                gg.jacobian(f, mode=requested)(x)
+                gg.jacobian(f, mode=requested)(random(3))
                 assert {*modes} == {requested or mode}
 
 
 class TestClosures:
     def test_results_require_grad_only_where_they_depend_on_it(self):
         x, w = t(1.0, 2.0), t(3.0, requires_grad=True)
-        value, g = gg.value_and_grad(lambda x: (x**3).sum() + w)(x)
-        assert value.requires_grad
-        close(g, [3.0, 12.0])
-        ys, tangents = gg.jvp(lambda x: (x * x, w * x, w), (x,), (t(1.0, 1.0),))
-        assert [y.requires_grad for y in ys] == [False, True, True]
-        assert [y.requires_grad for y in tangents] == [False, True, False]
-        for pair in (
-            gg.vjp(lambda x: (x**2, w * x), x)[0],
-            gg.grad(lambda a, b: (a * a + b * w).sum(), (0, 1))(x, x),
-            gg.jacobian(lambda x: (x**2, w * x))(x),
+        for found, expected in (
+            (gg.value_and_grad(lambda x: (x**3).sum() + w)(x), [True, False]),
+            (gg.jvp(lambda x: (x * x, w * x, w), (x,), (x,))[0], [False, True, True]),
+            (gg.jvp(lambda x: (x * x, w * x, w), (x,), (x,))[1], [False, True, False]),
+            (gg.vjp(lambda x: (x**2, w * x), x)[0], [False, True]),
+            (gg.grad(lambda a, b: (a * a + b * w).sum(), (0, 1))(x, x), [False, True]),
+            (gg.jacobian(lambda x: (x**2, w * x))(x), [False, True]),
         ):
-            assert [v.requires_grad for v in pair] == [False, True]
+            assert [y.requires_grad for y in found] == expected
 
     def test_parameters_as_arguments(self):
         w = gg.nn.Parameter(t(1.0, 2.0))
@@ -292,7 +282,6 @@ class TestEdges:
         x = np.array([1.0, 2.0]) if array else t(1.0, 2.0)
 
         def f(x):
-            x = x if isinstance(x, gg.Tensor) else gg.asarray(x)
             x *= 3
             x[0] = x[1] * x[1]
             return x.sum()
