@@ -98,7 +98,8 @@ class Graph:
                 plan = copy(plan)
                 plan.region = self.sweeps
             slots = [_register(program, x, shown) for x in saved or ()]
-            saved = _nothing if saved is None else items_at(slots)
+            # What was freed when the function returned is not there in later calls either.
+            saved = (lambda regs: None) if saved is None else items_at(slots)
             rows.append((plan, items_at(parents), saved, shape, dtype))
         return rows
 
@@ -403,10 +404,6 @@ def _split(roots, start, holders):
                 inside[node] = parents = [x for x in below if x in holders]
             stack += parents
     return [*outside], dict(sorted(inside.items(), key=lambda item: -item[0].order))
-
-
-def _nothing(regs):
-    """What a node saves that had been freed when the function returned."""
 
 
 def _noted(x):

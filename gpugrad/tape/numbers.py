@@ -27,9 +27,7 @@ class Number:
     __slots__ = ("recorder", "var", "value", "is_unique", "__weakref__")
 
     def __init__(self, recorder, var, value):
-        self.recorder = recorder
-        self.var = var
-        self.value = value
+        self.recorder, self.var, self.value = recorder, var, value
         self.is_unique = False
 
     __class__ = property(lambda self: type(self.value))  # for isinstance
@@ -118,9 +116,7 @@ class Key:
     __slots__ = ("recorder", "var", "value")
 
     def __init__(self, recorder, var, value):
-        self.recorder = recorder
-        self.var = var
-        self.value = value
+        self.recorder, self.var, self.value = recorder, var, value
         var.dtype = "key"
 
     def __getitem__(self, i):

@@ -22,10 +22,7 @@ class Storage:
     __slots__ = ("kind", "nbytes", "first", "last", "offset")
 
     def __init__(self, kind, nbytes, first, last):
-        self.kind = kind
-        self.nbytes = nbytes
-        self.first = first
-        self.last = last
+        self.kind, self.nbytes, self.first, self.last = kind, nbytes, first, last
         self.offset = 0
 
 
@@ -64,18 +61,12 @@ class Plan:
             for out in call.outs:
                 if out.base is not None or out.memory is None or out.memory in self.of:
                     continue
-                if call not in self._can_bind:
-                    kind = "value"
-                elif out.memory in own:
-                    kind = "new"
-                else:
-                    kind = "planned"
-                    taken = self._take(i, call, out)
-                    if taken is not None:
-                        self.of[out.memory] = taken
-                        taken.last = max(taken.last, last_use[out.memory])
-                        continue
-                self.of[out.memory] = Storage(kind, out.nbytes, i, last_use[out.memory])
+                kind, last, taken = "value", last_use[out.memory], None
+                if call in self._can_bind:
+                    kind = "new" if out.memory in own else "planned"
+                    taken = self._take(i, call, out) if kind == "planned" else None
+                self.of[out.memory] = storage = taken or Storage(kind, out.nbytes, i, last)
+                storage.last = max(storage.last, last)
         self._planned = dict.fromkeys([s for s in self.of.values() if s.kind == "planned"])
         self.total = place(self._planned, attrgetter("nbytes", "first", "last"))
 
@@ -106,7 +97,7 @@ class Plan:
                 and x.base is None
                 and storage.last == i
                 and self.last_use[x.memory] == i
-                and _has_layout_of(x, out)
+                and (x.shape, x.dtype, x.strides) == (out.shape, out.dtype, out.strides)
                 and all(y is x or y.memory is not x.memory for y in operands)
             ):
                 return storage
@@ -151,15 +142,6 @@ def independent(one, other):
     )
 
 
-def _result(call):
-    """The array that a call, one that can be bound, makes or overwrites."""
-    return call.outs[0] if call.outs else call.targets()[0]
-
-
-def _has_layout_of(x, out):
-    return x.shape == out.shape and x.dtype == out.dtype and x.strides == out.strides
-
-
 def narrowed(calls, lasting, can_bind):
     """The calls in an order that may need less memory for large values; None if it is the same.
 
@@ -170,7 +152,8 @@ def narrowed(calls, lasting, can_bind):
     lasting: the memory that is needed after the last call.
     can_bind: the calls that can write their results into given memory.
     """
-    if not any(_result(call).nbytes >= LARGE for call in can_bind):
+    made = [(*call.outs, *call.targets())[0] for call in can_bind]
+    if not any(x.nbytes >= LARGE for x in made):
         return None
     uses = [Uses(call) for call in calls]
     first = {}  # by memory, the position of the call before which its first reader is made

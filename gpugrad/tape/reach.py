@@ -250,7 +250,7 @@ class Reach:
             self._walk(x.mode, Cell("attr", x, "mode"))
             for p in x.tensors:
                 self.tensor(p)
-        elif not isinstance(x, _IMMUTABLE) and not is_dtype(x):
+        elif not isinstance(x, _IMMUTABLE) and not hasattr(x, "newbyteorder"):  # of a dtype
             self._object_or_container(x)
 
     def _object_or_container(self, x):
@@ -447,7 +447,3 @@ def _is_plain(kind):
 def _a(x):
     name = type(x).__name__
     return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
-
-
-def is_dtype(x):
-    return hasattr(x, "itemsize") and hasattr(x, "newbyteorder")

@@ -55,12 +55,9 @@ class Value:
     )  # fmt: skip
 
     def __init__(self, kind, value=None, nbytes=0, source=None):
-        self.kind = kind
+        self.kind, self.nbytes, self.source = kind, nbytes, source
         self.shape = getattr(value, "shape", ())
-        self.dtype = getattr(value, "dtype", None)
-        self.strides = getattr(value, "strides", None)
-        self.nbytes = nbytes
-        self.source = source
+        self.dtype, self.strides = [getattr(value, name, None) for name in ("dtype", "strides")]
         self.constant = self.base = self.memory = self._call = None
         self.is_alias = False
 
@@ -178,19 +175,16 @@ def name_of(function):
 NESTED = {tuple, list, dict, slice}
 
 
-def values_in(x):
-    """All `Value`s in nested containers, in their order."""
+def flat(x):
+    """All items of nested containers, in their order."""
     found: list = []
-    _collect((x,), found)
+    mapped(x, found.append)
     return found
 
 
-def _collect(x, found):
-    for item in _items(x):
-        if type(item) is Value:
-            found.append(item)
-        elif type(item) in NESTED:
-            _collect(item, found)
+def values_in(x):
+    """All `Value`s in nested containers, in their order."""
+    return [item for item in flat(x) if type(item) is Value]
 
 
 def _items(x):

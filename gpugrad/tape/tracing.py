@@ -20,7 +20,7 @@ from ..backends.base import Backend
 from ..backends.declarations import declaration, declare
 from ..tools.observing import in_line, user_line
 from .numbers import Key, Number
-from .tape import mapped
+from .tape import flat, mapped
 from .updates import RecordedUpdater
 
 NUMBERS = {Number, Key}
@@ -138,13 +138,6 @@ def matrix_transposed(x):
 def real_of(x):
     """``x`` with real arrays, numbers and keys for traced ones, also inside of containers."""
     return mapped(x, lambda item: item.value if type(item) in TRACED else item)
-
-
-def flat(x):
-    """All items of nested containers."""
-    found: list = []
-    mapped(x, found.append)
-    return found
 
 
 @cache  # a call of what is cached is no event for a profile function
@@ -347,9 +340,6 @@ class TracedBackend(Backend):
     def read_later(self, array):
         return Outcome(array)
 
-    def address_range(self, array):
-        return self.real.address_range(array.value)
-
     def multi_tensor_updater(self, array):
         updater = self.real.multi_tensor_updater(array.value)
         if updater is None:
@@ -368,19 +358,15 @@ class TracedBackend(Backend):
 
 
 def _asked(name):
-    """A method that asks the real backend about the real array."""
-    return lambda self, array: getattr(self.real, name)(array.value)
+    """A method that asks the real backend, about the real arrays for traced ones."""
+    return lambda self, *args, **kwargs: getattr(self.real, name)(*real_of(args), **kwargs)
 
 
-def _passed_on(name):
-    """A method that calls the real backend with the same arguments."""
-    return lambda self, *args, **kwargs: getattr(self.real, name)(*args, **kwargs)
-
-
-for _name in ("device", "buffer", "buffer_size", "memory_owner", "nbytes", "scope"):
+for _name in (
+    "device buffer buffer_size memory_owner nbytes scope address_range dtype is_floating "
+    "is_complex has_device generator"
+).split():
     setattr(TracedBackend, _name, _asked(_name))
-for _name in ("dtype", "is_floating", "is_complex", "has_device", "generator"):
-    setattr(TracedBackend, _name, _passed_on(_name))
 
 
 @cache

@@ -14,9 +14,7 @@ class Step:
     __name__ = "optimizer_step"
 
     def __init__(self, updater, kernel, count):
-        self.updater = updater
-        self.kernel = kernel
-        self.count = count
+        self.updater, self.kernel, self.count = updater, kernel, count
 
     def __call__(self, arrays, grads, numbers):
         n = self.count
