@@ -113,12 +113,9 @@ def watch(monkeypatch, owner, name, begin=lambda: None):
 def run(code, **variables):
     """Run a program; returns what it prints, errors and warnings at the end."""
     names = "CC", "GPUGRAD_NATIVE", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env={k: v for k, v in environment(stand_in=False).items() if k not in names} | variables,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    kept = {k: v for k, v in environment(stand_in=False).items() if k not in names}
+    command = sys.executable, "-c", textwrap.dedent(code)
+    pipes = {"capture_output": True, "text": True}
+    done = subprocess.run(command, env=kept | variables, timeout=300, **pipes)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr

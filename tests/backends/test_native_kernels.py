@@ -199,11 +199,8 @@ class Program:
         elif kind == "product":
             x = self.any("f")
             function, args = xp.matmul, (x, self.choose([self.arrays[6], x.T, self.arrays[0]]))
-        elif kind == "pick":
-            self.pick()
-            return
         else:
-            self.move()
+            (self.pick if kind == "pick" else self.move)()
             return
         result = np.asarray(function(*args, **kwargs))
         out = self.out(result, args, is_pointwise=kind not in ("reduce", "product"))
@@ -212,8 +209,8 @@ class Program:
     def out(self, result, args, *, is_pointwise):
         """Memory for a result: new, that of an operand, or a part of other memory."""
         rng = self.rng
-        same = [a for a in self.arrays if (a.shape, a.dtype) == (result.shape, result.dtype)]
-        same = same if is_pointwise else []
+        kind = result.shape, result.dtype
+        same = [a for a in self.arrays if is_pointwise and (a.shape, a.dtype) == kind]
         mine = [a for a in same if any(a is x for x in args)]
         apart = [a for a in same if not any(np.may_share_memory(a, x) for x in args)]
         if mine and rng.random() < 0.3:

@@ -1,7 +1,6 @@
 """The steps of recurrent layers by the library have the bits of the definitions."""
 
 import threading
-from functools import partial
 from itertools import product
 from unittest import mock
 
@@ -11,7 +10,6 @@ import pytest
 from test_native_rows import values
 
 import gpugrad as gg
-from gpugrad import nn
 from gpugrad.backends.native import base
 from gpugrad.backends.numpy import threads
 from gpugrad.backends.numpy.namespace import xp
@@ -114,34 +112,6 @@ def test_memory_of_any_order(kind):
             arg[::-1].copy()[::-1],
         ):
             compare(kind, [*args[:i], other, *args[i + 1 :]], [[g]], False, may_decline=True)
-
-
-@pytest.mark.parametrize("dtype", [gg.float32, gg.float64])
-@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
-@pytest.mark.parametrize("batch_first", [False, True])
-def test_layers_with_and_without_the_library(kind, dtype, batch_first, monkeypatch):
-    layer = kind(5, 7, 2, bidirectional=True, batch_first=batch_first, dtype=dtype)
-    rng = np.random.default_rng(0)
-    x = gg.tensor(rng.standard_normal((3, 4, 5)), dtype=dtype, requires_grad=True)
-
-    def run(compiled):
-        def step():
-            out, last = layer(x)
-            last = gg.stack([*last]) if kind is nn.LSTM else last
-            loss = (out * out).sum() + (last**3).sum()
-            return loss.detach(), *gg.autograd.grad(loss, [x, *layer.parameters()])
-
-        step = gg.compile(step) if compiled else step
-        for _ in range(3):
-            found = step()
-        return [a.numpy() for a in found]
-
-    calls = native.watch(monkeypatch, recurrent, "_run_steps")
-    native.assert_same(
-        *[native.same_without(recurrent, partial(run, compiled)) for compiled in (False, True)]
-    )
-    print(len(calls))
-    assert len(calls) == 48
 
 
 def test_what_is_left_to_the_definitions():
