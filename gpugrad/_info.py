@@ -29,12 +29,8 @@ def devices() -> tuple[str, ...]:
 def default_dtypes(*, device: str | None = None) -> dict[str, Any]:
     """The default dtype of each kind of number, and of indices; the same on all devices."""
     parse_device(device or "cpu")
-    return {
-        "real floating": float32,
-        "complex floating": complex64,
-        "integral": int64,
-        "indexing": int64,
-    }
+    kinds = "real floating", "complex floating", "integral", "indexing"
+    return dict(zip(kinds, (float32, complex64, int64, int64), strict=True))
 
 
 def dtypes(

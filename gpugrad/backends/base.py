@@ -107,14 +107,10 @@ class Backend:
     def __init__(self, xp):
         """Add the functions that all libraries share to ``xp``, a module of the library's own."""
         self.xp, self.real = xp, self
-        vars(xp).update(
-            to_device=transfer,
-            isdtype=cache(xp.isdtype),  # NumPy's takes longer than a small op
-            special=LazyFunctions(self.special),
-            einsum=partial(einsum, xp),
-            **{name: getattr(self, name) for name in _IN_NAMESPACE},
-            **functions_of_windows(self),
-        )
+        shared = {name: getattr(self, name) for name in _IN_NAMESPACE} | functions_of_windows(self)
+        shared |= {"to_device": transfer, "einsum": partial(einsum, xp)}
+        vars(xp).update(shared, special=LazyFunctions(self.special))
+        xp.isdtype = cache(xp.isdtype)  # NumPy's takes longer than a small op
         for name in _OF_UNKNOWN_SHAPE:
             if (function := getattr(xp, name, None)) is not None:
                 declare(function, values_shape=True)
@@ -223,7 +219,6 @@ class Backend:
 
     def native(self):
         """The module that makes kernels of a program's calls, as `native.kernel`; None if none."""
-        return
 
     def release_freed_memory(self):
         """Return freed memory to the system, if the library or its allocator keeps it."""
@@ -283,7 +278,6 @@ class Backend:
 
         None if optimizers and clipping go through arrays one by one.
         """
-        return
 
     def collectives(self, array, group):
         """An object that reduces arrays on the device of ``array`` over a ``group`` of processes.
@@ -307,9 +301,7 @@ class Backend:
         key = []
         for i, n in enumerate(shape):
             places = self.create("arange", n, dtype=self.xp.int64, like=values)
-            key.append(
-                self.xp.reshape(places, tuple([-1 if j == i else 1 for j in range(len(shape))]))
-            )
+            key.append(self.xp.reshape(places, (-1,) + (1,) * (len(shape) - 1 - i)))
         key[axis] = indices
         return self.xp.scatter_add(values, shape, tuple(key))
 

@@ -56,8 +56,6 @@ def chance(p):
 
 
 _uint16 = np.dtype("<u2")
-
-
 _per_thread = threading.local()
 
 
@@ -68,13 +66,9 @@ def _words(key, count, start):
         generator = _per_thread.generator = np.random.Philox(key=0)
     # Setting the state takes a tenth of the time of making a generator for the key.
     generator.state = {
-        "bit_generator": "Philox",
-        "state": {"counter": (start, 0, 0, 0), "key": key},
-        "buffer": (0, 0, 0, 0),
-        "buffer_pos": 4,
-        "has_uint32": 0,
-        "uinteger": 0,
-    }
+        "bit_generator": "Philox", "state": {"counter": (start, 0, 0, 0), "key": key},
+        "buffer": (0, 0, 0, 0), "buffer_pos": 4, "has_uint32": 0, "uinteger": 0,
+    }  # fmt: skip
     return generator.random_raw(count)
 
 

@@ -265,13 +265,13 @@ def cuda_device(device):
     """
     backend = device_library("cupy")
     backend.check_works()
-    devices = backend.devices
     device = "cuda" if device is None else device
     name = device if isinstance(device, str) else f"cuda:{index(device)}"
     kind, number = parse_device(name)
     if kind != "cuda":
         raise ValueError(
-            f"device {device!r} is not a CUDA device; use 'cuda', 'cuda:N' or its number"
+            f"device {name!r} is not a CUDA device; use 'cuda', 'cuda:N' or its number"
         )
     backend.check_device(name)
+    devices = backend.devices
     return devices, devices.current_number() if number is None else number

@@ -24,7 +24,9 @@ def scipy_function(name):
     try:
         from scipy import special
     except ModuleNotFoundError as error:
-        function = _without_scipy(name)
+        function = getattr(np, name, None)  # exp2, sinc, ...
+        if name in ("erf", "erfc"):
+            function = np.vectorize(getattr(math, name), otypes=[float])
         if function is None:
             raise RuntimeError("this needs SciPy; pip install scipy") from error
     else:
@@ -43,12 +45,6 @@ def scipy_function(name):
 def _with_integer_trials(function):
     # Beside float32 arrays, SciPy would take a Python int for a floating number of trials.
     return lambda k, n, p: function(k, np.int64(n) if type(n) is int else n, p)
-
-
-def _without_scipy(name):
-    if name in ("erf", "erfc"):
-        return np.vectorize(getattr(math, name), otypes=[float])
-    return getattr(np, name, None)  # exp2, sinc, ...
 
 
 def cupy_function(name):

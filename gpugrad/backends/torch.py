@@ -14,11 +14,9 @@ from .generic import GenericBackend
 _TORCH = "entr erf erfc erfcx erfinv exp2 expit gammaln i0 i0e i1 i1e log_ndtr logit ndtri psi"
 _TORCH += " sinc xlog1py xlogy zeta"
 _TORCH_NAMES = {name: name for name in _TORCH.split()} | {
-    "k0": "modified_bessel_k0",
-    "k0e": "scaled_modified_bessel_k0",
-    "k1": "modified_bessel_k1",
-    "k1e": "scaled_modified_bessel_k1",
-}
+    "k0": "modified_bessel_k0", "k0e": "scaled_modified_bessel_k0",
+    "k1": "modified_bessel_k1", "k1e": "scaled_modified_bessel_k1",
+}  # fmt: skip
 
 
 class Torch(GenericBackend):

@@ -122,14 +122,11 @@ def _taps(geometry):
 def geometry_of(lengths, size, stride, padding, dilation):
     """The `Geometry`, of parameters that may be ints. Raises ValueError if there is no window."""
     lengths, size, n = tuple(lengths), tuple(size), len(size)
-    return Geometry(
-        lengths,
-        size,
-        counts_of_windows(lengths, size, stride, padding, dilation),
-        numbers_per_axis("stride", stride, n),
-        tuple([before for before, _ in padding_per_axis(padding, n)]),
-        numbers_per_axis("dilation", dilation, n),
-    )
+    counts = counts_of_windows(lengths, size, stride, padding, dilation)
+    stride = numbers_per_axis("stride", stride, n)
+    before = tuple([before for before, _ in padding_per_axis(padding, n)])
+    dilation = numbers_per_axis("dilation", dilation, n)
+    return Geometry(lengths, size, counts, stride, before, dilation)
 
 
 def _tuple(name, value):

@@ -205,10 +205,12 @@ class _RetryError(Exception):
 
 def _capture(stream, work, allocator):
     """The graph of ``work`` and what it returns; raises `_RetryError` if it may be repeated."""
-    with capturing(cupy.cuda.Device().id), _without_garbage_collection():
-        stream.begin_capture()
-        allocator.is_capturing = True
+    with capturing(cupy.cuda.Device().id):
+        was_on = gc.isenabled()  # it could free memory, which CUDA does not allow in a capture
         try:
+            gc.disable()
+            stream.begin_capture()
+            allocator.is_capturing = True
             try:
                 kept = work()
             except BaseException as error:
@@ -225,6 +227,8 @@ def _capture(stream, work, allocator):
                 retry = _RetryError(_SPOILT)
         finally:
             allocator.is_capturing = False
+            if was_on:
+                gc.enable()
     raise retry
 
 
@@ -284,18 +288,6 @@ def _taken_from(cache):
     for key, _ in found:
         del cache[key]
     return found
-
-
-@contextmanager
-def _without_garbage_collection():
-    # It could free memory, which CUDA does not allow during a capture.
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def copy_with_layout(x):

@@ -53,13 +53,10 @@ def _complex_if_empty(function):
 
 linalg: Any = copy_of(standard, "gpugrad.backends.cupy.linalg.linalg")
 vars(linalg).update(
-    matmul=matmul,
-    tensordot=tensordot,
-    vecdot=vecdot,
-    eig=_complex_if_empty(cupy.linalg.eig),
-    eigvals=_complex_if_empty(cupy.linalg.eigvals),
+    matmul=matmul, tensordot=tensordot, vecdot=vecdot,
+    eig=_complex_if_empty(cupy.linalg.eig), eigvals=_complex_if_empty(cupy.linalg.eigvals),
     solve=_checked(_solve, "singular matrix"),
     inv=_checked(cupy.linalg.inv, "singular matrix"),
     matrix_power=_checked(cupy.linalg.matrix_power, "singular matrix"),
     cholesky=_checked(standard.cholesky, "matrix is not positive definite"),
-)
+)  # fmt: skip

@@ -148,15 +148,10 @@ def _conj(x, /):
 
 xp: Any = copy_of(standard, "gpugrad.backends.cupy.xp")
 vars(xp).update(
-    linalg=linalg,
-    fft=fft,
-    finfo=finfo(xp.finfo),
-    isdtype=isdtype(xp.isdtype),
+    linalg=linalg, fft=fft, std=in_float32(_std), var=in_float32(_var),
+    astype=_on_its_device(xp.astype), finfo=finfo(xp.finfo), isdtype=isdtype(xp.isdtype),
     result_type=result_type(xp.result_type),
-    astype=_on_its_device(xp.astype),
-    std=in_float32(_std),
-    var=in_float32(_var),
-)
+)  # fmt: skip
 for _name in ("prod", "cumulative_prod", "cumulative_sum"):
     setattr(xp, _name, in_float32(getattr(xp, _name)))
 for _function in (arange, floor_divide, linspace, matmul, remainder, sign, tensordot, vecdot):

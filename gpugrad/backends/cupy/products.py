@@ -57,8 +57,7 @@ def _kind_of(dtype):
     if dtype.name not in _DATA:
         return None
     scalars = _SCALARS[accumulator(dtype)]
-    compute = _IN_64F if dtype == float64 else _IN_32F
-    one = scalars.ctypes.data
+    one, compute = scalars.ctypes.data, _IN_64F if dtype == float64 else _IN_32F
     return _Kind(_DATA[dtype.name], compute, one, one + scalars.itemsize)
 
 
@@ -114,10 +113,8 @@ def gemm(kind, plan, a, b, out, leading, into, beta):
 
     cuBLAS is column-major, so it computes the transposed product.
     """
-    compute = kind.compute
-    if kind.data == 0 and tf32():
-        compute = _IN_TF32
     data = kind.data
+    compute = _IN_TF32 if data == 0 and tf32() else kind.compute
     m, n, k, count = plan.m, plan.n, plan.k, plan.products
     t1, ld1, step1 = plan.first
     t2, ld2, step2 = plan.second
@@ -127,14 +124,12 @@ def gemm(kind, plan, a, b, out, leading, into, beta):
     # fmt: off
     if count == 1:
         blas.gemmEx(
-            handle, t2, t1, n, m, k,
-            kind.one, b, data, ld2, a, data, ld1,
+            handle, t2, t1, n, m, k, kind.one, b, data, ld2, a, data, ld1,
             beta, out, into, leading, compute, _ALGORITHM,
         )
     else:
         blas.gemmStridedBatchedEx(
-            handle, t2, t1, n, m, k,
-            kind.one, b, data, ld2, step2, a, data, ld1, step1,
+            handle, t2, t1, n, m, k, kind.one, b, data, ld2, step2, a, data, ld1, step1,
             beta, out, into, leading, m * leading, count, compute, _ALGORITHM,
         )
     # fmt: on

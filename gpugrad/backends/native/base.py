@@ -15,15 +15,7 @@ import numpy as np
 from ..dtypes import float32, float64
 from ..registry import on_change
 
-_FILES = (
-    "pool.c",
-    "prelude.h",
-    "rows.c",
-    "recurrent.c",
-    "products.h",
-    "attention.c",
-    "convolution.c",
-)
+_FILES = "pool.c prelude.h rows.c recurrent.c products.h attention.c convolution.c".split()
 _LOOPS = np.exp, np.log, np.tanh, np.expm1, np.log1p, np.maximum, np.minimum
 _HEADER = object.__basicsize__  # bytes of an array object before the pointer to its elements
 _PIECE = 1 << 15  # elements that a thread computes at a time

@@ -151,13 +151,11 @@ def _map(ufunc, inputs, out):
     if expression is not None:
         return [Operation("map", expression, inputs, out, types)]
     # NumPy's loops have the same bits for a whole array in one piece as for its parts.
-    if kind != "f" or len(inputs) > 2:
+    are_rows = all(x.flags.c_contiguous or x.size == 1 for x in (*inputs, out))
+    are_rows = are_rows and all(x.shape == out.shape or x.size == 1 for x in inputs)
+    if kind != "f" or len(inputs) > 2 or not are_rows or _types(*inputs, out) != types:
         raise _Cannot
-    if not all(x.flags.c_contiguous or x.size == 1 for x in (*inputs, out)):
-        raise _Cannot
-    if not all(x.shape == out.shape or x.size == 1 for x in inputs):
-        raise _Cannot
-    if _types(*inputs, out) != types or loop_of(ufunc, types) is None:
+    if loop_of(ufunc, types) is None:
         raise _Cannot
     return [Operation("call", ufunc, inputs, out, types)]
 
@@ -195,15 +193,14 @@ def _reduce(ufunc, x, axis, dtype, out, keepdims):
     types = _types(x.dtype, out.dtype)
     if types[0] != types[1] or dtype not in (None, x.dtype) or not x.size or not x.ndim:
         raise _Cannot
-    is_float = types[0] in "fd"
-    if not (ufunc is np.add and is_float) and ufunc not in (np.maximum, np.minimum):
+    if ufunc not in (np.maximum, np.minimum) and (ufunc is not np.add or types[0] not in "fd"):
+        raise _Cannot
+    if not x.flags.c_contiguous or not out.flags.c_contiguous:
         raise _Cannot
     axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     axes = {a % x.ndim for a in axes}
     kept = [i for i, n in enumerate(x.shape) if n > 1 and i not in axes]
     gone = [i for i, n in enumerate(x.shape) if n > 1 and i in axes]
-    if not x.flags.c_contiguous or not out.flags.c_contiguous:
-        raise _Cannot
     if not gone:
         expression = f"{{0}} + (T){zero()}" if ufunc is np.add else "{0}"
         return [Operation("map", expression, [x.reshape(out.shape)], out, types)]

@@ -269,13 +269,9 @@ class _Workshop:
             source.write_text(text)
             words = [*(command() or ()), *FLAGS, "-o", str(made), str(source), "-lm"]
             self.process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env={**os.environ, "TMPDIR": str(self.work)},
-                **options,
-            )
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                env={**os.environ, "TMPDIR": str(self.work)}, **options,
+            )  # fmt: skip
         _, problem = self.process.communicate()
         code, self.process = self.process.returncode, None
         if code:

@@ -7,6 +7,7 @@ loop may read only in the same pass.
 
 import math
 from bisect import bisect_right
+from itertools import chain
 
 from ..base import address_range
 from ..numpy.binding import address_of, owner
@@ -63,19 +64,14 @@ class Access:
 
     def meets(self, other):
         """Whether both use memory that one of them writes."""
-        return (
-            (self.is_write or other.is_write)
-            and self.first < other.last
-            and other.first < self.last
-        )
+        is_written = self.is_write or other.is_write
+        return is_written and self.first < other.last and other.first < self.last
 
 
 def broadcast_strides(array, shape):
     """An array's strides when it is broadcast to a shape, for the axes with several elements."""
-    lead = len(shape) - array.ndim
-    found = [0] * lead
-    for n, step in zip(array.shape, array.strides, strict=True):
-        found.append(step if n > 1 else 0)
+    found = [0] * (len(shape) - array.ndim)
+    found += [step if n > 1 else 0 for n, step in zip(array.shape, array.strides, strict=True)]
     return tuple([s for s, n in zip(found, shape, strict=True) if n > 1])
 
 
@@ -129,11 +125,6 @@ class Loop:
             for x in accesses:
                 x.shape, x.strides = self.shape, _expressed(x, self.shape)
 
-    def _is_flat(self, shape, is_split, new, accesses):
-        """Whether all elements would lie in one row."""
-        rows = [new.get(id(x), x.strides) for row in (*self.rows, accesses) for x in row]
-        return not (self.is_split or is_split) and len(merged(shape, *rows)[0]) == 1
-
     def meets(self, accesses):
         """Pairs of an access of the loop and one of these, to memory that one of both writes."""
         known = self.by_space
@@ -169,8 +160,10 @@ class Loop:
             return False
         new = dict(zip(map(id, both), strides, strict=True))
         has_total = self.has_total or operation.kind == "total"
-        if has_total and not self._is_flat(shape, is_split, new, accesses):
-            return False
+        if has_total:  # all elements have to lie in one row
+            rows = [new.get(id(x), x.strides) for row in (*self.rows, accesses) for x in row]
+            if self.is_split or is_split or len(merged(shape, *rows)[0]) != 1:
+                return False
         for x, y in meetings:
             is_same = x.address == y.address and x.array.itemsize == y.array.itemsize
             is_same &= new.get(id(x), x.strides) == new[id(y)]
@@ -219,9 +212,8 @@ class Schedule:
         for operation in operations:
             self._place(operation)
         for number, loop in enumerate(self.loops):
-            for row in loop.rows:
-                for x in row:
-                    x.root.loops.add(number)
+            for x in chain(*loop.rows):
+                x.root.loops.add(number)
 
     def _join_spaces(self):
         """Give roots that really lie in the same memory the same space."""

@@ -592,11 +592,9 @@ xp: Any = ModuleType("gpugrad.backends.numpy.xp", "NumPy's namespace as ops use 
 vars(xp).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
 vars(xp).update(
     __getattr__=_imported,  # for numpy.fft, which NumPy itself imports when first used
-    linalg=linalg,
-    finfo=finfo(np.finfo),
-    isdtype=isdtype(np.isdtype),
+    linalg=linalg, finfo=finfo(np.finfo), isdtype=isdtype(np.isdtype),
     result_type=result_type(np.result_type),
-)
+)  # fmt: skip
 vars(xp).update({name: globals()[f"_{name}"] for name in _DEFINED})
 if np.ceil(np.int8(0)).dtype.kind == "f":  # NumPy before 2.1 rounds integers to floats
     for _name in ("ceil", "floor", "trunc"):

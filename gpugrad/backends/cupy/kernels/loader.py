@@ -12,12 +12,9 @@ from ...native.loops import merged
 
 # For each dtype the types in which a kernel stores and computes.
 TYPES = {
-    "float32": ("float", "float"),
-    "float64": ("double", "double"),
-    "float16": ("half", "float"),
-    "bfloat16": ("bf16", "float"),
-}
-
+    "float32": ("float", "float"), "float64": ("double", "double"),
+    "float16": ("half", "float"), "bfloat16": ("bf16", "float"),
+}  # fmt: skip
 
 WORDS = 448  # of a table, with which the arguments of a launch fit into their 4 KB
 _TABLE = np.dtype([("count", "i8"), ("words", "i8", WORDS)])
