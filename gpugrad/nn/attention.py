@@ -202,7 +202,7 @@ class MultiheadAttention(Module):
         else:
             weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
             if weight is not None:
-                weights = [weight[i * size : (i + 1) * size] for i in range(3)]
+                weights = [weight[i * size : (i + 1) * size, ...] for i in range(3)]
             projected = []
             for i, (x, w) in enumerate(zip((query, key, value), weights, strict=True)):
                 b = None if bias is None else bias[i * size : (i + 1) * size]
