@@ -1,14 +1,16 @@
 """Ops, layers and optimizers give the same results on a GPU as on the CPU."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
 from cases import CASES
 from cuda_device import IS_STAND_IN, host_must_not_wait, on_gpu
 from libraries import Library
-from modules import LAYERS, LOSSES, OPTIMIZERS, given_to, layer
+from modules import LAYERS, LOSSES, OPTIMIZERS, on_device
 from samples import every
+from test_layers import flattened, outputs
 from test_ops import Call, quiet, samples
 
 import gpugrad as gg
@@ -93,34 +95,37 @@ def later_step_context(x):
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("kind", LAYERS)
-def test_layer(kind, training):
+@pytest.mark.parametrize("row", LAYERS, ids=str)
+def test_layer(row, training):
     made = []
-    for module, x, _ in on_both_devices(lambda: layer(kind)):
-        module.train(training)
+    for device in ("cuda", "cpu"):
+        gg.manual_seed(0)
+        module, inputs = on_device(row, partial(gg.tensor, device=device))
+        module.to(device).train(training)
 
-        def step(module=module, x=x):
-            out = module(x)
-            gg.sin(out).sum().backward()  # of squares, batch norm's gradient is rounding errors
+        def step(module=module, inputs=inputs):
+            out = flattened(module(*inputs))
+            # Of squares, batch norm's gradient is rounding errors.
+            sum(gg.sin(y).sum() for y in out).backward()
             return out
 
         step()
         step()  # loads what adds gradients to those that are there: loading a kernel may wait
-        with later_step_context(x):
+        with later_step_context(inputs[0]):
             out = step()
-        gradients = [p.grad for p in module.parameters()]
-        made.append([out, x.grad, *gradients, *module.buffers()])
+        leaves = [x for x in (*inputs, *module.parameters()) if x.requires_grad]
+        made.append([*out, *[x.grad for x in leaves], *module.buffers()])
     assert_same(*made)
 
 
-@pytest.mark.parametrize("kind", LOSSES)
-def test_loss(kind):
+@pytest.mark.parametrize("row", LOSSES, ids=str)
+def test_loss(row):
     made = []
-    for loss, x, y in on_both_devices(kind):
-        labels = gg.tensor([0, 1, 2, 0, 1, 2, 0, 1], device=x.device)
-        out = loss(*given_to(kind, x, y, labels))
+    for device in ("cuda", "cpu"):
+        loss, inputs = on_device(row, partial(gg.tensor, device=device))
+        (out,) = outputs(loss.to(device), *inputs)
         out.backward()
-        made.append([out, x.grad])
+        made.append([out, *[x.grad for x in inputs if x.requires_grad]])
     assert_same(*made)
 
 

@@ -311,8 +311,8 @@ LAYERS = [
       inputs=[(2, 4, 3), (4, 2, 2)], batched=False),
     *rows("RNNCell GRUCell", a(3, 2), inputs=[(4, 3), (4, 2)]),
     R("RNNCell", 3, 2, nonlinearity="relu", inputs=[(3,)], batched=False),
-    R("LSTMCell", 3, 2, inputs=[(4, 3), (4, 2), (4, 2)]),
     *rows("LSTMCell GRUCell", a(3, 2, bias=False), inputs=[(4, 3)]),
+    R("LSTMCell", 3, 2, inputs=[(4, 3), (4, 2), (4, 2)]),
     # `tests/ops/test_attention.py` has those with masks.
     *rows("MultiheadAttention", a(4, 2), a(4, 1, bias=False, add_bias_kv=True, add_zero_attn=True),
           batch_first=True, inputs=ATTENDED, shown=False),

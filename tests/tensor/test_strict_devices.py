@@ -7,9 +7,10 @@ precision on the device ``no_float64``.
 import numpy as np
 import pytest
 from libraries import Library
-from modules import LAYERS, OPTIMIZERS, TRANSFORMS, layer
+from modules import LAYERS, OPTIMIZERS, TRANSFORMS, on_device
 from samples import every
 from test_batching import MAPPED, Batch, choices_of_inputs, sample_subset
+from test_layers import flattened
 from test_ops import DOUBLE, Call, each_case, quiet, samples
 
 import gpugrad as gg
@@ -129,15 +130,16 @@ each_device = pytest.mark.parametrize("device", ["device1", "no_float64"])
 
 
 @each_device
-@pytest.mark.parametrize("kind", LAYERS)
-def test_layer(kind, device):
-    module, x = layer(kind), leaf(device, (4, 3))
+@pytest.mark.parametrize("row", LAYERS, ids=str)
+def test_layer(row, device):
+    module, inputs = on_device(row, DEVICES[device].tensor)
     parameters = {name: leaf(device, p.shape) for name, p in module.named_parameters()}
     buffers = {name: DEVICES[device].tensor(b.numpy()) for name, b in module.named_buffers()}
-    out = nn.functional_call(module, parameters | buffers, x)
-    loss = nn.MSELoss()(out, gg.zeros_like(out))
+    outputs = flattened(nn.functional_call(module, parameters | buffers, tuple(inputs)))
+    loss = sum((out**2).sum() for out in outputs)
     loss.backward()
-    assert_on(device, out, loss, x.grad, *[p.grad for p in parameters.values()])
+    grads = [x.grad for x in (*inputs, *parameters.values()) if x.requires_grad]
+    assert_on(device, *outputs, loss, *grads)
 
 
 @each_device
