@@ -13,15 +13,12 @@ x, m, n = (RNG.standard_normal(shape) for shape in (5, (2, 3), (3, 2)))
 positive = RNG.uniform(0.5, 2, 5)
 
 CASES = {
-    "atleast_nd": (lambda x: xpx.atleast_nd(x, ndim=3), x),
-    "cov": (xpx.cov, m),
+    "atleast_nd": (lambda x: xpx.atleast_nd(x, ndim=3), x), "cov": (xpx.cov, m),
     "cov of a vector": (xpx.cov, x),
-    "create_diagonal": (lambda x: xpx.create_diagonal(x, offset=1), x),
-    "kron": (xpx.kron, m, n),
+    "create_diagonal": (lambda x: xpx.create_diagonal(x, offset=1), x), "kron": (xpx.kron, m, n),
     "nan_to_num": (xpx.nan_to_num, x),
     "pad": (lambda m: xpx.pad(m, ((1, 0), (2, 1)), constant_values=3.0), m),
-    "partition": (lambda x: xpx.partition(x, 2), x),
-    "sinc": (xpx.sinc, x),
+    "partition": (lambda x: xpx.partition(x, 2), x), "sinc": (xpx.sinc, x),
     "apply_where": (lambda x: xpx.apply_where(x > 0, x, lambda x: x**2, lambda x: x**3), x),
     "apply_where, filled": (lambda x: xpx.apply_where(x > 0, x, np.sqrt, fill_value=0.0), x),
     "at set": (lambda x: xpx.at(x)[1:3].set(x[:2], copy=True), x),
@@ -32,7 +29,7 @@ CASES = {
     "at min": (lambda x: xpx.at(x)[:3].min(0.125, copy=True), x),
     "at set, in a result": (lambda x: xpx.at(x * x)[1:3].set(x[:2]), x),
     "at max": (lambda x: xpx.at(x)[:3].max(0.125, copy=True), x),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -32,14 +32,12 @@ CASES = {
     **{
         pattern: (lambda *xs, pattern=pattern: einops.einsum(*xs, pattern), *shapes)
         for pattern, *shapes in (
-            ("a b, b c -> a c", (2, 3), (3, 4)),
-            ("batch i, batch j -> batch i j", (2, 3), (2, 4)),
-            ("... i, i -> ...", (2, 2, 3), (3,)),
-            ("a a -> a", (3, 3)),
+            ("a b, b c -> a c", (2, 3), (3, 4)), ("batch i, batch j -> batch i j", (2, 3), (2, 4)),
+            ("... i, i -> ...", (2, 2, 3), (3,)), ("a a -> a", (3, 3)),
             ("a b, b c, c d -> d a", (2, 3), (3, 2), (2, 4)),
         )
     },
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -25,21 +25,14 @@ def interpolated(x, at, method="linear"):
 
 
 OPERATIONS = {
-    "sum": lambda x: x.sum("time"),
-    "mean": lambda x: x.mean("place"),
-    "std": lambda x: x.std("time"),
-    "median": lambda x: x.median("place"),
-    "quantile": lambda x: x.quantile(0.3, "time"),
-    "isel": lambda x: x.isel(place=1),
-    "sel": lambda x: x.sel(time=1.5),
-    "arithmetic": lambda x: np.exp(x / 4) - x.mean("time"),
-    "where": lambda x: x.where(x > 2, 0.0),
-    "groupby": lambda x: x.groupby(x.time // 2).mean(),
+    "sum": lambda x: x.sum("time"), "mean": lambda x: x.mean("place"),
+    "std": lambda x: x.std("time"), "median": lambda x: x.median("place"),
+    "quantile": lambda x: x.quantile(0.3, "time"), "isel": lambda x: x.isel(place=1),
+    "sel": lambda x: x.sel(time=1.5), "arithmetic": lambda x: np.exp(x / 4) - x.mean("time"),
+    "where": lambda x: x.where(x > 2, 0.0), "groupby": lambda x: x.groupby(x.time // 2).mean(),
     "concat": lambda x: xr.concat([x, 2 * x], "place"),
-    "stack": lambda x: x.stack(both=("place", "time")),
-    "dot": lambda x: xr.dot(x, x, dim="time"),
-    "cumsum": lambda x: x.cumsum("time"),
-    "coarsen": lambda x: x.coarsen(time=2).mean(),
+    "stack": lambda x: x.stack(both=("place", "time")), "dot": lambda x: xr.dot(x, x, dim="time"),
+    "cumsum": lambda x: x.cumsum("time"), "coarsen": lambda x: x.coarsen(time=2).mean(),
     "integrate": lambda x: x.integrate("time"),
     "weighted": lambda x: x.weighted(x.time).mean("time"),
     "rolling mean": lambda x: x.rolling(time=2).mean(),
@@ -47,7 +40,7 @@ OPERATIONS = {
     "rolling max": lambda x: x.rolling(place=2, time=2).max(),
     "rolling construct": lambda x: x.rolling(time=4).construct("window", fill_value=0),
     "polyfit": lambda x: x.polyfit("time", 2, skipna=False).polyfit_coefficients,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -72,8 +72,7 @@ CASES = {
         (lambda sp, x, y, m=m, how=how: sp.signal.convolve(x, y, m, how), *arrays)
         for how in ("direct", "fft")
         for m, *arrays in (("full", A, B),
-                           ("same", A[:, :3], B),
-                           ("valid", B[:2], A),
+                           ("same", A[:, :3], B), ("valid", B[:2], A),
                            ("full", A[0] + 1j * A[1], B[:, 0] + 1j * B[:, 1]))
     ],
     "signal.correlate": [

@@ -1,4 +1,7 @@
-"""The example programs about derivatives, compared to certified values, closed forms and SciPy."""
+"""The example programs about derivatives, compared to certified values, closed forms and SciPy.
+
+Those in the style of NumPy run in a short form.
+"""
 
 import ctypes
 import re
@@ -6,6 +9,7 @@ import shutil
 import subprocess
 
 import fixed_point
+import hidden_markov
 import least_squares
 import numpy as np
 import ode_fit
@@ -38,6 +42,25 @@ def test_unknown_picture_format(tmp_path):
     done = run(path_of("raw_kernel"), "--plot", "picture.doc", cwd=tmp_path)
     assert done.returncode == 2
     assert "argument --plot: picture.doc must end in .pdf, .png or .svg" in done.stderr
+
+
+@pytest.mark.parametrize("program, options, pattern, is_right", [
+    ("gaussian_process", "--steps 12",
+     r"likelihood from # to #(?:.*\n)+.* is # miles.*\nand #% of them",
+     lambda before, after, error, share: after < before - 50 and error < 3.2 and 85 < share < 100),
+    ("gaussian_mixture", "--points 500", "length is #; #%",
+     lambda gradient, share: gradient < 1e-8 and share > 95),
+    ("bayesian_network", "--steps 300", "bound from # to #", lambda old, new: new > old + 500),
+    ("fluid", "--times 5 --steps 6", "difference from # to #", lambda old, new: new < old / 2),
+    ("hidden_markov", "--starts 2 --steps 5 --pieces 10", "per letter from # to #",
+     lambda old, new: new > old + 0.2),
+])  # fmt: skip
+def test_program(program, options, pattern, is_right, tmp_path):
+    text = run_program(program, *options.split(), cwd=tmp_path)
+    assert is_right(*numbers(pattern, text)), text
+    if program == "hidden_markov":
+        letters = " ".join(re.findall(r"most of: (.*)", text)).split()
+        assert sorted(letters) == [*hidden_markov.LETTERS]
 
 
 @pytest.mark.parametrize("start", least_squares.STARTS)

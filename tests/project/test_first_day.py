@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 import gpugrad as gg
 from gpugrad import data, nn, optim, tools, tree
 from gpugrad.nn import functional as F
-from gpugrad.scipy import integrate, optimize, stats
+from gpugrad.scipy import integrate, interpolate, optimize, stats
 from gpugrad.testing import assert_close, gradcheck
 
 
@@ -595,41 +595,6 @@ def test_similar_things_come_together():
     assert minimize(optimizer, lambda: margin(*map(model, triplet)), 40)[-1] < 0.2
 
 
-def test_a_physics_informed_network():
-    """u'' = -u with u(0) = 0 and u'(0) = 1; the second derivative is one of a derivative."""
-    model = nn.MLP(1, [16, 1], nn.Tanh)
-    t, zero = gg.linspace(0, 1, 16).reshape(-1, 1), gg.zeros((1, 1))
-
-    def slope(f):
-        return lambda t: gg.jvp(f, (t,), (gg.ones_like(t),))[1]
-
-    def loss(u, t):
-        residual = slope(slope(model))(t) + u
-        return (residual**2).mean() + (model(zero) ** 2 + (slope(model)(zero) - 1) ** 2).sum()
-
-    fit(model, t, t, optim.Adam(model.parameters(), lr=0.02), loss, steps=250)
-    assert abs((model(t) - gg.sin(t)).detach().numpy()).max() < 0.05
-
-
-def test_a_rate_learned_through_training():
-    """The gradient of the last loss by the rate of the steps before it."""
-    x, y = plane(16)
-
-    def loss(w):
-        return ((x @ w - y + 1) ** 2).mean()
-
-    def last(rate):
-        w = gg.zeros((3, 1))
-        for _ in range(3):
-            w = w - rate * gg.grad(loss)(w)
-        return loss(w)
-
-    rate = gg.tensor(0.05)
-    difference = (last(rate + 1e-2) - last(rate - 1e-2)).item() / 2e-2
-    assert gg.grad(last)(rate).item() == pytest.approx(difference, rel=0.05)
-    assert difference < 0
-
-
 def test_learning_to_learn():
     """MAML: the loss after one step of gradient descent, differentiated by where that began."""
     model, x = nn.Linear(1, 1), gg.linspace(-1, 1, 8).reshape(-1, 1)
@@ -861,6 +826,21 @@ def test_pi_by_chance():
     points = gg.random.uniform((40000, 2))
     inside = (points**2).sum(axis=1) < 1
     assert 4 * inside.mean().item() == pytest.approx(math.pi, abs=0.05)
+
+
+def test_a_random_walk_comes_again_with_its_seed():
+    def walk(seed):
+        gg.manual_seed(seed)
+        return gg.cumulative_sum(gg.random.normal((50,))).tolist()
+
+    assert walk(7) == walk(7) != walk(8)
+
+
+def test_a_curve_through_points():
+    x, y = [0.0, 1.0, 2.0], gg.tensor([0.0, 10.0, 20.0], requires_grad=True)
+    value = interpolate.interp1d(x, y)(1.25)
+    value.backward()
+    assert (value.item(), y.grad.tolist()) == (12.5, [0, 0.75, 0.25])
 
 
 def test_the_curvature_of_the_rosenbrock_function():

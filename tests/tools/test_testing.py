@@ -48,16 +48,12 @@ def test_right_rules_pass(x, library):
 
 
 WRONG_RULES = {
-    "sign": lambda xp, g, x: -2 * g * x,
-    "factor": lambda xp, g, x: g * x,
-    "nearly": lambda xp, g, x: 2.001 * g * x,
-    "no g": lambda xp, g, x: 2 * x + 0 * g,
-    "no x": lambda xp, g: 2 * g,
-    "not linear": lambda xp, g, x: 2 * xp.abs(g) * x,
-    "abs": lambda xp, g, x: 2 * g * xp.abs(x),
-    "none": lambda xp, g: None,
+    "sign": lambda xp, g, x: -2 * g * x, "factor": lambda xp, g, x: g * x,
+    "nearly": lambda xp, g, x: 2.001 * g * x, "no g": lambda xp, g, x: 2 * x + 0 * g,
+    "no x": lambda xp, g: 2 * g, "not linear": lambda xp, g, x: 2 * xp.abs(g) * x,
+    "abs": lambda xp, g, x: 2 * g * xp.abs(x), "none": lambda xp, g: None,
     "nan": lambda xp, g, x: g * x * float("nan"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("rule", WRONG_RULES.values(), ids=WRONG_RULES)
