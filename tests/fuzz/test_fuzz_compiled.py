@@ -279,12 +279,9 @@ def test_random_training_programs_have_the_bits_of_eager_ones(optimizer, schedul
 
 
 @pytest.mark.filterwarnings("error")
-def test_random_training_programs_that_save_memory(monkeypatch):
-    monkeypatch.setattr(plan, "LARGE", 200)
-    examples(make, check, 8)
-
-
-@pytest.mark.fuzz
-@pytest.mark.filterwarnings("error")
-def test_many_random_training_programs():
-    examples(make, check, 1000)
+@pytest.mark.parametrize("number, large", [
+    (8, 200), pytest.param(1000, plan.LARGE, marks=pytest.mark.fuzz),
+])  # fmt: skip
+def test_random_training_programs_that_save_memory(monkeypatch, number, large):
+    monkeypatch.setattr(plan, "LARGE", large)
+    examples(make, check, number)

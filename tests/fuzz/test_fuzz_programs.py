@@ -320,25 +320,14 @@ def test_compiled_programs_with_kernels():
 
 
 @pytest.mark.filterwarnings("ignore:gpugrad.compile")
-def test_compiled_programs(monkeypatch):
-    monkeypatch.setattr(plan, "LARGE", 16)
-    examples(draw_program, check_compiled, 40)
-
-
-@pytest.mark.fuzz
-@pytest.mark.filterwarnings("ignore:gpugrad.compile")
-@pytest.mark.parametrize("large", [16, plan.LARGE])
-def test_a_thousand_compiled_programs(monkeypatch, large):
+@pytest.mark.parametrize("number, large", [
+    (40, 16), *[pytest.param(1000, large, marks=pytest.mark.fuzz) for large in (16, plan.LARGE)],
+])  # fmt: skip
+def test_compiled_programs(monkeypatch, number, large):
     monkeypatch.setattr(plan, "LARGE", large)
-    examples(draw_program, check_compiled, 1000)
+    examples(draw_program, check_compiled, number)
 
 
-def test_programs():
-    """200 examples, which take about 15 seconds."""
-    examples(draw_program, check, 200)
-
-
-@pytest.mark.fuzz
-def test_ten_thousand_programs():
-    """About ten minutes."""
-    examples(draw_program, check, 10_000)
+@pytest.mark.parametrize("number", [200, pytest.param(10_000, marks=pytest.mark.fuzz)])
+def test_programs(number):
+    examples(draw_program, check, number)

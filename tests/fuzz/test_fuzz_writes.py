@@ -24,7 +24,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from choices import broadcast_shape, examples
+from choices import Choices, broadcast_shape, examples
 from optimizers import adam, sgd
 
 import gpugrad as gg
@@ -215,7 +215,7 @@ class Impossible(Exception):
     """There is no tensor for an action."""
 
 
-class World:
+class World(Choices):
     """Tensors and the model of them, to which actions are applied.
 
     An action is a tuple of numbers, which choose what is done among what can be done.
@@ -226,17 +226,8 @@ class World:
         self.pool, self.trainers, self.log = [], [], []
         self.during, self.after = [], []  # trainers that stepped in a sweep
 
-    # Numbers that choose
-
     def below(self, n):
         return self.numbers.pop(0) % n if self.numbers else 0
-
-    def choose(self, options):
-        options = list(options)
-        return options[self.below(len(options))]
-
-    def flag(self):
-        return self.below(2) == 1
 
     def tensor(self, test=lambda t: True):
         """A tensor of the pool that passes."""
@@ -278,9 +269,6 @@ class World:
         self.pool.append(shown)
         return shown
 
-    def say(self, line):
-        self.log.append(line)
-
     def check(self):
         for t in self.pool:
             close(t.tensor.detach().numpy(), t.value, f"the value of {t.name}")
@@ -317,7 +305,7 @@ class World:
         if expression is not None and "out" in needs:
             expression.needs.append(shown.place)
         names = ", ".join(t.name for t in operands)
-        self.say(f"{shown.name} = {name} of {names}{'' if enabled else ' under no_grad'}")
+        self.log.append(f"{shown.name} = {name} of {names}{'' if enabled else ' under no_grad'}")
 
     def make(self):
         if len(self.pool) > 8:
@@ -328,7 +316,9 @@ class World:
         else:
             shown = self.add(nn.Parameter(constant(values)), None, values)
             shown.expression = Leaf(shown)
-        self.say(f"{shown.name} = {'Parameter' if shown.expression else 'tensor'}{values.tolist()}")
+        self.log.append(
+            f"{shown.name} = {'Parameter' if shown.expression else 'tensor'}{values.tolist()}"
+        )
 
     def share(self):
         """A parameter in memory of another tensor, or in a part of it."""
@@ -339,7 +329,7 @@ class World:
         shared = of_tensor(x.tensor.detach())
         shown = self.add(nn.Parameter(shared), None, source=x, places=places)
         shown.expression = Leaf(shown)
-        self.say(f"{shown.name} = Parameter of {name} of {x.name}.detach()")
+        self.log.append(f"{shown.name} = Parameter of {name} of {x.name}.detach()")
 
     def nothing(self):
         """Leave all as it is; what actions become when an example is made shorter."""
@@ -352,7 +342,7 @@ class World:
         self.trainers = [t for t in self.trainers if x not in t.members]
         del x.tensor
         gc.collect(0)
-        self.say(f"del {x.name}")
+        self.log.append(f"del {x.name}")
 
     def view(self):
         x = self.tensor(lambda t: t.at.ndim)
@@ -369,7 +359,7 @@ class World:
             if result is x.tensor:  # which astype without a copy may return
                 return
             shown = self.add(result, expression, source=x, places=places)
-        self.say(f"{shown.name} = {name} of {x.name}{'' if enabled else ' under no_grad'}")
+        self.log.append(f"{shown.name} = {name} of {x.name}{'' if enabled else ' under no_grad'}")
 
     def unary(self):
         name = self.choose(UNARY)
@@ -407,7 +397,7 @@ class World:
             else:
                 write(t, how, v)
                 self.rebind(x, values, x.expression if x.is_leaf() else expression)
-        self.say(line)
+        self.log.append(line)
 
     def freeze(self):
         x = self.tensor(
@@ -416,11 +406,11 @@ class World:
         if x.expression is None:
             x.tensor.requires_grad_()
             x.expression = Leaf(x)
-            self.say(f"{x.name}.requires_grad_()")
+            self.log.append(f"{x.name}.requires_grad_()")
         else:
             x.tensor.requires_grad_(False)
             x.expression = None
-            self.say(f"{x.name}.requires_grad_(False)")
+            self.log.append(f"{x.name}.requires_grad_(False)")
 
     def set_gradient(self):
         self.give_gradient(self.tensor(lambda t: t.is_leaf()))
@@ -429,7 +419,7 @@ class World:
         values = self.drawn(x.at.shape)
         x.tensor.grad = constant(values)
         x.gradient = values
-        self.say(f"{x.name}.grad = {values.tolist()}")
+        self.log.append(f"{x.name}.grad = {values.tolist()}")
 
     def optimizer(self):
         if not self.trainers or self.below(3) == 0:
@@ -446,7 +436,7 @@ class World:
                 self.give_gradient(m)
         trainer.optimizer.step()
         trainer.step(self)
-        self.say(f"{trainer}.step()")
+        self.log.append(f"{trainer}.step()")
 
     def load(self):
         x = self.tensor(
@@ -458,7 +448,7 @@ class World:
             self.write(x, values)
         else:
             self.rebind(x, values, None)
-        self.say(f"load_state_dict of {x.name}: {values.tolist()}")
+        self.log.append(f"load_state_dict of {x.name}: {values.tolist()}")
 
     def hook(self):
         x, trainer = self.tensor(lambda t: t.expression is not None), self.optimizer()
@@ -472,7 +462,7 @@ class World:
             x.tensor.register_post_accumulate_grad_hook(step)
         else:
             x.tensor.register_hook(step)
-        self.say(f"{trainer}.step() in a hook of {x.name}{', after' if after else ''}")
+        self.log.append(f"{trainer}.step() in a hook of {x.name}{', after' if after else ''}")
 
     def checkpointed(self):
         x = self.tensor()
@@ -530,7 +520,7 @@ class World:
                 assert any(e.freed for e in visited), f"nothing was freed: {message}"
             else:
                 raise AssertionError(f"another error: {message}")
-            self.say(f"  raises: {message[:60]}")
+            self.log.append(f"  raises: {message[:60]}")
         if message is not None or not retain:
             for e in visited:
                 e.freed = True
@@ -546,7 +536,7 @@ class World:
     def backward(self):
         y = self.tensor(lambda t: t.expression is not None)
         g, retain = self.drawn(y.at.shape), self.flag()
-        self.say(f"{y.name}.backward({g.tolist()}, retain_graph={retain})")
+        self.log.append(f"{y.name}.backward({g.tolist()}, retain_graph={retain})")
         leaves = [e for e in below(y.expression) if type(e) is Leaf]
         call = partial(y.tensor.backward, constant(g), retain_graph=retain)
         succeeds, _, expected, _ = self.sweep(y, leaves, g, call, retain)
@@ -568,7 +558,7 @@ class World:
         g, mode = self.drawn(y.at.shape), self.below(3)
         retain, create_graph = mode > 0, mode == 2
         options = f"retain_graph={retain}, create_graph={create_graph}"
-        self.say(f"grad({y.name}, {x.name}, {g.tolist()}, {options})")
+        self.log.append(f"grad({y.name}, {x.name}, {g.tolist()}, {options})")
         arguments = [y.tensor], [x.tensor], [constant(g)], retain, create_graph, True
         call = partial(gg.autograd.grad, *arguments)
         of_both = [(e, None) for e in (y.expression, x.expression)]
@@ -656,11 +646,6 @@ def check(script):
 
 
 @pytest.mark.slow
-def test_writes():
-    examples(draw_script, check, 500)
-
-
-@pytest.mark.slow
-@pytest.mark.fuzz
-def test_ten_thousand_sequences_of_writes():
-    examples(draw_script, check, 10_000)
+@pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=pytest.mark.fuzz)])
+def test_writes(number):
+    examples(draw_script, check, number)

@@ -158,16 +158,3 @@ def a_function_that_goes_backward_itself(w, v):
         return found, error_of(h.sum().backward), error_of(gg.autograd.grad, [mixed], [v])
 
     return f, play
-
-
-@scenario(SHAPE, choices=(None, "w"))
-def a_checkpoint(w):
-    def f(x):
-        return gg.checkpoint(lambda h: gg.tanh(h @ w) * w, x * w), (w * 2).sum()
-
-    def play(f, x, choice):
-        y, other = f(x.requires_grad_())
-        writes(w, x, "in place" if choice else None)
-        return error_of(y.sum().backward), error_of(other.backward), x.grad
-
-    return f, play

@@ -154,25 +154,6 @@ plays("labels_of_results", labelled, look=lambda y: (y, y.label))
 
 
 @program
-def results_of_which_some_are_detached(world):
-    w = leaf(3)
-
-    @world.compile
-    def f(x):
-        y = w * x
-        with gg.no_grad():
-            z = w * 2
-        return y, y.detach(), z, gg.stop_gradient(y) * w
-
-    def whole(x):
-        w.grad = None
-        y, *_, z = f(x)
-        (y + z).sum().backward()
-
-    world.play(whole, watch=[w])
-
-
-@program
 def the_recording_of_gradients_is_switched_inside(world):
     w = leaf(3)
 
