@@ -83,55 +83,54 @@ class TestArguments:
         close(x.grad, np.cos(np.exp(X)) * np.exp(X) * X + np.sin(np.exp(X)))
 
 
-class TestBackward:
-    def test_twice(self):
-        x = leaf(X)
-        y = checkpoint(lambda x: gg.sin(x).sum(), x)
-        y.backward(retain_graph=True)
+def test_backward_twice():
+    x = leaf(X)
+    y = checkpoint(lambda x: gg.sin(x).sum(), x)
+    y.backward(retain_graph=True)
+    y.backward()
+    close(x.grad, 2 * np.cos(X))
+    with pytest.raises(RuntimeError, match="through checkpoint a second time"):
         y.backward()
-        close(x.grad, 2 * np.cos(X))
-        with pytest.raises(RuntimeError, match="through checkpoint a second time"):
-            y.backward()
-
-    def test_hooks_are_called_once_with_the_whole_gradient(self):
-        seen, w = [], leaf(W)
-        h = w * 3
-        for x in w, h:
-            x.register_hook(lambda g: seen.append(g.numpy().copy()))
-
-        def f(x):
-            x.register_hook(lambda g: seen.append("inner"))
-            return (x * w * h).sum()
-
-        (checkpoint(f, h) + (w + h).sum()).backward()
-        assert seen[0] == "inner"
-        assert len(seen) == 3
-        close(gg.asarray(seen[1]), 2 * 3 * W * W + 1)
-        close(gg.asarray(seen[2]), 27 * W**2 + 4)
 
 
-class TestRandomNumbers:
-    @pytest.mark.parametrize("own", [False, True], ids=["default", "own generator"])
-    def test_the_same_twice(self, own):
-        source = gg.random.Generator(3) if own else gg.random
-        default, drawn = gg.random.default_generator(), []
+def test_hooks_are_called_once_with_the_whole_gradient():
+    seen, w = [], leaf(W)
+    h = w * 3
+    for x in w, h:
+        x.register_hook(lambda g: seen.append(g.numpy().copy()))
 
-        def f(x):
-            drawn.append(source.uniform((3, 3)) + source.permutation(3))
-            return x * drawn[-1]
+    def f(x):
+        x.register_hook(lambda g: seen.append("inner"))
+        return (x * w * h).sum()
 
-        x = leaf(X.astype("float32"))
-        gg.manual_seed(1)
-        y = checkpoint(f, x)
-        after = default.get_state()
-        gg.manual_seed(1)  # another program's
-        state = default.get_state()
-        y.sum().backward()
-        assert drawn[0].tolist() == drawn[1].tolist() == x.grad.tolist()
-        assert default.get_state() == state
-        if not own:
-            f(x)
-        assert default.get_state() == after
+    (checkpoint(f, h) + (w + h).sum()).backward()
+    assert seen[0] == "inner"
+    assert len(seen) == 3
+    close(gg.asarray(seen[1]), 2 * 3 * W * W + 1)
+    close(gg.asarray(seen[2]), 27 * W**2 + 4)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["default", "own generator"])
+def test_random_numbers_are_the_same_twice(own):
+    source = gg.random.Generator(3) if own else gg.random
+    default, drawn = gg.random.default_generator(), []
+
+    def f(x):
+        drawn.append(source.uniform((3, 3)) + source.permutation(3))
+        return x * drawn[-1]
+
+    x = leaf(X.astype("float32"))
+    gg.manual_seed(1)
+    y = checkpoint(f, x)
+    after = default.get_state()
+    gg.manual_seed(1)  # another program's
+    state = default.get_state()
+    y.sum().backward()
+    assert drawn[0].tolist() == drawn[1].tolist() == x.grad.tolist()
+    assert default.get_state() == state
+    if not own:
+        f(x)
+    assert default.get_state() == after
 
 
 class TestErrors:

@@ -279,5 +279,4 @@ def test_values_equal_those_of_jax(name, values):
 
 if __name__ == "__main__":
     lines = [f'"{name}": {by_jax(*of)}' for name, of in COMPOSITIONS.items()]
-    VALUES.parent.mkdir(exist_ok=True)
     VALUES.write_text("{\n" + ",\n".join(lines) + "\n}\n")

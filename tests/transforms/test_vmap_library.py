@@ -157,11 +157,9 @@ def test_assignment_by_a_mask_that_differs_between_examples(library, shape, key,
 
 
 def test_a_mask_that_differs_keeps_the_dtype():
-    x = gg.zeros(3, dtype=gg.int64)
-    mask = gg.tensor(np.eye(3, dtype=bool))
-    result = gg.vmap(lambda m: assignment(lambda m: m)(x, 2.5, m))(mask)
-    assert result.dtype == gg.int64
-    assert_close(result, 2 * np.eye(3))
+    x, assigned = gg.zeros(3, dtype=gg.int64), assignment(lambda m: m)
+    result = gg.vmap(lambda m: assigned(x, 2.5, m))(gg.tensor(np.eye(3, dtype=bool)))
+    assert (result.dtype, result.tolist()) == (gg.int64, (2 * np.eye(3)).tolist())
 
 
 ROWS = np.arange(6.0).reshape(3, 2)
@@ -187,7 +185,6 @@ M = gg.ones((2, 4), dtype=gg.float64)
     (lambda r: gg.linalg.matrix_power(gg.eye(2), r[0].astype(gg.int64)),
      TypeError, "n must be an int"),
     (lambda r: gg.fft.fftn(r, axes=(1,)), IndexError, "fft.fftn: axis 1 .* 1 axes"),
-    (lambda r: r.sum(axis=1), IndexError, "sum: axis 1 .* 1 axes"),
     (lambda r: gg.matmul(r, M.T), ValueError, r"matmul: .*\(2,\).*\(4, 2\)"),
     (lambda r: gg.linear(r[0], M.T), ValueError, r"linear: .*\(\).*\(4, 2\)"),
     (lambda r: gg.linear(r, M.T, r), ValueError, r"linear: .*\(4,\).*\(2,\)"),
@@ -211,7 +208,6 @@ def test_errors_of_ops_describe_one_example(function, error, words):
     (lambda r: r * int(r[0]), "int: .* a 0-d tensor does"),
     (lambda r: [1, 2][r[0].astype(gg.int64)], "int: .*index"),
     (lambda r: grad(r.sum(), r), r"backward: .*gpugrad\.grad"),
-    (lambda r: r * complex(r[0]), "complex: .* a 0-d tensor does"),
     (lambda r: r[: r[0].astype(gg.int64)], "int: .* bound of a slice"),
     (lambda r: gg.zeros(r[0].astype(gg.int64)), "zeros: shape must be an int"),
     (lambda r: r[0].item(), "item: .* read what vmap returns"),
@@ -258,9 +254,7 @@ def written(m):
 
 FUNCTIONS = [
     written,
-    lambda m: np.ones((2, 1)) - m,
     lambda m: np.float64(3) * m / np.array([1.0, 2.0]),
-    lambda m: np.add.reduce(m) * np.multiply.accumulate(m),
     lambda m: m * np.ndim(m) * np.size(m) * np.shape(m)[0] * np.iscomplexobj(m),
     lambda m: m.astype(np.result_type(m, np.float32)),
     lambda m: gg.stack(list(m))[::-1] if len(m) == 2 else None,
