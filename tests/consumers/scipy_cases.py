@@ -1,7 +1,8 @@
 """SciPy's generic functions, each with arguments for a call.
 
 Generic functions are those that SciPy declares to work on the arrays of any library. This table
-has all public ones, and some that SciPy supports for CPU arrays only but that work on Tensors too.
+has all public ones of SciPy 1.17, and some that SciPy supports for CPU arrays only but that work on
+Tensors too.
 """
 
 import math

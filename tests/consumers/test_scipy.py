@@ -1,13 +1,10 @@
 """SciPy's generic functions on Tensors: values equal NumPy's, gradients equal differences."""
 
-import inspect
 import warnings
-from importlib import import_module
 
 import array_api_compat.numpy
 import numpy as np
 import pytest
-import scipy
 from oracle import check_gradients, is_inexact
 from scipy_cases import CASES, NUMBERS, RANKS, Fixed
 
@@ -61,34 +58,3 @@ def test_rejected(case):
     tensors = [gpugrad.tensor(x, requires_grad=True) for x in numpy_inputs(case)]
     with pytest.raises(kind, match=words):
         run(case, tensors, gpugrad)
-
-
-MODULES = """cluster.hierarchy cluster.vq constants differentiate fft integrate interpolate linalg
-ndimage optimize optimize.elementwise signal signal.windows spatial.transform stats"""
-
-
-def generic():
-    """Yield the names of functions that SciPy declares to work on any library and device."""
-    from scipy._lib._array_api import xp_capabilities_table  # private; this is how 1.17 has it
-
-    for name in MODULES.split():
-        module = import_module(f"scipy.{name}")
-        for public in module.__all__:
-            found = getattr(module, public)
-            parts = (
-                {f"{public}.{k}": v for k, v in vars(found).items()}
-                if inspect.isclass(found)
-                else {}
-            )
-            for path, function in {public: found, **parts}.items():
-                function = getattr(function, "__func__", function)  # unwrap static methods
-                can = xp_capabilities_table.get(function) if callable(function) else None
-                if can and not any(can[limit] for limit in ("np_only", "cpu_only", "out_of_scope")):
-                    yield f"{name}.{path}"
-
-
-@pytest.mark.skipif(not scipy.__version__.startswith("1.17."), reason="the table is for SciPy 1.17")
-def test_table_is_complete():
-    cases = {case.name for case in CASES}
-    assert not [name for name in generic() if name not in cases and "._" not in name]
-    assert len({case.name for case in CASES if not case.why}) >= 60
