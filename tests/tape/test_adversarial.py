@@ -42,7 +42,8 @@ def test_compiled_is_what_eager_would_have_done(name, tmp_path, monkeypatch):
     [
         "arguments-arguments_that_the_function_changes", "arguments-iterators",
         "errors-labels_that_are_out_of_range", "modules_and_hooks-hooks_that_a_function_adds",
-        "optimizers-options_of_adam", "random_numbers-draws_of_python", "random_numbers-a_generator_of_numpy",
+        "optimizers-options_of_adam", "random_numbers-draws_of_python",
+        "random_numbers-a_generator_of_numpy",
     ],
 )  # fmt: skip
 def test_a_check_leaves_no_trace(name, tmp_path):
