@@ -57,12 +57,28 @@ def assigned(x, value, key):
 # Elementwise
 
 
-def one(d):
-    return (d.real(),), {}
+def drawn(kinds="f", ndim=0, most=9, exact=False, **static):
+    """What draws a tensor by `Draft.pick`, and parameters by functions of draft and tensor."""
+
+    def draw(d):
+        x = d.pick(kinds, ndim, most, exact)
+        return (x,), {name: of(d, x) for name, of in static.items()}
+
+    return draw
 
 
-def one_any(d):
-    return (d.any(),), {}
+one, one_any = drawn(), drawn("fc")
+
+
+def flag(d, x):
+    return d.flag()
+
+
+def keepdims(d, x):
+    return d.flag() if d.ndim(x) else False
+
+
+along = partial(drawn, ndim=1, axis=Draft.axis)
 
 
 def two(d, kinds="f"):
@@ -134,16 +150,13 @@ for _name in ("maximum", "minimum"):
          alike=True)  # fmt: skip
 
 
-def _clip(d):
-    low, high = d.choose([(-1.0, None), (None, 0.5), (-1.0, 1.0), (0.0, 0.5)])
-    return (d.real(),), {"low": low, "high": high}
-
-
 def _ends(low, high):
     return [p for p in (low, high) if p is not None]
 
 
-both("clip", _clip, lambda c, m, x, low, high: m.clip(c.away(x, *_ends(low, high)), low, high))
+RANGES = (-1.0, None), (None, 0.5), (-1.0, 1.0), (0.0, 0.5)
+both("clip", drawn(ends=lambda d, x: d.choose(RANGES)),
+     lambda c, m, x, ends: m.clip(c.away(x, *_ends(*ends)), *ends))  # fmt: skip
 both("greater", one, lambda c, m, x: c.away(x, 0.25) > 0.25)
 
 
@@ -181,12 +194,6 @@ add("astype", _astype, lambda c, x, dtype: gg.astype(x, dtype), _to)
 # Reductions
 
 
-def _reduction(d, kinds="f"):
-    x = d.pick(kinds)
-    keepdims = d.flag() if d.ndim(x) else False
-    return (x,), {"axis": d.axes(x), "keepdims": keepdims}
-
-
 def reduction(name, kinds="f", guard=False, draw=None):
     def call(c, m, x, **static):
         if m is T and x.ndim == 0:  # some of its functions want an axis
@@ -197,7 +204,7 @@ def reduction(name, kinds="f", guard=False, draw=None):
             c.spread(x) if guard else x, **static
         )
 
-    both(name, draw or partial(_reduction, kinds=kinds), call, grows=True)
+    both(name, draw or drawn(kinds, keepdims=keepdims, axis=Draft.axes), call, grows=True)
 
 
 THEIRS = "std", "var"  # array_api_compat's do not take every correction
@@ -223,11 +230,6 @@ reduction("std", guard=True, draw=_spread_out)
 reduction("var", guard=True, draw=_spread_out)
 
 
-def _along(d, kinds="f", **more):
-    x = d.pick(kinds, ndim=1)
-    return (x,), {"axis": d.axis(x), **more}
-
-
 # PyTorch divides by the elements for derivatives of prod and cumprod, and loses digits near 0.
 
 
@@ -240,19 +242,15 @@ def _products(x, axis):
     return torch.stack(list(accumulate(torch.unbind(x, axis), torch.mul)), axis)
 
 
-def _prod(d):
-    x = d.any(ndim=1)
-    return (x,), {"axis": d.axis(x), "keepdims": d.flag()}
+add("prod", along("fc", keepdims=flag), lambda c, x, **static: gg.prod(x, **static),
+    lambda c, x, **static: _product(x, **static), grows=True)  # fmt: skip
 
 
-add("prod", _prod, lambda c, x, axis, keepdims: gg.prod(x, axis=axis, keepdims=keepdims),
-    lambda c, x, axis, keepdims: _product(x, axis, keepdims), grows=True)  # fmt: skip
+def _initial(d, x):
+    return d.flag() and 2 * math.prod(d.shape(x)) <= LARGEST
 
 
-def _cumulative(d):
-    args, static = _along(d, "fc")
-    room = 2 * math.prod(d.shape(args[0])) <= LARGEST
-    return args, {**static, "include_initial": d.flag() and room}
+cumulative = along("fc", include_initial=_initial)
 
 
 def _their_products(c, x, axis, include_initial):
@@ -261,24 +259,20 @@ def _their_products(c, x, axis, include_initial):
     return torch.cat([*first, y], axis)
 
 
-both("cumulative_sum", _cumulative, lambda c, m, x, **static: m.cumulative_sum(x, **static),
+both("cumulative_sum", cumulative, lambda c, m, x, **static: m.cumulative_sum(x, **static),
      grows=True)  # fmt: skip
-add("cumulative_prod", _cumulative, lambda c, x, **static: gg.cumulative_prod(x, **static),
+add("cumulative_prod", cumulative, lambda c, x, **static: gg.cumulative_prod(x, **static),
     _their_products, grows=True)  # fmt: skip
 
 
 # Sorting
 
 
-def _sort(d):
-    args, static = _along(d)
-    return args, {**static, "descending": d.flag()}
-
-
-both("sort", _sort, lambda c, m, x, **static: m.sort(c.spread(x), **static), grows=True)
-both("argsort", _sort, lambda c, m, x, **static: m.argsort(c.spread(x), **static))
+both("sort", along(descending=flag), lambda c, m, x, **static: m.sort(c.spread(x), **static),
+     grows=True)  # fmt: skip
+both("argsort", along(descending=flag), lambda c, m, x, **static: m.argsort(c.spread(x), **static))
 for _name in ("argmax", "argmin"):
-    both(_name, lambda d: _along(d, keepdims=d.flag()),
+    both(_name, along(keepdims=flag),
          lambda c, m, x, name=_name, **static: getattr(m, name)(c.spread(x), **static))  # fmt: skip
 
 
@@ -378,7 +372,7 @@ def _matrix_product(d):
     return ((x, y) if d.shape(x)[-2] < d.shape(x)[-1] else (y, x)), {}
 
 
-unary("matrix_transpose", lambda m, x: x.mT, lambda d: ((d.any(ndim=2),), {}))
+unary("matrix_transpose", lambda m, x: x.mT, drawn("fc", 2))
 both("matmul", _matrix_product, lambda c, m, x, y: x @ y, alike=True, grows=True)
 
 
@@ -406,10 +400,6 @@ both("einsum", _einsum, lambda c, m, *xs, subscripts: m.einsum(subscripts, *xs),
 
 
 # Linear algebra. Matrices are made regular, or given distinct eigenvalues or singular values.
-
-
-def _matrix(d, kinds="fc"):
-    return (d.pick(kinds, ndim=2, exact=True),), {}
 
 
 def square(x):
@@ -458,7 +448,7 @@ def uneven(m, x):
 
 
 def linear_algebra(name, f, kinds="fc", grows=False):
-    unary(name, f, partial(_matrix, kinds=kinds), grows)
+    unary(name, f, drawn(kinds, 2, exact=True), grows)
 
 
 def _function_of_matrix(m, x):
@@ -509,22 +499,18 @@ def _solve(d):
 both("solve", _solve, lambda c, m, a, b: m.linalg.solve(regular(m, a), b), alike=True)
 
 
-def _norm(d):
-    x = d.any()
-    keepdims = d.flag() if d.ndim(x) else False
-    return (x,), {"axis": d.axes(x), "keepdims": keepdims, "ord": d.choose([1, 2, 3])}
-
-
 def _norm_of(c, m, x, **static):
     x = x / (1 + x * m.conj(x)) + 1 if _is_complex(m, x) else x * x + 2
     return m.linalg.vector_norm(x, **static)
 
 
-both("vector_norm", _norm, _norm_of, grows=True)
+both("vector_norm",
+     drawn("fc", keepdims=keepdims, axis=Draft.axes, ord=lambda d, x: d.choose([1, 2, 3])),
+     _norm_of, grows=True)  # fmt: skip
 
 
-unary("fft", lambda m, x: m.real(m.fft.fft(m.cos(x) + 0j)),
-      lambda d: ((d.pick("fc", 1, exact=True),), {}), grows=True)  # fmt: skip
+unary("fft", lambda m, x: m.real(m.fft.fft(m.cos(x) + 0j)), drawn("fc", 1, exact=True),
+      grows=True)  # fmt: skip
 
 # Manipulation
 
@@ -543,20 +529,12 @@ def _reshape(d):
 both("reshape", _reshape, lambda c, m, x, shape: x.reshape(shape))
 
 
-def _permute(d):
-    x = d.pick("fcbi")
-    return (x,), {"axes": tuple(d.permuted(range(d.ndim(x))))}
+both("permute_dims", drawn("fcbi", axes=lambda d, x: tuple(d.permuted(range(d.ndim(x))))),
+     lambda c, m, x, axes: m.permute_dims(x, axes))  # fmt: skip
 
 
-both("permute_dims", _permute, lambda c, m, x, axes: m.permute_dims(x, axes))
-
-
-def _expand(d):
-    x = d.any(most=3)
-    return (x,), {"axis": d.integer(-d.ndim(x) - 1, d.ndim(x))}
-
-
-both("expand_dims", _expand, lambda c, m, x, axis: m.expand_dims(x, axis=axis))
+both("expand_dims", drawn("fc", most=3, axis=lambda d, x: d.integer(-d.ndim(x) - 1, d.ndim(x))),
+     lambda c, m, x, axis: m.expand_dims(x, axis=axis))  # fmt: skip
 
 
 def _squeeze(d):
@@ -603,7 +581,7 @@ both("stack", _stack, lambda c, m, *xs, axis: m.stack(xs, axis=axis), alike=True
 
 
 def _unstack(d):
-    args, static = _along(d, "fc")
+    args, static = along("fc")(d)
     n = d.shape(args[0])[static["axis"]]
     return args, {**static, "first": d.integer(0, n - 1), "second": d.integer(0, n - 1)}
 
@@ -616,13 +594,8 @@ def _unstacked(c, m, x, axis, first, second):
 both("unstack", _unstack, _unstacked, grows=True)
 
 
-def _flip(d):
-    x = d.any()
-    return (x,), {"axis": d.axes(x)}
-
-
-both("flip", _flip, lambda c, m, x, axis: m.flip(x, axis=axis))
-both("roll", lambda d: _along(d, "fc", shift=d.integer(-5, 5)),
+both("flip", drawn("fc", axis=Draft.axes), lambda c, m, x, axis: m.flip(x, axis=axis))
+both("roll", along("fc", shift=lambda d, x: d.integer(-5, 5)),
      lambda c, m, x, shift, axis: m.roll(x, shift, axis=axis))  # fmt: skip
 
 
@@ -647,14 +620,14 @@ both("repeat", _repeat, _repeated)
 
 
 for _name in ("tril", "triu"):
-    both(_name, lambda d: ((d.any(ndim=2),), {"k": d.integer(-2, 2)}),
+    both(_name, drawn("fc", 2, k=lambda d, x: d.integer(-2, 2)),
          lambda c, m, x, k, name=_name: getattr(m, name)(x, k=k))  # fmt: skip
 
 # Neural networks
 
 
 for _name in ("softmax", "log_softmax"):
-    both(_name, _along, lambda c, m, x, axis, name=_name: getattr(m, name)(x, axis=axis),
+    both(_name, along(), lambda c, m, x, axis, name=_name: getattr(m, name)(x, axis=axis),
          grows=True)  # fmt: skip
 
 
