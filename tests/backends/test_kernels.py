@@ -165,8 +165,8 @@ def compile_generated(arch, kernels, layout):
         text, _ = found.source((*arrays, *[like(steps[k][2], (8, 1)) for k in results]))
         text = text.replace(" fused(", f" fused_{number}(")
         program += f"namespace kernel_{number} {{{text}}}\n"
-    text, options = fused._whole(program), fused._options(found._dtype.name)
-    compile_source(arch, text, options, dtype.name in ("float32", "float16", "bfloat16"))
+    given = fused.whole(program, found._dtype.name)
+    compile_source(arch, *given, dtype.name in ("float32", "float16", "bfloat16"))
 
 
 GENERATED_BY_MODELS = """
@@ -209,4 +209,4 @@ def test_generated_kernels_of_models_do_not_spill():
     kernels = [ast.literal_eval(line) for line in lines]
     for arch in ("sm_80", "sm_90", "sm_100"):
         for text, dtype in kernels:
-            compile_source(arch, fused._whole(text), fused._options(dtype), dtype != "float64")
+            compile_source(arch, *fused.whole(text, dtype), dtype != "float64")

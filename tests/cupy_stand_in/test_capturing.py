@@ -3,6 +3,7 @@ graph's launches do; and what compiled functions do where a part of them cannot 
 
 import gc
 import re
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Thread
 
@@ -17,18 +18,9 @@ from gpugrad.backends.cupy.kernels import fused
 
 def in_a_thread(function):
     """What a function returns in another thread, or the error that it raises there."""
-    found = []
-
-    def run():
-        try:
-            found.append(function())
-        except Exception as error:  # noqa: BLE001
-            found.append(error)
-
-    thread = Thread(target=run)
-    thread.start()
-    thread.join()
-    return found[0]
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(function)
+    return found.exception() or found.result()
 
 
 def replay(graph):

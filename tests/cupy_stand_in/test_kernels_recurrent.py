@@ -1,13 +1,8 @@
 """The CUDA twins of recurrent layers on the stand-in for CuPy equal the definitions."""
 
-from collections import Counter
-
-import cupy
 import pytest
-from cupy._traffic import traffic
 from definitions import agree, by_definition, by_twin, declines, numbers, on_device
 
-import gpugrad as gg
 from gpugrad.backends.cupy import xp
 from gpugrad.ops.recurrent import _gru, _lstm
 
@@ -54,27 +49,3 @@ def test_what_is_left_to_the_definitions():
         out = op.twins["cupy"]["forward"](xp, *inputs, reverse=False)
         kept = *inputs[:3], *inputs[5:], out, (True,) * len(inputs), False
         assert declines(op, "joint", [None] * (len(out) - 1) + [out[-1]], *kept)
-
-
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("name", OPS)
-def test_launches(name, layers, bidirectional, dtype, monkeypatch):
-    """A product and a kernel for each step, and a few for all of them; not computed."""
-    monkeypatch.setattr(cupy._raw, "computes", False)
-    options = {"bidirectional": bidirectional, "device": "cuda"}
-    layer = getattr(gg.nn, name.upper())(4, 5, layers, **options).to(dtype)
-    length, cells = 20, layers * (1 + bidirectional)
-    x = gg.zeros((length, 3, 4), dtype=dtype, device="cuda", requires_grad=True)
-    with traffic() as forward:
-        out = layer(x)[0]
-    g = gg.ones(out.shape, dtype=dtype, device="cuda")
-    with traffic() as backward:
-        out.backward(g)
-    count = Counter([launch.name for launch in (*forward, *backward)])
-    forward_steps, backward_steps = count[f"{name}_cell"], count[f"{name}_cell_backward"]
-    assert (forward_steps, backward_steps) == (length * cells, length * cells)
-    # None for the first state, which is 0; one for all inputs, their cotangent and each weight's.
-    assert count["gemm"] == cells * (2 * (length - 1) + 4)
-    assert len(forward) <= cells * (2 * length + 5)
-    assert len(backward) <= cells * (2 * length + 12)

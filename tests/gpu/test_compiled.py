@@ -346,8 +346,8 @@ def test_calls_on_several_streams():
     for stream in streams * 4:
         with stream:
             result = add(x)
-    assert result.item() == 13 * first
     gg.cuda.synchronize()
+    assert result.item() == 13 * first
     assert why_call_by_call(add) == [None]
 
 

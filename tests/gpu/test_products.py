@@ -60,8 +60,8 @@ def test_sums_of_many(shapes, dtype):
 
 
 def test_vectors_and_nothing():
-    vectors = ((5,), (5,)), ((4, 5), (5,)), ((5,), (2, 5, 3))
-    for shapes in (*vectors, ((2, 0), (0, 3)), ((0, 2), (2, 3))):
+    vectors = ((5,), (5,)), ((4, 5), (5,)), ((5,), (2, 5, 3)), ((0,), (0, 4))
+    for shapes in (*vectors, ((2, 0), (0, 3)), ((0, 2), (2, 3)), ((5, 2, 0), (5, 0, 3))):
         x1, x2 = map(small_integers, shapes)
         assert_close(on_host(multiplied(x1, x2)), on_host(x1) @ on_host(x2), rtol=0)
 
@@ -76,5 +76,7 @@ def test_tf32():
         for allow in True, False:
             cuda.allow_tf32(allow)
             errors[allow] = np.abs(on_host(multiplied(x, x)) - expected).max()
+            wide = x.astype("float64")
+            assert np.abs(on_host(multiplied(wide, wide)) - expected).max() < 1e-9
         cuda.allow_tf32(allowed)
         assert errors[False] < 1e-3 < errors[True] < 1

@@ -76,14 +76,12 @@ class Collectives:
 
     def _numbers(self, array):
         """How many numbers NCCL is to reduce, and their type; a complex number is two."""
-        name = array.dtype.name
-        parts = 1
-        if array.dtype.kind == "c":
-            name, parts = f"float{array.itemsize * 4}", 2
+        is_complex = array.dtype.kind == "c"
+        name = f"float{array.itemsize * 4}" if is_complex else array.dtype.name
         dtype = getattr(self._nccl, f"NCCL_{name.upper()}", _BFLOAT16 if "bf" in name else None)
         if dtype is None:
             raise TypeError(f"NCCL cannot reduce {array.dtype}; convert it to another dtype")
-        return array.size * parts, dtype
+        return array.size * (1 + is_complex), dtype
 
     def _enqueue(self, name, args, *arrays):
         """Enqueue a collective of NCCL's after the work that the current stream has.

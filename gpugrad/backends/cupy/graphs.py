@@ -73,8 +73,8 @@ class Graph:
             try:
                 graph, kept = _capture(self._stream, work, self._allocator)
             except _RetryError as error:
-                why = str(error)
-                if error.frees:
+                why, frees = error.args
+                if frees:
                     cupy.get_default_memory_pool().free_all_blocks()
                 continue
             if self._pool.total_bytes() == size:
@@ -195,12 +195,8 @@ class NotNowError(RuntimeError):
 class _RetryError(Exception):
     """Raised if a capture has failed that may succeed when it is repeated.
 
-    frees: whether memory must be freed first.
+    Its arguments say why, and whether memory must be freed first.
     """
-
-    def __init__(self, why, frees=False):
-        super().__init__(why)
-        self.frees = frees
 
 
 def _capture(stream, work, allocator):
@@ -224,7 +220,7 @@ def _capture(stream, work, allocator):
                 graph = _end(stream)
                 if graph is not None:
                     return graph, kept
-                retry = _RetryError(_SPOILT)
+                retry = _RetryError(_SPOILT, False)
         finally:
             allocator.is_capturing = False
             if was_on:
@@ -255,9 +251,9 @@ def _retry_error(error, is_lost):
         error = error.__cause__ or error.__context__
     for x in chain:
         if isinstance(x, OutOfMemoryError):
-            return _RetryError(str(x), frees=True)
+            return _RetryError(str(x), True)
     if is_lost and all(getattr(x, "status", None) != _UNSUPPORTED for x in chain):
-        return _RetryError(_SPOILT)
+        return _RetryError(_SPOILT, False)
     return None
 
 

@@ -327,10 +327,9 @@ def tensordot(x1, x2, /, *, axes=2):
     left1 = [a for a in range(ndim1) if a not in summed1]
     left2 = [b for b in range(ndim2) if b not in summed2]
     inner = prod([shape1[a] for a in summed1])
-    rows = prod([shape1[a] for a in left1])
-    columns = prod([shape2[b] for b in left2])
+    rows, columns = [shape1[a] for a in left1], [shape2[b] for b in left2]
     out = matmul(
-        x1.transpose(*left1, *summed1).reshape(rows, inner),
-        x2.transpose(*summed2, *left2).reshape(inner, columns),
+        x1.transpose(*left1, *summed1).reshape(prod(rows), inner),
+        x2.transpose(*summed2, *left2).reshape(inner, prod(columns)),
     )
-    return out.reshape([*[shape1[a] for a in left1], *[shape2[b] for b in left2]])
+    return out.reshape(rows + columns)

@@ -96,11 +96,10 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     if not is_supported or out.ndim < 2 or not out.size:
         return NotImplemented
     g, bias = _activation_vjp(g, out, activation, len(wanted) > 2 and wanted[2])
-    columns = out.shape[-1]
-    rows = out.size // columns
+    rows = out.size // out.shape[-1]
     return (
         xp.matmul(g, weight) if wanted[0] else None,
-        xp.matmul(g.reshape(rows, columns).T, x.reshape(rows, x.shape[-1])) if wanted[1] else None,
+        xp.matmul(g.reshape(rows, -1).T, x.reshape(rows, x.shape[-1])) if wanted[1] else None,
         bias,
     )
 

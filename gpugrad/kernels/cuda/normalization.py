@@ -50,9 +50,8 @@ def _threads(columns):
 
 def _rows(x, ndim):
     """The numbers of rows and columns; None if the kernels do not support them."""
-    if not x.size or not 1 <= ndim <= x.ndim:
-        return None
-    return _extent(x, prod(x.shape[x.ndim - ndim :]))
+    is_row = x.size and 1 <= ndim <= x.ndim
+    return _extent(x, prod(x.shape[x.ndim - ndim :])) if is_row else None
 
 
 def _extent(x, columns):

@@ -46,10 +46,9 @@ class _Attention(BlockedAttention):
 
     def cotangents(self, g, wanted):
         if not wanted[3]:
-            operands = {"query": self.query, "key": self.key, "value": self.value}
-            wanted_ = zip(operands.items(), wanted, strict=False)
             found = {
-                f"to_{name}": _in_rows(np.empty_like(x)) if w else None for (name, x), w in wanted_
+                f"to_{name}": _in_rows(np.empty_like(getattr(self, name))) if w else None
+                for name, w in zip(_OPERANDS[:3], wanted, strict=False)
             }
             if self._done_by_library(to_out=_in_rows(g), **found):
                 return *found.values(), None

@@ -151,11 +151,18 @@ def _steps_of(
 ):
     """Calls that fill ``loss``, ``to_logits`` or both, where all labels are known to be classes or
     the ignored number."""
-    if not _has_steps(logits, target, reduction, ignore_index):
-        return None
-    if g is not None and g.dtype != logits.dtype:
-        return None
     dtype = logits.dtype
+    has_steps = (
+        _covers(logits, target, reduction, ignore_index)
+        and is_expected()
+        and logits.flags.c_contiguous
+        and target.dtype != np.uint64  # whose largest labels int64 lacks
+        and abs(ignore_index) >> 63 == 0
+        and target.size < 1 << 24  # which float32 can count
+        and (g is None or g.dtype == dtype)
+    )
+    if not has_steps:
+        return None
     labels, count = np.empty(target.shape, np.int64), np.empty((), dtype)
     steps = [partial(np.copyto, labels, target)]
     steps += _count(labels, ignore_index, count) if reduction == "mean" else []
@@ -186,17 +193,6 @@ def _count(labels, ignore_index, count):
         partial(np.copyto, ones, counts),
         partial(np.add.reduce, ones, None, None, count, False),
     ]
-
-
-def _has_steps(logits, target, reduction, ignore_index):
-    return (
-        _covers(logits, target, reduction, ignore_index)
-        and is_expected()
-        and logits.flags.c_contiguous
-        and target.dtype != np.uint64  # whose largest labels int64 lacks
-        and abs(ignore_index) >> 63 == 0
-        and target.size < 1 << 24  # which float32 can count
-    )
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):

@@ -25,11 +25,10 @@ def blend(arrays, others, a, shares):
     count = arrays[-1] if len(arrays) > len(others) else None
     first, arrays = arrays[0], arrays[: len(others)]
     n, dtype = first.size, first.dtype
-    if not (n and covers(dtype)) or any(x.device != first.device for x in (*arrays, *others)):
+    like = dtype, first.shape, first.device, True
+    given = [(x.dtype, x.shape, x.device, x.flags.c_contiguous) for x in (*arrays, *others)]
+    if not (n and covers(dtype)) or any(x != like for x in given):
         return False
-    for x in (*arrays, *others):
-        if x.dtype != dtype or x.shape != first.shape or not x.flags.c_contiguous:
-            return False
     if count is not None and (count.dtype != int64 or count.device != first.device):
         return False
     more = (None, None, 0.0) if len(others) == 1 else (arrays[1], others[1], float(shares[1]))

@@ -98,7 +98,8 @@ class Fused:
             stored, name, is_input = STORED[char], f"a{k}", k < count
             kind = access and access.kind
             const = "const " if is_input else ""
-            parameters.append(f"{const}{stored}* {name}" if access else f"{_given(char)} {name}")
+            number = "long long" if np.dtype(char).kind in "iu" else "double"
+            parameters.append(f"{const}{stored}* {name}" if access else f"{number} {name}")
             value = f"const {COMPUTED[char]} x{k} ="
             if access is None:
                 before.append(f"{value} {_rounded(f'({COMPUTED[char]}){name}', char)};")
@@ -205,22 +206,16 @@ fused({parameters}, T* total, A* parts, unsigned* arrived, long long columns)
 """
 
 
-def _options(dtype):
-    # Products and sums are rounded one by one, as where each is a kernel of its own.
-    return *options(dtype), "-fmad=false"
-
-
 @cache
 def _module(text, dtype):
-    return cupy.RawModule(code=_whole(text), options=_options(dtype))
+    code, options = whole(text, dtype)
+    return cupy.RawModule(code=code, options=options)
 
 
-def _whole(text):
-    return source("fused") + text
-
-
-def _given(char):
-    return "long long" if np.dtype(char).kind in "iu" else "double"
+def whole(text, dtype):
+    """What the compiler gets for the text of a kernel: the whole code, and its options."""
+    # Products and sums are rounded one by one, as where each is a kernel of its own.
+    return source("fused") + text, (*options(dtype), "-fmad=false")
 
 
 def _rounded(text, char):

@@ -57,8 +57,7 @@ class MultiTensorUpdater:
         if at is None:
             launches.numbers[: len(numbers)] = numbers
         with cupy.cuda.Device(self.device):
-            if skip is None:
-                skip = self._zero
+            skip = self._zero if skip is None else skip
             grads = [
                 g if g.flags.c_contiguous and g.dtype is self.dtype
                 else cupy.ascontiguousarray(g, self.dtype)
@@ -114,9 +113,8 @@ class MultiTensorUpdater:
 
     def _tables(self, arrays):
         """The `_Table` of each launch over arrays; None if they cannot be in one."""
-        if not covers(self.dtype):
-            return None
-        if not all(a.flags.c_contiguous or a.flags.f_contiguous for a in arrays):
+        orders = [a.flags for a in arrays]
+        if not (covers(self.dtype) and all(x.c_contiguous or x.f_contiguous for x in orders)):
             return None
         entries = np.array([(a.size, a.data.ptr) for a in arrays], np.int64)
         return _launches(entries.tobytes(), len(arrays), self.dtype.itemsize).tables

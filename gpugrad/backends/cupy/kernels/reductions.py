@@ -66,10 +66,9 @@ def chunks(rows, columns, dtype, packed):
     """The grid and the arrays that `sums_of_columns` returns."""
     strips = -(-columns // (32 * (16 // dtype.itemsize if packed else 1)))
     chunks = 1 if rows <= 256 else min(-(-rows // 64), max(_BLOCKS // strips, 1))
-    parts = None, None
-    if chunks > 1:
-        parts = cupy.empty((chunks, columns), accumulator(dtype)), arrivals()
-    return (strips, chunks), parts
+    if chunks == 1:
+        return (strips, 1), (None, None)
+    return (strips, chunks), (cupy.empty((chunks, columns), accumulator(dtype)), arrivals())
 
 
 def arrivals():

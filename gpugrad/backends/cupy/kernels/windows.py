@@ -3,7 +3,7 @@
 They take the geometry that the functions there make.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 
 import numpy as np
@@ -68,18 +68,13 @@ def find(x, values, out, geometry):
     return _launch("find_taps", (x, values), out, geometry, np.int32(out.itemsize))
 
 
-def take(x, taps, out, geometry):
-    return _by_taps("take_taps", x, taps, out, geometry)
-
-
-def put(values, taps, out, geometry):
-    return _by_taps("put_taps", values, taps, out, geometry)
-
-
 def _by_taps(name, x, taps, out, geometry):
     if taps.dtype.name not in ("int8", "int32"):
         taps = taps.astype(np.int64)
     return _launch(name, (x, taps), out, geometry, np.int32(taps.itemsize))
+
+
+take, put = partial(_by_taps, "take_taps"), partial(_by_taps, "put_taps")
 
 
 def _launch(name, arrays, out, geometry, *more):
