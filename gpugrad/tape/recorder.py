@@ -260,7 +260,8 @@ class Recorder:
             if self.has_state_list and not self.is_guarded(array):
                 var.constant = copied(self.backend, array)
             var.memory = Memory()
-            if self.several_devices:
+            # A number that is sent to other processes is an array of NumPy on every device.
+            if self.several_devices and isinstance(array, self.backend.array_types):
                 self.used_devices.add(self.backend.device(array))
             self._known[id(array)] = traced = self._traced(array, var)
             self._kept.append(traced)

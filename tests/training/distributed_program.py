@@ -46,11 +46,12 @@ def part(x):
 def check_collectives(device="cpu"):
     rank, size = distributed.rank(), distributed.size()
     assert 0 <= distributed.local_rank() < size
+    numbers = [2] * (device == "cpu")  # they are tensors too, of the CPU
 
     def everything(x, *ops):
         distributed.barrier()
         return (
-            distributed.all_reduce({"a": [x.mT, 2], "b": x[:0]}),  # numbers are tensors too
+            distributed.all_reduce({"a": [x.mT, *numbers], "b": x[:0]}),
             distributed.all_gather(x),
             distributed.broadcast(x, size - 1),
             distributed.reduce_scatter(gg.stack([x + i for i in range(size)])),
@@ -68,7 +69,8 @@ def check_collectives(device="cpu"):
             total, gathered, last, scattered, *found = call(others[rank], *ops)
             assert total["a"][0].tolist() == sum(others).mT.tolist()
             assert (total["a"][0].dtype, total["a"][0].device) == (x.dtype, device)
-            assert (total["a"][1].item(), total["b"].shape) == (2 * size, (0, 3))
+            assert [y.item() for y in total["a"][1:]] == [number * size for number in numbers]
+            assert total["b"].shape == (0, 3)
             assert gathered.tolist() == gg.stack(others).tolist()
             assert last.tolist() == others[-1].tolist()
             assert scattered.tolist() == sum(o + rank for o in others).tolist()
@@ -77,6 +79,7 @@ def check_collectives(device="cpu"):
     assert is_compiled(compiled)
     mean = distributed.all_reduce(gg.tensor([1.0, 2.0]) * rank, "mean").tolist()
     assert mean == [(size - 1) / 2, size - 1]
+    assert distributed.all_reduce(2) == 2 * size
 
 
 def network():
@@ -428,6 +431,9 @@ def on_cuda_devices():
     os.environ["STAND_IN_PROCESS"] = str(rank)
     device = f"cuda:{rank % gg.cuda.device_count()}"
     check_collectives(device)
+    compiled = gg.compile(lambda x: distributed.all_reduce([x, 2]))
+    with pytest.warns(UserWarning, match="it moves arrays from one library's device"):
+        assert compiled(gg.ones(1, device=device))[1].item() == 2 * distributed.size()
     inputs, labels = problem()
     gg.manual_seed(0)
     model = DataParallel(network().to(device), bucket_bytes=300)
