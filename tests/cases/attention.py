@@ -34,9 +34,7 @@ CASES = [
         S(A(2, 1, 2, 1), A(2, 1, 1), A(1, 1, 1), A(1, 1, 1)), S(A(0, 3, 2), A(0, 2, 2), A(0, 2, 2)),
         S(A(2, 0, 2), A(2, 3, 2), A(2, 3, 2)), S(A(2, 3, 2), A(2, 0, 2), A(2, 0, 2)),
         S(A(2, 2, layout="transposed"), A(2, 2, layout="reversed"), A(2, 2, layout="strided")),
-        *beyond(
-            "torch",  # requires one dtype
-            S(F(3, 2), Z(4, 2, below=3), A(4, 2, dtype="float64")),
-        ),
+        # PyTorch requires one dtype.
+        *beyond("torch", S(F(3, 2), Z(4, 2, below=3), A(4, 2, dtype="float64"))),
     ], _attention, _torch_attention, relative_to="matrix"),
 ]  # fmt: skip

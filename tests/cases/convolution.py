@@ -68,10 +68,8 @@ CASES = [
                       S(A(2, 0, 3), A(2, 0, 2), A(2))),
         S(A(1, 1, 3, 2, layout="transposed"), A(2, 1, 2, 1, layout="reversed")),
         S(Z(1, 2, 4), F(1, 2, 2)),
-        *beyond(
-            "torch",  # PyTorch's convolution requires one dtype
-            S(F(1, 2, 4), A(1, 2, 2, dtype="float64")),
-        ),
+        # PyTorch's convolution requires one dtype.
+        *beyond("torch", S(F(1, 2, 4), A(1, 2, 2, dtype="float64"))),
     ], _convolution, _torch_convolution, complex=True, relative_to="array",
          sized=_sized(lambda x, weight: S(x, weight, A(weight.shape[0]), padding=1))),
     Case("convolution_input", [

@@ -103,18 +103,14 @@ def _clip_samples():
         S(Z(2, 3, low=-5), -2, 2), S(F(2, 3), Z(3, below=2), 2),
         kink([-1.0, 0.0, 0.5, 1.0, 2.0, nan], 0, 1, gradients=([0.0, 1.0, 1.0, 1.0, 0.0, 0.0],)),
         kink([-inf, inf], -1, 1, gradients=([0.0, 0.0],)),
-        kink(
-            # x below, at, between and above its bounds
-            [-1.0, 0.0, 1.0, 2.0, 3.0], [0.0] * 5, [2.0] * 5,
-            gradients=([0, 1, 1, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 1]),
-        ),
-        kink(
-            # bounds that are equal or crossed: the upper one wins
-            [0.0, 1.0, 2.0, 0.0, 1.0, 1.5, 2.0, 3.0], [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0],
-            [1.0] * 8,
-            gradients=([0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0],
-                       [0, 0, 1, 1, 1, 1, 1, 1]),
-        ),
+        # An x below, at, between and above its bounds.
+        kink([-1.0, 0.0, 1.0, 2.0, 3.0], [0.0] * 5, [2.0] * 5,
+             gradients=([0, 1, 1, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 1])),
+        # Bounds that are equal or crossed: the upper one wins.
+        kink([0.0, 1.0, 2.0, 0.0, 1.0, 1.5, 2.0, 3.0], [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0],
+             [1.0] * 8,
+             gradients=([0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0],
+                        [0, 0, 1, 1, 1, 1, 1, 1])),
     ]  # fmt: skip
 
 
@@ -162,10 +158,8 @@ CASES = [
     Case("sqrt", [
         *unary(positive), S(C(6, draw=nonzero)), *integer_inputs(),
         kink([0.0, inf], gradients=([inf, 0.0],)),
-        kink(
-            # on either side of the branch cut
-            [complex(-4.0, 0.0), complex(-4.0, -0.0)], gradients=([0.25j, -0.25j],),
-        ),
+        # On either side of the branch cut.
+        kink([complex(-4.0, 0.0), complex(-4.0, -0.0)], gradients=([0.25j, -0.25j],)),
     ], torch=True, complex=True),
     Case("reciprocal", [
         *unary(nonzero), *integer_inputs(), kink([0.0, -0.0, inf], gradients=([-inf, -inf, 0.0],)),
@@ -202,10 +196,8 @@ CASES = [
         Case(name, _rounding_samples(), _only_of_floats(getattr(np, name)), torch=True)
         for name in ("ceil", "floor", "trunc")
     ),
-    Case("round", _rounding_samples(), complex=True,
-         torch=lambda torch, x: (
-             torch.complex(x.real.round(), x.imag.round()) if x.is_complex() else x.round()
-         )),
+    Case("round", _rounding_samples(), complex=True, torch=lambda torch, x: (
+        torch.complex(x.real.round(), x.imag.round()) if x.is_complex() else x.round())),
     # Complex numbers
     Case("conj", unary(), torch=lambda torch, x: torch.conj(x).resolve_conj(), complex=True),
     Case("real", unary(), torch=True, complex=True),

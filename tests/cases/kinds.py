@@ -56,15 +56,12 @@ def scalars(draw=normal):
 def mixed(draw=normal):
     """Samples of different dtypes: integers take the floating dtype, and the wider one wins."""
     return [
-        S(F(2, 3, draw=draw), Z(3, low=1)),
-        S(Z(3, low=1, dtype="int32"), F(2, 3, draw=draw)),
+        S(F(2, 3, draw=draw), Z(3, low=1)), S(Z(3, low=1, dtype="int32"), F(2, 3, draw=draw)),
         S(F(2, 3, draw=draw), A(3, draw=draw, dtype="float64")),
-        *beyond(
-            "array_api_strict",  # has no float16
-            S(A(2, 3, draw=draw, dtype="float16"), F(3, draw=draw)),
-            S(A(2, 3, draw=draw, dtype="float16"), Z(3, low=1)),
-        ),
-    ]
+        # array_api_strict has no float16.
+        *beyond("array_api_strict", S(A(2, 3, draw=draw, dtype="float16"), F(3, draw=draw)),
+                S(A(2, 3, draw=draw, dtype="float16"), Z(3, low=1))),
+    ]  # fmt: skip
 
 
 def arithmetic(draw1=normal, draw2=None):

@@ -279,13 +279,12 @@ CASES = [
     _case("svdvals", rectangular(), draw=spaced),
     _case("vector_norm", _norm_samples(),
           torch=lambda torch, x, axis=None, keepdims=False, ord=2: torch.linalg.vector_norm(
-              x, ord, axis, keepdims,
-          ), relative_to="element"),
+              x, ord, axis, keepdims), relative_to="element"),
     _case("matrix_norm", _matrix_norm_samples()),
     _case("cross", _cross_samples(),
           torch=lambda torch, x1, x2, axis=-1: torch.linalg.cross(
-              *torch.broadcast_tensors(x1, x2), dim=axis,
-          ), relative_to="element", sized=lambda n: S(A(max(n // 3, 1), 3), A(max(n // 3, 1), 3))),
+              *torch.broadcast_tensors(x1, x2), dim=axis),
+          relative_to="element", sized=lambda n: S(A(max(n // 3, 1), 3), A(max(n // 3, 1), 3))),
     Case("linalg.outer", [
         *of_shapes([(2,), (3,)], [(1,), (1,)], [(0,), (2,)]), S(F(3), Z(2)),
     ], "outer", torch="outer", complex=True, sized=lambda n: S(A(round(n**0.5)), A(round(n**0.5)))),

@@ -39,21 +39,15 @@ CASES = [
     Case("flip",
          each("axis", {(2, 3): [None, 0], (2, 3, 4): [-2, (0, -1)], (): [None], (0, 3): [1]}),
          torch=lambda torch, x, *, axis=None: torch.flip(
-             x,
-             tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis,
-         ), complex=True),
+             x, [*range(x.ndim)] if axis is None else np.atleast_1d(axis).tolist()), complex=True),
     Case("roll", [
         *each("shift", {(2, 3): [1, -8], (): [2]}),
         *each("shift axis", {
             (2, 3): [(2, 1), (3, 1)], (2, 3, 4): [(-1, -2), (1, (0, 2)), ((1, -6), (-1, 0))],
             (3,): [((1, 1), (0, 0))], (0, 3): [(1, 0)],
         }),
-    ],
-         torch=lambda torch, x, *, shift, axis=None: torch.roll(
-             x,
-             (shift,) * len(axis) if isinstance(axis, tuple) and isinstance(shift, int) else shift,
-             axis,
-         ), complex=True),
+    ], torch=lambda torch, x, *, shift, axis=None: torch.roll(
+        x, np.broadcast_to(shift, np.shape(axis)).tolist(), axis), complex=True),
     Case("broadcast_arrays", [
         *of_shapes([(2, 1), (3,)], [(2, 3), (), (2, 1, 1)], [(2, 3)], [(), ()], [(0, 1), (3,)]),
         S(F(2), Z(3, 1)),
@@ -99,8 +93,8 @@ CASES = [
         S(A(2, 6), indices_or_sections=3, axis=-1),
     ], lambda x, *, indices_or_sections, axis=0: tuple(np.split(x, indices_or_sections, axis)),
          lambda torch, x, *, indices_or_sections, axis=0: torch.tensor_split(
-             x, indices_or_sections, axis,
-         ), complex=True, sized=lambda n: S(A(4, n // 4), indices_or_sections=2)),
+             x, indices_or_sections, axis),
+         complex=True, sized=lambda n: S(A(4, n // 4), indices_or_sections=2)),
     Case("chunk", [S(A(5, 3), chunks=2), S(A(2, 6), chunks=4, axis=-1), S(A(2), chunks=3)], _chunks,
          torch=True, complex=True),
     Case("unstack", [

@@ -104,10 +104,9 @@ CASES = [
          lambda torch, x, *, axis=-1: torch.log_softmax(x, axis)),
     Case("linear", [
         *_LINEAR,
-        *beyond(
-            "torch",  # its matmul requires one dtype
-            S(F(4, 3), F(2, 3), A(2, dtype="float64")), S(F(4, 3), A(2, 3, dtype="float64"), F(2)),
-        ),
+        # PyTorch's matmul requires one dtype.
+        *beyond("torch", S(F(4, 3), F(2, 3), A(2, dtype="float64")),
+                S(F(4, 3), A(2, 3, dtype="float64"), F(2))),
     ], _linear, torch="nn.functional.linear", complex=True, relative_to="matrix"),
     Case("dense", [
         *(

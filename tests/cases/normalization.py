@@ -85,10 +85,9 @@ CASES = [
         # The gradient is 0 except for rounding errors, divided by the square root of eps.
         S(A(4, 1), A(1), A(1), eps=0.1), S(A(0, 3), A(3), A(3)), S(A(3, 0), A(0), A(0)),
         *integer_inputs(), S(Z(4, 3), F(3)),
-        *beyond(
-            "torch",  # requires one dtype
-            S(F(4, 3), A(3, dtype="float64"), F(3)), S(A(4, 3, dtype="float64"), F(3)),
-        ),
+        # PyTorch requires one dtype.
+        *beyond("torch", S(F(4, 3), A(3, dtype="float64"), F(3)),
+                S(A(4, 3, dtype="float64"), F(3))),
         kink([[2.0, 2.0]], [3.0, 5.0], gradients=([[-1e2 * 10**0.5, 1e2 * 10**0.5]], [0, 0])),
     ], _layer_norm, _torch_of_last_axes("layer_norm")),
     Case("batch_norm", [

@@ -79,8 +79,8 @@ CASES = [
          lambda x: np.swapaxes(x, -1, -2), lambda torch, x: x.mT, complex=True),
     Case("tensordot", _tensordot_samples(),
          torch=lambda torch, x1, x2, axes=2: torch.tensordot(
-             x1, x2, axes if isinstance(axes, int) else tuple(map(list, axes)),
-         ), complex=True, relative_to="array"),
+             x1, x2, axes if isinstance(axes, int) else tuple(map(list, axes))),
+         complex=True, relative_to="array"),
     Case("vecdot", _vecdot_samples(),
          torch=lambda torch, x1, x2, axis=-1: torch.linalg.vecdot(x1, x2, dim=axis), complex=True,
          relative_to="array"),

@@ -94,15 +94,11 @@ CASES = [
         S(A(4, 2, draw=distinct), values([0.1, 0.5, 0.9]), axis=0),
         S(A(2, 2, draw=distinct), values(0.4)), S(A(4, draw=distinct), 1),
         *(S(A(5, draw=distinct), 0.35, method=method) for method in METHODS),
-        *beyond("torch", S(Z(2, 3, below=9), 0.5),
-                *(
-                    # its quantile lacks these
-                    S(A(5, draw=distinct), values(0.35), method=method) for method in OTHER_METHODS
-                )),
-    ],
-         torch=lambda torch, x, q, *, axis=None, keepdims=False, method="linear": torch.quantile(
-             x, q, axis, keepdims, interpolation=method,
-         )),
+        # PyTorch's quantile lacks these.
+        *beyond("torch", S(Z(2, 3, below=9), 0.5), *(
+            S(A(5, draw=distinct), values(0.35), method=method) for method in OTHER_METHODS)),
+    ], torch=lambda torch, x, q, *, axis=None, keepdims=False, method="linear": torch.quantile(
+        x, q, axis, keepdims, interpolation=method)),
     Case("bincount", [
         S(Z(6, below=3), minlength=5), S(Z(6, below=3, dtype="uint8"), A(6), minlength=3),
         S(Z(0, below=1), minlength=2),

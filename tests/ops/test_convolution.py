@@ -67,11 +67,9 @@ IMAGE, VOLUME = (3, 6, 7), (2, 3, 5, 4, 6)
 MAXIMA = [
     *(("max_pool2d", IMAGE, args) for args in ((2,), (3, 2, 1, 1, True), ((2, 3), 1, (1, 0), 2))),
     *(("adaptive_max_pool2d", IMAGE, (size,)) for size in (1, 3, (2, 5), (None, 9))),
-    ("max_pool2d", (2, *IMAGE), (2,)),
-    ("adaptive_max_pool2d", (2, *IMAGE), ((2, 5),)),
-    ("max_pool3d", VOLUME, ((2, 3, 1),)),
-    ("adaptive_max_pool3d", VOLUME, ((2, 3, 4),)),
-]
+    ("max_pool2d", (2, *IMAGE), (2,)), ("adaptive_max_pool2d", (2, *IMAGE), ((2, 5),)),
+    ("max_pool3d", VOLUME, ((2, 3, 1),)), ("adaptive_max_pool3d", VOLUME, ((2, 3, 4),)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name, shape, args", MAXIMA)
