@@ -39,13 +39,11 @@ with gg.no_grad():
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda: (leaf(1.0, 2.0) * 2).backward(), r"\(2,\) .*needs a gradient of its shape"),
     (lambda: (COMPLEX * COMPLEX).backward(), r"backward: .* not one real number .* real\(z\)"),
     (lambda: COMPLEX.sum().backward(), r"backward: .* not one real number .* real\(z\)"),
     (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones(3)), SHAPE),
     (lambda: (leaf(1.0, 2.0) * 2).backward(np.ones((2, 1))), SHAPE),
     (lambda: (leaf(1.0, 2.0) * 2).backward(1.0), SHAPE),
-    (lambda: gg.tensor(1.0).backward(), r"no graph.*requires grad"),
     (lambda: WITHOUT_GRAPH.backward(), r"no graph.*no_grad"),
     (lambda: (lambda y: (y * 3).backward(inputs=[y]))(X * 2),
      r"leaves.*multiply.*autograd\.grad"),

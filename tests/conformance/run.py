@@ -44,11 +44,8 @@ def run(checkout, library, options):
 
 
 def main(arguments):
-    if "--" in arguments:
-        split = arguments.index("--")
-        arguments, options = arguments[:split], arguments[split + 1 :]
-    else:
-        options = []
+    split = [*arguments, "--"].index("--")
+    arguments, options = arguments[:split], arguments[split + 1 :]
     if not arguments or not set(arguments[1:]) <= set(LIBRARIES):
         raise SystemExit(__doc__)
     checkout, *libraries = arguments

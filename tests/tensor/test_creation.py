@@ -26,27 +26,21 @@ FUNCTIONS = {
     "linspace": lambda **k: gg.linspace(0, 1, 2, **k),
     "eye": lambda **k: gg.eye(2, **k)[0].detach().requires_grad_(k.get("requires_grad", False)),
 }  # fmt: skip
-RANDOM = {
-    "uniform": lambda **k: gg.random.uniform((2,), **k),
-    "normal": lambda **k: gg.random.normal((2,), **k),
-}
+RANDOM = {f: lambda f=f, **k: getattr(gg.random, f)((2,), **k) for f in ("uniform", "normal")}
 
 
 @pytest.mark.parametrize("function", (FUNCTIONS | RANDOM).values(), ids=FUNCTIONS | RANDOM)
-class TestEveryFunction:
-    def test_defaults_and_dtypes(self, function):
-        x = function()
-        assert type(x) is gg.Tensor
-        assert (x.shape, x.dtype, x.device, x.requires_grad) == ((2,), gg.float32, "cpu", False)
-        assert x.array.flags.writeable
-        for dtype in gg.float16, gg.float64, "float64", np.float64, float:
-            assert function(dtype=dtype).dtype == np.dtype(dtype)
-
-    def test_requires_grad(self, function):
-        x = function(requires_grad=True)
-        assert x.is_leaf
-        (x * 2).sum().backward()
-        assert x.grad.tolist() == [2, 2]
+def test_every_function(function):
+    x = function()
+    assert type(x) is gg.Tensor
+    assert (x.shape, x.dtype, x.device, x.requires_grad) == ((2,), gg.float32, "cpu", False)
+    assert x.array.flags.writeable
+    for dtype in gg.float16, gg.float64, "float64", np.float64, float:
+        assert function(dtype=dtype).dtype == np.dtype(dtype)
+    x = function(requires_grad=True)
+    assert x.is_leaf
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
@@ -89,8 +83,7 @@ class TestTensor:
 
     def test_copies(self):
         a = np.ones(3)
-        for data in (a, gg.asarray(a), memoryview(a), a[::-1]):
-            x = gg.tensor(data)
+        for x in map(gg.tensor, (a, gg.asarray(a), memoryview(a), a[::-1])):
             assert not np.shares_memory(x.array, a)
             assert x.array.flags.c_contiguous
 

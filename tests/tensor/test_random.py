@@ -9,6 +9,11 @@ import gpugrad as gg
 from gpugrad import random
 from gpugrad.random import Generator
 
+
+def generator_of(source):
+    return random.default_generator() if source is random else source
+
+
 DRAWS = {
     "uniform": lambda source: source.uniform((3, 4)),
     "normal": lambda source: source.normal((3, 4)),
@@ -19,9 +24,7 @@ DRAWS = {
     "shuffle": lambda source: source.shuffle(range(12)),
     "bernoulli": lambda source: source.bernoulli(0.5, 40),
     "multinomial": lambda source: source.multinomial([0.2, 0.3, 0.5], 20, True),
-    "key of a mask": lambda source: gg.asarray(
-        (random.default_generator() if source is random else source).key(), dtype=gg.uint64
-    ),
+    "key of a mask": lambda source: np.uint64(generator_of(source).key()),
 }
 
 
@@ -101,10 +104,9 @@ class TestDistributions:
 
     def test_permutation(self):
         x = gg.random.permutation(50)
-        assert x.dtype == gg.int64
-        assert sorted(x.tolist()) == list(range(50))
-        assert gg.random.permutation(0).shape == (0,)
-        assert gg.random.permutation(np.int64(3)).shape == (3,)
+        assert (x.dtype, sorted(x.tolist())) == (gg.int64, [*range(50)])
+        for n in 0, np.int64(3):
+            assert gg.random.permutation(n).shape == (n,)
 
 
 def test_seeds():
@@ -112,11 +114,8 @@ def test_seeds():
         for seed in seeds:
             with pytest.raises(ValueError, match="int of at least 0"):
                 function(seed)
-    numbers = []
-    for seed in 3, np.int64(3):
-        gg.manual_seed(seed)
-        numbers.append(gg.random.normal(3).tolist())
-    assert numbers[0] == numbers[1]
+    gg.manual_seed(np.int64(3))
+    assert gg.random.normal(3).tolist() == Generator(3).normal(3).tolist()
 
 
 def assert_shares(found, expected):
@@ -146,9 +145,8 @@ class TestChoices:
         names = gg.tensor([[10, 11], [20, 21], [30, 31]])
         assert sorted(random.choice(names, 3, replace=False).tolist()) == names.tolist()
         assert random.choice(names, (2, 1), axis=1, replace=False).shape == (3, 2, 1)
-        for p in None, [1.0, 0.0, 1.0]:
-            assert len({*random.choice(3, 2, replace=False, p=p).tolist()}) == 2
-        assert 1 not in random.choice(3, 2, replace=False, p=[1.0, 0.0, 1.0]).tolist()
+        assert len({*random.choice(3, 2, replace=False).tolist()}) == 2
+        assert {*random.choice(3, 2, replace=False, p=[1.0, 0.0, 1.0]).tolist()} == {0, 2}
         assert random.choice([7], ()).item() == 7
 
     def test_bernoulli(self):
