@@ -13,14 +13,10 @@ from pathlib import Path
 from types import ModuleType
 
 UNIVARIATE = {
-    "WeibullFitter": (),
-    "ExponentialFitter": (),
-    "LogNormalFitter": (),
-    "LogLogisticFitter": (),
-    "GeneralizedGammaFitter": (),
-    "PiecewiseExponentialFitter": ([10, 40],),
+    "WeibullFitter": (), "ExponentialFitter": (), "LogNormalFitter": (), "LogLogisticFitter": (),
+    "GeneralizedGammaFitter": (), "PiecewiseExponentialFitter": ([10, 40],),
     "SplineFitter": ([6, 30, 50, 75],),
-}
+}  # fmt: skip
 REGRESSIONS = ["WeibullAFTFitter", "LogNormalAFTFitter", "LogLogisticAFTFitter"]
 
 

@@ -10,14 +10,14 @@ import gpugrad
 
 @pytest.mark.parametrize("layer_sizes, parameters", [([8, 1], 33), ([4, 4, 1], 37)])
 def test_xor(layer_sizes, parameters):
-    """At least 8 of 10 seeds solve the problem within 1000 epochs."""
+    """At least 4 of 5 seeds solve the problem within 1000 epochs."""
     solved = 0
-    for seed in range(10):
+    for seed in range(5):
         model, losses = xor.train(layer_sizes, seed=seed, dtype=gpugrad.float64)
         assert sum(p.size for p in model.parameters()) == parameters
         right = [round(answer) for (answer,) in model(xor.INPUTS).tolist()] == [0, 1, 1, 0]
         solved += right and losses[-1] < 0.01
-    assert solved >= 8
+    assert solved >= 4
 
 
 @pytest.mark.parametrize("seed", range(3))

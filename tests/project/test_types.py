@@ -328,44 +328,32 @@ def editor(text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("gpugrad.so", ["softmax", "softplus", "softsign", "sort"]),
-        ("gpugrad.linalg.eig", ["eig", "eigh", "eigvals", "eigvalsh"]),
-        ("gpugrad.special.gammal", ["gammaln"]),
-        ("gpugrad.fft.fftf", ["fftfreq"]),
-        ("gpugrad.sin(t).su", ["sum"]),
-        ("(t - 1)[0].permute", ["permute_dims"]),
-        ("t.unsqueez", []),
-        ("gpugrad.linalg.eigh(t).eigenval", ["eigenvalues"]),
-        ("F.relu(t).argma", ["argmax"]),
-        ("nn.Linear(2, 2)(t).backw", ["backward"]),
-        ("net(t).requires_grad", ["requires_grad", "requires_grad_"]),
-        ("Net()(t).sof", ["softmax"]),
-        ("net.named_par", ["named_parameters"]),
-        ("optim.SGD(net.parameters()).zero", ["zero_grad"]),
-    ],
-)
+@pytest.mark.parametrize("text, expected", [
+    ("gpugrad.so", ["softmax", "softplus", "softsign", "sort"]),
+    ("gpugrad.linalg.eig", ["eig", "eigh", "eigvals", "eigvalsh"]),
+    ("gpugrad.special.gammal", ["gammaln"]), ("gpugrad.fft.fftf", ["fftfreq"]),
+    ("gpugrad.sin(t).su", ["sum"]), ("(t - 1)[0].permute", ["permute_dims"]), ("t.unsqueez", []),
+    ("gpugrad.linalg.eigh(t).eigenval", ["eigenvalues"]), ("F.relu(t).argma", ["argmax"]),
+    ("nn.Linear(2, 2)(t).backw", ["backward"]),
+    ("net(t).requires_grad", ["requires_grad", "requires_grad_"]), ("Net()(t).sof", ["softmax"]),
+    ("net.named_par", ["named_parameters"]), ("optim.SGD(net.parameters()).zero", ["zero_grad"]),
+])  # fmt: skip
 def test_completion(text, expected):
     assert [completion.name for completion in editor(text).complete()] == expected
 
 
-@pytest.mark.parametrize(
-    "text, signature, doc",
-    [
-        ("gpugrad.mean(", "mean(x: Array, /, axis: int | tuple[int, ...] | None=None", "Mean of"),
-        ("t.cos(", "cos() -> Tensor", "Elementwise cosine."),
-        ("gpugrad.linalg.inv(", "inv(x: Array, /) -> Tensor", "Inverses of square matrices."),
-        ("nn.Linear(", "Linear(in_features: int, out_features: int, bias: bool=True", "Affine"),
-        ("nn.ReLU(", "ReLU(inplace: bool=False)", "``max(x, 0)``"),
-        ("nn.CrossEntropyLoss(", "CrossEntropyLoss(weight: Any=None, *, ", "Cross entropy"),
-        ("optim.AdamW(", "AdamW(params: Iterable[Any], lr: float=1e-3", "Adam with decoupled"),
-        ("optim.SGD(", "SGD(params: Iterable[Any], lr: float=", "Stochastic"),
-        ("optim.lr_scheduler.StepLR(", "StepLR(optimizer: Optimizer, step_size: int", "``lr ="),
-        ("gpugrad.tensor(", "tensor(data: Any, *, dtype: Any=None, ", "A new leaf"),
-    ],
-)
+@pytest.mark.parametrize("text, signature, doc", [
+    ("gpugrad.mean(", "mean(x: Array, /, axis: int | tuple[int, ...] | None=None", "Mean of"),
+    ("t.cos(", "cos() -> Tensor", "Elementwise cosine."),
+    ("gpugrad.linalg.inv(", "inv(x: Array, /) -> Tensor", "Inverses of square matrices."),
+    ("nn.Linear(", "Linear(in_features: int, out_features: int, bias: bool=True", "Affine"),
+    ("nn.ReLU(", "ReLU(inplace: bool=False)", "``max(x, 0)``"),
+    ("nn.CrossEntropyLoss(", "CrossEntropyLoss(weight: Any=None, *, ", "Cross entropy"),
+    ("optim.AdamW(", "AdamW(params: Iterable[Any], lr: float=1e-3", "Adam with decoupled"),
+    ("optim.SGD(", "SGD(params: Iterable[Any], lr: float=", "Stochastic"),
+    ("optim.lr_scheduler.StepLR(", "StepLR(optimizer: Optimizer, step_size: int", "``lr ="),
+    ("gpugrad.tensor(", "tensor(data: Any, *, dtype: Any=None, ", "A new leaf"),
+])  # fmt: skip
 def test_signature(text, signature, doc):
     (found,) = editor(text).get_signatures()
     assert found.to_string().startswith(signature)
