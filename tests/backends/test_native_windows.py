@@ -1,4 +1,4 @@
-"""Kernels of windows, and of maxima of those side by side, have the bits of what NumPy computes."""
+"""Windows and convolution in C have the bits of what NumPy computes."""
 
 from itertools import product
 from math import prod
@@ -11,7 +11,7 @@ import pytest
 from gpugrad.backends import windows
 from gpugrad.backends.native import base
 from gpugrad.backends.native import windows as library
-from gpugrad.backends.numpy import backend
+from gpugrad.backends.numpy import backend, threads
 
 pytestmark = native.needs_library
 
@@ -24,13 +24,24 @@ def names(monkeypatch):
 
 
 def same(name, *args, **options):
-    """What a function gives with kernels, after comparing it with what NumPy gives."""
+    """What a function gives with the library, after comparing it with what NumPy gives."""
     found = getattr(windows, name)(backend, *args, **options)
-    with mock.patch.dict(vars(backend), windows=None):
+    with mock.patch.dict(vars(backend), windows=None, convolutions=None):
         expected = getattr(windows, name)(backend, *args, **options)
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    assert found.tobytes() == expected.tobytes()
+    native.assert_same(found, expected)
+    assert "convolution" in name or found.tobytes() == expected.tobytes()  # of nan, too
     return found
+
+
+def geometries(lengths, sizes, strides, paddings):
+    """Parameters of windows that are not longer than the array."""
+    paddings = *paddings, ((1, 2),) * len(lengths)
+    sizes = product(sizes, repeat=len(lengths))
+    for size, stride, padding, dilation in product(sizes, strides, paddings, (1, 2)):
+        around = padding if type(padding) is int else 1.5
+        spans = [(k - 1) * dilation + 1 for k in size]
+        if all(span <= m + 2 * around for span, m in zip(spans, lengths, strict=True)):
+            yield size, {"stride": stride, "padding": padding, "dilation": dilation}
 
 
 def go_through(x, size, **options):
@@ -114,12 +125,86 @@ def test_elements_of_windows(names, lengths, dtype):
     x = np.random.default_rng(0).standard_normal((2, 3, *lengths)).astype(dtype)
     x[0, 0] = -0.0
     x[1, 1] = np.nan
-    sizes = [*product((1, 3, 4), repeat=len(lengths))]
-    paddings = 2, ((1, 3),) * len(lengths), 0, -1
-    for stride, padding, dilation, size in product((1, 2, 3), paddings, (1, 2), sizes):
-        around = padding if type(padding) is int else 2
-        spans = [(k - 1) * dilation + 1 for k in size]
-        if all(span <= m + 2 * around for span, m in zip(spans, lengths, strict=True)):
-            options = {"size": size, "stride": stride, "padding": padding, "dilation": dilation}
-            same("sliding_windows", x, **options)
+    for size, geometry in geometries(lengths, (1, 3, 4), (1, 2, 3), (2, 0, -1)):
+        same("sliding_windows", x, size=size, **geometry)
     assert names().count("copy_windows") > 40
+
+
+@pytest.fixture
+def are_done(monkeypatch):
+    """A function that returns for each convolution whether the library has computed it."""
+    calls = native.watch(monkeypatch, library, "_convolve")
+    return lambda: [out is not None for out, _ in calls]
+
+
+def compare(x, weight, bias, **options):
+    """Compare a convolution and both of its gradients with those of NumPy."""
+    out = same("convolution", x, weight, bias, **options)
+    g = np.random.default_rng(1).standard_normal(out.shape).astype(x.dtype)
+    same("convolution_weight", g, x, shape=weight.shape[2:], **options)
+    same("convolution_input", g, weight, shape=x.shape[2:], **options)
+
+
+def operands(n, channels, filters, lengths, size, groups=1, dtype="float32"):
+    rng = np.random.default_rng(0)
+    shapes = (n, channels, *lengths), (filters, channels // groups, *size), (filters,)
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("lengths", [(9,), (30,), (7, 9), (14, 14), (1, 12)])
+def test_every_geometry(are_done, lengths, groups, dtype):
+    for size, geometry in geometries(lengths, (1, 3), (1, 2), (0, 1)):
+        compare(*operands(3, 4, 6, lengths, size, groups, dtype), groups=groups, **geometry)
+    assert all(are_done())
+    assert len(are_done()) > 20
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("n, lengths", [(40, (15, 13)), (2, (130, 131))])
+def test_many_blocks(are_done, n, lengths, has_bias):
+    """Of several images, and of rows of windows of one image."""
+    x, weight, bias = operands(n, 16, 8, lengths, (3, 3))
+    compare(x, weight, bias if has_bias else None, padding=1)
+    assert are_done() == [True] * 3
+
+
+def test_long_work_is_several_calls(monkeypatch):
+    """So that Ctrl-C can end it."""
+    monkeypatch.setattr(threads, "_LONG", 1000)
+    calls = native.watch(monkeypatch, threads, "run_kernel")
+    compare(*operands(40, 16, 8, (15, 13), (3, 3)), padding=1)
+    assert len(calls) > 3
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -0.0])
+def test_special_values_in_convolution(special):
+    x, weight, bias = operands(2, 3, 4, (6, 7), (3, 3))
+    x[0, 1, 2, 3] = weight[1, 2, 0, 0] = bias[2] = special
+    x[1] = -0.0
+    compare(x, weight, bias, padding=1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_channel_one_window_one_filter(dtype):
+    """Products with one term, one row or one column."""
+    numbers = product((1, 3), (1, 2), ((3, 3), (5, 4)), ((1, 1), (3, 3)))
+    for channels, filters, lengths, size in numbers:
+        compare(*operands(3, channels, filters, lengths, size, dtype=dtype))
+
+
+def test_convolution_of_other_arrays(are_done):
+    x, weight, bias = operands(4, 4, 6, (9, 8), (3, 3))
+    compare(x[::2, :, ::-1], weight[..., ::-1], bias[::-1])
+    assert are_done() == [True] * 3
+    compare(*[a.astype("float16") for a in (x, weight, bias)])
+    compare(x[:0], weight, bias)
+    compare(*operands(2, 2, 2, (4, 4, 4), (2, 2, 2)))
+    assert not any(are_done()[3:])
+
+
+def test_errors_are_reported_as_by_numpy():
+    x, weight, bias = operands(2, 3, 4, (6, 7), (3, 3))
+    x[:] = 3e38
+    native.check_errors(lambda: windows.convolution(backend, x, weight, bias), "overflow|invalid")
