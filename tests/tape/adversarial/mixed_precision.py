@@ -1,5 +1,7 @@
 """Casting regions and the scaling of gradients."""
 
+from functools import partial
+
 import gpugrad as gg
 from gpugrad import optim
 
@@ -74,13 +76,10 @@ def options_of_a_scaler_that_change(world):
     step, scaler, optimizer, _ = scaled(world)
     saved = []
     changes = (
-        lambda: scaler.set_growth_factor(4.0),
-        lambda: scaler.set_growth_interval(1),
-        lambda: saved.append(scaler.state_dict()),
-        lambda: scaler.set_backoff_factor(0.1),
-        lambda: scaler.load_state_dict(saved[0]),
-        lambda: optimizer.param_groups[0].update(lr=0.0),
-    )
+        partial(scaler.set_growth_factor, 4.0), partial(scaler.set_growth_interval, 1),
+        lambda: saved.append(scaler.state_dict()), partial(scaler.set_backoff_factor, 0.1),
+        lambda: scaler.load_state_dict(saved[0]), partial(optimizer.param_groups[0].update, lr=0.0),
+    )  # fmt: skip
     world.play(step, batches, changes=changes)
 
 

@@ -61,13 +61,9 @@ def parameters_that_become_shared(world):
 @program
 def layers_that_are_added_and_removed(world):
     net = model(3, 3, 3)
-    changes = (
-        lambda: net.append(nn.Tanh()),
-        lambda: net.__delitem__(0),
-        lambda: net.insert(0, nn.ReLU()),
-        lambda: net.__setitem__(0, nn.Sigmoid()),
-    )
-    world.play(world.compile(lambda x: net(x).detach()), batches, changes=changes)
+    changes = [partial(net.append, nn.Tanh()), partial(net.__delitem__, 0)]
+    changes += [partial(net.insert, 0, nn.ReLU()), partial(net.__setitem__, 0, nn.Sigmoid())]
+    world.check(lambda x: net(x).detach(), batches, changes=changes)
 
 
 @program
@@ -92,10 +88,9 @@ def forward_hooks_that_come_and_go(world):
     changes = (
         lambda: handles.append(net[0].register_forward_hook(hook)),
         lambda: handles.append(net[0].register_forward_pre_hook(lambda m, args: args[0] + 1)),
-        lambda: handles.pop(0).remove(),
-        lambda: handles.pop(0).remove(),
+        *[lambda: handles.pop(0).remove()] * 2,
     )
-    world.play(world.compile(lambda x: net(x).detach()), batches, changes=changes, watch=[log])
+    world.check(lambda x: net(x).detach(), batches, changes=changes, watch=[log])
 
 
 @program

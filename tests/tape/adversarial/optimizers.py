@@ -152,12 +152,9 @@ def gradients_that_are_not_reset(world):
         (w * x).sum().backward()
         optimizer.step()
 
-    changes = (
-        optimizer.zero_grad,
-        lambda: optimizer.zero_grad(set_to_none=False),
-        lambda: setattr(w, "grad", normal(3, seed=9)),
-        lambda: setattr(w, "requires_grad", False),
-    )
+    changes = [optimizer.zero_grad, functools.partial(optimizer.zero_grad, set_to_none=False)]
+    settings = ("grad", normal(3, seed=9)), ("requires_grad", False)
+    changes += [functools.partial(setattr, w, *setting) for setting in settings]
     world.check(step, changes=changes, watch=[w])
 
 

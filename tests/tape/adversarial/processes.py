@@ -30,17 +30,6 @@ def a_child_that_trains_on(world):
     world.play(whole, lambda i: (normal(4, 3, seed=i),), watch=[net, optimizer])
 
 
-@program(needs=NO_FORK, in_child=True)
-def a_function_that_forks(world):
-    def f(x):
-        child = os.fork()
-        if child == 0:
-            os._exit(7)
-        return x * os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-    world.check(f)
-
-
 @program(needs=NO_FORK)
 def the_number_of_the_process(world):
     start = os.getpid()
