@@ -380,6 +380,7 @@ def test_a_disabled_scaler_does_nothing():
     scaler.update()
     assert p.tolist() == [0, 0, 0]
     assert (scaler.get_scale(), scaler.state_dict(), scaler.is_enabled()) == (1.0, {}, False)
+    assert repr(scaler).startswith("GradScaler(init_scale=65536.0, growth_factor=2.0, backoff_fa")
     scaler.load_state_dict({})
 
 

@@ -22,6 +22,7 @@ OPTIONS = {
     "tolerance_change": {"lr": 0.1, "tolerance_change": 1e-2},
     "strong_wolfe": WOLFE,
     "strong_wolfe, a long first step": {"lr": 30.0, **WOLFE},
+    "strong_wolfe, a short first step": {"lr": 0.1, **WOLFE},
     "strong_wolfe, all": WOLFE | {
         "lr": 0.5, "history_size": 3, "max_iter": 5, "max_eval": 7, "tolerance_grad": 1e-4,
         "tolerance_change": 1e-6
