@@ -117,15 +117,16 @@ class Source(str):
 
 def stubs():
     """Return the text that each stub should have, by its path."""
+    ops = {name: value for name in gpugrad.__all__ if is_op(value := getattr(gpugrad, name))}
     texts = {
-        "__init__": package_stub(),
-        "_ops": ops_stub(gpugrad),
+        "__init__": ["from ._ops import *", *pieces_of(gpugrad, package_piece), *OTHERS],
+        "_ops": [op_definition(name, value) for name, value in ops.items()],
         "_tensor_methods": [tensor_methods_stub()],
-        **{room: ops_stub(getattr(gpugrad, room)) for room in ("fft", "linalg", "special")},
-        "optim/__init__": optim_stub(),
+        **{f: pieces_of(getattr(gpugrad, f), room_piece) for f in ("fft", "linalg", "special")},
+        "optim/__init__": pieces_of(optim, optim_piece),
         "optim/formulas": formulas_stub(),
-        "nn/__init__": nn_stub(nn),
-        "nn/functional": nn_stub(nn.functional),
+        "nn/__init__": pieces_of(nn, nn_piece),
+        "nn/functional": pieces_of(nn.functional, nn_piece),
         **{f"numpy/{room or '__init__'}": numpy_stub(room) for room in ("", "linalg", "fft")},
     }
     with TemporaryDirectory() as folder:
@@ -140,6 +141,22 @@ def stubs():
             options = ["--quiet", f"--config={ROOT.parent / 'pyproject.toml'}", folder]
             subprocess.run([sys.executable, "-m", "ruff", *command, *options], check=True)
         return {ROOT / f"{name}.pyi": path.read_text("utf-8") for name, path in paths.items()}
+
+
+# What the package has besides the names in its list; bfloat16 needs ml_dtypes.
+OTHERS = """\
+bfloat16: Any
+__version__: str
+__array_api_version__: str
+def __array_namespace_info__() -> Any: ...
+""".splitlines()
+
+
+def pieces_of(space, piece):
+    """Return the imports of public modules, and ``piece(name, value)`` for other public names."""
+    values = [(name, getattr(space, name)) for name in space.__all__]
+    pieces = [imported(n, ".") if isinstance(v, ModuleType) else piece(n, v) for n, v in values]
+    return [*filter(None, pieces)]
 
 
 def imported(name, place):
@@ -177,38 +194,23 @@ def numpy_stub(room):
     return [*pieces, "def __getattr__(name: str) -> Any: ..."]
 
 
-def package_stub():
-    """Return the stub of the package, which imports its names from their modules."""
-    pieces = ["from ._ops import *"]
-    for name in gpugrad.__all__:
-        value = getattr(gpugrad, name)
-        if isinstance(value, ModuleType):
-            pieces.append(imported(name, "."))
-        elif type(value) is float or not getattr(value, "__module__", "").startswith("gpugrad"):
-            pieces.append(f"{name}: {'float' if type(value) is float else 'Any'}")
-        elif value is not Tensor and not is_op(value):
-            pieces.append(imported(name, value.__module__.removeprefix("gpugrad")))
-    pieces.append("bfloat16: Any")  # not in the list, since it needs ml_dtypes
-    pieces += ["__version__: str", "__array_api_version__: str"]
-    return [*pieces, "def __array_namespace_info__() -> Any: ..."]
+def package_piece(name, value):
+    """Return the line of the package's stub for a name, which another module defines."""
+    if type(value) is float or not getattr(value, "__module__", "").startswith("gpugrad"):
+        return f"{name}: {'float' if type(value) is float else 'Any'}"
+    is_known = value is Tensor or is_op(value)
+    return None if is_known else imported(name, value.__module__.removeprefix("gpugrad"))
 
 
-def nn_stub(space):
-    """Return the stub of the layers or of their functions."""
-    pieces = []
-    for name in space.__all__:
-        value = getattr(space, name)
-        if isinstance(value, ModuleType):
-            pieces.append(imported(name, "."))
-        elif is_op(value):
-            pieces.append(imported(name, ".._ops"))
-        elif isinstance(value, type) and hasattr(value.__init__, "__signature__"):
-            pieces.append(layer_definition(name, value))
-        elif hasattr(value, "__signature__"):
-            pieces.append(definition(name, annotated_signature(value), value))
-        else:
-            pieces.append(imported(name, f".{value.__module__.rpartition('.')[2]}"))
-    return pieces
+def nn_piece(name, value):
+    """Return the definition or the import of a layer or of a function."""
+    if is_op(value):
+        return imported(name, ".._ops")
+    if isinstance(value, type) and hasattr(value.__init__, "__signature__"):
+        return layer_definition(name, value)
+    if hasattr(value, "__signature__"):
+        return definition(name, annotated_signature(value), value)
+    return imported(name, f".{value.__module__.rpartition('.')[2]}")
 
 
 def layer_definition(name, layer):
@@ -230,32 +232,19 @@ def layer_definition(name, layer):
     return "\n    ".join([text, *attributes, *methods])
 
 
-def ops_stub(module):
-    """Return the stub of a namespace of ops."""
-    pieces = []
-    for name in module.__all__:
-        value = getattr(module, name)
-        if module is not gpugrad and vars(gpugrad).get(name) is value:
-            pieces.append(imported(name, "._ops"))
-        elif is_op(value):
-            pieces.append(op_definition(name, value))
-        elif module is not gpugrad:
-            pieces.append(definition(name, annotated_signature(value), value))
-    return pieces
+def room_piece(name, value):
+    """Return the definition of a function in a namespace of ops, or its import."""
+    if vars(gpugrad).get(name) is value:
+        return imported(name, "._ops")
+    if is_op(value):
+        return op_definition(name, value)
+    return definition(name, annotated_signature(value), value)
 
 
-def optim_stub():
-    """Return the stub of the optimizers, most of whose constructors are made from their rules."""
-    pieces = []
-    for name in optim.__all__:
-        value = getattr(optim, name)
-        if isinstance(value, ModuleType):
-            pieces.append(imported(name, "."))
-        elif inspect.unwrap(value.__init__).__code__.co_filename == inspect.getfile(value):
-            pieces.append(imported(name, value.__module__))  # its constructor is written
-        else:
-            pieces.append(class_definition(value))
-    return pieces
+def optim_piece(name, value):
+    """Return the definition of an optimizer whose constructor was made, or the import of others."""
+    is_written = inspect.unwrap(value.__init__).__code__.co_filename == inspect.getfile(value)
+    return imported(name, value.__module__) if is_written else class_definition(value)
 
 
 def formulas_stub():

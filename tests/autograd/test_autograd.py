@@ -161,13 +161,9 @@ def test_gradients_share_no_memory():
         gx, gy, again = grad(z, [x, y, x], seed, retain_graph=True, create_graph=create_graph)
         gx += 1
         assert gy.tolist() == again.tolist() == [1, 1]
-
-
-def test_gradient_of_a_broadcast_view_is_writable():
-    x = leaf([[1.0, 2.0]])
-    x.sum().backward()
+    z.sum().backward()  # through a view that repeats one element
     assert x.grad.array.flags.writeable
-    assert x.grad.array.strides != (0, 0)
+    assert x.grad.array.strides != (0,)
 
 
 def test_retained_gradients():
@@ -203,11 +199,9 @@ def test_grad_outputs():
     assert g.item() == 43
     x, v = leaf(1.0, 2.0), leaf(3.0, 4.0)
     for seed in (gg.tensor([1.0, 10.0]), np.array([1.0, 10.0]), [np.array([1.0, 10.0])]):
-        assert_array_equal(grad(x * x, x, seed)[0].numpy(), [2, 40])
+        assert grad(x * x, x, seed)[0].tolist() == [2, 40]
     (g,) = grad(x * x, x, v, create_graph=True)
-    g.sum().backward()
-    assert_array_equal(v.grad.numpy(), [2, 4])
-    assert_array_equal(x.grad.numpy(), [6, 8])
+    assert [second.tolist() for second in grad(g.sum(), [v, x])] == [[2, 4], [6, 8]]
 
 
 # An in-place write between forward and backward never silently gives a wrong gradient.

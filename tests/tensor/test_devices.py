@@ -80,10 +80,7 @@ class TestMixing:
         """On either side, the error names both libraries; what it says to do is right."""
         numbers = pytest.importorskip("jax.numpy").asarray([3.0, 4.0])
         x = gg.tensor([1.0, 2.0], requires_grad=True)
-        message = (
-            r"libraries, jax\.numpy and numpy; make one .* raw array with "
-            r"gpugrad\.asarray\(numpy\.asarray\(x\)\)"
-        )
+        message = r"libraries, jax\.numpy and numpy; .* with gpugrad\.asarray\(numpy\.asarray\(x"
         for name in "add", "sub", "mul", "truediv", "pow", "matmul", "lt", "eq":
             function = getattr(operator, name)
             for pair in (numbers, x), (x, numbers), (gg.asarray(numbers), x):
