@@ -7,7 +7,7 @@ import pytest
 from cases import CASES
 from libraries import libraries
 from samples import every
-from test_ops import DOUBLE, NEAR, Call, each_case, quiet, random_like, samples
+from test_ops import DOUBLE, NEAR, Call, each_case, quiet, random_like, samples, several
 
 import gpugrad as gg
 from gpugrad._batched import batched, entered, lifted
@@ -31,10 +31,6 @@ def sample_subset(found, library):
     """Return all samples for NumPy, and a few for other libraries, which run the same rules."""
     found = list(found)
     return found if library.name == "numpy" else found[:: -(-len(found) // 6) or 1]
-
-
-def several(results):
-    return list(results) if isinstance(results, tuple) else [results]
 
 
 class Batch:

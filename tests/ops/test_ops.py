@@ -87,8 +87,7 @@ class Call:
         self.leaves = [x for x in self.tensors if getattr(x, "requires_grad", False)]
         self.function = lambda *inputs: case(inputs, self.static)
         with quiet():
-            outputs = self.function(*self.tensors)
-        self.outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+            self.outputs = several(self.function(*self.tensors))
         self.recorded = [y for y in self.outputs if y.requires_grad]
 
     def cotangents(self):
@@ -99,6 +98,10 @@ class Call:
     def gradients(self, cotangents, **options):
         with quiet():
             return grad(self.recorded, self.leaves, cotangents, **options)
+
+
+def several(results):
+    return list(results) if isinstance(results, tuple) else [results]
 
 
 def random_like(library, x, seed):
@@ -125,8 +128,7 @@ def reference(case, sample, dtype="float64"):
     """Return the outputs of the reference as NumPy arrays."""
     given = sample.arrays(dtype)
     with quiet():
-        outputs = case.through(np, case.reference, *given, **sample.static)
-    outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+        outputs = several(case.through(np, case.reference, *given, **sample.static))
     return [np.asarray(y) for y in outputs]
 
 
@@ -323,8 +325,7 @@ def test_ops_without_gradients_record_nothing(case, library):
             for x in call.tensors:
                 if isinstance(x, gg.Tensor) and "float" in str(x.dtype):
                     x.requires_grad_()
-            result = call.function(*call.tensors)
-            for y in result if isinstance(result, tuple) else (result,):
+            for y in several(call.function(*call.tensors)):
                 assert (y.requires_grad, y.is_leaf) == (False, True)
 
 
