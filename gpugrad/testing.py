@@ -127,13 +127,8 @@ def gradgradcheck(
     def gradients(*arguments):
         xs, gs = arguments[: len(inputs)], arguments[len(inputs) :]
         ys = _outputs(f, xs)
-        return grad(
-            [ys[i] for i in chosen],
-            [x for x in xs if _wants_grad(x)],
-            gs,
-            create_graph=True,
-            materialize_grads=True,
-        )
+        ys, xs = [ys[i] for i in chosen], [x for x in xs if _wants_grad(x)]
+        return grad(ys, xs, gs, create_graph=True, materialize_grads=True)
 
     labels = [*_labels(f, inputs), *(f"the cotangent of output {i}" for i in chosen)]
     arguments = (*inputs, *cotangents)
@@ -303,12 +298,9 @@ def _check(name, checked, f, inputs, labels, tolerances, forward):
     gradients = [None] * len(wanted)
     recorded = [k for k, y in enumerate(outputs) if y.requires_grad]
     if recorded:  # gradients with no graph of their own have zero second derivatives
-        gradients = grad(
-            [outputs[k] for k in recorded],
-            [inputs[i] for i in wanted],
-            [_from_list(weights[k], outputs[k].detach(), False) for k in recorded],
-            allow_unused=True,
-        )
+        cotangents = [_from_list(weights[k], outputs[k].detach(), False) for k in recorded]
+        ys, xs = [outputs[k] for k in recorded], [inputs[i] for i in wanted]
+        gradients = grad(ys, xs, cotangents, allow_unused=True)
     entries = []
     for i, gradient in zip(wanted, gradients, strict=True):
         values, shape = _flat(inputs[i])

@@ -215,11 +215,9 @@ class _Distribution:
         common = broadcast_shapes(loc.shape, scale.shape, *[x.shape for x in shapes])
         shape = common if size is None else _shape(size)
         pairs = zip(reversed(common), reversed(shape), strict=False)
-        require(
-            len(common) <= len(shape) and all(n in (1, m) for n, m in pairs),
-            f"{self._name}.rvs: size must be a shape to which the parameters broadcast",
-            shape,
-        )
+        fits = len(common) <= len(shape) and all(n in (1, m) for n, m in pairs)
+        what = f"{self._name}.rvs: size must be a shape to which the parameters broadcast"
+        require(fits, what, shape)
         return self.ppf(_uniform(shape, loc, random_state), *args, **keywords)
 
 

@@ -115,16 +115,12 @@ class memory_report(Tool):
             counted.update([b.identity for b in buffers])
         rows = [
             Row(
-                op,
-                line,
-                sum(b.nbytes for b in group),
-                sum(b.nbytes for b in group if b.identity in leaves),
-                len(group),
-                max(group, key=lambda b: b.nbytes).text,
+                op, line, nbytes=sum(b.nbytes for b in group), buffers=len(group),
+                of_leaves=sum(b.nbytes for b in group if b.identity in leaves),
+                largest=max(group, key=lambda b: b.nbytes).text,
             )
-            for (op, line), group in groups.items()
-            if group
-        ]
+            for (op, line), group in groups.items() if group
+        ]  # fmt: skip
         return sorted(rows, key=lambda row: -row.nbytes)
 
     def __repr__(self) -> str:

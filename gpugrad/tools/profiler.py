@@ -131,14 +131,11 @@ class profile(Tool):
             groups.setdefault((run.op, run.phase), []).append(run)
         rows = [
             Row(
-                *key,
-                len(runs),
-                sum(run.duration for run in runs if run.outermost) / 1e9,
-                sum(run.own for run in runs) / 1e9,
-                sum(run.nbytes for run in runs),
+                *key, len(runs), total=sum(run.duration for run in runs if run.outermost) / 1e9,
+                own=sum(run.own for run in runs) / 1e9, nbytes=sum(run.nbytes for run in runs),
             )
             for key, runs in groups.items()
-        ]
+        ]  # fmt: skip
         return sorted(rows, key=lambda row: -row.own)
 
     def __repr__(self) -> str:
