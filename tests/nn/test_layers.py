@@ -875,12 +875,14 @@ def aligned_with(targets, inputs, lengths):
 
 ERRORS = {
     IndexError: {
+        "^embedding: .*3 is out of bounds": lambda: nn.Embedding(3, 2)(np.array([3])),
         "margin_loss: the labels must be from 0 to 2, .*-1": lambda: MARGIN(X, [-1, 0]),
         "margin_loss: the labels must be from 0 to 2, .*3": lambda: MARGIN(X, [3, 0]),
         "margin_loss: the labels must be from -1 to 2":
             lambda: F.multilabel_margin_loss(X, [[-5, 1, 0], [0, 0, 0]]),
     },
     TypeError: {
+        "^embedding: the indices .* not float32": lambda: nn.Embedding(3, 2)(X),
         "^nll_loss: target must be integer labels, not float": lambda: F.nll_loss(X, np.zeros(2)),
         "dim must be an int, not 'c'": lambda: nn.Unflatten("c", (3,)),
         "must be floating": lambda: F.interpolate(IMAGE, (3, 3), mode="bilinear"),
@@ -1020,6 +1022,8 @@ FUNCTIONS = [
       for x in ({}, {"p": 1}, {"p": 3, "dim": 0}, {"dim": (0, 1), "eps": 10.0})),
     *(("cosine_similarity", [normal(3, n), normal(*other)], {"dim": dim})
       for n, other, dim in ((1, (3, 4), 1), (2, (2,), 0), (2, (2,), 1))),
+    ("leaky_relu", [KINKS], {"negative_slope": 0.2}),
+    ("hardtanh", [KINKS], {}),
     *(("one_hot", [ends([0, 2], [1, 0])], x) for x in ({}, {"num_classes": 5})),
 ]  # fmt: skip
 
