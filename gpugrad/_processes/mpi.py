@@ -172,15 +172,9 @@ class MPIGroup(Group):
         # The devices may have different numbers.
         operand = "" if x is None else f" of {describe(x).split(':')[0]}"
         what = f"collective {self._count}, {name}{operand}"
-        if self.check:
-            self._compare(what)
-        return what
-
-    def _compare(self, what):
-        """Raise CollectiveError unless all ranks are about to do the same."""
-        texts = self._exchange(what, what)
-        if len(set(texts)) > 1:
+        if self.check and len({*(texts := self._exchange(what, what))}) > 1:
             raise CollectiveError(f"the ranks differ: {_by_text(texts)}")
+        return what
 
     def complete(self, request: Any, what: str) -> None:
         """Wait for a request of MPI's; raise CollectiveError if it cannot end or takes too long."""
@@ -193,10 +187,10 @@ class MPIGroup(Group):
             waited = time.monotonic() - start
             if waited < _SPIN:
                 continue
-            if waited < _YIELD:
-                _let_others_run()
+            if waited < _YIELD and hasattr(os, "sched_yield"):
+                os.sched_yield()  # returns at once if no other program waits for the processor
             else:
-                time.sleep(1e-4)
+                time.sleep(0 if waited < _YIELD else 1e-4)
             self._listen(heard)
             if asked is None and (waited > self.timeout or len(heard) > 1):
                 asked = [self._control.isend(what, r, _WAITING) for r in self._others()]
@@ -221,11 +215,10 @@ class MPIGroup(Group):
                 heard[status.source] = text
 
     def _why(self, heard, what, waited):
-        texts = [heard.get(rank) for rank in range(self.size)]
-        for rank in self._ended:
-            texts[rank] = "has ended"
-        silent = [text or "does not answer; it computes, or hangs" for text in texts]
-        message = f"waited {waited:.1f} s in {what}: {_by_text(silent)}"
+        heard = heard | dict.fromkeys(self._ended, "has ended")
+        silent = "does not answer; it computes, or hangs"
+        texts = [heard.get(rank, silent) for rank in range(self.size)]
+        message = f"waited {waited:.1f} s in {what}: {_by_text(texts)}"
         if not self._ended:
             message += "; if a rank may take longer, pass a longer timeout to distributed.init"
         return message
@@ -279,14 +272,6 @@ def _has_ended(request, what):
             f"MPI fails in {what}; if the ranks may differ in shapes or dtypes here, "
             f"distributed.init(check=True) names those that do"
         ) from error
-
-
-def _let_others_run():
-    """Give the processor to another program that waits for one; return at once if none does."""
-    if hasattr(os, "sched_yield"):
-        os.sched_yield()
-    else:  # on Windows
-        time.sleep(0)
 
 
 def _by_text(texts):

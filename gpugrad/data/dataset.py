@@ -110,11 +110,10 @@ class ConcatDataset(Dataset[Any]):
         return self.cumulative_sizes[-1]
 
     def __getitem__(self, index: Any) -> Any:
-        i = index + len(self) if index < 0 else index
-        if not 0 <= i < len(self):
-            raise IndexError(
-                f"ConcatDataset: index {index} is out of range for {len(self)} samples"
-            )
+        n = len(self)
+        i = index + n if index < 0 else index
+        if not 0 <= i < n:
+            raise IndexError(f"ConcatDataset: index {index} is out of range for {n} samples")
         which = bisect_right(self.cumulative_sizes, i)
         return self.datasets[which][i - (self.cumulative_sizes[which - 1] if which else 0)]
 

@@ -61,11 +61,10 @@ class Compose:
 
     def for_batch(self, epoch: int, number: int, seed: int) -> "Compose":
         """The functions for a batch of a `DataLoader`, each with its own random numbers."""
-        transforms = []
-        for i, transform in enumerate(self.transforms, 1):
-            if hasattr(transform, "for_batch"):
-                transform = transform.for_batch(epoch, number, (seed << 16) + i)
-            transforms.append(transform)
+        transforms = [
+            x.for_batch(epoch, number, (seed << 16) + i) if hasattr(x, "for_batch") else x
+            for i, x in enumerate(self.transforms, 1)
+        ]
         return Compose(transforms)
 
 
@@ -149,9 +148,8 @@ class Normalize(_Change):
     def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
         shapes = asarray(mean).shape, asarray(std).shape
         fits = all(len(s) < 2 for s in shapes) and len({s[0] for s in shapes if s}) < 2
-        require(
-            fits, "Normalize: mean and std must be numbers, or as many as channels", (mean, std)
-        )
+        what = "Normalize: mean and std must be numbers, or as many as channels"
+        require(fits, what, (mean, std))
         self.mean, self.std = asarray(mean).tolist(), asarray(std).tolist()
 
     def _change_images(self, images: Tensor) -> Tensor:
@@ -161,11 +159,8 @@ class Normalize(_Change):
             for x in (self.mean, self.std)
         )
         channels = max(mean.shape[0], std.shape[0])
-        require(
-            channels in (1, images.shape[1]),
-            f"Normalize: the images must have {channels} channels",
-            images.shape,
-        )
+        what = f"Normalize: the images must have {channels} channels"
+        require(channels in (1, images.shape[1]), what, images.shape)
         return (images - mean) / std
 
 
@@ -182,12 +177,7 @@ class RandomCrop(_RandomChange):
     """
 
     def __init__(
-        self,
-        size: Ints,
-        padding: Ints = 0,
-        *,
-        fill: float = 0,
-        generator: Generator | None = None,
+        self, size: Ints, padding: Ints = 0, *, fill: float = 0, generator: Generator | None = None
     ) -> None:
         super().__init__(generator)
         self.size = per_axis("RandomCrop: size", size, 2)
@@ -286,9 +276,8 @@ class RandomRotation(_RandomChange):
             outside = 1 - functional.grid_sample(inside, grid, self.interpolation)
             # A place that is outside by rounding alone gets nothing of a fill, which may be inf.
             is_outside = outside > float(finfo(x.dtype).eps) ** 0.5
-            sampled = where(
-                is_outside, sampled + where(is_outside, outside, 1.0) * self.fill, sampled
-            )
+            filled = sampled + where(is_outside, outside, 1.0) * self.fill
+            sampled = where(is_outside, filled, sampled)
         return sampled if sampled.dtype == dtype else astype(_round(sampled), dtype)
 
 
@@ -322,8 +311,7 @@ class MixUp(_RandomChange):
     def _change_batch(self, images, *others):
         if not others:
             self._change_images(images)
-        labels, *rest = others
-        labels = asarray(labels)
+        labels, rest = asarray(others[0]), others[1:]
         self._check_floating(images)
         if not is_floating(labels):
             if self.num_classes is None:

@@ -477,10 +477,8 @@ def _as_tuple(arrays):
 
 def _moved(batch, device, arrays):
     """The batch with these arrays, which are on ``device``, in place of its Tensors."""
-    moved = iter(arrays)
-    return map_tensors(
-        lambda x: wrap(next(moved), None) if x.ndim else x.detach().to(device), batch
-    )
+    new = iter(arrays)
+    return map_tensors(lambda x: wrap(next(new), None) if x.ndim else x.detach().to(device), batch)
 
 
 def _read_on_cpu(recipe):

@@ -158,11 +158,6 @@ class _Bucket:
         self.members.append((number, self.size, self.size + size))
         self.size += size
 
-    def takes(self, grad):
-        """Whether a gradient is of the kind that the parameters had at first."""
-        is_alike = backend_of[type(grad)].real is backend_of[type(self.like)]
-        return is_alike and grad.dtype == self.like.dtype
-
     def start_mean(self, grads):
         """Start the reduction of these gradients, of which None stands for zeros."""
         backend, factor = backend_of[type(self.like)], 1 / current().size
@@ -311,9 +306,11 @@ class _Reducer(Listener):
 
     def _grad(self, bucket, number):
         """The gradient of a parameter, or None, for its bucket."""
-        p = self.tensors[number]
-        grad = None if p.grad is None else p.grad.detach().array
-        if grad is not None and not bucket.takes(grad):
+        p, like = self.tensors[number], bucket.like
+        if p.grad is None:
+            return None
+        grad = p.grad.detach().array
+        if backend_of[type(grad)].real is not backend_of[type(like)] or grad.dtype != like.dtype:
             raise RuntimeError(
                 f"DataParallel: a parameter is now {describe(p)}; move the module first, and wrap "
                 f"it then"
@@ -348,13 +345,12 @@ def _divided(parameters, bucket_bytes, sum_dtype):
             dtype = backend.dtype(sum_dtype)
         elif is_half(dtype) and backend.device(array) == "cpu":
             dtype = backend.xp.float32
-        size = math.prod(array.shape)
         key = dtype, backend.device(array)
-        bucket = open_buckets.get(key)
-        if bucket is None:
-            bucket = open_buckets[key] = _Bucket(dtype, array)
-            buckets.append(bucket)
-        bucket.add(number, size)
+        if key not in open_buckets:
+            open_buckets[key] = _Bucket(dtype, array)
+            buckets.append(open_buckets[key])
+        bucket = open_buckets[key]
+        bucket.add(number, math.prod(array.shape))
         full = bucket_bytes or _BUCKET["cpu" if backend.device(array) == "cpu" else "cuda"]
         full = full if buckets[1:] else min(_FIRST_BUCKET, full)
         if bucket.size * number_dtype(dtype).itemsize >= full:

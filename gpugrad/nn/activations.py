@@ -7,17 +7,8 @@ from .._arguments import one_of, require, whole
 from .._creation import full
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
-from ..ops.activations import (
-    elu,
-    gelu,
-    hardswish,
-    hardtanh,
-    leaky_relu,
-    mish,
-    silu,
-    softplus,
-    softsign,
-)
+from ..ops import activations as ops
+from ..ops.activations import elu, hardtanh, leaky_relu, softplus
 from ..ops.elementwise import where
 from ..ops.manipulation import reshape, split
 from ..ops.neural import log_softmax as _log_softmax
@@ -259,7 +250,7 @@ class CELU(_Activation, function=celu, options="alpha", inplace=True):
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`."""
 
 
-class GELU(_Activation, function=gelu):
+class GELU(_Activation, function=ops.gelu):
     """Gaussian error linear unit; see `gpugrad.gelu`.
 
     approximate: ``"none"``, or ``"tanh"`` for a formula with the hyperbolic tangent.
@@ -269,11 +260,11 @@ class GELU(_Activation, function=gelu):
         self.approximate = one_of("GELU: approximate", approximate, ("none", "tanh"))
 
 
-class SiLU(_Plain, function=silu, inplace=True):
+class SiLU(_Plain, function=ops.silu, inplace=True):
     """``x * sigmoid(x)`` elementwise."""
 
 
-class Mish(_Plain, function=mish, inplace=True):
+class Mish(_Plain, function=ops.mish, inplace=True):
     """``x * tanh(log(1 + exp(x)))`` elementwise."""
 
 
@@ -284,7 +275,7 @@ class Softplus(_Activation, function=softplus):
     """
 
 
-class Softsign(_Plain, function=softsign):
+class Softsign(_Plain, function=ops.softsign):
     """``x / (1 + abs(x))`` elementwise."""
 
 
@@ -302,7 +293,7 @@ class Hardtanh(_Activation, function=hardtanh, inplace=True):
         super()._set_options(min_val=min_val, max_val=max_val)
 
 
-class Hardswish(_Plain, function=hardswish, inplace=True):
+class Hardswish(_Plain, function=ops.hardswish, inplace=True):
     """``x * min(max(x + 3, 0), 6) / 6``, elementwise; the slope is 0 at -3 and 1 at 3."""
 
 

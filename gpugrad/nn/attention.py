@@ -91,9 +91,9 @@ class MultiheadAttention(Module):
         if self.kdim == self.vdim == embed_dim:
             self.in_proj_weight = parameter(xavier, 3 * embed_dim, embed_dim)
         else:
-            self.q_proj_weight = parameter(xavier, embed_dim, embed_dim)
-            self.k_proj_weight = parameter(xavier, embed_dim, self.kdim)
-            self.v_proj_weight = parameter(xavier, embed_dim, self.vdim)
+            self.q_proj_weight, self.k_proj_weight, self.v_proj_weight = (
+                parameter(xavier, embed_dim, n) for n in (embed_dim, self.kdim, self.vdim)
+            )
         self.in_proj_bias = parameter(None, 3 * embed_dim) if bias else None
         self.out_proj = Linear(
             embed_dim, embed_dim, bias, dtype=dtype, device=device, generator=generator
@@ -145,20 +145,18 @@ class MultiheadAttention(Module):
             shape = q.shape[2], k.shape[2] - added
             attn_mask = triu(ones(shape, dtype=bool_, device=query.device), k=1)
         mask = self._mask(q, k, attn_mask, key_padding_mask, added)
-        dropout = self.dropout if self.training else 0.0
+        p = self.dropout if self.training else 0.0
         weights = None
         if need_weights:
             scores = matmul(q * (1 / math.sqrt(self.head_dim)), matrix_transpose(k))
             if mask is not None:
                 scores = where(mask, scores, -math.inf) if _is_bool(mask) else scores + mask
-            weights = functional.dropout(
-                softmax(scores, axis=-1), dropout, generator=self.generator
-            )
+            weights = functional.dropout(softmax(scores, axis=-1), p, generator=self.generator)
             out = matmul(weights, v)
             weights = mean(weights, axis=1) if average_attn_weights else weights
         else:
             out = functional.scaled_dot_product_attention(
-                q, k, v, mask, dropout, is_causal and not needs_mask, generator=self.generator
+                q, k, v, mask, p, is_causal and not needs_mask, generator=self.generator
             )
         out = permute_dims(out, (0, 2, 1, 3) if self.batch_first else (2, 0, 1, 3))
         out = self.out_proj(reshape(out, (*out.shape[:2], self.embed_dim)))
@@ -178,10 +176,8 @@ class MultiheadAttention(Module):
             or (query.ndim == 3 and query.shape[batch] != key.shape[batch])
         ):
             lead = "(batch, {}, {})" if self.batch_first else "({}, batch, {})"
-            expected = [
-                lead.format(length, size)
-                for length, size in (("n", self.embed_dim), ("m", self.kdim), ("m", self.vdim))
-            ]
+            sizes = ("n", self.embed_dim), ("m", self.kdim), ("m", self.vdim)
+            expected = [lead.format(*pair) for pair in sizes]
             raise ValueError(
                 f"MultiheadAttention: query, key and value must be {', '.join(expected)}, or all "
                 f"without a batch, but their shapes are {', '.join(map(str, shapes))}"

@@ -39,10 +39,8 @@ def check_axes(name: str, input: Tensor, n: int, channels: Any = "channels") -> 
     shape = input.shape
     fits = input.ndim in (n + 1, n + 2)
     if not fits or (type(channels) is int and shape[-n - 1] != channels):
-        layout = f"{channels}, {LENGTHS[n]}"
-        raise ValueError(
-            f"{name}: the input must be (n, {layout}) or ({layout}), not of shape {shape}"
-        )
+        axes = f"{channels}, {LENGTHS[n]}"
+        raise ValueError(f"{name}: the input must be (n, {axes}) or ({axes}), not of shape {shape}")
 
 
 def with_examples(

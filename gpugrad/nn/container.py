@@ -17,9 +17,8 @@ def _check_free(module, name, hidden=()):
 
     hidden: names of methods that a child may hide.
     """
-    is_free = isinstance(vars(module).get(name), Module) or not hasattr(module, name)
-    is_free = is_free or name in hidden
-    if not name or "." in name or not is_free:
+    is_free = not hasattr(module, name) or isinstance(vars(module).get(name), Module)
+    if not name or "." in name or not (is_free or name in hidden):
         raise ValueError(
             f"{type(module).__name__}: {name!r} cannot name a module: names are not empty, have no "
             f"dots, and are not those of attributes and methods"
@@ -100,10 +99,8 @@ class _List(Module):
         """Add items at the end; returns this."""
         start = len(self)
         added = {str(i): self._item(item, i) for i, item in enumerate(items, start)}
-        if taken := added.keys() & vars(self).keys():
-            raise ValueError(
-                f"{type(self).__name__}: an item named {min(taken)!r} is there already"
-            )
+        if old := added.keys() & vars(self).keys():
+            raise ValueError(f"{type(self).__name__}: an item named {min(old)!r} is there already")
         for name, item in added.items():
             setattr(self, name, item)
         return self
@@ -117,7 +114,7 @@ class _List(Module):
 
     def pop(self, index: int = -1) -> Any:
         """Remove the item at ``index``, by default the last one, and return it."""
-        item = getattr(self, self._name_at(index))
+        item = self[index]
         del self[index]
         return item
 
@@ -274,12 +271,11 @@ class MLP(Sequential):
                 f"MLP: layer_sizes must be a sequence, e.g. [{layer_sizes!r}], not {layer_sizes!r}"
             )
         layers: list[Any] = []
+        place: Any = {"dtype": dtype, "device": device, "generator": generator}
         for size in layer_sizes:
             if layers:
                 layers.append(activation() if isinstance(activation, type) else activation)
-            layers.append(
-                Linear(in_features, size, dtype=dtype, device=device, generator=generator)
-            )
+            layers.append(Linear(in_features, size, **place))
             in_features = size
         if not layers:
             raise ValueError("MLP: layer_sizes must name at least one layer's size")

@@ -85,7 +85,7 @@ def _least_lengths(counts, size, stride, padding, dilation):
     return [(count - 1) * s - 2 * p + d * (k - 1) + 1 for count, k, s, p, d in axes]
 
 
-def _convolve_transposed(
+def _transposed(
     name: str,
     n: int,
     input: Tensor,
@@ -147,9 +147,7 @@ def _convolve_transposed(
     return reshape(out, out.shape[1:]) if is_single else out
 
 
-conv_transpose1d, conv_transpose2d, conv_transpose3d = for_axes(
-    _convolve_transposed, "conv_transpose"
-)
+conv_transpose1d, conv_transpose2d, conv_transpose3d = for_axes(_transposed, "conv_transpose")
 
 
 def _windows(name, shape, size, stride, padding, dilation):
@@ -336,7 +334,7 @@ class _ConvTranspose(_Convolution):
             more = self._output_padding(input.shape, tuple(output_size))
         name, n = type(self).__name__, self.axes
         options = self.stride, self.padding, more, self.groups, self.dilation
-        return _convolve_transposed(name, n, input, self.weight, self.bias, *options)
+        return _transposed(name, n, input, self.weight, self.bias, *options)
 
     def _output_padding(self, shape, output_size):
         n = self.axes

@@ -12,14 +12,11 @@ from ..ops.neural import linear, sigmoid
 from ..ops.transcendental import tanh
 from .common import public as _public
 
-_functions = _public(
-    _FunctionType,
-    __package__,
-    """
+_modules = """
     activations computations convolution likelihoods losses margin_losses padding pooling sampling
     sequence_losses shuffling upsampling vectors
-    """,
-)
+"""
+_functions = _public(_FunctionType, __package__, _modules)
 globals().update(_functions)
 _ops = "gelu linear sigmoid softplus softsign tanh".split()
 __all__ = sorted([*_functions, *_ops])

@@ -73,10 +73,15 @@ def _call(kind, module, hooks, args, kwargs):
         replaced = hook(module, args, kwargs) if with_kwargs else hook(module, args)
         if replaced is None:
             continue
-        if with_kwargs:
-            args, kwargs = _args_and_kwargs(replaced)
-        else:
+        if not with_kwargs:
             args = replaced if isinstance(replaced, tuple) else (replaced,)
+        elif isinstance(replaced, tuple) and [*map(type, replaced)] == [tuple, dict]:
+            args, kwargs = replaced
+        else:
+            raise TypeError(
+                f"register_forward_pre_hook: a hook with_kwargs must return None or "
+                f"(args, kwargs), a tuple and a dict, not {replaced!r}"
+            )
     backward = tuple(hooks.backward.values())
     passage = _Passage(module, backward) if backward else None
     if passage:
@@ -88,15 +93,6 @@ def _call(kind, module, hooks, args, kwargs):
         if replaced is not None:
             output = replaced
     return passage.leave(output) if passage else output
-
-
-def _args_and_kwargs(replaced):
-    if not isinstance(replaced, tuple) or [*map(type, replaced)] != [tuple, dict]:
-        raise TypeError(
-            f"register_forward_pre_hook: a hook with_kwargs must return None or "
-            f"(args, kwargs), a tuple and a dict, not {replaced!r}"
-        )
-    return replaced
 
 
 @op(materialize=False)
@@ -144,9 +140,7 @@ class _Passage:
 
     def _at_inputs(self, gradients):
         grad_input = self._run(_with_nones(gradients, self.inputs))
-        return [
-            g for g, requires_grad in zip(grad_input, self.inputs, strict=True) if requires_grad
-        ]
+        return [g for g, there in zip(grad_input, self.inputs, strict=True) if there]
 
     def _run(self, grad_input):
         grad_output = self.grad_output or (None,) * len(self.outputs)

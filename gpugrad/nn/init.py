@@ -34,14 +34,8 @@ __all__ = """
 """.split()
 explain_names(__name__)
 
-_GAINS = {
-    "linear": 1.0,
-    "identity": 1.0,
-    "sigmoid": 1.0,
-    "tanh": 5 / 3,
-    "relu": math.sqrt(2),
-    "selu": 3 / 4,
-}
+_GAINS = dict.fromkeys(("linear", "identity", "sigmoid"), 1.0)
+_GAINS |= {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -211,11 +205,9 @@ def uniform_parameters(
     bound: float, dtype: Any, device: str | None, generator: Generator | None
 ) -> Callable[..., Parameter]:
     """Make parameters of a shape, with elements from the uniform distribution within ``bound``."""
-    source = generator or default_generator(device)
+    rng = generator or default_generator(device)
 
     def parameter(*shape: int) -> Parameter:
-        return Parameter(
-            source.uniform(shape, low=-bound, high=bound, dtype=dtype).to(device=device)
-        )
+        return Parameter(rng.uniform(shape, low=-bound, high=bound, dtype=dtype).to(device=device))
 
     return parameter

@@ -220,11 +220,7 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(
-        cls,
-        embeddings: Any,
-        freeze: bool = True,
-        padding_idx: int | None = None,
-        **options: Any,
+        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None, **options: Any
     ) -> Self:
         """A layer with the weight ``embeddings``, ``(num_embeddings, embedding_dim)``.
 

@@ -90,11 +90,7 @@ def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any 
 
 @in_float32
 def huber_loss(
-    input: Tensor,
-    target: Any,
-    reduction: str = "mean",
-    delta: float = 1.0,
-    weight: Any = None,
+    input: Tensor, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Tensor:
     """Half the squared error where the error is at most ``delta``, and linear beyond.
 

@@ -116,15 +116,12 @@ class Module:
             )
         changes.version += 1
         if type(value) is Tensor and value.requires_grad and value.is_leaf:
-            self._warn_of_leaf(name)
+            warnings.warn(
+                f"{type(self).__name__}.{name} is a tensor that requires grad, but no parameter of "
+                f"the module: optimizers and state_dict do not see it; wrap it in nn.Parameter",
+                stacklevel=2,
+            )
         super().__setattr__(name, value)
-
-    def _warn_of_leaf(self, name):
-        warnings.warn(
-            f"{type(self).__name__}.{name} is a tensor that requires grad, but no parameter of the "
-            f"module: optimizers and state_dict do not see it; wrap it in nn.Parameter",
-            stacklevel=3,
-        )
 
     def __delattr__(self, name: str) -> None:
         changes.version += 1
@@ -265,11 +262,7 @@ class Module:
             p.grad = None if set_to_none or p.grad is None else zeros_like(p.grad.detach())
 
     def to(
-        self,
-        *args: Any,
-        device: str | None = None,
-        dtype: Any = None,
-        non_blocking: bool = False,
+        self, *args: Any, device: str | None = None, dtype: Any = None, non_blocking: bool = False
     ) -> Self:
         """Move parameters, their gradients, and buffers; returns the module.
 
@@ -379,9 +372,8 @@ class Module:
         handle removes it at the end. ``module.forward(x)`` calls no hooks, and copies of a
         module have none.
         """
-        return hooks.register(
-            self, "before", hook, "register_forward_pre_hook", prepend, with_kwargs
-        )
+        name = "register_forward_pre_hook"
+        return hooks.register(self, "before", hook, name, prepend, with_kwargs)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -436,10 +428,8 @@ class Module:
         return isinstance(value, Tensor) or value is True if name == "bias" else value
 
     def __repr__(self) -> str:
-        lines = [
-            f"  ({name}): " + repr(child).replace("\n", "\n  ")
-            for name, child in self.named_children()
-        ]
+        children = self.named_children()
+        lines = [f"  ({name}): " + repr(x).replace("\n", "\n  ") for name, x in children]
         extra = self.extra_repr()
         if not lines:
             return f"{type(self).__name__}({extra})"

@@ -110,10 +110,8 @@ class _BatchNorm(_WithStatistics):
         n, channels = self.axes, self.num_features
         ndims = (2, 3) if n == 1 else (n + 2,)
         if input.ndim not in ndims or input.shape[1] != channels:
-            layouts = f"(n, {channels}) or " * (n == 1) + f"(n, {channels}, {LENGTHS[n]})"
-            raise ValueError(
-                f"{type(self).__name__}: the input must be {layouts}, not {input.shape}"
-            )
+            axes = f"(n, {channels}) or " * (n == 1) + f"(n, {channels}, {LENGTHS[n]})"
+            raise ValueError(f"{type(self).__name__}: the input must be {axes}, not {input.shape}")
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)

@@ -269,11 +269,10 @@ class _Pool(LayerOfAxes):
         super()._set_options(kernel_size=kernel_size, stride=stride, **options)
 
 
-class _MaxPool(
-    _Pool,
-    function=_max_pool,
-    options="kernel_size stride padding dilation return_indices ceil_mode",  # PyTorch's order
-):
+_OPTIONS = "kernel_size stride padding dilation return_indices ceil_mode"  # PyTorch's order
+
+
+class _MaxPool(_Pool, function=_max_pool, options=_OPTIONS):
     _shown = "kernel_size=", "stride=", "padding=", "dilation=", "ceil_mode="
 
 

@@ -57,10 +57,8 @@ def functional_call(
             raise ValueError(
                 f"functional_call: {names} are names of one tensor, and got different values"
             )
-    if args is None:
-        args = ()
-    elif not isinstance(args, tuple):
-        args = (args,)
+    if not isinstance(args, tuple):
+        args = () if args is None else (args,)
     return _copied(module, replacements)(*args, **(kwargs or {}))
 
 
@@ -79,9 +77,7 @@ def _merged(given):
 def _named(module, path, within):
     """Parameters and buffers under all their names."""
     prefix = f"{path}." if path else ""
-    for name, x in module._own_parameters():
-        yield prefix + name, x
-    for name, x in module._own_buffers():
+    for name, x in (*module._own_parameters(), *module._own_buffers()):
         yield prefix + name, x
     within = {*within, id(module)}
     for name, child in module.named_children():

@@ -50,10 +50,8 @@ class _Layer(Module):
         drawn = given | {"generator": generator}
         attentions = self._attentions
         for name in attentions:
-            attention = MultiheadAttention(
-                d_model, nhead, dropout, bias, batch_first=batch_first, **drawn
-            )
-            setattr(self, name, attention)
+            sizes = d_model, nhead, dropout, bias
+            setattr(self, name, MultiheadAttention(*sizes, batch_first=batch_first, **drawn))
         self.linear1 = Linear(d_model, dim_feedforward, bias, **drawn)
         self.dropout = Dropout(dropout, generator=generator)
         self.linear2 = Linear(dim_feedforward, d_model, bias, **drawn)
@@ -67,10 +65,7 @@ class _Layer(Module):
         """Add the result of each block to ``x``, with the block's norm before it or after."""
         for i, block in enumerate(blocks, 1):
             norm, dropout = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
-            if self.norm_first:
-                x = x + dropout(block(norm(x)))
-            else:
-                x = norm(x + dropout(block(x)))
+            x = x + dropout(block(norm(x))) if self.norm_first else norm(x + dropout(block(x)))
         return x
 
     def _attend(self, attention, mask, key_padding_mask, is_causal, *memory):

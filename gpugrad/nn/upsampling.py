@@ -15,15 +15,8 @@ from .pooling import _adaptive_avg_pool, _along_axis
 from .sampling import _cubic_weights
 
 # By mode: the numbers of axes that are resampled.
-_MODES = {
-    "nearest": (1, 2, 3),
-    "nearest-exact": (1, 2, 3),
-    "linear": (1,),
-    "bilinear": (2,),
-    "trilinear": (3,),
-    "bicubic": (2,),
-    "area": (1, 2, 3),
-}
+_MODES: dict[str, tuple[int, ...]] = dict.fromkeys(("nearest", "nearest-exact"), (1, 2, 3))
+_MODES |= {"linear": (1,), "bilinear": (2,), "trilinear": (3,), "bicubic": (2,), "area": (1, 2, 3)}
 
 
 def interpolate(
@@ -95,9 +88,9 @@ def _sizes(lengths, size, scale_factor, recompute):
         sizes = per_axis("interpolate: size", size, n)
     else:
         factors = spread(scale_factor, n)
-        if len(factors) != n or not all(isinstance(f, (int, float)) and f > 0 for f in factors):
-            what = f"interpolate: scale_factor must be one or {n} positive numbers"
-            raise ValueError(f"{what}, not {scale_factor!r}")
+        fits = len(factors) == n and all(isinstance(f, (int, float)) and f > 0 for f in factors)
+        what = f"interpolate: scale_factor must be one or {n} positive numbers"
+        require(fits, what, scale_factor)
         sizes = tuple([int(m * f) for m, f in zip(lengths, factors, strict=True)])
         if min(sizes) < 1:
             raise ValueError(
@@ -131,11 +124,10 @@ def _smooth(x, axis, m, length, ratio, align_corners, mode):
     return _along_axis(weights.to(x.dtype), x, axis)
 
 
-class Upsample(
-    FunctionLayer,
-    function=interpolate,
-    options="size scale_factor mode align_corners recompute_scale_factor",
-):
+_OPTIONS = "size scale_factor mode align_corners recompute_scale_factor"
+
+
+class Upsample(FunctionLayer, function=interpolate, options=_OPTIONS):
     """Resample images to another size; see `functional.interpolate`, also for the parameters."""
 
     def _set_options(self, scale_factor, **options):

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Literal
 
-from .._arguments import one_of, whole
+from .._arguments import check_type, one_of, whole
 from .._creation import asarray
 from .._foreign_names import explains_arguments
 from .._processes import Group, current
@@ -155,11 +155,8 @@ class Trainer:
         self.should_stop = False
         self._means = _Means()
         self._group = current() if isinstance(model, DataParallel) else Group()
-        self._called = [
-            callback
-            for callback in self.callbacks
-            if self._group.rank == 0 or getattr(callback, "every_process", True)
-        ]
+        is_first = self._group.rank == 0
+        self._called = [x for x in self.callbacks if is_first or getattr(x, "every_process", True)]
         compute: Callable[..., Any] = partial(_add_gradients, model, loss)
         apply: Callable[..., Any] = partial(_apply_gradients, model, optimizer, max_norm)
         self._update: Callable[..., Any]
@@ -199,8 +196,7 @@ class Trainer:
         return self.history
 
     def _is_finished(self):
-        best = 0 if self.best is None else self.best["epoch"]
-        waited = len(self.history) - best
+        waited = len(self.history) - (0 if self.best is None else self.best["epoch"])
         should_stop = any(self._group.exchange(self.should_stop))
         return should_stop or (self.patience is not None and waited >= self.patience)
 
@@ -269,8 +265,7 @@ class Trainer:
             raise ValueError(
                 f"Trainer: monitor is {self.monitor!r}, which is not among {[*self.history[-1]]}"
             )
-        sign = 1 if self.mode == "min" else -1
-        least = math.inf
+        sign, least = 1 if self.mode == "min" else -1, math.inf
         if self.best is not None:
             least = sign * self.history[self.best["epoch"] - 1][self.monitor]
         if sign * self.history[-1][self.monitor] < least:  # this is False for nan
@@ -306,11 +301,8 @@ class Trainer:
 
         Raises ValueError or TypeError if a part does not fit, and then changes nothing.
         """
-        if not isinstance(state, Mapping):
-            raise TypeError(
-                f"Trainer: the state must be a dict, not a {type(state).__name__}; "
-                f"to read a file, call load"
-            )
+        what = "Trainer: the state must be a dict"
+        check_type(state, Mapping, what, "; to read a file, call load")
         if missing := [name for name in _PARTS if name not in state]:
             raise ValueError(f"Trainer: the state has no {', '.join(map(repr, missing))}")
         history = state["history"]
@@ -407,8 +399,7 @@ def _update_of_processes(model, optimizer, compute, apply, batches):
 def _add_gradients(model, loss, batch, weight):
     """Go backward from a batch's loss times ``weight``; return its loss and metrics by name."""
     values = _loss_and_metrics(loss, model, batch)
-    mean = values["loss"]
-    (mean if weight == 1 else mean * weight).backward()
+    (values["loss"] if weight == 1 else values["loss"] * weight).backward()
     return values
 
 
