@@ -12,12 +12,9 @@ from .backends import backend_for_device
 from .backends.native import compiler
 
 # The optional packages that gpugrad uses if they are installed, by the names of their modules.
-_OPTIONAL = (
-    "cupy torch ml_dtypes optree opt_einsum safetensors scipy matplotlib tqdm einops".split()
-)
-_VARIABLES = "CUDA_VISIBLE_DEVICES CUPY_CACHE_DIR CUPY_TF32 SCIPY_ARRAY_API".split()
-_VARIABLES += "OPENBLAS_CORETYPE OPENBLAS_NUM_THREADS MKL_NUM_THREADS OMP_NUM_THREADS".split()
-_VARIABLES += ["CC", "GPUGRAD_NATIVE"]
+_EXTRAS = "cupy torch ml_dtypes optree opt_einsum safetensors scipy matplotlib tqdm einops".split()
+_VARIABLES = "CUDA_VISIBLE_DEVICES CUPY_CACHE_DIR CUPY_TF32 SCIPY_ARRAY_API GPUGRAD_NATIVE".split()
+_VARIABLES += "OPENBLAS_CORETYPE OPENBLAS_NUM_THREADS MKL_NUM_THREADS OMP_NUM_THREADS CC".split()
 
 
 def report():
@@ -29,7 +26,7 @@ def report():
     yield from compiler.report()
     yield "array-api-compat", version("array-api-compat")
     distributions = packages_distributions()
-    for module in _OPTIONAL:
+    for module in _EXTRAS:
         versions = [f"{version(name)} ({name})" for name in distributions.get(module, [])]
         yield module, ", ".join(versions) or "is not installed"
     problem = cuda.why_not()

@@ -394,8 +394,7 @@ def _between(start, stop, num, dtype, device, endpoint, requires_grad):
     share = _create(
         "linspace", (0.0, 1.0, num), real, None, False, like=like._like, endpoint=endpoint
     )
-    ndim = max(getattr(x, "ndim", 0) for x in (start, stop))
-    share = reshape(share, (-1, *[1] * ndim))
+    share = reshape(share, (-1, *[1] * max(getattr(x, "ndim", 0) for x in (start, stop))))
     result = (1 - share) * start + share * stop
     return asarray(result, dtype=dtype, device=device, requires_grad=requires_grad)
 

@@ -63,17 +63,12 @@ def _misfit(name, function, args, keywords):
     taken = signature(function)
     try:
         taken.bind(*args, **keywords)
+        return None
     except TypeError as error:
         problem = str(error)
-    else:
-        return None
     names = [name for name in taken.parameters if name != "self"]
-    kinds = [name]
-    if kinds == ["__init__"]:
-        kinds = [base.__name__ for base in type(args[0]).__mro__]
-    known = {}
-    for kind in kinds:
-        known |= INSTEAD.get(f"{kind}()", {})
+    kinds = [base.__name__ for base in type(args[0]).__mro__] if name == "__init__" else [name]
+    known = {k: v for kind in kinds for k, v in INSTEAD.get(f"{kind}()", {}).items()}
     foreign = [name for name in keywords if name in known and name not in names]
     if foreign:
         problem = "; ".join([f"there is no {name}: {known[name]}" for name in foreign])
@@ -139,4 +134,4 @@ def explain_names(module: str, *spaces: ModuleType) -> None:
         raise missing(module, name, place=next(iter(found), None))
 
     names = vars(modules[module])
-    names |= {"__dir__": names["__all__"].copy, "__getattr__": __getattr__}
+    names.update(__dir__=names["__all__"].copy, __getattr__=__getattr__)

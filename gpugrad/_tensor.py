@@ -54,8 +54,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        answer = getattr(cls, "__op__", None)
-        if answer is not None:
+        if answer := getattr(cls, "__op__", None):
             call.overriding[cls] = answer
 
     # The array
@@ -271,11 +270,11 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
 
     def _check_leaving(self, how):
         if self.node is not None:
-            remedy = "call detach() first"
-            if how == "numpy.asarray":  # most programs that meet it have called another library
-                remedy += _OF_LIBRARIES
+            # Most programs that meet this one have called another library.
+            more = _OF_LIBRARIES if how == "numpy.asarray" else ""
             raise RuntimeError(
-                f"{how}: this tensor requires grad, and its gradient would be lost; {remedy}"
+                f"{how}: this tensor requires grad, and its gradient would be lost; call detach() "
+                f"first{more}"
             )
         if self.device.startswith("cuda") and how != "__dlpack__":
             raise TypeError(f"{how}: this tensor is on {self.device}; call cpu() first")
@@ -357,8 +356,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         return int(self._number("int"))
 
     def __index__(self) -> int:
-        xp = backend_of[type(self.array)].xp
-        if self.ndim or not xp.isdtype(self.dtype, "integral"):
+        if self.ndim or not backend_of[type(self.array)].xp.isdtype(self.dtype, "integral"):
             raise TypeError("only a 0-d integer tensor can be an index")
         return self.item().__index__()
 
@@ -427,8 +425,7 @@ def _rebuild(kind, array, requires_grad, label=None):
     tensor = kind.__new__(kind)
     tensor.array = array
     tensor.node = Leaf(tensor) if requires_grad else None
-    if label is not None:
-        tensor.label = label
+    tensor.label = label
     return tensor
 
 

@@ -25,9 +25,10 @@ import os
 import stat
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from ._arguments import check_type
 from ._creation import tensor
 from ._foreign_names import explains_arguments
 from ._tensor import Tensor
@@ -162,10 +163,8 @@ def safetensors_for(name):
 
 def _arrays_and_metadata(state, metadata):
     """What the file of a state contains: arrays by name, and text by name."""
-    for what, given in ("state", state), ("metadata", metadata):
-        if not isinstance(given, Mapping):
-            hint = _hint(given) if what == "state" else ""
-            raise TypeError(f"save: {what} must be a dict, not a {type(given).__name__}{hint}")
+    check_type(state, Mapping, "save: state must be a dict", _hint(state))
+    check_type(metadata, Mapping, "save: metadata must be a dict")
     for name, text in metadata.items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise TypeError(f"save: metadata is text by name, not {name!r}: {text!r}")
@@ -321,10 +320,9 @@ def _opened(name: str, path: Any) -> Iterator[Any]:
 def _replace_file(path, data):
     """Write ``data`` to a file at ``path``: either all of it, or nothing."""
     path = os.fsdecode(path)
-    try:
+    mode = None
+    with suppress(FileNotFoundError):
         mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        mode = None
     path = os.path.realpath(path)  # a link stays a link
     folder = os.path.dirname(path)
     if os.path.isdir(path):

@@ -97,8 +97,7 @@ class Generator:
         """The integers from 0 to ``n - 1`` in random order, int64."""
         n = whole("permutation: n", n, 0)
         note_draw(self)
-        sizes = [level.size for level in active_levels()]
-        if not sizes:
+        if not (sizes := [level.size for level in active_levels()]):
             return wrap(self._drawn("permutation", n), None)
         # For all examples at once: the order of random numbers is a random permutation.
         numbers = self._drawn("uniform", (*sizes, n), self.backend.dtype(float64))
@@ -246,9 +245,7 @@ class Generator:
     def _draw(self, name, shape, dtype, *bounds):
         note_draw(self)
         try:
-            shape = as_shape(shape)
-            if levels := active_levels():
-                shape = (*[level.size for level in levels], *shape)
+            shape = (*[level.size for level in active_levels()], *as_shape(shape))
             return self._drawn(name, *bounds, shape, dtype)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from error

@@ -438,10 +438,8 @@ def _unwrap(op, x, reflected=None):
 
 def _in_default_dtype(op, out, arrays, static):
     """``out``, which is computed again in float32 if it is a floating result of integer inputs."""
-    if not _is_promoted(out, arrays, static):
-        return out
-    (out,) = _computed_in_float32(op, type(out), arrays, static)
-    return out
+    is_promoted = _is_promoted(out, arrays, static)
+    return _computed_in_float32(op, type(out), arrays, static)[0] if is_promoted else out
 
 
 def _is_promoted(out, arrays, static):
@@ -449,8 +447,7 @@ def _is_promoted(out, arrays, static):
 
     NumPy would return float64 for int64, and float16 for uint8.
     """
-    kind = type(out)
-    is_floating = backend_of[kind].is_floating
+    kind, is_floating = type(out), backend_of[type(out)].is_floating
     if not is_floating(out.dtype) or static.get("dtype") is not None:
         return False
     return not any(type(a) is kind and is_floating(a.dtype) for a in arrays)
@@ -523,7 +520,7 @@ def _failure(op, error, arrays, static=()):
     elif "axis" in static and isinstance(static["axis"], Tensor):
         pair = {"max": "; of two arrays use maximum", "min": "; of two arrays use minimum"}
         error = TypeError(f"axis must be an int or a tuple of ints{pair.get(op.name, '')}")
-    elif floating and not _says_what_it_takes(floating[0], error):
+    elif floating and not (isinstance(error, ValueError) or f"{floating[0]} must" in str(error)):
         error = TypeError(f"{floating[0]} must not be a tensor; {_takes_tensors(op)}")
     elif len(devices) > 1 and (len(kinds) == 1 or {d.split(":")[0] for d in devices} == _PLACES):
         error = ValueError(
@@ -534,20 +531,13 @@ def _failure(op, error, arrays, static=()):
         here = [f"{n} is {RENAMED[n]} here" for n in RENAMED if f"'{n}'" in str(error)]
         takes = f"it takes {', '.join((*op.inputs, *op.static_names))}"
         _, parentheses, rest = str(error).partition("() ")
-        if parentheses and any(f"'{n}'" in rest for n in static):
-            problem = rest  # without the name of the forward or twin, which users do not call
-        else:
-            problem = str(error)
-        error = TypeError("; ".join([problem, *here, takes]))
+        # Without the name of the forward or twin, which users do not call.
+        is_own = parentheses and any(f"'{n}'" in rest for n in static)
+        error = TypeError("; ".join([rest if is_own else str(error), *here, takes]))
     elif type(getattr(error, "obj", None)) in SCALARS and not hasattr(error, "__notes__"):
         # An AttributeError in the definition; one in a twin has a note.
         error = TypeError(f"one input must be an array, not the number {error.obj}")
     return op.failure(error, arrays)
-
-
-def _says_what_it_takes(name, error):
-    """Whether an error is about values, or says what this parameter must be."""
-    return isinstance(error, ValueError) or f"{name} must" in str(error)
 
 
 def _is_floating(x):

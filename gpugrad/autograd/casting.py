@@ -64,10 +64,9 @@ def stage(op, backend, forward):
         region = thread.autocast
         if region is not None:
             found = [x for x in arrays if type(x) in kinds and _name(x.dtype) in _CAST]
-            if found:
-                own = region.dtypes.get(backend.device(found[0]).split(":")[0])
-                if own is not None:
-                    rule(dtype_of, own, found, arrays, static)
+            place = backend.device(found[0]).split(":")[0] if found else None
+            if place in region.dtypes:
+                rule(dtype_of, region.dtypes[place], found, arrays, static)
         return forward(xp, *arrays, **static)
 
     return looking

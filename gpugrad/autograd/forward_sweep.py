@@ -33,8 +33,7 @@ def forward_sweep(
     tangents = dict(tangents)
     if needed is None:
         needed, _ = leading_to(outputs, tangents)
-    uses = Counter(outputs)
-    uses.update([p for node in needed if node not in tangents for p in node.parents])
+    uses = Counter([*outputs, *(p for x in needed if x not in tangents for p in x.parents)])
     with sweep_context(), rules_on_tensors(create_graph) if tensors else nullcontext():
         for node in needed:
             if node in tangents:

@@ -188,8 +188,7 @@ class _Writes:
         if place is None:
             return Range(None, [None], backend.is_recorder)
         last_write = self._last_writes.setdefault(place, [None])
-        owner = backend.memory_owner(array)
-        if owner is not None:
+        if (owner := backend.memory_owner(array)) is not None:
             self._owners[place] = ref(owner, partial(self._forget, place))
         return Range(place, last_write, backend.is_recorder)
 

@@ -37,9 +37,8 @@ instruments: tuple[Any, ...] = ()
 
 def load_twins(library):
     """Import the twins that this package has for an array library."""
-    module = twin_modules.get(library)
-    if module is not None:
-        import_module(module)
+    if library in twin_modules:
+        import_module(twin_modules[library])
 
 
 def implementation_of(op, kind):

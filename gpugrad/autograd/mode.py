@@ -58,9 +58,8 @@ class set_grad_enabled(_Switch):
         set_recording(self.enabled)
 
     def __enter__(self) -> "set_grad_enabled":
-        self.previous.append(self.before)
-        set_recording(self.enabled)
-        return self
+        set_recording(self.before)
+        return super().__enter__()
 
     def __call__(self, function: F) -> F:
         set_recording(self.before)

@@ -188,11 +188,8 @@ class Op:
         self.static_positional = positional[split:]
         self.static_names = positional[split:] + keyword
         self.static_defaults = {k: v for k, v in default_of.items() if k in self.static_names}
-        self.rules = {}
-        self.joint = None
-        self.keep_for = {}
-        self.tangents = {}
-        self.batching = None
+        self.rules, self.keep_for, self.tangents = {}, {}, {}
+        self.joint = self.batching = None
         self.twins = {}  # by library: "forward", and rules by input
         self.implementations = {}  # by the type of the arrays; see `implementation_of`
 
@@ -208,12 +205,8 @@ class Op:
         self.call.__name__ = self.call.__qualname__ = forward.__name__.strip("_")
         self.call.__module__ = forward.__module__
         self.call.__doc__ = forward.__doc__
-        self.call.__wrapped__ = self  # `inspect` finds the signature and the source there
-        self.call.op = self
-        self.call.vjp = self.vjp
-        self.call.jvp = self.jvp
-        self.call.vmap = self.vmap
-        self.call.twin = self.twin
+        self.call.__wrapped__ = self.call.op = self  # `inspect` finds signature and source there
+        vars(self.call).update(vjp=self.vjp, jvp=self.jvp, vmap=self.vmap, twin=self.twin)
         ops.add(self)
         if public:
             Op.registry[self.name] = self
@@ -225,13 +218,9 @@ class Op:
     @property
     def __signature__(self):
         """The call's signature, for ``help``: the forward's without ``xp``."""
-        parameters = list(inspect.signature(self.forward).parameters.values())[1:]
-        if self.variadic:
-            positional = inspect.Parameter.POSITIONAL_ONLY
-            parameters = [
-                p.replace(kind=positional) if p.kind is p.VAR_POSITIONAL else p for p in parameters
-            ]
-        return inspect.Signature(parameters)
+        _, *taken = inspect.signature(self.forward).parameters.values()
+        sequence = [p.replace(kind=p.POSITIONAL_ONLY) for p in taken if p.kind is p.VAR_POSITIONAL]
+        return inspect.Signature([*sequence, *(p for p in taken if p.kind is not p.VAR_POSITIONAL)])
 
     def vjp(self, joint=None, keep_for=None, **rules):
         """Define the VJPs; see `op`."""

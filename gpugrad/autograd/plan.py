@@ -55,7 +55,7 @@ class Plan:
         if joint:
             names = kept_names(joint)
             self.joint = rule("joint" if op.joint else op.inputs[0], joint, names)
-            self.rules = tuple(_pick_cotangent(i) for i in chosen)
+            self.rules = tuple([lambda xp, cotangents, saved, i=i: cotangents[i] for i in chosen])
         else:
             missing = [op.inputs[i] for i in chosen if op.variadic or op.inputs[i] not in op.rules]
             if missing:
@@ -63,9 +63,8 @@ class Plan:
                     f"{op.name}: it has no VJP for {', '.join(missing)}, which requires grad; "
                     f"detach() it, or give a rule with {op.name}.vjp"
                 )
-            needed = {name: None for i in chosen for name in kept_names(op.rules[op.inputs[i]])}
-            names = tuple(needed)
-            self.joint = None
+            kept = [name for i in chosen for name in kept_names(op.rules[op.inputs[i]])]
+            names, self.joint = tuple(dict.fromkeys(kept)), None
             self.rules = tuple(rule(op.inputs[i], op.rules[op.inputs[i]], names) for i in chosen)
 
         self.sources = tuple([_source(op, name, wanted) for name in names])
@@ -154,10 +153,6 @@ def _saved_getter(op, sources, n, wanted):
 
     getters = [getter(kind, which) for kind, which in sources]
     return lambda call: tuple([get(call) for get in getters])
-
-
-def _pick_cotangent(i):
-    return lambda xp, cotangents, saved: cotangents[i]
 
 
 class _Shared:

@@ -26,8 +26,7 @@ def linear_rule(op, target, kept):
     every = *op.inputs, *op.static_names
     kept = tuple([name for name in kept if name != target and name in every])
     needed = *op.inputs[: op.required], *op.static_names
-    needed = [name for name in needed if name not in op.static_defaults]
-    if missing := [name for name in needed if name not in (target, *kept)]:
+    if missing := [n for n in needed if n not in (target, *kept, *op.static_defaults)]:
         raise TypeError(
             f"{op.name}.jvp: the op can be called for the tangent of {target} only if its VJP "
             f"keeps {', '.join(missing)}; give the rule, {target}=..."

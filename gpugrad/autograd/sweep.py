@@ -40,12 +40,10 @@ def backward(output, gradient, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    guard = gradient is not None
     last_uses = _last_uses([node for node, _ in roots]) if Listener.count else None
-    if last_uses:
-        _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses)
-    else:
-        _set_gradients(roots, targets, retain_graph, create_graph, guard, None)
+    set_gradients = _set_gradients_with_listeners if last_uses else _set_gradients
+    guard = gradient is not None
+    set_gradients(roots, targets, retain_graph, create_graph, guard, last_uses or None)
 
 
 def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
@@ -102,10 +100,8 @@ def _last_uses(roots):
         for parent in node.parents:
             if type(parent) is not Leaf:
                 stack.append(parent)
-            elif _has_listener(parent):
-                before = last.get(parent)
-                if before is None or before.order < node.order:
-                    last[parent] = node
+            elif _has_listener(parent) and (parent not in last or last[parent].order < node.order):
+                last[parent] = node
     return last
 
 
@@ -115,8 +111,7 @@ def _has_listener(leaf):
 
 def _call_accumulated(leaves, create_graph):
     for leaf in leaves:
-        tensor = leaf.owner()
-        if tensor is not None:
+        if (tensor := leaf.owner()) is not None:
             with enable_grad() if create_graph else no_grad():
                 for hook in tuple(leaf.watch.accumulated.values()):
                     hook(tensor)
@@ -156,8 +151,7 @@ def grad(
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     targets = [_target("grad", x) for x in inputs]
     retain_graph = create_graph if retain_graph is None else retain_graph
-    explicit = grad_outputs is not None
-    arrived = sweep(roots, set(targets), retain_graph, create_graph, guard=explicit)
+    arrived = sweep(roots, set(targets), retain_graph, create_graph, guard=grad_outputs is not None)
     for target in arrived:
         arrived[target] = conjugate(arrived[target])
     results = []
@@ -171,10 +165,8 @@ def grad(
                 last = target not in targets[i + 1 :]
                 holder = [arrived.pop(target) if last else arrived[target]]
                 results.append(call.wrap(own(holder), None))
-        elif materialize_grads:
-            results.append(call.namespace.zeros_like(x.detach()))
-        elif allow_unused:
-            results.append(None)
+        elif materialize_grads or allow_unused:
+            results.append(call.namespace.zeros_like(x.detach()) if materialize_grads else None)
         else:
             raise ValueError(
                 f"grad: the outputs do not depend on input {i}, of shape {x.shape}; "
@@ -289,8 +281,7 @@ def sweep(
     tensors = tensors or create_graph
     pending = _Pending(tensors)
     waiting, heap = pending.cotangents, pending.heap
-    arrived = {}
-    following = following_g = None
+    arrived, following, following_g = {}, None, None
     instrumented = bool(implementation.instruments)
 
     for node, g in roots:
@@ -481,8 +472,7 @@ def leading_to(roots, targets):
     targets are not visited: a program that differentiates at every step would visit all earlier
     steps.
     """
-    found = set()
-    stack = list(roots)
+    found, stack = set(), list(roots)
     oldest = max([target.order for target in targets], default=-math.inf)
     has_others = False
     while stack:
@@ -601,8 +591,7 @@ def check_unchanged(node, sweep="backward"):
 
 def _accumulate(leaf, holder, create_graph):
     """Add the cotangent in ``holder`` to the ``.grad`` of the leaf's tensor."""
-    tensor = leaf.owner()
-    if tensor is None:  # nobody can read its gradient any more
+    if (tensor := leaf.owner()) is None:  # nobody can read its gradient any more
         return
     with _accumulating:
         old = tensor.grad
@@ -620,10 +609,9 @@ def _accumulate(leaf, holder, create_graph):
 def own(holder):
     """``holder[0]`` as an array that shares no memory: a copy unless only the list has it."""
     backend = backend_of[type(holder[0])]
-    if _references(holder) == _ALONE and backend.is_unshared(holder[0]):
-        # NumPy's 0-d results are scalars; a leaf's gradient is an array.
-        return backend.asarray(holder[0])
-    return backend.asarray(holder[0], copy=True)
+    is_alone = _references(holder) == _ALONE and backend.is_unshared(holder[0])
+    # NumPy's 0-d results are scalars; a leaf's gradient is an array.
+    return backend.asarray(holder[0], copy=None if is_alone else True)
 
 
 def _references(holder):
