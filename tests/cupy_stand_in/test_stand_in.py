@@ -144,3 +144,5 @@ def test_what_cupy_rejects():
     }.items():
         with pytest.raises((TypeError, ValueError, RuntimeError), match=message):
             refused()
+    with pytest.raises(np.linalg.LinAlgError, match="singular matrix"):
+        gg.linalg.inv(gg.zeros((2, 2), device="cuda"))
