@@ -4,7 +4,6 @@ import subprocess
 import sys
 import textwrap
 import warnings
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -68,17 +67,6 @@ def check_twin(op, key, *args, may_decline=False, **static):
     twin = op.twins["numpy"][key]
     assert_same((twin if may_decline else twin.twin)(xp, *args, **static), expected)
     return expected
-
-
-def same_without(owner, call):
-    """What ``call`` returns, after a comparison with what it returns if there is no library.
-
-    owner: the module that looks for the library.
-    """
-    found = call()
-    with mock.patch.object(owner, "base", return_value=None):
-        assert_same(found, call())
-    return found
 
 
 def check_errors(call, message):

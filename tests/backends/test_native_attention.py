@@ -1,6 +1,7 @@
 """Attention in C has the bits of what NumPy computes block by block."""
 
 from itertools import product
+from unittest import mock
 
 import native
 import numpy as np
@@ -36,7 +37,9 @@ def compare(shapes_or_arrays, dtype="float32", **static):
     if isinstance(g, tuple):
         rng = np.random.default_rng(0)
         *arrays, g = [rng.standard_normal(shape).astype(dtype) for shape in shapes_or_arrays]
-    native.same_without(twin, lambda: results(arrays, g, **static))
+    found = results(arrays, g, **static)
+    with mock.patch.object(twin, "base", return_value=None):
+        native.assert_same(found, results(arrays, g, **static))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
