@@ -202,11 +202,7 @@ def _kind(x):
 
 def has_array(first):
     """Whether there are arrays among the arguments from the one with number ``first`` on."""
-
-    def has(args, kwargs):
-        return _has_array((args[first:], kwargs))
-
-    return has
+    return lambda args, kwargs: _has_array((args[first:], kwargs))
 
 
 def _has_array(x, kinds=None):

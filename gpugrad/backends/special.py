@@ -99,10 +99,8 @@ def cupy_function(name):
     composed = {f.__name__: f for f in (betaincc, polygamma, spence, stdtr, stdtrit, yn)}
     function = composed.get(name) or getattr(special, name, None)
     if function is None:
-        raise RuntimeError(
-            f"CuPy has no function {name}, which this needs; "
-            f"move the inputs to the CPU with .to('cpu')"
-        )
+        remedy = "move the inputs to the CPU with .to('cpu')"
+        raise RuntimeError(f"CuPy has no function {name}, which this needs; {remedy}")
     return _keep_dtype(function)
 
 

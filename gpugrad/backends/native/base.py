@@ -115,8 +115,7 @@ class _Ufunc(ctypes.Structure):
 
     _fields_ = [
         *[(name, ctypes.c_int) for name in ("nin", "nout", "nargs", "identity")],
-        ("functions", ctypes.POINTER(ctypes.c_void_p)),
-        ("data", ctypes.POINTER(ctypes.c_void_p)),
+        *[(name, ctypes.POINTER(ctypes.c_void_p)) for name in ("functions", "data")],
     ]
 
 

@@ -68,10 +68,9 @@ class Kernel:
         function = library.gg_kernel
         table = ctypes.c_void_p(ctypes.addressof(self._table))
         items = ctypes.c_void_p(id(registers))
+        run = partial(function, table, items, ctypes.c_int64(1))
         if self._is_divided:
             run = partial(run_kernel, function, table, items)
-        else:
-            run = partial(function, table, items, ctypes.c_int64(1))
 
         def step():
             if run():

@@ -36,9 +36,8 @@ class Source:
         self._place_private()
         bodies = [_Body(self, number, loop) for number, loop in enumerate(self.loops)]
         texts = [body.text() for body in bodies]
-        slots = [
-            (k, x.slot) for k, x in enumerate(self.table) if getattr(x, "kind", "") == "register"
-        ]
+        found = enumerate(self.table)
+        slots = [(k, x.slot) for k, x in found if getattr(x, "kind", "") == "register"]
         kind = self.place("array") if slots else ""
         main = [
             "int gg_kernel(char **P, void *registers, int64_t threads) {",
@@ -152,9 +151,8 @@ class _Body:
             return self._loop(self._alone())
         self._arrange()
         self.pointers, self.buffers = {}, []
-        passes = [
-            line for level in sorted({node[0] for node in self.nodes}) for line in self._pass(level)
-        ]
+        levels = sorted({node[0] for node in self.nodes})
+        passes = [line for level in levels for line in self._pass(level)]
         places = [f"r{k}" for k in range(len(self.outer))]
         arguments = ["char **const P", *[f"const int64_t {x}" for x in (*places, "first", "n")]]
         arguments += ["double *totals"] if self.totals else []
@@ -186,10 +184,8 @@ class _Body:
                 "    for (int64_t i = start; i < end; i += BLOCK)",
                 f"        {block}i, end - i < BLOCK ? end - i : BLOCK);",
             ]
-        loops = [
-            f"    for (int64_t {x} = 0; {x} < {n}; {x}++)"
-            for x, n in zip(places, self.outer, strict=True)
-        ]
+        axes = zip(places, self.outer, strict=True)
+        loops = [f"    for (int64_t {x} = 0; {x} < {n}; {x}++)" for x, n in axes]
         if self.has_columns:
             zeros = [
                 f"    for (int64_t i = start; i < end; i++) "
@@ -211,10 +207,8 @@ class _Body:
         sums = [f"a[{i}] = ({t})a[{i}] + ({t})b[{i}];" for i, t in enumerate(types)]
         pairs = zip(self.loop.operations, self.loop.rows, strict=True)
         outs = [self.source.pointer(row[-1]) for x, row in pairs if x.kind == "total"]
-        stores = [
-            f"    *({t} *){out} = totals[{i}];"
-            for i, (t, out) in enumerate(zip(types, outs, strict=True))
-        ]
+        stored = enumerate(zip(types, outs, strict=True))
+        stores = [f"    *({t} *){out} = totals[{i}];" for i, (t, out) in stored]
         lines = [
             f"static void add{k}(double *a, const double *b) {{ {' '.join(sums)} }}",
             f"static void total{k}(char **const P) {{",

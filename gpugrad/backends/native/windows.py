@@ -46,9 +46,8 @@ def _run(name, geometry, out, *arrays):
 def with_two_axes(geometry):
     """The numbers of a geometry with one or two axes, as the library takes them."""
     fill = 1, 1, 1, 1, 0, 1
-    return np.array(
-        [(n,) * (2 - len(x)) + x for n, x in zip(fill, geometry, strict=True)], np.int64
-    )
+    rows = [(n,) * (2 - len(x)) + x for n, x in zip(fill, geometry, strict=True)]
+    return np.array(rows, np.int64)
 
 
 def copy(x, out, geometry):

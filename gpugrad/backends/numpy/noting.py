@@ -214,10 +214,9 @@ def bound_reduction(ufunc, x, out, axis=0, dtype=None, keepdims=False, **others)
 def note(function, args, kwargs, out):
     """The calls by which a function fills ``out``, in their order."""
     target = _first(out)
-    args = [_noted(x, target) for x in args]
     kwargs = {name: _noted(x, target) for name, x in kwargs.items()}
     try:
-        result = function(*args, **kwargs, out=target)
+        result = function(*[_noted(x, target) for x in args], **kwargs, out=target)
     finally:
         found = _taken(target)
     if result is not target:
@@ -228,14 +227,13 @@ def note(function, args, kwargs, out):
 def note_result(function, *args):
     """The calls by which a function computes a new array, in their order, and that array."""
     first = _first(next(x for x in args if type(x) is np.ndarray))
-    out = None
     try:
         result = function(*[_noted(x, first) for x in args])
-        out = _plain(result) if type(result) is Noted else None
+        if type(result) is not Noted:
+            raise CannotNote
+        out = _plain(result)
     finally:
         found = _taken(first)
-    if out is None:
-        raise CannotNote
     return found, out
 
 

@@ -324,12 +324,10 @@ def use(library):
     library.gg_product.restype = library.gg_map.restype = number
     library.gg_map.argtypes = [place, place, number, number, number, place, place]
     dtypes = [np.dtype(char) for char in "fdFD"]
-    library.gg_start(
-        object.__basicsize__,
-        (place * 4)(*map(id, dtypes)),
-        (place * 4)(*[loop_of(np.matmul, dtype.char)[0] for dtype in dtypes]),
-        (number * 6)(_LEAST, _PIECE, _SMALL, _ELEMENTS, _MANY, _LARGE),
-    )
+    loops = [loop_of(np.matmul, dtype.char)[0] for dtype in dtypes]
+    rules = (number * 6)(_LEAST, _PIECE, _SMALL, _ELEMENTS, _MANY, _LARGE)
+    arrays = (place * 4)(*map(id, dtypes)), (place * 4)(*loops), rules
+    library.gg_start(object.__basicsize__, *arrays)
     library.gg_threads(_threads.number or 1)
     _library = library
 
