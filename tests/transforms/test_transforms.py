@@ -71,7 +71,7 @@ CALLS = {
 
 def test_product_with_a_hessian_too_large_to_form():
     optimize = pytest.importorskip("scipy.optimize")
-    n = 100_000
+    n = 20_000
     x, v = random(n), random(n, seed=1)
     expected = optimize.rosen_hess_prod(x.numpy(), v.numpy())
     results = []
@@ -81,7 +81,7 @@ def test_product_with_a_hessian_too_large_to_form():
 
     peak = peak_of(lambda: results.append(gg.hvp(f)(x, v)))
     close(results[0], expected, rtol=1e-10, atol=1e-9)
-    assert peak < 100 * x.array.nbytes  # the Hessian would need 100,000 times as much
+    assert peak < 100 * x.array.nbytes  # the Hessian would need 20,000 times as much
 
 
 def test_second_derivatives_of_trees_and_several_arguments():
@@ -485,7 +485,7 @@ def test_after_an_exception():
 def test_threads():
     def work(i):
         x, v = random(3, seed=i), random(3, seed=i + 100)
-        found = [call(x, v) for _ in range(3) for call in CALLS.values()]
+        found = [call(x, v) for _ in range(2) for call in CALLS.values()]
         with gg.no_grad():
             found.append(gg.grad(some_of_everything)(x))
         return [y.tolist() for y in leaves(found)]
@@ -537,12 +537,12 @@ class TestMemory:
 
 def test_grad_and_jvp_of_a_deep_chain():
     def chain(x):
-        for _ in range(20_000):
+        for _ in range(5_000):
             x = x * 0.99999 + 0.0
         return x
 
     for found in gg.grad(chain)(t(1.0)), gg.jvp(chain, (t(1.0),), (1.0,))[1]:
-        close(found, 0.99999**20_000, rtol=1e-6)
+        close(found, 0.99999**5_000, rtol=1e-6)
 
 
 WITHOUT_OPTREE = """
@@ -568,29 +568,23 @@ for call in lambda: gg.grad(lambda p: p["a"])({"a": x}), lambda: gg.vmap(lambda 
         call()
     except ImportError as error:
         print(error)
+# At exit, modules lose their names before the last objects are freed. So do modules that an
+# extension module holds until then.
+import ctypes, threading
+from gpugrad.autograd import variables
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(variables))
+_, threading.kept = gg.vjp(gg.sin, x)
+_, variables.kept = gg.vjp(gg.sin, x)
+try:
+    gg.grad(len)(1.0)
+except TypeError as error:
+    variables.error = error
 """
 
 
-def output(program):
-    command = [sys.executable, "-c", program]
-    return subprocess.check_output(command, stderr=subprocess.STDOUT, text=True)
-
-
-def test_single_tensors_do_not_need_optree():
-    assert output(WITHOUT_OPTREE).count("pip install optree") == 2
-
-
-def test_pullbacks_and_errors_that_outlive_the_package():
-    """At exit, modules lose their names before the last objects are freed.
-
-    So do modules that an extension module holds until then.
-    """
-    assert not output("""
-import ctypes, threading, gpugrad
-from gpugrad.autograd import variables
-ctypes.pythonapi.Py_IncRef(ctypes.py_object(variables))
-_, threading.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))
-_, variables.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))
-try: gpugrad.grad(len)(1.0)
-except TypeError as error: variables.error = error
-""")
+def test_single_tensors_do_not_need_optree_and_pullbacks_may_outlive_the_package():
+    command = [sys.executable, "-c", WITHOUT_OPTREE]
+    output = subprocess.check_output(command, stderr=subprocess.STDOUT, text=True)
+    assert [line.endswith("single tensors need nothing") for line in output.splitlines()] == [
+        True
+    ] * 2
