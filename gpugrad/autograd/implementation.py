@@ -125,19 +125,18 @@ class Implementation:
             which has no twin.
         guarded: whether it returns 0 instead of nan where ``g`` is 0.
         """
-        run = bind(rule, names)
+        run, twin = bind(rule, names), self._twins.get(target)
+        options = {"guarded": guarded} if twin is not None and guards_itself(twin) else {}
+        if guarded and (twin is None or options):
+            run = self._guard(run)
         # A kernel would not see when a rule of the user's reads something else than its arguments.
         is_own = (rule.__module__ or "").startswith("gpugrad.")
         if is_own and self._as_kernel is not None and target is not None:
             run = self._as_kernel(run)
-        twin = self._twins.get(target)
-        if twin is not None and guards_itself(twin):
-            run = self._guard(run) if guarded else run
-            run = _with_twin(self.op, bind(twin, names, guarded=guarded), run)
-        else:
-            if twin is not None:
-                run = _with_twin(self.op, bind(twin, names), run)
-            run = self._guard(run) if guarded else run
+        if twin is not None:
+            run = _with_twin(self.op, bind(twin, names, **options), run)
+            if guarded and not options:
+                run = self._guard(run)
         return self._wrapped(run)
 
     def together(self, names, guarded):

@@ -30,7 +30,8 @@
 //   x2 and out, which are 0 for an operand that has no such axis or is broadcast along it; 1, 0, 0,
 //   0 if there is none
 //
-// gg_map calls an inner loop of NumPy for parts of arrays whose elements lie side by side.
+// gg_map calls an inner loop, NumPy's or gg_copy, for parts of arrays whose elements lie side by
+// side.
 //
 // gg_pieces(number, d) is 4 times the width of the pieces, plus 0 if they are parts of the first
 // leading axis, 1 of the rows, 2 of the columns; or 0 if the product is not divided.
@@ -453,5 +454,11 @@ int64_t gg_map(gg_loop *loop, void *data, int64_t size, int64_t pieces, int64_t 
     for (int i = 0; i < count; i++) map.x[i] = *places[i], map.steps[i] = steps[i];
     gg_run(map_piece, &map, pieces);
     return map.errors;
+}
+
+// A loop that copies elements of `steps[0]` bytes.
+void gg_copy(char **args, const intptr_t *lengths, const intptr_t *steps, void *data) {
+    (void)data;
+    memcpy(args[1], args[0], lengths[0] * steps[0]);
 }
 #endif

@@ -83,9 +83,9 @@ class NumPy(Backend):
         """A copy in C order, of large arrays by several threads."""
         library.notice(array)
         if library.has_large and array.size >= library.LEAST:
-            from .large import computed
+            from .large import copied
 
-            found = computed(np.positive, [array])
+            found = copied(array)
             if found is not None:
                 return found
         return np.array(array, order="C")

@@ -76,10 +76,7 @@ def computed(ufunc, inputs, out=None):
     if not arrays or not all(_is_plain(x, arrays[0].shape) for x in arrays):
         return None
     found = _loop(ufunc, *[getattr(x, "dtype", type(x)) for x in inputs])
-    library = base.base()
-    if found is None or not hasattr(library, "gg_map"):  # on Windows, the library has no threads
-        return None
-    if not base.are_allowed() or _reports_errors(ufunc):
+    if found is None or not _has_threads() or _reports_errors(ufunc):
         return None
     dtypes, function, data = found
     try:
@@ -94,10 +91,7 @@ def computed(ufunc, inputs, out=None):
     # NumPy computes again where it reports an error, and needs the inputs for that.
     is_apart = out is not None and not any(np.may_share_memory(x, out) for x in inputs)
     result = out if is_apart else np.empty(shape, dtype)
-    every = *inputs, result
-    places = (ctypes.c_void_p * _MOST_ARRAYS)(*map(base.place, every))
-    steps = (ctypes.c_int64 * _MOST_ARRAYS)(*[x.itemsize if x.ndim else 0 for x in every])
-    errors = library.gg_map(function, data, result.size, _PIECES, len(every), places, steps)
+    errors = _map(function, data, *inputs, result)
     if errors and base.is_reported(errors):
         return None
     if out is None:
@@ -105,6 +99,28 @@ def computed(ufunc, inputs, out=None):
     if not is_apart:
         out[...] = result
     return out
+
+
+def copied(x):
+    """A copy of a large array; None if NumPy has to make it."""
+    if not _is_plain(x, x.shape) or x.dtype.hasobject or not _has_threads():
+        return None
+    out = np.empty(x.shape, x.dtype)
+    _map(base.base().gg_copy, None, x, out)
+    return out
+
+
+def _has_threads():
+    """Whether the library may be used, and has threads, which on Windows it has not."""
+    return base.are_allowed() and hasattr(base.base(), "gg_map")
+
+
+def _map(loop, data, *arrays):
+    """Run a loop for parts of inputs and a result; returns the errors."""
+    places = (ctypes.c_void_p * _MOST_ARRAYS)(*map(base.place, arrays))
+    steps = (ctypes.c_int64 * _MOST_ARRAYS)(*[x.itemsize if x.ndim else 0 for x in arrays])
+    size = arrays[-1].size
+    return base.base().gg_map(loop, data, size, _PIECES, len(arrays), places, steps)
 
 
 def _is_plain(x, shape):

@@ -537,17 +537,19 @@ def _steps_of_zero_discarded(c, g, /, out):
 def _zero_discarded_nans(c, g, /):
     if c is g:  # where it is 0 it is not nan
         return c
-    if c.size > 8192 or c.dtype == float16:
-        found = np.isnan(c).any()
-    else:
-        # This takes a third of the time and does not warn about infinities as a sum would. But it
-        # overflows in float16, and for many elements BLAS would start threads, which are slow on a
-        # busy machine.
-        total = np.vdot(c, c)
-        found = total != total
-    if not found:
+    if type(c) is not Noted and not _has_nan(c):
         return c
-    return np.where(np.isnan(c) & (g == 0), np.zeros((), c.dtype), c)
+    return _where(np.isnan(c) & (g == 0), 0, c)
+
+
+def _has_nan(x):
+    if x.size > 8192 or x.dtype == float16:
+        return np.isnan(x).any()
+    # This takes a third of the time and does not warn about infinities as a sum would. But it
+    # overflows in float16, and for many elements BLAS would start threads, which are slow on a
+    # busy machine.
+    total = np.vdot(x, x)
+    return total != total
 
 
 def _keep_integers(rounded):
