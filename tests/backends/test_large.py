@@ -118,12 +118,13 @@ def test_ops_look_at_sizes_after_a_large_array(set_least, use):
 
     set_least(1 << 18, has_large=False)
     x = gpugrad.asarray(drawn(4), requires_grad=True)
+    before = forward()
     use(drawn(511, 512))  # an op takes an array without copying it
     assert not base.has_large
-    assert forward() is gpugrad.exp.op.forward
+    assert forward() is before
     use(drawn(512, 512))
     assert base.has_large
-    assert forward() is not gpugrad.exp.op.forward
+    assert forward() is not before
     gpugrad.exp(x).sum().backward()
     assert x.grad.numpy().tobytes() == np.exp(x.array).tobytes()
 
