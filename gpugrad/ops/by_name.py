@@ -46,7 +46,10 @@ def _code(text):
 
 
 def forward_by_name(namespace, function, reduces=False):
-    """An op's forward, with the name, parameters and docstring of ``function``."""
+    """An op's forward, with the name, parameters and docstring of ``function``.
+
+    Its attribute ``function`` names the function of ``xp`` that does the same, if there is one.
+    """
     # `op` reads the names of parameters, so a function of ``*inputs`` would not work.
     name, own = function.__name__, function.__code__
     inputs, keywords = own.co_varnames[: own.co_argcount], own.co_varnames[own.co_argcount :]
@@ -68,4 +71,5 @@ def forward_by_name(namespace, function, reduces=False):
     forward: Any = FunctionType(code, names, name, function.__defaults__)
     forward.__kwdefaults__ = function.__kwdefaults__
     forward.__doc__ = function.__doc__
+    forward.function = name.strip("_") if namespace == "xp" and not keywords else None
     return forward

@@ -59,6 +59,7 @@ def text_of(name):
         return file.read()
 
 
+@cache
 def _build():
     from .compiler import build
 

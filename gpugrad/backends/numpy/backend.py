@@ -170,7 +170,8 @@ class NumPy(Backend):
             return forward
         from .large import in_parts  # here, since few programs have large arrays
 
-        return in_parts(forward)
+        found = getattr(xp, getattr(forward, "function", None) or "", None)
+        return in_parts(forward, found if isinstance(found, np.ufunc) else None)
 
     def as_kernel(self, rule):
         if not library.has_large:

@@ -25,15 +25,23 @@ _MOST_KERNELS = 16  # of a rule, such as those for several numbers beside the ar
 _MOST_SEEN = 64  # constants of a rule that are remembered, such as the last keys of dropout
 
 
-def in_parts(function):
-    """The forward of an elementwise op, with the ufuncs of large arrays divided among threads."""
+def in_parts(function, ufunc=None):
+    """The forward of an elementwise op, with the ufuncs of large arrays divided among threads.
+
+    ufunc: the one that the forward calls, if it does nothing else.
+    """
 
     @wraps(function)
     def run(xp, *arrays, **static):
         for x in arrays:
             if type(x) is np.ndarray and x.size >= base.LEAST:
-                return plain(function(xp, *map(_large, arrays), **static))
-        return function(xp, *arrays, **static)
+                break
+        else:
+            return function(xp, *arrays, **static)
+        if ufunc is None:
+            return plain(function(xp, *map(_large, arrays), **static))
+        found = computed(ufunc, arrays)
+        return function(xp, *arrays) if found is None else found
 
     return run
 
@@ -72,18 +80,26 @@ def computed(ufunc, inputs, out=None):
 
     inputs: arrays, at least one of them with axes, and Python numbers.
     """
-    arrays = [x for x in inputs if isinstance(x, np.ndarray) and x.ndim]
-    if not arrays or not all(_is_plain(x, arrays[0].shape) for x in arrays):
+    shape, kinds = None, []
+    for x in inputs:
+        if not isinstance(x, np.ndarray):
+            kinds.append(type(x))
+        elif not x.ndim:
+            kinds.append((x.dtype,))
+        elif _is_plain(x, x.shape if shape is None else shape):
+            shape = x.shape
+            kinds.append(x.dtype)
+        else:
+            return None
+    loop = shape and _loop(ufunc, *kinds)
+    if not loop or not _has_threads() or _reports_errors(ufunc):
         return None
-    found = _loop(ufunc, *[getattr(x, "dtype", type(x)) for x in inputs])
-    if found is None or not _has_threads() or _reports_errors(ufunc):
-        return None
-    dtypes, function, data = found
-    try:
-        inputs = noting.as_arrays(inputs, dtypes)
-    except OverflowError:  # a number that the dtype cannot hold
-        return None
-    shape, dtype = arrays[0].shape, dtypes[-1]
+    if loop.has_numbers:
+        try:
+            inputs = noting.as_arrays(inputs, loop.dtypes)
+        except OverflowError:  # a number that the dtype cannot hold
+            return None
+    dtype = loop.dtypes[-1]
     if out is not None and not (
         _is_plain(out, shape) and out.dtype == dtype and out.flags.writeable
     ):
@@ -91,7 +107,7 @@ def computed(ufunc, inputs, out=None):
     # NumPy computes again where it reports an error, and needs the inputs for that.
     is_apart = out is not None and not any(np.may_share_memory(x, out) for x in inputs)
     result = out if is_apart else np.empty(shape, dtype)
-    errors = _map(function, data, *inputs, result)
+    errors = _map(loop, *inputs, result)
     if errors and base.is_reported(errors):
         return None
     if out is None:
@@ -106,7 +122,7 @@ def copied(x):
     if not _is_plain(x, x.shape) or x.dtype.hasobject or not _has_threads():
         return None
     out = np.empty(x.shape, x.dtype)
-    _map(base.base().gg_copy, None, x, out)
+    _map(_Loop(base.base().gg_copy, None, None, [x.itemsize] * 2), x, out)
     return out
 
 
@@ -115,12 +131,13 @@ def _has_threads():
     return base.are_allowed() and hasattr(base.base(), "gg_map")
 
 
-def _map(loop, data, *arrays):
+def _map(loop, *arrays):
     """Run a loop for parts of inputs and a result; returns the errors."""
     places = (ctypes.c_void_p * _MOST_ARRAYS)(*map(base.place, arrays))
-    steps = (ctypes.c_int64 * _MOST_ARRAYS)(*[x.itemsize if x.ndim else 0 for x in arrays])
     size = arrays[-1].size
-    return base.base().gg_map(loop, data, size, _PIECES, len(arrays), places, steps)
+    return base.base().gg_map(
+        loop.function, loop.data, size, _PIECES, len(arrays), places, loop.steps
+    )
 
 
 def _is_plain(x, shape):
@@ -141,26 +158,46 @@ def _reports_errors(ufunc):
     return any(ways[name] != "ignore" for name in ways if name != "memory")  # "raise" at first
 
 
+class _Loop:
+    """A loop over the elements of arrays that lie side by side.
+
+    function, data: the addresses of the loop and of its data.
+    dtypes: of the inputs and the result.
+    steps: bytes from one element to the next, 0 for a single one.
+    has_numbers: whether Python numbers are among the inputs.
+    """
+
+    def __init__(self, function, data, dtypes, steps, has_numbers=False):
+        self.function, self.data, self.dtypes = function, data, dtypes
+        self.steps = (ctypes.c_int64 * _MOST_ARRAYS)(*steps)
+        self.has_numbers = has_numbers
+
+
 @cache
 def _loop(ufunc, *kinds):
-    """The dtypes of a ufunc's loop, its address and that of its data; None if there is none.
+    """The `_Loop` of a ufunc; None if there is none.
 
-    kinds: of the inputs, dtypes and types of Python numbers.
+    kinds: of each input the dtype, of an array without axes in a tuple, or a number's type.
     """
     if ufunc.signature is not None or ufunc.nout != 1 or ufunc.nargs > _MOST_ARRAYS:
         return None
+    given = [k[0] if isinstance(k, tuple) else k for k in kinds]
     try:
-        dtypes = ufunc.resolve_dtypes((*[noting.TYPES.get(k, k) for k in kinds], None))
+        dtypes = ufunc.resolve_dtypes((*[noting.TYPES.get(k, k) for k in given], None))
     except TypeError:
         return None
-    if any(isinstance(k, np.dtype) and k != d for k, d in zip(kinds, dtypes, strict=False)):
+    if any(isinstance(k, np.dtype) and k != d for k, d in zip(given, dtypes, strict=False)):
         return None  # NumPy converts this operand
     if not all(d.isnative and d.kind in "fiub" for d in dtypes):
         return None
     if ufunc is np.power and dtypes[-1].kind != "f":
         return None  # this loop raises an error, which only a call of NumPy passes on
     found = base.loop_of(ufunc, "".join([d.char for d in dtypes]))
-    return None if found is None else (dtypes, *found)
+    if found is None:
+        return None
+    pairs = zip([*kinds, dtypes[-1]], dtypes, strict=True)
+    steps = [d.itemsize if isinstance(k, np.dtype) else 0 for k, d in pairs]
+    return _Loop(*found, dtypes, steps, any(isinstance(k, type) for k in kinds))
 
 
 def as_kernel(function, native):
