@@ -30,8 +30,8 @@
 //   x2 and out, which are 0 for an operand that has no such axis or is broadcast along it; 1, 0, 0,
 //   0 if there is none
 //
-// gg_map calls an inner loop, NumPy's or gg_copy, for parts of arrays whose elements lie side by
-// side.
+// gg_map calls an inner loop of NumPy for parts of arrays whose elements lie side by side. gg_join
+// copies rows of several arrays side by side, or zeros in the place of an array without address.
 //
 // gg_pieces(number, d) is 4 times the width of the pieces, plus 0 if they are parts of the first
 // leading axis, 1 of the rows, 2 of the columns; or 0 if the product is not divided.
@@ -456,9 +456,36 @@ int64_t gg_map(gg_loop *loop, void *data, int64_t size, int64_t pieces, int64_t 
     return map.errors;
 }
 
-// A loop that copies elements of `steps[0]` bytes.
-void gg_copy(char **args, const intptr_t *lengths, const intptr_t *steps, void *data) {
-    (void)data;
-    memcpy(args[1], args[0], lengths[0] * steps[0]);
+typedef struct {
+    char *to;
+    int64_t length, size, piece;
+    const char *const *from;
+    const int64_t *steps, *ends;
+} Join;
+
+static void join_piece(void *context, int64_t i) {
+    const Join *j = context;
+    const int64_t end = least_of((i + 1) * j->piece, j->size);
+    for (int64_t k = i * j->piece; k < end;) {
+        const int64_t row = k / j->length, place = k % j->length;
+        int64_t part = 0;
+        while (j->ends[part] <= place) part++;
+        const int64_t first = part ? j->ends[part - 1] : 0;
+        const int64_t count = least_of(j->ends[part] - place, end - k);
+        if (j->from[part])
+            memcpy(j->to + k, j->from[part] + row * j->steps[part] + place - first, count);
+        else
+            memset(j->to + k, 0, count);
+        k += count;
+    }
+}
+
+// steps: bytes from a row of a part to the next one. ends: where the parts of a row end, of which
+// the last is its length.
+void gg_join(char *to, int64_t rows, int64_t count, const char *const *from, const int64_t *steps,
+             const int64_t *ends, int64_t pieces) {
+    const int64_t length = ends[count - 1], size = length * rows;
+    Join join = {to, length, size, (size + pieces - 1) / pieces, from, steps, ends};
+    gg_run(join_piece, &join, pieces);
 }
 #endif

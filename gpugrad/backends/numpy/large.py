@@ -11,6 +11,8 @@ before a large array has been made by a copy, summed or multiplied, see `native.
 import ctypes
 import sys
 from functools import cache, wraps
+from itertools import accumulate
+from math import prod
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from .threads import divided
 
 _WORTH = 1 << 16  # elements, where each takes long
 _PIECES = 8  # of arrays that a ufunc goes through
+_LONG = 1 << 9  # bytes of an array in a row, on average, of arrays that are joined
 _MOST_ARRAYS = 4  # of a ufunc
 _MOST_KERNELS = 16  # of a rule, such as those for several numbers beside the arrays
 _MOST_SEEN = 64  # constants of a rule that are remembered, such as the last keys of dropout
@@ -117,12 +120,64 @@ def computed(ufunc, inputs, out=None):
     return out
 
 
+def joined(arrays, axis):
+    """``numpy.concatenate(arrays, axis)`` of large arrays; None if NumPy has to compute it."""
+    first = arrays[0]
+    if axis is None or not -first.ndim <= axis < first.ndim or not _has_threads():
+        return None
+    axis %= first.ndim
+    before, after, dtype = first.shape[:axis], first.shape[axis + 1 :], first.dtype
+    rows = prod(before)
+    parts = []
+    for x in arrays:
+        if x.dtype != dtype or (x.shape[:axis], x.shape[axis + 1 :]) != (before, after):
+            return None
+        parts.append(_as_rows(x, rows))
+        if parts[-1] is None:
+            return None
+    out = np.empty((*before, sum([x.shape[axis] for x in arrays]), *after), dtype)
+    if out.nbytes < _LONG * rows * len(parts):
+        return None
+    ends = accumulate([x.shape[1] * x.itemsize for x in parts])
+    return _filled(
+        out, rows, [(x.ctypes.data, x.strides[0], end) for x, end in zip(parts, ends, strict=True)]
+    )
+
+
+def _as_rows(x, rows):
+    """An array as so many rows, whose elements lie side by side; None if they do not."""
+    if type(x) is not np.ndarray or x.dtype.hasobject or not x.size:
+        return None
+    try:
+        x = x.reshape(rows, -1, copy=False)
+    except ValueError:
+        return None
+    return x if x.strides[1] == x.itemsize or x.shape[1] == 1 else None
+
+
 def copied(x):
-    """A copy of a large array; None if NumPy has to make it."""
+    """A copy of a large array in C order; None if NumPy has to make it."""
     if not _is_plain(x, x.shape) or x.dtype.hasobject or not _has_threads():
         return None
-    out = np.empty(x.shape, x.dtype)
-    _map(_Loop(base.base().gg_copy, None, None, [x.itemsize] * 2), x, out)
+    return _filled(np.empty(x.shape, x.dtype), 1, [(x.ctypes.data, 0, x.nbytes)])
+
+
+def zeros(shape, dtype):
+    """A large array of zeros; None if NumPy has to make it."""
+    if not _has_threads():
+        return None
+    out = np.empty(shape, dtype)
+    return _filled(out, 1, [(None, 0, out.nbytes)])
+
+
+def _filled(out, rows, parts):
+    """``out`` with rows of parts side by side: addresses, steps between rows, and their ends."""
+    count = len(parts)
+    places, steps, ends = zip(*parts, strict=True)
+    base.base().gg_join(
+        out.ctypes.data, rows, count, (ctypes.c_void_p * count)(*places),
+        (ctypes.c_int64 * count)(*steps), (ctypes.c_int64 * count)(*ends), _PIECES,
+    )  # fmt: skip
     return out
 
 

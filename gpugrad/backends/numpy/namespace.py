@@ -21,7 +21,7 @@ from ..base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS
 from ..bfloat16 import finfo, in_float32, isdtype, result_type
 from ..declarations import are_integers, declare, has_array
 from ..dtypes import bool_, float16, float32, float64
-from ..native.base import notice
+from ..native import base as library
 from ..native.reductions import SMALL as FEW
 from ..native.reductions import outer_product, reduced
 from .linalg import linalg
@@ -42,7 +42,7 @@ def _into(out, result):
 
 
 def _reduced(name, x, axis, keepdims):
-    notice(x)
+    library.notice(x)
     return reduced(name, x, axis, keepdims)
 
 
@@ -242,12 +242,37 @@ def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
 # numpy.stack, roll and take_along_axis each spend 1 to 3 µs in Python.
 
 
+def _concat(arrays, /, *, axis=0):
+    if library.has_large and sum([x.size for x in arrays]) >= library.LEAST:
+        from .large import joined  # here, since few programs have large arrays
+
+        out = joined(arrays, axis)
+        if out is not None:
+            return out
+    return np.concatenate(arrays, axis)
+
+
+def _zeros_like(x, /, *, dtype=None):
+    if (
+        library.has_large
+        and type(x) is np.ndarray
+        and x.size >= library.LEAST
+        and x.flags.c_contiguous
+    ):
+        from .large import zeros
+
+        out = zeros(x.shape, x.dtype if dtype is None else dtype)
+        if out is not None:
+            return out
+    return np.zeros_like(x, dtype)
+
+
 def _stack(arrays, /, *, axis=0):
     ndim = arrays[0].ndim + 1
     if not -ndim <= axis < ndim:
         raise IndexError(f"axis {axis} is out of range for {ndim} axes")
     new = (slice(None),) * (axis % ndim) + (None,)
-    return np.concatenate([x[new] for x in arrays], axis)
+    return _concat([x[new] for x in arrays], axis=axis)
 
 
 def _roll(x, /, shift, axis=None):
@@ -259,7 +284,7 @@ def _roll(x, /, shift, axis=None):
         if by := by % max(x.shape[a], 1):
             before = (slice(None),) * (a % x.ndim)
             ends = x[*before, -by:], x[*before, :-by]
-            x = np.concatenate(ends, a)
+            x = _concat(ends, axis=a)
     return x
 
 
@@ -563,7 +588,8 @@ def _conj(x, /):
 # The functions of `xp` that are defined above, each under its name with an underscore in front.
 _DEFINED = """
     sum maximum minimum max min mean var std prod cumulative_sum cumulative_prod sort argsort
-    unique_values reshape permute_dims matrix_transpose expand_dims squeeze unstack stack roll
+    unique_values reshape permute_dims matrix_transpose expand_dims squeeze concat unstack stack
+    roll zeros_like
     take take_along_axis astype broadcast_to matmul where logaddexp scatter_add one_hot
     zero_discarded_nans conj vecdot
 """.split()
