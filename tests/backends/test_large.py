@@ -166,6 +166,67 @@ def test_copies(dtype):
         assert copy.tobytes() == own.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "float16"])
+def test_arrays_are_joined(monkeypatch, dtype):
+    monkeypatch.setattr(large, "_LONG", 1)
+    x, joins = drawn(6, 5, 40).astype(dtype), []
+    monkeypatch.setattr(
+        large, "_filled", lambda *args, run=large._filled: joins.append(run(*args)) or joins[-1]
+    )
+    xp = gpugrad.backends.backend_of[np.ndarray].xp
+    wide = x[:, ::2]
+    for axis in (0, 1, 2, -1):
+        for parts in [x, x], [x, x[:, :, :1]] if axis % 3 == 2 else [x], [x, x, x]:
+            same(xp.concat(parts, axis=axis), np.concatenate(parts, axis))
+    assert len(joins) == 12
+    same(xp.stack([x, x], axis=1), np.stack([x, x], 1))
+    same(xp.roll(x, (2, -1), axis=(0, 2)), np.roll(x, (2, -1), (0, 2)))
+    assert len(joins) == 15
+    same(xp.concat([wide, wide], axis=1), np.concatenate([wide, wide], 1))  # no rows side by side
+    same(xp.concat([x, x], axis=None), np.concatenate([x, x], None))
+    same(xp.concat([x, x.astype("c16")], axis=0), np.concatenate([x, x.astype("c16")]))
+    same(xp.concat([x[:0], x], axis=0), x)
+    assert len(joins) == 15
+    for arrays, axis in ([x, x[0]], 0), ([x, x[:, :1]], 0), ([x, x], 3), ([x, x[0, 0, 0]], 0):
+        with pytest.raises(ValueError, match="dimension"):
+            xp.concat(arrays, axis=axis)
+
+
+def test_zeros():
+    xp = gpugrad.backends.backend_of[np.ndarray].xp
+    for x in drawn(3, 1111), drawn(4, 5).T, np.ones((3, 4), np.complex64), np.zeros((0, 3)):
+        same(xp.zeros_like(x), np.zeros_like(x))
+        same(xp.zeros_like(x, dtype=np.dtype("int8")), np.zeros_like(x, "int8"))
+
+
+def same(x, expected):
+    assert (x.dtype, x.shape, x.strides) == (expected.dtype, expected.shape, expected.strides)
+    assert x.tobytes() == expected.tobytes()
+
+
+def test_discarded_nans_of_kernels(set_least, monkeypatch):
+    """A cotangent of 0 beside an infinite slope gives 0, and any other one what NumPy gives."""
+    set_least(4097)
+    x, g = drawn(5000), drawn(5000)
+    x[:100], g[50:150] = 0, 0
+    x[200], g[300] = np.nan, np.nan
+    made = []
+    monkeypatch.setattr(
+        large, "_kernel", lambda *args, make=large._kernel: made.append(make(*args)) or made[-1]
+    )
+    tensor = gpugrad.asarray(x, requires_grad=True)
+    with quiet():
+        for _ in range(3):
+            (found,) = gpugrad.autograd.grad(gpugrad.sqrt(tensor), [tensor], [gpugrad.asarray(g)])
+            for _, rule in made:
+                rule.build.wait()
+        expected = np.where(g == 0, g, g / (2 * np.sqrt(x)))
+    assert len(made) == 1
+    assert np.isinf(expected[:50]).all()
+    expected[200] = found[200].item()
+    np.testing.assert_array_equal(found.array, expected)
+
+
 def test_operands_in_place():
     x = drawn(1000)
     expected = x * x
