@@ -24,6 +24,7 @@ _WORTH = 1 << 16  # elements, where each takes long
 _PIECES = 8  # of arrays that a ufunc goes through
 _LONG = 1 << 9  # bytes of an array in a row, on average, of arrays that are joined
 _MOST_ARRAYS = 4  # of a ufunc
+_Places = ctypes.c_void_p * _MOST_ARRAYS
 _MOST_KERNELS = 16  # of a rule, such as those for several numbers beside the arrays
 _MOST_SEEN = 64  # constants of a rule that are remembered, such as the last keys of dropout
 
@@ -188,7 +189,7 @@ def _has_threads():
 
 def _map(loop, *arrays):
     """Run a loop for parts of inputs and a result; returns the errors."""
-    places = (ctypes.c_void_p * _MOST_ARRAYS)(*map(base.place, arrays))
+    places = _Places(*map(base.place, arrays))
     size = arrays[-1].size
     return base.base().gg_map(
         loop.function, loop.data, size, _PIECES, len(arrays), places, loop.steps
