@@ -155,7 +155,7 @@ def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0,
 
 def are_allowed():
     """Whether there may be several threads now."""
-    return all([allow() for allow in limits])
+    return all(allow() for allow in limits)
 
 
 def notice(x):
