@@ -621,7 +621,7 @@ WITHOUT_A_ROW = {
     "ModuleList": "it has no forward; test_containers.py",
     "ParameterList": "it has no forward; test_containers.py",
     "Parameter": "it is a tensor; test_nn.py",
-    "MLP": "PyTorch has none; below it is compared with PyTorch's Sequential",
+    "MLP": "PyTorch has none; test_nn.py shows of which layers it consists",
     "SyncBatchNorm": "PyTorch's trains on GPUs only; below it is compared with its BatchNorm",
 }
 
@@ -631,17 +631,6 @@ def test_every_class_of_nn_is_in_the_table():
     in_the_table = {row.kind for row in ROWS}
     assert kinds == in_the_table | {*WITHOUT_A_ROW}
     assert not in_the_table & {*WITHOUT_A_ROW}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-def test_an_mlp_is_pytorchs_sequential(training):
-    row = R("MLP", 3, [4, 2], inputs=[normal(5, 3)])
-    linear, last = (R("Linear", *sizes, inputs=()) for sizes in ((3, 4), (4, 2)))
-    theirs = R("Sequential", linear, R("ReLU", inputs=()), last, inputs=()).theirs()
-    ours = row.ours()
-    ours.load_state_dict(theirs.state_dict())
-    compare(ours.train(training), theirs.train(training), row.arrays())
 
 
 @pytest.mark.parametrize("axes", range(4))

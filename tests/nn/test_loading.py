@@ -2,7 +2,6 @@
 
 import gc
 import math
-import signal
 import threading
 import time
 from collections import Counter, namedtuple
@@ -337,30 +336,6 @@ def test_errors_of_samples_are_raised_in_the_loop(kind):
         found.extend(map(gg.Tensor.tolist, data.DataLoader(Fails(9), 2, prefetch=2)))
     assert found == [[0, 1], [4, 9]]
     assert not threads()
-
-
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals between threads")
-@pytest.mark.skipif(
-    threading.current_thread() is not threading.main_thread(), reason="signals reach only that"
-)
-def test_ctrl_c_while_waiting_for_a_batch():
-    class Slow(Squares):
-        def __getitem__(self, i):
-            if i == 7:
-                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            time.sleep(0.02)
-            return super().__getitem__(i)
-
-    loader = data.DataLoader(Slow(1000), 5, prefetch=2)
-    # A shell starts programs in the background with a handler that ignores the signal.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            list(loader)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert not threads()
-    assert len(loader.dataset.read) < 500
 
 
 # Files larger than memory

@@ -342,21 +342,18 @@ def check_sync_batch_norm():
     generator = gg.random.Generator(3)
     whole = generator.normal((7, 3, 2), dtype=F64) + 100
     weights = generator.normal((7, 3, 2), dtype=F64)
-    results = []
-    for kind in (nn.BatchNorm1d, nn.SyncBatchNorm):
-        for momentum in (0.1, None):
-            layer = kind(3, momentum=momentum, dtype=F64)
-            rows = slice(rank, None, size) if kind is nn.SyncBatchNorm else slice(None)
+    for momentum in (0.1, None):
+        results = []
+        for kind in (nn.BatchNorm1d, nn.SyncBatchNorm):
+            layer, shares = kind(3, momentum=momentum, dtype=F64), kind is nn.SyncBatchNorm
+            rows = slice(rank, None, size) if shares else slice(None)
             x = whole[rows].detach().requires_grad_()
             for _ in range(2):
                 (layer(x) * weights[rows]).sum().backward()
-            of_weights = distributed.all_reduce([layer.weight.grad, layer.bias.grad])
-            if kind is nn.BatchNorm1d:
-                of_weights = [layer.weight.grad, layer.bias.grad]
-            grad = x.grad if kind is nn.SyncBatchNorm else part(x.grad)
-            results.append([grad, *of_weights, *layer.buffers(), part(layer.eval()(whole))])
-    for ours, theirs in ((2, 0), (3, 1)):
-        for x, y in zip(results[ours], results[theirs], strict=True):
+            grads = [layer.weight.grad, layer.bias.grad]
+            grads = [x.grad, *distributed.all_reduce(grads)] if shares else [part(x.grad), *grads]
+            results.append([*grads, *layer.buffers(), part(layer.eval()(whole))])
+        for x, y in zip(*results, strict=True):
             close(x, y, 1e-8)
     model = nn.Sequential(nn.BatchNorm1d(3), nn.ReLU(), nn.Sequential(nn.BatchNorm2d(3)))
     nn.SyncBatchNorm.convert_sync_batchnorm(model)
