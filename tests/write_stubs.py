@@ -124,7 +124,10 @@ def stubs():
         "_tensor_methods": [tensor_methods_stub()],
         **{f: pieces_of(getattr(gpugrad, f), room_piece) for f in ("fft", "linalg", "special")},
         "optim/__init__": pieces_of(optim, optim_piece),
-        "optim/formulas": formulas_stub(),
+        "optim/formulas": [
+            *("from .optimizer import Optimizer", "from .scheduler import LRScheduler"),
+            *map(class_definition, formulas.Formula.__subclasses__()),
+        ],
         "nn/__init__": pieces_of(nn, nn_piece),
         "nn/functional": pieces_of(nn.functional, nn_piece),
         **{f"numpy/{room or '__init__'}": numpy_stub(room) for room in ("", "linalg", "fft")},
@@ -245,12 +248,6 @@ def optim_piece(name, value):
     """Return the definition of an optimizer whose constructor was made, or the import of others."""
     is_written = inspect.unwrap(value.__init__).__code__.co_filename == inspect.getfile(value)
     return imported(name, value.__module__) if is_written else class_definition(value)
-
-
-def formulas_stub():
-    """Return the stub of the schedulers whose constructors are made from their formulas."""
-    imports = "from .optimizer import Optimizer", "from .scheduler import LRScheduler"
-    return [*imports, *map(class_definition, formulas.Formula.__subclasses__())]
 
 
 def class_definition(kind):

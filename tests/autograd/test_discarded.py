@@ -113,13 +113,9 @@ BY_VALUE = {
     "tril": (lambda x: gg.tril(gg.sqrt(x[None, :])), [4.0, 0.0, 0.0], [0.25, 0.0, 0.0]),
     "where, then sqrt": (lambda x: gg.sqrt(gg.where(x > 0, x, 1.0)), [-1.0, 4.0], [0.0, 0.25]),
     "maximum, then sqrt": (lambda x: gg.sqrt(gg.maximum(x, 0.0)), [-1.0, 4.0], [0.0, 0.25]),
-    "relu, log, where": (
-        lambda x: gg.where(x > 0, gg.log(gg.relu(x)), 0.0), [-1.0, 4.0], [0.0, 0.25],
-    ),
-    "where, twice": (
-        lambda x: gg.where(x > 1, gg.where(x > 2, gg.log(x - 2), gg.sqrt(x - 1)), x),
-        [1.0, 2.0, 3.0], [1.0, 0.5, 1.0],
-    ),
+    "relu, log": (lambda x: gg.where(x > 0, gg.log(gg.relu(x)), 0.0), [-1.0, 4.0], [0.0, 0.25]),
+    "where, twice": (lambda x: gg.where(x > 1, gg.where(x > 2, gg.log(x - 2), gg.sqrt(x - 1)), x),
+                     [1.0, 2.0, 3.0], [1.0, 0.5, 1.0]),
 }  # fmt: skip
 
 
@@ -135,10 +131,8 @@ def test_values_that_are_not_chosen(library, name):
 ROW_FUNCTIONS = {
     "norm": (lambda x: gg.linalg.vector_norm(x, axis=-1), [0.0, 0.0], [3.0, -4.0]),
     "norm by sqrt": (lambda x: gg.sqrt(gg.sum(x * x, axis=-1)), [0.0, 0.0], [3.0, -4.0]),
-    "direction": (
-        lambda x: gg.sum(x / gg.linalg.vector_norm(x, axis=-1, keepdims=True), axis=-1),
-        [0.0, 0.0], [3.0, -4.0],
-    ),
+    "direction": (lambda x: gg.sum(x / gg.linalg.vector_norm(x, axis=-1, keepdims=True), axis=-1),
+                  [0.0, 0.0], [3.0, -4.0]),
     "std": (lambda x: gg.std(x, axis=-1), [2.0, 2.0], [3.0, -4.0]),
     "mean of logs": (lambda x: gg.mean(gg.log(x), axis=-1), [0.0, 1.0], [3.0, 4.0]),
     "logsumexp": (lambda x: gg.logsumexp(x, axis=-1), [-inf, -inf], [3.0, -4.0]),

@@ -65,10 +65,8 @@ def test_each_thread_has_its_own_grad_mode():
         assert seen == [True, *[i % 2 == 0] * 200, True]
 
 
-def test_grad_mode_of_a_thread_that_has_ended():
-    thread = threading.Thread(target=lambda: gg.set_grad_enabled(False))
-    thread.start()
-    thread.join()
+def test_grad_mode_of_threads_that_have_ended():
+    in_threads(lambda i: gg.set_grad_enabled(False))
     assert gg.is_grad_enabled()
     assert (weights() * 2).requires_grad
     with gg.no_grad():

@@ -13,16 +13,13 @@ import pytest
 import gpugrad as gg
 from gpugrad.backends import namespace_of, parse_device
 
-OPS = Path(gg.__file__).parent / "ops"
-
-
 # A decorator that defines an op by a function of ``xp``, a part of ``xp``, and the op's name.
 DECLARED = r'^@(special|standard|library)_function\(?(?:"xp\.(\w+))?.*?^def _?(\w+)'
 
 
 def namespace_functions_of_ops():
     """Return every function of ``xp`` that ops use: ``"exp"``, ``"linalg.solve"``, ..."""
-    for path in OPS.rglob("*.py"):
+    for path in (Path(gg.__file__).parent / "ops").rglob("*.py"):
         source = path.read_text("utf-8")
         used = {*re.findall(r"\bxp\.((?:(?:linalg|fft|special)\.)?\w+)", source)}
         yield from used - {"linalg", "fft", "special", "special.name"}

@@ -72,12 +72,8 @@ def results_of(call):
 
 @each_case()
 def test_results_stay_on_the_device(case):
-    each_sample = (
-        (device, dtype, sample)
-        for device, dtype in DTYPES_OF_DEVICES
-        for sample in chosen(case, DEVICES[device], dtype)
-    )
-    for (device, dtype, sample), checked in every(each_sample):
+    each = [(d, t, sample) for d, t in DTYPES_OF_DEVICES for sample in chosen(case, DEVICES[d], t)]
+    for (device, dtype, sample), checked in every(each):
         with checked:
             for x in results_of(Call(case, sample, DEVICES[device], dtype)):
                 assert x.device == device
