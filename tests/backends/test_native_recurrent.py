@@ -10,6 +10,7 @@ import pytest
 from test_native_rows import values
 
 import gpugrad as gg
+from gpugrad import nn
 from gpugrad.backends.native import base
 from gpugrad.backends.numpy import threads
 from gpugrad.backends.numpy.namespace import xp
@@ -112,6 +113,24 @@ def test_memory_of_any_order(kind):
             arg[::-1].copy()[::-1],
         ):
             compare(kind, [*args[:i], other, *args[i + 1 :]], [[g]], False, may_decline=True)
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_layers_use_the_library(kind, monkeypatch):
+    layer, calls = (
+        kind(5, 7, bidirectional=True),
+        native.watch(monkeypatch, recurrent, "_run_steps"),
+    )
+
+    @gg.compile
+    def step(x):
+        out, last = layer(x)
+        loss = sum((s * s * s).sum() for s in (out[1:], *last))
+        return loss.detach(), *gg.autograd.grad(loss, [*layer.parameters()])
+
+    for _ in range(3):
+        step(gg.ones((4, 3, 5)))
+    assert len(calls) == 3 * 4  # both directions, forward and back
 
 
 def test_what_is_left_to_the_definitions():

@@ -393,6 +393,8 @@ def test_numbers():
     for number in 0, -1, 1025, 10**9, 2**64:
         with pytest.raises(ValueError, match=f"from 1 to 1024, not {number}$"):
             gg.set_num_threads(number)
+    with pytest.raises(TypeError):
+        gg.set_num_threads(1.5)
     assert gg.get_num_threads() == before >= 1
 
 
