@@ -135,13 +135,7 @@ def hooks_that_a_function_adds(world):
         w.register_post_accumulate_grad_hook(lambda w: kept.append(w.grad))
         return (w * x).sum()
 
-    def retains(x):
-        y = w * x
-        y.retain_grad()
-        kept.append(y)
-        return (y * y).sum()
-
     world.watch(w, inputs, kept)
-    for f in adds, adds_to_argument, adds_after, retains:
+    for f in adds, adds_to_argument, adds_after:
         world.play(world.compile(swept(f, w)), lambda i: (inputs[i],))
         world.play(swept(world.compile(f), w), lambda i: (inputs[i] * 1,))

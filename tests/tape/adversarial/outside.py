@@ -158,3 +158,18 @@ def a_function_that_goes_backward_itself(w, v):
         return found, error_of(h.sum().backward), error_of(gg.autograd.grad, [mixed], [v])
 
     return f, play
+
+
+@scenario(SHAPE)
+def a_result_that_retains_its_gradient(w):
+    def f(x):
+        y = w * x
+        y.retain_grad()
+        return y
+
+    def play(f, x, _):
+        y = f(x)
+        (y * y).sum().backward()
+        return y.grad
+
+    return f, play
