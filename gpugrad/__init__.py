@@ -102,12 +102,9 @@ def __getattr__(name):
 
 def _place(name):
     """The full name of what NumPy or PyTorch has at the top and gpugrad in a namespace, or None."""
-    if name[0] == "_":
-        return None
-    for space in "linalg special fft random nn.functional numpy".split():
-        if name in dir(_import_module(f".{space}", __name__)):
-            return f"gpugrad.{space}.{name}"
-    return None
+    spaces = "linalg special fft random nn.functional numpy".split() if name[0] != "_" else []
+    found = (space for space in spaces if name in dir(_import_module(f".{space}", __name__)))
+    return next((f"gpugrad.{space}.{name}" for space in found), None)
 
 
 _install(Tensor, _sys.modules[__name__])
