@@ -83,8 +83,7 @@ class MissingName:
     """A class attribute that raises AttributeError, saying what to write; ``hasattr`` is False."""
 
     def __init__(self, name, kind):
-        self.name = name
-        self.kind = kind
+        self.name, self.kind = name, kind
 
     def __get__(self, instance, owner):
         raise missing(owner.__name__, self.name, self.kind)

@@ -29,8 +29,7 @@ class Recast(Exception):
     """
 
     def __init__(self, dtype, result=None):
-        self.dtype = dtype
-        self.result = result
+        self.dtype, self.result = dtype, result
 
 
 @contextmanager

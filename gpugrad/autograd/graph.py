@@ -104,11 +104,8 @@ class Watch:
     __slots__ = ("leaf", "hooks", "accumulated", "listener", "label")
 
     def __init__(self):
-        self.leaf = None
-        self.hooks = {}
-        self.accumulated = {}
-        self.listener = None
-        self.label = None
+        self.leaf = self.listener = self.label = None
+        self.hooks, self.accumulated = {}, {}
 
 
 def watched(node):

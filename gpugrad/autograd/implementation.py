@@ -68,8 +68,7 @@ class Implementation:
     """
 
     def __init__(self, op, kind):
-        self.op = op
-        self.kind = kind
+        self.op, self.kind = op, kind
         self.plans = {} if op.variadic else [None] * (1 << len(op.inputs))
         self.xp, self._twins, self._rounding, self._enter = None, {}, None, None
         self._guard, self._as_kernel = guard, None

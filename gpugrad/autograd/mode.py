@@ -88,8 +88,7 @@ class _Steps(Generator):
     """A generator whose steps run in a grad mode; what its user does between them does not."""
 
     def __init__(self, steps, enabled):
-        self.steps = steps
-        self.enabled = enabled
+        self.steps, self.enabled = steps, enabled
 
     def send(self, value):
         with _Switch(self.enabled):

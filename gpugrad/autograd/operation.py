@@ -161,11 +161,9 @@ class Op:
         public = _public_name(forward)
         self.public = public is not None  # other ops may take arrays on several devices
         self.name = public or forward.__name__.strip("_")
-        self.forward = forward
-        self.differentiable = differentiable
-        self.elementwise = elementwise
+        self.forward, self.materialize = forward, materialize
+        self.differentiable, self.elementwise = differentiable, elementwise
         self.discards = discards
-        self.materialize = materialize
         self.integer = frozenset(integer)
         self.variadic = bool(code.co_flags & 0x04)
         if self.variadic:

@@ -42,11 +42,8 @@ class Plan:
     def __init__(self, implementation, key):
         op = implementation.op
         bits, n = key if op.variadic else (key, len(op.inputs))
-        self.implementation = implementation
-        self.key = key
-        self.region = None
-        self.op = op
-        self.xp = implementation.xp
+        self.implementation, self.key, self.region = implementation, key, None
+        self.op, self.xp = op, implementation.xp
         self.wanted = wanted = [bool(bits >> i & 1) for i in range(n)]
         chosen = [i for i, want in enumerate(wanted) if want]
         self.position = {i: k for k, i in enumerate(chosen)}
@@ -164,8 +161,7 @@ class _Shared:
     __slots__ = ("cotangents", "g")
 
     def __init__(self, xp, g, saved):
-        self.g = g
-        self.cotangents = None
+        self.g, self.cotangents = g, None
 
 
 def _sharing(together, rules):
@@ -192,9 +188,7 @@ class OutputPlan:
     rules = guarded = sources = ()
 
     def __init__(self, plan, output):
-        self.op = plan.op
-        self.xp = plan.xp
-        self.output = output
+        self.op, self.xp, self.output = plan.op, plan.xp, output
 
     @property
     def on_tensors(self):

@@ -417,9 +417,7 @@ class _Pending:
     __slots__ = ("cotangents", "heap", "tried", "_tensors", "_owned")
 
     def __init__(self, tensors):
-        self.cotangents = {}
-        self.heap = []
-        self.tried = set()
+        self.cotangents, self.heap, self.tried = {}, [], set()
         self._tensors = tensors
         self._owned = set()  # nodes whose sum was made here, so that it can be added to in place
 
