@@ -63,7 +63,7 @@ def results(case, sample, dtype):
     for i, x in enumerate(given):
         if isinstance(x, np.ndarray):
             if x.ndim and x.shape == shape and x.size:
-                x = np.tile(x, (5000 // x.size + 1, *[1] * x.ndim))
+                x = np.tile(x, (9000 // x.size + 1, *[1] * x.ndim))
             is_floating = x.dtype.kind == "f" and case.differentiable
             tensors[i] = gpugrad.asarray(x, requires_grad=is_floating)
     with quiet():
@@ -88,7 +88,7 @@ def test_each_op_has_the_same_bits(set_least, monkeypatch):
         return builds.setdefault(text, SimpleNamespace(text=text, library=None))
 
     monkeypatch.setattr(kernel, "compiler", SimpleNamespace(build=build))
-    set_least(4097)
+    set_least(8193)
     for _ in range(2):  # the second time, kernels are ordered, but not there yet
         by_ufuncs = [results(*call) for call in CALLS]
     for own, function in zip(builds.values(), build_all(builds), strict=True):
@@ -206,8 +206,8 @@ def same(x, expected):
 
 def test_discarded_nans_of_kernels(set_least, monkeypatch):
     """A cotangent of 0 beside an infinite slope gives 0, and any other one what NumPy gives."""
-    set_least(4097)
-    x, g = drawn(5000), drawn(5000)
+    set_least(8193)
+    x, g = drawn(9000), drawn(9000)
     x[:100], g[50:150] = 0, 0
     x[200], g[300] = np.nan, np.nan
     made = []
@@ -300,11 +300,11 @@ def test_kernels_of_rules_keep_no_large_array(set_least, monkeypatch):
             samples.extend(map(weakref.ref, arrays))
 
     monkeypatch.setattr(kernel, "Formula", Formula)
-    set_least(4097)
-    x = gpugrad.tensor(drawn(5000), requires_grad=True)
+    set_least(8193)
+    x = gpugrad.tensor(drawn(9000), requires_grad=True)
     for _ in range(2):
         assert not samples
-        gpugrad.tanh(x).backward(gpugrad.ones(5000))
+        gpugrad.tanh(x).backward(gpugrad.ones(9000))
     gc.collect()
     assert samples
     assert all(sample() is None for sample in samples)

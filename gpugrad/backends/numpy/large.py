@@ -121,8 +121,13 @@ def computed(ufunc, inputs, out=None):
     return out
 
 
-def joined(arrays, axis):
-    """``numpy.concatenate(arrays, axis)`` of large arrays; None if NumPy has to compute it."""
+def concat(arrays, /, *, axis=0):
+    out = _joined(arrays, axis) if sum([x.size for x in arrays]) >= base.LEAST else None
+    return np.concat(arrays, axis) if out is None else out
+
+
+def _joined(arrays, axis):
+    """The arrays, joined; None if NumPy has to do it."""
     first = arrays[0]
     if axis is None or not -first.ndim <= axis < first.ndim or not _has_threads():
         return None
@@ -163,11 +168,13 @@ def copied(x):
     return _filled(np.empty(x.shape, x.dtype), 1, [(x.ctypes.data, 0, x.nbytes)])
 
 
-def zeros(shape, dtype):
-    """A large array of zeros; None if NumPy has to make it."""
-    if not _has_threads():
-        return None
-    out = np.empty(shape, dtype)
+def zeros_like(x, /, *, dtype=None):
+    if type(x) is not np.ndarray or x.size < base.LEAST or not x.flags.c_contiguous:
+        return np.zeros_like(x, dtype)
+    out = np.empty(x.shape, x.dtype if dtype is None else dtype)
+    if out.dtype.hasobject or not _has_threads():
+        out[...] = 0
+        return out
     return _filled(out, 1, [(None, 0, out.nbytes)])
 
 

@@ -24,6 +24,7 @@ from ..dtypes import bool_, float16, float32, float64
 from ..native import base as library
 from ..native.reductions import SMALL as FEW
 from ..native.reductions import outer_product, reduced
+from ..registry import on_change
 from .linalg import linalg
 from .noting import Noted
 from .threads import SMALL, product_of
@@ -242,37 +243,12 @@ def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
 # numpy.stack, roll and take_along_axis each spend 1 to 3 µs in Python.
 
 
-def _concat(arrays, /, *, axis=0):
-    if library.has_large and sum([x.size for x in arrays]) >= library.LEAST:
-        from .large import joined  # here, since few programs have large arrays
-
-        out = joined(arrays, axis)
-        if out is not None:
-            return out
-    return np.concatenate(arrays, axis)
-
-
-def _zeros_like(x, /, *, dtype=None):
-    if (
-        library.has_large
-        and type(x) is np.ndarray
-        and x.size >= library.LEAST
-        and x.flags.c_contiguous
-    ):
-        from .large import zeros
-
-        out = zeros(x.shape, x.dtype if dtype is None else dtype)
-        if out is not None:
-            return out
-    return np.zeros_like(x, dtype)
-
-
 def _stack(arrays, /, *, axis=0):
     ndim = arrays[0].ndim + 1
     if not -ndim <= axis < ndim:
         raise IndexError(f"axis {axis} is out of range for {ndim} axes")
     new = (slice(None),) * (axis % ndim) + (None,)
-    return _concat([x[new] for x in arrays], axis=axis)
+    return xp.concat([x[new] for x in arrays], axis=axis)
 
 
 def _roll(x, /, shift, axis=None):
@@ -284,7 +260,7 @@ def _roll(x, /, shift, axis=None):
         if by := by % max(x.shape[a], 1):
             before = (slice(None),) * (a % x.ndim)
             ends = x[*before, -by:], x[*before, :-by]
-            x = _concat(ends, axis=a)
+            x = xp.concat(ends, axis=a)
     return x
 
 
@@ -562,19 +538,17 @@ def _steps_of_zero_discarded(c, g, /, out):
 def _zero_discarded_nans(c, g, /):
     if c is g:  # where it is 0 it is not nan
         return c
-    if type(c) is not Noted and not _has_nan(c):
+    if c.size > 8192 or c.dtype == float16:
+        found = type(c) is Noted or np.isnan(c).any()
+    else:
+        # This takes a third of the time and does not warn about infinities as a sum would. But it
+        # overflows in float16, and for many elements BLAS would start threads, which are slow on a
+        # busy machine.
+        total = np.vdot(c, c)
+        found = total != total
+    if not found:
         return c
     return _where(np.isnan(c) & (g == 0), 0, c)
-
-
-def _has_nan(x):
-    if x.size > 8192 or x.dtype == float16:
-        return np.isnan(x).any()
-    # This takes a third of the time and does not warn about infinities as a sum would. But it
-    # overflows in float16, and for many elements BLAS would start threads, which are slow on a
-    # busy machine.
-    total = np.vdot(x, x)
-    return total != total
 
 
 def _keep_integers(rounded):
@@ -588,8 +562,7 @@ def _conj(x, /):
 # The functions of `xp` that are defined above, each under its name with an underscore in front.
 _DEFINED = """
     sum maximum minimum max min mean var std prod cumulative_sum cumulative_prod sort argsort
-    unique_values reshape permute_dims matrix_transpose expand_dims squeeze concat unstack stack
-    roll zeros_like
+    unique_values reshape permute_dims matrix_transpose expand_dims squeeze unstack stack roll
     take take_along_axis astype broadcast_to matmul where logaddexp scatter_add one_hot
     zero_discarded_nans conj vecdot
 """.split()
@@ -627,6 +600,18 @@ vars(xp).update({name: globals()[f"_{name}"] for name in _DEFINED})
 if np.ceil(np.int8(0)).dtype.kind == "f":  # NumPy before 2.1 rounds integers to floats
     for _name in ("ceil", "floor", "trunc"):
         setattr(xp, _name, _keep_integers(getattr(np, _name)))
+
+
+def _look_at_sizes():
+    """Have joins and zeros be divided among threads once there has been a large array."""
+    if library.has_large:
+        from . import large as source  # here, since few programs have large arrays
+    else:
+        source = np
+    xp.concat, xp.zeros_like = source.concat, source.zeros_like
+
+
+on_change.append(_look_at_sizes)
 
 # NumPy's own functions in the namespace that may raise errors because of values.
 _FALLIBLE = """
