@@ -239,18 +239,9 @@ def conjugate(g):
 
 
 def sweep(
-    roots,
-    targets,
-    retain_graph,
-    create_graph,
-    *,
-    guard,
-    tensors=False,
-    connected=True,
-    needed=None,
-    piece=False,
-    due=None,
-):
+    roots, targets, retain_graph, create_graph, *, guard, tensors=False, connected=True,
+    needed=None, piece=False, due=None,
+):  # fmt: skip
     """Cotangents of the targets, or of all leaves and watched nodes if targets is None.
 
     They are raw arrays. Under ``create_graph`` they are Tensors with a graph; if only

@@ -104,21 +104,12 @@ class DataLoader(Generic[Batch]):
         prefetch: int = 0,
     ) -> None: ...
     def __init__(
-        self,
-        dataset: Any,
-        batch_size: int = 1,
-        shuffle: bool = False,
-        *,
-        sampler: Iterable[int] | None = None,
-        batch_sampler: Iterable[Any] | None = None,
+        self, dataset: Any, batch_size: int = 1, shuffle: bool = False, *,
+        sampler: Iterable[int] | None = None, batch_sampler: Iterable[Any] | None = None,
         collate_fn: Callable[[list], Any] | None = None,
-        transform: Callable[[Any], Any] | None = None,
-        drop_last: bool = False,
-        seed: int | None = None,
-        device: str | None = None,
-        prefetch: int = 0,
-        **others: Never,
-    ) -> None:
+        transform: Callable[[Any], Any] | None = None, drop_last: bool = False,
+        seed: int | None = None, device: str | None = None, prefetch: int = 0, **others: Never,
+    ) -> None:  # fmt: skip
         _check_others(others)
         if getattr(batch_size, "shape", ()):
             raise TypeError(

@@ -51,21 +51,11 @@ class MultiheadAttention(Module):
     """
 
     def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        bias: bool = True,
-        add_bias_kv: bool = False,
-        add_zero_attn: bool = False,
-        kdim: int | None = None,
-        vdim: int | None = None,
-        batch_first: bool = False,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
+        add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
+        vdim: int | None = None, batch_first: bool = False, *, dtype: Any = None,
+        device: str | None = None, generator: Generator | None = None,
+    ) -> None:  # fmt: skip
         self.embed_dim = embed_dim = whole("MultiheadAttention: embed_dim", embed_dim, 1)
         self.num_heads = whole("MultiheadAttention: num_heads", num_heads, 1)
         what = f"MultiheadAttention: embed_dim must be a multiple of num_heads {num_heads}"

@@ -221,21 +221,11 @@ class _Convolution(OfAxes):
     }  # fmt: skip
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Ints,
-        stride: Ints = 1,
-        padding: Ints | str = 0,
-        dilation: Ints = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        dtype: Any = None,
-        device: str | None = None,
+        self, in_channels: int, out_channels: int, kernel_size: Ints, stride: Ints = 1,
+        padding: Ints | str = 0, dilation: Ints = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", *, dtype: Any = None, device: str | None = None,
         generator: Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         name, n = type(self).__name__, self.axes
         self.in_channels = whole(f"{name}: in_channels", in_channels, 1)
         self.out_channels = whole(f"{name}: out_channels", out_channels, 1)
@@ -305,22 +295,11 @@ class _ConvTranspose(_Convolution):
     is_transposed = True
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Ints,
-        stride: Ints = 1,
-        padding: Ints = 0,
-        output_padding: Ints = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: Ints = 1,
-        padding_mode: str = "zeros",
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Ints, stride: Ints = 1,
+        padding: Ints = 0, output_padding: Ints = 0, groups: int = 1, bias: bool = True,
+        dilation: Ints = 1, padding_mode: str = "zeros", *, dtype: Any = None,
+        device: str | None = None, generator: Generator | None = None,
+    ) -> None:  # fmt: skip
         shape = in_channels, out_channels, kernel_size
         options: Any = stride, padding, dilation, groups, bias, padding_mode
         given: Any = {"dtype": dtype, "device": device, "generator": generator}

@@ -255,18 +255,10 @@ class EmbeddingBag(Embedding):
     _shown = "num_embeddings", "embedding_dim", "mode="
 
     def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        max_norm: None = None,
-        *,
-        mode: str = "mean",
-        include_last_offset: bool = False,
-        padding_idx: int | None = None,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
+        self, num_embeddings: int, embedding_dim: int, max_norm: None = None, *, mode: str = "mean",
+        include_last_offset: bool = False, padding_idx: int | None = None, dtype: Any = None,
+        device: str | None = None, generator: Generator | None = None,
+    ) -> None:  # fmt: skip
         self.mode = one_of("EmbeddingBag: mode", mode, ("sum", "mean", "max"))
         self.include_last_offset = include_last_offset
         place: Any = {"dtype": dtype, "device": device, "generator": generator}

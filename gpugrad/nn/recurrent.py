@@ -36,20 +36,11 @@ class _Recurrent(Module):
     }  # fmt: skip
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        proj_size: int = 0, *, dtype: Any = None, device: str | None = None,
         generator: Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         name = type(self).__name__
         self.input_size = whole(f"{name}: input_size", input_size, 1)
         self.hidden_size = whole(f"{name}: hidden_size", hidden_size, 1)
@@ -193,20 +184,11 @@ class RNN(_Recurrent):
     gates = 1
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        nonlinearity: str = "tanh",
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
+        bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, *, dtype: Any = None, device: str | None = None,
         generator: Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.nonlinearity = one_of("RNN: nonlinearity", nonlinearity, _NONLINEARITIES)
         layout: Any = bias, batch_first, dropout, bidirectional
         place: Any = {"dtype": dtype, "device": device, "generator": generator}

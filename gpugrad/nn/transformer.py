@@ -26,21 +26,12 @@ class _Layer(Module):
     multihead_attn: MultiheadAttention
 
     def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
         activation: str | Callable[[Tensor], Tensor] = functional.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
+        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False,
+        bias: bool = True, *, dtype: Any = None, device: str | None = None,
         generator: Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if isinstance(activation, str):
             named = f"{type(self).__name__}: an activation that is no function"
             activation = getattr(functional, one_of(named, activation, ("relu", "gelu")))
@@ -226,25 +217,14 @@ class Transformer(Module):
     """
 
     def __init__(
-        self,
-        d_model: int = 512,
-        nhead: int = 8,
-        num_encoder_layers: int = 6,
-        num_decoder_layers: int = 6,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
         activation: str | Callable[[Tensor], Tensor] = functional.relu,
-        custom_encoder: Module | None = None,
-        custom_decoder: Module | None = None,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
+        custom_encoder: Module | None = None, custom_decoder: Module | None = None,
+        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False,
+        bias: bool = True, *, dtype: Any = None, device: str | None = None,
         generator: Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
         place: Any = {"dtype": dtype, "device": device}
         options: Any = (dim_feedforward, dropout, activation, layer_norm_eps, batch_first)
@@ -265,19 +245,12 @@ class Transformer(Module):
                 init.xavier_uniform_(p, generator=generator)
 
     def forward(
-        self,
-        src: Tensor,
-        tgt: Tensor,
-        src_mask: Tensor | None = None,
-        tgt_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None,
-        tgt_key_padding_mask: Tensor | None = None,
-        memory_key_padding_mask: Tensor | None = None,
-        src_is_causal: bool | None = None,
-        tgt_is_causal: bool | None = None,
-        memory_is_causal: bool = False,
-    ) -> Tensor:
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
         """The masks are as in `MultiheadAttention`."""
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask

@@ -85,19 +85,10 @@ def odeint(
 
 
 def solve_ivp(
-    fun: Callable[..., Any],
-    t_span: Any,
-    y0: Any,
-    method: str = "RK45",
-    t_eval: Any = None,
-    *,
-    args: tuple[Any, ...] | None = None,
-    rtol: float = 1e-3,
-    atol: float = 1e-6,
-    max_step: float = math.inf,
-    first_step: float | None = None,
-    adjoint: bool = False,
-) -> OdeResult:
+    fun: Callable[..., Any], t_span: Any, y0: Any, method: str = "RK45", t_eval: Any = None, *,
+    args: tuple[Any, ...] | None = None, rtol: float = 1e-3, atol: float = 1e-6,
+    max_step: float = math.inf, first_step: float | None = None, adjoint: bool = False,
+) -> OdeResult:  # fmt: skip
     """Solve ``dy/dt = fun(t, y, *args)`` from ``y0 (n,)`` over the interval ``t_span``.
 
     t_span: the first time and the last.

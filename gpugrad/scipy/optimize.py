@@ -18,19 +18,10 @@ _WITH_HESSIAN = {"dogleg", "trust-exact"}
 
 
 def minimize(
-    fun: Callable[..., Any],
-    x0: Any,
-    args: Any = (),
-    method: str | None = None,
-    jac: Any = None,
-    hess: Any = None,
-    hessp: Any = None,
-    bounds: Any = None,
-    constraints: Any = (),
-    tol: float | None = None,
-    callback: Any = None,
-    options: dict[str, Any] | None = None,
-) -> Any:
+    fun: Callable[..., Any], x0: Any, args: Any = (), method: str | None = None, jac: Any = None,
+    hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
+    tol: float | None = None, callback: Any = None, options: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
     """The minimum of a function of a tensor by `scipy.optimize.minimize`.
 
     fun: ``fun(x, *args)``, where x is a tensor with the shape, dtype and device of ``x0``; its

@@ -90,26 +90,15 @@ class Trainer:
 
     @explains_arguments
     def __init__(
-        self,
-        model: Module,
-        optimizer: Optimizer,
-        loss: Callable[..., Any],
-        loader: Iterable[Any],
-        *,
-        evaluate_on: Mapping[str, Iterable[Any]] | None = None,
-        scheduler: LRScheduler | None = None,
-        schedule_per: Literal["epoch", "step"] = "epoch",
-        accumulate: int = 1,
-        max_norm: float | None = None,
-        monitor: str | None = None,
-        mode: Literal["min", "max"] = "min",
-        patience: int | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_steps: int | None = None,
-        notes: Mapping[str, Any] | None = None,
-        callbacks: Sequence[Callback] = (),
+        self, model: Module, optimizer: Optimizer, loss: Callable[..., Any], loader: Iterable[Any],
+        *, evaluate_on: Mapping[str, Iterable[Any]] | None = None,
+        scheduler: LRScheduler | None = None, schedule_per: Literal["epoch", "step"] = "epoch",
+        accumulate: int = 1, max_norm: float | None = None, monitor: str | None = None,
+        mode: Literal["min", "max"] = "min", patience: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None, checkpoint_steps: int | None = None,
+        notes: Mapping[str, Any] | None = None, callbacks: Sequence[Callback] = (),
         compile: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         one_of("Trainer: schedule_per", schedule_per, ("epoch", "step"))
         one_of("Trainer: mode", mode, ("min", "max"))
         name = getattr(loss, "__name__", type(loss).__name__)
