@@ -169,6 +169,7 @@ def test_copies(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "float16"])
 def test_arrays_are_joined(monkeypatch, dtype):
     monkeypatch.setattr(large, "_LONG", 1)
+    monkeypatch.setattr(large, "_HEAVY", 1)
     x, joins = drawn(6, 5, 40).astype(dtype), []
     monkeypatch.setattr(
         large, "_filled", lambda *args, run=large._filled: joins.append(run(*args)) or joins[-1]
@@ -186,10 +187,29 @@ def test_arrays_are_joined(monkeypatch, dtype):
     same(xp.concat([x, x], axis=None), np.concatenate([x, x], None))
     same(xp.concat([x, x.astype("c16")], axis=0), np.concatenate([x, x.astype("c16")]))
     same(xp.concat([x[:0], x], axis=0), x)
-    assert len(joins) == 15
-    for arrays, axis in ([x, x[0]], 0), ([x, x[:, :1]], 0), ([x, x], 3), ([x, x[0, 0, 0]], 0):
+    same(xp.concat([x, x], 1, dtype="c16"), np.concatenate([x, x], 1, dtype="c16"))
+    same(xp.concat([x, [[[1] * 40] * 5]]), np.concatenate([x, [[[1] * 40] * 5]]))
+    swapped, repeated = x.astype(x.dtype.newbyteorder(">")), np.broadcast_to(x[:1], x.shape)
+    same(xp.concat([swapped, swapped]), np.concatenate([swapped, swapped]))  # has another dtype
+    same(xp.concat([repeated] * 2, axis=1), np.concatenate([repeated] * 2, 1))  # in another order
+    assert len(joins) == 15 + (x.itemsize == 1)  # a byte has no order
+    wrong = ([x, x[0]], 0), ([x, x[:, :1]], 0), ([x, x], 3), ([x, x[0, 0, 0]], 0)
+    for arrays, axis in (*wrong, ([x[0], x[0, :, 0]], 1)):
         with pytest.raises(ValueError, match="dimension"):
             xp.concat(arrays, axis=axis)
+    with pytest.raises(TypeError, match="integer"):
+        xp.concat([x, x], axis=True)
+
+
+def test_few_bytes_of_many_arrays_are_joined_by_numpy(monkeypatch):
+    monkeypatch.setattr(large, "_filled", None)
+    assert large.concat([*drawn(1 << 8, 1 << 10)]).size == 1 << 18
+
+
+def test_joins_leave_nothing_to_collect():
+    gc.collect()
+    large.zeros_like(np.ones(8))
+    assert not gc.collect()
 
 
 def test_zeros():
@@ -197,6 +217,8 @@ def test_zeros():
     for x in drawn(3, 1111), drawn(4, 5).T, np.ones((3, 4), np.complex64), np.zeros((0, 3)):
         same(xp.zeros_like(x), np.zeros_like(x))
         same(xp.zeros_like(x, dtype=np.dtype("int8")), np.zeros_like(x, "int8"))
+        same(xp.zeros_like(x, device="cpu"), np.zeros_like(x))
+        assert xp.zeros_like(x, dtype=object).tolist() == np.zeros_like(x, object).tolist()
 
 
 def same(x, expected):

@@ -457,35 +457,37 @@ int64_t gg_map(gg_loop *loop, void *data, int64_t size, int64_t pieces, int64_t 
 }
 
 typedef struct {
+    const char *from;  // NULL for zeros
+    int64_t step, end; // bytes from a row of it to the next one, and where it ends in a row of all
+} Part;
+
+typedef struct {
     char *to;
     int64_t length, size, piece;
-    const char *const *from;
-    const int64_t *steps, *ends;
+    const Part *parts;
 } Join;
 
 static void join_piece(void *context, int64_t i) {
     const Join *j = context;
     const int64_t end = least_of((i + 1) * j->piece, j->size);
+    const Part *part = j->parts;
     for (int64_t k = i * j->piece; k < end;) {
         const int64_t row = k / j->length, place = k % j->length;
-        int64_t part = 0;
-        while (j->ends[part] <= place) part++;
-        const int64_t first = part ? j->ends[part - 1] : 0;
-        const int64_t count = least_of(j->ends[part] - place, end - k);
-        if (j->from[part])
-            memcpy(j->to + k, j->from[part] + row * j->steps[part] + place - first, count);
+        if (!place) part = j->parts;
+        while (part->end <= place) part++;
+        const int64_t first = part > j->parts ? part[-1].end : 0;
+        const int64_t count = least_of(part->end - place, end - k);
+        if (part->from)
+            memcpy(j->to + k, part->from + row * part->step + place - first, count);
         else
             memset(j->to + k, 0, count);
         k += count;
     }
 }
 
-// steps: bytes from a row of a part to the next one. ends: where the parts of a row end, of which
-// the last is its length.
-void gg_join(char *to, int64_t rows, int64_t count, const char *const *from, const int64_t *steps,
-             const int64_t *ends, int64_t pieces) {
-    const int64_t length = ends[count - 1], size = length * rows;
-    Join join = {to, length, size, (size + pieces - 1) / pieces, from, steps, ends};
+void gg_join(char *to, int64_t rows, const Part *parts, int64_t count, int64_t pieces) {
+    const int64_t length = parts[count - 1].end, size = length * rows;
+    Join join = {to, length, size, (size + pieces - 1) / pieces, parts};
     gg_run(join_piece, &join, pieces);
 }
 #endif

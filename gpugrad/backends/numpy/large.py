@@ -1,8 +1,9 @@
 """Elementwise functions of large arrays, by several threads and with NumPy's bits.
 
 NumPy computes a ufunc in the calling thread. Here, the threads of `native/pool.c` call the ufunc's
-own inner loop for parts of the arrays. A rule of an op, in which nobody asks for floating-point
-errors, becomes one kernel, so that what it computes in between does not go through memory.
+own inner loop for parts of the arrays. They also copy and join arrays, and fill them with zeros. A
+rule of an op, in which nobody asks for floating-point errors, becomes one kernel, so that what it
+computes in between does not go through memory.
 
 A look at the size of each array would be a part of the time of a small op. So ops do not look
 before a large array has been made by a copy, summed or multiplied, see `native.base.notice`.
@@ -23,6 +24,7 @@ from .threads import divided
 _WORTH = 1 << 16  # elements, where each takes long
 _PIECES = 8  # of arrays that a ufunc goes through
 _LONG = 1 << 9  # bytes of an array in a row, on average, of arrays that are joined
+_HEAVY = 1 << 15  # and in all rows, which take longer than Python's look at the array
 _MOST_ARRAYS = 4  # of a ufunc
 _Places = ctypes.c_void_p * _MOST_ARRAYS
 _MOST_KERNELS = 16  # of a rule, such as those for several numbers beside the arrays
@@ -121,22 +123,30 @@ def computed(ufunc, inputs, out=None):
     return out
 
 
-def concat(arrays, /, *, axis=0):
-    out = _joined(arrays, axis) if sum([x.size for x in arrays]) >= base.LEAST else None
-    return np.concat(arrays, axis) if out is None else out
+def concat(arrays, /, axis=0, **options):
+    is_known = type(arrays) in (tuple, list) and not options
+    is_large = is_known and sum([getattr(x, "size", 0) for x in arrays]) >= base.LEAST
+    out = _joined(arrays, axis) if is_large else None
+    return np.concat(arrays, axis, **options) if out is None else out
 
 
 def _joined(arrays, axis):
     """The arrays, joined; None if NumPy has to do it."""
-    first = arrays[0]
-    if axis is None or not -first.ndim <= axis < first.ndim or not _has_threads():
+    if any(type(x) is not np.ndarray for x in arrays) or type(axis) is not int:
         return None
-    axis %= first.ndim
-    before, after, dtype = first.shape[:axis], first.shape[axis + 1 :], first.dtype
+    if sum([x.nbytes for x in arrays]) < _HEAVY * len(arrays):
+        return None
+    ndim, dtype = arrays[0].ndim, arrays[0].dtype
+    is_known = dtype.isnative and not dtype.hasobject  # else NumPy converts or counts references
+    if not is_known or not -ndim <= axis < ndim or not _has_threads():
+        return None
+    axis %= ndim
+    before, after = arrays[0].shape[:axis], arrays[0].shape[axis + 1 :]
     rows = prod(before)
     parts = []
     for x in arrays:
-        if x.dtype != dtype or (x.shape[:axis], x.shape[axis + 1 :]) != (before, after):
+        is_like = x.ndim == ndim and x.dtype == dtype
+        if not is_like or (x.shape[:axis], x.shape[axis + 1 :]) != (before, after):
             return None
         parts.append(_as_rows(x, rows))
         if parts[-1] is None:
@@ -151,14 +161,18 @@ def _joined(arrays, axis):
 
 
 def _as_rows(x, rows):
-    """An array as so many rows, whose elements lie side by side; None if they do not."""
-    if type(x) is not np.ndarray or x.dtype.hasobject or not x.size:
+    """An array as so many rows, whose elements lie side by side; None if they do not.
+
+    Nor if rows overlap, as those of a repeated one do: then NumPy's result is not in C order.
+    """
+    if not x.size:
         return None
     try:
         x = x.reshape(rows, -1, copy=False)
     except ValueError:
         return None
-    return x if x.strides[1] == x.itemsize or x.shape[1] == 1 else None
+    are_apart = rows == 1 or abs(x.strides[0]) >= x.shape[1] * x.itemsize
+    return x if are_apart and (x.strides[1] == x.itemsize or x.shape[1] == 1) else None
 
 
 def copied(x):
@@ -168,24 +182,21 @@ def copied(x):
     return _filled(np.empty(x.shape, x.dtype), 1, [(x.ctypes.data, 0, x.nbytes)])
 
 
-def zeros_like(x, /, *, dtype=None):
-    if type(x) is not np.ndarray or x.size < base.LEAST or not x.flags.c_contiguous:
-        return np.zeros_like(x, dtype)
+def zeros_like(x, /, dtype=None, **options):
+    is_large = type(x) is np.ndarray and x.size >= base.LEAST and x.flags.c_contiguous
+    if options or not is_large or not _has_threads():
+        return np.zeros_like(x, dtype, **options)
     out = np.empty(x.shape, x.dtype if dtype is None else dtype)
-    if out.dtype.hasobject or not _has_threads():
+    if out.dtype.hasobject:
         out[...] = 0
         return out
-    return _filled(out, 1, [(None, 0, out.nbytes)])
+    return _filled(out, 1, [(0, 0, out.nbytes)])
 
 
 def _filled(out, rows, parts):
     """``out`` with rows of parts side by side: addresses, steps between rows, and their ends."""
-    count = len(parts)
-    places, steps, ends = zip(*parts, strict=True)
-    base.base().gg_join(
-        out.ctypes.data, rows, count, (ctypes.c_void_p * count)(*places),
-        (ctypes.c_int64 * count)(*steps), (ctypes.c_int64 * count)(*ends), _PIECES,
-    )  # fmt: skip
+    parts = np.array(parts, np.int64)
+    base.base().gg_join(out.ctypes.data, rows, parts.ctypes.data, len(parts), _PIECES)
     return out
 
 

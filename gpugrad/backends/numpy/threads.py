@@ -323,7 +323,7 @@ def use(library):
     library.gg_product.argtypes = [number, place, place, place, number]
     library.gg_product.restype = library.gg_map.restype = number
     library.gg_map.argtypes = [place, place, number, number, number, place, place]
-    library.gg_join.argtypes = [place, number, number, place, place, place, number]
+    library.gg_join.argtypes = [place, number, place, number, number]
     library.gg_join.restype = None
     dtypes = [np.dtype(char) for char in "fdFD"]
     loops = [loop_of(np.matmul, dtype.char)[0] for dtype in dtypes]
