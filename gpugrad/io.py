@@ -163,7 +163,9 @@ def safetensors_for(name):
 
 def _arrays_and_metadata(state, metadata):
     """What the file of a state contains: arrays by name, and text by name."""
-    check_type(state, Mapping, "save: state must be a dict", _hint(state))
+    # Asked for an attribute, a dict may look for a key, and raise KeyError.
+    hint = "" if isinstance(state, Mapping) else _hint(state)
+    check_type(state, Mapping, "save: state must be a dict", hint)
     check_type(metadata, Mapping, "save: metadata must be a dict")
     for name, text in metadata.items():
         if not isinstance(name, str) or not isinstance(text, str):

@@ -126,7 +126,8 @@ def cond(x, p=None):
         values = linalg.svdvals(x)
         ratio = values[..., -1] / values[..., 0]
         return ratio if p == -2 else 1 / ratio
-    return linalg.matrix_norm(x, ord=p) * linalg.matrix_norm(linalg.inv(x), ord=p)
+    inverse = linalg.inv(x)  # first, since its error says what is wrong with the shape
+    return linalg.matrix_norm(x, ord=p) * linalg.matrix_norm(inverse, ord=p)
 
 
 def _read_lower(a, UPLO):

@@ -250,6 +250,8 @@ class TestValues:
                 call()
         with pytest.raises(IndexError):
             gnp.choose([[2, 0, 0]], [x, x])
+        with pytest.raises(np.linalg.LinAlgError, match="1-dimensional"):
+            gnp.linalg.cond(x[0], 1)
         assert_array_equal(gnp.vectorize(abs)([-1, 2]), [1, 2])
 
 
