@@ -254,7 +254,7 @@ CONTINUOUS = {
 DISCRETE = {"poisson": (3.2,), "binom": (6, 0.3), "bernoulli": (0.3,)}
 OF_POINTS = ["cdf", "sf", "logcdf", "logsf"]
 OF_PROBABILITIES = ["ppf", "isf"]
-PROBABILITIES = np.array([-0.1, 0, 0.1, 0.5, 0.7, 0.99, 1, 1.1, np.nan])
+PROBABILITIES = np.array([-0.1, 0, 1e-12, 1e-3, 0.1, 0.5, 0.7, 0.99, 1, 1.1, np.nan])
 
 
 @pytest.mark.parametrize("name", CONTINUOUS | DISCRETE)
@@ -271,8 +271,7 @@ def test_distributions(library, name):
             with np.errstate(all="ignore"):
                 expected = getattr(reference, method)(x, *parameters)
             result = library.values(getattr(own, method)(library.tensor(x), *parameters))
-            about = f"{method}{parameters}"
-            assert_allclose(result, expected, rtol=1e-9, atol=atol, err_msg=about)
+            assert_allclose(result, expected, rtol=1e-9, atol=atol, err_msg=f"{method}{parameters}")
 
 
 @pytest.mark.slow
@@ -314,8 +313,7 @@ def test_random_numbers_have_gradients(name):
     inputs = [np.array(x) for x in (*CONTINUOUS[name], [0.05, 0.1], 1.2)]
     inputs = [gg.tensor(x, requires_grad=True) for x in inputs]
     assert gradcheck(lambda *parameters: own.rvs(*parameters, random_state=1), inputs)
-    found = own.rvs(*inputs, size=(3, 2))
-    assert found.shape == (3, 2)
+    assert own.rvs(*inputs, size=(3, 2)).shape == (3, 2)
     with pytest.raises(ValueError, match=r"broadcast"):
         own.rvs(*inputs, size=3)
 
@@ -358,13 +356,6 @@ def test_random_points():
     own, reference = gg.scipy.stats.dirichlet(alpha), stats.dirichlet(alpha)
     for size in (1, 5, (3, 4)):
         assert own.rvs(size).shape == np.shape(reference.rvs(size))
-
-
-def test_quantiles_of_small_probabilities():
-    for name, *parameters in (("poisson", 3.0), ("binom", 20, 0.3), ("bernoulli", 0.3)):
-        q = np.array([0.3, 1e-3, 1e-12])
-        own, reference = (getattr(space, name) for space in (gg.scipy.stats, stats))
-        assert_allclose(own.isf(q, *parameters).numpy(), reference.isf(q, *parameters))
 
 
 def test_singular_normal_distribution():
@@ -445,17 +436,13 @@ def test_odeint_forward_and_backward_in_time(duration):
 @pytest.mark.slow
 @pytest.mark.parametrize("adjoint", [False, True])
 def test_derivatives_of_odeint(adjoint):
-    def final(y0, t, parameters):
+    def function(y0, t, rate):
         return gg.scipy.integrate.odeint(
-            lambda t, y, p: p["rate"] * gg.stack([y[1], -gg.sin(y[0]) - t]), y0, t, (parameters,),
-            tfirst=True, adjoint=adjoint, rtol=1e-10, atol=1e-10,
+            lambda t, y, p: p["rate"] * gg.stack([y[1], -gg.sin(y[0]) - t]), y0, t,
+            ({"rate": rate, "note": None},), tfirst=True, adjoint=adjoint, rtol=1e-10, atol=1e-10,
         )  # fmt: skip
 
     inputs = [gg.tensor(np.array(x)).requires_grad_() for x in ([0.4, 0.1], [0.1, 0.5], 1.3)]
-
-    def function(y0, t, rate):
-        return final(y0, t, {"rate": rate, "note": None})
-
     gradcheck(function, inputs)
     gradgradcheck(function, inputs)
 

@@ -251,8 +251,7 @@ def test_batches_are_nested_as_samples_are():
 def test_collate_fn_and_transform_make_the_batch():
     def pad(samples):
         width = max(map(len, samples))
-        rows = [[*s, *[0] * (width - len(s))] for s in samples]
-        return {"rows": gg.tensor(rows), "of": "text"}
+        return {"rows": gg.tensor([[*s, *[0] * (width - len(s))] for s in samples]), "of": "text"}
 
     loader = data.DataLoader([[1], [2, 3], [4]], 2, collate_fn=pad, device="cpu")
     found = [(batch["rows"].tolist(), batch["of"]) for batch in loader]
@@ -384,14 +383,12 @@ LOADERS = {
     "shuffled": lambda: data.DataLoader(numbers(11), 3, shuffle=True),
     "drop_last": lambda: data.DataLoader(numbers(11), 3, shuffle=True, drop_last=True),
     "samples": lambda: data.DataLoader([(i,) for i in range(11)], 3, shuffle=True, prefetch=3),
-    "weighted": lambda: data.DataLoader(
-        numbers(11), 3, sampler=data.WeightedRandomSampler(range(11), 9)
-    ),
+    "weighted":
+        lambda: data.DataLoader(numbers(11), 3, sampler=data.WeightedRandomSampler(range(11), 9)),
     "batch sampler": lambda: data.DataLoader(
-        numbers(11), batch_sampler=data.BatchSampler(data.RandomSampler(range(11)), 3)
-    ),
+        numbers(11), batch_sampler=data.BatchSampler(data.RandomSampler(range(11)), 3)),
     "own sampler": lambda: data.DataLoader(numbers(11), 2, sampler=[5, 3, 1, 2, 8]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LOADERS)
@@ -441,8 +438,7 @@ def load(state, **options):
 
 
 def loaded(epoch, position, seed):
-    state = {"epoch": epoch, "position": position, "seed": seed}
-    return load(state, shuffle=True, seed=7)
+    return load({"epoch": epoch, "position": position, "seed": seed}, shuffle=True, seed=7)
 
 
 FOUR = numbers(4)
@@ -541,10 +537,8 @@ def test_the_repr_of_a_loader_says_what_it_is():
     by_batches = data.DataLoader(numbers(3), batch_sampler=data.BatchSampler([0], 2))
     for loader, text in (
         (data.DataLoader(numbers(3)), "TensorDataset(int64 (3,)), batch_size=1"),
-        (
-            whole,
-            "range of 3 samples, batch_size=2, shuffle=True, seed=0, drop_last=True, prefetch=1",
-        ),
+        (whole,
+         "range of 3 samples, batch_size=2, shuffle=True, seed=0, drop_last=True, prefetch=1"),
         (by_batches, "TensorDataset(int64 (3,)), batch_sampler=BatchSampler"),
-    ):
+    ):  # fmt: skip
         assert repr(loader) == f"DataLoader({text})"

@@ -51,11 +51,9 @@ def test_parameter_is_a_leaf_that_requires_grad():
 def test_module_finds_its_parameters_and_submodules():
     model = Counter()
     for kind, names in {
-        "parameters": ["scale", "first.weight", "first.bias"],
-        "buffers": ["steps", "scratch"],
-        "children": ["first", "second"],
-        "modules": ["", "first"],
-    }.items():
+        "parameters": ["scale", "first.weight", "first.bias"], "buffers": ["steps", "scratch"],
+        "children": ["first", "second"], "modules": ["", "first"],
+    }.items():  # fmt: skip
         named = [*getattr(model, f"named_{kind}")()]
         assert [name for name, _ in named] == names
         assert all(x is y for x, (_, y) in zip(getattr(model, kind)(), named, strict=True))

@@ -9,11 +9,8 @@ X = gg.ones((2, 3))
 
 
 def model():
-    return nn.Sequential(
-        nn.Linear(3, 4),
-        nn.BatchNorm1d(4),
-        nn.Sequential(nn.Dropout(0.9), nn.ReLU(), nn.Linear(4, 1_000, bias=False)),
-    )
+    last = nn.Sequential(nn.Dropout(0.9), nn.ReLU(), nn.Linear(4, 1_000, bias=False))
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), last)
 
 
 def test_the_table():

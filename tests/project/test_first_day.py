@@ -65,9 +65,8 @@ def share(found, expected):
 
 
 def test_linear_regression():
-    x, y = plane()
     model = nn.Linear(3, 1)
-    assert fit(model, x, y, optim.SGD(model.parameters(), lr=0.2), steps=60)[-1] < 1e-5
+    assert fit(model, *plane(), optim.SGD(model.parameters(), lr=0.2), steps=60)[-1] < 1e-5
     assert_close(model.bias, gg.tensor([1.0]), atol=0.01)
 
 
@@ -79,17 +78,15 @@ def test_classification_with_accuracy():
 
 
 def test_binary_classification_with_logits():
-    x, y = plane()
+    model, (x, y) = nn.Linear(3, 1), plane()
     target = (y > 1).astype(gg.float32)
-    model = nn.Linear(3, 1)
     fit(model, x, target, optim.AdamW(model.parameters(), lr=0.3), nn.BCEWithLogitsLoss())
     assert share(gg.special.expit(model(x)) > 0.5, target > 0.5) > 0.95
 
 
 def test_minibatches_of_a_loader():
-    x, y = plane()
+    model, (x, y) = nn.Linear(3, 1), plane()
     loader = data.DataLoader(data.TensorDataset(x, y), batch_size=16, shuffle=True, drop_last=True)
-    model = nn.Linear(3, 1)
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(40):
         for inputs, targets in loader:
@@ -101,8 +98,7 @@ def test_minibatches_of_a_loader():
 
 
 def test_gradient_accumulation():
-    x, y = plane()
-    model = nn.Linear(3, 1)
+    model, (x, y) = nn.Linear(3, 1), plane()
     for rows in gg.split(gg.arange(64), 4):
         (F.mse_loss(model(x[rows]), y[rows]) / 4).backward()
     accumulated = gg.asarray(model.weight.grad, copy=True)
@@ -112,17 +108,14 @@ def test_gradient_accumulation():
 
 
 def test_gradient_clipping():
-    x, y = plane()
-    model = nn.Linear(3, 1)
+    model, (x, y) = nn.Linear(3, 1), plane()
     (100 * F.mse_loss(model(x), y)).backward()
     assert nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0).item() > 1
-    total = sum((p.grad**2).sum().item() for p in model.parameters())
-    assert total == pytest.approx(1, rel=1e-3)
+    assert sum((p.grad**2).sum().item() for p in model.parameters()) == pytest.approx(1, rel=1e-3)
 
 
 def test_a_compiled_step():
-    x, y = plane()
-    model = nn.Linear(3, 1)
+    model, (x, y) = nn.Linear(3, 1), plane()
     optimizer = optim.SGD(model.parameters(), lr=0.2)
     compiled = gg.compile(lambda x, y: step(optimizer, lambda: F.mse_loss(model(x), y)))
     losses = [compiled(x, y).item() for _ in range(20)]
@@ -328,8 +321,7 @@ def test_saving_and_loading_a_model():
 
 
 def test_resuming_with_the_optimizer():
-    x, y = plane()
-    model = nn.Linear(3, 1)
+    model, (x, y) = nn.Linear(3, 1), plane()
     optimizer = optim.Adam(model.parameters(), lr=0.1)
     fit(model, x, y, optimizer, steps=3)
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
@@ -388,8 +380,7 @@ def test_a_cnn():
 def test_an_autoencoder_of_digits():
     images = data.digits()[0][:128][0]
     model = nn.Sequential(nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, 64))
-    optimizer = optim.Adam(model.parameters(), lr=0.01)
-    first, *_, last = fit(model, images, images, optimizer, steps=60)
+    first, *_, last = fit(model, images, images, optim.Adam(model.parameters(), lr=0.01), steps=60)
     assert last < first / 2
 
 
@@ -552,8 +543,7 @@ def test_recommendations_by_matrix_factorization():
     def loss():
         return F.mse_loss((u(users) * v(items)).sum(axis=1), ratings[users, items])
 
-    optimizer = optim.Adam([*u.parameters(), *v.parameters()], lr=0.1)
-    assert minimize(optimizer, loss, 150)[-1] < 0.01
+    assert minimize(optim.Adam([*u.parameters(), *v.parameters()], lr=0.1), loss, 150)[-1] < 0.01
 
 
 def test_messages_on_a_graph():
@@ -670,8 +660,7 @@ def test_a_moving_average_of_weights_by_hand():
         for slow, fast in zip(shadow.parameters(), model.parameters(), strict=True):
             slow *= 0.9
             slow += 0.1 * fast
-    expected = 0.9 * gg.tensor(start) + 0.1 * model.weight
-    assert_close(shadow.weight, expected, rtol=1e-5)
+    assert_close(shadow.weight, 0.9 * gg.tensor(start) + 0.1 * model.weight, rtol=1e-5)
 
 
 # Data and metrics
@@ -685,8 +674,7 @@ def test_the_digits_that_come_with_the_library():
 
 
 def test_batches_in_order():
-    dataset = data.TensorDataset(gg.arange(3), gg.arange(3) ** 2)
-    loader = data.DataLoader(dataset, batch_size=2)
+    loader = data.DataLoader(data.TensorDataset(gg.arange(3), gg.arange(3) ** 2), batch_size=2)
     assert [(x.tolist(), y.tolist()) for x, y in loader] == [([0, 1], [0, 1]), ([2], [4])]
 
 
@@ -694,8 +682,7 @@ def test_rare_classes_are_drawn_more_often():
     labels = gg.tensor([0] * 90 + [1] * 10)
     sampler = data.WeightedRandomSampler(1 / gg.bincount(labels)[labels], num_samples=400)
     loader = data.DataLoader(data.TensorDataset(labels), batch_size=100, sampler=sampler)
-    drawn = gg.concat([batch for (batch,) in loader])
-    assert share(drawn, 1) == pytest.approx(0.5, abs=0.1)
+    assert share(gg.concat([batch for (batch,) in loader]), 1) == pytest.approx(0.5, abs=0.1)
 
 
 def test_sentences_of_several_lengths():
@@ -1064,5 +1051,4 @@ def test_a_loader_of_pytorch():
 
 
 def test_there_are_a_hundred_programs():
-    programs = [name for name in globals() if name.startswith("test_")]
-    assert len(programs) > 100  # besides this one
+    assert len([name for name in globals() if name.startswith("test_")]) > 100  # besides this one
