@@ -88,7 +88,9 @@ def imported(code, variables):
     """
     names, package = [], variables.get("__package__")
     if package is None:
-        package = variables.get("__name__", "")
+        package = getattr(variables.get("__spec__"), "parent", None)
+    if package is None:
+        package = str(variables.get("__name__"))
         package = package if "__path__" in variables else package.rpartition(".")[0]
     for level, name, parts in facts_of(code).imports:
         with suppress(ImportError):  # the function itself will raise it

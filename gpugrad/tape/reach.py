@@ -354,11 +354,15 @@ class Reach:
                 # If the name is added here later, it hides the one in the next place.
                 self._globals.setdefault(id(place), (place, set()))[1].add(name)
         for name in [n for code in codes for n in imported(code, function.__globals__)]:
-            if name in sys.modules:
-                self._guard(Cell("item", sys.modules, name), sys.modules[name])
-                self._python_modules.setdefault(id(sys.modules[name]), (sys.modules[name], set()))
-            else:
+            if name not in sys.modules:
                 self.not_imported.append(name)
+                continue
+            module, cell = sys.modules[name], Cell("item", sys.modules, name)
+            if isinstance(module, types.ModuleType):
+                self._guard(cell, module)
+                self._python_modules.setdefault(id(module), (module, set()))
+            else:  # None, which forbids the import, or an object in the place of a module
+                self._walk(module, cell)
         for name in ("__defaults__", "__kwdefaults__"):
             self._walk(getattr(function, name), Cell("attr", function, name))
         self._items(vars(function), True)

@@ -6,6 +6,7 @@ import os
 import sys
 import types
 import warnings
+from importlib.machinery import ModuleSpec
 
 import gpugrad as gg
 
@@ -54,8 +55,30 @@ def a_module_of_a_package_that_the_first_call_imports(world):
         lambda: world.module("scale = 9.0", "adversarial_package.numbers"),
         lambda: setattr(sys.modules["adversarial_package.numbers"], "scale", 5.0),
     )
-    for function in package.of_package, package.of_module, package.by_full_name:
-        world.play(world.compile(function), changes=changes)
+    spec = ModuleSpec(package.__name__, None, is_package=True)
+    for names in (package.__name__, None), (None, spec):
+        package.__name__, package.__spec__ = names
+        for function in package.of_package, package.of_module, package.by_full_name:
+            world.play(world.compile(function), changes=changes)
+
+
+@program
+def an_object_in_the_place_of_a_module(world):
+    def f(x):
+        try:
+            import adversarial_module as module
+        except ImportError:
+            return -x
+        return x * module.scale
+
+    def put(value):
+        return lambda: sys.modules.update(adversarial_module=value)
+
+    world.module("scale = 2.0")
+    like = types.SimpleNamespace(scale=3.0)
+    changes = put(like), lambda: setattr(like, "scale", 4.0), put(None)
+    world.play(world.compile(f), changes=changes)
+    world.play(world.compile(f), changes=changes[:2])
 
 
 @program
