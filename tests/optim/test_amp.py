@@ -127,8 +127,8 @@ def test_dtypes_in_a_region():
         y, batch_norm = x @ x.T, nn.BatchNorm1d(3)
         found = y, y * 2, gg.relu(y), y.mean(), y[0], batch_norm(y), batch_norm.eval()(y)
         assert {name(z.dtype) for z in found} == {"bfloat16"}
-        found = gg.exp(y), 1 / y, gg.concat([y, x[:, :3]]), batch_norm.running_mean
-        losses = [F.cross_entropy(y, target) for target in (np.arange(3), y)]
+        found = gg.exp(y), y.sum(), 1 / y, gg.concat([y, x[:, :3]]), batch_norm.running_mean
+        losses = [F.mse_loss(y, y), *(F.cross_entropy(y, t) for t in (np.arange(3), y))]
         assert {name(z.dtype) for z in (*found, *losses)} == {"float32"}
         for other in "float64", "complex64", "int64":
             z = x.astype(other)

@@ -159,6 +159,8 @@ def test_a_recorded_gradient_stays_as_it_was_recorded(clip):
 
 REFUSED = [
     (lambda p: clip_grad_norm_(p, -1), ValueError, "max_norm must be a number of at least 0"),
+    (lambda p: clip_grad_norm_(p, math.nan), ValueError, "max_norm must be .*, not nan"),
+    (lambda p: clip_grad_value_(p, math.nan), ValueError, "clip_value must be .*, not nan"),
     (lambda p: clip_grad_norm_(p, 1, math.nan), ValueError, "norm_type must be .*, not nan"),
     (lambda p: clip_grad_value_(p, -1), ValueError, "clip_grad_value_: clip_value must be"),
     (lambda p: clip_grad_value_(p, 1), TypeError, "a gradient of complex64 has no order"),
