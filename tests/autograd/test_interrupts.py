@@ -170,7 +170,6 @@ PROGRAMS = {"hooked": hooked} | {name: partial(calling, f) for name, f in CALLS.
 
 
 # An interrupt inside ``__del__`` is shown as a warning.
-# An interrupt inside ``__del__`` is shown as a warning.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("prepare", PROGRAMS.values(), ids=PROGRAMS)
@@ -183,8 +182,7 @@ def stepping(make):
         x, p, q = leaf(1, 2), leaf(3, 4), leaf(5, 6)
         optimizer = make([p, q])
         p.grad = q.grad = gg.ones(2, dtype="float64")
-        old = (x * p * q).sum()
-        return optimizer.step, (x, p, q, old)
+        return optimizer.step, (x, p, q, (x * p * q).sum())
 
     return prepare
 

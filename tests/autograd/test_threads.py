@@ -19,8 +19,7 @@ def in_threads(function):
 
 
 def loss_of(w, i):
-    x = gg.tensor(np.random.default_rng(i).normal(size=(16, 4)))
-    y = gg.relu(x @ w)
+    y = gg.relu(gg.tensor(np.random.default_rng(i).normal(size=(16, 4))) @ w)
     for _ in range(10):
         y = y + gg.tanh(y) * 0.1
     return (y * y).mean()

@@ -108,8 +108,7 @@ class TestPINN:
         ("--method l-bfgs --steps 40 --points 256 --hidden 8 8", "mean squared residual", 0.5),
     ])  # fmt: skip
     def test_program(self, options, words, bound, tmp_path):
-        text = run_program("pinn", *options.split(), cwd=tmp_path)
-        assert number_after(words, text) < bound
+        assert number_after(words, run_program("pinn", *options.split(), cwd=tmp_path)) < bound
 
     def test_residuals_and_their_jacobian(self):
         problem = pinn.Burgers(16, [5, 4])
@@ -211,8 +210,7 @@ class TestRawKernel:
         for name in raw_kernel.NAMES:
             nvrtc.addNameExpression(program, name)
         nvrtc.compileProgram(program, (*raw_kernel.OPTIONS, f"--gpu-architecture={arch}"))
-        lowered = {nvrtc.getLoweredName(program, name) for name in raw_kernel.NAMES}
-        assert len(lowered) == 4
+        assert len({nvrtc.getLoweredName(program, name) for name in raw_kernel.NAMES}) == 4
 
     @pytest.mark.parametrize("kind", raw_kernel.TYPES)
     def test_kernels_compiled_for_the_cpu(self, kind, tmp_path):

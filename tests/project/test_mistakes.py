@@ -113,13 +113,10 @@ NAMES = {
 def test_the_error_says_what_to_do(line):
     leaf, linear = gg.tensor([1.0, 2.0], requires_grad=True), nn.Linear(2, 1)
     names = NAMES | {
-        "leaf": leaf,
-        "loss": gg.exp(leaf).sum(),
-        "linear": linear,
-        "logits": gg.ones((2, 3)),
+        "leaf": leaf, "loss": gg.exp(leaf).sum(), "linear": linear, "logits": gg.ones((2, 3)),
         "parallel": {f"module.{name}": x for name, x in linear.state_dict().items()},
         "x": gg.tensor([[1.0, 3.0], [2.0, 0.0]]),
-    }
+    }  # fmt: skip
     mistake, expected, *right = line.split("  # ")
     kind, _, words = expected.partition(": ")
     with warnings.catch_warnings():

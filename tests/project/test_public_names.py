@@ -29,6 +29,10 @@ def public_names(space):
     return {name: getattr(module, name) for name in module.__all__}
 
 
+VALUES = [value for space in SPACES for value in public_names(space).values()]
+CLASSES = sorted({value for value in VALUES if inspect.isclass(value)}, key=str)
+
+
 @pytest.mark.parametrize("space", SPACES)
 def test_dir_lists_public_names(space):
     names, module = public_names(space), import_module(space)
@@ -44,20 +48,11 @@ def test_dir_lists_public_names(space):
 
 
 def test_every_namespace_is_listed():
-    modules = {
-        value.__name__
-        for space in SPACES
-        for value in public_names(space).values()
-        if inspect.ismodule(value)
-    }
+    modules = {value.__name__ for value in VALUES if inspect.ismodule(value)}
     assert modules | {"gpugrad"} == {*SPACES, OF_NUMPY}
 
 
-@pytest.mark.parametrize(
-    "kind",
-    sorted({x for s in SPACES for x in public_names(s).values() if inspect.isclass(x)}, key=str),
-    ids=lambda kind: kind.__name__,
-)
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_help_of_a_class_lists_its_attributes(kind):
     assert all(hasattr(kind, attribute.name) for attribute in inspect.classify_class_attrs(kind))
     text = pydoc.plain(pydoc.render_doc(kind))

@@ -28,25 +28,18 @@ assert (x @ x)[0, 0].item() == 1500
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [["-c", PRODUCT], ["-m", "pytest", "-q", "-n0", "-m", "not slow", *SELECTION]],
-    ids=["a product", "fast tests"],
-)
+@pytest.mark.parametrize("command", [
+    ["-c", PRODUCT], ["-m", "pytest", "-q", "-n0", "-m", "not slow", *SELECTION]
+], ids=["a product", "fast tests"])  # fmt: skip
 def test_without_threads(command, tmp_path):
     """With an empty folder of compiled code, too, for which nobody compiles."""
     variables = {
         "WITHOUT_THREADS": "1",
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
-        "XDG_CACHE_HOME": str(tmp_path),
-        "LOCALAPPDATA": str(tmp_path),
+        **dict.fromkeys(("XDG_CACHE_HOME", "LOCALAPPDATA"), str(tmp_path)),
     }
     ran = subprocess.run(
-        [sys.executable, *command],
-        capture_output=True,
-        text=True,
-        timeout=600,
+        [sys.executable, *command], capture_output=True, text=True, timeout=600, cwd=ROOT,
         env=os.environ | variables,
-        cwd=ROOT,
-    )
+    )  # fmt: skip
     assert not ran.returncode, ran.stdout[-3000:] + ran.stderr[-1000:]

@@ -17,8 +17,7 @@ def test_each_version_of_python_that_is_declared_is_tested():
     (tested,) = re.findall(r"python-version: \[(.*)\]", CI)
     assert declared == re.findall(r"[\d.]+", tested)
     assert project["requires-python"] == f">={declared[0]}"
-    oldest = next(x for x in project["dependencies"] if x.startswith("numpy"))
-    assert oldest == "numpy>=2"
+    assert "numpy>=2" in project["dependencies"]
     assert 'numpy: "numpy==2.0.*"' in CI
 
 

@@ -79,8 +79,7 @@ def test_dtypes_of_other_libraries(library):
     for a, b, expected in (low, high, high), (ones, 1.5, low), (gg.asarray(ones), gg.float64, high):
         assert gg.result_type(a, b) == expected
     assert gg.can_cast(gg.float32, high)
-    assert gg.finfo(module.complex64).dtype == low
-    assert gg.iinfo(module.int16).dtype == module.int16
+    assert (gg.finfo(module.complex64).dtype, gg.iinfo(module.int16).dtype) == (low, module.int16)
     assert gg.iinfo(gg.int8).max == 127
 
 

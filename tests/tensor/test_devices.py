@@ -85,8 +85,7 @@ class TestMixing:
                     function(*pair)
         y = gg.asarray(np.asarray(numbers)) * x
         y.sum().backward()
-        assert y.tolist() == [3, 8]
-        assert x.grad.tolist() == [3, 4]
+        assert (y.tolist(), x.grad.tolist()) == ([3, 8], [3, 4])
         of_jax = gg.asarray(numbers, requires_grad=True)
         assert (of_jax * numbers).tolist() == (numbers * of_jax).tolist() == [9, 16]
 

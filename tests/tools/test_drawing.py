@@ -89,22 +89,14 @@ def test_names_values_and_gradients():
     loss = y.sum()
     loss.backward(retain_graph=True)
     assert boxes(gg.draw(loss)) == [
-        ["sum", "()", "10"],
-        ["y = add", "(2, 1)", "[[3.5],", "[6.5]]"],
-        ["multiply", "x2=3", "(2, 1)"],
-        ["astype", "(1,)"],
-        ["matrix_transpose", "(2, 1)"],
-        ["b", "(1,) float64", "[0.5]", "grad [2]"],
-        ["w", "(1, 2)", "[[1, 2]]", "grad [[3, 3]]"],
-    ]
+        ["sum", "()", "10"], ["y = add", "(2, 1)", "[[3.5],", "[6.5]]"],
+        ["multiply", "x2=3", "(2, 1)"], ["astype", "(1,)"], ["matrix_transpose", "(2, 1)"],
+        ["b", "(1,) float64", "[0.5]", "grad [2]"], ["w", "(1, 2)", "[[1, 2]]", "grad [[3, 3]]"],
+    ]  # fmt: skip
     assert arrows(gg.draw(loss)) == [
-        ("astype", "y = add"),
-        ("b", "astype"),
-        ("matrix_transpose", "multiply"),
-        ("multiply", "y = add"),
-        ("w", "matrix_transpose"),
-        ("y = add", "sum"),
-    ]
+        ("astype", "y = add"), ("b", "astype"), ("matrix_transpose", "multiply"),
+        ("multiply", "y = add"), ("w", "matrix_transpose"), ("y = add", "sum"),
+    ]  # fmt: skip
 
 
 def test_values_that_the_graph_keeps(library):

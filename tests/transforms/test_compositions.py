@@ -98,8 +98,7 @@ def cumulative(m, x):
 
 
 def solving(m, x):
-    a = m.asarray(U) + x[:, None] * x[None, :] / 8
-    return m.xp.linalg.solve(a, m.xp.sin(x))
+    return m.xp.linalg.solve(m.asarray(U) + x[:, None] * x[None, :] / 8, m.xp.sin(x))
 
 
 def sorting(m, x):

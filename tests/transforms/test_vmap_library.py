@@ -122,8 +122,7 @@ def test_indices_of_other_levels():
         return gg.stack([call_for_each(lambda x, j: both(x, i, j), (0, 0), x, j)  # noqa: B023
                               for x, i in zip(x, i, strict=True)])  # fmt: skip
 
-    inner = gg.vmap(both, (0, None, 0))
-    result, expected = gg.vmap(inner, (0, 0, None))(x, i, j), by_loop(x)
+    result, expected = gg.vmap(gg.vmap(both, (0, None, 0)), (0, 0, None))(x, i, j), by_loop(x)
     assert_close(result.detach(), expected.detach())
     w = gg.tensor(np.arange(24.0).reshape(2, N, 4))
     assert_close(*[grad(y, [x], w)[0] for y in (result, expected)])
@@ -281,8 +280,7 @@ def test_tolerances_that_differ():
     rtol = gg.tensor([0.0, 0.5, 0.99])
     for f in (gg.linalg.matrix_rank, gg.linalg.pinv):
         result = gg.vmap(lambda x, rtol: f(x, rtol=rtol))(x, rtol)  # noqa: B023
-        expected = [f(x[i], rtol=rtol[i]).tolist() for i in range(3)]
-        assert_close(result.detach(), np.array(expected))
+        assert_close(result.detach(), [f(x[i], rtol=rtol[i]).tolist() for i in range(3)])
 
 
 # Random numbers
@@ -307,8 +305,7 @@ def test_one_draw_equals_that_of_the_loop(draw):
 def test_numbers_differ_between_all_examples():
     x = gg.zeros(3)
     inner = gg.vmap(lambda b: gg.random.normal())
-    drawn = gg.vmap(lambda a: inner(x))(x)
-    assert len({*drawn.reshape(9).tolist()}) == 9
+    assert len({*gg.vmap(lambda a: inner(x))(x).reshape(9).tolist()}) == 9
 
 
 def test_permutations():
