@@ -62,8 +62,7 @@ def assert_same(found, expected):
 
 def check_twin(op, key, *args, may_decline=False, **static):
     """Compare a twin of an op with the definition, whose result is returned."""
-    definition = {"forward": op.forward, "joint": op.joint, **op.rules}[key]
-    expected = definition(xp, *args, **static)
+    expected = {"forward": op.forward, "joint": op.joint, **op.rules}[key](xp, *args, **static)
     twin = op.twins["numpy"][key]
     assert_same((twin if may_decline else twin.twin)(xp, *args, **static), expected)
     return expected

@@ -87,8 +87,7 @@ def check(function, *args, may_refuse=False, **kwargs):
         warnings.simplefilter("ignore")
         expected = np.asarray(function(*args, **kwargs))
         before = [bits(x.array) for x in operands]
-        outs = [memory(expected.dtype, expected.shape, x) for x in LAYOUTS[:-1]]
-        for out in outs:
+        for out in [memory(expected.dtype, expected.shape, x) for x in LAYOUTS[:-1]]:
             bound = bind(function, args, kwargs, out)
             if bound is None:
                 assert may_refuse, (function, args)
@@ -198,8 +197,7 @@ def test_operators_in_place(function):
 def test_reductions(name, layout):
     function, is_sum = getattr(xp, name), name in ("sum", "mean")
     axes = None, 0, 1, 2, -1, (0, 1), (1, 2)
-    dtypes = enumerate(REALS + DTYPES[-2:] * is_sum)
-    for (k, dtype), shape, axis in product(dtypes, SHAPES, axes):
+    for (k, dtype), shape, axis in product(enumerate(REALS + DTYPES[-2:] * is_sum), SHAPES, axes):
         is_there = axis is None or max(np.atleast_1d(axis)) < len(shape) > 0
         if is_there and (name == "sum" or 0 not in shape):
             keepdims = (k + len(shape)) % 2 == 0
@@ -212,8 +210,7 @@ def test_reductions(name, layout):
 
 def test_sums_of_products():
     pairs = ((7, 30), (7, 30)), ((40, 200), (1, 200)), ((2, 5, 9), (5, 9)), ((9,), (9,))
-    dtypes = *FLOATS, np.dtype("i4"), np.dtype("F")
-    for dtype, shapes, layout in product(dtypes, pairs, LAYOUTS):
+    for dtype, shapes, layout in product((*FLOATS, np.dtype("i4"), np.dtype("F")), pairs, LAYOUTS):
         check(xp.vecdot, *[Operand(dtype, shape, layout) for shape in shapes], axis=-1)
 
 
@@ -272,8 +269,7 @@ def test_where():
 
 
 def test_casts_and_copies():
-    shapes = (), (0, 2), (7,), (90, 100), (4, 3, 70)
-    for dtype, shape, layout in product(DTYPES, shapes, LAYOUTS):
+    for dtype, shape, layout in product(DTYPES, ((), (0, 2), (7,), (90, 100), (4, 3, 70)), LAYOUTS):
         x = Operand(dtype, shape, layout, special=False)
         for to in DTYPES:
             check(xp.astype, x, to, may_refuse=True)

@@ -29,9 +29,8 @@ class TestWithoutGPU:
 
     def test_array_of_another_library_on_a_device(self):
         interface = {"data": (0, False), "shape": (0,), "typestr": "<f4", "version": 3}
-        foreign = SimpleNamespace(__cuda_array_interface__=interface)
         with pytest.raises(RuntimeError, match=rf"asarray: {re.escape(cuda.why_not())}"):
-            gg.asarray(foreign)
+            gg.asarray(SimpleNamespace(__cuda_array_interface__=interface))
 
 
 @pytest.fixture

@@ -43,8 +43,7 @@ def test_nvrtc_compiles_attention(dtype, arch, monkeypatch, request):
         request.applymarker(pytest.mark.xfail(reason=why, raises=AssertionError, strict=True))
     from gpugrad.kernels.cuda import attention
 
-    shared = 64 << 10 if arch == "sm_75" else 99 << 10
-    known = {"sharedMemPerBlockOptin": shared}
+    known = {"sharedMemPerBlockOptin": 64 << 10 if arch == "sm_75" else 99 << 10}
     monkeypatch.setattr(attention.cupy.cuda.runtime, "getDeviceProperties", lambda device: known)
     itemsize = {"float64": 8, "float32": 4}.get(dtype, 2)
     rooms = [attention._room.__wrapped__(n, itemsize, 0) for n in (*range(1, 300), 1000)]

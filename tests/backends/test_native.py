@@ -193,8 +193,7 @@ def test_the_cache_is_bounded(cache):
     left = library.with_name("new-left")
     left.mkdir()
     os.utime(left, (0, 0))
-    code = "compiler._MOST_FILES = 3; SOURCE += '/* */'" + BUILD
-    assert run(code, cache) == MADE
+    assert run("compiler._MOST_FILES = 3; SOURCE += '/* */'" + BUILD, cache) == MADE
     names = [x.name for x in libraries(cache)]
     assert len(names) == 3
     assert {library.name, "old-4"} < {*names}

@@ -49,8 +49,7 @@ def compare(shapes_or_arrays, dtype="float32", **static):
 def test_bits(calls, lead, dropout_p, is_causal, dtype):
     for n, m in LENGTHS:
         shapes = (*lead, n, 8), (*lead, m, 8), (*lead, m, 5), (*lead, n, 5)
-        key = 1, 2**64 - n
-        compare(shapes, dtype, is_causal=is_causal, dropout_p=dropout_p, dropout_key=key)
+        compare(shapes, dtype, is_causal=is_causal, dropout_p=dropout_p, dropout_key=(1, 2**64 - n))
         assert [done for done, _ in calls] == [True, True, False, False]
         calls.clear()
 

@@ -61,8 +61,7 @@ def test_every_length(names, size, dtype):
     rng = np.random.default_rng(0)
     for lead, columns, left in [((2, 3), n, n % size[-1]) for n in range(1, 21)] + [((), 8, 1)]:
         lengths = *[k * 3 + left % k for k in size[:-1]], columns * size[-1] + left
-        x = rng.integers(-3, 4, (*lead, *lengths)).astype(dtype) + 0.5
-        go_through(x, size)
+        go_through(rng.integers(-3, 4, (*lead, *lengths)).astype(dtype) + 0.5, size)
     kernels = "tile_maxima", "tile_places", "put_in_tiles"
     assert [names().count(name) for name in kernels] == [21] * 3
 
@@ -82,8 +81,7 @@ OTHERS += [{"dilation": 2, "stride": 2}, {"size": (2, 1)}, {"size": (4, 4)}, {"s
 
 @pytest.mark.parametrize("options", OTHERS)
 def test_other_windows_are_for_numpy(names, options):
-    x = np.arange(2.0 * 8**4).reshape(2, 8, 8, 8, 8)
-    go_through(x, **{"size": (2, 2), **options})
+    go_through(np.arange(2.0 * 8**4).reshape(2, 8, 8, 8, 8), **{"size": (2, 2), **options})
     assert not names()
 
 

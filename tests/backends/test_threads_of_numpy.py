@@ -193,8 +193,7 @@ def test_the_environment_and_the_default(variable):
     text = """
 print(gg.get_num_threads(), threads._threads.number, threads._blas.usual, threading.active_count())
 """
-    variables = {variable: "1"} if variable else {}
-    number, own, usual, active = run(PROGRAM + text, **variables).split()
+    number, own, usual, active = run(PROGRAM + text, **{variable: "1"} if variable else {}).split()
     if variable:
         assert (number, own, active) == ("1", "None", "1")
     else:

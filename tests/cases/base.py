@@ -302,8 +302,7 @@ class Case:
         default = max(_tolerance(actual), _tolerance(expected))
         rtol = default if rtol is None else rtol
         atol = default if atol is None else atol
-        stack = expected.shape[:-2] if self.relative_to == "matrix" else ()
-        for i in np.ndindex(stack):
+        for i in np.ndindex(expected.shape[:-2] if self.relative_to == "matrix" else ()):
             a, e = actual[(*i, ...)], expected[(*i, ...)]
             largest = np.max(np.abs(e), where=np.isfinite(e), initial=0)
             try:

@@ -217,8 +217,7 @@ def _solve_samples():
 
 
 def _torch_solve(torch, x1, x2):
-    is_two_vectors = x2.ndim > 1 and x1.ndim - 1 == x2.ndim  # to PyTorch
-    return torch.linalg.solve(x1, x2[None] if is_two_vectors else x2)
+    return torch.linalg.solve(x1, x2[None] if x2.ndim > 1 and x1.ndim - 1 == x2.ndim else x2)
 
 
 def _power_samples():

@@ -59,8 +59,7 @@ def _torch_cumulative(name, initial):
 
 
 def _concat_pieces(concat, x, prepend, append, axis):
-    pieces = [piece for piece in (prepend, x, append) if piece is not None]
-    return concat(pieces, axis)
+    return concat([piece for piece in (prepend, x, append) if piece is not None], axis)
 
 
 def _diff(x, prepend=None, append=None, *, axis=-1, n=1):

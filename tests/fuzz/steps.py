@@ -20,8 +20,7 @@ F = torch.nn.functional
 
 def same(*tensors):
     """Tensors of one dtype, for which 0-d ones count too."""
-    dtype = reduce(torch.promote_types, [x.dtype for x in tensors])
-    return [x.to(dtype) for x in tensors]
+    return [x.to(reduce(torch.promote_types, [x.dtype for x in tensors])) for x in tensors]
 
 
 def dims(x, axis):
@@ -131,8 +130,7 @@ unary("imag", lambda m, x: m.imag(x * 1j) if _is_complex(m, x) else x + 0, one_a
 
 
 def binary(name, f, grows=True, kinds="fc"):
-    draw = partial(two, kinds=kinds)
-    both(name, draw, lambda c, m, x, y: f(m, x, y), alike=True, grows=grows)
+    both(name, partial(two, kinds=kinds), lambda c, m, x, y: f(m, x, y), alike=True, grows=grows)
 
 
 binary("add", lambda m, x, y: x + y)
@@ -178,8 +176,7 @@ def _astype(d):
     x = d.pick("fcbi")
     if d.dtype(x).kind == "c":
         return (x,), {"dtype": d.choose(["complex64", "complex128"])}
-    widest = sorted({t for t in d.dtypes if t.startswith("float")})
-    return (x,), {"dtype": d.choose(widest)}
+    return (x,), {"dtype": d.choose(sorted({t for t in d.dtypes if t.startswith("float")}))}
 
 
 def _to(c, x, dtype):
@@ -220,8 +217,7 @@ def _spread_out(d):
     x = d.real(ndim=1)
     if max(d.shape(x)) == 1:
         x = d.step("concat", x, d.step("affine", x), axis=0)
-    shape = d.shape(x)
-    long = [a for a, n in enumerate(shape) if n > 1]
+    long = [a for a, n in enumerate(d.shape(x)) if n > 1]
     axis = d.choose([*long, None, (d.choose(long),)])
     return (x,), {"axis": axis, "keepdims": d.flag(), "correction": d.choose([0, 1, 0.5])}
 
@@ -302,8 +298,7 @@ def _getitem(d):
 def _setitem(d):
     x = d.writable()
     key = d.key(x)
-    shape = np.empty(d.shape(x))[key].shape
-    found = d.assignable(shape, "fc" if d.dtype(x).kind == "c" else "f")
+    found = d.assignable(np.empty(d.shape(x))[key].shape, "fc" if d.dtype(x).kind == "c" else "f")
     if found and d.integer(0, 3):
         return (x, d.choose(found)), {"key": key}
     return (x,), {"key": key, "value": d.choose([0.0, 0.5, -1.0])}
@@ -336,8 +331,7 @@ both("take", _take,
 
 def _in_place(d):
     x = d.writable()
-    kinds = "fc" if d.dtype(x).kind == "c" else "f"
-    return (x, d.choose(d.assignable(d.shape(x), kinds))), {}
+    return (x, d.choose(d.assignable(d.shape(x), "fc" if d.dtype(x).kind == "c" else "f"))), {}
 
 
 def in_place(name, f, theirs):
@@ -658,10 +652,8 @@ add("dense", _dense, lambda c, *xs, activation: gg.dense(*xs, activation=activat
 def _cross_entropy(d):
     x = d.real(ndim=1, most=2)
     *n, classes = d.shape(x)
-    size = math.prod(n)
-    labels = [d.integer(0, classes - 1) for _ in range(size)]
-    static = {"target": np.array(labels).reshape(n), "reduction": d.choose(REDUCTIONS)}
-    return (x,), static
+    labels = [d.integer(0, classes - 1) for _ in range(math.prod(n))]
+    return (x,), {"target": np.array(labels).reshape(n), "reduction": d.choose(REDUCTIONS)}
 
 
 REDUCTIONS = ["mean", "sum", "none"]

@@ -102,8 +102,7 @@ class Again:
     def of(self, expression):
         if expression not in self.tensors:
             if type(expression) is Leaf:
-                shape = expression.owner.at.shape
-                made = gg.zeros(shape, dtype=gg.float64, requires_grad=True)
+                made = gg.zeros(expression.owner.at.shape, dtype=gg.float64, requires_grad=True)
             else:
                 made = expression.compute(*[self.input(e, v) for e, v in expression.inputs])
             self.tensors[expression] = made
@@ -172,8 +171,7 @@ class Trainer:
         for m in due:
             state = self.states.setdefault(m, defaultdict(float))
             state["t"] += 1
-            new = self.formula(state["t"], m.value, m.gradient, state, **self.options)
-            world.write(m, new)
+            world.write(m, self.formula(state["t"], m.value, m.gradient, state, **self.options))
 
 
 UNARY = {
@@ -258,8 +256,7 @@ class World(Choices):
 
     def add(self, tensor, expression, values=None, source=None, places=None):
         """A tensor, with values of its own unless it shares the memory of ``source``."""
-        shares = source is not None and np.shares_memory(tensor.array, source.tensor.array)
-        if shares:
+        if source is not None and np.shares_memory(tensor.array, source.tensor.array):
             memory, at = source.memory, np.asarray(places(source.at))
         else:
             values = places(source.value) if values is None else values
@@ -326,8 +323,7 @@ class World(Choices):
         x = self.tensor(lambda t: t.tensor.array.flags.writeable)
         name = self.choose(["x[...]", *(["x[::-2]", "x[0:1]"] if x.at.ndim else [])])
         of_tensor, places = VIEWS[name]
-        shared = of_tensor(x.tensor.detach())
-        shown = self.add(nn.Parameter(shared), None, source=x, places=places)
+        shown = self.add(nn.Parameter(of_tensor(x.tensor.detach())), None, source=x, places=places)
         shown.expression = Leaf(shown)
         self.log.append(f"{shown.name} = Parameter of {name} of {x.name}.detach()")
 

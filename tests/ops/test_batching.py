@@ -205,8 +205,7 @@ def check_dot_product(case, call, library):
             names = [library.dtype(x.dtype) for x in [*call.leaves, *call.recorded]]
             precision = max(NEAR[name] for name in names)
             assert_close(forward, backward, atol=10 * precision * max(scale, scale_backward, 1))
-        recorded = tangents_of(call, chosen, create_graph=True)
-        for a, b in zip(out, recorded, strict=True):
+        for a, b in zip(out, tangents_of(call, chosen, create_graph=True), strict=True):
             assert (a is None) == (b is None)
             if a is not None:
                 case.assert_close(library.values(a), library.values(b), rtol=1e-6)

@@ -14,8 +14,7 @@ def test_frequencies(name, n):
     for dtype in (None, gg.float32, gg.float64, gg.float16):
         f = getattr(gg.fft, name)(n, d=0.3, dtype=dtype)
         assert f.dtype == (dtype or gg.float32)
-        rtol = {gg.float64: 1e-14, gg.float16: 1e-3}.get(f.dtype, 1e-6)
-        assert_close(f, expected, rtol=rtol)
+        assert_close(f, expected, rtol={gg.float64: 1e-14, gg.float16: 1e-3}.get(f.dtype, 1e-6))
     with pytest.raises(ValueError, match=f"^{name}: .*int64"):
         getattr(gg.fft, name)(n, dtype=gg.int64)
     with pytest.raises(ValueError, match=f"^{name}: n must be .* not 0"):

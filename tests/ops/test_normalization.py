@@ -88,8 +88,7 @@ def test_statistics_move_and_keep_their_dtypes():
     assert nn.BatchNorm1d(3, dtype=gg.float64).running_mean.dtype == gg.float64
     layer = nn.BatchNorm1d(3).to(gg.float64)
     layer(gg.tensor(batch(8, 3)))
-    dtypes = [b.dtype for b in layer.buffers()]
-    assert dtypes == [gg.float64, gg.float64, gg.int64]
+    assert [b.dtype for b in layer.buffers()] == [gg.float64, gg.float64, gg.int64]
     layer.to(gg.float16)
     for momentum in 0.1, None:
         layer.momentum = momentum
@@ -144,9 +143,8 @@ def test_vmap_uses_running_statistics_and_those_of_each_example():
 
 def test_vmap_rejects_mixing_the_statistics_of_examples():
     layer = nn.BatchNorm1d(3)
-    x = gg.tensor(batch(4, 6, 3, dtype=np.float32))
     with pytest.raises(ValueError, match=r"batch_norm: inside vmap .*eval"):
-        gg.vmap(layer)(x)
+        gg.vmap(layer)(gg.tensor(batch(4, 6, 3, dtype=np.float32)))
     assert statistics(layer) == NEW
 
 

@@ -169,8 +169,7 @@ def test_where_in_a_rule_accepts_conditions_that_are_not_bools():
 
 
 def test_float16_reductions_stay_within_range_where_squares_and_counts_do_not():
-    wave = np.tile(np.array([300.0, -300.0], np.float16), 40_000)
-    x = gg.asarray(wave, requires_grad=True)
+    x = gg.asarray(np.tile(np.array([300.0, -300.0], np.float16), 40_000), requires_grad=True)
     assert gg.std(x).item() == 300
     assert gg.var(x / 100).item() == 9
     assert gg.linalg.vector_norm(x[:100]).item() == 3000

@@ -11,8 +11,7 @@ from gpugrad import nn
 
 def normal(*shape, seed=0, dtype=np.float32):
     """A tensor of normal numbers that depend on the shape and the seed only."""
-    values = np.random.default_rng([seed, *shape]).standard_normal(shape)
-    return gg.asarray(values.astype(dtype))
+    return gg.asarray(np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype))
 
 
 def bits(x):
@@ -63,8 +62,7 @@ def both_ways(test):
         assert all(map(is_replayed, compiled))
 
     signature = inspect.signature(test)
-    parameters = [*signature.parameters.values()][1:]
-    compared.__signature__ = signature.replace(parameters=parameters)
+    compared.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])
     return compared
 
 

@@ -76,8 +76,7 @@ def test_layers_train_as_without_it(compile, name):
 @both_ways
 def test_step_counts_that_are_equal_only_at_first(compile):
     w, v = normal(3, seed=1).requires_grad_(), normal(3, seed=2).requires_grad_()
-    optimizer = optim.Adam([w, v], lr=0.1)
-    step, found = compile(training(optimizer, lambda x: ((w + v) * x).sum())), []
+    step, found = compile(training(optim.Adam([w, v], lr=0.1), lambda x: ((w + v) * x).sum())), []
     for i in range(8):
         if i == 3:
             w.grad = None
@@ -478,8 +477,7 @@ def test_programs_of_backward_passes():
             for function in f, compiled:
                 w.grad = v.grad = None
                 (h, loss), (_, other) = function(normal(3, 3, seed=k)), function(normal(3, 3))
-                total = [loss, h.sum(), loss + h.sum() + (w * w).sum(), loss + other][k]
-                total.backward()
+                [loss, h.sum(), loss + h.sum() + (w * w).sum(), loss + other][k].backward()
                 found.append((w.grad, v.grad))
             same(*found)
     programs = compiled._programs[0].tape.graph.sweeps.programs
@@ -525,8 +523,7 @@ def test_values_that_live_at_one_time_lie_apart():
         for _ in range(n):
             first = numbers.randrange(n)
             size = numbers.choice([4, 64, 100, 4096])
-            last = first + numbers.choice([0, 1, 2, n])
-            storages.append(Storage("planned", size, first, last))
+            storages.append(Storage("planned", size, first, first + numbers.choice([0, 1, 2, n])))
         total = place(storages, lambda s: (s.nbytes, s.first, s.last))
         placed, needed = [], 0
         for s in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
@@ -778,8 +775,7 @@ def test_threads_may_go_backward_at_once():
 def call_from_threads():
     model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), normal(5, 8)
     functions = [gg.compile(lambda x, k=k: (model(x) * k).detach()) for k in range(4)]
-    expected = [(model(x) * k).detach() for k in range(4)]
-    check_in_threads(lambda f: f(x), functions, expected, 10)
+    check_in_threads(lambda f: f(x), functions, [(model(x) * k).detach() for k in range(4)], 10)
     for f in functions:  # a busy machine may have let too little be recorded
         for _ in range(2):
             f(x)
@@ -912,8 +908,7 @@ def test_an_argument_as_the_index_of_each_example():
 
         return gg.vmap(write)(a)
 
-    inputs = [(gg.tensor(i), normal(2, seed=i[0])) for i in ([2, 0], [1, 2], [0, 1])]
-    replays(written, *inputs)
+    replays(written, *[(gg.tensor(i), normal(2, seed=i[0])) for i in ([2, 0], [1, 2], [0, 1])])
 
 
 def test_an_argument_as_the_index_of_a_sum():

@@ -89,8 +89,7 @@ PROGRAMS = {
 def inputs(shapes=SHAPES):
     for dtype in np.float32, np.float64:
         for shape in shapes:
-            values = np.random.default_rng(0).standard_normal(shape).astype(dtype)
-            yield gg.asarray(values)
+            yield gg.asarray(np.random.default_rng(0).standard_normal(shape).astype(dtype))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

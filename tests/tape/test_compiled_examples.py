@@ -63,8 +63,7 @@ def test_programs_with_the_option(name, run, monkeypatch):
     monkeypatch.setattr(Trainer, "fit", noted)
     eager = run(name, *WITH_OPTION[name])
     count = len(trainers)
-    compiled = run(name, *WITH_OPTION[name], "--compile")
-    assert compiled == eager
+    assert run(name, *WITH_OPTION[name], "--compile") == eager
     assert len(trainers) == 2 * count > 0
     for first, second in zip(trainers[:count], trainers[count:], strict=True):
         assert is_replayed(second._update)

@@ -153,9 +153,8 @@ def compiled_layers_in_a_compiled_loss(world):
     parameters = [*layer.parameters()]
     optimizer = gg.optim.SGD(parameters, 0.1)
     body = world.compile(layer)
-    loss_of = world.compile(lambda x: (body(x) ** 2).mean())
 
-    step = training(optimizer, loss_of)
+    step = training(optimizer, world.compile(lambda x: (body(x) ** 2).mean()))
 
     world.play(step, lambda i: (normal(2, 3, 8, seed=i),), calls=10, watch=[*parameters])
 

@@ -68,8 +68,7 @@ def an_error_after_writes(world, inputs):
     def f(x):
         table["calls"] += 1
         w.__iadd__(1)
-        y = gg.linalg.cholesky(x)
-        w.__iadd__(y)
+        w.__iadd__(gg.linalg.cholesky(x))
         table["calls"] += 100
         return w * 2
 

@@ -96,8 +96,7 @@ def puts(key, *values):
     """Changes for `uses`: each sets an item, or an attribute, of the state to one of the values."""
 
     def put(value, state):
-        set_it = operator.setitem if hasattr(state, "__setitem__") else setattr
-        set_it(state, key, value)
+        (operator.setitem if hasattr(state, "__setitem__") else setattr)(state, key, value)
 
     return [functools.partial(put, value) for value in values]
 
@@ -176,8 +175,7 @@ def bits(x):
     """All that can be seen of a value, such that equal descriptions mean equal values."""
     kind = type(x).__qualname__
     if isinstance(x, gg.Tensor):
-        array = bits(x.array)
-        return kind, array, x.requires_grad, x.is_leaf, bits(x.grad)
+        return kind, bits(x.array), x.requires_grad, x.is_leaf, bits(x.grad)
     if isinstance(x, np.ndarray):
         return kind, str(x.dtype), x.shape, with_one_nan(x).tobytes()
     if isinstance(x, nn.Module):

@@ -42,8 +42,7 @@ def learning_rates(name, make, *rates):
 
     def runs(world):
         w, optimizer = setting(make)
-        changes = [put(optimizer, lr=lr) for lr in rates]
-        world.play(training(world, w, optimizer), changes=changes)
+        world.play(training(world, w, optimizer), changes=[put(optimizer, lr=lr) for lr in rates])
 
     add(name, __name__, runs)
 
@@ -121,8 +120,7 @@ def a_group_that_is_added(world):
         lambda: optimizer.param_groups.reverse(),
     )
     world.watch(v)
-    step = training(world, w, optimizer, lambda x: ((w * x + v) ** 2).sum())
-    world.play(step, changes=changes)
+    world.play(training(world, w, optimizer, lambda x: ((w * x + v) ** 2).sum()), changes=changes)
 
 
 @program

@@ -51,8 +51,7 @@ def writes_before_backward_to_what_nothing_needs(w):
 @scenario(SHAPE, choices=WRITES)
 def writes_before_backward_to_what_was_copied(w):
     def f(x):
-        copied = gg.asarray(x, copy=True)
-        return (w * copied + gg.asarray(w.detach(), copy=True) * w).sum()
+        return (w * gg.asarray(x, copy=True) + gg.asarray(w.detach(), copy=True) * w).sum()
 
     return f, partial(writes_between, w)
 
@@ -63,8 +62,7 @@ def second_derivatives(w):
         x = x.requires_grad_()
         y = f(x)
         first = gg.autograd.grad([y], [w, x], create_graph=True)
-        total = sum([(g * g).sum() for g in first])
-        second = gg.autograd.grad([total], [w, x], create_graph=True)
+        second = gg.autograd.grad([sum([(g * g).sum() for g in first])], [w, x], create_graph=True)
         sum([g.sum() for g in second]).backward(retain_graph=retain)
         return x.grad, error_of(y.backward), [g.detach() for g in (*first, *second)]
 

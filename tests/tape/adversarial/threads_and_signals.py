@@ -108,8 +108,7 @@ def interrupted(where):
             with handling(handler, signal.SIGINT):
                 world.play(whole, calls=9)
 
-        name = f"{where.__name__}_in_call_{first}"
-        add(name, __name__, runs, needs=NO_SIGNALS, in_child=True)
+        add(f"{where.__name__}_in_call_{first}", __name__, runs, needs=NO_SIGNALS, in_child=True)
     return where
 
 
