@@ -308,14 +308,11 @@ class World(Choices):
         if len(self.pool) > 8:
             self.forget()
         values = self.drawn(self.choose(SHAPES))
-        if self.below(3) == 2:
-            shown = self.add(constant(values), None, values)
-        else:
-            shown = self.add(nn.Parameter(constant(values)), None, values)
+        make = gg.asarray if self.below(3) == 2 else nn.Parameter
+        shown = self.add(make(constant(values)), None, values)
+        if make is nn.Parameter:
             shown.expression = Leaf(shown)
-        self.log.append(
-            f"{shown.name} = {'Parameter' if shown.expression else 'tensor'}{values.tolist()}"
-        )
+        self.log.append(f"{shown.name} = {make.__name__}({values.tolist()})")
 
     def share(self):
         """A parameter in memory of another tensor, or in a part of it."""
@@ -399,14 +396,10 @@ class World(Choices):
         x = self.tensor(
             lambda t: t.tensor.array.flags.writeable and not isinstance(t.expression, Expression)
         )
-        if x.expression is None:
-            x.tensor.requires_grad_()
-            x.expression = Leaf(x)
-            self.log.append(f"{x.name}.requires_grad_()")
-        else:
-            x.tensor.requires_grad_(False)
-            x.expression = None
-            self.log.append(f"{x.name}.requires_grad_(False)")
+        becomes_leaf = x.expression is None
+        x.tensor.requires_grad_(becomes_leaf)
+        x.expression = Leaf(x) if becomes_leaf else None
+        self.log.append(f"{x.name}.requires_grad_({becomes_leaf})")
 
     def set_gradient(self):
         self.give_gradient(self.tensor(lambda t: t.is_leaf()))
@@ -419,10 +412,8 @@ class World(Choices):
 
     def optimizer(self):
         if not self.trainers or self.below(3) == 0:
-            first = self.tensor(lambda t: t.is_leaf())
-            second = self.tensor(lambda t: t.is_leaf())
-            members = list(dict.fromkeys([first, second]))
-            self.trainers.append(Trainer(self.choose(["SGD", "Adam"]), members))
+            members = [*dict.fromkeys(self.tensor(Shown.is_leaf) for _ in range(2))]
+            self.trainers.append(Trainer(self.choose(OPTIMIZERS), members))
         return self.choose(self.trainers)
 
     def step(self):
@@ -454,10 +445,8 @@ class World(Choices):
             trainer.optimizer.step()
             (self.after if after else self.during).append(trainer)
 
-        if after:
-            x.tensor.register_post_accumulate_grad_hook(step)
-        else:
-            x.tensor.register_hook(step)
+        t = x.tensor
+        (t.register_post_accumulate_grad_hook if after else t.register_hook)(step)
         self.log.append(f"{trainer}.step() in a hook of {x.name}{', after' if after else ''}")
 
     def checkpointed(self):

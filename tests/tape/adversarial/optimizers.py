@@ -37,20 +37,26 @@ def put(optimizer, **values):
     return lambda: optimizer.param_groups[0].update(values)
 
 
-def learning_rates(name, make, *rates):
-    """A program that trains with an optimizer whose learning rate changes."""
+def changing(name, make, *options):
+    """A program that trains with an optimizer whose options change."""
 
     def runs(world):
         w, optimizer = setting(make)
-        world.play(training(world, w, optimizer), changes=[put(optimizer, lr=lr) for lr in rates])
+        world.play(training(world, w, optimizer), changes=[put(optimizer, **o) for o in options])
 
     add(name, __name__, runs)
 
 
 ADAM = functools.partial(optim.Adam, lr=0.1)
-learning_rates("rates_of_adam", ADAM, 0.5, 0.0, 0.1)
-learning_rates("rates_that_are_invalid", ADAM, -1.0, 0.1)
-learning_rates("rates_that_are_no_numbers", ADAM, "0.5", math.nan, 0.1)
+changing("rates_of_adam", ADAM, {"lr": 0.5}, {"lr": 0.0}, {"lr": 0.1})
+changing("rates_that_are_invalid", ADAM, {"lr": -1.0}, {"lr": 0.1})
+changing("rates_that_are_no_numbers", ADAM, {"lr": "0.5"}, {"lr": math.nan}, {"lr": 0.1})
+changing("momentum_on_and_off", functools.partial(optim.SGD, lr=0.1, momentum=0.9), {"momentum": 0},
+         {"momentum": 0.5}, {"nesterov": True}, {"weight_decay": 0.1})  # fmt: skip
+changing("options_of_adam", ADAM, {"betas": (0.5, 0.5)}, {"amsgrad": True}, {"maximize": True},
+         {"eps": 1.0}, {"amsgrad": False})  # fmt: skip
+changing("an_option_that_is_a_number_or_none", functools.partial(optim.Adafactor, lr=0.1),
+         *[{"eps": eps} for eps in ((0.1, 1e-3), (0.1, 0.5), (None, 0.5))])  # fmt: skip
 
 
 @program
@@ -74,29 +80,12 @@ def a_group_without_a_rate(world):
 
 
 @program
-def momentum_on_and_off(world):
-    w, optimizer = setting(functools.partial(optim.SGD, lr=0.1, momentum=0.9))
-    options = {"momentum": 0.0}, {"momentum": 0.5}, {"nesterov": True}, {"weight_decay": 0.1}
-    world.play(training(world, w, optimizer), changes=[put(optimizer, **o) for o in options])
-
-
-@program
 def an_option_that_is_a_name(world):
     w = leaf(3, 2)
     optimizer = optim.Muon([w], lr=0.1)
     step = training(world, w, optimizer, lambda x: ((w * x[:, None]) ** 2).sum())
     names = "match_rms_adamw", "original", None, "match_rms_adamw", "adam"
     world.play(step, changes=[put(optimizer, adjust_lr_fn=name) for name in names])
-
-
-@program
-def options_of_adam(world):
-    w, optimizer = setting(ADAM)
-    options = (
-        {"betas": (0.5, 0.5)}, {"amsgrad": True}, {"maximize": True}, {"eps": 1.0},
-        {"amsgrad": False},
-    )  # fmt: skip
-    world.play(training(world, w, optimizer), changes=[put(optimizer, **o) for o in options])
 
 
 @program
@@ -252,12 +241,3 @@ def a_step_count_that_is_looked_at(world):
         return *kinds, "third" if step % 3 == 0 else w * step
 
     world.play(training(world, w, optimizer, after=look), changes=[put(optimizer, lr=0.5)])
-
-
-@program
-def an_option_that_is_a_number_or_none(world):
-    w, optimizer = setting(functools.partial(optim.Adafactor, lr=0.1))
-    world.play(
-        training(world, w, optimizer),
-        changes=[put(optimizer, eps=eps) for eps in ((0.1, 1e-3), (0.1, 0.5), (None, 0.5))],
-    )

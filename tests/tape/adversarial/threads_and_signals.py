@@ -198,9 +198,10 @@ def a_thread_that_counts_in_a_tensor(world):
     return f, lambda: n.__iadd__(1), lambda count: n.item() == count, grows(table)
 
 
-def drawing(world, uniform):
-    """A thread and a function that draw numbers, of which no two may be equal."""
-    drawn, table = [], {"k": 2.0}
+@beside
+def a_thread_that_draws_numbers(world):
+    """No two of the numbers may be equal."""
+    drawn, table, uniform = [], {"k": 2.0}, gg.random.Generator(3).uniform
     f = world.compile(lambda x: (worked(x * table["k"], 30), uniform(4, dtype="float64")))
     return (
         lambda x: drawn.extend(f(x)[1].tolist()),
@@ -208,11 +209,6 @@ def drawing(world, uniform):
         lambda n: len(drawn) - len({*drawn}),
         grows(table),
     )
-
-
-@beside
-def a_thread_that_draws_numbers(world):
-    return drawing(world, gg.random.Generator(3).uniform)
 
 
 @program
