@@ -425,7 +425,8 @@ def _rebuild(kind, array, requires_grad, label=None):
     tensor = kind.__new__(kind)
     tensor.array = array
     tensor.node = Leaf(tensor) if requires_grad else None
-    tensor.label = label
+    if label is not None:  # a subclass may have a property of this name
+        tensor.label = label
     return tensor
 
 
