@@ -29,8 +29,7 @@ class TestGradientHooks:
             forward.remove()
 
         with x.register_hook(lambda g: seen.append(2)) as second:
-            itself = x.register_hook(once)
-            forward = layer.register_forward_hook(once_forward)
+            itself, forward = x.register_hook(once), layer.register_forward_hook(once_forward)
             layer(x).sum().backward()
         layer(x).sum().backward()
         first.remove()
@@ -97,8 +96,7 @@ class TestLeafHooks:
         assert seen == [(2.0, 1.0), (4.0, 2.0), True, False]
 
     def test_move_with_the_parameter(self):
-        model = nn.Linear(2, 1)
-        seen = []
+        model, seen = nn.Linear(2, 1), []
         model.weight.register_hook(lambda g: seen.append(str(g.dtype)))
         model.weight.register_post_accumulate_grad_hook(lambda p: seen.append(str(p.grad.dtype)))
         model.to(gg.float64)

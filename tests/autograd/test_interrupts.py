@@ -191,8 +191,7 @@ def loading():
     x = leaf(1, 2)
     model = nn.Module()
     model.p, model.q = nn.Parameter(leaf(3, 4)), nn.Parameter(leaf(5, 6))
-    old = (x * model.p * model.q).sum()
-    new = {"p": np.zeros(2), "q": np.zeros(2)}
+    old, new = (x * model.p * model.q).sum(), {"p": np.zeros(2), "q": np.zeros(2)}
     return lambda: model.load_state_dict(new), (x, model.p, model.q, old)
 
 

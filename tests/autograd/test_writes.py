@@ -224,8 +224,7 @@ class TestSharedMemory:
             self.check(kept, memory[3:5])
 
     def test_of_pytorch(self):
-        torch = pytest.importorskip("torch")
-        memory = np.array([3.0, 4.0])
+        torch, memory = pytest.importorskip("torch"), np.array([3.0, 4.0])
         self.check(memory, torch.from_numpy(memory))
         t = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
         for kept, written in [(t.numpy(), t[1:].numpy()), (t, t[1:].numpy()), (t.numpy(), t[1:])]:

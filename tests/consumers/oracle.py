@@ -38,11 +38,9 @@ def check_gradients(function, arrays, expected, tensors, results, rtol, atol):
     outputs = [(y, w) for y, w in pairs if getattr(y, "requires_grad", False)]
     varied = [i for i, x in enumerate(tensors) if x.requires_grad]
     gradients = gpugrad.autograd.grad(
-        [y for y, _ in outputs],
-        [tensors[i] for i in varied],
-        [w for _, w in outputs],
+        [y for y, _ in outputs], [tensors[i] for i in varied], [w for _, w in outputs],
         materialize_grads=True,
-    )
+    )  # fmt: skip
 
     def on_numpy(*arrays):
         found = _several(function(*arrays))

@@ -27,8 +27,7 @@ def assert_values(case, actual, expected):
     # For numbers and ranks, SciPy makes arrays with the library's default dtype, float32.
     default_dtype = case.why in (NUMBERS, RANKS)
     for x, y in zip(actual, expected, strict=True):
-        x = np.asarray(x.detach() if isinstance(x, gpugrad.Tensor) else x)
-        y = np.asarray(y)
+        x, y = np.asarray(x.detach() if isinstance(x, gpugrad.Tensor) else x), np.asarray(y)
         assert x.shape == y.shape
         assert x.dtype.kind == y.dtype.kind if default_dtype else x.dtype == y.dtype
         rtol = 1e-6 if default_dtype else 1e-10

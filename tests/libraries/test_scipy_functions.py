@@ -148,8 +148,7 @@ def closed(sp, y):
 @pytest.mark.parametrize("name", CASES)
 def test_values(library, name):
     for call, *arrays in CASES[name]:
-        expected = call(scipy, *arrays)
-        result = call(gg.scipy, *map(library.tensor, arrays))
+        expected, result = call(scipy, *arrays), call(gg.scipy, *map(library.tensor, arrays))
         assert result.shape == np.shape(expected)
         assert type(result.array) is type(library.tensor(1.0).array)
         assert_allclose(library.values(result), expected, rtol=1e-8, atol=1e-10)
@@ -375,8 +374,7 @@ def test_gradients_outside_the_support_are_zero():
 
 
 def test_parameters_by_name_and_frozen():
-    gamma = gg.scipy.stats.gamma
-    x = gg.tensor([0.5, 2.0])
+    gamma, x = gg.scipy.stats.gamma, gg.tensor([0.5, 2.0])
     expected = gamma.logpdf(x, 2.0, 0.1, 3.0)
     assert_allclose(gamma(2.0, scale=3.0, loc=0.1).logpdf(x), expected)
     assert_allclose(gamma.logpdf(x, scale=3.0, loc=0.1, a=2.0), expected)

@@ -164,8 +164,7 @@ def test_parameter_list_is_a_list_of_parameters():
 
 def test_apply_reaches_each_module_once_and_children_first():
     shared = nn.Tanh()
-    model = nn.Sequential(nn.Sequential(shared, nn.ReLU()), shared, nn.Linear(1, 1))
-    seen = []
+    model, seen = nn.Sequential(nn.Sequential(shared, nn.ReLU()), shared, nn.Linear(1, 1)), []
     assert model.apply(seen.append) is model
     assert seen == [shared, model[0][1], model[0], model[2], model]
     model.back = model  # as a child may refer to its parent

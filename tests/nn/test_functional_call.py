@@ -64,8 +64,7 @@ def test_tied_parameters(name):
 
 
 def test_buffers_keywords_several_dicts_and_a_reference_to_the_parent():
-    net = Tied()
-    buffers = {"shift": gg.full(3, 2.0, dtype=gg.float64)}
+    net, buffers = Tied(), {"shift": gg.full(3, 2.0, dtype=gg.float64)}
     found = functional_call(net, (detached(net), buffers), (X,), {"scale": 3.0})
     close(found, 3 * (net(X) - 1) + 2)
     net.encoder.whole = net

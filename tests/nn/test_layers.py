@@ -149,11 +149,8 @@ def a(*args, **options):
 
 def rows(kinds, *given, **common):
     """A row for each of these layers and arguments, which without any are the defaults."""
-    return [
-        R(kind, *args, **common, **options)
-        for kind in kinds.split()
-        for args, options in given or [a()]
-    ]
+    each = itertools.product(kinds.split(), given or [a()])
+    return [R(kind, *args, **common, **options) for kind, (args, options) in each]
 
 
 CLASS_WEIGHTS = np.array([0.5, 2.0, 1.0])

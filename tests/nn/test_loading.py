@@ -166,8 +166,7 @@ def test_loaders_take_samplers(make):
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_batches_cover_the_data_set(library, drop_last, sizes, shuffle):
     x = library.tensor(np.arange(20, dtype=np.float32).reshape(10, 2))
-    pairs = data.TensorDataset(x, library.tensor(np.arange(10)))
-    seen = []
+    pairs, seen = data.TensorDataset(x, library.tensor(np.arange(10))), []
     for a, b in data.DataLoader(pairs, 4, shuffle=shuffle, seed=0, drop_last=drop_last):
         assert (type(a), type(a.array)) == (gg.Tensor, type(x.array))
         np.testing.assert_array_equal(library.values(a)[:, 0], 2 * library.values(b))
@@ -230,8 +229,7 @@ def test_batches_are_nested_as_samples_are():
     torch = pytest.importorskip("torch")
 
     def sample(i, library):
-        pair = Pair(np.int16(i), bool(i))
-        image = np.full((2, 3), i, np.float32)
+        pair, image = Pair(np.int16(i), bool(i)), np.full((2, 3), i, np.float32)
         more = pair, [library.ones(2) * i, float(i)]
         return {"image": image, "label": i, "name": f"image {i}", "more": more}
 

@@ -177,8 +177,7 @@ def test_a_closure_that_raises_leaves_the_parameters_where_the_last_iteration_le
 @SEARCHES
 def test_the_closure_records_even_under_no_grad_and_a_step_counts_as_a_write(search):
     params = start(gg)
-    kept = (params[0] ** 2).sum()
-    optimizer = optim.LBFGS(params, line_search_fn=search)
+    kept, optimizer = (params[0] ** 2).sum(), optim.LBFGS(params, line_search_fn=search)
     closure = closure_of(waves, optimizer, params)
     with gg.no_grad():
         assert optimizer.step(closure).requires_grad

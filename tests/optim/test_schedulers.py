@@ -291,8 +291,7 @@ CONSTANT, HALF, TENTH = (of("ConstantLR", factor, 99) for factor in (1, 0.5, 0.1
 ])  # fmt: skip
 def test_sequences_and_chains_within_a_sequence_begin_at_their_epoch_0(make):
     optimizer = new()
-    scheduler = make(lr_scheduler, optimizer)
-    rates = []
+    scheduler, rates = make(lr_scheduler, optimizer), []
     for _ in range(7):
         rates.append(scheduler.get_last_lr()[1])
         optimizer.step()

@@ -189,8 +189,7 @@ class TestRawKernel:
 
     @pytest.mark.parametrize("kind", raw_kernel.TYPES)
     def test_values(self, kind):
-        x = self.x.astype(kind)
-        expected = self.x * np.tanh(np.logaddexp(0, self.x))
+        x, expected = self.x.astype(kind), self.x * np.tanh(np.logaddexp(0, self.x))
         y = raw_kernel.mish(gg.asarray(x))
         assert str(y.dtype) == kind
         assert_allclose(y.numpy(), expected, rtol=8 * np.finfo(kind).eps, atol=1e-37)

@@ -120,8 +120,7 @@ class Page(HTMLParser):
 @needs_site
 def test_each_internal_link_leads_somewhere():
     paths = [p for p in SITE.rglob("*.html") if not p.relative_to(SITE).parts[0].startswith("_")]
-    pages = {path: Page(path) for path in paths}
-    dead = []
+    pages, dead = {path: Page(path) for path in paths}, []
     for path, page in pages.items():
         for link in page.links:
             parts = urlsplit(link)

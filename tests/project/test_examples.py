@@ -295,8 +295,7 @@ class TestBadInput:
         ({"optimizer": {"state": {}, "param_groups": [{}]}}, "has no 'params'"),
     ], ids=lambda value: str(value)[:40] if isinstance(value, dict) else "")  # fmt: skip
     def test_resume_of_a_state_of_another_kind(self, error_of, change, words, tmp_path):
-        saved = tmp_path / "saved.safetensors"
-        state = saved_state() | change
+        saved, state = tmp_path / "saved.safetensors", saved_state() | change
         if change == {"model": None}:
             del state["model"]
         gpugrad.save(state, saved)

@@ -33,8 +33,7 @@ def plane(n=64):
 
 def blobs(n=60):
     """Points (n, 2) around three centers, and the numbers (n,) of the centers."""
-    labels = gg.arange(n) % 3
-    centers = gg.tensor([[0.0, 3.0], [3.0, -2.0], [-3.0, -2.0]])
+    labels, centers = gg.arange(n) % 3, gg.tensor([[0.0, 3.0], [3.0, -2.0], [-3.0, -2.0]])
     return centers[labels] + gg.random.normal((n, 2)), labels
 
 
@@ -148,8 +147,7 @@ def test_freezing_a_part():
     model = nn.MLP(3, [4, 1])
     for p in model[0].parameters():
         p.requires_grad = False
-    before = model[0].weight.tolist()
-    trained = [p for p in model.parameters() if p.requires_grad]
+    before, trained = model[0].weight.tolist(), [p for p in model.parameters() if p.requires_grad]
     fit(model, *plane(), optim.SGD(trained, lr=0.1), steps=3)
     assert (model[0].weight.tolist(), model[0].weight.grad) == (before, None)
 
@@ -168,8 +166,7 @@ def test_another_head_for_a_trained_model():
 
 
 def test_a_model_in_double_precision():
-    model = nn.MLP(3, [4, 1]).to(gg.float64)
-    x = gg.random.normal((2, 3), dtype=gg.float64)
+    model, x = nn.MLP(3, [4, 1]).to(gg.float64), gg.random.normal((2, 3), dtype=gg.float64)
     assert {p.dtype for p in (*model.parameters(), model(x))} == {gg.float64}
     gradcheck(model, x.requires_grad_())
 
@@ -211,16 +208,14 @@ def test_a_loss_of_ones_own():
 
 def test_several_labels_for_each_example():
     x, _ = plane()
-    targets = (x > 0).astype(gg.float32)
-    model = nn.Linear(3, 3)
+    targets, model = (x > 0).astype(gg.float32), nn.Linear(3, 3)
     loss = nn.BCEWithLogitsLoss(pos_weight=gg.tensor([1.0, 2.0, 1.0]))
     fit(model, x, targets, optim.Adam(model.parameters(), lr=0.2), loss, steps=60)
     assert share(model(x) > 0, targets > 0.5) > 0.95
 
 
 def test_gradient_penalty():
-    critic = nn.MLP(3, [8, 1], nn.Tanh)
-    x = gg.random.normal((5, 3), requires_grad=True)
+    critic, x = nn.MLP(3, [8, 1], nn.Tanh), gg.random.normal((5, 3), requires_grad=True)
     (gradient,) = gg.autograd.grad(critic(x).sum(), x, create_graph=True)
     ((gradient**2).sum(axis=1) - 1).mean().backward()
     assert critic[0].weight.grad is not None
@@ -428,8 +423,7 @@ def test_a_classifier_of_sequences():
 
 def test_forecasting_a_sine():
     wave = gg.sin(gg.arange(80.0) / 4)
-    windows = gg.stack([wave[i : i + 9] for i in range(70)])
-    model = nn.Linear(8, 1)
+    windows, model = gg.stack([wave[i : i + 9] for i in range(70)]), nn.Linear(8, 1)
     optimizer = optim.Adam(model.parameters(), lr=0.05)
     assert fit(model, windows[:, :8], windows[:, 8:], optimizer, steps=200)[-1] < 0.01
 
@@ -473,8 +467,7 @@ def test_the_future_does_not_leak():
 
 
 def test_padding_does_not_change_what_attention_gives():
-    attention = nn.MultiheadAttention(8, 2, batch_first=True)
-    x = gg.random.normal((1, 3, 8))
+    attention, x = nn.MultiheadAttention(8, 2, batch_first=True), gg.random.normal((1, 3, 8))
     padded = gg.concat([x, gg.ones((1, 2, 8))], axis=1)
     is_padding = gg.tensor([[False, False, False, True, True]])
     found, _ = attention(padded, padded, padded, key_padding_mask=is_padding)
@@ -719,8 +712,7 @@ def test_the_best_k_answers():
 
 
 def test_a_compiled_step_with_a_last_batch_that_is_shorter():
-    loader = data.DataLoader(data.TensorDataset(*plane(50)), batch_size=16)
-    results = []
+    loader, results = data.DataLoader(data.TensorDataset(*plane(50)), batch_size=16), []
     for compile in (gg.compile, lambda function: function):
         gg.manual_seed(1)
         model = nn.Linear(3, 1)
@@ -1041,8 +1033,7 @@ def test_weights_of_pytorch_and_back():
 
 def test_a_loader_of_pytorch():
     torch = pytest.importorskip("torch")
-    dataset = [*zip(*(x.numpy() for x in plane()), strict=True)]
-    model = nn.Linear(3, 1)
+    dataset, model = [*zip(*(x.numpy() for x in plane()), strict=True)], nn.Linear(3, 1)
     optimizer = optim.SGD(model.parameters(), lr=0.2)
     for _ in range(30):
         for batch in torch.utils.data.DataLoader(dataset, batch_size=16):

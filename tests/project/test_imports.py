@@ -124,10 +124,8 @@ def graph():
     the package's ``__init__`` before it.
     """
     return {
-        module_of(path): {
-            name for _, name in imports(path, for_checkers=False) if name.split(".")[0] == "gpugrad"
-        }
-        for path in MODULES
+        module_of(p): {x for _, x in imports(p, for_checkers=False) if x.split(".")[0] == "gpugrad"}
+        for p in MODULES
     }
 
 

@@ -207,8 +207,7 @@ class TestOtherFunctions:
                 gg.full(shape, 1.0)
 
     def test_full_of_a_tensor(self):
-        value = gg.tensor(1.5, requires_grad=True)
-        like = gg.zeros(3, dtype=gg.float64)
+        value, like = gg.tensor(1.5, requires_grad=True), gg.zeros(3, dtype=gg.float64)
         for x, dtype in ((gg.full(3, value), gg.float32), (gg.full_like(like, value), gg.float64)):
             assert (x.tolist(), x.dtype) == ([1.5] * 3, dtype)
             assert grad(x.sum(), value)[0].item() == 3
@@ -227,8 +226,7 @@ class TestOtherFunctions:
             gg.tensor(x, dtype=gg.float64, requires_grad=True) for x in ([1.0, 2.0], 4.0)
         )
         for case in ({"num": 3}, {"num": 4, "endpoint": False}, {"num": 1}, {"num": 0}):
-            x = gg.linspace(start, stop, **case)
-            expected = np.linspace([1.0, 2.0], 4.0, **case)
+            x, expected = gg.linspace(start, stop, **case), np.linspace([1.0, 2.0], 4.0, **case)
             assert x.dtype == gg.float64
             np.testing.assert_allclose(x.detach().numpy(), expected, rtol=1e-15)
         gradcheck(lambda a, b: gg.linspace(a, b, 3), (start, stop))

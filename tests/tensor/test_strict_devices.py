@@ -63,8 +63,7 @@ def results_of(call):
         cotangents = call.cotangents()
         yield from call.gradients(cotangents, retain_graph=True)
         yield from call.gradients(cotangents, create_graph=True)
-        given = {x.node: x.array for x in call.leaves}
-        roots = [y.node for y in call.recorded]
+        given, roots = {x.node: x.array for x in call.leaves}, [y.node for y in call.recorded]
         with quiet():
             tangents = forward_sweep(given, roots, retain_graph=True, create_graph=False)
         yield from [wrap(t, None) for t in tangents.values()]

@@ -291,8 +291,7 @@ def check_that_other_gradients_are_an_error():
     if size == 1:
         return
     model = DataParallel(OfHalves())
-    optimizer = optim.SGD(model.parameters(), lr=0.1)
-    x = gg.ones((2, 5))
+    optimizer, x = optim.SGD(model.parameters(), lr=0.1), gg.ones((2, 5))
 
     @gg.compile
     def step(everything):
@@ -375,8 +374,7 @@ def check_trainer(folder):
 
     def trainer(parallel, path, **options):
         gg.manual_seed(0 if not parallel else distributed.rank())
-        model = network()
-        sampler = data.RandomSampler(whole, seed=3)
+        model, sampler = network(), data.RandomSampler(whole, seed=3)
         kind = data.DistributedBatchSampler if parallel else data.BatchSampler
         loader = data.DataLoader(whole, batch_sampler=kind(sampler, 7))  # the last batch has 2
         test = data.DataLoader(whole, batch_sampler=kind(data.SequentialSampler(whole), 8))
@@ -438,8 +436,7 @@ def on_cuda_devices():
     found = trained(model, *own, 5, sharded)
     assert same_everywhere([x.cpu() for x in found])
     gg.manual_seed(0)
-    expected = trained(network(), inputs, labels, 5, adam)
-    for x, y in zip(found, expected, strict=True):
+    for x, y in zip(found, trained(network(), inputs, labels, 5, adam), strict=True):
         close(x.cpu(), y, 1e-8)
     x = part(inputs).to(device)
     mean = nn.SyncBatchNorm(5, momentum=1.0, dtype=F64, device=device)
@@ -463,6 +460,12 @@ def on_cuda_devices():
 # Faults, of which the last of the processes is guilty.
 
 
+ACTS = {
+    "exit": lambda: sys.exit(3), "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "hang": lambda: time.sleep(600), "order": distributed.barrier,
+}  # fmt: skip
+
+
 def fault(kind):
     guilty = distributed.rank() == distributed.size() - 1
     if kind == "raise" and guilty:
@@ -478,14 +481,8 @@ def fault(kind):
             step(gg.ones((2, 2)), labels + 2 * (guilty and i == 3))
     if kind == "raise everywhere":
         raise ArithmeticError("all processes fail")
-    if kind == "exit" and guilty:
-        sys.exit(3)
-    if kind == "kill" and guilty:
-        os.kill(os.getpid(), signal.SIGKILL)
-    if kind == "hang" and guilty:
-        time.sleep(600)
-    if kind == "order" and guilty:
-        distributed.barrier()
+    if guilty and kind in ACTS:
+        ACTS[kind]()
     if kind == "unchecked shape":
         distributed.broadcast(gg.ones(4 if guilty else 8))
     distributed.all_reduce(gg.ones(3 + (kind == "shape" and guilty)))

@@ -54,12 +54,10 @@ def test_digits_are_scikit_learns_split_by_fives():
     assert repr(train) == "TensorDataset(float32 (1437, 64), int64 (1437,))"
     assert repr(test) == "TensorDataset(float32 (360, 64), int64 (360,))"
     x, y = train.tensors
-    assert values(x).min() == 0
-    assert values(x).max() == 1
+    assert (values(x).min(), values(x).max()) == (0, 1)
     assert sorted(set(y.tolist())) == list(range(10))
     datasets = pytest.importorskip("sklearn.datasets")
-    theirs = datasets.load_digits()
-    is_test = np.arange(1797) % 5 == 0
+    theirs, is_test = datasets.load_digits(), np.arange(1797) % 5 == 0
     for part, mask in ((train, ~is_test), (test, is_test)):
         np.testing.assert_array_equal(values(part.tensors[0]) * 16, theirs.data[mask])
         np.testing.assert_array_equal(values(part.tensors[1]), theirs.target[mask])

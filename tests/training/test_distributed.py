@@ -307,8 +307,8 @@ class TestCompiled:
         found = []
         for _ in range(4):
             self.group.log.clear()
-            result = step(*args)
-            found.append((self.group.log.copy(), result.tolist()))
+            result = step(*args).tolist()
+            found.append((self.group.log.copy(), result))
         return found
 
     def test_collectives_of_a_step(self):
@@ -350,8 +350,7 @@ class TestCompiled:
             model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
             distributed.DataParallel(model)(gg.ones((1, 2)))
             first, second = model
-            step = make(lambda x, first=first: first(x).sum().backward())
-            found = []
+            step, found = make(lambda x, first=first: first(x).sum().backward()), []
             for i in range(4):
                 second.bias.grad = gg.full(2, float(i))
                 before = second.bias.grad

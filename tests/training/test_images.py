@@ -32,8 +32,7 @@ def changed(transform, batch=(X, LABELS)):
 
 
 def test_a_crop_is_a_window_of_the_padded_image(library):
-    x = library.tensor(X)
-    out = library.values(images.RandomCrop((4, 6), (2, 1), fill=7.0)(x))
+    out = library.values(images.RandomCrop((4, 6), (2, 1), fill=7.0)(library.tensor(X)))
     padded = np.pad(X, ((0, 0), (0, 0), (1, 1), (2, 2)), constant_values=7.0)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (4, 6), (2, 3))
     assert windows.shape[2:4] == (4, 3)
@@ -49,9 +48,8 @@ def test_paddings_of_crops():
     for padding in (1, (1, 2), (0, 1, 2, 3)):
         left, top, right, bottom = ((padding,) * 4 if padding == 1 else padding * 2)[:4]
         out = images.RandomCrop((5 + top + bottom, 4 + left + right), padding)(X).numpy()
-        np.testing.assert_array_equal(
-            out, np.pad(X, ((0, 0), (0, 0), (top, bottom), (left, right)))
-        )
+        expected = np.pad(X, ((0, 0), (0, 0), (top, bottom), (left, right)))
+        np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("kind, axis", [("RandomHorizontalFlip", 3), ("RandomVerticalFlip", 2)])
@@ -99,10 +97,8 @@ def test_normalize_is_numpys(library):
 
 @pytest.mark.parametrize("alpha", [0.3, 1, 2])
 def test_mixed_images_and_labels_have_the_same_share(alpha):
-    stats = pytest.importorskip("scipy.stats")
-    x = RNG.standard_normal((2000, 1, 1, 2))
-    labels = np.arange(2000) % 3
-    mix = images.MixUp(alpha, num_classes=3, generator=Generator(1))
+    stats, x = pytest.importorskip("scipy.stats"), RNG.standard_normal((2000, 1, 1, 2))
+    labels, mix = np.arange(2000) % 3, images.MixUp(alpha, num_classes=3, generator=Generator(1))
     mixed, shares = changed(mix, (x, labels))
     own = shares[np.arange(2000), labels]  # the image before has another label
     hot = np.eye(3)[labels]
@@ -189,8 +185,7 @@ def test_fills_of_rotations(interpolation):
 
 
 def test_other_members_of_a_batch_are_kept():
-    flip = images.RandomHorizontalFlip(1.0)
-    x, label, name = flip([gg.tensor(X), 3, "a"])
+    x, label, name = images.RandomHorizontalFlip(1.0)([gg.tensor(X), 3, "a"])
     assert (label, name) == (3, "a")
     np.testing.assert_array_equal(x.numpy(), X[..., ::-1])
     assert images.RandomCrop(2)(X[:0]).shape == (0, 3, 2, 2)

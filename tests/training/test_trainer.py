@@ -252,8 +252,7 @@ def test_evaluation():
         return model(batch["x"]).mean(), {"mean": batch["x"].mean(), "number": 3}
 
     gpugrad.manual_seed(0)
-    model = nn.Sequential(nn.Dropout(0.9), nn.Linear(2, 1))
-    x = gpugrad.arange(14.0).reshape(7, 2)
+    model, x = nn.Sequential(nn.Dropout(0.9), nn.Linear(2, 1)), gpugrad.arange(14.0).reshape(7, 2)
     batches = [{"x": x[:5]}, {"x": x[5:]}]  # a mean of means would be wrong
     trainer = Trainer(model, optim.SGD(model.parameters(), lr=0.0), loss, batches)
     with gpugrad.no_grad():
@@ -296,11 +295,9 @@ def test_tensorboard(monkeypatch, tmp_path):
     log = TensorBoardLog(tmp_path)
     rows = regression(callbacks=[log]).fit(2)
     module.SummaryWriter.assert_called_once_with(str(tmp_path))
-    expected = [
-        x
-        for i in (0, 1)
-        for x in (*(call.add_scalar(k, v, i + 1) for k, v in rows[i].items()), call.flush())
-    ]
+    expected = []
+    for i, row in enumerate(rows, 1):
+        expected += [*(call.add_scalar(name, x, i) for name, x in row.items()), call.flush()]
     assert log.writer.method_calls[: len(expected)] == expected
     assert TensorBoardLog(log.writer).writer is log.writer
 
@@ -311,10 +308,8 @@ def test_progress(with_tqdm, monkeypatch, capsys):
         pytest.importorskip("tqdm")
     else:
         monkeypatch.setitem(sys.modules, "tqdm", None)
-    loader = data.DataLoader(regression_set(), 6)
-    callbacks = [Monitor(0, 2, 1e-9), Progress(2)]
-    clock = iter([100.0, 107.25])
-    time = types.SimpleNamespace(perf_counter=clock.__next__)
+    loader, callbacks = data.DataLoader(regression_set(), 6), [Monitor(0, 2, 1e-9), Progress(2)]
+    time = types.SimpleNamespace(perf_counter=iter([100.0, 107.25]).__next__)
     monkeypatch.setattr("gpugrad.training.callbacks.time", time)
     trainer = regression(loader, evaluate_on={"t": loader}, callbacks=callbacks, monitor="t/loss")
     _, second, last = history = trainer.fit(3)
@@ -339,8 +334,7 @@ def test_durations():
 
 def test_curves(tmp_path):
     pytest.importorskip("matplotlib")
-    history = [{"training/loss": 1.0, "test/loss": 2.0, "lr": 0.1}] * 3
-    figure = curves(history, "title")
+    figure = curves([{"training/loss": 1.0, "test/loss": 2.0, "lr": 0.1}] * 3, "title")
     left, right = figure.axes
     assert (left.get_ylabel(), left.get_yscale(), len(left.lines)) == ("loss", "log", 2)
     assert (right.get_ylabel(), right.get_yscale(), len(right.lines)) == ("lr", "linear", 1)

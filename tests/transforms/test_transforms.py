@@ -70,8 +70,7 @@ CALLS = {
 
 
 def test_product_with_a_hessian_too_large_to_form():
-    optimize = pytest.importorskip("scipy.optimize")
-    n = 20_000
+    optimize, n = pytest.importorskip("scipy.optimize"), 20_000
     x, v = random(n), random(n, seed=1)
     expected = optimize.rosen_hess_prod(x.numpy(), v.numpy())
     results = []

@@ -28,8 +28,7 @@ def call_for_each(f, in_axes, *args):
 def check_against_loop(library, f, in_axes, *args, other=None):
     """Check values and gradients by vmap against a loop of ``f``, or of ``other`` if given."""
     leaves = [x for x in args if isinstance(x, gg.Tensor) and x.requires_grad]
-    expected = call_for_each(other or f, in_axes, *args)
-    result = gg.vmap(f, in_axes)(*args)
+    expected, result = call_for_each(other or f, in_axes, *args), gg.vmap(f, in_axes)(*args)
     assert result.dtype == expected.dtype
     assert_close(library.values(result), library.values(expected), rtol=1e-12)
     if expected.requires_grad:
@@ -276,8 +275,7 @@ def test_functions(function):
 
 
 def test_tolerances_that_differ():
-    x = normal(NUMPY, 3, 2, 2)
-    rtol = gg.tensor([0.0, 0.5, 0.99])
+    x, rtol = normal(NUMPY, 3, 2, 2), gg.tensor([0.0, 0.5, 0.99])
     for f in (gg.linalg.matrix_rank, gg.linalg.pinv):
         result = gg.vmap(lambda x, rtol: f(x, rtol=rtol))(x, rtol)  # noqa: B023
         assert_close(result.detach(), [f(x[i], rtol=rtol[i]).tolist() for i in range(3)])
@@ -303,8 +301,7 @@ def test_one_draw_equals_that_of_the_loop(draw):
 
 
 def test_numbers_differ_between_all_examples():
-    x = gg.zeros(3)
-    inner = gg.vmap(lambda b: gg.random.normal())
+    x, inner = gg.zeros(3), gg.vmap(lambda b: gg.random.normal())
     assert len({*gg.vmap(lambda a: inner(x))(x).reshape(9).tolist()}) == 9
 
 
@@ -334,8 +331,7 @@ def test_recomputed_random_numbers_differ_between_examples_only(mode):
 
 
 def test_derivatives_at_an_index_that_differs_between_examples():
-    x = normal(NUMPY, N, 5, requires_grad=False)
-    i = random_indices(NUMPY, 0, 5, N, 3)
+    x, i = normal(NUMPY, N, 5, requires_grad=False), random_indices(NUMPY, 0, 5, N, 3)
 
     def f(x, i):
         y = x * 1.0
