@@ -31,7 +31,8 @@ class TestMask:
             limits = [philox.limit(p, (99, number)) for number in range(20_000)]
             assert max(limits) - min(limits) == 1
             assert abs(np.mean(limits) / 2**16 - p) < 2e-9
-        assert {philox.limit(0.75, (99, number)) for number in range(100)} == {0xC000}
+        for p in 0, 0.75, 1:
+            assert {philox.limit(p, (2**64 - 1, n)) for n in range(100)} == {0x10000 * p}
 
     def test_masks_of_different_keys_are_unrelated(self):
         n = 200_000

@@ -329,6 +329,7 @@ NOT_VALID = [
     (optim.Adafactor, {"beta2_decay": 0.5}, "beta2_decay must be at most 0"),
     (optim.Muon, {}, r"parameter 1 must be a real matrix, not of shape \(4,\)"),
     (optim.Lion, {"betas": (-0.1, 0.9)}, "betas must be from 0 to below 1"),
+    (optim.Adam, {"betas": (0.9, 1)}, r"betas must be from 0 to below 1, not \(0.9, 1.0"),
     (optim.NAdam, {"momentum_decay": -1}, "momentum_decay must be finite and at least"),
     (optim.RMSprop, {"alpha": 1.5}, "alpha must be from 0 to 1, not 1.5"),
     (optim.LBFGS, {"max_iter": 0}, "max_iter must be an int of at least 1, not 0"),
