@@ -16,6 +16,7 @@ from ..ops.manipulation import (
     expand_dims,
     permute_dims,
     reshape,
+    split,
     triu,
     unstack,
 )
@@ -182,16 +183,15 @@ class MultiheadAttention(Module):
     def _heads(self, query, key, value):
         """The projected query, key and value, ``(batch, heads, length, head_dim)``, and the number
         of appended keys."""
-        size, weight, bias = self.embed_dim, self.in_proj_weight, self.in_proj_bias
+        weight, bias = self.in_proj_weight, self.in_proj_bias
         if weight is not None and query is key is value:
             projected = self._split(linear(query, weight, bias), 3)
         else:
-            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
-            if weight is not None:
-                weights = [weight[i * size : (i + 1) * size, ...] for i in range(3)]
+            own = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+            weights = own if weight is None else split(weight, 3)
+            biases = (None,) * 3 if bias is None else split(bias, 3)
             projected = []
-            for i, (x, w) in enumerate(zip((query, key, value), weights, strict=True)):
-                b = None if bias is None else bias[i * size : (i + 1) * size]
+            for x, w, b in zip((query, key, value), weights, biases, strict=True):
                 projected += self._split(linear(x, w, b))
         q, k, v = projected
         more_k, more_v = [], []
