@@ -51,10 +51,8 @@ def trainer(make_model, make_optimizer):
     model = make_model()
     optimizer = make_optimizer(model.parameters())
 
-    def loss_of(x, y):
-        return F.mse_loss(model(x), y)
-
-    step = training(optimizer, loss_of, nn.utils.clip_grad_norm_, [*model.parameters()], 0.5)
+    clip = nn.utils.clip_grad_norm_, [*model.parameters()], 0.5
+    step = training(optimizer, lambda x, y: F.mse_loss(model(x), y), *clip)
     return step, lambda: description([model, optimizer, gg.random.default_generator()])
 
 

@@ -18,10 +18,9 @@ def a_compiled_method(world):
 
     one, two = Thing(), Thing()
     two.k = 5.0
-    world.watch(one, two)
     settings = (Thing, "k", 3.0), (one, "k", 9.0), (two, "n", 40)
     changes = [functools.partial(setattr, *setting) for setting in settings]
-    world.play(lambda x: (one.scaled(x), two.scaled(x)), changes=changes)
+    world.play(lambda x: (one.scaled(x), two.scaled(x)), changes=changes, watch=[one, two])
 
 
 @program
@@ -49,9 +48,8 @@ def what_is_kept_on_the_compiled_function(world):
         return y * 1
 
     step.calls, step.last = 0, None
-    world.watch(lambda: (step.calls, step.last))
     changes = lambda: setattr(step, "calls", 20), lambda: setattr(step, "last", None)
-    world.play(step, changes=changes)
+    world.play(step, changes=changes, watch=[lambda: (step.calls, step.last)])
 
 
 @program

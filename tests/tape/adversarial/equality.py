@@ -12,8 +12,6 @@ import gpugrad as gg
 
 from .harness import add
 
-KINDS = {float: 2.0, int: 3.0, bool: 5.0, tuple: 7.0, str: 11.0}
-
 
 def attack(name, see, *values):
     """A program whose function sees these values in turn, in a closure and as arguments."""
@@ -102,18 +100,11 @@ def numbered(gain):
 attack("a_subclass_of_str", lambda x, value: x * getattr(value, "gain", 1.0), "a", Text("a"), "a")
 attack("a_subclass_of_float", lambda x, value: x * value * getattr(value, "gain", 1.0),
        1.0, numbered(2.0), numbered(3.0), Number(1.0))  # fmt: skip
-attack("tenths", lambda x, value: (x * value, x.astype(gg.float16) * value),
-       np.float32(0.1), np.float64(0.1), 0.1, np.float16(0.1), float(np.float32(0.1)))  # fmt: skip
-attack("large_numbers",
-       lambda x, value: (x.astype(gg.int64) + 1, x.astype(gg.float64) * value, value % 2),
-       2**53, float(2**53), 2**53 + 1, np.int64(2**53))  # fmt: skip
 attack("decimals_and_fractions", lambda x, value: (x * len(str(value)), type(value)),
        decimal.Decimal("1.0"), decimal.Decimal("1.00"), fractions.Fraction(1), 1)  # fmt: skip
 attack("slices",
        lambda x, value: (x * (1 if value.start is None else 2) + (value.step or 0), value.stop),
        slice(0, 2), slice(0, 2, 1), slice(0, 2.0), slice(None, 2))  # fmt: skip
-attack("singletons", lambda x, value: x * (2 if value is None else 3 if value is ... else 4),
-       ..., None, NotImplemented, Ellipsis)  # fmt: skip
 attack("arrays_with_equal_items",
        lambda x, value: (x * value.size + value.ndim, value.dtype.itemsize),
        *map(np.array, ([1, 2], [1.0, 2.0], [[1, 2]])), np.array([1, 2], np.int8))  # fmt: skip
@@ -151,6 +142,5 @@ class Same:
 attack("objects_that_are_equal",
        lambda x, value: x * (value if isinstance(value, Same) else only(value)).k,
        Same(1.0), Same(2.0), {Same(3.0): 1}, {Same(4.0): 1}, frozenset({Same(5.0)}))  # fmt: skip
-attack("types_as_values", lambda x, value: x * KINDS[value], float, int, bool, tuple, str)
 attack("built_in_functions_as_values", lambda x, value: x * len(value.__name__),
        len, abs, max, math.sin, math.cos)  # fmt: skip

@@ -103,10 +103,8 @@ def an_error_in_a_hook(world):
     def f(x):
         (w * x).sum().backward()
 
-    def switch():
-        state["fails"] = not state["fails"]
-
-    world.check(f, changes=[switch, switch, switch], watch=[w])
+    changes = [lambda k=k: state.update(fails=k) for k in (True, False, True)]
+    world.check(f, changes=changes, watch=[w])
 
 
 @program

@@ -85,9 +85,8 @@ def uses(name, use, make, *changes, **options):
 
     def runs(world):
         state = make()
-        world.watch(state)
         due = [functools.partial(change, state) for change in changes]
-        world.check(lambda x: use(x, state), changes=due, **options)
+        world.check(lambda x: use(x, state), changes=due, **options, watch=[state])
 
     add(name, use.__module__, runs)
 

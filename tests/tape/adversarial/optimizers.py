@@ -64,12 +64,11 @@ def groups_in_another_order(world):
     w, v = leaf(3), leaf(3, seed=1)
     optimizer = optim.SGD([{"params": [w], "lr": 0.1}, {"params": [v], "lr": 0.5}])
     step = training(world, w, optimizer, lambda x: (((w + v) * x) ** 2).sum())
-    world.watch(v)
 
     def replace():
         optimizer.param_groups[1] = {**optimizer.param_groups[1], "params": [w]}
 
-    world.play(step, changes=[optimizer.param_groups.reverse, replace])
+    world.play(step, changes=[optimizer.param_groups.reverse, replace], watch=[v])
 
 
 @program
