@@ -11,5 +11,8 @@ from .base import LAYOUTS, Case, Sample, values
 
 TOPICS = {m.name for m in iter_modules(__path__)} - {"base", "draws", "kinds"}
 CASES = [c for topic in sorted(TOPICS) for c in import_module(f".{topic}", __name__).CASES]
+# Ops whose results have shapes that depend on values.
+SHAPED_BY_VALUES = {"argwhere", "bincount", "nonzero"}
+SHAPED_BY_VALUES |= {case.op for case in CASES if case.op.startswith("unique_")}
 
-__all__ = ["CASES", "LAYOUTS", "Case", "Sample", "values"]
+__all__ = ["CASES", "LAYOUTS", "SHAPED_BY_VALUES", "Case", "Sample", "values"]

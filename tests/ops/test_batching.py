@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from cases import CASES
+from cases import CASES, SHAPED_BY_VALUES
 from libraries import libraries
 from samples import every
 from test_ops import DOUBLE, NEAR, Call, each_case, quiet, random_like, samples, several
@@ -18,13 +18,9 @@ from gpugrad.backends import backend_of
 from gpugrad.testing import assert_close, gradcheck
 from gpugrad.tools.observing import Tool
 
-# The shapes of their results depend on values.
-NOT_BATCHED = {
-    *"argwhere bincount nonzero unique_all unique_counts unique_inverse unique_values".split()
-}
 SHARED = {"repeat": {1}}  # inputs that all examples must share: the shape depends on their values
 
-MAPPED = [case for case in CASES if case.op not in NOT_BATCHED]
+MAPPED = [case for case in CASES if case.op not in SHAPED_BY_VALUES]
 
 
 def sample_subset(found, library):
@@ -220,7 +216,7 @@ def test_every_differentiable_op_has_a_rule_for_a_batch():
     # solves one equation at a time.
     others = "gpugrad.transforms.", "gpugrad.scipy."
     names = {op.name for op in without if not op.forward.__module__.startswith(others)}
-    assert names <= NOT_BATCHED
+    assert names <= SHAPED_BY_VALUES
 
 
 @contextmanager

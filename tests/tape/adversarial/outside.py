@@ -10,31 +10,27 @@ from gpugrad import nn, optim
 from .harness import SHAPE, error_of, scenario
 
 
-def writes(w, x, choice):
-    if choice == "load":
-        holder = nn.Module()
-        holder.w = nn.Parameter(w.detach())  # the same memory
-        holder.load_state_dict({"w": np.full(w.shape, 0.5, np.float32)})
-    elif choice == "step":
-        w.grad = gg.ones(w.shape)
-        optim.SGD([w], lr=0.1).step()
-        w.grad = None
-    elif choice == "in place":
-        w.detach().__imul__(2)
-    elif choice == "argument":
-        x.__imul__(2)
-    elif choice == "raw":
-        w.array[...] = 2
-    elif choice == "raw argument":
-        x.array[...] = 2
+def steps(w, x):
+    w.grad = gg.ones(w.shape)
+    optim.SGD([w], lr=0.1).step()
+    w.grad = None
 
 
-WRITES = None, "step", "load", "in place", "argument", "raw", "raw argument"
+def loads(w, x):
+    """Into another parameter, which has the same memory."""
+    holder = nn.ParameterList([nn.Parameter(w.detach())])
+    holder.load_state_dict({"0": np.full(w.shape, 0.5, np.float32)})
 
 
-def writes_between(w, f, x, choice):
+WRITES = (
+    lambda w, x: None, steps, loads, lambda w, x: w.detach().__imul__(2),
+    lambda w, x: x.__imul__(2), lambda w, x: w.array.fill(2), lambda w, x: x.array.fill(2),
+)  # fmt: skip
+
+
+def writes_between(w, f, x, write):
     y = f(x)
-    writes(w, x, choice)
+    write(w, x)
     return error_of(y.backward)
 
 
