@@ -71,8 +71,7 @@ class TestNames:
                 if f"{prefix}{name}" in (*MAKERS, *ON_DEVICES, "r_", "c_", *SPACES):
                     continue
                 if name_of(theirs) in FUNCTIONS:
-                    assert own.__name__ == theirs.__name__
-                    assert own.__doc__ == theirs.__doc__
+                    assert (own.__name__, own.__doc__) == (theirs.__name__, theirs.__doc__)
                 elif not isinstance(theirs, ModuleType):
                     assert own is theirs or own != own  # nan
 
@@ -339,10 +338,9 @@ def number(line, x, **constants):
 
 def test_nan_quantiles_of_infinities_and_of_many_numbers():
     for values, expected in (
-        ([1.0, 2.0, np.inf], [1, 2, np.inf]),
-        ([1.0, np.nan, np.inf, 3.0], [1, 3, np.inf]),
+        ([1.0, 2.0, np.inf], [1, 2, np.inf]), ([1.0, np.nan, np.inf, 3.0], [1, 3, np.inf]),
         ([-np.inf, 1.0, 2.0], [-np.inf, 1, 2]),
-    ):
+    ):  # fmt: skip
         assert [gnp.nanquantile(gg.tensor(values), q).item() for q in (0.0, 0.5, 1.0)] == expected
     many = np.random.default_rng(0).standard_normal(70_000).astype("float16")
     expected = np.quantile(many.astype("float64"), 0.3)

@@ -300,9 +300,8 @@ def test_random_numbers(name):
     gg.manual_seed(3)
     for again in (
         own.rvs(*parameters, 4000, random_state=gg.random.Generator(3)),
-        own(*parameters).rvs(4000, 3),
-        own(*parameters).rvs(4000),
-    ):
+        own(*parameters).rvs(4000, 3), own(*parameters).rvs(4000),
+    ):  # fmt: skip
         assert_array_equal(again.numpy(), flat)
 
 
@@ -380,11 +379,9 @@ def test_parameters_by_name_and_frozen():
     assert_allclose(gamma.logpdf(x, scale=3.0, loc=0.1, a=2.0), expected)
     assert expected.dtype == gg.float32
     for call in (
-        lambda: gamma.pdf(x),
-        lambda: gamma.pdf(x, 2.0, a=1.0),
-        lambda: gamma(1.0, 0.0, 1.0, 1.0),
-        lambda: gamma.pdf(x, 2.0, rate=1.0),
-    ):
+        lambda: gamma.pdf(x), lambda: gamma.pdf(x, 2.0, a=1.0),
+        lambda: gamma(1.0, 0.0, 1.0, 1.0), lambda: gamma.pdf(x, 2.0, rate=1.0),
+    ):  # fmt: skip
         with pytest.raises(TypeError, match=r"^gamma: its parameters, after the points, are \(a,"):
             call()
 

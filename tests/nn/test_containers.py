@@ -105,8 +105,7 @@ def test_what_containers_hold_is_trained_moved_and_copied():
     assert model.scales[0].grad is not None
     assert model.heads["left"].weight.grad is None
     for twin in copy.deepcopy(model), pickle.loads(pickle.dumps(model)):
-        assert repr(twin) == repr(model)
-        assert list(twin.state_dict()) == list(model.state_dict())
+        assert (repr(twin), list(twin.state_dict())) == (repr(model), list(model.state_dict()))
     model.to(gpugrad.float64).eval()
     assert {p.dtype for p in model.parameters()} == {np.dtype("float64")}
     assert not model.layers[1][0].training

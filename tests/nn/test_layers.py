@@ -517,10 +517,8 @@ for row in ROWS:
 def digest(library, make, row, module):
     """Sums with random weights of a layer's outputs, their derivatives, and its buffers."""
     rng = np.random.default_rng(2)
-    state = {
-        name: library.tensor(rng.standard_normal(tuple(p.shape)))
-        for name, p in module.named_parameters()
-    }
+    named = module.named_parameters()
+    state = {name: library.tensor(rng.standard_normal(tuple(p.shape))) for name, p in named}
     module.load_state_dict(state, strict=False)
     found = derivatives(library, make, module, row.arrays(), "float64", row.order)
     arrays = map(numbers, [*found, *module.buffers()])
@@ -812,10 +810,9 @@ def test_layers_start_as_pytorchs(row):
     assert spreads(gpugrad) == pytest.approx(spreads(torch), rel=0.15, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "kind, n",
-    [(nn.Bilinear, 3), (nn.Embedding, 2), (nn.Linear, 2), (nn.Conv2d, 3), (nn.ConvTranspose1d, 3)],
-)
+@pytest.mark.parametrize("kind, n", [
+    (nn.Bilinear, 3), (nn.Embedding, 2), (nn.Linear, 2), (nn.Conv2d, 3), (nn.ConvTranspose1d, 3)
+])  # fmt: skip
 def test_layers_start_from_their_generator_in_their_dtype(kind, n):
     args = (2, 3, 4)[:n]
     generators = map(gpugrad.random.Generator, (1, 1, 2))
@@ -1035,10 +1032,8 @@ def test_second_derivatives_of_functions(name, draws, options):
 def test_functions_on_every_library(library, name, draws, options):
     inputs = [draw(np.random.default_rng(0)) for draw in draws]
     function = partial(getattr(F, name), **options)
-    own, other = (
-        derivatives(gpugrad, make, function, inputs, "float64", 1)
-        for make in (of_ours, made_of(library))
-    )
+    both = of_ours, made_of(library)
+    own, other = (derivatives(gpugrad, make, function, inputs, "float64", 1) for make in both)
     for x, y in zip(own, other, strict=True):
         assert type(y.array) is type(library.tensor(0.0).array)
         assert_close(np.asarray(library.values(y)), numbers(x), rtol=1e-10, atol=1e-12)

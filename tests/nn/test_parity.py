@@ -94,11 +94,9 @@ def compare(case, sample, dtype, order, tolerance):
 
 
 CHECKS = {
-    "float64": ("float64", 2, 1e-9),
-    "complex": ("complex128", 2, 1e-9),
-    "float32": ("float32", 1, 1e-4),
-    "kinks": ("float64", 1, 1e-9),
-}
+    "float64": ("float64", 2, 1e-9), "complex": ("complex128", 2, 1e-9),
+    "float32": ("float32", 1, 1e-4), "kinks": ("float64", 1, 1e-9),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case, check", [

@@ -39,8 +39,7 @@ def check_norm(library, grads, dtype, max_norm, norm_type, layout="contiguous"):
     """Clips the gradients, whose norm is of a dtype, and compares with the formula."""
     parameters = with_gradients(library, grads, layout)
     norm = clip_grad_norm_(parameters, max_norm, norm_type)
-    assert norm.shape == ()
-    assert library.dtype(norm.dtype) == dtype
+    assert (norm.shape, library.dtype(norm.dtype)) == ((), dtype)
     near = max(NEAR.get(str(g.dtype), 1e-12) for g in grads)
     expected = total(grads, float(norm_type))
     np.testing.assert_allclose(library.values(norm), expected, rtol=near)

@@ -275,8 +275,7 @@ def test_an_own_scheduler_needs_get_lr_only():
     scheduler = Harmonic(optimizer, 0.5)
     for part in optimizer, scheduler, scheduler:
         part.step()
-    assert scheduler.get_last_lr() == [0.05, 0.01]
-    assert scheduler.state_dict()["speed"] == 0.5
+    assert (scheduler.get_last_lr(), scheduler.state_dict()["speed"]) == ([0.05, 0.01], 0.5)
     with pytest.raises(NotImplementedError, match="LRScheduler defines no get_lr"):
         lr_scheduler.LRScheduler(optimizer)
 

@@ -168,10 +168,8 @@ class TestFixedPoint:
 
     def test_program(self, tmp_path):
         text = run_program("fixed_point", "--steps", 1, cwd=tmp_path)
-        at, values, slopes, curvatures = np.array(
-            re.findall(rf"^ +({NUMBER}) +({NUMBER}) +({NUMBER}) +({NUMBER})$", text, re.MULTILINE),
-            dtype=float,
-        ).T
+        rows = re.findall(rf"^{rf' +({NUMBER})' * 4}$", text, re.MULTILINE)
+        at, values, slopes, curvatures = np.array(rows, dtype=float).T
         assert abs(slopes[-1]) < 1e-6
         assert curvatures[-1] > 0
         assert values[-1] < values[0]

@@ -305,10 +305,9 @@ class TestBadInput:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "program, words",
-    [("xor", "33 parameters"), ("fit_quadratic", "after 5 epochs"), ("fit_sine", "97 parameters")],
-)
+@pytest.mark.parametrize("program, words", [
+    ("xor", "33 parameters"), ("fit_quadratic", "after 5 epochs"), ("fit_sine", "97 parameters")
+])  # fmt: skip
 def test_small_examples(program, words, tmp_path):
     options, picture = ("--epochs", 5, "--seed", 3), f"runs/{program}.png"
     assert words in succeed(program, *options, cwd=tmp_path, picture=picture)

@@ -129,8 +129,7 @@ class TestChoices:
         x = gg.tensor(before, requires_grad=True)
         y = random.shuffle(x, axis=1)
         assert x.tolist() == before.tolist() != y.tolist()
-        assert sorted(y[0].tolist()) == [0, 1, 2, 3]
-        assert (y[1] - y[0]).tolist() == [4.0] * 4
+        assert (sorted(y[0].tolist()), (y[1] - y[0]).tolist()) == ([0, 1, 2, 3], [4.0] * 4)
         (y * y.detach()).sum().backward()
         assert x.grad.tolist() == x.tolist()
 

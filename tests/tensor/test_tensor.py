@@ -308,8 +308,7 @@ class TestState:
             assert repr(y) == f"tensor({text})"
         with np.printoptions(precision=2, linewidth=10):
             assert repr(gg.tensor([1 / 3, 2.0])) == "tensor([0.33,\n        2.  ])"
-        assert f"{gg.tensor(1.25):.1f}" == "1.2"
-        assert f"{gg.tensor([1.0])}" == "tensor([1.])"
+        assert (f"{gg.tensor(1.25):.1f}", f"{gg.tensor([1.0])}") == ("1.2", "tensor([1.])")
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])

@@ -236,8 +236,7 @@ STOPS = [
 @pytest.mark.parametrize("values, mode, epochs, best", STOPS)
 def test_early_stopping_and_best_weights(values, mode, epochs, best):
     trainer = regression(monitor="value", mode=mode, patience=2, callbacks=[Monitor(*values)])
-    assert len(trainer.fit(6)) == epochs
-    assert trainer.restore_best() == best
+    assert (len(trainer.fit(6)), trainer.restore_best()) == (epochs, best)
     same_run = regression()
     same_run.fit(best)
     assert same(trainer.model.state_dict(), same_run.model.state_dict())

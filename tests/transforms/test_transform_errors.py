@@ -142,10 +142,8 @@ def test_a_number_of_a_compiled_function():
 def test_arguments_without_derivatives(transform):
     name = transform.__name__
     for x, dtype, remedy in (
-        (INTEGERS, "int64", "use astype"),
-        (3, "int64", "write 3.0"),
-        (True, "bool", "write 1.0"),
-    ):
+        (INTEGERS, "int64", "use astype"), (3, "int64", "write 3.0"), (True, "bool", "write 1.0"),
+    ):  # fmt: skip
         words = f"is {dtype}, but only floating ones have derivatives; {remedy}, or choose others"
         message = f"{name}: argument x {words} to differentiate by"
         raises(TypeError, message, lambda x=x: transform(loss)(x))

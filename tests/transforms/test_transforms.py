@@ -467,11 +467,9 @@ def test_after_an_exception():
 
     x = t(1.0, 2.0)
     for call in (
-        lambda: gg.vmap(lambda x: "text")(x),
-        lambda: gg.grad(fails)(x),
-        lambda: gg.jvp(fails, (x,), (x,)),
-        lambda: gg.vmap(gg.jacobian(fails))(x[None]),
-    ):
+        lambda: gg.vmap(lambda x: "text")(x), lambda: gg.grad(fails)(x),
+        lambda: gg.jvp(fails, (x,), (x,)), lambda: gg.vmap(gg.jacobian(fails))(x[None]),
+    ):  # fmt: skip
         for mode in (True, False):
             with gg.set_grad_enabled(mode):
                 with pytest.raises((ZeroDivisionError, TypeError), match=r"zero|result"):
