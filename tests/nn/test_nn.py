@@ -111,8 +111,7 @@ def test_a_call_is_the_forward_of_the_most_derived_class_or_its_own_call():
 
     x = gpugrad.tensor([-1.0, 3.0])
     assert Double()(x, times=4).tolist() == [0.0, 12.0]
-    assert Negated()(x).tolist() == [0.0, -4.0]
-    assert NegatedDouble()(x).tolist() == [2.0, -6.0]
+    assert (Negated()(x).tolist(), NegatedDouble()(x).tolist()) == ([0.0, -4.0], [2.0, -6.0])
     module = nn.ReLU()
     module.forward = lambda x: x  # is not called
     assert module(x).tolist() == [0.0, 3.0]

@@ -47,13 +47,11 @@ def test_the_model_stays_as_it_is():
     assert drawn == gg.random.uniform(())
     assert {name: x.tolist() for name, x in net.state_dict().items()} == before
     assert [m.training for m in net.modules()] == [True, True, True, False, False, False, False]
-    assert type(net) is nn.Sequential
-    assert gg.is_grad_enabled()
+    assert (type(net), gg.is_grad_enabled()) == (nn.Sequential, True)
     broken = nn.Sequential(nn.Linear(3, 4), nn.Linear(3, 4))
     with pytest.raises(ValueError, match=r"^linear: "):
         nn.summary(broken, X)
-    assert broken.training
-    assert type(broken[0]) is nn.Linear
+    assert (broken.training, type(broken[0])) == (True, nn.Linear)
 
 
 def test_shared_parameters_and_unused_layers():
