@@ -628,8 +628,7 @@ def test_every_class_of_nn_is_in_the_table():
 def test_synchronized_normalization_is_pytorchs_of_the_batch(options, axes):
     """In the one process that there is; `test_distributed.py` has it with several."""
     row = R("SyncBatchNorm", 3, inputs=[normal(*(4, 3, 2, 3, 2)[: 2 + axes])], **options)
-    theirs = replace(row, kind=f"BatchNorm{max(axes, 1)}d").theirs()
-    ours = row.ours()
+    theirs, ours = replace(row, kind=f"BatchNorm{max(axes, 1)}d").theirs(), row.ours()
     ours.load_state_dict(theirs.state_dict())
     for training in (True, True, False):
         inputs = row.arrays(seed=training)
@@ -814,16 +813,14 @@ def test_layers_start_as_pytorchs(row):
     (nn.Bilinear, 3), (nn.Embedding, 2), (nn.Linear, 2), (nn.Conv2d, 3), (nn.ConvTranspose1d, 3)
 ])  # fmt: skip
 def test_layers_start_from_their_generator_in_their_dtype(kind, n):
-    args = (2, 3, 4)[:n]
-    generators = map(gpugrad.random.Generator, (1, 1, 2))
+    args, generators = (2, 3, 4)[:n], map(gpugrad.random.Generator, (1, 1, 2))
     x, same, other = (kind(*args, generator=g).weight.tolist() for g in generators)
     assert x == same != other
     assert kind(*args, dtype=gpugrad.float64).weight.dtype == gpugrad.float64
 
 
 def test_an_embedding_of_given_rows():
-    rows = np.arange(6.0).reshape(3, 2)
-    state = gpugrad.random.default_generator().get_state()
+    rows, state = np.arange(6.0).reshape(3, 2), gpugrad.random.default_generator().get_state()
     layer = nn.Embedding.from_pretrained(rows, padding_idx=-1)
     assert str(gpugrad.random.default_generator().get_state()) == str(state)
     theirs = torch.nn.Embedding.from_pretrained(torch.tensor(rows), padding_idx=2)
@@ -1054,8 +1051,7 @@ def test_an_alignment_that_does_not_exist_has_no_gradient():
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 def test_every_pair_of_paddings_is_pytorchs(mode):
     """Or an error, where PyTorch has one, or gives what it finds in memory that nobody has set."""
-    x = np.arange(10.0).reshape(1, 2, 5)
-    taken = 0
+    x, taken = np.arange(10.0).reshape(1, 2, 5), 0
     for widths in itertools.product((-6, -5, -4, -1, 0, 1, 4, 5, 6), repeat=2):
         if mode in ("constant", "circular"):  # which shorten the axis before they extend it
             left = 5 + sum(min(n, 0) for n in widths)

@@ -313,8 +313,7 @@ def test_steps_and_scales_are_those_of_pytorch_and_on_cuda_those_of_the_cpu(devi
     """The scales and parameters of 14 steps, of which four are skipped; and the state after."""
     library = pytest.importorskip("torch") if device == "cpu" else gg
     options = {"SGD": {"momentum": 0.9, "dampening": 0.5}}.get(kind, {})
-    scaling = {"init_scale": 1024.0, "growth_interval": 3}
-    ones = np.ones(5, np.float32)
+    scaling, ones = {"init_scale": 1024.0, "growth_interval": 3}, np.ones(5, np.float32)
     p = gg.tensor(ones, device=device, requires_grad=True)
     q = library.tensor(ones, requires_grad=True)
     ours, scaler = getattr(optim, kind)([p], lr=0.1, **options), GradScaler(device, **scaling)

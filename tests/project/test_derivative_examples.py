@@ -118,8 +118,7 @@ class TestPINN:
             def u(t, x):
                 return problem.solution(params, t, x)
 
-            u_x = gg.grad(u, 1)
-            nu = problem.viscosity
+            u_x, nu = gg.grad(u, 1), problem.viscosity
             return gg.grad(u)(t, x) + u(t, x) * u_x(t, x) - nu * gg.grad(u_x, 1)(t, x)
 
         r, rows = problem.rows(params)

@@ -178,8 +178,7 @@ SPECIAL_TEXTS = [
 @pytest.mark.parametrize("label", SPECIAL_TEXTS)
 def test_any_label_is_shown_as_text(label):
     x = leaf(1.0, label)
-    drawing = gg.draw(x * 2)
-    lines = label.split("\n")
+    drawing, lines = gg.draw(x * 2), label.split("\n")
     assert boxes(drawing)[1][: len(lines)] == lines
     pattern = r'^    n1\("(.*)<br>\(\)<br>1"\):::leaf$'
     (text,) = re.findall(pattern, drawing.mermaid, re.MULTILINE)

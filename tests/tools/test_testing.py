@@ -129,8 +129,7 @@ def test_one_wrong_output_of_several_is_found(x):
 
 
 def test_the_message_shows_the_worst_entry():
-    x = gpugrad.tensor(X, dtype=gpugrad.float64, requires_grad=True)
-    wrong = np.zeros((2, 3))
+    x, wrong = gpugrad.tensor(X, dtype=gpugrad.float64, requires_grad=True), np.zeros((2, 3))
     wrong[0, 2], wrong[1, 1] = 0.1, 7.0
     with pytest.raises(AssertionError) as error:
         gradcheck(squared(lambda xp, g, x: g * 2 * x + gpugrad.asarray(wrong).array), x)

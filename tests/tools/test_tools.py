@@ -437,8 +437,7 @@ class TestMemory:
         try:
             with gg.memory_report() as report:
                 y = gg.exp(x)
-                array = weakref.ref(y.array)
-                z = gg.exp(y)
+                array, z = weakref.ref(y.array), gg.exp(y)
                 del y
                 assert (array() is None, report.total) == (False, 80)
                 del z
