@@ -95,3 +95,18 @@ def launches(monkeypatch):
 
     monkeypatch.setattr(Kernel, "launch", noted)
     return names
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """A list of the addresses of CUDA streams that waited, each with that for which it did."""
+    from cupy.cuda import Stream
+
+    found, wait = [], Stream.wait_event
+
+    def wait_event(self, event):
+        found.append((self.ptr, event._stream.ptr))
+        wait(self, event)
+
+    monkeypatch.setattr(Stream, "wait_event", wait_event)
+    return found

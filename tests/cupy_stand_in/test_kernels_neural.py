@@ -1,12 +1,12 @@
 """The kernels of neural network ops on the stand-in for CuPy equal the ops' definitions."""
 
 import cupy
+import definitions
 import numpy as np
 import pytest
 from definitions import LAYOUTS, agree, both, by_definition, by_twin, declines, numbers, only
 
 from gpugrad.autograd.operation import Op
-from gpugrad.backends.cupy import xp
 from gpugrad.backends.cupy.kernels import loader
 from gpugrad.kernels.cuda import neural as kernels
 
@@ -186,35 +186,21 @@ def test_what_is_left_to_the_definitions():
     assert declines(OPS["linear"], "forward", x, few, x[0])
 
 
-def calls():
-    """Yield a call for each twin."""
-    x, g, out = (numbers(6, 10, dtype="float32", seed=i) for i in range(3))
-    weight, bias, target, number = x, g[0, :6], np.arange(6), np.asarray(g[0, 0])
-    yield "relu", "x", (g, out), {}
-    yield "sigmoid", "forward", (x,), {}
-    yield "sigmoid", "x", (g, out), {}
-    yield "tanh", "x", (g, out), {}
-    yield "linear", "forward", (x, weight, bias), {}
-    yield "dense", "forward", (x, weight, bias), {"activation": "tanh"}
-    wanted = {"activation": "tanh", "wanted": (True, True, True)}
-    yield "dense", "joint", (g[:, :6], x, weight, out[:, :6]), wanted
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "broadcast"])
+def test_layouts(layout, monkeypatch):
+    """Of the arrays of each twin; those of an array that is broadcast would have other values."""
+
+    def laid_out(x):
+        return definitions.each(lambda a: LAYOUTS[layout](cupy.asarray(a)), x)
+
+    monkeypatch.setattr(definitions, "on_device", laid_out)
+    dtype = np.dtype("float32")
+    test_sigmoid(dtype)
+    for activation in ("relu", "sigmoid", "tanh"):
+        test_dense((6, 10), activation, dtype)
+        test_cotangents_of_dense((6, 10), activation, dtype)
     for name in ("softmax", "log_softmax"):
-        yield name, "forward", (x,), {"axis": -1}
-        yield name, "x", (g, out), {"axis": -1}
-    for reduction, to_x, to_logits in (("mean", number, number), ("none", g, g[:, 0])):
-        static = {"reduction": reduction}
-        yield "cross_entropy", "forward", (x, target), static
-        yield "cross_entropy", "logits", (to_logits, x, target), static | {"ignore_index": -100}
-        yield "mse", "forward", (x, out), static
-        yield "mse", "x", (to_x, x, out), static
-
-
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@pytest.mark.parametrize("call", list(calls()), ids=lambda call: "-".join(call[:2]))
-def test_layouts(call, layout):
-    name, part, inputs, static = call
-    given = [layout(cupy.asarray(x)) for x in inputs]
-    expected = by_twin(OPS[name], part, *[x.get() for x in given], **static)
-    got = OPS[name].twins["cupy"][part](xp, *given, **static)
-    for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, expected)], strict=True):
-        np.testing.assert_allclose(a.get(), b.get(), rtol=1e-6, atol=1e-7)
+        TestSoftmax().test_rows(name, 10, dtype)
+    for reduction in ("mean", "sum", "none"):
+        test_cross_entropy(10, reduction, dtype)
+        test_mse((6, 10), reduction, dtype)

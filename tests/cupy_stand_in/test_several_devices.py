@@ -166,42 +166,11 @@ class TestOnSecondDevice:
         assert grad([y, y], [x])[0].shape == (0, 2)
 
 
-@pytest.fixture
-def waits(monkeypatch):
-    """A list of the streams that waited, each with that for which it did."""
-    found, wait = [], cupy.cuda.Stream.wait_event
-
-    def wait_event(self, event):
-        found.append((self.ptr, event._stream.ptr))
-        wait(self, event)
-
-    monkeypatch.setattr(cupy.cuda.Stream, "wait_event", wait_event)
-    return found
-
-
 def number_of(stream):
     return stream.__cuda_stream__()[1]
 
 
 class TestTransfers:
-    @pytest.mark.parametrize(
-        "view",
-        [lambda x: x, lambda x: x.T, lambda x: x[:, ::2], lambda x: x[::-1], lambda x: x[:0]],
-        ids="whole transposed strided reversed empty".split(),
-    )
-    def test_to_another_device_and_back(self, view):
-        values = np.arange(12.0).reshape(3, 4)
-        x = gg.tensor(values, device="cuda:0", requires_grad=True)
-        y = view(x).to("cuda:1")
-        assert_on_second(y)
-        assert y.to("cuda:1") is y
-        (y * y).to("cuda:0").sum().backward()
-        assert_array_equal(y.detach().cpu().numpy(), view(values))
-        expected = np.zeros((3, 4))
-        view(expected)[...] = 2 * view(values)
-        assert x.grad.device == "cuda:0"
-        assert_array_equal(x.grad.cpu().numpy(), expected)
-
     def test_a_copy_is_in_order_on_both_devices(self, waits):
         x = gg.ones((2, 2), device="cuda:0")
         source, target = gg.cuda.Stream(0), gg.cuda.Stream(1)
@@ -450,19 +419,14 @@ class TestOtherLibraries:
         assert_on_second(gg.ones(array.shape, dtype=gg.float64, device="cuda:1") * foreign(array))
         assert_on_second(gg.asarray(foreign(self.array(np.empty((0, 3)))).array))
 
-    def test_kept_while_shared(self):
-        x = gg.asarray(foreign(self.array([1.0, 2])))
-        gc.collect()
-        assert x.tolist() == [1, 2]
-
     def test_shared_memory_is_not_for_sweeps_to_write_into(self):
         array, is_unshared = self.array([1.0, 2]), backend_of[cupy.ndarray].is_unshared
         assert is_unshared(array)
         names = "__dlpack__", "__dlpack_device__"
         capsule = SimpleNamespace(**{name: getattr(array, name) for name in names})
-        for x in gg.asarray(foreign(array)), gg.from_dlpack(capsule):
-            assert x.array.base is None
-            assert not is_unshared(x.array)
+        for x in gg.asarray(foreign(self.array([1.0, 2]))), gg.from_dlpack(capsule):
+            gc.collect()
+            assert (x.array.base, is_unshared(x.array), x.tolist()) == (None, False, [1, 2])
 
     def test_shown_by_the_interface(self):
         x = second([[1.0, 2], [3, 4]])
@@ -541,8 +505,6 @@ def test_devices_are_reported():
     for wrong in ("cpu", "gpu", -1):
         with pytest.raises(ValueError, match=r"is not a CUDA device|is not known"):
             gg.cuda.memory_stats(wrong)
-    with pytest.raises(RuntimeError, match="cuda:2 does not exist: CUDA finds 2"):
-        gg.cuda.Stream(2)
 
 
 def test_a_profile_waits_where_it_is_asked_to():
@@ -551,11 +513,3 @@ def test_a_profile_waits_where_it_is_asked_to():
         with gg.profile(sync=sync):
             gg.exp(x)
         assert bool(reads) == sync
-
-
-def test_bfloat16_comes_from_the_cpu_and_goes_back():
-    pytest.importorskip("ml_dtypes")
-    x = gg.tensor([1.0, 2.5], dtype=gg.bfloat16)
-    on = x.to("cuda")
-    assert (on.dtype, on.device) == (gg.bfloat16, "cuda:0")
-    assert on.cpu().tolist() == [1.0, 2.5]

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from both_ways import training
 from cases import CASES
 from cuda_device import IS_STAND_IN, host_must_not_wait, on_gpu
 from libraries import Library
@@ -71,16 +72,6 @@ def test_op_of_many_elements(case, dtype, n):
     """Kernels take other paths for many elements: several blocks, whole vectors and a rest."""
     with quiet():
         compare(case, case.at_size(n), dtype)
-
-
-def on_both_devices(make):
-    """Return the same module on both devices, and the same inputs ``(8, 3)``."""
-    rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((2, 8, 3)).astype("float32")
-    for device in ("cuda", "cpu"):
-        gg.manual_seed(0)
-        inputs = [gg.tensor(v, device=device, requires_grad=True) for v in (x, y)]
-        yield (make().to(device), *inputs)
 
 
 def assert_same(ours, theirs):
@@ -167,28 +158,28 @@ def test_function(name):
     assert_same(*made)
 
 
-def step(model, optimizer, x, y):
-    optimizer.zero_grad()
-    nn.MSELoss()(model(x), y).backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-
-
 GIVEN = [{}, {"weight_decay": 1e-2}]
 SGD_OPTIONS = [{"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}]
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_optimizer(kind):
-    for given in GIVEN + (SGD_OPTIONS if kind.__name__ == "SGD" else []):
+    given = np.random.default_rng(0).standard_normal((2, 8, 3)).astype("float32")
+    for options in GIVEN + (SGD_OPTIONS if kind.__name__ == "SGD" else []):
         made = []
-        for model, x, y in on_both_devices(lambda: nn.MLP(3, [5, 3])):
-            optimizer = kind(model.parameters(), lr=0.05, **given)
+        for device in ("cuda", "cpu"):
+            gg.manual_seed(0)
+            model, pair = nn.MLP(3, [5, 3]).to(device), [gg.tensor(v, device=device) for v in given]
+            optimizer = kind(model.parameters(), lr=0.05, **options)
+            step = training(
+                optimizer, lambda x, y, model=model: nn.MSELoss()(model(x), y),
+                nn.utils.clip_grad_norm_, [*model.parameters()], 1.0,
+            )  # fmt: skip
             for _ in range(3):
-                step(model, optimizer, x, y)
-            with later_step_context(x):
-                step(model, optimizer, x, y)
-                step(model, optimizer, x, y)
+                step(*pair)
+            with later_step_context(pair[0]):
+                step(*pair)
+                step(*pair)
             state = optimizer.state_dict()["state"].values()
             kept = [x for s in state for x in s.values() if getattr(x, "ndim", 0)]
             made.append([*model.parameters(), *kept])

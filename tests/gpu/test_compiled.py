@@ -60,17 +60,10 @@ class Training:
         gg.manual_seed(0)
         self.model = nn.Sequential(nn.Linear(3, 8), *layers(), nn.Linear(8, 4)).to("cuda")
         self.optimizer = optimizer(self.model.parameters())
-        self.more = more
+        loss_of = lambda x, y: F.cross_entropy(self.model(x), y)  # noqa: E731
+        self.eager = training(self.optimizer, loss_of, more, self)
         self.step = compile(self.eager)
         self.rng = np.random.default_rng(0)
-
-    def eager(self, x, y):
-        self.optimizer.zero_grad()
-        loss = F.cross_entropy(self.model(x), y)
-        loss.backward()
-        self.more(self)
-        self.optimizer.step()
-        return loss.detach()
 
     def run(self, n=6, size=6):
         x = on_device(self.rng.standard_normal((n, size, 3)).astype("float32"))
@@ -127,22 +120,22 @@ def test_a_step_trains_as_the_function_does(name):
     """In between, the learning rate, the batch's size, the mode and weights change."""
 
     def run(compile):
-        training = Training(compile, *TRAININGS[name])
-        losses = training.run()
-        training.optimizer.param_groups[0]["lr"] *= 0.5
-        losses += training.run(2) + training.run(2, size=5) + training.run(1)
-        training.model.eval()
-        losses += training.run(2)
-        training.model.train()
-        state = training.model.state_dict()
-        training.model.load_state_dict({k: x + x // 2 for k, x in state.items()})
-        losses += training.run(2)
-        for p in training.model.parameters():  # they lie elsewhere from now on
+        own = Training(compile, *TRAININGS[name])
+        losses = own.run()
+        own.optimizer.param_groups[0]["lr"] *= 0.5
+        losses += own.run(2) + own.run(2, size=5) + own.run(1)
+        own.model.eval()
+        losses += own.run(2)
+        own.model.train()
+        state = own.model.state_dict()
+        own.model.load_state_dict({k: x + x // 2 for k, x in state.items()})
+        losses += own.run(2)
+        for p in own.model.parameters():  # they lie elsewhere from now on
             p.array = p.array.copy()
-        losses += training.run(3)
-        if training.step != training.eager:
-            assert set(why_call_by_call(training.step)) == {None}
-        return [*host(losses), *training.state()]
+        losses += own.run(3)
+        if own.step != own.eager:
+            assert set(why_call_by_call(own.step)) == {None}
+        return [*host(losses), *own.state()]
 
     check(run, graphs=None)
 

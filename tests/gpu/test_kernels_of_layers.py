@@ -32,24 +32,16 @@ def compare(function, arrays, dtype, near=1):
     """Compare values and gradients; arrays that are not floating are passed as they are."""
     found = []
     for device, wide in (("cuda", dtype), ("cpu", np.dtype("float64"))):
-        inputs = []
-        for x in arrays:
-            x = np.asarray(x)
-            x = x.astype(dtype).astype(wide) if x.dtype.kind == "f" else x
-            x = gg.tensor(x, device=device)
-            inputs.append(x.requires_grad_() if gg.isdtype(x.dtype, "real floating") else x)
+        given = [x.astype(dtype).astype(wide) if x.dtype.kind == "f" else x for x in arrays]
+        inputs = [gg.tensor(x, device=device) for x in given]
+        leaves = [x.requires_grad_() for x in inputs if gg.isdtype(x.dtype, "real floating")]
         out = function(*inputs)
         outs = out if isinstance(out, tuple) else (out,)
-        rng = np.random.default_rng(9)
-        weights = [rng.standard_normal(y.shape).astype(dtype).astype(wide) for y in outs]
-        total = sum(
-            (y * gg.tensor(w, device=device)).sum() for y, w in zip(outs, weights, strict=True)
-        )
-        leaves = [x for x in inputs if x.requires_grad]
-        found.append([*outs, *gg.autograd.grad(total, leaves)])
+        rounded = [drawn(*y.shape, seed=9).astype(dtype) for y in outs]
+        g = [gg.tensor(x, dtype=y.dtype, device=device) for x, y in zip(rounded, outs, strict=True)]
+        found.append([*outs, *gg.autograd.grad(outs, leaves, g)])
     for a, b in zip(*found, strict=True):
-        a = np.asarray(a.detach().cpu().numpy(), "float64")
-        b = b.detach().numpy()
+        a, b = a.detach().cpu().numpy().astype("float64"), b.detach().numpy()
         most = NEAR[dtype.name] * near * max(1, np.abs(b).max(initial=0))
         assert np.abs(a - b).max(initial=0) <= most
 

@@ -58,20 +58,6 @@ def test_losses_and_weights_equal_the_cpus():
     assert_same((losses, model), train("cpu"))
 
 
-def test_a_step_does_not_wait():
-    """Batches do not wait either: there are three, each with its own buffer."""
-    model, optimizer, loader = setting("cuda")
-    for batch in loader:
-        step(model, optimizer, *batch)
-    batches = iter(loader)
-    for _ in range(3):
-        step(model, optimizer, *next(batches))
-    with host_must_not_wait():
-        for _ in range(2):
-            step(model, optimizer, *next(batches))
-    batches.close()
-
-
 class Waiting(Callback):
     """Does not let the host wait from the fourth step on, and interrupts after the sixth."""
 
@@ -85,6 +71,8 @@ class Waiting(Callback):
 
 
 def test_a_trainer_does_not_wait_and_continues_to_the_last_bit(tmp_path):
+    """Batches do not wait either: there are three, each with its own buffer."""
+
     def trainer(seed, *callbacks, **options):
         model, optimizer, loader = setting("cuda", seed=seed)
 

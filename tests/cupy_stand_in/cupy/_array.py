@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+import cupy
+
 from ._capture import current, do, refuse, silent, spoil
 from ._reads import note
 from ._traffic import launched
@@ -145,8 +147,6 @@ class ndarray:
         return 2, self.device.id  # kDLCUDA in DLPack's header
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        import cupy
-
         own = getattr(cupy, ufunc.__name__, None)
         if method != "__call__" or own is None:
             return NotImplemented
@@ -237,7 +237,7 @@ class ndarray:
         return wrap(self._values.view(dtype or self.dtype), [self])
 
     def sum(self, axis=None, dtype=None, out=None, keepdims=False):
-        return _cupy().sum(self, axis, dtype, out, keepdims)
+        return cupy.sum(self, axis, dtype, out, keepdims)
 
 
 def _assign(own, key, values, may_repeat):
@@ -269,13 +269,13 @@ def _wrapped(parts, shape):
 
 def _operator(name, ufunc):
     def forward(self, other):
-        return getattr(_cupy(), ufunc)(self, other) if _takes(other) else NotImplemented
+        return getattr(cupy, ufunc)(self, other) if _takes(other) else NotImplemented
 
     def reflected(self, other):
-        return getattr(_cupy(), ufunc)(other, self) if _takes(other) else NotImplemented
+        return getattr(cupy, ufunc)(other, self) if _takes(other) else NotImplemented
 
     def in_place(self, other):
-        return getattr(_cupy(), ufunc)(self, other, out=self)
+        return getattr(cupy, ufunc)(self, other, out=self)
 
     setattr(ndarray, f"__{name}__", forward)
     setattr(ndarray, f"__r{name}__", reflected)
@@ -286,13 +286,13 @@ def _comparison(name, ufunc):
     def compare(self, other):
         if other is None and name in ("eq", "ne"):  # elementwise, like NumPy
             return wrap(np.full(self.shape, name == "ne"), [])
-        return getattr(_cupy(), ufunc)(self, other) if _takes(other) else NotImplemented
+        return getattr(cupy, ufunc)(self, other) if _takes(other) else NotImplemented
 
     setattr(ndarray, f"__{name}__", compare)
 
 
 def _unary(name, ufunc):
-    setattr(ndarray, f"__{name}__", lambda self: getattr(_cupy(), ufunc)(self))
+    setattr(ndarray, f"__{name}__", lambda self: getattr(cupy, ufunc)(self))
 
 
 def _reading(name, read):
@@ -343,25 +343,17 @@ def borrowed(values, device, owner):
     return out
 
 
-def _cupy():
-    import cupy
-
-    return cupy
-
-
-OPERATORS = {
+for _name, _ufunc in {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "pow": "power",
     "mod": "remainder", "floordiv": "floor_divide", "and": "bitwise_and", "or": "bitwise_or",
     "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "matmul": "matmul",
-}  # fmt: skip
-for _name, _ufunc in OPERATORS.items():
+}.items():  # fmt: skip
     _operator(_name, _ufunc)
 del ndarray.__imatmul__  # CuPy has none
-COMPARISONS = {
+for _name, _ufunc in {
     "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
     "ge": "greater_equal",
-}  # fmt: skip
-for _name, _ufunc in COMPARISONS.items():
+}.items():  # fmt: skip
     _comparison(_name, _ufunc)
 for _name, _ufunc in (("neg", "negative"), ("pos", "positive"), ("abs", "abs"), ("invert",) * 2):
     _unary(_name, _ufunc)
@@ -436,7 +428,7 @@ def made(compute, operands=()):
     """
     out = wrap(silent(compute), operands)
     capture = current()
-    if capture is None or type(out) is bool:  # such as what `issubdtype` returns
+    if capture is None or not isinstance(out, (ndarray, tuple, list)):
         return out
     several = isinstance(out, (tuple, list))
     # Memory, whose arrays may be gone when it is launched.

@@ -9,7 +9,6 @@ from ._array import (
     borrowed,
     computed,
     from_interface,
-    made,
     ndarray,
     on_current,
     unwrapped,
@@ -67,18 +66,14 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
         if obj.device != current_device():
             return obj.copy(order)._astype(dtype, order, copy=None)
         return obj._astype(dtype, order, copy)
-    values = _unwrapped_data(obj)
+    on_current(arrays_in(obj))
+    values = obj if isinstance(obj, np.ndarray) else unwrapped(obj)
     refuse("a copy from the host")
     if blocking:
         note("array")
     elif isinstance(values, np.ndarray) and is_memory_pinned(values.ctypes.data):
         late.append(values)
     return wrap(np.array(values, dtype=dtype, order=order, ndmin=ndmin), [])
-
-
-def _unwrapped_data(data):
-    on_current(arrays_in(data))
-    return data if isinstance(data, np.ndarray) else unwrapped(data)
 
 
 def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
@@ -124,7 +119,7 @@ def empty(shape, dtype=float, order="C"):
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
     options = num, endpoint, retstep, dtype, axis
-    return made(lambda: np.linspace(float(start), float(stop), *options))
+    return computed("linspace", lambda: np.linspace(float(start), float(stop), *options))
 
 
 def reshape(a, newshape, order="C", *, copy=None):
@@ -141,21 +136,6 @@ def repeat(a, repeats, axis=None): ...
 def stack(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
 
 
-def _index_of(name):
-    @functools.wraps(getattr(np, name))
-    def call(a, axis=None, dtype=None, out=None, keepdims=False):
-        on_current([a])
-        values, function = a._values, getattr(np, name)
-        return computed(name, lambda: function(values, axis, keepdims=keepdims), [a])
-
-    del call.__wrapped__  # NumPy's, whose parameters are others
-    call.__module__ = __name__
-    return call
-
-
-argmax, argmin = _index_of("argmax"), _index_of("argmin")
-
-
 @_summing
 def mean(a, axis=None, dtype=None, out=None, keepdims=False): ...
 @_summing
@@ -164,35 +144,25 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False): ...
 def sum(a, axis=None, dtype=None, out=None, keepdims=False): ...
 
 
-def _masking(function):
-    """Return ``where``, which asks its condition for a method that only arrays have."""
-    choose = _kernel(function)
-
-    @functools.wraps(function)
-    def call(condition, x=None, y=None):
-        return choose(condition.astype("?", copy=False), x, y)
-
-    return call
+def where(condition, x=None, y=None):
+    """Choose by a condition, which is asked for a method that only arrays have."""
+    return _where(condition.astype("?", copy=False), x, y)
 
 
-@_masking
-def where(condition, x=None, y=None): ...
+_where = _kernel(where)
+
+
 def take(a, indices, axis=None, out=None):
     on_current([a, indices])
-    values, places = a._values, unwrapped(indices)
-    return computed(
-        "take", lambda: np.take(values, places, axis, mode="wrap"), indices, gathers=True
-    )
+    own, places = a._values, unwrapped(indices)
+    return computed("take", lambda: np.take(own, places, axis, mode="wrap"), indices, gathers=True)
 
 
 def take_along_axis(a, indices, axis):
     on_current([a, indices])
-    values, places, n = a._values, indices._values, a.shape[axis] or 1
+    own, places, n = a._values, indices._values, a.shape[axis] or 1
     return computed(
-        "take_along_axis",
-        lambda: np.take_along_axis(values, places % n, axis),
-        indices,
-        gathers=True,
+        "take_along_axis", lambda: np.take_along_axis(own, places % n, axis), indices, gathers=True
     )
 
 
@@ -216,14 +186,6 @@ def imag(val):
     return val.imag
 
 
-def finfo(dtype):
-    return np.finfo(dtype)
-
-
-def iinfo(int_type):
-    return np.iinfo(int_type)
-
-
 class _Kernels:
     """Functions that launch kernels."""
 
@@ -240,6 +202,8 @@ class _Kernels:
     def tile(A, reps): ...
     def tril(m, k=0): ...
     def triu(m, k=0): ...
+    def argmax(a, axis=None, dtype=None, out=None, keepdims=False): ...
+    def argmin(a, axis=None, dtype=None, out=None, keepdims=False): ...
     def all(a, axis=None, out=None, keepdims=False): ...
     def any(a, axis=None, out=None, keepdims=False): ...
     def count_nonzero(a, axis=None): ...
@@ -271,6 +235,8 @@ class _Views:
     def squeeze(a, axis=None): ...
     def swapaxes(a, axis1, axis2): ...
     def transpose(a, axes=None): ...
+    def finfo(dtype): ...
+    def iinfo(int_type): ...
     def result_type(*arrays_and_dtypes): ...
     def isdtype(dtype, kind): ...
     def issubdtype(arg1, arg2): ...

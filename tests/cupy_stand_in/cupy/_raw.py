@@ -234,16 +234,8 @@ def compiled(code, options):
         for most, name in KERNEL.findall(code)
     ]
     # In an unnamed namespace, the shared variables of all functions can be in one section.
-    lines = (
-        f'#include "{EMULATOR.name}"',
-        "namespace {",
-        '#line 1 "kernels"',
-        code,
-        "}",
-        *entries,
-        "",
-    )
-    text = "\n".join(lines)
+    before = f'#include "{EMULATOR.name}"', "namespace {", '#line 1 "kernels"'
+    text = "\n".join([*before, code, "}", *entries, ""])
     compiler = shutil.which("g++")
     if compiler is None:
         raise RuntimeError("kernels run on the CPU need g++, which is not found")
