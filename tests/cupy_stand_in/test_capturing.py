@@ -10,6 +10,7 @@ from threading import Thread
 import cupy
 import numpy as np
 import pytest
+from both_ways import training
 
 import gpugrad as gg
 from gpugrad.backends.cupy import cublas, graphs, products
@@ -69,9 +70,8 @@ CALL_BY_CALL = {
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("why", CALL_BY_CALL)
-def test_a_function_says_why_it_runs_call_by_call(why):
-    function = CALL_BY_CALL[why]
+@pytest.mark.parametrize("why, function", CALL_BY_CALL.items())
+def test_a_function_says_why_it_runs_call_by_call(why, function):
     compiled = gg.compile(function)
     wide = on("cuda", [[1.0, 2, 3, 4], [5, 6, 7, 8]])
     for k in range(4):
@@ -372,15 +372,7 @@ def test_no_kernel_is_compiled_while_capturing(layout, monkeypatch):
 
     def step_of(x, y):
         optimizer = gg.optim.SGD([x], lr=0.1)
-
-        def step():
-            optimizer.zero_grad()
-            loss = (gg.tanh(x) * y + gg.exp(x)).sum()
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        return step
+        return training(optimizer, lambda: (gg.tanh(x) * y + gg.exp(x)).sum())
 
     run, eager = gg.compile(step_of(x, on("cuda", [0.25] * 10))), step_of(host, 0.25)
     for _ in range(5):

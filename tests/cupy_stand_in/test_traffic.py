@@ -8,6 +8,7 @@ for backward. For 16-bit floats all of this is half as much.
 
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -172,16 +173,14 @@ ONCE = lambda *arrays: arrays, lambda *arrays: [*arrays, *arrays[:-1]]
 
 
 def convolved(x, weight, launches, **options):
-    def function(*inputs):
-        return gg.convolution(*inputs, **options)
-
+    function = partial(gg.convolution, **options)
     return of(function, x, weight, weight[:1], launches=launches, least=ONCE, cache=CACHE)
 
 
 def pooled(function, launches, reads=1, **options):
     least = lambda x, out: [x, out], lambda x, out: [*[x] * reads, out]
-    call = lambda x: function(x, stride=2, **options)  # noqa: E731
-    return of(call, (4, 8, 32, 48), launches=launches, least=least)
+    function = partial(function, stride=2, **options)
+    return of(function, (4, 8, 32, 48), launches=launches, least=least)
 
 
 def labels_of(x):

@@ -5,6 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from both_ways import training
 from cuda_device import IS_STAND_IN, host_must_not_wait, keep_busy, on_gpu
 from modules import TRANSFORMS
 
@@ -29,13 +30,10 @@ def setting(device, n=64, seed=0):
     return model, optimizer, data.DataLoader(dataset, 8, shuffle=True, seed=1, device=device)
 
 
-def step(model, optimizer, images, labels):
-    optimizer.zero_grad()
-    loss = nn.CrossEntropyLoss()(model(images), labels)
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    return loss
+def step(model, optimizer, *batch):
+    clipping = nn.utils.clip_grad_norm_, [*model.parameters()], 1.0
+    loss_of = lambda images, labels: nn.CrossEntropyLoss()(model(images), labels)  # noqa: E731
+    return training(optimizer, loss_of, *clipping)(*batch)
 
 
 def train(device, epochs=3):

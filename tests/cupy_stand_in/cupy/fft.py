@@ -20,35 +20,30 @@ class _Plan:
     """The memory that transforms of one kind and size use."""
 
 
-class PlanCache:
-    """The plans that were used last."""
+class PlanCache(dict):
+    """The plans that were used last, of which the last used one is at the end."""
 
-    def __init__(self):
-        self._plans = {}  # the last used one at the end
-        self._size = 16
+    _size = 16
 
     def __iter__(self):
-        for key, plan in reversed(self._plans.items()):
+        for key, plan in reversed(self.items()):
             yield key, types.SimpleNamespace(key=key, plan=plan)
 
     def __getitem__(self, key):
-        self._plans[key] = plan = self._plans.pop(key)
+        self[key] = plan = self.pop(key)
         return plan
 
     def __setitem__(self, key, plan):
-        self._plans[key] = plan
+        super().__setitem__(key, plan)
         self.set_size(self._size)
-
-    def __delitem__(self, key):
-        del self._plans[key]
 
     def get_size(self):
         return self._size
 
     def set_size(self, size):
         self._size = size
-        while 0 <= size < len(self._plans):
-            del self._plans[next(iter(self._plans))]
+        while 0 <= size < len(self):
+            del self[next(dict.__iter__(self))]
 
     def get_memsize(self):
         return -1
