@@ -109,9 +109,8 @@ def test_a_program_runs_on_the_device_of_its_arrays(name):
 
 
 def test_arrays_on_several_devices_are_not_compiled():
-    compiled = gg.compile(lambda x: (x + 1).to("cuda:1") * 2)
     with pytest.warns(UserWarning, match="its arrays are on several devices"):
-        y = compiled(on("cuda", 1.0))
+        y = gg.compile(lambda x: (x + 1).to("cuda:1") * 2)(on("cuda", 1.0))
     assert (y.device, y.item()) == ("cuda:1", 4.0)
 
 
@@ -265,8 +264,7 @@ def test_a_program_that_could_not_be_captured_is_tried_again(why, monkeypatch):
     else:  # there is room for the result, but not for the program's copies besides
         gc.collect()
         cupy.get_default_memory_pool().free_all_blocks()
-        capacity = cupy.cuda.memory.taken(0) + 6 * 2**20
-        monkeypatch.setattr(cupy.cuda.memory, "CAPACITY", capacity)
+        monkeypatch.setattr(cupy.cuda.memory, "CAPACITY", cupy.cuda.memory.taken(0) + 6 * 2**20)
     call()
     (program,) = add._programs
     assert why in program.call_by_call
@@ -310,8 +308,7 @@ def test_memory_that_is_exhausted_while_capturing(monkeypatch):
         address = first.data.ptr
         del first
         if len(calls) == 1:
-            taken = cupy.cuda.memory.taken(0)
-            monkeypatch.setattr(cupy.cuda.memory, "CAPACITY", taken)
+            monkeypatch.setattr(cupy.cuda.memory, "CAPACITY", cupy.cuda.memory.taken(0))
             with pytest.raises(MemoryError, match="allocating 16,384 bytes") as caught:
                 cupy.zeros(2000)
             states.append(graph_pool().free_bytes())
@@ -371,8 +368,7 @@ def test_no_kernel_is_compiled_while_capturing(layout, monkeypatch):
     assert x.array.data.ptr == view.data.ptr
 
     def step_of(x, y):
-        optimizer = gg.optim.SGD([x], lr=0.1)
-        return training(optimizer, lambda: (gg.tanh(x) * y + gg.exp(x)).sum())
+        return training(gg.optim.SGD([x], lr=0.1), lambda: (gg.tanh(x) * y + gg.exp(x)).sum())
 
     run, eager = gg.compile(step_of(x, on("cuda", [0.25] * 10))), step_of(host, 0.25)
     for _ in range(5):

@@ -149,8 +149,7 @@ class TestTwin:
 
     def test_heads_are_not_copied(self, dtype):
         """The result lies in memory as the query does."""
-        shapes = (2, 3, 20, 8), (2, 3, 30, 8), (2, 3, 30, 8)
-        got = check(shapes, dtype=dtype, turned=(1, 2))
+        got = check(((2, 3, 20, 8), (2, 3, 30, 8), (2, 3, 30, 8)), dtype=dtype, turned=(1, 2))
         assert all(x.swapaxes(1, 2).flags.c_contiguous for x in got[:4])
 
     @pytest.mark.parametrize("mask", ["int8", "float32", "float64"])
@@ -177,8 +176,7 @@ class TestTwin:
 
 def assert_forward(arrays, atol):
     got = by_twin(OP, "forward", *arrays).get().astype("float64")
-    expected = by_definition(OP, "forward", *arrays)
-    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=atol)
+    np.testing.assert_allclose(got, by_definition(OP, "forward", *arrays), rtol=1e-5, atol=atol)
 
 
 @pytest.mark.parametrize("features", [8, 70, 130])
@@ -248,8 +246,7 @@ def test_scores_beyond_the_range_of_16_bits(dtype):
     x = np.full((1, 4, 8), 256.0)
     x[:, 1] = -256
     x[0, :, 0] += [0, 0, 8, 16]
-    arrays = [a.astype(dtype) for a in (x, x, drawn(1, 4, 8))]
-    assert_forward(arrays, atol=2 * NEAR[dtype.name])
+    assert_forward([a.astype(dtype) for a in (x, x, drawn(1, 4, 8))], atol=2 * NEAR[dtype.name])
 
 
 KINDS = ["", "causal", "bools", "numbers", "dropout", "grouped", "numbers dropout grouped"]

@@ -13,8 +13,7 @@ BOTH = "cross_entropy_and_backward"
 
 def check(function, *arrays, names, near=1e-5):
     """The results equal those on a CPU in float64, and these kernels are launched."""
-    tensors = [gg.asarray(x).to("cuda") for x in arrays]
-    _, results, found = launched_by_graph(function, *tensors)
+    _, results, found = launched_by_graph(function, *[gg.asarray(x).to("cuda") for x in arrays])
     assert sorted(found) == sorted(names), found
     wide = [x.astype("float64") if x.dtype.kind == "f" else x for x in arrays]
     for got, expected in zip(results, function(*map(gg.asarray, wide)), strict=True):
@@ -54,8 +53,7 @@ def step(loss=entropy, between=lambda h, weight, bias, value: (value, [])):
 @pytest.mark.parametrize("shape", [(3, 2), (40, 10), (2, 30, 64), (300, 64), (6, 1030)])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_cross_entropy(reduction, shape):
-    loss = partial(entropy, reduction=reduction)
-    check(step(loss), *given(*shape), names=["gemm", BOTH, "gemm"])
+    check(step(partial(entropy, reduction=reduction)), *given(*shape), names=["gemm", BOTH, "gemm"])
 
 
 @pytest.mark.parametrize(
@@ -93,8 +91,7 @@ def test_a_bias_that_is_changed_first():
             changed = bias * 2
         return value, [changed]
 
-    names = ["gemm", BOTH, "gemm", "multiply"]
-    check(step(between=between), *given(9, 5), names=names)
+    check(step(between=between), *given(9, 5), names=["gemm", BOTH, "gemm", "multiply"])
 
 
 def test_a_cotangent_of_the_loss():

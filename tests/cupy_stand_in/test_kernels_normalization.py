@@ -181,8 +181,7 @@ class TestBatchNorm:
         """The mean of the squares minus the square of the mean would lose all digits."""
         x = numbers(2000, 3, dtype="float64")
         expected = gg.batch_norm(gg.tensor(x))
-        far = cupy.asarray((x + 4096).astype("float32"))
-        got = by_twin(BATCH, "forward", far, eps=1e-5)
+        got = by_twin(BATCH, "forward", cupy.asarray((x + 4096).astype("float32")), eps=1e-5)
         for a, b, moved in zip(got, expected, (0, 4096, 0), strict=True):
             assert np.allclose(a.get(), b.numpy() + moved, rtol=1e-4, atol=1e-3)
 

@@ -28,8 +28,7 @@ def test_values(shape, axis, keepdims, dtype):
     sizes = np.abs(exact).sum(axis, keepdims=keepdims)
     for given in (cupy.asarray(x), LAYOUTS["misaligned"](cupy.asarray(x))):
         for name, options in [("sum", {}), ("mean", {}), ("var", {}), ("std", {"correction": 0.5})]:
-            call = getattr(xp, name)
-            out, names = launched(call, given, axis=axis, keepdims=keepdims, **options)
+            out, names = launched(getattr(xp, name), given, axis=axis, keepdims=keepdims, **options)
             ddof = {"ddof": 0.5} if options else {}
             expected = getattr(np, name)(exact, axis, keepdims=keepdims, **ddof)
             assert (out.dtype, out.shape) == (dtype, expected.shape)
@@ -100,8 +99,7 @@ class TestTake:
         assert kernel in names
         assert "add.at" not in names
         expected = np.zeros(x.shape)
-        key = (*[slice(None)] * (axis % 3), indices)
-        np.add.at(expected, key, g.astype("float64"))
+        np.add.at(expected, (*[slice(None)] * (axis % 3), indices), g.astype("float64"))
         near = 10 * NEAR[dtype.name]
         got = gradient[0].array.get().astype("float64")
         np.testing.assert_allclose(got, expected, rtol=near, atol=near)

@@ -24,8 +24,7 @@ WINDOWS = [
 
 def drawn(*shape, dtype, seed=0):
     # Few different numbers, so that several elements of a window are the largest.
-    values = np.random.default_rng((seed, *shape)).integers(-9, 9, shape)
-    return (values / 4).astype(dtype)
+    return (np.random.default_rng((seed, *shape)).integers(-9, 9, shape) / 4).astype(dtype)
 
 
 def both(name, arrays, dtype, **options):

@@ -87,7 +87,6 @@ def test_batches(copied, way1, way2):
 
 
 def test_rows_of_a_batch_are_one_product(copied):
-    weight = small_integers((5, 6))
     for x in (
         small_integers((2, 3, 4, 5)),
         small_integers((2, 3, 4, 8))[..., :5],
@@ -95,7 +94,7 @@ def test_rows_of_a_batch_are_one_product(copied):
         small_integers((7, 1, 5)),
         small_integers((4, 3, 1, 5))[::2],
     ):
-        for w in weight, transposed(small_integers((6, 5))):
+        for w in small_integers((5, 6)), transposed(small_integers((6, 5))):
             calls, copies = multiplied(x, w, copied)
             plan = plan_for(x.shape, x.strides, w.shape, w.strides, x.itemsize)
             assert (plan.m, plan.products) == (math.prod(x.shape[:-1]), 1) or x.shape[0] == 2

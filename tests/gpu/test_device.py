@@ -142,9 +142,8 @@ class TestMemory:
 
     @only_real
     def test_more_than_the_device_has(self):
-        n = cuda.memory_stats().total
         with pytest.raises(MemoryError, match="on cuda:0, arrays use"):
-            gg.zeros(n, device="cuda")
+            gg.zeros(cuda.memory_stats().total, device="cuda")
         assert gg.ones(3, device="cuda").sum().item() == 3
 
 

@@ -116,10 +116,7 @@ class ndarray:
         return self._values.copy()
 
     def __array__(self, dtype=None):
-        raise TypeError(
-            "Implicit conversion to a NumPy array is not allowed. "
-            "Please use `.get()` to construct a NumPy array explicitly."
-        )
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
 
     @property
     def __cuda_array_interface__(self):

@@ -46,10 +46,7 @@ class Capture(list):
 
     def note(self, work):
         if self.is_invalid:
-            raise CUDARuntimeError(
-                "cudaErrorStreamCaptureInvalidated: operation failed due to a previous error "
-                "during capture"
-            )
+            raise CUDARuntimeError("cudaErrorStreamCaptureInvalidated: by an error before")
         self.append(work)
 
 

@@ -43,6 +43,7 @@ def _summing(function):
 
 def _joining(join):
     """Make a function that joins arrays copy a table from the host, as CuPy's does for many."""
+    join = _kernel(join)
 
     @functools.wraps(join)
     def call(tup, *args, **options):
@@ -126,22 +127,8 @@ def reshape(a, newshape, order="C", *, copy=None):
     return a.reshape(newshape, order=order)
 
 
-@_joining
-@_kernel
-def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
 @_waiting_for_counts
 def repeat(a, repeats, axis=None): ...
-@_joining
-@_kernel
-def stack(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
-
-
-@_summing
-def mean(a, axis=None, dtype=None, out=None, keepdims=False): ...
-@_summing
-def prod(a, axis=None, dtype=None, out=None, keepdims=False): ...
-@_summing
-def sum(a, axis=None, dtype=None, out=None, keepdims=False): ...
 
 
 def where(condition, x=None, y=None):
@@ -186,8 +173,23 @@ def imag(val):
     return val.imag
 
 
+class _Joins:
+    """Functions that join arrays."""
+
+    def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
+    def stack(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
+
+
+class _Sums:
+    """Reductions that sum or multiply."""
+
+    def mean(a, axis=None, dtype=None, out=None, keepdims=False): ...
+    def prod(a, axis=None, dtype=None, out=None, keepdims=False): ...
+    def sum(a, axis=None, dtype=None, out=None, keepdims=False): ...
+
+
 class _Kernels:
-    """Functions that launch kernels."""
+    """Other functions that launch kernels."""
 
     def empty_like(prototype, dtype=None, order="K", subok=None, shape=None): ...
     def zeros(shape, dtype=float, order="C"): ...
@@ -252,7 +254,8 @@ class _Waiting:
     ): ...  # fmt: skip
 
 
-for _kind, _wrapper in ((_Kernels, _kernel), (_Views, _view), (_Waiting, _waiting)):
+_WRAPPERS = {_Joins: _joining, _Sums: _summing, _Kernels: _kernel, _Views: _view}
+for _kind, _wrapper in (_WRAPPERS | {_Waiting: _waiting}).items():
     globals().update(of_class(_kind, _wrapper))
 _own = {n for n, x in globals().items() if getattr(x, "__module__", None) == __name__}
 __all__ = sorted(n for n in _own if not n.startswith("_"))

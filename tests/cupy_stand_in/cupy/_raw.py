@@ -78,12 +78,8 @@ class Kernel:
     """A kernel in a compiled library."""
 
     def __init__(self, library, name):
-        try:
-            describe = getattr(library, f"{name}__describe")
-        except AttributeError:
-            raise ValueError(f"the source has no kernel {name}") from None
         text = ctypes.create_string_buffer(10_000)
-        describe(text)
+        getattr(library, f"{name}__describe")(text)
         self.name = name
         self.parameters = [Parameter(line) for line in text.value.decode().splitlines()]
         self.most = ctypes.c_int.in_dll(library, f"{name}__most").value
@@ -96,14 +92,10 @@ class Kernel:
         grid, block = ([max(1, n) for n in (tuple(sizes) + (1, 1))[:3]] for sizes in (grid, block))
         if np.prod(block) > self.most or max(grid[1:]) > 65535 or grid[0] >= 1 << 31:
             raise ValueError(
-                f"{self.name}: not every GPU takes a grid {grid} of blocks {block}; "
-                f"__launch_bounds__ ensures that its registers are enough for {self.most} threads"
+                f"{self.name}: not every GPU takes a grid {grid} of {block}, {self.most} threads"
             )
         if len(args) != len(self.parameters):
-            raise TypeError(
-                f"{self.name} has {len(self.parameters)} parameters, but {len(args)} arguments "
-                "are given"
-            )
+            raise TypeError(f"{self.name} has {len(self.parameters)} parameters, not {len(args)}")
         on_current(args)
         values = []
         for i, (parameter, given) in enumerate(zip(self.parameters, args, strict=True)):
@@ -168,8 +160,7 @@ class Parameter:
     def value(self, given):
         """Return the bytes to pass, as an array; raise TypeError if the types differ."""
         if isinstance(given, CPointer):
-            memory = (ctypes.c_byte * self.size).from_address(given._address)
-            return np.frombuffer(memory, np.uint8)
+            return np.frombuffer((ctypes.c_byte * self.size).from_address(given._address), np.uint8)
         if self.is_pointer:
             return np.array(self.address(given), np.uint64)
         if isinstance(given, (bool, int, float, complex)):
@@ -178,8 +169,7 @@ class Parameter:
             raise TypeError(f"a numpy.ndarray of shape {given.shape} cannot be passed by value")
         if not isinstance(given, (np.ndarray, np.generic)):
             raise TypeError(f"{type(given).__name__} is given for {self}")
-        kinds = KINDS.get(self.kind, "Vc")
-        if given.dtype.kind not in kinds or given.dtype.itemsize != self.size:
+        if given.dtype.kind not in KINDS.get(self.kind, "Vc") or given.dtype.itemsize != self.size:
             raise TypeError(f"{given.dtype} is given for {self}, {self.size} bytes")
         return np.asarray(given)
 

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from ._array import ndarray, on_current, wrap
+from ._array import ndarray, on_current, unwrapped, wrap
 from ._capture import refuse
 from ._errors import state
 from ._functions import matmul
@@ -43,9 +43,7 @@ def _silent(name, *args):
     if state.linalg == "raise":
         note(f"linalg.{name}")
     try:
-        values = getattr(np.linalg, name)(
-            *[x._values if isinstance(x, ndarray) else x for x in args]
-        )
+        values = getattr(np.linalg, name)(*map(unwrapped, args))
     except LinAlgError:
         if state.linalg == "raise" or args[0].ndim < 2 or len({*args[0].shape[-2:]}) > 1:
             raise
@@ -55,9 +53,7 @@ def _silent(name, *args):
 
 def solve(a, b):
     if b.ndim > 1 and a.shape[:-1] != b.shape[:-1]:
-        raise ValueError(
-            "a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b"
-        )
+        raise ValueError("a must have (..., M, M) shape and b must have (..., M, K)")
     return _silent("solve", a, b)
 
 

@@ -108,8 +108,7 @@ def _at(pointer, kind, shape, steps):
     dtype = np.dtype(_DTYPES[kind])
     last = sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
     memory = (ctypes.c_byte * ((last + 1) * dtype.itemsize)).from_address(pointer)
-    strides = [step * dtype.itemsize for step in steps]
-    return np.ndarray(shape, dtype, memory, strides=strides)
+    return np.ndarray(shape, dtype, memory, strides=[step * dtype.itemsize for step in steps])
 
 
 def _rounded(x, compute):

@@ -180,8 +180,7 @@ class Block:
             return values
         start = -self.memory.ctypes.data % _UNIT
         part = self.memory[start : start + self.size]
-        strides = np.empty_like(values).strides
-        held = np.ndarray(values.shape, values.dtype, part, strides=strides)
+        held = np.ndarray(values.shape, values.dtype, part, strides=np.empty_like(values).strides)
         held[...] = values
         return held
 

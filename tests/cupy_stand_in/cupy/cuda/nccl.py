@@ -15,11 +15,8 @@ from .stream import stream_of
 available = True
 
 NCCL_SUM, NCCL_PROD, NCCL_MAX, NCCL_MIN = range(4)
-(
-    NCCL_INT8, NCCL_UINT8, NCCL_INT32, NCCL_UINT32, NCCL_INT64, NCCL_UINT64, NCCL_FLOAT16,
-    NCCL_FLOAT32, NCCL_FLOAT64, NCCL_BFLOAT16,
-) = range(10)  # fmt: skip
-_DTYPES = ("int8 uint8 int32 uint32 int64 uint64 float16 float32 float64 bfloat16").split()
+_DTYPES = "int8 uint8 int32 uint32 int64 uint64 float16 float32 float64 bfloat16".split()
+globals().update({f"NCCL_{name.upper()}": number for number, name in enumerate(_DTYPES)})
 _REDUCE = {NCCL_SUM: np.add, NCCL_PROD: np.multiply, NCCL_MAX: np.maximum, NCCL_MIN: np.minimum}
 
 _calls: list[tuple] = []  # the stand-in's own record: the collective, the count and the stream

@@ -55,10 +55,7 @@ class Event:
 
     def _check_device(self):
         if current_device().id != self._device_id:
-            raise RuntimeError(
-                f"to ask for an event of device {self._device_id} makes a context on device "
-                f"{current_device().id}, which takes memory there"
-            )
+            raise RuntimeError(f"the event makes a context on device {current_device().id}")
 
     def record(self, stream=None):
         self._stream = stream or get_current_stream()
