@@ -285,8 +285,7 @@ class Draft:
 
     def axes(self, x):
         """None, an axis, or a tuple of axes."""
-        n = self.ndim(x)
-        form = self.integer(0, 2)
+        n, form = self.ndim(x), self.integer(0, 2)
         if form == 0 or n == 0:
             return None
         if form == 1:

@@ -273,8 +273,7 @@ def check_compiled(program, has_kernels=False):
         outputs = forward(inputs, constants)
         return [y.detach() for y in outputs], swept(gg, outputs, us, inputs)
 
-    compiled = gg.compile(gradients)
-    differentiable = gg.compile(forward)
+    compiled, differentiable = gg.compile(gradients), gg.compile(forward)
     known = [reference(program, example) for example in range(EXAMPLES)]
     for i, example in enumerate((0, 1, 0, 1, 1)):
         if has_kernels and i == 3:

@@ -235,8 +235,7 @@ class World(Choices):
         return self.choose(found)
 
     def drawn(self, shape):
-        size = int(np.prod(shape))
-        start = self.below(97)
+        size, start = int(np.prod(shape)), self.below(97)
         return np.array([((start + 31 * k) % 17 - 8) / 4 for k in range(size)]).reshape(shape)
 
     # The model

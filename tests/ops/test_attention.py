@@ -160,8 +160,7 @@ def test_dropout_drops_weights(small, monkeypatch):
 
 
 def test_inside_vmap_each_example_drops_its_own_weights():
-    eye = gg.asarray(np.eye(8))
-    x = ones((3, 8, 2), dtype=gg.float64)
+    eye, x = gg.asarray(np.eye(8)), ones((3, 8, 2), dtype=gg.float64)
     found = gg.vmap(lambda x: attend(x, x, eye, dropout_p=0.5))(x).numpy()
     assert (found[0] != found[1]).any()
     assert (found[1] != found[2]).any()

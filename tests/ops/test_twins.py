@@ -91,8 +91,7 @@ def test_together_takes_the_place_of_the_rules_of_all_inputs():
 
 
 def test_transforms_and_tools_use_it():
-    counted = CountedOp()
-    x = gg.tensor([[1.0], [2.0]])
+    counted, x = CountedOp(), gg.tensor([[1.0], [2.0]])
     assert_close(gg.vmap(gg.vmap(counted.op))(x).tolist(), [[2.0], [4.0]])
     y, t = gg.jvp(counted.op, (x[0],), (x[1],))
     assert (y.tolist(), t.tolist()) == ([2.0], [4.0])

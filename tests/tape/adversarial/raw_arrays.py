@@ -184,8 +184,7 @@ for _name, (_use, _make, *_changes) in KINDS.items():
 
 @program
 def an_argument_that_is_also_named(world):
-    raw = raw_numbers()
-    other = raw_numbers(3, 4, 5)
+    raw, other = raw_numbers(), raw_numbers(3, 4, 5)
     f = world.compile(lambda x, a: x * a * (2 if a is raw else 3) + raw)
     arrays = [raw, raw, other, raw, other, other, raw, raw, other, raw]
     world.play(f, lambda i: (normal(3, seed=i), arrays[i % 10]), changes=[lambda: raw.fill(2)])
