@@ -86,13 +86,6 @@ def test_a_module_and_its_graph_are_freed_without_the_garbage_collector():
         gc.enable()
 
 
-def test_train_and_eval_reach_every_module_and_return_the_model():
-    model = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Dropout()))
-    for change, training in (model.eval, False), (model.train, True):
-        assert change() is model
-        assert [module.training for module in model.modules()] == [training] * 4
-
-
 def test_a_call_is_the_forward_of_the_most_derived_class_or_its_own_call():
     class Double(nn.ReLU):
         def forward(self, x, *, times=2):
