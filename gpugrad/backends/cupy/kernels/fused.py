@@ -98,7 +98,7 @@ class Fused:
             stored, name, is_input = STORED[char], f"a{k}", k < count
             kind = access and access.kind
             const = "const " if is_input else ""
-            number = "long long" if np.dtype(char).kind in "iu" else "double"
+            number = "long long" if char in np.typecodes["AllInteger"] else "double"
             parameters.append(f"{const}{stored}* {name}" if access else f"{number} {name}")
             value = f"const {COMPUTED[char]} x{k} ="
             if access is None:
