@@ -428,6 +428,15 @@ both("expand_dims", drawn("fc", most=3, axis=lambda d, x: d.integer(-d.ndim(x) -
      lambda c, m, x, axis: m.expand_dims(x, axis=axis))  # fmt: skip
 
 
+def _squeeze(d):
+    found = d.where(lambda i: d.dtype(i).kind in "fc" and 1 in d.shape(i))
+    x = d.choose(found) if found else d.step("expand_dims", d.any(), axis=0)
+    return (x,), {"axis": d.choose([a for a, n in enumerate(d.shape(x)) if n == 1])}
+
+
+both("squeeze", _squeeze, lambda c, m, x, axis: x.squeeze(axis))
+
+
 def _broadcast(d):
     x = d.any(most=3)
     shape, size = list(d.shape(x)), math.prod(d.shape(x))
@@ -441,15 +450,25 @@ def _broadcast(d):
 both("broadcast_to", _broadcast, lambda c, m, x, shape: m.broadcast_to(x, shape))
 
 
-def _concat(d):
-    x = d.any(ndim=1, most=3)
+def _joined(d, ndim):
+    x = d.any(ndim=ndim, most=3)
     most = LARGEST // math.prod(d.shape(x))
     alike = d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == d.shape(x))
-    others = [d.choose(alike) for _ in range(d.integer(0, min(2, most - 1)))]
-    return (x, *others), {"axis": d.axis(x)}
+    return [x, *[d.choose(alike) for _ in range(d.integer(0, min(2, most - 1)))]]
+
+
+def _concat(d):
+    args = _joined(d, 1)
+    return tuple(args), {"axis": d.axis(args[0])}
+
+
+def _stack(d):
+    args = _joined(d, 0)
+    return tuple(args), {"axis": d.integer(-d.ndim(args[0]) - 1, d.ndim(args[0]))}
 
 
 both("concat", _concat, lambda c, m, *xs, axis: m.concat(xs, axis=axis), alike=True)
+both("stack", _stack, lambda c, m, *xs, axis: m.stack(xs, axis=axis), alike=True)
 
 
 def _unstack(d):
@@ -481,6 +500,21 @@ for _name in ("tril", "triu"):
 for _name in ("softmax", "log_softmax"):
     both(_name, along(), lambda c, m, x, axis, name=_name: getattr(m, name)(x, axis=axis),
          grows=True)  # fmt: skip
+
+
+def _linear(d):
+    x = d.real(ndim=1, most=3)
+    n = d.shape(x)[-1]
+    lead = math.prod(d.shape(x)[:-1])
+    fits = d.where(lambda i: d.dtype(i).kind == "f" and d.ndim(i) == 2 and d.shape(i)[1] == n
+                   and lead * d.shape(i)[0] <= LARGEST)  # fmt: skip
+    w = d.choose(fits) if fits else d.step("getitem", x, key=(*[0] * (d.ndim(x) - 1), None))
+    bias = d.where(lambda i: d.dtype(i).kind == "f" and d.shape(i) == d.shape(w)[:1])
+    return (x, w, *([d.choose(bias)] if bias and d.flag() else [])), {}
+
+
+add("linear", _linear, lambda c, *xs: functional.linear(*xs),
+    lambda c, *xs: F.linear(*same(*xs)), grows=True)  # fmt: skip
 
 
 def _parameters(d, shape):
