@@ -358,17 +358,27 @@ def regular(m, x):
     return bent(m, square(x)) / 2 + eye(m, square(x), 3.0)
 
 
+def definite(m, x):
+    b = bent(m, square(x))
+    return b @ m.conj(b).mT + eye(m, b)
+
+
 def hermitian(m, x):
     b = bent(m, square(x)) / 4
     return b + m.conj(b).mT + eye(m, b, 0.0, 2.0)
+
+
+def tall(m, x):
+    x = x if x.shape[-2] >= x.shape[-1] else x.mT
+    return bent(m, x) / 2 + eye(m, x, 3.0)
 
 
 def uneven(m, x):
     return bent(m, x) / 4 + eye(m, x, 1.0, 1.5)
 
 
-def linear_algebra(name, f):
-    unary(name, f, drawn("fc", 2, exact=True))
+def linear_algebra(name, f, kinds="fc", grows=False):
+    unary(name, f, drawn(kinds, 2, exact=True), grows)
 
 
 def _function_of_matrix(m, x):
@@ -381,10 +391,26 @@ def _low_rank(m, x):
     return (u * m.sin(s)[..., None, :]) @ vh
 
 
+def _qr(m, x, of):
+    q, r = m.linalg.qr(tall(m, x))
+    signs = m.sign(m.real(m.linalg.diagonal(r)))
+    return q * signs[..., None, :] if of == "q" else r * signs[..., :, None]
+
+
 linear_algebra("inv", lambda m, x: m.linalg.inv(regular(m, x)))
+linear_algebra("det", lambda m, x: m.linalg.det(regular(m, x)), grows=True)
 linear_algebra("slogdet", lambda m, x: m.linalg.slogdet(regular(m, x))[1])
+linear_algebra("cholesky", lambda m, x: m.linalg.cholesky(definite(m, x)))
+linear_algebra("eigvalsh", lambda m, x: m.linalg.eigvalsh(hermitian(m, x)))
 linear_algebra("eigh_function", _function_of_matrix)
+linear_algebra("svdvals", lambda m, x: m.linalg.svdvals(uneven(m, x)))
 linear_algebra("svd_function", _low_rank)
+linear_algebra("qr_q", partial(_qr, of="q"))
+linear_algebra("qr_r", partial(_qr, of="r"))
+linear_algebra("pinv", lambda m, x: m.linalg.pinv(uneven(m, x)))
+linear_algebra("matrix_power", lambda m, x: m.linalg.matrix_power(regular(m, x) / 2, 3), grows=True)
+linear_algebra("matrix_norm", lambda m, x: m.linalg.matrix_norm(uneven(m, x)), grows=True)
+linear_algebra("trace", lambda m, x: m.linalg.trace(x), grows=True)
 
 
 def _solve(d):
@@ -402,6 +428,19 @@ def _solve(d):
 
 both("solve", _solve, lambda c, m, a, b: m.linalg.solve(regular(m, a), b), alike=True)
 
+
+def _norm_of(c, m, x, **static):
+    x = x / (1 + x * m.conj(x)) + 1 if _is_complex(m, x) else x * x + 2
+    return m.linalg.vector_norm(x, **static)
+
+
+both("vector_norm",
+     drawn("fc", keepdims=keepdims, axis=Draft.axes, ord=lambda d, x: d.choose([1, 2, 3])),
+     _norm_of, grows=True)  # fmt: skip
+
+
+unary("fft", lambda m, x: m.real(m.fft.fft(m.cos(x) + 0j)), drawn("fc", 1, exact=True),
+      grows=True)  # fmt: skip
 
 # Manipulation
 
@@ -515,6 +554,29 @@ def _linear(d):
 
 add("linear", _linear, lambda c, *xs: functional.linear(*xs),
     lambda c, *xs: F.linear(*same(*xs)), grows=True)  # fmt: skip
+
+
+def _dense(d):
+    args, _ = _linear(d)
+    return args, {"activation": d.choose(["tanh", "sigmoid"])}
+
+
+add("dense", _dense, lambda c, *xs, activation: gg.dense(*xs, activation=activation),
+    lambda c, *xs, activation: getattr(torch, activation)(F.linear(*same(*xs))))  # fmt: skip
+
+
+def _cross_entropy(d):
+    x = d.real(ndim=1, most=2)
+    *n, classes = d.shape(x)
+    labels = [d.integer(0, classes - 1) for _ in range(math.prod(n))]
+    return (x,), {"target": np.array(labels).reshape(n), "reduction": d.choose(REDUCTIONS)}
+
+
+REDUCTIONS = ["mean", "sum", "none"]
+add("cross_entropy", _cross_entropy,
+    lambda c, x, target, reduction: functional.cross_entropy(x, target, reduction=reduction),
+    lambda c, x, target, reduction: F.cross_entropy(
+        x, torch.from_numpy(target), reduction=reduction), grows=True)  # fmt: skip
 
 
 def _parameters(d, shape):
