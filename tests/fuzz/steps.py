@@ -3,6 +3,7 @@
 import math
 import operator
 from functools import partial, reduce
+from itertools import accumulate
 
 import array_api_compat.torch as T
 import numpy as np
@@ -147,6 +148,13 @@ for _name in ("maximum", "minimum"):
          alike=True)  # fmt: skip
 
 
+def _ends(low, high):
+    return [p for p in (low, high) if p is not None]
+
+
+RANGES = (-1.0, None), (None, 0.5), (-1.0, 1.0), (0.0, 0.5)
+both("clip", drawn(ends=lambda d, x: d.choose(RANGES)),
+     lambda c, m, x, ends: m.clip(c.away(x, *_ends(*ends)), *ends))  # fmt: skip
 both("greater", one, lambda c, m, x: c.away(x, 0.25) > 0.25)
 
 
@@ -183,17 +191,20 @@ add("astype", _astype, lambda c, x, dtype: gg.astype(x, dtype), _to)
 # Reductions
 
 
-def reduction(name, kinds="f", guard=False):
+def reduction(name, kinds="f", guard=False, draw=None):
     def call(c, m, x, **static):
         if m is T and x.ndim == 0:  # some of its functions want an axis
             x, static = x[None], {**static, "axis": (0,), "keepdims": False}
         elif m is T:
             static["axis"] = dims(x, static["axis"])
-        return getattr(m, name)(c.spread(x) if guard else x, **static)
+        return getattr(torch if m is T and name in THEIRS else m, name)(
+            c.spread(x) if guard else x, **static
+        )
 
-    both(name, drawn(kinds, keepdims=keepdims, axis=Draft.axes), call, grows=True)
+    both(name, draw or drawn(kinds, keepdims=keepdims, axis=Draft.axes), call, grows=True)
 
 
+THEIRS = "std", "var"  # array_api_compat's do not take every correction
 reduction("sum", "fc")
 reduction("mean", "fc")
 reduction("logsumexp")
@@ -201,12 +212,53 @@ reduction("max", guard=True)
 reduction("min", guard=True)
 
 
+def _spread_out(d):
+    """An axis and a correction that leave degrees of freedom, and a deviation that is not 0."""
+    x = d.real(ndim=1)
+    if max(d.shape(x)) == 1:
+        x = d.step("concat", x, d.step("affine", x), axis=0)
+    long = [a for a, n in enumerate(d.shape(x)) if n > 1]
+    axis = d.choose([*long, None, (d.choose(long),)])
+    return (x,), {"axis": axis, "keepdims": d.flag(), "correction": d.choose([0, 1, 0.5])}
+
+
+reduction("std", guard=True, draw=_spread_out)
+reduction("var", guard=True, draw=_spread_out)
+
+
+# PyTorch divides by the elements for derivatives of prod and cumprod, and loses digits near 0.
+
+
+def _product(x, axis, keepdims):
+    y = reduce(torch.mul, torch.unbind(x, axis))
+    return y.unsqueeze(axis) if keepdims else y
+
+
+def _products(x, axis):
+    return torch.stack(list(accumulate(torch.unbind(x, axis), torch.mul)), axis)
+
+
+add("prod", along("fc", keepdims=flag), lambda c, x, **static: gg.prod(x, **static),
+    lambda c, x, **static: _product(x, **static), grows=True)  # fmt: skip
+
+
 def _initial(d, x):
     return d.flag() and 2 * math.prod(d.shape(x)) <= LARGEST
 
 
-both("cumulative_sum", along("fc", include_initial=_initial),
-     lambda c, m, x, **static: m.cumulative_sum(x, **static), grows=True)  # fmt: skip
+cumulative = along("fc", include_initial=_initial)
+
+
+def _their_products(c, x, axis, include_initial):
+    y = _products(x, axis)
+    first = [torch.ones_like(y.narrow(axis, 0, 1))] if include_initial else []
+    return torch.cat([*first, y], axis)
+
+
+both("cumulative_sum", cumulative, lambda c, m, x, **static: m.cumulative_sum(x, **static),
+     grows=True)  # fmt: skip
+add("cumulative_prod", cumulative, lambda c, x, **static: gg.cumulative_prod(x, **static),
+    _their_products, grows=True)  # fmt: skip
 
 
 # Sorting
@@ -261,6 +313,18 @@ add("getitem", _getitem, lambda c, x, key: x[key], lambda c, x, key: taken(x, ke
 add("setitem", _setitem, _ours_setitem, lambda c, x, value, key: assigned(x, value, key),
     writes=True)  # fmt: skip
 
+
+def _take(d):
+    x = d.any(ndim=1)
+    axis = d.axis(x)
+    n = d.shape(x)[axis]
+    most = min(6, LARGEST * n // math.prod(d.shape(x)))
+    indices = [d.integer(0, n - 1) for _ in range(d.integer(1, most))]
+    return (x,), {"indices": np.array(indices), "axis": axis}
+
+
+both("take", _take,
+     lambda c, m, x, indices, axis: m.take(x, m.asarray(indices), axis=axis))  # fmt: skip
 
 # Changes in place
 
@@ -527,6 +591,26 @@ both("unstack", _unstack, _unstacked, grows=True)
 both("flip", drawn("fc", axis=Draft.axes), lambda c, m, x, axis: m.flip(x, axis=axis))
 both("roll", along("fc", shift=lambda d, x: d.integer(-5, 5)),
      lambda c, m, x, shift, axis: m.roll(x, shift, axis=axis))  # fmt: skip
+
+
+def _repeat(d):
+    x = d.any(ndim=1)
+    axis = d.axis(x)
+    n = d.shape(x)[axis]
+    if 2 * math.prod(d.shape(x)) > LARGEST:
+        return (x,), {"repeats": 1, "axis": axis}
+    if d.flag():
+        return (x,), {"repeats": 2, "axis": axis}
+    counts = [d.integer(0, 2) for _ in range(n)]
+    return (x,), {"repeats": np.array(counts if any(counts) else [1] * n), "axis": axis}
+
+
+def _repeated(c, m, x, repeats, axis):
+    repeats = repeats if type(repeats) is int or m is gg else m.asarray(repeats)
+    return m.repeat(x, repeats, axis=axis)
+
+
+both("repeat", _repeat, _repeated)
 
 
 for _name in ("tril", "triu"):

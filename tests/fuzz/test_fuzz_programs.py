@@ -251,10 +251,10 @@ def check(program):
             agree(what, name, [x[example] for x in found], example)
 
 
-def _decides_shapes(value):
+def _decides_shapes(op, value):
     if isinstance(value, tuple):
-        return any(map(_decides_shapes, value))
-    return isinstance(value, np.ndarray) and value.dtype == bool
+        return any(_decides_shapes(op, item) for item in value)
+    return isinstance(value, np.ndarray) and (op == "repeat" or value.dtype == bool)
 
 
 @np.errstate(all="ignore")
@@ -263,7 +263,7 @@ def check_compiled(program, has_kernels=False):
 
     has_kernels: whether the last calls wait for kernels, whose nans may have another sign.
     """
-    if any(_decides_shapes(value) for s in program.steps for value in s.static.values()):
+    if any(_decides_shapes(s.op, value) for s in program.steps for value in s.static.values()):
         return  # arrays that the program holds are state, whose values cannot be read
 
     is_checkpointed = program.seed % 3 == 1
