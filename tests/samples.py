@@ -7,6 +7,13 @@ from contextlib import contextmanager
 import pytest
 
 
+def check_errors(kind, rows):
+    """Check that each call raises an error of a kind; a row is a message and a call."""
+    for (message, call), checked in every(rows):
+        with checked, pytest.raises(kind, match=message):
+            call()
+
+
 def every(samples):
     """Yield each sample, or tuple that identifies one, with a context in which to check it.
 

@@ -71,5 +71,5 @@ def forward_by_name(namespace, function, reduces=False):
     forward: Any = FunctionType(code, names, name, function.__defaults__)
     forward.__kwdefaults__ = function.__kwdefaults__
     forward.__doc__ = function.__doc__
-    forward.function = name.strip("_") if namespace == "xp" and not keywords else None
+    forward.function = None if keywords or reduces or namespace != "xp" else name.strip("_")
     return forward
