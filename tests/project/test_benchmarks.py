@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import CASES
+from samples import every
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = str(ROOT / "tests/cupy_stand_in")
@@ -25,13 +26,14 @@ def on_the_path(monkeypatch):
         monkeypatch.syspath_prepend(folder)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.torch], ids=lambda case: case.op)
-def test_every_op_has_a_sample_of_a_given_size(case):
-    sample = case.at_size(10)
-    given = sample.arrays("float32")
-    outputs = case(given, sample.static)
-    arrays = [*given, *(outputs if isinstance(outputs, tuple) else [outputs])]
-    assert 8 <= max(np.prod(getattr(x, "shape", ())) for x in arrays) <= 20
+def test_every_op_has_a_sample_of_a_given_size():
+    for case, checked in every(c for c in CASES if c.torch):
+        with checked:
+            sample = case.at_size(10)
+            given = sample.arrays("float32")
+            outputs = case(given, sample.static)
+            arrays = [*given, *(outputs if isinstance(outputs, tuple) else [outputs])]
+            assert 8 <= max(np.prod(getattr(x, "shape", ())) for x in arrays) <= 20
 
 
 def test_without_gpugrad_nothing_is_measured(monkeypatch):
