@@ -294,6 +294,7 @@ class Trainer:
         check_type(state, Mapping, what, "; to read a file, call load")
         if missing := [name for name in _PARTS if name not in state]:
             raise ValueError(f"Trainer: the state has no {', '.join(map(repr, missing))}")
+        check_type(state["random"], Mapping, "Trainer: the state's 'random' must be a dict")
         history = state["history"]
         if not isinstance(history, list) or not all(map(_is_row, history)):
             raise ValueError("Trainer: its history is not a list of dicts of numbers")

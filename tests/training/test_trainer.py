@@ -383,6 +383,7 @@ def test_a_state_that_does_not_fit_changes_nothing():
         ({"scheduler": {}}, "ExponentialLR"),
         ({"history": [{"loss": "low"}]}, "list of dicts of numbers"),
         ({"random": {"cpu": 5}}, "set_state"),
+        ({"random": None}, "'random' must be a dict, not a NoneType"),
         ({"callbacks": []}, "it has states of 0 callbacks, but 1"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
