@@ -76,7 +76,7 @@ def odeint(
     rtol, atol: a step's error is at most ``atol + rtol * abs(y)``, in the mean over the elements.
     adjoint: whether gradients come from the adjoint equation; see the module.
 
-    Raises ArithmeticError if no step is short enough.
+    Raises ArithmeticError if no step is short enough, or ``f`` stays nan.
     """
     f = func if tfirst else lambda t, y, *args: func(y, t, *args)
     y0, t = _start("odeint", y0, t, adjoint)
@@ -186,7 +186,7 @@ class _Solver:
 
         slope = f(0.0, y)
         size = self.first_length(slope, y) if length is None else length / abs(duration)
-        longest, done, steps = self.max_step / abs(duration), 0.0, []
+        longest, done, steps, lost = self.max_step / abs(duration), 0.0, [], 0
         while done < 1:
             size = min(size, longest)
             step = 1 - done if size > 0.99 * (1 - done) else size
@@ -196,6 +196,7 @@ class _Solver:
                 slopes.append(f(done + time * step, new))
             off = step * _weighted(_ERROR, [s.detach() for s in slopes])
             error = self.norm(off, y, new)
+            lost += error != error
             if error <= 1:
                 done = done + step if step < 1 - done else 1.0
                 y, slope = new, slopes[-1]
@@ -204,7 +205,8 @@ class _Solver:
             # The end of the span, rather than the error, may have made the step short.
             grown = step * min(5.0, max(0.2, factor))
             size = max(size, grown) if error <= 1 and step < size else grown
-            if size < 1e-14:
+            # Close to where the function becomes nan, a step may be too short to change a float32.
+            if size < 1e-14 or lost > 500:
                 raise ArithmeticError(
                     f"{self.name}: no step is short enough for rtol {self.rtol} and atol "
                     f"{self.atol}; the solution may have a singularity"
