@@ -9,7 +9,7 @@ from .._foreign_names import explains_arguments
 from .._tensor import Tensor
 from ..ops import activations as ops
 from ..ops.activations import elu, hardtanh, leaky_relu, softplus
-from ..ops.elementwise import where
+from ..ops.elementwise import sign, where
 from ..ops.manipulation import reshape, split
 from ..ops.neural import log_softmax as _log_softmax
 from ..ops.neural import relu, sigmoid
@@ -119,7 +119,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     Raises ValueError if ``lambd`` is negative.
     """
     require(lambd >= 0, "softshrink: lambd must be at least 0", lambd)
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0.0))
+    is_small = (input >= -lambd) & (input <= lambd)
+    return where(is_small, input * 0.0, input - lambd * sign(input))
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:

@@ -998,6 +998,7 @@ FUNCTIONS = [
       for n, other, dim in ((1, (3, 4), 1), (2, (2,), 0), (2, (2,), 1))),
     ("leaky_relu", [KINKS], {"negative_slope": 0.2}),
     ("hardtanh", [KINKS], {}),
+    *((name, [ends(math.nan, -0.5, 0.5, math.inf)], {}) for name in ("hardshrink", "softshrink")),
     *(("one_hot", [ends([0, 2], [1, 0])], x) for x in ({}, {"num_classes": 5})),
 ]  # fmt: skip
 
