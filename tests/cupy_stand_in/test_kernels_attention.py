@@ -189,7 +189,7 @@ def test_older_devices(shared, features, dtype, monkeypatch):
     monkeypatch.setattr(cupy._raw, "getDeviceProperties", of_device)
     for cached in (kernels._room, kernels._kernel):
         monkeypatch.setattr(kernels, cached.__name__, cached.__wrapped__)
-    shapes = (2, 70, features), (2, 75, features), (2, 75, features)
+    shapes = (1, 70, features), (1, 75, features), (1, 75, features)
     check(shapes, drawn(75), dtype, is_causal=True, dropout=(0.4, (1, 2)))
 
 
