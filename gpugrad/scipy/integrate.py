@@ -76,7 +76,7 @@ def odeint(
     rtol, atol: a step's error is at most ``atol + rtol * abs(y)``, in the mean over the elements.
     adjoint: whether gradients come from the adjoint equation; see the module.
 
-    Raises ArithmeticError if no step is short enough, or ``f`` stays nan.
+    Raises ArithmeticError if no step is short enough, or the function stays nan.
     """
     f = func if tfirst else lambda t, y, *args: func(y, t, *args)
     y0, t = _start("odeint", y0, t, adjoint)
@@ -196,7 +196,7 @@ class _Solver:
                 slopes.append(f(done + time * step, new))
             off = step * _weighted(_ERROR, [s.detach() for s in slopes])
             error = self.norm(off, y, new)
-            lost += error != error
+            lost += error != error and step < 1e-5
             if error <= 1:
                 done = done + step if step < 1 - done else 1.0
                 y, slope = new, slopes[-1]
@@ -205,7 +205,8 @@ class _Solver:
             # The end of the span, rather than the error, may have made the step short.
             grown = step * min(5.0, max(0.2, factor))
             size = max(size, grown) if error <= 1 and step < size else grown
-            # Close to where the function becomes nan, a step may be too short to change a float32.
+            # Where the function becomes nan, short steps that do not change a float32 would succeed
+            # in turn with longer ones that fail, for millions of steps.
             if size < 1e-14 or lost > 500:
                 raise ArithmeticError(
                     f"{self.name}: no step is short enough for rtol {self.rtol} and atol "

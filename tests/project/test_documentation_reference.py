@@ -43,8 +43,9 @@ def example(name):
 
 @pytest.mark.parametrize("space", sorted({name.rpartition(".")[0] for name in PAGES}))
 def test_each_name_has_an_example_that_does_what_it_says(space, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     for name, checked in every(name for name in PAGES if name.rpartition(".")[0] == space):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
         with checked:
             gpugrad.manual_seed(0)
             test, report = example(name), []
