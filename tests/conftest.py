@@ -71,6 +71,15 @@ def bfloat16():
     clear()
 
 
+@pytest.fixture
+def no_collector():
+    """Switch the garbage collector off, so that reference cycles stay alive."""
+    freeze()  # so that tests that count objects see few
+    gc.disable()
+    yield
+    gc.enable()
+
+
 # Of the tests of kernels. A conftest.py beside them would put the stand-in for CuPy on the path.
 
 

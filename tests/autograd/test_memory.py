@@ -11,14 +11,7 @@ from gpugrad._batched import BatchedTensor, Level
 from gpugrad.autograd import grad
 from gpugrad.autograd.graph import Leaf, Node
 
-
-@pytest.fixture(autouse=True)
-def no_collector():
-    """Switch the garbage collector off, so that reference cycles would stay alive."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
+pytestmark = pytest.mark.usefixtures("no_collector")
 
 
 def peak_of(call):

@@ -291,6 +291,7 @@ def test_an_interrupt_while_the_first_thread_starts(monkeypatch):
     pool.resize(1)
 
 
+@pytest.mark.usefixtures("no_collector")
 def test_calls_that_are_over_hold_nothing(number):
     """What they referred to is freed at once, without the garbage collector."""
     main, variable = threading.current_thread(), ContextVar("variable")
@@ -311,15 +312,11 @@ def test_calls_that_are_over_hold_nothing(number):
             context.run(threads.run, work, range(2))
         return weakref.ref(held)
 
-    gc.disable()
-    try:
-        for fails in ("nowhere", "here", "elsewhere"):
-            held, end = call(fails), time.monotonic() + 10
-            while held() is not None and time.monotonic() < end:  # the other thread still works
-                time.sleep(0.01)
-            assert held() is None, fails
-    finally:
-        gc.enable()
+    for fails in ("nowhere", "here", "elsewhere"):
+        held, end = call(fails), time.monotonic() + 10
+        while held() is not None and time.monotonic() < end:  # the other thread still works
+            time.sleep(0.01)
+        assert held() is None, fails
 
 
 def test_settings_of_numpy_hold_in_all_threads(number):

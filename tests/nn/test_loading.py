@@ -1,6 +1,5 @@
 """Samplers, splits, collation, transforms, prefetch, memory-mapped sets and resumption."""
 
-import gc
 import math
 import threading
 import time
@@ -301,6 +300,7 @@ def test_prefetch_is_as_far_ahead_as_asked():
 
 
 @needs_threads
+@pytest.mark.usefixtures("no_collector")
 def test_an_abandoned_iterator_leaves_no_thread():
     def loop(error=None):
         for batch in data.DataLoader(Squares(100), 4, prefetch=2):
@@ -309,15 +309,11 @@ def test_an_abandoned_iterator_leaves_no_thread():
                 raise error
             break
 
-    gc.disable()
-    try:
-        loop()
-        assert not threads()
-        with pytest.raises(KeyboardInterrupt):
-            loop(KeyboardInterrupt)
-        assert not threads()
-    finally:
-        gc.enable()
+    loop()
+    assert not threads()
+    with pytest.raises(KeyboardInterrupt):
+        loop(KeyboardInterrupt)
+    assert not threads()
 
 
 @pytest.mark.parametrize("kind", [OSError, KeyboardInterrupt, SystemExit])

@@ -1,7 +1,6 @@
 """Modules, layers, losses and initial values."""
 
 import copy
-import gc
 import math
 import pickle
 import weakref
@@ -72,18 +71,15 @@ def test_a_replaced_or_deleted_parameter_is_no_longer_part_of_the_module():
     assert not [*layer.parameters()]
 
 
+@pytest.mark.usefixtures("no_collector")
 def test_a_module_and_its_graph_are_freed_without_the_garbage_collector():
-    gc.disable()
-    try:
-        model = Counter()
-        loss = model(gpugrad.ones((1, 2))).sum()
-        loss.backward()
-        dead = [weakref.ref(model), weakref.ref(model.scale), weakref.ref(model.first)]
-        del model, loss
-        assert [ref() for ref in dead] == [None, None, None]
-        Counter()(gpugrad.ones((1, 2))).sum().backward()  # of which nobody can read a gradient
-    finally:
-        gc.enable()
+    model = Counter()
+    loss = model(gpugrad.ones((1, 2))).sum()
+    loss.backward()
+    dead = [weakref.ref(model), weakref.ref(model.scale), weakref.ref(model.first)]
+    del model, loss
+    assert [ref() for ref in dead] == [None, None, None]
+    Counter()(gpugrad.ones((1, 2))).sum().backward()  # of which nobody can read a gradient
 
 
 def test_a_call_is_the_forward_of_the_most_derived_class_or_its_own_call():

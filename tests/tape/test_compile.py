@@ -2,7 +2,6 @@
 
 import collections
 import functools
-import gc
 import random
 import re
 import subprocess
@@ -294,7 +293,7 @@ def test_a_program_does_not_warn_of_infinities():
         (lambda h, i: F.cross_entropy(h.detach(), i + 1), 3),
         (lambda h, i: F.cross_entropy(h, i + 1).backward(), 3),
         (lambda h, i: gg.arange(3) ** i[:3], -1),
-        (lambda h, i: assigned(h.detach(), i + 1), 3),
+        (lambda h, i: h.detach().__setitem__((0, i + 1), 1.0), 3),
     ],
     ids=["labels", "labels-of-gradient", "power", "assignment"],
 )
@@ -320,11 +319,6 @@ def test_an_error_after_a_step_leaves_the_step(compile, last, bad):
         found.append(description([model, optimizer, gg.random.default_generator()]))
     assert len(errors) == 1
     return found, errors
-
-
-def assigned(x, i):
-    x[0, i] = 1.0
-    return x
 
 
 def test_labels_that_are_a_part_of_an_argument_are_checked():
@@ -361,8 +355,11 @@ def test_functions_that_read_values_run_as_they_are(read):
     for _ in range(3):
         same(f(x), x + 1)
     reads.append(True)
-    with pytest.warns(UserWarning, match=r"(?s)runs without being compiled: .*test_compile\.py"):
-        same(f(x), READS[read](x * 2))
+    for g in f, gg.compile(lambda x: READS[read](x * 2)):
+        with pytest.warns(UserWarning, match=r"(?s)without being compiled: .*test_compile\.py"):
+            same(g(x), READS[read](x * 2))
+        for seed in range(4):
+            same(g(normal(3, seed=seed)), READS[read](normal(3, seed=seed) * 2))
 
 
 @pytest.mark.slow
@@ -579,20 +576,6 @@ def test_small_outer_products_and_moved_calls_have_the_bits_of_eager_ones(monkey
     assert found[0] == found[1]
 
 
-def test_check_compares_with_eager_calls():
-    library = {"__name__": "numpy.outside", "value": 1.0}  # whose functions are constants
-    exec("def factor(): return value", library)
-    factor = library["factor"]
-    compiled = gg.compile(lambda x: x * factor(), check=3)
-    for _ in range(6):
-        compiled(normal(3))
-    library["value"] = 2.0
-    compiled(normal(3))
-    compiled(normal(3))
-    with pytest.raises(RuntimeError, match="these differ from what it gives"):
-        compiled(normal(3))
-
-
 @pytest.fixture
 def break_programs(monkeypatch):
     """A function after whose call the programs of a compiled function fail."""
@@ -658,15 +641,7 @@ def test_checks_find_programs_that_fail(break_programs):
     assert type(error.value.__cause__) is MemoryError
 
 
-@pytest.fixture
-def without_collection():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("without_collection")
+@pytest.mark.usefixtures("no_collector")
 def test_errors_of_a_program_do_not_keep_its_arguments():
     compiled, x = gg.compile(lambda x, i: gg.take(x, i, axis=0)), normal(4, 3)
     compiled(normal(4, 3), gg.tensor([0, 2]))
@@ -702,7 +677,7 @@ def dropped(make):
     return [weakref.ref(x) for x in kept]
 
 
-@pytest.mark.usefixtures("without_collection")
+@pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("name", DROPPED)
 def test_the_state_of_a_function_that_is_dropped_is_freed_at_once(name):
     assert not any(x() for x in dropped(DROPPED[name]))
@@ -758,21 +733,18 @@ def test_threads_may_call_and_go_backward_at_once():
     check_in_threads(gradient, inputs, [*map(gradient, inputs)], 100)
 
 
-def call_from_threads():
-    model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), normal(5, 8)
-    functions = [gg.compile(lambda x, k=k: (model(x) * k).detach()) for k in range(4)]
-    check_in_threads(lambda f: f(x), functions, [(model(x) * k).detach() for k in range(4)], 10)
-    for f in functions:  # a busy machine may have let too little be recorded
-        for _ in range(2):
-            f(x)
-        assert len(f._programs) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("switches_often")
 def test_threads_may_record_functions_of_one_model_at_once():
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), normal(5, 8)
+    expected = [(model(x) * k).detach() for k in range(4)]
     for _ in range(10):
-        call_from_threads()
+        functions = [gg.compile(lambda x, k=k: (model(x) * k).detach()) for k in range(4)]
+        check_in_threads(lambda f: f(x), functions, expected, 10)
+        for f in functions:  # a busy machine may have let too little be recorded
+            for _ in range(2):
+                f(x)
+            assert len(f._programs) == 1
 
 
 def test_a_thread_may_keep_what_it_computes_with_a_model_that_another_records():

@@ -14,7 +14,7 @@ from both_ways import is_replayed, replays, same
 
 import gpugrad as gg
 import gpugrad.nn.functional as F
-from gpugrad import nn
+from gpugrad import nn, tree
 
 SHAPES = (60, 70), (128, 100), (9, 1), (1, 9), (3, 64), (17, 33), (33, 257), (7, 300)
 
@@ -101,9 +101,7 @@ def test_products(name):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_of_products(name):
     def loss(x):
-        results = PROGRAMS[name](x)
-        results = results if isinstance(results, tuple) else (results,)
-        return gg.sum(gg.stack([gg.sum(y * y) for y in results]))
+        return gg.sum(gg.stack([gg.sum(y * y) for y in tree.leaves(PROGRAMS[name](x))]))
 
     for x in inputs(SHAPES[:3]):
         replays(gg.value_and_grad(loss), *[(x,)] * 2)
@@ -122,8 +120,7 @@ def test_gradients_after_the_program(name):
         found = []
         for function in compiled, PROGRAMS[name], compiled:
             leaf = gg.tensor(x, requires_grad=True)
-            results = function(leaf)
-            results = results if isinstance(results, tuple) else (results,)
+            results = tree.leaves(function(leaf))
             for y in results:
                 # Its rows lie one after the other, as those of the cotangent when it is recorded.
                 cotangent = np.cos(np.arange(y.size, dtype=y.dtype)).reshape(y.shape)

@@ -495,15 +495,8 @@ def test_dataclasses_first_met_in_many_threads():
     assert found == [2.0 * i for i in range(THREADS)]
 
 
+@pytest.mark.usefixtures("no_collector")
 class TestMemory:
-    @pytest.fixture(autouse=True)
-    def no_collector(self):
-        gc.collect()
-        gc.freeze()  # so that the tests look at few objects
-        gc.disable()
-        yield
-        gc.enable()
-
     @pytest.mark.parametrize("requires_grad", [False, True])
     @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
     def test_nothing_survives(self, call, requires_grad):
