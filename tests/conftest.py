@@ -37,10 +37,6 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker("slow")
 
 
-def pytest_collection_finish():
-    freeze()
-
-
 @pytest.fixture(scope="module", autouse=True)
 def freeze_before_module():
     freeze()

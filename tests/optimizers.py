@@ -6,10 +6,6 @@ import pytest
 from gpugrad import optim
 
 
-def values(x):
-    return np.asarray(x.detach())
-
-
 def normal(rng, shape, dtype):
     values = np.asarray(rng.normal(size=shape) + 1j * rng.normal(size=shape))
     return (values if np.dtype(dtype).kind == "c" else values.real).astype(dtype)

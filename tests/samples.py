@@ -4,7 +4,13 @@ import re
 import traceback
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
+
+
+def values(x):
+    """The values of a tensor as an array of NumPy."""
+    return np.asarray(x.detach())
 
 
 def check_errors(kind, rows):

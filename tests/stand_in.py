@@ -40,6 +40,12 @@ def environment(stand_in=True):
     }
 
 
+def run(*words, cwd=ROOT, stand_in=False, **variables):
+    """Run Python with these words; return the finished process, with its output as text."""
+    command, variables = [sys.executable, *map(str, words)], environment(stand_in) | variables
+    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
+
+
 def in_second_process():
     """Return whether this process imports the stand-in as ``cupy``."""
     found = importlib.util.find_spec("cupy")

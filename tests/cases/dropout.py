@@ -36,5 +36,6 @@ CASES = [
         S(A(2), shape=(3, 5), p=0.5, key=KEY), S(A(2), shape=(65,), p=0.9, key=FAR),
         S(A(), shape=(), p=0.5, key=KEY), S(A(0), shape=(3, 0), p=0.5, key=KEY),
         S(A(2), shape=(40,), p=0.0, key=KEY), S(A(2), shape=(40,), p=1.0, key=KEY),
+        *(S(A(2), shape=(9000,), p=p, key=(7, 5)) for p in (1e-4, 0.999)),
     ], lambda x, *, shape, p, key: keeps(shape, p, key), differentiable=False),
 ]  # fmt: skip

@@ -132,12 +132,9 @@ class Row:
         return f"{self.kind}({','.join(given)})-{'-'.join(shapes)}".replace(" ", "")
 
 
-FIELDS = [f.name for f in fields(Row)]
-
-
 def R(kind, *args, inputs=(), **options):
     """A row. The options may also be fields of `Row`, and the inputs shapes of normal numbers."""
-    given = {name: options.pop(name) for name in FIELDS if name in options}
+    given = {f.name: options.pop(f.name) for f in fields(Row) if f.name in options}
     inputs = tuple(normal(*x) if isinstance(x, tuple) else x for x in inputs)
     return Row(kind, inputs, args, options, **given)
 
@@ -455,7 +452,7 @@ def outputs(module, *inputs, **options):
 
 
 def flattened(out):
-    return sum(map(flattened, out), ()) if isinstance(out, tuple) else (out,)
+    return sum(map(flattened, out), ()) if isinstance(out, tuple) else (out,) * (out is not None)
 
 
 def derivatives(library, make, module, inputs, dtype, order):
@@ -850,14 +847,12 @@ def aligned_with(targets, inputs, lengths):
 
 ERRORS = {
     IndexError: {
-        "^embedding: .*3 is out of bounds": lambda: nn.Embedding(3, 2)(np.array([3])),
         "margin_loss: the labels must be from 0 to 2, .*-1": lambda: MARGIN(X, [-1, 0]),
         "margin_loss: the labels must be from 0 to 2, .*3": lambda: MARGIN(X, [3, 0]),
         "margin_loss: the labels must be from -1 to 2":
             lambda: F.multilabel_margin_loss(X, [[-5, 1, 0], [0, 0, 0]]),
     },
     TypeError: {
-        "^embedding: the indices .* not float32": lambda: nn.Embedding(3, 2)(X),
         "^nll_loss: target must be integer labels, not float": lambda: F.nll_loss(X, np.zeros(2)),
         "dim must be an int, not 'c'": lambda: nn.Unflatten("c", (3,)),
         "must be floating": lambda: F.interpolate(IMAGE, (3, 3), mode="bilinear"),
@@ -1007,9 +1002,7 @@ FUNCTIONS = [
 @pytest.mark.parametrize("name, draws, options", FUNCTIONS)
 def test_values_and_gradients_of_functions(name, draws, options):
     rng = np.random.default_rng(0)
-    ours, theirs = (
-        partial(getattr(library.nn.functional, name), **options) for library in (gpugrad, torch)
-    )
+    ours, theirs = (partial(getattr(x.nn.functional, name), **options) for x in (gpugrad, torch))
     compare(ours, theirs, [draw(rng) for draw in draws], order=1, rtol=1e-10, atol=1e-12)
 
 

@@ -51,11 +51,8 @@ def torch_call(case, sample, dtype):
 
 def derivatives(module, inputs, outputs, *, order):
     """Return gradients with respect to inputs, then second ones to inputs and cotangents."""
-    outputs = [y for y in outputs if y.requires_grad]
-    leaves = [x for x in inputs if getattr(x, "requires_grad", False)]
-    if not outputs:
-        return []
-    rng = np.random.default_rng(0)
+    leaves, found = [x for x in inputs if getattr(x, "requires_grad", False)], []
+    results, rng = [y for y in outputs if y.requires_grad], np.random.default_rng(0)
 
     def random_like(y):
         values, dtype = rng.standard_normal(tuple(y.shape)), TORCH.dtype(y.dtype)
@@ -63,18 +60,17 @@ def derivatives(module, inputs, outputs, *, order):
             values = values + 1j * rng.standard_normal(values.shape)
         return module.tensor(np.asarray(values, dtype), requires_grad=True)
 
-    cotangents = [*map(random_like, outputs)]
-    options = {"create_graph": order > 1, "materialize_grads": True}
-    first = [*module.autograd.grad(outputs, leaves, cotangents, **options)]
-    if order == 1:
-        return first
-    weights = [*map(random_like, first)]
-    pairs = [(g, w) for g, w in zip(first, weights, strict=True) if g.requires_grad]
-    wanted = [*leaves, *cotangents]
-    if not pairs:
-        return [*first, *(0 * x for x in wanted)]
-    recorded, weights = zip(*pairs, strict=True)
-    return [*first, *module.autograd.grad(recorded, wanted, weights, materialize_grads=True)]
+    for n in range(1, order + 1):
+        weights = [*map(random_like, results)]
+        pairs = [(y, w) for y, w in zip(results, weights, strict=True) if y.requires_grad]
+        if not pairs:
+            return found and [*found, *(0 * x for x in leaves)]
+        outputs, cotangents = zip(*pairs, strict=True)
+        options = {"create_graph": n < order, "materialize_grads": True}
+        results = module.autograd.grad(outputs, leaves, cotangents, **options)
+        found += results
+        leaves += weights
+    return found
 
 
 def compare(case, sample, dtype, order, tolerance):

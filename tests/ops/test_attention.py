@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from samples import every
+from test_layers import assert_is_pytorchs, compare
 
 import gpugrad as gg
 from gpugrad import nn, ones
@@ -38,12 +39,6 @@ INFINITE = np.where(FUTURE, -np.inf, 0.0)
 attend = F.scaled_dot_product_attention
 
 
-def with_gradients(library, outs, leaves):
-    """The results, and the gradients of weighted sums of them."""
-    total = sum((x * library.tensor(drawn(*x.shape, seed=1))).sum() for x in outs)
-    return [*outs, *library.autograd.grad(total, leaves, materialize_grads=True)]
-
-
 def all_close(found, expected, **tolerances):
     for x, y in zip(found, expected, strict=True):
         assert_close(x.detach().numpy(), y.detach().numpy(), **tolerances)
@@ -55,14 +50,6 @@ def in_small_blocks(monkeypatch):
 
 
 # Scaled dot-product attention
-
-
-def attention_and_gradients(library, arrays, mask, **options):
-    inputs = [library.tensor(x, requires_grad=True) for x in arrays]
-    if mask is not None:
-        inputs.append(library.tensor(mask, requires_grad=mask.dtype.kind == "f"))
-    out = library.nn.functional.scaled_dot_product_attention(*inputs, **options)
-    return with_gradients(library, [out], [x for x in inputs if x.requires_grad])
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["one-block", "blocks"])
@@ -82,12 +69,13 @@ def test_attention_is_pytorchs(small, monkeypatch):
     if small:
         in_small_blocks(monkeypatch)
     for (shapes, mask, options), checked in every(table):
-        arrays = [drawn(*shape) for shape in shapes]
+        arrays = [*(drawn(*shape) for shape in shapes), *[mask] * (mask is not None)]
+
+        def function(library, *inputs, options=options):
+            return library.scaled_dot_product_attention(*inputs, **options)
+
         with checked:
-            ours, theirs = (
-                attention_and_gradients(library, arrays, mask, **options) for library in (gg, torch)
-            )
-            all_close(ours, theirs, rtol=1e-9, atol=1e-12)
+            assert_is_pytorchs(function, *arrays, rtol=1e-9)
 
 
 def test_second_derivatives_go_through_blocks(monkeypatch):
@@ -192,10 +180,10 @@ def test_errors_of_attention(call, kind, message):
 PADDING = some(BATCH, N)
 X = drawn(N, BATCH, WIDTH)
 MEMORY = drawn(M, BATCH, WIDTH)
-SELF = "self"  # the same tensor three times
 
 
-def mha(inputs=SELF, call=None, **options):
+def mha(inputs=(X,), call=None, **options):
+    """A row of attention; of one input, to itself."""
     return "MultiheadAttention", (WIDTH, HEADS), options, inputs, call or {}
 
 
@@ -256,15 +244,16 @@ def made(library, row):
     return getattr(library.nn, kind)(*args, **options)
 
 
-def results(library, module, row):
-    """The results, and the gradients of weighted sums of them by the inputs and parameters."""
-    inputs, call = row[3:]
-    arrays = [X] if inputs is SELF else inputs
-    leaves = [library.tensor(x, requires_grad=True) for x in arrays]
+def called(library, module, call):
+    """The module with these options of its call, as a function that has its parameters."""
     call = {k: library.tensor(v) if isinstance(v, np.ndarray) else v for k, v in call.items()}
-    outs = module(*(leaves * 3 if inputs is SELF else leaves), **call)
-    outs = [x for x in outs if x is not None] if isinstance(outs, tuple) else [outs]
-    return with_gradients(library, outs, [*leaves, *module.parameters()])
+
+    def function(*inputs):
+        is_attention = isinstance(module, library.nn.MultiheadAttention)
+        return module(*(inputs * 3)[:3] if is_attention else inputs, **call)
+
+    function.parameters = module.parameters
+    return function
 
 
 @pytest.mark.slow
@@ -277,10 +266,12 @@ def test_layers_are_pytorchs(row):
     state = {name: drawn(*s, seed=i) for i, (name, s) in enumerate(shapes.items())}
     theirs.load_state_dict({name: torch.tensor(x) for name, x in state.items()})
     ours.load_state_dict(state)
+    *_, inputs, call = row
+    both = called(gg, ours, call), called(torch, theirs, call)
     for training in (True, False):
-        found = results(gg, ours.train(training), row)
-        assert {x.dtype for x in found} == {gg.float64}
-        all_close(found, results(torch, theirs.train(training), row), rtol=1e-8, atol=1e-10)
+        ours.train(training)
+        theirs.train(training)
+        compare(*both, inputs, order=1, rtol=1e-8, atol=1e-10)
 
 
 def test_the_mask_of_a_transformer_is_pytorchs():

@@ -4,15 +4,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from samples import values
 
 import gpugrad as gg
 from gpugrad import nn, ones
 from gpugrad.nn import functional as F
 from gpugrad.testing import assert_close
-
-
-def values(x):
-    return np.asarray(x.detach())
 
 
 def batch(*shape, seed=0, dtype=np.float64):

@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from libraries import libraries
-from optimizers import normal, values
+from optimizers import normal
+from samples import values
 
 import gpugrad as gg
 from gpugrad import nn, optim

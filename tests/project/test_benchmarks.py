@@ -4,18 +4,15 @@ import importlib
 import json
 import os
 import re
-import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from cases import CASES
 from samples import every
+from stand_in import ROOT, run
 
-ROOT = Path(__file__).parents[2]
-STAND_IN = str(ROOT / "tests/cupy_stand_in")
 FOLDERS = [str(ROOT / folder) for folder in ("benchmarks", "benchmarks/gpu")]
 
 
@@ -47,14 +44,6 @@ def test_without_gpugrad_nothing_is_measured(monkeypatch):
         harness.arguments("", ["gpugrad", "torch"])
 
 
-def run(*words, path=()):
-    """Run a program, with any GPU of this machine hidden; return the finished process."""
-    path = os.pathsep.join(filter(None, [*path, str(ROOT), os.environ.get("PYTHONPATH")]))
-    settings = {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OPENBLAS_NUM_THREADS": "1"}
-    options = {"env": os.environ | settings, "capture_output": True, "text": True}
-    return subprocess.run([sys.executable, *map(str, words)], cwd=ROOT, **options)
-
-
 def made_up(slower):
     """What stands for the libraries' processes; gpugrad's times are multiplied by ``slower``."""
     times = {"gpugrad": 0.7e-3, "gpugrad compiled": 0.09e-3, "torch graph": 0.1e-3}
@@ -84,6 +73,7 @@ def made_up(slower):
     return ask
 
 
+HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}  # any GPU of this machine
 SMALL = "784-256-128-10, batch 128, fp32"
 BOUNDS = {
     "mlp": {
@@ -152,7 +142,7 @@ class TestOnGPU:
         script = ROOT / f"benchmarks/gpu/{name}.py"
         pytest.importorskip("matplotlib")
         files = "--json", tmp_path / "results.json", "--plot", tmp_path / "plot.png"
-        done = run(script, "--short", *files, path=[STAND_IN])
+        done = run(script, "--short", *files, stand_in=True, **HIDDEN)
         assert done.returncode == 0, done.stdout + done.stderr
         assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
         results = json.loads((tmp_path / "results.json").read_text())
@@ -176,7 +166,7 @@ class TestOnGPU:
             (1, "--device cpu measures the CPU", "gemm.py", "--short", "--libraries", "gpugrad"),
             (2, "--save keeps figures of a GPU", "mlp.py", "--device", "cpu", "--save"),
         ):
-            done = run(ROOT / "benchmarks/gpu" / command[0], *command[1:])
+            done = run(ROOT / "benchmarks/gpu" / command[0], *command[1:], **HIDDEN)
             assert (done.returncode, words in done.stderr) == (code, True)
             assert ("gpugrad is left out: " in done.stdout) == (code == 1)
 
@@ -232,7 +222,7 @@ class TestOnGPU:
         assert found["gpu_waits"]
 
     def test_every_command_for_a_gpu_is_listed(self):
-        done = run(ROOT / "benchmarks/gpu", "--list")
+        done = run(ROOT / "benchmarks/gpu", "--list", **HIDDEN)
         for path in [*ROOT.glob("examples/*.py"), *ROOT.glob("benchmarks/gpu/[a-z]*.py")]:
             if '__name__ == "__main__"' in path.read_text():
                 assert f"{path} --device cuda" in done.stdout

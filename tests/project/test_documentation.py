@@ -6,7 +6,6 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -14,10 +13,10 @@ from urllib.parse import unquote
 
 import matplotlib.pyplot as plt
 import pytest
+from stand_in import ROOT, run
 
 import gpugrad
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SITE = "https://gpugrad.github.io/gpugrad/"
 REPOSITORY = "https://github.com/gpugrad/gpugrad/blob/main/"
@@ -81,10 +80,8 @@ def test_each_program_of_the_readme_runs_by_itself(number, tmp_path):
     text = (ROOT / "README.md").read_text("utf-8")
     programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(programs) == 2
-    command = [sys.executable, "-W", "error", "-c", programs[number]]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert not run.returncode, run.stderr
+    done = run("-W", "error", "-c", programs[number], cwd=tmp_path)
+    assert not done.returncode, done.stderr
 
 
 def links(page):

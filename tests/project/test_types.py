@@ -2,9 +2,7 @@
 
 import ast
 import json
-import os
 import re
-import subprocess
 import sys
 import warnings
 from itertools import chain
@@ -15,6 +13,7 @@ import numpy as np
 import numpy_calls
 import pytest
 from cases import CASES
+from stand_in import run
 from write_stubs import ROOT, stubs
 
 import gpugrad
@@ -242,24 +241,19 @@ def project(tmp_path_factory):
 def mypy(project):
     """Return the errors of mypy: files, line numbers and messages."""
     options = "--config-file= --strict --follow-imports=silent --output=json --cache-dir=cache"
-    result = checked(project, f"mypy {options} right.py wrong.py")
+    words = f"-m mypy {options} right.py wrong.py"
+    result = run(*words.split(), cwd=project, MYPYPATH=str(ROOT.parent))
     assert not result.stderr
     found = map(json.loads, result.stdout.splitlines())
     return [(e["file"], e["line"], e["message"]) for e in found if e["severity"] == "error"]
-
-
-def checked(project, words):
-    """Run a module of Python in the folder of the programs."""
-    command = [sys.executable, "-m", *words.split()]
-    path = os.environ | {"MYPYPATH": str(ROOT.parent)}
-    return subprocess.run(command, cwd=project, env=path, capture_output=True, text=True)
 
 
 def pyright(project):
     """Return the errors of pyright in the same way."""
     settings = {"include": ["."], "extraPaths": [str(ROOT.parent)]}
     (project / "pyrightconfig.json").write_text(json.dumps(settings))
-    result = checked(project, f"pyright --outputjson --pythonpath={sys.executable}")
+    options = "--outputjson", f"--pythonpath={sys.executable}"
+    result = run("-m", "pyright", *options, cwd=project)
     found = [e for e in json.loads(result.stdout)["generalDiagnostics"] if e["severity"] == "error"]
     lines = [e["range"]["start"]["line"] + 1 for e in found]
     return [(Path(e["file"]).name, i, e["message"]) for e, i in zip(found, lines, strict=True)]

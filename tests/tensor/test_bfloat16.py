@@ -1,8 +1,6 @@
 """bfloat16: in every op, with other dtypes, in other processes and in training."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,6 +8,7 @@ from cases import CASES
 from libraries import each_library
 from ml_dtypes import bfloat16 as scalar_type
 from samples import every
+from stand_in import run
 from test_ops import Call, samples
 
 import gpugrad as gg
@@ -201,8 +200,7 @@ def test_pickled_for_another_process(tmp_path):
     """Loading the pickle registers the dtype in the other process."""
     (tmp_path / "x").write_bytes(pickle.dumps(gg.ones(2, dtype=bf16)))
     code = "import pickle, sys; print((pickle.load(open(sys.argv[1], 'rb')) * 2.0).dtype)"
-    command = [sys.executable, "-c", code, tmp_path / "x"]
-    assert subprocess.check_output(command, text=True).strip() == "bfloat16"
+    assert run("-c", code, tmp_path / "x").stdout.strip() == "bfloat16"
 
 
 def test_nothing_changes_until_it_is_used():
@@ -225,4 +223,5 @@ for ask in (lambda: gg.bfloat16, lambda: gg.ones(2, dtype="bfloat16")):
     else:
         raise AssertionError
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = run("-c", code)
+    assert not done.returncode, done.stderr

@@ -99,7 +99,6 @@ def test_keywords_of_pytorch_are_answered(kind):
     (lambda: nn.Softmax(axis=1), "Softmax: missing .*'dim'; axis is dim here"),
     (lambda: distributed.broadcast(X, src=0), "src is root here; it takes tree, root"),
     (lambda: gg.set_num_threads("2"), "^set_num_threads: the number must be an int, not '2'$"),
-    (lambda: gg.sort(X, dim=0), "sort: .*'dim'; dim is axis here"),
     (lambda: X.cumsum(dim=0), "^cumsum: .*'dim'; dim is axis here; it takes axis$"),
     (lambda: gg.quantile(X, 0.5, keepdim=True), "keepdim is keepdims here"),
     (lambda: gg.hvp(gg.sum, X, X), r"^hvp: .* is returned: hvp\(f\)\(x, v\)"),

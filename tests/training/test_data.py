@@ -6,13 +6,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from samples import values
 
 import gpugrad
 from gpugrad import data
-
-
-def values(x):
-    return np.asarray(x.detach())
 
 
 def idx_bytes(array, code=0x08):
@@ -145,15 +142,19 @@ def test_read_idx_allocates_no_more_than_was_promised_and_is_there(
         tracemalloc.stop()
 
 
-@pytest.fixture
-def mnist(tmp_path):
-    """A directory with a tiny data set in MNIST's format, some files gzipped."""
+def write_mnist(folder):
+    """Write a tiny data set in MNIST's format, some files gzipped."""
     rng = np.random.default_rng(0)
     for part, n in (("train", 20), ("t10k", 6)):
         images = rng.integers(0, 256, (n, 3, 4), np.uint8)
         labels = (np.arange(n) % 10).astype(np.uint8)
-        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx_bytes(images)))
-        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(idx_bytes(labels))
+        (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx_bytes(images)))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(idx_bytes(labels))
+
+
+@pytest.fixture
+def mnist(tmp_path):
+    write_mnist(tmp_path)
     return tmp_path
 
 
