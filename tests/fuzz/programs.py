@@ -294,13 +294,8 @@ class Draft:
 
     def fitting(self, x, kinds="f"):
         """A tensor that broadcasts with x to a result that is not too large."""
-        return self.choose(
-            self.where(
-                lambda i: (
-                    self.dtype(i).kind in kinds and broadcast_size(self.shape(i), self.shape(x))
-                )
-            )
-        )
+        found = self.where(lambda i: broadcast_size(self.shape(i), self.shape(x)))
+        return self.choose([i for i in found if self.dtype(i).kind in kinds])
 
     def assignable(self, shape, kinds):
         """The tensors whose values broadcast to ``shape``."""

@@ -3,7 +3,7 @@
 import math
 import operator
 from functools import partial, reduce
-from itertools import accumulate
+from itertools import accumulate, product
 
 import array_api_compat.torch as T
 import numpy as np
@@ -148,13 +148,9 @@ for _name in ("maximum", "minimum"):
          alike=True)  # fmt: skip
 
 
-def _ends(low, high):
-    return [p for p in (low, high) if p is not None]
-
-
 RANGES = (-1.0, None), (None, 0.5), (-1.0, 1.0), (0.0, 0.5)
-both("clip", drawn(ends=lambda d, x: d.choose(RANGES)),
-     lambda c, m, x, ends: m.clip(c.away(x, *_ends(*ends)), *ends))  # fmt: skip
+both("clip", drawn(ends=lambda d, x: d.choose(RANGES)), lambda c, m, x, ends: m.clip(
+    c.away(x, *[p for p in ends if p is not None]), *ends))  # fmt: skip
 both("greater", one, lambda c, m, x: c.away(x, 0.25) > 0.25)
 
 
@@ -234,10 +230,6 @@ def _product(x, axis, keepdims):
     return y.unsqueeze(axis) if keepdims else y
 
 
-def _products(x, axis):
-    return torch.stack(list(accumulate(torch.unbind(x, axis), torch.mul)), axis)
-
-
 add("prod", along("fc", keepdims=flag), lambda c, x, **static: gg.prod(x, **static),
     lambda c, x, **static: _product(x, **static), grows=True)  # fmt: skip
 
@@ -250,7 +242,7 @@ cumulative = along("fc", include_initial=_initial)
 
 
 def _their_products(c, x, axis, include_initial):
-    y = _products(x, axis)
+    y = torch.stack(list(accumulate(torch.unbind(x, axis), torch.mul)), axis)
     first = [torch.ones_like(y.narrow(axis, 0, 1))] if include_initial else []
     return torch.cat([*first, y], axis)
 
@@ -620,6 +612,10 @@ for _name in ("tril", "triu"):
 # Neural networks
 
 
+def layers(m):
+    return functional if m is gg else F
+
+
 for _name in ("softmax", "log_softmax"):
     both(_name, along(), lambda c, m, x, axis, name=_name: getattr(m, name)(x, axis=axis),
          grows=True)  # fmt: skip
@@ -636,8 +632,7 @@ def _linear(d):
     return (x, w, *([d.choose(bias)] if bias and d.flag() else [])), {}
 
 
-add("linear", _linear, lambda c, *xs: functional.linear(*xs),
-    lambda c, *xs: F.linear(*same(*xs)), grows=True)  # fmt: skip
+both("linear", _linear, lambda c, m, *xs: layers(m).linear(*xs), alike=True, grows=True)
 
 
 def _dense(d):
@@ -657,10 +652,9 @@ def _cross_entropy(d):
 
 
 REDUCTIONS = ["mean", "sum", "none"]
-add("cross_entropy", _cross_entropy,
-    lambda c, x, target, reduction: functional.cross_entropy(x, target, reduction=reduction),
-    lambda c, x, target, reduction: F.cross_entropy(
-        x, torch.from_numpy(target), reduction=reduction), grows=True)  # fmt: skip
+both("cross_entropy", _cross_entropy,
+     lambda c, m, x, target, reduction: layers(m).cross_entropy(
+         x, m.asarray(target), reduction=reduction), grows=True)  # fmt: skip
 
 
 def _parameters(d, shape):
@@ -675,15 +669,9 @@ def _layer_norm(d):
     return (x, *_parameters(d, d.shape(x)[-k:])), {"ndim": k}
 
 
-def _their_layer_norm(c, x, *parameters, ndim):
-    x, *parameters = same(c.spread(x), *parameters)
-    return F.layer_norm(x, x.shape[x.ndim - ndim :], *parameters)
-
-
-add("layer_norm", _layer_norm,
-    lambda c, x, *parameters, ndim: functional.layer_norm(
-        c.spread(x), x.shape[x.ndim - ndim :], *parameters),
-    _their_layer_norm, grows=True)  # fmt: skip
+both("layer_norm", _layer_norm,
+     lambda c, m, x, *parameters, ndim: layers(m).layer_norm(
+         c.spread(x), x.shape[x.ndim - ndim :], *parameters), alike=True, grows=True)  # fmt: skip
 
 
 # What programs are made of
@@ -692,8 +680,7 @@ DTYPES = [
     ["float64"], ["float64"], ["float32"], ["float16"], ["float32", "float64"],
     ["float16", "float32"], ["complex128", "float64"], ["complex64", "float32"],
 ]  # fmt: skip
-SHAPES = [s for n in range(4) for s in np.ndindex(*[4] * n)]
-SHAPES = [tuple(k + 1 for k in s) for s in SHAPES if math.prod(k + 1 for k in s) <= LARGEST]
+SHAPES = [s for n in range(4) for s in product(range(1, 5), repeat=n) if math.prod(s) <= LARGEST]
 
 
 def program(choices, most_steps=8):

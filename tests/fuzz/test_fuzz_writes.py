@@ -474,7 +474,7 @@ class World(Choices):
 
         def backward(_, residuals, g):
             x, y = residuals
-            return (sum_to(g * gg.cos(x) * y, x),)
+            return gg.vjp(lambda x: f(x, y), x)[1](g)
 
         call = gg.custom_vjp(f, nondiff_argnums=1)
         call.defvjp(lambda x, y: (f(x, y), (x, y)), backward)
@@ -576,13 +576,6 @@ class World(Choices):
 def detached(x):
     """The same values without derivatives."""
     return Shown(x.tensor.detach(), x.memory, x.at, None, f"{x.name}.detach()")
-
-
-def sum_to(g, like):
-    """g summed to the shape of ``like``."""
-    g = g.sum(axis=tuple(range(g.ndim - like.ndim))) if g.ndim > like.ndim else g
-    axes = tuple(i for i, (n, m) in enumerate(zip(g.shape, like.shape, strict=True)) if n != m)
-    return g.sum(axis=axes, keepdims=True) if axes else g
 
 
 def write(t, how, v):

@@ -2,20 +2,13 @@
 
 import numpy as np
 import pytest
+from test_custom_vjp import close, leaf
 from test_memory import peak_of
 
 import gpugrad as gg
 from gpugrad import checkpoint, nn, optim
 
 X, W = np.random.default_rng(0).standard_normal((2, 3, 3))
-
-
-def close(x, expected):
-    np.testing.assert_allclose(x.detach().numpy(), np.asarray(expected), rtol=1e-10, atol=1e-12)
-
-
-def leaf(values):
-    return gg.tensor(values, requires_grad=True)
 
 
 class TestArguments:

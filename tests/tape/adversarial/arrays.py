@@ -1,13 +1,12 @@
 """Raw arrays and tensors: constants of NumPy, writes in place, views, aliases, layouts, dtypes."""
 
-import functools
 import importlib.util
 
 import numpy as np
 
 import gpugrad as gg
 
-from .harness import normal, plays, program
+from .harness import normal, plays, program, puts, uses
 
 NO_BFLOAT16 = None if importlib.util.find_spec("ml_dtypes") else "ml_dtypes is not installed"
 
@@ -72,26 +71,18 @@ def arrays_in_bfloat16(world):
     world.check(f, lambda i: (normal(4, 4, seed=i).astype(w.dtype),), watch=[w])
 
 
-@program
-def integers_that_overflow(world):
-    total = gg.asarray(np.array([120, -120, 5], np.int8))
-
-    def f(x):
-        total.__iadd__(x)
-        return total * 3, total // 7, total % 5, total << 1
-
-    world.check(f, lambda i: (gg.asarray(np.array([i, -i, 100], np.int8)),), watch=[total])
+def overflowing(x, total):
+    total.__iadd__(x)
+    return total * 3, total // 7, total % 5, total << 1
 
 
-@program
-def products_with_a_transposed_weight(world):
-    table = {"w": normal(5, 7)}
-
-    transposed, gaps = normal(7, 5, seed=2).numpy().T, normal(10, 14, seed=2).numpy()[::2, ::2]
-    others = transposed, gaps, np.asfortranarray(normal(5, 7, seed=4).numpy())
-    weights = [*map(gg.asarray, others), normal(5, 7, seed=5, dtype="f8")]
-    changes = [functools.partial(table.update, w=w) for w in weights]
-    world.check(lambda x: x @ table["w"], lambda i: (normal(9, 5, seed=i),), changes=changes)
+TRANSPOSED, GAPS = normal(7, 5, seed=2).numpy().T, normal(10, 14, seed=2).numpy()[::2, ::2]
+WEIGHTS = TRANSPOSED, GAPS, np.asfortranarray(normal(5, 7, seed=4)), normal(5, 7, dtype="f8")
+uses("integers_that_overflow", overflowing, lambda: gg.asarray(np.array([120, -120, 5], np.int8)),
+     inputs=lambda i: (gg.asarray(np.array([i, -i, 100], np.int8)),))  # fmt: skip
+uses("products_with_a_transposed_weight", lambda x, table: x @ table["w"],
+     lambda: {"w": normal(5, 7)}, *puts("w", *map(gg.asarray, WEIGHTS)),
+     inputs=lambda i: (normal(9, 5, seed=i),))  # fmt: skip
 
 
 @program

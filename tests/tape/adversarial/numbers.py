@@ -7,7 +7,7 @@ import numpy as np
 
 import gpugrad as gg
 
-from .harness import add, normal, program, puts, uses
+from .harness import add, normal, puts, uses
 
 
 def counted(name, use, start, advance):
@@ -55,14 +55,11 @@ uses("numbers_that_are_tensors_at_times", lambda x, table: x * table["k"], lambd
      *puts("k", *OTHERS))  # fmt: skip
 
 
-@program
-def hyper_parameters_of_functions(world):
-    table = {"p": 2, "axis": 0, "eps": 1e-5, "k": 1}
+def configured(x, table):
+    y = (gg.abs(x) + table["eps"]) ** table["p"]
+    return y.sum(table["axis"]), gg.softmax(x, table["axis"]), gg.tril(x, k=table["k"])
 
-    def f(x):
-        y = (gg.abs(x) + table["eps"]) ** table["p"]
-        return y.sum(table["axis"]), gg.softmax(x, table["axis"]), gg.tril(x, k=table["k"])
 
-    pairs = ("p", 3), ("p", 3.0), ("axis", 1), ("eps", 0), ("k", -1), ("axis", (0, 1))
-    changes = [functools.partial(table.update, [pair]) for pair in pairs]
-    world.check(f, lambda i: (normal(3, 3, seed=i),), changes=changes)
+uses("hyper_parameters_of_functions", configured, lambda: {"p": 2, "axis": 0, "eps": 1e-5, "k": 1},
+     *puts("p", 3, 3.0), *puts("axis", 1), *puts("eps", 0), *puts("k", -1), *puts("axis", (0, 1)),
+     inputs=lambda i: (normal(3, 3, seed=i),))  # fmt: skip

@@ -35,17 +35,13 @@ class Slots:
     __slots__ = "count", "k", "table"
 
 
-@program
-def a_slot_that_is_empty_at_first(world):
-    state = Slots()
+def filling(x, state):
+    if not hasattr(state, "table"):
+        state.table = x * 2
+    return state.table + x
 
-    def f(x):
-        if not hasattr(state, "table"):
-            state.table = x * 2
-        return state.table + x
 
-    world.watch(lambda: getattr(state, "table", None))
-    world.check(f, changes=[lambda: delattr(state, "table")])
+uses("a_slot_that_is_empty_at_first", filling, Slots, lambda state: delattr(state, "table"))
 
 
 class Base:
