@@ -9,8 +9,9 @@
 // threads that sleep only if the work turns out to be long.
 //
 // gg_threads(number) sets how many threads there are, the calling one among them; 1 at first. They
-// are made when they are needed. Where there is no work, they wait busily for a moment and sleep;
-// on the processor of the thread that called gg_run they sleep at once, and take no pieces.
+// are made when they are needed. Where there is no work, they wait busily for a moment and sleep. On
+// the processor of the thread that called gg_run they take no pieces: they move to another one, or
+// sleep if they may use no other.
 // gg_after_fork() is called in the child of a fork, which has none of them.
 //
 // gg_matmul(number, d, x1, x2, out) computes what `matmul` in backends/numpy/threads.py computes
@@ -69,6 +70,8 @@ void gg_run_short(gg_work *work, void *context, int64_t pieces) { gg_run(work, c
 
 #ifdef __linux__
 int sched_getcpu(void);
+int sched_getaffinity(int thread, size_t size, void *processors);
+int sched_setaffinity(int thread, size_t size, const void *processors);
 #else
 #define sched_getcpu() -1 // nobody knows
 #endif
@@ -125,14 +128,27 @@ static int is_in_the_way(void) {
     return processor >= 0 && processor == pool.processor;
 }
 
+// Move this thread to another processor than the owner's, where the system would leave it although
+// another one is idle.
+static void move_away(void) {
+#ifdef __linux__
+    uint64_t all[16] = {0}, others[16]; // a bit for each processor
+    const int processor = pool.processor;
+    if (processor < 0 || processor >= 1024 || sched_getaffinity(0, sizeof all, all)) return;
+    memcpy(others, all, sizeof all);
+    others[processor / 64] &= ~((uint64_t)1 << processor % 64);
+    if (!sched_setaffinity(0, sizeof others, others)) sched_setaffinity(0, sizeof all, all);
+#endif
+}
+
 // Wait for work; returns whether the thread is to end instead.
 static int sleep_until_needed(int index) {
     pthread_mutex_lock(&pool.lock);
     pool.sleeping++; // before `todo` is read: who sets that reads this afterwards
-    while (index < pool.helpers && (!LEFT(pool.todo) || is_in_the_way())) {
-        if (LEFT(pool.todo)) pool.rest = now() + REST;
+    int is_refused = LEFT(pool.todo) && is_in_the_way();
+    if (is_refused) pool.rest = now() + REST;
+    for (; index < pool.helpers && (is_refused || !LEFT(pool.todo)); is_refused = 0)
         pthread_cond_wait(&pool.has_work, &pool.lock);
-    }
     pool.sleeping--;
     const int is_end = index >= pool.helpers;
     if (is_end) {
@@ -148,8 +164,11 @@ static void *help(void *argument) {
     for (;;) {
         int64_t end = now() + BUSY;
         while (!LEFT(pool.todo) && !is_in_the_way() && now() < end) pause_briefly();
-        if (!LEFT(pool.todo) || index >= pool.helpers || is_in_the_way())
+        if (LEFT(pool.todo) && is_in_the_way()) move_away();
+        if (!LEFT(pool.todo) || index >= pool.helpers || is_in_the_way()) {
             if (sleep_until_needed(index)) return NULL;
+            continue;
+        }
         pool.inside++; // from now on, the owner waits
         while (take_piece(0) > 0) {}
         if (!--pool.inside && pool.is_waiting) {
