@@ -12,6 +12,8 @@ from functools import partial
 import numpy as np
 import pytest
 from libraries import each_library
+from test_custom_vjp import with_rule
+from test_interrupts import leaf
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -19,10 +21,6 @@ from gpugrad.autograd.graph import writes
 
 OVERWRITTEN = "overwritten in place"
 overwritten = partial(pytest.raises, RuntimeError, match=OVERWRITTEN)
-
-
-def leaf(*values):
-    return gg.tensor([*values], dtype="float64", requires_grad=True)
 
 
 def step(*parameters):
@@ -40,12 +38,6 @@ def in_a_thread(function):
 class Holder(nn.Module):
     def __init__(self, p):
         self.p = p if isinstance(p, nn.Parameter) else nn.Parameter(p)
-
-
-def with_vjp(function, forward, backward, **options):
-    f = gg.custom_vjp(function, **options)
-    f.defvjp(forward, backward)
-    return f
 
 
 class TestDuringBackward:
@@ -68,7 +60,7 @@ class TestDuringBackward:
 
     def test_a_vjp_that_steps(self):
         x, p = leaf(1, 2), leaf(3, 4)
-        f = with_vjp(lambda x: x + 0, lambda x: (x + 0, None), lambda _, g: step(p) or (g,))
+        f = with_rule(lambda x: x + 0, lambda x: (x + 0, None), lambda _, g: step(p) or (g,))
         with overwritten():
             f(x * p).sum().backward()
         x = x.detach()
@@ -135,7 +127,7 @@ class TestCustomVJP:
         def f(x):
             return x * 3
 
-        f = with_vjp(f, lambda x: (x * 3, residuals), lambda r, g: (g * r["scale"][0],))
+        f = with_rule(f, lambda x: (x * 3, residuals), lambda r, g: (g * r["scale"][0],))
         y = f(x).sum()
         step(p)
         with pytest.raises(RuntimeError, match=f"^f: .*{OVERWRITTEN}"):
@@ -143,9 +135,8 @@ class TestCustomVJP:
 
     def test_a_second_run(self):
         x, p = leaf(1, 2), leaf(3, 4)
-        constant = p.detach()
-        f = with_vjp(lambda x: x**2 * constant, lambda x: (x**2 * constant, 2 * x * (constant + 0)),
-                     lambda r, g: (g * r,))  # fmt: skip
+        k = p.detach()
+        f = with_rule(lambda x: x**2 * k, lambda x: (x**2 * k, 2 * x * (k + 0)), lambda r, g: (g * r,))
         y = f(x).sum()
         step(p)
         with overwritten():
@@ -157,8 +148,8 @@ class TestCustomVJP:
             step(inner)
             return inner.detach()
 
-        f = with_vjp(lambda x: x * 3, lambda x: (x * 3, {"scale": [solution()]}),
-                     lambda r, g: (g * r["scale"][0],))  # fmt: skip
+        f = with_rule(lambda x: x * 3, lambda x: (x * 3, {"scale": [solution()]}),
+                      lambda r, g: (g * r["scale"][0],))  # fmt: skip
         for y in f, lambda x: gg.checkpoint(lambda x: x * solution(), x):
             x = leaf(1, 2)
             y(x).sum().backward()
@@ -167,8 +158,8 @@ class TestCustomVJP:
     def test_what_bwd_reads_by_a_closure(self):
         x, p, other = leaf(1, 2), leaf(3, 4), leaf(5, 6)
         constant = p.detach()
-        f = with_vjp(lambda x: x * constant, lambda x: (x * constant, None),
-                     lambda r, g: (g * constant,))  # fmt: skip
+        f = with_rule(lambda x: x * constant, lambda x: (x * constant, None),
+                      lambda r, g: (g * constant,))  # fmt: skip
         y = f(x).sum()
         step(other)
         y.backward(retain_graph=True)
@@ -178,8 +169,8 @@ class TestCustomVJP:
             y.backward()
 
     def test_residuals_that_the_program_assigns_to(self):
-        f = with_vjp(lambda x, scale: x * scale, lambda x, scale: (x * scale, [scale]),
-                     lambda scale, r, g: (g * scale * r[0],), nondiff_argnums=1)  # fmt: skip
+        f = with_rule(lambda x, scale: x * scale, lambda x, scale: (x * scale, [scale]),
+                      lambda scale, r, g: (g * scale * r[0],), nondiff_argnums=1)  # fmt: skip
         x, scale = leaf(1, 2), gg.tensor([3.0, 4.0], dtype="float64")
         y = f(x, scale).sum()
         scale += 10
@@ -191,7 +182,7 @@ class TestCustomVJP:
             r *= g
             return (r,)
 
-        f = with_vjp(lambda x: x * 3, lambda x: (x * 3, gg.full_like(x, 3.0)), backward)
+        f = with_rule(lambda x: x * 3, lambda x: (x * 3, gg.full_like(x, 3.0)), backward)
         x = leaf(1, 2)
         y = (f(x) * 2).sum()
         for _ in range(2):

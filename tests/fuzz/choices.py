@@ -49,9 +49,6 @@ class Choices:
         n = self.integer(fewest, len(options) if most is None else min(most, len(options)))
         return [options.pop(self.below(len(options))) for _ in range(n)]
 
-    def permuted(self, options):
-        return self.several(options, len(options))
-
 
 def examples(make, check, number):
     """Make and check examples, numbered from 0; a failing one is made shorter and shown.

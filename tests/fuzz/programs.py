@@ -220,7 +220,6 @@ class Draft:
     def __init__(self, choices, seed, inputs):
         self.integer, self.flag = choices.integer, choices.flag
         self.choose, self.several = choices.choose, choices.several
-        self.permuted = choices.permuted
         self.inputs = inputs
         self.steps = []
         self.dtypes = {dtype for _, dtype in inputs}

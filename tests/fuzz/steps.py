@@ -515,7 +515,7 @@ def _reshape(d):
 both("reshape", _reshape, lambda c, m, x, shape: x.reshape(shape))
 
 
-both("permute_dims", drawn("fcbi", axes=lambda d, x: tuple(d.permuted(range(d.ndim(x))))),
+both("permute_dims", drawn("fcbi", axes=lambda d, x: tuple(d.several(range(d.ndim(x)), d.ndim(x)))),
      lambda c, m, x, axes: m.permute_dims(x, axes))  # fmt: skip
 
 

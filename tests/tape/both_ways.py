@@ -1,7 +1,9 @@
 """What tests of compiled functions share: inputs, comparison to the bit, and calls both ways."""
 
+import contextlib
 import functools
 import inspect
+import sys
 
 import numpy as np
 
@@ -74,6 +76,17 @@ def refuse_failures(monkeypatch):
 
     for module in "compiled", "derivatives":
         monkeypatch.setattr(f"gpugrad.tape.{module}.warn_of", refuse)
+
+
+@contextlib.contextmanager
+def switching_often():
+    """Let Python go on with another thread after each hundredth of a millisecond."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def replays(f, *inputs):

@@ -25,6 +25,7 @@ from both_ways import (
     refuse_failures,
     replays,
     same,
+    switching_often,
     training,
 )
 from cases import CASES, SHAPED_BY_VALUES
@@ -515,19 +516,18 @@ def test_values_that_live_at_one_time_lie_apart():
             size = numbers.choice([4, 64, 100, 4096])
             storages.append(Storage("planned", size, first, first + numbers.choice([0, 1, 2, n])))
         total = place(storages, lambda s: (s.nbytes, s.first, s.last))
-        placed, needed = [], 0
+        placed = []
         for s in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
             size = -(-s.nbytes // 64) * 64
-            taken = [t for t in placed if t.first <= s.last and s.first <= t.last]
-            lowest = min(  # at which nothing else lies
+            taken = [span for t, *span in placed if t.first <= s.last and s.first <= t.last]
+            free = [
                 offset
-                for offset in (0, *[t.offset + -(-t.nbytes // 64) * 64 for t in taken])
-                if all(t.offset >= offset + size or offset >= t.offset + t.nbytes for t in taken)
-            )
-            assert s.offset == lowest
-            placed.append(s)
-            needed = max(needed, lowest + size)
-        assert total == needed
+                for offset in (0, *[end for _, end in taken])
+                if all(offset + size <= start or end <= offset for start, end in taken)
+            ]
+            assert s.offset == min(free)
+            placed.append((s, s.offset, s.offset + size))
+        assert total == max(end for *_, end in placed)
 
 
 def test_the_calls_grow_no_faster_than_the_arguments():
@@ -703,14 +703,6 @@ def test_errors_of_a_program_are_those_of_its_function(check):
     assert "Failed" not in "".join(traceback.format_exception(error.value))
 
 
-@pytest.fixture
-def switches_often():
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(interval)
-
-
 def check_in_threads(function, inputs, expected, calls):
     start = threading.Barrier(len(inputs))
 
@@ -722,7 +714,7 @@ def check_in_threads(function, inputs, expected, calls):
         assert [*pool.map(run, inputs)] == [{bits(y)} for y in expected]
 
 
-@pytest.mark.usefixtures("switches_often")
+@switching_often()
 def test_threads_may_call_and_go_backward_at_once():
     compiled = gg.compile(lambda x: gg.tanh(gg.exp(x * 0.1) * x + gg.sin(x) * x).sum())
     inputs = [normal(20000, seed=i).requires_grad_() for i in range(2)]
@@ -734,7 +726,7 @@ def test_threads_may_call_and_go_backward_at_once():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("switches_often")
+@switching_often()
 def test_threads_may_record_functions_of_one_model_at_once():
     model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), normal(5, 8)
     expected = [(model(x) * k).detach() for k in range(4)]

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from libraries import each_library, libraries
 from samples import every
+from test_custom_vjp import with_own_rule
 
 import gpugrad as gg
 from gpugrad.testing import assert_close
@@ -256,12 +257,6 @@ def test_compositions(f, values):
 @pytest.mark.parametrize("library", each_library()[1:])
 def test_other_libraries(library, values):
     check([*COMPOSITIONS][::8], values, library)
-
-
-def with_own_rule(f):
-    g = gg.custom_vjp(f)
-    g.defvjp(lambda x: (f(x), x), lambda x, c: gg.vjp(f, x)[1](c))
-    return g
 
 
 @pytest.mark.parametrize("wrapped", [with_own_rule, lambda f: partial(gg.checkpoint, f)])

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+from test_custom_vjp import with_rule
+
 import gpugrad as gg
 
 from .harness import SHAPE, add, leaf, normal, program, scenario, swept, training
@@ -89,16 +91,10 @@ of_gradients("their_weights", lambda w, total: w.detach(), none)
 of_gradients("another_tensor_of_the_program", lambda w, total: total, none, lambda w, total: total)
 
 
-def doubling(forward, backward):
-    doubled = gg.custom_vjp(lambda x: x * 2)
-    doubled.defvjp(forward, backward)
-    return doubled
-
-
 @scenario(3, choices=(1.0, 5.0, 5, -0.0))
 def a_custom_vjp_that_reads_what_changes_in_between(w):
     table = {"k": 1.0}
-    scaled = doubling(lambda x: (x * 2, None), lambda _, g: (g * table["k"],))
+    scaled = with_rule(lambda x: x * 2, lambda x: (x * 2, None), lambda _, g: (g * table["k"],))
 
     def play(f, x, k):
         table["k"] = 1.0
@@ -180,7 +176,7 @@ def a_hook_inside_that_reads_what_changes_in_between(w):
 @program
 def a_custom_vjp_whose_rule_is_replaced(world):
     w = leaf(3)
-    scaled = doubling(lambda x: (x * 2, None), lambda _, g: (g * 3,))
+    scaled = with_rule(lambda x: x * 2, lambda x: (x * 2, None), lambda _, g: (g * 3,))
 
     def f(x):
         w.grad = None

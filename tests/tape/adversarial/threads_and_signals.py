@@ -2,8 +2,9 @@
 
 import contextlib
 import signal
-import sys
 import threading
+
+from both_ways import switching_often
 
 import gpugrad as gg
 from gpugrad import optim
@@ -181,12 +182,8 @@ def beside(prepare):
                 assert not thread.is_alive()
 
         world.watch(lambda: is_whole(done), errors)
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-5)
-        try:
+        with switching_often():
             world.play(whole, changes=[change] * 4)
-        finally:
-            sys.setswitchinterval(interval)
 
     return add(prepare.__name__, __name__, runs)
 
