@@ -47,12 +47,11 @@ PARAMETERS = {
     "tuple[int, int]": "dropout_key",
 }  # fmt: skip
 PARAMETERS_OF = {
-    "Array": "attention.key",
-    "Array | complex": "allclose.x1 allclose.x2 setitem.value special.logsumexp.b",
+    "Array | complex": "allclose.x1 allclose.x2 special.logsumexp.b",
     "Array | float | Sequence[float]": "quantile.q", "Array | int": "repeat.repeats",
     "float": "allclose.rtol isclose.rtol", "float | str | None": "linalg.matrix_norm.ord",
     "int": """
-        add_along_axis.axis argmax.axis argmin.axis argsort.axis chunk.axis concat.axis
+        argmax.axis argmin.axis argsort.axis chunk.axis concat.axis
         cumulative_prod.axis cumulative_sum.axis diff.axis fft.fft.axis fft.hfft.axis fft.ifft.axis
         fft.ihfft.axis fft.irfft.axis fft.rfft.axis linalg.cross.axis linalg.matrix_power.n
         quantile.axis repeat.axis sort.axis split.axis stack.axis take.axis take_along_axis.axis
@@ -60,7 +59,7 @@ PARAMETERS_OF = {
     """,
     "int | Sequence[int]": "fft.fftshift.axes fft.ifftshift.axes",
     "int | tuple[Sequence[int], Sequence[int]]": "tensordot.axes",
-    "tuple[int, int]": "dropout.key dropout_mask.key",
+    "tuple[int, int]": "dropout.key",
 }  # fmt: skip
 TYPES, TYPES_OF = (
     {name: kind for kind, names in table.items() for name in names.split()}

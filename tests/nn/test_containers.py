@@ -154,8 +154,6 @@ def test_parameter_list_is_a_list_of_parameters():
     assert [p.shape for p in items] == [(2,), (5,), (1,)]
     assert [first in items, nn.Parameter(gpugrad.ones(2)) in items] == [True, False]
     assert repr(items).splitlines()[1] == "  (0): Parameter of shape (2,), float32 on cpu"
-    with pytest.raises(TypeError, match="only floating tensors have gradients"):
-        items.append(gpugrad.arange(3))
 
 
 # apply

@@ -383,7 +383,6 @@ ERRORS = {
         (r"Module\.to: the dtype must be floating, not int64", lambda: LAYER.to(gpugrad.int64)),
         *(("dropout: the input must be floating, not int64; use",
            lambda x=x: functional.dropout(gpugrad.arange(3), training=x)) for x in (True, False)),
-        ("layer 0 must be a module or a function", lambda: nn.Sequential(3)),
         (r"layer 0 must be a .*; write ReLU\(\), which makes one$", lambda: nn.Sequential(nn.ReLU)),
         (r"layer_sizes must be a sequence, e\.g\. \[8\], not 8", lambda: nn.MLP(2, 8)),
         *((f"^{name}: the tensor must be floating, not int64",

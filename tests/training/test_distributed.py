@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from samples import every
+from stand_in import environment
 
 import gpugrad as gg
 from gpugrad import _processes, data, distributed, nn, optim
@@ -30,8 +31,6 @@ needs_mpi = pytest.mark.skipif(
 
 
 ENVIRONMENT = {
-    "PYTHONPATH": os.pathsep.join([str(TESTS.parents[1]), os.environ.get("PYTHONPATH", "")]),
-    "OPENBLAS_NUM_THREADS": "1",
     # Open MPI refuses to run as root, and more processes than there are processors.
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -42,10 +41,10 @@ ENVIRONMENT = {
 def run(processes, *command, cwd=None, **variables):
     """Run a Python program in several processes, or for None without MPI."""
     launcher = [MPIEXEC, "-n", str(processes)] if processes else []
-    return subprocess.run(
-        [*launcher, sys.executable, *map(str, command)], cwd=cwd,
-        env={**os.environ, **ENVIRONMENT, **variables}, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    command = [*launcher, sys.executable, *map(str, command)]
+    variables = environment(stand_in=False) | ENVIRONMENT | variables
+    pipes = {"capture_output": True, "text": True}
+    return subprocess.run(command, cwd=cwd, env=variables, timeout=120, **pipes)
 
 
 @needs_mpi
