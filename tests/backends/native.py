@@ -74,8 +74,7 @@ def check_errors(call, message):
         call()
     with np.errstate(all="raise", under="ignore"), pytest.raises(FloatingPointError, match=message):
         call()
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="error"):
         return call()
 
 

@@ -80,8 +80,7 @@ def check(function, *args, may_refuse=False, **kwargs):
     """
     operands, refused = [x for x in args if isinstance(x, Operand)], 0
     args = [x.array if isinstance(x, Operand) else x for x in args]
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         expected = np.asarray(function(*args, **kwargs))
         bits = expected.tobytes()
         before = [x.array.tobytes() for x in operands]

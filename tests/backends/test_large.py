@@ -280,8 +280,7 @@ def test_errors_of_operands_in_place():
     assert (np.asarray(view[1:]) == 1).all()
     x = gpugrad.asarray(np.linspace(-100.3, 1, 1000, dtype=np.float32))
     expected = F.silu(x[:2]).numpy()
-    with np.errstate(under="warn"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(under="warn"), warnings.catch_warnings(action="ignore"):
         assert (F.silu(x).numpy()[:2] == expected).all()
 
 

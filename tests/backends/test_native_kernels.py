@@ -264,8 +264,7 @@ class Program:
 
 
 def programs(seeds):
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         found = [Program(seed) for seed in seeds]
     return [x.calls() for x in found if x.steps]
 

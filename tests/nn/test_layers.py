@@ -411,8 +411,7 @@ every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 @pytest.fixture(autouse=True)
 def _quiet():
     """NumPy warns of nan, where PyTorch's result is nan too; PyTorch, of the mean in KLDivLoss."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         warnings.filterwarnings("ignore", "reduction: 'mean' divides")
         yield
 
@@ -1065,8 +1064,7 @@ def test_ctc_in_16_bits_is_that_of_float32(dtype):
     x = F.log_softmax(x, -1).astype(dtype).requires_grad_()
     wide = x.detach().astype("float32").requires_grad_()
     args = np.random.default_rng(0).integers(1, 6, (4, 5)), [20] * 4, [5] * 4
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         loss, expected = (F.ctc_loss(a, *args) for a in (x, wide))
         loss.backward()
         expected.backward()

@@ -119,8 +119,7 @@ def random_like(library, x, seed):
 @contextmanager
 def quiet():
     """Ignore NumPy's warnings about infinities and nans, which are correct results here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         yield
 
 

@@ -303,8 +303,7 @@ def test_a_step_before_the_optimizers_warns():
     scheduler = lr_scheduler.StepLR(optimizer, 1)
     with pytest.warns(UserWarning, match=r"StepLR\.step was called before the optimizer's step"):
         scheduler.step()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         scheduler.step()
         for kind in optim.SGD, optim.LBFGS:
             optimizer = kind([nn.Parameter(gg.ones(2))])

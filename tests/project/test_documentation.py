@@ -62,8 +62,7 @@ def test_the_code_of_a_page_runs_and_prints_what_it_promises(page, tmp_path, mon
     module = type(sys)("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)
     printed, before = io.StringIO(), sum(os.times()[:4])
-    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings(action="error"):
         exec(compile(program, str(page), "exec"), vars(module))
     plt.close("all")
     seconds = sum(os.times()[:4]) - before

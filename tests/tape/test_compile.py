@@ -89,8 +89,7 @@ def test_step_counts_that_are_equal_only_at_first(compile):
 )
 def test_every_op_has_the_bits_that_it_has_without_it(case):
     for sample, checked in every(case.samples):
-        with checked, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of infinities and the like
+        with checked, warnings.catch_warnings(action="ignore"):  # of infinities and the like
 
             def function(*inputs, sample=sample):
                 leaves = [x for x in inputs if getattr(x, "requires_grad", False)]
@@ -265,8 +264,7 @@ def test_complex_numbers(shape):
         return y.detach(), *gg.autograd.grad([y], [x], [y.detach()])
 
     compiled, differentiable = gg.compile(functools.partial(through, f)), gg.compile(f)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error" if shape else "ignore")
+    with warnings.catch_warnings(action="error" if shape else "ignore"):
         for seed in range(20):
             x = normal(2, *shape, seed=seed)
             x = x[0] + 1j * x[1]
@@ -278,8 +276,7 @@ def test_a_program_does_not_warn_of_infinities():
     compiled = gg.compile(lambda x: gg.log(x))
     with np.errstate(all="ignore"):
         expected, _, _ = [compiled(gg.zeros(3)) for _ in range(3)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         same(compiled(gg.zeros(3)), expected)
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="log: divide by"):
         compiled(gg.zeros(3))
@@ -608,8 +605,7 @@ def test_a_program_that_fails_where_its_function_does_not(break_programs):
     with pytest.warns(RuntimeWarning, match=message) as found:
         same(compiled(x), doubled(x))
     assert [w.filename for w in found] == [__file__]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         same(compiled(x), doubled(x))
 
 
@@ -798,8 +794,7 @@ def test_bools_as_numbers(compile):
 @both_ways
 def test_no_warnings_come_from_making_a_program(compile):
     f = compile(lambda x: gg.where(x > 1, x + 1e39, x))
-    with np.errstate(over="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with np.errstate(over="ignore"), warnings.catch_warnings(action="error"):
         return [f(normal(4, seed=i)) for i in range(5)]
 
 

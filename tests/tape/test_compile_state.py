@@ -204,8 +204,7 @@ def test_what_garbage_collection_calls_is_not_of_the_function():
     gc.callbacks.append(note_time)
     gc.set_threshold(1)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(action="error"):
             for _ in range(4):
                 f(normal(3))
     finally:

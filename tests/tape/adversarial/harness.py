@@ -207,6 +207,10 @@ def bits(x):
     return kind, repr(x)
 
 
+def one_vector(number):
+    return (normal(3, seed=number),)
+
+
 class World:
     """Where a program runs: what it compiles and calls functions with, and the record."""
 
@@ -242,23 +246,23 @@ class World:
         """Call a function and record what comes of it; returns its result, or None."""
         result, text = None, io.StringIO()
         with (
-            warnings.catch_warnings(record=True) as warned,
+            warnings.catch_warnings(record=True, action="always") as warned,
             contextlib.redirect_stdout(text),
             np.errstate(all="ignore"),
         ):
-            warnings.simplefilter("always")
             try:
                 result = function(*args, **kwargs)
                 entry = "returned", bits(result)
             except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
                 entry = "raised", bits(error)
-        own = [(w.category.__name__, str(w.message)) for w in warned if is_own(w.message)]
+        found = [(w.category.__name__, str(w.message)) for w in warned]
+        own = [warning for warning in found if warning[1].startswith("own")]  # not of a library
         self.record.append((*entry, text.getvalue(), own, self.seen()))
         if keep:
             self._results.append(result)
         return result
 
-    def play(self, function, inputs=None, changes=(), after=None, calls=7, watch=()):
+    def play(self, function, inputs=one_vector, changes=(), after=None, calls=7, watch=()):
         """Call a function again and again, with changes in between.
 
         inputs: a function of the number of the call, from 0, that returns the arguments; by
@@ -269,8 +273,6 @@ class World:
         watch: as arguments of `watch`.
         """
         self.watch(*watch)
-        if inputs is None:
-            inputs = one_vector
         due = {}
         if changes:
             first, distance = self.first, self._schedule[1]
@@ -298,15 +300,6 @@ class World:
     def finish(self):
         self.record.append(("at the end", bits(self._results), self.seen()))
         return self.record
-
-
-def one_vector(number):
-    return (normal(3, seed=number),)
-
-
-def is_own(message):
-    """Whether this is a program's warning, rather than one of a library."""
-    return str(message).startswith("own")
 
 
 def nothing():
@@ -351,8 +344,8 @@ def in_child(function):
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
     child = fork.Process(target=answers)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # other threads may exist
+    # Other threads may exist.
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         child.start()
     sender.close()
     try:
@@ -372,8 +365,7 @@ def in_child(function):
 
 def record_of(function, options, schedule, directory):
     runs = functools.partial(run, function, options, schedule, directory)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return in_child(runs) if function.in_child else runs()
 
 

@@ -20,20 +20,12 @@ def clears(result):
         y *= 0
 
 
-def views_of_a_product(x):
-    y = x * 2
-    return y, y[1:], y.reshape(3, 1), y.detach()
-
-
-def one_twice(x):
-    y = x * 2
-    return y, y, [y]
-
-
 plays("results_that_the_caller_changes", lambda x: (x * 2, x + 1, (x * x).sum()), after=clears)
-plays("results_that_share_memory_with_each_other", views_of_a_product,
+plays("results_that_share_memory_with_each_other",
+      lambda x: ((y := x * 2), y[1:], y.reshape(3, 1), y.detach()),
       after=lambda result: result[0].__imul__(-1))  # fmt: skip
-plays("results_of_which_two_are_one", one_twice, look=lambda r: (r, r[0] is r[1], r[0] is r[2][0]),
+plays("results_of_which_two_are_one", lambda x: ((y := x * 2), y, [y]),
+      look=lambda r: (r, r[0] is r[1], r[0] is r[2][0]),
       after=lambda result: result[0][0].__imul__(-1))  # fmt: skip
 plays("results_of_equal_operations_are_two", lambda x: (x * 2, x * 2, gg.zeros(3), gg.zeros(3)),
       after=lambda result: adds_one(result[::2]))  # fmt: skip

@@ -4,15 +4,10 @@ import gpugrad as gg
 
 from .harness import normal, plays, uses
 
-
-def negated(x):
-    x.__imul__(-1)
-
-
 plays("a_branch_on_a_value", lambda x: x * 2 if x.sum() > 0 else x - 1,
       lambda i: (normal(3, seed=i) + (i % 2) * 3,), calls=8)  # fmt: skip
 uses("a_branch_on_a_value_of_state", lambda x, w: x * 2 if w > 0 else x - 1,
-     lambda: gg.asarray(1.0), negated, negated)  # fmt: skip
+     lambda: gg.asarray(1.0), *[lambda w: w.__imul__(-1)] * 2)  # fmt: skip
 uses("equality_of_tensors_in_a_list",
      lambda x, pair: x * (2 if pair[0] in pair[1:] else 3) * pair.index(pair[1]),
      lambda: [gg.asarray(1), gg.asarray(2)], *[lambda pair: pair[0].__iadd__(1)] * 2)  # fmt: skip
@@ -44,13 +39,7 @@ def loops(x):
     return x, steps
 
 
-def prints(x):
-    y = x * 2
-    print(y, f"{y.sum():.3f}")
-    return y
-
-
 uses("a_number_read_from_state", reads_state, lambda: gg.asarray([1.0, 2.0]),
      lambda w: w.__imul__(0))  # fmt: skip
 plays("a_loop_that_ends_by_a_value", loops, lambda i: (gg.ones(3) * float(i),), calls=8)
-plays("a_print_of_a_value", prints)
+plays("a_print_of_a_value", lambda x: (print(x * 2, f"{x.sum():.3f}"), x * 2))
