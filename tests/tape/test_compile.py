@@ -374,25 +374,23 @@ def test_an_interrupt_anywhere_while_recording_leaves_real_arrays():
     compiled(*inputs)
 
 
-def test_a_tensor_that_is_kept_unseen():
-    kept = []
+def test_a_tensor_that_is_kept_unseen(monkeypatch):
+    monkeypatch.setattr(np, "_kept_by_a_test", [], raising=False)
 
-    def keep(x, kept=lambda: kept):
+    def keep(x):
         modules = getattr(sys, "seludom"[::-1])  # compile looks for names, not for such texts
-        vars(modules["numpy"]).setdefault("_kept_by_a_test", []).append(x)
+        modules["numpy"]._kept_by_a_test.append(x)
         return x * 2
 
-    try:
-        compiled = gg.compile(lambda x: keep(x * 3))
+    compiled = gg.compile(lambda x: keep(x * 3))
+    compiled(normal(3))
+    with pytest.warns(UserWarning, match="keeps a tensor where compile cannot see it"):
         compiled(normal(3))
-        with pytest.warns(UserWarning, match="keeps a tensor where compile cannot see it"):
-            compiled(normal(3))
-        compiled(normal(3))
-        for y in np._kept_by_a_test:
-            assert type(y.array) is np.ndarray
-            same(y, normal(3) * 3)
-    finally:
-        del np._kept_by_a_test
+    compiled(normal(3))
+    for y in np._kept_by_a_test:
+        assert type(y.array) is np.ndarray
+        same(y, normal(3) * 3)
+    assert len(np._kept_by_a_test) == 3
 
 
 def test_the_arguments_of_compile():

@@ -84,8 +84,8 @@ def of_gradients(name, *choices):
 
 of_gradients("views", lambda w, total: total.T, lambda w, total: total[::-1])
 of_gradients("their_weights", lambda w, total: w.detach(), lambda w, total: None)
-of_gradients("another_tensor_of_the_program",
-             *[lambda w, total: total, lambda w, total: None] * 2)  # fmt: skip
+SWITCHED = lambda w, total: total, lambda w, total: None
+of_gradients("another_tensor_of_the_program", *SWITCHED, *SWITCHED)
 
 
 @scenario(3, choices=(1.0, 5.0, 5, -0.0))
@@ -143,13 +143,12 @@ def backward_of_the_same_function_inside_of_its_backward(world):
 def compiled_layers_in_a_compiled_loss(world):
     gg.manual_seed(0)
     layer = gg.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
-    parameters = [*layer.parameters()]
-    optimizer = gg.optim.SGD(parameters, 0.1)
+    optimizer = gg.optim.SGD(layer.parameters(), 0.1)
     body = world.compile(layer)
 
     step = training(optimizer, world.compile(lambda x: (body(x) ** 2).mean()))
 
-    world.play(step, lambda i: (normal(2, 3, 8, seed=i),), calls=10, watch=[*parameters])
+    world.play(step, lambda i: (normal(2, 3, 8, seed=i),), calls=10, watch=[layer])
 
 
 @scenario(3, choices=(2.0, 5.0))

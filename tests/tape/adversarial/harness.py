@@ -216,7 +216,7 @@ class World:
 
     def __init__(self, options, schedule, directory):
         self._options, self._schedule = options, schedule
-        self._watched, self._results = [], []
+        self._watched, self.results = [], []
         self.record = []
         self.uses_schedule = False
         self.directory = directory  # for files
@@ -259,7 +259,7 @@ class World:
         own = [warning for warning in found if warning[1].startswith("own")]  # not of a library
         self.record.append((*entry, text.getvalue(), own, self.seen()))
         if keep:
-            self._results.append(result)
+            self.results.append(result)
         return result
 
     def play(self, function, inputs=one_vector, changes=(), after=None, calls=7, watch=()):
@@ -297,10 +297,6 @@ class World:
         sys.modules[name] = found
         return found
 
-    def finish(self):
-        self.record.append(("at the end", bits(self._results), self.seen()))
-        return self.record
-
 
 def nothing():
     """A change that changes nothing."""
@@ -324,7 +320,8 @@ def run(function, options, schedule=SCHEDULES[0], directory="."):
         for name in [*sys.modules]:
             if name.startswith("adversarial_") and name not in modules:
                 del sys.modules[name]
-    return world.finish(), world.uses_schedule
+    world.record.append(("at the end", bits(world.results), world.seen()))
+    return world.record, world.uses_schedule
 
 
 class Hangs(BaseException):

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-import gpugrad as gg
 from gpugrad import data, optim
 
 from . import harness
@@ -85,17 +84,6 @@ def an_option_that_is_a_name(world):
     step = training(world, w, optimizer, lambda x: ((w * x[:, None]) ** 2).sum())
     names = "match_rms_adamw", "original", None, "match_rms_adamw", "adam"
     world.play(step, changes=[put(optimizer, adjust_lr_fn=name) for name in names])
-
-
-@program
-def a_weight_that_is_rebound(world):
-    w, optimizer = setting(ADAM)
-
-    def double():
-        with gg.no_grad():
-            w.__imul__(2)
-
-    world.play(training(world, w, optimizer), changes=[double, put(optimizer, lr=0.5), double])
 
 
 @program

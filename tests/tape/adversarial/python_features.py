@@ -2,6 +2,7 @@
 
 import builtins
 import decimal
+import functools
 import os
 import sys
 import types
@@ -78,13 +79,9 @@ def an_object_in_the_place_of_a_module(world):
 
 @program
 def a_precision_of_decimals(world):
-    context = decimal.getcontext()
-    before = context.prec
     f = world.compile(lambda x: x.astype(gg.float64) * float(decimal.Decimal(1) / 3))
-    try:
+    with decimal.localcontext() as context:
         world.play(f, changes=[lambda n=n: setattr(context, "prec", n) for n in (3, 1)])
-    finally:
-        context.prec = before
 
 
 @program
@@ -101,19 +98,11 @@ def a_builtin_that_is_patched(world):
         del builtins.own_builtin_of_a_test
 
 
-def of_a_module(find):
-    """A program that reads the number ``K`` of a module in the way of ``find``."""
-
-    def run(world):
-        sys.modules["module_of_numbers"] = module = types.ModuleType("module_of_numbers")
-        module.K = 2.0
-        try:
-            f = world.compile(lambda x: x * find(module))
-            world.play(f, changes=[lambda k=k: setattr(module, "K", k) for k in (3.0, 5.0)])
-        finally:
-            del sys.modules["module_of_numbers"]
-
-    return run
+def of_a_module(find, world):
+    """Read the number ``K`` of a module in the way of ``find``."""
+    module = world.module("K = 2.0")
+    changes = [lambda k=k: setattr(module, "K", k) for k in (3.0, 5.0)]
+    world.check(lambda x: x * find(module), changes=changes)
 
 
 def returned(x, *others):
@@ -121,8 +110,8 @@ def returned(x, *others):
 
 
 WAYS = {
-    "sys_modules": lambda m: sys.modules["module_of_numbers"].K,
-    "sys_modules_get": lambda m: sys.modules.get("module_of_numbers").K,
+    "sys_modules": lambda m: sys.modules["adversarial_module"].K,
+    "sys_modules_get": lambda m: sys.modules.get("adversarial_module").K,
     "getattr": lambda m: getattr(m, "K"),  # noqa: B009
     "getattr_by_a_computed_name": lambda m: getattr(m, "k".upper()),
     "getattr_by_a_variable_with_a_default": lambda m, name="K": getattr(m, name, "x"),
@@ -130,5 +119,4 @@ WAYS = {
     "getattr_of_a_result_by_a_text": lambda m: getattr(returned(m), "K", None),
 }
 for way, find in WAYS.items():
-    run = of_a_module(find)
-    add(f"a_number_of_a_module_by_{way}", __name__, run)
+    add(f"a_number_of_a_module_by_{way}", __name__, functools.partial(of_a_module, find))
