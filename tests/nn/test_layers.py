@@ -327,11 +327,9 @@ LAYERS = [
     ) for row in rows(kind, a(0.0), a(1.0), inputs=[(3, 2, *sizes)], shown=False)),
 ]  # fmt: skip
 PAIR = [(4, 3), (4, 3)]
-BINARY = [probabilities(4, 3), probabilities(4, 3)]
 LOGITS = [(4, 3), probabilities(4, 3)]
 OF_LABELS = [(4, 3), labels(3, 4)]
 SOME_IGNORED = [(4, 3), labels_and_ignored(3, 4)]
-OF_PIXELS = [(4, 3, 2, 2), labels(3, 4, 2, 2)]
 WEIGHTED, SMOOTHED = a(CLASS_WEIGHTS), a(CLASS_WEIGHTS, ignore_index=1, label_smoothing=0.2)
 OF_LOGS = [log_probabilities(4, 3), probabilities(4, 3)]
 LOG_P = [log_probabilities(4, 3), labels(3, 4)]
@@ -382,7 +380,7 @@ LOSSES = [
     *losses("HuberLoss", a(delta=0.3), inputs=PAIR),
     *losses("CrossEntropyLoss", a(), WEIGHTED, a(ignore_index=1), a(label_smoothing=0.2), SMOOTHED,
             inputs=OF_LABELS),
-    *losses("CrossEntropyLoss", a(), WEIGHTED, SMOOTHED, inputs=OF_PIXELS),
+    *losses("CrossEntropyLoss", a(), WEIGHTED, SMOOTHED, inputs=[(4, 3, 2, 2), labels(3, 4, 2, 2)]),
     *losses("CrossEntropyLoss", inputs=SOME_IGNORED),
     *losses("CrossEntropyLoss", a(), a(CLASS_WEIGHTS, label_smoothing=0.2), inputs=LOGITS),
     *losses("CrossEntropyLoss", inputs=[(4, 3, 2), probabilities(4, 3, 2)]),
@@ -394,7 +392,7 @@ LOSSES = [
     *losses("NLLLoss", inputs=[log_probabilities(4, 3, 2), labels(3, 4, 2)]),
     *losses("NLLLoss", inputs=[log_probabilities(4, 3), labels_and_ignored(3, 4)]),
     R("NLLLoss", CLASS_WEIGHTS, inputs=[log_probabilities(3), labels(3)], batched=False),
-    *losses("BCELoss", a(), WEIGHTED, inputs=BINARY),
+    *losses("BCELoss", a(), WEIGHTED, inputs=[probabilities(4, 3)] * 2),
     *losses("BCEWithLogitsLoss", a(), WEIGHTED, a(pos_weight=CLASS_WEIGHTS),
             a(CLASS_WEIGHTS, pos_weight=CLASS_WEIGHTS + 1), inputs=LOGITS),
     *losses("KLDivLoss", inputs=OF_LOGS, by=FOUR),
@@ -601,23 +599,17 @@ def test_vmap_is_the_loop(row):
         assert_close(numbers(ours), np.stack([*map(numbers, loop)]), rtol=1e-12, atol=1e-12)
 
 
-# Classes that no row calls, and why.
-WITHOUT_A_ROW = {
-    "Module": "it has no forward; its own tests are in test_nn.py",
-    "ModuleDict": "it has no forward; test_containers.py",
-    "ModuleList": "it has no forward; test_containers.py",
-    "ParameterList": "it has no forward; test_containers.py",
-    "Parameter": "it is a tensor; test_nn.py",
-    "MLP": "PyTorch has none; test_nn.py shows of which layers it consists",
-    "SyncBatchNorm": "PyTorch's trains on GPUs only; below it is compared with its BatchNorm",
-}
+# Classes that no row calls. They have no forward, and tests of their own in test_nn.py and
+# test_containers.py, except MLP, which PyTorch lacks: test_nn.py shows of which layers it consists;
+# and SyncBatchNorm, which in PyTorch trains on GPUs only: below it is compared with its BatchNorm.
+WITHOUT_A_ROW = {*"Module ModuleDict ModuleList ParameterList Parameter MLP SyncBatchNorm".split()}
 
 
 def test_every_class_of_nn_is_in_the_table():
     kinds = {name for name in nn.__all__ if isinstance(getattr(nn, name), type)}
     in_the_table = {row.kind for row in ROWS}
-    assert kinds == in_the_table | {*WITHOUT_A_ROW}
-    assert not in_the_table & {*WITHOUT_A_ROW}
+    assert kinds == in_the_table | WITHOUT_A_ROW
+    assert not in_the_table & WITHOUT_A_ROW
 
 
 @pytest.mark.parametrize("axes", range(4))

@@ -35,7 +35,6 @@ def some(*shape):
 
 
 FUTURE = np.triu(np.ones((N, N), bool), 1)
-INFINITE = np.where(FUTURE, -np.inf, 0.0)
 attend = F.scaled_dot_product_attention
 
 
@@ -230,7 +229,7 @@ ROWS = [
         "src_key_padding_mask": some(BATCH, M), "tgt_mask": FUTURE, "tgt_is_causal": True,
         "memory_key_padding_mask": some(BATCH, M),
     }, before=(1, 2), activation="gelu", batch_first=True, norm_first=True, bias=False),
-    layer("", [MEMORY[:, 0], X[:, 0]], {"tgt_mask": INFINITE}, before=(1, 1)),
+    layer("", [MEMORY[:, 0], X[:, 0]], {"tgt_mask": np.where(FUTURE, -np.inf, 0.0)}, before=(1, 1)),
 ]  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from gpugrad import nn, optim
 from gpugrad.optim import optimizer as implementation
 
 NUMBERS = {"step", "mu_product", "eta", "mu"}  # what is one number for each parameter
-IN_PYTORCH = [case for case in ALL if case.values[0] is not optim.Lion]
 
 
 @pytest.fixture
@@ -75,7 +74,7 @@ def train(library, optimizer, params, dtype, steps):
     return losses
 
 
-@pytest.mark.parametrize("kind, options", IN_PYTORCH)
+@pytest.mark.parametrize("kind, options", [x for x in ALL if x.values[0] is not optim.Lion])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
 def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(torch, kind, options, dtype):
     if dtype == np.complex128 and kind in WHOLE:

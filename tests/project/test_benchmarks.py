@@ -13,14 +13,12 @@ from cases import CASES
 from samples import every
 from stand_in import ROOT, run
 
-FOLDERS = [str(ROOT / folder) for folder in ("benchmarks", "benchmarks/gpu")]
-
 
 @pytest.fixture(autouse=True)
 def on_the_path(monkeypatch):
     """Put the folders of the benchmarks on the path, as it is when one is run."""
-    for folder in FOLDERS:
-        monkeypatch.syspath_prepend(folder)
+    for folder in ("benchmarks", "benchmarks/gpu"):
+        monkeypatch.syspath_prepend(str(ROOT / folder))
 
 
 def test_every_op_has_a_sample_of_a_given_size():

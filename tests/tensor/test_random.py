@@ -9,11 +9,6 @@ import gpugrad as gg
 from gpugrad import random
 from gpugrad.random import Generator
 
-
-def generator_of(source):
-    return random.default_generator() if source is random else source
-
-
 DRAWS = {
     "uniform": lambda source: source.uniform((3, 4)),
     "normal": lambda source: source.normal((3, 4)),
@@ -24,7 +19,7 @@ DRAWS = {
     "shuffle": lambda source: source.shuffle(range(12)),
     "bernoulli": lambda source: source.bernoulli(0.5, 40),
     "multinomial": lambda source: source.multinomial([0.2, 0.3, 0.5], 20, True),
-    "key of a mask": lambda source: np.uint64(generator_of(source).key()),
+    "key of a mask": lambda s: np.uint64((random.default_generator() if s is random else s).key()),
 }
 
 
