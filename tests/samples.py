@@ -2,6 +2,7 @@
 
 import re
 import traceback
+import tracemalloc
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,6 +12,16 @@ import pytest
 def values(x):
     """The values of a tensor as an array of NumPy."""
     return np.asarray(x.detach())
+
+
+def peak_of(call):
+    """The most memory, in bytes, that a call has in use besides what there was before."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def check_errors(kind, rows):
@@ -27,9 +38,7 @@ def every(samples):
     names every sample that failed; its cause is the first failure. Do not leave the loop early.
     """
     failures = []
-    count = 0
-    for sample in samples:
-        count += 1
+    for count, sample in enumerate(samples, 1):  # noqa: B007  it is told after the loop
         yield sample, _checked(sample, failures)
     if failures:
         texts = [_describe(*failure) for failure in failures]

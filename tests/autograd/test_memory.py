@@ -1,10 +1,10 @@
 """Reference counting frees graphs of any depth, and a sweep frees values as it uses them."""
 
 import gc
-import tracemalloc
 import weakref
 
 import pytest
+from samples import peak_of
 from test_interrupts import leaf
 
 import gpugrad as gg
@@ -13,16 +13,6 @@ from gpugrad.autograd import grad
 from gpugrad.autograd.graph import Leaf, Node
 
 pytestmark = pytest.mark.usefixtures("no_collector")
-
-
-def peak_of(call):
-    """The most memory, in bytes, that a call has in use besides what there was before."""
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def alive():

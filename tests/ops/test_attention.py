@@ -1,11 +1,10 @@
 """Attention and transformers: values, derivatives and training like PyTorch's, and their memory."""
 
-import tracemalloc
 from functools import partial
 
 import numpy as np
 import pytest
-from samples import every
+from samples import every, peak_of
 from test_layers import assert_is_pytorchs, compare
 
 import gpugrad as gg
@@ -100,11 +99,7 @@ def peak(length):
         gg.tensor(drawn(1, length, 1, seed=i).astype("float32"), requires_grad=True)
         for i in range(3)
     )
-    tracemalloc.start()
-    attend(query, key, value, is_causal=True).sum().backward()
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return most
+    return peak_of(lambda: attend(query, key, value, is_causal=True).sum().backward())
 
 
 @pytest.mark.slow

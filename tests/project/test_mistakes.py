@@ -119,10 +119,9 @@ def test_the_error_says_what_to_do(line):
     }  # fmt: skip
     mistake, expected, *right = line.split("  # ")
     kind, _, words = expected.partition(": ")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        with pytest.raises((Exception, Warning)) as error:
-            eval(mistake, names)
+    strictly = warnings.catch_warnings(action="error", category=UserWarning)
+    with strictly, pytest.raises((Exception, Warning)) as error:
+        eval(mistake, names)
     assert type(error.value).__name__ == kind
     assert words in str(error.value)
     assert len(str(error.value).splitlines()) <= 3 or "load_state_dict" in mistake
