@@ -8,10 +8,10 @@ uses("pops_from_a_list", lambda x, s: x * s.pop(), lambda: [float(k) for k in ra
      lambda s: s.append(99.0))  # fmt: skip
 uses("an_empty_queue_raises", lambda x, s: x * s.popleft(),
      lambda: collections.deque([1.0, 2.0, 3.0]), lambda s: s.extend([5.0, 6.0]))  # fmt: skip
-uses("a_long_list_whose_middle_changes", lambda x, s: x * s[1500], lambda: [1.0] * 3000,
-     *puts(1500, 3.0))  # fmt: skip
+uses("a_long_list_whose_middle_changes", lambda x, s: x * s[550], lambda: [1.0] * 1100,
+     *puts(550, 3.0))  # fmt: skip
 uses("a_large_dict_whose_value_changes", lambda x, s: x * sum(s.values()),
-     lambda: dict.fromkeys(range(3000), 1.0), *puts(2999, 3.0))  # fmt: skip
+     lambda: dict.fromkeys(range(1100), 1.0), *puts(1099, 3.0))  # fmt: skip
 
 
 class Loud(list):

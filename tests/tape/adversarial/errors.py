@@ -7,7 +7,7 @@ import numpy as np
 import gpugrad as gg
 from gpugrad.nn import functional
 
-from .harness import add, leaf, model, normal, plays, program, training
+from .harness import add, batch, leaf, model, normal, plays, program, training
 
 GOOD = gg.eye(3)
 BAD = -gg.eye(3)
@@ -115,4 +115,4 @@ def an_error_in_the_step_of_an_optimizer(world):
 
     spoil = optimizer.param_groups[0].update
     changes = [partial(spoil, momentum=value) for value in (-1.0, 0.5, "a", 0)]
-    world.play(f, lambda i: (normal(4, 3, seed=i),), changes=changes, watch=[net])
+    world.play(f, batch, changes=changes, watch=[net])

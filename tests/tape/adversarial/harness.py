@@ -211,6 +211,10 @@ def one_vector(number):
     return (normal(3, seed=number),)
 
 
+def batch(number):
+    return (normal(4, 3, seed=number),)
+
+
 class World:
     """Where a program runs: what it compiles and calls functions with, and the record."""
 

@@ -5,11 +5,7 @@ from functools import partial
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import model, normal, program
-
-
-def batches(number):
-    return (normal(4, 3, seed=number),)
+from .harness import batch, model, normal, program
 
 
 @program
@@ -39,7 +35,7 @@ def a_region_inside_that_is_switched(world):
         return y.detach()
 
     changes = lambda: table.update(enabled=False), lambda: table.update(enabled=True)
-    world.check(f, batches, changes=changes, watch=[net])
+    world.check(f, batch, changes=changes, watch=[net])
 
 
 def scaled(world):
@@ -75,7 +71,7 @@ def options_of_a_scaler_that_change(world):
         lambda: saved.append(scaler.state_dict()), partial(scaler.set_backoff_factor, 0.1),
         lambda: scaler.load_state_dict(saved[0]), partial(optimizer.param_groups[0].update, lr=0.0),
     )  # fmt: skip
-    world.play(step, batches, changes=changes)
+    world.play(step, batch, changes=changes)
 
 
 @program

@@ -5,11 +5,7 @@ from functools import partial
 import gpugrad as gg
 from gpugrad import nn
 
-from .harness import leaf, model, normal, program, swept
-
-
-def batches(number):
-    return (normal(4, 3, seed=number),)
+from .harness import batch, leaf, model, normal, program, swept
 
 
 def step_of(world, net):
@@ -28,7 +24,7 @@ def training_and_evaluation(world):
     net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
     world.watch(net, gg.random.default_generator)
     changes = net.eval, net.train, partial(setattr, net[2], "p", 0.7), net[1].eval, net[2].eval
-    world.check(lambda x: net(x).detach(), batches, changes=changes)
+    world.check(lambda x: net(x).detach(), batch, changes=changes)
 
 
 @program
@@ -47,7 +43,7 @@ def a_buffer_that_is_rebound_inside(world):
         lambda: net.mean.__iadd__(1),
         lambda: net.load_state_dict({"mean": gg.ones(3)}),
     )
-    world.play(world.compile(net), batches, changes=changes, watch=[net])
+    world.play(world.compile(net), batch, changes=changes, watch=[net])
 
 
 @program
@@ -55,7 +51,7 @@ def parameters_that_become_shared(world):
     net = model(3, 3, 3)
     other = net[1].weight
     changes = [partial(setattr, net[1], "weight", w) for w in (net[0].weight, other)]
-    world.play(step_of(world, net), batches, changes=changes, watch=[net, other])
+    world.play(step_of(world, net), batch, changes=changes, watch=[net, other])
 
 
 @program
@@ -63,7 +59,7 @@ def layers_that_are_added_and_removed(world):
     net = model(3, 3, 3)
     changes = [partial(net.append, nn.Tanh()), partial(net.__delitem__, 0)]
     changes += [partial(net.insert, 0, nn.ReLU()), partial(net.__setitem__, 0, nn.Sigmoid())]
-    world.check(lambda x: net(x).detach(), batches, changes=changes)
+    world.check(lambda x: net(x).detach(), batch, changes=changes)
 
 
 @program
@@ -90,14 +86,14 @@ def forward_hooks_that_come_and_go(world):
         lambda: handles.append(net[0].register_forward_pre_hook(lambda m, args: args[0] + 1)),
         *[lambda: handles.pop(0).remove()] * 2,
     )
-    world.check(lambda x: net(x).detach(), batches, changes=changes, watch=[log])
+    world.check(lambda x: net(x).detach(), batch, changes=changes, watch=[log])
 
 
 @program
 def backward_hooks_that_log(world):
     net, log = model(3, 3), []
     net[0].register_full_backward_hook(lambda m, gx, gy: log.append(gy[0].detach()))
-    world.play(step_of(world, net), batches, changes=[log.clear], watch=[net, log])
+    world.play(step_of(world, net), batch, changes=[log.clear], watch=[net, log])
 
 
 @program

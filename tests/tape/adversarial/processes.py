@@ -6,7 +6,7 @@ import sys
 
 from gpugrad import optim
 
-from .harness import bits, in_child, missing, model, normal, program, training
+from .harness import batch, bits, in_child, missing, model, normal, program, training
 
 NO_FORK = missing(os, "fork", "waitpid") or (
     "fork is not safe" if sys.platform == "darwin" else None
@@ -26,7 +26,7 @@ def a_child_that_trains_on(world):
 
         return step(x), in_child(further)
 
-    world.play(whole, lambda i: (normal(4, 3, seed=i),), watch=[net, optimizer])
+    world.play(whole, batch, watch=[net, optimizer])
 
 
 @program(needs=NO_FORK)

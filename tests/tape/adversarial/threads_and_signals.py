@@ -24,10 +24,6 @@ def handling(handler, number=None):
         signal.signal(number, before)
 
 
-def ring():
-    signal.raise_signal(signal.SIGUSR1)
-
-
 @program(needs=NO_SIGNALS, in_child=True)
 def a_timer_that_goes_backward(world):
     """What the handler writes is reached by the function, but no result depends on when."""
@@ -73,7 +69,7 @@ def a_handler_that_calls_the_same_function(world):
 
     def inner():
         if not state["depth"]:
-            ring()
+            signal.raise_signal(signal.SIGUSR1)
 
     def handler():
         state["depth"] = 1
