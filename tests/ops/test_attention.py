@@ -148,26 +148,6 @@ def test_inside_vmap_each_example_drops_its_own_weights():
     assert (found[1] != found[2]).any()
 
 
-Q, K = ones((2, 3, 4)), ones((2, 5, 4))
-
-
-@pytest.mark.parametrize("call, kind, message", [
-    (lambda: attend(Q, K, K[..., :4, :]), ValueError, r"^attention: query .* do not fit; given"),
-    (lambda: attend(Q[0, 0], K, K), ValueError, "at least two axes"),
-    (lambda: attend(Q, ones((3, 5, 4)), K), ValueError, "leading axes .* do not broadcast"),
-    (lambda: attend(Q, K, K, ones((5, 3))), ValueError,
-     r"for 3 queries and 5 keys must broadcast to \(..., 3, 5\), but its shape is \(5, 3\)"),
-    (lambda: attend(Q, K, K, ones((3, 5), dtype=gg.float64)), TypeError, "bools or of"),
-    (lambda: attend(Q, K, K, ones((3, 5)), is_causal=True), ValueError, "not both"),
-    (lambda: attend(Q, K, K, dropout_p=1.5), ValueError, "probability p must be from 0 to 1"),
-    (lambda: attend(Q, ones((3, 5, 4)), ones((3, 5, 4)), enable_gqa=True), ValueError,
-     "multiple of those of key"),
-])  # fmt: skip
-def test_errors_of_attention(call, kind, message):
-    with pytest.raises(kind, match=message):
-        call()
-
-
 # Layers: each row is a class, its arguments, the inputs, and options of the call. Arrays are
 # handed over as tensors.
 
@@ -281,7 +261,6 @@ def test_is_causal_needs_no_mask():
 
 
 def test_dropout_only_in_training():
-    gg.manual_seed(0)
     layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 8, 0.5, generator=gg.random.Generator(1))
     x = gg.tensor(X.astype("float32"))
     first, second = layer(x).detach().numpy(), layer(x).detach().numpy()
@@ -292,10 +271,20 @@ def test_dropout_only_in_training():
     assert (weights.detach().numpy() == 0).any()
 
 
-LAYER = nn.MultiheadAttention(4, 2)
+LAYER, Q, K = nn.MultiheadAttention(4, 2), ones((2, 3, 4)), ones((2, 5, 4))
 
 
 @pytest.mark.parametrize("call, kind, message", [
+    (lambda: attend(Q, K, K[..., :4, :]), ValueError, r"^attention: query .* do not fit; given"),
+    (lambda: attend(Q[0, 0], K, K), ValueError, "at least two axes"),
+    (lambda: attend(Q, ones((3, 5, 4)), K), ValueError, "leading axes .* do not broadcast"),
+    (lambda: attend(Q, K, K, ones((5, 3))), ValueError,
+     r"for 3 queries and 5 keys must broadcast to \(..., 3, 5\), but its shape is \(5, 3\)"),
+    (lambda: attend(Q, K, K, ones((3, 5), dtype=gg.float64)), TypeError, "bools or of"),
+    (lambda: attend(Q, K, K, ones((3, 5)), is_causal=True), ValueError, "not both"),
+    (lambda: attend(Q, K, K, dropout_p=1.5), ValueError, "probability p must be from 0 to 1"),
+    (lambda: attend(Q, ones((3, 5, 4)), ones((3, 5, 4)), enable_gqa=True), ValueError,
+     "multiple of those of key"),
     (lambda: nn.MultiheadAttention(0, 1), ValueError, r"MultiheadAttention: embed_dim must be"),
     (lambda: nn.MultiheadAttention(4, 2, 2.0), ValueError, r"dropout: the probability"),
     (lambda: LAYER(Q, K, K), ValueError,
@@ -311,6 +300,6 @@ LAYER = nn.MultiheadAttention(4, 2)
     (lambda: nn.TransformerEncoder(nn.ReLU, 2), TypeError, "be a Module, not the class ReLU$"),
     (lambda: nn.TransformerEncoder(nn.ReLU(), 0), ValueError, r"num_layers must be an int of"),
 ])  # fmt: skip
-def test_errors_of_layers(call, kind, message):
+def test_errors(call, kind, message):
     with pytest.raises(kind, match=message):
         call()

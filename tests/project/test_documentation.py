@@ -15,8 +15,6 @@ import matplotlib.pyplot as plt
 import pytest
 from stand_in import ROOT, run
 
-import gpugrad
-
 DOCS = ROOT / "docs"
 SITE = "https://gpugrad.github.io/gpugrad/"
 REPOSITORY = "https://github.com/gpugrad/gpugrad/blob/main/"
@@ -57,7 +55,6 @@ def test_the_code_of_a_page_runs_and_prints_what_it_promises(page, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     Path("runs").mkdir()
-    gpugrad.manual_seed(0)
     plt.switch_backend("agg")
     module = type(sys)("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)
