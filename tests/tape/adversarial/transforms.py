@@ -55,11 +55,8 @@ transformed("a_checkpoint", lambda f: lambda x: gg.grad(lambda x: gg.checkpoint(
 @program
 def a_function_compiled_in_each_call(world):
     table = {"k": 2.0}
-
-    def f(x):
-        return world.compile(lambda y: y * table["k"])(x)
-
-    world.check(f, changes=[lambda: table.update(k=3.0)])
+    change = lambda: table.update(k=3.0)  # noqa: E731
+    world.check(lambda x: world.compile(lambda y: y * table["k"])(x), changes=[change])
 
 
 @program
