@@ -87,6 +87,17 @@ def an_option_that_is_a_name(world):
 
 
 @program
+def a_weight_that_is_rebound(world):
+    w, optimizer = setting(ADAM)
+
+    def double():
+        with gg.no_grad():
+            w.__imul__(2)
+
+    world.play(training(world, w, optimizer), changes=[double, put(optimizer, lr=0.5), double])
+
+
+@program
 def a_group_that_is_added(world):
     v = leaf(3, seed=5)
     w, optimizer = setting(ADAM)
