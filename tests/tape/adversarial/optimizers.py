@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+import gpugrad as gg
 from gpugrad import data, optim
 
 from . import harness
