@@ -181,5 +181,5 @@ def test_importing_loads_no_other_library_and_no_tools():
     code = "import sys, gpugrad; gpugrad.ones(3).sum(); print(*sys.modules)"
     loaded = {*run("-c", code).stdout.split()}
     assert "gpugrad.ops" in loaded
-    others = {"cupy", "torch", "jax", "matplotlib", "scipy", "safetensors"}
+    others = {"cupy", "torch", "jax", "matplotlib", "optree", "scipy", "safetensors"}
     assert not loaded & {*others, "gpugrad.numpy", "gpugrad.tools"}
