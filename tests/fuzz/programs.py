@@ -63,16 +63,6 @@ class Program:
         lines.append(f"return {', '.join(f't{i}' for i in self.outputs)}")
         return f"<program, seed {self.seed}\n  " + "\n  ".join(lines) + "\n>"
 
-    @property
-    def eps(self):
-        """The unit roundoff of the coarsest dtype in the program."""
-        return max(float(np.finfo(d).eps) for d in self.dtypes if np.dtype(d).kind in "fc")
-
-    @property
-    def tiny(self):
-        """The smallest number that has all digits in every dtype of the program."""
-        return max(float(np.finfo(d).tiny) for d in self.dtypes if np.dtype(d).kind in "fc")
-
     def arrays(self, example=0):
         """The inputs' values as NumPy arrays."""
         values = []

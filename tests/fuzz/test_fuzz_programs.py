@@ -126,9 +126,12 @@ def bounds(program, expected, example, constants):
         for name, arrays in expected.items():
             change = max(largest(a - b) for a, b in zip(arrays, moved[name], strict=True))
             conditions[name] = max(conditions[name], change / CHANGE)
+    infos = [np.finfo(d) for d in program.dtypes if np.dtype(d).kind in "fc"]
+    # The unit roundoff of the coarsest dtype, and the smallest number with all digits in every one.
+    eps, tiny = (max(float(getattr(info, name)) for info in infos) for name in ("eps", "tiny"))
     return {
-        name: MOST * (program.eps * (max(1, *map(largest, arrays)) + conditions[name])
-                      + (program.tiny if program.eps > 1e-4 else 0))
+        name: MOST * (eps * (max(1, *map(largest, arrays)) + conditions[name])
+                      + (tiny if eps > 1e-4 else 0))
         for name, arrays in expected.items()
     }  # fmt: skip
 

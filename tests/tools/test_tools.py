@@ -5,7 +5,7 @@ import re
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager
 from itertools import combinations, product
 from pathlib import Path
 
@@ -39,11 +39,10 @@ def instrumented():
     return [i for i in found if i.instruments]
 
 
+@contextmanager
 def all_tools_on():
-    stack = ExitStack()
-    for tool in TOOLS:
-        stack.enter_context(tool())
-    return stack
+    with gg.detect_anomaly(), gg.memory_report(), gg.profile():
+        yield
 
 
 def calls(report):
