@@ -1,7 +1,7 @@
 """The CUDA twins of recurrent layers on the stand-in for CuPy equal the definitions."""
 
 import pytest
-from definitions import agree, by_definition, by_twin, declines, numbers, on_device
+from definitions import agree, by_definition, by_twin, declines, numbers, on_device, only
 
 from gpugrad.backends.cupy import xp
 from gpugrad.ops.recurrent import _gru, _lstm
@@ -30,15 +30,12 @@ def test_twin(name, biases, states, reverse, shape, dtype):
     out = [x.get() for x in got]
     for given in ((1,) * (count + 1), (1,) + (0,) * count, (0, 1, 1)[: count + 1]):
         given = [*given, *[0] * (len(out) - len(given))]
-        g = [numbers(*y.shape, seed=9).astype(dtype) / 2 if w else None
-             for y, w in zip(out, given, strict=True)]  # fmt: skip
+        g = only(given, [numbers(*y.shape, seed=9).astype(dtype) / 2 for y in out])
         for wanted in ((True,) * 7, (False, True, False, True, False, False, False)):
             kept = g, *inputs[:3], *inputs[5:], out, wanted[: len(inputs)], reverse
             chosen = [*wanted[:5], *[w and states for w in wanted[5 : len(inputs)]]]
-            found = []
-            for made in (by_twin(op, "joint", *kept), by_definition(op, "joint", *kept)):
-                found.append([c if w else None for c, w in zip(made, chosen, strict=True)])
-            agree(*found, dtype, near=NEAR)  # more may be computed
+            made = by_twin(op, "joint", *kept), by_definition(op, "joint", *kept)
+            agree(*[only(chosen, x) for x in made], dtype, near=NEAR)  # more may be computed
 
 
 def test_what_is_left_to_the_definitions():
