@@ -40,10 +40,13 @@ def environment(stand_in=True):
     }
 
 
-def run(*words, cwd=ROOT, stand_in=False, **variables):
-    """Run Python with these words; return the finished process, with its output as text."""
-    command, variables = [sys.executable, *map(str, words)], environment(stand_in) | variables
-    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
+def run(*words, cwd=ROOT, stand_in=False, given="", **variables):
+    """Run Python with these words; return the finished process, with its output as text.
+
+    given: what it reads from standard input.
+    """
+    command, env = [sys.executable, *map(str, words)], environment(stand_in) | variables
+    return subprocess.run(command, cwd=cwd, env=env, input=given, capture_output=True, text=True)
 
 
 def in_second_process():

@@ -5,20 +5,9 @@ The tests on the stand-in are in ``cupy_stand_in``.
 
 import importlib.util
 import json
-import subprocess
-import sys
 
 import pytest
-from stand_in import ROOT, STAND_IN, environment
-
-
-def run(*command, stand_in, given=""):
-    """Run Python with or without the stand-in; return the finished process."""
-    return subprocess.run(
-        [sys.executable, *map(str, command)], cwd=ROOT, env=environment(stand_in), input=given,
-        capture_output=True, text=True,
-    )  # fmt: skip
-
+from stand_in import STAND_IN, run
 
 FIRST_USE = """
 import sys
@@ -72,7 +61,7 @@ def test_a_second_pytest_runs_what_needs_a_device():
     """The tests in the folder of the stand-in, and those that need a GPU."""
     paths = "tests/cupy_stand_in/test_kernels_losses.py", "tests/gpu/test_products.py"
     options = "-k", "losses_of_rows or tf32", "--collect-only", "-q"
-    done = run("-m", "pytest", *paths, *options, stand_in=False)
+    done = run("-m", "pytest", *paths, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     first, second = done.stdout.split("On the stand-in for CuPy:")
     for name in ("test_losses_of_rows", "test_tf32"):
