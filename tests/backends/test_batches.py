@@ -30,8 +30,7 @@ class TestOnDevice:
         for batch, others in zip(batches, expected, strict=True):
             for x, y in zip(batch, others, strict=True):
                 assert x.device.startswith("cuda:")
-                assert x.dtype == y.dtype
-                np.testing.assert_array_equal(x.cpu().numpy(), y.numpy())
+                np.testing.assert_array_equal(x.cpu().numpy(), y.numpy(), strict=True)
 
     @pytest.mark.parametrize("shuffle", [False, True])
     @pytest.mark.parametrize("is_there", [False, True])

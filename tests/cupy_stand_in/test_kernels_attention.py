@@ -12,7 +12,6 @@ from gpugrad.backends.cupy.kernels import loader
 from gpugrad.kernels.cuda import attention as kernels
 
 OP = gg.attention.op
-TWIN = OP.twins["cupy"]
 NEAR = {"float64": 1e-12, "float32": 2e-6, "float16": 4e-3, "bfloat16": 3e-2}
 
 
@@ -235,7 +234,7 @@ def test_a_mask_with_one_column():
     """It adds the same number to all scores of a query, so its cotangent is 0."""
     x, mask, g = cupy.asarray(drawn(5, 4)), cupy.asarray(drawn(5, 1)), cupy.ones((5, 4))
     rest = False, None, 0.0, (0, 0), (False, False, False, True)
-    assert np.allclose(TWIN["joint"](xp, g, x, x, x, mask, *rest)[3].get(), 0)
+    assert np.allclose(OP.twins["cupy"]["joint"](xp, g, x, x, x, mask, *rest)[3].get(), 0)
 
 
 def test_scores_beyond_the_range_of_16_bits(dtype):
