@@ -3,7 +3,8 @@
 Each is drawn for light and dark pages, and for wide pages and for phones, 420 pixels wide.
 
 Run ``python docs/pictures.py`` when the results in benchmarks/results change, from which `speed`
-reads its figures, or when a room imports another one, which `rooms` shows.
+reads its figures, or when a room imports another one, which `rooms` shows. An argument names
+another folder to draw into.
 """
 
 import functools
@@ -14,12 +15,12 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-sys.path[:0] = [str(DOCS.parent / x) for x in (".", "tests/project", "benchmarks")]
+sys.path[:0] = [str(DOCS.parent / x) for x in (".", "tests", "tests/project", "benchmarks")]
 from renew import kernels  # noqa: E402
 from test_imports import FLOOR_OF, FLOORS, graph, room  # noqa: E402
 
 RESULTS = DOCS.parent / "benchmarks" / "results"
-OUT = DOCS / "_static"
+OUT = Path(sys.argv[1]) if sys.argv[1:] else DOCS / "_static"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif"
 
 # For light pages and for dark ones.

@@ -1,7 +1,6 @@
 """The README and the pages of the documentation: their code runs, their links lead somewhere."""
 
 import contextlib
-import importlib
 import io
 import json
 import os
@@ -136,15 +135,9 @@ def test_names_in_the_pages_for_developers_are_in_the_code(page):
     assert not [name for name in sorted(names) if not {*name.split(".")} <= known]
 
 
-def test_the_pictures_are_those_that_their_script_draws(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    pictures = importlib.import_module("pictures")
-    monkeypatch.setattr(pictures, "OUT", tmp_path)
-    for theme in pictures.THEMES:
-        pictures.rooms(theme)  # for wide pages only
-        for narrow in (False, True):
-            pictures.overview(theme, narrow)
-            pictures.speed(theme, narrow)
+def test_the_pictures_are_those_that_their_script_draws(tmp_path):
+    done = run(DOCS / "pictures.py", tmp_path)
+    assert not done.returncode, done.stderr
     drawn = sorted(tmp_path.iterdir())
     assert len(drawn) == 10
     for path in drawn:
