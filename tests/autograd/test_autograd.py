@@ -248,10 +248,11 @@ def test_nesting():
 
 
 def test_set_grad_enabled_takes_effect_at_once():
-    gg.set_grad_enabled(False)
-    without = leaf(1.0) * 2
-    gg.set_grad_enabled(True)
-    assert (without.requires_grad, (leaf(1.0) * 2).requires_grad) == (False, True)
+    with gg.enable_grad():  # which restores the mode
+        gg.set_grad_enabled(False)
+        assert not (leaf(1.0) * 2).requires_grad
+        gg.set_grad_enabled(True)
+        assert (leaf(1.0) * 2).requires_grad
 
 
 @pytest.mark.parametrize("decorator", [

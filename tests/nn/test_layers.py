@@ -463,12 +463,13 @@ def derivatives(library, make, module, inputs, dtype, order):
     def weights(y):
         return make(rng.standard_normal(tuple(y.shape)), dtype)
 
-    for _ in range(order):
+    for n in range(1, order + 1):
         scalars = [(y * weights(y)).sum() for y in results if y.requires_grad]
         if not scalars:
             break
         total = sum(scalars[1:], scalars[0])
-        results += library.autograd.grad(total, leaves, create_graph=True, materialize_grads=True)
+        options = {"create_graph": n < order, "materialize_grads": True}
+        results += library.autograd.grad(total, leaves, **options)
     return results
 
 
@@ -599,9 +600,9 @@ def test_vmap_is_the_loop(row):
         assert_close(numbers(ours), np.stack([*map(numbers, loop)]), rtol=1e-12, atol=1e-12)
 
 
-# Classes that no row calls. They have no forward, and tests of their own in test_nn.py and
-# test_containers.py, except MLP, which PyTorch lacks: test_nn.py shows of which layers it consists;
-# and SyncBatchNorm, which in PyTorch trains on GPUs only: below it is compared with its BatchNorm.
+# Classes that no row calls. Most have no forward; their tests are in test_nn.py and
+# test_containers.py. PyTorch lacks MLP: test_nn.py shows of which layers it consists. PyTorch's
+# SyncBatchNorm trains on GPUs only: below ours is compared with its BatchNorm.
 WITHOUT_A_ROW = {*"Module ModuleDict ModuleList ParameterList Parameter MLP SyncBatchNorm".split()}
 
 

@@ -157,7 +157,7 @@ MEMORY = drawn(M, BATCH, WIDTH)
 
 
 def mha(inputs=(X,), call=None, **options):
-    """A row of attention; of one input, to itself."""
+    """A row of MultiheadAttention; a single input attends to itself."""
     return "MultiheadAttention", (WIDTH, HEADS), options, inputs, call or {}
 
 

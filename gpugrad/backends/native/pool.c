@@ -10,8 +10,8 @@
 //
 // gg_threads(number) sets how many threads there are, the calling one among them; 1 at first. They
 // are made when they are needed. Where there is no work, they wait busily for a moment and sleep. On
-// the processor of the thread that called gg_run they take no pieces: they move to another one, or
-// sleep if they may use no other.
+// the processor of the thread that called gg_run they do not wait, and take no pieces: if there is
+// work they move to another processor, or sleep if they may use no other.
 // gg_after_fork() is called in the child of a fork, which has none of them.
 //
 // gg_matmul(number, d, x1, x2, out) computes what `matmul` in backends/numpy/threads.py computes
@@ -37,6 +37,8 @@
 // gg_pieces(number, d) is 4 times the width of the pieces, plus 0 if they are parts of the first
 // leading axis, 1 of the rows, 2 of the columns; or 0 if the product is not divided.
 
+#define _GNU_SOURCE // for the processor on which a thread runs
+
 #include <fenv.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -60,6 +62,7 @@ void gg_run(gg_work *work, void *context, int64_t pieces) {
 void gg_run_short(gg_work *work, void *context, int64_t pieces) { gg_run(work, context, pieces); }
 #else
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -68,11 +71,7 @@ void gg_run_short(gg_work *work, void *context, int64_t pieces) { gg_run(work, c
 #define WORTH 100000   // and of work that is worth waking a thread, which takes 5000 to 25000
 #define LONG (1 << 22) // multiplications that take longer than that
 
-#ifdef __linux__
-int sched_getcpu(void);
-int sched_getaffinity(int thread, size_t size, void *processors);
-int sched_setaffinity(int thread, size_t size, const void *processors);
-#else
+#ifndef __linux__
 #define sched_getcpu() -1 // nobody knows
 #endif
 
@@ -128,24 +127,23 @@ static int is_in_the_way(void) {
     return processor >= 0 && processor == pool.processor;
 }
 
-// Move this thread to another processor than the owner's, where the system would leave it although
-// another one is idle.
+// Leave the owner's processor. The system may keep this thread there although another one is idle.
 static void move_away(void) {
 #ifdef __linux__
-    uint64_t all[16] = {0}, others[16]; // a bit for each processor
-    const int processor = pool.processor;
-    if (processor < 0 || processor >= 1024 || sched_getaffinity(0, sizeof all, all)) return;
-    memcpy(others, all, sizeof all);
-    others[processor / 64] &= ~((uint64_t)1 << processor % 64);
-    if (!sched_setaffinity(0, sizeof others, others)) sched_setaffinity(0, sizeof all, all);
+    cpu_set_t all, others;
+    if (sched_getaffinity(0, sizeof all, &all)) return; // there are more processors than it holds
+    others = all;
+    CPU_CLR(pool.processor, &others);
+    if (!sched_setaffinity(0, sizeof others, &others)) sched_setaffinity(0, sizeof all, &all);
 #endif
 }
 
 // Wait for work; returns whether the thread is to end instead.
-static int sleep_until_needed(int index) {
+//
+// is_refused: whether it cannot do the work that there is, because it is in the owner's way.
+static int sleep_until_needed(int index, int is_refused) {
     pthread_mutex_lock(&pool.lock);
     pool.sleeping++; // before `todo` is read: who sets that reads this afterwards
-    int is_refused = LEFT(pool.todo) && is_in_the_way();
     if (is_refused) pool.rest = now() + REST;
     for (; index < pool.helpers && (is_refused || !LEFT(pool.todo)); is_refused = 0)
         pthread_cond_wait(&pool.has_work, &pool.lock);
@@ -165,8 +163,9 @@ static void *help(void *argument) {
         int64_t end = now() + BUSY;
         while (!LEFT(pool.todo) && !is_in_the_way() && now() < end) pause_briefly();
         if (LEFT(pool.todo) && is_in_the_way()) move_away();
-        if (!LEFT(pool.todo) || index >= pool.helpers || is_in_the_way()) {
-            if (sleep_until_needed(index)) return NULL;
+        const int is_refused = LEFT(pool.todo) && is_in_the_way();
+        if (!LEFT(pool.todo) || index >= pool.helpers || is_refused) {
+            if (sleep_until_needed(index, is_refused)) return NULL;
             continue;
         }
         pool.inside++; // from now on, the owner waits

@@ -203,7 +203,8 @@ def bits(x):
         return kind, str(x)
     is_plain = dataclasses.is_dataclass(x) or isinstance(x, types.SimpleNamespace)
     if is_plain or type(x).__repr__ is object.__repr__:
-        return kind, bits(vars(x)) if hasattr(x, "__dict__") else None
+        names = [*getattr(type(x), "__slots__", ()), *getattr(x, "__dict__", ())]
+        return kind, [(name, bits(getattr(x, name))) for name in names if hasattr(x, name)]
     return kind, repr(x)
 
 
