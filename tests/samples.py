@@ -38,7 +38,9 @@ def every(samples):
     names every sample that failed; its cause is the first failure. Do not leave the loop early.
     """
     failures = []
-    for count, sample in enumerate(samples, 1):  # noqa: B007  it is told after the loop
+    count = 0
+    for sample in samples:
+        count += 1
         yield sample, _checked(sample, failures)
     if failures:
         texts = [_describe(*failure) for failure in failures]

@@ -55,8 +55,11 @@ transformed("a_checkpoint", lambda f: lambda x: gg.grad(lambda x: gg.checkpoint(
 @program
 def a_function_compiled_in_each_call(world):
     table = {"k": 2.0}
-    change = lambda: table.update(k=3.0)  # noqa: E731
-    world.check(lambda x: world.compile(lambda y: y * table["k"])(x), changes=[change])
+
+    def scaled(x):
+        return world.compile(lambda y: y * table["k"])(x)
+
+    world.check(scaled, changes=[lambda: table.update(k=3.0)])
 
 
 @program
