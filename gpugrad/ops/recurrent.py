@@ -13,6 +13,8 @@ from ..autograd.operation import composite, op
 from .manipulation import moveaxis, reshape
 from .normalization import cast, common_dtypes, widen
 
+_MANY_STEPS = 16  # that are worth a copy of the weights
+
 
 def shape_error(gates, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0=None):
     """An error message if the shapes do not fit, else None.
@@ -56,12 +58,19 @@ def _by_gate(xp, x, gates):
 
 
 def _transposed(xp, weight, gates):
-    """The transposed matrix of each gate, ``(gates, in, h)``, in contiguous memory.
+    """The transposed matrix of each gate: ``(gates, in, h)``."""
+    return xp.matrix_transpose(_by_gate(xp, weight, gates))
 
-    For a product with few rows OpenBLAS takes up to twice the time if the matrix is a
-    transposed view.
+
+def _for_steps(xp, weight, gates, length):
+    """The transposed matrix of each gate, ``(gates, h, h)``; for many steps in contiguous memory.
+
+    For a product with few rows OpenBLAS takes up to twice the time if the matrix is a transposed
+    view, and a copy takes as long as ten products.
     """
-    weight = xp.matrix_transpose(_by_gate(xp, weight, gates))
+    weight = _transposed(xp, weight, gates)
+    if length < _MANY_STEPS:
+        return weight
     return xp.reshape(xp.reshape(weight, (-1,)), weight.shape)
 
 
@@ -208,7 +217,7 @@ def _rnn(
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
     dtype, x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = _checked(xp, 1, *inputs)
     steps = _projected(xp, x, weight_ih, 1, _added(bias_ih, bias_hh))[0, ...]
-    weight = _transposed(xp, weight_hh, 1)[0, ...]
+    weight = _for_steps(xp, weight_hh, 1, x.shape[0])[0, ...]
     h = h0
     states = []
     for t in _times(x.shape[0], reverse):
@@ -273,7 +282,7 @@ def _lstm(
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0
     dtype, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0 = _checked(xp, 4, *inputs)
     steps = xp.unstack(_projected(xp, x, weight_ih, 4, _added(bias_ih, bias_hh)), axis=1)
-    weight = _transposed(xp, weight_hh, 4)
+    weight = _for_steps(xp, weight_hh, 4, x.shape[0])
     c = _initial(xp, c0, steps[0][0, ...])
     h = h0
     states, cells, gates = [], [], []
@@ -360,7 +369,7 @@ def _gru(xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, /, *,
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
     dtype, x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = _checked(xp, 3, *inputs)
     steps = xp.unstack(_projected(xp, x, weight_ih, 3, bias_ih), axis=1)
-    weight = _transposed(xp, weight_hh, 3)
+    weight = _for_steps(xp, weight_hh, 3, x.shape[0])
     bias = None if bias_hh is None else xp.expand_dims(_by_gate(xp, bias_hh, 3), axis=1)
     h = _initial(xp, h0, steps[0][0, ...])
     states, gates = [], []

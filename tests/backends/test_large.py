@@ -166,6 +166,22 @@ def test_copies(dtype):
         assert copy.tobytes() == own.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "complex64", "complex128"])
+def test_transposed_matrices_are_copied(dtype):
+    x = (np.arange(2 * 3 * 17 * 35) % 7).astype(dtype).reshape(2, 3, 17, 35)
+    for axes in (0, 1, 3, 2), (3, 0, 1, 2), (1, 2, 3, 0), (0, 2, 3, 1):
+        for own in (x.transpose(axes), np.expand_dims(x.transpose(axes), 2)):
+            copy = large.copied(own)
+            if dtype == "complex128":  # which NumPy copies as fast
+                assert copy is None
+                continue
+            assert copy.flags.c_contiguous
+            assert copy.tobytes() == own.tobytes()
+    others = x.transpose(2, 1, 0, 3), x[..., ::2].T, x[0, 0, ::-1].T, x[..., :1, :].T, x[0, 0].T[1:]
+    repeated = np.broadcast_to(x[0, 0, :1], (17, 35)).T
+    assert [*map(large.copied, (*others, repeated))] == [None] * 6
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "float16"])
 def test_arrays_are_joined(monkeypatch, dtype):
     monkeypatch.setattr(large, "_LONG", 1)

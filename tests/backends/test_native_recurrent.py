@@ -25,8 +25,12 @@ KINDS = {
     "lstm": (_lstm, 4, 2, {}),
     "gru": (_gru, 3, 1, {}),
 }
-# Length, batch, inputs and states. Elements are computed by several threads in the last ones.
-SHAPES = (1, 1, 3, 2), (5, 2, 3, 4), (7, 3, 1, 5), (6, 1, 30, 70), (3, 40, 64, 128), (3, 300, 8, 33)
+# Length, batch, inputs and states. Elements are computed by several threads in the last ones. From
+# 16 steps on, the matrices of the steps are copied.
+SHAPES = (
+    (1, 1, 3, 2), (15, 2, 3, 4), (17, 3, 1, 5), (6, 1, 30, 70), (3, 40, 64, 128), (3, 300, 8, 33),
+    (16, 40, 8, 128),
+)  # fmt: skip
 # Which of two biases and of the states: all, none, one bias, no states.
 GIVEN = (1, 1, 1), (0, 0, 0), (1, 0, 1), (0, 1, 0)
 
@@ -74,10 +78,11 @@ def test_bits(kind, dtype, values_of, threads_, number):
 
 def test_threads_share_rows_only_where_products_keep_their_bits(number, monkeypatch):
     rows = recurrent._rows_of_a_thread.__wrapped__
-    given = 4, 960, 32, np.dtype(np.float32), False
+    given = 4, 960, 32, np.dtype(np.float32), False, False
     assert rows(*given, 1) == 960
     assert rows(4, 960, 2048, *given[3:], 2) == 960
     assert rows(*given, 2) in (480, 960)
+    assert rows(*given[:-1], True, 2) in (480, 960)
     monkeypatch.setattr(recurrent, "_part", lambda x, weight, rows, i: np.zeros((4, 480, 32)))
     assert rows(*given, 2) == 960
     whole = np.einsum("bi,gij->gbj", *[np.ones(s, "f") for s in ((960, 32), (4, 32, 32))])
@@ -101,10 +106,11 @@ def test_bits_do_not_depend_on_the_rows_of_a_thread(kind, rows, number):
         native.assert_same(found, expected)
 
 
+@pytest.mark.parametrize("length", [4, 16])
 @pytest.mark.parametrize("kind", KINDS)
-def test_memory_of_any_order(kind):
-    args = arguments(kind, (4, 3, 5, 6))
-    g = values((3, 4, 6), np.float32, "ordinary", 7).swapaxes(0, 1)
+def test_memory_of_any_order(kind, length):
+    args = arguments(kind, (length, 3, 5, 6))
+    g = values((3, length, 6), np.float32, "ordinary", 7).swapaxes(0, 1)
     for i, arg in enumerate(args):
         for other in (
             arg.copy("F"),

@@ -33,6 +33,7 @@
 //
 // gg_map calls an inner loop of NumPy for parts of arrays whose elements lie side by side. gg_join
 // copies rows of several arrays side by side, or zeros in the place of an array without address.
+// gg_transpose copies matrices transposed.
 //
 // gg_pieces(number, d) is 4 times the width of the pieces, plus 0 if they are parts of the first
 // leading axis, 1 of the rows, 2 of the columns; or 0 if the product is not divided.
@@ -507,5 +508,51 @@ void gg_join(char *to, int64_t rows, const Part *parts, int64_t count, int64_t p
     const int64_t length = parts[count - 1].end, size = length * rows;
     Join join = {to, length, size, (size + pieces - 1) / pieces, parts};
     gg_run(join_piece, &join, pieces);
+}
+
+typedef struct {
+    const char *from;
+    char *to;
+    int64_t size, rows, columns; // of an element in bytes; of a matrix
+    int64_t strips, count;       // of a matrix, TILE columns wide; of all matrices in a piece
+    int64_t matrices;
+} Transposition;
+
+enum { TILE = 16 }; // so many elements of 4 bytes fill a line of the cache
+
+#define TRANSPOSE(type)                                                                            \
+    for (int64_t j = 0; j < width; j++)                                                            \
+        for (int64_t i = 0; i < height; i++)                                                       \
+            ((type *)to)[j * rows + i] = ((const type *)from)[i * columns + j]
+
+static void transpose_tile(const char *from, char *to, int64_t size, int64_t rows, int64_t columns,
+                           int64_t height, int64_t width) {
+    switch (size) {
+    case 1: TRANSPOSE(uint8_t); break;
+    case 2: TRANSPOSE(uint16_t); break;
+    case 4: TRANSPOSE(uint32_t); break;
+    default: TRANSPOSE(uint64_t);
+    }
+}
+
+static void transpose_piece(void *context, int64_t number) {
+    const Transposition *t = context;
+    const int64_t end = least_of((number + 1) * t->count, t->strips * t->matrices);
+    for (int64_t k = number * t->count; k < end; k++) {
+        const int64_t column = k % t->strips * TILE, width = least_of(TILE, t->columns - column);
+        const int64_t first = k / t->strips * t->rows * t->columns; // the matrix
+        for (int64_t row = 0; row < t->rows; row += TILE)
+            transpose_tile(t->from + (first + row * t->columns + column) * t->size,
+                           t->to + (first + column * t->rows + row) * t->size, t->size, t->rows,
+                           t->columns, least_of(TILE, t->rows - row), width);
+    }
+}
+
+// Copy matrices transposed. All lie in C order, without gaps. size: of an element: 1, 2, 4 or 8.
+void gg_transpose(const char *from, char *to, int64_t size, int64_t matrices, int64_t rows,
+                  int64_t columns, int64_t pieces) {
+    Transposition t = {from, to, size, rows, columns, (columns + TILE - 1) / TILE, 0, matrices};
+    t.count = (t.strips * matrices + pieces - 1) / pieces;
+    gg_run(transpose_piece, &t, pieces);
 }
 #endif

@@ -16,7 +16,7 @@ enum {
     CELLS,    // so too, of an LSTM
     STATE,    // (batch, width), before the first step; may be absent, but not for a GRU
     CELL,     // so too, of an LSTM; never absent
-    WEIGHT,   // (gates, width, width), the right operand of a step's product
+    WEIGHT,   // (gates, width, width), the right operand of a step's product; may be transposed
     BIAS,     // (gates, width), added to what comes from the inputs; -0 where there is none
     BIAS_HH,  // so too, to the product
     PRODUCTS, // (gates, batch, width), of one step
@@ -27,9 +27,10 @@ enum {
     LAYER_ARRAYS
 };
 
-// is_large: whether a step's product may be divided. in_part: how many rows a thread goes with.
+// is_large: whether a step's product may be divided. is_transposed: whether the matrices of the
+// weight lie in memory transposed. in_part: how many rows a thread goes with.
 typedef struct {
-    int64_t kind, is_back, is_reverse, is_large, gates, length, batch, width, in_part;
+    int64_t kind, is_back, is_reverse, is_large, is_transposed, gates, length, batch, width, in_part;
 } Layer;
 
 enum { BLOCK_SIZE = 1024 }; // elements about in a block of rows
@@ -247,8 +248,9 @@ static void NAME(multiply)(const NAME(Step) *s) {
     const Layer *l = s->layer;
     const int64_t width = l->width, size = l->batch * width, bytes = sizeof(T), row = bytes * width;
     const int64_t by_gate = l->is_back ? l->length * size * bytes : 0, rows = s->last - s->first;
-    const int64_t d[] = {sizeof(T) == 8, l->gates > 1, rows, width, width, row, bytes, row, bytes,
-                         row, bytes, l->gates, by_gate, width * row, size * bytes};
+    const int64_t by_row = l->is_transposed ? bytes : row, by_column = row + bytes - by_row;
+    const int64_t d[] = {sizeof(T) == 8, l->gates > 1, rows, width, width, row, bytes, by_row,
+                         by_column, row, bytes, l->gates, by_gate, width * row, size * bytes};
     const T *x = l->is_back ? s->a[D] + s->time * size : s->state;
     T *products = s->a[PRODUCTS] + s->first * width;
     if (x) {

@@ -25,6 +25,7 @@ _WORTH = 1 << 16  # elements, where each takes long
 _PIECES = 8  # of arrays that a ufunc goes through
 _LONG = 1 << 9  # bytes of an array in a row, on average, of arrays that are joined
 _HEAVY = 1 << 15  # and in all rows, which take longer than Python's look at the array
+_SIZES = 1, 2, 4, 8  # bytes of an element of matrices that are copied transposed
 _MOST_ARRAYS = 4  # of a ufunc
 _Places = ctypes.c_void_p * _MOST_ARRAYS
 _MOST_KERNELS = 16  # of a rule, such as those for several numbers beside the arrays
@@ -177,9 +178,37 @@ def _as_rows(x, rows):
 
 def copied(x):
     """A copy of a large array in C order; None if NumPy has to make it."""
-    if not _is_plain(x, x.shape) or x.dtype.hasobject or not _has_threads():
+    if x.dtype.hasobject or not x.flags.aligned or not _has_threads():
         return None
-    return _filled(np.empty(x.shape, x.dtype), 1, [(x.ctypes.data, 0, x.nbytes)])
+    out = np.empty(x.shape, x.dtype)
+    if x.flags.c_contiguous:
+        return _filled(out, 1, [(x.ctypes.data, 0, x.nbytes)])
+    matrices = _as_transposed(x)
+    if matrices is None or x.itemsize not in _SIZES:
+        return None
+    base.base().gg_transpose(x.ctypes.data, out.ctypes.data, x.itemsize, *matrices, _PIECES)
+    return out
+
+
+def _as_transposed(x):
+    """The number of matrices, and their rows and columns, if ``x`` is transposed matrices that lie
+    in memory in C order, without gaps; otherwise None.
+
+    Several axes may be one axis of the matrices, as after ``x.transpose(2, 0, 1)``.
+    """
+    axes = [(1, x.nbytes)]  # lengths and steps; neighbours that lie in order in memory are one axis
+    for length, step in zip(x.shape, x.strides, strict=True):
+        if length == 1:
+            continue
+        if axes[-1][1] == length * step:
+            axes[-1] = axes[-1][0] * length, step
+        else:
+            axes.append((length, step))
+    if len(axes) != 3:
+        return None
+    (matrices, whole), (columns, step), (rows, row) = axes
+    is_in_order = step == x.itemsize and row == columns * step and whole == rows * row
+    return (matrices, rows, columns) if is_in_order else None
 
 
 def zeros_like(x, /, dtype=None, **options):

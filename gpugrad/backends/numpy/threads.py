@@ -324,7 +324,8 @@ def use(library):
     library.gg_product.restype = library.gg_map.restype = number
     library.gg_map.argtypes = [place, place, number, number, number, place, place]
     library.gg_join.argtypes = [place, number, place, number, number]
-    library.gg_join.restype = None
+    library.gg_transpose.argtypes = [place, place, *[number] * 5]
+    library.gg_join.restype = library.gg_transpose.restype = None
     dtypes = [np.dtype(char) for char in "fdFD"]
     loops = [loop_of(np.matmul, dtype.char)[0] for dtype in dtypes]
     rules = (number * 6)(_LEAST, _PIECE, _SMALL, _ELEMENTS, _MANY, _LARGE)

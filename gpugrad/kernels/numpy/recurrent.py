@@ -13,6 +13,7 @@ from ...autograd.rules import kept_names
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import base, is_expected, place
 from ...backends.numpy import threads
+from ...backends.numpy.large import copied
 from ...ops import recurrent as ops
 from .common import or_definition
 
@@ -38,14 +39,15 @@ def _covers(kind, *arrays):
     )
 
 
-def _can_run(*operands):
-    """Whether the library has the function, and operands of products lie in C order for it."""
+def _can_run(weight, state=None):
+    """Whether the library has the function, and the operands of products lie in memory for it."""
     has_function = hasattr(base(), "gg_recurrent_f")
-    return has_function and all(x is None or x.flags.c_contiguous for x in operands)
+    has_order = weight.flags.c_contiguous or weight.mT.flags.c_contiguous
+    return has_function and has_order and (state is None or state.flags.c_contiguous)
 
 
 @lru_cache(256)
-def _rows_of_a_thread(gates, batch, h, dtype, is_back, number):
+def _rows_of_a_thread(gates, batch, h, dtype, is_back, is_transposed, number):
     """How many rows of the batch a thread computes; all of them if the bits depend on the number.
 
     BLAS may compute products of fewer rows in another way, with sums in another order.
@@ -58,6 +60,7 @@ def _rows_of_a_thread(gates, batch, h, dtype, is_back, number):
             continue
         shapes = ((gates, batch, h) if is_back else (batch, h)), (gates, h, h)
         x, weight = (rng.standard_normal(shape, dtype) for shape in shapes)
+        weight = weight.mT if is_transposed else weight
         parts = threads.run(partial(_part, x, weight, rows), range(0, batch, rows))
         if np.array_equal(np.concatenate(parts, axis=-2), threads.product_of(x, weight)(x, weight)):
             return rows
@@ -81,13 +84,20 @@ def _run_steps(kind, reverse, **arrays):
     is_large = max(batch * h * (gates if is_back else 1), weight.size) > threads.SMALL
     is_worth_it = threads.has_several() and length * products.size * h >= _WORTH
     number = threads.get_num_threads() if is_worth_it else 1
-    in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, number)
-    layer = [*_KINDS].index(kind), is_back, reverse, is_large, gates, length, batch, h, in_part
+    is_transposed = not weight.flags.c_contiguous
+    in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, is_transposed, number)
+    flags = is_back, reverse, is_large, is_transposed
+    layer = [*_KINDS].index(kind), *flags, gates, length, batch, h, in_part
     function = getattr(base(), f"gg_recurrent_{'f' if weight.dtype == float32 else 'd'}")
     numbers = (ctypes.c_int64 * len(layer))(*layer)
     work = 16 * length * products.size * h  # small products take longer
     done = threads.run_pieces(function, numbers, given, pieces=length, work=work)
     return products if done else None
+
+
+def _copied_in_order(matrices):
+    found = copied(matrices)
+    return np.array(matrices, order="C") if found is None else found
 
 
 def _contiguous(array):
@@ -110,7 +120,9 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
         return NotImplemented
     (number, kept), (length, batch, features) = _KINDS[kind], x.shape
     by_input, by_state = (ops._transposed(xp, w, number) for w in (weight_ih, weight_hh))
-    if not _can_run(h0, by_state):
+    if length >= ops._MANY_STEPS:
+        by_state = _copied_in_order(by_state)
+    if not _can_run(by_state, h0):
         return None
     gates = np.empty((kept, length, batch, weight_hh.shape[1]), x.dtype)
     projected = gates[:number].reshape(number, length * batch, -1)
@@ -145,17 +157,18 @@ def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         return NotImplemented
     if any(a is not None and a.dtype != x.dtype for a in g):
         return NotImplemented
-    if not _can_run(weight_hh):
+    number, kept_of_gates = _KINDS[kind]
+    weight = weight_hh.reshape(number, -1, weight_hh.shape[1])
+    if not _can_run(weight):
         return None
     g_out, g_h, g_c = map(_contiguous, (*g[:number_of_states], None)[:3])
     states, cells, gates = map(_contiguous, _kept(kind, out))
-    (number, kept_of_gates), like = _KINDS[kind], states[0]
-    before = ops._before(xp, states, h0, reverse)
+    before, like = ops._before(xp, states, h0, reverse), states[0]
     h0, c0, dh, dc = (_copied(a, like) for a in (h0, c0, g_h, g_c))
     d = d_hh = np.empty((kept_of_gates, *states.shape), x.dtype)
     products = _run_steps(
         kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0,
-        weight=weight_hh.reshape(number, -1, like.shape[1]), g_out=g_out, d=d, dh=dh, dc=dc,
+        weight=weight, g_out=g_out, d=d, dh=dh, dc=dc,
     )  # fmt: skip
     if products is None:
         return None
