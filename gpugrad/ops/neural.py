@@ -310,7 +310,7 @@ def nll(xp, x, target, /):
 
 
 def _nll_vjp(xp, g, target, x_shape):
-    return -xp.where(xp.one_hot(target, x_shape[-1]), xp.expand_dims(g, axis=-1), 0.0)
+    return xp.where(xp.one_hot(target, x_shape[-1]), xp.expand_dims(-g, axis=-1), 0.0)
 
 
 def _nll_jvp(xp, t, target, x_shape):

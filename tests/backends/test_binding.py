@@ -259,9 +259,10 @@ def test_where():
         condition = Operand(np.dtype(bool), shape, LAYOUTS[k - 1])
         x, y = Operand(dtype, shape, layout), Operand(dtype, shape, LAYOUTS[k - 2], 3)
         row = Operand(dtype, shape[-1:], seed=4)
-        pairs = [(x, y), (x, row), (row, x)]
+        column = Operand(dtype, (*shape[:-1], 1)[: len(shape)], seed=4)
+        pairs = [(x, y), (x, row), (row, x), (column, x), (column, column)]
         for number in (0, 1, *(0.0, -0.0, 2.5, np.inf, np.nan) * (dtype.kind == "f")):
-            pairs += [(x, number), (number, x)]
+            pairs += [(x, number), (number, x), (column, number), (number, column)]
         for pair in pairs:
             check(xp.where, condition, *pair)
 

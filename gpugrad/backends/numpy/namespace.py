@@ -405,16 +405,17 @@ def _where(condition, x1, x2, /, out=None):
     like = x1 if isinstance(x1, np.ndarray) else x2
     if (
         isinstance(like, np.ndarray)
-        and (like.size > 256 if out is None else out.dtype == like.dtype)
-        and like.dtype in _bits_of
         and isinstance(condition, np.ndarray)
+        and (condition.size > 256 if out is None else out.dtype == like.dtype)
+        and like.dtype in _bits_of
         and condition.dtype == bool_
-        and condition.shape == like.shape
+        and ((is_whole := condition.shape == like.shape) or _is_repeated(like, condition.shape))
     ):
         mask = condition.view(np.int8)
         b1, b2 = _bits(x1, like), _bits(x2, like)
-        # A view would have to be copied to be a leaf's gradient.
-        result = np.empty_like(like) if out is None else out
+        result = out
+        if out is None:  # a view would have to be copied to be a leaf's gradient
+            result = np.empty_like(like) if is_whole else np.empty(condition.shape, like.dtype)
         bits = result.view(_bits_of[like.dtype])
         if b2 is _ZERO and b1 is not None:
             np.multiply(b1, mask, bits)
@@ -422,12 +423,18 @@ def _where(condition, x1, x2, /, out=None):
         if b1 is _ZERO and b2 is not None:
             np.multiply(b2, mask ^ 1, bits)
             return result
-        if (like.size > 4096 or out is not None) and b1 is not None and b2 is not None:
+        is_large = is_whole and (like.size > 4096 or out is not None)
+        if is_large and b1 is not None and b2 is not None:
             found = np.bitwise_xor(b1, b2, bits if out is None else None)
             found *= mask
             np.bitwise_xor(found, b2, bits)
             return result
     return _into(out, np.where(condition, x1, x2))
+
+
+def _is_repeated(x, shape):
+    """Whether broadcasting repeats an array along some axes of ``shape``."""
+    return x.ndim == len(shape) and all(n in (1, m) for n, m in zip(x.shape, shape, strict=True))
 
 
 _ZERO = np.int8(0)
