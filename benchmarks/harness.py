@@ -385,7 +385,7 @@ def plot(path, environment, title, panels):
 
     sizes = [len({r["case"] for r in rows}) for _, rows in panels]
     figure, axes = pyplot.subplots(
-        1, len(panels), figsize=(2.2 + 1.9 * sum(sizes), 4.6), squeeze=False,
+        1, len(panels), figsize=(max(2.2 + 1.9 * sum(sizes), 10.5), 4.6), squeeze=False,
         width_ratios=sizes, layout="constrained",
     )  # fmt: skip
     for ax, (panel_title, rows) in zip(axes[0], panels, strict=True):
