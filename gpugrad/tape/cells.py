@@ -147,6 +147,7 @@ content_of = {
     "array": _content_of,
     "keys": keys_of,
     "len": len,
+    "names": list,  # of attributes, in their order
     "missing": _is_missing,
     # The number of calls of `register` of any abstract class, on which `isinstance` depends.
     "registrations": lambda _: abc.get_cache_token(),

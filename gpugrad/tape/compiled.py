@@ -18,7 +18,7 @@ from ..autograd import implementation
 from ..autograd.operation import Op
 from ..backends import namespace_of
 from ..backends.numpy import backend as numpy_backend
-from ..nn.module import Module
+from ..nn.module import Module, Parameter
 from ..tools.observing import user_line
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE, keys_of
@@ -415,7 +415,7 @@ def _checked_state(state):
     return [*state]
 
 
-_PLAIN = (Tensor, int, float, bool, str, type(None))
+_PLAIN = {Tensor, Parameter, int, float, bool, str, type(None)}
 
 
 def _leaves(args, kwargs):
@@ -423,7 +423,7 @@ def _leaves(args, kwargs):
     if not kwargs:
         for x in args:
             kind = type(x)
-            if kind is not Tensor and not isinstance(x, _PLAIN) and kind not in namespace_of:
+            if kind not in _PLAIN and kind not in namespace_of:
                 break
         else:
             return args, len(args)

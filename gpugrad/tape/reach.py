@@ -65,11 +65,17 @@ _PARTS = {
     functools.cached_property: ("func",), types.MethodWrapperType: ("__self__",),
 }  # fmt: skip
 _DESCRIPTIONS = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
+# Attributes of classes that only tools read, and those that are compared where code names them.
+_OF_CLASSES = {
+    *_DESCRIPTIONS, "__dict__", "__weakref__", "__dataclass_fields__", "__dataclass_params__",
+    "__orig_bases__", "__parameters__", "__static_attributes__", "__firstlineno__", "__annotate__",
+}  # fmt: skip
 # Attributes that a step of a scheduler changes, and methods that read these.
 _OF_SCHEDULES = (
     "last_epoch", "_last_lr", "_step_count", "best", "num_bad_epochs", "cooldown_counter", "T_cur",
     "T_i", "get_last_lr", "get_lr", "state_dict", "load_state_dict", "__dict__",
 )  # fmt: skip
+_OF_GENERATORS = {"device", "backend", "source", "_keys"}
 _OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_unread_skip", "_skips"}
 
 
@@ -90,7 +96,8 @@ class Reach:
         self.tensors, self.seen = {}, {}
         self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
         self.optimizers, self.schedulers = [], []
-        self.foreign_generators, self._functions = [], []
+        self.foreign_generators = []
+        self._described = []  # functions and classes, whose descriptions may be read
         self.not_imported = []  # modules that the functions may import for the first time
         # Unions of the `Facts` of all functions.
         self.names, self.passed = set(), set()
@@ -102,16 +109,20 @@ class Reach:
         for x in roots:
             self._walk(x)
         for x in leaves:
-            if not isinstance(x, (Tensor, *SIMPLE)) and type(x) not in namespace_of:
+            if isinstance(x, Tensor):
+                self._walk(type(x))
+                if hasattr(x, "__dict__") or {*slots_of(type(x))} - {*Tensor.__slots__}:
+                    self._refuse(f"an argument is {_a(x)}, which may have attributes")
+            elif type(x) not in SIMPLE and type(x) not in namespace_of:
                 self._walk(x)
         for kind in dict.fromkeys(map(type, nodes)):
             self._walk(kind)
         self._all_python_modules()
         for names, absent in self._globals.values():
             self.guards.append((names, frozenset(absent), "lacks"))
-        for function in self._functions:
+        for x in self._described:
             for name in self.names.intersection(_DESCRIPTIONS):
-                self._guard(Cell("attr", function, name), getattr(function, name))
+                self._walk(getattr(x, name), Cell("attr", x, name), name)
 
     def first_change(self):
         """The first place whose value has changed, or None."""
@@ -177,6 +188,8 @@ class Reach:
         before, self._name = self._name, name or self._name
         if isinstance(x, Tensor):
             self.tensor(x)
+            if is_own(module_of(kind)):
+                self._object_or_container(x)
         elif kind in namespace_of:
             self.arrays.append(x)
         elif isinstance(x, Optimizer):
@@ -185,7 +198,11 @@ class Reach:
             self._class(x)
         elif isinstance(x, LRScheduler) or hasattr(kind, "get_last_lr"):
             self._scheduler(x)
-        elif not isinstance(x, Generator):
+        elif isinstance(x, Generator):
+            self._guard(vars(x), [*vars(x)], "names")
+            if kind is not Generator or vars(x).keys() - _OF_GENERATORS:
+                self._refuse(f"it names {_a(x)} with attributes of its own")
+        else:
             self._other(x)
         self._name = before
 
@@ -198,7 +215,7 @@ class Reach:
                 values, own = vars(module), is_own(module.__name__)
                 if own and not known:
                     known.add("__getattr__")
-                    self._guard(values, len(values), "len")
+                    self._guard(values, [*values], "names")
                     if "__getattr__" in values:
                         self._refuse(f"it names {module.__name__}, which has a __getattr__")
                 # A function that computes names may look up any member of a module.
@@ -225,6 +242,8 @@ class Reach:
         elif isinstance(x, (*_PARTS,)):
             for name in next(names for base, names in _PARTS.items() if isinstance(x, base)):
                 self._walk(getattr(x, name), Cell("attr", x, name))
+            if isinstance(x, functools.partial):
+                self._items(vars(x), True)
         elif isinstance(x, types.BuiltinFunctionType):
             if not isinstance(x.__self__, types.ModuleType):
                 self._walk(x.__self__)
@@ -240,6 +259,7 @@ class Reach:
             self._refuse("it names a weak reference, whose object may be gone in a later call")
         elif hasattr(kind, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__)
+            self._guard(vars(x), [*vars(x)], "names")
             for name in [name for name in vars(x) if not name.startswith("_")]:
                 self._walk(getattr(x, name), Cell("attr", x, name))
         elif is_own(module_of(kind)):
@@ -284,7 +304,7 @@ class Reach:
         has_cells = not is_set and not isinstance(x, tuple)
         if not isinstance(x, (tuple, frozenset)):
             self.containers.append(x)
-            how = "keys" if is_set or (is_dict and not are_named) else "len"
+            how = "names" if are_named else "keys" if is_set or is_dict else "len"
             self._guard(x, content_of[how](x), how)
         pairs = [*x.items()] if is_dict else [*enumerate(x)]
         if len(pairs) > _LARGEST and not all(is_compared(type(item)) for _, item in pairs):
@@ -304,6 +324,8 @@ class Reach:
             self._guard(Cell("attr", x, "__dict__"), values)
             self._items(values, True)
         for name in slots_of(kind):
+            if isinstance(x, Tensor) and name in Tensor.__slots__:
+                continue
             cell = Cell("attr", x, name)
             if hasattr(x, name):
                 self._walk(getattr(x, name), cell, name)
@@ -318,7 +340,8 @@ class Reach:
             is_of_gpugrad = (module or "").partition(".")[0] == "gpugrad"
             op = getattr(function, "op", None)
             if isinstance(op, Op) and is_own(op.forward.__module__):
-                for name in ("forward", "rules", "joint", "tangents", "batching"):
+                self._items(vars(function), True)
+                for name in ("forward", "rules", "joint", "tangents", "batching", "twins"):
                     self._walk(getattr(op, name), Cell("attr", op, name))
             for cell in function.__closure__ or ():  # transforms close over the user's function
                 with suppress(ValueError):
@@ -327,7 +350,7 @@ class Reach:
                     if isinstance(value, _CLOSED_OVER) or not (is_of_gpugrad or is_cache):
                         self._walk(value, Cell("attr", cell, "cell_contents"))
             return
-        self._functions.append(function)
+        self._described.append(function)
         codes = [function.__code__]
         for code in codes:
             codes += [x for x in code.co_consts if isinstance(x, types.CodeType)]
@@ -381,12 +404,13 @@ class Reach:
         """Visit the methods and attributes of a class, if it is one of the program's own."""
         if not is_own(module_of(kind)):
             return
-        self._guard(vars(kind), len(vars(kind)), "len")
+        self._described.append(kind)
+        self._guard(vars(kind), [*vars(kind)], "names")
         self._guard(Cell("attr", kind, "__mro__"), kind.__mro__)
         for name, value in list(vars(kind).items()):
             if name == "_abc_impl":
                 self._guard(kind, abc.get_cache_token(), "registrations")
-            elif not name.startswith("__") or isinstance(value, types.FunctionType):
+            elif name not in _OF_CLASSES:
                 self._walk(value, Cell("class", kind, name), name)
         for other in (*kind.__mro__[1:], type(kind)):
             self._walk(other)
@@ -394,6 +418,7 @@ class Reach:
     def _scheduler(self, scheduler):
         self.schedulers.append(scheduler)
         values = vars(scheduler)
+        self._guard(values, [*values], "names")
         for name in _OF_SCHEDULES:
             if hasattr(scheduler, name):
                 self.refusals.append((name, f"it reads {name} of a scheduler, which steps change"))
@@ -408,7 +433,7 @@ class Reach:
             self._walk(optimizer.optimizer, Cell("item", values, "optimizer"))
             return
         self.optimizers.append(optimizer)
-        self._guard(values, len(values), "len")
+        self._guard(values, [*values], "names")
         for name, value in list(values.items()):
             cell = Cell("item", values, name)
             if name in ("param_groups", "_states"):
@@ -440,10 +465,7 @@ def _is_plain(kind):
     """Whether instances have nothing but attributes and items, which `Reach` can visit."""
     rooms = [(base, module_of(base)) for base in kind.__mro__]
     return kind not in _PLAIN and all(
-        base in _PLAIN
-        or is_own(room)
-        or room.partition(".")[0] in _PLAIN_ROOMS
-        or issubclass(base, BaseException)
+        base in _PLAIN or is_own(room) or room.partition(".")[0] in _PLAIN_ROOMS
         for base, room in rooms
     )
 

@@ -207,6 +207,7 @@ class Stage:
             group = optimizer.param_groups[i]
             if _has_changed(group, before):
                 self.recorder.stop("it changes a hyper-parameter of an optimizer")
+            self.reach.guards.append((group, [*before], "names"))
             self.reach.guards += [
                 (Cell("item", group, name), value, "same") for name, value in before.items()
             ]

@@ -247,13 +247,14 @@ class _TracedTwin:
     """Calls a twin of the real library, and has the recorder note that as one call."""
 
     def __init__(self, twin, backend):
-        self.__code__ = twin.__code__  # its parameters' names say what the graph keeps
-        self.__kwdefaults__ = twin.__kwdefaults__
+        # The names of a rule's parameters say what the graph keeps. A forward may be any callable.
+        self.__code__ = getattr(twin, "__code__", None)
+        self.__kwdefaults__ = getattr(twin, "__kwdefaults__", None)
 
         def run(*args, **static):
             return twin(backend.xp, *args, **static)
 
-        run.__name__ = twin.__name__
+        run.__name__ = getattr(twin, "__name__", "twin")
         self._traced = _traced(declare(run, **declaration(twin)._asdict()))
 
     def __call__(self, xp, *args, **static):
