@@ -28,8 +28,8 @@ class Torch(GenericBackend):
             super().__init__(standard, array_type)
 
     def to_numpy(self, array):
-        # PyTorch conjugates and negates lazily; NumPy needs the final values.
-        return super().to_numpy(array.resolve_conj().resolve_neg())
+        # PyTorch conjugates and negates lazily, and keeps a graph; NumPy needs the final values.
+        return super().to_numpy(array.detach().resolve_conj().resolve_neg())
 
     def buffer(self, array):
         return array.untyped_storage().data_ptr()

@@ -188,6 +188,8 @@ def test_arrays_of_pytorch():
     assert gg.isdtype(x.dtype, "real floating")
     assert gg.result_type(x, gg.float32) == torch.float32
     assert repr(x.detach()) == "tensor([ 1.5, -2. ], dtype=bfloat16, library=torch)"
+    theirs.requires_grad_()  # PyTorch has a graph of its own
+    assert repr(gg.asarray(theirs)) == repr(x.detach())
     y = gg.asarray(x.detach().numpy())
     assert (y.dtype, y.tolist()) == (bf16, [1.5, -2])
     (x * x).sum().backward()
