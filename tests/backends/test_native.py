@@ -79,9 +79,12 @@ def test_a_damaged_entry_is_made_anew(cache):
 def test_a_folder_that_others_can_write_is_refused(cache):
     run(BUILD, cache)
     entry = libraries(cache)
-    for folder in (cache, cache / "gpugrad", cache / "gpugrad/native"):
+    native = cache / "gpugrad/native"
+    for folder, shared in (
+        *[(folder, 0o777) for folder in (cache, cache / "gpugrad", native)], (native, 0o1777)
+    ):  # fmt: skip
         mode = folder.stat().st_mode
-        folder.chmod(0o777)
+        folder.chmod(shared)
         text = run(BUILD + "print(compiler.folder(), *os.listdir(compiler.folder()))", cache)
         folder.chmod(mode)
         first, second, third = text.splitlines()
@@ -90,6 +93,20 @@ def test_a_folder_that_others_can_write_is_refused(cache):
         assert not found.startswith(str(cache))
         assert not os.path.exists(found)  # it ends with the interpreter
         assert libraries(cache) == entry
+
+
+def test_a_folder_in_whose_place_others_can_put_one_is_refused(cache):
+    shared, code = cache / "shared", BUILD + "print(dict(compiler.report())['C libraries'])"
+    (shared / "gpugrad").mkdir(parents=True)
+    shared.chmod(0o777)
+    (cache / "gpugrad").symlink_to(shared / "gpugrad")
+    first, second, found = run(code, cache).splitlines()
+    assert (first, second) == ("later", "42 None")
+    assert not found.startswith(str(cache))
+    first, second, found = run(code, cache, TMPDIR=str(shared)).splitlines()
+    assert second.startswith("None others may write to")
+    assert found.startswith("are not made: others may write to")
+    assert [*shared.iterdir()] == [shared / "gpugrad"]
 
 
 def test_a_cache_that_cannot_be_made(cache):

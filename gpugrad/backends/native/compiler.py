@@ -86,16 +86,20 @@ def _machine():
 def folder() -> Path:
     """The folder of the libraries: the user's cache, or a temporary one if others may write there.
 
-    A temporary folder is removed when the interpreter ends.
+    A temporary folder is removed when the interpreter ends. Raises OSError if there is none, or if
+    others may put another one in its place.
     """
     home = {"win32": os.environ.get("LOCALAPPDATA"), "darwin": "~/Library/Caches"}.get(sys.platform)
     base = os.environ.get("XDG_CACHE_HOME") or home or "~/.cache"
-    path = Path(os.path.realpath(os.path.expanduser(base)), "gpugrad", "native")
+    path = Path(os.path.realpath(Path(os.path.expanduser(base), "gpugrad", "native")))
     with contextlib.suppress(OSError):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if all(map(_is_private, (path, *path.parents))) and os.access(path, os.W_OK):
+        if _is_safe(path) and os.access(path, os.W_OK):
             return path
-    path = Path(tempfile.mkdtemp(prefix="gpugrad-"))
+    path = Path(os.path.realpath(tempfile.mkdtemp(prefix="gpugrad-")))
+    if not _is_safe(path):
+        path.rmdir()
+        raise OSError(f"others may write to {path.parent}, or to a folder around it")
     atexit.register(_remove, path, os.getpid())
     return path
 
@@ -105,12 +109,20 @@ def _remove(path, owner):
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _is_private(path):
-    """Whether only the user and the system's administrator can change what is at ``path``."""
+def _is_safe(path):
+    """Whether others can change neither a folder nor which folder is at this path."""
+    return _is_private(path) and all(_is_private(x, is_around=True) for x in path.parents)
+
+
+def _is_private(path, is_around=False):
+    """Whether only the user and the system's administrator can change what is at ``path``.
+
+    is_around: in a folder around others, such as /tmp, others may add entries of their own.
+    """
     if sys.platform == "win32":
         return True  # as the folders of users are
     found = os.stat(path)
-    is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX  # such as /tmp
+    is_shared = is_around and found.st_mode & stat.S_ISVTX
     return found.st_uid in (0, os.getuid()) and (is_shared or not found.st_mode & 0o022)
 
 
@@ -314,7 +326,10 @@ def report():
     words = command()
     if words is not None:
         yield "C compiler", shlex.join(words)
-        yield "C libraries", f"{folder()}"
+        try:
+            yield "C libraries", str(folder())
+        except OSError as error:
+            yield "C libraries", f"are not made: {error}"
     elif os.environ.get("GPUGRAD_NATIVE") == "0":
         yield "C compiler", "is not used: $GPUGRAD_NATIVE is 0"
     else:
