@@ -200,9 +200,12 @@ def _kind(x):
     return getattr(dtype, "kind", "f")
 
 
-def has_array(first):
-    """Whether there are arrays among the arguments from the one with number ``first`` on."""
-    return lambda args, kwargs: _has_array((args[first:], kwargs))
+def has_array(first, stop=None):
+    """Whether there are arrays among the arguments from the one with number ``first`` on.
+
+    stop: the number of the first one that does not count any more.
+    """
+    return lambda args, kwargs: _has_array((args[first:stop], kwargs))
 
 
 def _has_array(x, kinds=None):
@@ -230,7 +233,7 @@ for _function in (operator.matmul, np.matmul):
 for _function in (np.fmax, np.fmin):  # whether they return 0 or -0 depends on the place
     declare(_function, out=True, elementwise=False)
 declare(operator.getitem, fails=has_array(1), values_shape=_selects_by_values)
-declare(operator.setitem, fails=has_array(1), values_shape=_selects_by_values)
+declare(operator.setitem, fails=has_array(1, 2), values_shape=_selects_by_values)
 
 
 def declare_like_numpy(library):

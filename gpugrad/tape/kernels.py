@@ -5,11 +5,14 @@ that a kernel can make becomes one kernel. A C compiler builds the kernels in th
 all are ready, they replace the steps; the results have the same bits.
 """
 
+import operator
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from .plan import last_uses
 from .steps import Steps, with_arrays
+from .tape import Value
 
 
 class Lowering(Steps):
@@ -46,8 +49,6 @@ class Lowering(Steps):
             return None
         if call.is_view():
             return None if self.static(call.outs[0]) is None else []
-        if call.writes and self.binder.ufunc_of(call.function) is None:
-            return None
         outs = call.targets() or call.outs
         arrays = [*map(self.static, outs)]
         if any(x is None or not x.size for x in arrays):
@@ -64,6 +65,10 @@ class Lowering(Steps):
 
     def _steps(self, call, outs, arrays):
         """The calls of NumPy's own functions to which a call comes down; None if not known."""
+        if call.function is operator.setitem:
+            return self._assignment(call, *arrays)
+        if call.writes and self.binder.ufunc_of(call.function) is None:
+            return None
         if call.declared.steps is None:
             return self._bound(call, *outs)
         operands = [self._operand(x, call, None) for x in call.operands()]
@@ -71,6 +76,14 @@ class Lowering(Steps):
             return None
         args, kwargs = with_arrays(call, operands)
         return call.declared.steps(*args, out=arrays if call.several else arrays[0], **kwargs)
+
+    def _assignment(self, call, array):
+        """The step of ``array[...] = value``; None for other keys."""
+        _, key, value = call.args
+        x = self._operand(value, call, None) if type(value) is Value else value
+        if key is not Ellipsis or x is None or getattr(x, "ndim", 0) > array.ndim:
+            return None
+        return [partial(self.binder.copy_into, array, x, "unsafe")]
 
     # Arrays
 

@@ -174,6 +174,15 @@ def test_functions_of_an_array_and_a_number(function):
                 check(function, *args)
 
 
+def test_clip():
+    for dtype, shape, layout in product(REALS, UFUNC_SHAPES, LAYOUTS):
+        x, low, high = (Operand(dtype, shape, layout, seed) for seed in range(3))
+        row = Operand(dtype, shape[-1:], seed=4)
+        numbers = ((0.0, 1.5), (-0.0, None), (np.nan, 1.0)) if dtype.kind == "f" else ((1, 3),)
+        for bounds in ((None, None), (low, None), (None, 1), (low, high), (row, 2), *numbers):
+            check(xp.clip, x, *bounds)
+
+
 @pytest.mark.parametrize("function", IN_PLACE, ids=lambda f: f.__name__)
 def test_operators_in_place(function):
     for dtype, shape in product(REALS, [(7,), (40, 30)]):
@@ -304,7 +313,7 @@ def test_labels_out_of_range_raise(function):
 TESTED = {
     xp.sum, xp.mean, xp.max, xp.min, xp.vecdot, xp.matmul, np.matmul, operator.matmul, xp.maximum,
     xp.minimum, xp.pow, operator.pow, operator.ipow, xp.where, xp.astype, namespace.duplicate,
-    xp.one_hot, xp.pick, *UNARY, *BINARY, *UFUNCS,
+    xp.clip, xp.one_hot, xp.pick, *UNARY, *BINARY, *UFUNCS,
 }  # fmt: skip
 
 

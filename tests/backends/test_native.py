@@ -96,16 +96,16 @@ def test_a_folder_that_others_can_write_is_refused(cache):
 
 
 def test_a_folder_in_whose_place_others_can_put_one_is_refused(cache):
-    shared, code = cache / "shared", BUILD + "print(dict(compiler.report())['C libraries'])"
+    shared, code = cache / "shared", BUILD + "print([x[1] for x in compiler.report()][1:])"
     (shared / "gpugrad").mkdir(parents=True)
     shared.chmod(0o777)
     (cache / "gpugrad").symlink_to(shared / "gpugrad")
     first, second, found = run(code, cache).splitlines()
     assert (first, second) == ("later", "42 None")
-    assert not found.startswith(str(cache))
+    assert str(cache) not in found
     first, second, found = run(code, cache, TMPDIR=str(shared)).splitlines()
     assert second.startswith("None others may write to")
-    assert found.startswith("are not made: others may write to")
+    assert found == "[]"
     assert [*shared.iterdir()] == [shared / "gpugrad"]
 
 

@@ -278,6 +278,7 @@ def test_nothing_is_read_outside_of_arrays(tmp_path):
         pytest.skip("preloads the sanitizers of gcc")
     parts = "rows", "products", "recurrent", "attention", "windows"
     files = [f"{ROOT}/tests/backends/test_native_{part}.py" for part in parts]
+    files.append(f"{ROOT}/tests/backends/test_native_kernels.py::test_random_programs")
     words = [*compiler.command(), "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     found = [
         subprocess.check_output([words[0], f"-print-file-name={name}"], text=True).strip()

@@ -36,6 +36,7 @@ import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import nn, optim
 from gpugrad._thread_state import thread
+from gpugrad.backends.native import base
 from gpugrad.backends.placing import place
 from gpugrad.tape.plan import Storage
 
@@ -875,3 +876,21 @@ def test_kernels_of_a_transformer(compile, length):
             step.program(normal(16, length, 32))  # waits for the kernels
         losses.append(step(normal(16, length, 32, seed=i)))
     return [*losses, *model.parameters()]
+
+
+@pytest.mark.parametrize("n", [3, 5000])
+@pytest.mark.parametrize(
+    "make", [optim.Adamax, optim.Rprop, functools.partial(optim.Adam, amsgrad=True)], ids=str
+)
+@both_ways
+def test_an_update_of_all_parameters_is_one_kernel(compile, make, n):
+    """Also where it assigns to arrays, and limits values by numbers that may change."""
+    parameters = [normal(2, n, seed=seed).requires_grad_() for seed in range(3)]
+    optimizer = make(parameters, lr=0.1)
+    step = compile(training(optimizer, lambda: sum((p**2).sum() for p in parameters)))
+    losses = []
+    for _ in range(8):
+        losses.append(step())
+        if len(losses) == 5 and hasattr(step, "program") and base.is_expected():
+            assert len(step.program().kernels) == 1
+    return [*losses, *parameters]

@@ -326,10 +326,8 @@ def report():
     words = command()
     if words is not None:
         yield "C compiler", shlex.join(words)
-        try:
-            yield "C libraries", str(folder())
-        except OSError as error:
-            yield "C libraries", f"are not made: {error}"
+        with contextlib.suppress(OSError):  # they are not made
+            yield "C libraries", f"{folder()}"
     elif os.environ.get("GPUGRAD_NATIVE") == "0":
         yield "C compiler", "is not used: $GPUGRAD_NATIVE is 0"
     else:

@@ -101,8 +101,10 @@ class NumPy(Backend):
     def undivided(self, x1, x2):
         return (undivided if x1.dtype.char in "fd" else self.xp.matmul)(x1, x2)
 
-    def clip(self, x, min, max, /):
-        return super().clip(x, min, max) if min is None or max is None else x.clip(min, max)
+    def clip(self, x, min, max, /, *, out=None):
+        if max is None:
+            return np.positive(x, out=out) if min is None else self.xp.maximum(x, min, out=out)
+        return self.xp.minimum(x, max, out=out) if min is None else x.clip(min, max, out)
 
     def to_numpy(self, array):
         return array
@@ -188,6 +190,7 @@ class NumPy(Backend):
 
 backend = NumPy(xp)
 declare(xp.add_along_axis, fails=True)
+declare(xp.clip, out=True, elementwise=True)
 declare(xp.setitem, fails=has_array(2))
 declare(xp.last_written, fails=has_array(1))
 

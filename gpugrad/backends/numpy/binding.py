@@ -13,7 +13,7 @@ from ..base import address_range
 from ..declarations import UFUNCS, declaration
 from . import namespace
 from .namespace import duplicate as duplicate
-from .noting import CannotNote, bound_ufunc, note
+from .noting import CannotNote, bound_ufunc, clip, note
 
 copy_into = np.copyto
 
@@ -175,4 +175,5 @@ _OF_SCALARS = {
 
 def ufunc_of(function):
     """The ufunc that a function or an operator is, or None."""
+    function = clip if function is namespace.xp.clip else function
     return function if type(function) is np.ufunc else UFUNCS.get(function)
