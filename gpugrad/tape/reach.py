@@ -96,8 +96,8 @@ class Reach:
         self.tensors, self.seen = {}, {}
         self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
         self.optimizers, self.schedulers = [], []
-        self.foreign_generators = []
-        self._described = []  # functions and classes, whose descriptions may be read
+        # Functions and classes are described by what code may read.
+        self.foreign_generators, self._described = [], []
         self.not_imported = []  # modules that the functions may import for the first time
         # Unions of the `Facts` of all functions.
         self.names, self.passed = set(), set()

@@ -12,7 +12,7 @@ from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order
 from ..backends import backend_of, namespace_of
 from ..transforms.trees import flatten, unflatten
-from .cells import SIMPLE
+from .cells import is_compared
 from .derivatives import Graph, plan_for
 from .draws import foreign_states
 from .libraries import is_own, module_of
@@ -268,8 +268,9 @@ class _Recording:
                 return ("static", x) if at is None else ("leaf", at)
             if id(x) in grads:
                 return "grad", grads[id(x)]
-            if type(x.node) is Leaf:
-                stop("it returns a new leaf that requires grad")
+            if type(x.node) is Leaf or type(x) is not Tensor:
+                what = "leaf that requires grad" if type(x) is Tensor else type(x).__name__
+                stop(f"it returns a new {what}")
             elif x.node is not None and x.node.watch is not None and x.node.watch.leaf is not None:
                 stop("it returns a tensor of which it has called retain_grad")
             if (var := self._returned(x.array)) is not None:
@@ -278,7 +279,8 @@ class _Recording:
             return "array", var
         if type(x) is Number:
             return "number", x.var
-        if isinstance(x, (*SIMPLE, type)) or id(x) in self.reach.seen:
+        is_of_library = isinstance(x, type) and not is_own(module_of(x))
+        if is_compared(type(x)) or is_of_library or id(x) in self.reach.seen:
             return "static", x
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
