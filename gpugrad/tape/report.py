@@ -15,8 +15,8 @@ class Report:
         ``memory`` ("planned": a part of the program's own memory; "state": an array of the state,
         which the call overwrites; "new": an array for the caller; "view"; "value": whatever the
         call returns), and ``kernel`` (the number of the kernel that makes the call, or None).
-    kernels: the C source of each generated kernel; on a CUDA device its body, without the code that
-        all kernels share. To make a report waits for the compiler.
+    kernels: the C source of each generated kernel, after the names of its calls; on a CUDA device
+        its body, without the code that all kernels share. To make a report waits for the compiler.
     planned_bytes: the size of the program's own memory.
     needed_bytes: the most of it that is used at one time.
     call_by_call: on a CUDA device, why the calls are made one by one, or None if they are one CUDA
@@ -26,9 +26,10 @@ class Report:
     def __init__(self, program: Any) -> None:
         self._program = program
         program.use_kernels()
-        found = [segment.kernel for segment in program.segments or ()]
-        self.kernels = [kernel.text for kernel in found]
-        self.kernels += [call.function.text for call in program.plan.calls if _is_generated(call)]
+        found, calls = [segment.kernel for segment in program.segments or ()], program.plan.calls
+        texts = [(kernel.build.name, kernel.text) for kernel in found]
+        texts += [(call.name, call.function.text) for call in calls if _is_generated(call)]
+        self.kernels = [f"/* {name} */\n{text}" for name, text in texts]
         self._errors = [kernel.build.error for kernel in found if kernel.build.error]
         self.rows = list(_rows(program))
         self.planned_bytes = program.plan.total
