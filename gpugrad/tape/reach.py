@@ -216,8 +216,9 @@ class Reach:
                 if own and not known:
                     known.add("__getattr__")
                     self._guard(values, [*values], "names")
-                    if "__getattr__" in values:
-                        self._refuse(f"it names {module.__name__}, which has a __getattr__")
+                    self._class_of(module)
+                    if "__getattr__" in values or type(module) is not types.ModuleType:
+                        self._refuse(f"it names {module.__name__}, which finds names by itself")
                 # A function that computes names may look up any member of a module.
                 names = self.names | values.keys() if own and self.computes_names else self.names
                 for name in [n for n in names - known if n in values]:
@@ -242,8 +243,9 @@ class Reach:
         elif isinstance(x, (*_PARTS,)):
             for name in next(names for base, names in _PARTS.items() if isinstance(x, base)):
                 self._walk(getattr(x, name), Cell("attr", x, name))
-            if isinstance(x, functools.partial):
-                self._items(vars(x), True)
+            if isinstance(x, functools.partial) or is_own(module_of(kind)):
+                self._items(getattr(x, "__dict__", {}), True)
+                self._walk(kind)
         elif isinstance(x, types.BuiltinFunctionType):
             if not isinstance(x.__self__, types.ModuleType):
                 self._walk(x.__self__)
@@ -317,13 +319,11 @@ class Reach:
 
     def _object(self, x):
         """Visit the attributes of an instance whose class looks them up in the ordinary way."""
-        kind = type(x)
-        self._guard(Cell("attr", x, "__class__"), kind)
         values = getattr(x, "__dict__", None)
         if values is not None:
             self._guard(Cell("attr", x, "__dict__"), values)
             self._items(values, True)
-        for name in slots_of(kind):
+        for name in slots_of(type(x)):
             if isinstance(x, Tensor) and name in Tensor.__slots__:
                 continue
             cell = Cell("attr", x, name)
@@ -331,7 +331,11 @@ class Reach:
                 self._walk(getattr(x, name), cell, name)
             else:
                 self._guard(cell, True, "missing")
-        self._walk(kind)
+        self._class_of(x)
+
+    def _class_of(self, x):
+        self._guard(Cell("attr", x, "__class__"), type(x))
+        self._walk(type(x))
 
     def _function(self, function):
         # `__module__` will not do: a library's decorator copies that of the program's function.
@@ -419,6 +423,7 @@ class Reach:
         self.schedulers.append(scheduler)
         values = vars(scheduler)
         self._guard(values, [*values], "names")
+        self._class_of(scheduler)
         for name in _OF_SCHEDULES:
             if hasattr(scheduler, name):
                 self.refusals.append((name, f"it reads {name} of a scheduler, which steps change"))
@@ -451,7 +456,7 @@ class Reach:
                 if not can_vary(value):
                     self._guard(Cell("item", group, name), value)
             self._items(group["params"])
-        self._walk(type(optimizer))
+        self._class_of(optimizer)
 
 
 _READERS = (

@@ -33,6 +33,10 @@ def optimizer():
     return optim.SGD([Weight(normal(3))], lr=0.1)
 
 
+def scheduler():
+    return optim.lr_scheduler.ExponentialLR(optimizer(), 0.9)
+
+
 def in_order(x, table):
     for name in table:
         if name in INITIAL:
@@ -85,7 +89,7 @@ def the_order_changed_inside(world):
 
 
 for _name, _make in {
-    "a_scheduler": lambda: optim.lr_scheduler.ExponentialLR(optimizer(), 0.9),
+    "a_scheduler": scheduler,
     "a_random_generator": lambda: gg.random.Generator(1),
     "a_tensor": lambda: Weight(normal(3)),
     "an_error": lambda: ValueError("text"),
@@ -94,6 +98,21 @@ for _name, _make in {
         f"an_attribute_that_{_name}_gets", lambda x, s: x * getattr(s, "late", 1.0), _make,
         *[lambda s, value=value: setattr(s, "late", value) for value in (3.0, 2.0)],
     )  # fmt: skip
+
+
+def subclass(state):
+    state.__class__ = type("Kind", (type(state),), {"late": 3.0})
+
+
+for _name, _make in {"a_scheduler": scheduler, "an_optimizer": optimizer}.items():
+    uses(f"a_class_that_{_name}_gets", lambda x, s: x * getattr(s, "late", 1.0), _make, subclass,
+         lambda s: setattr(type(s), "late", 4.0))  # fmt: skip
+
+
+@program
+def the_class_of_a_partial(world):
+    sin = (kind := type("Kind", (functools.partial,), {"late": 2.0}))(gg.sin)
+    world.check(lambda x: sin(x) * sin.late, changes=[lambda: setattr(kind, "late", 3.0)])
 
 
 @program
