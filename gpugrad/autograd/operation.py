@@ -301,9 +301,10 @@ class Op:
         """The exception to raise for a call on these values that failed with ``error``."""
         Op.failures += 1
         given = ", ".join(map(describe, values))
+        own = type(error)
         kind = next((kind for kind in _KINDS if isinstance(error, kind)), RuntimeError)
-        if type(error).__init__ is kind.__init__:  # it takes only a message, as LinAlgError does
-            kind = type(error)
+        if issubclass(own, kind) and own.__init__ is kind.__init__:
+            kind = own  # which takes only a message, as LinAlgError does
         text = "; ".join([explain(error, *values), *getattr(error, "__notes__", ())])
         return kind(f"{self.name}: {text}" + (f"; given {given}" if given else ""))
 

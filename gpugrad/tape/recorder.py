@@ -545,9 +545,10 @@ def _is_for_program(frame):
 def _replace(old, new):
     """Replace the objects in the list ``old`` by those in ``new`` in all places that have them."""
     values, tuples = dict(zip(map(id, old), new, strict=True)), []
-    for place in gc.get_referrers(*old):
+    given = tuple(old)  # since Python 3.14 it would count as a referrer
+    for place in gc.get_referrers(*given):
         kind = type(place)
-        if place is old or isinstance(place, (types.FrameType, Traced)):
+        if place is old or place is given or isinstance(place, (types.FrameType, Traced)):
             continue
         if kind is tuple:
             tuples.append(place)
