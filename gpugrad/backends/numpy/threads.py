@@ -15,8 +15,8 @@ import ctypes
 import math
 import os
 from contextlib import suppress
-from contextvars import copy_context
-from functools import lru_cache
+from contextvars import Context, copy_context
+from functools import lru_cache, partial
 from operator import index
 from threading import Lock, RLock, get_ident
 
@@ -475,7 +475,9 @@ class _Threads:
         if self.pool is None:
             self.pool = ThreadPoolExecutor(self.number - 1, "gpugrad")
         try:
-            futures = [self.pool.submit(copy_context().run, function, item) for item in items]
+            # Without a global lock, a thread keeps the context in which it starts.
+            submit = partial(Context().run, self.pool.submit)
+            futures = [submit(copy_context().run, function, item) for item in items]
         except RuntimeError:  # the system allows no more threads, or the interpreter ends
             self._close()
             self.number = 1
