@@ -14,7 +14,7 @@ from stand_in import ROOT
 import gpugrad as gg
 from gpugrad.autograd.rules import kept_names
 from gpugrad.backends.native import base, compiler
-from gpugrad.backends.native.reductions import outer_product, reduced
+from gpugrad.backends.native.reductions import added_slices, outer_product, reduced
 from gpugrad.backends.numpy import threads
 from gpugrad.backends.numpy.namespace import xp
 from gpugrad.kernels.numpy import activations, neural
@@ -80,6 +80,41 @@ def test_outer_products(dtype, kind):
         assert_same(xp.matmul(x, y, out=np.empty((n, m), dtype).T), np.multiply(x, y))
     assert outer_product(x, y.astype(np.float16)) is None
     assert outer_product(x[::2], y) is None
+
+
+def added(x, indices, shape, axis):
+    """What `added_slices` computes, by NumPy."""
+    out = np.zeros(shape, x.dtype)
+    np.add.at(np.moveaxis(out, axis, 0), indices.reshape(-1), np.moveaxis(x, axis, 0))
+    return out
+
+
+@each_kind
+def test_slices_are_added(dtype, kind):
+    for axis, shape, n in (0, (30, 130), 300), (0, (9, 3), 20_000), (1, (5, 70, 2, 50), 80):
+        x = values((*shape[:axis], n, *shape[axis + 1 :]), dtype, kind, n)
+        m, at = shape[axis], [n if k == axis else 1 for k in range(x.ndim)]
+        indices = np.random.default_rng(n).integers(-m, m, at)
+        for given in indices, (indices % m).astype(np.uint8), indices.astype(np.int32):
+            found = added_slices(x, given, shape, axis - x.ndim)
+            assert found is not None or kind == "some special"  # whose errors NumPy reports
+            if found is not None:
+                assert_same(found, added(x, given, shape, axis))
+    assert_same(added_slices(x[::-1], indices, shape, 1), added(x[::-1], indices, shape, 1))
+
+
+def test_slices_that_are_left_to_numpy():
+    x, indices = np.ones((300, 130), np.float32), np.zeros((300, 1), int)
+    assert added_slices(x, indices, (7, 130), 0)[0, 0] == 300
+    for args in (
+        (x.astype(np.float16), indices, (7, 130), 0), (x[:9], indices[:9], (7, 130), 0),
+        (x, indices[:, 0], (7, 130), 0), (x, indices[:1], (7, 130), 0),
+        (x, indices, (7, 1), 0), (x, indices, (7, 130), 2), (x, indices.T, (300, 7), 1),
+        (x, indices + 7, (7, 130), 0), (x, indices - 8, (7, 130), 0),
+    ):  # fmt: skip
+        assert added_slices(*args) is None
+    with pytest.raises(IndexError):
+        gg.add_along_axis(x, indices + 7, shape=(7, 130), axis=0)
 
 
 def test_what_reductions_leave_to_numpy():

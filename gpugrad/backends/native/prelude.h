@@ -43,6 +43,8 @@ typedef struct {
     int64_t errors;
 } Piece;
 
+enum { STRIP = 64 }; // elements of slices that `add_slices` adds up at a time
+
 // A kernel computes the items from `first` to `last`, such as rows, without looking at others.
 typedef struct Kernel {
     void (*work)(Piece *piece, int64_t first, int64_t last);

@@ -1,4 +1,4 @@
-"""Reductions along rows and over them, and outer products, with the bits of NumPy's ufuncs."""
+"""Reductions along rows and over them, outer products, and sums of slices, with NumPy's bits."""
 
 import math
 
@@ -10,6 +10,7 @@ from . import base
 SMALL = 1 << 15  # elements: for fewer, NumPy takes no longer
 _WIDE = 512  # elements of a row that are added up at a time
 _MANY = 1 << 17  # elements whose sum is divided among threads
+_STRIP = 64  # elements of slices that are added up at a time
 
 
 def reduced(name, x, axis, keepdims):
@@ -80,3 +81,25 @@ def outer_product(x1, x2):
     items, length = x1.shape[0], x2.shape[1]
     out = np.empty((items, length), x1.dtype)
     return out if base.rows("outer_product", x1.dtype, items, length, x1, x2, out) else None
+
+
+def added_slices(values, indices, shape, axis):
+    """Zeros of ``shape`` with slices of ``values`` added at ``indices`` along an axis, in their
+    order; None if the library does not compute it."""
+    if type(values) is not np.ndarray or values.dtype not in (float32, float64):
+        return None
+    ndim = values.ndim
+    if values.size < SMALL or not indices.ndim == ndim == len(shape) or not -ndim <= axis < ndim:
+        return None
+    axis %= ndim
+    n, m, length = values.shape[axis], shape[axis], math.prod(shape[axis + 1 :])
+    is_like = values.shape == (*shape[:axis], n, *shape[axis + 1 :])
+    if not (is_like and length > 1 and indices.size == indices.shape[axis] == n):
+        return None
+    if not -m <= indices.min() <= indices.max() < m:
+        return None
+    values, places = np.ascontiguousarray(values), np.ascontiguousarray(indices, np.int64)
+    out, items = np.zeros(shape, values.dtype), math.prod(shape[:axis]) * -(-length // _STRIP)
+    options = {"n": n, "m": m, "cost": n * min(length, _STRIP)}
+    done = base.rows("add_slices", values.dtype, items, length, values, places, out, **options)
+    return out if done else None

@@ -174,6 +174,24 @@ KERNEL(outer_product) {
     }
 }
 
+// Add slices at places along an axis, in their order. An item is a strip of the other axes.
+// a: x (.., n, length), places (n), out (.., m, length)
+KERNEL(add_slices) {
+    const Job *job = piece->job;
+    const int64_t length = job->length, strips = (length + STRIP - 1) / STRIP;
+    const int64_t *places = job->a[1];
+    for (int64_t item = first; item < last; item++) {
+        const int64_t lead = item / strips, start = item % strips * STRIP;
+        const int64_t n = length - start < STRIP ? length - start : STRIP;
+        const T *restrict x = (T *)job->a[0] + lead * job->n * length + start;
+        T *restrict out = (T *)job->a[2] + lead * job->m * length + start;
+        for (int64_t k = 0; k < job->n; k++, x += length) {
+            T *restrict to = out + (places[k] + (places[k] < 0 ? job->m : 0)) * length;
+            EACH to[i] += x[i];
+        }
+    }
+}
+
 // Parts of a pairwise sum, as many as a power of two. a: x (n), out (items)
 KERNEL(sum_part) {
     const Job *job = piece->job;
@@ -739,6 +757,7 @@ KERNEL(copy_windows) {
 #ifndef KERNELS
 #define KERNELS(X)                                                                                 \
     X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0) X(outer_product, 0)              \
+    X(add_slices, 0)                                                                               \
     X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0) X(cross_entropy, 1)    \
     X(layer_norm, 2) X(layer_norm_vjp, 3)                                                          \
     X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(copy_windows, 0)                      \

@@ -12,6 +12,7 @@ from ..declarations import declare, has_array
 from ..dtypes import float32, is_bfloat16
 from ..native import base as library
 from ..native import windows as native_windows
+from ..native.reductions import added_slices
 from ..special import scipy_function
 from . import binding
 from .binding import address_of, owner
@@ -91,8 +92,10 @@ class NumPy(Backend):
         return np.array(array, order="C")
 
     def add_along_axis(self, values, indices, /, shape, axis):
-        out = np.zeros(shape, values.dtype)
-        add_at(out, np.broadcast_to(places_along(shape, indices, axis), values.shape), values)
+        out = added_slices(values, indices, shape, axis)
+        if out is None:
+            out = np.zeros(shape, values.dtype)
+            add_at(out, np.broadcast_to(places_along(shape, indices, axis), values.shape), values)
         return out
 
     def in_order(self, x):
