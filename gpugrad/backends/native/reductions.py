@@ -24,15 +24,15 @@ def reduced(name, x, axis, keepdims):
     if extent is None:
         return None
     first, last, before, length, after = extent
-    if name != "sum" and (before == 1 or after > 1):
+    if name != "sum" and before * after == 1:
         return None
     kept = (1,) * (last - first) if keepdims else ()
     out = np.empty(x.shape[:first] + kept + x.shape[last:], x.dtype)
     if after > 1:
-        # A piece has up to _WIDE columns, whose sums stay in the cache.
+        # A piece has up to _WIDE columns, whose results stay in the cache.
         pieces = -(-after // _WIDE)
         options = {"n": length, "m": after, "cost": min(after, _WIDE) * length}
-        done = base.rows("sum_middle", x.dtype, before * pieces, _WIDE, x, out, **options)
+        done = base.rows(f"{name}_middle", x.dtype, before * pieces, _WIDE, x, out, **options)
     elif before == 1 and length >= _MANY:
         done = _sum_of_parts(x, length, out)
     else:

@@ -226,6 +226,27 @@ KERNEL(sum_middle) {
     }
 }
 
+// Extrema over the middle axis, as for `sum_middle`.
+static void NAME(extrema)(Piece *piece, int which, int64_t first, int64_t last) {
+    const Job *job = piece->job;
+    const int64_t inner = job->m, items = (inner + job->length - 1) / job->length;
+    for (int64_t item = first; item < last; item++) {
+        int64_t lead = item / items, start = item % items * job->length;
+        intptr_t n = inner - start < job->length ? inner - start : job->length;
+        intptr_t steps[] = {sizeof(T), sizeof(T), sizeof(T)};
+        T *x = (T *)job->a[0] + lead * job->n * inner + start;
+        T *out = (T *)job->a[1] + lead * inner + start;
+        memcpy(out, x, n * sizeof(T));
+        for (int64_t row = 1; row < job->n; row++) {
+            char *arrays[] = {(char *)out, (char *)(x += inner), (char *)out};
+            NAME(loops)[which].function(arrays, &n, steps, NAME(loops)[which].data);
+        }
+    }
+}
+
+KERNEL(max_middle) { NAME(extrema)(piece, MAXIMUM, first, last); }
+KERNEL(min_middle) { NAME(extrema)(piece, MINIMUM, first, last); }
+
 // a: x (items, length), out (items)
 KERNEL(max) {
     JOB;
@@ -757,7 +778,7 @@ KERNEL(copy_windows) {
 #ifndef KERNELS
 #define KERNELS(X)                                                                                 \
     X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0) X(outer_product, 0)              \
-    X(add_slices, 0)                                                                               \
+    X(add_slices, 0) X(max_middle, 0) X(min_middle, 0)                                             \
     X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0) X(cross_entropy, 1)    \
     X(layer_norm, 2) X(layer_norm_vjp, 3)                                                          \
     X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(copy_windows, 0)                      \
