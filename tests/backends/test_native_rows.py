@@ -12,6 +12,7 @@ from native import assert_same, check_errors, check_twin, needs_library
 from stand_in import ROOT
 
 import gpugrad as gg
+from gpugrad import nn
 from gpugrad.autograd.rules import kept_names
 from gpugrad.backends.native import base, compiler
 from gpugrad.backends.native.reductions import added_slices, outer_product, reduced
@@ -200,6 +201,49 @@ def test_layer_norm_and_rms_norm(parameters, dtype, kind):
         for wanted in ((True, True, True), (True, False, False), (False, True, True)):
             check_twin(layer, "joint", g, x, weight, wanted, 1, 1e-5)
             check_twin(rms, "joint", g, x, weight, wanted[:2], 1, None)
+
+
+# Shapes of x, and groups. Some channels have one element of an example.
+CHANNELS = [
+    ((4, 6, 5, 9), 3), ((3, 8, 300), 2), ((40, 64), 8), ((33, 130), 10), ((600, 2), 1),
+    ((2, 6, 1, 200), 1), ((5, 3, 16, 16), 3), ((1, 30, 64), 3), ((130, 10, 1), 5), ((9, 1, 200), 1),
+]  # fmt: skip
+
+
+@each_kind
+@pytest.mark.parametrize("parameters", ["weight and bias", "weight", "bias", ""])
+def test_group_norm_and_batch_norm(parameters, dtype, kind):
+    group, batch = normalization.group_norm.op, normalization.batch_norm.op
+    for shape, groups in CHANNELS:
+        x, g = (values(shape, dtype, kind, seed) for seed in (0, 1))
+        weight, bias = (
+            values(shape[1:2], dtype, kind, seed) if name in parameters else None
+            for seed, name in enumerate(("weight", "bias"), 2)
+        )  # fmt: skip
+        check_twin(group, "forward", x, weight, bias, groups=groups)
+        if shape[1] > 1:  # the sum of one channel is left to NumPy
+            check_twin(batch, "forward", x, weight, bias)
+        for wanted in ((True, True, True), (True, False, False), (False, True, True)):
+            check_twin(group, "joint", g, x, weight, wanted, groups, 1e-5)
+            if shape[1] > 1:
+                check_twin(batch, "joint", [g, None, None], x, weight, wanted, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer, shape, name",
+    [
+        (nn.BatchNorm1d(70), (40, 70), "batch_norm_columns"),
+        (nn.BatchNorm2d(6), (4, 6, 20, 20), "batch_norm"),
+        (nn.GroupNorm(2, 6), (4, 6, 20, 20), "group_norm"),
+        (nn.InstanceNorm1d(6), (4, 6, 200), "group_norm"),
+    ],
+)
+def test_layers_of_channels_use_kernels(layer, shape, name, monkeypatch):
+    calls = [calls_of(monkeypatch, kernel) for kernel in (name, f"{name}_vjp")]
+    step = gg.compile(lambda x: (layer(x) ** 3).sum().backward())
+    for _ in range(4):
+        step(gg.tensor(values(shape, np.float32, "ordinary", 0), requires_grad=True))
+    assert [*map(bool, calls)] == [True, True]
 
 
 @each_kind

@@ -136,6 +136,7 @@ LEAF(plain, 0, FETCH(x); U term = AT(x))
 LEAF(products, 0, FETCH(x); FETCH(y); U term = AT(x) * AT(y))
 LEAF(deviations, 0, FETCH(x); U d = AT(x) - of.number; U term = d * d)
 LEAF(rms, 0, U term = AT(x) * (AT(y) * of.scale))
+LEAF(along, 1, FETCH(x); U g = AT(x); U term = g * ((AT(y) - of.number) * of.scale); other = g)
 LEAF(slopes, 1, FETCH(x); U g = AT(x); U term = g * ((AT(y) - of.number) * of.scale);
      AT(to_z) += term; AT(more) += g; term *= AT(z); other = g * AT(z))
 
@@ -410,6 +411,164 @@ KERNEL(layer_norm_vjp) {
         }
         if (job->a[4])
             memcpy((T *)job->a[4] + item * 2 * n, to_w, 2 * n * sizeof(T));
+    }
+}
+
+// Groups of channels. A row is a group, and a channel has t elements of it. n: 1. m: groups.
+
+// a: x, weight, bias, out
+KERNEL(group_norm) {
+    JOB;
+    const int64_t each = job->t, size = n / each;
+    for (int64_t row = first; row < last; row++) {
+        const int64_t channel = row % job->m * size;
+        const T *w = job->a[1], *b = job->a[2], *restrict x = ROW(0);
+        T *restrict y = ROW(3);
+        const NAME(Two) of = NAME(statistics)(job, x);
+        NAME(fetch)(y, n);
+        for (int64_t k = 0; k < size; k++, x += each, y += each) {
+            const T factor = w ? of.b * w[channel + k] : of.b, more = b ? b[channel + k] : (T)-0.0;
+            for (int64_t i = 0; i < each; i++)
+                y[i] = (x[i] - of.a) * factor + more;
+        }
+    }
+}
+
+// a: g, x, weight, to_x or NULL, sums of g * out and of g of each channel (2, items, size)
+KERNEL(group_norm_vjp) {
+    JOB;
+    const int64_t each = job->t, size = n / each;
+    T *weighted = piece->scratch, *weighted_g = weighted + size;
+    for (int64_t row = first; row < last; row++) {
+        const T *restrict g = ROW(0), *restrict x = ROW(1), *w = job->a[2];
+        T *sums = (T *)job->a[4] + row * size, *sums_of_g = sums + job->items * size;
+        w = w ? w + row % job->m * size : NULL;
+        const NAME(Two) of = NAME(statistics)(job, x);
+        for (int64_t k = 0; k < size; k++) {
+            NAME(Terms) terms = {g + k * each, x + k * each, .number = of.a, .scale = of.b};
+            const NAME(Two) found = NAME(tree)(NAME(along), &terms, 0, each);
+            sums[k] = (T)zero + found.a, sums_of_g[k] = (T)zero + found.b;
+            weighted[k] = w ? sums[k] * w[k] : sums[k];
+            weighted_g[k] = w ? sums_of_g[k] * w[k] : sums_of_g[k];
+        }
+        if (!job->a[3])
+            continue;
+        const T slope = NAME(sum_of)(weighted, size) * of.b / (T)n;
+        const T shift = NAME(sum_of)(weighted_g, size) * of.b / (T)n;
+        T *restrict y = ROW(3);
+        NAME(fetch)(y, n);
+        for (int64_t k = 0; k < size; k++, g += each, x += each, y += each) {
+            const T factor = w ? of.b * w[k] : of.b;
+            for (int64_t i = 0; i < each; i++)
+                y[i] = g[i] * factor - ((x[i] - of.a) * of.b * slope + shift);
+        }
+    }
+}
+
+// Channels of a batch of n examples. An item is one of m channels. s: eps.
+
+// Add up the terms of a channel: those of an example first, as NumPy does.
+static NAME(Two) NAME(of_channel)(const Job *job, NAME(Leaf) *leaf, NAME(Terms) terms) {
+    NAME(Two) sums = {(T)zero, (T)zero};
+    for (int64_t k = 0; k < job->n; k++) {
+        const NAME(Two) found = NAME(tree)(leaf, &terms, k * job->m * job->length, job->length);
+        sums.a += found.a, sums.b += found.b;
+    }
+    return sums;
+}
+
+// a: x, weight, bias, out, the mean and the variance of each channel (2, items)
+KERNEL(batch_norm) {
+    JOB;
+    const T *w = job->a[1], *b = job->a[2], count = (T)(n * job->n);
+    for (int64_t row = first; row < last; row++) {
+        NAME(Terms) terms = {.x = ROW(0)};
+        const T mean = terms.number = NAME(of_channel)(job, NAME(plain), terms).a / count;
+        const T variance = NAME(of_channel)(job, NAME(deviations), terms).a / count;
+        const T scale = 1 / (T)sqrt(variance + (T)job->s);
+        const T factor = w ? scale * w[row] : scale, more = b ? b[row] : (T)-0.0;
+        ((T *)job->a[4])[row] = mean, ((T *)job->a[4])[row + job->m] = variance;
+        for (int64_t k = 0; k < job->n; k++) {
+            const T *restrict x = ROW(0) + k * job->m * n;
+            T *restrict y = ROW(3) + k * job->m * n;
+            EACH y[i] = (x[i] - mean) * factor + more;
+        }
+    }
+}
+
+// a: g, x, weight, to_x or NULL, sums of g * out and of g of each channel (2, items)
+KERNEL(batch_norm_vjp) {
+    JOB;
+    const T *w = job->a[2], count = (T)(n * job->n);
+    for (int64_t row = first; row < last; row++) {
+        NAME(Terms) terms = {.x = ROW(1)};
+        const T mean = terms.number = NAME(of_channel)(job, NAME(plain), terms).a / count;
+        const T variance = NAME(of_channel)(job, NAME(deviations), terms).a / count;
+        const T scale = 1 / (T)sqrt(variance + (T)job->s);
+        terms = (NAME(Terms)){ROW(0), ROW(1), .number = mean, .scale = scale};
+        const NAME(Two) sums = NAME(of_channel)(job, NAME(along), terms);
+        ((T *)job->a[4])[row] = sums.a, ((T *)job->a[4])[row + job->m] = sums.b;
+        const T factor = w ? scale * w[row] : scale, by_count = factor / -count;
+        const T slope = sums.a * by_count, shift = sums.b * by_count;
+        for (int64_t k = 0; job->a[3] && k < job->n; k++) {
+            const T *restrict g = ROW(0) + k * job->m * n, *restrict x = ROW(1) + k * job->m * n;
+            T *restrict y = ROW(3) + k * job->m * n;
+            EACH y[i] = g[i] * factor + (x[i] - mean) * scale * slope + shift;
+        }
+    }
+}
+
+// The same for a matrix (n, m), whose columns are the channels. An item is STRIP of them.
+
+#define COLUMNS                                                                                    \
+    const Job *job = piece->job;                                                                   \
+    const int64_t m = job->m;                                                                      \
+    for (int64_t item = first, start, n; item < last; item++)                                      \
+        if (start = item * STRIP, n = m - start < STRIP ? m - start : STRIP, n > 0)
+#define COLUMN(k, row) ((T *)job->a[k] + (row) * m + start)
+#define SUMS(sums, term)                                                                           \
+    for (int64_t row = 0; row < job->n; row++)                                                     \
+        EACH sums[i] = (row ? sums[i] : (T)zero) + (term);
+
+KERNEL(batch_norm_columns) {
+    COLUMNS {
+        T mean[STRIP], squares[STRIP], factor[STRIP], more[STRIP], *of = job->a[4];
+        SUMS(mean, COLUMN(0, row)[i]);
+        EACH mean[i] /= (T)job->n;
+        SUMS(squares, (COLUMN(0, row)[i] - mean[i]) * (COLUMN(0, row)[i] - mean[i]));
+        EACH {
+            const T variance = squares[i] / (T)job->n, scale = 1 / (T)sqrt(variance + (T)job->s);
+            of[start + i] = mean[i], of[start + i + m] = variance;
+            factor[i] = job->a[1] ? scale * COLUMN(1, 0)[i] : scale;
+            more[i] = job->a[2] ? COLUMN(2, 0)[i] : (T)-0.0;
+        }
+        for (int64_t row = 0; row < job->n; row++) {
+            const T *restrict x = COLUMN(0, row);
+            T *restrict y = COLUMN(3, row);
+            EACH y[i] = (x[i] - mean[i]) * factor[i] + more[i];
+        }
+    }
+}
+
+KERNEL(batch_norm_columns_vjp) {
+    COLUMNS {
+        T mean[STRIP], scale[STRIP], along[STRIP], total[STRIP], factor[STRIP], *of = job->a[4];
+        SUMS(mean, COLUMN(1, row)[i]);
+        EACH mean[i] /= (T)job->n;
+        SUMS(scale, (COLUMN(1, row)[i] - mean[i]) * (COLUMN(1, row)[i] - mean[i]));
+        EACH scale[i] = 1 / (T)sqrt(scale[i] / (T)job->n + (T)job->s);
+        SUMS(along, COLUMN(0, row)[i] * ((COLUMN(1, row)[i] - mean[i]) * scale[i]));
+        SUMS(total, COLUMN(0, row)[i]);
+        EACH {
+            of[start + i] = along[i], of[start + i + m] = total[i];
+            factor[i] = job->a[2] ? scale[i] * COLUMN(2, 0)[i] : scale[i];
+            along[i] *= factor[i] / -(T)job->n, total[i] *= factor[i] / -(T)job->n;
+        }
+        for (int64_t row = 0; job->a[3] && row < job->n; row++) {
+            const T *restrict g = COLUMN(0, row), *restrict x = COLUMN(1, row);
+            T *restrict y = COLUMN(3, row);
+            EACH y[i] = g[i] * factor[i] + (x[i] - mean[i]) * scale[i] * along[i] + total[i];
+        }
     }
 }
 
@@ -780,7 +939,8 @@ KERNEL(copy_windows) {
     X(sum, 0) X(sum_part, 0) X(sum_middle, 0) X(max, 0) X(min, 0) X(outer_product, 0)              \
     X(add_slices, 0) X(max_middle, 0) X(min_middle, 0)                                             \
     X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0) X(cross_entropy, 1)    \
-    X(layer_norm, 2) X(layer_norm_vjp, 3)                                                          \
+    X(layer_norm, 2) X(layer_norm_vjp, 3) X(group_norm, 0) X(group_norm_vjp, 2)                    \
+    X(batch_norm, 0) X(batch_norm_vjp, 0) X(batch_norm_columns, 0) X(batch_norm_columns_vjp, 0)    \
     X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(copy_windows, 0)                      \
     X(sigmoid, 2) X(sigmoid_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                       \
     X(leaky_relu, 2) X(leaky_relu_vjp, 2) X(elu, 2) X(elu_vjp, 2) X(softplus, 2)                   \
@@ -804,6 +964,9 @@ int64_t NAME(gg_rows)(int64_t kernel, int64_t items, int64_t in_piece, int64_t l
     return run_job(&job);
 }
 
+#undef COLUMNS
+#undef COLUMN
+#undef SUMS
 #undef KERNEL
 #undef JOB
 #undef LEAF

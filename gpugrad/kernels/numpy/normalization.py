@@ -9,10 +9,11 @@ import numpy as np
 
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import is_expected, rows
-from ...ops.normalization import BLOCK, _rms_eps, layer_norm, rms_norm
+from ...ops import normalization as ops
 from .common import or_definition
 
 _FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
+_STRIP = 64  # columns of a matrix that are one piece
 
 
 def _covers(x, ndim, *parameters):
@@ -29,7 +30,7 @@ def _covers(x, ndim, *parameters):
 def _normalized(xp, x, weight, bias, ndim, eps, centered):
     if not _covers(x, ndim, weight, bias):
         return NotImplemented
-    n, eps = prod(x.shape[x.ndim - ndim :]), _rms_eps(xp, x, eps)
+    n, eps = prod(x.shape[x.ndim - ndim :]), ops._rms_eps(xp, x, eps)
     out = np.empty(x.shape, x.dtype)
     done = rows("layer_norm", x.dtype, x.size // n, n, x, weight, bias, out, n=centered, s=eps)
     return out if done else None
@@ -43,11 +44,11 @@ def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
     last = x.shape[x.ndim - ndim :]
     n = prod(last)
     number = x.size // n
-    blocks = -(-number // BLOCK)
+    blocks = -(-number // ops.BLOCK)
     to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
     # The definition adds up a block's rows first only where there are several.
     sums = np.empty((blocks, 2, n), x.dtype) if any(wanted[1:]) else None
-    options = {"cost": BLOCK * n, "n": centered, "m": number, "s": _rms_eps(xp, x, eps)}
+    options = {"cost": ops.BLOCK * n, "n": centered, "m": number, "s": ops._rms_eps(xp, x, eps)}
     if not rows("layer_norm_vjp", x.dtype, blocks, n, g, x, weight, to_x, sums, **options):
         return None
     if sums is None:
@@ -68,5 +69,84 @@ def _define_twins(call, centered):
     call.twin("numpy", forward, joint=joint)
 
 
-_define_twins(layer_norm, True)
-_define_twins(rms_norm, False)
+_define_twins(ops.layer_norm, True)
+_define_twins(ops.rms_norm, False)
+
+
+# Channels
+
+
+def _covers_channels(x, g, *parameters):
+    """Whether the kernels support the inputs, of which only x must be there."""
+    channels = x.shape[1:2]
+    return (
+        is_expected()
+        and x.size >= _FEW
+        and x.dtype in (float32, float64)
+        and all(
+            type(p) is np.ndarray and p.dtype == x.dtype and p.shape == s and p.flags.c_contiguous
+            for p, s in ((x, x.shape), (g, x.shape), *[(p, channels) for p in parameters])
+            if p is not None
+        )
+    )
+
+
+@or_definition(ops.group_norm)
+def _group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5):
+    ops._check_channels(x.shape, weight, bias, groups)
+    if not _covers_channels(x, None, weight, bias):
+        return NotImplemented
+    out = np.empty(x.shape, x.dtype)
+    return out if _by_group("group_norm", x, groups, eps, x, weight, bias, out) else None
+
+
+@or_definition(ops.group_norm, "joint")
+def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
+    if not _covers_channels(x, g, weight):
+        return NotImplemented
+    to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
+    sums = np.empty((2, *x.shape[:2]), x.dtype)
+    if not _by_group("group_norm_vjp", x, groups, eps, g, x, weight, to_x, sums):
+        return None
+    return to_x, *[xp.sum(y, axis=0) if w else None for y, w in zip(sums, wanted[1:], strict=True)]
+
+
+def _by_group(name, x, groups, eps, *arrays):
+    number = len(x) * groups
+    options = {"n": 1, "m": groups, "s": eps, "t": prod(x.shape[2:])}
+    return rows(name, x.dtype, number, x.size // number, *arrays, **options)
+
+
+@or_definition(ops.batch_norm)
+def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
+    ops._check_channels(x.shape, weight, bias)
+    if x.shape[1] < 2 or not _covers_channels(x, None, weight, bias):
+        return NotImplemented
+    out, statistics = np.empty(x.shape, x.dtype), np.empty((2, x.shape[1]), x.dtype)
+    done = _by_channel("batch_norm", "", x, eps, x, weight, bias, out, statistics)
+    return (out, *statistics) if done else None
+
+
+@or_definition(ops.batch_norm, "joint")
+def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
+    g, *others = g
+    if g is None or others != [None, None] or x.shape[1] < 2:
+        return NotImplemented
+    if not _covers_channels(x, g, weight):
+        return NotImplemented
+    to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
+    sums = np.empty((2, x.shape[1]), x.dtype)
+    done = _by_channel("batch_norm", "_vjp", x, eps, g, x, weight, to_x, sums)
+    return (to_x, *sums) if done else None
+
+
+def _by_channel(name, of, x, eps, *arrays):
+    n, channels, *rest = x.shape
+    length, number, options = prod(rest), channels, {"n": n, "m": channels, "s": eps}
+    if length == 1:
+        name, number, length = f"{name}_columns", -(-channels // _STRIP), _STRIP
+    return rows(name + of, x.dtype, number, length, *arrays, cost=n * length, **options)
+
+
+ops.group_norm.twin("numpy", _group_norm, joint=_group_norm_vjp)
+ops.batch_norm.twin("numpy", _batch_norm, joint=_batch_norm_vjp)
