@@ -268,12 +268,15 @@ def test_where():
         condition = Operand(np.dtype(bool), shape, LAYOUTS[k - 1])
         x, y = Operand(dtype, shape, layout), Operand(dtype, shape, LAYOUTS[k - 2], 3)
         row = Operand(dtype, shape[-1:], seed=4)
-        column = Operand(dtype, (*shape[:-1], 1)[: len(shape)], seed=4)
+        narrow = (*shape[:-1], 1)[: len(shape)]
+        column, some = Operand(dtype, narrow, seed=4), Operand(np.dtype(bool), narrow, layout)
         pairs = [(x, y), (x, row), (row, x), (column, x), (column, column)]
         for number in (0, 1, *(0.0, -0.0, 2.5, np.inf, np.nan) * (dtype.kind == "f")):
             pairs += [(x, number), (number, x), (column, number), (number, column)]
         for pair in pairs:
             check(xp.where, condition, *pair)
+        check(xp.where, some, x, 0.0)
+        check(xp.where, some, 0.0, x)
 
 
 def test_casts_and_copies():

@@ -406,16 +406,18 @@ def _where(condition, x1, x2, /, out=None):
     if (
         isinstance(like, np.ndarray)
         and isinstance(condition, np.ndarray)
-        and (condition.size > 256 if out is None else out.dtype == like.dtype)
+        and (max(condition.size, like.size) > 256 if out is None else out.dtype == like.dtype)
         and like.dtype in _bits_of
         and condition.dtype == bool_
-        and ((is_whole := condition.shape == like.shape) or _is_repeated(like, condition.shape))
+        and ((is_whole := condition.shape == like.shape) or _repeats_one(condition, like))
     ):
-        mask = condition.view(np.int8)
+        has_all = condition.size >= like.size  # else a cast beforehand takes less time
+        mask = condition.view(np.int8) if has_all else condition.astype(_bits_of[like.dtype])
         b1, b2 = _bits(x1, like), _bits(x2, like)
         result = out
         if out is None:  # a view would have to be copied to be a leaf's gradient
-            result = np.empty_like(like) if is_whole else np.empty(condition.shape, like.dtype)
+            is_like = is_whole or not has_all
+            result = np.empty_like(like) if is_like else np.empty(condition.shape, like.dtype)
         bits = result.view(_bits_of[like.dtype])
         if b2 is _ZERO and b1 is not None:
             np.multiply(b1, mask, bits)
@@ -432,9 +434,12 @@ def _where(condition, x1, x2, /, out=None):
     return _into(out, np.where(condition, x1, x2))
 
 
-def _is_repeated(x, shape):
-    """Whether broadcasting repeats an array along some axes of ``shape``."""
-    return x.ndim == len(shape) and all(n in (1, m) for n, m in zip(x.shape, shape, strict=True))
+def _repeats_one(x, y):
+    """Whether broadcasting repeats one of two arrays, and the other has the shape of the result."""
+    if x.ndim != y.ndim:
+        return False
+    small, large = (x.shape, y.shape) if x.size < y.size else (y.shape, x.shape)
+    return all(n in (1, m) for n, m in zip(small, large, strict=True))
 
 
 _ZERO = np.int8(0)
