@@ -45,8 +45,7 @@ def explains_arguments(function: _F) -> _F:
         try:
             return function(*args, **keywords)
         except TypeError:
-            problem = _misfit(call.__name__, function, args, keywords)
-            if problem:
+            if problem := _misfit(call.__name__, function, args, keywords):
                 raise TypeError(problem) from None
             raise
 
@@ -69,8 +68,7 @@ def _misfit(name, function, args, keywords):
     names = [name for name in taken.parameters if name != "self"]
     kinds = [base.__name__ for base in type(args[0]).__mro__] if name == "__init__" else [name]
     known = {k: v for kind in kinds for k, v in INSTEAD.get(f"{kind}()", {}).items()}
-    foreign = [name for name in keywords if name in known and name not in names]
-    if foreign:
+    if foreign := [name for name in keywords if name in known and name not in names]:
         problem = "; ".join([f"there is no {name}: {known[name]}" for name in foreign])
         return f"{kinds[0]}: {problem}"
     renamed = [f"{n} is {RENAMED[n]} here" for n in keywords if RENAMED.get(n) in names]

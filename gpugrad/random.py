@@ -134,10 +134,8 @@ class Generator:
             p = self._taken(p)
             require(p.shape == (n,), f"choice: p must have the shape ({n},)", p.shape)
             places = self.multinomial(p, count, replacement=replace)
-        elif replace:
-            places = self.integers(0, max(n, 1), count)
         else:
-            places = self.permutation(n)[:count]
+            places = self.integers(0, max(n, 1), count) if replace else self.permutation(n)[:count]
         if not isinstance(a, Tensor):
             return reshape(places, result_shape)
         chosen = take(a, places, axis=axis)
@@ -207,9 +205,7 @@ class Generator:
         device, and no device is needed to make them.
         """
         note_draw(self)
-        if thread.recorder is not None:
-            return thread.recorder.draw_key(self)
-        return self._keys.fresh()
+        return self._keys.fresh() if thread.recorder is None else thread.recorder.draw_key(self)
 
     def get_state(self) -> tuple[Any, tuple[int, int]]:
         """The generator's position in its streams, for `set_state`; `gpugrad.save` can store it.

@@ -296,8 +296,8 @@ def _check(name, checked, f, inputs, labels, tolerances, forward):
         return sum((w.conjugate() * v).real for pair in pairs for w, v in zip(*pair, strict=True))
 
     gradients = [None] * len(wanted)
-    recorded = [k for k, y in enumerate(outputs) if y.requires_grad]
-    if recorded:  # gradients with no graph of their own have zero second derivatives
+    # Gradients with no graph of their own have zero second derivatives.
+    if recorded := [k for k, y in enumerate(outputs) if y.requires_grad]:
         cotangents = [_from_list(weights[k], outputs[k].detach(), False) for k in recorded]
         ys, xs = [outputs[k] for k in recorded], [inputs[i] for i in wanted]
         gradients = grad(ys, xs, cotangents, allow_unused=True)

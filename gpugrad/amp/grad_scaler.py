@@ -184,8 +184,7 @@ class GradScaler:
             founds = [x for found in self._found.values() for x in found.values()]
             if not founds:
                 raise RuntimeError("GradScaler.update: no optimizer has stepped; call step before")
-            total = sum([wrap(_placed_scalar(x, scale.array), None) for x in founds])
-            found = total > 0
+            found = sum([wrap(_placed_scalar(x, scale.array), None) for x in founds]) > 0
             tracker = self._tracker + 1
             grows = tracker == self._growth_interval
             grown = scale * self._growth_factor

@@ -48,8 +48,7 @@ class Plan:
         chosen = [i for i, want in enumerate(wanted) if want]
         self.position = {i: k for k, i in enumerate(chosen)}
         rule = implementation.rule
-        joint = op.joint or (op.variadic and op.rules.get(op.inputs[0]))
-        if joint:
+        if joint := op.joint or (op.variadic and op.rules.get(op.inputs[0])):
             names = kept_names(joint)
             self.joint = rule("joint" if op.joint else op.inputs[0], joint, names)
             self.rules = tuple([lambda xp, cotangents, saved, i=i: cotangents[i] for i in chosen])

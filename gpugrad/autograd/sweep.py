@@ -56,8 +56,7 @@ def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
     for leaf in [*arrived]:
         holder = [conjugate(arrived.pop(leaf))]
         _accumulate(leaf, holder, create_graph)
-        watch = leaf.watch
-        if watch is not None:
+        if (watch := leaf.watch) is not None:
             if watch.listener is not None:
                 watch.listener.arrived(leaf)
             elif watch.accumulated:
@@ -322,8 +321,7 @@ def sweep(
                 if done is not None:
                     guard = done
                     continue
-            saved = node.saved
-            if saved:
+            if saved := node.saved:
                 if node.order > writes.last:
                     check_unchanged(node)
                 if not retain_graph:
@@ -470,8 +468,7 @@ def leading_to(roots, targets):
             has_others = True
         elif node not in found:
             found.add(node)
-            parents = node.parents
-            if parents:
+            if parents := node.parents:
                 stack.extend(parents)
             elif node not in targets and is_open(node):
                 has_others = True
@@ -494,8 +491,7 @@ def _hooked(node, g):
     gradients = [c if c is None else _gradient(c) for c in parts]
     with no_grad() if raw else nullcontext():
         for hook in tuple(node.watch.hooks.values()):
-            replaced = hook(gradients if is_list else gradients[0])
-            if replaced is not None:
+            if (replaced := hook(gradients if is_list else gradients[0])) is not None:
                 replaced = replaced if is_list else [replaced]
                 gradients = list(map(_replacement, replaced, gradients))
     parts = [c if c is None else conjugate(c.array if raw else c) for c in gradients]

@@ -59,8 +59,7 @@ def result_type(own):
         dtypes = [getattr(x, "dtype", x) for x in arrays_and_dtypes]
         if not any(getattr(d, "char", None) == "E" for d in dtypes):
             return own(*arrays_and_dtypes)
-        others = [d for d in dtypes if getattr(d, "kind", "") in ("f", "c")]
-        if others:
+        if others := [d for d in dtypes if getattr(d, "kind", "") in ("f", "c")]:
             return own(float32, *others)
         return own(float32, 1j) if complex in map(type, dtypes) else bfloat16()
 

@@ -179,8 +179,7 @@ def declare(function=None, /, **properties):
 
 def declaration(function) -> Declaration:
     """What is known of any callable."""
-    found = _declared.get(_key(function))
-    if found is not None:
+    if (found := _declared.get(_key(function))) is not None:
         return found[1]
     if type(function) is np.ufunc:
         is_plain = function.nout == 1 and function.signature is None

@@ -48,8 +48,7 @@ def parse(subscripts, shapes):
         out = out.replace("...", dots, 1)
     else:
         out = dots + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
-    wrong = [c for c in out if out.count(c) > 1 or c not in "".join(terms)]
-    if wrong:
+    if wrong := [c for c in out if out.count(c) > 1 or c not in "".join(terms)]:
         raise ValueError(
             f"{subscripts!r}: each letter of the result must be an operand's and appear once, "
             f"not {wrong[0]!r}"

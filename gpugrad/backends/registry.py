@@ -64,9 +64,7 @@ _sweep_contexts: list = []
 
 def sweep_context():
     """The context in which a sweep runs rules; see `Backend.sweep_context`."""
-    if len(_sweep_contexts) == 1:
-        return _sweep_contexts[0]()
-    return _all_sweep_contexts()
+    return _sweep_contexts[0]() if len(_sweep_contexts) == 1 else _all_sweep_contexts()
 
 
 @contextmanager

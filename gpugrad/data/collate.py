@@ -52,8 +52,7 @@ def _collate(samples, path):
     if kind in SCALARS and all(type(s) in SCALARS for s in samples):
         return asarray(samples)
     tensors = [_tensor(sample, path) for sample in samples]
-    shapes = {x.shape for x in tensors}
-    if len(shapes) > 1:
+    if len({x.shape for x in tensors}) > 1:
         raise _differ(path, "shapes", [x.shape for x in tensors])
     return stack(tensors)
 

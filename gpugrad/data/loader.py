@@ -117,8 +117,7 @@ class DataLoader(Generic[Batch]):
                 "targets is TensorDataset(inputs, targets)"
             )
         batch_size = whole("DataLoader: batch_size", batch_size, 1)
-        lacks = [name for name in ("__len__", "__getitem__") if not hasattr(dataset, name)]
-        if lacks:
+        if lacks := [name for name in ("__len__", "__getitem__") if not hasattr(dataset, name)]:
             raise TypeError(
                 f"DataLoader: a data set needs __len__ and __getitem__, but "
                 f"{type(dataset).__name__} has no {' and no '.join(lacks)}; "

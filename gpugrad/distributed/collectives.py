@@ -199,8 +199,7 @@ def _run(name, tree, *args, shape_of=None, check=lambda x: None):
             out = copy = backend.xp.reshape(copy, array.shape)
             given = args
             if shape_of is not None:
-                shape = shape_of(array.shape)
-                out = backend.create("empty", shape, dtype=array.dtype, like=array)
+                out = backend.create("empty", shape_of(array.shape), dtype=array.dtype, like=array)
                 given = (out,)
             return Started(out, getattr(current(), name), copy, *given)
 

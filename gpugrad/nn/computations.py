@@ -339,8 +339,8 @@ def scaled_dot_product_attention(
         key_of_mask = generator_for(query, generator).key()
         dropping = {"dropout_p": dropout_p, "dropout_key": key_of_mask}
         found = {level for x in operands for level in levels_now(name, x)}
-        levels = sorted(found, key=attrgetter("number"))
-        if levels:  # all examples together are one input, so that each gets its own part of a mask
+        # All examples together are one input, so that each gets its own part of a mask.
+        if levels := sorted(found, key=attrgetter("number")):
             ndim = max(x.ndim for x in operands)
             operands = [reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in operands]
             operands = [physical(lifted(x, levels)) for x in operands]

@@ -89,8 +89,7 @@ def _call(kind, module, hooks, args, kwargs):
     output = kind.__call__(module, *args, **kwargs)
     for hook, with_kwargs in tuple(hooks.after.values()):
         given = (args, kwargs, output) if with_kwargs else (args, output)
-        replaced = hook(module, *given)
-        if replaced is not None:
+        if (replaced := hook(module, *given)) is not None:
             output = replaced
     return passage.leave(output) if passage else output
 
@@ -130,8 +129,7 @@ class _Passage:
         passed, self.outputs = _through_node(outputs, self._at_outputs)
         if not is_sequence:
             return passed[0]
-        named = getattr(type(output), "_make", type(output))
-        return named(passed)
+        return getattr(type(output), "_make", type(output))(passed)
 
     def _at_outputs(self, gradients):
         self.grad_output = _with_nones(gradients, self.outputs)

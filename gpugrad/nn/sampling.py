@@ -111,9 +111,7 @@ def _reflected(x, length, align_corners):
     """Coordinates in a mirror at both ends."""
     low = 0.0 if align_corners else -0.5
     span = length - 1 - 2 * low
-    if span == 0:
-        return x * 0
-    return low + span - _abs(remainder(x - low, 2 * span) - span)
+    return low + span - _abs(remainder(x - low, 2 * span) - span) if span else x * 0
 
 
 def _cubic_weights(share):

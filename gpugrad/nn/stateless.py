@@ -92,14 +92,11 @@ def _copied(x, replacements):
     and dicts that have replaced objects. It enters the copies in ``replacements``, so that a module
     in two places stays one module.
     """
-    found = replacements.get(id(x))
-    if found is not None:
+    if (found := replacements.get(id(x))) is not None:
         return found
     if isinstance(x, Module):
         copy = replacements[id(x)] = object.__new__(type(x))
-        values = vars(copy)
-        for name, value in vars(x).items():
-            values[name] = _copied(value, replacements)
+        vars(copy).update({name: _copied(y, replacements) for name, y in vars(x).items()})
         return copy
     kind = type(x)
     if kind not in (list, tuple, dict):

@@ -90,8 +90,7 @@ def _like(name):
         a = tensor(a)
         if shape is None:
             return getattr(gg, f"{name}_like")(a, dtype=dtype, device=device)
-        found = constant(getattr(numpy, name)(shape), a, dtype or a.dtype)
-        return gg.asarray(found, device=device)
+        return gg.asarray(constant(getattr(numpy, name)(shape), a, dtype or a.dtype), device=device)
 
     return own
 

@@ -41,9 +41,7 @@ def dot(a, b):
     ndim = b.ndim
     if not (ndim and a.ndim):
         return a * b
-    if ndim <= 2:
-        return gg.matmul(a, b)
-    return gg.tensordot(a, b, axes=((-1,), (ndim - 2,)))
+    return gg.matmul(a, b) if ndim <= 2 else gg.tensordot(a, b, axes=((-1,), (ndim - 2,)))
 
 
 @of_numpy()
@@ -109,8 +107,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     x = floating(x)
     axis = axes_of(axis)
     if ord is None or isinstance(axis, int) or (axis is None and x.ndim == 1):
-        ord = 2 if ord is None else ord
-        return linalg.vector_norm(x, ord=ord, axis=axis, keepdims=keepdims)
+        return linalg.vector_norm(x, ord=2 if ord is None else ord, axis=axis, keepdims=keepdims)
     axes = (0, 1) if axis is None else axis
     if len(axes) == 2 and (axis is not None or x.ndim == 2):
         x = gg.moveaxis(x, axes, (-2, -1))

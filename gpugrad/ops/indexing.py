@@ -262,8 +262,7 @@ def setitem_batched(x, value, key):
     if any(type(k) is BatchedTensor and isdtype(k.dtype, "bool") for k in items(key)):
         return _set_where_masked(x, value, items(key))
     levels = levels_among("x[...] = value", (x, value, *items(key)))
-    own = levels_of(value)
-    if own:
+    if own := levels_of(value):
         ones = [level.size if level in own else 1 for level in levels]
         value = reshape(physical(value), (*ones, *value.shape))
     else:

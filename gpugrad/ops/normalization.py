@@ -173,8 +173,7 @@ layer_norm.jvp(x=_layer_norm_x_jvp, weight=_layer_norm_weight_jvp, bias=lambda x
 
 
 def _layer_norm_vmap(call, batched, x, weight, bias, *, ndim, eps):
-    shapes = shapes_of_examples(batched, (x, weight, bias))
-    _check_layer_norm(*shapes, ndim)
+    _check_layer_norm(*shapes_of_examples(batched, (x, weight, bias)), ndim)
     if not any(batched[1:]):
         return call(x, weight, bias, ndim=ndim, eps=eps)
     x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
@@ -287,8 +286,7 @@ def _add(x1, x2):
 
 
 def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
-    shapes = shapes_of_examples(batched, (x, weight, bias))
-    _check_channels(*shapes)
+    _check_channels(*shapes_of_examples(batched, (x, weight, bias)))
     (out, mean, var), back, shape = _side_by_side(call, batched, (x, weight, bias), eps)
     return back(out), reshape(mean, shape), reshape(var, shape)
 

@@ -71,9 +71,7 @@ class Muon(Optimizer):
     ):  # fmt: skip
         (average,) = state
         move(average, grad, momentum)
-        update = average
-        if nesterov:
-            update = momentum * average + (1 - momentum) * grad
+        update = momentum * average + (1 - momentum) * grad if nesterov else average
         rows, columns = array.shape
         update = _orthogonal(update, ns_coefficients, eps, ns_steps)
         factor = math.sqrt(max(1, rows / max(columns, 1)))

@@ -106,8 +106,7 @@ class LRScheduler:
     def _set_epoch(self, epoch):
         before, self.last_epoch = self.last_epoch, epoch
         try:
-            rates = self.get_lr()
-            self._set_rates(rates)
+            self._set_rates(self.get_lr())
         except BaseException:
             self.last_epoch = before
             raise

@@ -176,9 +176,7 @@ class SWALR(LRScheduler):
         return eased(share, self._anneal_strategy)
 
     def get_lr(self) -> list[float]:
-        step = self._step_count - 1
-        if not self.anneal_epochs:
-            step = max(1, step)
+        step = max(self._step_count - 1, 0 if self.anneal_epochs else 1)
         before, now = self._share(step - 1), self._share(step)
         rates = []
         for group in self.optimizer.param_groups:

@@ -40,9 +40,7 @@ def floating(*values: Any) -> list[Tensor]:
 
 
 def _is_weak(x):
-    if isinstance(x, (list, tuple)):
-        return all(map(_is_weak, x))
-    return isinstance(x, Number)
+    return all(map(_is_weak, x)) if isinstance(x, (list, tuple)) else isinstance(x, Number)
 
 
 def values(x: Tensor) -> Any:

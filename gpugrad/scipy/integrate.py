@@ -266,9 +266,8 @@ def _adjoint_backward(solver, residuals, g):
 
         def f(y, *variables):
             given = iter(variables)
-            own = [
-                next(given) if chosen else x for x, chosen in zip(leaves, is_variable, strict=True)
-            ]
+            pairs = zip(leaves, is_variable, strict=True)
+            own = [next(given) if chosen else x for x, chosen in pairs]
             return solver.slope(time, y, unflatten(structure, own))
 
         slope, pullback = vjp(f, y, *variables)

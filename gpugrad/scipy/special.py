@@ -26,9 +26,7 @@ def _of_constants_too(function):
             return function(*args, **keywords)
         if any(isinstance(x, (list, tuple)) for x in args):
             like = [x for x in args if not isinstance(x, (list, tuple, bool, int, float, complex))]
-            args = tuple(
-                [_floating(x, *like)[0] if isinstance(x, (list, tuple)) else x for x in args]
-            )
+            args = [_floating(x, *like)[0] if isinstance(x, (list, tuple)) else x for x in args]
         return function(*args, **keywords)
 
     return call

@@ -136,8 +136,7 @@ class _Distribution:
             raise TypeError(
                 f"{self._name}: its parameters, after the points, are {self._signature}: {error}"
             ) from None
-        shapes = [given[name] for name in self.shapes]
-        return shapes, given.get("loc", 0), given.get("scale", 1)
+        return [given[name] for name in self.shapes], given.get("loc", 0), given.get("scale", 1)
 
     def _read(self, x, args, keywords):
         """Points, shapes, location and scale as tensors, and where the parameters are valid."""

@@ -92,8 +92,7 @@ class Snapshot:
 
     def values(self):
         """The present values of the state by name, for `differences`."""
-        found = {}
-        names = {}
+        found, names = {}, {}
         for module in [x for x in self.reach.seen.values() if isinstance(x, Module)]:
             for name, x in (*module._own_parameters(), *module._own_buffers()):
                 names.setdefault(id(x), f"{type(module).__name__}.{name}")
@@ -106,8 +105,7 @@ class Snapshot:
             for i, s in enumerate(o._states.values()):
                 where = f"optimizer {k}, parameter {i}"
                 found[f"{where}, counts"] = s.counts
-                for name, array in s.arrays.items():
-                    found[f"{where}, {name}"] = array
+                found |= {f"{where}, {name}": array for name, array in s.arrays.items()}
             for i, group in enumerate(o.param_groups):
                 for name, value in group.items():
                     if name != "params":

@@ -256,8 +256,7 @@ class Compiled(Generic[P, R]):
         for program in self._programs:
             if program.tape.structure != structure:
                 continue
-            found = program.run_alone(leaves)
-            if found is not None:
+            if (found := program.run_alone(leaves)) is not None:
                 self._misses = 0
                 if program is not self._programs[0]:
                     self._programs = [program, *[x for x in self._programs if x is not program]]

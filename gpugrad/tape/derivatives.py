@@ -237,8 +237,7 @@ class Sweeps:
         given += cotangents
         key = *kind, *map(_layout_of, cotangents)
         if key not in self.programs and len(self.programs) < _MOST:
-            heads = [x for x, _ in roots]
-            self.programs[key] = self._recorded(path, nodes, given, heads, kind[-1])
+            self.programs[key] = self._recorded(path, nodes, given, [x for x, _ in roots], kind[-1])
         program = self.programs.get(key)
         if program is None:
             return None

@@ -113,8 +113,7 @@ def _with_joint(joint, first, second, calls, leaving):
     call.several = True
     for x in (result, out, *[x.outs[0] for x in sums]):
         call.add(x)
-    gone = second, *sums, *before
-    return [call if x is first else x for x in calls if x not in gone]
+    return [call if x is first else x for x in calls if x not in (second, *sums, *before)]
 
 
 def _bias_and_views(joint, call, calls, leaving):

@@ -158,8 +158,7 @@ class Reach:
         if id(x) in self.tensors:
             return
         self.tensors[id(x)] = x
-        watch = getattr(x.node, "watch", None)
-        if watch is not None:
+        if (watch := getattr(x.node, "watch", None)) is not None:
             for table in (watch.hooks, watch.accumulated):
                 self._items(table)
             self._walk(watch.listener, Cell("attr", watch, "listener"))
@@ -319,8 +318,7 @@ class Reach:
 
     def _object(self, x):
         """Visit the attributes of an instance whose class looks them up in the ordinary way."""
-        values = getattr(x, "__dict__", None)
-        if values is not None:
+        if (values := getattr(x, "__dict__", None)) is not None:
             self._guard(Cell("attr", x, "__dict__"), values)
             self._items(values, True)
         for name in slots_of(type(x)):

@@ -122,8 +122,7 @@ class Recorder:
             return False
         gc.collect()  # some of them may only be alive in cycles of references
         self._wait_for_threads()
-        leaked = self._leaked()
-        if leaked:
+        if leaked := self._leaked():
             _replace(leaked, [x.value for x in leaked])
         return bool(leaked)
 

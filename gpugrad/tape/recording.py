@@ -80,8 +80,7 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
         problem = stage.problem(is_first)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    recording = _Recording(function, stage, given, known)
-    return recording.run(leaves, structure, args, kwargs)
+    return _Recording(function, stage, given, known).run(leaves, structure, args, kwargs)
 
 
 def _why_noticed(whole, reach, raw):
@@ -130,8 +129,7 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
-        state = [*reach.tensors.values()]
-        signature = signature_of(leaves, state, recorder.raw, recorder.backend)
+        signature = signature_of(leaves, [*reach.tensors.values()], recorder.raw, recorder.backend)
         was_recording = thread.recording
         seen = [t.codes for t in self.known if t.signature == signature]
         witness, tape = Witness(recorder, *seen[:1]), None
@@ -152,8 +150,7 @@ class _Recording:
                     "gpugrad.random, or pass them as arguments"
                 )
             if recorder.has_failed:
-                reason = "it handles an error of a call, which depends on values"
-                recorder.stop(reason, "once")
+                recorder.stop("it handles an error of a call, which depends on values", "once")
             recorder.stop(reach.refusal(witness.names()))
             if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")
@@ -347,8 +344,7 @@ def nodes_of(trees):
         else:
             continue
         found.append(x)
-        inner = [y for y in inner if type(y) is not Tensor]
-        if inner:
+        if inner := [y for y in inner if type(y) is not Tensor]:
             found += nodes_of(inner)
     return found
 

@@ -41,9 +41,7 @@ class Report:
             "call": "d", "function": None, "shape": None, "dtype": None, "bytes": ",d",
             "lifetime": None, "memory": None, "kernel": None,
         }  # fmt: skip
-        rows = [
-            [row[name] if row[name] is not None else "" for name in columns] for row in self.rows
-        ]
+        rows = [["" if row[name] is None else row[name] for name in columns] for row in self.rows]
         head = (
             f"{len(self.rows)} calls, {self.planned_bytes:,d} bytes of planned memory, of which "
             f"{self.needed_bytes:,d} are needed at one time"

@@ -162,8 +162,7 @@ class Steps:
 
         slots: gets the pair of a stand-in and its register, by the id of the stand-in.
         """
-        array = self.static(x)
-        if array is not None:
+        if (array := self.static(x)) is not None:
             return array
         if x.kind == "number":
             return self._weak_array(x, call)

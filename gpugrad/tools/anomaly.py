@@ -56,8 +56,7 @@ class detect_anomaly(Tool):
             self._check_rule(event)
         elif event.parent is None:  # within a rule, only its result is checked
             for out in arrays_in(event.out):
-                kinds = _kinds(out)
-                if kinds:
+                if kinds := _kinds(out):
                     self._check_forward(event, out, kinds)
 
     def recorded(self, record, saved):
@@ -106,8 +105,7 @@ class detect_anomaly(Tool):
             if not event.plan.wanted[target]:  # a joint rule may return more
                 continue
             for array in _fitted(event, target, c):
-                kinds = _kinds(array)
-                if kinds:
+                if kinds := _kinds(array):
                     given = {k for g in arrays_in(cotangents) for k in _kinds(g)}
                     for kind in kinds:
                         if kind in self.kinds and kind not in given:

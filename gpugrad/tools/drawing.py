@@ -158,8 +158,7 @@ def _saved(node):
     """
     if type(node) is Leaf or not node.saved:
         return []
-    sources = node.plan.sources
-    return [(value, *source) for value, source in zip(node.saved, sources, strict=True)]
+    return [(value, *source) for value, source in zip(node.saved, node.plan.sources, strict=True)]
 
 
 def _short(values):

@@ -157,6 +157,5 @@ def _buffers_of_leaves():
     found = set()
     for x in gc.get_objects():
         if issubclass(type(x), Tensor) and type(getattr(x, "node", None)) is Leaf:
-            for array in arrays_in(x):
-                found.add(_buffer_id(array))
+            found.update(map(_buffer_id, arrays_in(x)))
     return found

@@ -202,8 +202,7 @@ def _rule(plan, phase, target, rule):
         if not _active.tools:
             return rule(xp, g, saved)
         record = getattr(saved, "record", None)
-        event = Event(plan.op, phase, (g,), {}, target, plan, saved, record)
-        return event.run(rule, xp, g, saved)
+        return Event(plan.op, phase, (g,), {}, target, plan, saved, record).run(rule, xp, g, saved)
 
     return observed
 
@@ -235,9 +234,7 @@ def like_text(like):
     """The result of `like` as text."""
     if isinstance(like, list):
         return ", ".join(map(like_text, like))
-    if isinstance(like, tuple):
-        return f"{str(like[1]).split('.')[-1]} {like[0]}"
-    return repr(like)
+    return f"{str(like[1]).split('.')[-1]} {like[0]}" if isinstance(like, tuple) else repr(like)
 
 
 # Libraries that call ops on behalf of a program, besides Python's own.

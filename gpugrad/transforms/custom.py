@@ -111,8 +111,7 @@ class custom_vjp(Generic[P, R]):
         except TypeError as error:
             raise TypeError(f"{self._name}: {error}") from None
         bound.apply_defaults()
-        named = [name for name in bound.kwargs if name in kwargs]
-        if named:
+        if named := [name for name in bound.kwargs if name in kwargs]:
             raise TypeError(
                 f"{self._name}: arguments that have no position, {', '.join(named)}, cannot "
                 f"be given to bwd; define {self._name} without * in its parameters"

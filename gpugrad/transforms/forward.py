@@ -117,8 +117,7 @@ def push_in(inputs, outputs, tangents, *, retain):
     tensors = options["tensors"]
     if not tensors:
         given = {node: t.array for node, t in given.items()}
-    nodes = [node for node in outputs.nodes if node is not None]
-    pushed = forward_sweep(given, nodes, **options)
+    pushed = forward_sweep(given, [node for node in outputs.nodes if node is not None], **options)
     if tensors:
         pushed = dict(zip(pushed, inputs.released(pushed.values()), strict=True))
     else:  # NumPy's 0-d results are scalars

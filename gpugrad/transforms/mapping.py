@@ -135,10 +135,8 @@ class _Mapped:
 
     def examples(self, level):
         """The arguments as one example sees them."""
-        leaves = [
-            batched(x, level) if b else x for x, b in zip(self.leaves, self.mapped, strict=True)
-        ]
-        return grouped(self.structures, leaves)
+        pairs = zip(self.leaves, self.mapped, strict=True)
+        return grouped(self.structures, [batched(x, level) if b else x for x, b in pairs])
 
 
 def _out(y, axis, level, name):

@@ -134,8 +134,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangent, /):
         check_levels("vjp", inputs)
-        none_is_leaf = cotangent is not None
-        leaves = leaves_like("vjp: the cotangent", cotangent, with_none, none_is_leaf)
+        leaves = leaves_like("vjp: the cotangent", cotangent, with_none, cotangent is not None)
         leaves = [g for g, chosen in zip(leaves, is_array, strict=True) if chosen]
         cotangents = checked("vjp: the cotangent of", leaves, expected, outputs)
         return tuple(inputs.trees(pull(inputs, outputs, cotangents, retain=True)))

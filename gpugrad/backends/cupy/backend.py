@@ -204,9 +204,7 @@ class CuPy(Backend):
         from cupyx.scipy.linalg import solve_triangular
 
         a, b = in_one_stack(a, b)
-        if not b.size:
-            return b
-        return solve_triangular(a, b, lower=lower, unit_diagonal=unit_diagonal)
+        return solve_triangular(a, b, lower=lower, unit_diagonal=unit_diagonal) if b.size else b
 
     def buffer(self, array):
         memory = array.data.mem
@@ -301,9 +299,7 @@ class CuPy(Backend):
             values = cupy.asarray(value, dtype=x.dtype)
             values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])
             values = cupy.broadcast_to(values, shape).ravel()
-            if not values.size:
-                return x.copy()
-            return cupy.where(positions < 0, x, values[positions])
+            return cupy.where(positions < 0, x, values[positions]) if values.size else x.copy()
 
     def last_written(self, x, key):
         with x.device:

@@ -50,8 +50,7 @@ class Collectives:
             self._communicator = nccl.NcclCommunicator(group.size, identity, group.rank)
             self._stream = cupy.cuda.Stream(non_blocking=True)
         self._waiting = deque()  # the end of each collective, and when it was enqueued
-        watch = threading.Thread(target=self._watch, args=(group,), daemon=True)
-        watch.start()
+        threading.Thread(target=self._watch, args=(group,), daemon=True).start()
 
     def all_reduce(self, array, op):
         """Replace the array by the sum, the maximum or the minimum of all ranks'."""

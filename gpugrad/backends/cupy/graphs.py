@@ -217,8 +217,7 @@ def _capture(stream, work, allocator):
                 if retry is None:
                     raise
             else:
-                graph = _end(stream)
-                if graph is not None:
+                if (graph := _end(stream)) is not None:
                     return graph, kept
                 retry = _RetryError(_SPOILT, False)
         finally:

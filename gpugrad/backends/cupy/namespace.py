@@ -48,8 +48,7 @@ _HALVES = "eE"
 
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
     if dtype is None or dtype == x.dtype:
-        shape = shape_without(x, axis, keepdims)
-        if shape is not None:
+        if (shape := shape_without(x, axis, keepdims)) is not None:
             return sum_rows(x, shape)
         if x.dtype.char == "e":
             return cupy.sum(x, axis, float32, keepdims=keepdims).astype(x.dtype)

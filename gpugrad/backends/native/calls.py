@@ -177,9 +177,8 @@ def _by_copy(out, function, *args):
 
 
 def _select(condition, x1, x2, out):
-    if not any(isinstance(x, np.ndarray) for x in (x1, x2)):
-        raise _Cannot
-    if not isinstance(condition, np.ndarray) or condition.dtype.char != "?":
+    is_mask = isinstance(condition, np.ndarray) and condition.dtype.char == "?"
+    if not is_mask or not any(isinstance(x, np.ndarray) for x in (x1, x2)):
         raise _Cannot
     dtype = np.result_type(x1, x2)
     x1, x2 = noting.as_arrays((x1, x2), (dtype, dtype))

@@ -61,9 +61,7 @@ def command() -> list[str] | None:
             or any(map(os.path.exists, _MACOS))
         ):
             return [path, *words[1:]]
-    if find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc"]
-    return None
+    return None if find_spec("ziglang") is None else [sys.executable, "-m", "ziglang", "cc"]
 
 
 @cache

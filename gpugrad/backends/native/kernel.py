@@ -132,6 +132,4 @@ def _entry(x, library):
         return ctypes.cast(library[x], ctypes.c_void_p).value
     if x[0] == "number":
         return base.number_of(x[1])
-    if x[0] == "data":
-        return base.loop_of(*x[1:])[1]
-    return base.loop_of(*x)[0]
+    return base.loop_of(*x[1:])[1] if x[0] == "data" else base.loop_of(*x)[0]

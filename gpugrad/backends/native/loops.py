@@ -256,8 +256,7 @@ class Schedule:
         accesses = self._accesses(operation)
         loops, first = self.loops, 0
         for k in reversed(range(len(loops))):
-            meetings = loops[k].meets(accesses)
-            if meetings:
+            if meetings := loops[k].meets(accesses):
                 if loops[k].join(operation, accesses, meetings):
                     return
                 first = k + 1

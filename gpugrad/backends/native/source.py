@@ -163,9 +163,7 @@ class _Body:
             lines.append(f"char *const {name} = {self.source.pointer(access)}{''.join(parts)};")
         head = f"static void block{self.number}({', '.join(arguments)}) {{"
         block = "\n".join([head, *[f"    {x}" for x in (*lines, *passes)], "}\n"])
-        if self.totals:
-            return self._total(block)
-        return block + self._loop(self._rows(places))
+        return self._total(block) if self.totals else block + self._loop(self._rows(places))
 
     def _loop(self, lines):
         head = f"static void loop{self.number}(void *context, int64_t piece) {{"

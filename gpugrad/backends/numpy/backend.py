@@ -86,8 +86,7 @@ class NumPy(Backend):
         if library.has_large and array.size >= library.LEAST:
             from .large import copied
 
-            found = copied(array)
-            if found is not None:
+            if (found := copied(array)) is not None:
                 return found
         return np.array(array, order="C")
 

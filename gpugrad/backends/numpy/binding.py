@@ -64,8 +64,7 @@ def _may_be_number(function, x1, x2):
     """Whether a 0-d operand may stand for a number, with which the function computes otherwise."""
     if not isinstance(x2, np.ndarray) or x2.ndim or not isinstance(x1, np.ndarray):
         return False
-    is_bound = function in (namespace._maximum, namespace._minimum)
-    return not is_bound or namespace._is_large(x1)
+    return function not in (namespace._maximum, namespace._minimum) or namespace._is_large(x1)
 
 
 def _ufunc_of(function, args):

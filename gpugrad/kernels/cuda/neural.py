@@ -86,9 +86,7 @@ def _dense(xp, x, weight, bias=None, /, *, activation):
 
 
 def _linear(xp, x, weight, bias=None):
-    if bias is None:
-        return NotImplemented
-    return _layer(xp, x, weight, bias, "none")
+    return NotImplemented if bias is None else _layer(xp, x, weight, bias, "none")
 
 
 def _dense_vjp(xp, g, x, weight, out, activation, wanted):

@@ -37,9 +37,8 @@ def _normalized(xp, x, weight, bias, ndim, eps, centered):
 
 
 def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
-    if not (_covers(x, ndim, weight) and _covers(g, ndim)):
-        return NotImplemented
-    if (g.shape, g.dtype) != (x.shape, x.dtype):
+    is_covered = _covers(x, ndim, weight) and _covers(g, ndim)
+    if not is_covered or (g.shape, g.dtype) != (x.shape, x.dtype):
         return NotImplemented
     last = x.shape[x.ndim - ndim :]
     n = prod(last)
