@@ -14,6 +14,8 @@ from math import ceil, prod
 from operator import add, index
 from typing import NamedTuple
 
+from .dtypes import float32, float64
+
 _SUMS = 8  # partial sums of the gradient of a convolution by its weight
 
 
@@ -395,7 +397,11 @@ def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilati
 
     def compute(block):
         images, rows, place = block
-        part = backend.undivided(filters, _columns(backend, x, place, images, groups))
+        part = _columns(backend, x, place, images, groups)
+        if _is_by_channel(dtype, x, channels, groups):
+            part = xp.sum(part * xp.matrix_transpose(filters), axis=2)
+        else:
+            part = backend.undivided(filters, part)
         part = xp.reshape(part, (part.shape[0], channels, *place.counts))
         if bias is not None:
             part += bias
@@ -406,6 +412,11 @@ def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilati
 
     parts = backend.run(compute, blocks)
     return parts[0] if out is None else out
+
+
+def _is_by_channel(dtype, x, channels, groups):
+    """Whether each channel has one filter, whose products are added up tap by tap, in less time."""
+    return x.shape[1] == channels == groups and dtype in (float32, float64)
 
 
 def _by_library(backend, name, *args):
@@ -568,8 +579,14 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
 
     def product_of(block):
         images, rows, place = block
-        part = xp.matrix_transpose(_in_groups(xp, g, images, rows, groups))
-        part = backend.undivided(_columns(backend, x, place, images, groups), part)
+        part = _in_groups(xp, g, images, rows, groups)
+        columns = _columns(backend, x, place, images, groups)
+        if _is_by_channel(dtype, x, out_channels, groups):
+            shape = (*columns.shape[:3], prod(place.counts[:-1]), place.counts[-1])
+            part = xp.sum(xp.reshape(columns * part, shape), axis=3)
+            part = xp.sum(part, axis=3, keepdims=True)
+        else:
+            part = backend.undivided(columns, xp.matrix_transpose(part))
         return xp.sum(part, axis=0, dtype=wide)
 
     def summed(some):

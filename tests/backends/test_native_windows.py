@@ -150,21 +150,22 @@ def operands(n, channels, filters, lengths, size, groups=1, dtype="float32"):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("lengths", [(9,), (30,), (7, 9), (14, 14), (1, 12)])
-def test_every_geometry(are_done, lengths, groups, dtype):
+@pytest.mark.parametrize("filters, groups", [(6, 1), (6, 2), (4, 4)])
+@pytest.mark.parametrize("lengths", [(9,), (30,), (7, 9), (14, 14), (1, 12), (12, 1), (5, 70)])
+def test_every_geometry(are_done, lengths, filters, groups, dtype):
     for size, geometry in geometries(lengths, (1, 3), (1, 2), (0, 1)):
-        compare(*operands(3, 4, 6, lengths, size, groups, dtype), groups=groups, **geometry)
+        compare(*operands(3, 4, filters, lengths, size, groups, dtype), groups=groups, **geometry)
     assert all(are_done())
     assert len(are_done()) > 20
 
 
 @pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("filters, groups", [(8, 1), (16, 16)])
 @pytest.mark.parametrize("n, lengths", [(40, (15, 13)), (2, (130, 131))])
-def test_many_blocks(are_done, n, lengths, has_bias):
+def test_many_blocks(are_done, n, lengths, filters, groups, has_bias):
     """Of several images, and of rows of windows of one image."""
-    x, weight, bias = operands(n, 16, 8, lengths, (3, 3))
-    compare(x, weight, bias if has_bias else None, padding=1)
+    x, weight, bias = operands(n, 16, filters, lengths, (3, 3), groups)
+    compare(x, weight, bias if has_bias else None, padding=1, groups=groups)
     assert are_done() == [True] * 3
 
 
@@ -177,11 +178,12 @@ def test_long_work_is_several_calls(monkeypatch):
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -0.0])
-def test_special_values_in_convolution(special):
-    x, weight, bias = operands(2, 3, 4, (6, 7), (3, 3))
-    x[0, 1, 2, 3] = weight[1, 2, 0, 0] = bias[2] = special
+@pytest.mark.parametrize("groups", [1, 4])
+def test_special_values_in_convolution(special, groups):
+    x, weight, bias = operands(2, 4, 4, (6, 7), (3, 3), groups)
+    x[0, 1, 2, 3] = weight[1, -1, 0, 0] = bias[2] = special
     x[1] = -0.0
-    compare(x, weight, bias, padding=1)
+    compare(x, weight, bias, padding=1, groups=groups)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

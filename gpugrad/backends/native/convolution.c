@@ -14,7 +14,14 @@ typedef struct {
     _Atomic int64_t errors;
 } Convolution;
 
+#define IS_BY_CHANNEL(c) ((c)->channels == 1 && (c)->filters == 1)
+
 static int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
+
+// The elements that all windows reach along an axis.
+static int64_t extent(const Windows *w, int axis) {
+    return (w->counts[axis] - 1) * w->stride[axis] + (w->size[axis] - 1) * w->dilation[axis] + 1;
+}
 #endif
 
 // What a piece has: memory, and the block of rows that it is at.
@@ -40,9 +47,117 @@ static Matrix NAME(columns)(const Convolution *c, const NAME(Place) *p, int64_t 
     return NAME(in_order)(p->columns, p->count);
 }
 
+enum { NAME(TOGETHER) = 4 }; // vectors of windows that are computed together
+
+// Where each channel has a filter of its own: a plane with the zeros around it, in which a window
+// begins at each stride.
+typedef struct {
+    T *x, *terms;
+    int64_t width, step; // step: from a window to the next one in its row
+} NAME(Padded);
+
+static NAME(Padded) NAME(padded)(const Convolution *c, const NAME(Place) *p, int64_t plane) {
+    const Windows *w = &p->windows;
+    const int64_t size[] = {extent(w, 0), extent(w, 1)};
+    T *terms = p->columns + size[0] * size[1] + 8 * NAME(TOGETHER);
+    NAME(Padded) out = {p->columns, terms, size[1], w->stride[1]};
+    const int64_t start = MOST(w->before[1], 0), stop = LEAST(size[1], w->lengths[1] + w->before[1]);
+    const T *x = (T *)c->x + plane * w->lengths[0] * w->lengths[1];
+    memset(out.x, 0, (terms - out.x) * sizeof(T)); // no number behind it makes an error
+    for (int64_t y = 0; y < size[0] && start < stop; y++) {
+        const int64_t row = y - w->before[0];
+        if (row >= 0 && row < w->lengths[0])
+            memcpy(out.x + y * size[1] + start, x + row * w->lengths[1] + start - w->before[1],
+                   (stop - start) * sizeof(T));
+    }
+    return out;
+}
+
+// The elements at a tap of the windows in a row; one after the other if `step` is 1.
+static const T *NAME(at_tap)(const NAME(Padded) *x, const Windows *w, int64_t row, int64_t tap) {
+    const int64_t y = row * w->stride[0] + tap / w->size[1] * w->dilation[0];
+    return x->x + y * x->width + tap % w->size[1] * w->dilation[1];
+}
+
+// Add up the taps of windows that begin at each element, as if they went on into the next row.
+static void NAME(add_taps)(const NAME(Padded) *x, const Windows *w, const T *weight) {
+    const int64_t n = (w->counts[0] - 1) * x->width + w->counts[1], step = 8 * NAME(TOGETHER);
+    for (int64_t i = 0; i < n; i += step) {
+        NAME(V) sums[NAME(TOGETHER)];
+        for (int m = 0; m < NAME(TOGETHER); m++) sums[m] = (T)zero - (NAME(V)){0};
+        for (int64_t k = 0; k < w->size[0]; k++)
+            for (int64_t l = 0; l < w->size[1]; l++) {
+                const T by = weight[k * w->size[1] + l];
+                const T *from = x->x + i + k * w->dilation[0] * x->width + l * w->dilation[1];
+                for (int m = 0; m < NAME(TOGETHER); m++) sums[m] += by * *(NAME(V) *)(from + 8 * m);
+            }
+        for (int m = 0; m < NAME(TOGETHER); m++) *(NAME(V) *)(x->terms + i + 8 * m) = sums[m];
+    }
+}
+
+static void NAME(convolve_plane)(const Convolution *c, const NAME(Place) *p, int64_t plane) {
+    const Windows *w = &p->windows;
+    const NAME(Padded) x = NAME(padded)(c, p, plane);
+    const int64_t group = plane % c->groups, n = w->counts[1];
+    const T *weight = (T *)c->weight + group * p->depth;
+    const T bias = c->bias ? ((T *)c->bias)[group] : (T)-0.0;
+    const int is_whole = w->stride[0] == 1 && w->stride[1] == 1 && p->count > 1;
+    T *restrict out = (T *)c->out + plane * p->all + p->start;
+    if (is_whole) NAME(add_taps)(&x, w, weight);
+    for (int64_t row = 0; row < w->counts[0]; row++, out += n) {
+        const T *restrict sums = x.terms + row * x.width;
+        for (int64_t i = 0; is_whole && i < n; i++) out[i] = sums[i] + bias;
+        for (int64_t i = 0; !is_whole && i < n; i++) {
+            T sum = (T)zero;
+            for (int64_t tap = 0; tap < p->depth; tap++) {
+                x.terms[tap] = weight[tap] * NAME(at_tap)(&x, w, row, tap)[i * x.step];
+                sum += x.terms[tap];
+            }
+            if (p->count == 1) sum = NAME(sum_of)(x.terms, p->depth); // as NumPy adds along memory
+            out[i] = sum + bias;
+        }
+    }
+}
+
+// The products of each tap's elements with g, added up: those of a column of windows first.
+static void NAME(sum_plane)(const Convolution *c, const NAME(Place) *p, int64_t plane) {
+    const Windows *w = &p->windows;
+    const NAME(Padded) x = NAME(padded)(c, p, plane);
+    const int64_t n = w->counts[1], rows = w->counts[0], step = 8 * NAME(TOGETHER);
+    const T *g = (T *)c->weight + plane * p->all + p->start;
+    for (int64_t tap = 0; tap < p->depth; tap++) {
+        int64_t i = 0;
+        for (; x.step == 1 && i + step <= n; i += step) {
+            NAME(V) sums[NAME(TOGETHER)];
+            for (int m = 0; m < NAME(TOGETHER); m++) sums[m] = (T)zero - (NAME(V)){0};
+            for (int64_t row = 0; row < rows; row++) {
+                const T *from = NAME(at_tap)(&x, w, row, tap) + i, *by = g + row * n + i;
+                for (int m = 0; m < NAME(TOGETHER); m++)
+                    sums[m] += *(NAME(V) *)(from + 8 * m) * *(NAME(V) *)(by + 8 * m);
+            }
+            memcpy(x.terms + i, sums, sizeof(sums));
+        }
+        for (int64_t column = i; column < n; column++) x.terms[column] = (T)zero;
+        for (int64_t row = 0; row < rows; row++) {
+            const T *from = NAME(at_tap)(&x, w, row, tap), *by = g + row * n;
+            if (n == 1)
+                x.terms[row] = *from * *by;
+            else
+                for (int64_t k = i; k < n; k++) x.terms[k] += from[k * x.step] * by[k];
+        }
+        // NumPy adds one column along memory.
+        p->product[tap] = NAME(sum_of)(x.terms, n == 1 ? rows : n);
+        if (n == 1) p->product[tap] += (T)zero;
+    }
+}
+
 static void NAME(convolve_image)(const Convolution *c, const NAME(Place) *p, int64_t image) {
     for (int64_t group = 0; group < c->groups; group++) {
         const int64_t plane = image * c->groups + group, first = group * c->filters;
+        if (IS_BY_CHANNEL(c)) {
+            NAME(convolve_plane)(c, p, plane);
+            continue;
+        }
         const Matrix weight = NAME(in_order)((T *)c->weight + first * p->depth, p->depth);
         T *out = (T *)c->out + plane * c->filters * p->all + p->start;
         T *rows = p->count == p->all ? out : p->product;
@@ -65,9 +180,13 @@ static void NAME(sum_images)(const Convolution *c, const NAME(Place) *p, int64_t
             const int64_t plane = image * c->groups + group;
             T *restrict sum = p->sum + group * size, *restrict product = p->product;
             T *g = (T *)c->weight + plane * c->filters * p->all + p->start;
-            const Matrix g_ = NAME(transposed)(NAME(in_order)(g, p->all));
-            const Matrix columns = NAME(columns)(c, p, plane);
-            NAME(multiplied)(p->depth, p->count, c->filters, columns, g_, product);
+            if (IS_BY_CHANNEL(c))
+                NAME(sum_plane)(c, p, plane);
+            else {
+                const Matrix g_ = NAME(transposed)(NAME(in_order)(g, p->all));
+                const Matrix columns = NAME(columns)(c, p, plane);
+                NAME(multiplied)(p->depth, p->count, c->filters, columns, g_, product);
+            }
             for (int64_t i = 0; i < size; i++)
                 sum[i] = (image == first ? (T)zero : sum[i]) + product[i];
         }
@@ -79,7 +198,13 @@ static void NAME(convolve_piece)(void *context, int64_t piece) {
     const int64_t *counts = c->windows.counts, parts = parts_of(counts[0], c->rows);
     NAME(Place) p = {.depth = c->channels * c->windows.size[0] * c->windows.size[1],
                      .all = counts[0] * counts[1]};
-    const int64_t most = p.depth * c->rows * counts[1], weights = c->groups * p.depth * c->filters;
+    int64_t most = p.depth * c->rows * counts[1];
+    const int64_t weights = c->groups * p.depth * c->filters;
+    if (IS_BY_CHANNEL(c)) { // memory for the plane and for terms
+        NAME(go_to)(c, &p, 0);
+        most = extent(&p.windows, 0) * extent(&p.windows, 1) + 8 * NAME(TOGETHER);
+        most = 2 * most + p.depth;
+    }
     const int64_t of_product = c->filters * (c->blocks_in_sum ? p.depth : c->rows * counts[1]);
     p.columns = malloc(sizeof(T) * (most + of_product + (c->blocks_in_sum ? weights : 0)));
     if (!p.columns) {
