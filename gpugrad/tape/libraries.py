@@ -18,9 +18,9 @@ _COMPUTING = {
     "collections_abc", "heapq", "bisect", "statistics", "struct", "json", "codecs", "string", "re",
     "sre", "pickle", "copy", "copyreg", "datetime", "fractions", "numbers", "random", "unicodedata",
     "zlib", "binascii", "base64", "hashlib", "array", "types", "typing", "enum", "dataclasses",
-    "annotationlib", "contextlib", "weakref", "warnings", "py_warnings", "os", "posixpath",
-    "ntpath", "genericpath", "pathlib", "reprlib", "textwrap", "inspect", "numpy", "scipy", "cupy",
-    "cupyx", "cupy_backends", "gpugrad", "einops", "optree",
+    "annotationlib", "contextlib", "weakref", "warnings", "os", "posixpath", "ntpath",
+    "genericpath", "pathlib", "reprlib", "textwrap", "inspect", "numpy", "scipy", "cupy", "cupyx",
+    "cupy_backends", "gpugrad", "einops", "optree",
 }  # fmt: skip
 # Functions in C of these modules that do more, and functions of other modules that do not.
 _REACHING = {

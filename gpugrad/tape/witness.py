@@ -19,8 +19,9 @@ from .libraries import computes, is_own, only_computes
 _EFFECTS = {warnings.warn, warnings.warn_explicit, print, open}
 # Modules of which any call is allowed, and functions that restore what they change.
 _QUIET = (
-    "importlib._bootstrap", "_frozen_importlib", "gpugrad._processes.", "gpugrad.backends.cupy.",
-    "gpugrad.backends.native.", "gpugrad.kernels.cuda.", "gpugrad.tape.", "gpugrad.tools.",
+    "importlib._bootstrap", "_frozen_importlib", "_py_warnings", "gpugrad._processes.",
+    "gpugrad.backends.cupy.", "gpugrad.backends.native.", "gpugrad.kernels.cuda.", "gpugrad.tape.",
+    "gpugrad.tools.",
 )  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
 _STEPS = {"step", "_follow_groups", "zero_grad", "unscale_", "step_unless"}

