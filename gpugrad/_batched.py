@@ -170,8 +170,7 @@ class BatchedTensor(Tensor):
 
     def __repr__(self) -> str:
         dtype = str(self.dtype).split(".")[-1]
-        n = self.level.size
-        return f"<one of {n} examples in vmap, shape {self.shape}, {dtype}>"
+        return f"<one of {self.level.size} examples in vmap, shape {self.shape}, {dtype}>"
 
 
 def _refusal(how, instead):

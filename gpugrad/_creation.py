@@ -191,8 +191,7 @@ def _default_dtype(data, numbers):
 
     Python's numbers are weak beside NumPy's in nested lists and tuples.
     """
-    default = DEFAULTS.get(numbers.dtype.kind)
-    if default is None:
+    if (default := DEFAULTS.get(numbers.dtype.kind)) is None:
         made = f"make a NumPy {numbers.dtype}"
         if numbers.dtype == object:
             made = "some are objects, such as None (write nan), or ints of more than 64 bits"
@@ -383,8 +382,7 @@ def linspace(
         return _between(start, stop, num, dtype, device, endpoint, requires_grad)
     if dtype is None:
         dtype = complex64 if host.asarray(start + stop).dtype.kind == "c" else float32
-    numbers = start, stop, num
-    return _create("linspace", numbers, dtype, device, requires_grad, endpoint=endpoint)
+    return _create("linspace", (start, stop, num), dtype, device, requires_grad, endpoint=endpoint)
 
 
 def _between(start, stop, num, dtype, device, endpoint, requires_grad):

@@ -38,5 +38,4 @@ def dtypes(
 ) -> dict[str, Any]:
     """The standard's dtypes of a kind (see `gpugrad.isdtype`), or all, by name."""
     parse_device(device or "cpu")
-    every = map(number_dtype, _DTYPES)
-    return {d.name: d for d in every if kind is None or isdtype(d, kind)}
+    return {d.name: d for d in map(number_dtype, _DTYPES) if kind is None or isdtype(d, kind)}

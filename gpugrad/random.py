@@ -366,8 +366,7 @@ def choice(
 
     The axis becomes the axes of ``shape``. Raises ValueError if there are too few slices.
     """
-    generator = _generator_for(a, device)
-    return generator.choice(a, shape, replace=replace, p=p, axis=axis)
+    return _generator_for(a, device).choice(a, shape, replace=replace, p=p, axis=axis)
 
 
 def bernoulli(

@@ -184,8 +184,7 @@ def twincheck(
 
 def _of_twins(op, arrays, static):
     """For each twin, a name for its value, that value, and the definition's value."""
-    like = next((x for x in arrays if type(x) in namespace_of), None)
-    if like is None:
+    if (like := next((x for x in arrays if type(x) in namespace_of), None)) is None:
         return
     backend = backend_of[type(like)]
     implementation_of(op, type(like))  # the library's own twins are loaded with it

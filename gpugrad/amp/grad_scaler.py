@@ -153,9 +153,7 @@ class GradScaler:
             raise RuntimeError("GradScaler.step: no parameter of the optimizer has a gradient")
         self._stepped.add(optimizer)
         if "cpu" in found and thread.recorder is None:
-            if any(bool(x) for x in found.values()):
-                return None
-            return optimizer.step()
+            return None if any(map(bool, found.values())) else optimizer.step()
         return optimizer.step_unless(self._on_all_devices(found))
 
     def _on_all_devices(self, found):

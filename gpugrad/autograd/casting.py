@@ -60,8 +60,7 @@ def stage(op, backend, forward):
 
     @wraps(forward)
     def looking(xp, *arrays, **static):
-        region = thread.autocast
-        if region is not None:
+        if (region := thread.autocast) is not None:
             found = [x for x in arrays if type(x) in kinds and _name(x.dtype) in _CAST]
             place = backend.device(found[0]).split(":")[0] if found else None
             if place in region.dtypes:

@@ -68,8 +68,7 @@ def _pushed(node, given, create_graph, tensors, connected):
         return given[0][plan.output] if given[0] is not None else None
     if all(t is None for t in given):
         return None
-    saved = node.saved
-    if saved is None:
+    if (saved := node.saved) is None:
         raise RuntimeError(f"the graph has freed the values that it kept for {plan.op.name}")
     if tensors:
         plan = plan.on_tensors

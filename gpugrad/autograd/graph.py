@@ -181,8 +181,7 @@ class _Writes:
         If the library has an object that is freed with the memory, this also frees the range.
         """
         backend = backend_of[type(array)]
-        place = backend.address_range(array)
-        if place is None:
+        if (place := backend.address_range(array)) is None:
             return Range(None, [None], backend.is_recorder)
         last_write = self._last_writes.setdefault(place, [None])
         if (owner := backend.memory_owner(array)) is not None:

@@ -46,8 +46,7 @@ def implementation_of(op, kind):
 
     Raises KeyError if ``kind`` is not a known type of arrays.
     """
-    found = op.implementations.get(kind)
-    if found is None:
+    if (found := op.implementations.get(kind)) is None:
         if kind is not TENSORS:
             load_twins(backend_of[kind].name)
         with _building:

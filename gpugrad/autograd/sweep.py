@@ -54,8 +54,7 @@ def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
         thread.recorder.check_leaves(arrived)
     awaited = []  # leaves with hooks; the caller calls those of leaves that have a listener
     for leaf in [*arrived]:
-        holder = [conjugate(arrived.pop(leaf))]
-        _accumulate(leaf, holder, create_graph)
+        _accumulate(leaf, [conjugate(arrived.pop(leaf))], create_graph)
         if (watch := leaf.watch) is not None:
             if watch.listener is not None:
                 watch.listener.arrived(leaf)
@@ -500,9 +499,8 @@ def _hooked(node, g):
 
 def _gradient(c):
     c = conjugate(c)
-    if isinstance(c, call.Tensor):
-        return c
-    return call.wrap(backend_of[type(c)].asarray(c), None)  # NumPy's 0-d results are scalars
+    # NumPy's 0-d results are scalars.
+    return c if isinstance(c, call.Tensor) else call.wrap(backend_of[type(c)].asarray(c), None)
 
 
 def _replacement(new, old):

@@ -193,8 +193,7 @@ def are_integers(args, kwargs):
 
 
 def _kind(x):
-    dtype = getattr(x, "dtype", None)
-    if dtype is None:
+    if (dtype := getattr(x, "dtype", None)) is None:
         return "i" if type(x) is int else "f"
     return getattr(dtype, "kind", "f")
 

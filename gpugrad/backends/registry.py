@@ -149,8 +149,7 @@ def _overrides(kind, base, method):
 def describe(x):
     """Describe a value for an error message: ``float32 (2, 3) on cpu``."""
     array = getattr(x, "_like", x)
-    backend = backend_of.get(type(array))
-    if backend is None:
+    if (backend := backend_of.get(type(array))) is None:
         return repr(x) if type(x) in SCALARS else type(x).__name__
     return f"{str(x.dtype).split('.')[-1]} {tuple(x.shape)} on {backend.device(array)}"
 

@@ -97,8 +97,7 @@ def cupy_function(name):
         return cupy.where(z < 0, math.nan, value)
 
     composed = {f.__name__: f for f in (betaincc, polygamma, spence, stdtr, stdtrit, yn)}
-    function = composed.get(name) or getattr(special, name, None)
-    if function is None:
+    if (function := composed.get(name) or getattr(special, name, None)) is None:
         remedy = "move the inputs to the CPU with .to('cpu')"
         raise RuntimeError(f"CuPy has no function {name}, which this needs; {remedy}")
     return _keep_dtype(function)

@@ -61,8 +61,7 @@ class Torch(GenericBackend):
         function = getattr(self.standard.special, _TORCH_NAMES[name])
 
         def call(*args):
-            tensors = [a for a in args if type(a) in self.array_types]
-            dtype = xp.result_type(*tensors)
+            dtype = xp.result_type(*[a for a in args if type(a) in self.array_types])
             used = xp.float32 if dtype in (xp.float16, xp.bfloat16) else dtype
             device = self._common_device(args)
             out = function(*[xp.asarray(a, dtype=used, device=device) for a in args])

@@ -152,9 +152,8 @@ def _slide(x_shape, size, stride, padding, dilation):
 def _wide(backend, dtype):
     """The dtype to add in: float32 for 16-bit floats."""
     xp = backend.xp
-    if xp.isdtype(dtype, "real floating") and xp.finfo(dtype).bits < 32:
-        return xp.float32
-    return dtype
+    is_half = xp.isdtype(dtype, "real floating") and xp.finfo(dtype).bits < 32
+    return xp.float32 if is_half else dtype
 
 
 def _cast(backend, x, dtype):

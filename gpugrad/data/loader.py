@@ -337,8 +337,7 @@ class DataLoader(Generic[Batch]):
 
     def _recipe(self, epoch, number, batch):
         """The recipe, see `_recipes`, for a batch that is not transformed yet."""
-        transform = self.transform
-        if transform is not None:
+        if (transform := self.transform) is not None:
             if hasattr(transform, "for_batch"):
                 transform = transform.for_batch(epoch, number, self._transform_seed)
             batch = transform(batch)

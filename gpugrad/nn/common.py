@@ -92,8 +92,7 @@ def generator_for(x: Tensor, generator: Generator | None) -> Generator:
 def created(name: str, *args: Any, dtype: Any, like: Tensor) -> Tensor:
     """Call the creation function ``name`` in the library and on the device of ``like``."""
     backend = backend_of[type(like._like)]
-    array = backend.create(name, *args, dtype=backend.dtype(dtype), like=like._like)
-    return wrap(array, None)
+    return wrap(backend.create(name, *args, dtype=backend.dtype(dtype), like=like._like), None)
 
 
 def public(kind: type, package: str, modules: str) -> dict[str, Any]:

@@ -144,8 +144,7 @@ class _Passage:
         grad_output = self.grad_output or (None,) * len(self.outputs)
         self.grad_output = None
         for hook in self.hooks:
-            replaced = hook(self.module, grad_input, grad_output)
-            if replaced is None:
+            if (replaced := hook(self.module, grad_input, grad_output)) is None:
                 continue
             replaced = replaced if isinstance(replaced, (tuple, list)) else (replaced,)
             if len(replaced) != len(grad_input):

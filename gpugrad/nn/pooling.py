@@ -33,9 +33,8 @@ def _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
     for length, k, s, p, d in zip(lengths, size, stride, padding, dilation, strict=True):
         rest = length + 2 * p - d * (k - 1) - 1
         count = rest // s + 1
-        further = 0
-        if ceil_mode and rest % s and count * s < length + p:  # one more window begins inside
-            further = s - rest % s
+        has_more = ceil_mode and rest % s and count * s < length + p  # a window begins inside
+        further = s - rest % s if has_more else 0
         if rest + further < 0:
             raise ValueError(
                 f"{name}: kernel_size {size} with dilation {dilation} is larger than the input of "

@@ -51,8 +51,7 @@ def functional_call(
                 f"functional_call: {name} must be a Tensor, not a {type(tensor).__name__}; make "
                 f"one of an array with gpugrad.asarray"
             )
-        key = id(own[name])
-        if replacements.setdefault(key, tensor) is not tensor:
+        if replacements.setdefault(id(own[name]), tensor) is not tensor:
             names = ", ".join(n for n, x in own.items() if x is own[name])
             raise ValueError(
                 f"functional_call: {names} are names of one tensor, and got different values"

@@ -67,8 +67,7 @@ def exp2(x, /):
 @of_numpy()
 def float_power(x1, x2, /):
     x1, x2 = tensors(x1, x2)
-    complex_ = is_complex(x1) or is_complex(x2)
-    dtype = gg.complex128 if complex_ else gg.float64
+    dtype = gg.complex128 if is_complex(x1) or is_complex(x2) else gg.float64
     return gg.pow(gg.astype(x1, dtype), gg.astype(x2, dtype))
 
 

@@ -110,8 +110,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
         return linalg.vector_norm(x, ord=2 if ord is None else ord, axis=axis, keepdims=keepdims)
     axes = (0, 1) if axis is None else axis
     if len(axes) == 2 and (axis is not None or x.ndim == 2):
-        x = gg.moveaxis(x, axes, (-2, -1))
-        found = linalg.matrix_norm(x, ord=ord, keepdims=keepdims)
+        found = linalg.matrix_norm(gg.moveaxis(x, axes, (-2, -1)), ord=ord, keepdims=keepdims)
         return gg.moveaxis(found, (-2, -1), axes) if keepdims else found
     raise ValueError(f"norm: ord {ord!r} is defined for vectors and matrices; give one axis or two")
 

@@ -132,8 +132,7 @@ def _full_convolution(a, b):
         raise ValueError("convolve: needs two vectors with elements")
     a, b = flat(a), flat(b)
     a, b = (b, a) if b.size > a.size else (a, b)
-    windows = gg.sliding_windows(a, size=(b.size,), padding=b.size - 1)
-    return gg.flip(b) @ windows
+    return gg.flip(b) @ gg.sliding_windows(a, size=(b.size,), padding=b.size - 1)
 
 
 @of_numpy()
@@ -197,8 +196,7 @@ def polysub(a1, a2):
 def polyder(p, m=1):
     p = tensor(p)
     for _ in range(m):
-        n = p.size - 1
-        p = p[:-1] * constant(numpy.arange(n, 0, -1), p, p.dtype)
+        p = p[:-1] * constant(numpy.arange(p.size - 1, 0, -1), p, p.dtype)
     return p
 
 

@@ -190,8 +190,7 @@ def _call(shown, own, args, keywords, theirs, raw, written):
                 reason, instead = f"it takes no {key} with Tensors", INSTEAD_OF_PARAMETERS.get(key)
         if reason is None:
             return own(*args, **given)
-    is_written = any(isinstance(x, Tensor) for x in written)
-    if _are_constants((raw.args, raw.keywords)) and not is_written:
+    if _are_constants((raw.args, raw.keywords)) and not any(isinstance(x, Tensor) for x in written):
         return _on_arrays(raw)
     options = [f"write {instead}"] if instead else []
     options.append("call it on x.detach().numpy() for a result without gradient")

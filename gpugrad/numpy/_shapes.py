@@ -16,8 +16,7 @@ from ._tensors import along, axes_in, axes_of, constant, flat, gg, is_true, tens
 def reshape(a, /, shape, order="C", *, copy=None):
     a = tensor(a)
     if _in_columns(order, a):
-        shape = _lengths(shape)
-        return _reversed(gg.reshape(_reversed(a), shape[::-1]))
+        return _reversed(gg.reshape(_reversed(a), _lengths(shape)[::-1]))
     return gg.reshape(a, shape, copy=copy)
 
 

@@ -185,8 +185,7 @@ take_along_axis.vjp(
 def _take_along_axis_vmap(call, batched, x, indices, axis):
     axis = shifted(call.op, axis, len(x.shape) - batched[0])
     x = x if batched[0] else expand_dims(x, 0)
-    indices = indices if batched[1] else expand_dims(indices, 0)
-    return call(x, indices, axis=axis)
+    return call(x, indices if batched[1] else expand_dims(indices, 0), axis=axis)
 
 
 take_along_axis.vmap(_take_along_axis_vmap)

@@ -70,8 +70,7 @@ class ExampleKey:
     @property
     def is_of_one_axis(self):
         """Whether it indexes only one axis, by an array of integers."""
-        others = any(type(k) is int or _is_mask(k) for k in self.items)
-        return len(self.arrays) == 1 and not others
+        return len(self.arrays) == 1 and not any(type(k) is int or _is_mask(k) for k in self.items)
 
     def of_examples(self, sizes, levels=()):
         """The key for an array with all examples. If it has arrays, their axes come first.

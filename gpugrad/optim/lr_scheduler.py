@@ -102,8 +102,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         if epoch is None:
             epoch, self.T_cur = self.last_epoch + 1, self.T_cur + 1
         else:
-            what = f"{self._name}.step: epoch must be at least 0"
-            require(0 <= epoch < math.inf, what, epoch)
+            require(0 <= epoch < math.inf, f"{self._name}.step: epoch must be at least 0", epoch)
             self.T_cur, self.T_i = epoch, self.T_0
         if self.T_mult == 1:
             self.T_cur %= self.T_i

@@ -388,8 +388,7 @@ class Optimizer:
 
     def _update_alone(self, state, apply_single, grad, hyper):
         """Update one parameter."""
-        skip = self._skip_for(state.array)
-        if skip is None:
+        if (skip := self._skip_for(state.array)) is None:
             state.update(self, apply_single, grad, hyper)
             return
         backend, arrays = backend_of[type(state.array)], (state.array, *state.values)

@@ -233,9 +233,7 @@ def inputs_hold(regs, rows, kind, device_of):
     """
     for get, holder, at, shape, dtype, strides, device in rows:
         regs[at] = x = get(regs[holder])
-        if type(x) is not kind or x.shape != shape:
-            return False
-        if x.dtype is not dtype and x.dtype != dtype:
+        if type(x) is not kind or x.shape != shape or (x.dtype is not dtype and x.dtype != dtype):
             return False
         if strides is not None and x.strides != strides:
             return False

@@ -358,8 +358,7 @@ class Compiled(Generic[P, R]):
         found = results(returned) | before.values()
         before.restore()
         result = self.__wrapped_function__(*args, **kwargs)
-        expected = results(result) | before.values()
-        if differing := differences(expected, found):
+        if differing := differences(results(result) | before.values(), found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
             where = "beyond what compile can see, which its documentation says"
             if self._state is not None:

@@ -159,8 +159,7 @@ class Sweeps:
                     return None
                 roots[self._number(x)] = x, c
         numbers = tuple(sorted(roots))
-        path = self._path(numbers)
-        if path is None:
+        if (path := self._path(numbers)) is None:
             return None
         nodes = [roots[number][0] for number in numbers]
         for i, k in path.steps:
@@ -176,8 +175,7 @@ class Sweeps:
                 return None
         joined = tuple([i for i, x in zip(path.outside, outside, strict=True) if x in waiting])
         roots = [*map(roots.get, numbers), *[(nodes[i], waiting[nodes[i]]) for i in joined]]
-        found = self._run((numbers, joined, guard), path, nodes, roots)
-        if found is None:
+        if (found := self._run((numbers, joined, guard), path, nodes, roots)) is None:
             return None
         for x, _ in roots[: len(numbers)]:
             if x is not node:
@@ -238,8 +236,7 @@ class Sweeps:
         key = *kind, *map(_layout_of, cotangents)
         if key not in self.programs and len(self.programs) < _MOST:
             self.programs[key] = self._recorded(path, nodes, given, [x for x, _ in roots], kind[-1])
-        program = self.programs.get(key)
-        if program is None:
+        if (program := self.programs.get(key)) is None:
             return None
         try:
             return program.run_alone(given)

@@ -218,8 +218,7 @@ def _maker(graphs, x):
 
 def _array(x, backend):
     """An array for an input of the graph, with values for which few functions raise errors."""
-    make = _maker(backend.graphs, x)
-    if make is None:
+    if (make := _maker(backend.graphs, x)) is None:
         raise CannotCaptureError("it is called with an array that does not fill its memory")
     array = make()
     is_matrix = len(x.shape) > 1 and backend.is_floating(x.dtype)

@@ -57,8 +57,7 @@ class Lowering(Steps):
             return None
         steps, found = self._steps(call, outs, arrays), []
         for step in steps or ():
-            operations = self.native.operations(step)
-            if operations is None:
+            if (operations := self.native.operations(step)) is None:
                 return None
             found += operations
         return found if steps else None
@@ -192,8 +191,7 @@ def install(program, found):
     """Replace the steps of segments by their kernels, if the compiler has built all of them."""
     steps_of, first_write = [*program.steps_of], program.first_write
     for kernel, fresh, start, end, views in found:
-        step = kernel.step(program.regs)
-        if step is None:
+        if (step := kernel.step(program.regs)) is None:
             return
         steps = [*map(program.allocation, fresh), step]
         for call in views:

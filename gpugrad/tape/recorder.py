@@ -156,8 +156,7 @@ class Recorder:
         value = function(*real)
         if thread.recorder is not self:
             return value
-        var = self._numbers.get(known)
-        if var is None:
+        if (var := self._numbers.get(known)) is None:
             var = self._numbers[known] = self._computed(Call(function, tuple(noted), {}))
         return self._number(var, value)
 
@@ -227,8 +226,7 @@ class Recorder:
 
         is_kept: whether it lives until the recording ends; if not, it lives while others use it.
         """
-        traced = self._known.get(id(array))
-        if traced is None:
+        if (traced := self._known.get(id(array))) is None:
             var = self._value(array, source)
             buffer = self.backend.buffer(array)
             if buffer in self.guarded:
@@ -252,8 +250,7 @@ class Recorder:
         Guards compare the raw arrays that the function reaches, so that they are constant. With a
         list of state, others are met too; a copy keeps their present contents.
         """
-        traced = self._known.get(id(array))
-        if traced is None:
+        if (traced := self._known.get(id(array))) is None:
             var = self._value(array)
             var.constant = array
             if self.has_state_list and not self.is_guarded(array):

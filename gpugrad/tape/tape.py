@@ -475,8 +475,7 @@ def _parts(tape):
         yield f"call {number} is {call.name}", (call.args, call.kwargs, call.outs)
     for what in "rebound", "gradients", "changed":
         yield f"what it changes ({what})", getattr(tape, what)
-    graph = tape.graph and (tape.graph.nodes, tape.graph.places)
-    yield "what it returns", (tape.results, graph)
+    yield "what it returns", (tape.results, tape.graph and (tape.graph.nodes, tape.graph.places))
 
 
 def first_difference(one, other):

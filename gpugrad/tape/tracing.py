@@ -232,8 +232,7 @@ class _Namespace(ModuleType):
 
 def _traced(function):
     def traced(*args, **kwargs):
-        recorder = thread.recorder
-        if recorder is None:
+        if (recorder := thread.recorder) is None:
             used = [x.recorder for x in flat((args, kwargs)) if isinstance(x, Traced)]
             if not used:
                 return function(*args, **kwargs)
@@ -342,8 +341,7 @@ class TracedBackend(Backend):
         return Outcome(array)
 
     def multi_tensor_updater(self, array):
-        updater = self.real.multi_tensor_updater(array.value)
-        if updater is None:
+        if (updater := self.real.multi_tensor_updater(array.value)) is None:
             return None
         return self._updaters.setdefault(updater, RecordedUpdater(updater))
 

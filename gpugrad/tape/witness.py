@@ -111,8 +111,7 @@ class Witness:
         def see(frame, event, function):  # Python calls this some thousand times in a recording
             if event == "call":
                 number = id(frame.f_code)
-                known = codes.get(number)
-                if known is None:
+                if (known := codes.get(number)) is None:
                     known = codes[number] = _judged.get(number) or _judge(frame)
                     if known.code in handlers:
                         self.recorder.stop("a signal handler runs in the middle of it", "once")
@@ -130,8 +129,7 @@ class Witness:
         owner = function.__self__
         kind = owner if isinstance(owner, type) else type(owner)
         key = function if kind is types.ModuleType else (kind, function.__name__)
-        known = self._known.get(key)
-        if known is None:
+        if (known := self._known.get(key)) is None:
             known = self._known[key] = computes(function)
         if not known:
             self._look(frame, function)

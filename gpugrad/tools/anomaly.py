@@ -66,8 +66,7 @@ class detect_anomaly(Tool):
         line = in_line(user_line())
         sources = {}
         for kind in kinds:
-            fresh = _new_places(kind, out, event)
-            if fresh is None:
+            if (fresh := _new_places(kind, out, event)) is None:
                 sources[kind] = self._source(kind, event) or f"put in by {event.op.name}{line}"
             elif kind in self.kinds:
                 others = [self._contents(x) for x in arrays_in(event.inputs)]

@@ -38,8 +38,7 @@ class Call:
     """
 
     def __init__(self, args, kwargs):
-        trees = *args, *kwargs.values()
-        self.leaves, self.structures = flatten_each(trees, none_is_leaf=True)
+        self.leaves, self.structures = flatten_each((*args, *kwargs.values()), none_is_leaf=True)
         self.keywords = tuple(kwargs)
         self.places, self.inputs, self.levels = [], [], []
         enabled = is_grad_enabled()

@@ -143,8 +143,7 @@ class Outputs:
         return names(self.structure, "the result")
 
     def _no_tensor(self, transform, name, y):
-        what = without_graph(y)
-        if what is None:
+        if (what := without_graph(y)) is None:
             return f"{transform}: {name} must be a tensor, not {type(y).__name__}"
         text = (
             f"{transform}: {name} is {what}, so no derivative of it can be computed; return a "

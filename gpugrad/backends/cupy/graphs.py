@@ -213,8 +213,7 @@ def _capture(stream, work, allocator):
                 is_lost = False
                 with suppress(Exception):
                     is_lost = _end(stream) is None
-                retry = _retry_error(error, is_lost)
-                if retry is None:
+                if (retry := _retry_error(error, is_lost)) is None:
                     raise
             else:
                 if (graph := _end(stream)) is not None:

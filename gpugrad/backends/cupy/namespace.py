@@ -56,8 +56,7 @@ def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
 
 
 def _mean(x, /, *, axis=None, keepdims=False):
-    shape = shape_without(x, axis, keepdims)
-    if shape is None:
+    if (shape := shape_without(x, axis, keepdims)) is None:
         return standard.mean(x, axis=axis, keepdims=keepdims)
     return sum_rows(x, shape, x.size // prod(shape))
 

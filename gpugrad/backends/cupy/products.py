@@ -81,8 +81,7 @@ class _Handles(threading.local):
     def current(self):
         """The handle of the current device."""
         device = runtime.getDevice()
-        handle = self.known.get(device)
-        if handle is None:
+        if (handle := self.known.get(device)) is None:
             handle = get_cublas_handle()
             _cublas().setMathMode(handle, SUMS_IN_FLOAT32)
             self.known[device] = handle
@@ -178,8 +177,7 @@ def matmul(x1, x2, /, *, out=None, add=False):
         dtype = cupy.result_type(x1, x2)
         x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
     dtype = x1.dtype
-    kind = _kind_of(dtype)
-    if kind is None:
+    if (kind := _kind_of(dtype)) is None:
         return cupy.matmul(x1, x2, out=out)
     if x1.ndim == x2.ndim == 1:
         return vecdot(x1, x2)

@@ -321,8 +321,7 @@ def build(source: str, name: str) -> Build:
 
 def report():
     """Pairs of texts about the compiler, for ``python -m gpugrad``."""
-    words = command()
-    if words is not None:
+    if (words := command()) is not None:
         yield "C compiler", shlex.join(words)
         with contextlib.suppress(OSError):  # they are not made
             yield "C libraries", f"{folder()}"

@@ -91,8 +91,7 @@ class NumPy(Backend):
         return np.array(array, order="C")
 
     def add_along_axis(self, values, indices, /, shape, axis):
-        out = added_slices(values, indices, shape, axis)
-        if out is None:
+        if (out := added_slices(values, indices, shape, axis)) is None:
             out = np.zeros(shape, values.dtype)
             add_at(out, np.broadcast_to(places_along(shape, indices, axis), values.shape), values)
         return out

@@ -510,8 +510,7 @@ def check_labels(labels, n):
 
 
 def _are_labels(labels, n):
-    unsigned = _UNSIGNED.get(labels.dtype)
-    if unsigned is None:
+    if (unsigned := _UNSIGNED.get(labels.dtype)) is None:
         return 0 <= labels.min() and labels.max() < n
     # For few labels, one reduction takes a third of the time of two comparisons. As an unsigned
     # integer, a negative label is very large.
@@ -558,9 +557,7 @@ def _zero_discarded_nans(c, g, /):
         # busy machine.
         total = np.vdot(c, c)
         found = total != total
-    if not found:
-        return c
-    return _where(np.isnan(c) & (g == 0), 0, c)
+    return _where(np.isnan(c) & (g == 0), 0, c) if found else c
 
 
 def _keep_integers(rounded):

@@ -213,8 +213,7 @@ def _call(xp, query, key, value, mask=None, *static, **named):
 
 
 def _attention(xp, *operands, **static):
-    call = _call(xp, *operands, **static)
-    if call is None:
+    if (call := _call(xp, *operands, **static)) is None:
         return NotImplemented
     out = _like(call.query, call.lead, call.value.shape[-1])
     call.compute("forward", None, None, (out,))

@@ -173,8 +173,7 @@ def _other_dtype(x, given, parameters):
 
 
 def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
-    other = _other_dtype(x, (), (weight, bias))
-    if other is None:
+    if (other := _other_dtype(x, (), (weight, bias))) is None:
         return NotImplemented
     results = [cupy.empty(shape, other) for shape in (x.shape, *[x.shape[1:2]] * 2)]
     _over_channels("batch_norm", (x, weight, bias, *results), x, other, eps)
@@ -182,8 +181,7 @@ def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
 
 
 def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
-    other = _other_dtype(x, g, (weight,))
-    if other is None:
+    if (other := _other_dtype(x, g, (weight,))) is None:
         return NotImplemented
     results = _results(x, x.shape[1:2], other, wanted)
     _over_channels("batch_norm_backward", (g[0], x, weight, *g[1:], *results), x, other, eps)
@@ -191,8 +189,7 @@ def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
 
 
 def _by_given(xp, x, mean, var, weight=None, bias=None, /, *, eps):
-    other = _other_dtype(x, (), (mean, var, weight, bias))
-    if other is None:
+    if (other := _other_dtype(x, (), (mean, var, weight, bias))) is None:
         return NotImplemented
     out = cupy.empty(x.shape, other)
     _over_channels("batch_norm", (x, weight, bias, out, mean, var), x, other, eps, _GIVEN)

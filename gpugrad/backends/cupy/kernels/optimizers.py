@@ -82,8 +82,7 @@ class MultiTensorUpdater:
 
         Returns whether it was done. It is not if the arrays cannot be in a table.
         """
-        tables = self._tables(arrays)
-        if tables is None:
+        if (tables := self._tables(arrays)) is None:
             return False
         name, more = ("scale", ()) if found is None else ("unscale", (found,))
         run = kernel("optimizers", name, self.dtype)
@@ -97,8 +96,7 @@ class MultiTensorUpdater:
 
         Both are 0-d, float32 for 16-bit arrays. Returns None if the arrays cannot be in a table.
         """
-        tables = self._tables(arrays)
-        if tables is None:
+        if (tables := self._tables(arrays)) is None:
             return None
         with cupy.cuda.Device(self.device):
             total = sum(table.blocks for table in tables)
