@@ -131,10 +131,8 @@ def gradgradcheck(
         return grad(ys, xs, gs, create_graph=True, materialize_grads=True)
 
     labels = [*_labels(f, inputs), *(f"the cotangent of output {i}" for i in chosen)]
-    arguments = (*inputs, *cotangents)
-    return _check(
-        "gradgradcheck", f, gradients, arguments, labels, (eps, atol, rtol), check_forward
-    )
+    arguments, tolerances = (*inputs, *cotangents), (eps, atol, rtol)
+    return _check("gradgradcheck", f, gradients, arguments, labels, tolerances, check_forward)
 
 
 def twincheck(

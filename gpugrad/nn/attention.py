@@ -190,9 +190,8 @@ class MultiheadAttention(Module):
             own = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
             weights = own if weight is None else split(weight, 3)
             biases = (None,) * 3 if bias is None else split(bias, 3)
-            projected = []
-            for x, w, b in zip((query, key, value), weights, biases, strict=True):
-                projected += self._split(linear(x, w, b))
+            triples = zip((query, key, value), weights, biases, strict=True)
+            projected = [y for x, w, b in triples for y in self._split(linear(x, w, b))]
         q, k, v = projected
         more_k, more_v = [], []
         if self.bias_k is not None:

@@ -109,8 +109,7 @@ class _Details:
     def __init__(self, nodes, roots, most):
         self.most = most
         self.values = {}  # node -> raw array
-        self.grads = {}
-        self.labels = {}
+        self.grads, self.labels = {}, {}
         drawn = set(nodes)
         for node in nodes:
             for value, kind, which in _saved(node):
