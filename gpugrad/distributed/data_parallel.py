@@ -101,8 +101,7 @@ class DataParallel(Module):
                 loss(model(first)).backward()
             loss(model(second)).backward()
         """
-        reducer = self._reducer
-        if reducer is None:
+        if (reducer := self._reducer) is None:
             yield
             return
         before, reducer.mode.enabled = reducer.mode.enabled, False
@@ -250,8 +249,7 @@ class _Reducer(Listener):
         self._begin({self._numbers[id(leaf.owner())] for leaf in leaves})
 
     def arrived(self, leaf):
-        now = self._pass
-        if now is None:
+        if (now := self._pass) is None:
             return
         now.waited_for.discard(self._numbers[id(leaf.owner())])
         self._start_full_buckets()

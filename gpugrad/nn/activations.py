@@ -119,8 +119,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     Raises ValueError if ``lambd`` is negative.
     """
     require(lambd >= 0, "softshrink: lambd must be at least 0", lambd)
-    is_small = (input >= -lambd) & (input <= lambd)
-    return where(is_small, input * 0.0, input - lambd * sign(input))
+    return where((input >= -lambd) & (input <= lambd), input * 0.0, input - lambd * sign(input))
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:

@@ -128,8 +128,7 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
         raise IndexError(f"embedding: an index is not one of the {rows} rows ({error})") from None
     if padding_idx is None:
         return out
-    padded = expand_dims(input == padding_idx, -1)
-    return where(padded, out.detach(), out)
+    return where(expand_dims(input == padding_idx, -1), out.detach(), out)
 
 
 def embedding_bag(

@@ -125,8 +125,7 @@ class _Passage:
                 f"Tensor or a sequence of them, not a {type(output).__name__}; register the hook "
                 f"with a module inside it"
             )
-        outputs = output if is_sequence else (output,)
-        passed, self.outputs = _through_node(outputs, self._at_outputs)
+        passed, self.outputs = _through_node(output if is_sequence else (output,), self._at_outputs)
         if not is_sequence:
             return passed[0]
         return getattr(type(output), "_make", type(output))(passed)

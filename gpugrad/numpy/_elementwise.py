@@ -171,5 +171,4 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     jumps = gg.where(
         gg.abs(steps) < (half if discont is None else max(discont, half)), 0.0, folded - steps
     )
-    jumps = gg.cumulative_sum(jumps.detach(), axis=axis, include_initial=True)
-    return p + jumps
+    return p + gg.cumulative_sum(jumps.detach(), axis=axis, include_initial=True)

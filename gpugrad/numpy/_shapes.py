@@ -182,8 +182,7 @@ def stack(arrays, axis=0, *, dtype=None):
 
 @of_numpy(of_sequence=True)
 def column_stack(tup):
-    columns = [gg.reshape(x, (-1, 1)) if x.ndim < 2 else x for x in tensors(*tup)]
-    return concatenate(columns, axis=1)
+    return concatenate([gg.reshape(x, (-1, 1)) if x.ndim < 2 else x for x in tensors(*tup)], axis=1)
 
 
 @of_numpy(of_sequence=True)

@@ -90,8 +90,7 @@ class interp1d:
             piece = _pieces(points, flat)
             left, right = ops.take(points, piece), ops.take(points, piece + 1)
             first, second = ops.take(y, piece, axis=0), ops.take(y, piece + 1, axis=0)
-            share = _column((flat - left) / (right - left), first)
-            result = first + share * (second - first)
+            result = first + _column((flat - left) / (right - left), first) * (second - first)
         else:
             result = self._spline(flat)
         if self._fill is not None:

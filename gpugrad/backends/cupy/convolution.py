@@ -179,8 +179,7 @@ class _ToWeight:
         if n > 1:
             g = _beside(self.turned, g)
         if self.has_bias:
-            dtype = accumulator(g.dtype)
-            sums = cupy.sum(g.reshape(out_channels, windows), axis=1, dtype=dtype)
+            sums = cupy.sum(g.reshape(out_channels, windows), axis=1, dtype=accumulator(g.dtype))
             self.bias = self.bias + sums if add else sums
         if self.weight is None:
             return

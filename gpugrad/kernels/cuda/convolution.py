@@ -20,8 +20,7 @@ def _convolution_vjp(
 
 
 def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
-    lengths = x_shape[len(x_shape) - len(size) :]
-    geometry = geometry_of(lengths, size, stride, padding, dilation)
+    geometry = geometry_of(x_shape[len(x_shape) - len(size) :], size, stride, padding, dilation)
     if not windows.supports(g, geometry):
         return NotImplemented
     out = cupy.empty(x_shape, g.dtype)

@@ -74,8 +74,7 @@ def _normalize(xp, x, weight, bias, shape, extent, eps, centered=1, groups=1, in
 
 
 def _layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5, centered=1):
-    shape = x.shape[x.ndim - ndim :]
-    return _normalize(xp, x, weight, bias, shape, _rows(x, ndim), eps, centered)
+    return _normalize(xp, x, weight, bias, x.shape[x.ndim - ndim :], _rows(x, ndim), eps, centered)
 
 
 def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps, *, centered=1):
