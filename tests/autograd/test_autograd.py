@@ -184,8 +184,7 @@ def test_gradients_of_leaves_and_results():
     x = leaf(2.0)
     y = x * x
     z = y * 3
-    found = grad([z, z], [z, y, x], retain_graph=True)
-    assert [g.item() for g in found] == [2, 6, 24]
+    assert [g.item() for g in grad([z, z], [z, y, x], retain_graph=True)] == [2, 6, 24]
     assert x.grad is y.grad is None
     assert grad(z, x)[0].item() == 12
     assert grad(x * x, [leaf([3.0, 4.0])], materialize_grads=True)[0].tolist() == [0, 0]

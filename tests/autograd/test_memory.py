@@ -16,8 +16,7 @@ pytestmark = pytest.mark.usefixtures("no_collector")
 
 
 def alive():
-    kinds = Node, Leaf, gg.Tensor, BatchedTensor, Level
-    return sum(type(x) in kinds for x in gc.get_objects())
+    return sum(type(x) in (Node, Leaf, gg.Tensor, BatchedTensor, Level) for x in gc.get_objects())
 
 
 def some_of_everything(x):

@@ -253,11 +253,10 @@ def test_powers(exponent):
     for dtype in REALS:
         if dtype.kind != "f" and (type(exponent) is float or not 0 <= exponent <= 100):
             continue
-        for shape in [(), (0,), (7,), (256,), (257,), (5000,), (90, 100)]:
-            for layout in LAYOUTS:
-                check(xp.pow, Operand(dtype, shape, layout), exponent)
-                if shape in ((), (7,)):
-                    check(operator.pow, Operand(dtype, shape, layout), exponent, may_refuse=True)
+        for shape, layout in product([(), (0,), (7,), (256,), (257,), (5000,), (90, 100)], LAYOUTS):
+            check(xp.pow, Operand(dtype, shape, layout), exponent)
+            if shape in ((), (7,)):
+                check(operator.pow, Operand(dtype, shape, layout), exponent, may_refuse=True)
         if dtype.kind == "f":
             check(xp.pow, Operand(dtype, (5000,), high=5), exponent)
 

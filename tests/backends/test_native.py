@@ -64,8 +64,7 @@ def test_a_damaged_entry_is_made_anew(cache):
     run(BUILD, cache)
     (library,) = libraries(cache)
     content = library.read_bytes()
-    changed = content[:-1] + bytes([content[-1] ^ 1])
-    for damage in (b"", content[:5000], changed, None):
+    for damage in (b"", content[:5000], content[:-1] + bytes([content[-1] ^ 1]), None):
         if damage is None:
             library.chmod(0o722)
         else:

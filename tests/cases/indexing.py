@@ -28,8 +28,7 @@ def _index_samples():
         (i([True, False, True]), i([1, 1])), (slice(None), i([True, False, True, True])),
         (i([], dtype="int64"),), 0, -2, slice(1, 2),
     ]  # fmt: skip
-    backwards = [(slice(None, None, -1), slice(3, 0, -2)), (..., slice(None, None, -1))]
-    return standard, wider, backwards
+    return standard, wider, [(slice(None, None, -1), slice(3, 0, -2)), (..., slice(None, None, -1))]
 
 
 STANDARD_KEYS, WIDER_KEYS, BACKWARD_KEYS = _index_samples()

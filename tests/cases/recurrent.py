@@ -51,8 +51,7 @@ def _torch(kind):
         if (b_ih is None) != (b_hh is None):
             b_ih, b_hh = (w_ih.new_zeros(len(w_ih)) if b is None else b for b in (b_ih, b_hh))
         parameters = [p for p in (w_ih, w_hh, b_ih, b_hh) if p is not None]
-        name = f"{kind}_{nonlinearity}" if nonlinearity else kind
-        out, *last = getattr(torch, name)(
+        out, *last = getattr(torch, f"{kind}_{nonlinearity}" if nonlinearity else kind)(
             x.flip(0) if reverse else x,
             tuple(states) if kind == "lstm" else states[0],
             parameters,

@@ -52,8 +52,7 @@ def _torch_cumulative(name, initial):
         out = getattr(torch, name)(x, axis, dtype=dtype)
         if not include_initial:
             return out
-        first = torch.full_like(out.sum(axis, keepdim=True), initial)
-        return torch.cat([first, out], axis)
+        return torch.cat([torch.full_like(out.sum(axis, keepdim=True), initial), out], axis)
 
     return call
 

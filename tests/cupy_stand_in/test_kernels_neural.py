@@ -82,8 +82,7 @@ class TestSoftmax:
         both(op, "x", numbers(*x.shape, dtype=dtype, seed=1), out, along=-1, axis=1)
 
     @pytest.mark.parametrize(
-        "shape, axis",
-        [((5, 7, 16), 1), ((9, 3, 5), -2), ((33, 40), 0), ((4, 3, 300, 10), 3)],
+        "shape, axis", [((5, 7, 16), 1), ((9, 3, 5), -2), ((33, 40), 0), ((4, 3, 300, 10), 3)]
     )
     @pytest.mark.parametrize("columns", [1 << 14, 1])
     def test_along_an_axis(self, name, columns, shape, axis, dtype, monkeypatch):

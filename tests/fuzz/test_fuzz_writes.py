@@ -167,8 +167,7 @@ class Trainer:
 
     def step(self, world):
         """What a step does to the model."""
-        due = [m for m in self.members if m.gradient is not None and m.expression is not None]
-        for m in due:
+        for m in [m for m in self.members if m.gradient is not None and m.expression is not None]:
             state = self.states.setdefault(m, defaultdict(float))
             state["t"] += 1
             world.write(m, self.formula(state["t"], m.value, m.gradient, state, **self.options))

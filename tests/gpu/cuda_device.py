@@ -18,10 +18,7 @@ if not gg.cuda.is_available():
 IS_STAND_IN = hasattr(sys.modules["cupy"], "_reads")
 
 # For ``pytestmark``. A GPU that reads another's memory is an error here; CuPy only warns.
-on_gpu = [
-    pytest.mark.gpu,
-    pytest.mark.filterwarnings("error:The device where the array resides"),
-]
+on_gpu = [pytest.mark.gpu, pytest.mark.filterwarnings("error:The device where the array resides")]
 only_real = pytest.mark.skipif(IS_STAND_IN, reason="the stand-in for CuPy has no clock or speed")
 on_several = pytest.mark.skipif(gg.cuda.device_count() < 2, reason="needs two CUDA devices")
 

@@ -192,8 +192,7 @@ def test_the_order_depends_on_seed_and_epoch_only():
         gg.manual_seed(0)
         others.append([*epochs(1), *epochs(1)])
     assert others[0] == others[1]
-    found = [*first, *epochs(1, seed=6), *others[0]]
-    assert all(a != b for a, b in combinations(found, 2))
+    assert all(a != b for a, b in combinations([*first, *epochs(1, seed=6), *others[0]], 2))
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

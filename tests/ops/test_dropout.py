@@ -43,14 +43,12 @@ class TestOp:
             assert gg.dropout(gg.ones(3), p=p, key=(5, 7)).dtype == gg.float32
 
     def test_nothing_is_kept(self, library):
-        x = library.tensor(np.ones(1000), requires_grad=True)
-        y = functional.dropout(x, 0.5)
+        y = functional.dropout(library.tensor(np.ones(1000), requires_grad=True), 0.5)
         assert all(type(value) not in backend_of for value in y.node.saved)
 
     def test_dropped_elements_have_no_effect(self, library):
         kept = philox.kept((9,), 0.5, (5, 7))
-        values = np.where(kept, 1.0, [np.nan, np.inf, -np.inf] * 3)
-        x = library.tensor(values, requires_grad=True)
+        x = library.tensor(np.where(kept, 1.0, [np.nan, np.inf, -np.inf] * 3), requires_grad=True)
         y = gg.dropout(x, p=0.5, key=(5, 7))
         np.testing.assert_array_equal(library.values(y), 2.0 * kept)
         g = library.tensor(np.where(kept, 1.0, np.nan))
@@ -64,8 +62,7 @@ class TestOp:
 
 class TestKeys:
     def test_differ_between_seeds(self):
-        words = {Generator(seed).key()[0] for seed in [*range(50), None, None]}
-        assert len(words) == 52
+        assert len({Generator(seed).key()[0] for seed in [*range(50), None, None]}) == 52
 
     def test_do_not_depend_on_other_numbers(self):
         source = Generator(3)
@@ -97,8 +94,7 @@ class TestKeys:
 
 class TestLayer:
     def test_all_libraries_drop_the_same_elements(self, library):
-        layer = nn.Dropout(0.3, generator=Generator(1))
-        y = layer(library.tensor(np.ones((40, 50), "float32")))
+        y = nn.Dropout(0.3, generator=Generator(1))(library.tensor(np.ones((40, 50), "float32")))
         mask = philox.kept((40, 50), 0.3, Generator(1).key())
         np.testing.assert_array_equal(library.values(y) != 0, mask)
 

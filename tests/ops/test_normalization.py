@@ -133,8 +133,7 @@ def test_vmap_uses_running_statistics_and_those_of_each_example():
     x = gg.tensor(batch(4, 6, 3))
     layer = nn.BatchNorm1d(3, dtype=gg.float64)
     layer(x[0])
-    free = nn.BatchNorm1d(3, track_running_stats=False, dtype=gg.float64)
-    for call in layer.eval(), free:
+    for call in layer.eval(), nn.BatchNorm1d(3, track_running_stats=False, dtype=gg.float64):
         assert_close(values(gg.vmap(call)(x)), np.stack([values(call(a)) for a in x]))
 
 

@@ -23,8 +23,7 @@ def test_examples_that_share_weights_are_one_call(kind):
     layer = kind(3, 2, dtype=gg.float64)
     xs, h = normal(5, 4, 2, 3), normal(5, 1, 2, 2, seed=1)
     state = (lambda h: (h, h)) if kind is nn.LSTM else (lambda h: h)
-    op = getattr(ops, f"_{kind.__name__.lower()}")
-    with shapes_of_calls(op.op) as shapes:
+    with shapes_of_calls(getattr(ops, f"_{kind.__name__.lower()}").op) as shapes:
         gg.vmap(lambda x, h: layer(x, state(h))[0])(xs, h)
         gg.vmap(lambda h: layer(xs[0], state(h))[0])(h)
     assert [given[0] for given in shapes] == [(4, 10, 3)] * 2

@@ -112,8 +112,7 @@ def nodes(tree, for_checkers):
 
 def module_of(path):
     """Return the name of a file's module, ``gpugrad.backends`` for ``backends/__init__.py``."""
-    parts = path.relative_to(ROOT.parent).with_suffix("").parts
-    return ".".join(parts).removesuffix(".__init__")
+    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
 def graph():

@@ -194,8 +194,7 @@ def test_arrays_of_pytorch():
     assert (y.dtype, y.tolist()) == (bf16, [1.5, -2])
     (x * x).sum().backward()
     assert (x.grad.dtype, x.grad.tolist()) == (torch.bfloat16, [3, -4])
-    zeros = gg.asarray(torch.zeros(2)).to(bf16)
-    assert (gg.zeros_like(x.detach()) + zeros).dtype == torch.bfloat16
+    assert (gg.zeros_like(x.detach()) + gg.asarray(torch.zeros(2)).to(bf16)).dtype == torch.bfloat16
 
 
 def test_pickled_for_another_process(tmp_path):

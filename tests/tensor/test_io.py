@@ -147,8 +147,7 @@ def test_parameters_and_mappings_of_any_type_become_tensors_and_dicts(path):
     assert (type(loaded), type(loaded["a"])) == (dict, dict)
     assert type(loaded["a"]["b"]) is gpugrad.Tensor
     assert not loaded["a"]["b"].requires_grad
-    with_attributes = type("", (dict,), {"__getattr__": dict.__getitem__})
-    assert_loads(path, with_attributes(a=1))
+    assert_loads(path, type("", (dict,), {"__getattr__": dict.__getitem__})(a=1))
 
 
 def test_a_dict_of_tensors_is_a_plain_file_for_other_programs(path):

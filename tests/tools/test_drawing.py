@@ -180,8 +180,7 @@ def test_any_label_is_shown_as_text(label):
     x = leaf(1.0, label)
     drawing, lines = gg.draw(x * 2), label.split("\n")
     assert boxes(drawing)[1][: len(lines)] == lines
-    pattern = r'^    n1\("(.*)<br>\(\)<br>1"\):::leaf$'
-    (text,) = re.findall(pattern, drawing.mermaid, re.MULTILINE)
+    (text,) = re.findall(r'^    n1\("(.*)<br>\(\)<br>1"\):::leaf$', drawing.mermaid, re.MULTILINE)
     # Only numeric character references and harmless characters are left.
     bare = re.sub(r"#\d+;|<br>", "", text)
     assert not set(bare) & set("#\"&<>`*$%{}|\\:;'~^@!?")

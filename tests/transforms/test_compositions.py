@@ -180,8 +180,7 @@ def vmap(m, f):
 def vmap_columns(m, f):
     def mapped(x):
         scales = m.xp.stack([x[0], x[1] * x[2]])
-        columns = m.vmap(lambda s, y: f(s * y) * s, in_axes=(0, None), out_axes=1)(scales, x)
-        return columns @ scales
+        return m.vmap(lambda s, y: f(s * y) * s, in_axes=(0, None), out_axes=1)(scales, x) @ scales
 
     return mapped
 

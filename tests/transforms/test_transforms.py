@@ -561,5 +561,4 @@ except TypeError as error:
 
 
 def test_pullbacks_may_outlive_the_package():
-    command = [sys.executable, "-c", AT_EXIT]
-    assert not subprocess.check_output(command, stderr=subprocess.STDOUT)
+    assert not subprocess.check_output([sys.executable, "-c", AT_EXIT], stderr=subprocess.STDOUT)

@@ -49,8 +49,7 @@ def program(function=None, *, in_child=False, needs=None):
     """
     if function is None:
         return functools.partial(program, in_child=in_child, needs=needs)
-    family = function.__module__.rpartition(".")[2]
-    name = f"{family}-{function.__name__}"
+    name = f"{function.__module__.rpartition('.')[2]}-{function.__name__}"
     assert name not in PROGRAMS, name
     function.in_child, function.needs = in_child, needs
     PROGRAMS[name] = function
