@@ -128,8 +128,8 @@ def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
 
 @or_definition(ops.batch_norm, "joint")
 def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
-    g, *others = g
-    if g is None or others != [None, None] or x.shape[1] < 2:
+    g, g_mean, g_var = g
+    if g is None or not (g_mean is g_var is None) or x.shape[1] < 2:
         return NotImplemented
     if not _covers_channels(x, g, weight):
         return NotImplemented
