@@ -24,9 +24,12 @@ def poisson_nll_loss(
 ) -> Tensor:
     """Of counts from Poisson distributions, ``exp(input) - target * input``.
 
+    input, target: ``(...)``, of the same shape.
     log_input: whether the input holds logarithms of the means; otherwise the loss is
         ``input - target * log(input + eps)``.
     full: whether to add Stirling's approximation of ``log(target!)`` to targets above 1.
+    reduction: ``"mean"`` or ``"sum"`` over all elements, which is ``()``, or ``"none"`` for the
+        losses themselves, ``(...)``.
 
     Raises ValueError if the shapes differ.
     """
@@ -52,10 +55,12 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """Of values from normal distributions, ``(log(var) + (input - target) ** 2 / var) / 2``.
 
-    input: the means, and target: the values, of one shape.
-    var: the variances, a number or of the input's shape, whose last axis may be 1 or left out.
-        Smaller ones than ``eps`` count as ``eps``, but the gradient is that of ``var``.
+    input, target: the means and the values, ``(..., d)``, of the same shape.
+    var: the variances, ``(..., d)``, ``(..., 1)``, ``(...)`` or a number. Smaller ones than ``eps``
+        count as ``eps``, but the gradient is that of ``var``.
     full: whether to add the constant ``log(2 * pi) / 2``.
+    reduction: ``"mean"`` or ``"sum"`` over all elements, which is ``()``, or ``"none"`` for the
+        losses themselves, ``(..., d)``.
 
     Raises ValueError if the shapes do not fit.
     """
@@ -75,11 +80,24 @@ def gaussian_nll_loss(
 
 
 class PoissonNLLLoss(_Loss, function=poisson_nll_loss):
-    """Of counts from Poisson distributions; see `functional.poisson_nll_loss`."""
+    """Of counts from Poisson distributions; see `functional.poisson_nll_loss`.
+
+    The losses are ``exp(input) - target * input``, or without ``log_input``
+    ``input - target * log(input + eps)``.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
 
 class GaussianNLLLoss(_Loss, function=gaussian_nll_loss, options="full eps reduction"):
-    """Of values from normal distributions; see `functional.gaussian_nll_loss`."""
+    """Of values from normal distributions; see `functional.gaussian_nll_loss`.
+
+    The losses are ``(log(var) + (input - target) ** 2 / var) / 2``.
+
+    ``input (..., d), target (..., d), var (..., d) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(..., d)``.
+    """
 
     def forward(self, input: Tensor, target: Any, var: Any) -> Tensor:  # type: ignore[override]
         return self.function(input, target, var, **self._kwargs())

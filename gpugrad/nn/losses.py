@@ -55,8 +55,9 @@ def _reduced(name, losses, reduction):
 def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any = None) -> Tensor:
     """Squared error ``(input - target) ** 2``.
 
-    input, target: must have the same shape; nothing is broadcast.
-    reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
+    input, target: ``(...)``, of the same shape; nothing is broadcast.
+    reduction: ``"mean"`` or ``"sum"`` over all elements, which is ``()``, or ``"none"`` for the
+        losses themselves, ``(...)``.
     weight: factors of the losses, of the same shape; by default 1. The mean is weighted: the sum
         divided by that of the weights.
 
@@ -82,7 +83,8 @@ def _weighted_mean(name, input, losses, weight, reduction):
 def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any = None) -> Tensor:
     """Absolute error ``abs(input - target)``; its gradient is 0 where they are equal.
 
-    For shapes, ``reduction``, ``weight`` and errors see `mse_loss`.
+    ``input (...), target (...) -> ()``, or with ``reduction="none"`` ``(...)``. For ``reduction``,
+    ``weight`` and errors see `mse_loss`.
     """
     _check_shapes("l1_loss", input, target=target)
     return _weighted_mean("l1_loss", input, _abs(input - target), weight, reduction)
@@ -92,7 +94,7 @@ def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any 
 def huber_loss(
     input: Tensor, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Tensor:
-    """Half the squared error where the error is at most ``delta``, and linear beyond.
+    """``(input - target) ** 2 / 2`` where the error is at most ``delta``, and linear beyond.
 
     The linear pieces are ``delta * (abs(input - target) - delta / 2)``, so that values and slopes
     meet. ``delta`` must be positive.
@@ -100,7 +102,8 @@ def huber_loss(
     weight: factors of the losses, of the same shape. As in PyTorch, and unlike that of `mse_loss`,
         the mean is over all elements, whatever their weights.
 
-    For shapes, ``reduction`` and errors see `mse_loss`.
+    ``input (...), target (...) -> ()``, or with ``reduction="none"`` ``(...)``. For ``reduction``
+    and errors see `mse_loss`.
     """
     require(delta > 0, "huber_loss: delta must be positive", delta)
     _check_shapes("huber_loss", input, target=target)
@@ -123,8 +126,10 @@ def smooth_l1_loss(
     """``(input - target) ** 2 / (2 * beta)`` where the error is at most ``beta``, linear beyond.
 
     The linear pieces are ``abs(input - target) - beta / 2``; this is `huber_loss` divided by
-    ``beta``. With a ``beta`` of 0 it is `l1_loss`; less is an error. For shapes, ``reduction`` and
-    errors see `mse_loss`.
+    ``beta``. With a ``beta`` of 0 it is `l1_loss`; less is an error.
+
+    ``input (...), target (...) -> ()``, or with ``reduction="none"`` ``(...)``. For ``reduction``
+    and errors see `mse_loss`.
     """
     require(beta >= 0, "smooth_l1_loss: beta must be at least 0", beta)
     _check_shapes("smooth_l1_loss", input, target=target)
@@ -145,15 +150,18 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross entropy of ``softmax(input)``, in nats.
+    """Cross entropy of ``softmax(input)``, in nats: ``-log(softmax(input))`` at the label.
+
+    Of probabilities it is ``-sum(target * log(softmax(input)))``, over the classes.
 
     input: logits, ``(n, classes, ...)`` or ``(classes,)``.
     target: integer labels, ``(n, ...)`` or ``()``; or floating probabilities of the
         classes, with the shape of ``input``.
     weight: ``(classes,)``, factors of the classes' losses; by default 1.
     ignore_index: for targets of labels, one that gives a loss of 0 and does not count in the mean.
-    reduction: ``"mean"`` or ``"sum"`` over the losses, or ``"none"``. For labels the mean is
-        weighted: the sum divided by the sum of the labels' weights. Without any it is nan.
+    reduction: ``"mean"`` or ``"sum"`` over the losses, which is ``()``, or ``"none"`` for the
+        losses themselves, ``(n, ...)`` or ``()``. For labels the mean is weighted: the sum divided
+        by the sum of the labels' weights. Without any it is nan.
     label_smoothing: the share of the target, from 0 to 1, that is spread evenly over all classes.
 
     Raises ValueError if the shapes do not fit, and IndexError for a label that is not a class.
@@ -211,6 +219,8 @@ def nll_loss(
     """Negative log-likelihood of labels, given the logarithms of probabilities.
 
     input: log-probabilities, ``(n, classes, ...)`` or ``(classes,)``, as of `log_softmax`.
+    target: integer labels, ``(n, ...)`` or ``()``. Their losses are ``-input`` at the labels, and
+        with ``reduction="none"`` have the shape of the labels; else the result is ``()``.
 
     For all else see `cross_entropy`, which is this and `log_softmax` in one.
     """
@@ -280,7 +290,10 @@ def binary_cross_entropy(
     weight: factors of the losses, which broadcast to their shape.
 
     Logarithms are at least -100, see `gpugrad.binary_cross_entropy`. The loss is nan for an input
-    outside ``[0, 1]``. For shapes, ``reduction`` and errors see `mse_loss`.
+    outside ``[0, 1]``.
+
+    ``input (...), target (...) -> ()``, or with ``reduction="none"`` ``(...)``. The mean is over
+    all elements, whatever their weights. For ``reduction`` and errors see `mse_loss`.
     """
     _check_shapes("binary_cross_entropy", input, target=target)
     losses = _binary_cross_entropy(input, target)
@@ -297,11 +310,14 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """`binary_cross_entropy` of ``sigmoid(input)``, without overflow and loss of digits.
 
+    The losses are ``-(target * log(p) + (1 - target) * log(1 - p))`` with ``p = sigmoid(input)``.
+
     weight: factors of the losses, which broadcast to their shape.
     pos_weight: factors of the targets' part, ``target * log(sigmoid(input))``, which broadcast
         too; above 1 they favour recall over precision.
 
-    For shapes, ``reduction`` and errors see `mse_loss`.
+    ``input (...), target (...) -> ()``, or with ``reduction="none"`` ``(...)``. The mean is over
+    all elements, whatever their weights. For ``reduction`` and errors see `mse_loss`.
     """
     name = "binary_cross_entropy_with_logits"
     _check_shapes(name, input, target=target)
@@ -344,12 +360,12 @@ def kl_div(
 ) -> Tensor:
     """Kullback-Leibler divergence, elementwise ``target * (log(target) - input)``.
 
-    input: log-probabilities.
-    target: probabilities, or with ``log_target`` their logarithms. Where a probability is 0, so is
-        the loss.
+    input: log-probabilities, ``(n, classes)`` or of any other shape ``(...)``.
+    target: probabilities of this shape, or with ``log_target`` their logarithms. Where a
+        probability is 0, so is the loss.
     reduction: ``"batchmean"``, the sum divided by the length of the first axis, is the mean of the
         divergences of ``(n, classes)`` inputs; ``"mean"`` also divides by the number of classes.
-        ``"sum"`` and ``"none"`` are as elsewhere.
+        These and ``"sum"`` are ``()``; ``"none"`` keeps the shape of the input.
 
     Raises ValueError if the shapes differ.
     """
@@ -380,7 +396,8 @@ def cosine_embedding_loss(
 
     input1, input2: ``(n, d)`` or ``(d,)``.
     target: ``(n,)`` or ``()``.
-    reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
+    reduction: ``"mean"`` or ``"sum"`` over the n losses, which is ``()``, or ``"none"`` for the
+        losses themselves, which have the target's shape.
 
     Raises ValueError if the shapes do not fit.
     """
@@ -419,7 +436,8 @@ def triplet_margin_loss(
     anchor, positive, negative: ``(n, d)`` or ``(d,)``.
     margin: must be positive.
     swap: whether to replace the second distance by ``d(positive, negative)`` where that is less.
-    reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
+    reduction: ``"mean"`` or ``"sum"`` over the n losses, which is ``()``, or ``"none"`` for the
+        losses themselves, ``(n,)`` or ``()``.
 
     From Balntas et al. (2016). Raises ValueError if the shapes differ.
     """
@@ -460,64 +478,116 @@ class _Loss(FunctionLayer):
 
 
 class MSELoss(_Loss, function=mse_loss, options="reduction"):
-    """Squared error; see `functional.mse_loss`."""
+    """Squared error ``(input - target) ** 2``; see `functional.mse_loss`.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
 
 class L1Loss(_Loss, function=l1_loss, options="reduction"):
-    """Absolute error; see `functional.l1_loss`."""
+    """Absolute error ``abs(input - target)``; see `functional.l1_loss`.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
 
 class SmoothL1Loss(_Loss, function=smooth_l1_loss):
-    """Squared error up to ``beta``, linear beyond; see `functional.smooth_l1_loss`."""
+    """Squared error up to ``beta``, linear beyond; see `functional.smooth_l1_loss`.
+
+    The losses are ``error ** 2 / (2 * beta)`` and ``abs(error) - beta / 2``, where the error is
+    ``input - target``.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
 
 class HuberLoss(_Loss, function=huber_loss, options="reduction delta"):
-    """Half the squared error up to ``delta``, linear beyond; see `functional.huber_loss`."""
+    """Half the squared error up to ``delta``, linear beyond; see `functional.huber_loss`.
+
+    The losses are ``error ** 2 / 2`` and ``delta * (abs(error) - delta / 2)``, where the error is
+    ``input - target``.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
 
 class CrossEntropyLoss(_Loss, function=cross_entropy):
     """Cross entropy of logits and labels or probabilities; see `functional.cross_entropy`.
 
-    The weight, if there is one, is a buffer.
+    The loss of a label is ``-log(softmax(input))`` at the label.
+
+    ``input (n, classes, ...), target (n, ...) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n, ...)``. A target of
+    probabilities has the input's shape. The weight ``(classes,)``, if there is one, is a buffer.
     """
 
 
 class NLLLoss(_Loss, function=nll_loss):
-    """Negative log-likelihood of labels; see `functional.nll_loss`.
+    """Negative log-likelihood, ``-input`` at the label; see `functional.nll_loss`.
 
-    The weight, if there is one, is a buffer.
+    ``input (n, classes, ...), target (n, ...) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n, ...)``. The weight
+    ``(classes,)``, if there is one, is a buffer.
     """
 
 
 class BCELoss(_Loss, function=binary_cross_entropy):
     """Binary cross entropy of probabilities; see `functional.binary_cross_entropy`.
 
-    The weight, if there is one, is a buffer.
+    The losses are ``-(target * log(input) + (1 - target) * log(1 - input))``.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``. The weight, if there is one, is a buffer.
     """
 
 
 class BCEWithLogitsLoss(_Loss, function=binary_cross_entropy_with_logits):
     """Binary cross entropy of logits; see `functional.binary_cross_entropy_with_logits`.
 
-    The weights, if there are any, are buffers.
+    The losses are ``-(target * log(p) + (1 - target) * log(1 - p))`` with ``p = sigmoid(input)``.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``. The weights, if there are any, are buffers.
     """
 
 
 class KLDivLoss(_Loss, function=kl_div):
-    """Kullback-Leibler divergence of log-probabilities; see `functional.kl_div`."""
+    """Kullback-Leibler divergence, ``target * (log(target) - input)``; see `functional.kl_div`.
+
+    ``input (n, classes), target (n, classes) -> ()``: the mean over all elements, or with a
+    ``reduction`` of ``"batchmean"`` the mean of the n divergences, or with ``"sum"`` their sum.
+    With ``"none"`` the result is ``(n, classes)``.
+    """
 
     reductions = "batchmean", *REDUCTIONS
 
 
 class CosineEmbeddingLoss(_Loss, function=cosine_embedding_loss):
-    """Draws pairs of vectors together or apart; see `functional.cosine_embedding_loss`."""
+    """Draws pairs of vectors together or apart; see `functional.cosine_embedding_loss`.
+
+    The loss is ``1 - cosine`` where the target is 1, and ``max(cosine - margin, 0)`` where it is
+    -1.
+
+    ``input1 (n, d), input2 (n, d), target (n,) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n,)``.
+    """
 
     def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor:  # type: ignore[override]
         return self.function(input1, input2, target, **self._kwargs())
 
 
 class TripletMarginLoss(_Loss, function=triplet_margin_loss):
-    """Draws vectors nearer to one than to another; see `functional.triplet_margin_loss`."""
+    """Draws vectors nearer to one than to another; see `functional.triplet_margin_loss`.
+
+    The loss is ``max(d(anchor, positive) - d(anchor, negative) + margin, 0)``.
+
+    ``anchor (n, d), positive (n, d), negative (n, d) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n,)``.
+    """
 
     def _set_options(self, margin, **options):
         require(margin > 0, "TripletMarginLoss: margin must be positive", margin)

@@ -24,7 +24,8 @@ from .losses import _check_shapes, _class_weights, _Loss, _reduced, binary_cross
 def soft_margin_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
     """``log(1 + exp(-target * input))`` elementwise, for targets of 1 and -1.
 
-    Raises ValueError if the shapes differ.
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``. Raises ValueError if the shapes differ.
     """
     _check_shapes("soft_margin_loss", input, target=target)
     losses = softplus(asarray(target) * -input, threshold=math.inf)
@@ -37,7 +38,10 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """``input`` where the target is 1, and ``max(margin - input, 0)`` where it is -1.
 
-    Raises ValueError if the shapes differ.
+    At the margin, the slope in the input is -1.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``. Raises ValueError if the shapes differ.
     """
     _check_shapes("hinge_embedding_loss", input, target=target)
     losses = where(asarray(target) == 1, input, clip(margin - input, 0))
@@ -50,7 +54,11 @@ def margin_ranking_loss(
 ) -> Tensor:
     """``max(margin - target * (input1 - input2), 0)``: 1 ranks the first higher, -1 the second.
 
-    Raises ValueError if the shapes differ.
+    At the margin, the gradient is that of ``margin - target * (input1 - input2)``.
+
+    ``input1 (...), input2 (...), target (...) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(...)``. Raises ValueError if the
+    shapes differ.
     """
     _check_shapes("margin_ranking_loss", input1, input2=input2, target=target)
     losses = clip(margin - asarray(target) * (input1 - input2), 0)
@@ -69,11 +77,14 @@ def multi_margin_loss(
 ) -> Tensor:
     """The mean over all classes of ``max(margin - input[label] + input[class], 0) ** p``.
 
-    The label's own class counts 0.
+    The label's own class counts 0. Where ``margin - input[label] + input[class]`` is 0, so is the
+    gradient.
 
     input: ``(n, classes)`` or ``(classes,)``.
     target: labels, ``(n,)`` or ``()``.
     weight: of the classes, ``(classes,)``; the loss of an example has that of its label.
+    reduction: ``"mean"`` or ``"sum"`` over the losses, which is ``()``, or ``"none"`` for the
+        losses themselves, ``(n,)`` or ``()``.
 
     Raises ValueError for shapes that do not fit, and on the CPU IndexError for a label that is no
     class. On other devices the check would have to wait.
@@ -93,10 +104,13 @@ def multi_margin_loss(
 def multilabel_margin_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
     """The sum of ``max(1 - input[label] + input[class], 0)`` over labels and other classes.
 
-    It is divided by the number of classes.
+    It is divided by the number of classes. Where ``1 - input[label] + input[class]`` is 0, so is
+    the gradient.
 
     input: ``(n, classes)`` or ``(classes,)``.
     target: of the input's shape; the labels of an example come first, and a -1 ends them.
+    reduction: ``"mean"`` or ``"sum"`` over the losses, which is ``()``, or ``"none"`` for the
+        losses themselves, ``(n,)`` or ``()``.
 
     Raises ValueError for shapes that do not fit, and on the CPU IndexError for a label that is no
     class. On other devices the check would have to wait.
@@ -121,7 +135,11 @@ def multilabel_soft_margin_loss(
 ) -> Tensor:
     """The mean over the classes of the binary cross entropy of logits and targets of 0 and 1.
 
+    For its formula see `binary_cross_entropy_with_logits`.
+
     input, target: ``(..., classes)``. weight: broadcasts to them.
+    reduction: ``"mean"`` or ``"sum"`` over the losses, which is ``()``, or ``"none"`` for the
+        losses themselves, ``(...)``.
 
     Raises ValueError if the shapes differ.
     """
@@ -150,15 +168,33 @@ def _labels(name, input, target, shape, least):
 
 
 class SoftMarginLoss(_Loss, function=soft_margin_loss, options="reduction"):
-    """Logistic loss of scores and signs; see `functional.soft_margin_loss`."""
+    """Logistic loss of scores and signs; see `functional.soft_margin_loss`.
+
+    The losses are ``log(1 + exp(-target * input))``, for targets of 1 and -1.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
 
 class HingeEmbeddingLoss(_Loss, function=hinge_embedding_loss):
-    """Distances that are to be small or large; see `functional.hinge_embedding_loss`."""
+    """Distances that are to be small or large; see `functional.hinge_embedding_loss`.
+
+    The loss is ``input`` where the target is 1, and ``max(margin - input, 0)`` where it is -1.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
 
 class MarginRankingLoss(_Loss, function=margin_ranking_loss):
-    """Pairs of scores in their order; see `functional.margin_ranking_loss`."""
+    """Pairs of scores in their order; see `functional.margin_ranking_loss`.
+
+    The losses are ``max(margin - target * (input1 - input2), 0)``, for targets of 1 and -1.
+
+    ``input1 (...), input2 (...), target (...) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(...)``.
+    """
 
     def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor:  # type: ignore[override]
         return self.function(input1, input2, target, **self._kwargs())
@@ -167,16 +203,32 @@ class MarginRankingLoss(_Loss, function=margin_ranking_loss):
 class MultiMarginLoss(_Loss, function=multi_margin_loss):
     """Hinge loss of several classes; see `functional.multi_margin_loss`.
 
-    The weight, if there is one, is a buffer.
+    The loss is the mean over all classes of ``max(margin - input[label] + input[class], 0) ** p``,
+    in which the label's own class counts 0.
+
+    ``input (n, classes), target (n,) -> ()``: the mean of the losses, or with ``reduction="sum"``
+    their sum. With ``"none"`` the result is ``(n,)``. The weight ``(classes,)``, if there is one,
+    is a buffer.
     """
 
 
 class MultiLabelMarginLoss(_Loss, function=multilabel_margin_loss, options="reduction"):
-    """Hinge loss of several labels; see `functional.multilabel_margin_loss`."""
+    """Hinge loss of several labels; see `functional.multilabel_margin_loss`.
+
+    The loss is the sum of ``max(1 - input[label] + input[class], 0)`` over labels and other
+    classes, divided by the number of classes.
+
+    ``input (n, classes), target (n, classes) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n,)``.
+    """
 
 
 class MultiLabelSoftMarginLoss(_Loss, function=multilabel_soft_margin_loss):
     """Logistic loss of several labels; see `functional.multilabel_soft_margin_loss`.
 
-    The weight, if there is one, is a buffer.
+    The loss is the mean over the classes of `BCEWithLogitsLoss`, for targets of 0 and 1.
+
+    ``input (n, classes), target (n, classes) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n,)``. The weight, if there is
+    one, is a buffer.
     """

@@ -38,7 +38,8 @@ def ctc_loss(
     input_lengths, target_lengths: ``(n,)``, or a number without a batch.
     blank: the class that stands for no label.
     reduction: ``"none"``, ``"sum"``, or ``"mean"`` over the examples of losses that are divided by
-        the targets' lengths.
+        the targets' lengths. The result is ``()``, and with ``"none"`` ``(n,)`` if there is a
+        batch.
     zero_infinity: whether the loss of a target that is too long for its input is 0, and not inf.
 
     Gradients are derivatives of this formula, of any order, and 0 where it is infinite. PyTorch
@@ -139,7 +140,11 @@ def _negative_log(log_probs, targets, input_lengths, target_lengths, blank):
 
 
 class CTCLoss(_Loss, function=ctc_loss, options="blank reduction zero_infinity"):
-    """Loss of sequences that are not aligned; see `functional.ctc_loss`."""
+    """Loss of sequences that are not aligned; see `functional.ctc_loss`.
+
+    Called with log-probabilities ``(time, n, classes)``, targets ``(n, most)`` and the lengths of
+    both, ``(n,)``, it returns the loss ``()``, or with ``reduction="none"`` the losses ``(n,)``.
+    """
 
     def forward(  # type: ignore[override]
         self, log_probs: Tensor, targets: Any, input_lengths: Any, target_lengths: Any
