@@ -180,7 +180,10 @@ class AvgPool3d(Module):
 class BCELoss(Module):
     """Binary cross entropy of probabilities; see `functional.binary_cross_entropy`.
 
-    The weight, if there is one, is a buffer.
+    The losses are ``-(target * log(input) + (1 - target) * log(1 - input))``.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``. The weight, if there is one, is a buffer.
     """
 
     weight: Any
@@ -191,7 +194,10 @@ class BCELoss(Module):
 class BCEWithLogitsLoss(Module):
     """Binary cross entropy of logits; see `functional.binary_cross_entropy_with_logits`.
 
-    The weights, if there are any, are buffers.
+    The losses are ``-(target * log(p) + (1 - target) * log(1 - p))`` with ``p = sigmoid(input)``.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``. The weights, if there are any, are buffers.
     """
 
     weight: Any
@@ -210,7 +216,11 @@ class CELU(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class CTCLoss(Module):
-    """Loss of sequences that are not aligned; see `functional.ctc_loss`."""
+    """Loss of sequences that are not aligned; see `functional.ctc_loss`.
+
+    Called with log-probabilities ``(time, n, classes)``, targets ``(n, most)`` and the lengths of
+    both, ``(n,)``, it returns the loss ``()``, or with ``reduction="none"`` the losses ``(n,)``.
+    """
 
     blank: int
     reduction: str
@@ -230,7 +240,14 @@ class ChannelShuffle(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class CosineEmbeddingLoss(Module):
-    """Draws pairs of vectors together or apart; see `functional.cosine_embedding_loss`."""
+    """Draws pairs of vectors together or apart; see `functional.cosine_embedding_loss`.
+
+    The loss is ``1 - cosine`` where the target is 1, and ``max(cosine - margin, 0)`` where it is
+    -1.
+
+    ``input1 (n, d), input2 (n, d), target (n,) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n,)``.
+    """
 
     margin: float
     reduction: str
@@ -248,7 +265,11 @@ class CosineSimilarity(Module):
 class CrossEntropyLoss(Module):
     """Cross entropy of logits and labels or probabilities; see `functional.cross_entropy`.
 
-    The weight, if there is one, is a buffer.
+    The loss of a label is ``-log(softmax(input))`` at the label.
+
+    ``input (n, classes, ...), target (n, ...) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n, ...)``. A target of
+    probabilities has the input's shape. The weight ``(classes,)``, if there is one, is a buffer.
     """
 
     weight: Any
@@ -308,7 +329,13 @@ class GLU(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class GaussianNLLLoss(Module):
-    """Of values from normal distributions; see `functional.gaussian_nll_loss`."""
+    """Of values from normal distributions; see `functional.gaussian_nll_loss`.
+
+    The losses are ``(log(var) + (input - target) ** 2 / var) / 2``.
+
+    ``input (..., d), target (..., d), var (..., d) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(..., d)``.
+    """
 
     full: bool
     eps: float
@@ -351,7 +378,13 @@ class Hardtanh(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class HingeEmbeddingLoss(Module):
-    """Distances that are to be small or large; see `functional.hinge_embedding_loss`."""
+    """Distances that are to be small or large; see `functional.hinge_embedding_loss`.
+
+    The loss is ``input`` where the target is 1, and ``max(margin - input, 0)`` where it is -1.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
     margin: float
     reduction: str
@@ -359,7 +392,14 @@ class HingeEmbeddingLoss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class HuberLoss(Module):
-    """Half the squared error up to ``delta``, linear beyond; see `functional.huber_loss`."""
+    """Half the squared error up to ``delta``, linear beyond; see `functional.huber_loss`.
+
+    The losses are ``error ** 2 / 2`` and ``delta * (abs(error) - delta / 2)``, where the error is
+    ``input - target``.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
     reduction: str
     delta: float
@@ -367,7 +407,12 @@ class HuberLoss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class KLDivLoss(Module):
-    """Kullback-Leibler divergence of log-probabilities; see `functional.kl_div`."""
+    """Kullback-Leibler divergence, ``target * (log(target) - input)``; see `functional.kl_div`.
+
+    ``input (n, classes), target (n, classes) -> ()``: the mean over all elements, or with a
+    ``reduction`` of ``"batchmean"`` the mean of the n divergences, or with ``"sum"`` their sum.
+    With ``"none"`` the result is ``(n, classes)``.
+    """
 
     reduction: str
     log_target: bool
@@ -375,7 +420,11 @@ class KLDivLoss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class L1Loss(Module):
-    """Absolute error; see `functional.l1_loss`."""
+    """Absolute error ``abs(input - target)``; see `functional.l1_loss`.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
     reduction: str
     def __init__(self, *, reduction: str = "mean") -> None: ...
@@ -464,14 +513,24 @@ class LogSoftmax(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class MSELoss(Module):
-    """Squared error; see `functional.mse_loss`."""
+    """Squared error ``(input - target) ** 2``; see `functional.mse_loss`.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
     reduction: str
     def __init__(self, *, reduction: str = "mean") -> None: ...
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class MarginRankingLoss(Module):
-    """Pairs of scores in their order; see `functional.margin_ranking_loss`."""
+    """Pairs of scores in their order; see `functional.margin_ranking_loss`.
+
+    The losses are ``max(margin - target * (input1 - input2), 0)``, for targets of 1 and -1.
+
+    ``input1 (...), input2 (...), target (...) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(...)``.
+    """
 
     margin: float
     reduction: str
@@ -544,7 +603,14 @@ class Mish(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class MultiLabelMarginLoss(Module):
-    """Hinge loss of several labels; see `functional.multilabel_margin_loss`."""
+    """Hinge loss of several labels; see `functional.multilabel_margin_loss`.
+
+    The loss is the sum of ``max(1 - input[label] + input[class], 0)`` over labels and other
+    classes, divided by the number of classes.
+
+    ``input (n, classes), target (n, classes) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n,)``.
+    """
 
     reduction: str
     def __init__(self, *, reduction: str = "mean") -> None: ...
@@ -553,7 +619,11 @@ class MultiLabelMarginLoss(Module):
 class MultiLabelSoftMarginLoss(Module):
     """Logistic loss of several labels; see `functional.multilabel_soft_margin_loss`.
 
-    The weight, if there is one, is a buffer.
+    The loss is the mean over the classes of `BCEWithLogitsLoss`, for targets of 0 and 1.
+
+    ``input (n, classes), target (n, classes) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n,)``. The weight, if there is
+    one, is a buffer.
     """
 
     weight: Any
@@ -564,7 +634,12 @@ class MultiLabelSoftMarginLoss(Module):
 class MultiMarginLoss(Module):
     """Hinge loss of several classes; see `functional.multi_margin_loss`.
 
-    The weight, if there is one, is a buffer.
+    The loss is the mean over all classes of ``max(margin - input[label] + input[class], 0) ** p``,
+    in which the label's own class counts 0.
+
+    ``input (n, classes), target (n,) -> ()``: the mean of the losses, or with ``reduction="sum"``
+    their sum. With ``"none"`` the result is ``(n,)``. The weight ``(classes,)``, if there is one,
+    is a buffer.
     """
 
     p: int
@@ -577,9 +652,11 @@ class MultiMarginLoss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class NLLLoss(Module):
-    """Negative log-likelihood of labels; see `functional.nll_loss`.
+    """Negative log-likelihood, ``-input`` at the label; see `functional.nll_loss`.
 
-    The weight, if there is one, is a buffer.
+    ``input (n, classes, ...), target (n, ...) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n, ...)``. The weight
+    ``(classes,)``, if there is one, is a buffer.
     """
 
     weight: Any
@@ -614,7 +691,14 @@ class PixelUnshuffle(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class PoissonNLLLoss(Module):
-    """Of counts from Poisson distributions; see `functional.poisson_nll_loss`."""
+    """Of counts from Poisson distributions; see `functional.poisson_nll_loss`.
+
+    The losses are ``exp(input) - target * input``, or without ``log_input``
+    ``input - target * log(input + eps)``.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
     log_input: bool
     full: bool
@@ -666,7 +750,14 @@ class Sigmoid(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class SmoothL1Loss(Module):
-    """Squared error up to ``beta``, linear beyond; see `functional.smooth_l1_loss`."""
+    """Squared error up to ``beta``, linear beyond; see `functional.smooth_l1_loss`.
+
+    The losses are ``error ** 2 / (2 * beta)`` and ``abs(error) - beta / 2``, where the error is
+    ``input - target``.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
     reduction: str
     beta: float
@@ -674,7 +765,13 @@ class SmoothL1Loss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class SoftMarginLoss(Module):
-    """Logistic loss of scores and signs; see `functional.soft_margin_loss`."""
+    """Logistic loss of scores and signs; see `functional.soft_margin_loss`.
+
+    The losses are ``log(1 + exp(-target * input))``, for targets of 1 and -1.
+
+    ``input (...), target (...) -> ()``: the mean of the losses, or with ``reduction="sum"`` their
+    sum. With ``"none"`` the result is ``(...)``.
+    """
 
     reduction: str
     def __init__(self, *, reduction: str = "mean") -> None: ...
@@ -736,7 +833,13 @@ class Threshold(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class TripletMarginLoss(Module):
-    """Draws vectors nearer to one than to another; see `functional.triplet_margin_loss`."""
+    """Draws vectors nearer to one than to another; see `functional.triplet_margin_loss`.
+
+    The loss is ``max(d(anchor, positive) - d(anchor, negative) + margin, 0)``.
+
+    ``anchor (n, d), positive (n, d), negative (n, d) -> ()``: the mean of the losses, or with
+    ``reduction="sum"`` their sum. With ``"none"`` the result is ``(n,)``.
+    """
 
     margin: float
     p: float
