@@ -73,28 +73,46 @@ from .transformer import TransformerEncoder as TransformerEncoder
 from .transformer import TransformerEncoderLayer as TransformerEncoderLayer
 
 class AdaptiveAvgPool1d(Module):
-    """Means of windows that cover a length; see `functional.adaptive_avg_pool2d`."""
+    """Means of windows that cover a length; see `functional.adaptive_avg_pool2d`.
+
+    ``(n, channels, length) -> (n, channels, count)``, or both without the first axis.
+    ``output_size`` is the count; None keeps a length.
+    """
 
     output_size: Any
     def __init__(self, output_size: Any) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class AdaptiveAvgPool2d(Module):
-    """Means of windows that cover the images; see `functional.adaptive_avg_pool2d`."""
+    """Means of windows that cover the images; see `functional.adaptive_avg_pool2d`.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. ``output_size`` is ``(rows, columns)``, or one int for both; None keeps a length.
+    """
 
     output_size: Any
     def __init__(self, output_size: Any) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class AdaptiveAvgPool3d(Module):
-    """Means of windows that cover three axes; see `functional.adaptive_avg_pool2d`."""
+    """Means of windows that cover three axes; see `functional.adaptive_avg_pool2d`.
+
+    ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``, or both without
+    the first axis. ``output_size`` is ``(planes, rows, columns)``, or one int for all; None keeps a
+    length.
+    """
 
     output_size: Any
     def __init__(self, output_size: Any) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class AdaptiveMaxPool1d(Module):
-    """Maxima of windows that cover a length; see `functional.adaptive_max_pool2d`."""
+    """Maxima of windows that cover a length; see `functional.adaptive_max_pool2d`.
+
+    ``(n, channels, length) -> (n, channels, count)``, or both without the first axis.
+    ``output_size`` is the count; None keeps a length. With ``return_indices`` there is a second
+    result of this shape, the positions of the elements.
+    """
 
     output_size: Any
     return_indices: bool
@@ -102,7 +120,12 @@ class AdaptiveMaxPool1d(Module):
     def forward(self, input: Tensor) -> Any: ...
 
 class AdaptiveMaxPool2d(Module):
-    """Maxima of windows that cover the images; see `functional.adaptive_max_pool2d`."""
+    """Maxima of windows that cover the images; see `functional.adaptive_max_pool2d`.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. ``output_size`` is ``(rows, columns)``, or one int for both; None keeps a length. With
+    ``return_indices`` there is a second result of this shape, the positions of the elements.
+    """
 
     output_size: Any
     return_indices: bool
@@ -110,7 +133,13 @@ class AdaptiveMaxPool2d(Module):
     def forward(self, input: Tensor) -> Any: ...
 
 class AdaptiveMaxPool3d(Module):
-    """Maxima of windows that cover three axes; see `functional.adaptive_max_pool2d`."""
+    """Maxima of windows that cover three axes; see `functional.adaptive_max_pool2d`.
+
+    ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``, or both without
+    the first axis. ``output_size`` is ``(planes, rows, columns)``, or one int for all; None keeps a
+    length. With ``return_indices`` there is a second result of this shape, the positions of the
+    elements.
+    """
 
     output_size: Any
     return_indices: bool
@@ -118,7 +147,12 @@ class AdaptiveMaxPool3d(Module):
     def forward(self, input: Tensor) -> Any: ...
 
 class AvgPool1d(Module):
-    """The mean of each window of a length; see `functional.avg_pool2d`."""
+    """The mean of each window of a length; see `functional.avg_pool2d`.
+
+    ``(n, channels, length) -> (n, channels, count)``, or both without the first axis. The count is
+    ``floor((length + 2 * padding - kernel_size) / stride) + 1``. With ``ceil_mode`` the quotient is
+    rounded up.
+    """
 
     kernel_size: int | Sequence[int]
     stride: int | Sequence[int] | None
@@ -138,7 +172,12 @@ class AvgPool1d(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class AvgPool2d(Module):
-    """The mean of each window of images; see `functional.avg_pool2d`."""
+    """The mean of each window of images; see `functional.avg_pool2d`.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. The number of rows is ``floor((height + 2 * padding - kernel_size) / stride) + 1``, and
+    that of columns likewise. With ``ceil_mode`` the quotient is rounded up.
+    """
 
     kernel_size: int | Sequence[int]
     stride: int | Sequence[int] | None
@@ -158,7 +197,13 @@ class AvgPool2d(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class AvgPool3d(Module):
-    """The mean of each window of three axes; see `functional.avg_pool2d`."""
+    """The mean of each window of three axes; see `functional.avg_pool2d`.
+
+    ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``, or both without
+    the first axis. The number of planes is
+    ``floor((depth + 2 * padding - kernel_size) / stride) + 1``, and those of rows and columns
+    likewise. With ``ceil_mode`` the quotient is rounded up.
+    """
 
     kernel_size: int | Sequence[int]
     stride: int | Sequence[int] | None
@@ -294,7 +339,11 @@ class ELU(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Fold(Module):
-    """Add up windows, given as columns, to images; see `functional.fold`."""
+    """Add up windows, given as columns, to images; see `functional.fold`.
+
+    ``(n, channels * taps, windows) -> (n, channels, *output_size)``, or both without the first
+    axis, where taps is the product of the ``kernel_size`` along both axes.
+    """
 
     output_size: int | Sequence[int]
     kernel_size: int | Sequence[int]
@@ -431,7 +480,12 @@ class L1Loss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class LPPool1d(Module):
-    """The norm of each window of a length; see `functional.lp_pool2d`."""
+    """The norm of each window of a length; see `functional.lp_pool2d`.
+
+    ``(n, channels, length) -> (n, channels, count)``, or both without the first axis. The count is
+    ``floor((length - kernel_size) / stride) + 1``. With ``ceil_mode`` the quotient is rounded up.
+    The norm is ``sum(x**p)**(1/p)``, where p is ``norm_type``.
+    """
 
     norm_type: float
     kernel_size: int | Sequence[int]
@@ -447,7 +501,13 @@ class LPPool1d(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class LPPool2d(Module):
-    """The norm of each window of images; see `functional.lp_pool2d`."""
+    """The norm of each window of images; see `functional.lp_pool2d`.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. The number of rows is ``floor((height - kernel_size) / stride) + 1``, and that of columns
+    likewise. With ``ceil_mode`` the quotient is rounded up. The norm is ``sum(x**p)**(1/p)``, where
+    p is ``norm_type``.
+    """
 
     norm_type: float
     kernel_size: int | Sequence[int]
@@ -463,7 +523,13 @@ class LPPool2d(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class LPPool3d(Module):
-    """The norm of each window of three axes; see `functional.lp_pool2d`."""
+    """The norm of each window of three axes; see `functional.lp_pool2d`.
+
+    ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``, or both without
+    the first axis. The number of planes is ``floor((depth - kernel_size) / stride) + 1``, and those
+    of rows and columns likewise. With ``ceil_mode`` the quotient is rounded up. The norm is
+    ``sum(x**p)**(1/p)``, where p is ``norm_type``.
+    """
 
     norm_type: float
     kernel_size: int | Sequence[int]
@@ -538,7 +604,13 @@ class MarginRankingLoss(Module):
     def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor: ...
 
 class MaxPool1d(Module):
-    """The largest element of each window of a length; see `functional.max_pool2d`."""
+    """The largest element of each window of a length; see `functional.max_pool2d`.
+
+    ``(n, channels, length) -> (n, channels, count)``, or both without the first axis. The count is
+    ``floor((length + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``. With
+    ``ceil_mode`` the quotient is rounded up. With ``return_indices`` there is a second result of
+    this shape, the positions of the elements.
+    """
 
     kernel_size: int | Sequence[int]
     stride: int | Sequence[int] | None
@@ -558,7 +630,14 @@ class MaxPool1d(Module):
     def forward(self, input: Tensor) -> Any: ...
 
 class MaxPool2d(Module):
-    """The largest element of each window of images; see `functional.max_pool2d`."""
+    """The largest element of each window of images; see `functional.max_pool2d`.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. The number of rows is
+    ``floor((height + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``, and that of
+    columns likewise. With ``ceil_mode`` the quotient is rounded up. With ``return_indices`` there
+    is a second result of this shape, the positions of the elements.
+    """
 
     kernel_size: int | Sequence[int]
     stride: int | Sequence[int] | None
@@ -578,7 +657,14 @@ class MaxPool2d(Module):
     def forward(self, input: Tensor) -> Any: ...
 
 class MaxPool3d(Module):
-    """The largest element of each window of three axes; see `functional.max_pool2d`."""
+    """The largest element of each window of three axes; see `functional.max_pool2d`.
+
+    ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``, or both without
+    the first axis. The number of planes is
+    ``floor((depth + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``, and those of
+    rows and columns likewise. With ``ceil_mode`` the quotient is rounded up. With
+    ``return_indices`` there is a second result of this shape, the positions of the elements.
+    """
 
     kernel_size: int | Sequence[int]
     stride: int | Sequence[int] | None
@@ -858,7 +944,11 @@ class TripletMarginLoss(Module):
     def forward(self, anchor: Tensor, positive: Any, negative: Any) -> Tensor: ...
 
 class Unfold(Module):
-    """All windows of images as columns; see `functional.unfold`."""
+    """All windows of images as columns; see `functional.unfold`.
+
+    ``(n, channels, height, width) -> (n, channels * taps, windows)``, or both without the first
+    axis, where taps is the product of the ``kernel_size`` along both axes.
+    """
 
     kernel_size: int | Sequence[int]
     dilation: int | Sequence[int]

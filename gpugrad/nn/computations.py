@@ -30,6 +30,7 @@ from ..ops.reductions import sum as _sum
 from ..ops.searching import searchsorted
 from ..random import Generator
 from .common import (
+    LENGTHS,
     can_be_read,
     check_axes,
     check_probability,
@@ -281,7 +282,7 @@ def _drop_channels(
     return where(kept > 0, input * kept, 0.0)
 
 
-dropout1d, dropout2d, dropout3d = for_axes(_drop_channels, "dropout")
+dropout1d, dropout2d, dropout3d = for_axes(_drop_channels, "dropout", counts=LENGTHS)
 
 
 def _check_dropout(name, input, p):

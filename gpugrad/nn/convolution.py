@@ -30,6 +30,9 @@ def _convolve(
 ) -> Tensor:
     """Convolution over images: ``(n, channels, height, width) -> (n, out, rows, columns)``.
 
+    The output has ``floor((length + 2 * padding - dilation * (size - 1) - 1) / stride) + 1``
+    elements along an axis, for filters of this size.
+
     input: with or without its first axis.
     weight: the filters, ``(out, channels / groups, height, width)``.
     bias: ``(out,)``; by default 0.
@@ -76,7 +79,7 @@ def _pairs(name, padding, size, stride, dilation):
     return tuple([(p, p) for p in per_axis(f"{name}: padding", padding, n, 0)])
 
 
-conv1d, conv2d, conv3d = for_axes(_convolve, "conv")
+conv1d, conv2d, conv3d = for_axes(_convolve, "conv", "out")
 
 
 def _least_lengths(counts, size, stride, padding, dilation):
@@ -147,7 +150,9 @@ def _transposed(
     return reshape(out, out.shape[1:]) if is_single else out
 
 
-conv_transpose1d, conv_transpose2d, conv_transpose3d = for_axes(_transposed, "conv_transpose")
+conv_transpose1d, conv_transpose2d, conv_transpose3d = for_axes(
+    _transposed, "conv_transpose", "out"
+)
 
 
 def _windows(name, shape, size, stride, padding, dilation):
@@ -169,6 +174,8 @@ def unfold(
     """All windows as columns: ``(n, channels, height, width) -> (n, channels * taps, windows)``.
 
     A window has ``taps = height * width`` elements; the other parameters are those of `conv2d`.
+    There is a window for each element that the output of such a convolution has. The input may lack
+    its first axis.
     """
     x, is_single = with_examples("unfold", input, 2)
     size = per_axis("unfold: kernel_size", kernel_size, 2)
@@ -189,8 +196,9 @@ def fold(
 ) -> Tensor:
     """Add up windows: ``(n, channels * taps, windows) -> (n, channels, *output_size)``.
 
-    It is the transpose of `unfold`, not its inverse: elements of several windows are sums. Raises
-    ValueError unless the input has as many rows and columns as `unfold` gives.
+    The input may lack its first axis. This is the transpose of `unfold`, not its inverse: elements
+    of several windows are sums. Raises ValueError unless the input has as many rows and columns as
+    `unfold` gives.
     """
     x, is_single = with_examples("fold", input, 1, "channels * taps")
     shape = per_axis("fold: output_size", output_size, 2)
@@ -268,14 +276,18 @@ class _Conv(_Convolution):
 class Conv1d(_Conv, axes=1):
     """Convolution over a length: ``(n, in_channels, length) -> (n, out_channels, count)``.
 
-    The parameters are those of `Conv2d`, with one axis in place of two.
+    The input may lack its first axis. The count is
+    ``floor((length + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``. The
+    parameters are those of `Conv2d`, with one axis in place of two.
     """
 
 
 class Conv2d(_Conv, axes=2):
     """Convolution over images: ``(n, in_channels, height, width) -> (n, out_channels, ...)``.
 
-    The input may lack its first axis.
+    The input may lack its first axis. The number of rows is
+    ``floor((height + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``, and that of
+    columns likewise.
 
     weight: ``(out_channels, in_channels / groups, *kernel_size)``, uniform within
         ``1 / sqrt(fan_in)`` of 0, where fan_in is the product of its lengths but the first.
@@ -288,7 +300,11 @@ class Conv2d(_Conv, axes=2):
 
 
 class Conv3d(_Conv, axes=3):
-    """`Conv2d` over ``(n, in_channels, depth, height, width)``."""
+    """`Conv2d` over three axes.
+
+    ``(n, in_channels, depth, height, width) -> (n, out_channels, planes, rows, columns)``, or both
+    without the first axis.
+    """
 
 
 class _ConvTranspose(_Convolution):
@@ -332,11 +348,20 @@ class _ConvTranspose(_Convolution):
 
 
 class ConvTranspose1d(_ConvTranspose, axes=1):
-    """Transposed convolution over a length; see `ConvTranspose2d`."""
+    """Transposed convolution over a length; see `ConvTranspose2d`.
+
+    ``(n, in_channels, length) -> (n, out_channels, count)``, or both without the first axis. The
+    parameters and the count are those of `ConvTranspose2d`, with one axis in place of two.
+    """
 
 
 class ConvTranspose2d(_ConvTranspose, axes=2):
     """Transposed convolution over images; see `functional.conv_transpose2d`.
+
+    ``(n, in_channels, height, width) -> (n, out_channels, rows, columns)``, or both without the
+    first axis. The number of rows is
+    ``(height - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``, and
+    that of columns likewise.
 
     weight: ``(in_channels, out_channels / groups, *kernel_size)``, uniform within
         ``1 / sqrt(fan_in)`` of 0, where fan_in is the product of its lengths but the first.
@@ -349,12 +374,24 @@ class ConvTranspose2d(_ConvTranspose, axes=2):
 
 
 class ConvTranspose3d(_ConvTranspose, axes=3):
-    """`ConvTranspose2d` over ``(n, in_channels, depth, height, width)``."""
+    """`ConvTranspose2d` over three axes.
+
+    ``(n, in_channels, depth, height, width) -> (n, out_channels, planes, rows, columns)``, or both
+    without the first axis.
+    """
 
 
 class Unfold(FunctionLayer, function=unfold):
-    """All windows of images as columns; see `functional.unfold`."""
+    """All windows of images as columns; see `functional.unfold`.
+
+    ``(n, channels, height, width) -> (n, channels * taps, windows)``, or both without the first
+    axis, where taps is the product of the ``kernel_size`` along both axes.
+    """
 
 
 class Fold(FunctionLayer, function=fold):
-    """Add up windows, given as columns, to images; see `functional.fold`."""
+    """Add up windows, given as columns, to images; see `functional.fold`.
+
+    ``(n, channels * taps, windows) -> (n, channels, *output_size)``, or both without the first
+    axis, where taps is the product of the ``kernel_size`` along both axes.
+    """

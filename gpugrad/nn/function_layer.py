@@ -1,6 +1,6 @@
 """Layers that are a function and its options, and functions for one, two or three axes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import Parameter as Argument
 from inspect import signature
 from typing import Any, ClassVar
@@ -89,10 +89,16 @@ class LayerOfAxes(OfAxes, FunctionLayer):
         return self.function(type(self).__name__, self.axes, input, **self._kwargs())
 
 
-def for_axes(compute: Callable[..., Any], name: str) -> Any:
+def for_axes(
+    compute: Callable[..., Any],
+    name: str,
+    out: str = "channels",
+    counts: Sequence[str] = ("", "count", "rows, columns", "planes, rows, columns"),
+) -> Any:
     """Make functions over one, two and three axes of one that takes a name and the number of axes.
 
-    The docstring of ``compute`` is that of the function over two axes.
+    The docstring of ``compute`` is that of the function over two axes. Those of the others name the
+    result's axes: ``out`` for the channels, and ``counts`` by the number of axes.
     """
     given = signature(compute)
     taken = given.replace(parameters=list(given.parameters.values())[2:])
@@ -105,7 +111,8 @@ def for_axes(compute: Callable[..., Any], name: str) -> Any:
 
         function.__name__ = function.__qualname__ = own
         function.__module__ = compute.__module__
-        others = f"`{name}2d` over the last axes of ``(n, channels, {LENGTHS[n]})``."
+        shapes = f"(n, channels, {LENGTHS[n]}) -> (n, {out}, {counts[n]})"
+        others = f"`{name}2d` over {n} {'axes' if n > 1 else 'axis'}: ``{shapes}``."
         function.__doc__ = compute.__doc__ if n == 2 else others
         function.__signature__ = taken
         return explains_arguments(function)

@@ -80,7 +80,7 @@ from .vectors import one_hot as one_hot
 from .vectors import pairwise_distance as pairwise_distance
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """`adaptive_avg_pool2d` over the last axes of ``(n, channels, length)``."""
+    """`adaptive_avg_pool2d` over 1 axis: ``(n, channels, length) -> (n, channels, count)``."""
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that cover the images: ``(n, channels, *lengths) -> (n, channels, *sizes)``.
@@ -88,23 +88,28 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     Window i of m along an axis of ``length`` elements goes from ``floor(i * length / m)`` to
     ``ceil((i + 1) * length / m)``.
 
-    output_size: an int, or one for each axis, where None keeps the length.
+    output_size: an int, or one for each axis, where None keeps the length. The input may lack its
+        first axis.
     """
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """`adaptive_avg_pool2d` over the last axes of ``(n, channels, depth, height, width)``."""
+    """`adaptive_avg_pool2d` over 3 axes: ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``."""
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool2d` over the last axes of ``(n, channels, length)``."""
+    """`adaptive_max_pool2d` over 1 axis: ``(n, channels, length) -> (n, channels, count)``."""
 
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of windows that cover the images; for the windows see `adaptive_avg_pool2d`.
 
-    return_indices: whether to return also the positions of the maxima in the flattened image.
+    ``(n, channels, *lengths) -> (n, channels, *sizes)``, or both without the first axis. Of equal
+    elements the first gets the gradient.
+
+    return_indices: whether to return also the positions of the maxima in the flattened image, of
+        int64 and in the result's shape.
     """
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool2d` over the last axes of ``(n, channels, depth, height, width)``."""
+    """`adaptive_max_pool2d` over 3 axes: ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``."""
 
 def avg_pool1d(
     input: Tensor,
@@ -115,7 +120,7 @@ def avg_pool1d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """`avg_pool2d` over the last axes of ``(n, channels, length)``."""
+    """`avg_pool2d` over 1 axis: ``(n, channels, length) -> (n, channels, count)``."""
 
 def avg_pool2d(
     input: Tensor,
@@ -127,6 +132,9 @@ def avg_pool2d(
     divisor_override: int | None = None,
 ) -> Tensor:
     """The mean of each window: ``(n, channels, height, width) -> (n, channels, rows, columns)``.
+
+    The result has ``floor((length + 2 * padding - kernel_size) / stride) + 1`` elements along an
+    axis, or with ``ceil_mode`` as many as this quotient rounded up gives.
 
     count_include_pad: whether zeros of the padding count as elements.
     divisor_override: the divisor of the sums; by default the number of elements.
@@ -143,7 +151,7 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """`avg_pool2d` over the last axes of ``(n, channels, depth, height, width)``."""
+    """`avg_pool2d` over 3 axes: ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``."""
 
 def conv1d(
     input: Tensor,
@@ -154,7 +162,7 @@ def conv1d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """`conv2d` over the last axes of ``(n, channels, length)``."""
+    """`conv2d` over 1 axis: ``(n, channels, length) -> (n, out, count)``."""
 
 def conv2d(
     input: Tensor,
@@ -166,6 +174,9 @@ def conv2d(
     groups: int = 1,
 ) -> Tensor:
     """Convolution over images: ``(n, channels, height, width) -> (n, out, rows, columns)``.
+
+    The output has ``floor((length + 2 * padding - dilation * (size - 1) - 1) / stride) + 1``
+    elements along an axis, for filters of this size.
 
     input: with or without its first axis.
     weight: the filters, ``(out, channels / groups, height, width)``.
@@ -188,7 +199,7 @@ def conv3d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """`conv2d` over the last axes of ``(n, channels, depth, height, width)``."""
+    """`conv2d` over 3 axes: ``(n, channels, depth, height, width) -> (n, out, planes, rows, columns)``."""
 
 def conv_transpose1d(
     input: Tensor,
@@ -200,7 +211,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> Tensor:
-    """`conv_transpose2d` over the last axes of ``(n, channels, length)``."""
+    """`conv_transpose2d` over 1 axis: ``(n, channels, length) -> (n, out, count)``."""
 
 def conv_transpose2d(
     input: Tensor,
@@ -235,7 +246,7 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> Tensor:
-    """`conv_transpose2d` over the last axes of ``(n, channels, depth, height, width)``."""
+    """`conv_transpose2d` over 3 axes: ``(n, channels, depth, height, width) -> (n, out, planes, rows, columns)``."""
 
 def dropout1d(
     input: Tensor,
@@ -245,7 +256,7 @@ def dropout1d(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """`dropout2d` over the last axes of ``(n, channels, length)``."""
+    """`dropout2d` over 1 axis: ``(n, channels, length) -> (n, channels, length)``."""
 
 def dropout2d(
     input: Tensor,
@@ -268,7 +279,7 @@ def dropout3d(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """`dropout2d` over the last axes of ``(n, channels, depth, height, width)``."""
+    """`dropout2d` over 3 axes: ``(n, channels, depth, height, width) -> (n, channels, depth, height, width)``."""
 
 def lp_pool1d(
     input: Tensor,
@@ -277,7 +288,7 @@ def lp_pool1d(
     stride: int | Sequence[int] | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """`lp_pool2d` over the last axes of ``(n, channels, length)``."""
+    """`lp_pool2d` over 1 axis: ``(n, channels, length) -> (n, channels, count)``."""
 
 def lp_pool2d(
     input: Tensor,
@@ -288,6 +299,9 @@ def lp_pool2d(
 ) -> Tensor:
     """The norm of each window, ``sum(x**p)**(1/p)`` with the power ``p``, ``norm_type``;
     for ``inf`` the largest absolute value.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. The result has ``floor((length - kernel_size) / stride) + 1`` elements along an axis.
 
     Where the sum is 0, the gradient is 0. If ``ceil_mode`` lets a window reach beyond the end, its
     sum is the mean of its elements times the size of a window. All else is as in `max_pool2d`.
@@ -300,7 +314,7 @@ def lp_pool3d(
     stride: int | Sequence[int] | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """`lp_pool2d` over the last axes of ``(n, channels, depth, height, width)``."""
+    """`lp_pool2d` over 3 axes: ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``."""
 
 def max_pool1d(
     input: Tensor,
@@ -311,7 +325,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """`max_pool2d` over the last axes of ``(n, channels, length)``."""
+    """`max_pool2d` over 1 axis: ``(n, channels, length) -> (n, channels, count)``."""
 
 def max_pool2d(
     input: Tensor,
@@ -324,12 +338,17 @@ def max_pool2d(
 ) -> Any:
     """The largest element of each window: ``(n, channels, height, width) -> (n, channels, ...)``.
 
+    The result has ``floor((length + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``
+    elements along an axis.
+
     input: with or without its first axis.
     stride: the distance between neighbouring windows; by default ``kernel_size``.
     padding: how far windows reach beyond the input, at most half of their size.
     dilation: the distance between neighbouring elements of a window.
-    ceil_mode: whether a last window may reach further beyond the end, if it begins inside.
-    return_indices: whether to return also the positions of the maxima in the flattened image.
+    ceil_mode: whether a last window may reach further beyond the end, if it begins inside: the
+        quotient is then rounded up.
+    return_indices: whether to return also the positions of the maxima in the flattened image, of
+        int64 and in the result's shape.
 
     Of equal elements the first gets the gradient. Raises ValueError for parameters that do not fit.
     """
@@ -343,4 +362,4 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """`max_pool2d` over the last axes of ``(n, channels, depth, height, width)``."""
+    """`max_pool2d` over 3 axes: ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``."""

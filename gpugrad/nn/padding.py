@@ -16,7 +16,7 @@ MODES = "zeros", "reflect", "replicate", "circular"  # of layers; "zeros" is "co
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:
-    """Extend the last axes at both ends.
+    """Extend the last axes at both ends: ``(..., length) -> (..., left + length + right)``.
 
     pad: how far, beginning with the last axis: ``(left, right, top, bottom, ...)``. Negative
         numbers shorten the axis, in mode ``"circular"`` before it is extended, else afterwards.
@@ -140,60 +140,120 @@ class _ConstantPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad, axes=1):
-    """Extends the last axis by a ``value``; see `functional.pad`."""
+    """Extends the last axis by a ``value``; see `functional.pad`.
+
+    ``(..., length) -> (..., left + length + right)``, where ``padding`` is ``(left, right)`` or one
+    int for both.
+    """
 
 
 class ConstantPad2d(_ConstantPad, axes=2):
-    """Extends the last two axes by a ``value``; see `functional.pad`."""
+    """Extends the last two axes by a ``value``; see `functional.pad`.
+
+    ``(..., height, width) -> (..., top + height + bottom, left + width + right)``, where
+    ``padding`` is ``(left, right, top, bottom)`` or one int for all.
+    """
 
 
 class ConstantPad3d(_ConstantPad, axes=3):
-    """Extends the last three axes by a ``value``; see `functional.pad`."""
+    """Extends the last three axes by a ``value``; see `functional.pad`.
+
+    ``(..., d, h, w) -> (..., front + d + back, top + h + bottom, left + w + right)``, where
+    ``padding`` is ``(left, right, top, bottom, front, back)`` or one int for all.
+    """
 
 
 class ZeroPad1d(_Pad, axes=1):
-    """Extends the last axis by zeros; see `functional.pad`."""
+    """Extends the last axis by zeros; see `functional.pad`.
+
+    ``(..., length) -> (..., left + length + right)``, where ``padding`` is ``(left, right)`` or one
+    int for both.
+    """
 
 
 class ZeroPad2d(_Pad, axes=2):
-    """Extends the last two axes by zeros; see `functional.pad`."""
+    """Extends the last two axes by zeros; see `functional.pad`.
+
+    ``(..., height, width) -> (..., top + height + bottom, left + width + right)``, where
+    ``padding`` is ``(left, right, top, bottom)`` or one int for all.
+    """
 
 
 class ZeroPad3d(_Pad, axes=3):
-    """Extends the last three axes by zeros; see `functional.pad`."""
+    """Extends the last three axes by zeros; see `functional.pad`.
+
+    ``(..., d, h, w) -> (..., front + d + back, top + h + bottom, left + w + right)``, where
+    ``padding`` is ``(left, right, top, bottom, front, back)`` or one int for all.
+    """
 
 
 class ReflectionPad1d(_Pad, axes=1, mode="reflect"):
-    """Extends the last axis as in a mirror on its ends; see `functional.pad`."""
+    """Extends the last axis as in a mirror on its ends; see `functional.pad`.
+
+    ``(..., length) -> (..., left + length + right)``, where ``padding`` is ``(left, right)`` or one
+    int for both.
+    """
 
 
 class ReflectionPad2d(_Pad, axes=2, mode="reflect"):
-    """Extends the last two axes as in a mirror on their ends; see `functional.pad`."""
+    """Extends the last two axes as in a mirror on their ends; see `functional.pad`.
+
+    ``(..., height, width) -> (..., top + height + bottom, left + width + right)``, where
+    ``padding`` is ``(left, right, top, bottom)`` or one int for all.
+    """
 
 
 class ReflectionPad3d(_Pad, axes=3, mode="reflect"):
-    """Extends the last three axes as in a mirror on their ends; see `functional.pad`."""
+    """Extends the last three axes as in a mirror on their ends; see `functional.pad`.
+
+    ``(..., d, h, w) -> (..., front + d + back, top + h + bottom, left + w + right)``, where
+    ``padding`` is ``(left, right, top, bottom, front, back)`` or one int for all.
+    """
 
 
 class ReplicationPad1d(_Pad, axes=1, mode="replicate"):
-    """Extends the last axis by its first and last element; see `functional.pad`."""
+    """Extends the last axis by its first and last element; see `functional.pad`.
+
+    ``(..., length) -> (..., left + length + right)``, where ``padding`` is ``(left, right)`` or one
+    int for both.
+    """
 
 
 class ReplicationPad2d(_Pad, axes=2, mode="replicate"):
-    """Extends the last two axes by their first and last elements; see `functional.pad`."""
+    """Extends the last two axes by their first and last elements; see `functional.pad`.
+
+    ``(..., height, width) -> (..., top + height + bottom, left + width + right)``, where
+    ``padding`` is ``(left, right, top, bottom)`` or one int for all.
+    """
 
 
 class ReplicationPad3d(_Pad, axes=3, mode="replicate"):
-    """Extends the last three axes by their first and last elements; see `functional.pad`."""
+    """Extends the last three axes by their first and last elements; see `functional.pad`.
+
+    ``(..., d, h, w) -> (..., front + d + back, top + h + bottom, left + w + right)``, where
+    ``padding`` is ``(left, right, top, bottom, front, back)`` or one int for all.
+    """
 
 
 class CircularPad1d(_Pad, axes=1, mode="circular"):
-    """Extends the last axis by the elements at its other end; see `functional.pad`."""
+    """Extends the last axis by the elements at its other end; see `functional.pad`.
+
+    ``(..., length) -> (..., left + length + right)``, where ``padding`` is ``(left, right)`` or one
+    int for both.
+    """
 
 
 class CircularPad2d(_Pad, axes=2, mode="circular"):
-    """Extends the last two axes by the elements at their other ends; see `functional.pad`."""
+    """Extends the last two axes by the elements at their other ends; see `functional.pad`.
+
+    ``(..., height, width) -> (..., top + height + bottom, left + width + right)``, where
+    ``padding`` is ``(left, right, top, bottom)`` or one int for all.
+    """
 
 
 class CircularPad3d(_Pad, axes=3, mode="circular"):
-    """Extends the last three axes by the elements at their other ends; see `functional.pad`."""
+    """Extends the last three axes by the elements at their other ends; see `functional.pad`.
+
+    ``(..., d, h, w) -> (..., front + d + back, top + h + bottom, left + w + right)``, where
+    ``padding`` is ``(left, right, top, bottom, front, back)`` or one int for all.
+    """

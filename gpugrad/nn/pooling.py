@@ -57,12 +57,17 @@ def _max_pool(
 ) -> Any:
     """The largest element of each window: ``(n, channels, height, width) -> (n, channels, ...)``.
 
+    The result has ``floor((length + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``
+    elements along an axis.
+
     input: with or without its first axis.
     stride: the distance between neighbouring windows; by default ``kernel_size``.
     padding: how far windows reach beyond the input, at most half of their size.
     dilation: the distance between neighbouring elements of a window.
-    ceil_mode: whether a last window may reach further beyond the end, if it begins inside.
-    return_indices: whether to return also the positions of the maxima in the flattened image.
+    ceil_mode: whether a last window may reach further beyond the end, if it begins inside: the
+        quotient is then rounded up.
+    return_indices: whether to return also the positions of the maxima in the flattened image, of
+        int64 and in the result's shape.
 
     Of equal elements the first gets the gradient. Raises ValueError for parameters that do not fit.
     """
@@ -116,6 +121,9 @@ def _avg_pool(
 ) -> Tensor:
     """The mean of each window: ``(n, channels, height, width) -> (n, channels, rows, columns)``.
 
+    The result has ``floor((length + 2 * padding - kernel_size) / stride) + 1`` elements along an
+    axis, or with ``ceil_mode`` as many as this quotient rounded up gives.
+
     count_include_pad: whether zeros of the padding count as elements.
     divisor_override: the divisor of the sums; by default the number of elements.
 
@@ -159,6 +167,9 @@ def _lp_pool(
     """The norm of each window, ``sum(x**p)**(1/p)`` with the power ``p``, ``norm_type``;
     for ``inf`` the largest absolute value.
 
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. The result has ``floor((length - kernel_size) / stride) + 1`` elements along an axis.
+
     Where the sum is 0, the gradient is 0. If ``ceil_mode`` lets a window reach beyond the end, its
     sum is the mean of its elements times the size of a window. All else is as in `max_pool2d`.
     """
@@ -195,7 +206,8 @@ def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Te
     Window i of m along an axis of ``length`` elements goes from ``floor(i * length / m)`` to
     ``ceil((i + 1) * length / m)``.
 
-    output_size: an int, or one for each axis, where None keeps the length.
+    output_size: an int, or one for each axis, where None keeps the length. The input may lack its
+        first axis.
     """
     lengths, counts = _output_size(name, n, input, output_size)
     if all(count == 1 for count in counts):
@@ -232,7 +244,11 @@ def _adaptive_max_pool(
 ) -> Any:
     """Maxima of windows that cover the images; for the windows see `adaptive_avg_pool2d`.
 
-    return_indices: whether to return also the positions of the maxima in the flattened image.
+    ``(n, channels, *lengths) -> (n, channels, *sizes)``, or both without the first axis. Of equal
+    elements the first gets the gradient.
+
+    return_indices: whether to return also the positions of the maxima in the flattened image, of
+        int64 and in the result's shape.
     """
     lengths, counts = _output_size(name, n, input, output_size)
     sizes: Any = []
@@ -276,15 +292,35 @@ class _MaxPool(_Pool, function=_max_pool, options=_OPTIONS):
 
 
 class MaxPool1d(_MaxPool, axes=1):
-    """The largest element of each window of a length; see `functional.max_pool2d`."""
+    """The largest element of each window of a length; see `functional.max_pool2d`.
+
+    ``(n, channels, length) -> (n, channels, count)``, or both without the first axis. The count is
+    ``floor((length + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``. With
+    ``ceil_mode`` the quotient is rounded up. With ``return_indices`` there is a second result of
+    this shape, the positions of the elements.
+    """
 
 
 class MaxPool2d(_MaxPool, axes=2):
-    """The largest element of each window of images; see `functional.max_pool2d`."""
+    """The largest element of each window of images; see `functional.max_pool2d`.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. The number of rows is
+    ``floor((height + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``, and that of
+    columns likewise. With ``ceil_mode`` the quotient is rounded up. With ``return_indices`` there
+    is a second result of this shape, the positions of the elements.
+    """
 
 
 class MaxPool3d(_MaxPool, axes=3):
-    """The largest element of each window of three axes; see `functional.max_pool2d`."""
+    """The largest element of each window of three axes; see `functional.max_pool2d`.
+
+    ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``, or both without
+    the first axis. The number of planes is
+    ``floor((depth + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``, and those of
+    rows and columns likewise. With ``ceil_mode`` the quotient is rounded up. With
+    ``return_indices`` there is a second result of this shape, the positions of the elements.
+    """
 
 
 class _AvgPool(_Pool, function=_avg_pool):
@@ -292,18 +328,34 @@ class _AvgPool(_Pool, function=_avg_pool):
 
 
 class AvgPool1d(_AvgPool, axes=1):
-    """The mean of each window of a length; see `functional.avg_pool2d`."""
+    """The mean of each window of a length; see `functional.avg_pool2d`.
+
+    ``(n, channels, length) -> (n, channels, count)``, or both without the first axis. The count is
+    ``floor((length + 2 * padding - kernel_size) / stride) + 1``. With ``ceil_mode`` the quotient is
+    rounded up.
+    """
 
     def _as_shown(self, name: str) -> str:  # as a tuple, as PyTorch shows those of this layer
         return f"{name}{per_axis(name, getattr(self, name[:-1]), 1, 0)}"
 
 
 class AvgPool2d(_AvgPool, axes=2):
-    """The mean of each window of images; see `functional.avg_pool2d`."""
+    """The mean of each window of images; see `functional.avg_pool2d`.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. The number of rows is ``floor((height + 2 * padding - kernel_size) / stride) + 1``, and
+    that of columns likewise. With ``ceil_mode`` the quotient is rounded up.
+    """
 
 
 class AvgPool3d(_AvgPool, axes=3):
-    """The mean of each window of three axes; see `functional.avg_pool2d`."""
+    """The mean of each window of three axes; see `functional.avg_pool2d`.
+
+    ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``, or both without
+    the first axis. The number of planes is
+    ``floor((depth + 2 * padding - kernel_size) / stride) + 1``, and those of rows and columns
+    likewise. With ``ceil_mode`` the quotient is rounded up.
+    """
 
 
 class _LPPool(LayerOfAxes, function=_lp_pool):
@@ -311,15 +363,32 @@ class _LPPool(LayerOfAxes, function=_lp_pool):
 
 
 class LPPool1d(_LPPool, axes=1):
-    """The norm of each window of a length; see `functional.lp_pool2d`."""
+    """The norm of each window of a length; see `functional.lp_pool2d`.
+
+    ``(n, channels, length) -> (n, channels, count)``, or both without the first axis. The count is
+    ``floor((length - kernel_size) / stride) + 1``. With ``ceil_mode`` the quotient is rounded up.
+    The norm is ``sum(x**p)**(1/p)``, where p is ``norm_type``.
+    """
 
 
 class LPPool2d(_LPPool, axes=2):
-    """The norm of each window of images; see `functional.lp_pool2d`."""
+    """The norm of each window of images; see `functional.lp_pool2d`.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. The number of rows is ``floor((height - kernel_size) / stride) + 1``, and that of columns
+    likewise. With ``ceil_mode`` the quotient is rounded up. The norm is ``sum(x**p)**(1/p)``, where
+    p is ``norm_type``.
+    """
 
 
 class LPPool3d(_LPPool, axes=3):
-    """The norm of each window of three axes; see `functional.lp_pool2d`."""
+    """The norm of each window of three axes; see `functional.lp_pool2d`.
+
+    ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``, or both without
+    the first axis. The number of planes is ``floor((depth - kernel_size) / stride) + 1``, and those
+    of rows and columns likewise. With ``ceil_mode`` the quotient is rounded up. The norm is
+    ``sum(x**p)**(1/p)``, where p is ``norm_type``.
+    """
 
 
 class _AdaptiveAvgPool(LayerOfAxes, function=_adaptive_avg_pool):
@@ -327,15 +396,28 @@ class _AdaptiveAvgPool(LayerOfAxes, function=_adaptive_avg_pool):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool, axes=1):
-    """Means of windows that cover a length; see `functional.adaptive_avg_pool2d`."""
+    """Means of windows that cover a length; see `functional.adaptive_avg_pool2d`.
+
+    ``(n, channels, length) -> (n, channels, count)``, or both without the first axis.
+    ``output_size`` is the count; None keeps a length.
+    """
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool, axes=2):
-    """Means of windows that cover the images; see `functional.adaptive_avg_pool2d`."""
+    """Means of windows that cover the images; see `functional.adaptive_avg_pool2d`.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. ``output_size`` is ``(rows, columns)``, or one int for both; None keeps a length.
+    """
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool, axes=3):
-    """Means of windows that cover three axes; see `functional.adaptive_avg_pool2d`."""
+    """Means of windows that cover three axes; see `functional.adaptive_avg_pool2d`.
+
+    ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``, or both without
+    the first axis. ``output_size`` is ``(planes, rows, columns)``, or one int for all; None keeps a
+    length.
+    """
 
 
 class _AdaptiveMaxPool(LayerOfAxes, function=_adaptive_max_pool):
@@ -343,12 +425,28 @@ class _AdaptiveMaxPool(LayerOfAxes, function=_adaptive_max_pool):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, axes=1):
-    """Maxima of windows that cover a length; see `functional.adaptive_max_pool2d`."""
+    """Maxima of windows that cover a length; see `functional.adaptive_max_pool2d`.
+
+    ``(n, channels, length) -> (n, channels, count)``, or both without the first axis.
+    ``output_size`` is the count; None keeps a length. With ``return_indices`` there is a second
+    result of this shape, the positions of the elements.
+    """
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool, axes=2):
-    """Maxima of windows that cover the images; see `functional.adaptive_max_pool2d`."""
+    """Maxima of windows that cover the images; see `functional.adaptive_max_pool2d`.
+
+    ``(n, channels, height, width) -> (n, channels, rows, columns)``, or both without the first
+    axis. ``output_size`` is ``(rows, columns)``, or one int for both; None keeps a length. With
+    ``return_indices`` there is a second result of this shape, the positions of the elements.
+    """
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool, axes=3):
-    """Maxima of windows that cover three axes; see `functional.adaptive_max_pool2d`."""
+    """Maxima of windows that cover three axes; see `functional.adaptive_max_pool2d`.
+
+    ``(n, channels, depth, height, width) -> (n, channels, planes, rows, columns)``, or both without
+    the first axis. ``output_size`` is ``(planes, rows, columns)``, or one int for all; None keeps a
+    length. With ``return_indices`` there is a second result of this shape, the positions of the
+    elements.
+    """
